@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A backend bundles who carries the data with who computes: a communicator, an engine, and a way to
+// run a function on every rank.
+
+#include <concepts>
+#include <optional>
+#include <utility>
+
+#include "cubist/comm/communicator.hpp"
+#include "cubist/engine/engine.hpp"
+
+namespace cubist
+{
+
+struct LaunchOptions
+{
+  /// How many ranks; left out, as many as the backend offers (processor cores, or MPI's world).
+  std::optional<int> ranks = {};
+};
+
+template <class B>
+concept Backend = Communicator<typename B::Communicator> && Engine<typename B::Engine>;
+
+/// Runs `body(world)` on every rank, `world` being the rank's `B::Communicator&`, and returns 0.
+/// @throws the first error that a rank threw, which knows its rank; a foreign one inside RankFailed
+/// @throws ArgumentError for a number of ranks that the backend can't give
+template <Backend B, class F>
+int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
+{
+  B::launch(argc, argv, options, std::forward<F>(body));
+  return 0;
+}
+
+/// The same for a program without command-line arguments.
+template <Backend B, class F>
+int launch(const LaunchOptions& options, F&& body)
+{
+  int argc = 0;
+  char* none[] = {nullptr};
+  char** argv = none;
+  return launch<B>(argc, argv, options, std::forward<F>(body));
+}
+
+}  // namespace cubist

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Ranks as threads of this process, on the host's processors: to develop and test on one machine
+// what later runs on a cluster, and to use all cores of one.
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cubist/backend/backend.hpp"
+#include "cubist/comm/threads_communicator.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/engine/blas_threads.hpp"
+#include "cubist/engine/host_engine.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// What the ranks threw. An error that only follows from another rank's is not the first one.
+class FirstError
+{
+ public:
+  void record(int rank, std::exception_ptr error, bool consequence)
+  {
+    const std::lock_guard lock{mutex_};
+    if (error_ && (consequence || !consequence_)) return;
+    error_ = std::move(error);
+    rank_ = rank;
+    consequence_ = consequence;
+  }
+
+  void rethrow() const
+  {
+    if (!error_) return;
+    try
+    {
+      std::rethrow_exception(error_);
+    }
+    catch (Error& e)
+    {
+      e.set_rank(rank_);
+      throw;
+    }
+    catch (const std::exception& e)
+    {
+      RankFailed failed{e.what()};
+      failed.set_rank(rank_);
+      std::throw_with_nested(failed);
+    }
+    catch (...)
+    {
+      RankFailed failed{"threw something that is no std::exception; throw a cubist::Error instead"};
+      failed.set_rank(rank_);
+      std::throw_with_nested(failed);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  int rank_ = 0;
+  bool consequence_ = false;
+};
+
+}  // namespace detail
+
+struct Threads
+{
+  using Communicator = ThreadsCommunicator;
+  using Engine = HostEngine;
+
+  static constexpr int most_ranks = 1 << 15;
+
+  template <class F>
+  static void launch(int&, char**&, const LaunchOptions& options, F&& body)
+  {
+    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const int ranks = options.ranks.value_or(cores);
+    require<ArgumentError>(ranks >= 1 && ranks <= most_ranks, "got ", ranks,
+                           " ranks, but nothing runs on fewer than 1, and a process has no room for "
+                           "more than ", most_ranks, " threads; use one of these numbers, or none for ",
+                           cores, ", a rank on each core");
+
+    const auto world = std::make_shared<detail::ThreadWorld>(ranks);
+    std::vector<int> all(static_cast<std::size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    const auto group = std::make_shared<detail::ThreadGroup>(world, std::move(all));
+    const BlasThreads share{std::max(1, cores / ranks)};
+
+    detail::FirstError first;
+    const auto run = [&](int rank) {
+      const auto failed = [&](const char* what, bool consequence) {
+        first.record(rank, std::current_exception(), consequence);
+        world->fail(detail::ThreadWorld::Failure::peer_failed,
+                    "rank " + std::to_string(rank) + " failed (" + what +
+                        "), so what other ranks wait for cannot come; mend that rank's error");
+      };
+      try
+      {
+        ThreadsCommunicator communicator{group, rank};
+        body(communicator);
+      }
+      catch (const PeerFailed& e)
+      {
+        failed(e.what(), true);
+      }
+      catch (const std::exception& e)
+      {
+        failed(e.what(), false);
+      }
+      catch (...)
+      {
+        failed("an unknown exception", false);
+      }
+      world->finish(rank);
+    };
+
+    {
+      std::vector<std::jthread> threads;
+      threads.reserve(static_cast<std::size_t>(ranks) - 1);
+      for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run, rank);
+      run(0);
+    }
+    first.rethrow();
+  }
+};
+
+}  // namespace cubist

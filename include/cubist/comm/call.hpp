@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// One rank's part in one collective, as data: what `start` of a communicator carries out, what a
+// decorator looks at, and what an error message prints.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "cubist/core/scalar.hpp"
+
+namespace cubist
+{
+
+enum class Collective : std::uint8_t
+{
+  barrier,
+  broadcast,
+  reduce,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  gather,
+  scatter,
+  send,
+  receive,
+};
+
+inline constexpr std::size_t collective_count = 11;
+
+[[nodiscard]] constexpr const char* to_string(Collective c)
+{
+  constexpr const char* names[collective_count] = {
+      "barrier",    "broadcast", "reduce",  "all_reduce", "all_gather", "reduce_scatter",
+      "all_to_all", "gather",    "scatter", "send",       "receive"};
+  return names[static_cast<std::size_t>(c)];
+}
+
+/// How a reduction combines elements. Always in the order of the ranks, so that the same program
+/// gives the same bits on every run.
+enum class ReduceOp : std::uint8_t
+{
+  sum,
+  min,
+  max,
+};
+
+[[nodiscard]] constexpr const char* to_string(ReduceOp op)
+{
+  constexpr const char* names[] = {"sum", "min", "max"};
+  return names[static_cast<std::size_t>(op)];
+}
+
+/// `count` is the number of elements of one piece, the same on every rank that takes part:
+///
+///   collective      send             recv               peer
+///   broadcast       count (root)     count (others)     root
+///   reduce          count            count (root)       root
+///   all_reduce      recv             count              -
+///   all_gather      count            count x ranks      -
+///   reduce_scatter  count x ranks    count              -
+///   all_to_all      count x ranks    count x ranks      -
+///   gather          count            count x ranks (r)  root
+///   scatter         count x ranks(r) count              root
+///   send            count            -                  destination
+///   receive         -                count              source
+template <Element T>
+struct Call
+{
+  Collective collective = Collective::barrier;
+  std::span<const T> send = {};
+  std::span<T> recv = {};
+  std::size_t count = 0;
+  int peer = 0;
+  ReduceOp op = ReduceOp::sum;
+};
+
+[[nodiscard]] constexpr bool has_root(Collective c)
+{
+  return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather ||
+         c == Collective::scatter;
+}
+
+[[nodiscard]] constexpr bool reduces(Collective c)
+{
+  return c == Collective::reduce || c == Collective::all_reduce || c == Collective::reduce_scatter;
+}
+
+}  // namespace cubist

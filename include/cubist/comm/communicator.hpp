@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What a communicator is, and the collectives that every communicator offers.
+//
+// A communicator implements `rank`, `size`, `split` and `start`, which begins one call and returns a
+// request. `Collectives` adds the names that programs use, checks their arguments once for all
+// backends, and gives each a blocking and an asynchronous form. The buffers of an asynchronous call
+// belong to the communicator until its request has been waited for; a request that is dropped
+// before that abandons the call, and the ranks that wait for it get `PeerFailed`.
+//
+// Every rank of a communicator calls its collectives in the same order.
+
+#include <concepts>
+#include <cstddef>
+#include <iterator>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist
+{
+
+/// Contiguous elements: a std::span, std::vector, std::array, …
+template <class R>
+concept ElementRange = requires(R& r) {
+  requires Element<std::remove_cv_t<std::remove_pointer_t<decltype(std::data(r))>>>;
+  std::size(r);
+};
+
+template <ElementRange R>
+using ElementOf = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
+
+/// Ranges of the same elements, the second one writable.
+template <class In, class Out>
+concept SendReceive = ElementRange<const In> && ElementRange<Out> &&
+                      std::same_as<ElementOf<const In>, ElementOf<Out>> && requires(Out& out) {
+                        { std::data(out) } -> std::same_as<ElementOf<Out>*>;
+                      };
+
+namespace detail
+{
+template <class R>
+auto read_span(const R& r)
+{
+  return std::span<const ElementOf<const R>>{std::data(r), std::size(r)};
+}
+
+template <class R>
+auto write_span(R& r)
+{
+  return std::span<ElementOf<R>>{std::data(r), std::size(r)};
+}
+}  // namespace detail
+
+/// An operation under way.
+template <class R>
+concept Request = std::movable<R> && requires(R r) {
+  r.wait();                                   // returns when the call is complete, once
+  { r.test() } -> std::convertible_to<bool>;  // helps the call on, and says whether it is complete
+};
+
+/// @throws PeerFailed, CollectiveMismatch, DeadlockError, CommunicationError from every call
+template <class C>
+concept Communicator =
+    std::copyable<C> && requires(C c, const C& k, std::span<double> x, std::span<const double> in) {
+      { k.rank() } -> std::same_as<int>;
+      { k.size() } -> std::same_as<int>;
+      { c.split(0, 0) } -> std::same_as<C>;  // the ranks of one colour, ordered by key, then rank
+      { c.start(Call<double>{}) } -> Request;
+      c.barrier();
+      c.broadcast(x, 0);
+      c.reduce(in, x, 0, ReduceOp::sum);
+      c.all_reduce(x, ReduceOp::sum);
+      c.all_gather(in, x);
+      c.reduce_scatter(in, x, ReduceOp::sum);
+      c.all_to_all(in, x);
+      c.gather(in, x, 0);
+      c.scatter(in, x, 0);
+      c.send(in, 0);
+      c.receive(x, 0);
+      { c.async_broadcast(in, x, 0) } -> Request;
+      { c.async_all_gather(in, x) } -> Request;
+    };
+
+/// The collectives of communicator `C`, on top of its `rank`, `size` and `start`.
+///
+/// Sizes are in elements. "Pieces" means `size()` equal pieces, one for each rank, in rank order.
+/// A receive buffer may not overlap a send buffer, but for a rank's own piece, which may lie in
+/// place.
+/// @throws ShapeError for buffers whose sizes do not fit, ArgumentError for a rank that there is not
+template <class C>
+class Collectives
+{
+ public:
+  /// Returns when every rank has called it.
+  void barrier() { async_barrier().wait(); }
+  [[nodiscard]] auto async_barrier() { return begin(Call<int>{Collective::barrier}); }
+
+  /// Copies the root's `data` to `data` of every other rank.
+  template <class Data>
+    requires SendReceive<Data, Data>
+  void broadcast(Data&& data, int root)
+  {
+    async_broadcast(data, root).wait();
+  }
+  template <class Data>
+    requires SendReceive<Data, Data>
+  [[nodiscard]] auto async_broadcast(Data&& data, int root)
+  {
+    return async_broadcast(data, data, root);
+  }
+  /// Copies the root's `from` to `to` of every other rank; the other two are not touched.
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  [[nodiscard]] auto async_broadcast(const In& from, Out&& to, int root)
+  {
+    const bool is_root = self().rank() == root;
+    Call<ElementOf<Out>> call{.collective = Collective::broadcast, .peer = root};
+    if (is_root) call.send = detail::read_span(from);
+    else call.recv = detail::write_span(to);
+    call.count = is_root ? std::size(from) : std::size(to);
+    return begin(call);
+  }
+
+  /// Combines `in` of all ranks, element by element, into `out` of the root.
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  void reduce(const In& in, Out&& out, int root, ReduceOp op = ReduceOp::sum)
+  {
+    async_reduce(in, out, root, op).wait();
+  }
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  [[nodiscard]] auto async_reduce(const In& in, Out&& out, int root, ReduceOp op = ReduceOp::sum)
+  {
+    const bool is_root = self().rank() == root;
+    if (is_root) need(Collective::reduce, "out", std::size(out), std::size(in));
+    return begin(Call<ElementOf<Out>>{Collective::reduce, detail::read_span(in),
+                                      is_root ? detail::write_span(out) : std::span<ElementOf<Out>>{},
+                                      std::size(in), root, op});
+  }
+
+  /// Combines `data` of all ranks, element by element, in place.
+  template <class Data>
+    requires SendReceive<Data, Data>
+  void all_reduce(Data&& data, ReduceOp op = ReduceOp::sum)
+  {
+    async_all_reduce(data, op).wait();
+  }
+  template <class Data>
+    requires SendReceive<Data, Data>
+  [[nodiscard]] auto async_all_reduce(Data&& data, ReduceOp op = ReduceOp::sum)
+  {
+    return begin(Call<ElementOf<Data>>{Collective::all_reduce, detail::read_span(data),
+                                       detail::write_span(data), std::size(data), 0, op});
+  }
+
+  /// Gives every rank `mine` of all ranks, as pieces.
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  void all_gather(const In& mine, Out&& pieces)
+  {
+    async_all_gather(mine, pieces).wait();
+  }
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  [[nodiscard]] auto async_all_gather(const In& mine, Out&& pieces)
+  {
+    need(Collective::all_gather, "pieces", std::size(pieces), std::size(mine) * ranks());
+    return begin(Call<ElementOf<Out>>{Collective::all_gather, detail::read_span(mine),
+                                      detail::write_span(pieces), std::size(mine)});
+  }
+
+  /// Combines `pieces` of all ranks, element by element; each rank gets its own piece of the result.
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  void reduce_scatter(const In& pieces, Out&& mine, ReduceOp op = ReduceOp::sum)
+  {
+    async_reduce_scatter(pieces, mine, op).wait();
+  }
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  [[nodiscard]] auto async_reduce_scatter(const In& pieces, Out&& mine, ReduceOp op = ReduceOp::sum)
+  {
+    need(Collective::reduce_scatter, "pieces", std::size(pieces), std::size(mine) * ranks());
+    return begin(Call<ElementOf<Out>>{Collective::reduce_scatter, detail::read_span(pieces),
+                                      detail::write_span(mine), std::size(mine), 0, op});
+  }
+
+  /// Sends piece i of `pieces` to rank i, which finds it as piece `rank()` of its `received`.
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  void all_to_all(const In& pieces, Out&& received)
+  {
+    async_all_to_all(pieces, received).wait();
+  }
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  [[nodiscard]] auto async_all_to_all(const In& pieces, Out&& received)
+  {
+    const std::size_t count = std::size(pieces) / ranks();
+    need(Collective::all_to_all, "pieces", std::size(pieces), count * ranks());
+    need(Collective::all_to_all, "received", std::size(received), std::size(pieces));
+    return begin(Call<ElementOf<Out>>{Collective::all_to_all, detail::read_span(pieces),
+                                      detail::write_span(received), count});
+  }
+
+  /// Gives the root `mine` of all ranks, as pieces; elsewhere `pieces` may be empty.
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  void gather(const In& mine, Out&& pieces, int root)
+  {
+    async_gather(mine, pieces, root).wait();
+  }
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  [[nodiscard]] auto async_gather(const In& mine, Out&& pieces, int root)
+  {
+    if (self().rank() == root)
+      need(Collective::gather, "pieces", std::size(pieces), std::size(mine) * ranks());
+    return begin(Call<ElementOf<Out>>{Collective::gather, detail::read_span(mine),
+                                      detail::write_span(pieces), std::size(mine), root});
+  }
+
+  /// Gives each rank its piece of the root's `pieces`, which may be empty elsewhere.
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  void scatter(const In& pieces, Out&& mine, int root)
+  {
+    async_scatter(pieces, mine, root).wait();
+  }
+  template <class In, class Out>
+    requires SendReceive<In, Out>
+  [[nodiscard]] auto async_scatter(const In& pieces, Out&& mine, int root)
+  {
+    if (self().rank() == root)
+      need(Collective::scatter, "pieces", std::size(pieces), std::size(mine) * ranks());
+    return begin(Call<ElementOf<Out>>{Collective::scatter, detail::read_span(pieces),
+                                      detail::write_span(mine), std::size(mine), root});
+  }
+
+  /// Sends `data` to rank `to`; may wait until it is received. Messages of a pair keep their order.
+  template <ElementRange Data>
+  void send(const Data& data, int to)
+  {
+    async_send(data, to).wait();
+  }
+  template <ElementRange Data>
+  [[nodiscard]] auto async_send(const Data& data, int to)
+  {
+    return begin(Call<ElementOf<const Data>>{
+        Collective::send, detail::read_span(data), {}, std::size(data), to});
+  }
+
+  /// Receives exactly `data.size()` elements from rank `from`.
+  template <class Data>
+    requires SendReceive<Data, Data>
+  void receive(Data&& data, int from)
+  {
+    async_receive(data, from).wait();
+  }
+  template <class Data>
+    requires SendReceive<Data, Data>
+  [[nodiscard]] auto async_receive(Data&& data, int from)
+  {
+    return begin(Call<ElementOf<Data>>{
+        Collective::receive, {}, detail::write_span(data), std::size(data), from});
+  }
+
+ private:
+  C& self() { return static_cast<C&>(*this); }
+  std::size_t ranks() { return static_cast<std::size_t>(self().size()); }
+
+  template <Element T>
+  auto begin(const Call<T>& call)
+  {
+    require<ArgumentError>(call.peer >= 0 && call.peer < self().size(), "got rank ", call.peer,
+                           " as the other end of a ", to_string(call.collective),
+                           ", which is not in this communicator; use one of 0 to ",
+                           self().size() - 1);
+    require<ArgumentError>(!(ComplexScalar<T> && call.op != ReduceOp::sum), "got the reduction ",
+                           to_string(call.op), " of ", element_name<T>(),
+                           ", but complex numbers have no order; reduce real parts or magnitudes");
+    return self().start(call);
+  }
+
+  void need(Collective c, const char* buffer, std::size_t got, std::size_t wanted)
+  {
+    require<ShapeError>(got == wanted, to_string(c), " got ", got, " elements as ", buffer,
+                        ", but its pieces on ", self().size(), " ranks are ", wanted,
+                        " elements, so some would be lost; give it a buffer of that size");
+  }
+};
+
+}  // namespace cubist

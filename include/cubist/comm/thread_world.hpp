@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The ranks of one process: how a thread waits for others without burning a core, how it learns
+// that one of them failed, and how all of them learn that nobody can go on.
+//
+// A rank that waits parks on an atomic of its own. `running_` counts the ranks that are neither
+// parked nor finished: whoever parks takes itself off, whoever wakes a parked rank puts it back on
+// before it can park itself. So the count reaches zero only when every live rank is parked and
+// nobody is left to wake one: a deadlock, found at once and never by a time-out.
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist::detail
+{
+
+/// Something that one rank waits for.
+class Waiter
+{
+ public:
+  /// Does what can be done now, without waiting; true when nothing is left to do.
+  virtual bool advance() = 0;
+  /// "all_reduce of 4 double on ranks {0, 1}, which rank 1 has not called".
+  [[nodiscard]] virtual std::string describe() const = 0;
+
+ protected:
+  ~Waiter() = default;
+};
+
+class ThreadWorld
+{
+ public:
+  enum class Failure
+  {
+    none,
+    peer_failed,
+    mismatch,
+    deadlock
+  };
+
+  explicit ThreadWorld(int ranks)
+      : ranks_{static_cast<std::size_t>(ranks)},
+        states_{std::make_unique<RankState[]>(ranks_)},
+        running_{ranks}
+  {
+  }
+
+  /// From now on every wait of `rank` helps this waiter on, too.
+  void add(int rank, Waiter& waiter) { state(rank).outstanding.push_back(&waiter); }
+
+  void remove(int rank, Waiter& waiter) { std::erase(state(rank).outstanding, &waiter); }
+
+  /// Helps everything that `rank` has under way on, and says whether `waiter` is complete.
+  /// @throws what `raise` throws, once a rank has failed
+  bool test(int rank, Waiter& waiter)
+  {
+    raise();
+    auto& outstanding = state(rank).outstanding;
+    for (std::size_t i = 0; i < outstanding.size();)
+      if (outstanding[i]->advance())
+        outstanding.erase(outstanding.begin() + static_cast<std::ptrdiff_t>(i));
+      else
+        ++i;
+    return std::find(outstanding.begin(), outstanding.end(), &waiter) == outstanding.end();
+  }
+
+  void wait(int rank, Waiter& waiter)
+  {
+    while (!test(rank, waiter)) park(rank, waiter);
+  }
+
+  /// Tells `rank` that something it may wait for has happened.
+  void notify(int rank)
+  {
+    auto& flag = state(rank).flag;
+    if (flag.exchange(Flag::notified) != Flag::parked) return;
+    running_.fetch_add(1);
+    flag.notify_one();
+  }
+
+  /// Releases every rank from what it waits for; the first failure is the one that is reported.
+  void fail(Failure failure, std::string message)
+  {
+    {
+      const std::lock_guard lock{mutex_};
+      if (failure_.load() != Failure::none) return;
+      message_ = std::move(message);
+      failure_.store(failure);
+    }
+    for (std::size_t r = 0; r < ranks_; ++r) notify(static_cast<int>(r));
+  }
+
+  /// @throws PeerFailed, CollectiveMismatch or DeadlockError once `fail` was called
+  void raise() const
+  {
+    switch (failure_.load())
+    {
+      case Failure::none: return;
+      case Failure::peer_failed: throw PeerFailed{message_};
+      case Failure::mismatch: throw CollectiveMismatch{message_};
+      case Failure::deadlock: throw DeadlockError{message_};
+    }
+  }
+
+  /// The body of `rank` has returned or thrown.
+  void finish(int rank)
+  {
+    state(rank).finished = true;
+    if (running_.fetch_sub(1) == 1) report_deadlock();
+  }
+
+ private:
+  enum class Flag : int
+  {
+    running,
+    notified,
+    parked
+  };
+
+  struct alignas(64) RankState
+  {
+    std::atomic<Flag> flag{Flag::running};
+    std::vector<Waiter*> outstanding;
+    const Waiter* waits_for = nullptr;
+    bool finished = false;
+  };
+
+  RankState& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
+
+  void park(int rank, const Waiter& waiter)
+  {
+    auto& s = state(rank);
+    s.waits_for = &waiter;
+    auto expected = Flag::running;
+    if (s.flag.compare_exchange_strong(expected, Flag::parked))
+    {
+      if (running_.fetch_sub(1) == 1) report_deadlock();
+      s.flag.wait(Flag::parked);
+    }
+    s.flag.exchange(Flag::running);
+  }
+
+  // Called when no rank is running: all of them are parked or finished, so their states stand still.
+  void report_deadlock()
+  {
+    constexpr std::size_t most = 16;
+    std::string waits;
+    std::string finished;
+    std::size_t parked = 0;
+    for (std::size_t r = 0; r < ranks_; ++r)
+    {
+      const auto& s = states_[r];
+      if (s.finished)
+      {
+        finished += (finished.empty() ? "" : ", ") + std::to_string(r);
+        continue;
+      }
+      if (++parked <= most)
+        waits += "; rank " + std::to_string(r) + " waits in " + s.waits_for->describe();
+    }
+    if (parked == 0) return;
+    if (parked > most) waits += "; and " + std::to_string(parked - most) + " more ranks wait";
+    if (!finished.empty()) waits += "; ranks {" + finished + "} have returned";
+    fail(Failure::deadlock, "every live rank waits for another, so none can go on" + waits +
+                                "; let all ranks of a communicator make the same calls in the same "
+                                "order, and match every send with a receive");
+  }
+
+  std::size_t ranks_;
+  std::unique_ptr<RankState[]> states_;
+  std::atomic<int> running_;
+  std::mutex mutex_;
+  std::atomic<Failure> failure_{Failure::none};
+  std::string message_;
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// How one dimension is cut: n indices, padded with zeros to a multiple of a quantum, in equal
+// blocks. Padding makes every piece of every collective equally long, which NCCL requires.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+namespace cubist
+{
+
+/// The sizes of a matrix, or of a block of one.
+struct Shape
+{
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+
+  [[nodiscard]] constexpr std::size_t size() const { return rows * cols; }
+  friend constexpr bool operator==(const Shape&, const Shape&) = default;
+};
+
+/// "(16, 256)", for messages.
+[[nodiscard]] inline std::string to_string(Shape s)
+{
+  return "(" + std::to_string(s.rows) + ", " + std::to_string(s.cols) + ")";
+}
+
+/// The sizes of a product: (m, k) times (k, n) gives (m, n).
+struct ProductSize
+{
+  std::size_t m = 0;
+  std::size_t n = 0;
+  std::size_t k = 0;
+};
+
+[[nodiscard]] constexpr std::size_t ceil_div(std::size_t n, std::size_t parts)
+{
+  return n / parts + (n % parts != 0 ? 1 : 0);
+}
+
+/// The smallest multiple of `quantum` that is no less than `n`.
+[[nodiscard]] constexpr std::size_t pad(std::size_t n, std::size_t quantum)
+{
+  return ceil_div(n, quantum) * quantum;
+}
+
+/// The indices [offset, offset + valid) of a dimension; `size` counts the padding behind them too.
+struct Range
+{
+  std::size_t offset = 0;
+  std::size_t size = 0;
+  std::size_t valid = 0;
+
+  friend constexpr bool operator==(const Range&, const Range&) = default;
+};
+
+/// Piece `index` of `parts` of a dimension of `n` indices that is padded to `padded`.
+/// @pre parts divides padded, index < parts, n <= padded
+[[nodiscard]] constexpr Range block_range(std::size_t n, std::size_t padded, std::size_t parts,
+                                          std::size_t index)
+{
+  const std::size_t size = padded / parts;
+  const std::size_t offset = std::min(index * size, n);
+  return {offset, size, std::min(size, n - offset)};
+}
+
+/// The slice of a global matrix that one rank owns.
+struct Block
+{
+  Range rows;
+  Range cols;
+
+  [[nodiscard]] constexpr Shape padded() const { return {rows.size, cols.size}; }
+  [[nodiscard]] constexpr Shape valid() const { return {rows.valid, cols.valid}; }
+  friend constexpr bool operator==(const Block&, const Block&) = default;
+};
+
+}  // namespace cubist

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The errors of cubist. Every message has three parts: what was wrong, why that is a problem, and
+// what to do about it.
+
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace cubist
+{
+
+/// The root of everything that cubist throws.
+class Error : public std::runtime_error
+{
+ public:
+  using std::runtime_error::runtime_error;
+
+  /// The message, which names the rank that threw once `launch` has caught it.
+  [[nodiscard]] const char* what() const noexcept override
+  {
+    return message_.empty() ? std::runtime_error::what() : message_.c_str();
+  }
+
+  /// The rank in whose body the error was thrown; empty outside a `launch`.
+  [[nodiscard]] std::optional<int> rank() const noexcept { return rank_; }
+
+  /// Called by `launch` on the rank that caught the error.
+  void set_rank(int rank)
+  {
+    rank_ = rank;
+    message_ = "rank " + std::to_string(rank) + ": " + std::runtime_error::what();
+  }
+
+ private:
+  std::optional<int> rank_;
+  std::string message_;
+};
+
+/// The extents do not fit the ranks, or matrices live on different meshes.
+struct MeshError : Error
+{
+  using Error::Error;
+};
+
+/// Sizes that do not fit each other.
+struct ShapeError : Error
+{
+  using Error::Error;
+};
+
+/// A setting outside its range.
+struct ArgumentError : Error
+{
+  using Error::Error;
+};
+
+/// A file that is missing, truncated or not what it should be.
+struct DataError : Error
+{
+  using Error::Error;
+};
+
+/// Ranks failed to exchange data.
+struct CommunicationError : Error
+{
+  using Error::Error;
+};
+
+/// Another rank threw, so what this rank waits for cannot come.
+struct PeerFailed : CommunicationError
+{
+  using CommunicationError::CommunicationError;
+};
+
+/// Ranks of one communicator called different collectives, or one with different arguments.
+struct CollectiveMismatch : CommunicationError
+{
+  using CommunicationError::CommunicationError;
+};
+
+/// Every live rank waits for something that cannot come.
+struct DeadlockError : CommunicationError
+{
+  using CommunicationError::CommunicationError;
+};
+
+/// A rank's body threw something that is not a cubist::Error; the original is nested in it.
+struct RankFailed : Error
+{
+  using Error::Error;
+};
+
+/// Throws `E` with a message put together from the parts.
+/// @throws E unless `condition` holds
+template <class E, class... Parts>
+void require(bool condition, const Parts&... parts)
+{
+  if (condition) return;
+  std::ostringstream message;
+  (message << ... << parts);
+  throw E{message.str()};
+}
+
+}  // namespace cubist

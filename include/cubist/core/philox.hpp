@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Counter-based random numbers: a number depends on the seed, the stream and the global index
+// alone, so it is the same on every scheme, mesh and backend, in whatever order it is asked for.
+//
+// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
+// Philox4x32-10 of the Random123 library.
+
+#include <cstdint>
+
+#include <Random123/philox.h>
+
+#include "cubist/core/scalar.hpp"
+
+namespace cubist
+{
+
+/// A family of independent streams of random numbers.
+class Philox
+{
+ public:
+  /// `stream` tells apart what is drawn with one seed: each weight, each dropout mask of each step.
+  constexpr Philox(std::uint64_t seed, std::uint64_t stream) : seed_{seed}, stream_{stream} {}
+
+  /// The number at `index`, uniform in [0, 1); a complex one is uniform in the unit square.
+  template <Scalar T>
+  [[nodiscard]] T uniform(std::uint64_t index) const
+  {
+    const auto word = bits(index);
+    if constexpr (ComplexScalar<T>)
+      return {unit<Real<T>>(word[0], word[1]), unit<Real<T>>(word[2], word[3])};
+    else
+      return unit<T>(word[0], word[1]);
+  }
+
+  /// The number at `index`, uniform in [-bound, bound), in each component of a complex one.
+  template <Scalar T>
+  [[nodiscard]] T symmetric(std::uint64_t index, Real<T> bound) const
+  {
+    const auto u = uniform<T>(index);
+    if constexpr (ComplexScalar<T>)
+      return {centre(u.real(), bound), centre(u.imag(), bound)};
+    else
+      return centre(u, bound);
+  }
+
+ private:
+  [[nodiscard]] r123::Philox4x32::ctr_type bits(std::uint64_t index) const
+  {
+    return r123::Philox4x32{}({{low(index), high(index), low(stream_), high(stream_)}},
+                              {{low(seed_), high(seed_)}});
+  }
+
+  static constexpr std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
+  static constexpr std::uint32_t high(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
+
+  // As many random bits as the mantissa holds, so that every value is exact and 1 is never reached.
+  template <RealScalar T>
+  static T unit(std::uint32_t a, std::uint32_t b)
+  {
+    if constexpr (std::same_as<T, float>)
+      return static_cast<float>(a >> 8) * 0x1p-24F;
+    else
+      return static_cast<double>((std::uint64_t{a} << 21) ^ (b >> 11)) * 0x1p-53;
+  }
+
+  template <RealScalar T>
+  static T centre(T u, T bound)
+  {
+    return (T{2} * u - T{1}) * bound;
+  }
+
+  std::uint64_t seed_;
+  std::uint64_t stream_;
+};
+
+}  // namespace cubist

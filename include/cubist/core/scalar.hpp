@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The numbers that matrices are made of, and the elements that ranks exchange.
+
+#include <complex>
+#include <concepts>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+namespace cubist
+{
+
+template <class T>
+concept RealScalar = std::same_as<T, float> || std::same_as<T, double>;
+
+template <class T>
+concept ComplexScalar =
+    std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
+
+/// What a matrix may hold: the four types that BLAS multiplies.
+template <class T>
+concept Scalar = RealScalar<T> || ComplexScalar<T>;
+
+/// What a communicator may carry: scalars and integers.
+template <class T>
+concept Element = Scalar<T> || (std::integral<T> && !std::same_as<T, bool>);
+
+namespace detail
+{
+template <class T>
+struct RealOf
+{
+  using type = T;
+};
+
+template <class T>
+struct RealOf<std::complex<T>>
+{
+  using type = T;
+};
+}  // namespace detail
+
+/// The real type under a scalar: float for float and std::complex<float>.
+template <Scalar T>
+using Real = typename detail::RealOf<T>::type;
+
+/// The name of an element type, for messages: "float", "complex<double>", "int32", "uint64".
+template <Element T>
+[[nodiscard]] std::string element_name()
+{
+  if constexpr (std::same_as<T, float>) return "float";
+  if constexpr (std::same_as<T, double>) return "double";
+  if constexpr (std::same_as<T, std::complex<float>>) return "complex<float>";
+  if constexpr (std::same_as<T, std::complex<double>>) return "complex<double>";
+  if constexpr (std::integral<T>)
+    return (std::unsigned_integral<T> ? "uint" : "int") + std::to_string(8 * sizeof(T));
+}
+
+}  // namespace cubist

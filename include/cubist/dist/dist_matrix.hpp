@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A matrix of which each rank holds a block, cut as its layout says.
+//
+// The block is padded with zeros, so that it has the same size on every rank; users see only the
+// valid part. Whoever writes to the padding keeps it zero.
+
+#include <cstddef>
+#include <utility>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/mesh/mesh.hpp"
+
+namespace cubist
+{
+
+/// Any distributed matrix, its layout known at run time only: a reference to its block, and the map
+/// from ranks to blocks. What a program needs to gather, print, save or optimise it.
+template <class T, class M>
+struct DistView
+{
+  M mesh;
+  Shape shape;
+  MatrixView<T> padded;
+  Block (*block_of)(const M&, Shape, int rank) = nullptr;
+  bool (*primary)(const M&, int rank) = nullptr;
+
+  [[nodiscard]] Block block(int rank) const { return block_of(mesh, shape, rank); }
+  [[nodiscard]] MatrixView<T> valid() const
+  {
+    return padded.block(0, 0, block(mesh.rank()).valid());
+  }
+};
+
+template <Scalar T, class L, class M>
+class DistMatrix
+{
+ public:
+  using Value = T;
+  using Layout = L;
+  using Mesh = M;
+
+  /// A matrix of zeros. Every rank of the mesh makes its own.
+  DistMatrix(M mesh, Shape shape)
+      : mesh_{std::move(mesh)}, shape_{shape}, block_{block_of(mesh_, shape, mesh_.rank())},
+        storage_(block_.padded().size())
+  {
+  }
+
+  [[nodiscard]] const M& mesh() const { return mesh_; }
+  /// The global sizes.
+  [[nodiscard]] Shape shape() const { return shape_; }
+  [[nodiscard]] std::size_t rows() const { return shape_.rows; }
+  [[nodiscard]] std::size_t cols() const { return shape_.cols; }
+  /// The slice of the global matrix that this rank owns.
+  [[nodiscard]] const Block& block() const { return block_; }
+
+  /// This rank's shard as an xtensor view (on a device: as the engine's view).
+  [[nodiscard]] auto local() { return mesh_.engine().view(valid()); }
+  [[nodiscard]] auto local() const { return mesh_.engine().view(valid()); }
+
+  /// This rank's shard.
+  [[nodiscard]] MatrixView<T> valid() { return padded().block(0, 0, block_.valid()); }
+  [[nodiscard]] MatrixView<const T> valid() const { return padded().block(0, 0, block_.valid()); }
+
+  /// This rank's shard with its padding: what collectives carry and products read.
+  [[nodiscard]] MatrixView<T> padded() { return {storage_.data(), block_.padded()}; }
+  [[nodiscard]] MatrixView<const T> padded() const { return {storage_.data(), block_.padded()}; }
+
+  /// Sets element (i, j) to f(i, j), i and j global.
+  template <class F>
+  void generate(F f)
+  {
+    mesh_.engine().map_indexed(
+        valid(), [f, i0 = block_.rows.offset, j0 = block_.cols.offset](std::size_t i, std::size_t j) {
+          return f(i0 + i, j0 + j);
+        });
+  }
+
+  /// A reference that forgets the layout's type.
+  [[nodiscard]] DistView<T, M> view() { return {mesh_, shape_, padded(), &block_of, &primary}; }
+  [[nodiscard]] DistView<const T, M> view() const
+  {
+    return {mesh_, shape_, padded(), &block_of, &primary};
+  }
+
+ private:
+  static Block block_of(const M& mesh, Shape shape, int rank)
+  {
+    return L::template block<typename M::Axes>(shape, mesh.extents(), mesh.coordinates(rank),
+                                               mesh.quantum());
+  }
+  static bool primary(const M& mesh, int rank)
+  {
+    return L::template is_primary<typename M::Axes>(mesh.coordinates(rank));
+  }
+
+  M mesh_;
+  Shape shape_;
+  Block block_;
+  typename M::Engine::template Buffer<T> storage_;
+};
+
+}  // namespace cubist

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// From a global matrix on rank 0 to the shards, and back. Global matrices are xtensor containers.
+// One block travels at a time, so rank 0 needs room for the global matrix and one block.
+//
+// Words: scatter sends each rank its padded block; gather, each first replica its.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#if __has_include(<xtensor/containers/xtensor.hpp>)
+#include <xtensor/containers/xtensor.hpp>
+#else
+#include <xtensor/xtensor.hpp>
+#endif
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// Rank 0 hands out the blocks of `global`, which it alone has.
+template <class T, class M>
+void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
+{
+  auto& world = out.mesh.world();
+  const auto& engine = out.mesh.engine();
+  if (world.rank() != 0) return world.receive(out.padded.elements(), 0);
+
+  const auto block = [&](int rank) {
+    const Block b = out.block(rank);
+    return global.block(b.rows.offset, b.cols.offset, b.valid());
+  };
+  engine.fill(out.padded, T{});
+  engine.upload(block(0), out.valid());
+  typename M::Engine::template Buffer<T> buffer(out.padded.size());
+  const MatrixView<T> staged{buffer.data(), out.padded.shape()};
+  for (int rank = 1; rank < world.size(); ++rank)
+  {
+    engine.fill(staged, T{});
+    engine.upload(block(rank), staged.block(0, 0, block(rank).shape()));
+    world.send(staged.elements(), rank);
+  }
+}
+
+/// Rank 0's shape, on all ranks.
+template <class M, class E>
+Shape agree_on_shape(const M& mesh, const E& global)
+{
+  std::array<std::uint64_t, 3> shape{};
+  if (mesh.rank() == 0)
+  {
+    shape[0] = global.dimension();
+    if (shape[0] == 2) shape = {2, global.shape()[0], global.shape()[1]};
+  }
+  mesh.world().broadcast(shape, 0);
+  require<ShapeError>(shape[0] == 2, "got a tensor of ", shape[0],
+                      " dimensions, but only matrices are distributed; reshape it to two");
+  return {shape[1], shape[2]};
+}
+
+/// Any xtensor expression as a row-major matrix, without a copy if it is one.
+template <class T>
+const xt::xtensor<T, 2>& as_matrix(const xt::xtensor<T, 2>& x)
+{
+  return x;
+}
+template <class T, class E>
+xt::xtensor<T, 2> as_matrix(const E& x)
+{
+  return x;
+}
+
+}  // namespace detail
+
+/// Cuts rank 0's `global` by layout `L`; elsewhere `global` is not looked at. Every rank calls it.
+/// @throws ShapeError unless `global` has two dimensions
+template <class L, class A, class B, class E>
+[[nodiscard]] auto scatter(const AxisMesh<A, B>& mesh, const E& global)
+{
+  using T = std::remove_cv_t<typename E::value_type>;
+  DistMatrix<T, L, AxisMesh<A, B>> out{mesh, detail::agree_on_shape(mesh, global)};
+  if (mesh.rank() != 0)
+    detail::scatter_blocks<T, AxisMesh<A, B>>({}, out.view());
+  else
+  {
+    decltype(auto) matrix = detail::as_matrix<T>(global);
+    detail::scatter_blocks<T, AxisMesh<A, B>>({matrix.data(), out.shape()}, out.view());
+  }
+  return out;
+}
+
+/// Sets a distributed matrix, a parameter's value for instance, from rank 0's `global`.
+/// @throws ShapeError unless `global` has the shape of `out`
+template <class T, class M, class E>
+void scatter(const E& global, const DistView<T, M>& out)
+{
+  const Shape shape = detail::agree_on_shape(out.mesh, global);
+  require<ShapeError>(shape == out.shape, "got a matrix of ", to_string(shape), " to set one of ",
+                      to_string(out.shape), ", which has other elements; give it that shape");
+  if (out.mesh.rank() != 0) return detail::scatter_blocks<T, M>({}, out);
+  decltype(auto) matrix = detail::as_matrix<T>(global);
+  detail::scatter_blocks<T, M>({matrix.data(), shape}, out);
+}
+template <class T, class L, class M, class E>
+void scatter(const E& global, DistMatrix<T, L, M>& out)
+{
+  scatter(global, out.view());
+}
+
+/// The global matrix on rank 0, and an empty one elsewhere. Every rank calls it.
+template <class T, class M>
+[[nodiscard]] xt::xtensor<std::remove_const_t<T>, 2> gather(const DistView<T, M>& x)
+{
+  using Value = std::remove_const_t<T>;
+  using Global = xt::xtensor<Value, 2>;
+  auto& world = x.mesh.world();
+  if (world.rank() != 0)
+  {
+    if (x.primary(x.mesh, world.rank())) world.send(x.padded.elements(), 0);
+    return Global::from_shape({0, 0});
+  }
+  auto global = Global::from_shape({x.shape.rows, x.shape.cols});
+  const MatrixView<Value> all{global.data(), x.shape};
+  const auto place = [&](int rank, MatrixView<const Value> block) {
+    const Block b = x.block(rank);
+    x.mesh.engine().download(block.block(0, 0, b.valid()),
+                             all.block(b.rows.offset, b.cols.offset, b.valid()));
+  };
+  place(0, x.padded);
+  typename M::Engine::template Buffer<Value> buffer(x.padded.size());
+  const MatrixView<Value> staged{buffer.data(), x.padded.shape()};
+  for (int rank = 1; rank < world.size(); ++rank)
+    if (x.primary(x.mesh, rank))
+    {
+      world.receive(staged.elements(), rank);
+      place(rank, staged);
+    }
+  return global;
+}
+template <class T, class L, class M>
+[[nodiscard]] auto gather(const DistMatrix<T, L, M>& x)
+{
+  return gather(x.view());
+}
+
+}  // namespace cubist

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What an engine is: who owns a rank's memory and computes on it. An engine is cheap to copy, and
+// works on views of its own memory; the functions that it maps are small callables without side
+// effects, so that they can run on a device.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist
+{
+
+/// op(A): A itself, its transpose, or its conjugate transpose.
+enum class Op : std::uint8_t
+{
+  none,
+  transpose,
+  adjoint
+};
+
+[[nodiscard]] constexpr Shape op_shape(Op op, Shape s)
+{
+  return op == Op::none ? s : Shape{s.cols, s.rows};
+}
+
+template <class E>
+concept Engine = std::copyable<E> && std::default_initializable<E> &&
+                 requires(E e, MatrixView<double> out, MatrixView<const double> in, double alpha) {
+                   typename E::template Buffer<double>;  // (n): n zeros; data(), size()
+                   // out = alpha op(in) op(in) + beta out
+                   e.gemm(Op::none, Op::transpose, alpha, in, in, alpha, out);
+                   e.copy(in, out);
+                   e.fill(out, alpha);
+                   e.upload(in, out);    // from host memory
+                   e.download(in, out);  // to host memory
+                   // out(i, j) = f(in(i, j), …), or f(i, j, in(i, j), …)
+                   e.map(out, [](double x) { return x; }, in);
+                   e.map_indexed(out, [](std::size_t, std::size_t, double x) { return x; }, in);
+                   // out(0, j) = sum over i of in(i, j)
+                   e.column_sums(in, out);
+                   // out(i, 0) = init combined with f(i, j, in(i, j), …) for all j, in this order
+                   e.row_fold(
+                       out, alpha, [](double a, double b) { return a + b; },
+                       [](std::size_t, std::size_t, double x) { return x; }, in);
+                   // the same over all rows and columns, given back to the host
+                   {
+                     e.fold(
+                         alpha, [](double a, double b) { return a + b; },
+                         [](std::size_t, std::size_t, double x) { return x; }, in)
+                   } -> std::same_as<double>;
+                   e.view(out);  // what `local()` gives to users
+                 };
+
+}  // namespace cubist

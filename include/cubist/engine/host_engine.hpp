@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The host's memory and processors: products by BLAS, through the interface that xtensor-blas
+// carries, straight into strided blocks; everything else in plain loops over rows, which compilers
+// vectorise.
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <xtensor-blas/xblas_config.hpp>
+#include <xflens/cxxblas/cxxblas.cxx>
+#if __has_include(<xtensor/containers/xadapt.hpp>)
+#include <xtensor/containers/xadapt.hpp>
+#else
+#include <xtensor/xadapt.hpp>
+#endif
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// Lets as many ranks multiply at once as there are cores. OpenBLAS has room for 64 callers, and
+/// more than one on a core only evict each other's panels from the cache.
+class GemmTurn
+{
+ public:
+  GemmTurn()
+  {
+    std::unique_lock lock{mutex()};
+    condition().wait(lock, [] { return free() > 0; });
+    --free();
+  }
+  GemmTurn(const GemmTurn&) = delete;
+  GemmTurn& operator=(const GemmTurn&) = delete;
+  ~GemmTurn()
+  {
+    {
+      const std::lock_guard lock{mutex()};
+      ++free();
+    }
+    condition().notify_one();
+  }
+
+ private:
+  static std::mutex& mutex()
+  {
+    static std::mutex m;
+    return m;
+  }
+  static std::condition_variable& condition()
+  {
+    static std::condition_variable c;
+    return c;
+  }
+  static int& free()
+  {
+    static int f = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 64U));
+    return f;
+  }
+};
+
+inline int blas_int(std::size_t n)
+{
+  require<ShapeError>(n <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
+                      "got a local matrix with an extent of ", n,
+                      ", but BLAS counts in 32 bits; cut it over more ranks");
+  return static_cast<int>(n);
+}
+
+}  // namespace detail
+
+class HostEngine
+{
+ public:
+  template <class T>
+  using Buffer = std::vector<T>;
+
+  /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not read
+  /// when beta is 0.
+  /// @throws ShapeError unless the shapes fit and are below 2^31
+  template <Scalar T>
+  void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
+            MatrixView<T> c) const
+  {
+    const Shape x = op_shape(op_a, a.shape());
+    const Shape y = op_shape(op_b, b.shape());
+    require<ShapeError>(x.rows == c.rows() && y.cols == c.cols() && x.cols == y.rows, "gemm got ",
+                        to_string(x), " times ", to_string(y), " for a result of ",
+                        to_string(c.shape()), ", which do not fit; check the operands' order");
+    if (c.size() == 0) return;
+    if (x.cols == 0) return scale(beta, c);
+    using detail::blas_int;
+    const auto m = blas_int(c.rows());
+    const auto n = blas_int(c.cols());
+    const auto k = blas_int(x.cols);
+    const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
+    const auto ld_b = blas_int(std::max<std::size_t>(b.ld(), 1));
+    const auto ld_c = blas_int(std::max<std::size_t>(c.ld(), 1));
+    const detail::GemmTurn turn;
+    cxxblas::gemm<int>(cxxblas::RowMajor, blas_op<T>(op_a), blas_op<T>(op_b), m, n, k, alpha,
+                       a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
+  }
+
+  template <Scalar T>
+  void copy(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    check(in, out);
+    for (std::size_t i = 0; i < out.rows(); ++i) std::copy_n(in.row(i), out.cols(), out.row(i));
+  }
+  template <Scalar T>
+  void upload(MatrixView<const T> host, MatrixView<T> mine) const
+  {
+    copy(host, mine);
+  }
+  template <Scalar T>
+  void download(MatrixView<const T> mine, MatrixView<T> host) const
+  {
+    copy(mine, host);
+  }
+
+  template <Scalar T>
+  void fill(MatrixView<T> out, T value) const
+  {
+    for (std::size_t i = 0; i < out.rows(); ++i) std::fill_n(out.row(i), out.cols(), value);
+  }
+
+  /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
+  template <class T, class F, class... In>
+  void map(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    (check(in, out), ...);
+    for (std::size_t i = 0; i < out.rows(); ++i)
+      map_row(out.row(i), out.cols(), f, in.row(i)...);
+  }
+
+  /// out(i, j) = f(i, j, in(i, j), …)
+  template <class T, class F, class... In>
+  void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    (check(in, out), ...);
+    for (std::size_t i = 0; i < out.rows(); ++i)
+      for (std::size_t j = 0; j < out.cols(); ++j) out(i, j) = f(i, j, in(i, j)...);
+  }
+
+  /// out(0, j) = sum over i of in(i, j), for out of one row.
+  template <class T>
+  void column_sums(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    fill(out, T{});
+    for (std::size_t i = 0; i < in.rows(); ++i)
+    {
+      const T* x = in.row(i);
+      T* sums = out.data();
+      for (std::size_t j = 0; j < in.cols(); ++j) sums[j] += x[j];
+    }
+  }
+
+  /// out(i, 0) = init combined with f(i, j, in(i, j), …) for all columns j, in this order.
+  template <class T, class Combine, class F, class... In>
+  void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<In>... in) const
+  {
+    const std::size_t cols = (in.cols(), ...);
+    for (std::size_t i = 0; i < out.rows(); ++i)
+    {
+      T sum = init;
+      for (std::size_t j = 0; j < cols; ++j) sum = combine(sum, f(i, j, in(i, j)...));
+      out(i, 0) = sum;
+    }
+  }
+
+  /// init combined with f(i, j, in(i, j), …) for all rows and columns, in this order.
+  template <class T, class Combine, class F, class First, class... In>
+  [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
+                       MatrixView<In>... in) const
+  {
+    for (std::size_t i = 0; i < first.rows(); ++i)
+      for (std::size_t j = 0; j < first.cols(); ++j)
+        init = combine(init, f(i, j, first(i, j), in(i, j)...));
+    return init;
+  }
+
+  /// The same elements as an xtensor view.
+  template <class T>
+  [[nodiscard]] auto view(MatrixView<T> m) const
+  {
+    const std::array<std::size_t, 2> shape{m.rows(), m.cols()};
+    const std::array<std::ptrdiff_t, 2> strides{static_cast<std::ptrdiff_t>(m.ld()), 1};
+    return xt::adapt(m.data(), m.size(), xt::no_ownership(), shape, strides);
+  }
+
+ private:
+  template <Scalar T>
+  static cxxblas::Transpose blas_op(Op op)
+  {
+    if (op == Op::none) return cxxblas::NoTrans;
+    return op == Op::adjoint && ComplexScalar<T> ? cxxblas::ConjTrans : cxxblas::Trans;
+  }
+
+  template <Scalar T>
+  void scale(T beta, MatrixView<T> c) const
+  {
+    if (beta == T{}) return fill(c, T{});
+    map(
+        c, [beta](T x) { return beta * x; }, c);
+  }
+
+  template <class T, class F, class... In>
+  static void map_row(T* out, std::size_t n, F f, const In*... in)
+  {
+    for (std::size_t j = 0; j < n; ++j) out[j] = f(in[j]...);
+  }
+
+  template <class In, class T>
+  static void check(MatrixView<In> in, MatrixView<T> out)
+  {
+    require<ShapeError>(in.shape() == out.shape(), "got operands of ", to_string(in.shape()),
+                        " and ", to_string(out.shape()),
+                        ", but element-wise work needs equal shapes; take blocks that agree");
+  }
+};
+
+static_assert(Engine<HostEngine>);
+
+}  // namespace cubist

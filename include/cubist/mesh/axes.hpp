@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The axes of a mesh, as types, and the coordinates of a rank along them.
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <string>
+
+namespace cubist
+{
+
+// clang-format off
+struct Depth { static constexpr const char* name = "depth"; };
+struct Row   { static constexpr const char* name = "row"; };
+struct Col   { static constexpr const char* name = "col"; };
+struct AxisX { static constexpr const char* name = "x"; };
+struct AxisY { static constexpr const char* name = "y"; };
+struct AxisZ { static constexpr const char* name = "z"; };
+// clang-format on
+
+template <class A, class... List>
+inline constexpr bool is_one_of = (std::same_as<A, List> || ...);
+
+/// The axes of a mesh; the last one runs fastest in the numbering of ranks.
+template <class... A>
+struct Axes
+{
+  static constexpr std::size_t count = sizeof...(A);
+  using Array = std::array<int, count>;
+
+  template <class Axis>
+  static constexpr bool has = is_one_of<Axis, A...>;
+
+  template <class Axis>
+    requires has<Axis>
+  static constexpr std::size_t index()
+  {
+    constexpr bool match[] = {std::same_as<Axis, A>...};
+    std::size_t i = 0;
+    while (!match[i]) ++i;
+    return i;
+  }
+
+  [[nodiscard]] static constexpr int ranks(const Array& extents)
+  {
+    int n = 1;
+    for (const int e : extents) n *= e;
+    return n;
+  }
+
+  [[nodiscard]] static constexpr int rank(const Array& coordinates, const Array& extents)
+  {
+    int r = 0;
+    for (std::size_t i = 0; i < count; ++i) r = r * extents[i] + coordinates[i];
+    return r;
+  }
+
+  /// The coordinates of `rank`.
+  [[nodiscard]] static constexpr Array coordinates(int rank, const Array& extents)
+  {
+    Array c{};
+    for (std::size_t i = count; i-- > 0; rank /= extents[i]) c[i] = rank % extents[i];
+    return c;
+  }
+
+  /// "depth 2 x row 2 x col 2", for messages.
+  [[nodiscard]] static std::string to_string(const Array& extents)
+  {
+    constexpr const char* names[] = {A::name...};
+    std::string s;
+    for (std::size_t i = 0; i < count; ++i)
+      s += (i == 0 ? "" : " x ") + std::string{names[i]} + " " + std::to_string(extents[i]);
+    return s;
+  }
+};
+
+}  // namespace cubist

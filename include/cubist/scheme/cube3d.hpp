@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The cube of q x q x q ranks: every matrix is cut over all of them, none is replicated.
+//
+//   X (M, K) rows [z y] cols [x]    W (K, N) rows [x z] cols [y]    Y (M, N) rows [z x] cols [y]
+//
+// The next layer sees x and y swapped.
+//
+// Words a rank: forward (q-1)/q^3 (MK + KN + MN), backward the same again with gathered operands
+// kept, else + (q-1)/q^3 (MK + KN).
+// Source: Bian et al., "Maximizing Parallelism in Distributed Training for Huge Neural Networks",
+// arXiv 2105.14450; Colossal-AI, 3D Tensor Parallelism.
+
+#include <array>
+#include <cstddef>
+
+#include "cubist/core/error.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/scheme/extents.hpp"
+#include "cubist/scheme/gather_multiply_scatter.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+template <class X, class Y>
+struct BasicCube3D
+{
+  static constexpr const char* name = "Cube3D";
+
+  using Axes = cubist::Axes<AxisX, AxisY, AxisZ>;
+  using Input = Layout<Rows<AxisZ, Y>, Cols<X>>;
+  using Weight = Layout<Rows<X, AxisZ>, Cols<Y>>;
+  using Output = Layout<Rows<AxisZ, X>, Cols<Y>>;
+  using Next = BasicCube3D<Y, X>;
+  using Algorithm = GatherMultiplyScatter<X, Y, AxisZ>;
+
+  /// The edge of the cube; left out, it follows from the ranks.
+  struct Extents
+  {
+    int q = 0;
+  };
+
+  /// (x, y, z)
+  /// @throws MeshError unless q q q is `ranks`
+  [[nodiscard]] static Axes::Array extents(const Extents& wish, int ranks)
+  {
+    detail::require_extent(name, "q", wish.q);
+    const int q = wish.q != 0 ? wish.q : detail::root(ranks, 3);
+    require<MeshError>(q * q * q == ranks, "got ", ranks, " ranks",
+                       wish.q != 0 ? " for q = " + std::to_string(q) : std::string{},
+                       ", Cube3D needs q·q·q of them, so no mesh can be built; use ",
+                       detail::nearest_powers(ranks, 3), ", or Summa2D or Summa25D");
+    return {q, q, q};
+  }
+
+  [[nodiscard]] static std::size_t quantum(const Axes::Array& e)
+  {
+    return static_cast<std::size_t>(e[0] * e[0]);
+  }
+};
+
+using Cube3D = BasicCube3D<AxisX, AxisY>;
+
+static_assert(Scheme<Cube3D>);
+
+}  // namespace cubist

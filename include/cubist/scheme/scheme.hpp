@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What a scheme is: the axes of its mesh, how the three matrices of a layer are cut, what the next
+// layer sees, and the algorithm that multiplies them. A scheme is a type without data; its
+// algorithm's `Plan` owns the workspace.
+//
+//   X (M, K) Input      W (K, N) Weight      Y = X W (M, N) Output
+
+#include <concepts>
+#include <cstddef>
+
+#include "cubist/core/block.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/mesh/mesh.hpp"
+
+namespace cubist
+{
+
+/// The padded blocks of one rank: what a plan is made for.
+struct LocalShapes
+{
+  Shape x;
+  Shape w;
+  Shape y;
+};
+
+/// Whether a plan keeps what it gathered in forward until backward (more memory, fewer words), or
+/// gathers it again.
+enum class Gathered : bool
+{
+  again,
+  kept
+};
+
+template <class S>
+concept Scheme = MeshShape<S> && MeshShape<typename S::Next> && requires {
+  typename S::Input;
+  typename S::Weight;
+  typename S::Output;
+  typename S::Algorithm;
+  { S::name } -> std::convertible_to<const char*>;
+  requires std::same_as<typename S::Next::Input, typename S::Output>;
+  requires std::same_as<typename S::Next::Axes, typename S::Axes>;
+};
+
+}  // namespace cubist
