@@ -8,6 +8,7 @@
 // one along which blocks can be gathered and scattered in the order of memory.
 
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <type_traits>
 
@@ -44,12 +45,12 @@ template <class A, class... Axis>
 Cut cut(const typename A::Array& extents, const typename A::Array& coordinates)
 {
   Cut c;
-  const auto refine = [&](std::size_t axis) {
-    c.index = c.index * static_cast<std::size_t>(extents[axis]) +
-              static_cast<std::size_t>(coordinates[axis]);
-    c.parts *= static_cast<std::size_t>(extents[axis]);
-  };
-  (refine(A::template index<Axis>()), ...);
+  for (const std::size_t axis : std::initializer_list<std::size_t>{A::template index<Axis>()...})
+  {
+    const auto extent = static_cast<std::size_t>(extents[axis]);
+    c.index = c.index * extent + static_cast<std::size_t>(coordinates[axis]);
+    c.parts *= extent;
+  }
   return c;
 }
 

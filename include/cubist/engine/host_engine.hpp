@@ -170,14 +170,15 @@ class HostEngine
   }
 
   /// out(i, 0) = init combined with f(i, j, in(i, j), …) for all columns j, in this order.
-  template <class T, class Combine, class F, class... In>
-  void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<In>... in) const
+  template <class T, class Combine, class F, class First, class... In>
+  void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
+                MatrixView<In>... in) const
   {
-    const std::size_t cols = (in.cols(), ...);
     for (std::size_t i = 0; i < out.rows(); ++i)
     {
       T sum = init;
-      for (std::size_t j = 0; j < cols; ++j) sum = combine(sum, f(i, j, in(i, j)...));
+      for (std::size_t j = 0; j < first.cols(); ++j)
+        sum = combine(sum, f(i, j, first(i, j), in(i, j)...));
       out(i, 0) = sum;
     }
   }

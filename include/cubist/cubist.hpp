@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// All of cubist on one machine: the schemes, the networks, and ranks as threads.
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/backend/threads.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/global.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/mesh/mesh.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/summa25d.hpp"
+#include "cubist/scheme/summa2d.hpp"

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Dropout: each element is zero with probability p, and 1/(1-p) times itself otherwise. The mask is
+// never stored: forward and backward draw the same random numbers, which depend on the seed, the
+// layer, the step and the element's global position alone.
+//
+// Source: Srivastava et al., "Dropout", JMLR 2014 (here scaled while training, not after).
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/nn/random.hpp"
+
+namespace cubist
+{
+
+class Dropout
+{
+ public:
+  /// @throws ArgumentError unless 0 <= p < 1
+  explicit Dropout(double p, std::uint64_t seed = 0, std::size_t layer = 0)
+      : p_{p}, seed_{seed}, layer_{layer}
+  {
+    require<ArgumentError>(p >= 0 && p < 1, "got a dropout probability of ", p,
+                           ", which would leave nothing or is none; use one in [0, 1)");
+  }
+
+  [[nodiscard]] double probability() const { return p_; }
+
+  /// x = mask(step) * x, in forward as in backward.
+  template <RealScalar T, class L, class M>
+  void apply(DistMatrix<T, L, M>& x, std::uint64_t step) const
+  {
+    if (p_ == 0) return;
+    x.mesh().engine().map_indexed(
+        x.valid(),
+        [random = stream(seed_, Draw::dropout, layer_, step), p = p_,
+         scale = static_cast<T>(1 / (1 - p_)), i0 = x.block().rows.offset,
+         j0 = x.block().cols.offset, cols = x.cols()](std::size_t i, std::size_t j, T v) {
+          const auto index = (i0 + i) * cols + j0 + j;
+          return random.template uniform<double>(index) < p ? T{} : v * scale;
+        },
+        MatrixView<const T>{x.valid()});
+  }
+
+ private:
+  double p_;
+  std::uint64_t seed_;
+  std::size_t layer_;
+};
+
+}  // namespace cubist

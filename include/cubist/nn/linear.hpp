@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The linear layer, on any scheme: Y = X W + b.
+//
+//   X (M, K) S::Input    W (K, N) S::Weight    b (1, N) cut as Y's columns    Y (M, N) S::Output
+//
+//   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
+//
+// Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
+// rank's columns.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/nn/random.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+struct LinearOptions
+{
+  bool bias = true;
+  std::uint64_t seed = 0;
+  /// Tells apart the random numbers of layers with one seed.
+  std::size_t index = 0;
+  Gathered gathered = Gathered::kept;
+};
+
+template <Scheme S, class B, Scalar T>
+class Linear
+{
+ public:
+  using Product = DistMatMul<S, B, T>;
+  using Mesh = typename Product::Mesh;
+  using Input = typename Product::Input;
+  using Weight = typename Product::Weight;
+  using Output = typename Product::Output;
+  using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
+
+  /// Weights and bias are uniform in ±1/sqrt(in), the same on every scheme and mesh.
+  /// @throws ShapeError for a layer without inputs or outputs
+  Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
+      : mesh_{mesh}, options_{options}, in_{in}, out_{out}, w_{mesh, {in, out}}, dw_{mesh, {in, out}}
+  {
+    require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
+                        " features, which has no weights; give it at least one of each");
+    const auto bound = static_cast<Real<T>>(1 / std::sqrt(static_cast<double>(in)));
+    const auto draw = [&](auto& matrix, Draw what) {
+      matrix.generate([random = stream(options_.seed, what, options_.index), bound,
+                       cols = out](std::size_t i, std::size_t j) {
+        return random.template symmetric<T>(i * cols + j, bound);
+      });
+    };
+    draw(w_, Draw::weight);
+    if (!options.bias) return;
+    b_.emplace(mesh, Shape{1, out});
+    db_.emplace(mesh, Shape{1, out});
+    draw(*b_, Draw::bias);
+  }
+
+  [[nodiscard]] std::size_t in() const { return in_; }
+  [[nodiscard]] std::size_t out() const { return out_; }
+  [[nodiscard]] Weight& weight() { return w_; }
+  [[nodiscard]] const Weight& weight_gradient() const { return dw_; }
+  /// @pre the layer has a bias
+  [[nodiscard]] Bias& bias() { return *b_; }
+  [[nodiscard]] const Bias& bias_gradient() const { return *db_; }
+
+  /// Y = X W + b
+  /// @throws ShapeError, MeshError for matrices that do not fit
+  void forward(const Input& x, Output& y)
+  {
+    product(x.rows()).forward(x, w_, y);
+    if (b_)
+      mesh_.engine().map_indexed(
+          y.valid(), [b = b_->valid().data()](std::size_t, std::size_t j, T v) { return v + b[j]; },
+          MatrixView<const T>{y.valid()});
+  }
+
+  /// dX, and the gradients of weight and bias.
+  /// @pre X is that of the last `forward`
+  void backward(const Input& x, const Output& dy, Input& dx)
+  {
+    product(x.rows()).backward(x, w_, dy, dx, dw_);
+    if (!b_) return;
+    mesh_.engine().column_sums(dy.valid(), db_->valid());
+    sum_bias(typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type{});
+  }
+
+  /// Appends the layer's parameters, with names that begin with `prefix`.
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    list.push_back({prefix + "weight", w_.view(), dw_.view()});
+    if (b_) list.push_back({prefix + "bias", b_->view(), db_->view()});
+  }
+
+ private:
+  /// The product for M tokens; a new one when M changes.
+  Product& product(std::size_t m)
+  {
+    if (!product_ || product_->size().m != m)
+      product_.emplace(mesh_, ProductSize{.m = m, .n = out_, .k = in_}, options_.gathered);
+    return *product_;
+  }
+
+  template <class... A>
+  void sum_bias(Axes<A...>)
+  {
+    auto& replicas = mesh_.template along<A...>();
+    if (replicas.size() > 1) replicas.all_reduce(db_->padded().elements());
+  }
+
+  Mesh mesh_;
+  LinearOptions options_;
+  std::size_t in_;
+  std::size_t out_;
+  Weight w_;
+  Weight dw_;
+  std::optional<Bias> b_;
+  std::optional<Bias> db_;
+  std::optional<Product> product_;
+};
+
+}  // namespace cubist

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A multi-layer perceptron on any scheme and backend: Linear, activation, dropout, and so on, the
+// last layer with an activation of its own and without dropout.
+//
+//   X (M, sizes[0]) S::Input    Y (M, sizes[L]): S::Input if L is even, S::Output if it is odd
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/nn/activation.hpp"
+#include "cubist/nn/activations.hpp"
+#include "cubist/nn/dropout.hpp"
+#include "cubist/nn/linear.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+struct MlpOptions
+{
+  Activation activation = gelu;
+  /// Of the last layer.
+  Activation output = identity;
+  /// The probability that an element between two layers is dropped while training.
+  double dropout = 0;
+  bool bias = true;
+  std::uint64_t seed = 0;
+  Gathered gathered = Gathered::kept;
+};
+
+/// What a network reaches on labelled data.
+struct Score
+{
+  double loss = 0;
+  double accuracy = 0;
+};
+
+namespace detail
+{
+
+/// A layer whose scheme is known at run time only.
+template <class A, class Parameters>
+class AnyLayer
+{
+ public:
+  virtual ~AnyLayer() = default;
+  virtual const A& forward(const A& x, std::optional<std::uint64_t> training_step) = 0;
+  virtual const A& backward(const A& x, const A& dy, std::optional<std::uint64_t> training_step) = 0;
+  virtual void append_parameters(Parameters& list, const std::string& prefix) = 0;
+};
+
+/// Y = dropout(activation(Z)), Z = X W + b, of a network whose activations are of type A.
+template <class A, Scheme S, class B, RealScalar T>
+class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
+{
+ public:
+  using Mesh = typename A::Mesh;
+
+  MlpLayer(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options,
+           const Activation& activation, const Dropout& dropout)
+      : mesh_{mesh}, linear_{mesh, in, out, options}, activation_{activation}, dropout_{dropout}
+  {
+  }
+
+  const A& forward(const A& x, std::optional<std::uint64_t> training_step) override
+  {
+    make_room(x.rows());
+    auto& y = y_->template as<OutputLayout>();
+    auto& z = plain() ? y : *z_;
+    linear_.forward(x.template as<InputLayout>(), z);
+    if (plain()) return *y_;
+    std::visit([&](auto f) { mesh_.engine().map(y.valid(), f, MatrixView<const T>{z.valid()}); },
+               activation_);
+    if (training_step) dropout_.apply(y, *training_step);
+    return *y_;
+  }
+
+  const A& backward(const A& x, const A& dy, std::optional<std::uint64_t> training_step) override
+  {
+    const auto& in = x.template as<InputLayout>();
+    auto& dx = dx_->template as<InputLayout>();
+    const auto& given = dy.template as<OutputLayout>();
+    if (plain())
+    {
+      linear_.backward(in, given, dx);
+      return *dx_;
+    }
+    auto& dz = *dz_;
+    dz = given;
+    if (training_step) dropout_.apply(dz, *training_step);
+    std::visit(
+        [&](auto f) {
+          mesh_.engine().map(
+              dz.valid(), [f](T d, T z) { return d * f.derivative(z); },
+              MatrixView<const T>{dz.valid()}, MatrixView<const T>{z_->valid()});
+        },
+        activation_);
+    linear_.backward(in, dz, dx);
+    return *dx_;
+  }
+
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) override
+  {
+    linear_.append_parameters(list, prefix);
+  }
+
+ private:
+  using InputLayout = typename S::Input;
+  using OutputLayout = typename S::Output;
+  using Input = DistMatrix<T, InputLayout, Mesh>;
+  using Output = DistMatrix<T, OutputLayout, Mesh>;
+
+  /// Whether Y is Z.
+  [[nodiscard]] bool plain() const
+  {
+    return std::holds_alternative<Identity>(activation_) && dropout_.probability() == 0;
+  }
+
+  void make_room(std::size_t m)
+  {
+    if (y_ && y_->rows() == m) return;
+    y_.emplace(Output{mesh_, {m, linear_.out()}});
+    dx_.emplace(Input{mesh_, {m, linear_.in()}});
+    if (plain()) return;
+    z_.emplace(mesh_, Shape{m, linear_.out()});
+    dz_.emplace(mesh_, Shape{m, linear_.out()});
+  }
+
+  Mesh mesh_;
+  Linear<S, B, T> linear_;
+  Activation activation_;
+  Dropout dropout_;
+  std::optional<A> y_;
+  std::optional<A> dx_;
+  std::optional<Output> z_;
+  std::optional<Output> dz_;
+};
+
+}  // namespace detail
+
+template <Scheme S, class B, RealScalar T>
+class MLP
+{
+ public:
+  using Activations = cubist::Activations<S, B, T>;
+  using Mesh = typename Activations::Mesh;
+
+  /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
+  /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of range
+  MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
+  {
+    require<ShapeError>(sizes.size() >= 2, "got ", sizes.size(),
+                        " sizes for an MLP, which make no layer; give those of its input, its hidden "
+                        "layers and its output");
+    const std::size_t last = sizes.size() - 2;
+    for (std::size_t i = 0; i <= last; ++i)
+    {
+      const LinearOptions linear{options.bias, options.seed, i, options.gathered};
+      const auto& activation = i == last ? options.output : options.activation;
+      const Dropout dropout{i == last ? 0 : options.dropout, options.seed, i};
+      const auto add = [&]<class LayerScheme>(std::type_identity<LayerScheme>) {
+        layers_.push_back(std::make_unique<detail::MlpLayer<Activations, LayerScheme, B, T>>(
+            mesh, sizes[i], sizes[i + 1], linear, activation, dropout));
+      };
+      if (i % 2 == 0) add(std::type_identity<S>{});
+      else add(std::type_identity<typename S::Next>{});
+    }
+  }
+
+  /// Y, which the network owns until the next `forward`; a copy of it is the caller's.
+  /// @throws ShapeError, MeshError for an X that does not fit
+  const Activations& forward(const Activations& x)
+  {
+    if (training_) ++step_;
+    if (x_ && x_->shape() == x.shape()) *x_ = x;
+    else x_.emplace(x);
+    ys_.clear();
+    const Activations* y = &*x_;
+    for (auto& layer : layers_)
+    {
+      ys_.push_back(y);
+      y = &layer->forward(*y, training_step());
+    }
+    return *y;
+  }
+
+  /// dX, and the gradients of all parameters, for the gradient of the last `forward`'s Y.
+  /// @throws ShapeError, MeshError for a dY that is not like Y; Error without a forward
+  const Activations& backward(const Activations& dy)
+  {
+    require<ArgumentError>(!ys_.empty(),
+                           "got backward before any forward, so there is no output that the gradient "
+                           "could belong to; call forward first");
+    const Activations* d = &dy;
+    for (std::size_t i = layers_.size(); i-- > 0;)
+      d = &layers_[i]->backward(*ys_[i], *d, training_step());
+    return *d;
+  }
+
+  /// layers.0.weight, layers.0.bias, layers.1.weight, …
+  [[nodiscard]] Parameters<T, Mesh> parameters()
+  {
+    Parameters<T, Mesh> list;
+    for (std::size_t i = 0; i < layers_.size(); ++i)
+      layers_[i]->append_parameters(list, "layers." + std::to_string(i) + ".");
+    return list;
+  }
+
+  /// Dropout acts in training mode, which a new network is in.
+  void train() { training_ = true; }
+  void eval() { training_ = false; }
+  [[nodiscard]] bool training() const { return training_; }
+
+  /// Softmax cross-entropy and accuracy on labelled data, without dropout.
+  [[nodiscard]] Score evaluate(const Activations& x, std::span<const int> labels)
+  {
+    const bool was_training = std::exchange(training_, false);
+    const Activations& y = forward(x);
+    training_ = was_training;
+    auto scratch = zeros_like(y);
+    return {softmax_cross_entropy(y, labels, scratch), accuracy(y, labels)};
+  }
+
+ private:
+  using Layer = detail::AnyLayer<Activations, Parameters<T, Mesh>>;
+
+  [[nodiscard]] std::optional<std::uint64_t> training_step() const
+  {
+    return training_ ? std::optional{step_} : std::nullopt;
+  }
+
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::optional<Activations> x_;
+  std::vector<const Activations*> ys_;  // what each layer was given
+  bool training_ = true;
+  std::uint64_t step_ = 0;
+};
+
+}  // namespace cubist

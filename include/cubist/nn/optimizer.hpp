@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Optimizers. Each rank updates its own shards, without a word sent: replicas have equal gradients
+// and so stay equal.
+//
+//   Sgd     v = momentum v + g;  w -= rate v
+//   Adam    m, v: running means of g and g^2;  w -= rate m' / (sqrt(v') + epsilon)
+//   AdamW   Adam, and w -= rate decay w, which does not pass through the means
+//
+// Source: Kingma, Ba, "Adam", arXiv 1412.6980; Loshchilov, Hutter, "Decoupled Weight Decay
+// Regularization", arXiv 1711.05101.
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// One value for each element of each parameter, zero at first.
+template <class T, class M>
+class Moments
+{
+ public:
+  explicit Moments(const Parameters<T, M>& parameters)
+  {
+    for (const auto& p : parameters)
+    {
+      shapes_.push_back(p.value.valid().shape());
+      data_.emplace_back(shapes_.back().size());
+    }
+  }
+  [[nodiscard]] std::size_t size() const { return data_.size(); }
+  [[nodiscard]] MatrixView<T> operator[](std::size_t i) { return {data_[i].data(), shapes_[i]}; }
+  [[nodiscard]] Shape shape(std::size_t i) const { return shapes_[i]; }
+
+ private:
+  std::vector<Shape> shapes_;
+  std::vector<typename M::Engine::template Buffer<T>> data_;
+};
+
+template <class T, class M>
+void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& state)
+{
+  bool same = parameters.size() == state.size();
+  for (std::size_t i = 0; same && i < parameters.size(); ++i)
+    same = parameters[i].value.valid().shape() == state.shape(i);
+  require<ShapeError>(same, "got ", parameters.size(),
+                      " parameters that are not those the optimizer was made for, so its state does "
+                      "not belong to them; make a new optimizer for them");
+}
+
+inline void check_rate(double rate)
+{
+  require<ArgumentError>(rate >= 0 && std::isfinite(rate), "got a learning rate of ", rate,
+                         ", which leads nowhere; use a small positive number");
+}
+
+}  // namespace detail
+
+struct SgdOptions
+{
+  double learning_rate = 0.1;
+  double momentum = 0;
+};
+
+template <RealScalar T, class M>
+class Sgd
+{
+ public:
+  /// @throws ArgumentError for a learning rate that is negative or not finite
+  explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
+      : options_{options}, velocity_{parameters}
+  {
+    detail::check_rate(options.learning_rate);
+  }
+
+  /// Moves the parameters against their gradients.
+  /// @throws ShapeError for other parameters than those it was made for
+  void step(const Parameters<T, M>& parameters)
+  {
+    detail::check_parameters(parameters, velocity_);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+    {
+      const auto& engine = parameters[i].value.mesh.engine();
+      const MatrixView<T> w = parameters[i].value.valid();
+      const MatrixView<const T> g = parameters[i].gradient.valid();
+      const MatrixView<T> v = velocity_[i];
+      engine.map(
+          v, [momentum = static_cast<T>(options_.momentum)](T a, T b) { return momentum * a + b; },
+          MatrixView<const T>{v}, g);
+      engine.map(
+          w, [rate = static_cast<T>(options_.learning_rate)](T a, T b) { return a - rate * b; },
+          MatrixView<const T>{w}, MatrixView<const T>{v});
+    }
+  }
+
+  [[nodiscard]] SgdOptions& options() { return options_; }
+
+ private:
+  SgdOptions options_;
+  detail::Moments<T, M> velocity_;
+};
+
+struct AdamOptions
+{
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  /// Only AdamW decays weights.
+  double weight_decay = 0.01;
+};
+
+template <RealScalar T, class M>
+class Adam
+{
+ public:
+  /// @throws ArgumentError for a learning rate that is negative or not finite
+  explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
+      : Adam{parameters, options, false}
+  {
+  }
+
+  /// Moves the parameters against their gradients.
+  /// @throws ShapeError for other parameters than those it was made for
+  void step(const Parameters<T, M>& parameters)
+  {
+    detail::check_parameters(parameters, mean_);
+    ++steps_;
+    const auto& o = options_;
+    const auto b1 = static_cast<T>(o.beta1);
+    const auto b2 = static_cast<T>(o.beta2);
+    const auto rate = static_cast<T>(o.learning_rate / (1 - std::pow(o.beta1, steps_)));
+    const auto correction = static_cast<T>(1 / (1 - std::pow(o.beta2, steps_)));
+    const auto keep = static_cast<T>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0);
+    const auto epsilon = static_cast<T>(o.epsilon);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+    {
+      const auto& engine = parameters[i].value.mesh.engine();
+      const MatrixView<T> w = parameters[i].value.valid();
+      const MatrixView<const T> g = parameters[i].gradient.valid();
+      const MatrixView<T> m = mean_[i];
+      const MatrixView<T> v = square_[i];
+      engine.map(
+          m, [b1](T a, T x) { return b1 * a + (T{1} - b1) * x; }, MatrixView<const T>{m}, g);
+      engine.map(
+          v, [b2](T a, T x) { return b2 * a + (T{1} - b2) * x * x; }, MatrixView<const T>{v}, g);
+      engine.map(
+          w,
+          [=](T a, T mean, T square) {
+            return keep * a - rate * mean / (std::sqrt(square * correction) + epsilon);
+          },
+          MatrixView<const T>{w}, MatrixView<const T>{m}, MatrixView<const T>{v});
+    }
+  }
+
+  [[nodiscard]] AdamOptions& options() { return options_; }
+
+ protected:
+  Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
+      : options_{options}, decays_{decays}, mean_{parameters}, square_{parameters}
+  {
+    detail::check_rate(options.learning_rate);
+  }
+
+ private:
+  AdamOptions options_;
+  bool decays_;
+  int steps_ = 0;
+  detail::Moments<T, M> mean_;
+  detail::Moments<T, M> square_;
+};
+
+template <RealScalar T, class M>
+class AdamW : public Adam<T, M>
+{
+ public:
+  explicit AdamW(const Parameters<T, M>& parameters, const AdamOptions& options = {})
+      : Adam<T, M>{parameters, options, true}
+  {
+  }
+};
+
+}  // namespace cubist

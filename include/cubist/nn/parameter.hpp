@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A parameter of a network, for optimizers and for users: `gather` brings its value or its gradient
+// to rank 0, `scatter` sets it from there.
+
+#include <string>
+#include <vector>
+
+#include "cubist/dist/dist_matrix.hpp"
+
+namespace cubist
+{
+
+/// References: valid as long as the network is.
+template <class T, class M>
+struct Parameter
+{
+  std::string name;  // "layers.0.weight"
+  DistView<T, M> value;
+  DistView<T, M> gradient;
+};
+
+template <class T, class M>
+using Parameters = std::vector<Parameter<T, M>>;
+
+}  // namespace cubist
