@@ -10,7 +10,9 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -87,10 +89,9 @@ struct Threads
   {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     const int ranks = options.ranks.value_or(cores);
-    require<ArgumentError>(ranks >= 1 && ranks <= most_ranks, "got ", ranks,
-                           " ranks, but nothing runs on fewer than 1, and a process has no room for "
-                           "more than ", most_ranks, " threads; use one of these numbers, or none for ",
-                           cores, ", a rank on each core");
+    require<ArgumentError>(
+        ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but threads can be 1 to ",
+        most_ranks, " ranks; use a number of these, or none for ", cores, ", one for each core");
 
     const auto world = std::make_shared<detail::ThreadWorld>(ranks);
     std::vector<int> all(static_cast<std::size_t>(ranks));
@@ -129,7 +130,20 @@ struct Threads
     {
       std::vector<std::jthread> threads;
       threads.reserve(static_cast<std::size_t>(ranks) - 1);
-      for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run, rank);
+      try
+      {
+        for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run, rank);
+      }
+      catch (const std::system_error& e)
+      {
+        std::ostringstream message;
+        message << "got " << ranks << " ranks, but the system lets this process start only "
+                << threads.size() + 1 << " threads (" << e.what()
+                << "); use fewer ranks, or raise the limit (ulimit -u)";
+        world->fail(detail::ThreadWorld::Failure::peer_failed, message.str());
+        threads.clear();
+        throw CommunicationError{message.str()};
+      }
       run(0);
     }
     first.rethrow();

@@ -3,8 +3,8 @@
 
 // What a communicator is, and the collectives that every communicator offers.
 //
-// A communicator implements `rank`, `size`, `split` and `start`, which begins one call and returns a
-// request. `Collectives` adds the names that programs use, checks their arguments once for all
+// A communicator implements `rank`, `size`, `split` and `start`, which begins one call and returns
+// a request. `Collectives` adds the names that programs use, checks their arguments once for all
 // backends, and gives each a blocking and an asynchronous form. The buffers of an asynchronous call
 // belong to the communicator until its request has been waited for; a request that is dropped
 // before that abandons the call, and the ranks that wait for it get `PeerFailed`.
@@ -26,21 +26,25 @@ namespace cubist
 {
 
 /// Contiguous elements: a std::span, std::vector, std::array, …
+// clang-format off
 template <class R>
 concept ElementRange = requires(R& r) {
   requires Element<std::remove_cv_t<std::remove_pointer_t<decltype(std::data(r))>>>;
   std::size(r);
 };
+// clang-format on
 
 template <ElementRange R>
 using ElementOf = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 
 /// Ranges of the same elements, the second one writable.
+// clang-format off
 template <class In, class Out>
 concept SendReceive = ElementRange<const In> && ElementRange<Out> &&
                       std::same_as<ElementOf<const In>, ElementOf<Out>> && requires(Out& out) {
                         { std::data(out) } -> std::same_as<ElementOf<Out>*>;
                       };
+// clang-format on
 
 namespace detail
 {
@@ -58,13 +62,16 @@ auto write_span(R& r)
 }  // namespace detail
 
 /// An operation under way.
+// clang-format off
 template <class R>
 concept Request = std::movable<R> && requires(R r) {
   r.wait();                                   // returns when the call is complete, once
   { r.test() } -> std::convertible_to<bool>;  // helps the call on, and says whether it is complete
 };
+// clang-format on
 
 /// @throws PeerFailed, CollectiveMismatch, DeadlockError, CommunicationError from every call
+// clang-format off
 template <class C>
 concept Communicator =
     std::copyable<C> && requires(C c, const C& k, std::span<double> x, std::span<const double> in) {
@@ -86,13 +93,14 @@ concept Communicator =
       { c.async_broadcast(in, x, 0) } -> Request;
       { c.async_all_gather(in, x) } -> Request;
     };
+// clang-format on
 
 /// The collectives of communicator `C`, on top of its `rank`, `size` and `start`.
 ///
 /// Sizes are in elements. "Pieces" means `size()` equal pieces, one for each rank, in rank order.
 /// A receive buffer may not overlap a send buffer, but for a rank's own piece, which may lie in
 /// place.
-/// @throws ShapeError for buffers whose sizes do not fit, ArgumentError for a rank that there is not
+/// @throws ShapeError for buffers of wrong sizes, ArgumentError for a rank that does not exist
 template <class C>
 class Collectives
 {
@@ -103,57 +111,53 @@ class Collectives
 
   /// Copies the root's `data` to `data` of every other rank.
   template <class Data>
-    requires SendReceive<Data, Data>
-  void broadcast(Data&& data, int root)
-  {
-    async_broadcast(data, root).wait();
-  }
+  requires SendReceive<Data, Data>
+  void broadcast(Data&& data, int root) { async_broadcast(data, root).wait(); }
   template <class Data>
-    requires SendReceive<Data, Data>
+  requires SendReceive<Data, Data>
   [[nodiscard]] auto async_broadcast(Data&& data, int root)
   {
     return async_broadcast(data, data, root);
   }
   /// Copies the root's `from` to `to` of every other rank; the other two are not touched.
   template <class In, class Out>
-    requires SendReceive<In, Out>
+  requires SendReceive<In, Out>
   [[nodiscard]] auto async_broadcast(const In& from, Out&& to, int root)
   {
     const bool is_root = self().rank() == root;
     Call<ElementOf<Out>> call{.collective = Collective::broadcast, .peer = root};
-    if (is_root) call.send = detail::read_span(from);
-    else call.recv = detail::write_span(to);
+    if (is_root)
+      call.send = detail::read_span(from);
+    else
+      call.recv = detail::write_span(to);
     call.count = is_root ? std::size(from) : std::size(to);
     return begin(call);
   }
 
   /// Combines `in` of all ranks, element by element, into `out` of the root.
   template <class In, class Out>
-    requires SendReceive<In, Out>
+  requires SendReceive<In, Out>
   void reduce(const In& in, Out&& out, int root, ReduceOp op = ReduceOp::sum)
   {
     async_reduce(in, out, root, op).wait();
   }
   template <class In, class Out>
-    requires SendReceive<In, Out>
+  requires SendReceive<In, Out>
   [[nodiscard]] auto async_reduce(const In& in, Out&& out, int root, ReduceOp op = ReduceOp::sum)
   {
     const bool is_root = self().rank() == root;
     if (is_root) need(Collective::reduce, "out", std::size(out), std::size(in));
-    return begin(Call<ElementOf<Out>>{Collective::reduce, detail::read_span(in),
-                                      is_root ? detail::write_span(out) : std::span<ElementOf<Out>>{},
-                                      std::size(in), root, op});
+    return begin(Call<ElementOf<Out>>{
+        Collective::reduce, detail::read_span(in),
+        is_root ? detail::write_span(out) : std::span<ElementOf<Out>>{}, std::size(in), root, op});
   }
 
   /// Combines `data` of all ranks, element by element, in place.
   template <class Data>
-    requires SendReceive<Data, Data>
-  void all_reduce(Data&& data, ReduceOp op = ReduceOp::sum)
-  {
-    async_all_reduce(data, op).wait();
-  }
+  requires SendReceive<Data, Data>
+  void all_reduce(Data&& data, ReduceOp op = ReduceOp::sum) { async_all_reduce(data, op).wait(); }
   template <class Data>
-    requires SendReceive<Data, Data>
+  requires SendReceive<Data, Data>
   [[nodiscard]] auto async_all_reduce(Data&& data, ReduceOp op = ReduceOp::sum)
   {
     return begin(Call<ElementOf<Data>>{Collective::all_reduce, detail::read_span(data),
@@ -162,13 +166,10 @@ class Collectives
 
   /// Gives every rank `mine` of all ranks, as pieces.
   template <class In, class Out>
-    requires SendReceive<In, Out>
-  void all_gather(const In& mine, Out&& pieces)
-  {
-    async_all_gather(mine, pieces).wait();
-  }
+  requires SendReceive<In, Out>
+  void all_gather(const In& mine, Out&& pieces) { async_all_gather(mine, pieces).wait(); }
   template <class In, class Out>
-    requires SendReceive<In, Out>
+  requires SendReceive<In, Out>
   [[nodiscard]] auto async_all_gather(const In& mine, Out&& pieces)
   {
     need(Collective::all_gather, "pieces", std::size(pieces), std::size(mine) * ranks());
@@ -176,15 +177,15 @@ class Collectives
                                       detail::write_span(pieces), std::size(mine)});
   }
 
-  /// Combines `pieces` of all ranks, element by element; each rank gets its own piece of the result.
+  /// Combines `pieces` of all ranks, element by element; each rank gets its piece of the result.
   template <class In, class Out>
-    requires SendReceive<In, Out>
+  requires SendReceive<In, Out>
   void reduce_scatter(const In& pieces, Out&& mine, ReduceOp op = ReduceOp::sum)
   {
     async_reduce_scatter(pieces, mine, op).wait();
   }
   template <class In, class Out>
-    requires SendReceive<In, Out>
+  requires SendReceive<In, Out>
   [[nodiscard]] auto async_reduce_scatter(const In& pieces, Out&& mine, ReduceOp op = ReduceOp::sum)
   {
     need(Collective::reduce_scatter, "pieces", std::size(pieces), std::size(mine) * ranks());
@@ -194,13 +195,10 @@ class Collectives
 
   /// Sends piece i of `pieces` to rank i, which finds it as piece `rank()` of its `received`.
   template <class In, class Out>
-    requires SendReceive<In, Out>
-  void all_to_all(const In& pieces, Out&& received)
-  {
-    async_all_to_all(pieces, received).wait();
-  }
+  requires SendReceive<In, Out>
+  void all_to_all(const In& pieces, Out&& received) { async_all_to_all(pieces, received).wait(); }
   template <class In, class Out>
-    requires SendReceive<In, Out>
+  requires SendReceive<In, Out>
   [[nodiscard]] auto async_all_to_all(const In& pieces, Out&& received)
   {
     const std::size_t count = std::size(pieces) / ranks();
@@ -212,13 +210,10 @@ class Collectives
 
   /// Gives the root `mine` of all ranks, as pieces; elsewhere `pieces` may be empty.
   template <class In, class Out>
-    requires SendReceive<In, Out>
-  void gather(const In& mine, Out&& pieces, int root)
-  {
-    async_gather(mine, pieces, root).wait();
-  }
+  requires SendReceive<In, Out>
+  void gather(const In& mine, Out&& pieces, int root) { async_gather(mine, pieces, root).wait(); }
   template <class In, class Out>
-    requires SendReceive<In, Out>
+  requires SendReceive<In, Out>
   [[nodiscard]] auto async_gather(const In& mine, Out&& pieces, int root)
   {
     if (self().rank() == root)
@@ -229,13 +224,10 @@ class Collectives
 
   /// Gives each rank its piece of the root's `pieces`, which may be empty elsewhere.
   template <class In, class Out>
-    requires SendReceive<In, Out>
-  void scatter(const In& pieces, Out&& mine, int root)
-  {
-    async_scatter(pieces, mine, root).wait();
-  }
+  requires SendReceive<In, Out>
+  void scatter(const In& pieces, Out&& mine, int root) { async_scatter(pieces, mine, root).wait(); }
   template <class In, class Out>
-    requires SendReceive<In, Out>
+  requires SendReceive<In, Out>
   [[nodiscard]] auto async_scatter(const In& pieces, Out&& mine, int root)
   {
     if (self().rank() == root)
@@ -259,13 +251,10 @@ class Collectives
 
   /// Receives exactly `data.size()` elements from rank `from`.
   template <class Data>
-    requires SendReceive<Data, Data>
-  void receive(Data&& data, int from)
-  {
-    async_receive(data, from).wait();
-  }
+  requires SendReceive<Data, Data>
+  void receive(Data&& data, int from) { async_receive(data, from).wait(); }
   template <class Data>
-    requires SendReceive<Data, Data>
+  requires SendReceive<Data, Data>
   [[nodiscard]] auto async_receive(Data&& data, int from)
   {
     return begin(Call<ElementOf<Data>>{

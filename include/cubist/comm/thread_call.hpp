@@ -76,17 +76,25 @@ inline std::span<const Stage> stages(Collective c, bool source)
                                          {Gate::done}};
   switch (c)
   {
-    case Collective::barrier: return barrier;
-    case Collective::broadcast:
-    case Collective::send:
-    case Collective::receive: return source ? std::span{wait_done} : std::span<const Stage>{copy};
-    case Collective::scatter: return source ? std::span<const Stage>{scatter_root} : scatter;
-    case Collective::gather: return source ? std::span<const Stage>{gather_root} : wait_done;
-    case Collective::all_gather: return all_gather;
-    case Collective::all_to_all: return all_to_all;
-    case Collective::reduce:
-    case Collective::reduce_scatter: return reduce;
-    case Collective::all_reduce: return all_reduce;
+  case Collective::barrier:
+    return barrier;
+  case Collective::broadcast:
+  case Collective::send:
+  case Collective::receive:
+    return source ? std::span{wait_done} : std::span<const Stage>{copy};
+  case Collective::scatter:
+    return source ? std::span<const Stage>{scatter_root} : scatter;
+  case Collective::gather:
+    return source ? std::span<const Stage>{gather_root} : wait_done;
+  case Collective::all_gather:
+    return all_gather;
+  case Collective::all_to_all:
+    return all_to_all;
+  case Collective::reduce:
+  case Collective::reduce_scatter:
+    return reduce;
+  case Collective::all_reduce:
+    return all_reduce;
   }
   return {};
 }
@@ -170,33 +178,38 @@ struct ThreadCall
     const auto root = static_cast<std::size_t>(signature.root);
     switch (work)
     {
-      case Work::none: break;
-      case Work::copy_source: copy(me.recv, members[from >= 0 ? 0 : root].send, bytes); break;
-      case Work::copy_piece: copy(me.recv, members[root].send + me.index * bytes, bytes); break;
-      case Work::gather_pieces:
-        for (const auto& m : members) copy(me.recv + m.index * bytes, m.send, bytes);
-        break;
-      case Work::exchange_pieces:
-        for (const auto& m : members)
-          copy(me.recv + m.index * bytes, m.send + me.index * bytes, bytes);
-        break;
-      case Work::reduce_piece:
-        if (signature.collective == Collective::reduce_scatter)
-          return signature.reduce(*this, me.index * signature.count, signature.count, me.recv);
-        else
-        {
-          const auto [first, n] = share(me.index);
-          auto* out = signature.collective == Collective::reduce ? members[root].recv : me.recv;
-          return signature.reduce(*this, first, n, out + first * signature.element_size);
-        }
-      case Work::copy_reduced:
-        for (const auto& m : members)
-        {
-          const auto [first, n] = share(m.index);
-          copy(me.recv + first * signature.element_size, m.recv + first * signature.element_size,
-               n * signature.element_size);
-        }
-        break;
+    case Work::none:
+      break;
+    case Work::copy_source:
+      copy(me.recv, members[from >= 0 ? 0 : root].send, bytes);
+      break;
+    case Work::copy_piece:
+      copy(me.recv, members[root].send + me.index * bytes, bytes);
+      break;
+    case Work::gather_pieces:
+      for (const auto& m : members) copy(me.recv + m.index * bytes, m.send, bytes);
+      break;
+    case Work::exchange_pieces:
+      for (const auto& m : members)
+        copy(me.recv + m.index * bytes, m.send + me.index * bytes, bytes);
+      break;
+    case Work::reduce_piece:
+      if (signature.collective == Collective::reduce_scatter)
+        return signature.reduce(*this, me.index * signature.count, signature.count, me.recv);
+      else
+      {
+        const auto [first, n] = share(me.index);
+        auto* out = signature.collective == Collective::reduce ? members[root].recv : me.recv;
+        return signature.reduce(*this, first, n, out + first * signature.element_size);
+      }
+    case Work::copy_reduced:
+      for (const auto& m : members)
+      {
+        const auto [first, n] = share(m.index);
+        copy(me.recv + first * signature.element_size, m.recv + first * signature.element_size,
+             n * signature.element_size);
+      }
+      break;
     }
   }
 };

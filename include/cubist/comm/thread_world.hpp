@@ -47,8 +47,7 @@ class ThreadWorld
   };
 
   explicit ThreadWorld(int ranks)
-      : ranks_{static_cast<std::size_t>(ranks)},
-        states_{std::make_unique<RankState[]>(ranks_)},
+      : ranks_{static_cast<std::size_t>(ranks)}, states_{std::make_unique<RankState[]>(ranks_)},
         running_{ranks}
   {
   }
@@ -103,10 +102,14 @@ class ThreadWorld
   {
     switch (failure_.load())
     {
-      case Failure::none: return;
-      case Failure::peer_failed: throw PeerFailed{message_};
-      case Failure::mismatch: throw CollectiveMismatch{message_};
-      case Failure::deadlock: throw DeadlockError{message_};
+    case Failure::none:
+      return;
+    case Failure::peer_failed:
+      throw PeerFailed{message_};
+    case Failure::mismatch:
+      throw CollectiveMismatch{message_};
+    case Failure::deadlock:
+      throw DeadlockError{message_};
     }
   }
 
@@ -148,7 +151,8 @@ class ThreadWorld
     s.flag.exchange(Flag::running);
   }
 
-  // Called when no rank is running: all of them are parked or finished, so their states stand still.
+  // Called when no rank is running: all of them are parked or finished, so their states stand
+  // still.
   void report_deadlock()
   {
     constexpr std::size_t most = 16;

@@ -38,7 +38,8 @@ class ThreadGroup
 {
  public:
   ThreadGroup(std::shared_ptr<ThreadWorld> world, std::vector<int> ranks)
-      : world_{std::move(world)}, ranks_{std::move(ranks)}, next_(ranks_.size(), 0), splits_(ranks_.size(), 0)
+      : world_{std::move(world)}, ranks_{std::move(ranks)}, next_(ranks_.size(), 0),
+        splits_(ranks_.size(), 0)
   {
   }
 
@@ -51,16 +52,13 @@ class ThreadGroup
     const bool message = c.collective == Collective::send || c.collective == Collective::receive;
     const int from = c.collective == Collective::send ? rank : c.peer;
     const int to = c.collective == Collective::send ? c.peer : rank;
-    const Signature signature{message ? Collective::send : c.collective,
-                              c.count,
-                              sizeof(T),
-                              &element_name<T>,
-                              has_root(c.collective) ? c.peer : 0,
-                              c.op,
-                              &combine<T>};
+    const Signature signature{
+        message ? Collective::send : c.collective, c.count, sizeof(T),  &element_name<T>,
+        has_root(c.collective) ? c.peer : 0,       c.op,    &combine<T>};
     world_->raise();
     const std::lock_guard lock{mutex_};
-    auto& number = message ? messages_[{from, to, c.collective}] : next_[static_cast<std::size_t>(rank)];
+    auto& number =
+        message ? messages_[{from, to, c.collective}] : next_[static_cast<std::size_t>(rank)];
     auto& call = message ? find(from, to, number++) : find(-1, -1, number++);
     const int world_rank = ranks_[static_cast<std::size_t>(rank)];
     if (call.members.empty())
@@ -70,7 +68,8 @@ class ThreadGroup
       {
         call.members[i].call = &call;
         call.members[i].index = i;
-        call.members[i].world_rank = ranks_[message ? static_cast<std::size_t>(i == 0 ? from : to) : i];
+        call.members[i].world_rank =
+            ranks_[message ? static_cast<std::size_t>(i == 0 ? from : to) : i];
       }
     }
     if (call.gates[static_cast<std::size_t>(Gate::posted)] == 0)
@@ -143,9 +142,8 @@ class ThreadGroup
     std::string missing;
     for (const auto& m : call.members)
       if (!m.posted) missing += (missing.empty() ? "" : ", ") + std::to_string(m.world_rank);
-    return text(call) +
-           (missing.empty() ? ", which another rank has not completed"
-                            : ", which ranks {" + missing + "} have not called");
+    return text(call) + (missing.empty() ? ", which another rank has not completed"
+                                         : ", which ranks {" + missing + "} have not called");
   }
 
   /// The group of these ranks. The first of them to come makes it, the last takes it off the list.

@@ -77,21 +77,29 @@ template <Element T>
   if (p == 1) return {};
   switch (call.collective)
   {
-    case Collective::barrier: return {static_cast<std::uint64_t>(std::bit_width(p - 1)), 0};
-    case Collective::broadcast: return behind_root == p - 1 ? Sent{} : Sent{1, n};
-    case Collective::reduce: return behind_root == 0 ? Sent{} : Sent{1, n};
-    case Collective::all_reduce:
-    {
-      const auto r = static_cast<std::uint64_t>(rank);
-      return {2 * (p - 1), 2 * n - share(r + 1) - share(r + 2)};
-    }
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-    case Collective::all_to_all: return {p - 1, (p - 1) * n};
-    case Collective::gather: return behind_root == 0 ? Sent{} : Sent{1, n};
-    case Collective::scatter: return behind_root == 0 ? Sent{p - 1, (p - 1) * n} : Sent{};
-    case Collective::send: return rank == call.peer ? Sent{} : Sent{1, n};
-    case Collective::receive: return {};
+  case Collective::barrier:
+    return {static_cast<std::uint64_t>(std::bit_width(p - 1)), 0};
+  case Collective::broadcast:
+    return behind_root == p - 1 ? Sent{} : Sent{1, n};
+  case Collective::reduce:
+    return behind_root == 0 ? Sent{} : Sent{1, n};
+  case Collective::all_reduce:
+  {
+    const auto r = static_cast<std::uint64_t>(rank);
+    return {2 * (p - 1), 2 * n - share(r + 1) - share(r + 2)};
+  }
+  case Collective::all_gather:
+  case Collective::reduce_scatter:
+  case Collective::all_to_all:
+    return {p - 1, (p - 1) * n};
+  case Collective::gather:
+    return behind_root == 0 ? Sent{} : Sent{1, n};
+  case Collective::scatter:
+    return behind_root == 0 ? Sent{p - 1, (p - 1) * n} : Sent{};
+  case Collective::send:
+    return rank == call.peer ? Sent{} : Sent{1, n};
+  case Collective::receive:
+    return {};
   }
   return {};
 }
@@ -101,7 +109,8 @@ template <Communicator C>
 class CountingCommunicator : public Collectives<CountingCommunicator<C>>
 {
  public:
-  explicit CountingCommunicator(C inner, std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>())
+  explicit CountingCommunicator(C inner,
+                                std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>())
       : inner_{std::move(inner)}, traffic_{std::move(traffic)}
   {
   }

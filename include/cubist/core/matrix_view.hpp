@@ -29,8 +29,7 @@ class MatrixView
   MatrixView(T* data, Shape shape) : MatrixView{data, shape.rows, shape.cols, shape.cols} {}
 
   /// A view to read from, out of one to write to.
-  operator MatrixView<const T>() const
-    requires(!std::is_const_v<T>)
+  operator MatrixView<const T>() const requires(!std::is_const_v<T>)
   {
     return {data_, rows_, cols_, ld_};
   }
@@ -58,8 +57,9 @@ class MatrixView
   /// @throws ShapeError unless the rows lie one behind the other
   [[nodiscard]] std::span<T> elements() const
   {
-    require<ShapeError>(contiguous(), "got a view of ", rows_, " x ", cols_, " elements whose rows are ",
-                        ld_, " apart, which is no single run of memory; copy it into a buffer first");
+    require<ShapeError>(contiguous(), "got a view of ", rows_, " x ", cols_,
+                        " elements whose rows are ", ld_,
+                        " apart, which is no single run of memory; copy it into a buffer first");
     return {data_, size()};
   }
 

@@ -53,7 +53,10 @@ class Philox
   }
 
   static constexpr std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
-  static constexpr std::uint32_t high(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
+  static constexpr std::uint32_t high(std::uint64_t x)
+  {
+    return static_cast<std::uint32_t>(x >> 32);
+  }
 
   // As many random bits as the mantissa holds, so that every value is exact and 1 is never reached.
   template <RealScalar T>

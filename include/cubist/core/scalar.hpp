@@ -25,7 +25,7 @@ concept Scalar = RealScalar<T> || ComplexScalar<T>;
 
 /// What a communicator may carry: scalars and integers.
 template <class T>
-concept Element = Scalar<T> || (std::integral<T> && !std::same_as<T, bool>);
+concept Element = Scalar<T> ||(std::integral<T> && !std::same_as<T, bool>);
 
 namespace detail
 {

@@ -76,10 +76,9 @@ class DistMatrix
   template <class F>
   void generate(F f)
   {
-    mesh_.engine().map_indexed(
-        valid(), [f, i0 = block_.rows.offset, j0 = block_.cols.offset](std::size_t i, std::size_t j) {
-          return f(i0 + i, j0 + j);
-        });
+    mesh_.engine().map_indexed(valid(),
+                               [f, i0 = block_.rows.offset, j0 = block_.cols.offset](
+                                   std::size_t i, std::size_t j) { return f(i0 + i, j0 + j); });
   }
 
   /// A reference that forgets the layout's type.

@@ -3,9 +3,9 @@
 
 // How a matrix is cut, as a type, and all that follows from it.
 //
-// Layout<Rows<Depth, Row>, Cols<Col>>: rows are cut by Depth and, inside each piece, by Row; columns
-// by Col. An axis that is not named holds a replica. The last axis of a tuple is the innermost: the
-// one along which blocks can be gathered and scattered in the order of memory.
+// Layout<Rows<Depth, Row>, Cols<Col>>: rows are cut by Depth and, inside each piece, by Row;
+// columns by Col. An axis that is not named holds a replica. The last axis of a tuple is the
+// innermost: the one along which blocks can be gathered and scattered in the order of memory.
 
 #include <cstddef>
 #include <initializer_list>
@@ -74,8 +74,8 @@ struct Layout<Rows<R...>, Cols<C...>>
   template <class Axis>
   static constexpr bool cuts = is_one_of<Axis, R..., C...>;
 
-  /// The slice of a matrix of this shape that the rank at these coordinates owns. A dimension that is
-  /// cut is padded to a multiple of `quantum`.
+  /// The slice of a matrix of this shape that the rank at these coordinates owns. A dimension that
+  /// is cut is padded to a multiple of `quantum`.
   template <class A>
   [[nodiscard]] static Block block(Shape shape, const typename A::Array& extents,
                                    const typename A::Array& coordinates, std::size_t quantum)
@@ -106,8 +106,8 @@ struct Layout<Rows<R...>, Cols<C...>>
   }
 };
 
-/// The vector that is added to every row of a matrix of layout `L`, or summed over its rows: (1, N),
-/// cut as the columns are.
+/// The vector that is added to every row of a matrix of layout `L`, or summed over its rows: (1,
+/// N), cut as the columns are.
 template <class L>
 using RowVector = Layout<Rows<>, typename L::ColAxes>;
 

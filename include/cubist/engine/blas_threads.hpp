@@ -7,18 +7,17 @@
 
 #include <string>
 
-extern "C"
-{
-  [[gnu::weak]] void openblas_set_num_threads(int);
-  [[gnu::weak]] int openblas_get_num_threads();
-  [[gnu::weak]] char* openblas_get_corename();
+extern "C" {
+[[gnu::weak]] void openblas_set_num_threads(int);
+[[gnu::weak]] int openblas_get_num_threads();
+[[gnu::weak]] char* openblas_get_corename();
 }
 
 namespace cubist
 {
 
-/// The kernels that BLAS chose for this processor, or "unknown"; Debian 12's OpenBLAS takes its slow
-/// "Prescott" for processors newer than itself, and OPENBLAS_CORETYPE=SkylakeX mends that.
+/// The kernels that BLAS chose for this processor, or "unknown"; Debian 12's OpenBLAS takes its
+/// slow "Prescott" for processors newer than itself, and OPENBLAS_CORETYPE=SkylakeX mends that.
 [[nodiscard]] inline std::string blas_core_name()
 {
   return openblas_get_corename != nullptr ? openblas_get_corename() : "unknown";

@@ -29,6 +29,7 @@ enum class Op : std::uint8_t
   return op == Op::none ? s : Shape{s.cols, s.rows};
 }
 
+// clang-format off
 template <class E>
 concept Engine = std::copyable<E> && std::default_initializable<E> &&
                  requires(E e, MatrixView<double> out, MatrixView<const double> in, double alpha) {
@@ -56,5 +57,6 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    } -> std::same_as<double>;
                    e.view(out);  // what `local()` gives to users
                  };
+// clang-format on
 
 }  // namespace cubist

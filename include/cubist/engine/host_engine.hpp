@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <complex>
 #include <condition_variable>
 #include <cstddef>
 #include <limits>
@@ -89,8 +90,8 @@ class HostEngine
   template <class T>
   using Buffer = std::vector<T>;
 
-  /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not read
-  /// when beta is 0.
+  /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not
+  /// read when beta is 0.
   /// @throws ShapeError unless the shapes fit and are below 2^31
   template <Scalar T>
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
@@ -143,8 +144,7 @@ class HostEngine
   void map(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
     (check(in, out), ...);
-    for (std::size_t i = 0; i < out.rows(); ++i)
-      map_row(out.row(i), out.cols(), f, in.row(i)...);
+    for (std::size_t i = 0; i < out.rows(); ++i) map_row(out.row(i), out.cols(), f, in.row(i)...);
   }
 
   /// out(i, j) = f(i, j, in(i, j), …)

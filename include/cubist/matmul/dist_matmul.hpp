@@ -32,12 +32,11 @@ class DistMatMul
   using Output = DistMatrix<T, typename S::Output, Mesh>;
 
   explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again)
-      : mesh_{mesh},
-        size_{size},
-        plan_{mesh,
-              {padded<typename S::Input>({size.m, size.k}), padded<typename S::Weight>({size.k, size.n}),
-               padded<typename S::Output>({size.m, size.n})},
-              policy}
+      : mesh_{mesh}, size_{size}, plan_{mesh,
+                                        {padded<typename S::Input>({size.m, size.k}),
+                                         padded<typename S::Weight>({size.k, size.n}),
+                                         padded<typename S::Output>({size.m, size.n})},
+                                        policy}
   {
   }
 
@@ -54,6 +53,16 @@ class DistMatMul
     check<typename S::Weight>("W", w, {size_.k, size_.n});
     check<typename S::Output>("Y", y, {size_.m, size_.n});
     plan_.forward(alpha, x.padded(), w.padded(), beta, y.padded());
+  }
+
+  /// Y = X W, in a new matrix.
+  /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
+  template <class LX, class LW>
+  [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w)
+  {
+    Output y{mesh_, {size_.m, size_.n}};
+    forward(x, w, y);
+    return y;
   }
 
   /// dX = alpha dY W^T + beta dX; nothing is conjugated.
@@ -94,7 +103,8 @@ class DistMatMul
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
     check<typename S::Input>("dX", dx, {size_.m, size_.k});
     check<typename S::Weight>("dW", dw, {size_.k, size_.n});
-    plan_.backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(), counted_once(beta));
+    plan_.backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(),
+                   counted_once(beta));
     sum_pending(dw);
   }
 
@@ -119,9 +129,10 @@ class DistMatMul
                         ", where it is ", to_string(wanted),
                         ", so the inner sizes do not fit; make the plan for these matrices, or the "
                         "matrices for this plan");
-    require<MeshError>(m.mesh() == mesh_, "got ", what, " of ", to_string(m.shape()),
-                       " on another mesh than the product's, so its blocks lie on other ranks; make "
-                       "it on the product's mesh");
+    require<MeshError>(
+        m.mesh() == mesh_, "got ", what, " of ", to_string(m.shape()),
+        " on another mesh than the product's, so its blocks lie on other ranks; make "
+        "it on the product's mesh");
   }
 
   /// beta on one of the replicas that are summed, and nothing on the others.

@@ -34,7 +34,7 @@ struct Axes
   static constexpr bool has = is_one_of<Axis, A...>;
 
   template <class Axis>
-    requires has<Axis>
+  requires has<Axis>
   static constexpr std::size_t index()
   {
     constexpr bool match[] = {std::same_as<Axis, A>...};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A mesh: the ranks of a communicator on the axes of a scheme, with one communicator along each axis
-// and along each set of axes that is asked for.
+// A mesh: the ranks of a communicator on the axes of a scheme, with one communicator along each
+// axis and along each set of axes that is asked for.
 //
-// `AxisMesh` is the mesh proper, which all schemes on the same axes share; `Mesh` knows the scheme as
-// well, and so what extents it allows. Both are handles: a copy is the same mesh.
+// `AxisMesh` is the mesh proper, which all schemes on the same axes share; `Mesh` knows the scheme
+// as well, and so what extents it allows. Both are handles: a copy is the same mesh.
 
 #include <array>
 #include <concepts>
@@ -38,7 +38,8 @@ class AxisMesh
   {
     require<MeshError>(A::ranks(extents) == world.size(), "got the extents ", A::to_string(extents),
                        ", which make ", A::ranks(extents), " ranks, but the world has ",
-                       world.size(), ", so ranks would be left out or missing; use extents that "
+                       world.size(),
+                       ", so ranks would be left out or missing; use extents that "
                        "multiply up to it");
     state_->coordinates = A::coordinates(world.rank(), extents);
     for (std::size_t i = 0; i < A::count; ++i) group(1U << i);
@@ -78,7 +79,9 @@ class AxisMesh
  private:
   struct State
   {
-    State(const Communicator& w, const Array& e, std::size_t q) : world{w}, extents{e}, quantum{q} {}
+    State(const Communicator& w, const Array& e, std::size_t q) : world{w}, extents{e}, quantum{q}
+    {
+    }
 
     Communicator world;
     Engine engine;
@@ -103,11 +106,13 @@ class AxisMesh
 };
 
 /// What a mesh needs to know of a scheme.
+// clang-format off
 template <class S>
 concept MeshShape = requires(typename S::Extents wish, typename S::Axes::Array extents) {
   { S::extents(wish, 8) } -> std::same_as<typename S::Axes::Array>;  // @throws MeshError
   { S::quantum(extents) } -> std::same_as<std::size_t>;
 };
+// clang-format on
 
 template <MeshShape S, class B>
 class Mesh : public AxisMesh<typename S::Axes, B>

@@ -103,7 +103,8 @@ struct Gelu
   template <RealScalar T>
   T derivative(T x) const
   {
-    const T density = std::exp(-x * x / T{2}) * std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
+    const T density =
+        std::exp(-x * x / T{2}) * std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
     return phi(x) + x * density;
   }
 
@@ -133,7 +134,7 @@ struct GeluTanh
 
  private:
   template <RealScalar T>
-  static constexpr T scale = std::numbers::sqrt2_v<T> * std::numbers::inv_sqrtpi_v<T>;
+  static constexpr T scale = std::numbers::sqrt2_v<T>* std::numbers::inv_sqrtpi_v<T>;
   template <RealScalar T>
   static constexpr T cubic = static_cast<T>(0.044715);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The matrix between two layers of a network. How many layers a network has is known at run time, and
-// with a scheme whose `Next` cuts differently, so is the layout of what comes out: one of two.
+// The matrix between two layers of a network. How many layers a network has is known at run time,
+// and with a scheme whose `Next` cuts differently, so is the layout of what comes out: one of two.
 
 #include <concepts>
 #include <cstddef>
@@ -33,7 +33,7 @@ class Activations
   static_assert(std::same_as<typename S::Next::Next, S>);
 
   template <class L>
-    requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
+  requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
   Activations(Matrix<L> matrix) : matrix_{std::move(matrix)}
   {
   }
@@ -101,11 +101,12 @@ class Activations
   void require_layout() const
   {
     visit([]<class Got>(const DistMatrix<T, Got, Mesh>&) {
-      require<ShapeError>(std::same_as<Got, L>, "got a matrix with ", Got::to_string(),
-                          ", but this layer's has ", L::to_string(),
-                          ", so blocks would meet that do not belong together; after an odd number of "
-                          "layers the output is cut as Scheme::Output, after an even one as "
-                          "Scheme::Input");
+      require<ShapeError>(
+          std::same_as<Got, L>, "got a matrix with ", Got::to_string(), ", but this layer's has ",
+          L::to_string(),
+          ", so blocks would meet that do not belong together; after an odd number of "
+          "layers the output is cut as Scheme::Output, after an even one as "
+          "Scheme::Input");
     });
   }
 

@@ -50,7 +50,8 @@ class Linear
   /// Weights and bias are uniform in ±1/sqrt(in), the same on every scheme and mesh.
   /// @throws ShapeError for a layer without inputs or outputs
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
-      : mesh_{mesh}, options_{options}, in_{in}, out_{out}, w_{mesh, {in, out}}, dw_{mesh, {in, out}}
+      : mesh_{mesh}, options_{options}, in_{in}, out_{out}, w_{mesh, {in, out}}, dw_{mesh,
+                                                                                     {in, out}}
   {
     require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
                         " features, which has no weights; give it at least one of each");
@@ -85,6 +86,15 @@ class Linear
       mesh_.engine().map_indexed(
           y.valid(), [b = b_->valid().data()](std::size_t, std::size_t j, T v) { return v + b[j]; },
           MatrixView<const T>{y.valid()});
+  }
+
+  /// Y = X W + b, in a new matrix.
+  /// @throws ShapeError, MeshError for an X that does not fit
+  [[nodiscard]] Output forward(const Input& x)
+  {
+    Output y{mesh_, {x.rows(), out_}};
+    forward(x, y);
+    return y;
   }
 
   /// dX, and the gradients of weight and bias.

@@ -80,8 +80,8 @@ inline void check_labels(std::span<const int> labels, Shape y)
   require<ShapeError>(labels.size() == y.rows, "got ", labels.size(), " labels for an output of ",
                       to_string(y), ", so rows would go without; give one label for each row");
   for (std::size_t i = 0; i < labels.size(); ++i)
-    require<ArgumentError>(labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < y.cols, "got label ",
-                           labels[i], " for row ", i, " of an output with ", y.cols,
+    require<ArgumentError>(labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < y.cols,
+                           "got label ", labels[i], " for row ", i, " of an output with ", y.cols,
                            " classes, which has no such class; use 0 to ", y.cols - 1);
 }
 
@@ -161,8 +161,8 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M
   return detail::mean_over_ranks(y, sum, count);
 }
 
-/// The share of rows whose largest column (the first of equals) is their label. Every rank calls it,
-/// and gets the same value.
+/// The share of rows whose largest column (the first of equals) is their label. Every rank calls
+/// it, and gets the same value.
 /// @throws ShapeError unless there is one label a row; ArgumentError for a label that is no class
 template <RealScalar T, class L, class M>
 double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)

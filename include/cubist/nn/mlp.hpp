@@ -57,7 +57,8 @@ class AnyLayer
  public:
   virtual ~AnyLayer() = default;
   virtual const A& forward(const A& x, std::optional<std::uint64_t> training_step) = 0;
-  virtual const A& backward(const A& x, const A& dy, std::optional<std::uint64_t> training_step) = 0;
+  virtual const A& backward(const A& x, const A& dy,
+                            std::optional<std::uint64_t> training_step) = 0;
   virtual void append_parameters(Parameters& list, const std::string& prefix) = 0;
 };
 
@@ -158,12 +159,14 @@ class MLP
   using Mesh = typename Activations::Mesh;
 
   /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
-  /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of range
+  /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
+  /// range
   MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
   {
-    require<ShapeError>(sizes.size() >= 2, "got ", sizes.size(),
-                        " sizes for an MLP, which make no layer; give those of its input, its hidden "
-                        "layers and its output");
+    require<ShapeError>(
+        sizes.size() >= 2, "got ", sizes.size(),
+        " sizes for an MLP, which make no layer; give those of its input, its hidden "
+        "layers and its output");
     const std::size_t last = sizes.size() - 2;
     for (std::size_t i = 0; i <= last; ++i)
     {
@@ -174,8 +177,10 @@ class MLP
         layers_.push_back(std::make_unique<detail::MlpLayer<Activations, LayerScheme, B, T>>(
             mesh, sizes[i], sizes[i + 1], linear, activation, dropout));
       };
-      if (i % 2 == 0) add(std::type_identity<S>{});
-      else add(std::type_identity<typename S::Next>{});
+      if (i % 2 == 0)
+        add(std::type_identity<S>{});
+      else
+        add(std::type_identity<typename S::Next>{});
     }
   }
 
@@ -184,8 +189,10 @@ class MLP
   const Activations& forward(const Activations& x)
   {
     if (training_) ++step_;
-    if (x_ && x_->shape() == x.shape()) *x_ = x;
-    else x_.emplace(x);
+    if (x_ && x_->shape() == x.shape())
+      *x_ = x;
+    else
+      x_.emplace(x);
     ys_.clear();
     const Activations* y = &*x_;
     for (auto& layer : layers_)
@@ -200,9 +207,9 @@ class MLP
   /// @throws ShapeError, MeshError for a dY that is not like Y; Error without a forward
   const Activations& backward(const Activations& dy)
   {
-    require<ArgumentError>(!ys_.empty(),
-                           "got backward before any forward, so there is no output that the gradient "
-                           "could belong to; call forward first");
+    require<ArgumentError>(
+        !ys_.empty(), "got backward before any forward, so there is no output that the gradient "
+                      "could belong to; call forward first");
     const Activations* d = &dy;
     for (std::size_t i = layers_.size(); i-- > 0;)
       d = &layers_[i]->backward(*ys_[i], *d, training_step());

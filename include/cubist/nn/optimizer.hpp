@@ -53,9 +53,10 @@ void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& s
   bool same = parameters.size() == state.size();
   for (std::size_t i = 0; same && i < parameters.size(); ++i)
     same = parameters[i].value.valid().shape() == state.shape(i);
-  require<ShapeError>(same, "got ", parameters.size(),
-                      " parameters that are not those the optimizer was made for, so its state does "
-                      "not belong to them; make a new optimizer for them");
+  require<ShapeError>(
+      same, "got ", parameters.size(),
+      " parameters that are not those the optimizer was made for, so its state does "
+      "not belong to them; make a new optimizer for them");
 }
 
 inline void check_rate(double rate)

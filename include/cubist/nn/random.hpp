@@ -24,7 +24,8 @@ enum class Draw : std::uint8_t
 [[nodiscard]] constexpr Philox stream(std::uint64_t seed, Draw draw, std::size_t layer,
                                       std::uint64_t step = 0)
 {
-  return {seed, static_cast<std::uint64_t>(draw) << 56 | static_cast<std::uint64_t>(layer) << 40 | step};
+  return {seed,
+          static_cast<std::uint64_t>(draw) << 56 | static_cast<std::uint64_t>(layer) << 40 | step};
 }
 
 }  // namespace cubist

@@ -13,10 +13,10 @@
 // innermost of the rows, so gathered blocks lie one behind the other in memory.
 //
 // Words: [(y-1) MK + (z-1) KN + (x-1) MN] / xyz a rank for each of the three. `backward` gathers dY
-// once for both gradients, and takes gathered X and W from forward if they are kept: the same number
-// again, or [(y-1) MK + (z-1) KN] / xyz more if they are not.
-// Source: Bian et al., "Maximizing Parallelism in Distributed Training for Huge Neural Networks",
-// arXiv 2105.14450, section 3.1; MindSpore, High Dimension Tensor Parallel.
+// once for both gradients, and takes gathered X and W from forward if they are kept: the same
+// number again, or [(y-1) MK + (z-1) KN] / xyz more if they are not. Source: Bian et al.,
+// "Maximizing Parallelism in Distributed Training for Huge Neural Networks", arXiv 2105.14450,
+// section 3.1; MindSpore, High Dimension Tensor Parallel.
 
 #include <cstddef>
 #include <optional>
@@ -66,7 +66,8 @@ class ScatterSum
  public:
   ScatterSum(C& along, const E& engine, MatrixView<T> part, MatrixView<T> sum, T beta,
              MatrixView<T> mine)
-      : along_{along}, engine_{engine}, part_{part}, sum_{beta == T{} ? mine : sum}, beta_{beta}, mine_{mine}
+      : along_{along}, engine_{engine}, part_{part}, sum_{beta == T{} ? mine : sum}, beta_{beta},
+        mine_{mine}
   {
   }
 
@@ -115,13 +116,9 @@ struct GatherMultiplyScatter
 
    public:
     Plan(const M& mesh, const LocalShapes& local, Gathered policy)
-        : mesh_{mesh},
-          keep_{policy == Gathered::kept},
-          x_{gathered<Y>(local.x)},
-          w_{gathered<Z>(local.w)},
-          y_{gathered<X>(local.y)},
-          dx_{gathered<Y>(local.x)},
-          dw_{gathered<Z>(local.w)}
+        : mesh_{mesh}, keep_{policy == Gathered::kept}, x_{gathered<Y>(local.x)}, w_{gathered<Z>(
+                                                                                      local.w)},
+          y_{gathered<X>(local.y)}, dx_{gathered<Y>(local.x)}, dw_{gathered<Z>(local.w)}
     {
     }
 
@@ -143,8 +140,8 @@ struct GatherMultiplyScatter
       product<Y, X, Z>(Op::transpose, x, x_, Op::none, dy, y_, alpha, beta, dw, dw_);
     }
 
-    /// Both gradients; if gathered operands are kept, X and W are those of the last forward. The sum
-    /// of dX travels while dW is multiplied.
+    /// Both gradients; if gathered operands are kept, X and W are those of the last forward. The
+    /// sum of dX travels while dW is multiplied.
     void backward(In x, In w, In dy, Out dx, Out dw, T beta)
     {
       Gather dys{along<X>(), dy, y_.view()};
@@ -152,9 +149,11 @@ struct GatherMultiplyScatter
       Gather xs = keep_ ? kept<Y>(x, x_) : Gather{along<Y>(), x, x_.view()};
       Scatter dxs = scatter<Y>(dx_, T{}, dx);
       Scatter dws = scatter<Z>(dw_, beta, dw);
-      engine().gemm(Op::none, Op::transpose, T{1}, dys.wait(), ws.wait(), dxs.part_beta(), dxs.part());
+      engine().gemm(Op::none, Op::transpose, T{1}, dys.wait(), ws.wait(), dxs.part_beta(),
+                    dxs.part());
       dxs.start();
-      engine().gemm(Op::transpose, Op::none, T{1}, xs.wait(), dys.wait(), dws.part_beta(), dws.part());
+      engine().gemm(Op::transpose, Op::none, T{1}, xs.wait(), dys.wait(), dws.part_beta(),
+                    dws.part());
       dws.start();
       dxs.wait();
       dws.wait();

@@ -21,7 +21,8 @@ template <class T, class E>
 class PanelBuffers
 {
  public:
-  explicit PanelBuffers(Shape panel) : panel_{panel}, data_{Buffer(panel.size()), Buffer(panel.size())}
+  explicit PanelBuffers(Shape panel)
+      : panel_{panel}, data_{Buffer(panel.size()), Buffer(panel.size())}
   {
   }
   [[nodiscard]] MatrixView<T> operator[](std::size_t t) { return {data_[t % 2].data(), panel_}; }
@@ -94,7 +95,8 @@ class ReducePanels
 {
  public:
   /// The owner's panel becomes the sum + beta times what it was.
-  ReducePanels(C& along, const E& engine, PanelBuffers<T, E>& parts, PanelBuffers<T, E>& sums, T beta)
+  ReducePanels(C& along, const E& engine, PanelBuffers<T, E>& parts, PanelBuffers<T, E>& sums,
+               T beta)
       : along_{along}, engine_{engine}, parts_{parts}, sums_{sums}, beta_{beta}
   {
   }

@@ -33,6 +33,7 @@ enum class Gathered : bool
   kept
 };
 
+// clang-format off
 template <class S>
 concept Scheme = MeshShape<S> && MeshShape<typename S::Next> && requires {
   typename S::Input;
@@ -43,5 +44,6 @@ concept Scheme = MeshShape<S> && MeshShape<typename S::Next> && requires {
   requires std::same_as<typename S::Next::Input, typename S::Output>;
   requires std::same_as<typename S::Next::Axes, typename S::Axes>;
 };
+// clang-format on
 
 }  // namespace cubist

@@ -37,15 +37,9 @@ struct Summa
 
    public:
     Plan(const M& mesh, const LocalShapes& local, Gathered)
-        : mesh_{mesh},
-          panels_{std::lcm(rows(), cols())},
-          depth_{local.x.cols * cols() / panels_},
-          x_shape_{local.x.rows, depth_},
-          w_shape_{depth_, local.w.cols},
-          x_{x_shape_},
-          w_{w_shape_},
-          x_sum_{x_shape_},
-          w_sum_{w_shape_}
+        : mesh_{mesh}, panels_{std::lcm(rows(), cols())}, depth_{local.x.cols * cols() / panels_},
+          x_shape_{local.x.rows, depth_}, w_shape_{depth_, local.w.cols}, x_{x_shape_},
+          w_{w_shape_}, x_sum_{x_shape_}, w_sum_{w_shape_}
     {
     }
 

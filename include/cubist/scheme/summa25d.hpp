@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// SUMMA on d layers of q x q ranks: each layer multiplies its share of the rows by the same weights.
+// SUMMA on d layers of q x q ranks: each layer multiplies its share of the rows by the same
+// weights.
 //
 //   X (M, K), Y (M, N): rows [depth row] cols [col]
 //   W (K, N): rows [row] cols [col], replicated along depth; its gradient is summed along depth

@@ -55,8 +55,8 @@ struct Summa2D
       r = detail::middle_divisor(ranks);
       require<MeshError>(r > 1 || ranks == 1, "got ", ranks,
                          " ranks, which no mesh of several rows and columns uses up; use ",
-                         ranks - 1, " or ", ranks + 1, " ranks, or ask for a single row: {.rows = 1, .cols = ",
-                         ranks, "}");
+                         ranks - 1, " or ", ranks + 1,
+                         " ranks, or ask for a single row: {.rows = 1, .cols = ", ranks, "}");
     }
     if (r == 0) r = ranks / c;
     if (c == 0) c = ranks / r;

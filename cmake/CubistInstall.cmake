@@ -1,0 +1,19 @@
+include(CMakePackageConfigHelpers)
+
+configure_package_config_file(
+  "${CMAKE_CURRENT_LIST_DIR}/cubistConfig.cmake.in" "${PROJECT_BINARY_DIR}/cubistConfig.cmake"
+  INSTALL_DESTINATION "${CUBIST_CMAKE_DIR}"
+  NO_SET_AND_CHECK_MACRO)
+
+# Before 1.0 a minor version may break; headers do not depend on the processor.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/cubistConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion
+  ARCH_INDEPENDENT)
+
+install(
+  FILES
+    "${PROJECT_BINARY_DIR}/cubistConfig.cmake"
+    "${PROJECT_BINARY_DIR}/cubistConfigVersion.cmake"
+    "${CMAKE_CURRENT_LIST_DIR}/CubistBlas.cmake"
+    "${CMAKE_CURRENT_LIST_DIR}/FindRandom123.cmake"
+  DESTINATION "${CUBIST_CMAKE_DIR}")

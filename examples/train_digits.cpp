@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An MLP learns handwritten digits on the scheme and mesh of your choice, and once more on one
+// rank: the two loss curves must agree.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <cubist/cubist.hpp>
+
+#include "digits.hpp"
+
+using Backend = cubist::Threads;
+
+namespace
+{
+
+struct Settings
+{
+  std::string scheme = "summa25d";
+  std::vector<int> mesh;
+  std::string scalar = "double";
+  std::string data = CUBIST_DIGITS_CSV;
+  std::vector<std::size_t> hidden = {128};
+  int epochs = 20;
+  std::size_t batch = 64;
+  double learning_rate = 2e-3;
+  double dropout = 0;
+  std::uint64_t seed = 42;
+};
+
+struct Run
+{
+  std::vector<double> losses;  // of every step
+  double accuracy = 0;         // on the held-out part
+};
+
+/// The images that `order` names from `begin` on, cut by the scheme's input layout.
+template <class Scheme, class T, class Mesh>
+cubist::Activations<Scheme, Backend, T> inputs(const Mesh& mesh, const digits::Images& images,
+                                               const std::size_t* order, std::size_t count)
+{
+  using AxisMesh = cubist::AxisMesh<typename Scheme::Axes, Backend>;
+  cubist::DistMatrix<T, typename Scheme::Input, AxisMesh> x{mesh, {count, digits::pixel_count}};
+  x.generate([&](std::size_t i, std::size_t j) {
+    return static_cast<T>(images[order == nullptr ? i : order[i]].pixels[j]);
+  });
+  return x;
+}
+
+std::vector<int> labels(const digits::Images& images, const std::size_t* order, std::size_t count)
+{
+  std::vector<int> l(count);
+  for (std::size_t i = 0; i < count; ++i) l[i] = images[order == nullptr ? i : order[i]].label;
+  return l;
+}
+
+template <class Scheme, class T>
+Run train(const digits::Split& data, const Settings& s, int ranks,
+          const typename Scheme::Extents& extents, bool talk)
+{
+  Run run;
+  cubist::launch<Backend>({.ranks = ranks}, [&](auto& world) {
+    const bool first = world.rank() == 0;
+    cubist::Mesh<Scheme, Backend> mesh{world, extents};
+    std::vector<std::size_t> sizes{digits::pixel_count};
+    sizes.insert(sizes.end(), s.hidden.begin(), s.hidden.end());
+    sizes.push_back(digits::class_count);
+    cubist::MLP<Scheme, Backend, T> mlp{
+        mesh, sizes, {.activation = cubist::gelu, .dropout = s.dropout, .seed = s.seed}};
+    cubist::Adam optimizer{mlp.parameters(), {.learning_rate = s.learning_rate}};
+
+    const auto& held_out = data.held_out;
+    const auto test_x = inputs<Scheme, T>(mesh, held_out, nullptr, held_out.size());
+    const auto test_labels = labels(held_out, nullptr, held_out.size());
+
+    for (int epoch = 1; epoch <= s.epochs; ++epoch)
+    {
+      const auto start = std::chrono::steady_clock::now();
+      const std::size_t all = data.training.size();
+      const auto order = digits::shuffled(all, s.seed, static_cast<std::uint64_t>(epoch));
+      double sum = 0;
+      for (std::size_t begin = 0; begin < all; begin += s.batch)
+      {
+        const std::size_t count = std::min(s.batch, all - begin);
+        const auto x = inputs<Scheme, T>(mesh, data.training, &order[begin], count);
+        const auto& y = mlp.forward(x);
+        auto dy = zeros_like(y);
+        const double loss =
+            softmax_cross_entropy(y, labels(data.training, &order[begin], count), dy);
+        mlp.backward(dy);
+        optimizer.step(mlp.parameters());
+        sum += loss * static_cast<double>(count);
+        if (first) run.losses.push_back(loss);
+      }
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+      const auto score = mlp.evaluate(test_x, test_labels);
+      if (!first) continue;
+      run.accuracy = score.accuracy;
+      if (talk)
+        std::printf("epoch %2d  loss %.6f  held-out loss %.6f  accuracy %.4f  %8.0f samples/s\n",
+                    epoch, sum / static_cast<double>(all), score.loss, score.accuracy,
+                    static_cast<double>(all) / time.count());
+      std::fflush(stdout);
+    }
+  });
+  return run;
+}
+
+/// The largest relative difference of two loss curves.
+double difference(const std::vector<double>& a, const std::vector<double>& b)
+{
+  double d = a.size() == b.size() ? 0 : HUGE_VAL;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    d = std::max(d, std::abs(a[i] - b[i]) / std::max(std::abs(b[i]), 1e-300));
+  return d;
+}
+
+template <class Scheme, class T>
+int compare(const Settings& s, int ranks, const typename Scheme::Extents& extents)
+{
+  const auto data = digits::split(digits::read(s.data), s.seed);
+  std::printf("%s on %d ranks, %s, %zu digits to learn and %zu held out\n", Scheme::name, ranks,
+              s.scalar.c_str(), data.training.size(), data.held_out.size());
+  const Run run = train<Scheme, T>(data, s, ranks, extents, true);
+  const Run alone = train<Scheme, T>(data, s, 1, {}, false);
+
+  const double d = difference(run.losses, alone.losses);
+  const double bound = s.scalar == "double" ? 1e-8 : 1e-3;
+  std::printf("largest relative difference of %zu losses from one rank's: %.1e (bound %.0e)\n",
+              run.losses.size(), d, bound);
+  std::printf("held-out accuracy %.4f\n", run.accuracy);
+  return d <= bound ? 0 : 1;
+}
+
+template <class Scheme>
+int with_scalar(const Settings& s, int ranks, const typename Scheme::Extents& extents)
+{
+  return s.scalar == "double" ? compare<Scheme, double>(s, ranks, extents)
+                              : compare<Scheme, float>(s, ranks, extents);
+}
+
+/// Makes `s.mesh` the extents of `s.scheme`, and trains.
+int train_on_scheme(const Settings& s)
+{
+  const bool flat = s.scheme == "summa2d";
+  std::vector<int> e = s.mesh;
+  if (e.empty()) e.assign(flat ? 2 : 3, 2);
+  cubist::require<cubist::ArgumentError>(
+      e.size() == (flat ? 2U : 3U), "got a mesh of ", e.size(), " extents for ", s.scheme,
+      ", which has ", flat ? "2 axes; use --mesh 2,2" : "3 axes; use --mesh 2,2,2");
+  int ranks = 1;
+  for (const int extent : e) ranks *= extent;
+  if (flat) return with_scalar<cubist::Summa2D>(s, ranks, {.rows = e[0], .cols = e[1]});
+  if (s.scheme == "summa25d")
+  {
+    cubist::require<cubist::ArgumentError>(
+        e[1] == e[2], "got the mesh ", e[0], ",", e[1], ",", e[2],
+        " for summa25d, whose layers are square; use --mesh d,q,q, for instance 2,2,2");
+    return with_scalar<cubist::Summa25D>(s, ranks, {.q = e[1], .d = e[0]});
+  }
+  cubist::require<cubist::ArgumentError>(
+      e[0] == e[1] && e[1] == e[2], "got the mesh ", e[0], ",", e[1], ",", e[2],
+      " for cube3d, which is a cube; use --mesh q,q,q, for instance 2,2,2");
+  return with_scalar<cubist::Cube3D>(s, ranks, {.q = e[0]});
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+try
+{
+  Settings s;
+  CLI::App app{"An MLP learns handwritten digits, cut over many ranks"};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--scheme", s.scheme)->check(CLI::IsMember({"summa2d", "summa25d", "cube3d"}));
+  app.add_option("--mesh", s.mesh, "rows,cols or depth,q,q or q,q,q")->delimiter(',');
+  app.add_option("--scalar", s.scalar)->check(CLI::IsMember({"float", "double"}));
+  app.add_option("--epochs", s.epochs)->check(CLI::PositiveNumber);
+  app.add_option("--hidden", s.hidden, "sizes of the hidden layers")->delimiter(',');
+  app.add_option("--batch", s.batch)->check(CLI::PositiveNumber);
+  app.add_option("--learning-rate", s.learning_rate);
+  app.add_option("--dropout", s.dropout);
+  app.add_option("--seed", s.seed);
+  app.add_option("--data", s.data, "digits.csv");
+  CLI11_PARSE(app, argc, argv);
+  return train_on_scheme(s);
+}
+catch (const std::exception& e)
+{
+  std::cerr << "train_digits: " << e.what() << '\n';
+  return 1;
+}

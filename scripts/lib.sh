@@ -1,0 +1,76 @@
+# Shared by the scripts beside it; sourced, not run.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '\n== %s\n' "$*"; }
+
+# Not libopenblas-dev, which may bring any build of OpenBLAS; this one also provides LAPACK.
+packages=(
+  g++ cmake ninja-build
+  libopenblas-pthread-dev libxtensor-dev libxtensor-blas-dev librandom123-dev
+  catch2 libcli11-dev nlohmann-json3-dev
+)
+sanitizer_packages=(clang libclang-rt-dev)
+format_packages=(clang-format)
+
+# install_missing PACKAGE...: by apt where there is one; elsewhere the packages are named and
+# CMake decides whether what is there will do.
+install_missing() {
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    say "Not Debian or Ubuntu: make sure you have the equivalents of: $*"
+    return
+  fi
+
+  local package missing=()
+  for package in "$@"; do
+    if [[ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]]; then
+      missing+=("$package")
+    fi
+  done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+
+  local as_root=()
+  if [[ $EUID -ne 0 ]]; then
+    if ! command -v sudo >/dev/null; then
+      echo "Missing: ${missing[*]}. Ask an administrator to run: apt-get install ${missing[*]}" >&2
+      exit 1
+    fi
+    as_root=(sudo)
+  fi
+  say "Installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+use_ccache() {
+  if command -v ccache >/dev/null; then
+    export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"
+  fi
+}
+
+# An OpenBLAS older than the processor runs its oldest kernels, at a fifth of the speed. Where the
+# processor has what the SkylakeX kernels need, ask for those; a choice already made is kept.
+choose_openblas_kernels() {
+  [[ -z "${OPENBLAS_CORETYPE:-}" ]] || return 0
+  local flag
+  for flag in avx512f avx512cd avx512bw avx512dq avx512vl; do
+    grep -qsw "$flag" /proc/cpuinfo || return 0
+  done
+
+  local probe=build/openblas_corename
+  if [[ ! -x $probe || scripts/openblas_corename.c -nt $probe ]]; then
+    mkdir -p build
+    cc -o "$probe" scripts/openblas_corename.c -lopenblas 2>/dev/null || return 0
+  fi
+  case "$("$probe" 2>/dev/null)" in
+    Prescott | Core2 | Nehalem | Sandybridge | Barcelona) export OPENBLAS_CORETYPE=SkylakeX ;;
+  esac
+}
+
+# configure PRESET
+configure() {
+  use_ccache
+  say "Configuring $1"
+  cmake --preset "$1"
+}

@@ -1,0 +1,16 @@
+# An include may only point down the layers. The checker must also catch trees that break a rule.
+set(script "${CMAKE_CURRENT_SOURCE_DIR}/layers/check.cmake")
+add_test(NAME "layers: include/cubist"
+  COMMAND "${CMAKE_COMMAND}" "-DROOT=${PROJECT_SOURCE_DIR}/include/cubist" -P "${script}")
+set_tests_properties("layers: include/cubist" PROPERTIES LABELS layers)
+
+function(cubist_layers_fixture name message)
+  add_test(NAME "layers: checker, ${name}"
+    COMMAND "${CMAKE_COMMAND}" "-DROOT=${CMAKE_CURRENT_SOURCE_DIR}/layers/fixtures/${name}/cubist" -P "${script}")
+  set_tests_properties("layers: checker, ${name}" PROPERTIES LABELS layers PASS_REGULAR_EXPRESSION "${message}")
+endfunction()
+cubist_layers_fixture(upward "core/upward.hpp: core/ may not include cubist/nn/mlp.hpp")
+cubist_layers_fixture(concrete "scheme/concrete.hpp: only backend/ may know the concrete cubist/comm/threads.hpp")
+cubist_layers_fixture(relative "mesh/relative.hpp: write \"../core/error.hpp\" as \"cubist/")
+cubist_layers_fixture(xtensor "nn/xtensor.hpp: nn/ may not know xtensor")
+cubist_layers_fixture(stray "gizmo/stray.hpp: gizmo/ is no layer")

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An object library with a main of our own serves both Catch2 2 and 3.
+#if __has_include(<catch2/catch_session.hpp>)
+#include <catch2/catch_session.hpp>
+#else
+#define CATCH_CONFIG_RUNNER
+#include <catch2/catch.hpp>
+#endif
+
+int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }

@@ -1,0 +1,15 @@
+# A consumer's project, by both of the ways in.
+foreach(way IN ITEMS find_package add_subdirectory)
+  add_test(NAME "package: ${way}"
+    COMMAND "${CMAKE_COMMAND}"
+      "-DWAY=${way}"
+      "-DCUBIST_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+      "-DCUBIST_BINARY_DIR=${PROJECT_BINARY_DIR}"
+      "-DWORK_DIR=${CMAKE_CURRENT_BINARY_DIR}/package/${way}"
+      "-DGENERATOR=${CMAKE_GENERATOR}"
+      "-DCOMPILER=${CMAKE_CXX_COMPILER}"
+      "-DFLAGS=${CMAKE_CXX_FLAGS}"
+      "-DPREFIX_PATH=${CMAKE_PREFIX_PATH}"
+      -P "${CMAKE_CURRENT_SOURCE_DIR}/package/check.cmake")
+  set_tests_properties("package: ${way}" PROPERTIES LABELS package TIMEOUT 300)
+endforeach()

@@ -1,0 +1,20 @@
+# Run with -P; see ../package.cmake. Starts from nothing, so that what an earlier run installed
+# can't hide what is missing now.
+cmake_minimum_required(VERSION 3.24)
+file(REMOVE_RECURSE "${WORK_DIR}")
+
+if(WAY STREQUAL find_package)
+  set(prefix "${WORK_DIR}/prefix")
+  execute_process(COMMAND "${CMAKE_COMMAND}" --install "${CUBIST_BINARY_DIR}" --prefix "${prefix}"
+    OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  set(how "-DCMAKE_PREFIX_PATH=${prefix};${PREFIX_PATH}")
+else()
+  set(how "-DCUBIST_SOURCE_DIR=${CUBIST_SOURCE_DIR}" "-DCMAKE_PREFIX_PATH=${PREFIX_PATH}")
+endif()
+
+execute_process(
+  COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -B "${WORK_DIR}/build" -G "${GENERATOR}"
+    "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${FLAGS}" ${how}
+  COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK_DIR}/build" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${WORK_DIR}/build/consumer" COMMAND_ERROR_IS_FATAL ANY)
