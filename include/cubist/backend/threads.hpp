@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "cubist/backend/backend.hpp"
+#include "cubist/comm/thread_group.hpp"
+#include "cubist/comm/thread_world.hpp"
 #include "cubist/comm/threads_communicator.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/engine/blas_threads.hpp"

@@ -128,8 +128,10 @@ struct GeluTanh
   T derivative(T x) const
   {
     const T t = std::tanh(inner(x));
+    const T bend = T{1} - t * t;
     const T slope = scale<T> * (T{1} + 3 * cubic<T> * x * x);
-    return (T{1} + t) / T{2} + x * (T{1} - t * t) * slope / T{2};
+    // Where the slope overflows, bend is 0.
+    return (T{1} + t) / T{2} + (bend > T{} ? x * bend * slope / T{2} : T{});
   }
 
  private:

@@ -46,11 +46,17 @@ struct BasicCube3D
   /// @throws MeshError unless q q q is `ranks`
   [[nodiscard]] static Axes::Array extents(const Extents& wish, int ranks)
   {
-    detail::require_extent(name, "q", wish.q);
-    const int q = wish.q != 0 ? wish.q : detail::root(ranks, 3);
-    require<MeshError>(q * q * q == ranks, "got ", ranks, " ranks",
-                       wish.q != 0 ? " for q = " + std::to_string(q) : std::string{},
-                       ", Cube3D needs q·q·q of them, so no mesh can be built; use ",
+    detail::require_extents(name, ranks, {{"q", wish.q}});
+    const int edge = detail::root(ranks, 3);
+    const bool is_cube = edge * edge * edge == ranks;
+    const int q = wish.q != 0 ? wish.q : edge;
+    require<MeshError>(
+        wish.q == 0 || q == edge, name, " got ", detail::written({{"q", q}}), " for ", ranks,
+        " ranks, but ranks would be left out or missing unless q·q·q is their number; use ",
+        is_cube ? detail::written({{"q", edge}}) : detail::nearest_powers(ranks, 3) + " without q",
+        detail::or_ranks(detail::ranks_on({q, q, q})));
+    require<MeshError>(is_cube, name, " got ", ranks,
+                       " ranks, which are no cube q·q·q, so some would be left out; use ",
                        detail::nearest_powers(ranks, 3), ", or Summa2D or Summa25D");
     return {q, q, q};
   }

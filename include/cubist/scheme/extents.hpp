@@ -3,6 +3,9 @@
 
 // Helpers of the schemes that derive a mesh from a number of ranks.
 
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
 #include <string>
 
 #include "cubist/core/error.hpp"
@@ -31,11 +34,24 @@ namespace cubist::detail
   return d;
 }
 
-/// "1, 8 or 27 ranks": the numbers q^3 around `ranks`.
+/// The divisor of n that is nearest to `wish`, the lower one of two.
+/// @pre n >= 1
+[[nodiscard]] constexpr int nearest_divisor(int n, int wish)
+{
+  for (int step = 0;; ++step)
+  {
+    const int below = std::min(wish, n) - step;
+    const int above = std::min(wish, n) + step;
+    if (below >= 1 && n % below == 0) return below;
+    if (above <= n && n % above == 0) return above;
+  }
+}
+
+/// "1 or 8 ranks": the numbers q^power around `ranks`.
 [[nodiscard]] inline std::string nearest_powers(int ranks, int power)
 {
   const auto raised = [&](int q) {
-    int p = 1;
+    long p = 1;
     for (int i = 0; i < power; ++i) p *= q;
     return std::to_string(p);
   };
@@ -43,11 +59,47 @@ namespace cubist::detail
   return (q > 0 ? raised(q) + " or " : "") + raised(q + 1) + " ranks";
 }
 
-/// @throws MeshError for an extent below 0; 0 stands for one that is left out
-inline void require_extent(const char* scheme, const char* name, int extent)
+/// The ranks on axes of these extents; any number above 2^31 if there are more.
+/// @pre the extents are positive
+[[nodiscard]] constexpr long ranks_on(std::initializer_list<int> extents)
 {
-  require<MeshError>(extent >= 0, "got ", name, " = ", extent, " for ", scheme,
-                     ", but an axis has at least one rank; use a positive extent, or leave it out");
+  constexpr long most = std::numeric_limits<int>::max();
+  long p = 1;
+  for (const int e : extents) p = p > most ? p : p * e;
+  return p;
+}
+
+/// ", or 12 ranks", and nothing if that is more than a world may have.
+[[nodiscard]] inline std::string or_ranks(long ranks)
+{
+  return ranks > std::numeric_limits<int>::max() ? "" : ", or " + std::to_string(ranks) + " ranks";
+}
+
+/// An extent that a user may leave out, by the name that it has in `Extents`.
+struct NamedExtent
+{
+  const char* name;
+  int value;
+};
+
+/// "{.q = 2, .d = 3}": the extents that are not left out, as a user writes them.
+[[nodiscard]] inline std::string written(std::initializer_list<NamedExtent> extents)
+{
+  std::string s;
+  for (const auto& [name, value] : extents)
+    if (value != 0)
+      s += (s.empty() ? "." : ", .") + std::string{name} + " = " + std::to_string(value);
+  return "{" + s + "}";
+}
+
+/// @throws MeshError for an extent below 0; 0 stands for one that is left out
+inline void require_extents(const char* scheme, int ranks,
+                            std::initializer_list<NamedExtent> extents)
+{
+  for (const auto& [name, value] : extents)
+    require<MeshError>(value >= 0, scheme, " got ", name, " = ", value, " for ", ranks,
+                       " ranks, but an axis has at least one rank; use a positive extent, or leave "
+                       "it out");
 }
 
 }  // namespace cubist::detail

@@ -10,6 +10,7 @@
 // Words a rank: forward (q-1)/q^2 (MK/d + KN), backward twice that + 2(d-1)/(d q^2) KN.
 // Source: Wang et al., "Tesseract", arXiv 2105.14500; Colossal-AI, 2.5D Tensor Parallelism.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -44,20 +45,22 @@ struct Summa25D
   /// @throws MeshError unless q q d is `ranks`
   [[nodiscard]] static Axes::Array extents(const Extents& wish, int ranks)
   {
-    detail::require_extent(name, "q", wish.q);
-    detail::require_extent(name, "d", wish.d);
+    detail::require_extents(name, ranks, {{"q", wish.q}, {"d", wish.d}});
+    const auto largest = [ranks](int limit) {
+      int q = std::min(limit, detail::root(ranks, 2));
+      while (ranks % (q * q) != 0) --q;
+      return q;
+    };
     int q = wish.q;
-    if (q == 0)
-      for (q = detail::root(ranks, 2); q > 1 && ranks % (q * q) != 0;) --q;
-    const int q_derived = q;
-    if (wish.q == 0 && wish.d != 0) q = detail::root(ranks / wish.d, 2);
-    const int d = wish.d != 0 ? wish.d : ranks / (q * q);
-    const int nearest = wish.q == 0 ? q_derived : detail::root(ranks, 2);
-    int fits = nearest;
-    while (fits > 1 && ranks % (fits * fits) != 0) --fits;
-    require<MeshError>(q * q * d == ranks, "got q q d = ", q, " x ", q, " x ", d, " for ", ranks,
-                       " ranks, so ranks would be left out or missing; use {.q = ", fits,
-                       ", .d = ", ranks / (fits * fits), "}, or ", q * q * d, " ranks");
+    if (q == 0) q = wish.d == 0 ? largest(ranks) : std::max(1, detail::root(ranks / wish.d, 2));
+    const int d =
+        wish.d != 0 ? wish.d : std::max(1, static_cast<int>(ranks / detail::ranks_on({q, q})));
+    const long used = detail::ranks_on({q, q, d});
+    const int fits = largest(q);
+    require<MeshError>(
+        used == ranks, name, " got ", detail::written({{"q", wish.q}, {"d", wish.d}}), " for ",
+        ranks, " ranks, but ranks would be left out or missing unless q·q·d is their number; use ",
+        detail::written({{"q", fits}, {"d", ranks / (fits * fits)}}), detail::or_ranks(used));
     return {d, q, q};
   }
 

@@ -9,6 +9,7 @@
 // Source: Xu et al., "An Efficient 2D Method for Training Super-Large Deep Learning Models"
 // (Optimus), arXiv 2104.05343; Colossal-AI, 2D Tensor Parallelism.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <numeric>
@@ -45,25 +46,30 @@ struct Summa2D
   /// @throws MeshError unless the extents multiply up to `ranks`
   [[nodiscard]] static Axes::Array extents(const Extents& wish, int ranks)
   {
-    detail::require_extent(name, "q", wish.q);
-    detail::require_extent(name, "rows", wish.rows);
-    detail::require_extent(name, "cols", wish.cols);
-    int r = wish.rows != 0 ? wish.rows : wish.q;
-    int c = wish.cols != 0 ? wish.cols : wish.q;
+    const auto wished = detail::written({{"q", wish.q}, {"rows", wish.rows}, {"cols", wish.cols}});
+    detail::require_extents(name, ranks, {{"q", wish.q}, {"rows", wish.rows}, {"cols", wish.cols}});
+    require<MeshError>(wish.q == 0 || (wish.rows == 0 && wish.cols == 0), name, " got ", wished,
+                       " for ", ranks,
+                       " ranks, but q is both rows and cols; use q alone, or rows and cols");
+    int r = std::max(wish.rows, wish.q);
+    int c = std::max(wish.cols, wish.q);
     if (r == 0 && c == 0)
     {
       r = detail::middle_divisor(ranks);
-      require<MeshError>(r > 1 || ranks == 1, "got ", ranks,
-                         " ranks, which no mesh of several rows and columns uses up; use ",
-                         ranks - 1, " or ", ranks + 1,
-                         " ranks, or ask for a single row: {.rows = 1, .cols = ", ranks, "}");
+      require<MeshError>(
+          r > 1 || ranks == 1, name, " got ", ranks,
+          " ranks and no extents, but no mesh of several rows and columns uses up that many; use ",
+          ranks <= 3 ? 1 : ranks - 1, " or ", ranks <= 3 ? 4 : ranks + 1,
+          " ranks, or ask for a single row: ", detail::written({{"rows", 1}, {"cols", ranks}}));
     }
-    if (r == 0) r = ranks / c;
-    if (c == 0) c = ranks / r;
-    const int middle = detail::middle_divisor(ranks);
-    require<MeshError>(r * c == ranks, "got rows x cols = ", r, " x ", c, " for ", ranks,
-                       " ranks, so ranks would be left out or missing; use {.rows = ", middle,
-                       ", .cols = ", ranks / middle, "}, or ", r * c, " ranks");
+    if (r == 0) r = std::max(1, ranks / c);
+    if (c == 0) c = std::max(1, ranks / r);
+    const long used = detail::ranks_on({r, c});
+    const int fits = detail::nearest_divisor(ranks, r);
+    require<MeshError>(
+        used == ranks, name, " got ", wished, " for ", ranks,
+        " ranks, but ranks would be left out or missing unless rows x cols is their number; use ",
+        detail::written({{"rows", fits}, {"cols", ranks / fits}}), detail::or_ranks(used));
     return {r, c};
   }
 

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The ranks of one communicator of threads, and their calls under way: who has posted, who may go
+// on, and who is gone.
+//
+// A rank that leaves a call before the end (it threw, or dropped its request) first revokes the
+// call and waits until nobody reads its buffers, so none is read after it is gone.
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/thread_call.hpp"
+#include "cubist/comm/thread_world.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::detail
+{
+
+/// The ranks of one communicator, and their calls under way.
+class ThreadGroup
+{
+ public:
+  ThreadGroup(std::shared_ptr<ThreadWorld> world, std::vector<int> ranks)
+      : world_{std::move(world)}, ranks_{std::move(ranks)}, next_(ranks_.size(), 0),
+        splits_(ranks_.size(), 0)
+  {
+  }
+
+  [[nodiscard]] ThreadWorld& world() const { return *world_; }
+  [[nodiscard]] const std::vector<int>& ranks() const { return ranks_; }
+
+  template <Element T>
+  ThreadMember& post(int rank, const Call<T>& c)
+  {
+    const bool message = c.collective == Collective::send || c.collective == Collective::receive;
+    const int from = c.collective == Collective::send ? rank : c.peer;
+    const int to = c.collective == Collective::send ? c.peer : rank;
+    const Signature signature{
+        message ? Collective::send : c.collective, c.count, sizeof(T),  &element_name<T>,
+        has_root(c.collective) ? c.peer : 0,       c.op,    &combine<T>};
+    world_->raise();
+    const std::lock_guard lock{mutex_};
+    auto& number =
+        message ? messages_[{from, to, c.collective}] : next_[static_cast<std::size_t>(rank)];
+    auto& call = message ? find(from, to, number++) : find(-1, -1, number++);
+    const int world_rank = ranks_[static_cast<std::size_t>(rank)];
+    if (call.members.empty())
+    {
+      call.members.resize(message ? 2 : ranks_.size());
+      for (std::size_t i = 0; i < call.members.size(); ++i)
+      {
+        call.members[i].call = &call;
+        call.members[i].index = i;
+        call.members[i].world_rank =
+            ranks_[message ? static_cast<std::size_t>(i == 0 ? from : to) : i];
+      }
+    }
+    if (call.gates[static_cast<std::size_t>(Gate::posted)] == 0)
+    {
+      call.signature = signature;
+      call.first_rank = world_rank;
+    }
+    else if (call.signature != signature)
+      mismatch(call, signature, world_rank);
+
+    const bool sends = c.collective == Collective::send;
+    auto& me = call.members[message ? (sends ? 0 : 1) : static_cast<std::size_t>(rank)];
+    const bool source = message ? sends : has_root(c.collective) && c.peer == rank;
+    me.send = reinterpret_cast<const std::byte*>(c.send.data());
+    me.recv = reinterpret_cast<std::byte*>(c.recv.data());
+    me.todo = stages(c.collective, source);
+    me.posted = true;
+    if (source) signal(call, Gate::source);
+    signal(call, Gate::posted);
+    world_->add(world_rank, me);
+    return me;
+  }
+
+  bool advance(ThreadMember& me)
+  {
+    auto& call = *me.call;
+    std::unique_lock lock{mutex_};
+    while (!me.todo.empty())
+    {
+      const Stage stage = me.todo.front();
+      if (call.revoked_by >= 0)
+        throw PeerFailed{"rank " + std::to_string(call.revoked_by) + " left " + text(call) +
+                         " before its end, so rank " + std::to_string(me.world_rank) +
+                         " cannot complete it; look for the error of that rank"};
+      if (!call.open(stage.waits_for)) return false;
+      if (stage.work != Work::none)
+      {
+        ++call.readers;
+        lock.unlock();
+        call.perform(stage.work, me);
+        lock.lock();
+        if (--call.readers == 0 && call.revoked_by >= 0) drained_.notify_all();
+      }
+      me.todo = me.todo.subspan(1);
+      if (stage.signals != Gate::none) signal(call, stage.signals);
+    }
+    return true;
+  }
+
+  /// The rank of `me` has no more to do with its call.
+  void leave(ThreadMember& me)
+  {
+    auto& call = *me.call;
+    std::unique_lock lock{mutex_};
+    if (!me.todo.empty())
+    {
+      world_->remove(me.world_rank, me);
+      if (call.revoked_by < 0) call.revoked_by = me.world_rank;
+      drained_.wait(lock, [&] { return call.readers == 0; });
+      for (const auto& m : call.members)
+        if (m.posted && !m.todo.empty() && &m != &me) world_->notify(m.world_rank);
+    }
+    if (++call.left == call.members.size() && call.revoked_by < 0) recycle(call);
+  }
+
+  [[nodiscard]] std::string describe(const ThreadMember& me) const
+  {
+    const std::lock_guard lock{mutex_};
+    const auto& call = *me.call;
+    std::string missing;
+    for (const auto& m : call.members)
+      if (!m.posted) missing += (missing.empty() ? "" : ", ") + std::to_string(m.world_rank);
+    return text(call) + (missing.empty() ? ", which another rank has not completed"
+                                         : ", which ranks {" + missing + "} have not called");
+  }
+
+  /// The group of these ranks. The first of them to come makes it, the last takes it off the list.
+  std::shared_ptr<ThreadGroup> child(int rank, int colour, std::vector<int> ranks)
+  {
+    const std::lock_guard lock{mutex_};
+    const auto key = std::pair{splits_[static_cast<std::size_t>(rank)]++, colour};
+    auto& [group, missing] = children_[key];
+    if (group == nullptr)
+    {
+      missing = ranks.size();
+      group = std::make_shared<ThreadGroup>(world_, std::move(ranks));
+    }
+    auto mine = group;
+    if (--missing == 0) children_.erase(key);
+    return mine;
+  }
+
+ private:
+  ThreadCall& find(int from, int to, std::uint64_t number)
+  {
+    for (auto* c : under_way_)
+      if (c->number == number && c->from == from && c->to == to) return *c;
+    auto fits = [&](const ThreadCall* c) { return (c->from >= 0) == (from >= 0); };
+    auto spare = std::find_if(spare_.begin(), spare_.end(), fits);
+    auto* call = spare != spare_.end() ? *spare : &calls_.emplace_back();
+    if (spare != spare_.end()) spare_.erase(spare);
+    if (from >= 0) call->members.clear();
+    call->group = this;
+    call->from = from;
+    call->to = to;
+    call->number = number;
+    under_way_.push_back(call);
+    return *call;
+  }
+
+  void recycle(ThreadCall& call)
+  {
+    call.gates = {};
+    call.left = 0;
+    for (auto& m : call.members) m.posted = false;
+    std::erase(under_way_, &call);
+    spare_.push_back(&call);
+  }
+
+  void signal(ThreadCall& call, Gate gate)
+  {
+    ++call.gates[static_cast<std::size_t>(gate)];
+    if (!call.open(gate)) return;
+    for (const auto& m : call.members)
+      if (m.posted && !m.todo.empty() && m.todo.front().waits_for == gate)
+        world_->notify(m.world_rank);
+  }
+
+  [[noreturn]] void mismatch(const ThreadCall& call, const Signature& mine, int world_rank)
+  {
+    const auto message =
+        "rank " + std::to_string(world_rank) + " called " + text(mine) + ", but rank " +
+        std::to_string(call.first_rank) + " called " + text(call.signature) + " as call " +
+        std::to_string(call.number) + where(call) +
+        ", so neither can complete; let all its ranks make the same calls in the same order, with "
+        "the same element type, size, root and operation";
+    world_->fail(ThreadWorld::Failure::mismatch, message);
+    throw CollectiveMismatch{message};
+  }
+
+  [[nodiscard]] static std::string text(const Signature& s)
+  {
+    std::string t = to_string(s.collective);
+    if (s.collective == Collective::barrier) return t;
+    t += " of " + std::to_string(s.count) + " " + s.element();
+    if (reduces(s.collective)) t += std::string{" by "} + to_string(s.op);
+    if (has_root(s.collective)) t += " with root " + std::to_string(s.root);
+    return t;
+  }
+
+  [[nodiscard]] std::string where(const ThreadCall& call) const
+  {
+    if (call.from >= 0)
+      return " from rank " + std::to_string(call.members[0].world_rank) + " to rank " +
+             std::to_string(call.members[1].world_rank);
+    std::string list;
+    for (std::size_t i = 0; i < ranks_.size() && i < 16; ++i)
+      list += (i == 0 ? "" : ", ") + std::to_string(ranks_[i]);
+    return " on ranks {" + list + (ranks_.size() > 16 ? ", …}" : "}");
+  }
+
+  [[nodiscard]] std::string text(const ThreadCall& call) const
+  {
+    return text(call.signature) + where(call);
+  }
+
+  std::shared_ptr<ThreadWorld> world_;
+  std::vector<int> ranks_;
+  mutable std::mutex mutex_;
+  std::condition_variable drained_;
+  std::vector<std::uint64_t> next_;
+  std::vector<std::uint64_t> splits_;
+  std::map<std::pair<std::uint64_t, int>, std::pair<std::shared_ptr<ThreadGroup>, std::size_t>>
+      children_;
+  std::map<std::tuple<int, int, Collective>, std::uint64_t> messages_;
+  std::deque<ThreadCall> calls_;
+  std::vector<ThreadCall*> under_way_;
+  std::vector<ThreadCall*> spare_;
+};
+
+inline bool ThreadMember::advance() { return call->group->advance(*this); }
+inline std::string ThreadMember::describe() const { return call->group->describe(*this); }
+
+}  // namespace cubist::detail
