@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
+#include <ostream>
 
 namespace cubist
 {
@@ -22,9 +22,9 @@ struct Shape
 };
 
 /// "(16, 256)", for messages.
-[[nodiscard]] inline std::string to_string(Shape s)
+inline std::ostream& operator<<(std::ostream& out, Shape s)
 {
-  return "(" + std::to_string(s.rows) + ", " + std::to_string(s.cols) + ")";
+  return out << '(' << s.rows << ", " << s.cols << ')';
 }
 
 /// The sizes of a product: (m, k) times (k, n) gives (m, n).

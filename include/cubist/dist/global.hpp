@@ -104,8 +104,8 @@ template <class T, class M, class E>
 void scatter(const E& global, const DistView<T, M>& out)
 {
   const Shape shape = detail::agree_on_shape(out.mesh, global);
-  require<ShapeError>(shape == out.shape, "got a matrix of ", to_string(shape), " to set one of ",
-                      to_string(out.shape), ", which has other elements; give it that shape");
+  require<ShapeError>(shape == out.shape, "got a matrix of ", shape, " to set one of ", out.shape,
+                      ", which has other elements; give it that shape");
   if (out.mesh.rank() != 0) return detail::scatter_blocks<T, M>({}, out);
   decltype(auto) matrix = detail::as_matrix<T>(global);
   detail::scatter_blocks<T, M>({matrix.data(), shape}, out);

@@ -100,8 +100,8 @@ class HostEngine
     const Shape x = op_shape(op_a, a.shape());
     const Shape y = op_shape(op_b, b.shape());
     require<ShapeError>(x.rows == c.rows() && y.cols == c.cols() && x.cols == y.rows, "gemm got ",
-                        to_string(x), " times ", to_string(y), " for a result of ",
-                        to_string(c.shape()), ", which do not fit; check the operands' order");
+                        x, " times ", y, " for a result of ", c.shape(),
+                        ", which do not fit; check the operands' order");
     if (c.size() == 0) return;
     if (x.cols == 0) return scale(beta, c);
     using detail::blas_int;
@@ -228,8 +228,8 @@ class HostEngine
   template <class In, class T>
   static void check(MatrixView<In> in, MatrixView<T> out)
   {
-    require<ShapeError>(in.shape() == out.shape(), "got operands of ", to_string(in.shape()),
-                        " and ", to_string(out.shape()),
+    require<ShapeError>(in.shape() == out.shape(), "got operands of ", in.shape(), " and ",
+                        out.shape(),
                         ", but element-wise work needs equal shapes; take blocks that agree");
   }
 };

@@ -124,13 +124,13 @@ class DistMatMul
   void check(const char* what, const DistMatrix<T, L, Mesh>& m, Shape wanted) const
   {
     detail::require_layout<L, Wanted>();
-    require<ShapeError>(m.shape() == wanted, "got ", what, " of ", to_string(m.shape()),
+    require<ShapeError>(m.shape() == wanted, "got ", what, " of ", m.shape(),
                         " for a product with m = ", size_.m, ", n = ", size_.n, ", k = ", size_.k,
-                        ", where it is ", to_string(wanted),
+                        ", where it is ", wanted,
                         ", so the inner sizes do not fit; make the plan for these matrices, or the "
                         "matrices for this plan");
     require<MeshError>(
-        m.mesh() == mesh_, "got ", what, " of ", to_string(m.shape()),
+        m.mesh() == mesh_, "got ", what, " of ", m.shape(),
         " on another mesh than the product's, so its blocks lie on other ranks; make "
         "it on the product's mesh");
   }

@@ -32,10 +32,13 @@ class AxisMesh
   using Engine = typename B::Engine;
 
   /// Every rank of `world` calls this. Every cut dimension is padded to a multiple of `quantum`.
-  /// @throws MeshError unless the extents multiply up to the ranks of the world
+  /// @throws MeshError unless the extents are positive and multiply up to the ranks of the world
   AxisMesh(const Communicator& world, const Array& extents, std::size_t quantum)
       : state_{std::make_shared<State>(world, extents, quantum)}
   {
+    for (const int e : extents)
+      require<MeshError>(e >= 1, "got the extents ", A::to_string(extents),
+                         ", but an axis has at least one rank; use positive extents");
     require<MeshError>(A::ranks(extents) == world.size(), "got the extents ", A::to_string(extents),
                        ", which make ", A::ranks(extents), " ranks, but the world has ",
                        world.size(),

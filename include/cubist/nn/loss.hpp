@@ -78,7 +78,7 @@ double mean_over_ranks(const DistMatrix<T, L, M>& y, double sum, std::size_t cou
 inline void check_labels(std::span<const int> labels, Shape y)
 {
   require<ShapeError>(labels.size() == y.rows, "got ", labels.size(), " labels for an output of ",
-                      to_string(y), ", so rows would go without; give one label for each row");
+                      y, ", so rows would go without; give one label for each row");
   for (std::size_t i = 0; i < labels.size(); ++i)
     require<ArgumentError>(labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < y.cols,
                            "got label ", labels[i], " for row ", i, " of an output with ", y.cols,
@@ -89,7 +89,7 @@ template <class T, class L, class M>
 void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M>& other, const char* what)
 {
   require<ShapeError>(y.shape() == other.shape() && y.mesh() == other.mesh(), "got an output of ",
-                      to_string(y.shape()), " and a ", what, " of ", to_string(other.shape()),
+                      y.shape(), " and a ", what, " of ", other.shape(),
                       ", which must agree in shape and mesh; make the one like the other");
 }
 

@@ -56,7 +56,7 @@ struct Summa25D
     const int d =
         wish.d != 0 ? wish.d : std::max(1, static_cast<int>(ranks / detail::ranks_on({q, q})));
     const long used = detail::ranks_on({q, q, d});
-    const int fits = largest(q);
+    const int fits = largest(wish.q != 0 ? q : ranks);
     require<MeshError>(
         used == ranks, name, " got ", detail::written({{"q", wish.q}, {"d", wish.d}}), " for ",
         ranks, " ranks, but ranks would be left out or missing unless q·q·d is their number; use ",

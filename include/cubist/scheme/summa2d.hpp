@@ -65,7 +65,8 @@ struct Summa2D
     if (r == 0) r = std::max(1, ranks / c);
     if (c == 0) c = std::max(1, ranks / r);
     const long used = detail::ranks_on({r, c});
-    const int fits = detail::nearest_divisor(ranks, r);
+    const int fits =
+        wish.q != 0 ? detail::middle_divisor(ranks) : detail::nearest_divisor(ranks, r);
     require<MeshError>(
         used == ranks, name, " got ", wished, " for ", ranks,
         " ranks, but ranks would be left out or missing unless rows x cols is their number; use ",
