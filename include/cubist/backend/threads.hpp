@@ -104,10 +104,11 @@ struct Threads
     detail::FirstError first;
     const auto run = [&](int rank) {
       const auto failed = [&](const char* what, bool consequence) {
+        // Put together first: another rank may free the error once it is recorded.
+        auto message = "rank " + std::to_string(rank) + " failed (" + what +
+                       "), so what other ranks wait for cannot come; mend that rank's error";
         first.record(rank, std::current_exception(), consequence);
-        world->fail(detail::ThreadWorld::Failure::peer_failed,
-                    "rank " + std::to_string(rank) + " failed (" + what +
-                        "), so what other ranks wait for cannot come; mend that rank's error");
+        world->fail(detail::ThreadWorld::Failure::peer_failed, std::move(message));
       };
       try
       {

@@ -74,7 +74,7 @@ class ThreadGroup
       call.first_rank = world_rank;
     }
     else if (call.signature != signature)
-      mismatch(call, signature, world_rank);
+      mismatch(call, signature, c.collective, world_rank);
 
     const bool sends = c.collective == Collective::send;
     auto& me = call.members[message ? (sends ? 0 : 1) : static_cast<std::size_t>(rank)];
@@ -138,8 +138,12 @@ class ThreadGroup
     std::string missing;
     for (const auto& m : call.members)
       if (!m.posted) missing += (missing.empty() ? "" : ", ") + std::to_string(m.world_rank);
-    return text(call) + (missing.empty() ? ", which another rank has not completed"
-                                         : ", which ranks {" + missing + "} have not called");
+    // The ends of a message share its signature; only its text tells them apart.
+    auto signature = call.signature;
+    if (call.from >= 0 && me.index == 1) signature.collective = Collective::receive;
+    return text(signature) + where(call) +
+           (missing.empty() ? ", which another rank has not completed"
+                            : ", which ranks {" + missing + "} have not called");
   }
 
   /// The group of these ranks. The first of them to come makes it, the last takes it off the list.
@@ -194,11 +198,18 @@ class ThreadGroup
         world_->notify(m.world_rank);
   }
 
-  [[noreturn]] void mismatch(const ThreadCall& call, const Signature& mine, int world_rank)
+  [[noreturn]] void mismatch(const ThreadCall& call, Signature mine, Collective called,
+                             int world_rank)
   {
+    auto first = call.signature;
+    if (call.from >= 0)
+    {
+      mine.collective = called;
+      first.collective = called == Collective::send ? Collective::receive : Collective::send;
+    }
     const auto message =
         "rank " + std::to_string(world_rank) + " called " + text(mine) + ", but rank " +
-        std::to_string(call.first_rank) + " called " + text(call.signature) + " as call " +
+        std::to_string(call.first_rank) + " called " + text(first) + " as call " +
         std::to_string(call.number) + where(call) +
         ", so neither can complete; let all its ranks make the same calls in the same order, with "
         "the same element type, size, root and operation";

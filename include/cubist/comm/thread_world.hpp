@@ -79,10 +79,13 @@ class ThreadWorld
   /// Tells `rank` that something it may wait for has happened.
   void notify(int rank)
   {
+    // Counted before it is woken: a rank that was seen parked may run, and park again, at once.
     auto& flag = state(rank).flag;
-    if (flag.exchange(Flag::notified) != Flag::parked) return;
     running_.fetch_add(1);
-    flag.notify_one();
+    if (flag.exchange(Flag::notified) == Flag::parked)
+      flag.notify_one();
+    else
+      running_.fetch_sub(1);
   }
 
   /// Releases every rank from what it waits for; the first failure is the one that is reported.
@@ -155,6 +158,7 @@ class ThreadWorld
   // still.
   void report_deadlock()
   {
+    if (failure_.load() != Failure::none) return;  // the ranks are being released already
     constexpr std::size_t most = 16;
     std::string waits;
     std::string finished;

@@ -48,7 +48,8 @@ class MatrixView
   /// @pre they lie inside the matrix
   [[nodiscard]] MatrixView block(std::size_t i, std::size_t j, Shape shape) const
   {
-    return {data_ + i * ld_ + j, shape.rows, shape.cols, ld_};
+    // An empty matrix may have no address to count from.
+    return {shape.size() == 0 ? data_ : data_ + i * ld_ + j, shape.rows, shape.cols, ld_};
   }
 
   [[nodiscard]] bool contiguous() const { return ld_ == cols_ || rows_ <= 1; }

@@ -58,7 +58,11 @@ template <class... Axis>
 std::string names()
 {
   std::string s;
-  ((s += (s.empty() ? "" : " ") + std::string{Axis::name}), ...);
+  for (const char* name : std::initializer_list<const char*>{Axis::name...})
+  {
+    if (!s.empty()) s += ' ';
+    s += name;
+  }
   return s;
 }
 

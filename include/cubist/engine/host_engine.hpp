@@ -19,8 +19,10 @@
 #include <xflens/cxxblas/cxxblas.cxx>
 #if __has_include(<xtensor/containers/xadapt.hpp>)
 #include <xtensor/containers/xadapt.hpp>
+#include <xtensor/views/xview.hpp>
 #else
 #include <xtensor/xadapt.hpp>
+#include <xtensor/xview.hpp>
 #endif
 
 #include "cubist/core/error.hpp"
@@ -198,9 +200,10 @@ class HostEngine
   template <class T>
   [[nodiscard]] auto view(MatrixView<T> m) const
   {
-    const std::array<std::size_t, 2> shape{m.rows(), m.cols()};
-    const std::array<std::ptrdiff_t, 2> strides{static_cast<std::ptrdiff_t>(m.ld()), 1};
-    return xt::adapt(m.data(), m.size(), xt::no_ownership(), shape, strides);
+    // An adaptor with strides of its own would lose them when something is assigned to it.
+    const std::array<std::size_t, 2> rows{m.rows(), m.ld()};
+    return xt::view(xt::adapt(m.data(), m.rows() * m.ld(), xt::no_ownership(), rows), xt::all(),
+                    xt::range(std::size_t{0}, m.cols()));
   }
 
  private:

@@ -71,7 +71,11 @@ struct Axes
     constexpr const char* names[] = {A::name...};
     std::string s;
     for (std::size_t i = 0; i < count; ++i)
-      s += (i == 0 ? "" : " x ") + std::string{names[i]} + " " + std::to_string(extents[i]);
+    {
+      if (i > 0) s += " x ";
+      s += names[i];
+      s += ' ' + std::to_string(extents[i]);
+    }
     return s;
   }
 };

@@ -126,12 +126,13 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   /// Extents that are left out follow from the number of ranks. Every rank of `world` calls this.
   /// @throws MeshError for extents that do not fit the scheme or the ranks; it names some that do
   explicit Mesh(const typename B::Communicator& world, const typename S::Extents& wish = {})
-      : Mesh{world, S::extents(wish, world.size())}
+      : Mesh{S::extents(wish, world.size()), world}
   {
   }
 
  private:
-  Mesh(const typename B::Communicator& world, const typename S::Axes::Array& extents)
+  // In another order than above, lest clang 14 takes {.q = 2} inside a template for an array.
+  Mesh(const typename S::Axes::Array& extents, const typename B::Communicator& world)
       : AxisMesh<typename S::Axes, B>{world, extents, S::quantum(extents)}
   {
   }

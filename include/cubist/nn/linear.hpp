@@ -79,7 +79,8 @@ class Linear
 
   /// Y = X W + b
   /// @throws ShapeError, MeshError for matrices that do not fit
-  void forward(const Input& x, Output& y)
+  template <class LX, class LY>
+  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
   {
     product(x.rows()).forward(x, w_, y);
     if (b_)
@@ -90,7 +91,8 @@ class Linear
 
   /// Y = X W + b, in a new matrix.
   /// @throws ShapeError, MeshError for an X that does not fit
-  [[nodiscard]] Output forward(const Input& x)
+  template <class LX>
+  [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x)
   {
     Output y{mesh_, {x.rows(), out_}};
     forward(x, y);
@@ -99,7 +101,9 @@ class Linear
 
   /// dX, and the gradients of weight and bias.
   /// @pre X is that of the last `forward`
-  void backward(const Input& x, const Output& dy, Input& dx)
+  template <class LX, class LY, class LDX>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                DistMatrix<T, LDX, Mesh>& dx)
   {
     product(x.rows()).backward(x, w_, dy, dx, dw_);
     if (!b_) return;

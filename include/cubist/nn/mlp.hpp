@@ -12,7 +12,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -188,31 +187,25 @@ class MLP
   /// @throws ShapeError, MeshError for an X that does not fit
   const Activations& forward(const Activations& x)
   {
-    if (training_) ++step_;
-    if (x_ && x_->shape() == x.shape())
-      *x_ = x;
-    else
-      x_.emplace(x);
-    ys_.clear();
-    const Activations* y = &*x_;
-    for (auto& layer : layers_)
-    {
-      ys_.push_back(y);
-      y = &layer->forward(*y, training_step());
-    }
-    return *y;
+    return forward(x.template as<typename S::Input>());
+  }
+  template <class L>
+  const Activations& forward(const DistMatrix<T, L, Mesh>& x)
+  {
+    detail::require_layout<L, typename S::Input>();
+    return run(x, training_ ? std::optional{++steps_} : std::nullopt);
   }
 
   /// dX, and the gradients of all parameters, for the gradient of the last `forward`'s Y.
-  /// @throws ShapeError, MeshError for a dY that is not like Y; Error without a forward
+  /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a
+  /// forward
   const Activations& backward(const Activations& dy)
   {
-    require<ArgumentError>(
-        !ys_.empty(), "got backward before any forward, so there is no output that the gradient "
-                      "could belong to; call forward first");
+    require<ArgumentError>(ys_.size() == layers_.size(),
+                           "got backward before any forward, or after one that failed, so there is "
+                           "no output that the gradient could belong to; call forward first");
     const Activations* d = &dy;
-    for (std::size_t i = layers_.size(); i-- > 0;)
-      d = &layers_[i]->backward(*ys_[i], *d, training_step());
+    for (std::size_t i = layers_.size(); i-- > 0;) d = &layers_[i]->backward(*ys_[i], *d, step_);
     return *d;
   }
 
@@ -233,9 +226,7 @@ class MLP
   /// Softmax cross-entropy and accuracy on labelled data, without dropout.
   [[nodiscard]] Score evaluate(const Activations& x, std::span<const int> labels)
   {
-    const bool was_training = std::exchange(training_, false);
-    const Activations& y = forward(x);
-    training_ = was_training;
+    const Activations& y = run(x.template as<typename S::Input>(), std::nullopt);
     auto scratch = zeros_like(y);
     return {softmax_cross_entropy(y, labels, scratch), accuracy(y, labels)};
   }
@@ -243,16 +234,32 @@ class MLP
  private:
   using Layer = detail::AnyLayer<Activations, Parameters<T, Mesh>>;
 
-  [[nodiscard]] std::optional<std::uint64_t> training_step() const
+  /// Passes X through the layers.
+  const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x,
+                         std::optional<std::uint64_t> training_step)
   {
-    return training_ ? std::optional{step_} : std::nullopt;
+    step_ = training_step;
+    if (x_ && x_->shape() == x.shape())
+      x_->template as<typename S::Input>() = x;
+    else
+      x_.emplace(x);
+    ys_.clear();
+    const Activations* y = &*x_;
+    for (auto& layer : layers_)
+    {
+      const Activations* given = y;
+      y = &layer->forward(*given, step_);
+      ys_.push_back(given);
+    }
+    return *y;
   }
 
   std::vector<std::unique_ptr<Layer>> layers_;
   std::optional<Activations> x_;
   std::vector<const Activations*> ys_;  // what each layer was given
   bool training_ = true;
-  std::uint64_t step_ = 0;
+  std::uint64_t steps_ = 0;            // forwards in training mode
+  std::optional<std::uint64_t> step_;  // of the last forward, if it was one of them
 };
 
 }  // namespace cubist

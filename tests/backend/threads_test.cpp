@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cubist/backend/threads.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+#include "sanitized.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = ThreadsCommunicator;
+
+struct OwnError : ShapeError
+{
+  using ShapeError::ShapeError;
+  int code = 17;
+};
+
+/// Throws `error` on rank 1 of 3, whose peers wait in a barrier.
+template <class E>
+void throw_on_rank_1(const E& error)
+{
+  launch<Threads>({.ranks = 3}, [&](World& world) {
+    if (world.rank() == 1) throw error;
+    world.barrier();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("every rank is a thread of its own, and rank 0 the one that launches")
+{
+  const int ranks = GENERATE(1, 2, 7);
+  struct Seen
+  {
+    int rank, size;
+    std::thread::id thread;
+  };
+  const auto seen = on_ranks<Threads>(ranks, [](World& world) {
+    world.barrier();
+    return Seen{world.rank(), world.size(), std::this_thread::get_id()};
+  });
+  REQUIRE(seen.size() == static_cast<std::size_t>(ranks));
+  std::set<std::thread::id> threads;
+  for (int r = 0; r < ranks; ++r)
+  {
+    CHECK(seen[static_cast<std::size_t>(r)].rank == r);
+    CHECK(seen[static_cast<std::size_t>(r)].size == ranks);
+    threads.insert(seen[static_cast<std::size_t>(r)].thread);
+  }
+  CHECK(threads.size() == static_cast<std::size_t>(ranks));
+  CHECK(seen[0].thread == std::this_thread::get_id());
+}
+
+TEST_CASE("left out, the ranks are the cores")
+{
+  std::atomic<int> ranks{0};
+  launch<Threads>({}, [&](World&) { ++ranks; });
+  CHECK(ranks == static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+TEST_CASE("numbers of ranks that cannot be are refused with the numbers that can")
+{
+  for (const int ranks : {0, -1, Threads::most_ranks + 1, std::numeric_limits<int>::max(),
+                          std::numeric_limits<int>::min()})
+  {
+    int runs = 0;
+    const auto text = message_of<ArgumentError>(
+        [&] { launch<Threads>({.ranks = ranks}, [&](World&) { ++runs; }); });
+    CAPTURE(ranks, text);
+    CHECK(mentions(text, "got " + std::to_string(ranks) + " ranks",
+                   "1 to " + std::to_string(Threads::most_ranks), "use a number of these"));
+    CHECK(runs == 0);
+  }
+}
+
+TEST_CASE("more threads than the system gives are an error, not a hang")
+{
+  if constexpr (!sanitized)  // sanitizers map more memory than any limit
+  {
+    // Each thread wants megabytes of stack; a gigabyte more than now has room for some of them.
+    rlim_t pages = 0;
+    std::ifstream{"/proc/self/statm"} >> pages;
+    REQUIRE(pages > 0);
+    rlimit before{};
+    REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+    rlimit tight = before;
+    tight.rlim_cur = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{1} << 30);
+    REQUIRE(setrlimit(RLIMIT_AS, &tight) == 0);
+    const auto text = message_of<CommunicationError>(
+        [] { launch<Threads>({.ranks = 4000}, [](World& world) { world.barrier(); }); });
+    REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
+    CHECK(mentions(text, "got 4000 ranks", "use fewer ranks"));
+  }
+}
+
+TEST_CASE("an error comes out of launch as it was thrown, with its rank")
+{
+  try
+  {
+    throw_on_rank_1(OwnError{"got 3 rows; give 4"});
+    FAIL("nothing was thrown");
+  }
+  catch (const OwnError& e)
+  {
+    CHECK(e.code == 17);
+    CHECK(e.rank() == 1);
+    CHECK(std::string{e.what()} == "rank 1: got 3 rows; give 4");
+  }
+}
+
+TEST_CASE("a foreign error comes out of launch inside RankFailed")
+{
+  try
+  {
+    throw_on_rank_1(std::out_of_range{"index 7"});
+    FAIL("nothing was thrown");
+  }
+  catch (const RankFailed& e)
+  {
+    CHECK(e.rank() == 1);
+    CHECK(std::string{e.what()} == "rank 1: index 7");
+    CHECK_THROWS_AS(std::rethrow_if_nested(e), std::out_of_range);
+    CHECK_THROWS_WITH(std::rethrow_if_nested(e), "index 7");
+  }
+}
+
+TEST_CASE("what is no std::exception comes out of launch inside RankFailed, too")
+{
+  try
+  {
+    throw_on_rank_1(42);
+    FAIL("nothing was thrown");
+  }
+  catch (const RankFailed& e)
+  {
+    CHECK(e.rank() == 1);
+    CHECK(mentions(e.what(), "rank 1", "no std::exception", "throw a cubist::Error instead"));
+    CHECK_THROWS_AS(std::rethrow_if_nested(e), int);
+  }
+}
+
+TEST_CASE("rank 0 may throw, and so may the only rank")
+{
+  const int ranks = GENERATE(1, 3);
+  const auto text = message_of<DataError>([&] {
+    launch<Threads>({.ranks = ranks}, [](World& world) {
+      if (world.rank() == 0) throw DataError{"no file"};
+      world.barrier();
+    });
+  });
+  CHECK(text == "rank 0: no file");
+}
+
+TEST_CASE("of several errors one comes out, and it is none that only followed")
+{
+  for (int run = 0; run < 100; ++run)
+  {
+    const auto text = message_of<Error>([&] {
+      launch<Threads>({.ranks = 4}, [&](World& world) {
+        if (world.rank() >= 2) throw ShapeError{"cause " + std::to_string(world.rank())};
+        world.barrier();
+      });
+    });
+    REQUIRE((text == "rank 2: cause 2" || text == "rank 3: cause 3"));
+  }
+}
+
+TEST_CASE("after an error the next launch begins anew")
+{
+  CHECK_THROWS_AS(throw_on_rank_1(DataError{"x"}), DataError);
+  const auto sums = on_ranks<Threads>(3, [](World& world) {
+    std::vector<int> x{world.rank()};
+    world.all_reduce(x);
+    return x[0];
+  });
+  CHECK(sums == std::vector<int>{3, 3, 3});
+}
+
+TEST_CASE("a launch may run inside a rank of another one")
+{
+  const auto sums = on_ranks<Threads>(2, [](World& world) {
+    const auto inner = on_ranks<Threads>(3, [&](World& within) {
+      std::vector<int> x{10 * world.rank() + within.rank()};
+      within.all_reduce(x);
+      return x[0];
+    });
+    std::vector<int> x{inner[0]};
+    world.all_reduce(x);
+    return x[0];
+  });
+  CHECK(sums == std::vector<int>{36, 36});
+}
+
+TEST_CASE("a machine's cores are shared out among the BLAS of its ranks")
+{
+  if (openblas_get_num_threads != nullptr)
+  {
+    const int before = openblas_get_num_threads();
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    for (const int ranks : {1, 2, 5})
+    {
+      const auto seen = on_ranks<Threads>(ranks, [](World&) { return openblas_get_num_threads(); });
+      for (const int threads : seen) CHECK(threads == std::max(1, cores / ranks));
+    }
+    CHECK(openblas_get_num_threads() == before);
+  }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <chrono>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/backend/threads.hpp"
+#include "cubist/comm/communicator.hpp"
+
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+// A new backend joins here.
+using Backends = std::tuple<Threads, Counting<Threads>>;
+}  // namespace
+
+TEST_CASE("ranges that a communicator takes")
+{
+  STATIC_REQUIRE(ElementRange<std::vector<float>>);
+  STATIC_REQUIRE(ElementRange<const std::vector<float>>);
+  STATIC_REQUIRE(ElementRange<std::span<const int>>);
+  STATIC_REQUIRE(ElementRange<std::array<double, 3>>);
+  STATIC_REQUIRE(ElementRange<int[3]>);
+  STATIC_REQUIRE_FALSE(ElementRange<std::vector<bool>>);
+  STATIC_REQUIRE_FALSE(ElementRange<std::vector<std::string>>);
+  STATIC_REQUIRE_FALSE(ElementRange<int>);
+
+  STATIC_REQUIRE(SendReceive<std::vector<float>, std::span<float>>);
+  STATIC_REQUIRE(SendReceive<std::span<const float>, std::vector<float>>);
+  STATIC_REQUIRE_FALSE(SendReceive<std::vector<float>, std::vector<double>>);
+  STATIC_REQUIRE_FALSE(SendReceive<std::vector<float>, std::span<const float>>);
+  STATIC_REQUIRE_FALSE(SendReceive<std::vector<float>, const std::vector<float>>);
+}
+
+TEMPLATE_LIST_TEST_CASE("the backends have communicators", "", Backends)
+{
+  STATIC_REQUIRE(Communicator<typename TestType::Communicator>);
+  STATIC_REQUIRE_FALSE(Communicator<int>);
+}
+
+TEMPLATE_LIST_TEST_CASE("collectives bring the right data", "", Backends)
+{
+  using conformance::Form;
+  const int size = GENERATE(from_range(conformance::group_sizes));
+  SECTION("in one form on all ranks")
+  {
+    for (const Form form : conformance::forms)
+      require_clear(on_ranks<TestType>(size, [&](auto& world) {
+        return conformance::every_collective(world, [&](int) { return form; });
+      }));
+  }
+  SECTION("in another form on each rank")
+  {
+    require_clear(on_ranks<TestType>(size, [](auto& world) {
+      return conformance::every_collective(
+          world, [](int rank) { return conformance::forms[static_cast<std::size_t>(rank) % 3]; });
+    }));
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("calls under way together are completed in any order", "", Backends)
+{
+  const int size = GENERATE(from_range(conformance::group_sizes));
+  for (const std::size_t n : {0, 1, 7, 5000})
+    require_clear(
+        on_ranks<TestType>(size, [&](auto& world) { return conformance::many_at_once(world, n); }));
+  require_clear(
+      on_ranks<TestType>(size, [](auto& world) { return conformance::many_alike(world); }));
+}
+
+TEMPLATE_LIST_TEST_CASE("messages of a pair keep their order", "", Backends)
+{
+  const int size = GENERATE(from_range(conformance::group_sizes));
+  require_clear(
+      on_ranks<TestType>(size, [](auto& world) { return conformance::messages_in_order(world); }));
+}
+
+TEMPLATE_LIST_TEST_CASE("groups are split by colour and ordered by key", "", Backends)
+{
+  const int size = GENERATE(from_range(conformance::group_sizes));
+  require_clear(on_ranks<TestType>(size, [](auto& world) { return conformance::splits(world); }));
+}
+
+TEMPLATE_LIST_TEST_CASE("a copy of a communicator is the same communicator", "", Backends)
+{
+  const int size = GENERATE(from_range(conformance::group_sizes));
+  require_clear(on_ranks<TestType>(size, [](auto& world) { return conformance::copies(world); }));
+}
+
+TEMPLATE_LIST_TEST_CASE("bad arguments throw at once and name the fix", "", Backends)
+{
+  const int size = GENERATE(from_range(conformance::group_sizes));
+  require_clear(
+      on_ranks<TestType>(size, [](auto& world) { return conformance::bad_arguments(world); }));
+}
+
+TEMPLATE_LIST_TEST_CASE("any contiguous range is a buffer", "", Backends)
+{
+  require_clear(on_ranks<TestType>(3, [](auto& world) { return conformance::any_range(world); }));
+}
+
+TEMPLATE_LIST_TEST_CASE("sums have the same bits on every run", "", Backends)
+{
+  const int size = GENERATE(2, 3, 7, 8);
+  require_clear(on_ranks<TestType>(size, [](auto& world) {
+    std::mt19937 random{static_cast<unsigned>(world.rank())};
+    const auto disturb = [&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+    };
+    using C = std::remove_cvref_t<decltype(world)>;
+    return world.size() % 2 == 0 ? conformance::reproducible_sums<C, float>(world, disturb)
+                                 : conformance::reproducible_sums<C, double>(world, disturb);
+  }));
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cubist/comm/thread_world.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+#include "sanitized.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+using detail::ThreadWorld;
+
+namespace
+{
+
+struct Flag final : detail::Waiter
+{
+  bool advance() override
+  {
+    ++looks;
+    return raised;
+  }
+  [[nodiscard]] std::string describe() const override { return "the " + name + " flag"; }
+
+  std::string name = "red";
+  std::atomic<bool> raised{false};
+  int looks = 0;
+};
+
+void short_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+
+}  // namespace
+
+TEST_CASE("a rank waits until it is notified that its waiter can complete")
+{
+  ThreadWorld world{2};
+  Flag flag;
+  world.add(0, flag);
+  std::jthread other{[&] {
+    short_sleep();
+    world.notify(0);  // for nothing: rank 0 looks, and waits on
+    short_sleep();
+    flag.raised = true;
+    world.notify(0);
+    world.finish(1);
+  }};
+  world.wait(0, flag);
+  CHECK(flag.raised);
+  CHECK(flag.looks >= 2);
+  world.finish(0);
+  CHECK_NOTHROW(world.raise());
+}
+
+TEST_CASE("a notification that comes before the wait is not lost")
+{
+  // Two ranks pass a ball; each may be anywhere between looking and parking when it comes.
+  ThreadWorld world{2};
+  struct Ball final : detail::Waiter
+  {
+    bool advance() override { return turn == me; }
+    [[nodiscard]] std::string describe() const override { return "the ball"; }
+    Ball(std::atomic<int>& t, int m) : turn{t}, me{m} {}
+    std::atomic<int>& turn;
+    int me;
+  };
+  std::atomic<int> turn{0};
+  std::atomic<int> passes{0};
+  const auto play = [&](int me) {
+    for (int i = 0; i < repeats(20000, 2000); ++i)
+    {
+      Ball ball{turn, me};
+      world.add(me, ball);
+      world.wait(me, ball);
+      ++passes;
+      turn = 1 - me;
+      world.notify(1 - me);
+    }
+    world.finish(me);
+  };
+  std::jthread other{[&] { play(1); }};
+  play(0);
+  other.join();
+  CHECK(passes == 2 * repeats(20000, 2000));
+  CHECK_NOTHROW(world.raise());
+}
+
+TEST_CASE("test helps everything on that its rank has under way")
+{
+  ThreadWorld world{1};
+  Flag first;
+  Flag second;
+  world.add(0, first);
+  world.add(0, second);
+  CHECK_FALSE(world.test(0, second));
+  CHECK(first.looks == 1);
+  CHECK(second.looks == 1);
+
+  first.raised = true;
+  CHECK_FALSE(world.test(0, second));
+  CHECK(first.looks == 2);
+  CHECK(world.test(0, first));  // complete, and not looked at again
+  CHECK(first.looks == 2);
+
+  world.remove(0, second);
+  CHECK(world.test(0, first));
+  CHECK(second.looks == 3);
+}
+
+TEST_CASE("a failure releases a rank that waits, and every later call")
+{
+  ThreadWorld world{2};
+  Flag flag;
+  world.add(0, flag);
+  std::jthread other{[&] {
+    short_sleep();
+    world.fail(ThreadWorld::Failure::peer_failed, "rank 1 is gone");
+    world.fail(ThreadWorld::Failure::mismatch, "too late to be reported");
+    world.finish(1);
+  }};
+  CHECK_THROWS_AS(world.wait(0, flag), PeerFailed);
+  CHECK_THROWS_WITH(world.test(0, flag), "rank 1 is gone");
+  CHECK_THROWS_WITH(world.raise(), "rank 1 is gone");
+}
+
+TEST_CASE("each failure has its error")
+{
+  ThreadWorld mismatch{1};
+  mismatch.fail(ThreadWorld::Failure::mismatch, "x");
+  CHECK_THROWS_AS(mismatch.raise(), CollectiveMismatch);
+  ThreadWorld deadlock{1};
+  deadlock.fail(ThreadWorld::Failure::deadlock, "x");
+  CHECK_THROWS_AS(deadlock.raise(), DeadlockError);
+}
+
+TEST_CASE("ranks that all wait are a deadlock, found by the last one")
+{
+  ThreadWorld world{2};
+  Flag red;
+  Flag green;
+  green.name = "green";
+  std::string other_text;
+  {
+    std::jthread other{[&] {
+      world.add(1, green);
+      other_text = message_of<DeadlockError>([&] { world.wait(1, green); });
+      world.finish(1);
+    }};
+    world.add(0, red);
+    const auto text = message_of<DeadlockError>([&] { world.wait(0, red); });
+    CHECK(mentions(text, "rank 0 waits in the red flag", "rank 1 waits in the green flag"));
+    CHECK_FALSE(mentions(text, "have returned"));
+    world.finish(0);
+  }
+  CHECK(mentions(other_text, "rank 0 waits in the red flag", "rank 1 waits in the green flag"));
+}
+
+TEST_CASE("a rank that finishes while the others wait leaves a deadlock")
+{
+  ThreadWorld world{2};
+  Flag flag;
+  world.add(0, flag);
+  std::jthread other{[&] {
+    short_sleep();
+    world.finish(1);
+  }};
+  const auto text = message_of<DeadlockError>([&] { world.wait(0, flag); });
+  CHECK(mentions(text, "rank 0 waits in the red flag", "ranks {1} have returned"));
+}
+
+TEST_CASE("ranks that all finish are no deadlock")
+{
+  ThreadWorld world{3};
+  for (int r = 0; r < 3; ++r) world.finish(r);
+  CHECK_NOTHROW(world.raise());
+}

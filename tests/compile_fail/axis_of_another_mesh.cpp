@@ -1,0 +1,15 @@
+// expect: constraint.*has<(Axis|cubist::Depth)>
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/backend/threads.hpp"
+#include "cubist/scheme/summa2d.hpp"
+
+#ifdef CUBIST_CONTROL
+using Axis = cubist::Row;
+#else
+using Axis = cubist::Depth;
+#endif
+
+int extent(const cubist::Mesh<cubist::Summa2D, cubist::Threads>& mesh)
+{
+  return mesh.extent<Axis>();
+}

@@ -1,0 +1,21 @@
+// expect: AxisZ, cubist::AxisY>.*AxisZ, cubist::AxisX>.*this matrix has layout Got
+// SPDX-License-Identifier: BSD-3-Clause
+// The second layer of a cube takes the first one's output, not its input.
+#include "cubist/backend/threads.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/scheme/cube3d.hpp"
+
+using First = cubist::DistMatMul<cubist::Cube3D, cubist::Threads, double>;
+using Second = cubist::DistMatMul<cubist::Cube3D::Next, cubist::Threads, double>;
+
+void multiply(Second& second, First::Input& x1, First::Output& y1, Second::Weight& w,
+              Second::Output& y2)
+{
+#ifdef CUBIST_CONTROL
+  second.forward(y1, w, y2);
+  (void)x1;
+#else
+  second.forward(x1, w, y2);
+  (void)y1;
+#endif
+}

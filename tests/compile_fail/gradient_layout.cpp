@@ -1,0 +1,19 @@
+// expect: Rows<cubist::AxisX, cubist::AxisZ>.*Rows<cubist::AxisZ, .*this matrix has layout Got
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/backend/threads.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/scheme/cube3d.hpp"
+
+using Product = cubist::DistMatMul<cubist::Cube3D, cubist::Threads, double>;
+
+void multiply(Product& plan, Product::Output& dy, Product::Weight& w, Product::Input& dx,
+              Product::Weight& dw)
+{
+#ifdef CUBIST_CONTROL
+  plan.grad_input(dy, w, dx);
+  (void)dw;
+#else
+  plan.grad_input(dy, w, dw);
+  (void)dx;
+#endif
+}

@@ -1,0 +1,22 @@
+// expect: is_same_v<.*Rows<cubist::AxisZ, cubist::AxisX>.*Rows<cubist::AxisZ, cubist::AxisY>
+// SPDX-License-Identifier: BSD-3-Clause
+// The second of two layers of a cube is one of Cube3D::Next.
+#include "cubist/cubist.hpp"
+
+using Mesh = cubist::Mesh<cubist::Cube3D, cubist::Threads>;
+using First = cubist::Linear<cubist::Cube3D, cubist::Threads, float>;
+#ifdef CUBIST_CONTROL
+using Second = cubist::Linear<cubist::Cube3D::Next, cubist::Threads, float>;
+#else
+using Second = cubist::Linear<cubist::Cube3D, cubist::Threads, float>;
+#endif
+
+void chain(const Mesh& mesh, const First::Input& x)
+{
+  First first{mesh, 7, 11};
+  Second second{mesh, 11, 5};
+  const auto hidden = first.forward(x);
+  const auto y = second.forward(hidden);
+}
+
+int main() {}

@@ -1,0 +1,14 @@
+// expect: constrain.*Scalar
+// SPDX-License-Identifier: BSD-3-Clause
+// BLAS multiplies four types of numbers and no others.
+#include "cubist/backend/threads.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/scheme/summa2d.hpp"
+
+#ifdef CUBIST_CONTROL
+using T = double;
+#else
+using T = long double;
+#endif
+
+cubist::DistMatMul<cubist::Summa2D, cubist::Threads, T>* plan = nullptr;

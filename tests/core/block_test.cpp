@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstddef>
+#include <sstream>
+
+#include "cubist/core/block.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+TEST_CASE("shapes")
+{
+  STATIC_REQUIRE(Shape{3, 4}.size() == 12);
+  STATIC_REQUIRE(Shape{3, 0}.size() == 0);
+  STATIC_REQUIRE(Shape{3, 4} == Shape{3, 4});
+  STATIC_REQUIRE_FALSE(Shape{3, 4} == Shape{4, 3});
+  std::ostringstream out;
+  out << Shape{16, 256};
+  CHECK(out.str() == "(16, 256)");
+}
+
+TEST_CASE("division that rounds up, and padding")
+{
+  STATIC_REQUIRE(ceil_div(0, 4) == 0);
+  STATIC_REQUIRE(ceil_div(1, 4) == 1);
+  STATIC_REQUIRE(ceil_div(4, 4) == 1);
+  STATIC_REQUIRE(ceil_div(5, 4) == 2);
+  STATIC_REQUIRE(ceil_div(static_cast<std::size_t>(-1), 2) == (static_cast<std::size_t>(1) << 63));
+
+  STATIC_REQUIRE(pad(0, 4) == 0);
+  STATIC_REQUIRE(pad(1, 4) == 4);
+  STATIC_REQUIRE(pad(8, 4) == 8);
+  STATIC_REQUIRE(pad(9, 4) == 12);
+}
+
+TEST_CASE("a dimension in pieces")
+{
+  CHECK(block_range(10, 12, 4, 0) == Range{0, 3, 3});
+  CHECK(block_range(10, 12, 4, 2) == Range{6, 3, 3});
+  CHECK(block_range(10, 12, 4, 3) == Range{9, 3, 1});
+  // Fewer indices than pieces: the last ones are padding alone.
+  CHECK(block_range(2, 4, 4, 1) == Range{1, 1, 1});
+  CHECK(block_range(2, 4, 4, 2) == Range{2, 1, 0});
+  CHECK(block_range(0, 0, 4, 3) == Range{0, 0, 0});
+}
+
+TEST_CASE("the pieces cover every index once, and only the last ones are padded")
+{
+  for (std::size_t n = 0; n <= 30; ++n)
+    for (std::size_t parts = 1; parts <= 9; ++parts)
+      for (std::size_t quantum : {parts, 2 * parts, 3 * parts})
+      {
+        CAPTURE(n, parts, quantum);
+        const std::size_t padded = pad(n, quantum);
+        std::size_t next = 0;
+        for (std::size_t i = 0; i < parts; ++i)
+        {
+          const Range r = block_range(n, padded, parts, i);
+          REQUIRE(r.offset == next);
+          REQUIRE(r.size == padded / parts);
+          REQUIRE(r.valid == std::min(r.size, n - next));
+          next += r.valid;
+        }
+        REQUIRE(next == n);
+      }
+}
+
+TEST_CASE("a block's sizes with and without padding")
+{
+  constexpr Block b{{6, 3, 2}, {8, 4, 4}};
+  STATIC_REQUIRE(b.padded() == Shape{3, 4});
+  STATIC_REQUIRE(b.valid() == Shape{2, 4});
+  STATIC_REQUIRE_FALSE(b == Block{{6, 3, 3}, {8, 4, 4}});
+}

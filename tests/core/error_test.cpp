@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "cubist/core/error.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+TEST_CASE("every error is a cubist::Error and a std::runtime_error")
+{
+  STATIC_REQUIRE(std::is_base_of_v<std::runtime_error, Error>);
+  STATIC_REQUIRE(std::is_base_of_v<Error, MeshError>);
+  STATIC_REQUIRE(std::is_base_of_v<Error, ShapeError>);
+  STATIC_REQUIRE(std::is_base_of_v<Error, ArgumentError>);
+  STATIC_REQUIRE(std::is_base_of_v<Error, DataError>);
+  STATIC_REQUIRE(std::is_base_of_v<Error, RankFailed>);
+  STATIC_REQUIRE(std::is_base_of_v<CommunicationError, PeerFailed>);
+  STATIC_REQUIRE(std::is_base_of_v<CommunicationError, CollectiveMismatch>);
+  STATIC_REQUIRE(std::is_base_of_v<CommunicationError, DeadlockError>);
+  STATIC_REQUIRE_FALSE(std::is_base_of_v<CommunicationError, RankFailed>);
+}
+
+TEST_CASE("an error knows its rank once it is told")
+{
+  ShapeError e{"got 3 rows; give 4"};
+  CHECK_FALSE(e.rank().has_value());
+  CHECK(std::string{e.what()} == "got 3 rows; give 4");
+
+  e.set_rank(7);
+  CHECK(e.rank() == 7);
+  CHECK(std::string{e.what()} == "rank 7: got 3 rows; give 4");
+
+  SECTION("the last rank counts")
+  {
+    e.set_rank(0);
+    CHECK(e.rank() == 0);
+    CHECK(std::string{e.what()} == "rank 0: got 3 rows; give 4");
+  }
+  SECTION("a copy knows it too")
+  {
+    const Error copy = e;
+    CHECK(copy.rank() == 7);
+    CHECK(std::string{copy.what()} == "rank 7: got 3 rows; give 4");
+  }
+  SECTION("what() works through the standard's base")
+  {
+    const std::exception& base = e;
+    CHECK(std::string{base.what()} == "rank 7: got 3 rows; give 4");
+  }
+}
+
+TEST_CASE("require throws the wanted type with the parts put together")
+{
+  CHECK_NOTHROW(require<MeshError>(true, "never seen"));
+  CHECK_THROWS_AS(require<MeshError>(false, "x"), MeshError);
+  CHECK_THROWS_AS(require<DataError>(false, "x"), DataError);
+  CHECK_THROWS_WITH(
+      require<MeshError>(false, "got ", 6, " ranks, not ", std::string{"a cube"}, '!'),
+      "got 6 ranks, not a cube!");
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <numeric>
+#include <type_traits>
+#include <vector>
+
+#include "cubist/core/matrix_view.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+namespace
+{
+std::vector<int> counted(int n)
+{
+  std::vector<int> v(static_cast<std::size_t>(n));
+  std::iota(v.begin(), v.end(), 0);
+  return v;
+}
+}  // namespace
+
+TEST_CASE("a view is row-major, with a distance between rows")
+{
+  auto memory = counted(20);
+  const MatrixView<int> m{memory.data(), 4, 3, 5};
+  CHECK(m.shape() == Shape{4, 3});
+  CHECK(m.size() == 12);
+  CHECK(m.ld() == 5);
+  CHECK(m(0, 0) == 0);
+  CHECK(m(1, 0) == 5);
+  CHECK(m(3, 2) == 17);
+  CHECK(m.row(2) == memory.data() + 10);
+
+  m(1, 1) = -1;
+  CHECK(memory[6] == -1);
+}
+
+TEST_CASE("a block of a view is a view of the same memory")
+{
+  auto memory = counted(20);
+  const MatrixView<int> m{memory.data(), {4, 5}};
+  const auto b = m.block(1, 2, {2, 3});
+  CHECK(b.shape() == Shape{2, 3});
+  CHECK(b.ld() == 5);
+  CHECK(&b(0, 0) == &m(1, 2));
+  CHECK(&b(1, 2) == &m(2, 4));
+
+  const auto inner = b.block(1, 1, {1, 2});
+  CHECK(&inner(0, 1) == &m(2, 4));
+  CHECK(m.block(4, 5, {0, 0}).size() == 0);
+}
+
+TEST_CASE("a view to write to is one to read from, never the other way round")
+{
+  STATIC_REQUIRE(std::is_convertible_v<MatrixView<int>, MatrixView<const int>>);
+  STATIC_REQUIRE_FALSE(std::is_convertible_v<MatrixView<const int>, MatrixView<int>>);
+
+  auto memory = counted(6);
+  const MatrixView<const int> m = MatrixView<int>{memory.data(), 2, 2, 3};
+  CHECK(m.data() == memory.data());
+  CHECK(m.shape() == Shape{2, 2});
+  CHECK(m.ld() == 3);
+}
+
+TEST_CASE("the elements as one run of memory")
+{
+  auto memory = counted(20);
+  const MatrixView<int> whole{memory.data(), {4, 5}};
+  REQUIRE(whole.contiguous());
+  CHECK(whole.elements().size() == 20);
+  CHECK(whole.elements().data() == memory.data());
+
+  const auto one_row = whole.block(2, 1, {1, 3});
+  REQUIRE(one_row.contiguous());
+  CHECK(one_row.elements().size() == 3);
+  CHECK(one_row.elements()[0] == 11);
+
+  CHECK(whole.block(0, 0, {0, 3}).elements().empty());
+  CHECK(MatrixView<int>{}.elements().empty());
+
+  const auto cut = whole.block(0, 0, {2, 3});
+  CHECK_FALSE(cut.contiguous());
+  CHECK_THROWS_AS(cut.elements(), ShapeError);
+  CHECK_THROWS_WITH(cut.elements(), Catch::Contains("2 x 3") && Catch::Contains("5 apart") &&
+                                        Catch::Contains("copy it into a buffer"));
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <complex>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "cubist/core/scalar.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+TEST_CASE("the four scalars, and nothing else")
+{
+  STATIC_REQUIRE(Scalar<float>);
+  STATIC_REQUIRE(Scalar<double>);
+  STATIC_REQUIRE(Scalar<std::complex<float>>);
+  STATIC_REQUIRE(Scalar<std::complex<double>>);
+  STATIC_REQUIRE_FALSE(Scalar<long double>);
+  STATIC_REQUIRE_FALSE(Scalar<int>);
+  STATIC_REQUIRE_FALSE(Scalar<const float>);
+
+  STATIC_REQUIRE(RealScalar<float>);
+  STATIC_REQUIRE_FALSE(RealScalar<std::complex<float>>);
+  STATIC_REQUIRE(ComplexScalar<std::complex<double>>);
+  STATIC_REQUIRE_FALSE(ComplexScalar<double>);
+}
+
+TEST_CASE("elements are scalars and integers")
+{
+  STATIC_REQUIRE(Element<float>);
+  STATIC_REQUIRE(Element<std::complex<double>>);
+  STATIC_REQUIRE(Element<std::int8_t>);
+  STATIC_REQUIRE(Element<std::uint64_t>);
+  STATIC_REQUIRE_FALSE(Element<bool>);
+  STATIC_REQUIRE_FALSE(Element<long double>);
+  STATIC_REQUIRE_FALSE(Element<float*>);
+  STATIC_REQUIRE_FALSE(Element<std::byte>);
+}
+
+TEST_CASE("the real type under a scalar")
+{
+  STATIC_REQUIRE(std::same_as<Real<float>, float>);
+  STATIC_REQUIRE(std::same_as<Real<double>, double>);
+  STATIC_REQUIRE(std::same_as<Real<std::complex<float>>, float>);
+  STATIC_REQUIRE(std::same_as<Real<std::complex<double>>, double>);
+}
+
+TEST_CASE("names of elements")
+{
+  CHECK(element_name<float>() == "float");
+  CHECK(element_name<double>() == "double");
+  CHECK(element_name<std::complex<float>>() == "complex<float>");
+  CHECK(element_name<std::complex<double>>() == "complex<double>");
+  CHECK(element_name<std::int8_t>() == "int8");
+  CHECK(element_name<std::uint8_t>() == "uint8");
+  CHECK(element_name<std::int32_t>() == "int32");
+  CHECK(element_name<std::int64_t>() == "int64");
+  CHECK(element_name<std::uint64_t>() == "uint64");
+}

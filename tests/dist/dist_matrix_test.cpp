@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <complex>
+#include <type_traits>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = Threads::Communicator;
+using TestMesh = AxisMesh<Axes<Depth, Row, Col>, Threads>;
+using Blocks = Layout<Rows<Row>, Cols<Col>>;
+
+template <class T>
+using Matrix = DistMatrix<T, Blocks, TestMesh>;
+
+/// Element (i, j) of a global matrix.
+double element(std::size_t i, std::size_t j) { return static_cast<double>(1000 * i + j + 1); }
+
+constexpr Shape shape{5, 7};
+
+}  // namespace
+
+TEST_CASE("A new matrix is zero, padding included, and knows its block")
+{
+  require_clear(on_ranks<Threads>(8, [](World& world) {
+    const TestMesh mesh{world, {2, 2, 2}, 4};
+    const Matrix<std::complex<float>> m{mesh, shape};
+    Findings found;
+    found.check(m.shape() == shape && m.rows() == 5 && m.cols() == 7, "global shape");
+    found.check(m.mesh() == mesh, "mesh");
+    found.check(m.block() == Blocks::block<TestMesh::Axes>(shape, {2, 2, 2}, mesh.coordinates(), 4),
+                "block");
+    found.check(m.padded().shape() == Shape{4, 4}, "padded shape ", m.padded().shape());
+    found.check(m.valid().shape() == m.block().valid(), "valid shape");
+    found.check(m.valid().data() == m.padded().data() && m.valid().ld() == 4, "valid is a view");
+    const auto all = m.padded().elements();
+    found.check(std::all_of(all.begin(), all.end(), [](auto x) { return x == 0.0F; }), "not zero");
+    return found;
+  }));
+}
+
+TEST_CASE("generate sets elements by global index and leaves the padding alone")
+{
+  require_clear(on_ranks<Threads>(8, [](World& world) {
+    const TestMesh mesh{world, {2, 2, 2}, 4};
+    Matrix<double> m{mesh, shape};
+    m.generate(element);
+    Findings found;
+    const Block& b = m.block();
+    for (std::size_t i = 0; i < b.rows.size; ++i)
+      for (std::size_t j = 0; j < b.cols.size; ++j)
+      {
+        const bool valid = i < b.rows.valid && j < b.cols.valid;
+        const double wanted = valid ? element(b.rows.offset + i, b.cols.offset + j) : 0;
+        found.check(m.padded()(i, j) == wanted, "(", i, ", ", j, ") is ", m.padded()(i, j));
+      }
+    return found;
+  }));
+}
+
+TEST_CASE("local is this rank's shard as an xtensor view, to read and to write")
+{
+  require_clear(on_ranks<Threads>(8, [](World& world) {
+    const TestMesh mesh{world, {2, 2, 2}, 4};
+    Matrix<double> m{mesh, shape};
+    m.generate(element);
+    const Matrix<double>& constant = m;
+    Findings found;
+    const Shape valid = m.block().valid();
+    found.check(m.local().dimension() == 2 && m.local().shape()[0] == valid.rows &&
+                    m.local().shape()[1] == valid.cols,
+                "shape");
+    auto local = m.local();
+    for (std::size_t i = 0; i < valid.rows; ++i)
+      for (std::size_t j = 0; j < valid.cols; ++j)
+      {
+        found.check(constant.local()(i, j) == m.valid()(i, j), "reads something else");
+        local(i, j) += 0.5;
+        found.check(&local(i, j) == &m.valid()(i, j), "views something else");
+      }
+    using Element = std::remove_reference_t<decltype(constant.local()(0, 0))>;
+    static_assert(std::is_const_v<Element>);
+    return found;
+  }));
+}
+
+TEST_CASE("A copy of a matrix has memory of its own on the same mesh")
+{
+  require_clear(on_ranks<Threads>(4, [](World& world) {
+    const TestMesh mesh{world, {1, 2, 2}, 2};
+    Matrix<double> m{mesh, shape};
+    m.generate(element);
+    auto copy = m;
+    copy.padded()(0, 0) = -1;
+    Findings found;
+    found.check(copy.mesh() == m.mesh() && copy.block() == m.block(), "mesh or block");
+    found.check(m.padded()(0, 0) == element(m.block().rows.offset, m.block().cols.offset),
+                "writing to the copy changed the original");
+    return found;
+  }));
+}
+
+TEST_CASE("A view refers to the block and maps every rank to its own")
+{
+  require_clear(on_ranks<Threads>(8, [](World& world) {
+    const TestMesh mesh{world, {2, 2, 2}, 4};
+    Matrix<double> m{mesh, shape};
+    const DistView<double, TestMesh> view = m.view();
+    const DistView<const double, TestMesh> constant = std::as_const(m).view();
+    Findings found;
+    found.check(view.shape == shape && view.mesh == mesh, "shape or mesh");
+    found.check(view.padded.data() == m.padded().data(), "the block is another one");
+    found.check(constant.padded.data() == m.padded().data(), "the constant block is another one");
+    found.check(view.valid().shape() == m.valid().shape(), "valid shape");
+    for (int r = 0; r < 8; ++r)
+    {
+      found.check(view.block(r) ==
+                      Blocks::block<TestMesh::Axes>(shape, {2, 2, 2}, mesh.coordinates(r), 4),
+                  "block of rank ", r);
+      found.check(view.primary(mesh, r) == (r < 4), "primary of rank ", r);
+    }
+    return found;
+  }));
+}
+
+TEST_CASE("Matrices without rows or columns are allowed")
+{
+  require_clear(on_ranks<Threads>(4, [](World& world) {
+    const TestMesh mesh{world, {1, 2, 2}, 2};
+    Findings found;
+    for (const Shape empty : {Shape{0, 0}, Shape{0, 7}, Shape{5, 0}})
+    {
+      Matrix<float> m{mesh, empty};
+      m.generate([](std::size_t, std::size_t) { return 1.0F; });
+      found.check(m.valid().size() == 0 && m.shape() == empty, empty);
+    }
+    return found;
+  }));
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <complex>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "cubist/dist/global.hpp"
+
+#if __has_include(<xtensor/containers/xarray.hpp>)
+#include <xtensor/containers/xarray.hpp>
+#include <xtensor/views/xview.hpp>
+#else
+#include <xtensor/xarray.hpp>
+#include <xtensor/xview.hpp>
+#endif
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/backend/threads.hpp"
+#include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/summa25d.hpp"
+#include "cubist/scheme/summa2d.hpp"
+
+#include "catch.hpp"
+#include "matrices.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = Threads::Communicator;
+
+template <class T>
+using Global = xt::xtensor<T, 2>;
+
+template <class T>
+Global<T> numbered(Shape shape, std::uint64_t seed = 1)
+{
+  auto m = Global<T>::from_shape({shape.rows, shape.cols});
+  const auto values = random_matrix<T, Fractions>(shape, seed);
+  std::copy(values.data.begin(), values.data.end(), m.data());
+  return m;
+}
+
+template <class T>
+bool identical(const Global<T>& a, const Global<T>& b)
+{
+  return a.shape() == b.shape() && std::equal(a.data(), a.data() + a.size(), b.data());
+}
+
+/// Whether a shard is its slice of `global`, and its padding zero.
+template <class D, class T>
+bool is_slice(const D& shard, const Global<T>& global)
+{
+  const Block& b = shard.block();
+  for (std::size_t i = 0; i < b.rows.size; ++i)
+    for (std::size_t j = 0; j < b.cols.size; ++j)
+    {
+      const bool valid = i < b.rows.valid && j < b.cols.valid;
+      const T wanted = valid ? global(b.rows.offset + i, b.cols.offset + j) : T{};
+      if (shard.padded()(i, j) != wanted) return false;
+    }
+  return true;
+}
+
+/// Scatters to the shards, twice, and gathers again, in one layout.
+template <class L, class M, class T>
+void check_round_trip(const M& mesh, const Global<T>& global, Findings& found)
+{
+  const auto what = L::to_string() + " of " + std::to_string(global.shape(0)) + " x " +
+                    std::to_string(global.shape(1)) + " " + element_name<T>();
+  const Global<T> nothing = Global<T>::from_shape({0, 0});
+  const bool root = mesh.rank() == 0;
+
+  auto x = scatter<L>(mesh, root ? global : nothing);
+  found.check(is_slice(x, global), "scatter, ", what, ", rank ", mesh.rank());
+  const auto back = gather(x);
+  found.check(identical(back, root ? global : nothing), "gather, ", what, ", rank ", mesh.rank());
+
+  const auto other = numbered<T>({global.shape(0), global.shape(1)}, 2);
+  mesh.engine().fill(x.padded(), T{9});
+  scatter(root ? other : nothing, x);
+  found.check(is_slice(x, other), "scatter into, ", what, ", rank ", mesh.rank());
+  scatter(root ? global : nothing, x.view());
+  found.check(identical(gather(std::as_const(x).view()), root ? global : nothing),
+              "scatter into and gather a view, ", what, ", rank ", mesh.rank());
+}
+
+template <class T, class S, class... L>
+void check_layouts(int ranks, typename S::Extents extents)
+{
+  for (const Shape shape :
+       {Shape{1, 1}, Shape{2, 3}, Shape{37, 23}, Shape{16, 32}, Shape{0, 5}, Shape{5, 0}})
+  {
+    const auto global = numbered<T>(shape);
+    require_clear(on_ranks<Threads>(ranks, [&](World& world) {
+      const Mesh<S, Threads> mesh{world, extents};
+      Findings found;
+      (check_round_trip<L>(mesh, global, found), ...);
+      return found;
+    }));
+  }
+}
+
+using Scalars = std::tuple<float, double, std::complex<float>, std::complex<double>>;
+
+using Mesh2 = Mesh<Summa2D, Threads>;
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("gather undoes scatter in every layout of every scheme", "", Scalars)
+{
+  check_layouts<TestType, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(
+      6, {.rows = 2, .cols = 3});
+  check_layouts<TestType, Summa25D, Summa25D::Input, Summa25D::Weight, RowVector<Summa25D::Output>>(
+      12, {.q = 2, .d = 3});
+  check_layouts<TestType, Cube3D, Cube3D::Input, Cube3D::Weight, Cube3D::Output,
+                Cube3D::Next::Weight>(8, {.q = 2});
+}
+
+TEST_CASE("scatter takes any xtensor expression")
+{
+  const auto a = numbered<double>({5, 7}, 1);
+  const auto b = numbered<double>({5, 7}, 2);
+  const Global<double> sum = a + 2.0 * b;
+  const Global<double> turned = xt::transpose(a);
+  const Global<double> part = xt::view(a, xt::range(1, 4), xt::range(2, 7));
+  const xt::xarray<double> dynamic = a;
+  const xt::xtensor<double, 2, xt::layout_type::column_major> by_columns = a;
+  require_clear(on_ranks<Threads>(4, [&](World& world) {
+    const Mesh2 mesh{world, {.q = 2}};
+    Findings found;
+    const auto same = [&](const char* what, const auto& input, const Global<double>& wanted) {
+      auto x = scatter<Summa2D::Input>(mesh, input);
+      static_assert(std::is_same_v<typename decltype(x)::Value, double>);
+      found.check(is_slice(x, wanted), what);
+      mesh.engine().fill(x.valid(), -1.0);
+      scatter(input, x);
+      found.check(is_slice(x, wanted), what, ", into a matrix");
+    };
+    same("a sum", a + 2.0 * b, sum);
+    same("a transpose", xt::transpose(a), turned);
+    same("a block", xt::view(a, xt::range(1, 4), xt::range(2, 7)), part);
+    same("an xarray", dynamic, a);
+    same("columns", by_columns, a);
+    return found;
+  }));
+}
+
+TEST_CASE("Only rank 0's matrix is looked at")
+{
+  const auto global = numbered<double>({5, 7});
+  require_clear(on_ranks<Threads>(4, [&](World& world) {
+    const Mesh2 mesh{world, {.q = 2}};
+    const xt::xarray<double> mine =
+        world.rank() == 0 ? xt::xarray<double>{global} : xt::xarray<double>::from_shape({2, 2, 2});
+    Findings found;
+    auto x = scatter<Summa2D::Input>(mesh, mine);
+    found.check(x.shape() == Shape{5, 7} && is_slice(x, global), "scatter looked at another one");
+    scatter(mine, x);
+    found.check(is_slice(x, global), "scatter into looked at another one");
+    return found;
+  }));
+}
+
+TEST_CASE("A matrix of another shape is refused on every rank, and the target is as before")
+{
+  const auto right = numbered<float>({5, 7});
+  const auto wrong = numbered<float>({7, 5});
+  require_clear(on_ranks<Threads>(4, [&](World& world) {
+    const Mesh2 mesh{world, {.q = 2}};
+    auto x = scatter<Summa2D::Input>(mesh, right);
+    Findings found;
+    const auto message = message_of<ShapeError>([&] { scatter(wrong, x); });
+    found.check(mentions(message, "(7, 5)", "(5, 7)", "give it that shape"), "got '", message, "'");
+    found.check(is_slice(x, right), "the target changed");
+    found.check(identical(gather(x), world.rank() == 0 ? right : Global<float>::from_shape({0, 0})),
+                "the mesh can't be used any more");
+    return found;
+  }));
+}
+
+TEST_CASE("A tensor of other than two dimensions is refused on every rank")
+{
+  require_clear(on_ranks<Threads>(4, [](World& world) {
+    const Mesh2 mesh{world, {.q = 2}};
+    DistMatrix<double, Summa2D::Input, Mesh2::AxisMesh> x{mesh, {2, 2}};
+    Findings found;
+    for (const auto& tensor :
+         {xt::xarray<double>::from_shape({2, 2, 2}), xt::xarray<double>::from_shape({4})})
+    {
+      const auto dimensions = "tensor of " + std::to_string(tensor.dimension()) + " dimensions";
+      const auto made =
+          message_of<ShapeError>([&] { (void)scatter<Summa2D::Input>(mesh, tensor); });
+      found.check(mentions(made, dimensions, "reshape it to two"), "scatter: '", made, "'");
+      const auto set = message_of<ShapeError>([&] { scatter(tensor, x); });
+      found.check(mentions(set, dimensions, "reshape it to two"), "scatter into: '", set, "'");
+    }
+    return found;
+  }));
+}
+
+TEST_CASE("scatter sends each other rank its block, and gather the first of each block's replicas")
+{
+  using B = Counting<Threads>;
+  const auto global = numbered<double>({37, 23});
+  const auto sent = on_ranks<B>(8, [&](B::Communicator& world) {
+    const Mesh<Summa25D, B> mesh{world, {.q = 2, .d = 2}};
+    world.traffic().reset();
+    const auto w = scatter<Summa25D::Weight>(mesh, global);
+    const auto scattered = world.traffic()[Collective::send].elements;
+    world.traffic().reset();
+    (void)gather(w);
+    return std::array{scattered, world.traffic().total().elements};
+  });
+  // Blocks of 40 x 24 elements on 2 x 2 ranks, and a replica of each.
+  const std::uint64_t block = 20 * 12;
+  for (std::size_t r = 0; r < sent.size(); ++r)
+  {
+    CHECK(sent[r][0] == (r == 0 ? 7 * block : 0));
+    CHECK(sent[r][1] == (r >= 1 && r < 4 ? block : 0));
+  }
+}

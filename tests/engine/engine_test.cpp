@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <vector>
+
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/host_engine.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+namespace
+{
+
+struct NoGemm : HostEngine
+{
+  void gemm() const;
+};
+
+struct NotDefault : HostEngine
+{
+  explicit NotDefault(int) {}
+};
+
+struct FloatOfFold : HostEngine
+{
+  template <class... A>
+  float fold(A...) const
+  {
+    return 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the shape of an operand")
+{
+  STATIC_REQUIRE(op_shape(Op::none, {2, 3}) == Shape{2, 3});
+  STATIC_REQUIRE(op_shape(Op::transpose, {2, 3}) == Shape{3, 2});
+  STATIC_REQUIRE(op_shape(Op::adjoint, {2, 3}) == Shape{3, 2});
+}
+
+TEST_CASE("what is an engine, and what is not")
+{
+  STATIC_REQUIRE(Engine<HostEngine>);
+  STATIC_REQUIRE_FALSE(Engine<int>);
+  STATIC_REQUIRE_FALSE(Engine<NoGemm>);
+  STATIC_REQUIRE_FALSE(Engine<NotDefault>);
+  STATIC_REQUIRE_FALSE(Engine<FloatOfFold>);
+}

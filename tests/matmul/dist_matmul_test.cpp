@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <atomic>
+#include <complex>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/summa25d.hpp"
+#include "cubist/scheme/summa2d.hpp"
+
+#include "catch.hpp"
+#include "matrices.hpp"
+#include "ranks.hpp"
+#include "scheme_conformance.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = Threads::Communicator;
+using Product = DistMatMul<Summa2D, Threads, double>;
+using TestMesh2 = Mesh<Summa2D, Threads>;
+
+constexpr ProductSize size{.m = 4, .n = 8, .k = 6};
+
+/// The operands of a product of this size; tests replace one of them.
+struct Operand
+{
+  explicit Operand(const Product::Mesh& mesh)
+      : x{mesh, {4, 6}}, w{mesh, {6, 8}}, y{mesh, {4, 8}}, dx{x}, dw{w}
+  {
+  }
+  Product::Input x;
+  Product::Weight w;
+  Product::Output y;
+  Product::Input dx;
+  Product::Weight dw;
+};
+
+/// What plan and good operands throw once `spoil(operands, mesh, other)` has replaced some.
+template <class E, class Spoil>
+void check_refused(Spoil spoil, const std::string& what, const std::string& fix,
+                   std::initializer_list<const char*> calls)
+{
+  require_clear(on_ranks<Threads>(4, [&](World& world) {
+    const TestMesh2 mesh{world, {.q = 2}};
+    const TestMesh2 other{world, {.q = 2}};
+    Product plan{mesh, size};
+    Operand o{mesh};
+    spoil(o, mesh, other);
+    Findings found;
+    for (const std::string call : calls)
+    {
+      const auto message = message_of<E>([&] {
+        if (call == "forward") plan.forward(o.x, o.w, o.y);
+        if (call == "grad_input") plan.grad_input(o.y, o.w, o.dx);
+        if (call == "grad_weight") plan.grad_weight(o.x, o.y, o.dw);
+        if (call == "backward") plan.backward(o.x, o.w, o.y, o.dx, o.dw);
+      });
+      found.check(mentions(message, what, fix), call, " said '", message, "'");
+    }
+    // The plan is as good as before.
+    Operand fresh{mesh};
+    plan.forward(fresh.x, fresh.w, fresh.y);
+    return found;
+  }));
+}
+
+const std::string make_fit = "make the plan for these matrices, or the matrices for this plan";
+const std::string same_mesh = "make it on the product's mesh";
+
+}  // namespace
+
+TEST_CASE("A plan knows its mesh and size")
+{
+  require_clear(on_ranks<Threads>(4, [](World& world) {
+    const TestMesh2 mesh{world, {.q = 2}};
+    const Product plan{mesh, size};
+    Findings found;
+    found.check(plan.mesh() == mesh, "mesh");
+    found.check(plan.size().m == 4 && plan.size().n == 8 && plan.size().k == 6, "size");
+    return found;
+  }));
+}
+
+TEST_CASE("Mismatched inner sizes are refused on every rank")
+{
+  check_refused<ShapeError>(
+      [](Operand& o, auto& mesh, auto&) {
+        o.w = {mesh, {5, 8}};
+      },
+      "got W of (5, 8) for a product with m = 4, n = 8, k = 6, where it is (6, 8)", make_fit,
+      {"forward", "grad_input", "backward"});
+}
+
+TEST_CASE("Every operand of another size is refused by every call that takes it")
+{
+  const auto refused = [](auto spoil, const std::string& what,
+                          std::initializer_list<const char*> calls) {
+    check_refused<ShapeError>(spoil, what, make_fit, calls);
+  };
+  refused(
+      [](Operand& o, auto& mesh, auto&) {
+        o.x = {mesh, {4, 7}};
+      },
+      "got X of (4, 7)", {"forward", "grad_weight", "backward"});
+  refused(
+      [](Operand& o, auto& mesh, auto&) {
+        o.y = {mesh, {8, 4}};
+      },
+      "got Y of (8, 4)", {"forward"});
+  refused(
+      [](Operand& o, auto& mesh, auto&) {
+        o.y = {mesh, {8, 4}};
+      },
+      "got dY of (8, 4)", {"grad_input", "grad_weight", "backward"});
+  refused(
+      [](Operand& o, auto& mesh, auto&) {
+        o.dx = {mesh, {5, 6}};
+      },
+      "got dX of (5, 6)", {"grad_input", "backward"});
+  refused(
+      [](Operand& o, auto& mesh, auto&) {
+        o.dw = {mesh, {6, 7}};
+      },
+      "got dW of (6, 7)", {"grad_weight", "backward"});
+}
+
+TEST_CASE("A matrix of another mesh is refused by every call that takes it")
+{
+  const auto refused = [](auto spoil, const std::string& what,
+                          std::initializer_list<const char*> calls) {
+    check_refused<MeshError>(spoil, what, same_mesh, calls);
+  };
+  refused(
+      [](Operand& o, auto&, auto& other) {
+        o.x = {other, {4, 6}};
+      },
+      "got X of (4, 6) on another mesh", {"forward", "grad_weight", "backward"});
+  refused(
+      [](Operand& o, auto&, auto& other) {
+        o.w = {other, {6, 8}};
+      },
+      "got W of (6, 8) on another mesh", {"forward", "grad_input", "backward"});
+  refused(
+      [](Operand& o, auto&, auto& other) {
+        o.y = {other, {4, 8}};
+      },
+      "got dY of (4, 8) on another mesh", {"grad_input", "grad_weight", "backward"});
+  refused(
+      [](Operand& o, auto&, auto& other) {
+        o.dx = {other, {4, 6}};
+      },
+      "got dX of (4, 6) on another mesh", {"grad_input", "backward"});
+  refused(
+      [](Operand& o, auto&, auto& other) {
+        o.dw = {other, {6, 8}};
+      },
+      "got dW of (6, 8) on another mesh", {"grad_weight", "backward"});
+}
+
+TEST_CASE("A refused product leaves its result as it was")
+{
+  require_clear(on_ranks<Threads>(4, [](World& world) {
+    const TestMesh2 mesh{world, {.q = 2}};
+    Product plan{mesh, size};
+    Operand o{mesh};
+    o.x = {mesh, {4, 7}};
+    mesh.engine().fill(o.y.valid(), 3.0);
+    (void)message_of<ShapeError>([&] { plan.forward(o.x, o.w, o.y); });
+    Findings found;
+    check_shard(found, "Y", o.y, [](auto, auto, double v) { return v == 3.0; });
+    return found;
+  }));
+}
+
+TEST_CASE("The outputs of a cube's layers are the inputs of its next ones")
+{
+  const auto x = random_matrix<double>({13, 10}, 1);
+  const auto w1 = random_matrix<double>({10, 17}, 2);
+  const auto w2 = random_matrix<double>({17, 6}, 3);
+  const auto w3 = random_matrix<double>({6, 11}, 4);
+  const auto y = product(product(product(x, w1), w2), w3);
+  require_clear(on_ranks<Threads>(8, [&](World& world) {
+    const Mesh<Cube3D, Threads> mesh{world};
+    using First = DistMatMul<Cube3D, Threads, double>;
+    using Second = DistMatMul<Cube3D::Next, Threads, double>;
+    First::Input in{mesh, x.shape};
+    First::Weight a{mesh, w1.shape};
+    Second::Weight b{mesh, w2.shape};
+    First::Weight c{mesh, w3.shape};
+    load(in, x);
+    load(a, w1);
+    load(b, w2);
+    load(c, w3);
+    First::Output y1{mesh, {13, 17}};
+    Second::Output y2{mesh, {13, 6}};
+    First::Output y3{mesh, {13, 11}};
+    First{mesh, {.m = 13, .n = 17, .k = 10}}.forward(in, a, y1);
+    Second{mesh, {.m = 13, .n = 6, .k = 17}}.forward(y1, b, y2);
+    First{mesh, {.m = 13, .n = 11, .k = 6}}.forward(y2, c, y3);
+    Findings found;
+    check_shard(found, "Y", y3,
+                [&](std::size_t i, std::size_t j, double v) { return v == y(i, j); });
+    return found;
+  }));
+}
+
+TEST_CASE("Plans on one mesh do not disturb each other")
+{
+  const auto layer = random_layer<double>({.m = 9, .n = 14, .k = 11}, 1);
+  const auto narrow = random_layer<double>({.m = 9, .n = 2, .k = 5}, 2);
+  require_clear(on_ranks<Threads>(8, [&](World& world) {
+    using Sub = Subject<Summa25D, Threads, double>;
+    const Mesh<Summa25D, Threads> mesh{world, {.q = 2, .d = 2}};
+    Conformance<Sub> a{mesh, {.m = 9, .n = 14, .k = 11}, Gathered::again};
+    Conformance<Sub> b{mesh, {.m = 9, .n = 2, .k = 5}, Gathered::again};
+    Findings found;
+    for (int repeat = 0; repeat < 10; ++repeat)
+    {
+      a.check_exactly(layer, found);
+      b.check_exactly(narrow, found);
+    }
+    return found;
+  }));
+}
+
+TEST_CASE("A plan of Summa25D sums dW over the layers, and counts beta once")
+{
+  const auto layer = random_layer<double>({.m = 16, .n = 5, .k = 3}, 1);
+  require_clear(on_ranks<Threads>(16, [&](World& world) {
+    using P = DistMatMul<Summa25D, Threads, double>;
+    const Mesh<Summa25D, Threads> mesh{world, {.q = 2, .d = 4}};
+    P plan{mesh, {.m = 16, .n = 5, .k = 3}};
+    P::Input x{mesh, {16, 3}};
+    P::Output dy{mesh, {16, 5}};
+    P::Weight dw{mesh, {3, 5}};
+    load(x, layer.x);
+    load(dy, layer.dy);
+    Findings found;
+    for (int times = 1; times <= 3; ++times)
+    {
+      plan.grad_weight(x, dy, dw, 1.0, 1.0);
+      check_shard(found, "dW", dw, [&](std::size_t i, std::size_t j, double v) {
+        return v == times * layer.dw(i, j);
+      });
+    }
+    return found;
+  }));
+}
+
+namespace
+{
+
+std::atomic<int> buffers_made{0};
+
+/// The host's engine, its buffers counted.
+struct WatchedEngine : HostEngine
+{
+  template <class T>
+  struct Allocator : std::allocator<T>
+  {
+    Allocator() = default;
+    template <class U>
+    Allocator(const Allocator<U>&)
+    {
+    }
+    template <class U>
+    struct rebind
+    {
+      using other = Allocator<U>;
+    };
+    T* allocate(std::size_t n)
+    {
+      ++buffers_made;
+      return std::allocator<T>::allocate(n);
+    }
+  };
+
+  template <class T>
+  using Buffer = std::vector<T, Allocator<T>>;
+};
+
+struct Watched : Threads
+{
+  using Engine = WatchedEngine;
+};
+
+/// How many buffers are made by a plan's construction, and by its calls.
+template <Scheme S>
+std::pair<int, int> buffers(int ranks, typename S::Extents extents, Gathered policy)
+{
+  std::pair<int, int> made;
+  (void)on_ranks<Watched>(ranks, [&](World& world) {
+    using P = DistMatMul<S, Watched, float>;
+    const Mesh<S, Watched> mesh{world, extents};
+    typename P::Input x{mesh, {9, 7}};
+    typename P::Weight w{mesh, {7, 8}};
+    typename P::Output y{mesh, {9, 8}};
+    auto dx = x;
+    auto dw = w;
+    world.barrier();
+    if (world.rank() == 0) buffers_made = 0;
+    world.barrier();
+    P plan{mesh, {.m = 9, .n = 8, .k = 7}, policy};
+    world.barrier();
+    if (world.rank() == 0) made.first = buffers_made.exchange(0);
+    world.barrier();
+    for (int repeat = 0; repeat < 3; ++repeat)
+    {
+      plan.forward(x, w, y, 2.0F, 1.0F);
+      plan.backward(x, w, y, dx, dw, 1.0F);
+      plan.grad_input(y, w, dx, 1.0F, 1.0F);
+      plan.grad_weight(x, y, dw);
+    }
+    world.barrier();
+    if (world.rank() == 0) made.second = buffers_made;
+    return 0;
+  });
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("A plan makes its workspace when it is made, and none when it multiplies")
+{
+  const auto check = [](std::pair<int, int> made) {
+    CHECK(made.first > 0);
+    CHECK(made.second == 0);
+  };
+  check(buffers<Summa2D>(6, {.rows = 2, .cols = 3}, Gathered::again));
+  check(buffers<Summa25D>(8, {.q = 2, .d = 2}, Gathered::again));
+  check(buffers<Cube3D>(8, {.q = 2}, Gathered::again));
+  check(buffers<Cube3D>(8, {.q = 2}, Gathered::kept));
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/mesh/mesh.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using Three = Axes<Depth, Row, Col>;
+using Mesh3 = AxisMesh<Three, Threads>;
+using World = Threads::Communicator;
+
+/// The shape of a scheme and nothing else: two rows of ranks.
+struct TwoRows
+{
+  using Axes = cubist::Axes<Row, Col>;
+  struct Extents
+  {
+    int cols = 0;
+  };
+  static Axes::Array extents(const Extents& wish, int ranks)
+  {
+    const int cols = wish.cols != 0 ? wish.cols : ranks / 2;
+    require<MeshError>(2 * cols == ranks, "got ", ranks, " ranks; use ", 2 * cols);
+    return {2, cols};
+  }
+  static std::size_t quantum(const Axes::Array& e) { return static_cast<std::size_t>(10 * e[1]); }
+};
+
+/// The ranks of the world that a communicator has, in its order.
+std::vector<int> members(World& group, int world_rank)
+{
+  std::vector<int> all(static_cast<std::size_t>(group.size()));
+  group.all_gather(std::array{world_rank}, all);
+  return all;
+}
+
+/// The ranks that agree with `rank` on every axis but these, in the order of the mesh.
+std::vector<int> expected(const Mesh3& mesh, int rank, const std::array<bool, 3>& free)
+{
+  std::vector<int> list;
+  for (int r = 0; r < mesh.size(); ++r)
+  {
+    bool agrees = true;
+    for (std::size_t i = 0; i < 3; ++i)
+      agrees = agrees && (free[i] || mesh.coordinates(r)[i] == mesh.coordinates(rank)[i]);
+    if (agrees) list.push_back(r);
+  }
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("A group along axes has the ranks that differ only there, in the order of the mesh")
+{
+  for (const Three::Array extents : {Three::Array{2, 3, 2}, {1, 1, 1}, {3, 1, 4}, {1, 5, 1}})
+    require_clear(on_ranks<Threads>(Three::ranks(extents), [&](World& world) {
+      const Mesh3 mesh{world, extents, 60};
+      Findings found;
+      const auto check = [&](const char* what, World& group, std::array<bool, 3> free) {
+        const auto wanted = expected(mesh, mesh.rank(), free);
+        found.check(members(group, mesh.rank()) == wanted, what, " of rank ", mesh.rank());
+        found.check(wanted[static_cast<std::size_t>(group.rank())] == mesh.rank(), what, ": rank ",
+                    mesh.rank(), " is its rank ", group.rank());
+      };
+      check("along nothing", mesh.along<>(), {false, false, false});
+      check("along depth", mesh.along<Depth>(), {true, false, false});
+      check("along row", mesh.along<Row>(), {false, true, false});
+      check("along col", mesh.along<Col>(), {false, false, true});
+      check("along depth, row", mesh.along<Depth, Row>(), {true, true, false});
+      check("along depth, col", mesh.along<Depth, Col>(), {true, false, true});
+      check("along row, col", mesh.along<Row, Col>(), {false, true, true});
+      check("along everything", mesh.along<Depth, Row, Col>(), {true, true, true});
+      return found;
+    }));
+}
+
+TEST_CASE("The order in which axes are named does not matter")
+{
+  require_clear(on_ranks<Threads>(6, [](World& world) {
+    const Mesh3 mesh{world, {1, 3, 2}, 6};
+    Findings found;
+    const auto* group = &mesh.along<Row, Col>();
+    found.check(&mesh.along<Col, Row>() == group, "another group for the axes in another order");
+    found.check(&mesh.along<Row, Col>() == group, "another group for the same axes");
+    return found;
+  }));
+}
+
+TEST_CASE("A rank knows its place on the mesh")
+{
+  require_clear(on_ranks<Threads>(12, [](World& world) {
+    const Mesh3 mesh{world, {2, 3, 2}, 60};
+    Findings found;
+    found.check(mesh.rank() == world.rank() && mesh.size() == 12, "rank or size");
+    found.check(mesh.world().rank() == world.rank() && mesh.world().size() == 12, "world");
+    found.check(mesh.quantum() == 60, "quantum");
+    found.check(mesh.extents() == Three::Array{2, 3, 2}, "extents");
+    found.check(mesh.extent<Depth>() == 2 && mesh.extent<Row>() == 3 && mesh.extent<Col>() == 2,
+                "extent");
+    const int r = world.rank();
+    found.check(mesh.coordinates() == Three::Array{r / 6, r / 2 % 3, r % 2}, "coordinates");
+    found.check(mesh.coordinate<Depth>() == r / 6 && mesh.coordinate<Row>() == r / 2 % 3 &&
+                    mesh.coordinate<Col>() == r % 2,
+                "coordinate");
+    found.check(mesh.coordinates(7) == Three::Array{1, 0, 1}, "coordinates of rank 7");
+    return found;
+  }));
+}
+
+TEST_CASE("A copy is the same mesh, and another mesh of the same extents is not")
+{
+  require_clear(on_ranks<Threads>(4, [](World& world) {
+    const Mesh3 mesh{world, {1, 2, 2}, 2};
+    const Mesh3 other{world, {1, 2, 2}, 2};
+    const Mesh3 copy = mesh;
+    Findings found;
+    found.check(copy == mesh, "the copy differs");
+    found.check(!(other == mesh), "another mesh is the same");
+    found.check(&copy.along<Row>() == &mesh.along<Row>(), "the copy has groups of its own");
+    return found;
+  }));
+}
+
+TEST_CASE("A mesh of a scheme has its extents and its quantum")
+{
+  STATIC_REQUIRE(MeshShape<TwoRows>);
+  STATIC_REQUIRE(std::is_base_of_v<AxisMesh<Axes<Row, Col>, Threads>, Mesh<TwoRows, Threads>>);
+  require_clear(on_ranks<Threads>(6, [](World& world) {
+    const Mesh<TwoRows, Threads> derived{world};
+    const Mesh<TwoRows, Threads> wished{world, {.cols = 3}};
+    Findings found;
+    for (const auto& mesh : {derived, wished})
+    {
+      found.check(mesh.extents() == Axes<Row, Col>::Array{2, 3}, "extents");
+      found.check(mesh.quantum() == 30, "quantum ", mesh.quantum());
+    }
+    return found;
+  }));
+}
+
+TEST_CASE("A mesh whose scheme refuses the ranks can't be built")
+{
+  for (const auto& m : on_ranks<Threads>(5, [](World& world) {
+         return message_of<MeshError>([&] { Mesh<TwoRows, Threads>{world}; });
+       }))
+    CHECK(mentions(m, "got 5 ranks", "use 4"));
+}
+
+TEST_CASE("Extents that don't multiply up to the world are refused on every rank")
+{
+  for (const auto& m : on_ranks<Threads>(4, [](World& world) {
+         return message_of<MeshError>([&] { Mesh3{world, {1, 2, 3}, 6}; });
+       }))
+    CHECK(mentions(m, "depth 1 x row 2 x col 3", "6 ranks", "the world has 4", "multiply up"));
+}
+
+TEST_CASE("Extents below one are refused, though they multiply up to the world")
+{
+  for (const auto& m : on_ranks<Threads>(4, [](World& world) {
+         return message_of<MeshError>([&] { Mesh3{world, {1, -2, -2}, 2}; });
+       }))
+    CHECK(mentions(m, "row -2 x col -2", "use positive extents"));
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/activations.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+/// Calls f with activations of either layout of scheme S.
+template <class S, class F>
+auto with_both(const Mesh<S, Threads>& mesh, const Global<double>& global, F f)
+{
+  using Matrix = Activations<S, Threads, double>;
+  return std::pair{f(Matrix{scatter<typename S::Input>(mesh, global)}),
+                   f(Matrix{scatter<typename S::Output>(mesh, global)})};
+}
+
+}  // namespace
+
+TEST_CASE("activations of either layout show what the matrix shows")
+{
+  const auto global = uniform<double>(13, 11, 1);
+  for_each_place([&]<class S>(const Place<S>& place) {
+    const auto both = on_mesh(place, [&](const auto& mesh) {
+      return with_both<S>(mesh, global, [&](const auto& y) {
+        const auto local = y.local();
+        bool same = y.rows() == 13 && y.cols() == 11 && y.shape() == Shape{13, 11} &&
+                    y.mesh() == mesh && local.shape()[0] == y.block().rows.valid &&
+                    local.shape()[1] == y.block().cols.valid;
+        for (std::size_t i = 0; same && i < local.shape()[0]; ++i)
+          for (std::size_t j = 0; same && j < local.shape()[1]; ++j)
+            same = local(i, j) == global(y.block().rows.offset + i, y.block().cols.offset + j);
+        return std::pair{same, gather(y)};
+      });
+    });
+    CAPTURE(place.name());
+    CHECK(identical(both[0].first.second, global));
+    CHECK(identical(both[0].second.second, global));
+    for (const auto& [even, odd] : both)
+    {
+      CHECK(even.first);
+      CHECK(odd.first);
+    }
+  });
+}
+
+TEST_CASE("a copy of activations is a copy")
+{
+  const auto global = uniform<double>(13, 11, 1);
+  const auto [original, copied] = on_root(cube, [&](const auto& mesh) {
+    Activations<Cube3D, Threads, double> y{scatter<Cube3D::Output>(mesh, global)};
+    const auto copy = y;
+    for (auto& v : y.local()) v = 7;
+    return std::pair{gather(y), gather(copy)};
+  });
+  CHECK(original(12, 10) == 7);
+  CHECK(identical(copied, global));
+}
+
+TEST_CASE("zeros like activations have their shape and layout")
+{
+  const auto global = uniform<double>(13, 11, 1);
+  for_each_place([&]<class S>(const Place<S>& place) {
+    const auto [even, odd] = on_root(place, [&](const auto& mesh) {
+      return with_both<S>(mesh, global, [](const auto& y) {
+        const auto zeros = zeros_like(y);
+        return std::pair{gather(zeros), zeros.block() == y.block()};
+      });
+    });
+    CAPTURE(place.name());
+    const auto zeros = generate<double>(13, 11, [](std::size_t, std::size_t) { return 0.0; });
+    CHECK(identical(even.first, zeros));
+    CHECK(identical(odd.first, zeros));
+    CHECK(even.second);
+    CHECK(odd.second);
+  });
+}
+
+TEST_CASE("the matrix is had by its layout, and by no other")
+{
+  const auto global = uniform<double>(6, 5, 1);
+  const auto take = [&](auto layout) {
+    using Wanted = typename decltype(layout)::type;
+    return message_of<ShapeError>([&] {
+      on_mesh(cube, [&](const auto& mesh) {
+        Activations<Cube3D, Threads, double> y{scatter<Cube3D::Output>(mesh, global)};
+        const auto& unchanged = y;
+        y.template as<Wanted>().local()(0, 0) = 1;
+        return unchanged.template as<Wanted>().rows();
+      });
+    });
+  };
+  CHECK(take(std::type_identity<Cube3D::Output>{}) == "");
+  CHECK(mentions(take(std::type_identity<Cube3D::Input>{}), Cube3D::Output::to_string(),
+                 Cube3D::Input::to_string(), "after an odd number of layers"));
+}
+
+TEST_CASE("losses of activations are those of their matrices")
+{
+  const auto global = uniform<double>(13, 11, 1, 3);
+  const auto target = uniform<double>(13, 11, 2, 3);
+  const auto labels = classes(13, 11);
+  struct Found
+  {
+    double entropy, error, accuracy;
+    Global<double> entropy_gradient, error_gradient;
+  };
+  const auto [wrapped, plain] = on_root(cube, [&](const auto& mesh) {
+    const auto y = scatter<Cube3D::Output>(mesh, global);
+    const auto wanted = scatter<Cube3D::Output>(mesh, target);
+    const auto found = [&](const auto& of, const auto& towards, auto dy) {
+      Found f;
+      f.entropy = softmax_cross_entropy(of, labels, dy);
+      f.entropy_gradient = gather(dy);
+      f.error = mean_squared_error(of, towards, dy);
+      f.error_gradient = gather(dy);
+      f.accuracy = accuracy(of, labels);
+      return f;
+    };
+    using Wrapped = Activations<Cube3D, Threads, double>;
+    const Wrapped activations{y};
+    return std::pair{found(activations, Wrapped{wanted}, zeros_like(activations)),
+                     found(y, wanted, y)};
+  });
+  CHECK(wrapped.entropy == plain.entropy);
+  CHECK(wrapped.error == plain.error);
+  CHECK(wrapped.accuracy == plain.accuracy);
+  CHECK(identical(wrapped.entropy_gradient, plain.entropy_gradient));
+  CHECK(identical(wrapped.error_gradient, plain.error_gradient));
+}
+
+TEST_CASE("a gradient or a target of the other layout is refused")
+{
+  const auto global = uniform<double>(6, 5, 1);
+  const std::vector<int> labels(6, 0);
+  const auto with = [&]<class Other>(std::type_identity<Other>, bool entropy) {
+    return message_of<ShapeError>([&] {
+      on_mesh(cube, [&](const auto& mesh) {
+        using Matrix = Activations<Cube3D, Threads, double>;
+        const Matrix y{scatter<Cube3D::Output>(mesh, global)};
+        Matrix other{scatter<Other>(mesh, global)};
+        auto dy = zeros_like(y);
+        return entropy ? softmax_cross_entropy(y, labels, other) : mean_squared_error(y, other, dy);
+      });
+    });
+  };
+  for (const bool entropy : {true, false})
+  {
+    CAPTURE(entropy);
+    CHECK(with(std::type_identity<Cube3D::Output>{}, entropy) == "");
+    CHECK(mentions(with(std::type_identity<Cube3D::Input>{}, entropy),
+                   "got a matrix with " + Cube3D::Input::to_string(),
+                   "has " + Cube3D::Output::to_string()));
+  }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/dropout.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+/// What dropout leaves of ones, as a matrix of layout L.
+template <class L, class T = double, class S>
+Global<T> mask(const Place<S>& place, Shape shape, const Dropout& dropout, std::uint64_t step)
+{
+  return on_root(place, [&](const auto& mesh) {
+    DistMatrix<T, L, AxisMesh<typename S::Axes, Threads>> x{mesh, shape};
+    x.generate([](std::size_t, std::size_t) { return T{1}; });
+    dropout.apply(x, step);
+    return gather(x);
+  });
+}
+Global<double> mask(const Dropout& dropout, std::uint64_t step)
+{
+  return mask<Summa2D::Input>(one_rank, {13, 11}, dropout, step);
+}
+
+double share_of_zeros(const Global<double>& x)
+{
+  std::size_t zeros = 0;
+  for (const double v : x) zeros += v == 0 ? 1 : 0;
+  return static_cast<double>(zeros) / static_cast<double>(x.size());
+}
+
+}  // namespace
+
+TEST_CASE("masks are bit-identical on every scheme and mesh")
+{
+  const Dropout dropout{0.3, 42, 5};
+  const auto wanted = mask(dropout, 7);
+  const auto wanted_float = mask<Summa2D::Input, float>(one_rank, {13, 11}, dropout, 7);
+  for_each_place([&]<class S>(const Place<S>& place) {
+    CAPTURE(place.name());
+    CHECK(identical(mask<typename S::Input>(place, {13, 11}, dropout, 7), wanted));
+    CHECK(identical(mask<typename S::Output>(place, {13, 11}, dropout, 7), wanted));
+    CHECK(identical(mask<typename S::Output, float>(place, {13, 11}, dropout, 7), wanted_float));
+  });
+}
+
+TEST_CASE("another seed, layer or step makes another mask")
+{
+  const auto wanted = mask(Dropout{0.5, 42, 5}, 7);
+  CHECK(identical(mask(Dropout{0.5, 42, 5}, 7), wanted));
+  CHECK_FALSE(identical(mask(Dropout{0.5, 43, 5}, 7), wanted));
+  CHECK_FALSE(identical(mask(Dropout{0.5, 42, 6}, 7), wanted));
+  CHECK_FALSE(identical(mask(Dropout{0.5, 42, 5}, 8), wanted));
+}
+
+TEST_CASE("an element is dropped with probability p, and scaled by 1/(1-p) otherwise")
+{
+  for (const double p : {0.1, 0.5, 0.9})
+  {
+    constexpr std::size_t n = 200;
+    const auto x = mask<Summa2D::Input>(two_by_two, {n, n}, Dropout{p, 1}, 1);
+    const double deviation = std::sqrt(p * (1 - p)) / n;
+    CAPTURE(p);
+    CHECK(share_of_zeros(x) == Approx(p).epsilon(0).margin(5 * deviation));
+    double sum = 0;
+    bool scaled = true;
+    for (const double v : x)
+    {
+      sum += v;
+      scaled = scaled && (v == 0 || v == 1 / (1 - p));
+    }
+    CHECK(scaled);
+    CHECK(sum / (n * n) == Approx(1).epsilon(0).margin(5 * deviation / (1 - p)));
+  }
+}
+
+TEST_CASE("without probability nothing is dropped")
+{
+  const auto x = mask(Dropout{0}, 1);
+  CHECK(share_of_zeros(x) == 0);
+  for (const double v : x) CHECK(v == 1);
+}
+
+TEST_CASE("what was applied forward is applied backward")
+{
+  const auto values = uniform<double>(13, 11, 1);
+  const auto gradients = uniform<double>(13, 11, 2);
+  const Dropout dropout{0.4, 3, 1};
+  for_each_place([&]<class S>(const Place<S>& place) {
+    const auto [y, dx] = on_root(place, [&](const auto& mesh) {
+      auto forward = scatter<typename S::Output>(mesh, values);
+      dropout.apply(forward, 9);
+      auto backward = scatter<typename S::Output>(mesh, gradients);
+      dropout.apply(backward, 9);
+      return std::pair{gather(forward), gather(backward)};
+    });
+    CAPTURE(place.name());
+    CHECK(share_of_zeros(y) > 0.2);
+    for (std::size_t i = 0; i < y.size(); ++i)
+    {
+      const double kept = y.data()[i] == 0 ? 0 : 1 / (1 - 0.4);
+      CHECK(dx.data()[i] == gradients.data()[i] * kept);
+    }
+  });
+}
+
+TEST_CASE("padding stays zero")
+{
+  const auto paddings = on_mesh(two_two_two, [](const auto& mesh) {
+    auto x = scatter<Summa25D::Input>(mesh, uniform<double>(13, 11, 1));
+    Dropout{0.5}.apply(x, 1);
+    return padding(x.view());
+  });
+  Padding all;
+  for (const auto& p : paddings) all += p;
+  CHECK(all.count > 0);
+  CHECK(all.largest == 0);
+}
+
+TEST_CASE("a probability out of range is refused")
+{
+  for (const double p : {-0.1, 1.0, 1.5, std::numeric_limits<double>::quiet_NaN(),
+                         std::numeric_limits<double>::infinity()})
+  {
+    CAPTURE(p);
+    CHECK(mentions(message_of<ArgumentError>([p] { return Dropout{p}; }),
+                   "got a dropout probability of", "use one in [0, 1)"));
+  }
+  CHECK(Dropout{0}.probability() == 0);
+  CHECK(Dropout{0.25}.probability() == 0.25);
+}

@@ -1,0 +1,742 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+#include "sanitized.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+enum class Rule
+{
+  sgd,
+  adam,
+  adam_w
+};
+
+/// A network and how it is trained.
+struct Training
+{
+  std::vector<std::size_t> sizes;
+  MlpOptions options = {};
+  Rule rule = Rule::sgd;
+  double rate = 0.5;
+  double momentum = 0;
+
+  [[nodiscard]] std::size_t in() const { return sizes.front(); }
+  [[nodiscard]] std::size_t out() const { return sizes.back(); }
+};
+
+constexpr std::size_t rows = 13;
+const int steps = repeats(32, 4);
+
+/// The loss of each step of training on mesh; watch() is called after each.
+template <class T, class S, class B, class F>
+std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F watch)
+{
+  using Network = MLP<S, B, T>;
+  Network mlp{mesh, t.sizes, t.options};
+  const auto parameters = mlp.parameters();
+  const typename Network::Activations x{
+      scatter<typename S::Input>(mesh, uniform<T>(rows, t.in(), 1, 2))};
+  const auto labels = classes(rows, t.out());
+  const auto with = [&](auto optimizer) -> std::function<void()> {
+    return
+        [optimizer = std::move(optimizer), &parameters]() mutable { optimizer.step(parameters); };
+  };
+  using M = typename Network::Mesh;
+  const auto step =
+      t.rule == Rule::adam ? with(Adam<T, M>{parameters, {.learning_rate = t.rate}})
+      : t.rule == Rule::adam_w
+          ? with(AdamW<T, M>{parameters, {.learning_rate = t.rate}})
+          : with(Sgd<T, M>{parameters, {.learning_rate = t.rate, .momentum = t.momentum}});
+  std::vector<double> curve;
+  for (int i = 0; i < steps; ++i)
+  {
+    const auto& y = mlp.forward(x);
+    auto dy = zeros_like(y);
+    curve.push_back(softmax_cross_entropy(y, labels, dy));
+    mlp.backward(dy);
+    step();
+    watch();
+  }
+  return curve;
+}
+
+template <class T, class S>
+std::vector<double> loss_curve(const Place<S>& place, const Training& t)
+{
+  return on_root(place, [&](const auto& mesh) { return losses<T>(mesh, t, [] {}); });
+}
+
+/// The network trains on every place as it does on one rank, where it does learn.
+template <class T>
+void trains_as_one_rank(const Training& t, double tolerance)
+{
+  const auto wanted = loss_curve<T>(one_rank, t);
+  CHECK(wanted.back() < wanted.front());
+  for_each_place([&](const auto& place) {
+    CAPTURE(place.name());
+    CHECK(deviation(loss_curve<T>(place, t), wanted) < tolerance);
+  });
+}
+
+const Training one_layer{.sizes = {7, 5}};
+const Training two_layers{.sizes = {7, 11, 5},
+                          .options = {.activation = gelu, .dropout = 0.25, .seed = 3},
+                          .rule = Rule::adam_w,
+                          .rate = 0.01};
+const Training three_layers{.sizes = {7, 11, 9, 5},
+                            .options = {.activation = silu, .bias = false},
+                            .rate = 0.1,
+                            .momentum = 0.9};
+const Training five_layers{
+    .sizes = {7, 11, 6, 13, 9, 5},
+    .options = {.activation = gelu_tanh, .output = cubist::tanh, .dropout = 0.1},
+    .rule = Rule::adam,
+    .rate = 0.01};
+
+template <class S, class T = double>
+using Network = MLP<S, Threads, T>;
+
+/// All parameters' values, by name and shape.
+struct Named
+{
+  std::string name;
+  Global<double> value;
+};
+template <class S>
+std::vector<Named> gathered(MLP<S, Threads, double>& mlp)
+{
+  std::vector<Named> all;
+  for (const auto& p : mlp.parameters()) all.push_back({p.name, gather(p.value)});
+  return all;
+}
+
+/// A ReLU network of integers, serially: all sums are exact.
+struct Exact
+{
+  std::vector<Global<double>> w, b, dw, db;
+  Global<double> y, dx;
+};
+
+Exact exact_network(const std::vector<std::size_t>& sizes, const Global<double>& x,
+                    const Global<double>& dy)
+{
+  Exact e;
+  std::vector<Global<double>> zs;
+  std::vector<Global<double>> ins{x};
+  const std::size_t layers = sizes.size() - 1;
+  for (std::size_t l = 0; l < layers; ++l)
+  {
+    e.w.push_back(integers<double>(sizes[l], sizes[l + 1], 10 + l));
+    e.b.push_back(integers<double>(1, sizes[l + 1], 20 + l));
+    auto z = product(ins.back(), e.w[l]);
+    for (std::size_t i = 0; i < z.size(); ++i) z.data()[i] += e.b[l].data()[i % sizes[l + 1]];
+    zs.push_back(z);
+    if (l + 1 < layers)
+      for (auto& v : z) v = std::max(v, 0.0);
+    ins.push_back(z);
+  }
+  e.y = ins.back();
+  auto d = dy;
+  e.dw.resize(layers);
+  e.db.resize(layers);
+  for (std::size_t l = layers; l-- > 0;)
+  {
+    if (l + 1 < layers)
+      for (std::size_t i = 0; i < d.size(); ++i) d.data()[i] *= zs[l].data()[i] > 0 ? 1 : 0;
+    e.dw[l] = product(transposed(ins[l]), d);
+    e.db[l] = column_sums(d);
+    d = product(d, transposed(e.w[l]));
+  }
+  e.dx = d;
+  return e;
+}
+
+std::size_t zeros_in(const Global<double>& x)
+{
+  return static_cast<std::size_t>(std::count(x.data(), x.data() + x.size(), 0.0));
+}
+
+}  // namespace
+
+TEST_CASE("one layer trains as on one rank") { trains_as_one_rank<double>(one_layer, 1e-8); }
+TEST_CASE("two layers with GELU, dropout and AdamW train as on one rank")
+{
+  trains_as_one_rank<double>(two_layers, 1e-8);
+}
+TEST_CASE("three layers without bias train as on one rank")
+{
+  trains_as_one_rank<double>(three_layers, 1e-8);
+}
+TEST_CASE("five layers train as on one rank") { trains_as_one_rank<double>(five_layers, 1e-8); }
+TEST_CASE("a network of floats trains as on one rank")
+{
+  trains_as_one_rank<float>(two_layers, 1e-3);
+  trains_as_one_rank<float>(three_layers, 1e-3);
+}
+
+TEST_CASE("what is gathered again instead of kept is the same")
+{
+  auto again = three_layers;
+  again.options.gathered = Gathered::again;
+  CHECK(loss_curve<double>(cube, again) == loss_curve<double>(cube, three_layers));
+}
+
+TEST_CASE("a padded sigmoid network trains exactly as on one rank: padding never leaks")
+{
+  constexpr int exact_steps = sanitized ? 4 : 50;
+  const auto run = [&]<class S>(const Mesh<S, Threads>& mesh) {
+    using Net = Network<S>;
+    Net mlp{mesh, {7, 11, 9, 5}, {.activation = sigmoid, .output = sigmoid}};
+    const auto parameters = mlp.parameters();
+    Sgd<double, typename Net::Mesh> optimizer{parameters, {.learning_rate = 0.5, .momentum = 0.9}};
+    const typename Net::Activations x{
+        scatter<typename S::Input>(mesh, uniform<double>(rows, 7, 1))};
+    const auto labels = classes(rows, 5);
+    std::vector<double> curve;
+    Padding p;
+    for (int i = 0; i < exact_steps; ++i)
+    {
+      const auto& y = mlp.forward(x);
+      auto dy = zeros_like(y);
+      curve.push_back(softmax_cross_entropy(y, labels, dy));
+      const auto& dx = mlp.backward(dy);
+      optimizer.step(parameters);
+      for (const auto& parameter : parameters)
+      {
+        p += padding(parameter.value);
+        p += padding(parameter.gradient);
+      }
+      p += padding(y.view());
+      p += padding(dy.view());
+      p += padding(dx.view());
+    }
+    for (const auto& [_, value] : gathered(mlp))
+      curve.insert(curve.end(), value.begin(), value.end());
+    return std::pair{curve, p};
+  };
+  const auto wanted = on_root(one_rank, run).first;
+  CHECK(wanted[exact_steps - 1] < wanted[0]);
+  for_each_place([&](const auto& place) {
+    CAPTURE(place.name());
+    const auto got = on_mesh(place, run);
+    CHECK(deviation(got[0].first, wanted) < 1e-12);
+    Padding all;
+    for (const auto& [_, p] : got) all += p;
+    CHECK(all.count > 0);
+    CHECK(all.largest == 0);
+  });
+}
+
+TEST_CASE("outputs and all gradients of a network of integers equal the serial oracle")
+{
+  for (const auto& sizes :
+       {std::vector<std::size_t>{7, 6, 5}, std::vector<std::size_t>{7, 6, 9, 5}})
+    for_each_place([&]<class S>(const Place<S>& place) {
+      const auto x = integers<double>(rows, 7, 1);
+      const auto dy = integers<double>(rows, 5, 2);
+      const auto wanted = exact_network(sizes, x, dy);
+      const auto got = on_root(place, [&](const auto& mesh) {
+        Network<S> mlp{mesh, sizes, {.activation = relu}};
+        const auto parameters = mlp.parameters();
+        for (std::size_t l = 0; l < wanted.w.size(); ++l)
+        {
+          scatter(wanted.w[l], parameters[2 * l].value);
+          scatter(wanted.b[l], parameters[2 * l + 1].value);
+        }
+        Exact e;
+        const auto& y = mlp.forward(scatter<typename S::Input>(mesh, x));
+        e.y = gather(y);
+        auto d = zeros_like(y);
+        scatter(dy, d.view());
+        e.dx = gather(mlp.backward(d));
+        for (std::size_t l = 0; l < wanted.w.size(); ++l)
+        {
+          e.dw.push_back(gather(parameters[2 * l].gradient));
+          e.db.push_back(gather(parameters[2 * l + 1].gradient));
+        }
+        return e;
+      });
+      CAPTURE(place.name(), sizes.size());
+      CHECK(zeros_in(wanted.dw[0]) < wanted.dw[0].size());
+      CHECK(identical(got.y, wanted.y));
+      CHECK(identical(got.dx, wanted.dx));
+      for (std::size_t l = 0; l < wanted.w.size(); ++l)
+      {
+        CHECK(identical(got.dw[l], wanted.dw[l]));
+        CHECK(identical(got.db[l], wanted.db[l]));
+      }
+    });
+}
+
+TEST_CASE("all gradients agree with central differences of the loss")
+{
+  const std::vector<std::size_t> sizes{3, 5, 4, 2};
+  const auto labels = classes(6, 2);
+  const auto values = uniform<double>(6, 3, 1);
+  constexpr double h = 0x1p-16;
+  const auto worst = on_root(cube, [&](const auto& mesh) {
+    Network<Cube3D> mlp{mesh, sizes, {.activation = gelu, .output = cubist::tanh, .seed = 5}};
+    Activations<Cube3D, Threads, double> x{scatter<Cube3D::Input>(mesh, values)};
+    const auto loss = [&] {
+      const auto& y = mlp.forward(x);
+      auto dy = zeros_like(y);
+      return std::pair{softmax_cross_entropy(y, labels, dy), dy};
+    };
+    std::vector<std::pair<double, std::size_t>> found;  // the largest error, and of how many
+    const auto check = [&](const auto& value, const Global<double>& gradient) {
+      auto global = gather(value);
+      std::pair<double, std::size_t> f{0, 0};
+      for (std::size_t i = 0; i < value.shape.rows; ++i)
+        for (std::size_t j = 0; j < value.shape.cols; ++j)
+        {
+          const auto with = [&](double change) {
+            auto changed = global;
+            if (mesh.rank() == 0) changed(i, j) += change;
+            scatter(changed, value);
+            return loss().first;
+          };
+          const double difference = (with(h) - with(-h)) / (2 * h);
+          if (mesh.rank() == 0) f.first = std::max(f.first, std::abs(difference - gradient(i, j)));
+          ++f.second;
+        }
+      scatter(global, value);
+      found.push_back(f);
+    };
+    const auto dx = gather(mlp.backward(loss().second));
+    std::vector<Global<double>> gradients;
+    for (const auto& p : mlp.parameters()) gradients.push_back(gather(p.gradient));
+    check(x.view(), dx);
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      check(mlp.parameters()[i].value, gradients[i]);
+    return found;
+  });
+  std::size_t checked = 0;
+  for (const auto& [error, count] : worst)
+  {
+    CHECK(error < 1e-9);
+    checked += count;
+  }
+  CHECK(checked == 6 * 3 + 3 * 5 + 5 + 5 * 4 + 4 + 4 * 2 + 2);
+}
+
+TEST_CASE("parameters have names and shapes, and are the same on every scheme and mesh")
+{
+  const auto values = [](const auto& place) {
+    return on_root(place, []<class S>(const Mesh<S, Threads>& mesh) {
+      Network<S> mlp{mesh, {7, 11, 9, 5}, {.seed = 42}};
+      return gathered(mlp);
+    });
+  };
+  const auto wanted = values(one_rank);
+  std::ostringstream list;
+  for (const auto& [name, value] : wanted)
+    list << name << ' ' << Shape{value.shape(0), value.shape(1)} << '\n';
+  CHECK(list.str() == "layers.0.weight (7, 11)\nlayers.0.bias (1, 11)\n"
+                      "layers.1.weight (11, 9)\nlayers.1.bias (1, 9)\n"
+                      "layers.2.weight (9, 5)\nlayers.2.bias (1, 5)\n");
+  for_each_place([&](const auto& place) {
+    CAPTURE(place.name());
+    const auto got = values(place);
+    REQUIRE(got.size() == wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+    {
+      CHECK(got[i].name == wanted[i].name);
+      CHECK(identical(got[i].value, wanted[i].value));
+    }
+  });
+
+  const auto names = on_root(one_rank, [](const auto& mesh) {
+    Network<Summa2D> mlp{mesh, {7, 11, 5}, {.bias = false}};
+    std::string all;
+    for (const auto& p : mlp.parameters()) all += p.name + " ";
+    return all;
+  });
+  CHECK(names == "layers.0.weight layers.1.weight ");
+}
+
+TEST_CASE("a network that is given another's weights computes the same")
+{
+  const auto x = uniform<double>(rows, 7, 1);
+  struct Outputs
+  {
+    Global<double> first, second, given;
+  };
+  const auto got = on_root(cube, [&](const auto& mesh) {
+    const auto in = scatter<Cube3D::Input>(mesh, x);
+    Network<Cube3D> first{mesh, {7, 11, 5}, {.seed = 1}};
+    Network<Cube3D> second{mesh, {7, 11, 5}, {.seed = 2}};
+    Outputs o;
+    o.first = gather(first.forward(in));
+    o.second = gather(second.forward(in));
+    const auto from = first.parameters();
+    const auto to = second.parameters();
+    for (std::size_t i = 0; i < from.size(); ++i) scatter(gather(from[i].value), to[i].value);
+    o.given = gather(second.forward(in));
+    return o;
+  });
+  CHECK(difference(got.first, got.second) > 0.01);
+  CHECK(identical(got.given, got.first));
+}
+
+TEST_CASE("dropout acts in training only, and differs from step to step")
+{
+  const auto x = uniform<double>(rows, 7, 1);
+  struct Outputs
+  {
+    Global<double> without, first, second, eval, again;
+    bool training_at_first = false;
+  };
+  const auto o = on_root(cube, [&](const auto& mesh) {
+    const auto in = scatter<Cube3D::Input>(mesh, x);
+    Network<Cube3D> without{mesh, {7, 11, 5}, {.activation = relu}};
+    Network<Cube3D> mlp{mesh, {7, 11, 5}, {.activation = relu, .dropout = 0.5}};
+    Outputs outputs;
+    outputs.training_at_first = mlp.training();
+    outputs.without = gather(without.forward(in));
+    outputs.first = gather(mlp.forward(in));
+    outputs.second = gather(mlp.forward(in));
+    mlp.eval();
+    outputs.eval = gather(mlp.forward(in));
+    mlp.train();
+    outputs.again = gather(mlp.forward(in));
+    return outputs;
+  });
+  CHECK(o.training_at_first);
+  CHECK(identical(o.eval, o.without));
+  CHECK(difference(o.first, o.without) > 0.01);
+  CHECK(difference(o.second, o.without) > 0.01);
+  CHECK(difference(o.first, o.second) > 0.01);
+  CHECK(difference(o.again, o.without) > 0.01);
+  CHECK(difference(o.again, o.second) > 0.01);
+}
+
+TEST_CASE("backward drops what the last forward dropped")
+{
+  // The second layer passes the first one's output on, and p = 1/2 scales by 2: all is exact. No
+  // element of the output is zero unless it was dropped.
+  const auto positive = [](std::size_t m, std::size_t n, std::uint64_t seed) {
+    auto x = integers<double>(m, n, seed);
+    for (auto& v : x) v = std::abs(v) + 1;
+    return x;
+  };
+  const auto w = positive(7, 6, 1);
+  const auto unit =
+      generate<double>(6, 6, [](std::size_t i, std::size_t j) { return i == j ? 1.0 : 0.0; });
+  const auto x = positive(rows, 7, 2);
+  const auto dy = integers<double>(rows, 6, 3);
+  const auto z = product(x, w);
+  struct Pass
+  {
+    Global<double> y, dw, dx;
+  };
+  for_each_place([&]<class S>(const Place<S>& place) {
+    const auto passes = on_root(place, [&](const auto& mesh) {
+      using Net = Network<S>;
+      const typename Net::Activations in{scatter<typename S::Input>(mesh, x)};
+      Net mlp{mesh, {7, 6, 6}, {.activation = identity, .dropout = 0.5, .bias = false}};
+      const auto parameters = mlp.parameters();
+      scatter(w, parameters[0].value);
+      scatter(unit, parameters[1].value);
+      const auto labels = classes(rows, 6);
+      auto d = zeros_like(mlp.forward(in));
+      scatter(dy, d.view());
+      const auto pass = [&](Global<double> y) {
+        auto dx = gather(mlp.backward(d));
+        return Pass{std::move(y), gather(parameters[0].gradient), std::move(dx)};
+      };
+      std::vector<Pass> all;
+      all.push_back(pass(gather(mlp.forward(in))));
+      all.push_back(pass(gather(mlp.forward(in))));
+      // It is the mode of the forward that counts.
+      auto y = gather(mlp.forward(in));
+      mlp.eval();
+      all.push_back(pass(std::move(y)));
+      y = gather(mlp.forward(in));
+      mlp.train();
+      all.push_back(pass(std::move(y)));
+      (void)mlp.evaluate(in, labels);
+      all.push_back(pass(z));
+      return all;
+    });
+    for (std::size_t p = 0; p < passes.size(); ++p)
+    {
+      const bool dropped = p < 3;
+      // What z has and y has not was dropped.
+      auto dz = dy;
+      std::size_t drops = 0;
+      std::size_t scaled = 0;
+      for (std::size_t i = 0; i < z.size(); ++i)
+      {
+        const double factor = passes[p].y.data()[i] / z.data()[i];
+        drops += factor == 0 ? 1 : 0;
+        scaled += factor == 2 ? 1 : 0;
+        dz.data()[i] *= factor;
+      }
+      CAPTURE(place.name(), p);
+      CHECK((drops > z.size() / 4) == dropped);
+      CHECK((scaled > z.size() / 4) == dropped);
+      CHECK(identical(passes[p].dw, product(transposed(x), dz)));
+      CHECK(identical(passes[p].dx, product(dz, transposed(w))));
+    }
+  });
+}
+
+TEST_CASE("evaluate gives loss and accuracy without dropout, and leaves the mode as it is")
+{
+  const auto x = uniform<double>(rows, 7, 1);
+  const auto labels = classes(rows, 5);
+  struct Found
+  {
+    Score training, eval;
+    double loss = 0;
+    double accuracy = 0;
+    bool modes = false;
+    bool mode_after_error = false;
+  };
+  const auto all = on_mesh(cube, [&](const auto& mesh) {
+    const auto in = scatter<Cube3D::Input>(mesh, x);
+    Network<Cube3D> mlp{mesh, {7, 11, 5}, {.dropout = 0.5}};
+    Found f;
+    f.training = mlp.evaluate(in, labels);
+    f.modes = mlp.training();
+    try
+    {
+      const auto wrong = scatter<Cube3D::Input>(mesh, uniform<double>(rows, 6, 1));
+      (void)mlp.evaluate(wrong, labels);
+    }
+    catch (const ShapeError&)
+    {
+      f.mode_after_error = mlp.training();
+    }
+    mlp.eval();
+    f.eval = mlp.evaluate(in, labels);
+    f.modes = f.modes && !mlp.training();
+    const auto& y = mlp.forward(in);
+    auto dy = zeros_like(y);
+    f.loss = softmax_cross_entropy(y, labels, dy);
+    f.accuracy = accuracy(y, labels);
+    return f;
+  });
+  for (const auto& f : all)
+  {
+    CHECK(f.training.loss == f.loss);
+    CHECK(f.eval.loss == f.loss);
+    CHECK(f.training.accuracy == f.accuracy);
+    CHECK(f.eval.accuracy == f.accuracy);
+    CHECK(f.loss == all[0].loss);
+    CHECK(f.modes);
+    CHECK(f.mode_after_error);
+  }
+}
+
+TEST_CASE("evaluating while training does not change the training")
+{
+  const auto train = [](bool evaluate) {
+    return on_root(two_two_two, [&](const auto& mesh) {
+      Network<Summa25D> mlp{mesh, {7, 11, 5}, {.dropout = 0.5}};
+      const auto parameters = mlp.parameters();
+      Sgd<double, Network<Summa25D>::Mesh> optimizer{parameters, {.learning_rate = 0.5}};
+      const auto x = scatter<Summa25D::Input>(mesh, uniform<double>(rows, 7, 1));
+      const auto other = scatter<Summa25D::Input>(mesh, uniform<double>(5, 7, 2));
+      const auto labels = classes(rows, 5);
+      const auto other_labels = classes(5, 5);
+      std::vector<double> curve;
+      for (int i = 0; i < 4; ++i)
+      {
+        if (evaluate) (void)mlp.evaluate(other, other_labels);
+        const auto& y = mlp.forward(x);
+        auto dy = zeros_like(y);
+        curve.push_back(softmax_cross_entropy(y, labels, dy));
+        mlp.backward(dy);
+        optimizer.step(parameters);
+      }
+      return curve;
+    });
+  };
+  CHECK(train(true) == train(false));
+}
+
+TEST_CASE("each forward may have another number of rows")
+{
+  const auto x = integers<double>(rows, 7, 1);
+  const auto few = generate<double>(3, 7, [&](std::size_t i, std::size_t j) { return x(i, j); });
+  const auto [all, first, again] = on_root(cube, [&](const auto& mesh) {
+    Network<Cube3D> mlp{mesh, {7, 11, 5}, {.activation = relu}};
+    for (const auto& p : mlp.parameters())
+      scatter(integers<double>(p.value.shape.rows, p.value.shape.cols, 4), p.value);
+    const auto many = gather(mlp.forward(scatter<Cube3D::Input>(mesh, x)));
+    const auto some = gather(mlp.forward(scatter<Cube3D::Input>(mesh, few)));
+    return std::tuple{many, some, gather(mlp.forward(scatter<Cube3D::Input>(mesh, x)))};
+  });
+  CHECK(identical(again, all));
+  CHECK(identical(first, generate<double>(3, 5, [&, y = all](std::size_t i, std::size_t j) {
+                    return y(i, j);
+                  })));
+}
+
+TEST_CASE("what forward returns is the network's, and a copy the caller's")
+{
+  const auto [before, copied, after] = on_root(cube, [&](const auto& mesh) {
+    Network<Cube3D> mlp{mesh, {7, 5}};
+    const auto& y = mlp.forward(scatter<Cube3D::Input>(mesh, uniform<double>(rows, 7, 1)));
+    const auto copy = y;
+    const auto first = gather(y);
+    mlp.forward(scatter<Cube3D::Input>(mesh, uniform<double>(rows, 7, 2)));
+    return std::tuple{first, gather(copy), gather(y)};
+  });
+  CHECK(identical(copied, before));
+  CHECK(difference(after, before) > 0.01);
+}
+
+TEST_CASE("the shapes of the 2.5D example")
+{
+  const auto shapes = on_mesh(two_two_two, [](const auto& mesh) {
+    const auto x = scatter<Summa25D::Input>(mesh, uniform<float>(16, 256, 1));
+    Network<Summa25D, float> first{mesh, {256, 1024}};
+    Network<Summa25D, float> both{mesh, {256, 1024, 256}};
+    const auto parameters = both.parameters();
+    std::vector<Shape> found;
+    const auto add = [&](const auto& local) {
+      found.push_back({local.shape()[0], local.shape()[1]});
+    };
+    found.push_back(parameters[0].value.valid().shape());
+    found.push_back(parameters[2].value.valid().shape());
+    add(x.local());
+    add(first.forward(x).local());
+    add(both.forward(x).local());
+    return found;
+  });
+  for (const auto& s : shapes)
+    CHECK(s == std::vector<Shape>{{128, 512}, {512, 128}, {4, 128}, {4, 512}, {4, 128}});
+}
+
+TEST_CASE("every training step sends the same words")
+{
+  const auto sent = [](const auto& place) {
+    return on_mesh<Counting<Threads>>(place, [&](const auto& mesh) {
+      std::vector<std::uint64_t> words;
+      std::uint64_t before = 0;
+      losses<double>(mesh, two_layers, [&] {
+        const auto all = mesh.world().traffic().total().elements;
+        words.push_back(all - before);
+        before = all;
+      });
+      words.erase(words.begin());  // it includes handing out x
+      return words;
+    });
+  };
+  const auto check = [&](const auto& place) {
+    CAPTURE(place.name());
+    for (const auto& words : sent(place))
+    {
+      CHECK(words.front() > 0);
+      CHECK(words == std::vector<std::uint64_t>(words.size(), words.front()));
+    }
+  };
+  check(two_two_two);
+  check(cube);
+}
+
+TEST_CASE("a network that makes no sense is refused")
+{
+  const auto make = []<class E>(std::type_identity<E>, std::vector<std::size_t> sizes,
+                                double dropout) {
+    return message_of<E>([&] {
+      on_mesh(one_rank, [&](const auto& mesh) {
+        Network<Summa2D> mlp{mesh, sizes, {.dropout = dropout}};
+        return mlp.parameters().size();
+      });
+    });
+  };
+  constexpr std::type_identity<ShapeError> shape;
+  CHECK(mentions(make(shape, {}, 0), "got 0 sizes", "give those of its input"));
+  CHECK(mentions(make(shape, {7}, 0), "got 1 sizes", "give those of its input"));
+  CHECK(mentions(make(shape, {7, 0, 5}, 0), "from 7 to 0", "at least one"));
+  CHECK(make(shape, {7, 5}, 0) == "");
+  CHECK(mentions(make(std::type_identity<ArgumentError>{}, {7, 6, 5}, 1), "dropout", "[0, 1)"));
+}
+
+TEST_CASE("backward without a forward that went through is refused")
+{
+  const auto run = [](bool after_failure) {
+    return message_of<ArgumentError>([&] {
+      on_mesh(two_by_two, [&](const auto& mesh) {
+        using Net = Network<Summa2D>;
+        using Matrix = DistMatrix<double, Summa2D::Input, Net::Mesh>;
+        Net mlp{mesh, {7, 6, 5}};
+        if (after_failure)
+        {
+          mlp.forward(Matrix{mesh, {3, 7}});
+          try
+          {
+            mlp.forward(Matrix{mesh, {3, 8}});
+          }
+          catch (const ShapeError&)
+          {
+          }
+        }
+        mlp.backward(Matrix{mesh, {3, 5}});
+        return 0;
+      });
+    });
+  };
+  CHECK(mentions(run(false), "before any forward", "call forward first"));
+  CHECK(mentions(run(true), "one that failed", "call forward first"));
+}
+
+TEST_CASE("matrices of wrong sizes or layouts are refused")
+{
+  const std::vector<std::size_t> sizes{7, 6, 5};
+  const auto run = [&]<class LX, class LY>(Layout<LX, LY>*, Shape x, Shape dy) {
+    return message_of<ShapeError>([&] {
+      on_mesh(cube, [&](const auto& mesh) {
+        using Net = Network<Cube3D>;
+        Net mlp{mesh, sizes, {.output = sigmoid}};
+        mlp.forward(DistMatrix<double, Cube3D::Input, Net::Mesh>{mesh, x});
+        mlp.backward(DistMatrix<double, Layout<LX, LY>, Net::Mesh>{mesh, dy});
+        return 0;
+      });
+    });
+  };
+  Cube3D::Input* even = nullptr;
+  Cube3D::Output* odd = nullptr;
+  CHECK(run(even, {13, 7}, {13, 5}) == "");
+  CHECK(mentions(run(even, {13, 8}, {13, 5}), "got X of (13, 8)", "(13, 7)"));
+  CHECK(run(even, {13, 7}, {13, 4}) != "");
+  CHECK(run(even, {13, 7}, {20, 5}) != "");
+  CHECK(mentions(run(odd, {13, 7}, {13, 5}), "got a matrix with " + Cube3D::Output::to_string(),
+                 "has " + Cube3D::Input::to_string(), "after an odd number of layers"));
+
+  const auto input = [&] {
+    on_mesh(cube, [&](const auto& mesh) {
+      using Net = Network<Cube3D>;
+      Net mlp{mesh, sizes};
+      const Net::Activations x{DistMatrix<double, Cube3D::Output, Net::Mesh>{mesh, {13, 7}}};
+      mlp.forward(x);
+      return 0;
+    });
+  };
+  CHECK(mentions(message_of<ShapeError>(input), Cube3D::Output::to_string(),
+                 Cube3D::Input::to_string()));
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/linear.hpp"
+#include "cubist/nn/optimizer.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+constexpr int steps = 6;
+constexpr Shape weight{7, 5};
+constexpr Shape bias{1, 5};
+
+template <class T>
+Global<T> first_value(Shape s)
+{
+  return uniform<T>(s.rows, s.cols, 10 + s.rows);
+}
+template <class T>
+Global<T> gradient(Shape s, int step)
+{
+  return uniform<T>(s.rows, s.cols, 100 * static_cast<std::uint64_t>(step) + s.rows);
+}
+
+/// A weight and a bias with gradients that are given, as a network has them.
+template <class S, class T>
+class TwoParameters
+{
+ public:
+  using M = AxisMesh<typename S::Axes, Threads>;
+
+  explicit TwoParameters(const M& mesh)
+      : w_{scatter<typename S::Weight>(mesh, first_value<T>(weight))}, dw_{w_},
+        b_{scatter<RowVector<typename S::Output>>(mesh, first_value<T>(bias))}, db_{b_}
+  {
+  }
+  void set_gradients(int step)
+  {
+    scatter(gradient<T>(weight, step), dw_);
+    scatter(gradient<T>(bias, step), db_);
+  }
+  [[nodiscard]] Parameters<T, M> parameters()
+  {
+    return {{"weight", w_.view(), dw_.view()}, {"bias", b_.view(), db_.view()}};
+  }
+  [[nodiscard]] std::pair<Global<T>, Global<T>> gathered() const
+  {
+    return {gather(w_), gather(b_)};
+  }
+  [[nodiscard]] Padding padded() const
+  {
+    Padding p = padding(w_.view());
+    p += padding(b_.view());
+    return p;
+  }
+
+ private:
+  DistMatrix<T, typename S::Weight, M> w_, dw_;
+  DistMatrix<T, RowVector<typename S::Output>, M> b_, db_;
+};
+
+template <template <class, class> class Optimizer, class T, class S>
+using On = Optimizer<T, typename TwoParameters<S, T>::M>;
+
+/// What becomes of the two parameters, the learning rate being halved after the third step.
+template <template <class, class> class Optimizer, class T, class S, class Options>
+std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& options)
+{
+  return on_root(place, [&](const auto& mesh) {
+    TwoParameters<S, T> two{mesh};
+    On<Optimizer, T, S> optimizer{two.parameters(), options};
+    for (int step = 0; step < steps; ++step)
+    {
+      if (step == 3) optimizer.options().learning_rate /= 2;
+      two.set_gradients(step);
+      optimizer.step(two.parameters());
+    }
+    return two.gathered();
+  });
+}
+
+/// The same serially: update(w, g, step, rate, a, b) moves one element, whose state is a and b.
+template <class F>
+Global<double> serially(Shape shape, double rate, F update)
+{
+  auto w = first_value<double>(shape);
+  auto a = generate<double>(shape.rows, shape.cols, [](std::size_t, std::size_t) { return 0.0; });
+  auto b = a;
+  for (int step = 0; step < steps; ++step)
+  {
+    if (step == 3) rate /= 2;
+    const auto g = gradient<double>(shape, step);
+    for (std::size_t i = 0; i < w.size(); ++i)
+      update(w.data()[i], g.data()[i], step, rate, a.data()[i], b.data()[i]);
+  }
+  return w;
+}
+
+/// On every place, the parameters are what the serial updates make of them.
+template <template <class, class> class Optimizer, class Options, class F>
+void equals_serial(const Options& options, F update)
+{
+  const auto w = serially(weight, options.learning_rate, update);
+  const auto b = serially(bias, options.learning_rate, update);
+  CHECK(difference(w, first_value<double>(weight)) > options.learning_rate);
+  for_each_place([&](const auto& place) {
+    CAPTURE(place.name());
+    const auto got = stepped<Optimizer, double>(place, options);
+    CHECK(difference(got.first, w) < 1e-14);
+    CHECK(difference(got.second, b) < 1e-14);
+  });
+}
+
+void sgd(double momentum)
+{
+  equals_serial<Sgd>(SgdOptions{.learning_rate = 0.2, .momentum = momentum},
+                     [=](double& w, double g, int, double rate, double& velocity, double&) {
+                       velocity = momentum * velocity + g;
+                       w -= rate * velocity;
+                     });
+}
+
+// Algorithm 1 of Adam, and algorithm 2 of AdamW with a schedule of 1.
+void adam_update(const AdamOptions& o, double decay, double& w, double g, int step, double rate,
+                 double& m, double& v)
+{
+  m = o.beta1 * m + (1 - o.beta1) * g;
+  v = o.beta2 * v + (1 - o.beta2) * g * g;
+  const double mean = m / (1 - std::pow(o.beta1, step + 1));
+  const double square = v / (1 - std::pow(o.beta2, step + 1));
+  w -= rate * (mean / (std::sqrt(square) + o.epsilon) + decay * w);
+}
+
+const AdamOptions adam_options{
+    .learning_rate = 0.05, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.3};
+
+template <template <class, class> class Optimizer, class Options>
+std::string message_for_rate(double rate)
+{
+  return message_of<ArgumentError>([&] {
+    on_mesh(one_rank, [&](const auto& mesh) {
+      TwoParameters<Summa2D, double> two{mesh};
+      Options options;
+      options.learning_rate = rate;
+      On<Optimizer, double, Summa2D> optimizer{two.parameters(), options};
+      return 0;
+    });
+  });
+}
+
+template <template <class, class> class Optimizer>
+void refuses_other_parameters()
+{
+  const auto step = [](auto change) {
+    return message_of<ShapeError>([&] {
+      on_mesh(one_rank, [&](const auto& mesh) {
+        TwoParameters<Summa2D, double> two{mesh};
+        On<Optimizer, double, Summa2D> optimizer{two.parameters()};
+        auto parameters = two.parameters();
+        change(parameters);
+        optimizer.step(parameters);
+        return 0;
+      });
+    });
+  };
+  const char* advice = "make a new optimizer";
+  CHECK(step([](auto&) {}) == "");
+  CHECK(mentions(step([](auto& p) { p.pop_back(); }), "got 1 parameters", advice));
+  CHECK(mentions(step([](auto& p) { p.push_back(p[0]); }), "got 3 parameters", advice));
+  CHECK(mentions(step([](auto& p) { p.clear(); }), "got 0 parameters", advice));
+  CHECK(mentions(step([](auto& p) { std::swap(p[0], p[1]); }), "got 2 parameters", advice));
+}
+
+}  // namespace
+
+TEST_CASE("Sgd equals serial updates") { sgd(0); }
+TEST_CASE("Sgd with momentum equals serial updates") { sgd(0.9); }
+
+TEST_CASE("Adam equals serial updates, and does not decay weights")
+{
+  equals_serial<Adam>(adam_options,
+                      [](double& w, double g, int step, double rate, double& m, double& v) {
+                        adam_update(adam_options, 0, w, g, step, rate, m, v);
+                      });
+}
+
+TEST_CASE("AdamW equals serial updates")
+{
+  equals_serial<AdamW>(
+      adam_options, [](double& w, double g, int step, double rate, double& m, double& v) {
+        adam_update(adam_options, adam_options.weight_decay, w, g, step, rate, m, v);
+      });
+}
+
+TEST_CASE("optimizers work in float")
+{
+  const auto near = [](const auto& got, const auto& wanted) {
+    double worst = 0;
+    for (std::size_t i = 0; i < wanted.first.size(); ++i)
+      worst = std::max(worst, std::abs(double{got.first.data()[i]} - wanted.first.data()[i]));
+    return worst < 1e-5;
+  };
+  const SgdOptions sgd{.learning_rate = 0.2, .momentum = 0.9};
+  CHECK(near(stepped<Sgd, float>(two_two_two, sgd), stepped<Sgd, double>(two_two_two, sgd)));
+  CHECK(near(stepped<AdamW, float>(two_two_two, adam_options),
+             stepped<AdamW, double>(two_two_two, adam_options)));
+}
+
+TEST_CASE("the padding of parameters stays zero")
+{
+  for_each_place([]<class S>(const Place<S>& place) {
+    CAPTURE(place.name());
+    const auto paddings = on_mesh(place, [](const auto& mesh) {
+      TwoParameters<S, double> two{mesh};
+      On<AdamW, double, S> optimizer{two.parameters(), adam_options};
+      for (int step = 0; step < 3; ++step)
+      {
+        two.set_gradients(step);
+        optimizer.step(two.parameters());
+      }
+      return two.padded();
+    });
+    Padding all;
+    for (const auto& p : paddings) all += p;
+    CHECK(all.count > 0);
+    CHECK(all.largest == 0);
+  });
+}
+
+TEST_CASE("all replicas of a parameter stay bit-equal")
+{
+  for_each_place([]<class S>(const Place<S>& place) {
+    /// Where a shard lies, and what it holds.
+    using Shard = std::pair<std::vector<std::size_t>, std::vector<float>>;
+    using Layer = Linear<S, Threads, float>;
+    const auto train = [](const auto& mesh) {
+      Layer layer{mesh, 7, 5};
+      Parameters<float, typename Layer::Mesh> parameters;
+      layer.append_parameters(parameters, "");
+      AdamW<float, typename Layer::Mesh> optimizer{parameters, adam_options};
+      const auto x = scatter<typename S::Input>(mesh, uniform<float>(13, 7, 1));
+      const auto dy = scatter<typename S::Output>(mesh, uniform<float>(13, 5, 2));
+      typename Layer::Output y{mesh, {13, 5}};
+      typename Layer::Input dx{mesh, {13, 7}};
+      for (int step = 0; step < 3; ++step)
+      {
+        layer.forward(x, y);
+        layer.backward(x, dy, dx);
+        optimizer.step(parameters);
+      }
+      std::vector<Shard> shards;
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+      {
+        const auto& value = parameters[i].value;
+        const Block block = value.block(mesh.rank());
+        const auto elements = value.padded.elements();
+        shards.push_back({{i, block.rows.offset, block.cols.offset, block.cols.valid},
+                          {elements.begin(), elements.end()}});
+      }
+      return shards;
+    };
+    std::map<std::vector<std::size_t>, std::vector<float>> first;
+    std::size_t replicas = 0;
+    CAPTURE(place.name());
+    for (const auto& shards : on_mesh(place, train))
+      for (const auto& [where, elements] : shards)
+      {
+        const auto [at, is_first] = first.emplace(where, elements);
+        replicas += is_first ? 0 : 1;
+        CHECK(elements == at->second);
+      }
+    CHECK(replicas > 0);  // of the bias at least
+  });
+}
+
+TEST_CASE("a learning rate that leads nowhere is refused")
+{
+  for (const double rate :
+       {-0.1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
+  {
+    CAPTURE(rate);
+    const char* advice = "use a small positive number";
+    CHECK(mentions(message_for_rate<Sgd, SgdOptions>(rate), "got a learning rate of", advice));
+    CHECK(mentions(message_for_rate<Adam, AdamOptions>(rate), "got a learning rate of", advice));
+    CHECK(mentions(message_for_rate<AdamW, AdamOptions>(rate), "got a learning rate of", advice));
+  }
+  CHECK(message_for_rate<Sgd, SgdOptions>(0.1) == "");
+  CHECK(message_for_rate<Adam, AdamOptions>(0.1) == "");
+}
+
+TEST_CASE("parameters of another network are refused")
+{
+  refuses_other_parameters<Sgd>();
+  refuses_other_parameters<Adam>();
+  refuses_other_parameters<AdamW>();
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <climits>
+#include <string>
+
+#include "cubist/scheme/extents.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+using namespace cubist::detail;
+
+TEST_CASE("root is the largest whole root")
+{
+  CHECK(root(0, 2) == 0);
+  CHECK(root(1, 3) == 1);
+  CHECK(root(7, 3) == 1);
+  CHECK(root(8, 3) == 2);
+  CHECK(root(26, 3) == 2);
+  CHECK(root(35, 2) == 5);
+  CHECK(root(36, 2) == 6);
+  CHECK(root(1000, 1) == 1000);
+  CHECK(root(INT_MAX, 3) == 1290);
+}
+
+TEST_CASE("middle_divisor is the largest divisor up to the square root")
+{
+  for (int n = 1; n <= 100; ++n)
+  {
+    int largest = 0;
+    for (int d = 1; d * d <= n; ++d)
+      if (n % d == 0) largest = d;
+    CHECK(middle_divisor(n) == largest);
+  }
+}
+
+TEST_CASE("nearest_divisor is the divisor nearest to the wish")
+{
+  for (int n = 1; n <= 30; ++n)
+    for (int wish = 1; wish <= 40; ++wish)
+    {
+      int nearest = 1;
+      for (int d = 1; d <= n; ++d)
+        if (n % d == 0 && std::abs(d - wish) < std::abs(nearest - wish)) nearest = d;
+      CHECK(nearest_divisor(n, wish) == nearest);
+    }
+  CHECK(nearest_divisor(6, INT_MAX) == 6);
+}
+
+TEST_CASE("nearest_powers are the powers around a number of ranks")
+{
+  CHECK(nearest_powers(6, 3) == "1 or 8 ranks");
+  CHECK(nearest_powers(26, 3) == "8 or 27 ranks");
+  CHECK(nearest_powers(30, 2) == "25 or 36 ranks");
+}
+
+TEST_CASE("ranks_on multiplies without overflow, and or_ranks leaves out what no world has")
+{
+  CHECK(ranks_on({}) == 1);
+  CHECK(ranks_on({2, 3, 4}) == 24);
+  CHECK(ranks_on({INT_MAX, INT_MAX, INT_MAX}) > INT_MAX);
+  CHECK(or_ranks(ranks_on({3, 4})) == ", or 12 ranks");
+  CHECK(or_ranks(ranks_on({INT_MAX, INT_MAX, INT_MAX})).empty());
+}
+
+TEST_CASE("written has the extents that are not left out")
+{
+  CHECK(written({{"q", 2}, {"d", 3}}) == "{.q = 2, .d = 3}");
+  CHECK(written({{"q", 0}, {"d", 3}}) == "{.d = 3}");
+  CHECK(written({{"q", 0}}) == "{}");
+}
+
+TEST_CASE("require_extents refuses negative extents and nothing else")
+{
+  CHECK_NOTHROW(require_extents("Some", 8, {{"q", 0}, {"d", 3}}));
+  CHECK_THROWS_AS(require_extents("Some", 8, {{"q", 2}, {"d", -3}}), MeshError);
+  CHECK_THROWS_WITH(require_extents("Some", 8, {{"q", 2}, {"d", -3}}),
+                    Catch::Contains("Some got d = -3 for 8 ranks"));
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <type_traits>
+
+#include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/scheme.hpp"
+#include "cubist/scheme/summa25d.hpp"
+#include "cubist/scheme/summa2d.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+namespace
+{
+
+struct NoAlgorithm : Summa2D
+{
+ private:
+  using Summa2D::Algorithm;
+};
+
+struct OtherNext : Summa2D
+{
+  using Next = Cube3D;  // has other axes, and another input than this one's output
+};
+
+struct SameAxesOtherInput : Cube3D
+{
+  using Next = Cube3D;  // its input is cut otherwise than this one's output
+};
+
+struct NoQuantum : Summa2D
+{
+ private:
+  using Summa2D::quantum;
+};
+
+/// Layers chain: what one puts out is what the next takes in, as far as one looks.
+template <class S>
+constexpr bool chains()
+{
+  return std::is_same_v<typename S::Output, typename S::Next::Input> &&
+         std::is_same_v<typename S::Next::Output, typename S::Next::Next::Input>;
+}
+
+}  // namespace
+
+TEST_CASE("The schemes and what follows them are schemes, and chain")
+{
+  STATIC_REQUIRE((Scheme<Summa2D> && Scheme<Summa25D> && Scheme<Cube3D> && Scheme<Cube3D::Next>));
+  STATIC_REQUIRE((chains<Summa2D>() && chains<Summa25D>() && chains<Cube3D>()));
+}
+
+TEST_CASE("What lacks a part, or whose next layer takes in something else, is no scheme")
+{
+  STATIC_REQUIRE_FALSE(Scheme<int>);
+  STATIC_REQUIRE_FALSE(Scheme<NoAlgorithm>);
+  STATIC_REQUIRE_FALSE(Scheme<NoQuantum>);
+  STATIC_REQUIRE_FALSE(Scheme<OtherNext>);
+  STATIC_REQUIRE_FALSE(Scheme<SameAxesOtherInput>);
+}
+
+TEST_CASE("The layer after the next of a cube is the cube again")
+{
+  STATIC_REQUIRE_FALSE(std::is_same_v<Cube3D::Next, Cube3D>);
+  STATIC_REQUIRE(std::is_same_v<Cube3D::Next::Next, Cube3D>);
+}
+
+TEST_CASE("The schemes cut their matrices as published")
+{
+  CHECK(Summa2D::Input::to_string() == "rows [row] cols [col]");
+  CHECK(Summa2D::Weight::to_string() == "rows [row] cols [col]");
+  CHECK(Summa25D::Input::to_string() == "rows [depth row] cols [col]");
+  CHECK(Summa25D::Weight::to_string() == "rows [row] cols [col]");
+  CHECK(Cube3D::Input::to_string() == "rows [z y] cols [x]");
+  CHECK(Cube3D::Weight::to_string() == "rows [x z] cols [y]");
+  CHECK(Cube3D::Output::to_string() == "rows [z x] cols [y]");
+  CHECK(Cube3D::Next::Weight::to_string() == "rows [y z] cols [x]");
+}

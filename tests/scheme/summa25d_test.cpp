@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <climits>
+#include <cstdint>
+#include <string>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/scheme/summa25d.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+#include "scheme_conformance.hpp"
+#include "words.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using Types = Subjects<Summa25D, Threads>;
+
+const TestMeshes<Summa25D> meshes = {
+    {1, {.q = 1, .d = 1}}, {4, {.q = 2, .d = 1}},  {8, {.q = 2, .d = 2}},  {4, {.q = 1, .d = 4}},
+    {9, {.q = 3, .d = 1}}, {16, {.q = 2, .d = 4}}, {18, {.q = 3, .d = 2}},
+};
+
+std::string error(Summa25D::Extents wish, int ranks)
+{
+  return message_of<MeshError>([&] { (void)Summa25D::extents(wish, ranks); });
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("Summa25D multiplies small integers as the oracle does", "", Types)
+{
+  conform_exactly<TestType>(meshes, 10);
+}
+
+TEMPLATE_LIST_TEST_CASE("Summa25D multiplies fractions within rounding", "", Types)
+{
+  conform_within_rounding<TestType>(meshes);
+}
+
+TEST_CASE("Summa25D sends what its formula says, with the sum of dW along depth")
+{
+  const TestMeshes<Summa25D> on = {{8, {.q = 2, .d = 2}},  {16, {.q = 2, .d = 4}},
+                                   {4, {.q = 1, .d = 4}},  {4, {.q = 2, .d = 1}},
+                                   {18, {.q = 3, .d = 2}}, {1, {.q = 1, .d = 1}}};
+  for (const auto& mesh : on)
+    for (const ProductSize size : {ProductSize{24, 36, 48}, {37, 101, 23}, {1, 1, 1}, {5, 3, 0}})
+    {
+      const auto e = Summa25D::extents(mesh.extents, mesh.ranks);
+      CAPTURE(Summa25D::Axes::to_string(e), text(size));
+      const Operands padded{size, Summa25D::quantum(e)};
+      const auto d = static_cast<std::uint64_t>(e[0]);
+      const auto q = static_cast<std::uint64_t>(e[1]);
+      CHECK(counted_words<Summa25D>(mesh, size) == summa25d_words(q, d, padded));
+    }
+  SECTION("by numbers worked out by hand")
+  {
+    // 2 layers of 2 x 2 ranks, 4 x 8 times 8 x 12: every element of X is sent once, of W once in
+    // each layer; each of dW's 96 is sent twice from one of two layers on average.
+    CHECK(counted_words<Summa25D>({8, {.q = 2, .d = 2}}, {.m = 4, .n = 12, .k = 8}) ==
+          Words{224, 224, 224 + 192, 448 + 192});
+  }
+}
+
+TEST_CASE("Summa25D derives the extents that are left out, q as large as it can be")
+{
+  using Array = Summa25D::Axes::Array;
+  CHECK(Summa25D::extents({}, 1) == Array{1, 1, 1});
+  CHECK(Summa25D::extents({}, 4) == Array{1, 2, 2});
+  CHECK(Summa25D::extents({}, 7) == Array{7, 1, 1});
+  CHECK(Summa25D::extents({}, 8) == Array{2, 2, 2});
+  CHECK(Summa25D::extents({}, 36) == Array{1, 6, 6});
+  CHECK(Summa25D::extents({.q = 2}, 16) == Array{4, 2, 2});
+  CHECK(Summa25D::extents({.d = 2}, 8) == Array{2, 2, 2});
+  CHECK(Summa25D::extents({.d = 2}, 18) == Array{2, 3, 3});
+  CHECK(Summa25D::extents({.q = 1, .d = 6}, 6) == Array{6, 1, 1});
+}
+
+TEST_CASE("Summa25D names extents that would fit instead of those that don't")
+{
+  CHECK(mentions(error({.q = 2, .d = 3}, 8), "Summa25D", "got {.q = 2, .d = 3} for 8 ranks",
+                 "use {.q = 2, .d = 2}", "or 12 ranks"));
+  CHECK(mentions(error({.q = 2, .d = 3}, 36), "use {.q = 2, .d = 9}", "or 12 ranks"));
+  CHECK(mentions(error({.q = 3}, 20), "got {.q = 3}", "use {.q = 2, .d = 5}", "or 18 ranks"));
+  CHECK(mentions(error({.d = 3}, 8), "got {.d = 3}", "use {.q = 2, .d = 2}", "or 3 ranks"));
+  CHECK(mentions(error({.q = 2}, 6), "got {.q = 2}", "use {.q = 1, .d = 6}", "or 4 ranks"));
+}
+
+TEST_CASE("Summa25D has an answer to extents beyond the ranks")
+{
+  CHECK(mentions(error({.q = 3}, 8), "use {.q = 2, .d = 2}", "or 9 ranks"));
+  CHECK(mentions(error({.d = 9}, 8), "use {.q = 2, .d = 2}", "or 9 ranks"));
+  CHECK(mentions(error({.q = INT_MAX}, 8), "use {.q = 2, .d = 2}"));
+  CHECK(mentions(error({.q = INT_MAX, .d = INT_MAX}, 8), "use {.q = 2, .d = 2}"));
+}
+
+TEST_CASE("Summa25D refuses negative extents")
+{
+  CHECK(mentions(error({.q = -2}, 4), "Summa25D", "q = -2", "4 ranks", "use a positive extent"));
+  CHECK(mentions(error({.q = -2, .d = 1}, 4), "q = -2", "use a positive extent"));
+  CHECK(mentions(error({.d = -1}, 4), "d = -1", "use a positive extent"));
+}

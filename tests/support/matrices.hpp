@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Matrices whose elements follow from their global index, and the serial products of them: the
+// oracle. Every rank can work out any element by itself, so tests need no communication of their
+// own.
+
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::test
+{
+
+[[nodiscard]] inline std::uint64_t hash(std::uint64_t x)
+{
+  x += 0x9E3779B97F4A7C15U;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31);
+}
+
+[[nodiscard]] inline std::uint64_t hash(std::uint64_t seed, std::uint64_t i, std::uint64_t j)
+{
+  return hash(hash(hash(seed) ^ i) ^ j);
+}
+
+/// From real and imaginary part; a real scalar has no use for the second.
+template <Scalar T>
+[[nodiscard]] T scalar(double re, double im)
+{
+  using R = Real<T>;
+  if constexpr (ComplexScalar<T>)
+    return {static_cast<R>(re), static_cast<R>(im)};
+  else
+    return static_cast<R>(re);
+}
+
+/// Small integers: sums of their products are exact in any order.
+struct SmallIntegers
+{
+  template <Scalar T>
+  [[nodiscard]] static T element(std::uint64_t h)
+  {
+    return scalar<T>(static_cast<double>(h % 7) - 3, static_cast<double>(h / 7 % 7) - 3);
+  }
+};
+
+/// Numbers in [-1, 1) with all digits of a float, so that sums depend on their order.
+struct Fractions
+{
+  template <Scalar T>
+  [[nodiscard]] static T element(std::uint64_t h)
+  {
+    const auto part = [](std::uint64_t bits) { return static_cast<double>(bits) * 0x1p-23 - 1; };
+    return scalar<T>(part(h >> 40), part(h & 0xFFFFFFU));
+  }
+};
+
+/// A global matrix, in one piece.
+template <class T>
+struct Dense
+{
+  Shape shape;
+  std::vector<T> data;
+
+  explicit Dense(Shape s) : shape{s}, data(s.size()) {}
+  template <class F>
+  Dense(Shape s, F f) : Dense{s}
+  {
+    for (std::size_t i = 0; i < s.rows; ++i)
+      for (std::size_t j = 0; j < s.cols; ++j) (*this)(i, j) = f(i, j);
+  }
+
+  [[nodiscard]] T& operator()(std::size_t i, std::size_t j) { return data[i * shape.cols + j]; }
+  [[nodiscard]] const T& operator()(std::size_t i, std::size_t j) const
+  {
+    return data[i * shape.cols + j];
+  }
+};
+
+template <Scalar T, class Values = SmallIntegers>
+[[nodiscard]] Dense<T> random_matrix(Shape shape, std::uint64_t seed)
+{
+  return {shape, [seed](std::size_t i, std::size_t j) {
+            return Values::template element<T>(hash(seed, i, j));
+          }};
+}
+
+template <class T>
+[[nodiscard]] Dense<T> transposed(const Dense<T>& a)
+{
+  return {{a.shape.cols, a.shape.rows}, [&a](std::size_t i, std::size_t j) { return a(j, i); }};
+}
+
+template <class T>
+[[nodiscard]] Dense<T> product(const Dense<T>& a, const Dense<T>& b)
+{
+  return {{a.shape.rows, b.shape.cols}, [&](std::size_t i, std::size_t j) {
+            T sum{};
+            for (std::size_t p = 0; p < a.shape.cols; ++p) sum += a(i, p) * b(p, j);
+            return sum;
+          }};
+}
+
+namespace detail
+{
+template <class T>
+struct Wide
+{
+  using type = long double;
+};
+template <class T>
+struct Wide<std::complex<T>>
+{
+  using type = std::complex<long double>;
+};
+}  // namespace detail
+
+/// The same elements with more digits, for products to compare rounded ones with.
+template <class T>
+using Wide = typename detail::Wide<T>::type;
+
+template <class T>
+[[nodiscard]] Dense<Wide<T>> widened(const Dense<T>& a)
+{
+  return {a.shape, [&a](std::size_t i, std::size_t j) { return Wide<T>{a(i, j)}; }};
+}
+
+/// |A|, element by element.
+template <class T>
+[[nodiscard]] Dense<long double> magnitudes(const Dense<T>& a)
+{
+  return {a.shape, [&a](std::size_t i, std::size_t j) { return std::abs(Wide<T>{a(i, j)}); }};
+}
+
+}  // namespace cubist::test

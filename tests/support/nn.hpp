@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What the tests of layers and networks share: meshes to run on, matrices to feed in, serial
+// oracles, and how far results are from them. Ranks return what they found; the test asserts.
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/core/philox.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/global.hpp"
+#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/summa25d.hpp"
+#include "cubist/scheme/summa2d.hpp"
+
+#include "ranks.hpp"
+
+namespace cubist::test
+{
+
+/// A mesh to run on.
+template <Scheme S>
+struct Place
+{
+  using Scheme = S;
+
+  int ranks = 1;
+  typename S::Extents extents = {};
+
+  [[nodiscard]] std::string name() const
+  {
+    return std::string{S::name} + " on " + S::Axes::to_string(S::extents(extents, ranks));
+  }
+};
+
+inline const Place<Summa2D> one_rank{1, {.q = 1}};
+inline const Place<Summa2D> two_by_two{4, {.q = 2}};
+inline const Place<Summa25D> two_two_two{8, {.q = 2, .d = 2}};
+inline const Place<Cube3D> cube{8, {.q = 2}};
+
+template <Scheme S>
+std::vector<Place<S>> places()
+{
+  if constexpr (std::same_as<S, Summa2D>)
+    return {{4, {.q = 2}}, {6, {.rows = 2, .cols = 3}}};
+  else if constexpr (std::same_as<S, Summa25D>)
+    return {{8, {.q = 2, .d = 2}}, {16, {.q = 2, .d = 4}}, {4, {.q = 1, .d = 4}}};
+  else
+    return {{8, {.q = 2}}};
+}
+
+/// Calls f(place) for each place of each scheme.
+template <class F>
+void for_each_place(F f)
+{
+  const auto on = [&]<Scheme S>(std::type_identity<S>) {
+    for (const auto& place : places<S>()) f(place);
+  };
+  on(std::type_identity<Summa2D>{});
+  on(std::type_identity<Summa25D>{});
+  on(std::type_identity<Cube3D>{});
+}
+
+/// What body(mesh) returned on each rank.
+template <class B = Threads, Scheme S, class F>
+auto on_mesh(const Place<S>& place, F body)
+{
+  return on_ranks<B>(place.ranks, [&](typename B::Communicator& world) {
+    return body(Mesh<S, B>{world, place.extents});
+  });
+}
+
+/// What body(mesh) returned on rank 0, where matrices are gathered.
+template <class B = Threads, Scheme S, class F>
+auto on_root(const Place<S>& place, F body)
+{
+  return std::move(on_mesh<B>(place, body)[0]);
+}
+
+template <class T>
+using Global = xt::xtensor<T, 2>;
+
+/// A matrix whose element (i, j) is f(i, j).
+template <class T, class F>
+Global<T> generate(std::size_t rows, std::size_t cols, F f)
+{
+  auto m = Global<T>::from_shape({rows, cols});
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) m(i, j) = f(i, j);
+  return m;
+}
+
+/// Uniform in [-bound, bound), in each component of a complex one.
+template <Scalar T>
+Global<T> uniform(std::size_t rows, std::size_t cols, std::uint64_t seed, double bound = 1)
+{
+  return generate<T>(rows, cols, [=, random = Philox{seed, 12345}](std::size_t i, std::size_t j) {
+    return random.symmetric<T>(i * cols + j, static_cast<Real<T>>(bound));
+  });
+}
+
+/// Integers from -4 to 3: sums of products are exact in any order.
+template <Scalar T>
+Global<T> integers(std::size_t rows, std::size_t cols, std::uint64_t seed)
+{
+  auto m = uniform<T>(rows, cols, seed, 4);
+  for (auto& v : m)
+    if constexpr (ComplexScalar<T>)
+      v = {std::floor(v.real()), std::floor(v.imag())};
+    else
+      v = std::floor(v);
+  return m;
+}
+
+/// Row i's class, spread over all of them.
+inline std::vector<int> classes(std::size_t rows, std::size_t count)
+{
+  std::vector<int> labels(rows);
+  for (std::size_t i = 0; i < rows; ++i) labels[i] = static_cast<int>((i * 7 + 3 * i * i) % count);
+  return labels;
+}
+
+template <class T>
+Global<T> transposed(const Global<T>& a)
+{
+  return generate<T>(a.shape(1), a.shape(0), [&](std::size_t i, std::size_t j) { return a(j, i); });
+}
+
+template <class T>
+Global<T> product(const Global<T>& a, const Global<T>& b)
+{
+  return generate<T>(a.shape(0), b.shape(1), [&](std::size_t i, std::size_t j) {
+    T sum{};
+    for (std::size_t k = 0; k < a.shape(1); ++k) sum += a(i, k) * b(k, j);
+    return sum;
+  });
+}
+
+template <class T>
+Global<T> column_sums(const Global<T>& a)
+{
+  return generate<T>(1, a.shape(1), [&](std::size_t, std::size_t j) {
+    T sum{};
+    for (std::size_t i = 0; i < a.shape(0); ++i) sum += a(i, j);
+    return sum;
+  });
+}
+
+/// Whether all elements are equal, none of them merely near.
+template <class T>
+bool identical(const Global<T>& a, const Global<T>& b)
+{
+  return a.shape() == b.shape() && std::equal(a.data(), a.data() + a.size(), b.data());
+}
+
+/// The largest |a - b|; infinite for other shapes or what is no number.
+template <class T>
+double difference(const Global<T>& a, const Global<T>& b)
+{
+  if (a.shape() != b.shape()) return std::numeric_limits<double>::infinity();
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+  {
+    const auto d = static_cast<double>(std::abs(a.data()[i] - b.data()[i]));
+    worst = d <= std::numeric_limits<double>::max() ? std::max(worst, d)
+                                                    : std::numeric_limits<double>::infinity();
+  }
+  return worst;
+}
+
+/// The largest |a - b| / |b| of two curves; infinite for other lengths or what is no number.
+inline double deviation(const std::vector<double>& a, const std::vector<double>& b)
+{
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+  {
+    const double d = std::abs(a[i] - b[i]) / std::abs(b[i]);
+    worst = d <= std::numeric_limits<double>::max() ? std::max(worst, d)
+                                                    : std::numeric_limits<double>::infinity();
+  }
+  return worst;
+}
+
+/// How much of a block is padding, and the largest element in it, which must be 0.
+struct Padding
+{
+  std::size_t count = 0;
+  double largest = 0;
+
+  Padding& operator+=(const Padding& other)
+  {
+    count += other.count;
+    largest = std::max(largest, other.largest);
+    return *this;
+  }
+};
+
+template <class T, class M>
+Padding padding(const DistView<T, M>& x)
+{
+  const auto block = x.padded;
+  const Shape valid = x.valid().shape();
+  Padding p;
+  for (std::size_t i = 0; i < block.rows(); ++i)
+    for (std::size_t j = 0; j < block.cols(); ++j)
+      if (i >= valid.rows || j >= valid.cols)
+        p += {1, block(i, j) == T{} ? 0.0 : std::max(1e-300, double{std::abs(block(i, j))})};
+  return p;
+}
+
+}  // namespace cubist::test

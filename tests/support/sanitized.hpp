@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Whether a sanitizer watches this build: tests that repeat a race many times then do so less
+// often.
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define CUBIST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define CUBIST_SANITIZED 1
+#endif
+#endif
+#ifndef CUBIST_SANITIZED
+#define CUBIST_SANITIZED 0
+#endif
+
+namespace cubist::test
+{
+
+inline constexpr bool sanitized = CUBIST_SANITIZED == 1;
+
+/// `usual`, or `fewer` under a sanitizer.
+[[nodiscard]] constexpr int repeats(int usual, int fewer) { return sanitized ? fewer : usual; }
+
+}  // namespace cubist::test

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What every scheme must do, on every backend: its products are those of a serial oracle, for every
+// size on every mesh. A scheme's own test file hands its meshes to these functions:
+//
+//   TEMPLATE_LIST_TEST_CASE("…", "", (Subjects<MyScheme, Threads>))
+//   {
+//     conform_exactly<TestType>(meshes, 10);
+//     conform_within_rounding<TestType>(meshes);
+//   }
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cubist/backend/backend.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+#include "catch.hpp"
+#include "matrices.hpp"
+#include "ranks.hpp"
+
+namespace cubist::test
+{
+
+/// What conforms: a scheme with the numbers that it multiplies and the backend that carries them.
+template <Scheme S, Backend B, Scalar T>
+struct Subject
+{
+  using Scheme = S;
+  using Backend = B;
+  using Value = T;
+  using Product = DistMatMul<S, B, T>;
+  using Mesh = typename Product::Mesh;
+};
+
+/// A scheme with all scalars, on these backends.
+template <Scheme S, Backend... B>
+using Subjects =
+    std::tuple<Subject<S, B, float>..., Subject<S, B, double>...,
+               Subject<S, B, std::complex<float>>..., Subject<S, B, std::complex<double>>...>;
+
+/// A mesh to conform on.
+template <Scheme S>
+struct TestMesh
+{
+  int ranks;
+  typename S::Extents extents;
+};
+
+template <Scheme S>
+using TestMeshes = std::vector<TestMesh<S>>;
+
+/// The operands of a layer and, worked out serially, its three products.
+template <class T>
+struct Layer
+{
+  Dense<T> x;
+  Dense<T> w;
+  Dense<T> dy;
+  Dense<T> y;
+  Dense<T> dx;
+  Dense<T> dw;
+
+  Layer(Dense<T> x_, Dense<T> w_, Dense<T> dy_)
+      : x{std::move(x_)}, w{std::move(w_)}, dy{std::move(dy_)}, y{product(x, w)},
+        dx{product(dy, transposed(w))}, dw{product(transposed(x), dy)}
+  {
+  }
+};
+
+template <Scalar T, class Values = SmallIntegers>
+[[nodiscard]] Layer<T> random_layer(ProductSize s, std::uint64_t seed)
+{
+  return {random_matrix<T, Values>({s.m, s.k}, 3 * seed),
+          random_matrix<T, Values>({s.k, s.n}, 3 * seed + 1),
+          random_matrix<T, Values>({s.m, s.n}, 3 * seed + 2)};
+}
+
+/// Sizes that are hard on blocks, then random ones, mostly uneven, some smaller than the mesh.
+[[nodiscard]] inline std::vector<ProductSize> hard_sizes(std::size_t random, std::uint64_t seed)
+{
+  std::vector<ProductSize> sizes = {{1, 1, 1}, {0, 5, 3}, {5, 0, 3}, {5, 3, 0}};
+  const auto extent = [&](std::size_t i, std::uint64_t which) {
+    const auto h = hash(seed, i, which);
+    return 1 + (h >> 8) % (h % 3 == 0 ? 5 : 40);
+  };
+  for (std::size_t i = 0; i < random; ++i)
+    sizes.push_back({.m = extent(i, 0), .n = extent(i, 1), .k = extent(i, 2)});
+  return sizes;
+}
+
+[[nodiscard]] inline std::string text(ProductSize s)
+{
+  return "m = " + std::to_string(s.m) + ", n = " + std::to_string(s.n) +
+         ", k = " + std::to_string(s.k);
+}
+
+/// Copies this rank's slice of `global` to its shard.
+template <class T, class L, class M>
+void load(DistMatrix<T, L, M>& shard, const Dense<T>& global)
+{
+  const auto& b = shard.block();
+  const MatrixView<const T> all{global.data.data(), global.shape};
+  shard.mesh().engine().upload(all.block(b.rows.offset, b.cols.offset, b.valid()), shard.valid());
+}
+
+/// This rank's block with its padding, on the host.
+template <class T, class L, class M>
+[[nodiscard]] Dense<T> padded_block(const DistMatrix<T, L, M>& shard)
+{
+  Dense<T> block{shard.padded().shape()};
+  shard.mesh().engine().download(shard.padded(), MatrixView<T>{block.data.data(), block.shape});
+  return block;
+}
+
+/// Whether the shard is what `accept(i, j, element)` wants, i and j global, and its padding is
+/// zero.
+template <class T, class L, class M, class F>
+void check_shard(Findings& found, const std::string& what, const DistMatrix<T, L, M>& shard,
+                 F accept)
+{
+  const Block& b = shard.block();
+  const auto block = padded_block(shard);
+  for (std::size_t i = 0; i < block.shape.rows; ++i)
+    for (std::size_t j = 0; j < block.shape.cols; ++j)
+    {
+      const bool valid = i < b.rows.valid && j < b.cols.valid;
+      const bool good =
+          valid ? accept(b.rows.offset + i, b.cols.offset + j, block(i, j)) : block(i, j) == T{};
+      if (!good)
+        return found.check(false, what, ": rank ", shard.mesh().rank(), " has ", block(i, j),
+                           valid ? " at (" : " in the padding at (", i, ", ", j, ") of its block");
+    }
+  found.check(true, what);
+}
+
+template <class Sub>
+class Conformance
+{
+  using S = typename Sub::Scheme;
+  using T = typename Sub::Value;
+  using Product = typename Sub::Product;
+  using Mesh = typename Sub::Mesh;
+
+ public:
+  Conformance(const Mesh& mesh, ProductSize size, Gathered policy)
+      : plan_{mesh, size, policy}, x_{mesh, {size.m, size.k}}, w_{mesh, {size.k, size.n}},
+        dy_{mesh, {size.m, size.n}}, y_{dy_}, dx_{x_}, dw_{w_},
+        what_{text(size) + (policy == Gathered::kept ? ", kept: " : ", again: ")}
+  {
+  }
+
+  void take(const Layer<T>& layer)
+  {
+    load(x_, layer.x);
+    load(w_, layer.w);
+    load(dy_, layer.dy);
+  }
+
+  /// All products are equal to the oracle's, with and without factors.
+  void check_exactly(const Layer<T>& layer, Findings& found)
+  {
+    const T alpha = scalar<T>(2, -1);
+    const T beta = scalar<T>(-3, 2);
+    take(layer);
+    const auto is = [&](const char* what, const auto& shard, const Dense<T>& wanted, T factor) {
+      check_shard(found, what_ + what, shard, [&](std::size_t i, std::size_t j, T got) {
+        return got == factor * wanted(i, j);
+      });
+    };
+
+    forget(y_);
+    plan_.forward(x_, w_, y_);
+    is("Y = X W", y_, layer.y, T{1});
+    plan_.forward(x_, w_, y_, alpha, beta);
+    is("Y = alpha X W + beta Y", y_, layer.y, alpha + beta);
+
+    forget(dx_);
+    plan_.grad_input(dy_, w_, dx_);
+    is("dX = dY W^T", dx_, layer.dx, T{1});
+    plan_.grad_input(dy_, w_, dx_, alpha, beta);
+    is("dX = alpha dY W^T + beta dX", dx_, layer.dx, alpha + beta);
+
+    forget(dw_);
+    plan_.grad_weight(x_, dy_, dw_);
+    is("dW = X^T dY", dw_, layer.dw, T{1});
+    plan_.grad_weight(x_, dy_, dw_, T{1}, T{1});
+    is("dW = X^T dY + dW", dw_, layer.dw, T{2});
+    plan_.grad_weight(x_, dy_, dw_, alpha, beta);
+    is("dW = alpha X^T dY + beta dW", dw_, layer.dw, alpha + T{2} * beta);
+
+    plan_.forward(x_, w_, y_);
+    forget(dx_);
+    forget(dw_);
+    plan_.backward(x_, w_, dy_, dx_, dw_);
+    is("backward's dX", dx_, layer.dx, T{1});
+    is("backward's dW", dw_, layer.dw, T{1});
+    plan_.backward(x_, w_, dy_, dx_, dw_, beta);
+    is("backward's dX, again", dx_, layer.dx, T{1});
+    is("backward's dW + beta dW", dw_, layer.dw, T{1} + beta);
+  }
+
+  /// All products are near the oracle's; gives back what this rank got, padding included.
+  std::vector<T> check_within_rounding(const Layer<T>& layer, const Layer<Wide<T>>& exact,
+                                       const Layer<long double>& magnitude, Findings& found)
+  {
+    take(layer);
+    std::vector<T> all;
+    const auto is = [&](const char* what, const auto& shard, const Dense<Wide<T>>& wanted,
+                        const Dense<long double>& size, std::size_t inner) {
+      const auto unit = 2 * static_cast<long double>(inner + 1) *
+                        static_cast<long double>(std::numeric_limits<Real<T>>::epsilon());
+      check_shard(found, what_ + what, shard, [&](std::size_t i, std::size_t j, T got) {
+        return std::abs(Wide<T>{got} - wanted(i, j)) <= unit * size(i, j);
+      });
+      const auto block = padded_block(shard);
+      all.insert(all.end(), block.data.begin(), block.data.end());
+    };
+    const auto [m, n, k] = plan_.size();
+    plan_.forward(x_, w_, y_);
+    plan_.backward(x_, w_, dy_, dx_, dw_);
+    is("Y", y_, exact.y, magnitude.y, k);
+    is("backward's dX", dx_, exact.dx, magnitude.dx, n);
+    is("backward's dW", dw_, exact.dw, magnitude.dw, m);
+    plan_.grad_input(dy_, w_, dx_);
+    plan_.grad_weight(x_, dy_, dw_);
+    is("dX", dx_, exact.dx, magnitude.dx, n);
+    is("dW", dw_, exact.dw, magnitude.dw, m);
+    return all;
+  }
+
+ private:
+  /// Fills a shard with what no result may depend on.
+  template <class D>
+  static void forget(D& shard)
+  {
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    shard.mesh().engine().fill(shard.valid(), scalar<T>(nan, nan));
+  }
+
+  Product plan_;
+  typename Product::Input x_;
+  typename Product::Weight w_;
+  typename Product::Output dy_;
+  typename Product::Output y_;
+  typename Product::Input dx_;
+  typename Product::Weight dw_;
+  std::string what_;
+};
+
+/// On each mesh, at `random` random sizes and some hard ones: all products of small integers equal
+/// the serial oracle's.
+template <class Sub>
+void conform_exactly(const TestMeshes<typename Sub::Scheme>& meshes, std::size_t random)
+{
+  using S = typename Sub::Scheme;
+  using B = typename Sub::Backend;
+  using T = typename Sub::Value;
+  std::uint64_t seed = 0;
+  for (const auto& on : meshes)
+  {
+    CAPTURE(S::name, S::Axes::to_string(S::extents(on.extents, on.ranks)), element_name<T>());
+    const auto sizes = hard_sizes(random, ++seed);
+    std::vector<std::vector<Layer<T>>> layers;
+    for (const auto& s : sizes)
+      layers.push_back({random_layer<T>(s, ++seed), random_layer<T>(s, ++seed)});
+
+    require_clear(on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
+      const Mesh<S, B> mesh{world, on.extents};
+      Findings found;
+      for (std::size_t i = 0; i < sizes.size(); ++i)
+        for (const auto policy : {Gathered::again, Gathered::kept})
+        {
+          Conformance<Sub> products{mesh, sizes[i], policy};
+          for (const auto& layer : layers[i]) products.check_exactly(layer, found);
+        }
+      return found;
+    }));
+  }
+}
+
+/// On each mesh: products of fractions are as near the serial ones as rounding allows, and have the
+/// same bits on every run and whether or not the plan keeps what it gathered.
+template <class Sub>
+void conform_within_rounding(const TestMeshes<typename Sub::Scheme>& meshes)
+{
+  using S = typename Sub::Scheme;
+  using B = typename Sub::Backend;
+  using T = typename Sub::Value;
+  const ProductSize size{.m = 53, .n = 37, .k = 101};
+  const auto layer = random_layer<T, Fractions>(size, 7);
+  const Layer<Wide<T>> exact{widened(layer.x), widened(layer.w), widened(layer.dy)};
+  const Layer<long double> magnitude{magnitudes(layer.x), magnitudes(layer.w),
+                                     magnitudes(layer.dy)};
+  for (const auto& on : meshes)
+  {
+    CAPTURE(S::name, S::Axes::to_string(S::extents(on.extents, on.ranks)), element_name<T>());
+    std::vector<std::vector<std::vector<T>>> runs;
+    for (const auto policy : {Gathered::again, Gathered::again, Gathered::kept})
+    {
+      std::vector<Findings> found;
+      auto& run = runs.emplace_back();
+      for (auto& [findings, result] : on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
+             const Mesh<S, B> mesh{world, on.extents};
+             Conformance<Sub> products{mesh, size, policy};
+             std::pair<Findings, std::vector<T>> r;
+             r.second = products.check_within_rounding(layer, exact, magnitude, r.first);
+             return r;
+           }))
+      {
+        found.push_back(findings);
+        run.push_back(result);
+      }
+      require_clear(found);
+    }
+    const auto same_bits = [](const std::vector<T>& a, const std::vector<T>& b) {
+      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+    };
+    REQUIRE(runs[0].size() == runs[1].size());
+    for (std::size_t r = 0; r < runs[0].size(); ++r)
+    {
+      CHECK(!runs[0][r].empty());
+      CHECK(same_bits(runs[0][r], runs[1][r]));
+      CHECK(same_bits(runs[0][r], runs[2][r]));
+    }
+  }
+}
+
+}  // namespace cubist::test

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// How many elements the products of the schemes send: by the published formulas, and as counted.
+//
+// The formulas are averages over the ranks, of ring collectives and pipelined broadcasts; times the
+// number of ranks they are whole numbers. Sizes are padded to the mesh's quantum.
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <vector>
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/backend/threads.hpp"
+#include "cubist/core/block.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+#include "ranks.hpp"
+#include "scheme_conformance.hpp"
+
+namespace cubist::test
+{
+
+/// The elements that all ranks together send in each of these calls.
+struct Words
+{
+  std::uint64_t forward = 0;
+  std::uint64_t grad_input = 0;
+  std::uint64_t grad_weight = 0;
+  std::uint64_t backward = 0;
+
+  friend bool operator==(const Words&, const Words&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Words& w)
+  {
+    return out << "forward " << w.forward << ", grad_input " << w.grad_input << ", grad_weight "
+               << w.grad_weight << ", backward " << w.backward;
+  }
+};
+
+/// The sizes of X, W and Y in elements, padded.
+struct Operands
+{
+  std::uint64_t mk;
+  std::uint64_t kn;
+  std::uint64_t mn;
+
+  Operands(ProductSize s, std::size_t quantum)
+      : mk{pad(s.m, quantum) * pad(s.k, quantum)}, kn{pad(s.k, quantum) * pad(s.n, quantum)},
+        mn{pad(s.m, quantum) * pad(s.n, quantum)}
+  {
+  }
+};
+
+/// Summa2D on r x c ranks: F = (c-1)/rc MK + (r-1)/rc KN, which for r = c = q is the
+/// (q-1)/q^2 (MK + KN) of Optimus; B = 2 F.
+[[nodiscard]] inline Words summa2d_words(std::uint64_t r, std::uint64_t c, const Operands& o)
+{
+  const std::uint64_t p = r * c;
+  const std::uint64_t f = p * ((c - 1) * o.mk + (r - 1) * o.kn) / (r * c);
+  return {f, f, f, 2 * f};
+}
+
+/// Summa25D on d x q x q ranks: F = (q-1)/q^2 (MK/d + KN); B = 2 F + 2(d-1)/(d q^2) KN, the latter
+/// being the sum of dW along depth.
+[[nodiscard]] inline Words summa25d_words(std::uint64_t q, std::uint64_t d, const Operands& o)
+{
+  const std::uint64_t p = q * q * d;
+  const std::uint64_t f = p * (q - 1) * (o.mk + d * o.kn) / (q * q * d);
+  const std::uint64_t sum = p * 2 * (d - 1) * o.kn / (d * q * q);
+  return {f, f, f + sum, 2 * f + sum};
+}
+
+/// Three axes, gathered and scattered: F = [(y-1) MK + (z-1) KN + (x-1) MN] / xyz; B = F if what
+/// was gathered is kept, else F + [(y-1) MK + (z-1) KN] / xyz. The cube has x = y = z.
+[[nodiscard]] inline Words grid3d_words(std::uint64_t x, std::uint64_t y, std::uint64_t z,
+                                        const Operands& o, Gathered policy)
+{
+  const std::uint64_t p = x * y * z;
+  const std::uint64_t operands = p * ((y - 1) * o.mk + (z - 1) * o.kn) / (x * y * z);
+  const std::uint64_t f = operands + p * (x - 1) * o.mn / (x * y * z);
+  return {f, f, f, policy == Gathered::kept ? f : f + operands};
+}
+
+/// What the ranks of a mesh send, counted.
+template <Scheme S>
+[[nodiscard]] Words counted_words(const TestMesh<S>& on, ProductSize size,
+                                  Gathered policy = Gathered::again)
+{
+  using B = Counting<Threads>;
+  const auto ranks = on_ranks<B>(on.ranks, [&](B::Communicator& world) {
+    const Mesh<S, B> mesh{world, on.extents};
+    using Product = DistMatMul<S, B, float>;
+    Product plan{mesh, size, policy};
+    const typename Product::Input x{mesh, {size.m, size.k}};
+    const typename Product::Weight w{mesh, {size.k, size.n}};
+    typename Product::Output y{mesh, {size.m, size.n}};
+    auto dx = x;
+    auto dw = w;
+    const auto sent = [&](auto call) {
+      world.traffic().reset();
+      call();
+      return world.traffic().total().elements;
+    };
+    Words words;
+    words.forward = sent([&] { plan.forward(x, w, y); });
+    words.backward = sent([&] { plan.backward(x, w, y, dx, dw); });
+    words.grad_input = sent([&] { plan.grad_input(y, w, dx); });
+    words.grad_weight = sent([&] { plan.grad_weight(x, y, dw); });
+    return words;
+  });
+  Words sum;
+  for (const auto& w : ranks)
+  {
+    sum.forward += w.forward;
+    sum.grad_input += w.grad_input;
+    sum.grad_weight += w.grad_weight;
+    sum.backward += w.backward;
+  }
+  return sum;
+}
+
+}  // namespace cubist::test
