@@ -72,7 +72,7 @@ TEMPLATE_LIST_TEST_CASE("collectives bring the right data", "", Backends)
 TEMPLATE_LIST_TEST_CASE("calls under way together are completed in any order", "", Backends)
 {
   const int size = GENERATE(from_range(conformance::group_sizes));
-  for (const std::size_t n : {0, 1, 7, 5000})
+  for (const std::size_t n : {0U, 1U, 7U, 5000U})
     require_clear(
         on_ranks<TestType>(size, [&](auto& world) { return conformance::many_at_once(world, n); }));
   require_clear(

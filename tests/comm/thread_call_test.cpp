@@ -171,7 +171,7 @@ TEST_CASE("shares of a reduction cover it once")
 
 TEST_CASE("sums are taken in the order of the ranks, in blocks of any size")
 {
-  const std::size_t n = GENERATE(1, 511, 512, 513, 2000);
+  const std::size_t n = GENERATE(1U, 511U, 512U, 513U, 2000U);
   const std::size_t ranks = 4;
   OneThread<float> one{Collective::all_reduce, ranks, n, 0, ReduceOp::sum};
   for (std::size_t r = 0; r < ranks; ++r)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -57,37 +58,52 @@ TEST_CASE("a rank waits until it is notified that its waiter can complete")
   CHECK_NOTHROW(world.raise());
 }
 
-TEST_CASE("a notification that comes before the wait is not lost")
+TEST_CASE("no notification is lost, and no rank that is about to wake is taken for parked")
 {
-  // Two ranks pass a ball; each may be anywhere between looking and parking when it comes.
-  ThreadWorld world{2};
+  // Two ranks pass a ball, and each may be anywhere between looking and parking when it comes; more
+  // pairs than cores see to it that ranks are interrupted at any point.
   struct Ball final : detail::Waiter
   {
+    Ball(std::atomic<int>& t, int m) : turn{t}, me{m} {}
     bool advance() override { return turn == me; }
     [[nodiscard]] std::string describe() const override { return "the ball"; }
-    Ball(std::atomic<int>& t, int m) : turn{t}, me{m} {}
     std::atomic<int>& turn;
     int me;
   };
-  std::atomic<int> turn{0};
-  std::atomic<int> passes{0};
-  const auto play = [&](int me) {
-    for (int i = 0; i < repeats(20000, 2000); ++i)
-    {
-      Ball ball{turn, me};
-      world.add(me, ball);
-      world.wait(me, ball);
-      ++passes;
-      turn = 1 - me;
-      world.notify(1 - me);
-    }
-    world.finish(me);
+  struct Pair
+  {
+    ThreadWorld world{2};
+    std::atomic<int> turn{0};
+    std::atomic<int> passes{0};
+    std::string errors[2];
   };
-  std::jthread other{[&] { play(1); }};
-  play(0);
-  other.join();
-  CHECK(passes == 2 * repeats(20000, 2000));
-  CHECK_NOTHROW(world.raise());
+  constexpr int each = repeats(100000, 5000);
+  const auto play = [](Pair& pair, int me) {
+    pair.errors[me] = message_of<Error>([&] {
+      for (int i = 0; i < each; ++i)
+      {
+        Ball ball{pair.turn, me};
+        pair.world.add(me, ball);
+        pair.world.wait(me, ball);
+        ++pair.passes;
+        pair.turn = 1 - me;
+        pair.world.notify(1 - me);
+      }
+    });
+    pair.world.finish(me);
+  };
+  std::array<Pair, 6> pairs;
+  {
+    std::vector<std::jthread> threads;
+    for (auto& pair : pairs)
+      for (const int me : {0, 1}) threads.emplace_back(play, std::ref(pair), me);
+  }
+  for (const auto& pair : pairs)
+  {
+    CHECK(pair.passes == 2 * each);
+    CHECK(pair.errors[0].empty());
+    CHECK(pair.errors[1].empty());
+  }
 }
 
 TEST_CASE("test helps everything on that its rank has under way")
@@ -158,6 +174,40 @@ TEST_CASE("ranks that all wait are a deadlock, found by the last one")
     world.finish(0);
   }
   CHECK(mentions(other_text, "rank 0 waits in the red flag", "rank 1 waits in the green flag"));
+}
+
+TEST_CASE("a deadlock is reported once, though ranks finish while others are still being released")
+{
+  struct Counted final : detail::Waiter
+  {
+    explicit Counted(std::atomic<int>& n) : described{n} {}
+    bool advance() override { return false; }
+    [[nodiscard]] std::string describe() const override
+    {
+      ++described;
+      return "a wait";
+    }
+    std::atomic<int>& described;
+  };
+  constexpr int ranks = 12;
+  for (int run = 0; run < repeats(300, 50); ++run)
+  {
+    ThreadWorld world{ranks};
+    std::atomic<int> described{0};
+    std::atomic<int> deadlocks{0};
+    {
+      std::vector<std::jthread> threads;
+      for (int r = 0; r < ranks; ++r)
+        threads.emplace_back([&, r] {
+          Counted waiter{described};
+          world.add(r, waiter);
+          if (!message_of<DeadlockError>([&] { world.wait(r, waiter); }).empty()) ++deadlocks;
+          world.finish(r);
+        });
+    }
+    REQUIRE(deadlocks == ranks);
+    REQUIRE(described == ranks);
+  }
 }
 
 TEST_CASE("a rank that finishes while the others wait leaves a deadlock")

@@ -131,7 +131,7 @@ TEST_CASE("traffic adds up by collective, and starts anew")
 TEST_CASE("a counting communicator counts each collective as the formulas say")
 {
   const int ranks = GENERATE(1, 2, 3, 4, 7);
-  const std::size_t n = GENERATE(0, 1, 10, 1001);
+  const std::size_t n = GENERATE(0U, 1U, 10U, 1001U);
   CAPTURE(ranks, n);
   require_clear(on_ranks<Counting<Threads>>(ranks, [&](auto& world) {
     Findings found;

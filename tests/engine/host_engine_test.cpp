@@ -134,7 +134,7 @@ TEMPLATE_LIST_TEST_CASE("gemm multiplies what its definition says, in strided bl
       for (const Op op_b : ops)
         for (const T beta : {T{0}, T{1}, number<T>(-2, 3)})
           for (const T alpha : {T{1}, number<T>(2, -1)})
-            for (const std::size_t gap : {0, 3})
+            for (const std::size_t gap : {0U, 3U})
             {
               CAPTURE(m, n, k, static_cast<int>(op_a), static_cast<int>(op_b), beta, alpha, gap);
               const Strided<T> a{op_shape(op_a, {m, k}), gap, 3};
@@ -152,7 +152,7 @@ TEMPLATE_LIST_TEST_CASE("gemm does not read the result when beta is 0", "", Scal
   using T = TestType;
   const HostEngine engine;
   const T nan{std::numeric_limits<Real<T>>::quiet_NaN()};
-  for (const std::size_t n : {1, 5, 40})
+  for (const std::size_t n : {1U, 5U, 40U})
     for (const Op op : ops)
       for (const std::size_t k : {std::size_t{0}, n})
       {
@@ -391,7 +391,7 @@ TEMPLATE_LIST_TEST_CASE("column sums", "", Scalars)
 {
   using T = TestType;
   const HostEngine engine;
-  for (const std::size_t rows : {0, 1, 6})
+  for (const std::size_t rows : {0U, 1U, 6U})
   {
     const Strided<T> in{{rows, 5}, 2, 1};
     const Strided<T> out{{1, 5}, 1, 2};
@@ -442,9 +442,9 @@ TEST_CASE("a buffer is zeros")
 TEST_CASE("a view is an xtensor of the same memory")
 {
   const HostEngine engine;
-  const std::size_t rows = GENERATE(1, 2, 5);
-  const std::size_t cols = GENERATE(1, 3);
-  const std::size_t gap = GENERATE(0, 2);
+  const std::size_t rows = GENERATE(1U, 2U, 5U);
+  const std::size_t cols = GENERATE(1U, 3U);
+  const std::size_t gap = GENERATE(0U, 2U);
   CAPTURE(rows, cols, gap);
   const Strided<double> m{{rows, cols}, gap, 1};
   auto x = engine.view(m.view);

@@ -680,7 +680,8 @@ template <class C, Element T>
   const auto x = [](int rank, std::size_t i) {
     // Magnitudes that differ so much that every order of summation rounds in another way.
     const int exponent = static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 5) % 23);
-    return static_cast<T>((rank + i) % 2 == 0 ? 1 : -1) * static_cast<T>(1 << exponent) / T(3);
+    return static_cast<T>((static_cast<std::size_t>(rank) + i) % 2 == 0 ? 1 : -1) *
+           static_cast<T>(1 << exponent) / T(3);
   };
   std::vector<T> in(ranks * n);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = x(world.rank(), i);

@@ -97,9 +97,12 @@ class ThreadGroup
     {
       const Stage stage = me.todo.front();
       if (call.revoked_by >= 0)
+      {
+        world_->raise();  // what made that rank leave, if it was a failure of all
         throw PeerFailed{"rank " + std::to_string(call.revoked_by) + " left " + text(call) +
                          " before its end, so rank " + std::to_string(me.world_rank) +
                          " cannot complete it; look for the error of that rank"};
+      }
       if (!call.open(stage.waits_for)) return false;
       if (stage.work != Work::none)
       {

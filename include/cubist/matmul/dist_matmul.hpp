@@ -91,7 +91,7 @@ class DistMatMul
   }
 
   /// dX = dY W^T and dW = X^T dY + beta dW, with fewer words than one after the other.
-  /// @pre with Gathered::kept, X and W are those of the last `forward`
+  /// @pre with Gathered::kept, X and W are those of the last `forward`, and of every call since
   /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LW, class LY, class LDX, class LDW>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
