@@ -323,8 +323,8 @@ TEMPLATE_LIST_TEST_CASE("copies and fills stay inside their blocks", "", Scalars
     CHECK_THROWS_AS(engine.copy(from.in(), to.view), ShapeError);
     CHECK_THROWS_WITH(
         engine.copy(from.in(), to.view),
-        "got operands of (4, 5) and (5, 4), but element-wise work needs equal shapes; "
-        "take blocks that agree");
+        "got an operand of (4, 5) where one of (5, 4) is needed, so elements would be missed or "
+        "made up; take blocks that agree");
   }
 }
 
@@ -385,6 +385,25 @@ TEST_CASE("maps")
                         out.view, [](std::size_t, std::size_t, double x) { return x; }, other.in()),
                     ShapeError);
   }
+}
+
+TEST_CASE("sums and folds of other shapes are refused")
+{
+  const HostEngine engine;
+  const Strided<double> in{{3, 4}, 0, 1};
+  const Strided<double> other{{3, 5}, 0, 1};
+  const Strided<double> short_row{{1, 3}, 0, 1};
+  const Strided<double> two_rows{{2, 4}, 0, 1};
+  const Strided<double> column{{2, 1}, 0, 1};
+  const Strided<double> fitting{{3, 1}, 0, 1};
+  const auto add = [](double a, double b) { return a + b; };
+  const auto sum_of = [](std::size_t, std::size_t, double x, double y) { return x + y; };
+  CHECK_THROWS_AS(engine.column_sums(in.in(), short_row.view), ShapeError);
+  CHECK_THROWS_AS(engine.column_sums(in.in(), two_rows.view), ShapeError);
+  CHECK_THROWS_AS(engine.row_fold(column.view, 0.0, add, sum_of, in.in(), in.in()), ShapeError);
+  CHECK_THROWS_AS(engine.row_fold(fitting.view, 0.0, add, sum_of, in.in(), other.in()), ShapeError);
+  CHECK_THROWS_AS(engine.fold(0.0, add, sum_of, in.in(), other.in()), ShapeError);
+  CHECK_NOTHROW(engine.row_fold(fitting.view, 0.0, add, sum_of, in.in(), in.in()));
 }
 
 TEMPLATE_LIST_TEST_CASE("column sums", "", Scalars)

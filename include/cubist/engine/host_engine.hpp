@@ -121,7 +121,7 @@ class HostEngine
   template <Scalar T>
   void copy(MatrixView<const T> in, MatrixView<T> out) const
   {
-    check(in, out);
+    check(in, out.shape());
     for (std::size_t i = 0; i < out.rows(); ++i) std::copy_n(in.row(i), out.cols(), out.row(i));
   }
   template <Scalar T>
@@ -145,7 +145,7 @@ class HostEngine
   template <class T, class F, class... In>
   void map(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
-    (check(in, out), ...);
+    (check(in, out.shape()), ...);
     for (std::size_t i = 0; i < out.rows(); ++i) map_row(out.row(i), out.cols(), f, in.row(i)...);
   }
 
@@ -153,7 +153,7 @@ class HostEngine
   template <class T, class F, class... In>
   void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
-    (check(in, out), ...);
+    (check(in, out.shape()), ...);
     for (std::size_t i = 0; i < out.rows(); ++i)
       for (std::size_t j = 0; j < out.cols(); ++j) out(i, j) = f(i, j, in(i, j)...);
   }
@@ -162,6 +162,7 @@ class HostEngine
   template <class T>
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {
+    check(out, Shape{1, in.cols()});
     fill(out, T{});
     for (std::size_t i = 0; i < in.rows(); ++i)
     {
@@ -176,6 +177,8 @@ class HostEngine
   void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
                 MatrixView<In>... in) const
   {
+    check(out, Shape{first.rows(), 1});
+    (check(in, first.shape()), ...);
     for (std::size_t i = 0; i < out.rows(); ++i)
     {
       T sum = init;
@@ -190,6 +193,7 @@ class HostEngine
   [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
                        MatrixView<In>... in) const
   {
+    (check(in, first.shape()), ...);
     for (std::size_t i = 0; i < first.rows(); ++i)
       for (std::size_t j = 0; j < first.cols(); ++j)
         init = combine(init, f(i, j, first(i, j), in(i, j)...));
@@ -228,12 +232,12 @@ class HostEngine
     for (std::size_t j = 0; j < n; ++j) out[j] = f(in[j]...);
   }
 
-  template <class In, class T>
-  static void check(MatrixView<In> in, MatrixView<T> out)
+  template <class T>
+  static void check(MatrixView<T> operand, Shape wanted)
   {
-    require<ShapeError>(in.shape() == out.shape(), "got operands of ", in.shape(), " and ",
-                        out.shape(),
-                        ", but element-wise work needs equal shapes; take blocks that agree");
+    require<ShapeError>(
+        operand.shape() == wanted, "got an operand of ", operand.shape(), " where one of ", wanted,
+        " is needed, so elements would be missed or made up; take blocks that agree");
   }
 };
 
