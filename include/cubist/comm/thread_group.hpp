@@ -52,11 +52,12 @@ class ThreadGroup
         message ? Collective::send : c.collective, c.count, sizeof(T),  &element_name<T>,
         has_root(c.collective) ? c.peer : 0,       c.op,    &combine<T>};
     world_->raise();
+    const int world_rank = ranks_[static_cast<std::size_t>(rank)];
+    ThreadWorld::Wakes wakes{*world_, world_rank};
     const std::lock_guard lock{mutex_};
     auto& number =
         message ? messages_[{from, to, c.collective}] : next_[static_cast<std::size_t>(rank)];
     auto& call = message ? find(from, to, number++) : find(-1, -1, number++);
-    const int world_rank = ranks_[static_cast<std::size_t>(rank)];
     if (call.members.empty())
     {
       call.members.resize(message ? 2 : ranks_.size());
@@ -83,8 +84,8 @@ class ThreadGroup
     me.recv = reinterpret_cast<std::byte*>(c.recv.data());
     me.todo = stages(c.collective, source);
     me.posted = true;
-    if (source) signal(call, Gate::source);
-    signal(call, Gate::posted);
+    if (source) signal(call, Gate::source, wakes);
+    signal(call, Gate::posted, wakes);
     world_->add(world_rank, me);
     return me;
   }
@@ -92,6 +93,7 @@ class ThreadGroup
   bool advance(ThreadMember& me)
   {
     auto& call = *me.call;
+    ThreadWorld::Wakes wakes{*world_, me.world_rank};
     std::unique_lock lock{mutex_};
     while (!me.todo.empty())
     {
@@ -113,7 +115,7 @@ class ThreadGroup
         if (--call.readers == 0 && call.revoked_by >= 0) drained_.notify_all();
       }
       me.todo = me.todo.subspan(1);
-      if (stage.signals != Gate::none) signal(call, stage.signals);
+      if (stage.signals != Gate::none) signal(call, stage.signals, wakes);
     }
     return true;
   }
@@ -122,6 +124,7 @@ class ThreadGroup
   void leave(ThreadMember& me)
   {
     auto& call = *me.call;
+    ThreadWorld::Wakes wakes{*world_, me.world_rank};
     std::unique_lock lock{mutex_};
     if (!me.todo.empty())
     {
@@ -129,7 +132,7 @@ class ThreadGroup
       if (call.revoked_by < 0) call.revoked_by = me.world_rank;
       drained_.wait(lock, [&] { return call.readers == 0; });
       for (const auto& m : call.members)
-        if (m.posted && !m.todo.empty() && &m != &me) world_->notify(m.world_rank);
+        if (m.posted && !m.todo.empty() && &m != &me) wakes.add(m.world_rank);
     }
     if (++call.left == call.members.size() && call.revoked_by < 0) recycle(call);
   }
@@ -192,13 +195,12 @@ class ThreadGroup
     spare_.push_back(&call);
   }
 
-  void signal(ThreadCall& call, Gate gate)
+  static void signal(ThreadCall& call, Gate gate, ThreadWorld::Wakes& wakes)
   {
     ++call.gates[static_cast<std::size_t>(gate)];
     if (!call.open(gate)) return;
     for (const auto& m : call.members)
-      if (m.posted && !m.todo.empty() && m.todo.front().waits_for == gate)
-        world_->notify(m.world_rank);
+      if (m.posted && !m.todo.empty() && m.todo.front().waits_for == gate) wakes.add(m.world_rank);
   }
 
   [[noreturn]] void mismatch(const ThreadCall& call, Signature mine, Collective called,

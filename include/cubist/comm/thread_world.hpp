@@ -4,13 +4,14 @@
 // The ranks of one process: how a thread waits for others without burning a core, how it learns
 // that one of them failed, and how all of them learn that nobody can go on.
 //
-// A rank that waits parks on an atomic of its own. `running_` counts the ranks that are neither
-// parked nor finished: whoever parks takes itself off, whoever wakes a parked rank puts it back on
-// before it can park itself. So the count reaches zero only when every live rank is parked and
-// nobody is left to wake one: a deadlock, found at once and never by a time-out.
+// A rank that waits parks. `running_` counts the ranks that are neither parked nor finished:
+// whoever parks takes itself off, whoever wakes a parked rank puts it back on before it can park
+// itself. So the count reaches zero only when every live rank is parked and nobody is left to wake
+// one: a deadlock, found at once and never by a time-out.
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -80,13 +81,45 @@ class ThreadWorld
   void notify(int rank)
   {
     // Counted before it is woken: a rank that was seen parked may run, and park again, at once.
-    auto& flag = state(rank).flag;
+    auto& s = state(rank);
     running_.fetch_add(1);
-    if (flag.exchange(Flag::notified) == Flag::parked)
-      flag.notify_one();
-    else
+    if (s.flag.exchange(Flag::notified) != Flag::parked)
+    {
       running_.fetch_sub(1);
+      return;
+    }
+    {
+      const std::lock_guard not_between_look_and_sleep{s.mutex};
+    }
+    s.wake.notify_one();
   }
+
+  /// Notifies ranks at the end of its scope: behind the lock that is held inside, which the woken
+  /// ones will want.
+  class Wakes
+  {
+   public:
+    Wakes(ThreadWorld& world, int waker)
+        : world_{world}, waker_{waker}, ranks_{world.state(waker).wakes}
+    {
+    }
+    Wakes(const Wakes&) = delete;
+    Wakes& operator=(const Wakes&) = delete;
+    ~Wakes()
+    {
+      for (const int rank : ranks_) world_.notify(rank);
+      ranks_.clear();
+    }
+    void add(int rank)
+    {
+      if (rank != waker_) ranks_.push_back(rank);
+    }
+
+   private:
+    ThreadWorld& world_;
+    int waker_;
+    std::vector<int>& ranks_;
+  };
 
   /// Releases every rank from what it waits for; the first failure is the one that is reported.
   void fail(Failure failure, std::string message)
@@ -134,7 +167,12 @@ class ThreadWorld
   struct alignas(64) RankState
   {
     std::atomic<Flag> flag{Flag::running};
+    // Not flag.wait(): it yields before it sleeps, and a yield costs a whole time slice of any
+    // other busy process, hundreds of times the wait itself.
+    std::mutex mutex;
+    std::condition_variable wake;
     std::vector<Waiter*> outstanding;
+    std::vector<int> wakes;
     const Waiter* waits_for = nullptr;
     bool finished = false;
   };
@@ -149,7 +187,8 @@ class ThreadWorld
     if (s.flag.compare_exchange_strong(expected, Flag::parked))
     {
       if (running_.fetch_sub(1) == 1) report_deadlock();
-      s.flag.wait(Flag::parked);
+      std::unique_lock lock{s.mutex};
+      s.wake.wait(lock, [&] { return s.flag.load() != Flag::parked; });
     }
     s.flag.exchange(Flag::running);
   }
