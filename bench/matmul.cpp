@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-#include <cmath>
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -93,6 +94,8 @@ Row measure(const Settings& s, cubist::ProductSize size, int ranks)
                              MatrixView<T>{Y.data(), {size.m, size.n}});
         });
         if (i >= 0) blas.push_back(time);
+        // OpenBLAS's own threads spin for tens of milliseconds after a call before they sleep.
+        std::this_thread::sleep_for(std::chrono::milliseconds{100});
       }
       world.barrier();
       const double time = seconds([&] {
