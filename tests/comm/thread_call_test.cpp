@@ -42,7 +42,7 @@ struct OneThread
       m.recv = reinterpret_cast<std::byte*>(out[r].data());
       const bool source = message ? r == 0 : has_root(c) && r == static_cast<std::size_t>(root);
       const bool receives = message && r == 1;
-      m.todo = stages(receives ? Collective::receive : c, source);
+      m.remaining = stages(receives ? Collective::receive : c, source);
       m.posted = true;
       signal(Gate::posted);
       if (source) signal(Gate::source);
@@ -60,15 +60,15 @@ struct OneThread
       for (std::size_t k = 0; k < call.members.size(); ++k)
       {
         auto& m = call.members[(first + k) % call.members.size()];
-        if (m.todo.empty() || !call.open(m.todo.front().waits_for)) continue;
-        call.perform(m.todo.front().work, m);
-        if (m.todo.front().signals != Gate::none) signal(m.todo.front().signals);
-        m.todo = m.todo.subspan(1);
+        if (m.remaining.empty() || !call.open(m.remaining.front().waits_for)) continue;
+        call.perform(m.remaining.front().work, m);
+        if (m.remaining.front().signals != Gate::none) signal(m.remaining.front().signals);
+        m.remaining = m.remaining.subspan(1);
         moved = true;
       }
     }
     for (const auto& m : call.members)
-      if (!m.todo.empty()) return false;
+      if (!m.remaining.empty()) return false;
     return true;
   }
 
@@ -138,7 +138,7 @@ TEST_CASE("no stage begins before its gate is open")
     if (collective == Collective::send || collective == Collective::receive) continue;
     CAPTURE(to_string(collective));
     OneThread<int> one{collective, 3, 2, 0, ReduceOp::sum};
-    one.call.members[2].todo = {};
+    one.call.members[2].remaining = {};
     --one.call.gates[static_cast<std::size_t>(Gate::posted)];
     CHECK_FALSE(one.run(0));
     CHECK_FALSE(one.call.open(Gate::posted));

@@ -113,7 +113,7 @@ struct ThreadMember final : Waiter
   int world_rank = 0;
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
-  std::span<const Stage> todo;
+  std::span<const Stage> remaining;
   bool posted = false;
 };
 

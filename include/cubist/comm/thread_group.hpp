@@ -82,7 +82,7 @@ class ThreadGroup
     const bool source = message ? sends : has_root(c.collective) && c.peer == rank;
     me.send = reinterpret_cast<const std::byte*>(c.send.data());
     me.recv = reinterpret_cast<std::byte*>(c.recv.data());
-    me.todo = stages(c.collective, source);
+    me.remaining = stages(c.collective, source);
     me.posted = true;
     if (source) signal(call, Gate::source, wakes);
     signal(call, Gate::posted, wakes);
@@ -95,9 +95,9 @@ class ThreadGroup
     auto& call = *me.call;
     ThreadWorld::Wakes wakes{*world_, me.world_rank};
     std::unique_lock lock{mutex_};
-    while (!me.todo.empty())
+    while (!me.remaining.empty())
     {
-      const Stage stage = me.todo.front();
+      const Stage stage = me.remaining.front();
       if (call.revoked_by >= 0)
       {
         world_->raise();  // what made that rank leave, if it was a failure of all
@@ -114,7 +114,7 @@ class ThreadGroup
         lock.lock();
         if (--call.readers == 0 && call.revoked_by >= 0) drained_.notify_all();
       }
-      me.todo = me.todo.subspan(1);
+      me.remaining = me.remaining.subspan(1);
       if (stage.signals != Gate::none) signal(call, stage.signals, wakes);
     }
     return true;
@@ -126,13 +126,13 @@ class ThreadGroup
     auto& call = *me.call;
     ThreadWorld::Wakes wakes{*world_, me.world_rank};
     std::unique_lock lock{mutex_};
-    if (!me.todo.empty())
+    if (!me.remaining.empty())
     {
       world_->remove(me.world_rank, me);
       if (call.revoked_by < 0) call.revoked_by = me.world_rank;
       drained_.wait(lock, [&] { return call.readers == 0; });
       for (const auto& m : call.members)
-        if (m.posted && !m.todo.empty() && &m != &me) wakes.add(m.world_rank);
+        if (m.posted && !m.remaining.empty() && &m != &me) wakes.add(m.world_rank);
     }
     if (++call.left == call.members.size() && call.revoked_by < 0) recycle(call);
   }
@@ -200,7 +200,8 @@ class ThreadGroup
     ++call.gates[static_cast<std::size_t>(gate)];
     if (!call.open(gate)) return;
     for (const auto& m : call.members)
-      if (m.posted && !m.todo.empty() && m.todo.front().waits_for == gate) wakes.add(m.world_rank);
+      if (m.posted && !m.remaining.empty() && m.remaining.front().waits_for == gate)
+        wakes.add(m.world_rank);
   }
 
   [[noreturn]] void mismatch(const ThreadCall& call, Signature mine, Collective called,

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// One layer of a multi-layer perceptron: Y = dropout(activation(Z)), Z = X W + b.
+//
+//   X (M, K) S::Input    Z, Y (M, N) S::Output
+//
+// It keeps Z for backward, and dZ = mask(dY) activation'(Z); Y is Z where nothing is done to it.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/nn/activation.hpp"
+#include "cubist/nn/activations.hpp"
+#include "cubist/nn/dropout.hpp"
+#include "cubist/nn/linear.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist::detail
+{
+
+/// A layer whose scheme is known at run time only.
+template <class A, class Parameters>
+class AnyLayer
+{
+ public:
+  virtual ~AnyLayer() = default;
+  virtual const A& forward(const A& x, std::optional<std::uint64_t> training_step) = 0;
+  virtual const A& backward(const A& x, const A& dy,
+                            std::optional<std::uint64_t> training_step) = 0;
+  virtual void append_parameters(Parameters& list, const std::string& prefix) = 0;
+};
+
+/// Y = dropout(activation(Z)), Z = X W + b, of a network whose activations are of type A.
+template <class A, Scheme S, class B, RealScalar T>
+class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
+{
+ public:
+  using Mesh = typename A::Mesh;
+
+  MlpLayer(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options,
+           const Activation& activation, const Dropout& dropout)
+      : mesh_{mesh}, linear_{mesh, in, out, options}, activation_{activation}, dropout_{dropout}
+  {
+  }
+
+  const A& forward(const A& x, std::optional<std::uint64_t> training_step) override
+  {
+    make_room(x.rows());
+    auto& y = y_->template as<OutputLayout>();
+    auto& z = plain() ? y : *z_;
+    linear_.forward(x.template as<InputLayout>(), z);
+    if (plain()) return *y_;
+    std::visit([&](auto f) { mesh_.engine().map(y.valid(), f, MatrixView<const T>{z.valid()}); },
+               activation_);
+    if (training_step) dropout_.apply(y, *training_step);
+    return *y_;
+  }
+
+  const A& backward(const A& x, const A& dy, std::optional<std::uint64_t> training_step) override
+  {
+    const auto& in = x.template as<InputLayout>();
+    auto& dx = dx_->template as<InputLayout>();
+    const auto& given = dy.template as<OutputLayout>();
+    if (plain())
+    {
+      linear_.backward(in, given, dx);
+      return *dx_;
+    }
+    auto& dz = *dz_;
+    dz = given;
+    if (training_step) dropout_.apply(dz, *training_step);
+    std::visit(
+        [&](auto f) {
+          mesh_.engine().map(
+              dz.valid(), [f](T d, T z) { return d * f.derivative(z); },
+              MatrixView<const T>{dz.valid()}, MatrixView<const T>{z_->valid()});
+        },
+        activation_);
+    linear_.backward(in, dz, dx);
+    return *dx_;
+  }
+
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) override
+  {
+    linear_.append_parameters(list, prefix);
+  }
+
+ private:
+  using InputLayout = typename S::Input;
+  using OutputLayout = typename S::Output;
+  using Input = DistMatrix<T, InputLayout, Mesh>;
+  using Output = DistMatrix<T, OutputLayout, Mesh>;
+
+  /// Whether Y is Z.
+  [[nodiscard]] bool plain() const
+  {
+    return std::holds_alternative<Identity>(activation_) && dropout_.probability() == 0;
+  }
+
+  void make_room(std::size_t m)
+  {
+    if (y_ && y_->rows() == m) return;
+    y_.emplace(Output{mesh_, {m, linear_.out()}});
+    dx_.emplace(Input{mesh_, {m, linear_.in()}});
+    if (plain()) return;
+    z_.emplace(mesh_, Shape{m, linear_.out()});
+    dz_.emplace(mesh_, Shape{m, linear_.out()});
+  }
+
+  Mesh mesh_;
+  Linear<S, B, T> linear_;
+  Activation activation_;
+  Dropout dropout_;
+  std::optional<A> y_;
+  std::optional<A> dx_;
+  std::optional<Output> z_;
+  std::optional<Output> dz_;
+};
+
+}  // namespace cubist::detail
