@@ -257,6 +257,9 @@ TEST_CASE("launch rethrows PeerFailed when a request was dropped and nothing els
 
 TEST_CASE("a dropped message releases the other end")
 {
+  // The receiver waits until the sender has dropped its message: before that it could rightly get
+  // it.
+  std::atomic<bool> dropped{false};
   const bool sender_drops = GENERATE(true, false);
   CAPTURE(sender_drops);
   const auto seen = outcomes(2, [&](World& world) {
@@ -268,11 +271,15 @@ TEST_CASE("a dropped message releases the other end")
         (void)world.async_send(x, 1);
       else
         (void)world.async_receive(x, 0);
+      dropped = true;
     }
     else if (sends)
       world.send(x, 1);
     else
+    {
+      while (!dropped) std::this_thread::yield();
       world.receive(x, 0);
+    }
   });
   const auto& left = seen[sender_drops ? 0 : 1];
   const auto& other = seen[sender_drops ? 1 : 0];
