@@ -287,6 +287,22 @@ TEST_CASE("a dropped message releases the other end")
   CHECK(other.type == "PeerFailed");
 }
 
+TEST_CASE("a message to oneself completes, whichever end is waited for first")
+{
+  const bool sender_first = GENERATE(true, false);
+  CAPTURE(sender_first);
+  const auto seen = outcomes(2, [&](World& world) {
+    const std::vector<int> x(100, world.rank());
+    std::vector<int> y(100, -1);
+    auto sent = world.async_send(x, world.rank());
+    auto received = world.async_receive(y, world.rank());
+    sender_first ? sent.wait() : received.wait();
+    sender_first ? received.wait() : sent.wait();
+    if (x != y) throw DataError{"another message came"};
+  });
+  for (const auto& s : seen) CHECK(s.type == "completed");
+}
+
 TEST_CASE("buffers are not used after a rank has left, whenever it leaves")
 {
   // Rank 1 frees its large buffers at any time while its peers copy out of them and into them; that

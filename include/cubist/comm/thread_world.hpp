@@ -99,10 +99,7 @@ class ThreadWorld
   class Wakes
   {
    public:
-    Wakes(ThreadWorld& world, int waker)
-        : world_{world}, waker_{waker}, ranks_{world.state(waker).wakes}
-    {
-    }
+    Wakes(ThreadWorld& world, int waker) : world_{world}, ranks_{world.state(waker).wakes} {}
     Wakes(const Wakes&) = delete;
     Wakes& operator=(const Wakes&) = delete;
     ~Wakes()
@@ -110,14 +107,11 @@ class ThreadWorld
       for (const int rank : ranks_) world_.notify(rank);
       ranks_.clear();
     }
-    void add(int rank)
-    {
-      if (rank != waker_) ranks_.push_back(rank);
-    }
+    // The waker, too: one of its calls may complete another that it has looked at already.
+    void add(int rank) { ranks_.push_back(rank); }
 
    private:
     ThreadWorld& world_;
-    int waker_;
     std::vector<int>& ranks_;
   };
 
