@@ -17,3 +17,11 @@ install(
     "${CMAKE_CURRENT_LIST_DIR}/CubistBlas.cmake"
     "${CMAKE_CURRENT_LIST_DIR}/FindRandom123.cmake"
   DESTINATION "${CUBIST_CMAKE_DIR}")
+
+if(TARGET cubist_mpi)
+  install(
+    FILES
+      "${CMAKE_CURRENT_LIST_DIR}/CubistMpi.cmake"
+      "${CMAKE_CURRENT_LIST_DIR}/cubist-mpi.cmake"
+    DESTINATION "${CUBIST_CMAKE_DIR}")
+endif()

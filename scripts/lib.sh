@@ -8,6 +8,7 @@ say() { printf '\n== %s\n' "$*"; }
 packages=(
   g++ cmake ninja-build
   libopenblas-pthread-dev libxtensor-dev libxtensor-blas-dev librandom123-dev
+  libopenmpi-dev openmpi-bin libboost-mpi-dev libscalapack-openmpi-dev
   catch2 libcli11-dev nlohmann-json3-dev
 )
 sanitizer_packages=(clang libclang-rt-dev)

@@ -18,6 +18,9 @@ struct LaunchOptions
 {
   /// How many ranks; left out, as many as the backend offers (processor cores, or MPI's world).
   std::optional<int> ranks = {};
+  /// Where ranks are processes, a rank that throws ends the job with its message. With `rethrow`,
+  /// `launch` throws on every rank instead, as it does where ranks are threads.
+  bool rethrow = false;
 };
 
 template <class B>
@@ -30,6 +33,15 @@ template <Backend B, class F>
 int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
 {
   B::launch(argc, argv, options, std::forward<F>(body));
+  return 0;
+}
+
+/// The same on ranks that exist already, such as those of a `boost::mpi::communicator`.
+template <Backend B, class Ranks, class F>
+requires requires(const Ranks& ranks, F&& body) { B::launch_on(ranks, LaunchOptions{}, body); }
+int launch(const Ranks& ranks, F&& body)
+{
+  B::launch_on(ranks, {}, std::forward<F>(body));
   return 0;
 }
 

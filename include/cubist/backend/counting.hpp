@@ -25,6 +25,19 @@ struct Counting
       body(world);
     });
   }
+
+  template <class Ranks, class F>
+  requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
+  {
+    B::launch_on(ranks, LaunchOptions{}, body);
+  }
+  static void launch_on(const Ranks& ranks, const LaunchOptions& options, F&& body)
+  {
+    B::launch_on(ranks, options, [&](typename B::Communicator& inner) {
+      Communicator world{inner};
+      body(world);
+    });
+  }
 };
 
 }  // namespace cubist

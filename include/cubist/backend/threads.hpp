@@ -7,17 +7,16 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "cubist/backend/backend.hpp"
+#include "cubist/backend/first_error.hpp"
 #include "cubist/comm/thread_group.hpp"
 #include "cubist/comm/thread_world.hpp"
 #include "cubist/comm/threads_communicator.hpp"
@@ -27,57 +26,6 @@
 
 namespace cubist
 {
-
-namespace detail
-{
-
-/// What the ranks threw. An error that only follows from another rank's is not the first one.
-class FirstError
-{
- public:
-  void record(int rank, std::exception_ptr error, bool consequence)
-  {
-    const std::lock_guard lock{mutex_};
-    if (error_ && (consequence || !consequence_)) return;
-    error_ = std::move(error);
-    rank_ = rank;
-    consequence_ = consequence;
-  }
-
-  void rethrow() const
-  {
-    if (!error_) return;
-    try
-    {
-      std::rethrow_exception(error_);
-    }
-    catch (Error& e)
-    {
-      e.set_rank(rank_);
-      throw;
-    }
-    catch (const std::exception& e)
-    {
-      RankFailed failed{e.what()};
-      failed.set_rank(rank_);
-      std::throw_with_nested(failed);
-    }
-    catch (...)
-    {
-      RankFailed failed{"threw something that is no std::exception; throw a cubist::Error instead"};
-      failed.set_rank(rank_);
-      std::throw_with_nested(failed);
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  std::exception_ptr error_;
-  int rank_ = 0;
-  bool consequence_ = false;
-};
-
-}  // namespace detail
 
 struct Threads
 {

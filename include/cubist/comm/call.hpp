@@ -39,8 +39,7 @@ inline constexpr std::size_t collective_count = 11;
   return names[static_cast<std::size_t>(c)];
 }
 
-/// How a reduction combines elements. Always in the order of the ranks, so that the same program
-/// gives the same bits on every run.
+/// How a reduction combines elements; in which order, combine.hpp says.
 enum class ReduceOp : std::uint8_t
 {
   sum,

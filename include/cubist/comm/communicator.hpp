@@ -77,6 +77,7 @@ concept Communicator =
     std::copyable<C> && requires(C c, const C& k, std::span<double> x, std::span<const double> in) {
       { k.rank() } -> std::same_as<int>;
       { k.size() } -> std::same_as<int>;
+      { k.remote() } -> std::same_as<bool>;  // whether data leaves the machine, and so takes its time
       { c.split(0, 0) } -> std::same_as<C>;  // the ranks of one colour, ordered by key, then rank
       { c.start(Call<double>{}) } -> Request;
       c.barrier();

@@ -13,17 +13,16 @@
 //   all_reduce      all posted -> reduce piece r in place -> reduced -> copy the others' pieces ->
 //                   done -> all done
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cubist/comm/call.hpp"
+#include "cubist/comm/combine.hpp"
 #include "cubist/comm/thread_world.hpp"
 #include "cubist/core/scalar.hpp"
 
@@ -126,7 +125,8 @@ struct Signature
   std::string (*element)() = nullptr;
   int root = 0;
   ReduceOp op{};
-  void (*reduce)(const ThreadCall&, std::size_t first, std::size_t count, std::byte* out) = nullptr;
+  void (*reduce)(const ThreadCall&, std::size_t keeper, std::size_t first, std::size_t count,
+                 std::byte* out) = nullptr;
 
   friend bool operator==(const Signature&, const Signature&) = default;
 };
@@ -160,13 +160,9 @@ struct ThreadCall
     return gates[static_cast<std::size_t>(g)] >= target;
   }
 
-  /// A share of `count` elements, for a reduction that the members divide among themselves.
-  [[nodiscard]] std::pair<std::size_t, std::size_t> share(std::size_t member) const
+  [[nodiscard]] Share share(std::size_t member) const
   {
-    const auto n = signature.count;
-    const auto all = members.size();
-    const auto begin = n / all * member + std::min(n % all, member);
-    return {begin, n / all + (member < n % all ? 1 : 0)};
+    return share_of(static_cast<int>(member), static_cast<int>(members.size()), signature.count);
   }
 
   void perform(Work work, const ThreadMember& me) const
@@ -195,12 +191,15 @@ struct ThreadCall
       break;
     case Work::reduce_piece:
       if (signature.collective == Collective::reduce_scatter)
-        return signature.reduce(*this, me.index * signature.count, signature.count, me.recv);
+        return signature.reduce(*this, me.index, me.index * signature.count, signature.count,
+                                me.recv);
       else
       {
+        const bool rooted = signature.collective == Collective::reduce;
+        const auto keeper = rooted ? root : me.index;
         const auto [first, n] = share(me.index);
-        auto* out = signature.collective == Collective::reduce ? members[root].recv : me.recv;
-        return signature.reduce(*this, first, n, out + first * signature.element_size);
+        return signature.reduce(*this, keeper, first, n,
+                                members[keeper].recv + first * signature.element_size);
       }
     case Work::copy_reduced:
       for (const auto& m : members)
@@ -214,34 +213,16 @@ struct ThreadCall
   }
 };
 
-/// Combines elements [first, first + count) of all members, in the order of the ranks.
+/// Combines elements [first, first + count) of all members, for `keeper`.
 template <Element T>
-void combine(const ThreadCall& call, std::size_t first, std::size_t count, std::byte* out)
+void combine_members(const ThreadCall& call, std::size_t keeper, std::size_t first,
+                     std::size_t count, std::byte* out)
 {
-  const auto in = [&](std::size_t m) {
+  const auto in = [&](std::size_t i) {
+    const auto m = (keeper + 1 + i) % call.members.size();
     return reinterpret_cast<const T*>(call.members[m].send) + first;
   };
-  // `out` may be the input of a rank, so sums are kept aside until the last one has been read.
-  std::array<T, 512> sums;
-  for (std::size_t begin = 0; begin < count; begin += sums.size())
-  {
-    const std::size_t n = std::min(sums.size(), count - begin);
-    std::copy_n(in(0) + begin, n, sums.begin());
-    const auto fold = [&](auto op) {
-      for (std::size_t m = 1; m < call.members.size(); ++m)
-      {
-        const T* x = in(m) + begin;
-        for (std::size_t i = 0; i < n; ++i) sums[i] = op(sums[i], x[i]);
-      }
-    };
-    if (call.signature.op == ReduceOp::sum) fold([](T a, T b) { return static_cast<T>(a + b); });
-    if constexpr (!ComplexScalar<T>)
-    {
-      if (call.signature.op == ReduceOp::min) fold([](T a, T b) { return b < a ? b : a; });
-      if (call.signature.op == ReduceOp::max) fold([](T a, T b) { return a < b ? b : a; });
-    }
-    std::copy_n(sums.begin(), n, reinterpret_cast<T*>(out) + begin);
-  }
+  combine(call.signature.op, call.members.size(), in, count, reinterpret_cast<T*>(out));
 }
 
 }  // namespace cubist::detail

@@ -49,8 +49,8 @@ class ThreadGroup
     const int from = c.collective == Collective::send ? rank : c.peer;
     const int to = c.collective == Collective::send ? c.peer : rank;
     const Signature signature{
-        message ? Collective::send : c.collective, c.count, sizeof(T),  &element_name<T>,
-        has_root(c.collective) ? c.peer : 0,       c.op,    &combine<T>};
+        message ? Collective::send : c.collective, c.count, sizeof(T),          &element_name<T>,
+        has_root(c.collective) ? c.peer : 0,       c.op,    &combine_members<T>};
     world_->raise();
     const int world_rank = ranks_[static_cast<std::size_t>(rank)];
     ThreadWorld::Wakes wakes{*world_, world_rank};

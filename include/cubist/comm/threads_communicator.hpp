@@ -71,6 +71,7 @@ class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(group_->ranks().size()); }
+  [[nodiscard]] bool remote() const { return false; }
 
   template <Element T>
   [[nodiscard]] ThreadsRequest start(const Call<T>& call)

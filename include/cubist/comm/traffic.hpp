@@ -117,6 +117,7 @@ class CountingCommunicator : public Collectives<CountingCommunicator<C>>
 
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }
+  [[nodiscard]] bool remote() const { return inner_.remote(); }
   [[nodiscard]] Traffic& traffic() const { return *traffic_; }
 
   [[nodiscard]] CountingCommunicator split(int colour, int key)

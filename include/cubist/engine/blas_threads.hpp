@@ -23,6 +23,12 @@ namespace cubist
   return openblas_get_corename != nullptr ? openblas_get_corename() : "unknown";
 }
 
+/// How many threads a BLAS call has, or 0 if that is unknown.
+[[nodiscard]] inline int blas_threads()
+{
+  return openblas_get_num_threads != nullptr ? openblas_get_num_threads() : 0;
+}
+
 /// Gives each BLAS call `threads` threads, until the end of the scope.
 class BlasThreads
 {

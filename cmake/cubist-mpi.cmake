@@ -1,0 +1,9 @@
+# The component mpi of an installed cubist: cubist::mpi.
+list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
+include(CubistMpi)
+list(POP_FRONT CMAKE_MODULE_PATH)
+
+set(cubist_mpi_FOUND ${CUBIST_MPI_FOUND})
+if(CUBIST_MPI_FOUND)
+  include("${CMAKE_CURRENT_LIST_DIR}/cubist-mpi-targets.cmake")
+endif()

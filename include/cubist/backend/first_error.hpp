@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What the ranks of a launch threw, and which of it is to be told.
+
+#include <exception>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist::detail
+{
+
+/// What the ranks threw. An error that only follows from another rank's is not the first one.
+class FirstError
+{
+ public:
+  void record(int rank, std::exception_ptr error, bool consequence)
+  {
+    const std::lock_guard lock{mutex_};
+    if (error_ && (consequence || !consequence_)) return;
+    error_ = std::move(error);
+    rank_ = rank;
+    consequence_ = consequence;
+  }
+
+  [[nodiscard]] explicit operator bool() const { return error_ != nullptr; }
+
+  /// "rank 3: what was wrong"; empty without an error.
+  [[nodiscard]] std::string message() const
+  {
+    try
+    {
+      rethrow();
+    }
+    catch (const std::exception& e)
+    {
+      return e.what();
+    }
+    return "";
+  }
+
+  void rethrow() const
+  {
+    if (!error_) return;
+    try
+    {
+      std::rethrow_exception(error_);
+    }
+    catch (Error& e)
+    {
+      e.set_rank(rank_);
+      throw;
+    }
+    catch (const std::exception& e)
+    {
+      RankFailed failed{e.what()};
+      failed.set_rank(rank_);
+      std::throw_with_nested(failed);
+    }
+    catch (...)
+    {
+      RankFailed failed{"threw something that is no std::exception; throw a cubist::Error instead"};
+      failed.set_rank(rank_);
+      std::throw_with_nested(failed);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  int rank_ = 0;
+  bool consequence_ = false;
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Ranks as MPI processes, on as many nodes as mpiexec or srun gives. Include it before or after
+// cubist.hpp, and link cubist::mpi.
+//
+// `launch` initialises MPI unless the program has done so; what it initialised it finalises at the
+// end of the program. A rank that throws tells the others, which leave their bodies where they
+// wait; then the rank's message is printed, once, and the job ends.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <climits>
+#include <cstddef>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
+#include <mpi.h>
+#include <sched.h>
+
+#include "cubist/backend/backend.hpp"
+#include "cubist/backend/first_error.hpp"
+#include "cubist/comm/mpi_call.hpp"
+#include "cubist/comm/mpi_communicator.hpp"
+#include "cubist/comm/mpi_world.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/engine/blas_threads.hpp"
+#include "cubist/engine/host_engine.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// MPI as this process has it: initialised here, if nobody else did, and then finalised at exit.
+class MpiProcess
+{
+ public:
+  static MpiProcess& get(int& argc, char**& argv)
+  {
+    static MpiProcess process{argc, argv};
+    return process;
+  }
+  MpiProcess(const MpiProcess&) = delete;
+  MpiProcess& operator=(const MpiProcess&) = delete;
+  ~MpiProcess()
+  {
+    // A body that called exit: its peers would wait in their calls, and MPI_Finalize for them.
+    if (inside && !boost::mpi::environment::finalized())
+      MpiWorld::end_job(
+          "the program called exit inside launch, so other ranks would wait for ever; "
+          "throw an error instead");
+  }
+
+  bool inside = false;
+
+ private:
+  MpiProcess(int& argc, char**& argv)
+  {
+    using boost::mpi::environment;
+    require<CommunicationError>(
+        !environment::finalized(),
+        "MPI is finalised, so no ranks can be launched; launch before MPI_Finalize");
+    if (environment::initialized()) return;
+    constexpr auto level = boost::mpi::threading::multiple;
+    if (argc > 0)
+      environment_.emplace(argc, argv, level, false);
+    else
+      environment_.emplace(level, false);
+  }
+
+  std::optional<boost::mpi::environment> environment_;
+};
+
+/// How many threads this rank's BLAS may use: its share of the cores that it may run on, which are
+/// its own, or shared with other ranks of the node.
+inline int cores_of_rank(MPI_Comm comm)
+{
+  MPI_Comm node = MPI_COMM_NULL;
+  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  int ranks = 1;
+  MPI_Comm_size(node, &ranks);
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  std::vector<cpu_set_t> all(static_cast<std::size_t>(ranks));
+  MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node);
+  MPI_Comm_free(&node);
+  const auto sharing = std::count_if(all.begin(), all.end(),
+                                     [&](const auto& set) { return CPU_EQUAL(&set, &mine); });
+  return std::max(1, CPU_COUNT(&mine) / static_cast<int>(std::max<std::ptrdiff_t>(sharing, 1)));
+}
+
+}  // namespace detail
+
+struct Mpi
+{
+  using Communicator = MpiCommunicator;
+  using Engine = HostEngine;
+
+  /// Read by `launch`; the same on all ranks.
+  static inline MpiOptions options = {};
+
+  /// Whether mpiexec, srun or their like started this process.
+  [[nodiscard]] static bool started()
+  {
+    constexpr std::array names{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALNRANKS"};
+    return std::any_of(names.begin(), names.end(),
+                       [](const char* name) { return std::getenv(name) != nullptr; });
+  }
+
+  /// Fewer ranks than processes leave the last processes idle.
+  template <class F>
+  static void launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
+  {
+    detail::MpiProcess::get(argc, argv);
+    launch_on(boost::mpi::communicator{}, options, std::forward<F>(body));
+  }
+
+  /// On a communicator of the program's, whose ranks all call this. It is duplicated, so traffic of
+  /// the program's own does not get in the way.
+  template <class F>
+  static void launch_on(const boost::mpi::communicator& processes, const LaunchOptions& launch,
+                        F&& body)
+  {
+    int argc = 0;
+    char** argv = nullptr;
+    auto& process = detail::MpiProcess::get(argc, argv);
+    const boost::mpi::communicator control{processes, boost::mpi::comm_duplicate};
+    MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
+    const bool may_help = options.overlap && boost::mpi::environment::thread_level() ==
+                                                 boost::mpi::threading::multiple;
+    const auto world = std::make_shared<detail::MpiWorld>(control, may_help);
+    const int cores = detail::cores_of_rank(control);
+    const int most = blas_threads();
+    const BlasThreads share{most > 0 ? std::min(most, cores) : cores};
+
+    detail::FirstError first;
+    bool consequence = false;
+    const auto failed = [&](const char* what, bool follows) {
+      consequence = follows;
+      first.record(world->rank(), std::current_exception(), follows);
+      if (!follows)
+        world->spread("rank " + std::to_string(world->rank()) + " failed (" + what +
+                      "), so what other ranks wait for cannot come; mend that rank's error");
+    };
+    process.inside = true;
+    try
+    {
+      const int ranks = launch.ranks.value_or(world->size());
+      require<ArgumentError>(
+          ranks >= 1 && ranks <= world->size(), "got ", ranks, " ranks, but MPI has ",
+          world->size(), " processes, of which each is one rank; start ", ranks < 1 ? 1 : ranks,
+          " with mpiexec -n or srun -n, or leave the number out to use them all");
+      auto members = control.split(world->rank() < ranks ? 0 : 1);
+      if (world->rank() < ranks)
+      {
+        MpiCommunicator communicator{
+            std::make_shared<detail::MpiGroup>(world, std::move(members), options)};
+        body(communicator);
+      }
+    }
+    catch (const PeerFailed& e)
+    {
+      failed(e.what(), true);
+    }
+    catch (const std::exception& e)
+    {
+      failed(e.what(), false);
+    }
+    catch (...)
+    {
+      failed("an unknown exception", false);
+    }
+    finish(*world, first, consequence, launch.rethrow);
+    process.inside = false;
+  }
+
+ private:
+  /// Returns when all ranks are through; throws, or ends the job, if one failed.
+  static void finish(detail::MpiWorld& world, const detail::FirstError& first, bool consequence,
+                     bool rethrow)
+  {
+    using namespace std::chrono_literals;
+    const auto limit = !first    ? std::chrono::steady_clock::duration::max() / 2
+                       : rethrow ? std::chrono::steady_clock::duration{60s}
+                                 : 1s;
+    // The lowest rank with an error of its own, else the lowest with another's.
+    int reporter = !first ? INT_MAX : world.rank() + (consequence ? INT_MAX / 2 : 0);
+    const bool all_through = world.agree_on_smallest(reporter, limit);
+    if (all_through && reporter == INT_MAX) return;
+    if (all_through && rethrow)
+    {
+      first.rethrow();
+      const auto news = world.news();
+      throw PeerFailed{news.empty() ? "another rank failed; look for its error" : news};
+    }
+    if (!all_through || reporter % (INT_MAX / 2) == world.rank())
+      detail::MpiWorld::end_job(first.message());
+    std::this_thread::sleep_for(10s);  // the reporter ends this process meanwhile
+    detail::MpiWorld::end_job("rank " + std::to_string(reporter % (INT_MAX / 2)) +
+                              " failed without a word");
+  }
+};
+
+static_assert(Backend<Mpi>);
+
+}  // namespace cubist

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// One rank's part in one call of ranks that are MPI processes, as messages between pairs of ranks:
+// MPI's own collectives either do not go on by themselves or add in an order of their own choice.
+//
+//   all_gather, all_to_all,  every pair exchanges pieces, all posted at once
+//     gather, scatter
+//   reduce_scatter           the same, then the pieces are combined
+//   all_reduce               reduce_scatter of shares, then all_gather of shares
+//   broadcast                a chain that starts at the root: a message that has come goes on to
+//                            the next rank while those behind it travel
+//   reduce                   a chain that ends at the root, each rank adding its elements
+//   barrier                  MPI_Ibarrier
+//
+// Pieces are cut into messages of a length that the network carries well, so counts are not bound
+// by MPI's 32 bits either. Words: as traffic.hpp counts them; of a chain and of pairs alike.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/combine.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::detail
+{
+
+/// @throws CommunicationError with MPI's text unless `code` is MPI_SUCCESS
+inline void mpi_check(int code, const char* function, const std::string& during)
+{
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "unknown error";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw CommunicationError{
+      during + " failed in " + function + " (" + text +
+      "), so its data is incomplete; let all ranks make the same calls with the same sizes, and "
+      "look at the network if they do"};
+}
+
+/// Where a call takes place.
+struct MpiPlace
+{
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0;
+  int size = 1;
+  /// The longest message in bytes, a multiple of every element's size.
+  std::size_t message_bytes = 0;
+};
+
+class MpiCall
+{
+ public:
+  /// Posts what can be posted at once; messages of this call bear `tag`.
+  template <Element T>
+  void start(const MpiPlace& place, int tag, const Call<T>& call)
+  {
+    place_ = place;
+    tag_ = tag;
+    collective_ = call.collective;
+    op_ = call.op;
+    root_ = call.peer;
+    count_ = call.count;
+    element_size_ = sizeof(T);
+    combine_ = &combine_bytes<T>;
+    send_ = reinterpret_cast<const std::byte*>(call.send.data());
+    recv_ = reinterpret_cast<std::byte*>(call.recv.data());
+    requests_.clear();
+    done_ = 0;
+    chained_ = 0;
+    sharing_ = false;
+    begin();
+  }
+
+  /// Moves messages on; says whether the call is complete.
+  /// @throws CommunicationError for what MPI reports
+  bool advance()
+  {
+    do
+      while (done_ < requests_.size())
+      {
+        int arrived = 0;
+        check(MPI_Test(&requests_[done_], &arrived, MPI_STATUS_IGNORE), "MPI_Test");
+        if (arrived == 0) return false;
+        if (done_ < chained_) pass_on(done_);
+        ++done_;
+      }
+    while (next_phase());
+    return true;
+  }
+
+  /// Gives up what has not arrived; the call can be started anew.
+  void cancel() noexcept
+  {
+    for (auto& request : requests_)
+      if (request != MPI_REQUEST_NULL)
+      {
+        MPI_Cancel(&request);
+        MPI_Request_free(&request);
+      }
+    requests_.clear();
+    done_ = 0;
+  }
+
+  /// "reduce_scatter on rank 3 of 8"
+  [[nodiscard]] std::string describe() const
+  {
+    return std::string{to_string(collective_)} + " on rank " + std::to_string(place_.rank) +
+           " of " + std::to_string(place_.size);
+  }
+
+ private:
+  using Combine = void (*)(ReduceOp, const std::vector<const std::byte*>&, std::size_t count,
+                           std::byte* out);
+
+  template <Element T>
+  static void combine_bytes(ReduceOp op, const std::vector<const std::byte*>& in, std::size_t count,
+                            std::byte* out)
+  {
+    combine(
+        op, in.size(), [&](std::size_t i) { return reinterpret_cast<const T*>(in[i]); }, count,
+        reinterpret_cast<T*>(out));
+  }
+
+  void begin()
+  {
+    switch (collective_)
+    {
+    case Collective::barrier:
+      requests_.push_back(MPI_REQUEST_NULL);
+      return check(MPI_Ibarrier(place_.comm, &requests_.back()), "MPI_Ibarrier");
+    case Collective::broadcast:
+      return begin_broadcast();
+    case Collective::reduce:
+      return begin_reduce();
+    case Collective::all_gather:
+      return exchange(
+          [&](int) {
+            return Part{send_, bytes(count_)};
+          },
+          [&](int peer) { return piece(recv_, peer); });
+    case Collective::all_to_all:
+      return exchange([&](int peer) { return piece(send_, peer); },
+                      [&](int peer) { return piece(recv_, peer); });
+    case Collective::gather:
+      return exchange(
+          [&](int peer) {
+            return Part{send_, peer == root_ ? bytes(count_) : 0};
+          },
+          [&](int peer) { return place_.rank == root_ ? piece(recv_, peer) : Room{}; });
+    case Collective::scatter:
+      return exchange([&](int peer) { return place_.rank == root_ ? piece(send_, peer) : Part{}; },
+                      [&](int peer) {
+                        return Room{recv_, peer == root_ ? bytes(count_) : 0};
+                      });
+    case Collective::reduce_scatter:
+      return exchange_to_combine([&](int peer) { return piece(send_, peer); }, bytes(count_));
+    case Collective::all_reduce:
+      return exchange_to_combine([&](int peer) { return share(send_, peer); },
+                                 share(send_, place_.rank).size);
+    case Collective::send:
+      return post_send(root_, {send_, bytes(count_)});
+    case Collective::receive:
+      return post_receive(root_, {recv_, bytes(count_)});
+    }
+  }
+
+  /// Says whether there is more to do once all messages of a phase have come.
+  bool next_phase()
+  {
+    if (place_.size == 1) return false;
+    if (collective_ == Collective::reduce_scatter && !sharing_)
+    {
+      sharing_ = true;
+      combine_received(piece(send_, place_.rank), {recv_, bytes(count_)});
+    }
+    if (collective_ == Collective::all_reduce && !sharing_)
+    {
+      sharing_ = true;
+      const auto mine = share(recv_, place_.rank);
+      combine_received(share(send_, place_.rank), mine);
+      requests_.clear();
+      done_ = 0;
+      exchange(
+          [&](int) {
+            return Part{mine.data, mine.size};
+          },
+          [&](int peer) { return share(recv_, peer); });
+      return true;
+    }
+    return false;
+  }
+
+  // Bytes of a buffer, to send and to receive.
+  struct Part
+  {
+    const std::byte* data = nullptr;
+    std::size_t size = 0;
+  };
+  struct Room
+  {
+    std::byte* data = nullptr;
+    std::size_t size = 0;
+  };
+
+  [[nodiscard]] std::size_t bytes(std::size_t count) const { return count * element_size_; }
+  [[nodiscard]] Part piece(const std::byte* all, int rank) const
+  {
+    return {all + static_cast<std::size_t>(rank) * bytes(count_), bytes(count_)};
+  }
+  [[nodiscard]] Room piece(std::byte* all, int rank) const
+  {
+    return {all + static_cast<std::size_t>(rank) * bytes(count_), bytes(count_)};
+  }
+  [[nodiscard]] Part share(const std::byte* all, int rank) const
+  {
+    const auto s = share_of(rank, place_.size, count_);
+    return {all + bytes(s.offset), bytes(s.count)};
+  }
+  [[nodiscard]] Room share(std::byte* all, int rank) const
+  {
+    const auto s = share_of(rank, place_.size, count_);
+    return {all + bytes(s.offset), bytes(s.count)};
+  }
+  [[nodiscard]] int around(int steps) const
+  {
+    return (place_.rank + steps + place_.size) % place_.size;
+  }
+
+  /// Sends `part(peer)` to every peer, and receives its into `room(peer)`.
+  template <class GetPart, class GetRoom>
+  void exchange(GetPart part, GetRoom room)
+  {
+    for (int i = 1; i < place_.size; ++i) post_receive(around(-i), room(around(-i)));
+    for (int i = 1; i < place_.size; ++i) post_send(around(i), part(around(i)));
+    copy(part(place_.rank), room(place_.rank));
+  }
+
+  /// Sends `part(peer)` to every peer, and receives theirs, of `size` bytes, one behind the other.
+  template <class GetPart>
+  void exchange_to_combine(GetPart part, std::size_t size)
+  {
+    if (place_.size == 1) return copy(part(0), {recv_, size});
+    const auto peers = static_cast<std::size_t>(place_.size - 1);
+    auto* const rooms = scratch(peers * size);
+    // In the order of the sum: from the rank behind this one around to the one before.
+    for (int i = 1; i < place_.size; ++i)
+      post_receive(around(i), {rooms + static_cast<std::size_t>(i - 1) * size, size});
+    for (int i = 1; i < place_.size; ++i) post_send(around(-i), part(around(-i)));
+  }
+
+  void combine_received(Part mine, Room out)
+  {
+    inputs_.clear();
+    for (int i = 0; i + 1 < place_.size; ++i)
+      inputs_.push_back(scratch_.get() + static_cast<std::size_t>(i) * out.size);
+    inputs_.push_back(mine.data);
+    combine_(op_, inputs_, out.size / element_size_, out.data);
+  }
+
+  void begin_broadcast()
+  {
+    if (place_.size == 1) return;
+    if (place_.rank == root_) return post_send(around(1), {send_, bytes(count_)});
+    post_receive(around(-1), {recv_, bytes(count_)});
+    if (around(1) != root_) chained_ = requests_.size();
+  }
+
+  void begin_reduce()
+  {
+    if (place_.size == 1) return copy({send_, bytes(count_)}, {recv_, bytes(count_)});
+    if (around(-1) == root_) return post_send(around(1), {send_, bytes(count_)});
+    post_receive(around(-1), {scratch(bytes(count_)), bytes(count_)});
+    chained_ = requests_.size();
+  }
+
+  /// Message i of a chain has come.
+  void pass_on(std::size_t i)
+  {
+    const std::size_t offset = i * place_.message_bytes;
+    const std::size_t size = std::min(place_.message_bytes, bytes(count_) - offset);
+    if (collective_ == Collective::broadcast) return post_send(around(1), {recv_ + offset, size});
+    auto* const partial = scratch_.get() + offset;
+    auto* const out = place_.rank == root_ ? recv_ + offset : partial;
+    inputs_.assign({partial, send_ + offset});
+    combine_(op_, inputs_, size / element_size_, out);
+    if (place_.rank != root_) post_send(around(1), {out, size});
+  }
+
+  void post_send(int peer, Part part)
+  {
+    for_each_message(part.size, [&](std::size_t offset, int size, MPI_Request& request) {
+      check(MPI_Isend(part.data + offset, size, MPI_BYTE, peer, tag_, place_.comm, &request),
+            "MPI_Isend");
+    });
+  }
+
+  void post_receive(int peer, Room room)
+  {
+    for_each_message(room.size, [&](std::size_t offset, int size, MPI_Request& request) {
+      check(MPI_Irecv(room.data + offset, size, MPI_BYTE, peer, tag_, place_.comm, &request),
+            "MPI_Irecv");
+    });
+  }
+
+  template <class F>
+  void for_each_message(std::size_t size, F f)
+  {
+    for (std::size_t offset = 0; offset < size; offset += place_.message_bytes)
+      f(offset, static_cast<int>(std::min(place_.message_bytes, size - offset)),
+        requests_.emplace_back(MPI_REQUEST_NULL));
+  }
+
+  static void copy(Part in, Room out)
+  {
+    if (out.size != 0 && out.data != in.data) std::memcpy(out.data, in.data, out.size);
+  }
+
+  /// Room for `size` bytes, kept for later calls.
+  std::byte* scratch(std::size_t size)
+  {
+    if (size > scratch_size_)
+    {
+      scratch_.reset(new std::byte[size]);
+      scratch_size_ = size;
+    }
+    return scratch_.get();
+  }
+
+  void check(int code, const char* function) const
+  {
+    if (code != MPI_SUCCESS) mpi_check(code, function, describe());
+  }
+
+  MpiPlace place_;
+  int tag_ = 0;
+  Collective collective_{};
+  ReduceOp op_{};
+  int root_ = 0;
+  std::size_t count_ = 0;
+  std::size_t element_size_ = 1;
+  Combine combine_ = nullptr;
+  const std::byte* send_ = nullptr;
+  std::byte* recv_ = nullptr;
+
+  std::vector<MPI_Request> requests_;  // completed in this order
+  std::size_t done_ = 0;
+  std::size_t chained_ = 0;  // how many of them are messages to pass on
+  bool sharing_ = false;     // the second phase has begun
+  std::vector<const std::byte*> inputs_;
+  std::unique_ptr<std::byte[]> scratch_;
+  std::size_t scratch_size_ = 0;
+};
+
+}  // namespace cubist::detail

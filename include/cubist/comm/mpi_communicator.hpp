@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Ranks that are MPI processes: the communicator, and its requests. Boost.MPI owns and splits MPI's
+// communicators; the data travels in messages of our own (mpi_call.hpp), without serialisation.
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <boost/mpi/communicator.hpp>
+#include <mpi.h>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/communicator.hpp"
+#include "cubist/comm/mpi_call.hpp"
+#include "cubist/comm/mpi_world.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist
+{
+
+/// How messages travel; the same on all ranks.
+struct MpiOptions
+{
+  /// The longest message between nodes, in bytes. Over TCP, messages below Open MPI's eager limit
+  /// of 64 KiB use a link in both directions at once, longer ones mostly do not.
+  std::size_t remote_message_bytes = 65'000;
+  /// The longest message within a node, in bytes.
+  std::size_t local_message_bytes = std::size_t{1} << 30;
+  /// Whether calls between nodes move on while their rank computes; if not, `start` completes them.
+  bool overlap = true;
+};
+
+namespace detail
+{
+
+/// One MPI communicator of one process.
+class MpiGroup
+{
+ public:
+  MpiGroup(std::shared_ptr<MpiWorld> world, boost::mpi::communicator comm,
+           const MpiOptions& options)
+      : world_{std::move(world)}, comm_{std::move(comm)}, options_{options}
+  {
+    MPI_Comm node = MPI_COMM_NULL;
+    mpi_check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+              "MPI_Comm_split_type", "a communicator");
+    int neighbours = 0;
+    MPI_Comm_size(node, &neighbours);
+    MPI_Comm_free(&node);
+    remote_ = neighbours < comm_.size();
+
+    const std::size_t longest =
+        remote_ ? options.remote_message_bytes : options.local_message_bytes;
+    constexpr std::size_t widest_element = 16;
+    place_ = {comm_, comm_.rank(), comm_.size(),
+              std::max<std::size_t>(longest / widest_element, 1) * widest_element};
+  }
+  MpiGroup(const MpiGroup&) = delete;
+  MpiGroup& operator=(const MpiGroup&) = delete;
+  ~MpiGroup()
+  {
+    world_->exclusively([&] { comm_ = {}; });
+  }
+
+  [[nodiscard]] MpiWorld& world() const { return *world_; }
+  [[nodiscard]] const MpiPlace& place() const { return place_; }
+  [[nodiscard]] bool remote() const { return remote_; }
+
+  template <Element T>
+  MpiMember& start(const Call<T>& call)
+  {
+    const bool message =
+        call.collective == Collective::send || call.collective == Collective::receive;
+    auto& member = world_->start(place_, message ? 0 : next_tag(), remote_, call);
+    if (remote_ && !options_.overlap && !message) world_->wait(member);
+    return member;
+  }
+
+  /// @pre every rank of the communicator is here, so none waits for another one's help
+  std::shared_ptr<MpiGroup> split(int colour, int key)
+  {
+    return world_->exclusively(
+        [&] { return std::make_shared<MpiGroup>(world_, comm_.split(colour, key), options_); });
+  }
+
+ private:
+  /// MPI guarantees tags up to 32767. Calls under way at once must differ; messages have tag 0.
+  int next_tag() { return tag_ = tag_ % 32'000 + 1; }
+
+  std::shared_ptr<MpiWorld> world_;
+  boost::mpi::communicator comm_;
+  MpiOptions options_;
+  MpiPlace place_;
+  bool remote_ = false;
+  int tag_ = 0;
+};
+
+}  // namespace detail
+
+/// A call of an MpiCommunicator under way.
+class MpiRequest
+{
+ public:
+  MpiRequest(std::shared_ptr<detail::MpiGroup> group, detail::MpiMember& member)
+      : group_{std::move(group)}, member_{&member}
+  {
+  }
+  MpiRequest(MpiRequest&& other) noexcept
+      : group_{std::move(other.group_)}, member_{std::exchange(other.member_, nullptr)}
+  {
+  }
+  MpiRequest& operator=(MpiRequest&& other) noexcept
+  {
+    std::swap(group_, other.group_);
+    std::swap(member_, other.member_);
+    return *this;
+  }
+  ~MpiRequest() { leave(); }
+
+  void wait()
+  {
+    if (member_ == nullptr) return;
+    group_->world().wait(*member_);
+    leave();
+  }
+
+  bool test()
+  {
+    if (member_ != nullptr && group_->world().test(*member_)) leave();
+    return member_ == nullptr;
+  }
+
+ private:
+  void leave()
+  {
+    if (member_ != nullptr) group_->world().leave(*std::exchange(member_, nullptr));
+  }
+
+  std::shared_ptr<detail::MpiGroup> group_;
+  detail::MpiMember* member_;
+};
+
+class MpiCommunicator : public Collectives<MpiCommunicator>
+{
+ public:
+  explicit MpiCommunicator(std::shared_ptr<detail::MpiGroup> group) : group_{std::move(group)} {}
+
+  [[nodiscard]] int rank() const { return group_->place().rank; }
+  [[nodiscard]] int size() const { return group_->place().size; }
+  /// Whether its ranks are on more than one node.
+  [[nodiscard]] bool remote() const { return group_->remote(); }
+
+  template <Element T>
+  [[nodiscard]] MpiRequest start(const Call<T>& call)
+  {
+    return {group_, group_->start(call)};
+  }
+
+  /// The ranks that give the same colour, ordered by key, then by rank.
+  [[nodiscard]] MpiCommunicator split(int colour, int key)
+  {
+    barrier();
+    return MpiCommunicator{group_->split(colour, key)};
+  }
+
+ private:
+  std::shared_ptr<detail::MpiGroup> group_;
+};
+
+static_assert(Communicator<MpiCommunicator>);
+
+}  // namespace cubist
