@@ -40,6 +40,7 @@ Both both(const Place<S>& place, const Activation& activation, double p,
     Both b;
     b.y = gather(layer.forward(A{x}, step));
     b.dx = gather(layer.backward(A{x}, A{dy}, step));
+    layer.finish_backward();
 
     auto z = linear.forward(x);
     auto y = z;

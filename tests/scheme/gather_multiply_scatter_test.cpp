@@ -7,6 +7,7 @@
 #include "cubist/scheme/gather_multiply_scatter.hpp"
 
 #include "catch.hpp"
+#include "far.hpp"
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 #include "words.hpp"
@@ -46,7 +47,8 @@ struct Box
 
 using XYZ = Box<Row, Col>;
 
-using Types = std::tuple<Subject<XYZ, Threads, double>, Subject<XYZ, Threads, std::complex<float>>>;
+using Types = std::tuple<Subject<XYZ, Threads, double>, Subject<XYZ, Threads, std::complex<float>>,
+                         Subject<XYZ, Far<Threads>, double>>;
 
 const TestMeshes<XYZ> meshes = {{1, {1, 1, 1}},  {2, {2, 1, 1}},  {2, {1, 2, 1}}, {2, {1, 1, 2}},
                                 {12, {3, 2, 2}}, {12, {2, 1, 6}}, {24, {2, 3, 4}}};
@@ -72,6 +74,8 @@ TEST_CASE("Gathering and scattering send what the formula says, on a mesh of any
         const auto y = static_cast<std::uint64_t>(e[0]);
         const auto z = static_cast<std::uint64_t>(e[1]);
         const auto x = static_cast<std::uint64_t>(e[2]);
-        CHECK(counted_words<XYZ>(mesh, size, policy) == grid3d_words(x, y, z, padded, policy));
+        const auto formula = grid3d_words(x, y, z, padded, policy);
+        CHECK(counted_words<XYZ>(mesh, size, policy) == formula);
+        CHECK(counted_words<XYZ, Counting<Far<Threads>>>(mesh, size, policy) == formula);
       }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -23,7 +24,12 @@ using Reduce = cubist::detail::ReducePanels<double, World, HostEngine>;
 
 constexpr Shape panel{3, 2};
 constexpr int ranks = 3;
-constexpr std::size_t panels = 7;
+constexpr std::size_t panels = 9;
+
+using cubist::detail::PanelCut;
+
+/// Each rank has three panels, which lie in turn.
+constexpr PanelCut cut{ranks, ranks, 6, 2};
 
 int owner(std::size_t t) { return static_cast<int>(t) % ranks; }
 
@@ -35,17 +41,22 @@ double element(int rank, std::size_t t, std::size_t i, std::size_t j)
 /// The panels of one rank, side by side (rows far apart) or one below the other.
 struct Mine
 {
-  explicit Mine(bool side_by_side) : strided{side_by_side}, data(panels * panel.size()) {}
-
-  [[nodiscard]] MatrixView<double> operator[](std::size_t t)
+  explicit Mine(bool side_by_side)
+      : strided{side_by_side}, data(3 * panel.size()), all{data.data(), shape()}
   {
-    const MatrixView<double> all{data.data(), strided ? Shape{panel.rows, panels * panel.cols}
-                                                      : Shape{panels * panel.rows, panel.cols}};
-    return strided ? all.block(0, t * panel.cols, panel) : all.block(t * panel.rows, 0, panel);
+  }
+
+  [[nodiscard]] Shape shape() const { return strided ? Shape{3, 6} : Shape{6, 3}; }
+  template <class T = double>
+  [[nodiscard]] cubist::detail::Panels<MatrixView<T>> panels() const
+  {
+    using P = cubist::detail::Panels<MatrixView<T>>;
+    return {all, strided ? P::Of::columns : P::Of::rows, cut};
   }
 
   bool strided;
   std::vector<double> data;
+  MatrixView<double> all;
 };
 
 template <class V, class F>
@@ -54,34 +65,64 @@ bool all_are(V view, F f)
   for (std::size_t i = 0; i < view.rows(); ++i)
     for (std::size_t j = 0; j < view.cols(); ++j)
       if (view(i, j) != f(i, j)) return false;
-  return view.shape() == panel;
+  return view.size() == panel.size();
 }
 
 }  // namespace
 
-TEST_CASE("Broadcast panels come from their owners, one ahead of the other")
+TEST_CASE("a cut into panels covers every owner's part once, all owners in turn")
 {
+  for (const auto& c : {PanelCut{1, 1, 10, 3}, PanelCut{2, 2, 7, 7}, PanelCut{2, 4, 5, 2},
+                        PanelCut{3, 6, 4, 4}, PanelCut{2, 6, 1, 256}, PanelCut{4, 4, 600, 256}})
+  {
+    CAPTURE(c.owners, c.blocks, c.block, c.depth);
+    std::vector<std::vector<int>> taken(c.owners, std::vector<int>(c.blocks / c.owners * c.block));
+    for (std::size_t t = 0; t < c.count(); ++t)
+    {
+      REQUIRE(c.size(t) > 0);
+      REQUIRE(c.size(t) <= c.depth);
+      auto& part = taken[static_cast<std::size_t>(c.owner(t))];
+      for (std::size_t i = 0; i < c.size(t); ++i) ++part[c.offset(t) + i];
+      if (t + c.blocks / c.owners < c.count() && c.owners > 1)
+        CHECK(c.owner(t) != c.owner(t + c.blocks / c.owners));
+    }
+    for (const auto& part : taken)
+      CHECK(std::all_of(part.begin(), part.end(), [](int n) { return n == 1; }));
+  }
+}
+
+TEST_CASE("a cut of nothing has one empty panel of each block, in which calls still match")
+{
+  const PanelCut c{2, 4, 0, 0};
+  CHECK(c.count() == 4);
+  for (std::size_t t = 0; t < 4; ++t) CHECK(c.size(t) == 0);
+}
+
+TEST_CASE("Broadcast panels come from their owners, some ahead of the one in use")
+{
+  const std::size_t buffered = GENERATE(2U, 4U, 20U);
   for (const bool strided : {false, true})
     require_clear(on_ranks<Threads>(ranks, [&](World& world) {
       const HostEngine engine;
-      Buffers buffers{panel};
-      Mine mine{strided};
+      Buffers buffers{panel, buffered};
+      const Mine mine{strided};
       for (std::size_t t = 0; t < panels; ++t)
-        engine.map_indexed(mine[t], [&, t](std::size_t i, std::size_t j) {
-          return element(world.rank(), t, i, j);
-        });
+        if (owner(t) == world.rank())
+          engine.map_indexed(mine.panels()[t], [&, t](std::size_t i, std::size_t j) {
+            return element(world.rank(), t, i, j);
+          });
       Findings found;
       for (int repeat = 0; repeat < 3; ++repeat)
       {
-        Broadcast broadcast{world, engine, buffers};
-        broadcast.start(0, owner(0), mine[0]);
+        const auto source = mine.panels<const double>();
+        Broadcast broadcast{world, engine, buffers, source};
+        if (repeat == 1) broadcast.start();
         for (std::size_t t = 0; t < panels; ++t)
         {
-          if (t + 1 < panels) broadcast.start(t + 1, owner(t + 1), mine[t + 1]);
           const auto here = broadcast[t];
           found.check(all_are(here, [&](auto i, auto j) { return element(owner(t), t, i, j); }),
                       "panel ", t, " of rank ", owner(t), " on rank ", world.rank());
-          found.check((here.data() == mine[t].data()) == (owner(t) == world.rank()),
+          found.check((here.data() == source[t].data()) == (owner(t) == world.rank()),
                       "the owner, and nobody else, reads panel ", t, " where it lies");
         }
         broadcast.finish();
@@ -92,23 +133,25 @@ TEST_CASE("Broadcast panels come from their owners, one ahead of the other")
 
 TEST_CASE("Reduced panels are summed to their owners, plus beta times what was there")
 {
+  const std::size_t buffered = GENERATE(2U, 4U);
   for (const bool strided : {false, true})
     for (const double beta : {0.0, 1.0, -2.0})
       require_clear(on_ranks<Threads>(ranks, [&](World& world) {
         const HostEngine engine;
-        Buffers parts{panel};
-        Buffers sums{panel};
-        Mine mine{strided};
+        Buffers parts{panel, buffered};
+        Buffers sums{panel, buffered};
+        const Mine mine{strided};
         const double before = beta == 0 ? std::numeric_limits<double>::quiet_NaN() : 5;
-        for (std::size_t t = 0; t < panels; ++t) engine.fill(mine[t], before);
+        engine.fill(mine.all, before);
 
-        Reduce reduce{world, engine, parts, sums, beta};
+        const auto target = mine.panels();
+        Reduce reduce{world, engine, parts, sums, beta, target};
         for (std::size_t t = 0; t < panels; ++t)
         {
           engine.map_indexed(reduce[t], [&](std::size_t i, std::size_t j) {
             return element(world.rank(), t, i, j);
           });
-          reduce.start(t, owner(t), mine[t]);
+          reduce.start(t);
         }
         reduce.finish();
 
@@ -121,10 +164,7 @@ TEST_CASE("Reduced panels are summed to their owners, plus beta times what was t
             return s;
           };
           if (owner(t) == world.rank())
-            found.check(all_are(mine[t], sum), "panel ", t, " on its owner, beta ", beta);
-          else if (beta != 0)
-            found.check(all_are(mine[t], [&](auto, auto) { return before; }), "panel ", t,
-                        " changed on rank ", world.rank());
+            found.check(all_are(target[t], sum), "panel ", t, " on its owner, beta ", beta);
         }
         return found;
       }));

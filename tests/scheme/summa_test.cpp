@@ -9,6 +9,7 @@
 #include "cubist/scheme/summa.hpp"
 
 #include "catch.hpp"
+#include "far.hpp"
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 
@@ -45,7 +46,8 @@ struct ColumnsFirst
 };
 
 using Types = std::tuple<Subject<ColumnsFirst, Threads, double>,
-                         Subject<ColumnsFirst, Threads, std::complex<float>>>;
+                         Subject<ColumnsFirst, Threads, std::complex<float>>,
+                         Subject<ColumnsFirst, Far<Threads>, double>>;
 
 const TestMeshes<ColumnsFirst> meshes = {{1, {1, 1, 1}},  {6, {2, 1, 3}}, {6, {3, 1, 2}},
                                          {12, {2, 3, 2}}, {4, {1, 2, 2}}, {10, {5, 1, 2}}};
@@ -99,4 +101,31 @@ TEST_CASE("SUMMA cuts K into lcm(r, c) panels, each sent along a row and along a
   CHECK(messages({8, {4, 1, 2}}, size) == expected(2, 4));
   CHECK(messages({9, {3, 1, 3}}, size) == expected(3, 3));
   CHECK(messages({1, {1, 1, 1}}, size) == expected(1, 1));
+}
+
+TEST_CASE("SUMMA on several nodes cuts a long K finer, and sends the same words")
+{
+  // K is 1100: 2 blocks of 550 are 3 panels each, the last of them thinner.
+  const ProductSize size{.m = 7, .n = 5, .k = 1100};
+  const auto layer = random_layer<double>(size, 3);
+  using B = Counting<Far<Threads>>;
+  using Near = Counting<Threads>;
+  const auto run = [&]<class Backend>(std::type_identity<Backend>) {
+    return on_ranks<Backend>(4, [&](auto& world) {
+      const Mesh<ColumnsFirst, Backend> mesh{world, {2, 1, 2}};
+      Findings found;
+      Conformance<Subject<ColumnsFirst, Backend, double>> products{mesh, size, Gathered::again};
+      world.traffic().reset();
+      products.check_exactly(layer, found);
+      return std::pair{found, world.traffic().total()};
+    });
+  };
+  const auto far = run(std::type_identity<B>{});
+  const auto near = run(std::type_identity<Near>{});
+  Sent far_sent;
+  Sent near_sent;
+  for (const auto& [found, sent] : far) require_clear({found}), far_sent += sent;
+  for (const auto& [found, sent] : near) require_clear({found}), near_sent += sent;
+  CHECK(far_sent.elements == near_sent.elements);
+  CHECK(far_sent.messages == 3 * near_sent.messages);
 }

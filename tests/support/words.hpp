@@ -85,12 +85,11 @@ struct Operands
 }
 
 /// What the ranks of a mesh send, counted.
-template <Scheme S>
+template <Scheme S, class B = Counting<Threads>>
 [[nodiscard]] Words counted_words(const TestMesh<S>& on, ProductSize size,
                                   Gathered policy = Gathered::again)
 {
-  using B = Counting<Threads>;
-  const auto ranks = on_ranks<B>(on.ranks, [&](B::Communicator& world) {
+  const auto ranks = on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
     const Mesh<S, B> mesh{world, on.extents};
     using Product = DistMatMul<S, B, float>;
     Product plan{mesh, size, policy};

@@ -14,6 +14,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
+#include "cubist/dist/replica_sum.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
 
@@ -87,7 +88,7 @@ class DistMatMul
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
     check<typename S::Weight>("dW", dw, {size_.k, size_.n});
     plan_.grad_weight(alpha, x.padded(), dy.padded(), counted_once(beta), dw.padded());
-    sum_pending(dw);
+    sum_replicas(mesh_, Pending{}, dw.padded()).wait();
   }
 
   /// dX = dY W^T and dW = X^T dY + beta dW, with fewer words than one after the other.
@@ -98,6 +99,17 @@ class DistMatMul
                 const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LDX, Mesh>& dx,
                 DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
   {
+    start_backward(x, w, dy, dx, dw, beta).wait();
+  }
+
+  /// The same; but dW is complete only once what is returned has been waited for, so that the sum
+  /// over its replicas, if it has any, travels while other work is done.
+  template <class LX, class LW, class LY, class LDX, class LDW>
+  [[nodiscard]] ReplicaSum<typename B::Communicator>
+  start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
+                 const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LDX, Mesh>& dx,
+                 DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
+  {
     check<typename S::Input>("X", x, {size_.m, size_.k});
     check<typename S::Weight>("W", w, {size_.k, size_.n});
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
@@ -105,7 +117,7 @@ class DistMatMul
     check<typename S::Weight>("dW", dw, {size_.k, size_.n});
     plan_.backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(),
                    counted_once(beta));
-    sum_pending(dw);
+    return sum_replicas(mesh_, Pending{}, dw.padded());
   }
 
  private:
@@ -141,15 +153,6 @@ class DistMatMul
   [[nodiscard]] T counted_once(T beta, Axes<A...>) const
   {
     return ((mesh_.template coordinate<A>() == 0) && ...) ? beta : T{};
-  }
-
-  void sum_pending(Weight& dw) { sum_pending(dw, Pending{}); }
-  template <class... A>
-  void sum_pending(Weight& dw, Axes<A...>)
-  {
-    if constexpr (sizeof...(A) > 0)
-      if (auto& replicas = mesh_.template along<A...>(); replicas.size() > 1)
-        replicas.all_reduce(dw.padded().elements());
   }
 
   Mesh mesh_;

@@ -105,10 +105,31 @@ class Linear
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                 DistMatrix<T, LDX, Mesh>& dx)
   {
-    product(x.rows()).backward(x, w_, dy, dx, dw_);
-    if (!b_) return;
-    mesh_.engine().column_sums(dy.valid(), db_->valid());
-    sum_bias(typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type{});
+    start_backward(x, dy, dx);
+    finish_backward();
+  }
+
+  /// The same; but the gradients of weight and bias are complete only after `finish_backward`, so
+  /// that their sums over replicas travel while the layers before this one do their work.
+  /// @pre X is that of the last `forward`
+  template <class LX, class LY, class LDX>
+  void start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                      DistMatrix<T, LDX, Mesh>& dx)
+  {
+    finish_backward();  // of one that was begun and not finished, after an error
+    if (b_)
+    {
+      using Pending =
+          typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
+      mesh_.engine().column_sums(dy.valid(), db_->valid());
+      db_sum_ = sum_replicas(mesh_, Pending{}, db_->padded());
+    }
+    dw_sum_ = product(x.rows()).start_backward(x, w_, dy, dx, dw_);
+  }
+  void finish_backward()
+  {
+    db_sum_.wait();
+    dw_sum_.wait();
   }
 
   /// Appends the layer's parameters, with names that begin with `prefix`.
@@ -127,13 +148,6 @@ class Linear
     return *product_;
   }
 
-  template <class... A>
-  void sum_bias(Axes<A...>)
-  {
-    auto& replicas = mesh_.template along<A...>();
-    if (replicas.size() > 1) replicas.all_reduce(db_->padded().elements());
-  }
-
   Mesh mesh_;
   LinearOptions options_;
   std::size_t in_;
@@ -143,6 +157,8 @@ class Linear
   std::optional<Bias> b_;
   std::optional<Bias> db_;
   std::optional<Product> product_;
+  ReplicaSum<typename B::Communicator> dw_sum_;
+  ReplicaSum<typename B::Communicator> db_sum_;
 };
 
 }  // namespace cubist

@@ -103,6 +103,7 @@ class MLP
                            "no output that the gradient could belong to; call forward first");
     const Activations* d = &dy;
     for (std::size_t i = layers_.size(); i-- > 0;) d = &layers_[i]->backward(*ys_[i], *d, step_);
+    for (auto& layer : layers_) layer->finish_backward();
     return *d;
   }
 

@@ -34,6 +34,8 @@ class AnyLayer
   virtual const A& forward(const A& x, std::optional<std::uint64_t> training_step) = 0;
   virtual const A& backward(const A& x, const A& dy,
                             std::optional<std::uint64_t> training_step) = 0;
+  /// Waits until the gradients that `backward` began are complete.
+  virtual void finish_backward() = 0;
   virtual void append_parameters(Parameters& list, const std::string& prefix) = 0;
 };
 
@@ -70,7 +72,7 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
     const auto& given = dy.template as<OutputLayout>();
     if (plain())
     {
-      linear_.backward(in, given, dx);
+      linear_.start_backward(in, given, dx);
       return *dx_;
     }
     auto& dz = *dz_;
@@ -83,9 +85,11 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
               MatrixView<const T>{dz.valid()}, MatrixView<const T>{z_->valid()});
         },
         activation_);
-    linear_.backward(in, dz, dx);
+    linear_.start_backward(in, dz, dx);
     return *dx_;
   }
+
+  void finish_backward() override { linear_.finish_backward(); }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) override
   {

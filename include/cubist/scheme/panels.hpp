@@ -1,69 +1,126 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Panels of a matrix on their way along an axis of the mesh, two at a time: one is multiplied while
-// the other travels. Both classes live as long as one product; their buffers are the plan's.
+// Panels of a matrix on their way along an axis of the mesh, a few at a time: one is multiplied
+// while the others travel. What sends them lives as long as one product; the buffers are the
+// plan's.
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <vector>
 
+#include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/scheme/pieces.hpp"
 
 namespace cubist::detail
 {
 
-/// Two buffers for panels of one shape.
+/// How one dimension of a matrix, which `owners` ranks have in equal parts, is cut into panels:
+/// into `blocks` of `block` indices, each into slices of at most `depth`. Panels take a slice of
+/// every block in turn, so that all owners send at once.
+struct PanelCut
+{
+  std::size_t owners = 1;
+  std::size_t blocks = 1;
+  std::size_t block = 0;
+  std::size_t depth = 0;
+
+  /// How many panels; at least one of each block, be it empty.
+  [[nodiscard]] std::size_t count() const
+  {
+    return blocks * (depth < block ? ceil_div(block, depth) : 1);
+  }
+  [[nodiscard]] int owner(std::size_t t) const
+  {
+    return static_cast<int>(t % blocks * owners / blocks);
+  }
+  /// Where panel t begins in its owner's part.
+  [[nodiscard]] std::size_t offset(std::size_t t) const
+  {
+    return t % blocks % (blocks / owners) * block + t / blocks * depth;
+  }
+  [[nodiscard]] std::size_t size(std::size_t t) const
+  {
+    return std::min(depth, block - t / blocks * depth);
+  }
+};
+
+/// A rank's part of a matrix, cut into panels of columns or of rows.
+template <class V>
+class Panels
+{
+ public:
+  enum class Of : bool
+  {
+    columns,
+    rows
+  };
+
+  Panels(V mine, Of of, const PanelCut& cut) : mine_{mine}, of_{of}, cut_{cut} {}
+
+  [[nodiscard]] std::size_t count() const { return cut_.count(); }
+  [[nodiscard]] int owner(std::size_t t) const { return cut_.owner(t); }
+  /// Panel t if this rank owns it; elsewhere another one of the same shape.
+  [[nodiscard]] V operator[](std::size_t t) const
+  {
+    return of_ == Of::columns ? mine_.block(0, cut_.offset(t), {mine_.rows(), cut_.size(t)})
+                              : mine_.block(cut_.offset(t), 0, {cut_.size(t), mine_.cols()});
+  }
+
+ private:
+  V mine_;
+  Of of_;
+  PanelCut cut_;
+};
+
+/// Buffers for panels of at most one shape, used in turn.
 template <class T, class E>
 class PanelBuffers
 {
  public:
-  explicit PanelBuffers(Shape panel)
-      : panel_{panel}, data_{Buffer(panel.size()), Buffer(panel.size())}
+  PanelBuffers(Shape largest, std::size_t count) : data_(count, Buffer(largest.size())) {}
+
+  [[nodiscard]] std::size_t count() const { return data_.size(); }
+  /// Room for panel t.
+  [[nodiscard]] MatrixView<T> room(std::size_t t, Shape panel)
   {
+    return {data_[t % count()].data(), panel};
   }
-  [[nodiscard]] MatrixView<T> operator[](std::size_t t) { return {data_[t % 2].data(), panel_}; }
 
  private:
   using Buffer = typename E::template Buffer<T>;
-  Shape panel_;
-  std::array<Buffer, 2> data_;
+  std::vector<Buffer> data_;
 };
 
-template <class C>
-using RequestOf = decltype(std::declval<C&>().async_barrier());
-
-/// Panels that their owners broadcast to everyone along `along`.
+/// Panels that their owners broadcast to everyone along `along`, as many at a time as there are
+/// buffers.
 template <class T, class C, class E>
 class BroadcastPanels
 {
  public:
-  BroadcastPanels(C& along, const E& engine, PanelBuffers<T, E>& buffers)
-      : along_{along}, engine_{engine}, buffers_{buffers}
+  using Source = Panels<MatrixView<const T>>;
+
+  BroadcastPanels(C& along, const E& engine, PanelBuffers<T, E>& buffers, const Source& source)
+      : along_{along}, engine_{engine}, buffers_{buffers}, source_{source}, slots_(buffers.count())
   {
   }
 
-  /// Sends panel t on its way; `mine` is the owner's.
-  void start(std::size_t t, int owner, MatrixView<const T> mine)
+  /// Sends the first panels on their way, if that has not been done.
+  void start()
   {
-    auto& slot = slots_[t % 2];
-    if (slot.request) slot.request->wait();
-    const MatrixView<T> buffer = buffers_[t];
-    slot.mine = along_.rank() == owner;
-    slot.panel = slot.mine ? mine : MatrixView<const T>{buffer};
-    const bool packed = slot.mine && !mine.contiguous();
-    if (packed) engine_.copy(mine, buffer);
-    const auto sent = packed || !slot.mine ? MatrixView<const T>{buffer} : mine;
-    slot.request = along_.async_broadcast(sent.elements(), buffer.elements(), owner);
+    while (started_ < std::min(slots_.size(), source_.count())) start(started_);
   }
 
-  /// Panel t, once it has come.
+  /// Panel t, once it has come; the one before it is not needed any more.
+  /// @pre panels are taken in their order
   [[nodiscard]] MatrixView<const T> operator[](std::size_t t)
   {
-    auto& slot = slots_[t % 2];
+    start();
+    if (started_ < std::min(t + slots_.size(), source_.count())) start(started_);
+    auto& slot = slots_[t % slots_.size()];
     if (!slot.mine) slot.request->wait();
     return slot.panel;
   }
@@ -83,10 +140,27 @@ class BroadcastPanels
     bool mine = false;
   };
 
+  void start(std::size_t t)
+  {
+    auto& slot = slots_[t % slots_.size()];
+    if (slot.request) slot.request->wait();
+    const auto mine = source_[t];
+    const MatrixView<T> buffer = buffers_.room(t, mine.shape());
+    slot.mine = along_.rank() == source_.owner(t);
+    slot.panel = slot.mine ? mine : MatrixView<const T>{buffer};
+    const bool packed = slot.mine && !mine.contiguous();
+    if (packed) engine_.copy(mine, buffer);
+    const auto sent = packed || !slot.mine ? MatrixView<const T>{buffer} : mine;
+    slot.request = along_.async_broadcast(sent.elements(), buffer.elements(), source_.owner(t));
+    started_ = t + 1;
+  }
+
   C& along_;
   const E& engine_;
   PanelBuffers<T, E>& buffers_;
-  std::array<Slot, 2> slots_;
+  Source source_;
+  std::vector<Slot> slots_;
+  std::size_t started_ = 0;
 };
 
 /// Panels that everyone along `along` has a part of, summed to their owners.
@@ -94,29 +168,33 @@ template <class T, class C, class E>
 class ReducePanels
 {
  public:
+  using Target = Panels<MatrixView<T>>;
+
   /// The owner's panel becomes the sum + beta times what it was.
   ReducePanels(C& along, const E& engine, PanelBuffers<T, E>& parts, PanelBuffers<T, E>& sums,
-               T beta)
-      : along_{along}, engine_{engine}, parts_{parts}, sums_{sums}, beta_{beta}
+               T beta, const Target& target)
+      : along_{along}, engine_{engine}, parts_{parts}, sums_{sums}, beta_{beta}, target_{target},
+        slots_(parts.count())
   {
   }
 
   /// Where this rank's part of panel t is to be written.
   [[nodiscard]] MatrixView<T> operator[](std::size_t t)
   {
-    finish(slots_[t % 2]);
-    return parts_[t];
+    finish(slots_[t % slots_.size()]);
+    return parts_.room(t, target_[t].shape());
   }
 
-  /// Sends panel t on its way; `mine` is the owner's.
-  void start(std::size_t t, int owner, MatrixView<T> mine)
+  /// Sends panel t on its way.
+  void start(std::size_t t)
   {
-    auto& slot = slots_[t % 2];
-    slot.mine = along_.rank() == owner;
+    auto& slot = slots_[t % slots_.size()];
+    const auto mine = target_[t];
+    slot.mine = along_.rank() == target_.owner(t);
     slot.out = mine;
-    slot.sum = slot.mine && beta_ == T{} && mine.contiguous() ? mine : sums_[t];
-    slot.request =
-        along_.async_reduce(MatrixView<const T>{parts_[t]}.elements(), slot.sum.elements(), owner);
+    slot.sum = slot.mine && beta_ == T{} && mine.contiguous() ? mine : sums_.room(t, mine.shape());
+    const MatrixView<const T> part = parts_.room(t, mine.shape());
+    slot.request = along_.async_reduce(part.elements(), slot.sum.elements(), target_.owner(t));
   }
 
   /// Waits until all panels have come.
@@ -152,7 +230,8 @@ class ReducePanels
   PanelBuffers<T, E>& parts_;
   PanelBuffers<T, E>& sums_;
   T beta_;
-  std::array<Slot, 2> slots_;
+  Target target_;
+  std::vector<Slot> slots_;
 };
 
 }  // namespace cubist::detail

@@ -5,7 +5,8 @@
 //
 //   X (M, K) rows [.. row] cols [col]    W (K, N) rows [row] cols [col]    Y (M, N) as X
 //
-// K is cut into lcm(r, c) panels; panel t of X lies on one column of ranks, of W on one row.
+// K is cut into lcm(r, c) blocks; block t of X lies on one column of ranks, of W on one row. A
+// panel is such a block or, where ranks are far apart, a slice of one.
 //
 //   Y  = X W     for each t: broadcast X_t along the row, W_t along the column; Y += X_t W_t
 //   dX = dY W^T  for each t: broadcast W_t along the column; reduce dY W_t^T to X_t's owner
@@ -14,6 +15,7 @@
 // Words: (c-1)/rc MK + (r-1)/rc KN a rank for each of the three.
 // Source: van de Geijn, Watts, "SUMMA", 1997; Xu et al., "Optimus", arXiv 2104.05343, section 3.
 
+#include <algorithm>
 #include <cstddef>
 #include <numeric>
 
@@ -37,74 +39,97 @@ struct Summa
 
    public:
     Plan(const M& mesh, const LocalShapes& local, Gathered)
-        : mesh_{mesh}, panels_{std::lcm(rows(), cols())}, depth_{local.x.cols * cols() / panels_},
-          x_shape_{local.x.rows, depth_}, w_shape_{depth_, local.w.cols}, x_{x_shape_},
-          w_{w_shape_}, x_sum_{x_shape_}, w_sum_{w_shape_}
+        : mesh_{mesh}, far_{row().remote() || column().remote()}, x_cut_{cut(cols(), local.x.cols)},
+          w_cut_{cut(rows(), local.w.rows)}, x_{buffers({local.x.rows, x_cut_.depth})},
+          w_{buffers({w_cut_.depth, local.w.cols})}, x_part_{buffers({local.x.rows, x_cut_.depth})},
+          w_part_{buffers({w_cut_.depth, local.w.cols})},
+          x_sum_{buffers({local.x.rows, x_cut_.depth})}, w_sum_{
+                                                             buffers({w_cut_.depth, local.w.cols})}
     {
     }
 
     /// Y = alpha X W + beta Y
     void forward(T alpha, In x, In w, T beta, Out y)
     {
-      BroadcastPanels xs{row(), engine(), x_};
-      BroadcastPanels ws{column(), engine(), w_};
-      const auto start = [&](std::size_t t) {
-        xs.start(t, x_owner(t), x_panel(x, t));
-        ws.start(t, w_owner(t), w_panel(w, t));
-      };
-      start(0);
-      for (std::size_t t = 0; t < panels_; ++t)
+      Broadcast xs{row(), engine(), x_, x_panels(x)};
+      Broadcast ws{column(), engine(), w_, w_panels(w)};
+      xs.start();
+      ws.start();
+      for (std::size_t t = 0; t < x_cut_.count(); ++t)
       {
-        if (t + 1 < panels_) start(t + 1);
-        engine().gemm(Op::none, Op::none, alpha, xs[t], ws[t], t == 0 ? beta : T{1}, y);
+        const In x_t = xs[t];
+        engine().gemm(Op::none, Op::none, alpha, x_t, ws[t], t == 0 ? beta : T{1}, y);
       }
-      xs.finish();
-      ws.finish();
+      finish(xs, ws);
     }
 
     /// dX = alpha dY W^T + beta dX
     void grad_input(T alpha, In dy, In w, T beta, Out dx)
     {
-      BroadcastPanels ws{column(), engine(), w_};
-      ReducePanels dxs{row(), engine(), x_, x_sum_, beta};
-      ws.start(0, w_owner(0), w_panel(w, 0));
-      for (std::size_t t = 0; t < panels_; ++t)
-      {
-        if (t + 1 < panels_) ws.start(t + 1, w_owner(t + 1), w_panel(w, t + 1));
-        engine().gemm(Op::none, Op::transpose, alpha, dy, ws[t], T{}, dxs[t]);
-        dxs.start(t, x_owner(t), x_panel(dx, t));
-      }
-      ws.finish();
-      dxs.finish();
+      Broadcast ws{column(), engine(), w_, w_panels(w)};
+      Reduce dxs{row(), engine(), x_part_, x_sum_, beta, x_panels(dx)};
+      grad_input(alpha, dy, ws, dxs);
+      finish(ws, dxs);
     }
 
     /// dW = alpha X^T dY + beta dW
     void grad_weight(T alpha, In x, In dy, T beta, Out dw)
     {
-      BroadcastPanels xs{row(), engine(), x_};
-      ReducePanels dws{column(), engine(), w_, w_sum_, beta};
-      xs.start(0, x_owner(0), x_panel(x, 0));
-      for (std::size_t t = 0; t < panels_; ++t)
-      {
-        if (t + 1 < panels_) xs.start(t + 1, x_owner(t + 1), x_panel(x, t + 1));
-        engine().gemm(Op::transpose, Op::none, alpha, xs[t], dy, T{}, dws[t]);
-        dws.start(t, w_owner(t), w_panel(dw, t));
-      }
-      xs.finish();
-      dws.finish();
+      Broadcast xs{row(), engine(), x_, x_panels(x)};
+      Reduce dws{column(), engine(), w_part_, w_sum_, beta, w_panels(dw)};
+      grad_weight(alpha, dy, xs, dws);
+      finish(xs, dws);
     }
 
+    /// Both gradients. The last sums of dX, and the first panels of X, travel while the other
+    /// product's panels are multiplied.
     void backward(In x, In w, In dy, Out dx, Out dw, T beta)
     {
-      grad_input(T{1}, dy, w, T{}, dx);
-      grad_weight(T{1}, x, dy, beta, dw);
+      Broadcast ws{column(), engine(), w_, w_panels(w)};
+      Broadcast xs{row(), engine(), x_, x_panels(x)};
+      Reduce dxs{row(), engine(), x_part_, x_sum_, T{}, x_panels(dx)};
+      Reduce dws{column(), engine(), w_part_, w_sum_, beta, w_panels(dw)};
+      ws.start();
+      xs.start();
+      grad_input(T{1}, dy, ws, dxs);
+      grad_weight(T{1}, dy, xs, dws);
+      finish(ws, dxs, xs, dws);
     }
 
    private:
     using Engine = typename M::Engine;
     using Buffers = detail::PanelBuffers<T, Engine>;
-    using BroadcastPanels = detail::BroadcastPanels<T, typename M::Communicator, Engine>;
-    using ReducePanels = detail::ReducePanels<T, typename M::Communicator, Engine>;
+    using Broadcast = detail::BroadcastPanels<T, typename M::Communicator, Engine>;
+    using Reduce = detail::ReducePanels<T, typename M::Communicator, Engine>;
+
+    // Deep enough for a BLAS to reach its speed, thin enough for the first to come soon.
+    static constexpr std::size_t far_depth = 256;
+
+    void grad_input(T alpha, In dy, Broadcast& ws, Reduce& dxs)
+    {
+      for (std::size_t t = 0; t < w_cut_.count(); ++t)
+      {
+        const In w_t = ws[t];
+        engine().gemm(Op::none, Op::transpose, alpha, dy, w_t, T{}, dxs[t]);
+        dxs.start(t);
+      }
+    }
+
+    void grad_weight(T alpha, In dy, Broadcast& xs, Reduce& dws)
+    {
+      for (std::size_t t = 0; t < x_cut_.count(); ++t)
+      {
+        const In x_t = xs[t];
+        engine().gemm(Op::transpose, Op::none, alpha, x_t, dy, T{}, dws[t]);
+        dws.start(t);
+      }
+    }
+
+    template <class... Travellers>
+    static void finish(Travellers&... all)
+    {
+      (all.finish(), ...);
+    }
 
     [[nodiscard]] const Engine& engine() const { return mesh_.engine(); }
     [[nodiscard]] std::size_t rows() const
@@ -118,32 +143,33 @@ struct Summa
     [[nodiscard]] auto& row() const { return mesh_.template along<Col>(); }
     [[nodiscard]] auto& column() const { return mesh_.template along<Row>(); }
 
-    [[nodiscard]] int x_owner(std::size_t t) const
+    /// How `owners` ranks with `mine` of the indices of K each are cut into panels.
+    [[nodiscard]] detail::PanelCut cut(std::size_t owners, std::size_t mine) const
     {
-      return static_cast<int>(t * cols() / panels_);
+      const std::size_t blocks = std::lcm(rows(), cols());
+      const std::size_t block = mine * owners / blocks;
+      return {owners, blocks, block, far_ ? std::min(block, far_depth) : block};
     }
-    [[nodiscard]] int w_owner(std::size_t t) const
+    [[nodiscard]] Buffers buffers(Shape panel) const { return {panel, far_ ? 4U : 2U}; }
+    template <class V>
+    [[nodiscard]] detail::Panels<V> x_panels(V x) const
     {
-      return static_cast<int>(t * rows() / panels_);
+      return {x, detail::Panels<V>::Of::columns, x_cut_};
     }
     template <class V>
-    [[nodiscard]] V x_panel(V x, std::size_t t) const
+    [[nodiscard]] detail::Panels<V> w_panels(V w) const
     {
-      return x.block(0, t % (panels_ / cols()) * depth_, x_shape_);
-    }
-    template <class V>
-    [[nodiscard]] V w_panel(V w, std::size_t t) const
-    {
-      return w.block(t % (panels_ / rows()) * depth_, 0, w_shape_);
+      return {w, detail::Panels<V>::Of::rows, w_cut_};
     }
 
     M mesh_;
-    std::size_t panels_;
-    std::size_t depth_;
-    Shape x_shape_;
-    Shape w_shape_;
+    bool far_;
+    detail::PanelCut x_cut_;
+    detail::PanelCut w_cut_;
     Buffers x_;
     Buffers w_;
+    Buffers x_part_;
+    Buffers w_part_;
     Buffers x_sum_;
     Buffers w_sum_;
   };

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <cstddef>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/dist/replica_sum.hpp"
+#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/summa25d.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+using World = Threads::Communicator;
+using Grid = Mesh<Summa25D, Threads>;
+}  // namespace
+
+TEST_CASE("Replicas are summed along the axes that are named, and along no others")
+{
+  require_clear(on_ranks<Threads>(8, [](World& world) {
+    const Grid mesh{world, {.q = 2, .d = 2}};
+    Findings found;
+    const auto sum = [&](auto axes) {
+      std::array<double, 3> block{1.0 * world.rank(), 10.0, 0.5};
+      auto under_way = sum_replicas(mesh, axes, MatrixView<double>{block.data(), {1, 3}});
+      world.barrier();  // other calls may come between
+      under_way.wait();
+      under_way.wait();
+      return block;
+    };
+    const int r = world.rank();
+    found.check(sum(Axes<>{})[0] == r, "nothing is summed without axes");
+    // Ranks differ by 4 along depth, by 2 along rows.
+    found.check(sum(Axes<Depth>{}) == std::array{2.0 * (r % 4) + 4, 20.0, 1.0}, "along depth");
+    found.check(sum(Axes<Depth, Row>{}) == std::array{4.0 * (r % 2) + 12, 40.0, 2.0},
+                "along depth and rows");
+    return found;
+  }));
+}
+
+TEST_CASE("A sum over one rank, and one that was never begun, are complete")
+{
+  require_clear(on_ranks<Threads>(1, [](World& world) {
+    const Grid mesh{world};
+    Findings found;
+    std::array<double, 2> block{1, 2};
+    sum_replicas(mesh, Axes<Depth>{}, MatrixView<double>{block.data(), {1, 2}}).wait();
+    found.check(block == std::array{1.0, 2.0}, "one rank's sum is what it has");
+    ReplicaSum<World>{}.wait();
+    return found;
+  }));
+}
