@@ -6,12 +6,12 @@
 #include <xtensor-blas/xlinalg.hpp>
 #include <xtensor/xrandom.hpp>
 
-#include <cubist/cubist.hpp>
+#include "backend.hpp"
 
 using Scheme = cubist::Summa25D;  // or Summa2D, Cube3D
-using Backend = cubist::Threads;
 
-int main(int argc, char** argv)
+template <class Backend>
+int run(int argc, char** argv)
 {
   return cubist::launch<Backend>(argc, argv, {.ranks = 8}, [](auto& world) {
     xt::xtensor<double, 2> X, W;  // global matrices live on rank 0
@@ -33,4 +33,9 @@ int main(int argc, char** argv)
                 << y.local().shape()[1] << ") of Y (370, 230)\nlargest difference from BLAS "
                 << xt::amax(xt::abs(Y - xt::linalg::dot(X, W)))() << '\n';
   });
+}
+
+int main(int argc, char** argv)
+{
+  return examples::on_backend([&]<class Backend>() { return run<Backend>(argc, argv); });
 }

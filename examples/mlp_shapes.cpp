@@ -7,12 +7,12 @@
 
 #include <xtensor/xbuilder.hpp>
 
-#include <cubist/cubist.hpp>
+#include "backend.hpp"
 
 using Scheme = cubist::Summa25D;
-using Backend = cubist::Threads;
 
-int main(int argc, char** argv)
+template <class Backend>
+int run(int argc, char** argv)
 {
   return cubist::launch<Backend>(argc, argv, {.ranks = 8}, [](auto& world) {
     const auto print = [&](const std::string& what, const auto& matrix) {
@@ -44,4 +44,9 @@ int main(int argc, char** argv)
       std::cout << "Output of the MLP: [" << out.local().shape()[0] << ", "
                 << out.local().shape()[1] << "]\n";
   });
+}
+
+int main(int argc, char** argv)
+{
+  return examples::on_backend([&]<class Backend>() { return run<Backend>(argc, argv); });
 }

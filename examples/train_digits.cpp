@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An MLP learns handwritten digits on the scheme and mesh of your choice, and once more on one
-// rank: the two loss curves must agree.
+// rank: the two loss curves must agree. Under mpiexec or srun its ranks are MPI's, else threads.
 
 #include <algorithm>
 #include <chrono>
@@ -8,17 +8,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
-#include <cubist/cubist.hpp>
-
+#include "backend.hpp"
 #include "digits.hpp"
-
-using Backend = cubist::Threads;
 
 namespace
 {
@@ -29,6 +27,7 @@ struct Settings
   std::vector<int> mesh;
   std::string scalar = "double";
   std::string data = CUBIST_DIGITS_CSV;
+  std::string losses;
   std::vector<std::size_t> hidden = {128};
   int epochs = 20;
   std::size_t batch = 64;
@@ -37,6 +36,7 @@ struct Settings
   std::uint64_t seed = 42;
 };
 
+/// What rank 0 has seen; empty in processes without it.
 struct Run
 {
   std::vector<double> losses;  // of every step
@@ -44,8 +44,9 @@ struct Run
 };
 
 /// The images that `order` names from `begin` on, cut by the scheme's input layout.
-template <class Scheme, class T, class Mesh>
-cubist::Activations<Scheme, Backend, T> inputs(const Mesh& mesh, const digits::Images& images,
+template <class T, class Scheme, class Backend>
+cubist::Activations<Scheme, Backend, T> inputs(const cubist::Mesh<Scheme, Backend>& mesh,
+                                               const digits::Images& images,
                                                const std::size_t* order, std::size_t count)
 {
   using AxisMesh = cubist::AxisMesh<typename Scheme::Axes, Backend>;
@@ -63,13 +64,16 @@ std::vector<int> labels(const digits::Images& images, const std::size_t* order, 
   return l;
 }
 
-template <class Scheme, class T>
+template <class Backend, class Scheme, class T>
 Run train(const digits::Split& data, const Settings& s, int ranks,
           const typename Scheme::Extents& extents, bool talk)
 {
   Run run;
   cubist::launch<Backend>({.ranks = ranks}, [&](auto& world) {
     const bool first = world.rank() == 0;
+    if (first && talk)
+      std::printf("%s on %d ranks, %s, %zu digits to learn and %zu held out\n", Scheme::name,
+                  world.size(), s.scalar.c_str(), data.training.size(), data.held_out.size());
     cubist::Mesh<Scheme, Backend> mesh{world, extents};
     std::vector<std::size_t> sizes{digits::pixel_count};
     sizes.insert(sizes.end(), s.hidden.begin(), s.hidden.end());
@@ -79,7 +83,7 @@ Run train(const digits::Split& data, const Settings& s, int ranks,
     cubist::Adam optimizer{mlp.parameters(), {.learning_rate = s.learning_rate}};
 
     const auto& held_out = data.held_out;
-    const auto test_x = inputs<Scheme, T>(mesh, held_out, nullptr, held_out.size());
+    const auto test_x = inputs<T>(mesh, held_out, nullptr, held_out.size());
     const auto test_labels = labels(held_out, nullptr, held_out.size());
 
     for (int epoch = 1; epoch <= s.epochs; ++epoch)
@@ -91,7 +95,7 @@ Run train(const digits::Split& data, const Settings& s, int ranks,
       for (std::size_t begin = 0; begin < all; begin += s.batch)
       {
         const std::size_t count = std::min(s.batch, all - begin);
-        const auto x = inputs<Scheme, T>(mesh, data.training, &order[begin], count);
+        const auto x = inputs<T>(mesh, data.training, &order[begin], count);
         const auto& y = mlp.forward(x);
         auto dy = zeros_like(y);
         const double loss =
@@ -124,14 +128,26 @@ double difference(const std::vector<double>& a, const std::vector<double>& b)
   return d;
 }
 
-template <class Scheme, class T>
+/// One loss a line, with all its digits.
+void write(const std::vector<double>& losses, const std::string& path)
+{
+  std::ofstream file{path};
+  file.precision(17);
+  for (const double loss : losses) file << loss << '\n';
+  file.flush();
+  cubist::require<cubist::DataError>(
+      file.good(), "cannot write ", path,
+      ", so the losses would be lost; pass --losses the path of a file that can be written");
+}
+
+template <class Backend, class Scheme, class T>
 int compare(const Settings& s, int ranks, const typename Scheme::Extents& extents)
 {
   const auto data = digits::split(digits::read(s.data), s.seed);
-  std::printf("%s on %d ranks, %s, %zu digits to learn and %zu held out\n", Scheme::name, ranks,
-              s.scalar.c_str(), data.training.size(), data.held_out.size());
-  const Run run = train<Scheme, T>(data, s, ranks, extents, true);
-  const Run alone = train<Scheme, T>(data, s, 1, {}, false);
+  const Run run = train<Backend, Scheme, T>(data, s, ranks, extents, true);
+  if (run.losses.empty()) return 0;
+  if (!s.losses.empty()) write(run.losses, s.losses);
+  const Run alone = train<cubist::Threads, Scheme, T>(data, s, 1, {}, false);
 
   const double d = difference(run.losses, alone.losses);
   const double bound = s.scalar == "double" ? 1e-8 : 1e-3;
@@ -141,14 +157,15 @@ int compare(const Settings& s, int ranks, const typename Scheme::Extents& extent
   return d <= bound ? 0 : 1;
 }
 
-template <class Scheme>
+template <class Backend, class Scheme>
 int with_scalar(const Settings& s, int ranks, const typename Scheme::Extents& extents)
 {
-  return s.scalar == "double" ? compare<Scheme, double>(s, ranks, extents)
-                              : compare<Scheme, float>(s, ranks, extents);
+  return s.scalar == "double" ? compare<Backend, Scheme, double>(s, ranks, extents)
+                              : compare<Backend, Scheme, float>(s, ranks, extents);
 }
 
 /// Makes `s.mesh` the extents of `s.scheme`, and trains.
+template <class Backend>
 int train_on_scheme(const Settings& s)
 {
   const bool flat = s.scheme == "summa2d";
@@ -159,18 +176,18 @@ int train_on_scheme(const Settings& s)
       ", which has ", flat ? "2 axes; use --mesh 2,2" : "3 axes; use --mesh 2,2,2");
   int ranks = 1;
   for (const int extent : e) ranks *= extent;
-  if (flat) return with_scalar<cubist::Summa2D>(s, ranks, {.rows = e[0], .cols = e[1]});
+  if (flat) return with_scalar<Backend, cubist::Summa2D>(s, ranks, {.rows = e[0], .cols = e[1]});
   if (s.scheme == "summa25d")
   {
     cubist::require<cubist::ArgumentError>(
         e[1] == e[2], "got the mesh ", e[0], ",", e[1], ",", e[2],
         " for summa25d, whose layers are square; use --mesh d,q,q, for instance 2,2,2");
-    return with_scalar<cubist::Summa25D>(s, ranks, {.q = e[1], .d = e[0]});
+    return with_scalar<Backend, cubist::Summa25D>(s, ranks, {.q = e[1], .d = e[0]});
   }
   cubist::require<cubist::ArgumentError>(
       e[0] == e[1] && e[1] == e[2], "got the mesh ", e[0], ",", e[1], ",", e[2],
       " for cube3d, which is a cube; use --mesh q,q,q, for instance 2,2,2");
-  return with_scalar<cubist::Cube3D>(s, ranks, {.q = e[0]});
+  return with_scalar<Backend, cubist::Cube3D>(s, ranks, {.q = e[0]});
 }
 
 }  // namespace
@@ -191,8 +208,9 @@ try
   app.add_option("--dropout", s.dropout);
   app.add_option("--seed", s.seed);
   app.add_option("--data", s.data, "digits.csv");
+  app.add_option("--losses", s.losses, "a file to write the loss of every step to");
   CLI11_PARSE(app, argc, argv);
-  return train_on_scheme(s);
+  return examples::on_backend([&]<class Backend>() { return train_on_scheme<Backend>(s); });
 }
 catch (const std::exception& e)
 {
