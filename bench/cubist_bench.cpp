@@ -1,27 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cubist's benchmarks, one subcommand each. Compare ratios within one run: machines are noisy.
+// cubist's benchmarks, one subcommand each; ranks are threads, or MPI's processes under mpiexec and
+// srun. Compare ratios within one run: machines are noisy.
 
 #include <exception>
-#include <functional>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
 
+#include "collectives.hpp"
+#include "job.hpp"
 #include "matmul.hpp"
+#include "mlp.hpp"
+#include "scaling.hpp"
 
 int main(int argc, char** argv)
-try
 {
-  CLI::App app{"cubist's benchmarks"};
-  app.require_subcommand(1);
-  std::function<void()> run;
-  bench::add_matmul(app, run);
-  CLI11_PARSE(app, argc, argv);
-  run();
-  return 0;
-}
-catch (const std::exception& e)
-{
-  std::cerr << "cubist_bench: " << e.what() << '\n';
-  return 1;
+  bench::Job job;
+  try
+  {
+    job = bench::find_job();
+    CLI::App app{"cubist's benchmarks, on threads or, under mpiexec, on MPI's processes"};
+    app.require_subcommand(1);
+    bench::Action action;
+    bench::add_matmul(app, action);
+    bench::add_mlp(app, action);
+    bench::add_collectives(app, action);
+    bench::add_scaling(app, action);
+    try
+    {
+      app.parse(argc, argv);
+    }
+    catch (const CLI::ParseError& e)
+    {
+      return job.first ? app.exit(e) : e.get_exit_code();
+    }
+    action(job);
+    return 0;
+  }
+  catch (const std::exception& e)
+  {
+    if (job.first) std::cerr << "cubist_bench: " << e.what() << '\n';
+    return 1;
+  }
 }

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 #include <algorithm>
-#include <chrono>
+#include <cstddef>
 #include <cstdio>
-#include <functional>
 #include <memory>
-#include <string>
-#include <thread>
+#include <sstream>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <cubist/cubist.hpp>
+#include <cubist/core/error.hpp>
 
 #include "matmul.hpp"
-#include "report.hpp"
+#include "options.hpp"
 
 namespace bench
 {
@@ -23,199 +21,160 @@ namespace bench
 namespace
 {
 
-using Backend = cubist::Threads;
-
-struct Settings
+struct MatmulOptions : Options
 {
-  std::vector<std::string> schemes = {"summa2d", "summa25d", "cube3d"};
-  std::vector<std::string> scalars = {"float", "double"};
-  std::vector<std::size_t> sizes = {1024, 2048, 4096};
-  std::vector<std::size_t> shape;
-  std::vector<int> ranks;
-  int repeats = 5;
-  int warm_up = 1;
-  std::string json;
+  std::vector<std::size_t> sizes;
+  std::vector<std::string> shapes;
+  std::string scalapack = "auto";
+  double bandwidth = 0;  // Gbit/s
 };
 
-struct Row
+/// What a link of `gigabits` a second allows, if each rank had one: in seconds.
+struct Bound
 {
-  std::string scheme;
-  std::string mesh;
-  std::string scalar;
-  cubist::ProductSize size;
-  double ours = 0;  // GFLOP/s, medians
-  double blas = 0;
+  double wire;  // the words of the busiest rank
+  double compute;
+
+  Bound(const MatmulTask& task, const Row& row, double gigabits)
+      : wire{8e-9 * row.cost.most_words * (task.on.scalar == "float" ? 4 : 8) / gigabits},
+        compute{row.blas.median}
+  {
+  }
+  [[nodiscard]] double overlapped() const { return std::max(wire, compute); }
+  [[nodiscard]] double sum() const { return wire + compute; }
 };
 
-template <class T>
-constexpr const char* scalar_name = sizeof(T) == sizeof(float) ? "float" : "double";
-
-/// The product over `ranks` ranks and the same product by BLAS on all cores, in turn.
-template <class Scheme, class T>
-Row measure(const Settings& s, cubist::ProductSize size, int ranks)
+std::vector<cubist::ProductSize> sizes_of(const MatmulOptions& options)
 {
-  using cubist::MatrixView;
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  // Small integers: their products are exact, so the two results must be equal.
-  const auto x_at = [](std::size_t i, std::size_t j) {
-    return static_cast<T>((3 * i + 5 * j) % 7) - 3;
-  };
-  const auto w_at = [](std::size_t i, std::size_t j) {
-    return static_cast<T>((2 * i + 3 * j) % 5) - 2;
-  };
-
-  Row row{Scheme::name, "", scalar_name<T>, size};
-  std::vector<double> ours;
-  std::vector<double> blas;
-  cubist::launch<Backend>({.ranks = ranks}, [&](auto& world) {
-    cubist::Mesh<Scheme, Backend> mesh{world};
-    cubist::DistMatMul<Scheme, Backend, T> product{mesh, size};
-    using Product = decltype(product);
-    typename Product::Input x{mesh, {size.m, size.k}};
-    typename Product::Weight w{mesh, {size.k, size.n}};
-    typename Product::Output y{mesh, {size.m, size.n}};
-    x.generate(x_at);
-    w.generate(w_at);
-
-    const bool first = world.rank() == 0;
-    auto X = cubist::gather(x);
-    auto W = cubist::gather(w);
-    std::vector<T> Y(first ? size.m * size.n : 0);
-    for (int i = -s.warm_up; i < s.repeats; ++i)
-    {
-      world.barrier();
-      if (first)
-      {
-        const cubist::BlasThreads all{cores};
-        const double time = seconds([&] {
-          mesh.engine().gemm(cubist::Op::none, cubist::Op::none, T{1},
-                             MatrixView<const T>{X.data(), {size.m, size.k}},
-                             MatrixView<const T>{W.data(), {size.k, size.n}}, T{},
-                             MatrixView<T>{Y.data(), {size.m, size.n}});
-        });
-        if (i >= 0) blas.push_back(time);
-        // OpenBLAS's own threads spin for tens of milliseconds after a call before they sleep.
-        std::this_thread::sleep_for(std::chrono::milliseconds{100});
-      }
-      world.barrier();
-      const double time = seconds([&] {
-        product.forward(x, w, y);
-        world.barrier();
-      });
-      if (first && i >= 0) ours.push_back(time);
-    }
-
-    const auto gathered = cubist::gather(y);
-    if (!first) return;
-    cubist::require<cubist::Error>(
-        std::equal(Y.begin(), Y.end(), gathered.data()), Scheme::name, " on ", ranks,
-        " ranks and BLAS disagree, so their times mean nothing; one of the two is broken");
-    row.mesh = Scheme::Axes::to_string(mesh.extents());
-  });
-  const double flops = 2.0 * static_cast<double>(size.m) * static_cast<double>(size.n) *
-                       static_cast<double>(size.k) / 1e9;
-  row.ours = flops / median(ours);
-  row.blas = flops / median(blas);
-  return row;
-}
-
-template <class Scheme>
-Row measure(const Settings& s, const std::string& scalar, cubist::ProductSize size, int ranks)
-{
-  return scalar == "float" ? measure<Scheme, float>(s, size, ranks)
-                           : measure<Scheme, double>(s, size, ranks);
-}
-
-Row measure(const Settings& s, const std::string& scheme, const std::string& scalar,
-            cubist::ProductSize size)
-{
-  const auto ranks = [&](int usual) { return s.ranks.empty() ? usual : s.ranks.front(); };
-  if (scheme == "summa2d") return measure<cubist::Summa2D>(s, scalar, size, ranks(4));
-  if (scheme == "summa25d") return measure<cubist::Summa25D>(s, scalar, size, ranks(8));
-  return measure<cubist::Cube3D>(s, scalar, size, ranks(8));
-}
-
-void run_matmul(const Settings& s)
-{
-  cubist::require<cubist::ArgumentError>(
-      s.shape.empty() || s.shape.size() == 3, "got a shape of ", s.shape.size(),
-      " numbers, but a product has three sizes; use --shape m,n,k");
   std::vector<cubist::ProductSize> sizes;
-  if (!s.shape.empty())
-    sizes.push_back({s.shape[0], s.shape[1], s.shape[2]});
-  else
-    for (const auto n : s.sizes) sizes.push_back({n, n, n});
+  for (const auto n : options.sizes) sizes.push_back({n, n, n});
+  for (const auto& shape : options.shapes) sizes.push_back(parse_shape(shape));
+  if (sizes.empty()) return {{1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096}};
+  return sizes;
+}
 
-  const bool table = s.json != "-";
-  if (table)
-    std::printf("BLAS kernels %s, %u cores, threads backend; GFLOP/s, medians of %d\n"
-                "%-9s %-24s %-7s %18s %9s %9s %6s\n",
-                cubist::blas_core_name().c_str(), std::thread::hardware_concurrency(), s.repeats,
-                "scheme", "mesh", "scalar", "m x n x k", "cubist", "BLAS", "ratio");
-  auto rows = nlohmann::json::array();
-  for (const auto& scheme : s.schemes)
-    for (const auto& scalar : s.scalars)
-      for (const auto& size : sizes)
+/// Everything that is to be measured.
+/// @throws cubist::Error for options that do not fit each other
+std::vector<MatmulTask> tasks_of(const Job& job, const MatmulOptions& options)
+{
+  std::vector<MatmulTask> tasks;
+  for (auto setting : settings_of(job, options))
+    for (const auto& size : sizes_of(options))
+      for (const bool overlap : overlaps(job, options))
       {
-        const Row r = measure(s, scheme, scalar, size);
-        const std::string shape =
-            std::to_string(size.m) + "x" + std::to_string(size.n) + "x" + std::to_string(size.k);
-        if (table)
-        {
-          std::printf("%-9s %-24s %-7s %18s %9.1f %9.1f %6.2f\n", r.scheme.c_str(), r.mesh.c_str(),
-                      r.scalar.c_str(), shape.c_str(), r.ours, r.blas, r.ours / r.blas);
-          std::fflush(stdout);
-        }
-        rows.push_back({{"scheme", r.scheme},
-                        {"mesh", r.mesh},
-                        {"backend", "threads"},
-                        {"scalar", r.scalar},
-                        {"m", size.m},
-                        {"n", size.n},
-                        {"k", size.k},
-                        {"repeats", s.repeats},
-                        {"gflops", r.ours},
-                        {"blas_gflops", r.blas},
-                        {"ratio", r.ours / r.blas}});
+        setting.overlap = overlap;
+        tasks.push_back({setting, size, options.scalapack == "auto"});
       }
-  if (!s.json.empty())
-    write_json({{"benchmark", "matmul"},
-                {"blas_kernels", cubist::blas_core_name()},
-                {"cores", std::thread::hardware_concurrency()},
-                {"rows", rows}},
-               s.json);
+  return tasks;
+}
+
+void print_header(const Job& job, const MatmulOptions& options)
+{
+  print_header(job, options.repeats, "m x n x k");
+  std::printf(" %9s", "ScaLAPACK");
+  if (options.overlap == "both") std::printf(" %7s", "overlap");
+  if (options.bandwidth > 0) std::printf(" %8s %8s %8s", "bound", "sum", "time/sum");
+  std::printf("\n");
+}
+
+void print(const Job& job, const MatmulOptions& options, const MatmulTask& task, const Row& row)
+{
+  print_row(job, task.on, row, to_string(task.size));
+  print_scalapack(row);
+  if (options.overlap == "both") std::printf(" %7s", task.on.overlap ? "on" : "off");
+  if (options.bandwidth > 0)
+  {
+    const Bound bound{task, row, options.bandwidth};
+    std::printf(" %8.4f %8.4f %8.2f", bound.overlapped(), bound.sum(),
+                row.cost.total.median / bound.sum());
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void run_matmul(const Job& job, const MatmulOptions& options)
+{
+  const auto tasks = tasks_of(job, options);
+  const bool table = job.first && options.json != "-";
+  if (table) print_header(job, options);
+  auto result = describe(job, "matmul");
+  for (const auto& task : tasks)
+  {
+    const auto row = matmul_on(job, task);
+    if (!row) continue;
+    if (table) print(job, options, task, *row);
+    auto json = to_json(job, task, *row);
+    if (options.bandwidth > 0)
+    {
+      const Bound bound{task, *row, options.bandwidth};
+      json["bandwidth_gbit_per_second"] = options.bandwidth;
+      json["wire_seconds"] = bound.wire;
+      json["bound_seconds"] = bound.overlapped();
+      json["seconds_by_sum"] = row->cost.total.median / bound.sum();
+    }
+    result["rows"].push_back(json);
+  }
+  if (job.first) write_json(result, options.json);
 }
 
 }  // namespace
 
-void add_matmul(CLI::App& app, std::function<void()>& run)
+std::string to_string(cubist::ProductSize s)
 {
-  const auto s = std::make_shared<Settings>();
-  auto* command = app.add_subcommand("matmul", "each scheme beside BLAS on all cores");
-  command->add_option("--schemes", s->schemes)
-      ->delimiter(',')
-      ->check(CLI::IsMember({"summa2d", "summa25d", "cube3d"}))
-      ->capture_default_str();
-  command->add_option("--scalars", s->scalars)
-      ->delimiter(',')
-      ->check(CLI::IsMember({"float", "double"}))
-      ->capture_default_str();
-  command->add_option("--sizes", s->sizes, "n of n x n x n products")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--shape", s->shape, "m,n,k of one product")
+  return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
+}
+
+cubist::ProductSize parse_shape(const std::string& text)
+{
+  std::istringstream in{text};
+  cubist::ProductSize s;
+  char first = 0;
+  char second = 0;
+  in >> s.m >> first >> s.n >> second >> s.k;
+  cubist::require<cubist::ShapeError>(
+      !in.fail() && in.eof() && first == 'x' && second == 'x' && s.m * s.n * s.k > 0,
+      "got the shape ", text,
+      ", but a product has three sizes; write MxNxK, for instance 4096x4096x1024");
+  return s;
+}
+
+nlohmann::json to_json(const Job& job, const MatmulTask& task, const Row& row)
+{
+  auto json = to_json(job, task.on, row);
+  json["m"] = task.size.m;
+  json["n"] = task.size.n;
+  json["k"] = task.size.k;
+  return json;
+}
+
+void print_scalapack(const Row& row)
+{
+  if (row.scalapack_block > 0)
+    std::printf(" %5.1f/%-3d", row.gflops(row.scalapack), row.scalapack_block);
+  else
+    std::printf(" %9s", "-");
+}
+
+void add_matmul(CLI::App& app, Action& action)
+{
+  const auto options = std::make_shared<MatmulOptions>();
+  auto* command = app.add_subcommand(
+      "matmul", "products, beside BLAS on all cores and, under MPI, beside ScaLAPACK");
+  add_scheme_options(*command, *options);
+  add_mesh_options(*command, *options);
+  command->add_option("--sizes", options->sizes, "n of n x n x n products (1024,2048,4096)")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
-  command->add_option("--ranks", s->ranks, "how many (4 for summa2d, else 8)")
-      ->expected(1)
-      ->check(CLI::PositiveNumber);
-  command->add_option("--repeats", s->repeats)->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--warm-up", s->warm_up)
-      ->check(CLI::NonNegativeNumber)
+  command->add_option("--shapes", options->shapes, "other products, as MxNxK")->delimiter(',');
+  command->add_option("--scalapack", options->scalapack, "whether to measure it where there is one")
+      ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
-  command->add_option("--json", s->json, "write the rows to a file, or to - for standard output");
-  command->callback([s, &run] { run = [s] { run_matmul(*s); }; });
+  command
+      ->add_option("--bandwidth", options->bandwidth,
+                   "Gbit/s of a rank's link: shows the times that it allows")
+      ->check(CLI::PositiveNumber);
+  command->callback(
+      [options, &action] { action = [options](const Job& job) { run_matmul(job, *options); }; });
 }
 
 }  // namespace bench

@@ -1,16 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// cubist_bench matmul: each scheme beside BLAS on all cores, in the same run.
+// Products of one size: a scheme beside BLAS on all cores and, under MPI, beside ScaLAPACK.
 
-#include <functional>
+#include <optional>
+#include <string>
 
-#include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include <cubist/core/block.hpp>
+
+#include "job.hpp"
+#include "row.hpp"
+
+namespace CLI
+{
+class App;
+}
 
 namespace bench
 {
 
-/// Adds the subcommand; it calls `run` with what it is to do.
-void add_matmul(CLI::App& app, std::function<void()>& run);
+struct MatmulTask
+{
+  Setting on;
+  cubist::ProductSize size;
+  bool scalapack = true;  // where there is one
+};
+
+/// Multiplies; every process calls it, the first one gets the row.
+/// @throws cubist::Error if the results are wrong
+[[nodiscard]] std::optional<Row> matmul_on_threads(const MatmulTask& task);
+[[nodiscard]] std::optional<Row> matmul_on_mpi(const MatmulTask& task);
+[[nodiscard]] inline std::optional<Row> matmul_on(const Job& job, const MatmulTask& task)
+{
+  return job.mpi ? matmul_on_mpi(task) : matmul_on_threads(task);
+}
+
+/// "2048x1024x512": m, n and k; and back.
+[[nodiscard]] std::string to_string(cubist::ProductSize size);
+/// @throws cubist::ShapeError for anything else
+[[nodiscard]] cubist::ProductSize parse_shape(const std::string& text);
+
+[[nodiscard]] nlohmann::json to_json(const Job& job, const MatmulTask& task, const Row& row);
+
+/// The ScaLAPACK column of a table.
+void print_scalapack(const Row& row);
+
+/// Adds the subcommand, which sets `action`.
+void add_matmul(CLI::App& app, Action& action);
 
 }  // namespace bench

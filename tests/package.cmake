@@ -1,11 +1,16 @@
 # A consumer's project, by both of the ways in.
 foreach(way IN ITEMS find_package add_subdirectory)
+  set(mpi OFF)
+  if(TARGET cubist_mpi)
+    set(mpi ON)
+  endif()
   add_test(NAME "package: ${way}"
     COMMAND "${CMAKE_COMMAND}"
       "-DWAY=${way}"
       "-DCUBIST_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
       "-DCUBIST_BINARY_DIR=${PROJECT_BINARY_DIR}"
       "-DWORK_DIR=${CMAKE_CURRENT_BINARY_DIR}/package/${way}"
+      "-DMPI=${mpi}"
       "-DGENERATOR=${CMAKE_GENERATOR}"
       "-DCOMPILER=${CMAKE_CXX_COMPILER}"
       "-DFLAGS=${CMAKE_CXX_FLAGS}"

@@ -3,9 +3,9 @@
 #include <complex>
 #include <type_traits>
 
-#include "cubist/backend/threads.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 
+#include "backend.hpp"
 #include "catch.hpp"
 #include "ranks.hpp"
 
@@ -15,8 +15,8 @@ using namespace cubist::test;
 namespace
 {
 
-using World = Threads::Communicator;
-using TestMesh = AxisMesh<Axes<Depth, Row, Col>, Threads>;
+using World = TestBackend::Communicator;
+using TestMesh = AxisMesh<Axes<Depth, Row, Col>, TestBackend>;
 using Blocks = Layout<Rows<Row>, Cols<Col>>;
 
 template <class T>
@@ -31,7 +31,8 @@ constexpr Shape shape{5, 7};
 
 TEST_CASE("A new matrix is zero, padding included, and knows its block")
 {
-  require_clear(on_ranks<Threads>(8, [](World& world) {
+  if (!fits(8)) return;
+  require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const TestMesh mesh{world, {2, 2, 2}, 4};
     const Matrix<std::complex<float>> m{mesh, shape};
     Findings found;
@@ -50,7 +51,8 @@ TEST_CASE("A new matrix is zero, padding included, and knows its block")
 
 TEST_CASE("generate sets elements by global index and leaves the padding alone")
 {
-  require_clear(on_ranks<Threads>(8, [](World& world) {
+  if (!fits(8)) return;
+  require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const TestMesh mesh{world, {2, 2, 2}, 4};
     Matrix<double> m{mesh, shape};
     m.generate(element);
@@ -69,7 +71,8 @@ TEST_CASE("generate sets elements by global index and leaves the padding alone")
 
 TEST_CASE("local is this rank's shard as an xtensor view, to read and to write")
 {
-  require_clear(on_ranks<Threads>(8, [](World& world) {
+  if (!fits(8)) return;
+  require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const TestMesh mesh{world, {2, 2, 2}, 4};
     Matrix<double> m{mesh, shape};
     m.generate(element);
@@ -95,7 +98,8 @@ TEST_CASE("local is this rank's shard as an xtensor view, to read and to write")
 
 TEST_CASE("A copy of a matrix has memory of its own on the same mesh")
 {
-  require_clear(on_ranks<Threads>(4, [](World& world) {
+  if (!fits(4)) return;
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh mesh{world, {1, 2, 2}, 2};
     Matrix<double> m{mesh, shape};
     m.generate(element);
@@ -111,7 +115,8 @@ TEST_CASE("A copy of a matrix has memory of its own on the same mesh")
 
 TEST_CASE("A view refers to the block and maps every rank to its own")
 {
-  require_clear(on_ranks<Threads>(8, [](World& world) {
+  if (!fits(8)) return;
+  require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const TestMesh mesh{world, {2, 2, 2}, 4};
     Matrix<double> m{mesh, shape};
     const DistView<double, TestMesh> view = m.view();
@@ -134,7 +139,8 @@ TEST_CASE("A view refers to the block and maps every rank to its own")
 
 TEST_CASE("Matrices without rows or columns are allowed")
 {
-  require_clear(on_ranks<Threads>(4, [](World& world) {
+  if (!fits(4)) return;
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh mesh{world, {1, 2, 2}, 2};
     Findings found;
     for (const Shape empty : {Shape{0, 0}, Shape{0, 7}, Shape{5, 0}})

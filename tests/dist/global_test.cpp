@@ -17,11 +17,11 @@
 #endif
 
 #include "cubist/backend/counting.hpp"
-#include "cubist/backend/threads.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
+#include "backend.hpp"
 #include "catch.hpp"
 #include "matrices.hpp"
 #include "ranks.hpp"
@@ -32,7 +32,7 @@ using namespace cubist::test;
 namespace
 {
 
-using World = Threads::Communicator;
+using World = TestBackend::Communicator;
 
 template <class T>
 using Global = xt::xtensor<T, 2>;
@@ -93,12 +93,13 @@ void check_round_trip(const M& mesh, const Global<T>& global, Findings& found)
 template <class T, class S, class... L>
 void check_layouts(int ranks, typename S::Extents extents)
 {
+  if (!fits(ranks)) return;
   for (const Shape shape :
        {Shape{1, 1}, Shape{2, 3}, Shape{37, 23}, Shape{16, 32}, Shape{0, 5}, Shape{5, 0}})
   {
     const auto global = numbered<T>(shape);
-    require_clear(on_ranks<Threads>(ranks, [&](World& world) {
-      const Mesh<S, Threads> mesh{world, extents};
+    require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
+      const Mesh<S, TestBackend> mesh{world, extents};
       Findings found;
       (check_round_trip<L>(mesh, global, found), ...);
       return found;
@@ -108,22 +109,28 @@ void check_layouts(int ranks, typename S::Extents extents)
 
 using Scalars = std::tuple<float, double, std::complex<float>, std::complex<double>>;
 
-using Mesh2 = Mesh<Summa2D, Threads>;
+using Mesh2 = Mesh<Summa2D, TestBackend>;
 
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("gather undoes scatter in every layout of every scheme", "", Scalars)
 {
+  check_layouts<TestType, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(1, {.q = 1});
+  check_layouts<TestType, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(
+      2, {.rows = 1, .cols = 2});
   check_layouts<TestType, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(
       6, {.rows = 2, .cols = 3});
   check_layouts<TestType, Summa25D, Summa25D::Input, Summa25D::Weight, RowVector<Summa25D::Output>>(
       12, {.q = 2, .d = 3});
   check_layouts<TestType, Cube3D, Cube3D::Input, Cube3D::Weight, Cube3D::Output,
                 Cube3D::Next::Weight>(8, {.q = 2});
+  check_layouts<TestType, Summa25D, Summa25D::Input, Summa25D::Weight, RowVector<Summa25D::Output>>(
+      4, {.q = 1, .d = 4});
 }
 
 TEST_CASE("scatter takes any xtensor expression")
 {
+  if (!fits(4)) return;
   const auto a = numbered<double>({5, 7}, 1);
   const auto b = numbered<double>({5, 7}, 2);
   const Global<double> sum = a + 2.0 * b;
@@ -131,7 +138,7 @@ TEST_CASE("scatter takes any xtensor expression")
   const Global<double> part = xt::view(a, xt::range(1, 4), xt::range(2, 7));
   const xt::xarray<double> dynamic = a;
   const xt::xtensor<double, 2, xt::layout_type::column_major> by_columns = a;
-  require_clear(on_ranks<Threads>(4, [&](World& world) {
+  require_clear(on_ranks<TestBackend>(4, [&](World& world) {
     const Mesh2 mesh{world, {.q = 2}};
     Findings found;
     const auto same = [&](const char* what, const auto& input, const Global<double>& wanted) {
@@ -153,8 +160,9 @@ TEST_CASE("scatter takes any xtensor expression")
 
 TEST_CASE("Only rank 0's matrix is looked at")
 {
+  if (!fits(4)) return;
   const auto global = numbered<double>({5, 7});
-  require_clear(on_ranks<Threads>(4, [&](World& world) {
+  require_clear(on_ranks<TestBackend>(4, [&](World& world) {
     const Mesh2 mesh{world, {.q = 2}};
     const xt::xarray<double> mine =
         world.rank() == 0 ? xt::xarray<double>{global} : xt::xarray<double>::from_shape({2, 2, 2});
@@ -169,9 +177,10 @@ TEST_CASE("Only rank 0's matrix is looked at")
 
 TEST_CASE("A matrix of another shape is refused on every rank, and the target is as before")
 {
+  if (!fits(4)) return;
   const auto right = numbered<float>({5, 7});
   const auto wrong = numbered<float>({7, 5});
-  require_clear(on_ranks<Threads>(4, [&](World& world) {
+  require_clear(on_ranks<TestBackend>(4, [&](World& world) {
     const Mesh2 mesh{world, {.q = 2}};
     auto x = scatter<Summa2D::Input>(mesh, right);
     Findings found;
@@ -186,7 +195,8 @@ TEST_CASE("A matrix of another shape is refused on every rank, and the target is
 
 TEST_CASE("A tensor of other than two dimensions is refused on every rank")
 {
-  require_clear(on_ranks<Threads>(4, [](World& world) {
+  if (!fits(4)) return;
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const Mesh2 mesh{world, {.q = 2}};
     DistMatrix<double, Summa2D::Input, Mesh2::AxisMesh> x{mesh, {2, 2}};
     Findings found;
@@ -206,7 +216,8 @@ TEST_CASE("A tensor of other than two dimensions is refused on every rank")
 
 TEST_CASE("scatter sends each other rank its block, and gather the first of each block's replicas")
 {
-  using B = Counting<Threads>;
+  if (!fits(8)) return;
+  using B = Counting<TestBackend>;
   const auto global = numbered<double>({37, 23});
   const auto sent = on_ranks<B>(8, [&](B::Communicator& world) {
     const Mesh<Summa25D, B> mesh{world, {.q = 2, .d = 2}};

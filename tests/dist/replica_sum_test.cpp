@@ -2,11 +2,11 @@
 #include <array>
 #include <cstddef>
 
-#include "cubist/backend/threads.hpp"
 #include "cubist/dist/replica_sum.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
+#include "backend.hpp"
 #include "catch.hpp"
 #include "ranks.hpp"
 
@@ -15,13 +15,14 @@ using namespace cubist::test;
 
 namespace
 {
-using World = Threads::Communicator;
-using Grid = Mesh<Summa25D, Threads>;
+using World = TestBackend::Communicator;
+using Grid = Mesh<Summa25D, TestBackend>;
 }  // namespace
 
 TEST_CASE("Replicas are summed along the axes that are named, and along no others")
 {
-  require_clear(on_ranks<Threads>(8, [](World& world) {
+  if (!fits(8)) return;
+  require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const Grid mesh{world, {.q = 2, .d = 2}};
     Findings found;
     const auto sum = [&](auto axes) {
@@ -44,7 +45,7 @@ TEST_CASE("Replicas are summed along the axes that are named, and along no other
 
 TEST_CASE("A sum over one rank, and one that was never begun, are complete")
 {
-  require_clear(on_ranks<Threads>(1, [](World& world) {
+  require_clear(on_ranks<TestBackend>(1, [](World& world) {
     const Grid mesh{world};
     Findings found;
     std::array<double, 2> block{1, 2};

@@ -17,9 +17,9 @@ namespace
 
 /// Calls f with activations of either layout of scheme S.
 template <class S, class F>
-auto with_both(const Mesh<S, Threads>& mesh, const Global<double>& global, F f)
+auto with_both(const Mesh<S, TestBackend>& mesh, const Global<double>& global, F f)
 {
-  using Matrix = Activations<S, Threads, double>;
+  using Matrix = Activations<S, TestBackend, double>;
   return std::pair{f(Matrix{scatter<typename S::Input>(mesh, global)}),
                    f(Matrix{scatter<typename S::Output>(mesh, global)})};
 }
@@ -55,9 +55,10 @@ TEST_CASE("activations of either layout show what the matrix shows")
 
 TEST_CASE("a copy of activations is a copy")
 {
+  if (!fits(cube)) return;
   const auto global = uniform<double>(13, 11, 1);
   const auto [original, copied] = on_root(cube, [&](const auto& mesh) {
-    Activations<Cube3D, Threads, double> y{scatter<Cube3D::Output>(mesh, global)};
+    Activations<Cube3D, TestBackend, double> y{scatter<Cube3D::Output>(mesh, global)};
     const auto copy = y;
     for (auto& v : y.local()) v = 7;
     return std::pair{gather(y), gather(copy)};
@@ -87,12 +88,13 @@ TEST_CASE("zeros like activations have their shape and layout")
 
 TEST_CASE("the matrix is had by its layout, and by no other")
 {
+  if (!fits(cube)) return;
   const auto global = uniform<double>(6, 5, 1);
   const auto take = [&](auto layout) {
     using Wanted = typename decltype(layout)::type;
     return message_of<ShapeError>([&] {
       on_mesh(cube, [&](const auto& mesh) {
-        Activations<Cube3D, Threads, double> y{scatter<Cube3D::Output>(mesh, global)};
+        Activations<Cube3D, TestBackend, double> y{scatter<Cube3D::Output>(mesh, global)};
         const auto& unchanged = y;
         y.template as<Wanted>().local()(0, 0) = 1;
         return unchanged.template as<Wanted>().rows();
@@ -106,6 +108,7 @@ TEST_CASE("the matrix is had by its layout, and by no other")
 
 TEST_CASE("losses of activations are those of their matrices")
 {
+  if (!fits(cube)) return;
   const auto global = uniform<double>(13, 11, 1, 3);
   const auto target = uniform<double>(13, 11, 2, 3);
   const auto labels = classes(13, 11);
@@ -126,7 +129,7 @@ TEST_CASE("losses of activations are those of their matrices")
       f.accuracy = accuracy(of, labels);
       return f;
     };
-    using Wrapped = Activations<Cube3D, Threads, double>;
+    using Wrapped = Activations<Cube3D, TestBackend, double>;
     const Wrapped activations{y};
     return std::pair{found(activations, Wrapped{wanted}, zeros_like(activations)),
                      found(y, wanted, y)};
@@ -140,12 +143,13 @@ TEST_CASE("losses of activations are those of their matrices")
 
 TEST_CASE("a gradient or a target of the other layout is refused")
 {
+  if (!fits(cube)) return;
   const auto global = uniform<double>(6, 5, 1);
   const std::vector<int> labels(6, 0);
   const auto with = [&]<class Other>(std::type_identity<Other>, bool entropy) {
     return message_of<ShapeError>([&] {
       on_mesh(cube, [&](const auto& mesh) {
-        using Matrix = Activations<Cube3D, Threads, double>;
+        using Matrix = Activations<Cube3D, TestBackend, double>;
         const Matrix y{scatter<Cube3D::Output>(mesh, global)};
         Matrix other{scatter<Other>(mesh, global)};
         auto dy = zeros_like(y);

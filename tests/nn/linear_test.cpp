@@ -51,9 +51,9 @@ Global<T> output_gradient(std::size_t rows, std::size_t out)
 
 /// A layer of integers on the mesh, forward and backward for each number of rows in turn.
 template <class T, class S>
-std::vector<Pass<T>> passes(const Mesh<S, Threads>& mesh, const Case& c)
+std::vector<Pass<T>> passes(const Mesh<S, TestBackend>& mesh, const Case& c)
 {
-  using Layer = Linear<S, Threads, T>;
+  using Layer = Linear<S, TestBackend, T>;
   Layer layer{mesh, c.in, c.out, {.bias = c.bias}};
   scatter(integers<T>(c.in, c.out, 1), layer.weight());
   if (c.bias) scatter(integers<T>(1, c.out, 2), layer.bias());
@@ -106,7 +106,7 @@ template <class T, class S>
 std::pair<Global<T>, Global<T>> drawn(const Place<S>& place, const LinearOptions& options)
 {
   return on_root(place, [&](const auto& mesh) {
-    Linear<S, Threads, T> layer{mesh, 13, 7, options};
+    Linear<S, TestBackend, T> layer{mesh, 13, 7, options};
     return std::pair{gather(layer.weight()), gather(layer.bias())};
   });
 }
@@ -180,11 +180,13 @@ TEST_CASE("the padding of weight, bias and their gradients stays zero")
   for_each_place([]<class S>(const Place<S>& place) {
     CAPTURE(place.name());
     const auto paddings = on_mesh(place, [](const auto& mesh) {
-      Linear<S, Threads, double> layer{mesh, 7, 11, {}};
+      Linear<S, TestBackend, double> layer{mesh, 7, 11, {}};
       const auto x = scatter<typename S::Input>(mesh, uniform<double>(13, 7, 1));
       const auto dy = scatter<typename S::Output>(mesh, uniform<double>(13, 11, 2));
-      DistMatrix<double, typename S::Output, AxisMesh<typename S::Axes, Threads>> y{mesh, {13, 11}};
-      DistMatrix<double, typename S::Input, AxisMesh<typename S::Axes, Threads>> dx{mesh, {13, 7}};
+      DistMatrix<double, typename S::Output, AxisMesh<typename S::Axes, TestBackend>> y{mesh,
+                                                                                        {13, 11}};
+      DistMatrix<double, typename S::Input, AxisMesh<typename S::Axes, TestBackend>> dx{mesh,
+                                                                                        {13, 7}};
       layer.forward(x, y);
       layer.backward(x, dy, dx);
       Padding p = padding(y.view());
@@ -209,8 +211,8 @@ TEST_CASE("the bias costs the words of its gradient's sum, and no more")
     constexpr std::size_t in = 12;
     constexpr std::size_t out = 48;
     const auto words = [&](bool bias) {
-      const auto sent = on_mesh<Counting<Threads>>(place, [&](const auto& mesh) {
-        Linear<S, Counting<Threads>, double> layer{mesh, in, out, {.bias = bias}};
+      const auto sent = on_mesh<Counting<TestBackend>>(place, [&](const auto& mesh) {
+        Linear<S, Counting<TestBackend>, double> layer{mesh, in, out, {.bias = bias}};
         const typename decltype(layer)::Input x{mesh, {rows, in}};
         typename decltype(layer)::Input dx{mesh, {rows, in}};
         typename decltype(layer)::Output y{mesh, {rows, out}};
@@ -225,7 +227,7 @@ TEST_CASE("the bias costs the words of its gradient's sum, and no more")
     };
     // The ranks that cut the rows of Y hold parts of db: 2 (p-1)/p N' elements of each of them.
     const auto found = on_root(place, [](const auto& mesh) {
-      const DistMatrix<double, typename S::Output, AxisMesh<typename S::Axes, Threads>> y{
+      const DistMatrix<double, typename S::Output, AxisMesh<typename S::Axes, TestBackend>> y{
           mesh, {rows, out}};
       return std::pair{rows / y.block().rows.size, y.block().cols.size};
     });
@@ -241,7 +243,7 @@ TEST_CASE("a layer without features is refused")
   const auto make = [](std::size_t in, std::size_t out) {
     return message_of<ShapeError>([&] {
       on_mesh(one_rank, [&](const auto& mesh) {
-        return Linear<Summa2D, Threads, double>{mesh, in, out}.in();
+        return Linear<Summa2D, TestBackend, double>{mesh, in, out}.in();
       });
     });
   };
@@ -252,7 +254,8 @@ TEST_CASE("a layer without features is refused")
 
 TEST_CASE("matrices of other sizes, or of another mesh, are refused")
 {
-  using Layer = Linear<Summa2D, Threads, double>;
+  if (!fits(two_by_two)) return;
+  using Layer = Linear<Summa2D, TestBackend, double>;
   using Matrix = Layer::Input;
   const auto forward = [](Shape x, Shape y) {
     on_mesh(two_by_two, [&](const auto& mesh) {
@@ -269,7 +272,7 @@ TEST_CASE("matrices of other sizes, or of another mesh, are refused")
 
   const auto elsewhere = [] {
     on_mesh(two_by_two, [](const auto& mesh) {
-      const Mesh<Summa2D, Threads> other{mesh.world(), {.q = 2}};
+      const Mesh<Summa2D, TestBackend> other{mesh.world(), {.q = 2}};
       Layer layer{mesh, 7, 5};
       Matrix y{mesh, {3, 5}};
       layer.forward(Matrix{other, {3, 7}}, y);

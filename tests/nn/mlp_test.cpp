@@ -115,7 +115,7 @@ const Training five_layers{
     .rate = 0.01};
 
 template <class S, class T = double>
-using Network = MLP<S, Threads, T>;
+using Network = MLP<S, TestBackend, T>;
 
 /// All parameters' values, by name and shape.
 struct Named
@@ -124,7 +124,7 @@ struct Named
   Global<double> value;
 };
 template <class S>
-std::vector<Named> gathered(MLP<S, Threads, double>& mlp)
+std::vector<Named> gathered(MLP<S, TestBackend, double>& mlp)
 {
   std::vector<Named> all;
   for (const auto& p : mlp.parameters()) all.push_back({p.name, gather(p.value)});
@@ -197,6 +197,7 @@ TEST_CASE("a network of floats trains as on one rank")
 
 TEST_CASE("what is gathered again instead of kept is the same")
 {
+  if (!fits(cube)) return;
   auto again = three_layers;
   again.options.gathered = Gathered::again;
   CHECK(loss_curve<double>(cube, again) == loss_curve<double>(cube, three_layers));
@@ -205,7 +206,7 @@ TEST_CASE("what is gathered again instead of kept is the same")
 TEST_CASE("a padded sigmoid network trains exactly as on one rank: padding never leaks")
 {
   constexpr int exact_steps = sanitized ? 4 : 50;
-  const auto run = [&]<class S>(const Mesh<S, Threads>& mesh) {
+  const auto run = [&]<class S>(const Mesh<S, TestBackend>& mesh) {
     using Net = Network<S>;
     Net mlp{mesh, {7, 11, 9, 5}, {.activation = sigmoid, .output = sigmoid}};
     const auto parameters = mlp.parameters();
@@ -291,13 +292,14 @@ TEST_CASE("outputs and all gradients of a network of integers equal the serial o
 
 TEST_CASE("all gradients agree with central differences of the loss")
 {
+  if (!fits(cube)) return;
   const std::vector<std::size_t> sizes{3, 5, 4, 2};
   const auto labels = classes(6, 2);
   const auto values = uniform<double>(6, 3, 1);
   constexpr double h = 0x1p-16;
   const auto worst = on_root(cube, [&](const auto& mesh) {
     Network<Cube3D> mlp{mesh, sizes, {.activation = gelu, .output = cubist::tanh, .seed = 5}};
-    Activations<Cube3D, Threads, double> x{scatter<Cube3D::Input>(mesh, values)};
+    Activations<Cube3D, TestBackend, double> x{scatter<Cube3D::Input>(mesh, values)};
     const auto loss = [&] {
       const auto& y = mlp.forward(x);
       auto dy = zeros_like(y);
@@ -343,7 +345,7 @@ TEST_CASE("all gradients agree with central differences of the loss")
 TEST_CASE("parameters have names and shapes, and are the same on every scheme and mesh")
 {
   const auto values = [](const auto& place) {
-    return on_root(place, []<class S>(const Mesh<S, Threads>& mesh) {
+    return on_root(place, []<class S>(const Mesh<S, TestBackend>& mesh) {
       Network<S> mlp{mesh, {7, 11, 9, 5}, {.seed = 42}};
       return gathered(mlp);
     });
@@ -377,6 +379,7 @@ TEST_CASE("parameters have names and shapes, and are the same on every scheme an
 
 TEST_CASE("a network that is given another's weights computes the same")
 {
+  if (!fits(cube)) return;
   const auto x = uniform<double>(rows, 7, 1);
   struct Outputs
   {
@@ -401,6 +404,7 @@ TEST_CASE("a network that is given another's weights computes the same")
 
 TEST_CASE("dropout acts in training only, and differs from step to step")
 {
+  if (!fits(cube)) return;
   const auto x = uniform<double>(rows, 7, 1);
   struct Outputs
   {
@@ -504,6 +508,7 @@ TEST_CASE("backward drops what the last forward dropped")
 
 TEST_CASE("evaluate gives loss and accuracy without dropout, and leaves the mode as it is")
 {
+  if (!fits(cube)) return;
   const auto x = uniform<double>(rows, 7, 1);
   const auto labels = classes(rows, 5);
   struct Found
@@ -552,6 +557,7 @@ TEST_CASE("evaluate gives loss and accuracy without dropout, and leaves the mode
 
 TEST_CASE("evaluating while training does not change the training")
 {
+  if (!fits(two_two_two)) return;
   const auto train = [](bool evaluate) {
     return on_root(two_two_two, [&](const auto& mesh) {
       Network<Summa25D> mlp{mesh, {7, 11, 5}, {.dropout = 0.5}};
@@ -579,6 +585,7 @@ TEST_CASE("evaluating while training does not change the training")
 
 TEST_CASE("each forward may have another number of rows")
 {
+  if (!fits(cube)) return;
   const auto x = integers<double>(rows, 7, 1);
   const auto few = generate<double>(3, 7, [&](std::size_t i, std::size_t j) { return x(i, j); });
   const auto [all, first, again] = on_root(cube, [&](const auto& mesh) {
@@ -597,6 +604,7 @@ TEST_CASE("each forward may have another number of rows")
 
 TEST_CASE("what forward returns is the network's, and a copy the caller's")
 {
+  if (!fits(cube)) return;
   const auto [before, copied, after] = on_root(cube, [&](const auto& mesh) {
     Network<Cube3D> mlp{mesh, {7, 5}};
     const auto& y = mlp.forward(scatter<Cube3D::Input>(mesh, uniform<double>(rows, 7, 1)));
@@ -611,6 +619,7 @@ TEST_CASE("what forward returns is the network's, and a copy the caller's")
 
 TEST_CASE("the shapes of the 2.5D example")
 {
+  if (!fits(two_two_two)) return;
   const auto shapes = on_mesh(two_two_two, [](const auto& mesh) {
     const auto x = scatter<Summa25D::Input>(mesh, uniform<float>(16, 256, 1));
     Network<Summa25D, float> first{mesh, {256, 1024}};
@@ -633,8 +642,9 @@ TEST_CASE("the shapes of the 2.5D example")
 
 TEST_CASE("every training step sends the same words")
 {
+  if (!fits(cube)) return;
   const auto sent = [](const auto& place) {
-    return on_mesh<Counting<Threads>>(place, [&](const auto& mesh) {
+    return on_mesh<Counting<TestBackend>>(place, [&](const auto& mesh) {
       std::vector<std::uint64_t> words;
       std::uint64_t before = 0;
       losses<double>(mesh, two_layers, [&] {
@@ -679,6 +689,7 @@ TEST_CASE("a network that makes no sense is refused")
 
 TEST_CASE("backward without a forward that went through is refused")
 {
+  if (!fits(two_by_two)) return;
   const auto run = [](bool after_failure) {
     return message_of<ArgumentError>([&] {
       on_mesh(two_by_two, [&](const auto& mesh) {
@@ -707,6 +718,7 @@ TEST_CASE("backward without a forward that went through is refused")
 
 TEST_CASE("matrices of wrong sizes or layouts are refused")
 {
+  if (!fits(cube)) return;
   const std::vector<std::size_t> sizes{7, 6, 5};
   const auto run = [&]<class LX, class LY>(Layout<LX, LY>*, Shape x, Shape dy) {
     return message_of<ShapeError>([&] {

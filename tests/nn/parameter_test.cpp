@@ -15,10 +15,11 @@ using namespace cubist::test;
 
 TEST_CASE("a layer's parameters have its prefix, and the shapes of value and gradient")
 {
+  if (!fits(two_by_two)) return;
   const auto listed = [](bool bias) {
     return on_root(two_by_two, [&](const auto& mesh) {
-      Linear<Summa2D, Threads, float> layer{mesh, 7, 5, {.bias = bias}};
-      Parameters<float, AxisMesh<Summa2D::Axes, Threads>> list;
+      Linear<Summa2D, TestBackend, float> layer{mesh, 7, 5, {.bias = bias}};
+      Parameters<float, AxisMesh<Summa2D::Axes, TestBackend>> list;
       layer.append_parameters(list, "first.");
       layer.append_parameters(list, "second.");
       std::vector<std::string> lines;
@@ -50,7 +51,7 @@ TEST_CASE("scatter into a parameter sets the layer, gather brings value and grad
     const auto w = integers<double>(7, 5, 3);
     const auto b = generate<double>(1, 5, [](std::size_t, std::size_t) { return 2.0; });
     const auto got = on_root(place, [&](const auto& mesh) {
-      using Layer = Linear<S, Threads, double>;
+      using Layer = Linear<S, TestBackend, double>;
       Layer layer{mesh, 7, 5};
       Parameters<double, typename Layer::Mesh> list;
       layer.append_parameters(list, "");
@@ -76,11 +77,12 @@ TEST_CASE("scatter into a parameter sets the layer, gather brings value and grad
 
 TEST_CASE("a matrix of another shape does not become a parameter")
 {
+  if (!fits(two_by_two)) return;
   const auto set = [](std::size_t rows, std::size_t cols) {
     return message_of<ShapeError>([=] {
       on_mesh(two_by_two, [=](const auto& mesh) {
-        Linear<Summa2D, Threads, double> layer{mesh, 7, 5};
-        Parameters<double, AxisMesh<Summa2D::Axes, Threads>> list;
+        Linear<Summa2D, TestBackend, double> layer{mesh, 7, 5};
+        Parameters<double, AxisMesh<Summa2D::Axes, TestBackend>> list;
         layer.append_parameters(list, "");
         scatter(integers<double>(rows, cols, 1), list[0].value);
         return 0;

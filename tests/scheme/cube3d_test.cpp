@@ -6,9 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "cubist/backend/threads.hpp"
 #include "cubist/scheme/cube3d.hpp"
 
+#include "backend.hpp"
 #include "catch.hpp"
 #include "ranks.hpp"
 #include "sanitized.hpp"
@@ -21,8 +21,8 @@ using namespace cubist::test;
 namespace
 {
 
-using Types = Subjects<Cube3D, Threads>;
-using NextTypes = std::tuple<Subject<Cube3D::Next, Threads, double>>;
+using Types = Subjects<Cube3D, TestBackend>;
+using NextTypes = std::tuple<Subject<Cube3D::Next, TestBackend, double>>;
 
 template <class S>
 const TestMeshes<S> meshes = {{1, {.q = 1}}, {8, {.q = 2}}, {27, {.q = 3}}};
@@ -52,7 +52,7 @@ TEMPLATE_LIST_TEST_CASE("The next layer's Cube3D multiplies as the oracle does",
 TEST_CASE("Cube3D sends what its formula says, kept and gathered again")
 {
   const TestMeshes<Cube3D> on = {{1, {.q = 1}}, {8, {.q = 2}}, {27, {.q = 3}}, {64, {.q = 4}}};
-  for (const auto& mesh : on)
+  for (const auto& mesh : those_that_fit(on))
     for (const ProductSize size : {ProductSize{144, 288, 432}, {37, 101, 23}, {1, 1, 1}, {5, 3, 0}})
       for (const auto policy : {Gathered::again, Gathered::kept})
       {
@@ -64,6 +64,7 @@ TEST_CASE("Cube3D sends what its formula says, kept and gathered again")
       }
   SECTION("by numbers worked out by hand")
   {
+    if (!fits(8)) return;
     // 2 x 2 x 2 ranks, 4 x 8 times 8 x 12: every element of X, W and Y is sent once in each
     // product; backward gathers dY once, and X and W again unless they are kept.
     const TestMesh<Cube3D> cube{8, {.q = 2}};
@@ -76,14 +77,15 @@ TEST_CASE("Cube3D sends what its formula says, kept and gathered again")
 
 TEST_CASE("512 ranks multiply on an 8 x 8 x 8 cube")
 {
-  using Sub = Subject<Cube3D, Threads, double>;
+  using Sub = Subject<Cube3D, TestBackend, double>;
   const int q = repeats(8, 4);
+  if (!fits(q * q * q)) return;
   const std::vector<ProductSize> sizes = {{.m = 96, .n = 72, .k = 80},
                                           {.m = 321, .n = 130, .k = 257}};
   std::vector<Layer<double>> layers;
   for (const auto& s : sizes) layers.push_back(random_layer<double>(s, layers.size()));
-  require_clear(on_ranks<Threads>(q * q * q, [&](Threads::Communicator& world) {
-    const Mesh<Cube3D, Threads> mesh{world, {.q = q}};
+  require_clear(on_ranks<TestBackend>(q * q * q, [&](TestBackend::Communicator& world) {
+    const Mesh<Cube3D, TestBackend> mesh{world, {.q = q}};
     Findings found;
     for (std::size_t i = 0; i < sizes.size(); ++i)
       Conformance<Sub>{mesh, sizes[i], Gathered::kept}.check_exactly(layers[i], found);
@@ -102,10 +104,11 @@ TEST_CASE("Cube3D derives its edge from the ranks")
 
 TEST_CASE("Cube3D refuses 6 ranks and names numbers and schemes that would do")
 {
+  if (!fits(6)) return;
   CHECK(mentions(error({}, 6), "Cube3D got 6 ranks", "use 1 or 8 ranks", "Summa2D or Summa25D"));
   CHECK(mentions(error({}, 100), "Cube3D got 100 ranks", "use 64 or 125 ranks"));
-  const auto messages = on_ranks<Threads>(6, [](Threads::Communicator& world) {
-    return message_of<MeshError>([&] { Mesh<Cube3D, Threads>{world}; });
+  const auto messages = on_ranks<TestBackend>(6, [](TestBackend::Communicator& world) {
+    return message_of<MeshError>([&] { Mesh<Cube3D, TestBackend>{world}; });
   });
   for (const auto& m : messages) CHECK(mentions(m, "Cube3D got 6 ranks"));
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <vector>
 
-#include "cubist/backend/threads.hpp"
 #include "cubist/engine/host_engine.hpp"
 #include "cubist/scheme/pieces.hpp"
 
+#include "backend.hpp"
 #include "catch.hpp"
 #include "ranks.hpp"
 
@@ -17,11 +18,12 @@ using cubist::detail::Travel;
 namespace
 {
 
-using World = Threads::Communicator;
+using World = TestBackend::Communicator;
 using Gather = cubist::detail::GatherRows<double, World>;
 using Scatter = cubist::detail::ScatterSum<double, World, HostEngine>;
 
 constexpr Shape block{3, 2};
+constexpr std::array sizes{1, 2, 3, 4};
 constexpr Travel ways[] = {Travel::whole, Travel::piecewise};
 
 double element(int rank, std::size_t i) { return 100.0 * rank + static_cast<double>(i); }
@@ -30,9 +32,9 @@ double element(int rank, std::size_t i) { return 100.0 * rank + static_cast<doub
 
 TEST_CASE("Blocks of rows are gathered whole or piece by piece")
 {
-  const int ranks = GENERATE(1, 2, 3, 4);
+  const int ranks = GENERATE(from_range(those_that_fit(sizes)));
   for (const auto way : ways)
-    require_clear(on_ranks<Threads>(ranks, [&](World& world) {
+    require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
       Findings found;
       const auto p = static_cast<std::size_t>(world.size());
       std::vector<double> mine(block.size());
@@ -69,10 +71,10 @@ TEST_CASE("Blocks of rows are gathered whole or piece by piece")
 
 TEST_CASE("Sums are scattered whole or piece by piece, in an order of each rank's own")
 {
-  const int ranks = GENERATE(1, 2, 3, 4);
+  const int ranks = GENERATE(from_range(those_that_fit(sizes)));
   const double beta = GENERATE(0.0, 1.0, -2.0);
   for (const auto way : ways)
-    require_clear(on_ranks<Threads>(ranks, [&](World& world) {
+    require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
       Findings found;
       const HostEngine engine;
       const auto p = static_cast<std::size_t>(world.size());

@@ -8,6 +8,8 @@
 #include "cubist/backend/backend.hpp"
 #include "cubist/comm/communicator.hpp"
 
+#include "backend.hpp"
+
 namespace cubist::test
 {
 
@@ -49,5 +51,8 @@ struct Far
     });
   }
 };
+
+template <class B>
+inline constexpr bool on_processes<Far<B>> = on_processes<B>;
 
 }  // namespace cubist::test

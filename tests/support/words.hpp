@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "cubist/backend/counting.hpp"
-#include "cubist/backend/threads.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
 
+#include "backend.hpp"
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 
@@ -85,7 +85,7 @@ struct Operands
 }
 
 /// What the ranks of a mesh send, counted.
-template <Scheme S, class B = Counting<Threads>>
+template <Scheme S, class B = Counting<TestBackend>>
 [[nodiscard]] Words counted_words(const TestMesh<S>& on, ProductSize size,
                                   Gathered policy = Gathered::again)
 {

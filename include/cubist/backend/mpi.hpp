@@ -26,6 +26,7 @@
 #include <boost/mpi/environment.hpp>
 #include <mpi.h>
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
@@ -121,10 +122,10 @@ struct Mpi
 
   /// Fewer ranks than processes leave the last processes idle.
   template <class F>
-  static void launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
+  static void launch(int& argc, char**& argv, const LaunchOptions& launch, F&& body)
   {
     detail::MpiProcess::get(argc, argv);
-    launch_on(boost::mpi::communicator{}, options, std::forward<F>(body));
+    launch_on(boost::mpi::communicator{}, launch, std::forward<F>(body));
   }
 
   /// On a communicator of the program's, whose ranks all call this. It is duplicated, so traffic of
@@ -140,6 +141,7 @@ struct Mpi
     MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
     const bool may_help = options.overlap && boost::mpi::environment::thread_level() ==
                                                  boost::mpi::threading::multiple;
+    prctl(PR_SET_TIMERSLACK, 1'000UL);  // ranks that wait sleep microseconds, not the usual 50 more
     const auto world = std::make_shared<detail::MpiWorld>(control, may_help);
     const int cores = detail::cores_of_rank(control);
     const int most = blas_threads();
@@ -154,7 +156,7 @@ struct Mpi
         world->spread("rank " + std::to_string(world->rank()) + " failed (" + what +
                       "), so what other ranks wait for cannot come; mend that rank's error");
     };
-    process.inside = true;
+    const bool inside_another = std::exchange(process.inside, true);
     try
     {
       const int ranks = launch.ranks.value_or(world->size());
@@ -182,14 +184,14 @@ struct Mpi
     {
       failed("an unknown exception", false);
     }
-    finish(*world, first, consequence, launch.rethrow);
-    process.inside = false;
+    process.inside = inside_another;
+    finish(control, *world, first, consequence, launch.rethrow);
   }
 
  private:
   /// Returns when all ranks are through; throws, or ends the job, if one failed.
-  static void finish(detail::MpiWorld& world, const detail::FirstError& first, bool consequence,
-                     bool rethrow)
+  static void finish(const boost::mpi::communicator& control, detail::MpiWorld& world,
+                     const detail::FirstError& first, bool consequence, bool rethrow)
   {
     using namespace std::chrono_literals;
     const auto limit = !first    ? std::chrono::steady_clock::duration::max() / 2
@@ -198,18 +200,20 @@ struct Mpi
     // The lowest rank with an error of its own, else the lowest with another's.
     int reporter = !first ? INT_MAX : world.rank() + (consequence ? INT_MAX / 2 : 0);
     const bool all_through = world.agree_on_smallest(reporter, limit);
+    if (reporter != INT_MAX || world.broken()) detail::keep_for_ever(control);
     if (all_through && reporter == INT_MAX) return;
     if (all_through && rethrow)
     {
-      first.rethrow();
+      if (!consequence) first.rethrow();
       const auto news = world.news();
-      throw PeerFailed{news.empty() ? "another rank failed; look for its error" : news};
+      PeerFailed failed{news.empty() ? "another rank failed; look for its error" : news};
+      failed.set_rank(world.rank());
+      throw failed;
     }
-    if (!all_through || reporter % (INT_MAX / 2) == world.rank())
-      detail::MpiWorld::end_job(first.message());
-    std::this_thread::sleep_for(10s);  // the reporter ends this process meanwhile
-    detail::MpiWorld::end_job("rank " + std::to_string(reporter % (INT_MAX / 2)) +
-                              " failed without a word");
+    const bool reports = all_through ? reporter % (INT_MAX / 2) == world.rank()
+                                     : !consequence && !world.failed_below();
+    if (!reports) std::this_thread::sleep_for(5s);  // the reporter ends this process meanwhile
+    detail::MpiWorld::end_job(first ? first.message() : world.news());
   }
 };
 

@@ -97,15 +97,32 @@ class MpiCall
     return true;
   }
 
-  /// Gives up what has not arrived; the call can be started anew.
+  /// Takes back what peers have not sent yet. What is under way already stays so.
   void cancel() noexcept
   {
+    if (collective_ == Collective::barrier) return forget();  // which MPI can't take back
     for (auto& request : requests_)
-      if (request != MPI_REQUEST_NULL)
-      {
-        MPI_Cancel(&request);
-        MPI_Request_free(&request);
-      }
+      if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+  }
+
+  /// How many messages are still under way; none is passed on any more.
+  std::size_t under_way() noexcept
+  {
+    for (auto& request : requests_)
+    {
+      int arrived = 0;
+      if (request != MPI_REQUEST_NULL) MPI_Test(&request, &arrived, MPI_STATUS_IGNORE);
+    }
+    std::erase(requests_, MPI_REQUEST_NULL);
+    return requests_.size();
+  }
+
+  /// Leaves the messages under way to MPI; the call can be started anew.
+  void forget() noexcept
+  {
+    if (collective_ != Collective::barrier)
+      for (auto& request : requests_)
+        if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
     requests_.clear();
     done_ = 0;
   }

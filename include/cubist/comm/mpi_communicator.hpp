@@ -4,11 +4,13 @@
 // Ranks that are MPI processes: the communicator, and its requests. Boost.MPI owns and splits MPI's
 // communicators; the data travels in messages of our own (mpi_call.hpp), without serialisation.
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <boost/mpi/communicator.hpp>
 #include <mpi.h>
@@ -37,6 +39,14 @@ struct MpiOptions
 namespace detail
 {
 
+/// Keeps a communicator that may have messages under way, as a failure leaves them. Were it freed,
+/// MPI would give its number to a new one, which would get those messages.
+inline void keep_for_ever(boost::mpi::communicator comm)
+{
+  static auto& all = *new std::vector<boost::mpi::communicator>;
+  all.push_back(std::move(comm));
+}
+
 /// One MPI communicator of one process.
 class MpiGroup
 {
@@ -63,7 +73,10 @@ class MpiGroup
   MpiGroup& operator=(const MpiGroup&) = delete;
   ~MpiGroup()
   {
-    world_->exclusively([&] { comm_ = {}; });
+    if (std::uncaught_exceptions() > 0 || world_->broken())
+      keep_for_ever(std::move(comm_));
+    else
+      world_->exclusively([&] { comm_ = {}; });
   }
 
   [[nodiscard]] MpiWorld& world() const { return *world_; }
@@ -75,10 +88,10 @@ class MpiGroup
   {
     const bool message =
         call.collective == Collective::send || call.collective == Collective::receive;
-    auto& member = world_->start(place_, message ? 0 : next_tag(), remote_, call);
-    if (remote_ && !options_.overlap && !message) world_->wait(member);
-    return member;
+    return world_->start(place_, message ? 0 : next_tag(), remote_, call);
   }
+  /// Whether a collective is to be complete once it is started.
+  [[nodiscard]] bool at_once() const { return remote_ && !options_.overlap; }
 
   /// @pre every rank of the communicator is here, so none waits for another one's help
   std::shared_ptr<MpiGroup> split(int colour, int key)
@@ -157,7 +170,11 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
   template <Element T>
   [[nodiscard]] MpiRequest start(const Call<T>& call)
   {
-    return {group_, group_->start(call)};
+    MpiRequest request{group_, group_->start(call)};
+    const bool message =
+        call.collective == Collective::send || call.collective == Collective::receive;
+    if (group_->at_once() && !message) request.wait();
+    return request;
   }
 
   /// The ranks that give the same colour, ordered by key, then by rank.

@@ -12,10 +12,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -32,24 +34,24 @@
 namespace cubist::detail
 {
 
-/// How long to leave the processor to others between two looks at what does not come: not at all at
-/// first, later an eighth of the time waited so far. Ranks may be more than cores.
+/// How long to leave the processor to others between two looks at what does not come: hardly at
+/// first, later a quarter of the time waited so far. Ranks may be more than cores, and each look is
+/// a call of MPI.
 class Patience
 {
  public:
+  using Clock = std::chrono::steady_clock;
+
   void pause()
   {
-    using namespace std::chrono;
-    if (++looks_ < 20) return std::this_thread::yield();
-    const auto waited = steady_clock::now() - start_;
-    if (waited < microseconds{200}) return std::this_thread::yield();
-    std::this_thread::sleep_for(std::min<steady_clock::duration>(waited / 8, microseconds{500}));
+    using namespace std::chrono_literals;
+    if (++looks_ < 16) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::clamp<Clock::duration>(waited() / 4, 2us, 500us));
   }
-  [[nodiscard]] bool is_long() const { return looks_ > 20; }
-  [[nodiscard]] auto waited() const { return std::chrono::steady_clock::now() - start_; }
+  [[nodiscard]] Clock::duration waited() const { return Clock::now() - start_; }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Clock::time_point start_ = Clock::now();
   int looks_ = 0;
 };
 
@@ -59,6 +61,7 @@ struct MpiMember
   MpiCall call;
   bool active = false;
   bool remote = false;
+  bool failed = false;
   std::exception_ptr error;
 };
 
@@ -70,8 +73,7 @@ class MpiWorld
   {
     MPI_Comm_rank(control, &rank_);
     MPI_Comm_size(control, &size_);
-    check(MPI_Irecv(news_.data(), static_cast<int>(news_.size()), MPI_CHAR, MPI_ANY_SOURCE, 0,
-                    control, &bad_news_));
+    await_news();
     if (look_after) helper_ = std::jthread{[this](const std::stop_token& stop) { help(stop); }};
   }
   MpiWorld(const MpiWorld&) = delete;
@@ -87,12 +89,8 @@ class MpiWorld
       wake_.notify_all();
       helper_.join();
     }
-    for (auto& member : members_) member->call.cancel();
-    if (bad_news_ != MPI_REQUEST_NULL)
-    {
-      MPI_Cancel(&bad_news_);
-      MPI_Request_free(&bad_news_);
-    }
+    MPI_Cancel(&next_news_);
+    MPI_Request_free(&next_news_);
   }
 
   [[nodiscard]] int rank() const { return rank_; }
@@ -107,11 +105,14 @@ class MpiWorld
   }
 
   /// Puts a call under way; it stays so until `leave`.
+  /// @throws PeerFailed if a rank failed meanwhile
   template <Element T>
   MpiMember& start(const MpiPlace& place, int tag, bool remote, const Call<T>& call)
   {
     const std::lock_guard lock{mutex_};
+    if (told()) throw PeerFailed{news_.data()};
     auto& member = spare();
+    member.failed = false;
     member.error = nullptr;
     member.remote = remote;
     member.active = true;
@@ -133,7 +134,7 @@ class MpiWorld
     {
       advance_all();
       if (!member.active) break;
-      if (patience.is_long() && failed_elsewhere()) throw PeerFailed{news_.data()};
+      if (told()) throw PeerFailed{news_.data()};
       waiting_ = true;
       lock.unlock();
       patience.pause();
@@ -148,7 +149,7 @@ class MpiWorld
   {
     const std::lock_guard lock{mutex_};
     advance_all();
-    if (member.active && failed_elsewhere()) throw PeerFailed{news_.data()};
+    if (member.active && told()) throw PeerFailed{news_.data()};
     if (member.error) std::rethrow_exception(std::exchange(member.error, nullptr));
     return !member.active;
   }
@@ -157,17 +158,16 @@ class MpiWorld
   void leave(MpiMember& member)
   {
     const std::lock_guard lock{mutex_};
-    if (member.active)
+    if (member.active && std::uncaught_exceptions() == 0)
     {
-      if (std::uncaught_exceptions() == 0) advance(member);
-      if (member.active && std::uncaught_exceptions() == 0)
-        end_job("rank " + std::to_string(rank_) + " dropped the request of a " +
+      advance_all();
+      if (member.active && !told())
+        end_job("rank " + std::to_string(rank_) + " dropped the request of its " +
                 member.call.describe() +
                 " before it was complete, so other ranks would wait for ever; wait for every "
                 "request");
-      if (member.active) deactivate(member);
-      member.call.cancel();
     }
+    if (member.active || member.failed) give_up(member);
     spare_.push_back(&member);
   }
 
@@ -175,22 +175,29 @@ class MpiWorld
   void spread(const std::string& message)
   {
     const std::lock_guard lock{mutex_};
-    told_ = message.substr(0, news_.size() - 1);
-    for (int peer = 0; peer < size_; ++peer)
-      if (peer != rank_)
-      {
-        MPI_Request sent = MPI_REQUEST_NULL;
-        MPI_Isend(told_.c_str(), static_cast<int>(told_.size() + 1), MPI_CHAR, peer, 0, control_,
-                  &sent);
-        MPI_Request_free(&sent);
-      }
+    tell(message, error_tag);
   }
 
-  /// What another rank told of its failure, or nothing.
+  /// The error of the lowest rank that failed elsewhere, if it comes soon.
   [[nodiscard]] std::string news()
   {
+    using namespace std::chrono_literals;
     const std::lock_guard lock{mutex_};
-    return failed_elsewhere() ? news_.data() : "";
+    for (Patience patience; !failed_elsewhere() || teller_ >= size_; patience.pause())
+      if (patience.waited() > 1s) break;
+    return news_.data();
+  }
+  /// Whether a rank below this one has told of a failure.
+  [[nodiscard]] bool failed_below()
+  {
+    const std::lock_guard lock{mutex_};
+    return failed_elsewhere() && teller_ % size_ < rank_;
+  }
+  /// Whether messages may be under way that nobody will receive.
+  [[nodiscard]] bool broken()
+  {
+    const std::lock_guard lock{mutex_};
+    return broken_;
   }
 
   /// The smallest `value` of all ranks, once all have come, or nothing after `limit`.
@@ -227,6 +234,10 @@ class MpiWorld
   }
 
  private:
+  // What a rank tells: its error, or, before that is known, that it left a call.
+  static constexpr int error_tag = 0;
+  static constexpr int left_tag = 1;
+
   static void check(int code) { mpi_check(code, "MPI", "the control of the job"); }
 
   void advance(MpiMember& member)
@@ -244,13 +255,16 @@ class MpiWorld
     catch (...)
     {
       member.error = std::current_exception();
+      member.failed = true;
       deactivate(member);
-      member.call.cancel();
     }
   }
 
+  /// Nothing begins any more once a rank has failed: its buffers may be gone.
   void advance_all()
   {
+    // Each question after news is a call of MPI, too, so they are rare.
+    if (told() || (++looks_ % 16 == 0 && failed_elsewhere())) return;
     for (std::size_t i = active_.size(); i-- > 0;) advance(*active_[i]);
   }
 
@@ -258,6 +272,42 @@ class MpiWorld
   {
     member.active = false;
     std::erase(active_, &member);
+  }
+
+  /// Ends a call whose buffers are about to go. Peers may be taking messages out of them, or may
+  /// begin to until they hear of it; so this returns when nothing has moved for a while.
+  void give_up(MpiMember& member)
+  {
+    using namespace std::chrono_literals;
+    deactivate(member);
+    broken_ = true;
+    member.call.cancel();
+    std::size_t before = member.call.under_way();
+    if (before > 0 && !told())
+      tell("rank " + std::to_string(rank_) + " left its " + member.call.describe() +
+               ", so the data of other ranks cannot be complete; look for the error of that rank",
+           left_tag);
+    for (Patience patience; before > 0 && patience.waited() < 500ms; patience.pause())
+    {
+      const std::size_t now = member.call.under_way();
+      if (now < before) patience = {};
+      before = now;
+    }
+    member.call.forget();
+  }
+
+  void tell(const std::string& message, int tag)
+  {
+    broken_ = true;
+    auto& text = messages_.emplace_back(message.substr(0, news_.size() - 1));
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_)
+      {
+        MPI_Request sent = MPI_REQUEST_NULL;
+        MPI_Isend(text.c_str(), static_cast<int>(text.size() + 1), MPI_CHAR, peer, tag, control_,
+                  &sent);
+        MPI_Request_free(&sent);
+      }
   }
 
   /// A call that is not in use; it keeps the room that it has made.
@@ -273,15 +323,31 @@ class MpiWorld
     return member;
   }
 
+  void await_news()
+  {
+    check(MPI_Irecv(arriving_.data(), static_cast<int>(arriving_.size()), MPI_CHAR, MPI_ANY_SOURCE,
+                    MPI_ANY_TAG, control_, &next_news_));
+  }
+
   [[nodiscard]] bool failed_elsewhere()
   {
-    if (bad_news_ != MPI_REQUEST_NULL)
+    using namespace std::chrono;
+    if (steady_clock::now() < next_look_) return told();  // a look may cost a system call
+    next_look_ = steady_clock::now() + microseconds{100};
+    int arrived = 0;
+    MPI_Status status;
+    check(MPI_Test(&next_news_, &arrived, &status));
+    if (arrived != 0)
     {
-      int arrived = 0;
-      check(MPI_Test(&bad_news_, &arrived, MPI_STATUS_IGNORE));
+      const int teller = status.MPI_TAG * size_ + status.MPI_SOURCE;
+      if (teller < teller_) news_ = arriving_;
+      teller_ = std::min(teller_, teller);
+      broken_ = true;
+      await_news();
     }
-    return bad_news_ == MPI_REQUEST_NULL;
+    return told();
   }
+  [[nodiscard]] bool told() const { return teller_ != INT_MAX; }
 
   void help(const std::stop_token& stop)
   {
@@ -310,14 +376,20 @@ class MpiWorld
   int rank_ = 0;
   int size_ = 1;
   std::array<char, 2048> news_{};
-  MPI_Request bad_news_ = MPI_REQUEST_NULL;
-  std::string told_;
+  std::array<char, 2048> arriving_{};
+  MPI_Request next_news_ = MPI_REQUEST_NULL;
+  int teller_ =
+      INT_MAX;  // the lowest rank that told of an error, else size_ + one that left a call
+  bool broken_ = false;
+  std::chrono::steady_clock::time_point next_look_ = {};
+  std::list<std::string> messages_;  // to other ranks
   int mine_ = 0;
   int smallest_ = 0;
 
   std::mutex mutex_;
   std::condition_variable wake_;
   bool waiting_ = false;
+  unsigned looks_ = 0;
   std::vector<std::unique_ptr<MpiMember>> members_;
   std::vector<MpiMember*> spare_;
   std::vector<MpiMember*> active_;

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Times and tables of a benchmark.
+// Times of repeated runs.
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
-
-#include <cubist/core/error.hpp>
 
 namespace bench
 {
@@ -37,20 +29,19 @@ inline double median(std::vector<double> times)
   return (*middle + *std::max_element(times.begin(), middle)) / 2;
 }
 
-/// Writes to `path`, or to standard output for "-".
-/// @throws cubist::DataError for a file that cannot be written
-inline void write_json(const nlohmann::json& json, const std::string& path)
+/// What repeats came to, in seconds; zeros for none.
+struct Times
 {
-  if (path == "-")
+  double median = 0;
+  double min = 0;
+
+  Times() = default;
+  explicit Times(const std::vector<double>& times)
   {
-    std::cout << json.dump(2) << '\n';
-    return;
+    if (times.empty()) return;
+    median = bench::median(times);
+    min = *std::min_element(times.begin(), times.end());
   }
-  std::ofstream file{path};
-  file << json.dump(2) << '\n';
-  file.flush();
-  cubist::require<cubist::DataError>(file.good(), "cannot write ", path,
-                                     ", so the results would be lost; pass --json another path");
-}
+};
 
 }  // namespace bench

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// BLAS on all cores of this machine, for the one rank that measures it while the others sleep.
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <sched.h>
+
+#include <cubist/engine/blas_threads.hpp>
+
+namespace bench
+{
+
+/// Until the end of the scope BLAS has one thread on each core that this process could have, even
+/// where mpiexec or srun bound it to some of them.
+class AllCores
+{
+ public:
+  AllCores()
+  {
+    sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int i = 0; i < CPU_SETSIZE; ++i) CPU_SET(i, &all);
+    bind(all);  // the system takes away what is not ours
+    sched_getaffinity(0, sizeof all, &all);
+    blas_.emplace(std::max(1, CPU_COUNT(&all)));
+  }
+  AllCores(const AllCores&) = delete;
+  AllCores& operator=(const AllCores&) = delete;
+  ~AllCores()
+  {
+    blas_.reset();
+    bind(before_);
+    // OpenBLAS's own threads spin for tens of milliseconds after a call before they sleep.
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  }
+
+ private:
+  static void bind(const cpu_set_t& cores)
+  {
+    for (const auto& thread : std::filesystem::directory_iterator{"/proc/self/task"})
+      sched_setaffinity(std::stoi(thread.path().filename()), sizeof cores, &cores);
+  }
+
+  cpu_set_t before_;
+  std::optional<cubist::BlasThreads> blas_;
+};
+
+}  // namespace bench

@@ -1,0 +1,26 @@
+# Results of cubist_bench can be read, and every row has the fields that plot and planners read.
+# cmake -DFILE=results.json -DBENCHMARK=matmul -DFIELDS="seconds;gflops" -P check_json.cmake
+
+file(READ "${FILE}" json)
+string(JSON benchmark GET "${json}" benchmark)
+if(NOT benchmark STREQUAL BENCHMARK)
+  message(FATAL_ERROR "${FILE} has results of ${benchmark}, not of ${BENCHMARK}")
+endif()
+foreach(field IN ITEMS backend host processes nodes machines cores blas_kernels)
+  string(JSON ignored GET "${json}" ${field})
+endforeach()
+
+string(JSON rows LENGTH "${json}" rows)
+if(rows EQUAL 0)
+  message(FATAL_ERROR "${FILE} has no rows, so nothing was measured")
+endif()
+math(EXPR last "${rows} - 1")
+foreach(row RANGE ${last})
+  foreach(field IN LISTS FIELDS)
+    string(JSON ignored GET "${json}" rows ${row} ${field})
+  endforeach()
+  string(JSON seconds GET "${json}" rows ${row} seconds)
+  if(NOT seconds GREATER 0)
+    message(FATAL_ERROR "row ${row} of ${FILE} took ${seconds} seconds, which can't be")
+  endif()
+endforeach()

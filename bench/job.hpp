@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Where this process runs: alone, with threads as ranks, or as one of MPI's processes.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace bench
+{
+
+struct Job
+{
+  bool mpi = false;
+  bool first = true;  // the process that prints
+  int processes = 1;
+  int nodes = 1;     // host names
+  int machines = 1;  // running kernels: several nodes may be namespaces of one machine
+
+  [[nodiscard]] const char* backend() const { return mpi ? "mpi" : "threads"; }
+};
+
+/// What a subcommand does once the arguments are read.
+using Action = std::function<void(const Job&)>;
+
+/// Starts MPI if mpiexec or srun started this process. Every process calls it.
+[[nodiscard]] Job find_job();
+
+/// The same for MPI: where MPI was found when this was built.
+[[nodiscard]] bool started_by_mpi();
+[[nodiscard]] Job find_mpi_job();
+
+/// How many different values there are.
+[[nodiscard]] int count_different(std::vector<std::uint64_t> values);
+
+/// One number for this host's name, and one for the running kernel.
+[[nodiscard]] std::uint64_t node_id();
+[[nodiscard]] std::uint64_t machine_id();
+
+/// What every result says of its run.
+[[nodiscard]] nlohmann::json describe(const Job& job, const char* benchmark);
+
+/// Writes to `path`, or to standard output for "-"; nowhere for "".
+/// @throws cubist::DataError for a file that cannot be written
+void write_json(const nlohmann::json& json, const std::string& path);
+
+}  // namespace bench

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The measurement behind matmul.hpp, for any backend and any peer.
+//
+// A peer is another library that multiplies the same matrices on the same ranks, in one or several
+// variants: `count()`, `block(i)`, `multiply(i)`, and `equals(i, world, Y)`, which every rank
+// calls.
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include <cubist/cubist.hpp>
+
+#include "matmul.hpp"
+#include "meter.hpp"
+#include "schemes.hpp"
+
+namespace bench
+{
+
+/// The elements of X and W: small integers, whose products are exact in any order of summation.
+template <class T>
+T x_at(std::size_t i, std::size_t j)
+{
+  return static_cast<T>((3 * i + 5 * j) % 7) - 3;
+}
+template <class T>
+T w_at(std::size_t i, std::size_t j)
+{
+  return static_cast<T>((2 * i + 3 * j) % 5) - 2;
+}
+
+template <class B, class S, class T, class Peer>
+std::optional<Row> measure_matmul(const MatmulTask& task)
+{
+  using cubist::MatrixView;
+  using Backend = Measured<B>;
+  const std::size_t m = task.size.m;
+  const std::size_t n = task.size.n;
+  const std::size_t k = task.size.k;
+  Peer peer{task};
+  std::optional<Row> row;
+  cubist::launch<Backend>({.ranks = task.on.ranks}, [&](auto& world) {
+    const bool first = world.rank() == 0;
+    const ThreadsPerRank<B> threads{world, task.on.threads_per_rank};
+    cubist::Mesh<S, Backend> mesh{world, Known<S>::extents(task.on.mesh, world.size())};
+    cubist::DistMatMul<S, Backend, T> product{mesh, task.size};
+    using Product = decltype(product);
+    typename Product::Input x{mesh, {m, k}};
+    typename Product::Weight w{mesh, {k, n}};
+    typename Product::Output y{mesh, {m, n}};
+    x.generate(x_at<T>);
+    w.generate(w_at<T>);
+    const auto X = cubist::gather(x);
+    const auto W = cubist::gather(w);
+    std::vector<T> Y(first ? m * n : 0);
+
+    std::vector<double> blas;
+    Meter ours{world};
+    std::vector theirs(peer.count(), Meter{world});
+    for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
+    {
+      const bool counts = i >= 0;
+      on_all_cores(world, blas, counts, [&] {
+        mesh.engine().gemm(
+            cubist::Op::none, cubist::Op::none, T{1}, MatrixView<const T>{X.data(), {m, k}},
+            MatrixView<const T>{W.data(), {k, n}}, T{}, MatrixView<T>{Y.data(), {m, n}});
+      });
+      ours.run(counts, [&] { product.forward(x, w, y); });
+      for (std::size_t v = 0; v < theirs.size(); ++v)
+        theirs[v].run(counts, [&] { peer.multiply(v); });
+    }
+
+    const auto gathered = cubist::gather(y);
+    if (first)
+      cubist::require<cubist::Error>(
+          std::equal(Y.begin(), Y.end(), gathered.data()), S::name, " on ", task.on.ranks,
+          " ranks and BLAS disagree, so their times mean nothing; one of the two is broken");
+    for (std::size_t v = 0; v < theirs.size(); ++v)
+      cubist::require<cubist::Error>(
+          peer.equals(v, world, Y), "ScaLAPACK with blocks of ", peer.block(v),
+          " and BLAS disagree, so their times mean nothing; one of the two is broken, or "
+          "ScaLAPACK is of another MPI than cubist");
+
+    Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
+    result.giga_operations = giga_operations(task.size);
+    result.cost = ours.cost();
+    result.formula_words = Known<S>::words(mesh.extents(), {task.size, mesh.quantum()}).forward;
+    for (std::size_t v = 0; v < theirs.size(); ++v)
+      if (const Times times = theirs[v].cost().total;
+          v == 0 || times.median < result.scalapack.median)
+      {
+        result.scalapack = times;
+        result.scalapack_block = peer.block(v);
+      }
+    if (!first) return;
+    result.blas = Times{blas};
+    row = result;
+  });
+  return row;
+}
+
+/// The measurement for the scheme and the scalar of the task.
+template <class B, template <class> class Peer>
+std::optional<Row> measure_matmul(const MatmulTask& task)
+{
+  return with_scheme(task.on.scheme, [&]<class S>() {
+    return task.on.scalar == "float" ? measure_matmul<B, S, float, Peer<float>>(task)
+                                     : measure_matmul<B, S, double, Peer<double>>(task);
+  });
+}
+
+}  // namespace bench

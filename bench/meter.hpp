@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// How the ranks of a `Measured` backend take a time together.
+
+#include <array>
+#include <concepts>
+#include <optional>
+#include <vector>
+
+#include <cubist/backend/threads.hpp>
+
+#include "all_cores.hpp"
+#include "measured.hpp"
+#include "row.hpp"
+
+namespace bench
+{
+
+/// Runs something on all ranks, again and again, and knows what it costs. Every rank makes one and
+/// calls it with the others.
+template <class World>
+class Meter
+{
+ public:
+  explicit Meter(World& world) : world_{&world} {}
+
+  /// From when all ranks are here until all are through.
+  template <class F>
+  void run(bool counts, F f)
+  {
+    world_->barrier();
+    auto& ledger = world_->ledger() = {};
+    cubist::Sent sent;
+    const double time = seconds([&] {
+      f();
+      sent = ledger.sent;
+      world_->barrier();
+    });
+    if (!counts) return;
+    sent_ = sent;
+    times_.push_back(time);
+    communication_.push_back(ledger.seconds);
+  }
+
+  /// What one run costs, the same on all ranks.
+  [[nodiscard]] Cost cost() const
+  {
+    auto times = times_;
+    auto communication = communication_;
+    world_->all_reduce(times, cubist::ReduceOp::max);
+    world_->all_reduce(communication);
+    std::array most{static_cast<double>(sent_.elements), static_cast<double>(sent_.messages)};
+    std::array sum{most[0]};
+    world_->all_reduce(most, cubist::ReduceOp::max);
+    world_->all_reduce(sum);
+    return {Times{times}, median(communication) / world_->size(), most[0], sum[0] / world_->size(),
+            most[1]};
+  }
+
+ private:
+  World* world_;
+  cubist::Sent sent_;
+  std::vector<double> times_;
+  std::vector<double> communication_;
+};
+
+/// Rank 0 runs f, with BLAS on all cores, while the others sleep; adds its seconds to `times`.
+template <class World, class F>
+void on_all_cores(World& world, std::vector<double>& times, bool counts, F f)
+{
+  world.barrier();
+  if (world.rank() == 0)
+  {
+    const AllCores blas;
+    const double time = seconds(f);
+    if (counts) times.push_back(time);
+  }
+  world.barrier();
+}
+
+/// The number of BLAS threads that each rank has, until the end of the scope; 0 leaves it as it is.
+/// Ranks that are threads share one number, which the first of them sets.
+template <class B>
+class ThreadsPerRank
+{
+ public:
+  template <class World>
+  ThreadsPerRank(World& world, int threads)
+  {
+    constexpr bool one_process = std::same_as<B, cubist::Threads>;
+    if (threads > 0 && (!one_process || world.rank() == 0)) blas_.emplace(threads);
+    world.barrier();
+  }
+
+ private:
+  std::optional<cubist::BlasThreads> blas_;
+};
+
+}  // namespace bench

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Steps of a network, beside the products that are in them by BLAS on all cores.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "job.hpp"
+#include "row.hpp"
+
+namespace CLI
+{
+class App;
+}
+
+namespace bench
+{
+
+struct MlpTask
+{
+  Setting on;
+  std::size_t tokens = 0;
+  std::vector<std::size_t> layers;  // features: of the input, between the layers, of the output
+  std::string activation;
+  std::string optimizer;
+
+  /// The forward products; backward has two of the same size for each.
+  [[nodiscard]] std::vector<cubist::ProductSize> products() const
+  {
+    std::vector<cubist::ProductSize> all;
+    for (std::size_t i = 0; i + 1 < layers.size(); ++i)
+      all.push_back({tokens, layers[i + 1], layers[i]});
+    return all;
+  }
+};
+
+/// Takes steps; every process calls it, the first one gets the row.
+[[nodiscard]] std::optional<Row> mlp_on_threads(const MlpTask& task);
+[[nodiscard]] std::optional<Row> mlp_on_mpi(const MlpTask& task);
+
+/// Adds the subcommand, which sets `action`.
+void add_mlp(CLI::App& app, Action& action);
+
+}  // namespace bench

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The measurement behind mlp.hpp, for any backend.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <cubist/cubist.hpp>
+
+#include "meter.hpp"
+#include "mlp.hpp"
+#include "schemes.hpp"
+
+namespace bench
+{
+
+inline cubist::Activation activation_of(const std::string& name)
+{
+  if (name == "gelu") return cubist::gelu;
+  if (name == "relu") return cubist::relu;
+  if (name == "silu") return cubist::silu;
+  return cubist::identity;
+}
+
+/// What moves the parameters after each step.
+template <class Parameters>
+std::function<void()> optimizer_of(const std::string& name, const Parameters& parameters)
+{
+  const auto steps = [&](auto optimizer) {
+    const auto shared = std::make_shared<decltype(optimizer)>(std::move(optimizer));
+    return [shared, parameters] { shared->step(parameters); };
+  };
+  if (name == "sgd") return steps(cubist::Sgd{parameters, {.learning_rate = 1e-3}});
+  if (name == "adam") return steps(cubist::Adam{parameters, {.learning_rate = 1e-3}});
+  return [] {};
+}
+
+/// The products of one step and nothing else, in the memory of one rank.
+template <class T>
+class Products
+{
+ public:
+  explicit Products(const MlpTask& task)
+  {
+    for (const auto& size : task.products())
+      layers_.push_back({size, matrix(size.m, size.k), matrix(size.k, size.n),
+                         matrix(size.m, size.n), matrix(size.m, size.k), matrix(size.k, size.n)});
+  }
+
+  template <class Engine>
+  void run(const Engine& engine)
+  {
+    using cubist::MatrixView;
+    using cubist::Op;
+    for (auto& [s, x, w, y, dx, dw] : layers_)
+    {
+      const MatrixView<const T> X{x.data(), {s.m, s.k}};
+      const MatrixView<const T> W{w.data(), {s.k, s.n}};
+      const MatrixView<T> Y{y.data(), {s.m, s.n}};
+      engine.gemm(Op::none, Op::none, T{1}, X, W, T{}, Y);
+      engine.gemm(Op::none, Op::transpose, T{1}, MatrixView<const T>{Y}, W, T{},
+                  MatrixView<T>{dx.data(), {s.m, s.k}});
+      engine.gemm(Op::transpose, Op::none, T{1}, X, MatrixView<const T>{Y}, T{},
+                  MatrixView<T>{dw.data(), {s.k, s.n}});
+    }
+  }
+
+ private:
+  struct Layer
+  {
+    cubist::ProductSize size;
+    std::vector<T> x, w, y, dx, dw;
+  };
+
+  static std::vector<T> matrix(std::size_t rows, std::size_t cols)
+  {
+    std::vector<T> elements(rows * cols);
+    for (std::size_t i = 0; i < elements.size(); ++i)
+      elements[i] = static_cast<T>(i % 7) / 8 - static_cast<T>(0.375);
+    return elements;
+  }
+
+  std::vector<Layer> layers_;
+};
+
+template <class B, class S, class T>
+std::optional<Row> measure_mlp(const MlpTask& task)
+{
+  using Backend = Measured<B>;
+  using Activations = cubist::Activations<S, Backend, T>;
+  std::optional<Row> row;
+  cubist::launch<Backend>({.ranks = task.on.ranks}, [&](auto& world) {
+    const bool first = world.rank() == 0;
+    cubist::Mesh<S, Backend> mesh{world, Known<S>::extents(task.on.mesh, world.size())};
+    cubist::MLP<S, Backend, T> mlp{
+        mesh, task.layers, {.activation = activation_of(task.activation), .seed = 42}};
+    const auto optimize = optimizer_of(task.optimizer, mlp.parameters());
+    const auto random = [](const cubist::Philox& numbers, std::size_t columns) {
+      return
+          [=](std::size_t i, std::size_t j) { return numbers.symmetric<T>(i * columns + j, T{1}); };
+    };
+    using Input = typename Activations::template Matrix<typename S::Input>;
+    Input input{mesh, {task.tokens, task.layers.front()}};
+    input.generate(random({1, 0}, input.cols()));
+    const Activations x{std::move(input)};
+    auto dy = zeros_like(mlp.forward(x));
+    dy.visit([&](auto& m) { m.generate(random({2, 0}, m.cols())); });
+
+    std::optional<Products<T>> products;
+    if (first) products.emplace(task);
+    std::vector<double> blas;
+    Meter ours{world};
+    for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
+    {
+      on_all_cores(world, blas, i >= 0, [&] { products->run(mesh.engine()); });
+      ours.run(i >= 0, [&] {
+        mlp.forward(x);
+        mlp.backward(dy);
+        optimize();
+      });
+    }
+
+    Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
+    result.cost = ours.cost();
+    for (const auto& size : task.products())
+    {
+      const auto words = Known<S>::words(mesh.extents(), {size, mesh.quantum()});
+      result.formula_words += words.forward + words.backward;
+      result.giga_operations += 3 * giga_operations(size);
+    }
+    if (!first) return;
+    result.blas = Times{blas};
+    row = result;
+  });
+  return row;
+}
+
+/// The measurement for the scheme and the scalar of the task.
+template <class B>
+std::optional<Row> measure_mlp(const MlpTask& task)
+{
+  return with_scheme(task.on.scheme, [&]<class S>() {
+    return task.on.scalar == "float" ? measure_mlp<B, S, float>(task)
+                                     : measure_mlp<B, S, double>(task);
+  });
+}
+
+}  // namespace bench

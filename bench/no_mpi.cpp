@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// In place of the *_mpi.cpp where MPI was not found: this program then runs on threads alone, and
+// none of these but the first is called.
+
+#include <cstdlib>
+
+#include <cubist/core/error.hpp>
+
+#include "collectives.hpp"
+#include "job.hpp"
+#include "matmul.hpp"
+#include "mlp.hpp"
+
+namespace bench
+{
+
+bool started_by_mpi()
+{
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* processes = std::getenv(name))
+      cubist::require<cubist::CommunicationError>(
+          std::atoi(processes) <= 1, "got ", processes,
+          " processes, but this cubist_bench was built without MPI, so each would run alone; build "
+          "it where CMake finds MPI and Boost.MPI, or start it without mpiexec");
+  return false;
+}
+Job find_mpi_job() { return {}; }
+std::optional<Row> matmul_on_mpi(const MatmulTask&) { return {}; }
+std::optional<Row> mlp_on_mpi(const MlpTask&) { return {}; }
+std::optional<CollectivesResult> collectives_on_mpi(const CollectivesTask&) { return {}; }
+
+}  // namespace bench

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <CLI/CLI.hpp>
+
+#include <cubist/core/error.hpp>
+
+#include "options.hpp"
+#include "schemes.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+/// @throws cubist::MeshError if the scheme has no such mesh
+void require_fit(const std::string& scheme, const std::vector<int>& mesh, int ranks)
+{
+  with_scheme(scheme, [&]<class S>() {
+    static_cast<void>(S::extents(Known<S>::extents(mesh, ranks), ranks));
+  });
+}
+
+int ranks_of_scheme(const Job& job, const Options& options, const std::string& scheme)
+{
+  int on_mesh = 1;
+  for (const int extent : options.mesh) on_mesh *= extent;
+  const int usual = with_scheme(scheme, []<class S>() { return Known<S>::usual_ranks; });
+  const int ranks = ranks_of(job, options, usual);
+  return options.mesh.empty() || options.ranks != 0 ? ranks : on_mesh;
+}
+
+}  // namespace
+
+void add_run_options(CLI::App& command, Options& options)
+{
+  command.add_option("--repeats", options.repeats)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--warm-up", options.warm_up, "runs before those that count")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      .add_option("--overlap", options.overlap,
+                  "whether messages between nodes travel while ranks compute (MPI)")
+      ->check(CLI::IsMember({"on", "off", "both"}))
+      ->capture_default_str();
+  command.add_option("--json", options.json, "a file for the results; - for standard output");
+}
+
+void add_scheme_options(CLI::App& command, Options& options)
+{
+  command.add_option("--schemes", options.schemes, "all that fit, if left out")
+      ->delimiter(',')
+      ->check(CLI::IsMember(scheme_names));
+  command.add_option("--scalars", options.scalars)
+      ->delimiter(',')
+      ->check(CLI::IsMember({"float", "double"}))
+      ->capture_default_str();
+  add_run_options(command, options);
+}
+
+void add_ranks_option(CLI::App& command, Options& options)
+{
+  command
+      .add_option("--ranks", options.ranks,
+                  "how many; left out, all of MPI's processes, or 4 or 8 threads")
+      ->check(CLI::PositiveNumber);
+}
+
+void add_mesh_options(CLI::App& command, Options& options)
+{
+  add_ranks_option(command, options);
+  command.add_option("--mesh", options.mesh, "extents; they follow from the ranks if left out")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+}
+
+std::vector<bool> overlaps(const Job& job, const Options& options)
+{
+  cubist::require<cubist::ArgumentError>(
+      job.mpi || options.overlap == "on", "got --overlap ", options.overlap,
+      " for ranks that are threads, which send no messages; leave it out, or start under mpiexec");
+  if (options.overlap == "both") return {true, false};
+  return {options.overlap == "on"};
+}
+
+int ranks_of(const Job& job, const Options& options, int usual)
+{
+  cubist::require<cubist::ArgumentError>(
+      !job.mpi || options.ranks <= job.processes, "got --ranks ", options.ranks, ", but MPI has ",
+      job.processes, " processes, each of which is one rank; start more, or ask for fewer");
+  if (options.ranks != 0) return options.ranks;
+  return job.mpi ? job.processes : usual;
+}
+
+bool fits(const std::string& scheme, const std::vector<int>& mesh, int ranks)
+try
+{
+  require_fit(scheme, mesh, ranks);
+  return true;
+}
+catch (const cubist::MeshError&)
+{
+  return false;
+}
+
+std::vector<Setting> settings_of(const Job& job, const Options& options)
+{
+  std::vector<Setting> settings;
+  const bool named = !options.schemes.empty();
+  for (const auto& scheme : named ? options.schemes : scheme_names)
+  {
+    const int ranks = ranks_of_scheme(job, options, scheme);
+    if (named)
+      require_fit(scheme, options.mesh, ranks);
+    else if (!fits(scheme, options.mesh, ranks))
+      continue;
+    for (const auto& scalar : options.scalars)
+      settings.push_back({.scheme = scheme,
+                          .scalar = scalar,
+                          .mesh = options.mesh,
+                          .ranks = ranks,
+                          .repeats = options.repeats,
+                          .warm_up = options.warm_up});
+  }
+  cubist::require<cubist::MeshError>(
+      !settings.empty(), "got ranks or a mesh that fit no scheme, so there is nothing to measure; "
+                         "name one with --schemes to learn what it needs");
+  return settings;
+}
+
+}  // namespace bench

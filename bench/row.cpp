@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <cstdio>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include <cubist/engine/blas_threads.hpp>
+
+#include "row.hpp"
+
+namespace bench
+{
+
+nlohmann::json to_json(const Job& job, const Setting& setting, const Row& row)
+{
+  const auto scalapack = [&](double value) {
+    return row.scalapack_block > 0 ? nlohmann::json(value) : nlohmann::json();
+  };
+  return {{"scheme", row.scheme},
+          {"mesh", row.mesh},
+          {"backend", job.backend()},
+          {"ranks", setting.ranks},
+          {"nodes", job.nodes},
+          {"overlap", setting.overlap},
+          {"scalar", setting.scalar},
+          {"repeats", setting.repeats},
+          {"warm_up", setting.warm_up},
+          {"seconds", row.cost.total.median},
+          {"min_seconds", row.cost.total.min},
+          {"compute_seconds", row.cost.compute()},
+          {"communication_seconds", row.cost.communication},
+          {"words_per_rank", row.cost.mean_words},
+          {"most_words_per_rank", row.cost.most_words},
+          {"formula_words_per_rank", row.formula_words},
+          {"messages_per_rank", row.cost.most_messages},
+          {"gflops", row.gflops(row.cost.total)},
+          {"blas_seconds", row.blas.median},
+          {"blas_gflops", row.gflops(row.blas)},
+          {"ratio", row.ratio(job)},
+          {"scalapack_seconds", scalapack(row.scalapack.median)},
+          {"scalapack_gflops", scalapack(row.gflops(row.scalapack))},
+          {"scalapack_block", scalapack(row.scalapack_block)}};
+}
+
+void print_header(const Job& job, int repeats, const char* what)
+{
+  std::printf("%s, BLAS kernels %s, %u cores; GFLOP/s and seconds, medians of %d\n"
+              "%-9s %-24s %-7s %-16s %8s %8s %6s %8s %8s %9s %7s",
+              job.backend(), cubist::blas_core_name().c_str(), std::thread::hardware_concurrency(),
+              repeats, "scheme", "mesh", "scalar", what, "cubist", "BLAS", "ratio", "compute",
+              "communi.", "words", "formula");
+}
+
+void print_row(const Job& job, const Setting& setting, const Row& row, const std::string& what)
+{
+  const double formula =
+      row.cost.mean_words == row.formula_words ? 1 : row.cost.mean_words / row.formula_words;
+  std::printf("%-9s %-24s %-7s %-16s %8.1f %8.1f %6.2f %8.4f %8.4f %9.3g %7.3f", row.scheme.c_str(),
+              row.mesh.c_str(), setting.scalar.c_str(), what.c_str(), row.gflops(row.cost.total),
+              row.gflops(row.blas), row.ratio(job), row.cost.compute(), row.cost.communication,
+              row.cost.mean_words, formula);
+}
+
+}  // namespace bench

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What is measured and what came of it: the same for products, networks and scaling.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cubist/core/block.hpp>
+
+#include "job.hpp"
+#include "times.hpp"
+
+namespace bench
+{
+
+/// 10^9 operations, of which a product has 2 m n k.
+[[nodiscard]] inline double giga_operations(cubist::ProductSize s)
+{
+  return 2e-9 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+}
+
+/// Where and how often something runs.
+struct Setting
+{
+  std::string scheme;
+  std::string scalar;
+  std::vector<int> mesh = {};  // empty: it follows from the ranks
+  int ranks = 1;
+  int threads_per_rank = 0;  // of BLAS; 0: the rank's share of the cores
+  int repeats = 5;
+  int warm_up = 1;
+  bool overlap = true;  // messages between nodes travel while ranks compute
+};
+
+/// What one run on all ranks costs.
+struct Cost
+{
+  Times total;               // of the slowest rank
+  double communication = 0;  // seconds, mean over the ranks; waiting for others is in it
+  double most_words = 0;     // elements that the busiest rank sends
+  double mean_words = 0;
+  double most_messages = 0;
+
+  [[nodiscard]] double compute() const { return total.median - communication; }
+};
+
+struct Row
+{
+  std::string scheme;
+  std::string mesh;
+  double giga_operations = 0;  // 10^9 in one run
+  Cost cost = {};
+  double formula_words = 0;  // that a rank sends, mean
+  Times blas = {};           // for the same products on all cores of one machine
+  Times scalapack = {};      // with its best block size
+  int scalapack_block = 0;   // 0: not measured
+
+  [[nodiscard]] double gflops(const Times& times) const { return giga_operations / times.median; }
+  /// cubist's speed by that of BLAS on all machines, were that possible.
+  [[nodiscard]] double ratio(const Job& job) const
+  {
+    return blas.median / cost.total.median / job.machines;
+  }
+};
+
+[[nodiscard]] nlohmann::json to_json(const Job& job, const Setting& setting, const Row& row);
+
+/// The columns that all tables begin with; without the end of the line.
+void print_header(const Job& job, int repeats, const char* what);
+void print_row(const Job& job, const Setting& setting, const Row& row, const std::string& what);
+
+}  // namespace bench

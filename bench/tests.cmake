@@ -1,0 +1,82 @@
+# That every benchmark runs, on threads and under mpiexec, that its products are right, its results
+# complete and plotted, and the job scripts well-formed. Never how fast anything is.
+
+set(row_fields backend ranks nodes overlap scalar repeats warm_up seconds min_seconds
+  most_words_per_rank messages_per_rank)
+set(product_fields ${row_fields} scheme mesh words_per_rank formula_words_per_rank compute_seconds
+  communication_seconds gflops blas_seconds blas_gflops ratio scalapack_seconds scalapack_gflops
+  scalapack_block)
+set(matmul_fields ${product_fields} m n k)
+set(mlp_fields ${product_fields} tokens layers activation optimizer)
+set(scaling_fields ${matmul_fields} mode grows threads_per_rank speed_up efficiency)
+set(collectives_fields ${row_fields} collective words bytes_per_word gigabytes_per_second
+  gemm_gflops_per_rank)
+
+# Debian's matplotlib belongs to Debian's Python, which need not be the first one in the path.
+find_program(CUBIST_PLOT_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH DOC "A Python with matplotlib, for bench/plot")
+find_program(CUBIST_PLOT_PYTHON NAMES python3)
+if(CUBIST_PLOT_PYTHON)
+  execute_process(COMMAND "${CUBIST_PLOT_PYTHON}" -c "import matplotlib" RESULT_VARIABLE no_matplotlib ERROR_QUIET)
+endif()
+
+set(in_mpi OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
+
+# bench_test(threads|mpi name benchmark arguments...)
+function(bench_test backend name benchmark)
+  set(json "${CMAKE_CURRENT_BINARY_DIR}/${name}-${backend}.json")
+  set(command $<TARGET_FILE:cubist_bench> ${benchmark} ${ARGN} --repeats 1 --json "${json}")
+  if(backend STREQUAL mpi)
+    set(command ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 4 ${command})
+  endif()
+  set(label "bench: ${name}, ${backend}")
+  add_test(NAME "${label}" COMMAND ${command})
+  set_tests_properties("${label}" PROPERTIES
+    LABELS bench TIMEOUT 120 FIXTURES_SETUP "${name}-${backend}")
+  if(backend STREQUAL mpi)
+    set_tests_properties("${label}" PROPERTIES ENVIRONMENT "${in_mpi}" PROCESSORS 4)
+  endif()
+
+  add_test(NAME "${label}: its JSON"
+    COMMAND "${CMAKE_COMMAND}" "-DFILE=${json}" -DBENCHMARK=${benchmark}
+      "-DFIELDS=${${benchmark}_fields}" -P "${CMAKE_CURRENT_SOURCE_DIR}/check_json.cmake")
+  set_tests_properties("${label}: its JSON" PROPERTIES
+    LABELS bench FIXTURES_REQUIRED "${name}-${backend}")
+  if(CUBIST_PLOT_PYTHON AND NOT no_matplotlib)
+    foreach(format svg png)
+      add_test(NAME "${label}: its ${format}"
+        COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/plot" "${json}" -o "${json}.${format}")
+      set_tests_properties("${label}: its ${format}" PROPERTIES
+        LABELS bench FIXTURES_REQUIRED "${name}-${backend}" TIMEOUT 60)
+    endforeach()
+  endif()
+endfunction()
+
+set(backends threads)
+if(TARGET cubist_mpi)
+  list(APPEND backends mpi)
+endif()
+foreach(backend IN LISTS backends)
+  bench_test(${backend} matmul matmul --sizes 65 --shapes 33x130x7 --bandwidth 1)
+  bench_test(${backend} mlp mlp --tokens 24 --layers 16,33,8 --optimizer adam)
+  bench_test(${backend} collectives collectives --words 1,1000)
+  bench_test(${backend} strong scaling --mode strong --shape 70x40x30)
+  bench_test(${backend} weak scaling --mode weak --grow all --shape 30x40x50 --scalars float)
+endforeach()
+if(TARGET cubist_mpi)
+  bench_test(mpi overlap matmul --sizes 40 --overlap both --schemes summa2d --mesh 4,1)
+endif()
+
+# What a user gets wrong is said before anything runs.
+add_test(NAME "bench: a mesh that does not fit" COMMAND cubist_bench matmul --schemes cube3d --ranks 4)
+set_tests_properties("bench: a mesh that does not fit" PROPERTIES
+  LABELS bench PASS_REGULAR_EXPRESSION "Cube3D got 4 ranks, which are no cube.*use 1 or 8 ranks")
+
+find_program(CUBIST_BASH bash)
+foreach(job strong weak)
+  if(CUBIST_BASH)
+    add_test(NAME "bench: ${job}.sbatch"
+      COMMAND "${CUBIST_BASH}" -n "${CMAKE_CURRENT_SOURCE_DIR}/slurm/${job}.sbatch")
+    set_tests_properties("bench: ${job}.sbatch" PROPERTIES LABELS bench)
+  endif()
+endforeach()

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+#include "cubist/backend/first_error.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+using cubist::detail::FirstError;
+
+namespace
+{
+
+template <class E>
+std::exception_ptr error(const E& e)
+{
+  return std::make_exception_ptr(e);
+}
+
+}  // namespace
+
+TEST_CASE("without an error nothing is told or thrown")
+{
+  const FirstError first;
+  CHECK_FALSE(first);
+  CHECK(first.message().empty());
+  CHECK_NOTHROW(first.rethrow());
+}
+
+TEST_CASE("an error is thrown as what it is, with the rank that threw it")
+{
+  FirstError first;
+  first.record(3, error(ShapeError{"too long"}), false);
+  CHECK(first);
+  CHECK(first.message() == "rank 3: too long");
+  CHECK(message_of<ShapeError>([&] { first.rethrow(); }) == "rank 3: too long");
+  CHECK(message_of<ShapeError>([&] { first.rethrow(); }) == "rank 3: too long");
+  try
+  {
+    first.rethrow();
+  }
+  catch (const Error& e)
+  {
+    CHECK(e.rank() == 3);
+  }
+}
+
+TEST_CASE("of several errors the first is told")
+{
+  FirstError first;
+  first.record(3, error(ShapeError{"too long"}), false);
+  first.record(0, error(DataError{"too late"}), false);
+  first.record(1, error(PeerFailed{"rank 3 failed"}), true);
+  CHECK(first.message() == "rank 3: too long");
+}
+
+TEST_CASE("an error that follows from another rank's gives way to the one that does not")
+{
+  FirstError first;
+  first.record(1, error(PeerFailed{"rank 3 failed"}), true);
+  CHECK(first.message() == "rank 1: rank 3 failed");
+  first.record(2, error(PeerFailed{"so it did"}), true);
+  CHECK(first.message() == "rank 1: rank 3 failed");
+  first.record(3, error(ShapeError{"too long"}), false);
+  CHECK(first.message() == "rank 3: too long");
+  first.record(4, error(ShapeError{"too short"}), false);
+  CHECK(first.message() == "rank 3: too long");
+}
+
+TEST_CASE("a foreign error is nested in one that names its rank")
+{
+  FirstError first;
+  first.record(2, error(std::out_of_range{"element 7"}), false);
+  CHECK(first.message() == "rank 2: element 7");
+  std::string inner;
+  try
+  {
+    first.rethrow();
+  }
+  catch (const RankFailed& failed)
+  {
+    CHECK(failed.rank() == 2);
+    inner = message_of<std::out_of_range>([&] { std::rethrow_if_nested(failed); });
+  }
+  CHECK(inner == "element 7");
+}
+
+TEST_CASE("what is no exception is told, too")
+{
+  FirstError first;
+  first.record(2, error(7), false);
+  CHECK(mentions(first.message(), "rank 2: ", "no std::exception", "throw a cubist::Error"));
+  CHECK_THROWS_AS(first.rethrow(), RankFailed);
+}

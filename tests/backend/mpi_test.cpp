@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <boost/mpi/communicator.hpp>
+#include <mpi.h>
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/backend/mpi.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+#include "sanitized.hpp"
+
+// Every process runs these tests: each asserts what it saw itself.
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = MpiCommunicator;
+
+int processes() { return boost::mpi::communicator{}.size(); }
+int process() { return boost::mpi::communicator{}.rank(); }
+
+/// What `launch` throws on this process when `body` runs on every rank.
+template <class E, class F>
+std::string thrown(F&& body)
+{
+  return message_of<E>([&] { launch<Mpi>({.rethrow = true}, body); });
+}
+
+std::string on_rank(int rank) { return "rank " + std::to_string(rank) + ": "; }
+
+}  // namespace
+
+TEST_CASE("every process is a rank")
+{
+  int runs = 0;
+  launch<Mpi>({}, [&](World& world) {
+    world.barrier();
+    runs += world.rank() == process() && world.size() == processes() ? 1 : 100;
+  });
+  CHECK(runs == 1);
+}
+
+TEST_CASE("fewer ranks than processes leave the last processes idle")
+{
+  for (int ranks = 1; ranks <= processes(); ++ranks)
+  {
+    int sum = 0;
+    launch<Mpi>({.ranks = ranks}, [&](World& world) {
+      std::vector<int> x{1};
+      world.all_reduce(x);
+      sum += x[0];
+    });
+    CHECK(sum == (process() < ranks ? ranks : 0));
+  }
+}
+
+TEST_CASE("numbers of ranks that cannot be are refused with both numbers and the fix")
+{
+  for (const int ranks : {processes() + 1, 0, -1})
+  {
+    int runs = 0;
+    const auto text = message_of<ArgumentError>(
+        [&] { launch<Mpi>({.ranks = ranks, .rethrow = true}, [&](World&) { ++runs; }); });
+    CAPTURE(ranks, text);
+    CHECK(mentions(text, on_rank(process()) + "got " + std::to_string(ranks) + " ranks",
+                   "MPI has " + std::to_string(processes()) + " processes",
+                   "start " + std::to_string(ranks < 1 ? 1 : ranks) + " with mpiexec -n"));
+    CHECK(runs == 0);
+  }
+}
+
+TEST_CASE("ranks on a communicator of the program's")
+{
+  const boost::mpi::communicator all;
+  const auto backwards = all.split(all.rank() % 2, -all.rank());
+  const auto odd_or_even = (processes() + 1 - all.rank() % 2) / 2;
+  struct Seen
+  {
+    int rank = -1, size = -1, sum = -1;
+  };
+  const auto look = [](auto& world) {
+    std::vector<int> x{1};
+    world.all_reduce(x);
+    return Seen{world.rank(), world.size(), x[0]};
+  };
+  Seen seen;
+  launch<Mpi>(all, [&](World& world) { seen = look(world); });
+  CHECK(seen.rank == all.rank());
+  CHECK(seen.sum == all.size());
+
+  launch<Mpi>(backwards, [&](World& world) { seen = look(world); });
+  CHECK(seen.rank == backwards.rank());
+  CHECK(seen.size == odd_or_even);
+  CHECK(seen.sum == odd_or_even);
+
+  std::size_t words = 0;
+  launch<Counting<Mpi>>(backwards, [&](CountingCommunicator<World>& world) {
+    seen = look(world);
+    words = world.traffic()[Collective::all_reduce].elements;
+  });
+  CHECK(seen.rank == backwards.rank());
+  CHECK(seen.sum == odd_or_even);
+  CHECK((words > 0) == (odd_or_even > 1));
+}
+
+TEST_CASE("traffic of the program's own does not meet that of the ranks")
+{
+  const boost::mpi::communicator all;
+  const int next = (all.rank() + 1) % all.size();
+  int from_previous = -1;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Irecv(&from_previous, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, all, &request);
+  launch<Mpi>(all, [&](World& world) {
+    std::vector<int> x{1};
+    world.all_reduce(x);
+    const int mine = world.rank();
+    MPI_Send(&mine, 1, MPI_INT, next, 0, all);
+    world.all_reduce(x);
+  });
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  CHECK(from_previous == (all.rank() + all.size() - 1) % all.size());
+}
+
+TEST_CASE("thousands of launches one after another leave no communicators behind")
+{
+  // The number of a new communicator is the lowest one that is free.
+  const auto number = [] {
+    MPI_Comm fresh = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
+    const auto n = MPI_Comm_c2f(fresh);
+    MPI_Comm_free(&fresh);
+    return n;
+  };
+  const auto before = number();
+  const int launches = repeats(1000, 100);
+  int sum = 0;
+  for (int i = 0; i < launches; ++i)
+    launch<Mpi>({}, [&](World& world) {
+      if (i % 10 == 0)
+      {
+        std::vector<int> x{1};
+        world.split(world.rank() % 2, 0).all_reduce(x);
+      }
+      ++sum;
+    });
+  CHECK(sum == launches);
+  CHECK(number() == before);
+}
+
+TEST_CASE("a program that has initialised MPI goes on with it")
+{
+  // The main of these tests is such a program.
+  launch<Mpi>({}, [](World& world) { world.barrier(); });
+  CHECK_FALSE(boost::mpi::environment::finalized());
+  int sum = 0;
+  const int one = 1;
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(sum == processes());
+}
+
+TEST_CASE("when all ranks throw, each launch throws its own rank's error")
+{
+  for (int run = 0; run < 20; ++run)
+  {
+    const auto text = thrown<ShapeError>(
+        [](World& world) { throw ShapeError{"got " + std::to_string(world.rank()) + " rows"}; });
+    CHECK(text == on_rank(process()) + "got " + std::to_string(process()) + " rows");
+  }
+}
+
+TEST_CASE("when one rank throws, the others' launches tell its error")
+{
+  const int thrower = GENERATE(0, 1, 5) % processes();
+  const auto calls = std::to_array<void (*)(World&)>(
+      {[](World& w) { w.barrier(); }, [](World& w) { w.broadcast(std::vector<int>(3), 0); },
+       [](World& w) { w.all_reduce(std::vector<double>(100'000)); },
+       [](World& w) {
+         w.all_gather(std::vector<int>(3), std::vector<int>(3 * static_cast<unsigned>(w.size())));
+       },
+       [](World& w) { w.receive(std::vector<int>(3), (w.rank() + 1) % w.size()); },
+       [](World& w) { w.split(0, 0).barrier(); }, [](World&) {}});
+  for (std::size_t i = 0; i < calls.size(); ++i)
+  {
+    CAPTURE(thrower, i);
+    std::optional<int> rank;
+    const auto text = message_of<Error>([&] {
+      try
+      {
+        launch<Mpi>({.rethrow = true}, [&](World& world) {
+          if (world.rank() == thrower) throw DataError{"the file ended"};
+          calls[i](world);
+          if (i + 1 < calls.size()) world.barrier();
+        });
+      }
+      catch (const PeerFailed& e)
+      {
+        rank = e.rank();
+        throw;
+      }
+    });
+    if (process() == thrower)
+      CHECK(text == on_rank(thrower) + "the file ended");
+    else
+    {
+      CHECK(rank == process());
+      CHECK(mentions(text, "rank " + std::to_string(thrower) + " failed (the file ended)",
+                     "mend that rank's error"));
+    }
+  }
+}
+
+TEST_CASE("a rank may throw while its calls are under way")
+{
+  // Peers may be taking the data when the buffer goes.
+  for (const std::size_t n : {10U, 100'000U, 4'000'000U})
+  {
+    const auto text = thrown<Error>([&](World& world) {
+      std::vector<double> x(n, 1.0);
+      if (world.rank() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      auto broadcast = world.async_broadcast(x, 0);
+      std::vector<double> y(n, 1.0);
+      auto sum = world.async_all_reduce(y);
+      if (world.rank() == 0) throw DataError{"the file ended"};
+      broadcast.wait();
+      sum.wait();
+      world.barrier();
+    });
+    CAPTURE(n, text);
+    CHECK(mentions(text, "the file ended"));
+  }
+}
+
+TEST_CASE("a rank that learns of a failure may catch it; launch throws all the same")
+{
+  const auto text = thrown<Error>([](World& world) {
+    if (world.rank() == 0) throw DataError{"the file ended"};
+    const auto seen = message_of<PeerFailed>([&] { world.barrier(); });
+    const auto later = message_of<PeerFailed>([&] { (void)world.async_barrier(); });
+    if (seen.empty() || later.empty()) throw ShapeError{"no PeerFailed"};
+  });
+  CHECK(mentions(text, "the file ended"));
+}
+
+TEST_CASE("foreign errors come out of launch inside RankFailed")
+{
+  try
+  {
+    launch<Mpi>({.rethrow = true}, [](World&) { throw std::out_of_range{"index 7"}; });
+    FAIL_CHECK("nothing was thrown");
+  }
+  catch (const RankFailed& e)
+  {
+    CHECK(e.rank() == process());
+    CHECK(std::string{e.what()} == on_rank(process()) + "index 7");
+    CHECK_THROWS_AS(std::rethrow_if_nested(e), std::out_of_range);
+  }
+  const auto text = thrown<RankFailed>([](World&) { throw 42; });
+  CHECK(mentions(text, "no std::exception", "throw a cubist::Error instead"));
+
+  const auto told = thrown<Error>([](World& world) {
+    if (world.rank() == 0) throw 42;
+    world.barrier();
+  });
+  CHECK(mentions(told, process() == 0 ? "no std::exception" : "rank 0 failed"));
+}
+
+TEST_CASE("after an error the next launch begins anew")
+{
+  // What a failed launch has sent and nobody received must not reach the next one.
+  for (int run = 0; run < repeats(200, 20); ++run)
+  {
+    const auto text = thrown<Error>([&](World& world) {
+      auto half = world.split(world.rank() % 2, 0);
+      std::vector<int> x(1000, run);
+      auto lost = half.async_all_reduce(x);
+      if (world.rank() == run % world.size()) throw DataError{"run " + std::to_string(run)};
+      lost.wait();
+      world.all_reduce(x);
+    });
+    CHECK(mentions(text, "run " + std::to_string(run)));
+    std::vector<int> x(1000, run);
+    launch<Mpi>({}, [&](World& world) { world.all_reduce(x); });
+    CHECK(x == std::vector<int>(1000, run * processes()));
+  }
+}
+
+TEST_CASE("a launch may run inside a rank of another one")
+{
+  int inner = 0;
+  int outer = 0;
+  launch<Mpi>({}, [&](World& world) {
+    std::vector<int> x{1};
+    auto under_way = world.async_all_reduce(x);
+    launch<Mpi>({}, [&](World& within) {
+      std::vector<int> y{10};
+      within.all_reduce(y);
+      inner = y[0];
+    });
+    under_way.wait();
+    outer = x[0];
+  });
+  CHECK(inner == 10 * processes());
+  CHECK(outer == processes());
+}
+
+TEST_CASE("a machine's cores are shared out among the BLAS of its ranks")
+{
+  if (openblas_get_num_threads != nullptr)
+  {
+    const int before = openblas_get_num_threads();
+    int during = 0;
+    launch<Mpi>({}, [&](World&) { during = openblas_get_num_threads(); });
+    CHECK(during >= 1);
+    CHECK(during <= std::max(1, before));
+    CHECK(openblas_get_num_threads() == before);
+  }
+}
+
+TEST_CASE("whether mpiexec or its like started the process")
+{
+  constexpr std::array names{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALNRANKS"};
+  std::array<std::optional<std::string>, names.size()> before;
+  for (std::size_t i = 0; i < names.size(); ++i)
+  {
+    if (const char* value = std::getenv(names[i])) before[i] = value;
+    unsetenv(names[i]);
+  }
+  CHECK_FALSE(Mpi::started());
+  for (const char* name : names)
+  {
+    setenv(name, "4", 1);
+    CHECK(Mpi::started());
+    unsetenv(name);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (before[i]) setenv(names[i], before[i]->c_str(), 1);
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+#include "cubist/comm/mpi_call.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+// One call without a world around it: whoever advances it is the only one that does.
+
+using namespace cubist;
+using namespace cubist::test;
+using detail::MpiCall;
+using detail::MpiPlace;
+
+namespace
+{
+
+/// All processes, with a communicator of their own.
+struct Place
+{
+  explicit Place(std::size_t message_bytes)
+  {
+    MPI_Comm_dup(MPI_COMM_WORLD, &place.comm);
+    MPI_Comm_set_errhandler(place.comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(place.comm, &place.rank);
+    MPI_Comm_size(place.comm, &place.size);
+    place.message_bytes = message_bytes;
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  ~Place() { MPI_Comm_free(&place.comm); }
+
+  MpiPlace place;
+};
+
+template <class T>
+void complete(MpiCall& call, const MpiPlace& place, int tag, const Call<T>& what)
+{
+  call.start(place, tag, what);
+  while (!call.advance())
+  {
+  }
+}
+
+}  // namespace
+
+TEST_CASE("one call object makes calls of all kinds, in messages of any length")
+{
+  const std::size_t longest = GENERATE(16U, 48U, 1008U, 1U << 20);
+  const Place here{longest};
+  const MpiPlace& place = here.place;
+  const auto ranks = static_cast<std::size_t>(place.size);
+  const auto rank = static_cast<std::size_t>(place.rank);
+  MpiCall call;
+  int tag = 0;
+  for (const std::size_t n : {0U, 1U, 3U, 100U, 1000U})
+  {
+    CAPTURE(longest, n);
+    std::vector<double> x(n);
+    std::iota(x.begin(), x.end(), 1.0);
+    std::vector<double> doubled(n);
+    for (std::size_t i = 0; i < n; ++i) doubled[i] = x[i] * place.size;
+
+    const int root = place.size - 1;
+    std::vector<double> out(n);
+    complete(call, place, ++tag,
+             place.rank == root ? Call<double>{Collective::broadcast, x, {}, n, root}
+                                : Call<double>{Collective::broadcast, {}, out, n, root});
+    if (place.rank != root) CHECK(out == x);
+
+    std::vector<double> sum(n);
+    complete(call, place, ++tag,
+             Call<double>{Collective::reduce, x,
+                          place.rank == 0 ? std::span{sum} : std::span<double>{}, n, 0});
+    if (place.rank == 0) CHECK(sum == doubled);
+
+    sum = x;
+    complete(call, place, ++tag, Call<double>{Collective::all_reduce, sum, sum, n});
+    CHECK(sum == doubled);
+
+    std::vector<int> all(n * ranks);
+    const std::vector<int> mine(n, place.rank);
+    complete(call, place, ++tag, Call<int>{Collective::all_gather, mine, all, n});
+    for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(all[i] == static_cast<int>(i / n));
+
+    std::vector<int> turned(n * ranks);
+    complete(call, place, ++tag, Call<int>{Collective::all_to_all, all, turned, n});
+    CHECK(turned == std::vector<int>(n * ranks, place.rank));
+
+    std::vector<int> share(n);
+    complete(call, place, ++tag, Call<int>{Collective::reduce_scatter, all, share, n});
+    CHECK(share == std::vector<int>(n, place.rank * place.size));
+
+    std::vector<int> gathered(rank == 0 ? n * ranks : 0);
+    complete(call, place, ++tag, Call<int>{Collective::gather, mine, gathered, n, 0});
+    if (rank == 0) CHECK(gathered == all);
+    complete(call, place, ++tag, Call<int>{Collective::scatter, gathered, share, n, 0});
+    CHECK(share == mine);
+
+    complete(call, place, ++tag, Call<int>{Collective::barrier});
+  }
+}
+
+TEST_CASE("a call that is taken back can be started anew")
+{
+  const Place here{1 << 20};
+  const MpiPlace& place = here.place;
+  const int previous = (place.rank + place.size - 1) % place.size;
+  std::vector<int> lost(10, 7);
+  MpiCall call;
+  call.start(place, 1, Call<int>{Collective::receive, {}, lost, 10, previous});
+  CHECK(call.under_way() == 1);
+  call.cancel();
+  CHECK(call.under_way() == 0);
+  call.forget();
+  CHECK(lost == std::vector<int>(10, 7));
+
+  std::vector<int> x{1};
+  complete(call, place, 2, Call<int>{Collective::all_reduce, x, x, 1});
+  CHECK(x[0] == place.size);
+}
+
+TEST_CASE("a call tells its name, rank and ranks")
+{
+  const Place here{16};
+  const auto where =
+      " on rank " + std::to_string(here.place.rank) + " of " + std::to_string(here.place.size);
+  MpiCall call;
+  complete(call, here.place, 1, Call<int>{Collective::barrier});
+  CHECK(call.describe() == "barrier" + where);
+  std::vector<int> x{1};
+  complete(call, here.place, 2, Call<int>{Collective::all_reduce, x, x, 1});
+  CHECK(call.describe() == "all_reduce" + where);
+}
+
+TEST_CASE("what MPI reports is an error with MPI's text")
+{
+  CHECK_NOTHROW(detail::mpi_check(MPI_SUCCESS, "MPI_Isend", "send on rank 0 of 1"));
+  const auto text = message_of<CommunicationError>(
+      [] { detail::mpi_check(MPI_ERR_TRUNCATE, "MPI_Test", "receive on rank 1 of 2"); });
+  CHECK(mentions(text, "receive on rank 1 of 2 failed in MPI_Test (MPI_ERR_TRUNCATE",
+                 "its data is incomplete", "let all ranks make the same calls"));
+
+  const Place here{16};
+  std::vector<int> x{1};
+  MpiCall call;
+  const auto nobody = message_of<CommunicationError>([&] {
+    call.start(here.place, 1, Call<int>{Collective::send, x, {}, 1, here.place.size});
+  });
+  CHECK(mentions(nobody, "send on rank " + std::to_string(here.place.rank), "MPI_Isend",
+                 "MPI_ERR_RANK"));
+  call.forget();
+}

@@ -1,0 +1,24 @@
+# How a job ends in which a rank fails: soon, as failed, and with one message.
+add_executable(cubist_job job/job.cpp)
+target_link_libraries(cubist_job PRIVATE cubist::mpi cubist_warnings)
+
+function(cubist_add_job_test what)
+  add_test(NAME "mpi: job, ${what}" COMMAND
+    "${CMAKE_CURRENT_SOURCE_DIR}/job/check.sh" "${MPIEXEC_EXECUTABLE}" $<TARGET_FILE:cubist_job> "${what}" ${ARGN})
+  set_tests_properties("mpi: job, ${what}" PROPERTIES LABELS mpi TIMEOUT 60 PROCESSORS 2 ENVIRONMENT
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
+endfunction()
+
+# MPI is not built with ThreadSanitizer, which sees races in it.
+if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*thread")
+  cubist_add_job_test("none throws")
+  cubist_add_job_test("throws" "cubist: rank 2: no weights.bin")
+  cubist_add_job_test("throws under way" "cubist: rank 2: no weights.bin")
+  cubist_add_job_test("throws while others compute" "cubist: rank 2: no weights.bin")
+  cubist_add_job_test("all throw" "cubist: rank 0: no weights.bin")
+  cubist_add_job_test("some throw" "cubist: rank 1: no weights.bin")
+  cubist_add_job_test("drops" "cubist: rank 2 dropped the request of its all_reduce on rank 2 of 4")
+  cubist_add_job_test("exits" "cubist: the program called exit inside launch")
+  cubist_add_job_test("is killed")
+  cubist_add_job_test("crashes")
+endif()

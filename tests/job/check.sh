@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# check.sh MPIEXEC PROGRAM WHAT [MESSAGE]: whether a job of 4 ranks in which something goes wrong ends soon, as failed,
+# and says why once, and last.
+set -euo pipefail
+mpiexec="$1" program="$2" what="$3" message="${4:-}"
+
+fail() {
+  printf '%s\n' "$1; the job printed:" "$output" >&2
+  exit 1
+}
+
+begin="$(date +%s%N)"
+output="$(timeout -k 5 30 "$mpiexec" --quiet -n 4 "$program" "$what" 2>&1)" && status=0 || status=$?
+milliseconds=$((($(date +%s%N) - begin) / 1000000))
+echo "the job ended with $status after $milliseconds ms"
+
+((milliseconds < 10000)) || fail "the job took longer than 10 s"
+if [[ $what == "none throws" ]]; then
+  [[ $status == 0 && -z $output ]] || fail "the job failed"
+  exit
+fi
+((status != 0)) || fail "the job succeeded"
+if [[ -n $message ]]; then
+  [[ "$(grep -cF -- "$message" <<<"$output")" == 1 ]] || fail "the message was not printed once"
+  [[ "$(tail -n 1 <<<"$output")" == *"$message"* ]] || fail "the message is not the last line"
+  [[ "$(grep -c '^cubist: ' <<<"$output")" == 1 ]] || fail "there are other messages"
+fi

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// job WHAT: a program whose job is to end with an error, as tests/job/check.sh tells.
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cubist/backend/mpi.hpp"
+
+using namespace cubist;
+using namespace std::chrono_literals;
+
+int main(int argc, char** argv)
+{
+  const std::string what = argv[1];
+  return launch<Mpi>(argc, argv, {}, [&](MpiCommunicator& world) {
+    std::vector<double> x(100'000);
+    world.all_reduce(x);
+    const bool bad = world.rank() == 2;
+    if (what == "all throw" || (what == "some throw" && world.rank() > 0))
+      throw DataError{"no weights.bin"};
+    if (what == "none throws") return;
+    if (bad && what == "drops") (void)world.async_all_reduce(x);
+    if (bad && what == "throws under way")
+    {
+      std::vector<double> y(4'000'000);
+      auto broadcast = world.async_broadcast(y, 2);
+      throw DataError{"no weights.bin"};
+    }
+    if (bad && (what == "throws" || what == "throws while others compute"))
+      throw DataError{"no weights.bin"};
+    if (bad && what == "is killed") std::raise(SIGKILL);
+    if (bad && what == "crashes") std::raise(SIGSEGV);
+    if (bad && what == "exits") std::exit(0);
+    if (what == "throws while others compute" || what == "some throw")
+      std::this_thread::sleep_for(60s);
+    if (what == "throws under way") world.broadcast(std::vector<double>(4'000'000), 2);
+    world.barrier();
+  });
+}

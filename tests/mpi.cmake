@@ -1,0 +1,49 @@
+# The tests that say TestBackend, built once more with MPI as that backend, and those of MPI alone: cubist_<layer>_mpi_tests.
+add_library(cubist_mpi_test_main OBJECT mpi_main.cpp)
+target_compile_features(cubist_mpi_test_main PUBLIC cxx_std_20)
+target_compile_definitions(cubist_mpi_test_main PUBLIC CUBIST_TEST_MPI)
+target_include_directories(cubist_mpi_test_main PUBLIC support)
+target_link_libraries(cubist_mpi_test_main PUBLIC cubist::mpi Catch2::Catch2 PRIVATE cubist_warnings)
+
+set(mpi_layers)
+foreach(source IN LISTS test_sources mpi_only_sources)
+  file(STRINGS ${source} on_any_backend REGEX "TestBackend" LIMIT_COUNT 1)
+  if(on_any_backend OR source IN_LIST mpi_only_sources)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${source}")
+    cmake_path(GET source PARENT_PATH layer)
+    list(APPEND mpi_layers ${layer})
+    list(APPEND ${layer}_mpi_sources ${source})
+  endif()
+endforeach()
+list(REMOVE_DUPLICATES mpi_layers)
+
+set(process_counts 1 2 4 6 8)
+set(tested_layers ${mpi_layers})
+# As root and on few cores, by Open MPI 4 and 5; a job that hangs is ended by mpiexec, with all of its processes.
+set(mpi_environment
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+  MPIEXEC_TIMEOUT=280)
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*thread")
+  set(tested_layers) # MPI is not built with the sanitizer, which sees races in it
+elseif(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*address")
+  set(process_counts 4)
+  set(tested_layers comm scheme matmul nn)
+  list(APPEND mpi_environment
+    ASAN_OPTIONS=detect_leaks=1 "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/lsan.supp:print_suppressions=0")
+endif()
+
+foreach(layer IN LISTS mpi_layers)
+  if(NOT layer IN_LIST tested_layers)
+    continue()
+  endif()
+  set(target cubist_${layer}_mpi_tests)
+  add_executable(${target} ${${layer}_mpi_sources})
+  target_link_libraries(${target} PRIVATE cubist_mpi_test_main cubist_warnings)
+  foreach(n IN LISTS process_counts)
+    set(name "mpi: ${layer} on ${n} ranks")
+    add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:${target}>)
+    set_tests_properties(${name} PROPERTIES
+      LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_environment}")
+  endforeach()
+endforeach()

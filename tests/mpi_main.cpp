@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The main of tests whose ranks are processes: mpiexec -n 4 cubist_nn_mpi_tests.
+//
+// Every process runs all tests, and process 0 prints the report. The others keep theirs in a file,
+// which is printed if a test case fails there; the job then ends at once, as processes that no
+// longer go the same way would wait for each other.
+#if __has_include(<catch2/catch_session.hpp>)
+#include <catch2/catch_session.hpp>
+#include <catch2/catch_test_case_info.hpp>
+#include <catch2/reporters/catch_reporter_event_listener.hpp>
+#include <catch2/reporters/catch_reporter_registrars.hpp>
+using Listener = Catch::EventListenerBase;
+#else
+#define CATCH_CONFIG_RUNNER
+#define CATCH_CONFIG_NO_POSIX_SIGNALS  // that a process is ended with the job is not its failure
+#include <catch2/catch.hpp>
+using Listener = Catch::TestEventListenerBase;
+#endif
+
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <iostream>
+#include <thread>
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include "ranks.hpp"
+
+namespace
+{
+
+int process = 0;
+std::FILE* report = nullptr;  // of a process other than 0
+
+/// Sends what this process prints to a file without a name.
+void keep_report()
+{
+  report = std::tmpfile();
+  if (report != nullptr) dup2(fileno(report), STDOUT_FILENO);
+}
+
+void print_report()
+{
+  std::cout.flush();
+  if (report == nullptr) return;
+  std::fprintf(stderr, "process %d failed:\n", process);
+  std::fflush(stdout);
+  std::rewind(report);
+  char text[4096];
+  for (std::size_t n; (n = std::fread(text, 1, sizeof text, report)) > 0;)
+    std::fwrite(text, 1, n, stderr);
+  std::fflush(stderr);
+}
+
+struct EndOnFailure : Listener
+{
+  using Listener::Listener;
+
+  void testCaseEnded(const Catch::TestCaseStats& stats) override
+  {
+    if (stats.totals.testCases.failed == 0) return;
+    // Most failures are those of all processes: the first one reports it, and ends the others.
+    std::this_thread::sleep_for(process * std::chrono::milliseconds{100});
+    print_report();
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+};
+
+}  // namespace
+
+CATCH_REGISTER_LISTENER(EndOnFailure)
+
+int main(int argc, char** argv)
+{
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &process);
+  if (process != 0) keep_report();
+
+  const int mine = Catch::Session().run(argc, argv);
+  int worst = 0;
+  MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (process == 0)
+    std::cout << cubist::test::tally.launches << " launches on up to "
+              << cubist::test::process_count() << " processes; " << cubist::test::tally.left_out
+              << " that need more were left out" << std::endl;
+  MPI_Finalize();
+  return worst;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <string>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+TEST_CASE("the results of all ranks come in their order")
+{
+  const int size = GENERATE(from_range(those_that_fit(std::vector{1, 2, 3, 4, 8})));
+  const auto got = on_ranks<TestBackend>(size, [](auto& world) {
+    return std::string(static_cast<std::size_t>(world.rank()), 'x') + std::to_string(world.size());
+  });
+  REQUIRE(got.size() == static_cast<std::size_t>(size));
+  for (std::size_t r = 0; r < got.size(); ++r)
+    CHECK(got[r] == std::string(r, 'x') + std::to_string(size));
+}
+
+TEST_CASE("the error of one rank is thrown, not those that follow from it")
+{
+  if (!fits(2)) return;
+  const auto run = [] {
+    return on_ranks<TestBackend>(2, [](auto& world) {
+      if (world.rank() == 1) throw DataError{"the file ended"};
+      world.barrier();
+      return 0;
+    });
+  };
+  for (int repeat = 0; repeat < 20; ++repeat)
+  {
+    CHECK(message_of<DataError>(run) == "rank 1: the file ended");
+    CHECK(on_ranks<TestBackend>(2, [](auto& world) { return world.rank(); }) ==
+          std::vector<int>{0, 1});
+  }
+}
+
+TEST_CASE("an error that all ranks throw is thrown")
+{
+  if (!fits(4)) return;
+  for (int repeat = 0; repeat < 20; ++repeat)
+    CHECK(mentions(message_of<MeshError>([] {
+                     (void)on_ranks<TestBackend>(4, [](auto& world) {
+                       if (world.size() == 4) throw MeshError{"too many"};
+                       return 0;
+                     });
+                   }),
+                   "rank ", "too many"));
+}
+
+TEST_CASE("what does not fit is left out, and counted")
+{
+  const Tally before = tally;
+  CHECK(fits(1));
+  CHECK(tally.left_out == before.left_out);
+  const bool any_number = fits(1'000'000);
+  CHECK(any_number == !on_processes<TestBackend>);
+  CHECK(tally.left_out == before.left_out + (any_number ? 0 : 1));
+  CHECK(those_that_fit(std::vector{1, 1'000'000}).size() == (any_number ? 2 : 1));
+  (void)on_ranks<TestBackend>(1, [](auto&) { return 0; });
+  CHECK(tally.launches == before.launches + 1);
+  tally = before;
+}
