@@ -32,7 +32,7 @@ function(bench_test backend name benchmark)
   set(label "bench: ${name}, ${backend}")
   add_test(NAME "${label}" COMMAND ${command})
   set_tests_properties("${label}" PROPERTIES
-    LABELS bench TIMEOUT 120 FIXTURES_SETUP "${name}-${backend}")
+    LABELS bench TIMEOUT 300 FIXTURES_SETUP "${name}-${backend}")
   if(backend STREQUAL mpi)
     set_tests_properties("${label}" PROPERTIES ENVIRONMENT "${in_mpi}" PROCESSORS 4)
   endif()

@@ -28,6 +28,9 @@ using Listener = Catch::TestEventListenerBase;
 
 #include "ranks.hpp"
 
+// Of AddressSanitizer, where it is in the program.
+extern "C" __attribute__((weak)) void __lsan_do_leak_check();
+
 namespace
 {
 
@@ -86,6 +89,8 @@ int main(int argc, char** argv)
     std::cout << cubist::test::tally.launches << " launches on up to "
               << cubist::test::process_count() << " processes; " << cubist::test::tally.left_out
               << " that need more were left out" << std::endl;
+  // Leaks are looked for while MPI's parts are loaded: later it is not seen what they hold.
+  if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
   MPI_Finalize();
   return worst;
 }

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "cubist/backend/counting.hpp"
+#include "cubist/backend/threads.hpp"
 #include "cubist/scheme/summa.hpp"
 
 #include "backend.hpp"
@@ -113,7 +114,7 @@ TEST_CASE("SUMMA on several nodes cuts a long K finer, and sends the same words"
   const ProductSize size{.m = 7, .n = 5, .k = 1100};
   const auto layer = random_layer<double>(size, 3);
   using B = Counting<Far<TestBackend>>;
-  using Near = Counting<TestBackend>;
+  using Near = Counting<Threads>;
   const auto run = [&]<class Backend>(std::type_identity<Backend>) {
     return on_ranks<Backend>(4, [&](auto& world) {
       const Mesh<ColumnsFirst, Backend> mesh{world, {2, 1, 2}};

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -61,8 +62,8 @@ struct Failure
     Failure failure{types, error.rank(), error.what()};
     if (error.rank())
       failure.message.erase(0, ("rank " + std::to_string(*error.rank()) + ": ").size());
-    for_each_type([&]<class E>(std::size_t type, const E*) {
-      if (failure.type == types && dynamic_cast<const E*>(&error) != nullptr) failure.type = type;
+    for_each_type([&]<class E>(std::size_t t, const E*) {
+      if (failure.type == types && dynamic_cast<const E*>(&error) != nullptr) failure.type = t;
     });
     return failure;
   }
