@@ -13,6 +13,8 @@ packages=(
 )
 sanitizer_packages=(clang libclang-rt-dev)
 format_packages=(clang-format)
+# Without them the tests on several hosts and of the charts are skipped.
+optional_packages=(iproute2 python3-matplotlib)
 
 # install_missing PACKAGE...: by apt where there is one; elsewhere the packages are named and
 # CMake decides whether what is there will do.
