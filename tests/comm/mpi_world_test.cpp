@@ -41,20 +41,6 @@ void meet() { MPI_Barrier(MPI_COMM_WORLD); }
 
 }  // namespace
 
-TEST_CASE("patience grows with the time waited")
-{
-  detail::Patience patience;
-  const auto before = Clock::now();
-  int pauses = 0;
-  while (patience.waited() < 20ms)
-  {
-    patience.pause();
-    ++pauses;
-  }
-  CHECK(Clock::now() - before >= 20ms);
-  CHECK(pauses > 20);
-}
-
 TEST_CASE("a call is under way until it is waited for")
 {
   Processes processes;

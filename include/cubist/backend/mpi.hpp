@@ -30,7 +30,6 @@
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
-#include "cubist/comm/mpi_call.hpp"
 #include "cubist/comm/mpi_communicator.hpp"
 #include "cubist/comm/mpi_world.hpp"
 #include "cubist/core/error.hpp"

@@ -23,38 +23,13 @@
 #include <string>
 #include <vector>
 
-#include <mpi.h>
-
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/combine.hpp"
-#include "cubist/core/error.hpp"
+#include "cubist/comm/mpi_messages.hpp"
 #include "cubist/core/scalar.hpp"
 
 namespace cubist::detail
 {
-
-/// @throws CommunicationError with MPI's text unless `code` is MPI_SUCCESS
-inline void mpi_check(int code, const char* function, const std::string& during)
-{
-  if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING] = "unknown error";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  throw CommunicationError{
-      during + " failed in " + function + " (" + text +
-      "), so its data is incomplete; let all ranks make the same calls with the same sizes, and "
-      "look at the network if they do"};
-}
-
-/// Where a call takes place.
-struct MpiPlace
-{
-  MPI_Comm comm = MPI_COMM_NULL;
-  int rank = 0;
-  int size = 1;
-  /// The longest message in bytes, a multiple of every element's size.
-  std::size_t message_bytes = 0;
-};
 
 class MpiCall
 {
@@ -64,7 +39,6 @@ class MpiCall
   void start(const MpiPlace& place, int tag, const Call<T>& call)
   {
     place_ = place;
-    tag_ = tag;
     collective_ = call.collective;
     op_ = call.op;
     root_ = call.peer;
@@ -73,10 +47,9 @@ class MpiCall
     combine_ = &combine_bytes<T>;
     send_ = reinterpret_cast<const std::byte*>(call.send.data());
     recv_ = reinterpret_cast<std::byte*>(call.recv.data());
-    requests_.clear();
-    done_ = 0;
     chained_ = 0;
     sharing_ = false;
+    messages_.begin(place, tag, to_string(collective_));
     begin();
   }
 
@@ -84,55 +57,24 @@ class MpiCall
   /// @throws CommunicationError for what MPI reports
   bool advance()
   {
+    const auto arrived = [this](std::size_t i) {
+      if (i < chained_) pass_on(i);
+    };
     do
-      while (done_ < requests_.size())
-      {
-        int arrived = 0;
-        check(MPI_Test(&requests_[done_], &arrived, MPI_STATUS_IGNORE), "MPI_Test");
-        if (arrived == 0) return false;
-        if (done_ < chained_) pass_on(done_);
-        ++done_;
-      }
+      if (!messages_.advance(arrived)) return false;
     while (next_phase());
     return true;
   }
 
   /// Takes back what peers have not sent yet. What is under way already stays so.
-  void cancel() noexcept
-  {
-    if (collective_ == Collective::barrier) return forget();  // which MPI can't take back
-    for (auto& request : requests_)
-      if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
-  }
-
+  void cancel() noexcept { messages_.cancel(); }
   /// How many messages are still under way; none is passed on any more.
-  std::size_t under_way() noexcept
-  {
-    for (auto& request : requests_)
-    {
-      int arrived = 0;
-      if (request != MPI_REQUEST_NULL) MPI_Test(&request, &arrived, MPI_STATUS_IGNORE);
-    }
-    std::erase(requests_, MPI_REQUEST_NULL);
-    return requests_.size();
-  }
-
+  std::size_t under_way() noexcept { return messages_.under_way(); }
   /// Leaves the messages under way to MPI; the call can be started anew.
-  void forget() noexcept
-  {
-    if (collective_ != Collective::barrier)
-      for (auto& request : requests_)
-        if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
-    requests_.clear();
-    done_ = 0;
-  }
+  void forget() noexcept { messages_.forget(); }
 
   /// "reduce_scatter on rank 3 of 8"
-  [[nodiscard]] std::string describe() const
-  {
-    return std::string{to_string(collective_)} + " on rank " + std::to_string(place_.rank) +
-           " of " + std::to_string(place_.size);
-  }
+  [[nodiscard]] std::string describe() const { return messages_.describe(); }
 
  private:
   using Combine = void (*)(ReduceOp, const std::vector<const std::byte*>&, std::size_t count,
@@ -152,8 +94,7 @@ class MpiCall
     switch (collective_)
     {
     case Collective::barrier:
-      requests_.push_back(MPI_REQUEST_NULL);
-      return check(MPI_Ibarrier(place_.comm, &requests_.back()), "MPI_Ibarrier");
+      return messages_.barrier();
     case Collective::broadcast:
       return begin_broadcast();
     case Collective::reduce:
@@ -184,9 +125,9 @@ class MpiCall
       return exchange_to_combine([&](int peer) { return share(send_, peer); },
                                  share(send_, place_.rank).size);
     case Collective::send:
-      return post_send(root_, {send_, bytes(count_)});
+      return messages_.send(root_, {send_, bytes(count_)});
     case Collective::receive:
-      return post_receive(root_, {recv_, bytes(count_)});
+      return messages_.receive(root_, {recv_, bytes(count_)});
     }
   }
 
@@ -204,8 +145,7 @@ class MpiCall
       sharing_ = true;
       const auto mine = share(recv_, place_.rank);
       combine_received(share(send_, place_.rank), mine);
-      requests_.clear();
-      done_ = 0;
+      messages_.clear();
       exchange(
           [&](int) {
             return Part{mine.data, mine.size};
@@ -215,18 +155,6 @@ class MpiCall
     }
     return false;
   }
-
-  // Bytes of a buffer, to send and to receive.
-  struct Part
-  {
-    const std::byte* data = nullptr;
-    std::size_t size = 0;
-  };
-  struct Room
-  {
-    std::byte* data = nullptr;
-    std::size_t size = 0;
-  };
 
   [[nodiscard]] std::size_t bytes(std::size_t count) const { return count * element_size_; }
   [[nodiscard]] Part piece(const std::byte* all, int rank) const
@@ -256,8 +184,8 @@ class MpiCall
   template <class GetPart, class GetRoom>
   void exchange(GetPart part, GetRoom room)
   {
-    for (int i = 1; i < place_.size; ++i) post_receive(around(-i), room(around(-i)));
-    for (int i = 1; i < place_.size; ++i) post_send(around(i), part(around(i)));
+    for (int i = 1; i < place_.size; ++i) messages_.receive(around(-i), room(around(-i)));
+    for (int i = 1; i < place_.size; ++i) messages_.send(around(i), part(around(i)));
     copy(part(place_.rank), room(place_.rank));
   }
 
@@ -270,8 +198,8 @@ class MpiCall
     auto* const rooms = scratch(peers * size);
     // In the order of the sum: from the rank behind this one around to the one before.
     for (int i = 1; i < place_.size; ++i)
-      post_receive(around(i), {rooms + static_cast<std::size_t>(i - 1) * size, size});
-    for (int i = 1; i < place_.size; ++i) post_send(around(-i), part(around(-i)));
+      messages_.receive(around(i), {rooms + static_cast<std::size_t>(i - 1) * size, size});
+    for (int i = 1; i < place_.size; ++i) messages_.send(around(-i), part(around(-i)));
   }
 
   void combine_received(Part mine, Room out)
@@ -286,17 +214,17 @@ class MpiCall
   void begin_broadcast()
   {
     if (place_.size == 1) return;
-    if (place_.rank == root_) return post_send(around(1), {send_, bytes(count_)});
-    post_receive(around(-1), {recv_, bytes(count_)});
-    if (around(1) != root_) chained_ = requests_.size();
+    if (place_.rank == root_) return messages_.send(around(1), {send_, bytes(count_)});
+    messages_.receive(around(-1), {recv_, bytes(count_)});
+    if (around(1) != root_) chained_ = messages_.count();
   }
 
   void begin_reduce()
   {
     if (place_.size == 1) return copy({send_, bytes(count_)}, {recv_, bytes(count_)});
-    if (around(-1) == root_) return post_send(around(1), {send_, bytes(count_)});
-    post_receive(around(-1), {scratch(bytes(count_)), bytes(count_)});
-    chained_ = requests_.size();
+    if (around(-1) == root_) return messages_.send(around(1), {send_, bytes(count_)});
+    messages_.receive(around(-1), {scratch(bytes(count_)), bytes(count_)});
+    chained_ = messages_.count();
   }
 
   /// Message i of a chain has come.
@@ -304,36 +232,13 @@ class MpiCall
   {
     const std::size_t offset = i * place_.message_bytes;
     const std::size_t size = std::min(place_.message_bytes, bytes(count_) - offset);
-    if (collective_ == Collective::broadcast) return post_send(around(1), {recv_ + offset, size});
+    if (collective_ == Collective::broadcast)
+      return messages_.send(around(1), {recv_ + offset, size});
     auto* const partial = scratch_.get() + offset;
     auto* const out = place_.rank == root_ ? recv_ + offset : partial;
     inputs_.assign({partial, send_ + offset});
     combine_(op_, inputs_, size / element_size_, out);
-    if (place_.rank != root_) post_send(around(1), {out, size});
-  }
-
-  void post_send(int peer, Part part)
-  {
-    for_each_message(part.size, [&](std::size_t offset, int size, MPI_Request& request) {
-      check(MPI_Isend(part.data + offset, size, MPI_BYTE, peer, tag_, place_.comm, &request),
-            "MPI_Isend");
-    });
-  }
-
-  void post_receive(int peer, Room room)
-  {
-    for_each_message(room.size, [&](std::size_t offset, int size, MPI_Request& request) {
-      check(MPI_Irecv(room.data + offset, size, MPI_BYTE, peer, tag_, place_.comm, &request),
-            "MPI_Irecv");
-    });
-  }
-
-  template <class F>
-  void for_each_message(std::size_t size, F f)
-  {
-    for (std::size_t offset = 0; offset < size; offset += place_.message_bytes)
-      f(offset, static_cast<int>(std::min(place_.message_bytes, size - offset)),
-        requests_.emplace_back(MPI_REQUEST_NULL));
+    if (place_.rank != root_) messages_.send(around(1), {out, size});
   }
 
   static void copy(Part in, Room out)
@@ -352,13 +257,7 @@ class MpiCall
     return scratch_.get();
   }
 
-  void check(int code, const char* function) const
-  {
-    if (code != MPI_SUCCESS) mpi_check(code, function, describe());
-  }
-
   MpiPlace place_;
-  int tag_ = 0;
   Collective collective_{};
   ReduceOp op_{};
   int root_ = 0;
@@ -368,9 +267,8 @@ class MpiCall
   const std::byte* send_ = nullptr;
   std::byte* recv_ = nullptr;
 
-  std::vector<MPI_Request> requests_;  // completed in this order
-  std::size_t done_ = 0;
-  std::size_t chained_ = 0;  // how many of them are messages to pass on
+  MpiMessages messages_;
+  std::size_t chained_ = 0;  // how many of them are to be passed on
   bool sharing_ = false;     // the second phase has begun
   std::vector<const std::byte*> inputs_;
   std::unique_ptr<std::byte[]> scratch_;

@@ -17,7 +17,7 @@
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
-#include "cubist/comm/mpi_call.hpp"
+#include "cubist/comm/mpi_messages.hpp"
 #include "cubist/comm/mpi_world.hpp"
 #include "cubist/core/scalar.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the communicators of one MPI process share: its calls under way, who moves them on, and the
-// news of a rank that failed.
+// What the communicators of one MPI process share: its calls under way, who moves them on, and how
+// they end when a rank fails.
 //
 // MPI moves data only while someone calls it. A rank that waits does so itself, and for all its
 // calls; while it computes, a thread beside it looks after the calls that cross nodes, so that they
@@ -10,14 +10,11 @@
 // as the program may call MPI, too; without it calls move on only in `wait` and `test`.
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <climits>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -29,31 +26,12 @@
 #include <mpi.h>
 
 #include "cubist/comm/mpi_call.hpp"
+#include "cubist/comm/mpi_news.hpp"
+#include "cubist/comm/patience.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist::detail
 {
-
-/// How long to leave the processor to others between two looks at what does not come: hardly at
-/// first, later a quarter of the time waited so far. Ranks may be more than cores, and each look is
-/// a call of MPI.
-class Patience
-{
- public:
-  using Clock = std::chrono::steady_clock;
-
-  void pause()
-  {
-    using namespace std::chrono_literals;
-    if (++looks_ < 16) return std::this_thread::yield();
-    std::this_thread::sleep_for(std::clamp<Clock::duration>(waited() / 4, 2us, 500us));
-  }
-  [[nodiscard]] Clock::duration waited() const { return Clock::now() - start_; }
-
- private:
-  Clock::time_point start_ = Clock::now();
-  int looks_ = 0;
-};
 
 /// A call with what the world knows of it.
 struct MpiMember
@@ -69,11 +47,8 @@ class MpiWorld
 {
  public:
   /// @param control a communicator of all ranks of the job, for nothing but this
-  MpiWorld(MPI_Comm control, bool look_after) : control_{control}
+  MpiWorld(MPI_Comm control, bool look_after) : news_{control}
   {
-    MPI_Comm_rank(control, &rank_);
-    MPI_Comm_size(control, &size_);
-    await_news();
     if (look_after) helper_ = std::jthread{[this](const std::stop_token& stop) { help(stop); }};
   }
   MpiWorld(const MpiWorld&) = delete;
@@ -89,12 +64,10 @@ class MpiWorld
       wake_.notify_all();
       helper_.join();
     }
-    MPI_Cancel(&next_news_);
-    MPI_Request_free(&next_news_);
   }
 
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] int rank() const { return news_.rank(); }
+  [[nodiscard]] int size() const { return news_.size(); }
 
   /// Calls MPI when no other thread does.
   template <class F>
@@ -110,7 +83,7 @@ class MpiWorld
   MpiMember& start(const MpiPlace& place, int tag, bool remote, const Call<T>& call)
   {
     const std::lock_guard lock{mutex_};
-    if (told()) throw PeerFailed{news_.data()};
+    if (news_.bad()) throw PeerFailed{news_.text()};
     auto& member = spare();
     member.failed = false;
     member.error = nullptr;
@@ -134,7 +107,7 @@ class MpiWorld
     {
       advance_all();
       if (!member.active) break;
-      if (told()) throw PeerFailed{news_.data()};
+      if (news_.bad()) throw PeerFailed{news_.text()};
       waiting_ = true;
       lock.unlock();
       patience.pause();
@@ -149,7 +122,7 @@ class MpiWorld
   {
     const std::lock_guard lock{mutex_};
     advance_all();
-    if (member.active && told()) throw PeerFailed{news_.data()};
+    if (member.active && news_.bad()) throw PeerFailed{news_.text()};
     if (member.error) std::rethrow_exception(std::exchange(member.error, nullptr));
     return !member.active;
   }
@@ -161,8 +134,8 @@ class MpiWorld
     if (member.active && std::uncaught_exceptions() == 0)
     {
       advance_all();
-      if (member.active && !told())
-        end_job("rank " + std::to_string(rank_) + " dropped the request of its " +
+      if (member.active && !news_.bad())
+        end_job("rank " + std::to_string(rank()) + " dropped the request of its " +
                 member.call.describe() +
                 " before it was complete, so other ranks would wait for ever; wait for every "
                 "request");
@@ -175,7 +148,7 @@ class MpiWorld
   void spread(const std::string& message)
   {
     const std::lock_guard lock{mutex_};
-    tell(message, error_tag);
+    tell(message, MpiNews::Of::error);
   }
 
   /// The error of the lowest rank that failed elsewhere, if it comes soon.
@@ -183,21 +156,21 @@ class MpiWorld
   {
     using namespace std::chrono_literals;
     const std::lock_guard lock{mutex_};
-    for (Patience patience; !failed_elsewhere() || teller_ >= size_; patience.pause())
+    for (Patience patience; !news_.look() || !news_.is_error(); patience.pause())
       if (patience.waited() > 1s) break;
-    return news_.data();
+    return news_.text();
   }
   /// Whether a rank below this one has told of a failure.
   [[nodiscard]] bool failed_below()
   {
     const std::lock_guard lock{mutex_};
-    return failed_elsewhere() && teller_ % size_ < rank_;
+    return news_.look() && news_.teller() < rank();
   }
   /// Whether messages may be under way that nobody will receive.
   [[nodiscard]] bool broken()
   {
     const std::lock_guard lock{mutex_};
-    return broken_;
+    return broken_ || news_.bad();
   }
 
   /// The smallest `value` of all ranks, once all have come, or nothing after `limit`.
@@ -206,7 +179,7 @@ class MpiWorld
     mine_ = value;
     MPI_Request request = MPI_REQUEST_NULL;
     std::unique_lock lock{mutex_};
-    check(MPI_Iallreduce(&mine_, &smallest_, 1, MPI_INT, MPI_MIN, control_, &request));
+    check(MPI_Iallreduce(&mine_, &smallest_, 1, MPI_INT, MPI_MIN, news_.comm(), &request));
     Patience patience;
     for (;;)
     {
@@ -234,10 +207,6 @@ class MpiWorld
   }
 
  private:
-  // What a rank tells: its error, or, before that is known, that it left a call.
-  static constexpr int error_tag = 0;
-  static constexpr int left_tag = 1;
-
   static void check(int code) { mpi_check(code, "MPI", "the control of the job"); }
 
   void advance(MpiMember& member)
@@ -264,7 +233,7 @@ class MpiWorld
   void advance_all()
   {
     // Each question after news is a call of MPI, too, so they are rare.
-    if (told() || (++looks_ % 16 == 0 && failed_elsewhere())) return;
+    if (news_.bad() || (++looks_ % 16 == 0 && news_.look())) return;
     for (std::size_t i = active_.size(); i-- > 0;) advance(*active_[i]);
   }
 
@@ -283,10 +252,10 @@ class MpiWorld
     broken_ = true;
     member.call.cancel();
     std::size_t before = member.call.under_way();
-    if (before > 0 && !told())
-      tell("rank " + std::to_string(rank_) + " left its " + member.call.describe() +
+    if (before > 0 && !news_.bad())
+      tell("rank " + std::to_string(rank()) + " left its " + member.call.describe() +
                ", so the data of other ranks cannot be complete; look for the error of that rank",
-           left_tag);
+           MpiNews::Of::leaving);
     for (Patience patience; before > 0 && patience.waited() < 500ms; patience.pause())
     {
       const std::size_t now = member.call.under_way();
@@ -296,18 +265,10 @@ class MpiWorld
     member.call.forget();
   }
 
-  void tell(const std::string& message, int tag)
+  void tell(const std::string& message, MpiNews::Of of)
   {
     broken_ = true;
-    auto& text = messages_.emplace_back(message.substr(0, news_.size() - 1));
-    for (int peer = 0; peer < size_; ++peer)
-      if (peer != rank_)
-      {
-        MPI_Request sent = MPI_REQUEST_NULL;
-        MPI_Isend(text.c_str(), static_cast<int>(text.size() + 1), MPI_CHAR, peer, tag, control_,
-                  &sent);
-        MPI_Request_free(&sent);
-      }
+    news_.tell(message, of);
   }
 
   /// A call that is not in use; it keeps the room that it has made.
@@ -322,32 +283,6 @@ class MpiWorld
     spare_.pop_back();
     return member;
   }
-
-  void await_news()
-  {
-    check(MPI_Irecv(arriving_.data(), static_cast<int>(arriving_.size()), MPI_CHAR, MPI_ANY_SOURCE,
-                    MPI_ANY_TAG, control_, &next_news_));
-  }
-
-  [[nodiscard]] bool failed_elsewhere()
-  {
-    using namespace std::chrono;
-    if (steady_clock::now() < next_look_) return told();  // a look may cost a system call
-    next_look_ = steady_clock::now() + microseconds{100};
-    int arrived = 0;
-    MPI_Status status;
-    check(MPI_Test(&next_news_, &arrived, &status));
-    if (arrived != 0)
-    {
-      const int teller = status.MPI_TAG * size_ + status.MPI_SOURCE;
-      if (teller < teller_) news_ = arriving_;
-      teller_ = std::min(teller_, teller);
-      broken_ = true;
-      await_news();
-    }
-    return told();
-  }
-  [[nodiscard]] bool told() const { return teller_ != INT_MAX; }
 
   void help(const std::stop_token& stop)
   {
@@ -372,17 +307,8 @@ class MpiWorld
     }
   }
 
-  MPI_Comm control_;
-  int rank_ = 0;
-  int size_ = 1;
-  std::array<char, 2048> news_{};
-  std::array<char, 2048> arriving_{};
-  MPI_Request next_news_ = MPI_REQUEST_NULL;
-  int teller_ =
-      INT_MAX;  // the lowest rank that told of an error, else size_ + one that left a call
+  MpiNews news_;
   bool broken_ = false;
-  std::chrono::steady_clock::time_point next_look_ = {};
-  std::list<std::string> messages_;  // to other ranks
   int mine_ = 0;
   int smallest_ = 0;
 

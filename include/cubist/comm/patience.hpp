@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// How a rank waits for what it must look for itself.
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace cubist::detail
+{
+
+/// How long to leave the processor to others between two looks at what does not come: hardly at
+/// first, later a quarter of the time waited so far. Ranks may be more than cores, and each look is
+/// a call of MPI.
+class Patience
+{
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void pause()
+  {
+    using namespace std::chrono_literals;
+    if (++looks_ < 16) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::clamp<Clock::duration>(waited() / 4, 2us, 500us));
+  }
+  [[nodiscard]] Clock::duration waited() const { return Clock::now() - start_; }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+  int looks_ = 0;
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <string>
+#include <thread>
+
+#include <boost/mpi/communicator.hpp>
+#include <mpi.h>
+
+#include "cubist/comm/mpi_news.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist::test;
+using cubist::detail::MpiNews;
+
+namespace
+{
+
+/// Looks until news has come that `is_enough` for.
+template <class F>
+void look_until(MpiNews& news, F is_enough)
+{
+  while (!news.look() || !is_enough()) std::this_thread::yield();
+}
+
+}  // namespace
+
+TEST_CASE("no news is good news")
+{
+  const boost::mpi::communicator all{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
+  MpiNews news{all};
+  CHECK(news.rank() == all.rank());
+  CHECK(news.size() == all.size());
+  CHECK_FALSE(news.look());
+  CHECK_FALSE(news.bad());
+  CHECK(std::string{news.text()}.empty());
+  all.barrier();
+}
+
+TEST_CASE("every other rank hears of the lowest rank's error, whatever it heard before")
+{
+  const boost::mpi::communicator all{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
+  MpiNews news{all};
+  const int last = all.size() - 1;
+  // The last rank leaves a call, then fails; so does the first, with a longer story.
+  if (all.rank() == last && last > 0)
+  {
+    news.tell("left", MpiNews::Of::leaving);
+    news.tell("the last rank failed", MpiNews::Of::error);
+  }
+  if (all.rank() == 0)
+    news.tell("the first rank failed" + std::string(5000, '!'), MpiNews::Of::error);
+
+  if (all.rank() == 0)
+  {
+    if (last > 0) look_until(news, [&] { return news.is_error(); });
+    if (last > 0) CHECK(std::string{news.text()} == "the last rank failed");
+    if (last > 0) CHECK(news.teller() == last);
+  }
+  else
+  {
+    look_until(news, [&] { return news.is_error() && news.teller() == 0; });
+    CHECK(mentions(news.text(), "the first rank failed!!!"));
+  }
+  all.barrier();
+}
