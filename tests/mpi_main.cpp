@@ -28,8 +28,12 @@ using Listener = Catch::TestEventListenerBase;
 
 #include "ranks.hpp"
 
-// Of AddressSanitizer, where it is in the program.
-extern "C" __attribute__((weak)) void __lsan_do_leak_check();
+// AddressSanitizer's, where it is in the program.
+extern "C" {
+__attribute__((weak)) void __lsan_disable();
+__attribute__((weak)) void __lsan_enable();
+__attribute__((weak)) void __lsan_do_leak_check();
+}
 
 namespace
 {
@@ -78,7 +82,10 @@ CATCH_REGISTER_LISTENER(EndOnFailure)
 int main(int argc, char** argv)
 {
   int level = 0;
+  // What MPI takes to begin with, some of it in parts that it unloads again, is not looked at.
+  if (__lsan_disable != nullptr) __lsan_disable();
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  if (__lsan_enable != nullptr) __lsan_enable();
   MPI_Comm_rank(MPI_COMM_WORLD, &process);
   if (process != 0) keep_report();
 
@@ -89,7 +96,8 @@ int main(int argc, char** argv)
     std::cout << cubist::test::tally.launches << " launches on up to "
               << cubist::test::process_count() << " processes; " << cubist::test::tally.left_out
               << " that need more were left out" << std::endl;
-  // Leaks are looked for while MPI's parts are loaded: later it is not seen what they hold.
+  // Leaks are looked for while all parts of MPI are loaded: afterwards it is not seen what they
+  // hold.
   if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
   MPI_Finalize();
   return worst;
