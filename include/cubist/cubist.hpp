@@ -12,5 +12,8 @@
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/grid2d.hpp"
+#include "cubist/scheme/grid3d.hpp"
+#include "cubist/scheme/megatron1d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"
