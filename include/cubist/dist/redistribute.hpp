@@ -172,8 +172,8 @@ void redistribute(const DistView<In, M1>& from, const DistView<T, M2>& to)
                       to.shape, ", which has other elements; give them the same shape");
   require<MeshError>(from.mesh.parent().size() == parent.size() &&
                          from.mesh.parent().rank() == parent.rank(),
-                     "got a matrix on a mesh of rank ", from.mesh.parent().rank(), " of ",
-                     from.mesh.parent().size(), " ranks for one on a mesh of rank ", parent.rank(),
+                     "got a matrix on a mesh made as rank ", from.mesh.parent().rank(), " of ",
+                     from.mesh.parent().size(), " for one on a mesh made as rank ", parent.rank(),
                      " of ", parent.size(),
                      ", so messages would reach other ranks; make both meshes on the same "
                      "communicator, the smaller one with IdleRanks::allowed");
