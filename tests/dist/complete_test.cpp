@@ -160,3 +160,17 @@ TEST_CASE("Parts of another shape or on another mesh are refused on every rank")
     CHECK(mentions(m, "(5, 7) for a sum of (7, 5)", "give them the same shape", "another mesh",
                    "on the same mesh"));
 }
+
+TEST_CASE("Parts whose blocks do not hold the sum's are refused on every rank")
+{
+  if (!fits<B>(4)) return;
+  const auto messages = on_ranks<B>(4, [](World& world) {
+    const Grid mesh{world, {1, 2, 2}, 2};
+    const DistMatrix<double, Layout<Rows<Row>, Cols<>, Partial<Col>>, Grid> parts{mesh, {6, 5}};
+    DistMatrix<double, Layout<Rows<Row, Col>, Cols<>>, Grid> sum{mesh, {6, 5}};
+    return message_of<MeshError>([&] { sum = parts; });
+  });
+  // Blocks of 3 rows, and of 2 where 6 rows are cut in 4.
+  for (const auto& m : messages)
+    CHECK(mentions(m, "blocks of 3 rows", "2 blocks of 2", "make the mesh with a quantum"));
+}

@@ -101,6 +101,8 @@ void check_all(const std::vector<typename A::Array>& meshes)
       const auto quantum = static_cast<std::size_t>(A::ranks(extents));
       (check_laws<L, A>(shape, extents, quantum), ...);
       (check_laws<L, A>(shape, extents, 3 * quantum), ...);
+      (check_laws<L, A>(shape, extents, 1), ...);
+      (check_laws<L, A>(shape, extents, 2), ...);
     }
 }
 
@@ -176,6 +178,14 @@ TEST_CASE("Only dimensions that are cut are padded, to less than a quantum more"
     CHECK(3 * b.padded().cols >= n);
     CHECK(3 * b.padded().cols < n + 6);
   }
+}
+
+TEST_CASE("A quantum that the parts do not divide is padded to a multiple of both")
+{
+  // 13 rows in 6 parts: 24 with their padding.
+  using L = Layout<Rows<Row, Col>, Cols<>>;
+  const Block b = L::block<Axes<Row, Col>>({13, 7}, {2, 3}, {1, 0}, 4);
+  CHECK(b == Block{{12, 4, 1}, {0, 7, 7}});
 }
 
 TEST_CASE("More ranks than rows leave ranks with padding alone")

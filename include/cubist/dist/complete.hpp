@@ -15,8 +15,8 @@
 // Words: all_reduce 2 (P-1)/P of the parts' block a rank, P being the ranks along a; reduce_scatter
 // (P-1)/P of it, padded as the sum's blocks are.
 
-#include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
@@ -63,7 +63,8 @@ auto& along_parts(const M& mesh, Partial<A...>)
 }  // namespace detail
 
 /// Every rank of the mesh calls it; also spelled `sum = parts`.
-/// @throws ShapeError, MeshError unless both have the same shape and the same mesh
+/// @throws ShapeError, MeshError unless both have the same shape and the same mesh, whose quantum
+/// is a multiple of the ranks that cut the sum's rows, and of those that cut its columns
 template <Scalar T, class P, class L, class M>
 void complete(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
 {
@@ -93,9 +94,18 @@ void complete(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
   else
   {
     const auto count = static_cast<std::size_t>(ranks.size());
+    constexpr bool by_rows = how == Completion::rows_scattered;
+    constexpr bool cut_before = by_rows ? !std::is_same_v<typename P::RowAxes, Rows<>>
+                                        : !std::is_same_v<typename P::ColAxes, Cols<>>;
+    const std::size_t whole = by_rows ? part.rows() : part.cols();
+    const std::size_t piece = by_rows ? block.rows() : block.cols();
+    require<MeshError>(!cut_before || whole == count * piece, "got parts with blocks of ", whole,
+                       " rows or columns for a sum with ", count, " blocks of ", piece,
+                       ", which do not lie in them; make the mesh with a quantum that is a "
+                       "multiple of the ranks that cut the sum");
     typename M::Engine::template Buffer<T> buffer(count * block.size());
     const MatrixView<T> pieces{buffer.data(), {count * block.rows(), block.cols()}};
-    if constexpr (how == Completion::rows_scattered)
+    if constexpr (by_rows)
     {
       engine.copy(part, pieces.block(0, 0, part.shape()));
     }
@@ -103,7 +113,7 @@ void complete(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
     {
       for (std::size_t i = 0; i < count; ++i)
       {
-        const Range cols = block_range(part.cols(), count * block.cols(), count, i);
+        const Range cols = block_range(whole, count * piece, count, i);
         const Shape shape{block.rows(), cols.valid};
         engine.copy(part.block(0, cols.offset, shape), pieces.block(i * block.rows(), 0, shape));
       }

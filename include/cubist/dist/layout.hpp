@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <numeric>
 #include <string>
 #include <type_traits>
 
@@ -95,16 +96,18 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   static constexpr bool cuts = is_one_of<Axis, R..., C...>;
 
   /// The slice of a matrix of this shape that the rank at these coordinates owns. A dimension that
-  /// is cut is padded to a multiple of `quantum`.
+  /// is cut is padded to a multiple of `quantum` and of its parts.
   template <class A>
   [[nodiscard]] static Block block(Shape shape, const typename A::Array& extents,
                                    const typename A::Array& coordinates, std::size_t quantum)
   {
     const auto rows = detail::cut<A, R...>(extents, coordinates);
     const auto cols = detail::cut<A, C...>(extents, coordinates);
-    const auto padded = [&](std::size_t n, bool is_cut) { return is_cut ? pad(n, quantum) : n; };
-    return {block_range(shape.rows, padded(shape.rows, sizeof...(R) > 0), rows.parts, rows.index),
-            block_range(shape.cols, padded(shape.cols, sizeof...(C) > 0), cols.parts, cols.index)};
+    const auto range = [&](std::size_t n, const detail::Cut& c, bool is_cut) {
+      const std::size_t padded = is_cut ? pad(n, std::lcm(quantum, c.parts)) : n;
+      return block_range(n, padded, c.parts, c.index);
+    };
+    return {range(shape.rows, rows, sizeof...(R) > 0), range(shape.cols, cols, sizeof...(C) > 0)};
   }
 
   /// Whether the rank at these coordinates is the first of the replicas of its block, or of its
