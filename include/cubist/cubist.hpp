@@ -5,8 +5,10 @@
 
 #include "cubist/backend/counting.hpp"
 #include "cubist/backend/threads.hpp"
+#include "cubist/dist/complete.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/global.hpp"
+#include "cubist/dist/redistribute.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/nn/mlp.hpp"
