@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Why a plan stands where it does, in words and from its numbers.
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "cubist/plan/machine.hpp"
+#include "cubist/plan/plan.hpp"
+
+namespace cubist
+{
+
+/// What a plan is compared with.
+struct Rivals
+{
+  std::size_t meshes = 0;   // that were looked at
+  std::size_t of_same = 0;  // those of them with as many ranks
+  double least_words = 0;   // of those
+  double unit = 1;          // elements in M·h: the tokens times the width of the first layer
+  bool first = false;       // the plan is the best of all
+};
+
+namespace detail
+{
+
+/// "0.42", "13.1": three digits.
+[[nodiscard]] inline std::string three_digits(double value)
+{
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", value);
+  return text.data();
+}
+
+/// "42 %"
+[[nodiscard]] inline std::string percent(double part)
+{
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.0f %%", 100 * part);
+  return text.data();
+}
+
+[[nodiscard]] inline std::string gibibytes(double bytes)
+{
+  return three_digits(bytes / (1 << 30)) + " GiB";
+}
+
+[[nodiscard]] inline std::string about_words(const Plan& plan, const Rivals& rivals)
+{
+  if (plan.words == 0) return "moves nothing";
+  const auto others =
+      std::to_string(rivals.of_same) + " meshes of " + std::to_string(plan.ranks) + " ranks";
+  const double factor = rivals.least_words > 0 ? plan.words / rivals.least_words : 0;
+  std::string s = "moves " + three_digits(plan.words / rivals.unit) + " M·h a rank";
+  if (rivals.of_same < 2) return s;
+  if (plan.words <= rivals.least_words) return s + ", the least of " + others;
+  if (factor > 1.005) return s + ", " + three_digits(factor) + " times the least of " + others;
+  return s;
+}
+
+[[nodiscard]] inline std::string about_matrices(const Plan& plan)
+{
+  std::string s;
+  if (plan.ranks > 1 && !plan.moves_weights) s += "; W never moves";
+  if (plan.ranks > 1 && !plan.moves_activations) s += "; X and Y never move";
+  if (plan.weight_copies > 1) s += "; " + std::to_string(plan.weight_copies) + " replicas of W";
+  return s;
+}
+
+}  // namespace detail
+
+/// "moves 0.42 M·h a rank, the least of 28 meshes of 64 ranks; products take 81 % of the time"
+[[nodiscard]] inline std::string reason_for(const Plan& plan, const Rivals& rivals,
+                                            const Machine& machine)
+{
+  std::string s;
+  if (!plan.fits_memory)
+    s += "does not fit: needs " + detail::gibibytes(plan.memory) + " a rank, which has " +
+         detail::gibibytes(machine.memory_per_rank(plan.ranks)) + "; ";
+  if (rivals.first && plan.fits_memory)
+    s += "the fastest of " + std::to_string(rivals.meshes) + " meshes; ";
+  s += detail::about_words(plan, rivals) + detail::about_matrices(plan);
+  s += "; products take " + detail::percent(plan.time.products / plan.seconds()) + " of the time";
+  if (plan.padding > 0.005) s += ", " + detail::percent(plan.padding) + " more for padding";
+  if (plan.idle > 0) s += "; " + std::to_string(plan.idle) + " ranks idle";
+  return s;
+}
+
+}  // namespace cubist
