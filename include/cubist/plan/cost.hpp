@@ -14,9 +14,8 @@
 //   X stays  (c-1)/rc MN + (r-1)/rc KN
 //   W stays  (c-1)/rc MK + (r-1)/rc MN
 //
-// GatherMultiplyScatter: what two matrices have in common cuts the local product; the one axis that
-// a matrix has beyond that is gathered (operands) or scattered (results), and a result is
-// all-reduced along what cuts the contracted dimension, but not the result. On x x y x z ranks:
+// GatherMultiplyScatter: operands are gathered along the axis that they meet on, results are summed
+// and scattered along it, or all-reduced (local_product.hpp). On x x y x z ranks:
 // [(y-1) MK + (z-1) KN + (x-1) MN] / xyz; backward gathers dY once for both gradients, so it sends
 // as much, and [(y-1) MK + (z-1) KN] / xyz more where X and W are gathered again.
 //
@@ -31,6 +30,7 @@
 #include "cubist/plan/cutting.hpp"
 #include "cubist/plan/work.hpp"
 #include "cubist/scheme/gather_multiply_scatter.hpp"
+#include "cubist/scheme/local_product.hpp"
 #include "cubist/scheme/scheme.hpp"
 #include "cubist/scheme/summa.hpp"
 
@@ -40,26 +40,26 @@ namespace cubist
 namespace detail
 {
 
-constexpr void add(Work& work, Collective collective, Operand operand, const AxisOfMesh& axis,
+constexpr void add(Work& work, Collective collective, Role role, const AxisOfMesh& axis,
                    std::size_t count, std::size_t times = 1)
 {
   if (axis.extent > 1)
-    work.transfers.add({collective, operand, axis.extent, axis.stride, count, times});
+    work.transfers.add({collective, role, axis.extent, axis.stride, count, times});
 }
 
 /// The sum of a block over the replicas along some axes at once.
 constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTuple& axes)
 {
   const AxisOfMesh together{0, static_cast<int>(axes.parts()), axes.innermost().stride};
-  add(work, Collective::all_reduce, result.operand, together, result.block.size());
+  add(work, Collective::all_reduce, result.role, together, result.block.size());
 }
 
 /// The sizes of the local product whose result is `result`, of forward's m, n and k.
-[[nodiscard]] constexpr LocalProduct local_product(Operand result, std::size_t m, std::size_t n,
-                                                   std::size_t k, std::size_t times = 1)
+[[nodiscard]] constexpr LocalGemm local_gemm(Role result, std::size_t m, std::size_t n,
+                                             std::size_t k, std::size_t times = 1)
 {
-  if (result == Operand::x) return {m, k, n, times};
-  if (result == Operand::w) return {k, n, m, times};
+  if (result == Role::x) return {m, k, n, times};
+  if (result == Role::w) return {k, n, m, times};
   return {m, n, k, times};
 }
 
@@ -92,75 +92,70 @@ struct Moving
   const std::size_t k = stays == Stationary::output  ? depth(p.x.block.cols, a.along)
                         : stays == Stationary::input ? p.x.block.cols
                                                      : p.w.block.rows;
-  const auto product = [&](Work& work, Operand result) {
+  const auto product = [&](Work& work, Role result) {
     for (const Moving* moving : {&a, &b})
-      add(work, moving->matrix.operand == result ? Collective::reduce : Collective::broadcast,
-          moving->matrix.operand, moving->along, panel(*moving), panels);
-    work.products.add(local_product(result, m, n, k, panels));
+      add(work, moving->matrix.role == result ? Collective::reduce : Collective::broadcast,
+          moving->matrix.role, moving->along, panel(*moving), panels);
+    work.products.add(local_gemm(result, m, n, k, panels));
   };
   Cost cost;
-  product(cost.forward, Operand::y);
-  product(cost.backward, Operand::x);
-  product(cost.backward, Operand::w);
-  // Two panels at a time of what is broadcast, of the parts of what is reduced, and of their sums.
-  cost.memory.workspace = 6 * (panel(a) + panel(b));
+  product(cost.forward, Role::y);
+  product(cost.backward, Role::x);
+  product(cost.backward, Role::w);
+  // Each product has room for two panels of what is broadcast, and for parts and sums of two panels
+  // of what is reduced.
+  cost.memory.workspace = 8 * (panel(a) + panel(b));
   return cost;
 }
 
-/// A matrix with the axis that cuts it beyond what it has in common with others, gathered.
-struct GatheredMatrix
+/// A matrix, and the axes along which its ranks have something for each other: one that it is
+/// gathered and scattered along, or those that it is summed along as a result.
+struct Meeting
 {
   const CutMatrix& matrix;
-  AxisOfMesh along;
-  Shape all;
+  AxisTuple along;
+  Dimension cut;
 
-  constexpr GatheredMatrix(const CutMatrix& m, const AxisTuple& rows, const AxisTuple& cols)
-      : matrix{m}, along{m.rows.count > rows.count   ? m.rows.innermost()
-                         : m.cols.count > cols.count ? m.cols.innermost()
-                                                     : AxisOfMesh{}},
-        all{m.block.rows * (m.rows.parts() / rows.parts()),
-            m.block.cols * (m.cols.parts() / cols.parts())}
+  /// All blocks together.
+  [[nodiscard]] constexpr Shape all() const
   {
+    const auto times = [this](Dimension d) { return cut == d ? along.parts() : 1; };
+    return {matrix.block.rows * times(Dimension::rows), matrix.block.cols * times(Dimension::cols)};
   }
-
   constexpr void gather(Work& work) const
   {
-    add(work, Collective::all_gather, matrix.operand, along, matrix.block.size());
+    if (cut != Dimension::none)
+      add(work, Collective::all_gather, matrix.role, along.innermost(), matrix.block.size());
   }
-  constexpr void scatter(Work& work) const
+  constexpr void sum(Work& work) const
   {
-    add(work, Collective::reduce_scatter, matrix.operand, along, matrix.block.size());
+    if (cut != Dimension::none)
+      add(work, Collective::reduce_scatter, matrix.role, along.innermost(), matrix.block.size());
+    else
+      add_all_reduce(work, matrix, along);
   }
-  /// The sum over the axes of a contracted dimension that do not cut this matrix.
-  constexpr void all_reduce(Work& work, const AxisTuple& contracted) const
+  /// Room for all of it as an operand, or for this rank's part of it as a result.
+  [[nodiscard]] constexpr std::size_t room() const { return along.parts() > 1 ? all().size() : 0; }
+  /// Room for what is scattered to this rank.
+  [[nodiscard]] constexpr std::size_t sum_room() const
   {
-    AxisTuple replicas;
-    for (const auto& axis : contracted)
-      if (!matrix.is_cut_by(axis)) replicas.axes[replicas.count++] = axis;
-    add_all_reduce(work, matrix, replicas);
+    return cut != Dimension::none && along.parts() > 1 ? matrix.block.size() : 0;
   }
-  /// Room for all of it, where it is more than the block that the rank has.
-  [[nodiscard]] constexpr std::size_t room() const { return along.extent > 1 ? all.size() : 0; }
 };
 
-[[nodiscard]] constexpr Cost gather_multiply_scatter_cost(const CutProduct& p, Gathered policy)
+[[nodiscard]] constexpr Cost gather_multiply_scatter_cost(const Meeting& x, const Meeting& w,
+                                                          const Meeting& y, Gathered policy)
 {
-  const AxisTuple rows = common(p.x.rows, p.y.rows);
-  const AxisTuple inner = common(p.x.cols, p.w.rows);
-  const AxisTuple cols = common(p.w.cols, p.y.cols);
-  const GatheredMatrix x{p.x, rows, inner};
-  const GatheredMatrix w{p.w, inner, cols};
-  const GatheredMatrix y{p.y, rows, cols};
-  const std::size_t m = std::min(x.all.rows, y.all.rows);
-  const std::size_t k = std::min(x.all.cols, w.all.rows);
-  const std::size_t n = std::min(w.all.cols, y.all.cols);
+  // Where only one of two matrices is cut, only that one is padded.
+  const std::size_t m = std::min(x.all().rows, y.all().rows);
+  const std::size_t k = std::min(x.all().cols, w.all().rows);
+  const std::size_t n = std::min(w.all().cols, y.all().cols);
 
   Cost cost;
   x.gather(cost.forward);
   w.gather(cost.forward);
-  cost.forward.products.add(local_product(Operand::y, m, n, k));
-  y.scatter(cost.forward);
-  y.all_reduce(cost.forward, inner);
+  cost.forward.products.add(local_gemm(Role::y, m, n, k));
+  y.sum(cost.forward);
 
   y.gather(cost.backward);
   if (policy == Gathered::again)
@@ -168,25 +163,26 @@ struct GatheredMatrix
     w.gather(cost.backward);
     x.gather(cost.backward);
   }
-  cost.backward.products.add(local_product(Operand::x, m, n, k));
-  cost.backward.products.add(local_product(Operand::w, m, n, k));
-  x.scatter(cost.backward);
-  x.all_reduce(cost.backward, cols);
-  w.scatter(cost.backward);
-  // Each gathered matrix and each sum to be scattered has room of its own, and so has the block
-  // that a sum is scattered to.
-  cost.memory.workspace = 2 * (x.room() + w.room()) + y.room();
+  cost.backward.products.add(local_gemm(Role::x, m, n, k));
+  cost.backward.products.add(local_gemm(Role::w, m, n, k));
+  x.sum(cost.backward);
+  w.sum(cost.backward);
+  // X, W, Y, dX and dW have room of their own.
+  cost.memory.workspace =
+      2 * (x.room() + x.sum_room() + w.room() + w.sum_room()) + y.room() + y.sum_room();
   return cost;
 }
 
-/// What an algorithm of section 4 costs.
+/// What an algorithm costs for the matrices of scheme `S`.
 template <class Algorithm>
 struct CostOf;
 
 template <class R, class C, Stationary stays>
 struct CostOf<Summa<R, C, stays>>
 {
-  [[nodiscard]] static constexpr Cost of(const CutProduct& p, Gathered)
+  template <class S>
+  [[nodiscard]] static constexpr Cost of(const CutProduct& p, const typename S::Axes::Array&,
+                                         Gathered)
   {
     return summa_cost(stays, p);
   }
@@ -195,9 +191,18 @@ struct CostOf<Summa<R, C, stays>>
 template <class X, class W, class Y>
 struct CostOf<GatherMultiplyScatter<X, W, Y>>
 {
-  [[nodiscard]] static constexpr Cost of(const CutProduct& p, Gathered policy)
+  template <class S>
+  [[nodiscard]] static constexpr Cost of(const CutProduct& p,
+                                         const typename S::Axes::Array& extents, Gathered policy)
   {
-    return gather_multiply_scatter_cost(p, policy);
+    using Local = LocalProduct<X, W, Y>;
+    const auto meeting = [&]<class Part>(const CutMatrix& matrix, Part) {
+      return Meeting{matrix, tuple_of<typename S::Axes>(typename Part::Meets{}, extents),
+                     Part::cut};
+    };
+    return gather_multiply_scatter_cost(meeting(p.x, typename Local::Input{}),
+                                        meeting(p.w, typename Local::Weight{}),
+                                        meeting(p.y, typename Local::Output{}), policy);
   }
 };
 
@@ -205,12 +210,12 @@ struct CostOf<GatherMultiplyScatter<X, W, Y>>
 
 /// What a layer costs one rank of a mesh.
 /// @pre S::fits(extents)
-template <class S>
+template <Scheme S>
 [[nodiscard]] constexpr Cost cost(const typename S::Axes::Array& extents, ProductSize size,
                                   Gathered policy = Gathered::kept)
 {
   const auto p = detail::cut_product<S>(extents, size);
-  Cost c = detail::CostOf<typename S::Algorithm>::of(p, policy);
+  Cost c = detail::CostOf<typename S::Algorithm>::template of<S>(p, extents, policy);
   detail::add_all_reduce(c.backward, p.w, p.pending);
   c.memory.parameters = 2 * p.w.block.size();
   c.memory.activations = 2 * (p.x.block.size() + p.y.block.size());

@@ -7,7 +7,6 @@
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -24,8 +23,6 @@ struct AxisOfMesh
   std::size_t index = 0;
   int extent = 1;
   int stride = 1;
-
-  friend constexpr bool operator==(const AxisOfMesh&, const AxisOfMesh&) = default;
 };
 
 /// The axes that cut a dimension, the innermost last.
@@ -40,43 +37,21 @@ struct AxisTuple
   {
     return count == 0 ? AxisOfMesh{} : axes[count - 1];
   }
-  [[nodiscard]] constexpr bool has(const AxisOfMesh& axis) const
-  {
-    return std::find(begin(), end(), axis) != end();
-  }
   [[nodiscard]] constexpr std::size_t parts() const
   {
     std::size_t n = 1;
     for (const auto& axis : *this) n *= static_cast<std::size_t>(axis.extent);
     return n;
   }
-  /// The first `n` axes.
-  [[nodiscard]] constexpr AxisTuple first(std::size_t n) const
-  {
-    return {axes, std::min(n, count)};
-  }
 };
-
-/// The outermost axes that two tuples have in common.
-[[nodiscard]] constexpr AxisTuple common(const AxisTuple& a, const AxisTuple& b)
-{
-  std::size_t n = 0;
-  while (n < a.count && n < b.count && a.axes[n] == b.axes[n]) ++n;
-  return a.first(n);
-}
 
 /// A matrix of a product.
 struct CutMatrix
 {
-  Operand operand = Operand::x;
+  Role role = Role::x;
   AxisTuple rows;
   AxisTuple cols;
   Shape block;
-
-  [[nodiscard]] constexpr bool is_cut_by(const AxisOfMesh& axis) const
-  {
-    return rows.has(axis) || cols.has(axis);
-  }
 };
 
 template <class A, class... Axis>
@@ -102,7 +77,7 @@ template <class A, template <class...> class List, class... Axis>
 
 /// A matrix of this shape under layout `L`. A dimension that is cut is padded to the quantum.
 template <class A, class L>
-[[nodiscard]] constexpr CutMatrix cut_matrix(Operand operand, Shape shape,
+[[nodiscard]] constexpr CutMatrix cut_matrix(Role role, Shape shape,
                                              const typename A::Array& extents, std::size_t quantum)
 {
   const auto rows = tuple_of<A>(typename L::RowAxes{}, extents);
@@ -110,7 +85,7 @@ template <class A, class L>
   const auto piece = [quantum](std::size_t n, const AxisTuple& by) {
     return by.count == 0 ? n : pad(n, quantum) / by.parts();
   };
-  return {operand, rows, cols, {piece(shape.rows, rows), piece(shape.cols, cols)}};
+  return {role, rows, cols, {piece(shape.rows, rows), piece(shape.cols, cols)}};
 }
 
 /// The three matrices of a product.
@@ -130,9 +105,9 @@ template <class S>
   using A = typename S::Axes;
   using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;
   const std::size_t quantum = S::quantum(extents);
-  return {cut_matrix<A, typename S::Input>(Operand::x, {size.m, size.k}, extents, quantum),
-          cut_matrix<A, typename S::Weight>(Operand::w, {size.k, size.n}, extents, quantum),
-          cut_matrix<A, typename S::Output>(Operand::y, {size.m, size.n}, extents, quantum),
+  return {cut_matrix<A, typename S::Input>(Role::x, {size.m, size.k}, extents, quantum),
+          cut_matrix<A, typename S::Weight>(Role::w, {size.k, size.n}, extents, quantum),
+          cut_matrix<A, typename S::Output>(Role::y, {size.m, size.n}, extents, quantum),
           tuple_of<A>(Pending{}, extents)};
 }
 

@@ -99,7 +99,7 @@ void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize s
     plan.messages += work.messages();
     plan.flops += work.flops();
     for (const auto& t : work.transfers)
-      if (t.operand != Operand::w)
+      if (t.role != Role::w)
         plan.moves_activations = true;
       else if (t.collective != Collective::all_reduce)
         plan.moves_weights = true;
@@ -115,6 +115,16 @@ void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize s
 
 }  // namespace detail
 
+/// @throws MeshError for extents that scheme `S` cannot have
+template <Scheme S>
+void require_fit(const typename S::Axes::Array& extents)
+{
+  require<MeshError>(S::fits(extents), "got the extents ", S::Axes::to_string(extents), " for ",
+                     S::name,
+                     ", which has no such mesh; use extents that its header allows, or "
+                     "let the planner choose them");
+}
+
 /// What the layers cost on scheme `S` with these extents, a world of `ranks` given; no reason yet.
 /// @throws MeshError for extents that the scheme cannot have, or that need more ranks
 template <Scheme S>
@@ -122,10 +132,7 @@ template <Scheme S>
                            const std::vector<ProductSize>& layers, int ranks,
                            const Machine& machine = {}, const PlanOptions& options = {})
 {
-  require<MeshError>(S::fits(extents), "got the extents ", S::Axes::to_string(extents), " for ",
-                     S::name,
-                     ", which has no such mesh; use some that its header allows, or those "
-                     "that the planner finds");
+  require_fit<S>(extents);
   const int used = S::Axes::ranks(extents);
   require<MeshError>(used <= ranks, "got the extents ", S::Axes::to_string(extents), " for ",
                      S::name, ", which make ", used, " ranks where there are ", ranks,

@@ -31,7 +31,7 @@ class Few
 };
 
 /// C (m, n) += A (m, k) B (k, n) in a rank's memory, `times` in a row.
-struct LocalProduct
+struct LocalGemm
 {
   std::size_t m = 0;
   std::size_t n = 0;
@@ -54,7 +54,7 @@ struct LocalProduct
 /// What a rank does in forward, or in backward.
 struct Work
 {
-  Few<LocalProduct, 2> products;
+  Few<LocalGemm, 2> products;
   Few<Transfer, 8> transfers;
 
   [[nodiscard]] constexpr double flops() const
