@@ -49,6 +49,8 @@ void for_each(Schemes<S...>, F& f)
   (f.template operator()<S>(), ...);
 }
 
+}  // namespace detail
+
 /// Whether two names are the same but for capitals.
 [[nodiscard]] inline bool same_name(std::string_view a, std::string_view b)
 {
@@ -58,8 +60,6 @@ void for_each(Schemes<S...>, F& f)
     if (lower(a[i]) != lower(b[i])) return false;
   return true;
 }
-
-}  // namespace detail
 
 /// Calls f.operator()<S>() for every scheme.
 template <class F>
@@ -83,7 +83,7 @@ void with_scheme(std::string_view name, F&& f)
 {
   bool found = false;
   for_each_scheme([&]<class S>() {
-    if (found || !detail::same_name(name, S::name)) return;
+    if (found || !same_name(name, S::name)) return;
     found = true;
     f.template operator()<S>();
   });

@@ -14,6 +14,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/plan/cutting.hpp"
+#include "cubist/plan/meshes.hpp"
 #include "cubist/plan/plan.hpp"
 
 namespace cubist

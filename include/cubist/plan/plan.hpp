@@ -6,6 +6,7 @@
 //
 // Layer i is the product X_i (M, K_i) W_i (K_i, N_i) of the scheme, of its Next if i is odd.
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/plan/cost.hpp"
 #include "cubist/plan/machine.hpp"
+#include "cubist/plan/meshes.hpp"
 #include "cubist/plan/time.hpp"
 
 namespace cubist
@@ -115,16 +117,6 @@ void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize s
 
 }  // namespace detail
 
-/// @throws MeshError for extents that scheme `S` cannot have
-template <Scheme S>
-void require_fit(const typename S::Axes::Array& extents)
-{
-  require<MeshError>(S::fits(extents), "got the extents ", S::Axes::to_string(extents), " for ",
-                     S::name,
-                     ", which has no such mesh; use extents that its header allows, or "
-                     "let the planner choose them");
-}
-
 /// What the layers cost on scheme `S` with these extents, a world of `ranks` given; no reason yet.
 /// @throws MeshError for extents that the scheme cannot have, or that need more ranks
 template <Scheme S>
@@ -133,10 +125,12 @@ template <Scheme S>
                            const Machine& machine = {}, const PlanOptions& options = {})
 {
   require_fit<S>(extents);
+  double needed_ranks = 1;
+  for (const int e : extents) needed_ranks *= e;
+  require<MeshError>(needed_ranks <= ranks, "got the extents ", S::Axes::to_string(extents),
+                     " for ", S::name, ", which make ", needed_ranks, " ranks where there are ",
+                     ranks, ", so ranks would be missing; use smaller extents or more ranks");
   const int used = S::Axes::ranks(extents);
-  require<MeshError>(used <= ranks, "got the extents ", S::Axes::to_string(extents), " for ",
-                     S::name, ", which make ", used, " ranks where there are ", ranks,
-                     ", so ranks would be missing; use smaller ones or ", used, " ranks");
   Plan plan;
   plan.scheme = S::name;
   plan.extents.assign(extents.begin(), extents.end());
@@ -164,11 +158,9 @@ template <Scheme S>
 [[nodiscard]] typename S::Axes::Array extents_of(const Plan& plan)
 {
   require<MeshError>(plan.scheme == S::name && plan.extents.size() == S::Axes::count,
-                     "got a plan for ", plan.scheme, " on ", plan.extents.size(), " axes where ",
-                     S::name,
-                     " is compiled in, so its extents mean other axes; plan with .scheme "
-                     "= \"",
-                     S::name, "\", or compile the scheme of the plan");
+                     "got a plan for ", plan.scheme, " for a mesh of ", S::name,
+                     ", so its extents mean other axes; plan with .scheme = \"", S::name,
+                     "\", or make a mesh of ", plan.scheme);
   typename S::Axes::Array extents{};
   std::copy(plan.extents.begin(), plan.extents.end(), extents.begin());
   return extents;

@@ -13,11 +13,11 @@
 #include <map>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "cubist/plan/catalogue.hpp"
 #include "cubist/plan/machine.hpp"
+#include "cubist/plan/meshes.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/reason.hpp"
 
@@ -26,29 +26,6 @@ namespace cubist
 
 namespace detail
 {
-
-template <class S, class F>
-void for_each_mesh(int most, typename S::Axes::Array& extents, std::size_t axis, F& f)
-{
-  if (axis == extents.size())
-  {
-    if (S::fits(extents)) f(std::as_const(extents));
-    return;
-  }
-  for (int e = 1; e <= most; ++e)
-  {
-    extents[axis] = e;
-    for_each_mesh<S>(most / e, extents, axis + 1, f);
-  }
-}
-
-/// Calls f(extents) for every mesh of scheme `S` that has at most so many ranks.
-template <Scheme S, class F>
-void for_each_mesh(int most, F&& f)
-{
-  typename S::Axes::Array extents{};
-  for_each_mesh<S>(most, extents, 0, f);
-}
 
 inline void check(const std::vector<ProductSize>& layers, int ranks, const Machine& machine,
                   const PlanOptions& options)
@@ -102,7 +79,7 @@ inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& ma
   detail::check(layers, ranks, machine, options);
   std::vector<Plan> plans;
   const auto add = [&]<class S>() {
-    detail::for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
+    for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
       plans.push_back(plan_on<S>(extents, layers, ranks, machine, options));
     });
   };

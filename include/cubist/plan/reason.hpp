@@ -85,7 +85,8 @@ namespace detail
   s += detail::about_words(plan, rivals) + detail::about_matrices(plan);
   s += "; products take " + detail::percent(plan.time.products / plan.seconds()) + " of the time";
   if (plan.padding > 0.005) s += ", " + detail::percent(plan.padding) + " more for padding";
-  if (plan.idle > 0) s += "; " + std::to_string(plan.idle) + " ranks idle";
+  if (plan.idle > 0)
+    s += "; " + std::to_string(plan.idle) + (plan.idle == 1 ? " rank idle" : " ranks idle");
   return s;
 }
 
