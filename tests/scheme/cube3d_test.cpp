@@ -105,7 +105,8 @@ TEST_CASE("Cube3D derives its edge from the ranks")
 TEST_CASE("Cube3D refuses 6 ranks and names numbers and schemes that would do")
 {
   if (!fits(6)) return;
-  CHECK(mentions(error({}, 6), "Cube3D got 6 ranks", "use 1 or 8 ranks", "Summa2D or Summa25D"));
+  CHECK(mentions(error({}, 6), "Cube3D got 6 ranks", "use 1 or 8 ranks",
+                 "Grid3D, which takes any number"));
   CHECK(mentions(error({}, 100), "Cube3D got 100 ranks", "use 64 or 125 ranks"));
   const auto messages = on_ranks<TestBackend>(6, [](TestBackend::Communicator& world) {
     return message_of<MeshError>([&] { Mesh<Cube3D, TestBackend>{world}; });

@@ -30,7 +30,7 @@ struct Box
   using Weight = Layout<Rows<X, Z>, Cols<Y>>;
   using Output = Layout<Rows<Z, X>, Cols<Y>>;
   using Next = Box<Y, X>;
-  using Algorithm = GatherMultiplyScatter<X, Y, Z>;
+  using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
 
   struct Extents
   {
@@ -49,7 +49,9 @@ using XYZ = Box<Row, Col>;
 
 using Types =
     std::tuple<Subject<XYZ, TestBackend, double>, Subject<XYZ, TestBackend, std::complex<float>>,
-               Subject<XYZ, Far<TestBackend>, double>>;
+               Subject<XYZ, Far<TestBackend>, double>,
+               Subject<XYZ, TestBackend, double, Op::transpose, Op::transpose>,
+               Subject<XYZ, Far<TestBackend>, std::complex<double>, Op::none, Op::adjoint>>;
 
 const TestMeshes<XYZ> meshes = {{1, {1, 1, 1}},  {2, {2, 1, 1}},  {2, {1, 2, 1}}, {2, {1, 1, 2}},
                                 {12, {3, 2, 2}}, {12, {2, 1, 6}}, {24, {2, 3, 4}}};
@@ -60,7 +62,7 @@ TEMPLATE_LIST_TEST_CASE("Gathering and scattering multiply on a mesh of any thre
                         Types)
 {
   conform_exactly<TestType>(meshes, 5);
-  conform_within_rounding<TestType>(meshes);
+  if constexpr (TestType::op_w != Op::adjoint) conform_within_rounding<TestType>(meshes);
 }
 
 TEST_CASE("Gathering and scattering send what the formula says, on a mesh of any three extents")

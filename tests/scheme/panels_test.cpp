@@ -41,20 +41,24 @@ double element(int rank, std::size_t t, std::size_t i, std::size_t j)
 /// The panels of one rank, side by side (rows far apart) or one below the other.
 struct Mine
 {
-  explicit Mine(bool side_by_side)
-      : strided{side_by_side}, data(3 * panel.size()), all{data.data(), shape()}
+  explicit Mine(bool side_by_side, bool transposed)
+      : strided{side_by_side}, stored_transposed{transposed},
+        data(3 * panel.size()), all{data.data(), shape()}
   {
   }
 
   [[nodiscard]] Shape shape() const { return strided ? Shape{3, 6} : Shape{6, 3}; }
   template <class T = double>
-  [[nodiscard]] cubist::detail::Panels<MatrixView<T>> panels() const
+  [[nodiscard]] cubist::detail::Panels<T> panels() const
   {
-    using P = cubist::detail::Panels<MatrixView<T>>;
-    return {all, strided ? P::Of::columns : P::Of::rows, cut};
+    // Panels of columns of a matrix, or of rows of its transpose, are the same blocks in memory.
+    if (stored_transposed)
+      return {{all, Op::transpose}, strided ? Dimension::rows : Dimension::cols, cut};
+    return {Operand<T>{all}, strided ? Dimension::cols : Dimension::rows, cut};
   }
 
   bool strided;
+  bool stored_transposed;
   std::vector<double> data;
   MatrixView<double> all;
 };
@@ -102,14 +106,15 @@ TEST_CASE("Broadcast panels come from their owners, some ahead of the one in use
 {
   if (!fits(ranks)) return;
   const std::size_t buffered = GENERATE(2U, 4U, 20U);
+  const bool stored_transposed = GENERATE(false, true);
   for (const bool strided : {false, true})
     require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
       const HostEngine engine;
       Buffers buffers{panel, buffered};
-      const Mine mine{strided};
+      const Mine mine{strided, stored_transposed};
       for (std::size_t t = 0; t < panels; ++t)
         if (owner(t) == world.rank())
-          engine.map_indexed(mine.panels()[t], [&, t](std::size_t i, std::size_t j) {
+          engine.map_indexed(mine.panels()[t].stored(), [&, t](std::size_t i, std::size_t j) {
             return element(world.rank(), t, i, j);
           });
       Findings found;
@@ -120,10 +125,10 @@ TEST_CASE("Broadcast panels come from their owners, some ahead of the one in use
         if (repeat == 1) broadcast.start();
         for (std::size_t t = 0; t < panels; ++t)
         {
-          const auto here = broadcast[t];
+          const auto here = broadcast[t].stored();
           found.check(all_are(here, [&](auto i, auto j) { return element(owner(t), t, i, j); }),
                       "panel ", t, " of rank ", owner(t), " on rank ", world.rank());
-          found.check((here.data() == source[t].data()) == (owner(t) == world.rank()),
+          found.check((here.data() == source[t].stored().data()) == (owner(t) == world.rank()),
                       "the owner, and nobody else, reads panel ", t, " where it lies");
         }
         broadcast.finish();
@@ -136,13 +141,14 @@ TEST_CASE("Reduced panels are summed to their owners, plus beta times what was t
 {
   if (!fits(ranks)) return;
   const std::size_t buffered = GENERATE(2U, 4U);
+  const bool stored_transposed = GENERATE(false, true);
   for (const bool strided : {false, true})
     for (const double beta : {0.0, 1.0, -2.0})
       require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
         const HostEngine engine;
         Buffers parts{panel, buffered};
         Buffers sums{panel, buffered};
-        const Mine mine{strided};
+        const Mine mine{strided, stored_transposed};
         const double before = beta == 0 ? std::numeric_limits<double>::quiet_NaN() : 5;
         engine.fill(mine.all, before);
 
@@ -150,7 +156,7 @@ TEST_CASE("Reduced panels are summed to their owners, plus beta times what was t
         Reduce reduce{world, engine, parts, sums, beta, target};
         for (std::size_t t = 0; t < panels; ++t)
         {
-          engine.map_indexed(reduce[t], [&](std::size_t i, std::size_t j) {
+          engine.map_indexed(reduce[t].stored(), [&](std::size_t i, std::size_t j) {
             return element(world.rank(), t, i, j);
           });
           reduce.start(t);
@@ -166,7 +172,8 @@ TEST_CASE("Reduced panels are summed to their owners, plus beta times what was t
             return s;
           };
           if (owner(t) == world.rank())
-            found.check(all_are(target[t], sum), "panel ", t, " on its owner, beta ", beta);
+            found.check(all_are(target[t].stored(), sum), "panel ", t, " on its owner, beta ",
+                        beta);
         }
         return found;
       }));

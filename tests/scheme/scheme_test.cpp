@@ -2,6 +2,9 @@
 #include <type_traits>
 
 #include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/grid2d.hpp"
+#include "cubist/scheme/grid3d.hpp"
+#include "cubist/scheme/megatron1d.hpp"
 #include "cubist/scheme/scheme.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"
@@ -16,7 +19,7 @@ namespace
 struct NoAlgorithm : Summa2D
 {
  private:
-  using Summa2D::Algorithm;
+  using Algorithm = Summa2D::Algorithm;
 };
 
 struct OtherNext : Summa2D
@@ -49,6 +52,10 @@ TEST_CASE("The schemes and what follows them are schemes, and chain")
 {
   STATIC_REQUIRE((Scheme<Summa2D> && Scheme<Summa25D> && Scheme<Cube3D> && Scheme<Cube3D::Next>));
   STATIC_REQUIRE((chains<Summa2D>() && chains<Summa25D>() && chains<Cube3D>()));
+  STATIC_REQUIRE((chains<Summa2DInput>() && chains<Summa2DWeight>() && chains<Summa25DInput>() &&
+                  chains<Summa25DWeight>()));
+  STATIC_REQUIRE((chains<Grid2D>() && chains<Grid3D>() && chains<Megatron1D>() &&
+                  chains<Megatron1DSequence>()));
 }
 
 TEST_CASE("What lacks a part, or whose next layer takes in something else, is no scheme")
@@ -72,6 +79,12 @@ TEST_CASE("The schemes cut their matrices as published")
   CHECK(Summa2D::Weight::to_string() == "rows [row] cols [col]");
   CHECK(Summa25D::Input::to_string() == "rows [depth row] cols [col]");
   CHECK(Summa25D::Weight::to_string() == "rows [row] cols [col]");
+  CHECK(Summa2DInput::Weight::to_string() == "rows [col] cols [row]");
+  CHECK(Summa2DWeight::Input::to_string() == "rows [col] cols [row]");
+  CHECK(Summa25DWeight::Input::to_string() == "rows [depth col] cols [row]");
+  CHECK(Summa25DWeight::Output::to_string() == "rows [depth row] cols [col]");
+  CHECK(Grid2D::Input::to_string() == "rows [] cols [x y]");
+  CHECK(Grid2D::Output::to_string() == "rows [] cols [y x]");
   CHECK(Cube3D::Input::to_string() == "rows [z y] cols [x]");
   CHECK(Cube3D::Weight::to_string() == "rows [x z] cols [y]");
   CHECK(Cube3D::Output::to_string() == "rows [z x] cols [y]");

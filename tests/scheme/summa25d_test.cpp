@@ -2,6 +2,8 @@
 #include <climits>
 #include <cstdint>
 #include <string>
+#include <tuple>
+#include <type_traits>
 
 #include "cubist/scheme/summa25d.hpp"
 
@@ -19,7 +21,15 @@ namespace
 
 using Types = Subjects<Summa25D, TestBackend>;
 
-const TestMeshes<Summa25D> meshes = {
+using StayingSchemes = std::tuple<Summa25DInput, Summa25DWeight>;
+using StayingTypes =
+    std::tuple<Subject<Summa25DInput, TestBackend, double>,
+               Subject<Summa25DWeight, TestBackend, double>,
+               Subject<Summa25DWeight::Next, TestBackend, double>,
+               Subject<Summa25D, TestBackend, double, Op::transpose, Op::transpose>>;
+
+template <class S>
+const TestMeshes<S> meshes = {
     {1, {.q = 1, .d = 1}}, {4, {.q = 2, .d = 1}},  {8, {.q = 2, .d = 2}},  {4, {.q = 1, .d = 4}},
     {9, {.q = 3, .d = 1}}, {16, {.q = 2, .d = 4}}, {18, {.q = 3, .d = 2}},
 };
@@ -33,12 +43,33 @@ std::string error(Summa25D::Extents wish, int ranks)
 
 TEMPLATE_LIST_TEST_CASE("Summa25D multiplies small integers as the oracle does", "", Types)
 {
-  conform_exactly<TestType>(meshes, 10);
+  conform_exactly<TestType>(meshes<Summa25D>, 10);
 }
 
 TEMPLATE_LIST_TEST_CASE("Summa25D multiplies fractions within rounding", "", Types)
 {
-  conform_within_rounding<TestType>(meshes);
+  conform_within_rounding<TestType>(meshes<Summa25D>);
+}
+
+TEMPLATE_LIST_TEST_CASE("Summa25D multiplies as the oracle does, whatever stays", "", StayingTypes)
+{
+  conform_exactly<TestType>(meshes<typename TestType::Scheme>, 5);
+}
+
+TEMPLATE_LIST_TEST_CASE("Summa25D sends what its formula says, whatever stays", "", StayingSchemes)
+{
+  constexpr auto stays =
+      std::is_same_v<TestType, Summa25DInput> ? Stationary::input : Stationary::weight;
+  for (const auto& mesh : those_that_fit(meshes<TestType>))
+    for (const ProductSize size : {ProductSize{24, 36, 48}, {37, 101, 23}, {1, 1, 1}, {5, 3, 0}})
+    {
+      const auto e = TestType::extents(mesh.extents, mesh.ranks);
+      CAPTURE(TestType::name, TestType::Axes::to_string(e), text(size));
+      const Operands padded{size, TestType::quantum(e)};
+      const auto d = static_cast<std::uint64_t>(e[0]);
+      const auto q = static_cast<std::uint64_t>(e[1]);
+      CHECK(counted_words<TestType>(mesh, size) == summa25d_words(stays, q, d, padded));
+    }
 }
 
 TEST_CASE("Summa25D sends what its formula says, with the sum of dW along depth")

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <climits>
+#include <complex>
+#include <cstdint>
+#include <tuple>
 #include <type_traits>
 
 #include "cubist/scheme/summa2d.hpp"
@@ -18,7 +21,19 @@ namespace
 
 using Types = Subjects<Summa2D, TestBackend>;
 
-const TestMeshes<Summa2D> meshes = {
+using StayingSchemes = std::tuple<Summa2DInput, Summa2DWeight>;
+using StayingTypes =
+    std::tuple<Subject<Summa2DInput, TestBackend, double>,
+               Subject<Summa2DWeight, TestBackend, double>,
+               Subject<Summa2DWeight::Next, TestBackend, std::complex<float>>,
+               Subject<Summa2DInput, TestBackend, double, Op::transpose, Op::transpose>,
+               Subject<Summa2DWeight, TestBackend, double, Op::transpose, Op::none>,
+               Subject<Summa2D, TestBackend, std::complex<double>, Op::adjoint, Op::adjoint>,
+               Subject<Summa2DInput, TestBackend, std::complex<double>, Op::none, Op::adjoint>,
+               Subject<Summa2DWeight, TestBackend, std::complex<double>, Op::adjoint, Op::adjoint>>;
+
+template <class S>
+const TestMeshes<S> meshes = {
     {1, {.q = 1}},
     {4, {.q = 2}},
     {6, {.rows = 2, .cols = 3}},
@@ -38,12 +53,35 @@ std::string error(Summa2D::Extents wish, int ranks)
 
 TEMPLATE_LIST_TEST_CASE("Summa2D multiplies small integers as the oracle does", "", Types)
 {
-  conform_exactly<TestType>(meshes, 10);
+  conform_exactly<TestType>(meshes<Summa2D>, 10);
 }
 
 TEMPLATE_LIST_TEST_CASE("Summa2D multiplies fractions within rounding", "", Types)
 {
-  conform_within_rounding<TestType>(meshes);
+  conform_within_rounding<TestType>(meshes<Summa2D>);
+}
+
+TEMPLATE_LIST_TEST_CASE("Summa2D multiplies as the oracle does, whatever stays", "", StayingTypes)
+{
+  conform_exactly<TestType>(meshes<typename TestType::Scheme>, 5);
+  if constexpr (TestType::op_w != Op::adjoint)
+    conform_within_rounding<TestType>(meshes<typename TestType::Scheme>);
+}
+
+TEMPLATE_LIST_TEST_CASE("Summa2D sends what its formula says, whatever stays", "", StayingSchemes)
+{
+  constexpr auto stays =
+      std::is_same_v<TestType, Summa2DInput> ? Stationary::input : Stationary::weight;
+  for (const auto& mesh : those_that_fit(meshes<TestType>))
+    for (const ProductSize size : {ProductSize{24, 36, 48}, {37, 101, 23}, {1, 1, 1}, {5, 3, 0}})
+    {
+      const auto e = TestType::extents(mesh.extents, mesh.ranks);
+      CAPTURE(TestType::name, TestType::Axes::to_string(e), text(size));
+      const Operands padded{size, TestType::quantum(e)};
+      const auto r = static_cast<std::uint64_t>(e[0]);
+      const auto c = static_cast<std::uint64_t>(e[1]);
+      CHECK(counted_words<TestType>(mesh, size) == summa2d_words(stays, r, c, padded));
+    }
 }
 
 TEST_CASE("Summa2D sends what its formula says")

@@ -15,6 +15,8 @@ using namespace cubist::detail;
 namespace
 {
 
+constexpr Dimension dimensions[] = {Dimension::rows, Dimension::cols};
+
 /// How often each (row, column, inner) of the product is multiplied.
 std::vector<int> multiplied(const std::vector<Tile>& tiles, ProductSize s)
 {
@@ -85,53 +87,77 @@ TEST_CASE("tiles multiply everything once, in an order that lets data travel")
   const Pieces b{q, (own + 1) % q};
   const Pieces c{r, own % r};
   const ProductSize s{.m = 12, .n = 24, .k = 36};
-  for (const auto& tiles : {product_tiles(s, a, b, c), product_transposed_tiles(s, a, b, c),
-                            transposed_product_tiles(s, a, b, c)})
-  {
-    const auto times = multiplied(tiles, s);
-    CHECK(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }));
-    check_order(tiles, a, b, c);
-  }
+  for (const auto by_a : dimensions)
+    for (const auto by_b : dimensions)
+      for (const auto by_c : dimensions)
+      {
+        const Pieces pa{a.count, a.own, by_a};
+        const Pieces pb{b.count, b.own, by_b};
+        const Pieces pc{c.count, c.own, by_c};
+        const auto tiles = product_tiles(s, s, pa, pb, pc);
+        const auto times = multiplied(tiles, s);
+        CHECK(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }));
+        check_order(tiles, pa, pb, pc);
+      }
 }
 
-TEST_CASE("a tile says which pieces it needs")
+TEST_CASE("a tile lies in the pieces that it names")
 {
-  const ProductSize s{.m = 12, .n = 6, .k = 4};
-  const Pieces two{2, 1};
-  const Pieces three{3, 0};
-  for (const auto& t : product_tiles(s, two, two, three))
-  {
-    CHECK(t.rows.begin / 6 == t.a);
-    CHECK(t.inner.begin / 2 == t.b);
-    CHECK(t.rows.begin / 4 == t.c);
-  }
-  for (const auto& t : product_transposed_tiles(s, three, two, two))
-  {
-    CHECK(t.rows.begin / 4 == t.a);
-    CHECK(t.cols.begin / 3 == t.b);
-    CHECK(t.rows.begin / 6 == t.c);
-  }
-  for (const auto& t : transposed_product_tiles(s, two, two, three))
-  {
-    CHECK(t.inner.begin / 2 == t.a);
-    CHECK(t.inner.begin / 2 == t.b);
-    CHECK(t.rows.begin / 4 == t.c);
-  }
+  const ProductSize s{.m = 12, .n = 6, .k = 24};
+  const auto inside = [](Interval i, std::size_t n, std::size_t pieces, std::size_t piece) {
+    return i.begin >= piece * (n / pieces) && i.end <= (piece + 1) * (n / pieces);
+  };
+  for (const auto by_a : dimensions)
+    for (const auto by_b : dimensions)
+      for (const auto by_c : dimensions)
+      {
+        const Pieces a{2, 1, by_a};
+        const Pieces b{2, 0, by_b};
+        const Pieces c{3, 2, by_c};
+        for (const auto& t : product_tiles(s, s, a, b, c))
+        {
+          CHECK((by_a == Dimension::rows ? inside(t.rows, s.m, 2, t.a)
+                                         : inside(t.inner, s.k, 2, t.a)));
+          CHECK((by_b == Dimension::rows ? inside(t.inner, s.k, 2, t.b)
+                                         : inside(t.cols, s.n, 2, t.b)));
+          CHECK((by_c == Dimension::rows ? inside(t.rows, s.m, 3, t.c)
+                                         : inside(t.cols, s.n, 3, t.c)));
+        }
+      }
+}
+
+TEST_CASE("the pieces of a transpose cut the other dimension")
+{
+  CHECK(Pieces{3, 1, Dimension::rows}.t().of(Dimension::cols) == 3);
+  CHECK(Pieces{3, 1, Dimension::cols}.t().of(Dimension::rows) == 3);
+  CHECK(Pieces{3, 1, Dimension::cols}.t().of(Dimension::cols) == 1);
+  CHECK(Pieces{}.t().count == 1);
 }
 
 TEST_CASE("a product without inner indices still has a first tile for every block of C")
 {
-  const Pieces two{2, 0};
-  const Pieces three{3, 0};
+  const Pieces two{2, 0, Dimension::rows};
+  const Pieces three{3, 0, Dimension::rows};
   const ProductSize s{.m = 6, .n = 5, .k = 0};
-  for (const auto& tiles :
-       {product_tiles(s, two, three, three), product_transposed_tiles({6, 6, 0}, two, three, three),
-        transposed_product_tiles(s, two, three, three)})
-  {
-    std::vector<int> rows(6);
-    for (const auto& t : tiles)
-      if (t.first)
-        for (std::size_t i = t.rows.begin; i < t.rows.end; ++i) rows[i] = 1;
-    CHECK(rows == std::vector<int>(6, 1));
-  }
+  std::vector<int> rows(6);
+  for (const auto& t : product_tiles(s, s, two, three, three))
+    if (t.first)
+      for (std::size_t i = t.rows.begin; i < t.rows.end; ++i) rows[i] = 1;
+  CHECK(rows == std::vector<int>(6, 1));
+}
+
+TEST_CASE("tiles end where the matrices do, and every piece of C still has its last one")
+{
+  // Four pieces of three rows, of which there are seven.
+  const Pieces a{4, 1, Dimension::rows};
+  const Pieces c{2, 0, Dimension::rows};
+  const ProductSize padded{.m = 12, .n = 5, .k = 4};
+  const ProductSize valid{.m = 7, .n = 5, .k = 3};
+  const auto tiles = product_tiles(padded, valid, a, {}, c);
+  const auto times = multiplied(tiles, valid);
+  CHECK(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }));
+  std::set<std::size_t> complete;
+  for (const auto& t : tiles)
+    if (t.last) complete.insert(t.c);
+  CHECK(complete.size() == 2);
 }

@@ -8,6 +8,7 @@
 // test goes the same way in each of them. A body must return what it finds; what it writes to
 // variables outside stays in its own process.
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <mutex>
@@ -30,11 +31,12 @@
 namespace cubist::test
 {
 
-/// How often tests ran something on ranks, and how often they left it out for want of processes.
+/// How often tests ran something on ranks, some of it inside ranks, and how often they left it out
+/// for want of processes.
 struct Tally
 {
-  int launches = 0;
-  int left_out = 0;
+  std::atomic<int> launches = 0;
+  std::atomic<int> left_out = 0;
 };
 inline Tally tally;
 

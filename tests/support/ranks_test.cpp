@@ -55,14 +55,16 @@ TEST_CASE("an error that all ranks throw is thrown")
 
 TEST_CASE("what does not fit is left out, and counted")
 {
-  const Tally before = tally;
+  const int launches = tally.launches;
+  const int left_out = tally.left_out;
   CHECK(fits(1));
-  CHECK(tally.left_out == before.left_out);
+  CHECK(tally.left_out == left_out);
   const bool any_number = fits(1'000'000);
   CHECK(any_number == !on_processes<TestBackend>);
-  CHECK(tally.left_out == before.left_out + (any_number ? 0 : 1));
+  CHECK(tally.left_out == left_out + (any_number ? 0 : 1));
   CHECK(those_that_fit(std::vector{1, 1'000'000}).size() == (any_number ? 2 : 1));
   (void)on_ranks<TestBackend>(1, [](auto&) { return 0; });
-  CHECK(tally.launches == before.launches + 1);
-  tally = before;
+  CHECK(tally.launches == launches + 1);
+  tally.launches = launches;
+  tally.left_out = left_out;
 }

@@ -35,13 +35,16 @@ namespace cubist::test
 {
 
 /// What conforms: a scheme with the numbers that it multiplies and the backend that carries them.
-template <Scheme S, Backend B, Scalar T>
+template <Scheme S, Backend B, Scalar T, Op x = Op::none, Op w = Op::none>
 struct Subject
 {
+  static constexpr Op op_x = x;
+  static constexpr Op op_w = w;
+
   using Scheme = S;
   using Backend = B;
   using Value = T;
-  using Product = DistMatMul<S, B, T>;
+  using Product = DistMatMul<S, B, T, x, w>;
   using Mesh = typename Product::Mesh;
 };
 
@@ -156,6 +159,18 @@ void check_shard(Findings& found, const std::string& what, const DistMatrix<T, L
   found.check(true, what);
 }
 
+/// The matrix A for which op(A) is `x`.
+template <class T>
+[[nodiscard]] Dense<T> stored(Op op, const Dense<T>& x)
+{
+  if (op == Op::none) return x;
+  auto a = transposed(x);
+  if constexpr (ComplexScalar<T>)
+    if (op == Op::adjoint)
+      for (auto& v : a.data) v = std::conj(v);
+  return a;
+}
+
 template <class Sub>
 class Conformance
 {
@@ -166,16 +181,16 @@ class Conformance
 
  public:
   Conformance(const Mesh& mesh, ProductSize size, Gathered policy)
-      : plan_{mesh, size, policy}, x_{mesh, {size.m, size.k}}, w_{mesh, {size.k, size.n}},
-        dy_{mesh, {size.m, size.n}}, y_{dy_}, dx_{x_}, dw_{w_},
-        what_{text(size) + (policy == Gathered::kept ? ", kept: " : ", again: ")}
+      : plan_{mesh, size, policy}, x_{mesh, op_shape(Sub::op_x, {size.m, size.k})},
+        w_{mesh, op_shape(Sub::op_w, {size.k, size.n})}, dy_{mesh, {size.m, size.n}}, y_{dy_},
+        dx_{x_}, dw_{w_}, what_{text(size) + (policy == Gathered::kept ? ", kept: " : ", again: ")}
   {
   }
 
   void take(const Layer<T>& layer)
   {
-    load(x_, layer.x);
-    load(w_, layer.w);
+    load(x_, stored(Sub::op_x, layer.x));
+    load(w_, stored(Sub::op_w, layer.w));
     load(dy_, layer.dy);
   }
 
@@ -197,29 +212,7 @@ class Conformance
     plan_.forward(x_, w_, y_, alpha, beta);
     is("Y = alpha X W + beta Y", y_, layer.y, alpha + beta);
 
-    forget(dx_);
-    plan_.grad_input(dy_, w_, dx_);
-    is("dX = dY W^T", dx_, layer.dx, T{1});
-    plan_.grad_input(dy_, w_, dx_, alpha, beta);
-    is("dX = alpha dY W^T + beta dX", dx_, layer.dx, alpha + beta);
-
-    forget(dw_);
-    plan_.grad_weight(x_, dy_, dw_);
-    is("dW = X^T dY", dw_, layer.dw, T{1});
-    plan_.grad_weight(x_, dy_, dw_, T{1}, T{1});
-    is("dW = X^T dY + dW", dw_, layer.dw, T{2});
-    plan_.grad_weight(x_, dy_, dw_, alpha, beta);
-    is("dW = alpha X^T dY + beta dW", dw_, layer.dw, alpha + T{2} * beta);
-
-    plan_.forward(x_, w_, y_);
-    forget(dx_);
-    forget(dw_);
-    plan_.backward(x_, w_, dy_, dx_, dw_);
-    is("backward's dX", dx_, layer.dx, T{1});
-    is("backward's dW", dw_, layer.dw, T{1});
-    plan_.backward(x_, w_, dy_, dx_, dw_, beta);
-    is("backward's dX, again", dx_, layer.dx, T{1});
-    is("backward's dW + beta dW", dw_, layer.dw, T{1} + beta);
+    if constexpr (has_gradients) check_gradients(layer, alpha, beta, is);
   }
 
   /// All products are near the oracle's; gives back what this rank got, padding included.
@@ -239,19 +232,57 @@ class Conformance
       all.insert(all.end(), block.data.begin(), block.data.end());
     };
     const auto [m, n, k] = plan_.size();
+    const auto dx = stored(Sub::op_x, exact.dx);
+    const auto dw = stored(Sub::op_w, exact.dw);
+    const auto dx_magnitude = stored(Sub::op_x, magnitude.dx);
+    const auto dw_magnitude = stored(Sub::op_w, magnitude.dw);
     plan_.forward(x_, w_, y_);
     plan_.backward(x_, w_, dy_, dx_, dw_);
     is("Y", y_, exact.y, magnitude.y, k);
-    is("backward's dX", dx_, exact.dx, magnitude.dx, n);
-    is("backward's dW", dw_, exact.dw, magnitude.dw, m);
+    is("backward's dX", dx_, dx, dx_magnitude, n);
+    is("backward's dW", dw_, dw, dw_magnitude, m);
     plan_.grad_input(dy_, w_, dx_);
     plan_.grad_weight(x_, dy_, dw_);
-    is("dX", dx_, exact.dx, magnitude.dx, n);
-    is("dW", dw_, exact.dw, magnitude.dw, m);
+    is("dX", dx_, dx, dx_magnitude, n);
+    is("dW", dw_, dw, dw_magnitude, m);
     return all;
   }
 
  private:
+  static constexpr bool has_gradients =
+      !ComplexScalar<T> || (Sub::op_x != Op::adjoint && Sub::op_w != Op::adjoint);
+
+  template <class Check>
+  void check_gradients(const Layer<T>& layer, T alpha, T beta, Check is)
+  {
+    const auto dx = stored(Sub::op_x, layer.dx);
+    const auto dw = stored(Sub::op_w, layer.dw);
+
+    forget(dx_);
+    plan_.grad_input(dy_, w_, dx_);
+    is("dX = dY W^T", dx_, dx, T{1});
+    plan_.grad_input(dy_, w_, dx_, alpha, beta);
+    is("dX = alpha dY W^T + beta dX", dx_, dx, alpha + beta);
+
+    forget(dw_);
+    plan_.grad_weight(x_, dy_, dw_);
+    is("dW = X^T dY", dw_, dw, T{1});
+    plan_.grad_weight(x_, dy_, dw_, T{1}, T{1});
+    is("dW = X^T dY + dW", dw_, dw, T{2});
+    plan_.grad_weight(x_, dy_, dw_, alpha, beta);
+    is("dW = alpha X^T dY + beta dW", dw_, dw, alpha + T{2} * beta);
+
+    plan_.forward(x_, w_, y_);
+    forget(dx_);
+    forget(dw_);
+    plan_.backward(x_, w_, dy_, dx_, dw_);
+    is("backward's dX", dx_, dx, T{1});
+    is("backward's dW", dw_, dw, T{1});
+    plan_.backward(x_, w_, dy_, dx_, dw_, beta);
+    is("backward's dX, again", dx_, dx, T{1});
+    is("backward's dW + beta dW", dw_, dw, T{1} + beta);
+  }
+
   /// Fills a shard with what no result may depend on.
   template <class D>
   static void forget(D& shard)

@@ -16,6 +16,7 @@
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
+#include "cubist/scheme/summa.hpp"
 
 #include "backend.hpp"
 #include "ranks.hpp"
@@ -63,6 +64,16 @@ struct Operands
   return {f, f, f, 2 * f};
 }
 
+/// The same with an input or a weight that stays: the two matrices that move are others.
+[[nodiscard]] inline Words summa2d_words(Stationary stays, std::uint64_t r, std::uint64_t c,
+                                         const Operands& o)
+{
+  const std::uint64_t p = stays == Stationary::input ? o.mn : o.mk;
+  const std::uint64_t q = stays == Stationary::weight ? o.mn : o.kn;
+  const std::uint64_t f = (c - 1) * p + (r - 1) * q;
+  return {f, f, f, 2 * f};
+}
+
 /// Summa25D on d x q x q ranks: F = (q-1)/q^2 (MK/d + KN); B = 2 F + 2(d-1)/(d q^2) KN, the latter
 /// being the sum of dW along depth.
 [[nodiscard]] inline Words summa25d_words(std::uint64_t q, std::uint64_t d, const Operands& o)
@@ -70,6 +81,15 @@ struct Operands
   const std::uint64_t p = q * q * d;
   const std::uint64_t f = p * (q - 1) * (o.mk + d * o.kn) / (q * q * d);
   const std::uint64_t sum = p * 2 * (d - 1) * o.kn / (d * q * q);
+  return {f, f, f + sum, 2 * f + sum};
+}
+
+/// The same with an input or a weight that stays.
+[[nodiscard]] inline Words summa25d_words(Stationary stays, std::uint64_t q, std::uint64_t d,
+                                          const Operands& o)
+{
+  const std::uint64_t f = (q - 1) * (stays == Stationary::input ? o.mn + d * o.kn : o.mk + o.mn);
+  const std::uint64_t sum = 2 * (d - 1) * o.kn;
   return {f, f, f + sum, 2 * f + sum};
 }
 

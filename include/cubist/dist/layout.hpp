@@ -115,6 +115,22 @@ struct Layout<Rows<R...>, Cols<C...>>
 template <class L>
 using RowVector = Layout<Rows<>, typename L::ColAxes>;
 
+namespace detail
+{
+template <class L>
+struct Transpose;
+template <class... R, class... C>
+struct Transpose<Layout<Rows<R...>, Cols<C...>>>
+{
+  using type = Layout<Rows<C...>, Cols<R...>>;
+};
+}  // namespace detail
+
+/// How the transpose of a matrix of layout `L` is cut, each rank holding the transpose of its
+/// block.
+template <class L>
+using Transposed = typename detail::Transpose<L>::type;
+
 /// The axes of `Cut` along which layout `L` holds replicas: `Call` is called with them as template
 /// arguments. A sum over the dimension that `Cut` cuts has a part on each of these replicas, so
 /// these are the axes that the gradient of a parameter of layout `L` is all-reduced along.

@@ -24,10 +24,11 @@ enum class Op : std::uint8_t
   adjoint
 };
 
-[[nodiscard]] constexpr Shape op_shape(Op op, Shape s)
+[[nodiscard]] constexpr Shape op_shape(bool transposed, Shape s)
 {
-  return op == Op::none ? s : Shape{s.cols, s.rows};
+  return transposed ? Shape{s.cols, s.rows} : s;
 }
+[[nodiscard]] constexpr Shape op_shape(Op op, Shape s) { return op_shape(op != Op::none, s); }
 
 // clang-format off
 template <class E>

@@ -5,6 +5,9 @@
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y = X W (M, N) S::Output
 //
+// X and W may lie in memory transposed: Y = op(A) op(B), where A or B or both are the transpose of
+// X and W, or their adjoint, and each rank holds the transpose of its block: Transposed<S::Input>.
+//
 // Words: those of the scheme; see its header.
 
 #include <type_traits>
@@ -23,13 +26,19 @@ namespace cubist
 
 /// A plan for products of one size: it owns its workspace, and allocates nothing after it is made.
 /// Every rank of the mesh makes the plan and calls it. X, W and Y must not share memory.
-template <Scheme S, class B, Scalar T>
+/// @tparam op_x, op_w how X and W follow from the matrices that are handed in
+template <Scheme S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistMatMul
 {
+  template <Op op, class L>
+  using Stored = std::conditional_t<op == Op::none, L, Transposed<L>>;
+  using InputLayout = Stored<op_x, typename S::Input>;
+  using WeightLayout = Stored<op_w, typename S::Weight>;
+
  public:
   using Mesh = AxisMesh<typename S::Axes, B>;
-  using Input = DistMatrix<T, typename S::Input, Mesh>;
-  using Weight = DistMatrix<T, typename S::Weight, Mesh>;
+  using Input = DistMatrix<T, InputLayout, Mesh>;
+  using Weight = DistMatrix<T, WeightLayout, Mesh>;
   using Output = DistMatrix<T, typename S::Output, Mesh>;
 
   explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again)
@@ -37,6 +46,7 @@ class DistMatMul
                                         {padded<typename S::Input>({size.m, size.k}),
                                          padded<typename S::Weight>({size.k, size.n}),
                                          padded<typename S::Output>({size.m, size.n})},
+                                        {op_x, op_w},
                                         policy}
   {
   }
@@ -44,19 +54,19 @@ class DistMatMul
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] ProductSize size() const { return size_; }
 
-  /// Y = alpha X W + beta Y
+  /// Y = alpha op(X) op(W) + beta Y
   /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LW, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                DistMatrix<T, LY, Mesh>& y, T alpha = T{1}, T beta = T{})
   {
-    check<typename S::Input>("X", x, {size_.m, size_.k});
-    check<typename S::Weight>("W", w, {size_.k, size_.n});
+    check<InputLayout>("X", x, x_shape());
+    check<WeightLayout>("W", w, w_shape());
     check<typename S::Output>("Y", y, {size_.m, size_.n});
     plan_.forward(alpha, x.padded(), w.padded(), beta, y.padded());
   }
 
-  /// Y = X W, in a new matrix.
+  /// Y = op(X) op(W), in a new matrix.
   /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LW>
   [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w)
@@ -66,27 +76,31 @@ class DistMatMul
     return y;
   }
 
-  /// dX = alpha dY W^T + beta dX; nothing is conjugated.
+  /// dX = alpha dY op(W)^T + beta dX, or the transpose of that where X is stored transposed;
+  /// nothing is conjugated.
   /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LY, class LW, class LX>
   void grad_input(const DistMatrix<T, LY, Mesh>& dy, const DistMatrix<T, LW, Mesh>& w,
                   DistMatrix<T, LX, Mesh>& dx, T alpha = T{1}, T beta = T{})
   {
+    require_gradients();
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
-    check<typename S::Weight>("W", w, {size_.k, size_.n});
-    check<typename S::Input>("dX", dx, {size_.m, size_.k});
+    check<WeightLayout>("W", w, w_shape());
+    check<InputLayout>("dX", dx, x_shape());
     plan_.grad_input(alpha, dy.padded(), w.padded(), beta, dx.padded());
   }
 
-  /// dW = alpha X^T dY + beta dW, complete on every replica; nothing is conjugated.
+  /// dW = alpha op(X)^T dY + beta dW, or the transpose of that, complete on every replica; nothing
+  /// is conjugated.
   /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LY, class LW>
   void grad_weight(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                    DistMatrix<T, LW, Mesh>& dw, T alpha = T{1}, T beta = T{})
   {
-    check<typename S::Input>("X", x, {size_.m, size_.k});
+    require_gradients();
+    check<InputLayout>("X", x, x_shape());
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
-    check<typename S::Weight>("dW", dw, {size_.k, size_.n});
+    check<WeightLayout>("dW", dw, w_shape());
     plan_.grad_weight(alpha, x.padded(), dy.padded(), counted_once(beta), dw.padded());
     sum_replicas(mesh_, Pending{}, dw.padded()).wait();
   }
@@ -110,11 +124,12 @@ class DistMatMul
                  const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LDX, Mesh>& dx,
                  DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
   {
-    check<typename S::Input>("X", x, {size_.m, size_.k});
-    check<typename S::Weight>("W", w, {size_.k, size_.n});
+    require_gradients();
+    check<InputLayout>("X", x, x_shape());
+    check<WeightLayout>("W", w, w_shape());
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
-    check<typename S::Input>("dX", dx, {size_.m, size_.k});
-    check<typename S::Weight>("dW", dw, {size_.k, size_.n});
+    check<InputLayout>("dX", dx, x_shape());
+    check<WeightLayout>("dW", dw, w_shape());
     plan_.backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(),
                    counted_once(beta));
     return sum_replicas(mesh_, Pending{}, dw.padded());
@@ -123,6 +138,17 @@ class DistMatMul
  private:
   // Replicas of W see other rows of X and dY, so each has only a part of the sum over M.
   using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;
+
+  [[nodiscard]] Shape x_shape() const { return op_shape(op_x, {size_.m, size_.k}); }
+  [[nodiscard]] Shape w_shape() const { return op_shape(op_w, {size_.k, size_.n}); }
+
+  static constexpr void require_gradients()
+  {
+    static_assert(!ComplexScalar<T> || (op_x != Op::adjoint && op_w != Op::adjoint),
+                  "a product with the adjoint of a complex matrix has no gradient here, because "
+                  "that would need a product with a conjugate, which BLAS does not have; conjugate "
+                  "the matrix first and use Op::transpose");
+  }
 
   template <class L>
   [[nodiscard]] Shape padded(Shape global) const

@@ -18,6 +18,7 @@ struct Col   { static constexpr const char* name = "col"; };
 struct AxisX { static constexpr const char* name = "x"; };
 struct AxisY { static constexpr const char* name = "y"; };
 struct AxisZ { static constexpr const char* name = "z"; };
+struct Tensor { static constexpr const char* name = "tensor"; };
 // clang-format on
 
 template <class A, class... List>

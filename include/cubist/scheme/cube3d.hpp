@@ -1,40 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cube of q x q x q ranks: every matrix is cut over all of them, none is replicated.
+// The cube of q x q x q ranks: Grid3D with x = y = z = q.
 //
 //   X (M, K) rows [z y] cols [x]    W (K, N) rows [x z] cols [y]    Y (M, N) rows [z x] cols [y]
-//
-// The next layer sees x and y swapped.
 //
 // Words a rank: forward (q-1)/q^3 (MK + KN + MN), backward the same again with gathered operands
 // kept, else + (q-1)/q^3 (MK + KN).
 // Source: Bian et al., "Maximizing Parallelism in Distributed Training for Huge Neural Networks",
 // arXiv 2105.14450; Colossal-AI, 3D Tensor Parallelism.
 
-#include <array>
-#include <cstddef>
-
 #include "cubist/core/error.hpp"
-#include "cubist/dist/layout.hpp"
 #include "cubist/scheme/extents.hpp"
-#include "cubist/scheme/gather_multiply_scatter.hpp"
+#include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist
 {
 
 template <class X, class Y>
-struct BasicCube3D
+struct BasicCube3D : BasicGrid3D<X, Y>
 {
   static constexpr const char* name = "Cube3D";
 
-  using Axes = cubist::Axes<AxisX, AxisY, AxisZ>;
-  using Input = Layout<Rows<AxisZ, Y>, Cols<X>>;
-  using Weight = Layout<Rows<X, AxisZ>, Cols<Y>>;
-  using Output = Layout<Rows<AxisZ, X>, Cols<Y>>;
+  using Axes = typename BasicGrid3D<X, Y>::Axes;
   using Next = BasicCube3D<Y, X>;
-  using Algorithm = GatherMultiplyScatter<X, Y, AxisZ>;
 
   /// The edge of the cube; left out, it follows from the ranks.
   struct Extents
@@ -44,7 +34,7 @@ struct BasicCube3D
 
   /// (x, y, z)
   /// @throws MeshError unless q q q is `ranks`
-  [[nodiscard]] static Axes::Array extents(const Extents& wish, int ranks)
+  [[nodiscard]] static typename Axes::Array extents(const Extents& wish, int ranks)
   {
     detail::require_extents(name, ranks, {{"q", wish.q}});
     const int edge = detail::root(ranks, 3);
@@ -57,13 +47,13 @@ struct BasicCube3D
         detail::or_ranks(detail::ranks_on({q, q, q})));
     require<MeshError>(is_cube, name, " got ", ranks,
                        " ranks, which are no cube q·q·q, so some would be left out; use ",
-                       detail::nearest_powers(ranks, 3), ", or Summa2D or Summa25D");
+                       detail::nearest_powers(ranks, 3), ", or Grid3D, which takes any number");
     return {q, q, q};
   }
 
-  [[nodiscard]] static std::size_t quantum(const Axes::Array& e)
+  [[nodiscard]] static bool fits(const typename Axes::Array& e)
   {
-    return static_cast<std::size_t>(e[0] * e[0]);
+    return e[0] >= 1 && e[0] == e[1] && e[1] == e[2];
   }
 };
 

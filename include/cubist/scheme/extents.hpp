@@ -4,6 +4,8 @@
 // Helpers of the schemes that derive a mesh from a number of ranks.
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -47,6 +49,50 @@ namespace cubist::detail
   }
 }
 
+/// Extents of which those that are left out (0) share what the others leave of `ranks`, as evenly
+/// as it goes, the smaller ones first.
+template <std::size_t n>
+[[nodiscard]] constexpr std::array<int, n> filled(std::array<int, n> extents, int ranks)
+{
+  int rest = ranks;
+  int open = 0;
+  for (const int e : extents)
+    if (e == 0)
+      ++open;
+    else
+      rest /= std::min(rest, e);
+  for (int& e : extents)
+    if (e == 0)
+    {
+      e = root(rest, open--);
+      while (rest % e != 0) --e;
+      rest /= e;
+    }
+  return extents;
+}
+
+/// Extents for all of the ranks that are near to those wished for.
+template <std::size_t n>
+[[nodiscard]] constexpr std::array<int, n> nearest_extents(std::array<int, n> wish, int ranks)
+{
+  int rest = ranks;
+  int* last = nullptr;
+  bool open = false;
+  for (int& e : wish)
+  {
+    if (e == 0)
+    {
+      open = true;
+      continue;
+    }
+    e = nearest_divisor(rest, e);
+    rest /= e;
+    last = &e;
+  }
+  if (!open && last != nullptr) *last *= rest;
+  return filled(wish, ranks);
+}
+
 /// "1 or 8 ranks": the numbers q^power around `ranks`.
 [[nodiscard]] inline std::string nearest_powers(int ranks, int power)
 {
@@ -61,7 +107,8 @@ namespace cubist::detail
 
 /// The ranks on axes of these extents; any number above 2^31 if there are more.
 /// @pre the extents are positive
-[[nodiscard]] constexpr long ranks_on(std::initializer_list<int> extents)
+template <class Extents = std::initializer_list<int>>
+[[nodiscard]] constexpr long ranks_on(const Extents& extents)
 {
   constexpr long most = std::numeric_limits<int>::max();
   long p = 1;
@@ -83,7 +130,8 @@ struct NamedExtent
 };
 
 /// "{.q = 2, .d = 3}": the extents that are not left out, as a user writes them.
-[[nodiscard]] inline std::string written(std::initializer_list<NamedExtent> extents)
+template <class Extents = std::initializer_list<NamedExtent>>
+[[nodiscard]] std::string written(const Extents& extents)
 {
   std::string s;
   for (const auto& [name, value] : extents)
@@ -100,6 +148,34 @@ inline void require_extents(const char* scheme, int ranks,
     require<MeshError>(value >= 0, scheme, " got ", name, " = ", value, " for ", ranks,
                        " ranks, but an axis has at least one rank; use a positive extent, or leave "
                        "it out");
+}
+
+/// A mesh whose axes may have any extents.
+/// @param wish the extents and the names that they have in `Extents`
+/// @throws MeshError unless they multiply up to `ranks`
+template <std::size_t n>
+[[nodiscard]] std::array<int, n> free_extents(const char* scheme, int ranks,
+                                              const std::array<NamedExtent, n>& wish)
+{
+  std::array<int, n> wished{};
+  std::array<int, n> at_least{};
+  for (std::size_t i = 0; i < n; ++i)
+  {
+    require_extents(scheme, ranks, {wish[i]});
+    wished[i] = wish[i].value;
+    at_least[i] = std::max(1, wished[i]);
+  }
+  const auto text = [&](std::array<int, n> extents) {
+    auto named = wish;
+    for (std::size_t i = 0; i < n; ++i) named[i].value = extents[i];
+    return written(named);
+  };
+  const auto extents = filled(wished, ranks);
+  require<MeshError>(ranks_on(extents) == ranks, scheme, " got ", text(wished), " for ", ranks,
+                     " ranks, but ranks would be left out or missing unless the extents multiply "
+                     "up to their number; use ",
+                     text(nearest_extents(wished, ranks)), or_ranks(ranks_on(at_least)));
+  return extents;
 }
 
 }  // namespace cubist::detail

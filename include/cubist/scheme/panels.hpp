@@ -13,6 +13,8 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/operand.hpp"
+#include "cubist/scheme/local_product.hpp"
 #include "cubist/scheme/pieces.hpp"
 
 namespace cubist::detail
@@ -48,31 +50,25 @@ struct PanelCut
   }
 };
 
-/// A rank's part of a matrix, cut into panels of columns or of rows.
-template <class V>
+/// A rank's part of a matrix op(A), cut into panels of columns or of rows.
+template <class T>
 class Panels
 {
  public:
-  enum class Of : bool
-  {
-    columns,
-    rows
-  };
-
-  Panels(V mine, Of of, const PanelCut& cut) : mine_{mine}, of_{of}, cut_{cut} {}
+  Panels(Operand<T> mine, Dimension of, const PanelCut& cut) : mine_{mine}, of_{of}, cut_{cut} {}
 
   [[nodiscard]] std::size_t count() const { return cut_.count(); }
   [[nodiscard]] int owner(std::size_t t) const { return cut_.owner(t); }
   /// Panel t if this rank owns it; elsewhere another one of the same shape.
-  [[nodiscard]] V operator[](std::size_t t) const
+  [[nodiscard]] Operand<T> operator[](std::size_t t) const
   {
-    return of_ == Of::columns ? mine_.block(0, cut_.offset(t), {mine_.rows(), cut_.size(t)})
-                              : mine_.block(cut_.offset(t), 0, {cut_.size(t), mine_.cols()});
+    return of_ == Dimension::cols ? mine_.block(0, cut_.offset(t), {mine_.rows(), cut_.size(t)})
+                                  : mine_.block(cut_.offset(t), 0, {cut_.size(t), mine_.cols()});
   }
 
  private:
-  V mine_;
-  Of of_;
+  Operand<T> mine_;
+  Dimension of_;
   PanelCut cut_;
 };
 
@@ -101,7 +97,7 @@ template <class T, class C, class E>
 class BroadcastPanels
 {
  public:
-  using Source = Panels<MatrixView<const T>>;
+  using Source = Panels<const T>;
 
   BroadcastPanels(C& along, const E& engine, PanelBuffers<T, E>& buffers, const Source& source)
       : along_{along}, engine_{engine}, buffers_{buffers}, source_{source}, slots_(buffers.count())
@@ -116,7 +112,7 @@ class BroadcastPanels
 
   /// Panel t, once it has come; the one before it is not needed any more.
   /// @pre panels are taken in their order
-  [[nodiscard]] MatrixView<const T> operator[](std::size_t t)
+  [[nodiscard]] Operand<const T> operator[](std::size_t t)
   {
     start();
     if (started_ < std::min(t + slots_.size(), source_.count())) start(started_);
@@ -136,7 +132,7 @@ class BroadcastPanels
   struct Slot
   {
     std::optional<RequestOf<C>> request;
-    MatrixView<const T> panel;
+    Operand<const T> panel;
     bool mine = false;
   };
 
@@ -144,10 +140,11 @@ class BroadcastPanels
   {
     auto& slot = slots_[t % slots_.size()];
     if (slot.request) slot.request->wait();
-    const auto mine = source_[t];
+    const Operand<const T> panel = source_[t];
+    const MatrixView<const T> mine = panel.stored();
     const MatrixView<T> buffer = buffers_.room(t, mine.shape());
     slot.mine = along_.rank() == source_.owner(t);
-    slot.panel = slot.mine ? mine : MatrixView<const T>{buffer};
+    slot.panel = slot.mine ? panel : panel.with(MatrixView<const T>{buffer});
     const bool packed = slot.mine && !mine.contiguous();
     if (packed) engine_.copy(mine, buffer);
     const auto sent = packed || !slot.mine ? MatrixView<const T>{buffer} : mine;
@@ -168,7 +165,7 @@ template <class T, class C, class E>
 class ReducePanels
 {
  public:
-  using Target = Panels<MatrixView<T>>;
+  using Target = Panels<T>;
 
   /// The owner's panel becomes the sum + beta times what it was.
   ReducePanels(C& along, const E& engine, PanelBuffers<T, E>& parts, PanelBuffers<T, E>& sums,
@@ -179,17 +176,18 @@ class ReducePanels
   }
 
   /// Where this rank's part of panel t is to be written.
-  [[nodiscard]] MatrixView<T> operator[](std::size_t t)
+  [[nodiscard]] Operand<T> operator[](std::size_t t)
   {
     finish(slots_[t % slots_.size()]);
-    return parts_.room(t, target_[t].shape());
+    const Operand<T> panel = target_[t];
+    return panel.with(parts_.room(t, panel.stored().shape()));
   }
 
   /// Sends panel t on its way.
   void start(std::size_t t)
   {
     auto& slot = slots_[t % slots_.size()];
-    const auto mine = target_[t];
+    const MatrixView<T> mine = target_[t].stored();
     slot.mine = along_.rank() == target_.owner(t);
     slot.out = mine;
     slot.sum = slot.mine && beta_ == T{} && mine.contiguous() ? mine : sums_.room(t, mine.shape());

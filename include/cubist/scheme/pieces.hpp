@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Blocks of rows on their way along an axis of the mesh: gathered from all ranks there, or summed
-// and scattered to them. Each can travel whole, in one collective, or piece by piece, one block of
-// rows after the other, so that ranks multiply what has come. Both send the same words. The objects
-// live as long as one product; the memory is the plan's.
+// Blocks of a matrix on their way along an axis of the mesh: gathered from all ranks there, or
+// summed and scattered to them. Blocks lie one behind the other in memory. Where that makes one
+// matrix of them, because they cut its stored rows, it is multiplied as one piece; elsewhere each
+// block is a piece. They travel whole, in one collective, or piece by piece, so that ranks multiply
+// what has come. Both send the same words. The objects live as long as one product; the memory is
+// the plan's.
 
 #include <cstddef>
 #include <utility>
@@ -12,6 +14,7 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/operand.hpp"
 #include "cubist/scheme/tiles.hpp"
 
 namespace cubist::detail
@@ -20,53 +23,79 @@ namespace cubist::detail
 template <class C>
 using RequestOf = decltype(std::declval<C&>().async_barrier());
 
-/// How blocks of rows travel along an axis.
+/// How blocks travel along an axis.
 enum class Travel : bool
 {
   whole,
   piecewise
 };
 
-/// The pieces that `along` cuts a matrix into.
+/// The blocks of op(A) on the ranks along an axis.
 template <class C>
-[[nodiscard]] Pieces pieces_along(const C& along, Travel travel)
+struct Blocks
 {
-  if (travel == Travel::whole) return {};
-  return {static_cast<std::size_t>(along.size()), static_cast<std::size_t>(along.rank())};
+  C& along;
+  Travel travel;
+  Dimension cut;    // of op(A)
+  bool transposed;  // whether A is stored transposed
+
+  [[nodiscard]] std::size_t count() const
+  {
+    return cut == Dimension::none ? 1 : static_cast<std::size_t>(along.size());
+  }
+  /// The pieces that are multiplied one by one.
+  [[nodiscard]] Pieces pieces() const
+  {
+    const bool one_matrix = (cut == Dimension::cols) == transposed;
+    if (count() == 1 || (travel == Travel::whole && one_matrix)) return {1, 0, cut};
+    return {count(), static_cast<std::size_t>(along.rank()), cut};
+  }
+};
+
+/// A block of piece i of `pieces`, each of which is like `piece`: rows and columns count from the
+/// begin of the whole matrix.
+template <class T>
+[[nodiscard]] Operand<T> part_of_piece(Operand<T> piece, std::size_t i, Dimension cut,
+                                       Interval rows, Interval cols)
+{
+  const std::size_t above = cut == Dimension::rows ? i * piece.rows() : 0;
+  const std::size_t before = cut == Dimension::cols ? i * piece.cols() : 0;
+  return piece.block(rows.begin - above, cols.begin - before, {rows.size(), cols.size()});
 }
 
-/// A matrix whose blocks of rows come from the ranks along an axis.
+/// A matrix whose blocks come from the ranks along an axis.
 template <class T, class C>
-class GatherRows
+class GatherBlocks
 {
  public:
-  /// Sends the block `mine` to all, and receives theirs in `all`.
-  GatherRows(C& along, Travel travel, MatrixView<const T> mine, MatrixView<T> all)
-      : GatherRows{along, travel, mine, MatrixView<const T>{all}}
+  /// Sends the block `mine` to all, and receives theirs in `all`, which has room for them one
+  /// below the other.
+  GatherBlocks(const Blocks<C>& blocks, Operand<const T> mine, MatrixView<T> all)
+      : GatherBlocks{blocks, mine, MatrixView<const T>{all}}
   {
-    if (along.size() == 1) return;
-    if (travel == Travel::whole)
-      requests_.push_back(along.async_all_gather(mine.elements(), all.elements()));
+    C& along = blocks.along;
+    if (blocks.count() == 1) return;
+    if (blocks.travel == Travel::whole)
+      requests_.push_back(along.async_all_gather(mine.stored().elements(), all.elements()));
     else
       for (std::size_t i = 0; i < pieces_.count; ++i)
-        requests_.push_back(along.async_broadcast(mine.elements(), piece_of(all, i).elements(),
-                                                  static_cast<int>(i)));
+        requests_.push_back(along.async_broadcast(
+            mine.stored().elements(), stored_piece(all, i).elements(), static_cast<int>(i)));
   }
 
   /// One whose other blocks are in `all` already.
-  GatherRows(C& along, Travel travel, MatrixView<const T> mine, MatrixView<const T> all)
-      : pieces_{pieces_along(along, travel)}, mine_{mine}, all_{along.size() == 1 ? mine : all}
+  GatherBlocks(const Blocks<C>& blocks, Operand<const T> mine, MatrixView<const T> all)
+      : pieces_{blocks.pieces()}, mine_{mine}, all_{blocks.count() == 1 ? mine.stored() : all}
   {
   }
 
-  [[nodiscard]] Pieces pieces() const { return pieces_; }
-
-  /// Piece i, once it has come.
-  [[nodiscard]] MatrixView<const T> operator[](std::size_t i)
+  /// A block of the whole matrix, all of it in piece i, once that has come.
+  [[nodiscard]] Operand<const T> part(std::size_t i, Interval rows, Interval cols)
   {
-    if (pieces_.count > 1 && i == pieces_.own) return mine_;
-    if (!requests_.empty()) requests_[i].wait();
-    return piece_of(all_, i);
+    if (pieces_.count > 1 && i == pieces_.own)
+      return part_of_piece(mine_, i, pieces_.cut, rows, cols);
+    if (!requests_.empty()) requests_[requests_.size() > 1 ? i : 0].wait();
+    return part_of_piece(mine_.with(stored_piece(all_, i)), i, pieces_.cut, rows, cols);
   }
 
   /// Waits until nobody needs this rank's block any more.
@@ -77,58 +106,73 @@ class GatherRows
 
  private:
   template <class V>
-  [[nodiscard]] V piece_of(V all, std::size_t i) const
+  [[nodiscard]] V stored_piece(V all, std::size_t i) const
   {
     const std::size_t rows = all.rows() / pieces_.count;
     return all.block(i * rows, 0, {rows, all.cols()});
   }
 
   Pieces pieces_;
-  MatrixView<const T> mine_;
+  Operand<const T> mine_;
   MatrixView<const T> all_;
   std::vector<RequestOf<C>> requests_;
 };
 
-/// A matrix that every rank along an axis has a part of. Its sum is scattered by blocks of rows,
-/// each block becoming the sum + beta times what it was.
+/// A matrix that every rank along an axis has a part of. Its sum is scattered to them by blocks,
+/// or, where no dimension is cut, all of it is given to each; what a rank has becomes the sum +
+/// beta times what it was.
 template <class T, class C, class E>
 class ScatterSum
 {
  public:
-  /// How many blocks of room the sum of one block takes.
-  [[nodiscard]] static std::size_t room(const C& along, Travel travel)
+  /// How many blocks of room a rank's part takes, and the sum of its own block.
+  [[nodiscard]] static std::size_t part_room(const Blocks<C>& b)
   {
-    return travel == Travel::whole ? 1 : static_cast<std::size_t>(along.size());
+    return b.along.size() == 1 ? 0 : b.count();
+  }
+  [[nodiscard]] static std::size_t sum_room(const Blocks<C>& b)
+  {
+    if (b.count() == 1) return 0;
+    return b.travel == Travel::whole ? 1 : b.count();
   }
 
-  /// @param part room for this rank's part  @param sum `room` blocks of the size of `mine`
-  ScatterSum(C& along, Travel travel, const E& engine, MatrixView<T> part, MatrixView<T> sum,
-             T beta, MatrixView<T> mine)
-      : along_{along}, engine_{engine}, pieces_{pieces_along(along, travel)}, part_{along.size() ==
-                                                                                            1
-                                                                                        ? mine
-                                                                                        : part},
-        sum_{sum}, beta_{beta}, mine_{mine}, travels_{along.size() > 1 && mine.size() > 0}
+  /// @param part, sum `part_room` and `sum_room` blocks, one below the other
+  ScatterSum(const Blocks<C>& blocks, const E& engine, MatrixView<T> part, MatrixView<T> sum,
+             T beta, Operand<T> mine)
+      : along_{blocks.along}, engine_{engine}, whole_{blocks.travel == Travel::whole},
+        scattered_{blocks.count() > 1}, pieces_{blocks.pieces()}, left_{pieces_.count}, sum_{sum},
+        beta_{beta}, mine_{mine}, travels_{along_.size() > 1 && mine.stored().size() > 0}
   {
-    for (std::size_t i = 1; travels_ && i < pieces_.count; ++i)
+    const bool in_place = along_.size() == 1 || (!scattered_ && beta == T{});
+    part_ = in_place ? mine.stored() : part;
+    for (std::size_t i = 1; travels_ && scattered_ && !whole_ && i < pieces_.count; ++i)
       requests_.push_back(along_.async_receive(received(i).elements(), behind(i)));
   }
 
-  [[nodiscard]] Pieces pieces() const { return pieces_; }
-
-  /// Where, and onto how much of it, this rank's part is to be written.
-  [[nodiscard]] MatrixView<T> part() const { return part_; }
+  /// Where, and onto how much of it, a block in piece i of this rank's part is to be written.
+  [[nodiscard]] Operand<T> part(std::size_t i, Interval rows, Interval cols) const
+  {
+    const std::size_t stored = part_.rows() / pieces_.count;
+    return part_of_piece(mine_.with(part_.block(i * stored, 0, {stored, part_.cols()})), i,
+                         pieces_.cut, rows, cols);
+  }
   [[nodiscard]] T part_beta() const { return along_.size() == 1 ? beta_ : T{}; }
 
   /// Sends piece i of the part on its way. Ranks may differ in the order of the pieces.
   void start(std::size_t i)
   {
+    --left_;
     if (!travels_) return;
-    if (pieces_.count == 1)
+    if (!scattered_)
+      requests_.push_back(along_.async_all_reduce(part_.elements()));
+    else if (!whole_)
+    {
+      if (i != pieces_.own)
+        requests_.push_back(along_.async_send(block_of_part(i).elements(), static_cast<int>(i)));
+    }
+    else if (left_ == 0)
       requests_.push_back(along_.async_reduce_scatter(MatrixView<const T>{part_}.elements(),
-                                                      (beta_ == T{} ? mine_ : sum_).elements()));
-    else if (i != pieces_.own)
-      requests_.push_back(along_.async_send(part_of(i).elements(), static_cast<int>(i)));
+                                                      (beta_ == T{} ? mine() : sum_).elements()));
   }
 
   /// Waits for this rank's block, and until nobody needs its parts any more.
@@ -136,11 +180,12 @@ class ScatterSum
   {
     for (auto& request : requests_) request.wait();
     if (!travels_) return;
-    if (pieces_.count > 1) return add_received();
-    if (beta_ != T{}) add(mine_, sum_, beta_, mine_);
+    if (scattered_ && !whole_) return add_received();
+    if (beta_ != T{}) add(mine(), scattered_ ? sum_ : part_, beta_, mine());
   }
 
  private:
+  [[nodiscard]] MatrixView<T> mine() const { return mine_.stored(); }
   /// The i-th rank behind this one: sums go around the ring, and end here.
   [[nodiscard]] int behind(std::size_t i) const
   {
@@ -148,20 +193,20 @@ class ScatterSum
   }
   [[nodiscard]] MatrixView<T> received(std::size_t i) const
   {
-    return sum_.block((i - 1) * mine_.rows(), 0, mine_.shape());
+    return sum_.block((i - 1) * mine().rows(), 0, mine().shape());
   }
-  [[nodiscard]] MatrixView<const T> part_of(std::size_t i) const
+  [[nodiscard]] MatrixView<const T> block_of_part(std::size_t i) const
   {
-    return part_.block(i * mine_.rows(), 0, mine_.shape());
+    return part_.block(i * mine().rows(), 0, mine().shape());
   }
 
   void add_received()
   {
     const auto sum = received(1);
     for (std::size_t i = 2; i < pieces_.count; ++i) add(sum, sum, T{1}, received(i));
-    if (beta_ == T{}) return add(mine_, sum, T{1}, part_of(pieces_.own));
-    add(sum, sum, T{1}, part_of(pieces_.own));
-    add(mine_, sum, beta_, mine_);
+    if (beta_ == T{}) return add(mine(), sum, T{1}, block_of_part(pieces_.own));
+    add(sum, sum, T{1}, block_of_part(pieces_.own));
+    add(mine(), sum, beta_, mine());
   }
 
   /// out = a + factor b
@@ -173,11 +218,14 @@ class ScatterSum
 
   C& along_;
   const E& engine_;
+  bool whole_;
+  bool scattered_;
   Pieces pieces_;
+  std::size_t left_;
   MatrixView<T> part_;
   MatrixView<T> sum_;
   T beta_;
-  MatrixView<T> mine_;
+  Operand<T> mine_;
   bool travels_;
   std::vector<RequestOf<C>> requests_;
 };

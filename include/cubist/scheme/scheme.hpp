@@ -12,17 +12,25 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/dist/layout.hpp"
+#include "cubist/engine/engine.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist
 {
 
-/// The padded blocks of one rank: what a plan is made for.
+/// The padded blocks of one rank, of op(X), op(W) and Y: what a plan is made for.
 struct LocalShapes
 {
   Shape x;
   Shape w;
   Shape y;
+};
+
+/// How the operands of a product lie in memory: Y = op(X) op(W).
+struct Ops
+{
+  Op x = Op::none;
+  Op w = Op::none;
 };
 
 /// Whether a plan keeps what it gathered in forward until backward (more memory, fewer words), or

@@ -1,34 +1,50 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// SUMMA with a stationary output, on the two axes of a mesh of r rows and c columns of ranks:
+// SUMMA on the two axes of a mesh of r rows and c columns of ranks. Of three matrices
 //
-//   X (M, K) rows [.. row] cols [col]    W (K, N) rows [row] cols [col]    Y (M, N) as X
+//   P (M, K), Q (K, N), R (M, N): rows [row] cols [col]
 //
-// K is cut into lcm(r, c) blocks; block t of X lies on one column of ranks, of W on one row. A
-// panel is such a block or, where ranks are far apart, a slice of one.
+// R never moves. K is cut into lcm(r, c) blocks; block t of P lies on one column of ranks, of Q on
+// one row. A panel is such a block or, where ranks are far apart, a slice of one. The products
+// R = P Q, P = R Q^T and Q = P^T R (summa_products.hpp) are the three of a layer, whichever of its
+// matrices is to stay where it is:
 //
-//   Y  = X W     for each t: broadcast X_t along the row, W_t along the column; Y += X_t W_t
-//   dX = dY W^T  for each t: broadcast W_t along the column; reduce dY W_t^T to X_t's owner
-//   dW = X^T dY  for each t: broadcast X_t along the row; reduce X_t^T dY to W_t's owner
+//   stationary   P     Q     R
+//   output       X     W     Y    X, W, Y: rows [row] cols [col]
+//   input        Y     W^T   X    X, Y: rows [row] cols [col], W: rows [col] cols [row]
+//   weight       X^T   Y     W    W, Y: rows [row] cols [col], X: rows [col] cols [row]
 //
-// Words: (c-1)/rc MK + (r-1)/rc KN a rank for each of the three.
-// Source: van de Geijn, Watts, "SUMMA", 1997; Xu et al., "Optimus", arXiv 2104.05343, section 3.
+// Words: (c-1)/rc |P| + (r-1)/rc |Q| a rank for each of the three products.
+// Source: van de Geijn, Watts, "SUMMA", 1997, section 6; Schatz, van de Geijn, Poulson, "Parallel
+// Matrix Multiplication: A Systematic Journey", 2016 (stationary A, B and C); Xu et al., "Optimus",
+// arXiv 2104.05343, section 3.
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
+#include <type_traits>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/engine/engine.hpp"
-#include "cubist/scheme/panels.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/engine/operand.hpp"
 #include "cubist/scheme/scheme.hpp"
+#include "cubist/scheme/summa_products.hpp"
 
 namespace cubist
 {
 
-template <class Row, class Col>
+/// The matrix of a layer that does not move: best the largest.
+enum class Stationary : std::uint8_t
+{
+  output,
+  input,
+  weight
+};
+
+template <class Row, class Col, Stationary stationary = Stationary::output>
 struct Summa
 {
   template <Scalar T, class M>
@@ -38,100 +54,114 @@ struct Summa
     using Out = MatrixView<T>;
 
    public:
-    Plan(const M& mesh, const LocalShapes& local, Gathered)
-        : mesh_{mesh}, far_{row().remote() || column().remote()}, x_cut_{cut(cols(), local.x.cols)},
-          w_cut_{cut(rows(), local.w.rows)}, x_{buffers({local.x.rows, x_cut_.depth})},
-          w_{buffers({w_cut_.depth, local.w.cols})}, x_part_{buffers({local.x.rows, x_cut_.depth})},
-          w_part_{buffers({w_cut_.depth, local.w.cols})},
-          x_sum_{buffers({local.x.rows, x_cut_.depth})}, w_sum_{
-                                                             buffers({w_cut_.depth, local.w.cols})}
+    Plan(const M& mesh, const LocalShapes& local, Ops ops, Gathered)
+        : Plan{mesh, ops, p_block(local), q_block(local)}
     {
     }
 
     /// Y = alpha X W + beta Y
     void forward(T alpha, In x, In w, T beta, Out y)
     {
-      Broadcast xs{row(), engine(), x_, x_panels(x)};
-      Broadcast ws{column(), engine(), w_, w_panels(w)};
-      xs.start();
-      ws.start();
-      for (std::size_t t = 0; t < x_cut_.count(); ++t)
-      {
-        const In x_t = xs[t];
-        engine().gemm(Op::none, Op::none, alpha, x_t, ws[t], t == 0 ? beta : T{1}, y);
-      }
-      finish(xs, ws);
+      auto product = output_product(alpha, {x, ops_.x}, {w, ops_.w}, beta, y);
+      run(product);
     }
 
     /// dX = alpha dY W^T + beta dX
     void grad_input(T alpha, In dy, In w, T beta, Out dx)
     {
-      Broadcast ws{column(), engine(), w_, w_panels(w)};
-      Reduce dxs{row(), engine(), x_part_, x_sum_, beta, x_panels(dx)};
-      grad_input(alpha, dy, ws, dxs);
-      finish(ws, dxs);
+      auto product = input_product(alpha, dy, {w, ops_.w}, beta, {dx, ops_.x});
+      run(product);
     }
 
     /// dW = alpha X^T dY + beta dW
     void grad_weight(T alpha, In x, In dy, T beta, Out dw)
     {
-      Broadcast xs{row(), engine(), x_, x_panels(x)};
-      Reduce dws{column(), engine(), w_part_, w_sum_, beta, w_panels(dw)};
-      grad_weight(alpha, dy, xs, dws);
-      finish(xs, dws);
+      auto product = weight_product(alpha, {x, ops_.x}, dy, beta, {dw, ops_.w});
+      run(product);
     }
 
-    /// Both gradients. The last sums of dX, and the first panels of X, travel while the other
-    /// product's panels are multiplied.
+    /// Both gradients. The last sums of the one, and the first panels of the other, travel while
+    /// panels are multiplied.
     void backward(In x, In w, In dy, Out dx, Out dw, T beta)
     {
-      Broadcast ws{column(), engine(), w_, w_panels(w)};
-      Broadcast xs{row(), engine(), x_, x_panels(x)};
-      Reduce dxs{row(), engine(), x_part_, x_sum_, T{}, x_panels(dx)};
-      Reduce dws{column(), engine(), w_part_, w_sum_, beta, w_panels(dw)};
-      ws.start();
-      xs.start();
-      grad_input(T{1}, dy, ws, dxs);
-      grad_weight(T{1}, dy, xs, dws);
-      finish(ws, dxs, xs, dws);
+      auto to_input = input_product(T{1}, dy, {w, ops_.w}, T{}, {dx, ops_.x});
+      auto to_weight = weight_product(T{1}, {x, ops_.x}, dy, beta, {dw, ops_.w});
+      to_input.start();
+      to_weight.start();
+      to_input.run();
+      to_weight.run();
+      to_input.finish();
+      to_weight.finish();
     }
 
    private:
+    using Communicator = typename M::Communicator;
     using Engine = typename M::Engine;
+    using Read = Operand<const T>;
+    using Write = Operand<T>;
     using Buffers = detail::PanelBuffers<T, Engine>;
-    using Broadcast = detail::BroadcastPanels<T, typename M::Communicator, Engine>;
-    using Reduce = detail::ReducePanels<T, typename M::Communicator, Engine>;
+    using MakeR = detail::MakeR<T, Communicator, Engine>;
+    using MakeP = detail::MakeP<T, Communicator, Engine>;
+    using MakeQ = detail::MakeQ<T, Communicator, Engine>;
 
     // Deep enough for a BLAS to reach its speed, thin enough for the first to come soon.
     static constexpr std::size_t far_depth = 256;
 
-    void grad_input(T alpha, In dy, Broadcast& ws, Reduce& dxs)
+    Plan(const M& mesh, Ops ops, Shape p, Shape q)
+        : mesh_{mesh}, ops_{ops}, far_{row().remote() || column().remote()},
+          p_cut_{cut(cols(), p.cols)}, q_cut_{cut(rows(), q.rows)}, r_room_{p_buffers(p),
+                                                                            q_buffers(q)},
+          p_room_{q_buffers(q), p_buffers(p), p_buffers(p)}, q_room_{p_buffers(p), q_buffers(q),
+                                                                     q_buffers(q)}
     {
-      for (std::size_t t = 0; t < w_cut_.count(); ++t)
-      {
-        const In w_t = ws[t];
-        engine().gemm(Op::none, Op::transpose, alpha, dy, w_t, T{}, dxs[t]);
-        dxs.start(t);
-      }
     }
 
-    void grad_weight(T alpha, In dy, Broadcast& xs, Reduce& dws)
+    [[nodiscard]] auto output_product(T alpha, Read x, Read w, T beta, Write y)
     {
-      for (std::size_t t = 0; t < x_cut_.count(); ++t)
-      {
-        const In x_t = xs[t];
-        engine().gemm(Op::transpose, Op::none, alpha, x_t, dy, T{}, dws[t]);
-        dws.start(t);
-      }
+      if constexpr (stationary == Stationary::output)
+        return MakeR{place(), r_room_, alpha, x, w, beta, y};
+      else if constexpr (stationary == Stationary::input)
+        return MakeP{place(), p_room_, alpha, x, w.t(), beta, y};
+      else
+        return MakeQ{place(), q_room_, alpha, x.t(), w, beta, y};
+    }
+    [[nodiscard]] auto input_product(T alpha, Read dy, Read w, T beta, Write dx)
+    {
+      if constexpr (stationary == Stationary::output)
+        return MakeP{place(), p_room_, alpha, dy, w, beta, dx};
+      else if constexpr (stationary == Stationary::input)
+        return MakeR{place(), r_room_, alpha, dy, w.t(), beta, dx};
+      else
+        return MakeP{place(), p_room_, alpha, w, dy, beta, dx.t()};
+    }
+    [[nodiscard]] auto weight_product(T alpha, Read x, Read dy, T beta, Write dw)
+    {
+      if constexpr (stationary == Stationary::output)
+        return MakeQ{place(), q_room_, alpha, x, dy, beta, dw};
+      else if constexpr (stationary == Stationary::input)
+        return MakeQ{place(), q_room_, alpha, dy, x, beta, dw.t()};
+      else
+        return MakeR{place(), r_room_, alpha, x.t(), dy, beta, dw};
+    }
+    [[nodiscard]] static Shape p_block(const LocalShapes& local)
+    {
+      if (stationary == Stationary::weight) return op_shape(true, local.x);
+      return stationary == Stationary::output ? local.x : local.y;
+    }
+    [[nodiscard]] static Shape q_block(const LocalShapes& local)
+    {
+      if (stationary == Stationary::input) return op_shape(true, local.w);
+      return stationary == Stationary::output ? local.w : local.y;
     }
 
-    template <class... Travellers>
-    static void finish(Travellers&... all)
+    template <class Product>
+    static void run(Product& product)
     {
-      (all.finish(), ...);
+      product.start();
+      product.run();
+      product.finish();
     }
 
-    [[nodiscard]] const Engine& engine() const { return mesh_.engine(); }
     [[nodiscard]] std::size_t rows() const
     {
       return static_cast<std::size_t>(mesh_.template extent<Row>());
@@ -140,8 +170,12 @@ struct Summa
     {
       return static_cast<std::size_t>(mesh_.template extent<Col>());
     }
-    [[nodiscard]] auto& row() const { return mesh_.template along<Col>(); }
-    [[nodiscard]] auto& column() const { return mesh_.template along<Row>(); }
+    [[nodiscard]] Communicator& row() const { return mesh_.template along<Col>(); }
+    [[nodiscard]] Communicator& column() const { return mesh_.template along<Row>(); }
+    [[nodiscard]] detail::SummaPlace<Communicator, Engine> place() const
+    {
+      return {row(), column(), mesh_.engine(), p_cut_, q_cut_};
+    }
 
     /// How `owners` ranks with `mine` of the indices of K each are cut into panels.
     [[nodiscard]] detail::PanelCut cut(std::size_t owners, std::size_t mine) const
@@ -150,29 +184,30 @@ struct Summa
       const std::size_t block = mine * owners / blocks;
       return {owners, blocks, block, far_ ? std::min(block, far_depth) : block};
     }
+    [[nodiscard]] Buffers p_buffers(Shape p) const { return buffers({p.rows, p_cut_.depth}); }
+    [[nodiscard]] Buffers q_buffers(Shape q) const { return buffers({q_cut_.depth, q.cols}); }
     [[nodiscard]] Buffers buffers(Shape panel) const { return {panel, far_ ? 4U : 2U}; }
-    template <class V>
-    [[nodiscard]] detail::Panels<V> x_panels(V x) const
-    {
-      return {x, detail::Panels<V>::Of::columns, x_cut_};
-    }
-    template <class V>
-    [[nodiscard]] detail::Panels<V> w_panels(V w) const
-    {
-      return {w, detail::Panels<V>::Of::rows, w_cut_};
-    }
 
     M mesh_;
+    Ops ops_;
     bool far_;
-    detail::PanelCut x_cut_;
-    detail::PanelCut w_cut_;
-    Buffers x_;
-    Buffers w_;
-    Buffers x_part_;
-    Buffers w_part_;
-    Buffers x_sum_;
-    Buffers w_sum_;
+    detail::PanelCut p_cut_;
+    detail::PanelCut q_cut_;
+    detail::FactorPanels<T, Engine> r_room_;
+    detail::SumPanels<T, Engine> p_room_;
+    detail::SumPanels<T, Engine> q_room_;
   };
+};
+
+/// The layouts of a layer for SUMMA, on as many copies of the mesh as `Layers...` have ranks.
+template <Stationary stationary, class Row, class Col, class... Layers>
+struct SummaLayouts
+{
+  using Output = Layout<Rows<Layers..., Row>, Cols<Col>>;
+  using Input = std::conditional_t<stationary == Stationary::weight,
+                                   Layout<Rows<Layers..., Col>, Cols<Row>>, Output>;
+  using Weight = std::conditional_t<stationary == Stationary::input, Layout<Rows<Col>, Cols<Row>>,
+                                    Layout<Rows<Row>, Cols<Col>>>;
 };
 
 }  // namespace cubist

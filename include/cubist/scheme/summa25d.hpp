@@ -7,12 +7,19 @@
 //   X (M, K), Y (M, N): rows [depth row] cols [col]
 //   W (K, N): rows [row] cols [col], replicated along depth; its gradient is summed along depth
 //
-// Words a rank: forward (q-1)/q^2 (MK/d + KN), backward twice that + 2(d-1)/(d q^2) KN.
+//   Summa25D        Y stays
+//   Summa25DInput   X stays    W: rows [col] cols [row]
+//   Summa25DWeight  W stays    X: rows [depth col] cols [row]; the next layer sees rows and columns
+//                              swapped
+//
+// Words a rank: forward (q-1)/q^2 times what a layer moves of two matrices, MK/d + KN for Summa25D;
+// backward twice that + 2(d-1)/(d q^2) KN.
 // Source: Wang et al., "Tesseract", arXiv 2105.14500; Colossal-AI, 2.5D Tensor Parallelism.
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <type_traits>
 
 #include "cubist/core/error.hpp"
 #include "cubist/dist/layout.hpp"
@@ -23,16 +30,17 @@
 namespace cubist
 {
 
-struct Summa25D
+template <Stationary stationary, class R = Row, class C = Col>
+struct BasicSumma25D : SummaLayouts<stationary, R, C, Depth>
 {
-  static constexpr const char* name = "Summa25D";
+  static constexpr const char* name = stationary == Stationary::output  ? "Summa25D"
+                                      : stationary == Stationary::input ? "Summa25DInput"
+                                                                        : "Summa25DWeight";
 
   using Axes = cubist::Axes<Depth, Row, Col>;
-  using Input = Layout<Rows<Depth, Row>, Cols<Col>>;
-  using Weight = Layout<Rows<Row>, Cols<Col>>;
-  using Output = Input;
-  using Next = Summa25D;
-  using Algorithm = Summa<Row, Col>;
+  using Next = std::conditional_t<stationary == Stationary::weight, BasicSumma25D<stationary, C, R>,
+                                  BasicSumma25D>;
+  using Algorithm = Summa<R, C, stationary>;
 
   /// d layers of q x q ranks; what is left out follows from the ranks, q as large as it can be.
   struct Extents
@@ -43,7 +51,7 @@ struct Summa25D
 
   /// (depth, row, col)
   /// @throws MeshError unless q q d is `ranks`
-  [[nodiscard]] static Axes::Array extents(const Extents& wish, int ranks)
+  [[nodiscard]] static typename Axes::Array extents(const Extents& wish, int ranks)
   {
     detail::require_extents(name, ranks, {{"q", wish.q}, {"d", wish.d}});
     const auto largest = [ranks](int limit) {
@@ -64,12 +72,21 @@ struct Summa25D
     return {d, q, q};
   }
 
-  [[nodiscard]] static std::size_t quantum(const Axes::Array& e)
+  [[nodiscard]] static bool fits(const typename Axes::Array& e)
+  {
+    return e[0] >= 1 && e[1] >= 1 && e[1] == e[2];
+  }
+
+  [[nodiscard]] static std::size_t quantum(const typename Axes::Array& e)
   {
     return static_cast<std::size_t>(e[0] * e[1]);
   }
 };
 
-static_assert(Scheme<Summa25D>);
+using Summa25D = BasicSumma25D<Stationary::output>;
+using Summa25DInput = BasicSumma25D<Stationary::input>;
+using Summa25DWeight = BasicSumma25D<Stationary::weight>;
+
+static_assert(Scheme<Summa25D> && Scheme<Summa25DInput> && Scheme<Summa25DWeight>);
 
 }  // namespace cubist

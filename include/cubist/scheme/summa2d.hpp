@@ -3,9 +3,13 @@
 
 // SUMMA on a mesh of r x c ranks, usually q x q.
 //
-//   X (M, K), W (K, N), Y (M, N): rows [row] cols [col]
+//   Summa2D        Y stays    X (M, K), W (K, N), Y (M, N): rows [row] cols [col]
+//   Summa2DInput   X stays    W: rows [col] cols [row], X and Y as above
+//   Summa2DWeight  W stays    X: rows [col] cols [row], W and Y as above; the next layer sees rows
+//                             and columns swapped
 //
-// Words a rank, q x q: forward (q-1)/q^2 (MK + KN), backward twice that.
+// Words a rank, q x q: forward (q-1)/q^2 times the two matrices that move, MK + KN for Summa2D;
+// backward twice that.
 // Source: Xu et al., "An Efficient 2D Method for Training Super-Large Deep Learning Models"
 // (Optimus), arXiv 2104.05343; Colossal-AI, 2D Tensor Parallelism.
 
@@ -13,6 +17,7 @@
 #include <array>
 #include <cstddef>
 #include <numeric>
+#include <type_traits>
 
 #include "cubist/core/error.hpp"
 #include "cubist/dist/layout.hpp"
@@ -23,16 +28,17 @@
 namespace cubist
 {
 
-struct Summa2D
+template <Stationary stationary, class R = Row, class C = Col>
+struct BasicSumma2D : SummaLayouts<stationary, R, C>
 {
-  static constexpr const char* name = "Summa2D";
+  static constexpr const char* name = stationary == Stationary::output  ? "Summa2D"
+                                      : stationary == Stationary::input ? "Summa2DInput"
+                                                                        : "Summa2DWeight";
 
   using Axes = cubist::Axes<Row, Col>;
-  using Input = Layout<Rows<Row>, Cols<Col>>;
-  using Weight = Layout<Rows<Row>, Cols<Col>>;
-  using Output = Input;
-  using Next = Summa2D;
-  using Algorithm = Summa<Row, Col>;
+  using Next = std::conditional_t<stationary == Stationary::weight, BasicSumma2D<stationary, C, R>,
+                                  BasicSumma2D>;
+  using Algorithm = Summa<R, C, stationary>;
 
   /// q for a square mesh, or rows and cols; what is left out follows from the ranks.
   struct Extents
@@ -44,7 +50,7 @@ struct Summa2D
 
   /// (row, col)
   /// @throws MeshError unless the extents multiply up to `ranks`
-  [[nodiscard]] static Axes::Array extents(const Extents& wish, int ranks)
+  [[nodiscard]] static typename Axes::Array extents(const Extents& wish, int ranks)
   {
     const auto wished = detail::written({{"q", wish.q}, {"rows", wish.rows}, {"cols", wish.cols}});
     detail::require_extents(name, ranks, {{"q", wish.q}, {"rows", wish.rows}, {"cols", wish.cols}});
@@ -74,12 +80,18 @@ struct Summa2D
     return {r, c};
   }
 
-  [[nodiscard]] static std::size_t quantum(const Axes::Array& e)
+  [[nodiscard]] static bool fits(const typename Axes::Array& e) { return e[0] >= 1 && e[1] >= 1; }
+
+  [[nodiscard]] static std::size_t quantum(const typename Axes::Array& e)
   {
     return static_cast<std::size_t>(std::lcm(e[0], e[1]));
   }
 };
 
-static_assert(Scheme<Summa2D>);
+using Summa2D = BasicSumma2D<Stationary::output>;
+using Summa2DInput = BasicSumma2D<Stationary::input>;
+using Summa2DWeight = BasicSumma2D<Stationary::weight>;
+
+static_assert(Scheme<Summa2D> && Scheme<Summa2DInput> && Scheme<Summa2DWeight>);
 
 }  // namespace cubist

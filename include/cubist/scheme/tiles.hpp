@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// In which order a rank multiplies the pieces of C = op(A) op(B), when the pieces of A and B come
-// from other ranks one by one, and those of C go to other ranks.
+// In which order a rank multiplies the pieces of C = A B, when the pieces of A and B come from
+// other ranks one by one, and those of C go to other ranks.
 //
 // A tile is a product of one piece of A and one of B, for one piece of C. First come the tiles
 // whose operands are this rank's own, which need not wait; then those for other ranks' pieces of C,
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cubist/core/block.hpp"
+#include "cubist/scheme/local_product.hpp"
 
 namespace cubist::detail
 {
@@ -27,7 +28,7 @@ struct Interval
   [[nodiscard]] std::size_t size() const { return end - begin; }
 };
 
-/// A product of sub-blocks: C(rows, cols) += op(A)(rows, inner) op(B)(inner, cols).
+/// A product of sub-blocks: C(rows, cols) += A(rows, inner) B(inner, cols).
 struct Tile
 {
   Interval rows;
@@ -40,11 +41,21 @@ struct Tile
   bool last = true;   // nothing will be written to its piece of C any more
 };
 
-/// How many equal pieces an operand has, and which is this rank's own.
+/// How many equal pieces a matrix has, which is this rank's own, and what dimension they cut.
 struct Pieces
 {
   std::size_t count = 1;
   std::size_t own = 0;
+  Dimension cut = Dimension::none;
+
+  /// The number of pieces of its rows, or of its columns.
+  [[nodiscard]] std::size_t of(Dimension d) const { return cut == d ? count : 1; }
+  /// The pieces of the transpose.
+  [[nodiscard]] Pieces t() const
+  {
+    if (cut == Dimension::none) return *this;
+    return {count, own, cut == Dimension::rows ? Dimension::cols : Dimension::rows};
+  }
 };
 
 /// A part of two cuts of one extent: piece i of the one, piece j of the other.
@@ -93,35 +104,22 @@ struct Overlap
   return tiles;
 }
 
-/// C = A B: pieces of A and C are rows, pieces of B cut the inner extent.
-[[nodiscard]] inline std::vector<Tile> product_tiles(ProductSize s, Pieces a, Pieces b, Pieces c)
+/// C = A B, whose pieces may cut any of the three extents.
+/// @param s padded, so that all pieces of an extent are equal  @param valid what there is of it
+[[nodiscard]] inline std::vector<Tile> product_tiles(ProductSize s, ProductSize valid, Pieces a,
+                                                     Pieces b, Pieces c)
 {
+  constexpr auto rows = Dimension::rows;
+  constexpr auto cols = Dimension::cols;
+  const auto clipped = [](Interval i, std::size_t end) {
+    return Interval{std::min(i.begin, end), std::min(i.end, end)};
+  };
   std::vector<Tile> tiles;
-  for (const auto& rows : overlaps(s.m, a.count, c.count))
-    for (const auto& inner : overlaps(s.k, b.count, 1))
-      tiles.push_back({rows.part, {0, s.n}, inner.part, rows.i, inner.i, rows.j});
-  return in_order(std::move(tiles), a, b, c);
-}
-
-/// C = A B^T: pieces of A and C are rows, pieces of B are columns of C.
-[[nodiscard]] inline std::vector<Tile> product_transposed_tiles(ProductSize s, Pieces a, Pieces b,
-                                                                Pieces c)
-{
-  std::vector<Tile> tiles;
-  for (const auto& rows : overlaps(s.m, a.count, c.count))
-    for (const auto& cols : overlaps(s.n, b.count, 1))
-      tiles.push_back({rows.part, cols.part, {0, s.k}, rows.i, cols.i, rows.j});
-  return in_order(std::move(tiles), a, b, c);
-}
-
-/// C = A^T B: pieces of A and B cut the inner extent, pieces of C are rows.
-[[nodiscard]] inline std::vector<Tile> transposed_product_tiles(ProductSize s, Pieces a, Pieces b,
-                                                                Pieces c)
-{
-  std::vector<Tile> tiles;
-  for (const auto& inner : overlaps(s.k, a.count, b.count))
-    for (const auto& rows : overlaps(s.m, c.count, 1))
-      tiles.push_back({rows.part, {0, s.n}, inner.part, inner.i, inner.j, rows.i});
+  for (const auto& m : overlaps(s.m, a.of(rows), c.of(rows)))
+    for (const auto& n : overlaps(s.n, b.of(cols), c.of(cols)))
+      for (const auto& k : overlaps(s.k, a.of(cols), b.of(rows)))
+        tiles.push_back({clipped(m.part, valid.m), clipped(n.part, valid.n),
+                         clipped(k.part, valid.k), m.i + k.i, k.j + n.i, m.j + n.j});
   return in_order(std::move(tiles), a, b, c);
 }
 

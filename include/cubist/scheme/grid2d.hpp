@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A mesh of x x y ranks on which rows stay whole: activations are cut by columns over all ranks.
+//
+//   X (M, K) rows [] cols [x y]    W (K, N) rows [x] cols [y]    Y (M, N) rows [] cols [y x]
+//
+// X is gathered along y and Y scattered along x, both by columns; W never moves. The next layer
+// sees x and y swapped.
+//
+// Words a rank: forward [(y-1) MK + (x-1) MN] / xy, backward the same again with the gathered X
+// kept, else + (y-1) MK / xy.
+// Source: MindSpore, High Dimension Tensor Parallel, 2D.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "cubist/core/error.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/scheme/extents.hpp"
+#include "cubist/scheme/gather_multiply_scatter.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+template <class X, class Y>
+struct BasicGrid2D
+{
+  static constexpr const char* name = "Grid2D";
+
+  using Axes = cubist::Axes<AxisX, AxisY>;
+  using Input = Layout<Rows<>, Cols<X, Y>>;
+  using Weight = Layout<Rows<X>, Cols<Y>>;
+  using Output = Layout<Rows<>, Cols<Y, X>>;
+  using Next = BasicGrid2D<Y, X>;
+  using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
+
+  /// Those that are left out share the ranks that the other leaves, as evenly as it goes.
+  struct Extents
+  {
+    int x = 0;
+    int y = 0;
+  };
+
+  /// (x, y)
+  /// @throws MeshError unless x y is `ranks`
+  [[nodiscard]] static typename Axes::Array extents(const Extents& wish, int ranks)
+  {
+    return detail::free_extents<2>(name, ranks, {{{"x", wish.x}, {"y", wish.y}}});
+  }
+
+  [[nodiscard]] static bool fits(const typename Axes::Array& e) { return e[0] >= 1 && e[1] >= 1; }
+
+  [[nodiscard]] static std::size_t quantum(const typename Axes::Array& e)
+  {
+    return static_cast<std::size_t>(e[0] * e[1]);
+  }
+};
+
+using Grid2D = BasicGrid2D<AxisX, AxisY>;
+
+static_assert(Scheme<Grid2D>);
+
+}  // namespace cubist

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A mesh of x x y x z ranks, any extents: every matrix is cut over all of them, none is replicated.
+//
+//   X (M, K) rows [z y] cols [x]    W (K, N) rows [x z] cols [y]    Y (M, N) rows [z x] cols [y]
+//
+// X is gathered along y, W along z, and Y scattered along x. The next layer sees x and y swapped.
+//
+// Words a rank: forward [(y-1) MK + (z-1) KN + (x-1) MN] / xyz, backward the same again with
+// gathered operands kept, else + [(y-1) MK + (z-1) KN] / xyz.
+// Source: Bian et al., "Maximizing Parallelism in Distributed Training for Huge Neural Networks",
+// arXiv 2105.14450; MindSpore, High Dimension Tensor Parallel, 3D.
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+#include "cubist/core/error.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/scheme/extents.hpp"
+#include "cubist/scheme/gather_multiply_scatter.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+template <class X, class Y>
+struct BasicGrid3D
+{
+  static constexpr const char* name = "Grid3D";
+
+  using Axes = cubist::Axes<AxisX, AxisY, AxisZ>;
+  using Input = Layout<Rows<AxisZ, Y>, Cols<X>>;
+  using Weight = Layout<Rows<X, AxisZ>, Cols<Y>>;
+  using Output = Layout<Rows<AxisZ, X>, Cols<Y>>;
+  using Next = BasicGrid3D<Y, X>;
+  using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
+
+  /// Those that are left out share the ranks that the others leave, as evenly as it goes.
+  struct Extents
+  {
+    int x = 0;
+    int y = 0;
+    int z = 0;
+  };
+
+  /// (x, y, z)
+  /// @throws MeshError unless x y z is `ranks`
+  [[nodiscard]] static typename Axes::Array extents(const Extents& wish, int ranks)
+  {
+    return detail::free_extents<3>(name, ranks, {{{"x", wish.x}, {"y", wish.y}, {"z", wish.z}}});
+  }
+
+  [[nodiscard]] static bool fits(const typename Axes::Array& e)
+  {
+    return std::all_of(e.begin(), e.end(), [](int n) { return n >= 1; });
+  }
+
+  [[nodiscard]] static std::size_t quantum(const typename Axes::Array& e)
+  {
+    return static_cast<std::size_t>(e[2] * std::lcm(e[0], e[1]));
+  }
+};
+
+using Grid3D = BasicGrid3D<AxisX, AxisY>;
+
+static_assert(Scheme<Grid3D>);
+
+}  // namespace cubist

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What follows from the layouts of X (M, K), W (K, N) and Y (M, N): the product that each rank
+// multiplies by itself, and how its operands come together.
+//
+//   M, K, N   are cut for it by the axes that the two matrices which have the dimension begin with
+//   a matrix  may be cut by one axis more, inside these: an operand is gathered along it, a result
+//             is summed and scattered along it
+//   a result  that holds replicas along an axis which cuts the inner dimension is summed along it;
+//             dW by the product (dist_matmul.hpp), since its sum may travel longer
+//
+// An example, the cube: X rows [z y] cols [x], W rows [x z] cols [y], Y rows [z x] cols [y] have M
+// cut by z, K by x, N by y; X is gathered along y, W along z, and Y is scattered along x.
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "cubist/dist/layout.hpp"
+#include "cubist/mesh/axes.hpp"
+
+namespace cubist
+{
+
+/// Which dimension of a matrix a collective cuts into pieces.
+enum class Dimension : std::uint8_t
+{
+  none,
+  rows,
+  cols
+};
+
+namespace detail
+{
+
+template <class Tuple>
+struct AxesOf;
+template <class... A>
+struct AxesOf<Rows<A...>>
+{
+  using type = Axes<A...>;
+};
+template <class... A>
+struct AxesOf<Cols<A...>>
+{
+  using type = Axes<A...>;
+};
+
+/// The axes that both begin with, and what comes behind them in the first.
+template <class Common, class A, class B>
+struct Split
+{
+  using common = Common;
+  using rest = A;
+};
+template <class... C, class Axis, class... A, class... B>
+struct Split<Axes<C...>, Axes<Axis, A...>, Axes<Axis, B...>>
+    : Split<Axes<C..., Axis>, Axes<A...>, Axes<B...>>
+{
+};
+template <class A, class B>
+using SplitOf = Split<Axes<>, typename AxesOf<A>::type, typename AxesOf<B>::type>;
+
+/// Whether all axes of the one are among those of the other.
+template <class A, class B>
+inline constexpr bool are_among = false;
+template <class... A, class... B>
+inline constexpr bool are_among<Axes<A...>, Axes<B...>> = (is_one_of<A, B...> && ...);
+
+template <class L, class Third>
+struct PendingAlong;
+template <class L, class... A>
+struct PendingAlong<L, Axes<A...>> : Pending<Axes<>, L, A...>
+{
+};
+
+/// How one matrix takes part.
+/// @tparam RowRest, ColRest what is behind the axes that cut its rows and columns for the product
+/// @tparam Third the axes that cut the dimension which it does not have
+/// @tparam sums whether as a result it is summed over its replicas
+template <class L, class RowRest, class ColRest, class Third, bool sums>
+struct Part
+{
+  /// The dimension that the axis behind the others cuts.
+  static constexpr Dimension cut = RowRest::count > 0   ? Dimension::rows
+                                   : ColRest::count > 0 ? Dimension::cols
+                                                        : Dimension::none;
+  using Along = std::conditional_t<cut == Dimension::rows, RowRest, ColRest>;
+  using Replicas = std::conditional_t<sums, typename PendingAlong<L, Third>::type, Axes<>>;
+  /// The axes whose ranks have something for each other: one that it is gathered and scattered
+  /// along, those that it is summed along, or none.
+  using Meets = std::conditional_t<cut == Dimension::none, Replicas, Along>;
+
+  static_assert(RowRest::count + ColRest::count <= 1,
+                "this layout has more than one axis behind those that cut the local product, so "
+                "its blocks would be gathered in the wrong order; let the axis that is gathered or "
+                "scattered along be the innermost of its tuple, and the only one");
+  static_assert(are_among<Along, Third>,
+                "the axis that this matrix is gathered along does not cut the dimension which the "
+                "matrix lacks, so its ranks would all multiply the same; cut the other two "
+                "matrices by it");
+  static_assert(cut == Dimension::none || Replicas::count == 0,
+                "this matrix would be scattered along one axis and summed along another, which no "
+                "algorithm here does; cut it by both, or by neither");
+};
+
+}  // namespace detail
+
+template <class X, class W, class Y>
+struct LocalProduct
+{
+ private:
+  using XRows = detail::SplitOf<typename X::RowAxes, typename Y::RowAxes>;
+  using YRows = detail::SplitOf<typename Y::RowAxes, typename X::RowAxes>;
+  using XCols = detail::SplitOf<typename X::ColAxes, typename W::RowAxes>;
+  using WRows = detail::SplitOf<typename W::RowAxes, typename X::ColAxes>;
+  using WCols = detail::SplitOf<typename W::ColAxes, typename Y::ColAxes>;
+  using YCols = detail::SplitOf<typename Y::ColAxes, typename W::ColAxes>;
+
+ public:
+  /// The axes that cut each dimension.
+  using M = typename XRows::common;
+  using K = typename XCols::common;
+  using N = typename WCols::common;
+
+  using Input = detail::Part<X, typename XRows::rest, typename XCols::rest, N, true>;
+  using Weight = detail::Part<W, typename WRows::rest, typename WCols::rest, M, false>;
+  using Output = detail::Part<Y, typename YRows::rest, typename YCols::rest, K, true>;
+};
+
+}  // namespace cubist

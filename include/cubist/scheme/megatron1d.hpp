@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// All P ranks on one axis, two layers as a pair: the first cuts W by columns, the second by rows,
+// so that nothing is sent between them.
+//
+//   column half   X (M, K) replicated      W (K, N) cols [t]    Y (M, N) cols [t]
+//   row half      X (M, K) cols [t]        W (K, N) rows [t]    Y (M, N) replicated
+//
+// Forward all-reduces Y of the row half, backward dX of the column half. With sequence parallelism
+// what is replicated is cut by rows, rows [t]: it takes P times less memory, and the all_reduce
+// becomes an all_gather before the column half and a reduce_scatter behind the row half.
+//
+// Words a rank, for a pair h -> 4h -> h: forward 2(P-1)/P M h, backward the same. With sequence
+// parallelism, too, if the gathered X is kept, else + (P-1)/P M h.
+// Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3; Korthikanti et al., "Reducing
+// Activation Recomputation in Large Transformer Models", arXiv 2205.05198, section 4.2.
+
+#include <cstddef>
+#include <type_traits>
+
+#include "cubist/core/error.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/scheme/extents.hpp"
+#include "cubist/scheme/gather_multiply_scatter.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+/// What the two halves of a pair have in common.
+/// @tparam Between the layout of activations between pairs
+template <class Between>
+struct MegatronPair
+{
+  static constexpr const char* name =
+      Between::template cuts<Tensor> ? "Megatron1DSequence" : "Megatron1D";
+
+  using Axes = cubist::Axes<Tensor>;
+
+  /// The number of ranks.
+  struct Extents
+  {
+    int p = 0;
+  };
+
+  /// @throws MeshError unless p is `ranks`
+  [[nodiscard]] static Axes::Array extents(const Extents& wish, int ranks)
+  {
+    return detail::free_extents<1>(name, ranks, {{{"p", wish.p}}});
+  }
+
+  [[nodiscard]] static bool fits(const Axes::Array& e) { return e[0] >= 1; }
+
+  [[nodiscard]] static std::size_t quantum(const Axes::Array& e)
+  {
+    return static_cast<std::size_t>(e[0]);
+  }
+};
+
+template <class Between>
+struct MegatronRowHalf;
+
+template <class Between>
+struct MegatronColumnHalf : MegatronPair<Between>
+{
+  using Input = Between;
+  using Weight = Layout<Rows<>, Cols<Tensor>>;
+  using Output = Layout<Rows<>, Cols<Tensor>>;
+  using Next = MegatronRowHalf<Between>;
+  using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
+};
+
+template <class Between>
+struct MegatronRowHalf : MegatronPair<Between>
+{
+  using Input = Layout<Rows<>, Cols<Tensor>>;
+  using Weight = Layout<Rows<Tensor>, Cols<>>;
+  using Output = Between;
+  using Next = MegatronColumnHalf<Between>;
+  using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
+};
+
+/// Activations between pairs are replicated.
+using Megatron1D = MegatronColumnHalf<Layout<Rows<>, Cols<>>>;
+
+/// Activations between pairs are cut by rows.
+using Megatron1DSequence = MegatronColumnHalf<Layout<Rows<Tensor>, Cols<>>>;
+
+static_assert(Scheme<Megatron1D> && Scheme<Megatron1DSequence>);
+
+}  // namespace cubist

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <complex>
+#include <cstddef>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/operand.hpp"
+
+#include "catch.hpp"
+#include "matrices.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using C = std::complex<double>;
+
+template <class T>
+MatrixView<T> view(Dense<T>& m)
+{
+  return {m.data.data(), m.shape};
+}
+
+/// The matrix for which op gives `x`.
+Dense<C> stored(Op op, const Dense<C>& x)
+{
+  if (op == Op::none) return x;
+  auto a = transposed(x);
+  for (auto& v : a.data) v = op == Op::adjoint ? std::conj(v) : v;
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE("A block of an operand is the block of what it stands for")
+{
+  Dense<double> a{{3, 5},
+                  [](std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j); }};
+  const Operand<double> plain{view(a)};
+  const Operand<double> turned{view(a), Op::transpose};
+  CHECK(plain.shape() == Shape{3, 5});
+  CHECK(turned.shape() == Shape{5, 3});
+  CHECK(plain.block(1, 2, {2, 3}).stored()(0, 0) == a(1, 2));
+  CHECK(turned.block(2, 1, {3, 2}).stored()(0, 0) == a(1, 2));
+  CHECK(turned.block(2, 1, {3, 2}).shape() == Shape{3, 2});
+  CHECK(turned.t().shape() == Shape{3, 5});
+  CHECK(turned.t().op() == Op::none);
+  CHECK(turned.block(2, 1, {3, 2}).t().op() == Op::none);
+}
+
+TEST_CASE("Products of operands are those of what they stand for, however stored")
+{
+  const Op op_a = GENERATE(Op::none, Op::transpose, Op::adjoint);
+  const Op op_b = GENERATE(Op::none, Op::transpose, Op::adjoint);
+  const auto x = random_matrix<C>({4, 3}, 1);
+  const auto y = random_matrix<C>({3, 5}, 2);
+  const auto expected = product(x, y);
+  auto a = stored(op_a, x);
+  auto b = stored(op_b, y);
+  Dense<C> c{{4, 5}};
+  const HostEngine engine;
+  multiply(engine, C{1}, Operand<const C>{view(a), op_a}, Operand<const C>{view(b), op_b}, C{},
+           Operand<C>{view(c)});
+  CHECK(c.data == expected.data);
+
+  if (op_a == Op::adjoint || op_b == Op::adjoint) return;
+  Dense<C> turned{{5, 4}};
+  multiply(engine, C{2}, Operand<const C>{view(a), op_a}, Operand<const C>{view(b), op_b}, C{},
+           Operand<C>{view(turned), Op::transpose});
+  for (auto& v : turned.data) v /= 2;
+  CHECK(transposed(turned).data == expected.data);
+}
+
+TEST_CASE("The adjoint of real numbers is their transpose")
+{
+  Dense<double> a{{2, 3}};
+  CHECK(Operand<double>{view(a), Op::adjoint}.op() == Op::transpose);
+  CHECK(Operand<double>{view(a), Op::adjoint}.t().op() == Op::none);
+}
+
+TEST_CASE("A conjugate that is not transposed is refused")
+{
+  Dense<C> a{{2, 3}};
+  const Operand<C> conjugate = Operand<C>{view(a), Op::adjoint}.t();
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)conjugate.op(); }), "adjoint",
+                 "conjugate the operand first"));
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+#include "cubist/scheme/grid2d.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "far.hpp"
+#include "ranks.hpp"
+#include "scheme_conformance.hpp"
+#include "words.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using Types = std::tuple<Subject<Grid2D, TestBackend, double>,
+                         Subject<Grid2D, TestBackend, std::complex<float>>>;
+using OtherTypes =
+    std::tuple<Subject<Grid2D::Next, TestBackend, double>,
+               Subject<Grid2D, Far<TestBackend>, double>,
+               Subject<Grid2D, TestBackend, double, Op::transpose, Op::transpose>,
+               Subject<Grid2D, Far<TestBackend>, double, Op::transpose, Op::none>,
+               Subject<Grid2D, TestBackend, std::complex<double>, Op::none, Op::adjoint>>;
+
+template <class S>
+const TestMeshes<S> meshes = {{8, {2, 4}}, {6, {3, 2}}, {6, {1, 6}},
+                              {4, {4, 1}}, {1, {1, 1}}, {9, {3, 3}}};
+
+std::string error(Grid2D::Extents wish, int ranks)
+{
+  return message_of<MeshError>([&] { (void)Grid2D::extents(wish, ranks); });
+}
+
+/// [(y-1) MK + (x-1) MN] / xy a rank; rows are not cut, and so not padded.
+Words formula(std::uint64_t x, std::uint64_t y, ProductSize s, std::size_t quantum, Gathered policy)
+{
+  const std::uint64_t mk = s.m * pad(s.k, quantum);
+  const std::uint64_t mn = s.m * pad(s.n, quantum);
+  const std::uint64_t f = (y - 1) * mk + (x - 1) * mn;
+  return {f, f, f, policy == Gathered::kept ? f : f + (y - 1) * mk};
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("Grid2D multiplies small integers as the oracle does", "", Types)
+{
+  conform_exactly<TestType>(meshes<Grid2D>, 10);
+}
+
+TEMPLATE_LIST_TEST_CASE("Grid2D multiplies fractions within rounding", "", Types)
+{
+  conform_within_rounding<TestType>(meshes<Grid2D>);
+}
+
+TEMPLATE_LIST_TEST_CASE(
+    "The next layer's Grid2D, far ranks and transposed operands are as the oracle's", "",
+    OtherTypes)
+{
+  conform_exactly<TestType>(meshes<typename TestType::Scheme>, 5);
+}
+
+TEST_CASE("Grid2D sends what its formula says, kept and gathered again")
+{
+  for (const auto& mesh : those_that_fit(meshes<Grid2D>))
+    for (const ProductSize size : {ProductSize{144, 288, 432}, {37, 101, 23}, {1, 1, 1}, {5, 3, 0}})
+      for (const auto policy : {Gathered::again, Gathered::kept})
+      {
+        const auto e = Grid2D::extents(mesh.extents, mesh.ranks);
+        CAPTURE(Grid2D::Axes::to_string(e), text(size), policy == Gathered::kept);
+        const auto n = [&](std::size_t i) { return static_cast<std::uint64_t>(e[i]); };
+        CHECK(counted_words<Grid2D>(mesh, size, policy) ==
+              formula(n(0), n(1), size, Grid2D::quantum(e), policy));
+      }
+}
+
+TEST_CASE("MindSpore's sample is cut as its layouts say")
+{
+  // A mesh of 2 x 4 ranks, ones of (1024, 256) times (256, 512) times (512, 256).
+  using Next = Grid2D::Next;
+  const auto blocks = [](auto layout, Shape shape) {
+    using L = decltype(layout);
+    return L::template block<Grid2D::Axes>(shape, {2, 4}, {1, 2}, 8).padded();
+  };
+  CHECK(blocks(Grid2D::Input{}, {1024, 256}) == Shape{1024, 32});
+  CHECK(blocks(Grid2D::Weight{}, {256, 512}) == Shape{128, 128});
+  CHECK(blocks(Grid2D::Output{}, {1024, 512}) == Shape{1024, 64});
+  CHECK(blocks(Next::Weight{}, {512, 256}) == Shape{128, 128});
+  CHECK(blocks(Next::Output{}, {1024, 256}) == Shape{1024, 32});
+}
+
+TEST_CASE("Grid2D derives the extents that are left out, and names some that fit")
+{
+  using Array = Grid2D::Axes::Array;
+  CHECK(Grid2D::extents({}, 8) == Array{2, 4});
+  CHECK(Grid2D::extents({.x = 4}, 8) == Array{4, 2});
+  CHECK(Grid2D::extents({}, 7) == Array{1, 7});
+  CHECK(mentions(error({.x = 3}, 8), "Grid2D got {.x = 3} for 8 ranks", "use {.x = 2, .y = 4}",
+                 "or 3 ranks"));
+  CHECK(mentions(error({.x = -2}, 8), "x = -2", "use a positive extent"));
+}
