@@ -22,14 +22,15 @@ std::size_t count(const std::string& text, const std::string& part)
   return n;
 }
 
+std::string label_of(int rank) { return std::string{">"} + std::to_string(rank) + "</text>"; }
+
 }  // namespace
 
 TEST_CASE("Every block is one labelled rectangle")
 {
   const auto svg = draw_svg<Grid3D>({2, 3, 2}, {36, 36, 36});
   CHECK(count(svg, "<rect ") == 3 * 12);
-  for (int rank = 0; rank < 12; ++rank)
-    CHECK(count(svg, ">" + std::to_string(rank) + "</text>") == 3);
+  for (int rank = 0; rank < 12; ++rank) CHECK(count(svg, label_of(rank)) == 3);
 }
 
 TEST_CASE("Replicas share a rectangle, and the legend has the layouts")

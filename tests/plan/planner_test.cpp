@@ -74,7 +74,8 @@ TEST_CASE("Plans are of every scheme and mesh, the fastest first, with reasons")
   CHECK(meshes.size() == plans.size());
   CHECK(std::is_sorted(plans.begin(), plans.end(),
                        [](const Plan& a, const Plan& b) { return a.seconds() < b.seconds(); }));
-  CHECK(mentions(plans.front().reason, "the fastest of " + std::to_string(plans.size())));
+  CHECK(mentions(plans.front().reason,
+                 std::string{"the fastest of "} + std::to_string(plans.size())));
   CHECK_FALSE(mentions(plans.back().reason, "fastest"));
 }
 

@@ -67,7 +67,7 @@ namespace detail
     index += weight * static_cast<int>(std::lround(5 * c));
     weight /= 6;
   }
-  return "\x1b[30;48;5;" + std::to_string(index) + "m" + text + "\x1b[0m";
+  return std::string{"\x1b[30;48;5;"} + std::to_string(index) + "m" + text + "\x1b[0m";
 }
 
 /// @param lines_per_element the scale; a line is as high as two columns are wide
@@ -111,7 +111,8 @@ namespace detail
         const bool labelled = left_out || line == (lines - 1) / 2;
         const auto cell = centred(labelled ? text_at(rows[i], col) : "", wide(col));
         const bool coloured = colours && !left_out && col != matrix.col_parts;
-        s += "│" + (coloured ? painted(cell, matrix.at(rows[i], col)) : cell);
+        s += "│";
+        s += coloured ? painted(cell, matrix.at(rows[i], col)) : cell;
       }
       s += "│\n";
     }
@@ -129,7 +130,10 @@ namespace detail
       {picture.x.padded.rows, picture.x.padded.cols, picture.w.padded.cols, picture.w.padded.rows});
   std::string s = picture.title + "\n";
   for (const auto* matrix : {&picture.x, &picture.w, &picture.y})
-    s += "\n" + detail::text_of(*matrix, lines / double(longest), colours);
+  {
+    s += "\n";
+    s += detail::text_of(*matrix, lines / double(longest), colours);
+  }
   return s;
 }
 

@@ -65,8 +65,8 @@ template <Scheme S>
 void require_fit(const typename S::Axes::Array& extents)
 {
   if (S::fits(extents)) return;
-  throw MeshError{"got the extents " + S::Axes::to_string(extents) + " for " + S::name +
-                  ", which has no such mesh; the nearest is " +
+  throw MeshError{std::string{"got the extents "} + S::Axes::to_string(extents) + " for " +
+                  S::name + ", which has no such mesh; the nearest is " +
                   S::Axes::to_string(nearest_mesh<S>(extents)) + ", or let the planner choose"};
 }
 

@@ -102,16 +102,21 @@ template <Scheme S>
 /// @param dots what stands for those in between
 [[nodiscard]] inline std::string label(const std::vector<int>& ranks, const std::string& dots)
 {
-  const auto number = [&](std::size_t i) { return std::to_string(ranks[i]); };
+  std::string s;
+  const auto add = [&](const std::string& before, std::size_t i) {
+    s += before;
+    s += std::to_string(ranks[i]);
+  };
   const std::size_t n = ranks.size();
-  if (n > 3)
+  if (n <= 3)
+    for (std::size_t i = 0; i < n; ++i) add(i > 0 ? " " : "", i);
+  else
   {
     const bool in_a_row = ranks[n - 1] - ranks[0] == static_cast<int>(n) - 1;
-    if (in_a_row) return number(0) + "-" + number(n - 1);
-    return number(0) + " " + number(1) + " " + dots + " " + number(n - 1);
+    add("", 0);
+    if (!in_a_row) add(" ", 1);
+    add(in_a_row ? "-" : ' ' + dots + ' ', n - 1);
   }
-  std::string s;
-  for (std::size_t i = 0; i < n; ++i) s += (i > 0 ? " " : "") + number(i);
   return s;
 }
 

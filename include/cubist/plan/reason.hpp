@@ -4,8 +4,10 @@
 // Why a plan stands where it does, in words and from its numbers.
 
 #include <array>
+#include <cstddef>
 #include <cstdio>
-#include <cstdlib>
+#include <ostream>
+#include <sstream>
 #include <string>
 
 #include "cubist/plan/machine.hpp"
@@ -48,26 +50,27 @@ namespace detail
   return three_digits(bytes / (1 << 30)) + " GiB";
 }
 
-[[nodiscard]] inline std::string about_words(const Plan& plan, const Rivals& rivals)
+inline void add_words(std::ostream& out, const Plan& plan, const Rivals& rivals)
 {
-  if (plan.words == 0) return "moves nothing";
-  const auto others =
-      std::to_string(rivals.of_same) + " meshes of " + std::to_string(plan.ranks) + " ranks";
+  if (plan.words == 0)
+  {
+    out << "moves nothing";
+    return;
+  }
+  out << "moves " << three_digits(plan.words / rivals.unit) << " M·h a rank";
   const double factor = rivals.least_words > 0 ? plan.words / rivals.least_words : 0;
-  std::string s = "moves " + three_digits(plan.words / rivals.unit) + " M·h a rank";
-  if (rivals.of_same < 2) return s;
-  if (plan.words <= rivals.least_words) return s + ", the least of " + others;
-  if (factor > 1.005) return s + ", " + three_digits(factor) + " times the least of " + others;
-  return s;
+  const bool least = plan.words <= rivals.least_words;
+  if (rivals.of_same < 2 || (!least && factor < 1.005)) return;
+  out << ", ";
+  if (!least) out << three_digits(factor) << " times ";
+  out << "the least of " << rivals.of_same << " meshes of " << plan.ranks << " ranks";
 }
 
-[[nodiscard]] inline std::string about_matrices(const Plan& plan)
+inline void add_matrices(std::ostream& out, const Plan& plan)
 {
-  std::string s;
-  if (plan.ranks > 1 && !plan.moves_weights) s += "; W never moves";
-  if (plan.ranks > 1 && !plan.moves_activations) s += "; X and Y never move";
-  if (plan.weight_copies > 1) s += "; " + std::to_string(plan.weight_copies) + " replicas of W";
-  return s;
+  if (plan.ranks > 1 && !plan.moves_weights) out << "; W never moves";
+  if (plan.ranks > 1 && !plan.moves_activations) out << "; X and Y never move";
+  if (plan.weight_copies > 1) out << "; " << plan.weight_copies << " replicas of W";
 }
 
 }  // namespace detail
@@ -76,18 +79,19 @@ namespace detail
 [[nodiscard]] inline std::string reason_for(const Plan& plan, const Rivals& rivals,
                                             const Machine& machine)
 {
-  std::string s;
+  std::ostringstream out;
   if (!plan.fits_memory)
-    s += "does not fit: needs " + detail::gibibytes(plan.memory) + " a rank, which has " +
-         detail::gibibytes(machine.memory_per_rank(plan.ranks)) + "; ";
-  if (rivals.first && plan.fits_memory)
-    s += "the fastest of " + std::to_string(rivals.meshes) + " meshes; ";
-  s += detail::about_words(plan, rivals) + detail::about_matrices(plan);
-  s += "; products take " + detail::percent(plan.time.products / plan.seconds()) + " of the time";
-  if (plan.padding > 0.005) s += ", " + detail::percent(plan.padding) + " more for padding";
-  if (plan.idle > 0)
-    s += "; " + std::to_string(plan.idle) + (plan.idle == 1 ? " rank idle" : " ranks idle");
-  return s;
+    out << "does not fit: needs " << detail::gibibytes(plan.memory) << " a rank, which has "
+        << detail::gibibytes(machine.memory_per_rank(plan.ranks)) << "; ";
+  else if (rivals.first)
+    out << "the fastest of " << rivals.meshes << " meshes; ";
+  detail::add_words(out, plan, rivals);
+  detail::add_matrices(out, plan);
+  out << "; products take " << detail::percent(plan.time.products / plan.seconds())
+      << " of the time";
+  if (plan.padding > 0.005) out << ", " << detail::percent(plan.padding) << " more for padding";
+  if (plan.idle > 0) out << "; " << plan.idle << (plan.idle == 1 ? " rank idle" : " ranks idle");
+  return out.str();
 }
 
 }  // namespace cubist
