@@ -221,6 +221,18 @@ TEST_CASE("A rank holds its blocks, and room for what it gathers and sums")
   }
 }
 
+TEST_CASE("Far apart, SUMMA's panels travel in slices of 256")
+{
+  const auto deep = cost<Summa2D>({2, 2}, {.m = 8, .n = 8, .k = 1026});
+  REQUIRE(deep.forward.transfers.size() == 2);
+  for (const auto& t : deep.forward.transfers) CHECK(t.slices == 3);
+  for (const auto& t : cost<Summa2D>({2, 2}, {8, 8, 512}).forward.transfers) CHECK(t.slices == 1);
+  for (const auto& t : cost<Summa2DInput>({2, 2}, {.m = 8, .n = 1024, .k = 8}).forward.transfers)
+    CHECK(t.slices == 2);
+  for (const auto& t : cost<Summa2DWeight>({2, 2}, {.m = 1024, .n = 8, .k = 8}).forward.transfers)
+    CHECK(t.slices == 2);
+}
+
 TEST_CASE("Messages are those of the collectives")
 {
   const auto cube = cost<Cube3D>({3, 3, 3}, {27, 27, 27}, Gathered::again);

@@ -27,7 +27,8 @@ std::size_t count(const std::string& text, const std::string& part)
 
 TEST_CASE("A cut is drawn in proportion, block by block")
 {
-  CHECK(draw_text<Summa25D>({2, 2, 2}, {.m = 15, .n = 16, .k = 4}, false) == R"(Summa25D on depth 2 x row 2 x col 2: 8 ranks
+  CHECK(draw_text<Summa25D>({2, 2, 2}, {.m = 15, .n = 16, .k = 4}, false) ==
+        R"(Summa25D on depth 2 x row 2 x col 2: 8 ranks
 
 X (15, 4)  rows [depth row] cols [col], padded to (16, 4)
 ┌───┬───┐

@@ -87,6 +87,14 @@ TEST_CASE("Across nodes messages travel while ranks multiply, but for the first 
   const auto time = time_of(work({gemm}, {panels}), 16, machine, 8);
   CHECK(time.across == Approx(wire));
   CHECK(time.total == Approx(std::max(time.products, wire) + wire / 4));
+  SECTION("in thinner slices, the first step is shorter, but messages are more")
+  {
+    const Transfer sliced{Collective::broadcast, Role::w, 2, 8, 20, 4, 5};
+    const double more = seconds(sliced, 16, machine, 8);
+    CHECK(more == Approx(wire + 4 * panels.messages() * machine.across.latency));
+    const auto thin = time_of(work({gemm}, {sliced}), 16, machine, 8);
+    CHECK(thin.total == Approx(std::max(thin.products, more) + more / 20));
+  }
   SECTION("an all_reduce begins when they are done")
   {
     const Transfer sum{Collective::all_reduce, Role::y, 2, 8, 20, 1};

@@ -15,6 +15,8 @@ constexpr Transfer gathered{Collective::all_gather, Role::x, 4, 1, 10, 1};
 static_assert(gathered.words() == 30 && gathered.messages() == 3 && gathered.steps() == 3);
 constexpr Transfer panels{Collective::broadcast, Role::w, 4, 1, 10, 6};
 static_assert(panels.words() == 45 && panels.messages() == 4.5 && panels.steps() == 6);
+constexpr Transfer sliced{Collective::broadcast, Role::w, 4, 1, 10, 6, 3};
+static_assert(sliced.words() == 45 && sliced.messages() == 4.5 && sliced.steps() == 18);
 constexpr Transfer summed{Collective::all_reduce, Role::w, 4, 1, 10, 1};
 static_assert(summed.words() == 15 && summed.messages() == 6 && summed.steps() == 1);
 

@@ -41,10 +41,10 @@ namespace detail
 {
 
 constexpr void add(Work& work, Collective collective, Role role, const AxisOfMesh& axis,
-                   std::size_t count, std::size_t times = 1)
+                   std::size_t count, std::size_t times = 1, std::size_t slices = 1)
 {
   if (axis.extent > 1)
-    work.transfers.add({collective, role, axis.extent, axis.stride, count, times});
+    work.transfers.add({collective, role, axis.extent, axis.stride, count, times, slices});
 }
 
 /// The sum of a block over the replicas along some axes at once.
@@ -63,39 +63,39 @@ constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTup
   return {m, n, k, times};
 }
 
-/// A matrix whose panels travel, and the axis along which they do.
+/// A matrix whose panels travel, the axis along which they do, and how many indices of the
+/// dimension that is cut into panels a rank has.
 struct Moving
 {
   const CutMatrix& matrix;
   AxisOfMesh along;
+  std::size_t mine;
 };
 
 [[nodiscard]] constexpr Cost summa_cost(Stationary stays, const CutProduct& p)
 {
-  const Moving a = stays == Stationary::output  ? Moving{p.x, p.x.cols.innermost()}
-                   : stays == Stationary::input ? Moving{p.w, p.w.cols.innermost()}
-                                                : Moving{p.x, p.x.rows.innermost()};
-  const Moving b = stays == Stationary::output  ? Moving{p.w, p.w.rows.innermost()}
-                   : stays == Stationary::input ? Moving{p.y, p.y.cols.innermost()}
-                                                : Moving{p.y, p.y.rows.innermost()};
+  constexpr std::size_t far_depth = 256;  // as in Summa
+  const bool output = stays == Stationary::output;
+  const bool input = stays == Stationary::input;
+  const Moving a = output  ? Moving{p.x, p.x.cols.innermost(), p.x.block.cols}
+                   : input ? Moving{p.w, p.w.cols.innermost(), p.w.block.cols}
+                           : Moving{p.x, p.x.rows.innermost(), p.x.block.rows};
+  const Moving b = output  ? Moving{p.w, p.w.rows.innermost(), p.w.block.rows}
+                   : input ? Moving{p.y, p.y.cols.innermost(), p.y.block.cols}
+                           : Moving{p.y, p.y.rows.innermost(), p.y.block.rows};
   const auto panels = static_cast<std::size_t>(std::lcm(a.along.extent, b.along.extent));
   const auto panel = [panels](const Moving& m) {
     return m.matrix.block.size() * static_cast<std::size_t>(m.along.extent) / panels;
   };
-  const auto depth = [panels](std::size_t mine, const AxisOfMesh& along) {
-    return mine * static_cast<std::size_t>(along.extent) / panels;
-  };
-  const std::size_t m =
-      stays == Stationary::weight ? depth(p.x.block.rows, a.along) : p.y.block.rows;
-  const std::size_t n =
-      stays == Stationary::input ? depth(p.w.block.cols, a.along) : p.w.block.cols;
-  const std::size_t k = stays == Stationary::output  ? depth(p.x.block.cols, a.along)
-                        : stays == Stationary::input ? p.x.block.cols
-                                                     : p.w.block.rows;
+  const std::size_t deep = a.mine * static_cast<std::size_t>(a.along.extent) / panels;
+  const std::size_t slices = std::max<std::size_t>(1, ceil_div(deep, far_depth));
+  const std::size_t m = output || input ? p.y.block.rows : deep;
+  const std::size_t n = input ? deep : p.w.block.cols;
+  const std::size_t k = output ? deep : input ? p.x.block.cols : p.w.block.rows;
   const auto product = [&](Work& work, Role result) {
     for (const Moving* moving : {&a, &b})
       add(work, moving->matrix.role == result ? Collective::reduce : Collective::broadcast,
-          moving->matrix.role, moving->along, panel(*moving), panels);
+          moving->matrix.role, moving->along, panel(*moving), panels, slices);
     work.products.add(local_gemm(result, m, n, k, panels));
   };
   Cost cost;

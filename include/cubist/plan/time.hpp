@@ -54,7 +54,8 @@ struct Time
            machine.share(ranks);
   // In a ring of neighbours only the last one on a node sends to another node.
   const double senders = std::min(t.stride, machine.on_a_node(ranks));
-  return t.messages() * machine.across.latency + bytes * senders / machine.across.bandwidth;
+  return t.messages() * double(t.slices) * machine.across.latency +
+         bytes * senders / machine.across.bandwidth;
 }
 
 /// Seconds of one direction of a layer.

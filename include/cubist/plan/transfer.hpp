@@ -42,6 +42,8 @@ struct Transfer
   std::size_t count = 0;
   /// How often: once, or once a panel.
   std::size_t times = 1;
+  /// In how many parts a piece travels where ranks are far apart.
+  std::size_t slices = 1;
 
   /// Elements that a rank sends, averaged over the ranks.
   [[nodiscard]] constexpr double words() const
@@ -57,12 +59,13 @@ struct Transfer
     return per_rank(collective) * rounds * static_cast<double>(times);
   }
 
-  /// How many steps follow one another; after each, something can be multiplied.
+  /// How many steps follow one another where ranks are far apart; after each, something can be
+  /// multiplied.
   [[nodiscard]] constexpr double steps() const
   {
     const bool ring =
         collective == Collective::all_gather || collective == Collective::reduce_scatter;
-    return static_cast<double>(times) * (ring && ranks > 2 ? ranks - 1 : 1);
+    return static_cast<double>(times * slices) * (ring && ranks > 2 ? ranks - 1 : 1);
   }
 
   /// Whether every group of ranks along the axis lies on one node of so many consecutive ranks.
