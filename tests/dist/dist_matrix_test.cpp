@@ -152,3 +152,22 @@ TEST_CASE("Matrices without rows or columns are allowed")
     return found;
   }));
 }
+
+TEST_CASE("On an idle rank a matrix has its global shape and an empty block")
+{
+  if (!fits(6)) return;
+  require_clear(on_ranks<TestBackend>(6, [](World& world) {
+    const TestMesh mesh{world, {1, 2, 2}, 4, IdleRanks::allowed};
+    Matrix<double> m{mesh, shape};
+    m.generate(element);
+    Findings found;
+    found.check(m.shape() == shape && m.view().shape == shape, "shape");
+    for (const int idle : {4, 5})
+      found.check(m.view().block(idle) == Block{} && !m.view().primary(mesh, idle), "rank ", idle);
+    found.check((m.padded().size() == 0) == !mesh.active(), "padded block");
+    found.check(m.valid().shape() == m.view().block(mesh.rank()).valid(), "valid block");
+    found.check(m.view().valid().shape() == m.valid().shape(), "valid block of the view");
+    found.check(m.local().size() == m.valid().size(), "local");
+    return found;
+  }));
+}

@@ -214,6 +214,29 @@ TEST_CASE("A tensor of other than two dimensions is refused on every rank")
   }));
 }
 
+TEST_CASE("Idle ranks have no part in scatter and gather")
+{
+  if (!fits(6)) return;
+  const auto global = numbered<double>({5, 7});
+  require_clear(on_ranks<TestBackend>(6, [&](World& world) {
+    const Mesh2 mesh{world, {2, 2}, IdleRanks::allowed};
+    const auto nothing = Global<double>::from_shape({0, 0});
+    Findings found;
+    DistMatrix<double, Summa2D::Input, Mesh2::AxisMesh> x{mesh, {5, 7}};
+    scatter(global, x);
+    found.check(is_slice(x, global), "scatter into");
+    found.check(identical(gather(x), world.rank() == 0 ? global : nothing), "gather");
+    if (mesh.active())
+      found.check(is_slice(scatter<Summa2D::Input>(mesh, global), global), "scatter");
+    else
+      found.check(
+          mentions(message_of<MeshError>([&] { (void)scatter<Summa2D::Input>(mesh, global); }),
+                   "ask active() first"),
+          "scatter gave an idle rank a matrix");
+    return found;
+  }));
+}
+
 TEST_CASE("scatter sends each other rank its block, and gather the first of each block's replicas")
 {
   if (!fits(8)) return;

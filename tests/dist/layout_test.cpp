@@ -101,6 +101,8 @@ void check_all(const std::vector<typename A::Array>& meshes)
       const auto quantum = static_cast<std::size_t>(A::ranks(extents));
       (check_laws<L, A>(shape, extents, quantum), ...);
       (check_laws<L, A>(shape, extents, 3 * quantum), ...);
+      (check_laws<L, A>(shape, extents, 1), ...);
+      (check_laws<L, A>(shape, extents, 2), ...);
     }
 }
 
@@ -178,6 +180,14 @@ TEST_CASE("Only dimensions that are cut are padded, to less than a quantum more"
   }
 }
 
+TEST_CASE("A quantum that the parts do not divide is padded to a multiple of both")
+{
+  // 13 rows in 6 parts: 24 with their padding.
+  using L = Layout<Rows<Row, Col>, Cols<>>;
+  const Block b = L::block<Axes<Row, Col>>({13, 7}, {2, 3}, {1, 0}, 4);
+  CHECK(b == Block{{12, 4, 1}, {0, 7, 7}});
+}
+
 TEST_CASE("More ranks than rows leave ranks with padding alone")
 {
   using L = Layout<Rows<Row>, Cols<>>;
@@ -195,6 +205,38 @@ TEST_CASE("A layout knows the axes that it cuts, and prints them")
   STATIC_REQUIRE_FALSE(L::cuts<AxisX>);
   CHECK(L::to_string() == "rows [depth row] cols [col]");
   CHECK(Layout<Rows<>, Cols<>>::to_string() == "rows [] cols []");
+}
+
+TEST_CASE("A layout without parts is the same type as ever")
+{
+  STATIC_REQUIRE(
+      std::is_same_v<Layout<Rows<Row>, Cols<Col>, Partial<>>, Layout<Rows<Row>, Cols<Col>>>);
+  STATIC_REQUIRE_FALSE(Layout<Rows<Row>, Cols<Col>>::is_partial);
+  STATIC_REQUIRE(Layout<Rows<Row>, Cols<>, Partial<Col>>::is_partial);
+  STATIC_REQUIRE_FALSE(Layout<Rows<Row>, Cols<>, Partial<Col>>::cuts<Col>);
+  CHECK(Layout<Rows<Row>, Cols<>, Partial<Depth, Col>>::to_string() ==
+        "rows [row] cols [] partial [depth col]");
+}
+
+TEST_CASE("Parts have the blocks of their sum, and the first replicas of each part partition it")
+{
+  using Sum = Layout<Rows<Row>, Cols<>>;
+  using Parts = Layout<Rows<Row>, Cols<>, Partial<Col>>;
+  for (const Three::Array extents : {Three::Array{2, 3, 2}, {1, 2, 4}, {3, 1, 1}})
+    for (const Shape shape : shapes)
+    {
+      CAPTURE(Three::to_string(extents), shape);
+      const auto parts = cutting<Parts, Three>(shape, extents, 12);
+      CHECK(parts.blocks == cutting<Sum, Three>(shape, extents, 12).blocks);
+      for (int part = 0; part < extents[2]; ++part)
+      {
+        std::vector<Block> primary;
+        for (const auto r : parts.primaries)
+          if (Three::coordinates(static_cast<int>(r), extents)[2] == part)
+            primary.push_back(parts.blocks[r]);
+        CHECK(owners(shape, primary) == std::vector<int>(shape.size(), 1));
+      }
+    }
 }
 
 TEST_CASE("A row vector is cut as the columns are")

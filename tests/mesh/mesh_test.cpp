@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "cubist/backend/counting.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 #include "backend.hpp"
@@ -183,4 +184,97 @@ TEST_CASE("Extents below one are refused, though they multiply up to the world")
          return message_of<MeshError>([&] { Mesh3{world, {1, -2, -2}, 2}; });
        }))
     CHECK(mentions(m, "row -2 x col -2", "use positive extents"));
+}
+
+TEST_CASE(
+    "A mesh without idle ranks has its parent's communicator, and allowing them changes nothing")
+{
+  if (!fits(6)) return;
+  using B = Counting<TestBackend>;
+  const auto splits = on_ranks<B>(6, [](B::Communicator& world) {
+    const auto messages = [&](auto make) {
+      world.traffic().reset();
+      make();
+      return world.traffic().total().messages;
+    };
+    using Rows = AxisMesh<Axes<Row, Col>, B>;
+    const auto plain = messages([&] { Rows{world, {2, 3}, 6}; });
+    const auto allowed = messages([&] { Rows{world, {2, 3}, 6, IdleRanks::allowed}; });
+    const Rows mesh{world, {2, 3}, 6, IdleRanks::allowed};
+    return plain == allowed && mesh.active() && mesh.parent().size() == 6 && mesh.size() == 6;
+  });
+  for (const bool as_before : splits) CHECK(as_before);
+}
+
+TEST_CASE("The first ranks are the mesh, and the others are idle")
+{
+  if (!fits(8)) return;
+  for (const Three::Array extents : {Three::Array{1, 2, 3}, {1, 1, 1}, {2, 2, 1}, {7, 1, 1}})
+  {
+    const int ranks = Three::ranks(extents);
+    require_clear(on_ranks<TestBackend>(8, [&](World& world) {
+      const Mesh3 mesh{world, extents, 60, IdleRanks::allowed};
+      Findings found;
+      found.check(mesh.rank() == world.rank() && mesh.size() == ranks, "rank or size");
+      found.check(mesh.active() == (world.rank() < ranks), "active");
+      found.check(mesh.parent().rank() == world.rank() && mesh.parent().size() == 8, "parent");
+      found.check(mesh.extents() == extents && mesh.quantum() == 60, "extents or quantum");
+      if (mesh.active())
+      {
+        const int r = mesh.rank();
+        found.check(mesh.world().rank() == r && mesh.world().size() == ranks, "world");
+        found.check(mesh.coordinates() == mesh.coordinates(r), "coordinates");
+        found.check(members(mesh.along<Row>(), r) == expected(mesh, r, {false, true, false}),
+                    "along row");
+        found.check(members(mesh.along<Depth, Col>(), r) == expected(mesh, r, {true, false, true}),
+                    "along depth, col");
+        found.check(members(mesh.world(), r) == expected(mesh, r, {true, true, true}), "members");
+      }
+      else
+      {
+        found.check(mesh.coordinates() == Three::Array{}, "coordinates of an idle rank");
+      }
+      world.barrier();  // the parent is as usable as before
+      return found;
+    }));
+  }
+}
+
+TEST_CASE("What the ranks of a mesh call together is refused on an idle rank")
+{
+  if (!fits(4)) return;
+  const auto messages = on_ranks<TestBackend>(4, [](World& world) {
+    const Mesh3 mesh{world, {1, 1, 3}, 3, IdleRanks::allowed};
+    return message_of<MeshError>([&] { (void)mesh.world(); }) +
+           message_of<MeshError>([&] { (void)mesh.along<Row>(); }) +
+           message_of<MeshError>([&] { (void)mesh.along<Row, Col>(); });
+  });
+  for (std::size_t r = 0; r < 3; ++r) CHECK(messages[r].empty());
+  CHECK(mentions(messages[3], "rank 3 called", "3 ranks of a mesh", "ask active() first"));
+}
+
+TEST_CASE("A mesh of a scheme takes exact extents and leaves ranks idle")
+{
+  if (!fits(8)) return;
+  require_clear(on_ranks<TestBackend>(8, [](World& world) {
+    const Axes<Row, Col>::Array extents{2, 3};
+    const Mesh<TwoRows, TestBackend> mesh{world, extents, IdleRanks::allowed};
+    Findings found;
+    found.check(mesh.extents() == extents && mesh.quantum() == 30, "extents or quantum");
+    found.check(mesh.size() == 6 && mesh.active() == (world.rank() < 6), "size or active");
+    const auto refused = message_of<MeshError>([&] {
+      Mesh<TwoRows, TestBackend>{world, extents, IdleRanks::refused};
+    });
+    found.check(mentions(refused, "6 ranks", "the world has 8", "multiply up"), "refused");
+    return found;
+  }));
+}
+
+TEST_CASE("More ranks than the world has are refused, idle ranks or not")
+{
+  if (!fits(4)) return;
+  for (const auto& m : on_ranks<TestBackend>(4, [](World& world) {
+         return message_of<MeshError>([&] { Mesh3{world, {1, 2, 3}, 6, IdleRanks::allowed}; });
+       }))
+    CHECK(mentions(m, "depth 1 x row 2 x col 3", "6 ranks", "the world has 4", "no more"));
 }

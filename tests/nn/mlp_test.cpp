@@ -18,74 +18,13 @@
 #include "catch.hpp"
 #include "nn.hpp"
 #include "sanitized.hpp"
+#include "training.hpp"
 
 using namespace cubist;
 using namespace cubist::test;
 
 namespace
 {
-
-enum class Rule
-{
-  sgd,
-  adam,
-  adam_w
-};
-
-/// A network and how it is trained.
-struct Training
-{
-  std::vector<std::size_t> sizes;
-  MlpOptions options = {};
-  Rule rule = Rule::sgd;
-  double rate = 0.5;
-  double momentum = 0;
-
-  [[nodiscard]] std::size_t in() const { return sizes.front(); }
-  [[nodiscard]] std::size_t out() const { return sizes.back(); }
-};
-
-constexpr std::size_t rows = 13;
-const int steps = repeats(32, 4);
-
-/// The loss of each step of training on mesh; watch() is called after each.
-template <class T, class S, class B, class F>
-std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F watch)
-{
-  using Network = MLP<S, B, T>;
-  Network mlp{mesh, t.sizes, t.options};
-  const auto parameters = mlp.parameters();
-  const typename Network::Activations x{
-      scatter<typename S::Input>(mesh, uniform<T>(rows, t.in(), 1, 2))};
-  const auto labels = classes(rows, t.out());
-  const auto with = [&](auto optimizer) -> std::function<void()> {
-    return
-        [optimizer = std::move(optimizer), &parameters]() mutable { optimizer.step(parameters); };
-  };
-  using M = typename Network::Mesh;
-  const auto step =
-      t.rule == Rule::adam ? with(Adam<T, M>{parameters, {.learning_rate = t.rate}})
-      : t.rule == Rule::adam_w
-          ? with(AdamW<T, M>{parameters, {.learning_rate = t.rate}})
-          : with(Sgd<T, M>{parameters, {.learning_rate = t.rate, .momentum = t.momentum}});
-  std::vector<double> curve;
-  for (int i = 0; i < steps; ++i)
-  {
-    const auto& y = mlp.forward(x);
-    auto dy = zeros_like(y);
-    curve.push_back(softmax_cross_entropy(y, labels, dy));
-    mlp.backward(dy);
-    step();
-    watch();
-  }
-  return curve;
-}
-
-template <class T, class S>
-std::vector<double> loss_curve(const Place<S>& place, const Training& t)
-{
-  return on_root(place, [&](const auto& mesh) { return losses<T>(mesh, t, [] {}); });
-}
 
 /// The network trains on every place as it does on one rank, where it does learn.
 template <class T>
@@ -98,21 +37,6 @@ void trains_as_one_rank(const Training& t, double tolerance)
     CHECK(deviation(loss_curve<T>(place, t), wanted) < tolerance);
   });
 }
-
-const Training one_layer{.sizes = {7, 5}};
-const Training two_layers{.sizes = {7, 11, 5},
-                          .options = {.activation = gelu, .dropout = 0.25, .seed = 3},
-                          .rule = Rule::adam_w,
-                          .rate = 0.01};
-const Training three_layers{.sizes = {7, 11, 9, 5},
-                            .options = {.activation = silu, .bias = false},
-                            .rate = 0.1,
-                            .momentum = 0.9};
-const Training five_layers{
-    .sizes = {7, 11, 6, 13, 9, 5},
-    .options = {.activation = gelu_tanh, .output = cubist::tanh, .dropout = 0.1},
-    .rule = Rule::adam,
-    .rate = 0.01};
 
 template <class S, class T = double>
 using Network = MLP<S, TestBackend, T>;

@@ -4,7 +4,8 @@
 // A matrix of which each rank holds a block, cut as its layout says.
 //
 // The block is padded with zeros, so that it has the same size on every rank; users see only the
-// valid part. Whoever writes to the padding keeps it zero.
+// valid part. Whoever writes to the padding keeps it zero. On a rank that the mesh leaves idle the
+// block is empty.
 
 #include <cstddef>
 #include <utility>
@@ -30,6 +31,7 @@ struct DistView
   Block (*block_of)(const M&, Shape, int rank) = nullptr;
   bool (*primary)(const M&, int rank) = nullptr;
 
+  /// The slice of the global matrix that a rank of the mesh's parent holds; an idle one's is empty.
   [[nodiscard]] Block block(int rank) const { return block_of(mesh, shape, rank); }
   [[nodiscard]] MatrixView<T> valid() const
   {
@@ -45,11 +47,20 @@ class DistMatrix
   using Layout = L;
   using Mesh = M;
 
-  /// A matrix of zeros. Every rank of the mesh makes its own.
+  /// A matrix of zeros. Every rank of the mesh makes its own; an idle rank may, too.
   DistMatrix(M mesh, Shape shape)
       : mesh_{std::move(mesh)}, shape_{shape}, block_{block_of(mesh_, shape, mesh_.rank())},
         storage_(block_.padded().size())
   {
+  }
+
+  /// The sum of matrices that each rank has parts of; dist/complete.hpp has what it takes.
+  /// @throws ShapeError, MeshError for parts of another shape or on another mesh
+  template <class P>
+  requires P::is_partial DistMatrix& operator=(const DistMatrix<T, P, M>& parts)
+  {
+    complete(parts, *this);
+    return *this;
   }
 
   [[nodiscard]] const M& mesh() const { return mesh_; }
@@ -82,21 +93,27 @@ class DistMatrix
   }
 
   /// A reference that forgets the layout's type.
-  [[nodiscard]] DistView<T, M> view() { return {mesh_, shape_, padded(), &block_of, &primary}; }
+  [[nodiscard]] DistView<T, M> view()
+  {
+    detail::require_complete<L>();
+    return {mesh_, shape_, padded(), &block_of, &primary};
+  }
   [[nodiscard]] DistView<const T, M> view() const
   {
+    detail::require_complete<L>();
     return {mesh_, shape_, padded(), &block_of, &primary};
   }
 
  private:
   static Block block_of(const M& mesh, Shape shape, int rank)
   {
+    if (rank >= mesh.size()) return {};
     return L::template block<typename M::Axes>(shape, mesh.extents(), mesh.coordinates(rank),
                                                mesh.quantum());
   }
   static bool primary(const M& mesh, int rank)
   {
-    return L::template is_primary<typename M::Axes>(mesh.coordinates(rank));
+    return rank < mesh.size() && L::template is_primary<typename M::Axes>(mesh.coordinates(rank));
   }
 
   M mesh_;

@@ -5,6 +5,7 @@
 // One block travels at a time, so rank 0 needs room for the global matrix and one block.
 //
 // Words: scatter sends each rank its padded block; gather, each first replica its.
+// A rank that the mesh leaves idle has no part in it.
 
 #include <array>
 #include <cstddef>
@@ -81,11 +82,13 @@ xt::xtensor<T, 2> as_matrix(const E& x)
 
 }  // namespace detail
 
-/// Cuts rank 0's `global` by layout `L`; elsewhere `global` is not looked at. Every rank calls it.
-/// @throws ShapeError unless `global` has two dimensions
+/// Cuts rank 0's `global` by layout `L`; elsewhere `global` is not looked at. Every rank of the
+/// mesh calls it.
+/// @throws ShapeError unless `global` has two dimensions; MeshError on an idle rank
 template <class L, class A, class B, class E>
 [[nodiscard]] auto scatter(const AxisMesh<A, B>& mesh, const E& global)
 {
+  detail::require_complete<L>();
   using T = std::remove_cv_t<typename E::value_type>;
   DistMatrix<T, L, AxisMesh<A, B>> out{mesh, detail::agree_on_shape(mesh, global)};
   if (mesh.rank() != 0)
@@ -98,11 +101,13 @@ template <class L, class A, class B, class E>
   return out;
 }
 
-/// Sets a distributed matrix, a parameter's value for instance, from rank 0's `global`.
+/// Sets a distributed matrix, a parameter's value for instance, from rank 0's `global`. Every rank
+/// of the mesh calls it, and idle ranks may.
 /// @throws ShapeError unless `global` has the shape of `out`
 template <class T, class M, class E>
 void scatter(const E& global, const DistView<T, M>& out)
 {
+  if (!out.mesh.active()) return;
   const Shape shape = detail::agree_on_shape(out.mesh, global);
   require<ShapeError>(shape == out.shape, "got a matrix of ", shape, " to set one of ", out.shape,
                       ", which has other elements; give it that shape");
@@ -116,12 +121,14 @@ void scatter(const E& global, DistMatrix<T, L, M>& out)
   scatter(global, out.view());
 }
 
-/// The global matrix on rank 0, and an empty one elsewhere. Every rank calls it.
+/// The global matrix on rank 0, and an empty one elsewhere. Every rank of the mesh calls it, and
+/// idle ranks may.
 template <class T, class M>
 [[nodiscard]] xt::xtensor<std::remove_const_t<T>, 2> gather(const DistView<T, M>& x)
 {
   using Value = std::remove_const_t<T>;
   using Global = xt::xtensor<Value, 2>;
+  if (!x.mesh.active()) return Global::from_shape({0, 0});
   auto& world = x.mesh.world();
   if (world.rank() != 0)
   {

@@ -6,9 +6,13 @@
 // Layout<Rows<Depth, Row>, Cols<Col>>: rows are cut by Depth and, inside each piece, by Row;
 // columns by Col. An axis that is not named holds a replica. The last axis of a tuple is the
 // innermost: the one along which blocks can be gathered and scattered in the order of memory.
+//
+// Layout<Rows<Row>, Cols<>, Partial<Col>>: a sum along Col is pending. Each rank along Col holds a
+// part of the same block, and the matrix is the sum of the parts; see dist/complete.hpp.
 
 #include <cstddef>
 #include <initializer_list>
+#include <numeric>
 #include <string>
 #include <type_traits>
 
@@ -28,7 +32,12 @@ struct Cols
 {
 };
 
-template <class R, class C>
+template <class... A>
+struct Partial
+{
+};
+
+template <class R, class C, class P = Partial<>>
 struct Layout;
 
 namespace detail
@@ -68,45 +77,59 @@ std::string names()
 
 }  // namespace detail
 
-template <class... R, class... C>
-struct Layout<Rows<R...>, Cols<C...>>
+template <class... R, class... C, class... P>
+struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
 {
+  static_assert((!is_one_of<P, R..., C...> && ...),
+                "this layout has parts of a sum along an axis that it cuts, so the parts would be "
+                "of different blocks; name the axis once");
+
   using RowAxes = Rows<R...>;
   using ColAxes = Cols<C...>;
+  using PartialAxes = Partial<P...>;
+
+  /// Whether ranks hold parts of a sum rather than elements of the matrix.
+  static constexpr bool is_partial = sizeof...(P) > 0;
 
   /// Whether the layout cuts along an axis; if not, the axis holds replicas.
   template <class Axis>
   static constexpr bool cuts = is_one_of<Axis, R..., C...>;
 
   /// The slice of a matrix of this shape that the rank at these coordinates owns. A dimension that
-  /// is cut is padded to a multiple of `quantum`.
+  /// is cut is padded to a multiple of `quantum` and of its parts.
   template <class A>
   [[nodiscard]] static Block block(Shape shape, const typename A::Array& extents,
                                    const typename A::Array& coordinates, std::size_t quantum)
   {
     const auto rows = detail::cut<A, R...>(extents, coordinates);
     const auto cols = detail::cut<A, C...>(extents, coordinates);
-    const auto padded = [&](std::size_t n, bool is_cut) { return is_cut ? pad(n, quantum) : n; };
-    return {block_range(shape.rows, padded(shape.rows, sizeof...(R) > 0), rows.parts, rows.index),
-            block_range(shape.cols, padded(shape.cols, sizeof...(C) > 0), cols.parts, cols.index)};
+    const auto range = [&](std::size_t n, const detail::Cut& c, bool is_cut) {
+      const std::size_t padded = is_cut ? pad(n, std::lcm(quantum, c.parts)) : n;
+      return block_range(n, padded, c.parts, c.index);
+    };
+    return {range(shape.rows, rows, sizeof...(R) > 0), range(shape.cols, cols, sizeof...(C) > 0)};
   }
 
-  /// Whether the rank at these coordinates is the first of the replicas of its block.
+  /// Whether the rank at these coordinates is the first of the replicas of its block, or of its
+  /// part of one.
   template <class A>
   [[nodiscard]] static bool is_primary(const typename A::Array& coordinates)
   {
     auto rest = coordinates;
     ((rest[A::template index<R>()] = 0), ...);
     ((rest[A::template index<C>()] = 0), ...);
+    ((rest[A::template index<P>()] = 0), ...);
     for (const int c : rest)
       if (c != 0) return false;
     return true;
   }
 
-  /// "rows [depth row] cols [col]", for messages.
+  /// "rows [depth row] cols [col]", and " partial [z]" behind it, for messages.
   [[nodiscard]] static std::string to_string()
   {
-    return "rows [" + detail::names<R...>() + "] cols [" + detail::names<C...>() + "]";
+    const std::string blocks =
+        "rows [" + detail::names<R...>() + "] cols [" + detail::names<C...>() + "]";
+    return is_partial ? blocks + " partial [" + detail::names<P...>() + "]" : blocks;
   }
 };
 
@@ -168,6 +191,15 @@ constexpr void require_layout()
   static_assert(std::is_same_v<Got, Wanted>,
                 "this matrix has layout Got, where layout Wanted is needed, so blocks would be "
                 "multiplied that do not belong together; make or scatter it with layout Wanted");
+}
+
+template <class L>
+constexpr void require_complete()
+{
+  static_assert(!L::is_partial,
+                "this matrix has a layout with Partial, so what its ranks hold are parts of a sum "
+                "and not its elements yet; complete it first: sum = parts, the sum being a matrix "
+                "whose layout has no Partial");
 }
 }  // namespace detail
 

@@ -2,7 +2,9 @@
 #pragma once
 
 // A mesh: the ranks of a communicator on the axes of a scheme, with one communicator along each
-// axis and along each set of axes that is asked for.
+// axis and along each set of axes that is asked for. A mesh may leave the last ranks of its parent
+// communicator idle: they hold no elements, and ask `active()` before they call what the ranks of
+// the mesh call together.
 //
 // `AxisMesh` is the mesh proper, which all schemes on the same axes share; `Mesh` knows the scheme
 // as well, and so what extents it allows. Both are handles: a copy is the same mesh.
@@ -22,6 +24,13 @@
 namespace cubist
 {
 
+/// Whether a mesh may have fewer ranks than the communicator that it is made on.
+enum class IdleRanks : bool
+{
+  refused,
+  allowed
+};
+
 template <class A, class B>
 class AxisMesh
 {
@@ -34,27 +43,42 @@ class AxisMesh
   /// Every rank of `world` calls this. Every cut dimension is padded to a multiple of `quantum`.
   /// @throws MeshError unless the extents are positive and multiply up to the ranks of the world
   AxisMesh(const Communicator& world, const Array& extents, std::size_t quantum)
-      : state_{std::make_shared<State>(world, extents, quantum)}
+      : AxisMesh{world, extents, quantum, IdleRanks::refused}
   {
-    for (const int e : extents)
-      require<MeshError>(e >= 1, "got the extents ", A::to_string(extents),
-                         ", but an axis has at least one rank; use positive extents");
-    require<MeshError>(A::ranks(extents) == world.size(), "got the extents ", A::to_string(extents),
-                       ", which make ", A::ranks(extents), " ranks, but the world has ",
-                       world.size(),
-                       ", so ranks would be left out or missing; use extents that "
-                       "multiply up to it");
-    state_->coordinates = A::coordinates(world.rank(), extents);
-    for (std::size_t i = 0; i < A::count; ++i) group(1U << i);
   }
 
-  [[nodiscard]] Communicator& world() const { return state_->world; }
+  /// The same on the first ranks of `parent`, as many as the extents make; the others are idle.
+  /// Every rank of `parent` calls this.
+  /// @throws MeshError unless the extents are positive and fit the ranks of the parent
+  AxisMesh(const Communicator& parent, const Array& extents, std::size_t quantum, IdleRanks idle)
+      : state_{std::make_shared<State>(parent, checked(extents, parent.size(), idle), quantum)}
+  {
+    for (std::size_t i = 0; i < A::count && active(); ++i) group(1U << i);
+  }
+
+  /// The ranks of the mesh.
+  /// @throws MeshError on an idle rank
+  [[nodiscard]] Communicator& world() const
+  {
+    require<MeshError>(active(), "rank ", rank(), " called what the ", size(),
+                       " ranks of a mesh call together, but the mesh leaves it idle; ask active() "
+                       "first");
+    return state_->world;
+  }
+  /// The communicator that the mesh was made on: `world()`, and the ranks that are idle.
+  [[nodiscard]] Communicator& parent() const { return state_->parent; }
+  /// Whether this rank is one of the mesh's.
+  [[nodiscard]] bool active() const { return rank() < size(); }
   [[nodiscard]] const Engine& engine() const { return state_->engine; }
-  [[nodiscard]] int rank() const { return state_->world.rank(); }
-  [[nodiscard]] int size() const { return state_->world.size(); }
+  /// This rank's number, in the mesh as in its parent.
+  [[nodiscard]] int rank() const { return state_->parent.rank(); }
+  /// The number of ranks of the mesh.
+  [[nodiscard]] int size() const { return A::ranks(state_->extents); }
   [[nodiscard]] std::size_t quantum() const { return state_->quantum; }
   [[nodiscard]] const Array& extents() const { return state_->extents; }
+  /// Zeros on an idle rank.
   [[nodiscard]] const Array& coordinates() const { return state_->coordinates; }
+  /// @pre rank < size()
   [[nodiscard]] Array coordinates(int rank) const { return A::coordinates(rank, state_->extents); }
 
   template <class Axis>
@@ -70,6 +94,7 @@ class AxisMesh
 
   /// The ranks that differ from this one only along these axes, in the order of the mesh. The first
   /// time that a set of several axes is asked for, every rank of the mesh must ask for it.
+  /// @throws MeshError on an idle rank
   template <class... Axis>
   [[nodiscard]] Communicator& along() const
   {
@@ -82,11 +107,14 @@ class AxisMesh
  private:
   struct State
   {
-    State(const Communicator& w, const Array& e, std::size_t q) : world{w}, extents{e}, quantum{q}
+    State(const Communicator& p, const Array& e, std::size_t q)
+        : parent{p}, world{first_ranks(p, A::ranks(e))}, extents{e}, quantum{q}
     {
+      if (p.rank() < A::ranks(e)) coordinates = A::coordinates(p.rank(), e);
     }
 
-    Communicator world;
+    Communicator parent;
+    Communicator world;  // on an idle rank, the idle ones
     Engine engine;
     Array extents;
     Array coordinates{};
@@ -94,15 +122,39 @@ class AxisMesh
     std::map<unsigned, Communicator> groups;
   };
 
+  static const Array& checked(const Array& extents, int parent, IdleRanks idle)
+  {
+    for (const int e : extents)
+      require<MeshError>(e >= 1, "got the extents ", A::to_string(extents),
+                         ", but an axis has at least one rank; use positive extents");
+    const int ranks = A::ranks(extents);
+    require<MeshError>(ranks == parent || idle == IdleRanks::allowed, "got the extents ",
+                       A::to_string(extents), ", which make ", ranks, " ranks, but the world has ",
+                       parent,
+                       ", so ranks would be left out or missing; use extents that "
+                       "multiply up to it");
+    require<MeshError>(ranks <= parent, "got the extents ", A::to_string(extents), ", which make ",
+                       ranks, " ranks, but the world has ", parent,
+                       ", so ranks would be missing; use extents that multiply up to no more");
+    return extents;
+  }
+
+  static Communicator first_ranks(Communicator parent, int count)
+  {
+    if (count == parent.size()) return parent;
+    return parent.split(parent.rank() < count ? 0 : 1, parent.rank());
+  }
+
   Communicator& group(unsigned axes) const
   {
     const auto found = state_->groups.find(axes);
     if (found != state_->groups.end()) return found->second;
+    Communicator& all = world();
     Array rest = state_->coordinates;
     for (std::size_t i = 0; i < A::count; ++i)
       if ((axes & (1U << i)) != 0) rest[i] = 0;
     const int colour = A::rank(rest, state_->extents);
-    return state_->groups.emplace(axes, state_->world.split(colour, rank())).first->second;
+    return state_->groups.emplace(axes, all.split(colour, rank())).first->second;
   }
 
   std::shared_ptr<State> state_;
@@ -126,14 +178,17 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   /// Extents that are left out follow from the number of ranks. Every rank of `world` calls this.
   /// @throws MeshError for extents that do not fit the scheme or the ranks; it names some that do
   explicit Mesh(const typename B::Communicator& world, const typename S::Extents& wish = {})
-      : Mesh{S::extents(wish, world.size()), world}
+      : Mesh{world, S::extents(wish, world.size()), IdleRanks::refused}
   {
   }
 
- private:
-  // In another order than above, lest clang 14 takes {.q = 2} inside a template for an array.
-  Mesh(const typename S::Axes::Array& extents, const typename B::Communicator& world)
-      : AxisMesh<typename S::Axes, B>{world, extents, S::quantum(extents)}
+  /// Exactly these extents, which may be said to leave ranks idle. Without the third argument clang
+  /// 14 would take {.q = 2} inside a template for an array.
+  /// @pre the scheme allows the extents
+  /// @throws MeshError unless they are positive and fit the ranks
+  Mesh(const typename B::Communicator& world, const typename S::Axes::Array& extents,
+       IdleRanks idle)
+      : AxisMesh<typename S::Axes, B>{world, extents, S::quantum(extents), idle}
   {
   }
 };

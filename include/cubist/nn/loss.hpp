@@ -102,6 +102,7 @@ template <RealScalar T, class L, class M>
 double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
                              DistMatrix<T, L, M>& dy)
 {
+  detail::require_complete<L>();
   detail::check_labels(labels, y.shape());
   detail::check_target(y, dy, "gradient");
   const auto& engine = y.mesh().engine();
@@ -144,6 +145,7 @@ template <RealScalar T, class L, class M>
 double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M>& target,
                           DistMatrix<T, L, M>& dy)
 {
+  detail::require_complete<L>();
   detail::check_target(y, target, "target");
   detail::check_target(y, dy, "gradient");
   const auto& engine = y.mesh().engine();
@@ -167,6 +169,7 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M
 template <RealScalar T, class L, class M>
 double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
 {
+  detail::require_complete<L>();
   using Index = std::int64_t;
   detail::check_labels(labels, y.shape());
   const MatrixView<const T> logits = y.valid();

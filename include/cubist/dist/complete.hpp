@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The sum of a matrix of which each rank along an axis holds a part.
+//
+//   parts: rows [r] cols [c] partial [a]
+//
+//   sum: rows [r] cols [c]      all_reduce along a
+//        rows [r a] cols [c]    reduce_scatter of the blocks of rows along a
+//        rows [r] cols [c a]    reduce_scatter of the blocks of columns, packed one behind the
+//        other
+//
+// A dimension that the sum cuts and the parts do not is padded on the way.
+//
+// Words: all_reduce 2 (P-1)/P of the parts' block a rank, P being the ranks along a; reduce_scatter
+// (P-1)/P of it, padded as the sum's blocks are.
+
+#include <cstddef>
+#include <type_traits>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/layout.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// What becomes of the sum of parts.
+enum class Completion
+{
+  none,
+  replicated,
+  rows_scattered,
+  cols_scattered
+};
+
+/// @tparam P the layout of the parts  @tparam L the layout of the sum
+template <class P, class L>
+inline constexpr Completion completion = Completion::none;
+template <class R, class C, class A, class... Rest>
+inline constexpr Completion completion<Layout<R, C, Partial<A, Rest...>>, Layout<R, C>> =
+    Completion::replicated;
+template <class... R, class C, class A>
+inline constexpr Completion
+    completion<Layout<Rows<R...>, C, Partial<A>>, Layout<Rows<R..., A>, C>> =
+        Completion::rows_scattered;
+template <class R, class... C, class A>
+inline constexpr Completion
+    completion<Layout<R, Cols<C...>, Partial<A>>, Layout<R, Cols<C..., A>>> =
+        Completion::cols_scattered;
+
+template <class M, class... A>
+auto& along_parts(const M& mesh, Partial<A...>)
+{
+  return mesh.template along<A...>();
+}
+
+}  // namespace detail
+
+/// Every rank of the mesh calls it; also spelled `sum = parts`.
+/// @throws ShapeError, MeshError unless both have the same shape and the same mesh, whose quantum
+/// is a multiple of the ranks that cut the sum's rows, and of those that cut its columns
+template <Scalar T, class P, class L, class M>
+void complete(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
+{
+  using detail::Completion;
+  constexpr Completion how = detail::completion<P, L>;
+  static_assert(
+      how != Completion::none,
+      "these parts have a layout whose sum can't have this other layout, because a sum is "
+      "left whole or cut by its one Partial axis, innermost; complete it to the parts' "
+      "layout without Partial, or with that axis last in Rows or in Cols");
+  require<ShapeError>(parts.shape() == sum.shape(), "got parts of a matrix of ", parts.shape(),
+                      " for a sum of ", sum.shape(),
+                      ", which has other elements; give them the same shape");
+  require<MeshError>(parts.mesh() == sum.mesh(), "got parts of a matrix of ", parts.shape(),
+                     " on another mesh than their sum, so its blocks lie on other ranks; make both "
+                     "on the same mesh");
+  const auto& engine = sum.mesh().engine();
+  auto& ranks = detail::along_parts(sum.mesh(), typename P::PartialAxes{});
+  const MatrixView<const T> part = parts.padded();
+  const MatrixView<T> block = sum.padded();
+
+  if constexpr (how == Completion::replicated)
+  {
+    engine.copy(part, block);
+    ranks.all_reduce(block.elements());
+  }
+  else
+  {
+    const auto count = static_cast<std::size_t>(ranks.size());
+    constexpr bool by_rows = how == Completion::rows_scattered;
+    constexpr bool cut_before = by_rows ? !std::is_same_v<typename P::RowAxes, Rows<>>
+                                        : !std::is_same_v<typename P::ColAxes, Cols<>>;
+    const std::size_t whole = by_rows ? part.rows() : part.cols();
+    const std::size_t piece = by_rows ? block.rows() : block.cols();
+    require<MeshError>(!cut_before || whole == count * piece, "got parts with blocks of ", whole,
+                       " rows or columns for a sum with ", count, " blocks of ", piece,
+                       ", which do not lie in them; make the mesh with a quantum that is a "
+                       "multiple of the ranks that cut the sum");
+    typename M::Engine::template Buffer<T> buffer(count * block.size());
+    const MatrixView<T> pieces{buffer.data(), {count * block.rows(), block.cols()}};
+    if constexpr (by_rows)
+    {
+      engine.copy(part, pieces.block(0, 0, part.shape()));
+    }
+    else
+    {
+      for (std::size_t i = 0; i < count; ++i)
+      {
+        const Range cols = block_range(whole, count * piece, count, i);
+        const Shape shape{block.rows(), cols.valid};
+        engine.copy(part.block(0, cols.offset, shape), pieces.block(i * block.rows(), 0, shape));
+      }
+    }
+    ranks.reduce_scatter(pieces.elements(), block.elements());
+  }
+}
+
+}  // namespace cubist

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A batch of equal matrices (B, M, N): each group of ranks has some of them, one behind the other
+// in the order of the batch, and cuts each as the layout says.
+//
+// Words: scatter and gather send every block that rank 0 does not hold once, padding included.
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#if __has_include(<xtensor/containers/xtensor.hpp>)
+#include <xtensor/containers/xtensor.hpp>
+#else
+#include <xtensor/xtensor.hpp>
+#endif
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+
+namespace cubist
+{
+
+/// @tparam M a BatchMesh
+template <Scalar T, class L, class M>
+class DistBatch
+{
+ public:
+  using Value = T;
+  using Layout = L;
+  using Mesh = M;
+  using Matrix = DistMatrix<T, L, typename M::Group>;
+
+  /// `batch` matrices of zeros. Every rank makes its own.
+  DistBatch(const M& mesh, std::size_t batch, Shape shape)
+      : mesh_{mesh}, batch_{batch}, shape_{shape}
+  {
+    matrices_.reserve(mine().valid);
+    for (std::size_t i = 0; i < mine().valid; ++i) matrices_.emplace_back(mesh.group(), shape);
+  }
+
+  [[nodiscard]] const M& mesh() const { return mesh_; }
+  /// How many matrices all groups have together.
+  [[nodiscard]] std::size_t batch() const { return batch_; }
+  /// The sizes of each.
+  [[nodiscard]] Shape shape() const { return shape_; }
+
+  /// The matrices of this rank's group, and where in the batch the first of them is.
+  [[nodiscard]] std::size_t size() const { return matrices_.size(); }
+  [[nodiscard]] std::size_t offset() const { return mine().offset; }
+  [[nodiscard]] Matrix& operator[](std::size_t i) { return matrices_[i]; }
+  [[nodiscard]] const Matrix& operator[](std::size_t i) const { return matrices_[i]; }
+  [[nodiscard]] auto begin() { return matrices_.begin(); }
+  [[nodiscard]] auto end() { return matrices_.end(); }
+
+  /// The matrices that a group has.
+  [[nodiscard]] Range of_group(int group) const
+  {
+    const auto groups = static_cast<std::size_t>(mesh_.groups());
+    return block_range(batch_, pad(batch_, groups), groups, static_cast<std::size_t>(group));
+  }
+
+  /// Sets element (b, i, j) to f(b, i, j).
+  template <class F>
+  void generate(F f)
+  {
+    for (std::size_t b = 0; b < size(); ++b)
+      matrices_[b].generate(
+          [f, at = offset() + b](std::size_t i, std::size_t j) { return f(at, i, j); });
+  }
+
+ private:
+  [[nodiscard]] Range mine() const { return of_group(mesh_.index()); }
+
+  M mesh_;
+  std::size_t batch_;
+  Shape shape_;
+  std::vector<Matrix> matrices_;
+};
+
+/// Sets a batch from rank 0's `global`; elsewhere `global` is not looked at. Every rank calls it.
+/// @throws ShapeError on all ranks unless `global` is of the batch's sizes
+template <Scalar T, class L, class M>
+void scatter(const xt::xtensor<T, 3>& global, DistBatch<T, L, M>& out)
+{
+  auto& world = out.mesh().world();
+  const Shape shape = out.shape();
+  std::array<int, 1> fits{1};
+  if (world.rank() == 0)
+    fits[0] = global.shape()[0] == out.batch() && global.shape()[1] == shape.rows &&
+              global.shape()[2] == shape.cols;
+  world.broadcast(fits, 0);
+  require<ShapeError>(fits[0] != 0, "got a global tensor of other sizes than the batch of ",
+                      out.batch(), " matrices of ", shape,
+                      ", so elements would be missed or made up; give it these sizes");
+  const auto& engine = out.mesh().group().engine();
+  if (world.rank() != 0)
+  {
+    for (auto& matrix : out) world.receive(matrix.padded().elements(), 0);
+    return;
+  }
+  DistMatrix<T, L, typename M::Group> any{out.mesh().group(), shape};
+  const auto like = any.view();
+  for (int rank = 0; rank < world.size(); ++rank)
+  {
+    const Block b = like.block(rank % out.mesh().group_size());
+    const Range range = out.of_group(rank / out.mesh().group_size());
+    for (std::size_t i = 0; i < range.valid; ++i)
+    {
+      const MatrixView<const T> all{global.data() + (range.offset + i) * shape.size(), shape};
+      const auto padded = rank == 0 ? out[i].padded() : like.padded;
+      engine.fill(padded, T{});
+      engine.upload(all.block(b.rows.offset, b.cols.offset, b.valid()),
+                    padded.block(0, 0, b.valid()));
+      if (rank != 0) world.send(MatrixView<const T>{padded}.elements(), rank);
+    }
+  }
+}
+
+/// All matrices on rank 0, and an empty tensor elsewhere. Every rank calls it.
+template <Scalar T, class L, class M>
+[[nodiscard]] xt::xtensor<T, 3> gather(const DistBatch<T, L, M>& x)
+{
+  using Global = xt::xtensor<T, 3>;
+  auto& world = x.mesh().world();
+  const auto& group = x.mesh().group();
+  DistMatrix<T, L, typename M::Group> any{group, x.shape()};
+  const auto like = any.view();
+  const auto is_primary = [&](int rank) {
+    return like.primary(group, rank % x.mesh().group_size());
+  };
+  if (world.rank() != 0)
+  {
+    if (is_primary(world.rank()))
+      for (std::size_t i = 0; i < x.size(); ++i) world.send(x[i].padded().elements(), 0);
+    return Global::from_shape({0, 0, 0});
+  }
+  auto global = Global::from_shape({x.batch(), x.shape().rows, x.shape().cols});
+  for (int rank = 0; rank < world.size(); ++rank)
+  {
+    if (!is_primary(rank)) continue;
+    const Block b = like.block(rank % x.mesh().group_size());
+    const Range range = x.of_group(rank / x.mesh().group_size());
+    for (std::size_t i = 0; i < range.valid; ++i)
+    {
+      const MatrixView<T> all{global.data() + (range.offset + i) * x.shape().size(), x.shape()};
+      if (rank != 0) world.receive(like.padded.elements(), rank);
+      const auto block = rank == 0 ? x[i].padded() : MatrixView<const T>{like.padded};
+      group.engine().download(block.block(0, 0, b.valid()),
+                              all.block(b.rows.offset, b.cols.offset, b.valid()));
+    }
+  }
+  return global;
+}
+
+}  // namespace cubist

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The products of a batch, on any scheme and backend.
+//
+//   X (B, M, K) each S::Input    W (B, K, N) or (K, N) S::Weight    Y (B, M, N) each S::Output
+//
+// A batch is cut over groups of ranks; a weight that all products share has a replica in each
+// group, and its gradient is summed over them.
+//
+// Words: those of the scheme, for each product of a rank's group; a shared weight's gradient
+// 2(g-1)/g of a rank's block more, g being the groups. A weight that is shared travels with every
+// product: where it is large, one product of B M rows (DistMatMul) sends it once.
+// Source: MindSpore, High Dimension Tensor Parallel (BatchMatMul).
+
+#include <cstddef>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_batch.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/mesh/batch_mesh.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+/// The sizes of a batch of products: (b, m, k) times (b, k, n) gives (b, m, n).
+struct BatchSize
+{
+  std::size_t b = 0;
+  std::size_t m = 0;
+  std::size_t n = 0;
+  std::size_t k = 0;
+};
+
+/// A plan for batches of one size. Every rank makes the plan and calls it.
+/// @tparam op_x, op_w how X and W follow from the matrices that are handed in; see DistMatMul
+template <Scheme S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
+class DistBatchMatMul
+{
+ public:
+  using Product = DistMatMul<S, B, T, op_x, op_w>;
+  using Mesh = BatchMesh<S, B>;
+  using Input = DistBatch<T, typename Product::Input::Layout, Mesh>;
+  using Weight = DistBatch<T, typename Product::Weight::Layout, Mesh>;
+  using Output = DistBatch<T, typename Product::Output::Layout, Mesh>;
+  /// A weight that all products of the batch share.
+  using SharedWeight = typename Product::Weight;
+
+  DistBatchMatMul(const Mesh& mesh, BatchSize size, Gathered policy = Gathered::again)
+      : mesh_{mesh}, batch_{size.b}, product_{mesh.group(), {size.m, size.n, size.k}, policy}
+  {
+  }
+
+  /// Y = alpha op(X) op(W) + beta Y for each of the batch; W is a batch, or shared.
+  /// @throws ShapeError for a batch of another number of matrices, or matrices of other sizes
+  template <class LX, class W, class LY>
+  void forward(const DistBatch<T, LX, Mesh>& x, const W& w, DistBatch<T, LY, Mesh>& y,
+               T alpha = T{1}, T beta = T{})
+  {
+    check("X", x), check("W", w), check("Y", y);
+    for (std::size_t i = 0; i < y.size(); ++i)
+      product_.forward(x[i], of_batch(w, i), y[i], alpha, beta);
+  }
+
+  /// dX = alpha dY op(W)^T + beta dX for each of the batch.
+  /// @throws ShapeError for a batch of another number of matrices, or matrices of other sizes
+  template <class LY, class W, class LX>
+  void grad_input(const DistBatch<T, LY, Mesh>& dy, const W& w, DistBatch<T, LX, Mesh>& dx,
+                  T alpha = T{1}, T beta = T{})
+  {
+    check("dY", dy), check("W", w), check("dX", dx);
+    for (std::size_t i = 0; i < dy.size(); ++i)
+      product_.grad_input(dy[i], of_batch(w, i), dx[i], alpha, beta);
+  }
+
+  /// dW = alpha op(X)^T dY + beta dW for each of the batch.
+  /// @throws ShapeError for a batch of another number of matrices, or matrices of other sizes
+  template <class LX, class LY, class LW>
+  void grad_weight(const DistBatch<T, LX, Mesh>& x, const DistBatch<T, LY, Mesh>& dy,
+                   DistBatch<T, LW, Mesh>& dw, T alpha = T{1}, T beta = T{})
+  {
+    check("X", x), check("dY", dy), check("dW", dw);
+    for (std::size_t i = 0; i < dy.size(); ++i)
+      product_.grad_weight(x[i], dy[i], dw[i], alpha, beta);
+  }
+
+  /// dW = alpha (sum of op(X)^T dY over the batch) + beta dW, complete in every group.
+  /// @throws ShapeError for a batch of another number of matrices, or matrices of other sizes
+  template <class LX, class LY, class LW>
+  void grad_weight(const DistBatch<T, LX, Mesh>& x, const DistBatch<T, LY, Mesh>& dy,
+                   DistMatrix<T, LW, typename Mesh::Group>& dw, T alpha = T{1}, T beta = T{})
+  {
+    check("X", x), check("dY", dy);
+    // What was there counts once in the sum over the groups.
+    const T first = mesh_.index() == 0 ? beta : T{};
+    const auto block = dw.valid();
+    if (dy.size() == 0)
+      mesh_.group().engine().map(
+          block, [first](T v) { return first == T{} ? T{} : first * v; },
+          MatrixView<const T>{block});
+    for (std::size_t i = 0; i < dy.size(); ++i)
+      product_.grad_weight(x[i], dy[i], dw, alpha, i == 0 ? first : T{1});
+    if (mesh_.groups() > 1) mesh_.across().all_reduce(dw.padded().elements());
+  }
+
+ private:
+  template <class L>
+  static const auto& of_batch(const DistBatch<T, L, Mesh>& w, std::size_t i)
+  {
+    return w[i];
+  }
+  template <class L>
+  static const auto& of_batch(const DistMatrix<T, L, typename Mesh::Group>& w, std::size_t)
+  {
+    return w;
+  }
+
+  template <class L>
+  void check(const char* what, const DistBatch<T, L, Mesh>& x) const
+  {
+    require<ShapeError>(x.batch() == batch_ && x.mesh().groups() == mesh_.groups(), "got ", what,
+                        " of ", x.batch(), " matrices in ", x.mesh().groups(),
+                        " groups for a batch of ", batch_, " products in ", mesh_.groups(),
+                        " groups, so some would be without a partner; make the plan for this "
+                        "batch, or the batch for this plan, and share W if there is but one");
+  }
+  template <class L>
+  void check(const char*, const DistMatrix<T, L, typename Mesh::Group>&) const
+  {
+  }
+
+  Mesh mesh_;
+  std::size_t batch_;
+  Product product_;
+};
+
+}  // namespace cubist

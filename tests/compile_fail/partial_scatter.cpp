@@ -1,0 +1,17 @@
+// expect: layout with Partial.*complete it first
+// SPDX-License-Identifier: BSD-3-Clause
+// A global matrix has no parts to hand out.
+#include "cubist/backend/threads.hpp"
+#include "cubist/dist/global.hpp"
+
+using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, cubist::Threads>;
+#ifdef CUBIST_CONTROL
+using L = cubist::Layout<cubist::Rows<cubist::Row>, cubist::Cols<>>;
+#else
+using L = cubist::Layout<cubist::Rows<cubist::Row>, cubist::Cols<>, cubist::Partial<cubist::Col>>;
+#endif
+
+void distribute(const Mesh& mesh, const xt::xtensor<double, 2>& x)
+{
+  (void)cubist::scatter<L>(mesh, x);
+}

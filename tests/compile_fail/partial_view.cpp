@@ -1,0 +1,14 @@
+// expect: layout with Partial.*complete it first
+// SPDX-License-Identifier: BSD-3-Clause
+// A view has forgotten the layout, and so that a sum is pending.
+#include "cubist/backend/threads.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+
+using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, cubist::Threads>;
+#ifdef CUBIST_CONTROL
+using L = cubist::Layout<cubist::Rows<cubist::Row>, cubist::Cols<>>;
+#else
+using L = cubist::Layout<cubist::Rows<cubist::Row>, cubist::Cols<>, cubist::Partial<cubist::Col>>;
+#endif
+
+auto view(cubist::DistMatrix<double, L, Mesh>& m) { return m.view(); }

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/dist/global.hpp"
+#include "cubist/dist/redistribute.hpp"
+#include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/summa25d.hpp"
+#include "cubist/scheme/summa2d.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "matrices.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using B = Counting<TestBackend>;
+using World = B::Communicator;
+using Grid = Axes<Row, Col>;
+using Layers = Axes<Depth, Row, Col>;
+using Cube = Axes<AxisX, AxisY, AxisZ>;
+
+template <class A>
+using On = AxisMesh<A, B>;
+template <class A>
+using View = DistView<double, On<A>>;
+
+/// Element (i, j) of a global matrix.
+double element(std::size_t i, std::size_t j) { return static_cast<double>(1000 * i + j + 1); }
+
+// -- Matrices of any layout on any mesh
+// ------------------------------------------------------------
+
+/// A matrix whose layout and axes are known at run time only.
+struct AnyMatrix
+{
+  std::string name;
+  std::shared_ptr<void> matrix;
+  std::variant<View<Grid>, View<Layers>, View<Cube>> view;
+};
+
+template <class L, class A>
+AnyMatrix matrix(const On<A>& mesh, Shape shape)
+{
+  const auto m = std::make_shared<DistMatrix<double, L, On<A>>>(mesh, shape);
+  return {L::to_string() + " on " + A::to_string(mesh.extents()), m, m->view()};
+}
+
+/// Random whole numbers.
+class Dice
+{
+ public:
+  explicit Dice(std::uint64_t seed) : seed_{seed} {}
+  /// One in [0, n).
+  std::size_t operator()(std::size_t n) { return hash(seed_, 0, rolls_++) % n; }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t rolls_ = 0;
+};
+
+/// Any extents of at most as many ranks as the world has, with any quantum.
+template <class A>
+On<A> any_mesh(const World& world, Dice& dice)
+{
+  typename A::Array extents;
+  int room = world.size();
+  for (int& e : extents)
+  {
+    e = 1 + static_cast<int>(dice(static_cast<std::size_t>(room)));
+    room /= e;
+  }
+  std::rotate(extents.begin(), extents.begin() + static_cast<std::ptrdiff_t>(dice(A::count)),
+              extents.end());
+  return {world, extents, 1 + dice(12), IdleRanks::allowed};
+}
+
+template <class A, class... L>
+AnyMatrix any_layout(const World& world, Shape shape, Dice& dice)
+{
+  const auto mesh = any_mesh<A>(world, dice);
+  constexpr std::array makers{&matrix<L, A>...};
+  return makers[dice(makers.size())](mesh, shape);
+}
+
+AnyMatrix any_matrix(const World& world, Shape shape, Dice& dice)
+{
+  switch (dice(3))
+  {
+  case 0:
+    return any_layout<Grid, Layout<Rows<Row>, Cols<Col>>, Layout<Rows<Col>, Cols<Row>>,
+                      Layout<Rows<>, Cols<Row, Col>>, Layout<Rows<>, Cols<Col>>,
+                      Layout<Rows<>, Cols<>>>(world, shape, dice);
+  case 1:
+    return any_layout<Layers, Layout<Rows<Depth, Row>, Cols<Col>>, Layout<Rows<Row>, Cols<Col>>,
+                      Layout<Rows<Row, Col, Depth>, Cols<>>, Layout<Rows<>, Cols<Depth>>>(
+        world, shape, dice);
+  default:
+    return any_layout<Cube, Layout<Rows<AxisZ, AxisY>, Cols<AxisX>>,
+                      Layout<Rows<AxisX, AxisZ>, Cols<AxisY>>,
+                      Layout<Rows<AxisY>, Cols<AxisZ, AxisX>>, Layout<Rows<AxisZ>, Cols<>>>(
+        world, shape, dice);
+  }
+}
+
+void move(const AnyMatrix& from, const AnyMatrix& to)
+{
+  std::visit([](const auto& f, const auto& t) { redistribute(f, t); }, from.view, to.view);
+}
+
+// -- What must hold -------------------------------------------------------------------------------
+
+template <class V>
+bool holds(const V& view, int rank, std::size_t i, std::size_t j)
+{
+  const Block b = view.block(rank);
+  return i >= b.rows.offset && i < b.rows.offset + b.rows.valid && j >= b.cols.offset &&
+         j < b.cols.offset + b.cols.valid;
+}
+bool holds(const AnyMatrix& m, int rank, std::size_t i, std::size_t j)
+{
+  return std::visit([&](const auto& view) { return holds(view, rank, i, j); }, m.view);
+}
+
+/// How many elements a rank needs of one matrix that it does not hold of another.
+std::uint64_t missing(const AnyMatrix& from, const AnyMatrix& to, Shape shape, int rank)
+{
+  std::uint64_t n = 0;
+  for (std::size_t i = 0; i < shape.rows; ++i)
+    for (std::size_t j = 0; j < shape.cols; ++j)
+      n += holds(to, rank, i, j) && !holds(from, rank, i, j) ? 1U : 0U;
+  return n;
+}
+
+/// Fills this rank's block with f(i, j), and not its padding.
+template <class F>
+void fill(const AnyMatrix& m, F f)
+{
+  std::visit(
+      [&](const auto& view) {
+        const Block b = view.block(view.mesh.rank());
+        for (std::size_t i = 0; i < b.rows.valid; ++i)
+          for (std::size_t j = 0; j < b.cols.valid; ++j)
+            view.padded(i, j) = f(b.rows.offset + i, b.cols.offset + j);
+      },
+      m.view);
+}
+
+/// Whether this rank has its elements, and zeros as padding.
+bool is_right(const AnyMatrix& m)
+{
+  return std::visit(
+      [](const auto& view) {
+        const Block b = view.block(view.mesh.rank());
+        bool right = view.padded.shape() == b.padded();
+        for (std::size_t i = 0; i < b.rows.size; ++i)
+          for (std::size_t j = 0; j < b.cols.size; ++j)
+          {
+            const bool valid = i < b.rows.valid && j < b.cols.valid;
+            right = right && view.padded(i, j) ==
+                                 (valid ? element(b.rows.offset + i, b.cols.offset + j) : 0);
+          }
+        return right;
+      },
+      m.view);
+}
+
+/// What one rank sent in each move, and what it was missing before.
+struct Trade
+{
+  std::uint64_t sent = 0;
+  std::uint64_t missing = 0;
+};
+
+constexpr std::array sizes{0, 1, 1, 2, 3, 5, 7, 12, 13, 24, 31};
+
+}  // namespace
+
+TEST_CASE("Every element reaches every rank that needs it, once, and nothing else is sent")
+{
+  constexpr int cases = 40;
+  for (const int ranks : those_that_fit<B>(std::array{1, 2, 3, 4, 6, 8, 12}))
+  {
+    const auto results = on_ranks<B>(ranks, [](World& world) {
+      Findings found;
+      std::vector<Trade> trades;
+      for (std::uint64_t seed = 0; seed < cases; ++seed)
+      {
+        Dice dice{100 * seed + static_cast<std::uint64_t>(world.size())};
+        const Shape shape{static_cast<std::size_t>(sizes[dice(sizes.size())]),
+                          static_cast<std::size_t>(sizes[dice(sizes.size())])};
+        const AnyMatrix a = any_matrix(world, shape, dice);
+        const AnyMatrix b = any_matrix(world, shape, dice);
+        std::ostringstream name;
+        name << shape << " from " << a.name << " to " << b.name << ", rank " << world.rank();
+        const auto trade = [&](const AnyMatrix& from, const AnyMatrix& to, const char* what) {
+          fill(to, [](std::size_t, std::size_t) { return -1.0; });
+          world.traffic().reset();
+          move(from, to);
+          trades.push_back(
+              {world.traffic().total().elements, missing(from, to, shape, world.rank())});
+          found.check(is_right(to), what, " of ", name.str());
+        };
+        fill(a, element);
+        trade(a, b, "there");
+        found.check(is_right(a), "the source of ", name.str());
+        fill(a, [](std::size_t, std::size_t) { return -1.0; });
+        trade(b, a, "back");
+      }
+      return std::tuple{found, trades};
+    });
+
+    std::vector<Findings> found;
+    std::vector<Trade> sums(2 * cases);
+    for (const auto& [findings, trades] : results)
+    {
+      found.push_back(findings);
+      REQUIRE(trades.size() == sums.size());
+      for (std::size_t i = 0; i < sums.size(); ++i)
+      {
+        sums[i].sent += trades[i].sent;
+        sums[i].missing += trades[i].missing;
+      }
+    }
+    require_clear(found);
+    std::uint64_t total = 0;
+    for (std::size_t i = 0; i < sums.size(); ++i)
+    {
+      CAPTURE(ranks, i);
+      CHECK(sums[i].sent == sums[i].missing);
+      total += sums[i].sent;
+    }
+    CHECK((ranks == 1 || total > 1000));
+  }
+}
+
+TEST_CASE("To the same layout on a mesh like it nothing is sent")
+{
+  if (!fits<B>(8)) return;
+  require_clear(on_ranks<B>(8, [](World& world) {
+    Findings found;
+    for (const Layers::Array extents : {Layers::Array{2, 2, 2}, {3, 1, 2}})
+    {
+      const On<Layers> mesh{world, extents, 12, IdleRanks::allowed};
+      const On<Layers> other{world, extents, 12, IdleRanks::allowed};
+      DistMatrix<double, Layout<Rows<Row>, Cols<Col>>, On<Layers>> x{mesh, {7, 11}};
+      x.generate(element);
+      world.traffic().reset();
+      const auto y = redistribute<Layout<Rows<Row>, Cols<Col>>>(x, other);
+      found.check(world.traffic().total() == Sent{}, "something was sent");
+      const auto a = x.padded().elements();
+      const auto b = y.padded().elements();
+      found.check(y.mesh() == other && std::equal(a.begin(), a.end(), b.begin(), b.end()),
+                  "differs");
+    }
+    return found;
+  }));
+}
+
+TEST_CASE("From a replicated layout to a part of it nothing is sent")
+{
+  if (!fits<B>(6)) return;
+  require_clear(on_ranks<B>(6, [](World& world) {
+    const On<Grid> mesh{world, {2, 3}, 6};
+    DistMatrix<double, Layout<Rows<>, Cols<>>, On<Grid>> x{mesh, {7, 11}};
+    x.generate(element);
+    world.traffic().reset();
+    const auto y = redistribute<Layout<Rows<Row>, Cols<Col>>>(x, mesh);
+    Findings found;
+    found.check(world.traffic().total() == Sent{}, "something was sent");
+    const Block& b = y.block();
+    for (std::size_t i = 0; i < b.rows.valid; ++i)
+      for (std::size_t j = 0; j < b.cols.valid; ++j)
+        found.check(y.valid()(i, j) == element(b.rows.offset + i, b.cols.offset + j), "element");
+    return found;
+  }));
+}
+
+TEST_CASE("Replicas share the sending")
+{
+  if (!fits<B>(8)) return;
+  const auto sent = on_ranks<B>(8, [](World& world) {
+    // Ranks 0 to 3 hold everything; 4 to 7 need a row each.
+    const On<Layers> four{world, {4, 1, 1}, 4, IdleRanks::allowed};
+    const On<Layers> eight{world, {8, 1, 1}, 8};
+    const DistMatrix<double, Layout<Rows<>, Cols<>>, On<Layers>> x{four, {8, 5}};
+    world.traffic().reset();
+    (void)redistribute<Layout<Rows<Depth>, Cols<>>>(x, eight);
+    return world.traffic().total();
+  });
+  for (std::size_t r = 0; r < 8; ++r) CHECK(sent[r] == (r < 4 ? Sent{1, 5} : Sent{}));
+}
+
+TEMPLATE_TEST_CASE("From one scheme's mesh to another's, and with other numbers of ranks", "",
+                   float, double, std::complex<float>, std::complex<double>)
+{
+  using T = TestType;
+  if (!fits<B>(8)) return;
+  const auto values = random_matrix<T, Fractions>({37, 23}, 1);
+  const auto results = on_ranks<B>(8, [&](World& world) {
+    const Mesh<Cube3D, B> cube{world};
+    const Mesh<Summa25D, B> layers{world, {.q = 2, .d = 2}};
+    const Mesh<Summa2D, B> grid{world, {2, 3}, IdleRanks::allowed};
+    DistMatrix<T, Cube3D::Output, On<Cube>> x{cube, values.shape};
+    x.generate([&](std::size_t i, std::size_t j) { return values(i, j); });
+    const auto weight = redistribute<Summa25D::Weight>(x, layers);
+    auto block = redistribute<Summa2D::Input>(weight, grid);
+    DistMatrix<T, Cube3D::Next::Weight, On<Cube>> y{cube, values.shape};
+    redistribute(block, y);
+    redistribute(std::as_const(y).view(), block.view());
+    // Gathered on the mesh that leaves ranks 6 and 7 idle.
+    const auto global = gather(block);
+    if (world.rank() != 0) return global.size() == 0;
+    return std::equal(values.data.begin(), values.data.end(), global.begin(), global.end());
+  });
+  for (const bool right : results) CHECK(right);
+}
+
+TEST_CASE("A matrix of another shape is refused on every rank")
+{
+  if (!fits<B>(4)) return;
+  for (const auto& m : on_ranks<B>(4, [](World& world) {
+         const Mesh<Summa2D, B> mesh{world, {.q = 2}};
+         const DistMatrix<double, Summa2D::Input, On<Grid>> x{mesh, {5, 7}};
+         DistMatrix<double, Summa2D::Input, On<Grid>> y{mesh, {7, 5}};
+         return message_of<ShapeError>([&] { redistribute(x, y); });
+       }))
+    CHECK(mentions(m, "(5, 7)", "(7, 5)", "give them the same shape"));
+}
+
+TEST_CASE("Meshes on different communicators are refused on every rank")
+{
+  if (!fits<B>(4)) return;
+  const auto messages = on_ranks<B>(4, [](World& world) {
+    World half = world.split(world.rank() / 2, world.rank());
+    World turned = world.split(0, -world.rank());
+    const Mesh<Summa2D, B> all{world, {.q = 2}};
+    const Mesh<Summa2D, B> two{half, {.rows = 1, .cols = 2}};
+    const Mesh<Summa2D, B> back{turned, {.q = 2}};
+    const DistMatrix<double, Summa2D::Input, On<Grid>> x{all, {5, 7}};
+    return message_of<MeshError>([&] { (void)redistribute<Summa2D::Input>(x, two); }) +
+           message_of<MeshError>([&] { (void)redistribute<Summa2D::Input>(x, back); });
+  });
+  for (const auto& m : messages)
+    CHECK(mentions(m, "of 4 for one", "of 2, so messages", "on the same communicator"));
+  CHECK(mentions(messages[0], "made as rank 0 of 4 for one on a mesh made as rank 3 of 4"));
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Networks that the tests train, on any scheme and mesh, and the losses that they go through.
+
+#include <cstddef>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+
+#include "nn.hpp"
+#include "sanitized.hpp"
+
+namespace cubist::test
+{
+
+enum class Rule
+{
+  sgd,
+  adam,
+  adam_w
+};
+
+/// A network and how it is trained.
+struct Training
+{
+  std::vector<std::size_t> sizes;
+  MlpOptions options = {};
+  Rule rule = Rule::sgd;
+  double rate = 0.5;
+  double momentum = 0;
+
+  [[nodiscard]] std::size_t in() const { return sizes.front(); }
+  [[nodiscard]] std::size_t out() const { return sizes.back(); }
+};
+
+inline constexpr std::size_t rows = 13;
+inline const int steps = repeats(32, 4);
+
+/// The loss of each step of training on mesh; watch() is called after each.
+template <class T, class S, class B, class F>
+std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F watch)
+{
+  using Network = MLP<S, B, T>;
+  Network mlp{mesh, t.sizes, t.options};
+  const auto parameters = mlp.parameters();
+  const typename Network::Activations x{
+      scatter<typename S::Input>(mesh, uniform<T>(rows, t.in(), 1, 2))};
+  const auto labels = classes(rows, t.out());
+  const auto with = [&](auto optimizer) -> std::function<void()> {
+    return
+        [optimizer = std::move(optimizer), &parameters]() mutable { optimizer.step(parameters); };
+  };
+  using M = typename Network::Mesh;
+  const auto step =
+      t.rule == Rule::adam ? with(Adam<T, M>{parameters, {.learning_rate = t.rate}})
+      : t.rule == Rule::adam_w
+          ? with(AdamW<T, M>{parameters, {.learning_rate = t.rate}})
+          : with(Sgd<T, M>{parameters, {.learning_rate = t.rate, .momentum = t.momentum}});
+  std::vector<double> curve;
+  for (int i = 0; i < steps; ++i)
+  {
+    const auto& y = mlp.forward(x);
+    auto dy = zeros_like(y);
+    curve.push_back(softmax_cross_entropy(y, labels, dy));
+    mlp.backward(dy);
+    step();
+    watch();
+  }
+  return curve;
+}
+
+template <class T, class S>
+std::vector<double> loss_curve(const Place<S>& place, const Training& t)
+{
+  return on_root(place, [&](const auto& mesh) { return losses<T>(mesh, t, [] {}); });
+}
+
+inline const Training one_layer{.sizes = {7, 5}};
+inline const Training two_layers{.sizes = {7, 11, 5},
+                                 .options = {.activation = gelu, .dropout = 0.25, .seed = 3},
+                                 .rule = Rule::adam_w,
+                                 .rate = 0.01};
+inline const Training three_layers{.sizes = {7, 11, 9, 5},
+                                   .options = {.activation = silu, .bias = false},
+                                   .rate = 0.1,
+                                   .momentum = 0.9};
+inline const Training five_layers{
+    .sizes = {7, 11, 6, 13, 9, 5},
+    .options = {.activation = gelu_tanh, .output = cubist::tanh, .dropout = 0.1},
+    .rule = Rule::adam,
+    .rate = 0.01};
+
+}  // namespace cubist::test
