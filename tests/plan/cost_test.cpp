@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstdint>
-#include <string>
+#include <array>
+#include <cstddef>
 #include <vector>
 
 #include "cubist/plan/catalogue.hpp"
@@ -21,7 +20,7 @@ namespace
 
 const std::vector<ProductSize> sizes = {{24, 36, 48}, {37, 101, 23}, {1, 1, 1}};
 
-/// Words a rank, written out from the table of DESIGN.md, section 4. `h` is the layer's wide side.
+/// Words a rank, written out from the table of DESIGN.md, section 4.
 struct Formula
 {
   double forward;
@@ -33,7 +32,7 @@ double area(std::size_t a, std::size_t b, std::size_t quantum)
   return static_cast<double>(pad(a, quantum) * pad(b, quantum));
 }
 
-/// d layers of r x c ranks; |P| moves along rows, |Q| along columns.
+/// d layers of r x c ranks: of one layer, P moves along rows and Q along columns.
 Formula summa(double d, double r, double c, double p, double q, double kn)
 {
   const double f = (c - 1) / (r * c) * p + (r - 1) / (r * c) * q;
@@ -117,7 +116,17 @@ TEST_CASE("SUMMA costs what the table says, whichever matrix stays")
 
 TEST_CASE("Grids cost what the table says")
 {
-  for (const auto& s : sizes)
+  const auto on = [](int x, int y, int z, ProductSize s, Gathered policy) {
+    const auto words = [&](std::size_t quantum, std::size_t m, int layers) {
+      return grid(x, y, layers, static_cast<double>(m * pad(s.k, quantum)), area(s.k, s.n, quantum),
+                  static_cast<double>(m * pad(s.n, quantum)), policy);
+    };
+    const std::size_t quantum = Grid3D::quantum({x, y, z});
+    check<Grid3D>({x, y, z}, s, policy, words(quantum, pad(s.m, quantum), z));
+    if (x == y && y == z) check<Cube3D>({x, y, z}, s, policy, words(quantum, pad(s.m, quantum), z));
+    if (z == 1) check<Grid2D>({x, y}, s, policy, words(Grid2D::quantum({x, y}), s.m, 1));
+  };
+  for (const auto& size : sizes)
     for (const auto policy : {Gathered::kept, Gathered::again})
       for (const auto& [x, y, z] : {std::array{1, 2, 3},
                                     {3, 2, 1},
@@ -127,19 +136,7 @@ TEST_CASE("Grids cost what the table says")
                                     {2, 2, 2},
                                     {3, 3, 3},
                                     {1, 1, 1}})
-      {
-        const auto words = [&](std::size_t quantum, std::size_t rows, int layers) {
-          return grid(x, y, layers, static_cast<double>(rows * pad(s.k, quantum)),
-                      area(s.k, s.n, quantum), static_cast<double>(rows * pad(s.n, quantum)),
-                      policy);
-        };
-        const std::size_t quantum = Grid3D::quantum({x, y, z});
-        check<Grid3D>({x, y, z}, s, policy, words(quantum, pad(s.m, quantum), z));
-        if (x == y && y == z)
-          check<Cube3D>({x, y, z}, s, policy,
-                        words(Cube3D::quantum({x, y, z}), pad(s.m, Cube3D::quantum({x, y, z})), z));
-        if (z == 1) check<Grid2D>({x, y}, s, policy, words(Grid2D::quantum({x, y}), s.m, 1));
-      }
+        on(x, y, z, size, policy);
 }
 
 TEST_CASE("A pair of Megatron's halves costs what the table says")

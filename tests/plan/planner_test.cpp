@@ -7,6 +7,7 @@
 
 #include "cubist/plan/planner.hpp"
 
+#include "backend.hpp"
 #include "catch.hpp"
 #include "ranks.hpp"
 
@@ -139,6 +140,18 @@ TEST_CASE("A plan can be asked for within one scheme")
   const auto best = plan(layers, 12, {}, {.scheme = "Grid3D"}).front();
   const auto extents = auto_mesh<Grid3D>(layers, 12);
   CHECK(std::equal(extents.begin(), extents.end(), best.extents.begin(), best.extents.end()));
+}
+
+TEST_CASE("A mesh as planned leaves those ranks idle that the plan does")
+{
+  if (!fits(5)) return;
+  Machine machine;
+  machine.inside = {0, 1e15};
+  const auto best = plan({.m = 4, .n = 4, .k = 4}, 5, machine, {.scheme = "Grid3D"}).front();
+  const auto active = on_ranks<TestBackend>(5, [&](TestBackend::Communicator& world) {
+    return Mesh<Grid3D, TestBackend>{world, extents_of<Grid3D>(best), IdleRanks::allowed}.active();
+  });
+  CHECK(active == std::vector<bool>{true, true, true, true, false});
 }
 
 TEST_CASE("What can't be planned is refused")
