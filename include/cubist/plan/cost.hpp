@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What a linear layer costs on a scheme and mesh, derived from the scheme's layouts and from which
+// of the two algorithms it uses; a new scheme on these needs no line here.
+//
+//   X (M, K) S::Input    W (K, N) S::Weight    Y = X W (M, N) S::Output
+//
+// Summa: one matrix stays; the other two move along the innermost axis of the dimension that the
+// one that stays lacks, panel by panel: broadcast if they are operands of a product, reduced if
+// they are its result. On r x c ranks, words a rank, forward (backward is twice that):
+//
+//   Y stays  (c-1)/rc MK + (r-1)/rc KN
+//   X stays  (c-1)/rc MN + (r-1)/rc KN
+//   W stays  (c-1)/rc MK + (r-1)/rc MN
+//
+// GatherMultiplyScatter: operands are gathered along the axis that they meet on, results are summed
+// and scattered along it, or all-reduced (local_product.hpp). On x x y x z ranks:
+// [(y-1) MK + (z-1) KN + (x-1) MN] / xyz; backward gathers dY once for both gradients, so it sends
+// as much, and [(y-1) MK + (z-1) KN] / xyz more where X and W are gathered again.
+//
+// Both: the gradient of W is all-reduced along the axes of PendingAxes, on P ranks 2(P-1)/P of a
+// rank's block. Sizes are padded to the scheme's quantum. Source: DESIGN.md, section 4.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <numeric>
+
+#include "cubist/plan/cutting.hpp"
+#include "cubist/plan/work.hpp"
+#include "cubist/scheme/gather_multiply_scatter.hpp"
+#include "cubist/scheme/local_product.hpp"
+#include "cubist/scheme/scheme.hpp"
+#include "cubist/scheme/summa.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+constexpr void add(Work& work, Collective collective, Role role, const AxisOfMesh& axis,
+                   std::size_t count, std::size_t times = 1, std::size_t slices = 1)
+{
+  if (axis.extent > 1)
+    work.transfers.add({collective, role, axis.extent, axis.stride, count, times, slices});
+}
+
+/// The sum of a block over the replicas along some axes at once.
+constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTuple& axes)
+{
+  const AxisOfMesh together{0, static_cast<int>(axes.parts()), axes.innermost().stride};
+  add(work, Collective::all_reduce, result.role, together, result.block.size());
+}
+
+/// The sizes of the local product whose result is `result`, of forward's m, n and k.
+[[nodiscard]] constexpr LocalGemm local_gemm(Role result, std::size_t m, std::size_t n,
+                                             std::size_t k, std::size_t times = 1)
+{
+  if (result == Role::x) return {m, k, n, times};
+  if (result == Role::w) return {k, n, m, times};
+  return {m, n, k, times};
+}
+
+/// A matrix whose panels travel, the axis along which they do, and how many indices of the
+/// dimension that is cut into panels a rank has.
+struct Moving
+{
+  const CutMatrix& matrix;
+  AxisOfMesh along;
+  std::size_t mine;
+};
+
+[[nodiscard]] constexpr Cost summa_cost(Stationary stays, const CutProduct& p)
+{
+  constexpr std::size_t far_depth = 256;  // as in Summa
+  const bool output = stays == Stationary::output;
+  const bool input = stays == Stationary::input;
+  const Moving a = output  ? Moving{p.x, p.x.cols.innermost(), p.x.block.cols}
+                   : input ? Moving{p.w, p.w.cols.innermost(), p.w.block.cols}
+                           : Moving{p.x, p.x.rows.innermost(), p.x.block.rows};
+  const Moving b = output  ? Moving{p.w, p.w.rows.innermost(), p.w.block.rows}
+                   : input ? Moving{p.y, p.y.cols.innermost(), p.y.block.cols}
+                           : Moving{p.y, p.y.rows.innermost(), p.y.block.rows};
+  const auto panels = static_cast<std::size_t>(std::lcm(a.along.extent, b.along.extent));
+  const auto panel = [panels](const Moving& m) {
+    return m.matrix.block.size() * static_cast<std::size_t>(m.along.extent) / panels;
+  };
+  const std::size_t deep = a.mine * static_cast<std::size_t>(a.along.extent) / panels;
+  const std::size_t slices = std::max<std::size_t>(1, ceil_div(deep, far_depth));
+  const std::size_t m = output || input ? p.y.block.rows : deep;
+  const std::size_t n = input ? deep : p.w.block.cols;
+  const std::size_t k = output ? deep : input ? p.x.block.cols : p.w.block.rows;
+  const auto product = [&](Work& work, Role result) {
+    for (const Moving* moving : {&a, &b})
+      add(work, moving->matrix.role == result ? Collective::reduce : Collective::broadcast,
+          moving->matrix.role, moving->along, panel(*moving), panels, slices);
+    work.products.add(local_gemm(result, m, n, k, panels));
+  };
+  Cost cost;
+  product(cost.forward, Role::y);
+  product(cost.backward, Role::x);
+  product(cost.backward, Role::w);
+  // Each product has room for two panels of what is broadcast, and for parts and sums of two panels
+  // of what is reduced.
+  cost.memory.workspace = 8 * (panel(a) + panel(b));
+  return cost;
+}
+
+/// A matrix, and the axes along which its ranks have something for each other: one that it is
+/// gathered and scattered along, or those that it is summed along as a result.
+struct Meeting
+{
+  const CutMatrix& matrix;
+  AxisTuple along;
+  Dimension cut;
+
+  /// All blocks together.
+  [[nodiscard]] constexpr Shape all() const
+  {
+    const auto times = [this](Dimension d) { return cut == d ? along.parts() : 1; };
+    return {matrix.block.rows * times(Dimension::rows), matrix.block.cols * times(Dimension::cols)};
+  }
+  constexpr void gather(Work& work) const
+  {
+    if (cut != Dimension::none)
+      add(work, Collective::all_gather, matrix.role, along.innermost(), matrix.block.size());
+  }
+  constexpr void sum(Work& work) const
+  {
+    if (cut != Dimension::none)
+      add(work, Collective::reduce_scatter, matrix.role, along.innermost(), matrix.block.size());
+    else
+      add_all_reduce(work, matrix, along);
+  }
+  /// Room for all of it as an operand, or for this rank's part of it as a result.
+  [[nodiscard]] constexpr std::size_t room() const { return along.parts() > 1 ? all().size() : 0; }
+  /// Room for what is scattered to this rank.
+  [[nodiscard]] constexpr std::size_t sum_room() const
+  {
+    return cut != Dimension::none && along.parts() > 1 ? matrix.block.size() : 0;
+  }
+};
+
+[[nodiscard]] constexpr Cost gather_multiply_scatter_cost(const Meeting& x, const Meeting& w,
+                                                          const Meeting& y, Gathered policy)
+{
+  // Where only one of two matrices is cut, only that one is padded.
+  const std::size_t m = std::min(x.all().rows, y.all().rows);
+  const std::size_t k = std::min(x.all().cols, w.all().rows);
+  const std::size_t n = std::min(w.all().cols, y.all().cols);
+
+  Cost cost;
+  x.gather(cost.forward);
+  w.gather(cost.forward);
+  cost.forward.products.add(local_gemm(Role::y, m, n, k));
+  y.sum(cost.forward);
+
+  y.gather(cost.backward);
+  if (policy == Gathered::again)
+  {
+    w.gather(cost.backward);
+    x.gather(cost.backward);
+  }
+  cost.backward.products.add(local_gemm(Role::x, m, n, k));
+  cost.backward.products.add(local_gemm(Role::w, m, n, k));
+  x.sum(cost.backward);
+  w.sum(cost.backward);
+  // X, W, Y, dX and dW have room of their own.
+  cost.memory.workspace =
+      2 * (x.room() + x.sum_room() + w.room() + w.sum_room()) + y.room() + y.sum_room();
+  return cost;
+}
+
+/// What an algorithm costs for the matrices of scheme `S`.
+template <class Algorithm>
+struct CostOf;
+
+template <class R, class C, Stationary stays>
+struct CostOf<Summa<R, C, stays>>
+{
+  template <class S>
+  [[nodiscard]] static constexpr Cost of(const CutProduct& p, const typename S::Axes::Array&,
+                                         Gathered)
+  {
+    return summa_cost(stays, p);
+  }
+};
+
+template <class X, class W, class Y>
+struct CostOf<GatherMultiplyScatter<X, W, Y>>
+{
+  template <class S>
+  [[nodiscard]] static constexpr Cost of(const CutProduct& p,
+                                         const typename S::Axes::Array& extents, Gathered policy)
+  {
+    using Local = LocalProduct<X, W, Y>;
+    const auto meeting = [&]<class Part>(const CutMatrix& matrix, Part) {
+      return Meeting{matrix, tuple_of<typename S::Axes>(typename Part::Meets{}, extents),
+                     Part::cut};
+    };
+    return gather_multiply_scatter_cost(meeting(p.x, typename Local::Input{}),
+                                        meeting(p.w, typename Local::Weight{}),
+                                        meeting(p.y, typename Local::Output{}), policy);
+  }
+};
+
+}  // namespace detail
+
+/// What a layer costs one rank of a mesh.
+/// @pre S::fits(extents)
+template <Scheme S>
+[[nodiscard]] constexpr Cost cost(const typename S::Axes::Array& extents, ProductSize size,
+                                  Gathered policy = Gathered::kept)
+{
+  const auto p = detail::cut_product<S>(extents, size);
+  Cost c = detail::CostOf<typename S::Algorithm>::template of<S>(p, extents, policy);
+  detail::add_all_reduce(c.backward, p.w, p.pending);
+  c.memory.parameters = 2 * p.w.block.size();
+  c.memory.activations = 2 * (p.x.block.size() + p.y.block.size());
+  return c;
+}
+
+}  // namespace cubist

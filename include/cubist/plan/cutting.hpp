@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The matrices of a product as values: which axes of the mesh cut them, and the block that a rank
+// has of each. Layouts are types; here they become numbers, so that whoever reasons about costs
+// writes loops instead of templates.
+//
+//   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
+
+#include <array>
+#include <cstddef>
+
+#include "cubist/core/block.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/plan/transfer.hpp"
+
+namespace cubist::detail
+{
+
+/// An axis of a mesh.
+struct AxisOfMesh
+{
+  std::size_t index = 0;
+  int extent = 1;
+  int stride = 1;
+};
+
+/// The axes that cut a dimension, the innermost last.
+struct AxisTuple
+{
+  std::array<AxisOfMesh, 4> axes{};
+  std::size_t count = 0;
+
+  [[nodiscard]] constexpr const AxisOfMesh* begin() const { return axes.data(); }
+  [[nodiscard]] constexpr const AxisOfMesh* end() const { return axes.data() + count; }
+  [[nodiscard]] constexpr AxisOfMesh innermost() const
+  {
+    return count == 0 ? AxisOfMesh{} : axes[count - 1];
+  }
+  [[nodiscard]] constexpr std::size_t parts() const
+  {
+    std::size_t n = 1;
+    for (const auto& axis : *this) n *= static_cast<std::size_t>(axis.extent);
+    return n;
+  }
+};
+
+/// A matrix of a product.
+struct CutMatrix
+{
+  Role role = Role::x;
+  AxisTuple rows;
+  AxisTuple cols;
+  Shape block;
+};
+
+template <class A, class... Axis>
+[[nodiscard]] constexpr AxisTuple tuple(const typename A::Array& extents)
+{
+  static_assert(sizeof...(Axis) <= 4);
+  AxisTuple t;
+  for (const std::size_t i : std::array<std::size_t, sizeof...(Axis)>{A::template index<Axis>()...})
+  {
+    int stride = 1;
+    for (std::size_t j = i + 1; j < A::count; ++j) stride *= extents[j];
+    t.axes[t.count++] = {i, extents[i], stride};
+  }
+  return t;
+}
+
+/// The axes of a mesh, from a list of types.
+template <class A, template <class...> class List, class... Axis>
+[[nodiscard]] constexpr AxisTuple tuple_of(List<Axis...>, const typename A::Array& extents)
+{
+  return tuple<A, Axis...>(extents);
+}
+
+/// A matrix of this shape under layout `L`. A dimension that is cut is padded to the quantum.
+template <class A, class L>
+[[nodiscard]] constexpr CutMatrix cut_matrix(Role role, Shape shape,
+                                             const typename A::Array& extents, std::size_t quantum)
+{
+  const auto rows = tuple_of<A>(typename L::RowAxes{}, extents);
+  const auto cols = tuple_of<A>(typename L::ColAxes{}, extents);
+  const auto piece = [quantum](std::size_t n, const AxisTuple& by) {
+    return by.count == 0 ? n : pad(n, quantum) / by.parts();
+  };
+  return {role, rows, cols, {piece(shape.rows, rows), piece(shape.cols, cols)}};
+}
+
+/// The three matrices of a product.
+struct CutProduct
+{
+  CutMatrix x;
+  CutMatrix w;
+  CutMatrix y;
+  /// Replicas of W see other rows: along these axes its gradient is summed.
+  AxisTuple pending;
+};
+
+template <class S>
+[[nodiscard]] constexpr CutProduct cut_product(const typename S::Axes::Array& extents,
+                                               ProductSize size)
+{
+  using A = typename S::Axes;
+  using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;
+  const std::size_t quantum = S::quantum(extents);
+  return {cut_matrix<A, typename S::Input>(Role::x, {size.m, size.k}, extents, quantum),
+          cut_matrix<A, typename S::Weight>(Role::w, {size.k, size.n}, extents, quantum),
+          cut_matrix<A, typename S::Output>(Role::y, {size.m, size.n}, extents, quantum),
+          tuple_of<A>(Pending{}, extents)};
+}
+
+}  // namespace cubist::detail

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What a planner knows of a machine: nodes of some cores, each node with its memory and one link to
+// the others. The figures that come with it are those of a plain cluster of today: nodes of 16
+// cores with AVX2, 128 GiB, and 100 Gbit/s between them. `cubist_bench collectives` measures those
+// of a machine; machine_json.hpp reads them.
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist
+{
+
+/// What messages need: seconds each, and bytes in a second.
+struct Link
+{
+  double latency = 0;
+  double bandwidth = 0;
+};
+
+struct Machine
+{
+  /// Operations a second of one core that multiplies, in double.
+  double flops = 40e9;
+  /// How much faster it is in float.
+  double float_factor = 2;
+  /// Cores of a node, which its ranks share; a part of one, if it shares a core with other nodes.
+  double cores = 16;
+  /// Consecutive ranks on a node.
+  int ranks_per_node = 16;
+  /// Between ranks of a node; the bandwidth is that of one core.
+  Link inside{1e-6, 4e9};
+  /// Between nodes; the bandwidth is that of a node, which its ranks share.
+  Link across{2e-6, 12.5e9};
+  /// Bytes a second that one core reads and writes while it multiplies.
+  double memory_bandwidth = 8e9;
+  /// Bytes of a node.
+  double memory = 128.0 * (1 << 30);
+
+  /// How many of so many ranks a node has.
+  [[nodiscard]] constexpr int on_a_node(int ranks) const { return std::min(ranks, ranks_per_node); }
+
+  /// The part of a core that a rank has.
+  [[nodiscard]] constexpr double share(int ranks) const
+  {
+    return std::min(1.0, cores / on_a_node(ranks));
+  }
+
+  /// Bytes that a rank has.
+  [[nodiscard]] constexpr double memory_per_rank(int ranks) const
+  {
+    return memory / on_a_node(ranks);
+  }
+
+  /// Operations a second of one core on numbers of so many bytes.
+  [[nodiscard]] constexpr double rate(std::size_t scalar_bytes) const
+  {
+    return flops * (scalar_bytes <= sizeof(float) ? float_factor : 1);
+  }
+};
+
+/// @throws ArgumentError for a figure of 0 or below, or one that is no number
+inline void require_valid(const Machine& machine)
+{
+  const auto positive = [](const char* what, double value) {
+    require<ArgumentError>(value > 0 && value <= std::numeric_limits<double>::max(), "got ", what,
+                           " = ", value,
+                           " for a machine, with which nothing would ever end, or all at once; use "
+                           "a positive number");
+  };
+  positive("flops", machine.flops);
+  positive("float_factor", machine.float_factor);
+  positive("cores", machine.cores);
+  positive("ranks_per_node", machine.ranks_per_node);
+  positive("inside.bandwidth", machine.inside.bandwidth);
+  positive("across.bandwidth", machine.across.bandwidth);
+  positive("memory_bandwidth", machine.memory_bandwidth);
+  positive("memory", machine.memory);
+  for (const double latency : {machine.inside.latency, machine.across.latency})
+    require<ArgumentError>(latency >= 0, "got a latency of ", latency,
+                           " s for a machine, but no message arrives before it is sent; use 0 or "
+                           "more");
+}
+
+}  // namespace cubist

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// All meshes that a scheme has of so many ranks or fewer, and the one nearest to a wish.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <utility>
+
+#include "cubist/core/error.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+template <class S, class F>
+void for_each_mesh(int most, typename S::Axes::Array& extents, std::size_t axis, F& f)
+{
+  if (axis == extents.size())
+  {
+    if (S::fits(extents)) f(std::as_const(extents));
+    return;
+  }
+  for (int e = 1; e <= most; ++e)
+  {
+    extents[axis] = e;
+    for_each_mesh<S>(most / e, extents, axis + 1, f);
+  }
+}
+}  // namespace detail
+
+/// Calls f(extents) for every mesh of scheme `S` that has at most so many ranks.
+template <Scheme S, class F>
+void for_each_mesh(int most, F&& f)
+{
+  typename S::Axes::Array extents{};
+  detail::for_each_mesh<S>(most, extents, 0, f);
+}
+
+/// The mesh of scheme `S` whose extents differ least from these, and that has no more ranks.
+template <Scheme S>
+[[nodiscard]] typename S::Axes::Array nearest_mesh(const typename S::Axes::Array& wish)
+{
+  constexpr int most = 4096;
+  int ranks = 1;
+  for (const int e : wish) ranks = std::min(most, ranks * std::clamp(e, 1, most));
+  typename S::Axes::Array nearest{};
+  int least = 0;
+  for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
+    int distance = 1;
+    for (std::size_t i = 0; i < wish.size(); ++i)
+      distance += std::abs(std::clamp(wish[i], 1, most) - extents[i]);
+    if (least != 0 && distance >= least) return;
+    least = distance;
+    nearest = extents;
+  });
+  return nearest;
+}
+
+/// @throws MeshError for extents that scheme `S` cannot have
+template <Scheme S>
+void require_fit(const typename S::Axes::Array& extents)
+{
+  if (S::fits(extents)) return;
+  throw MeshError{std::string{"got the extents "} + S::Axes::to_string(extents) + " for " +
+                  S::name + ", which has no such mesh; the nearest is " +
+                  S::Axes::to_string(nearest_mesh<S>(extents)) + ", or let the planner choose"};
+}
+
+}  // namespace cubist

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Which rank holds which block of X, W and Y: the cut as a value that can be drawn.
+//
+//   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/plan/cutting.hpp"
+#include "cubist/plan/meshes.hpp"
+#include "cubist/plan/plan.hpp"
+
+namespace cubist
+{
+
+/// A matrix in equal blocks, and who holds them.
+struct CutPicture
+{
+  std::string name;
+  std::string layout;
+  Shape shape;
+  Shape padded;
+  std::size_t row_parts = 1;
+  std::size_t col_parts = 1;
+  std::vector<std::vector<int>> ranks;  // of each block, row by row; several hold replicas
+
+  [[nodiscard]] const std::vector<int>& at(std::size_t row, std::size_t col) const
+  {
+    return ranks[row * col_parts + col];
+  }
+  /// "X (16, 256)"
+  [[nodiscard]] std::string title() const
+  {
+    return name + " (" + std::to_string(shape.rows) + ", " + std::to_string(shape.cols) + ")";
+  }
+  /// "rows [depth row] cols [col]", and how much padding there is.
+  [[nodiscard]] std::string legend() const
+  {
+    if (shape == padded) return layout;
+    return layout + ", padded to (" + std::to_string(padded.rows) + ", " +
+           std::to_string(padded.cols) + ")";
+  }
+};
+
+/// The three matrices of a layer.
+struct Picture
+{
+  std::string title;
+  CutPicture x;
+  CutPicture w;
+  CutPicture y;
+};
+
+namespace detail
+{
+
+[[nodiscard]] inline CutPicture cut_picture(const char* name, const std::string& layout,
+                                            Shape shape, const CutMatrix& matrix, int ranks)
+{
+  const auto index = [](int rank, const AxisTuple& axes) {
+    std::size_t i = 0;
+    for (const auto& axis : axes)
+      i = i * std::size_t(axis.extent) + std::size_t(rank / axis.stride % axis.extent);
+    return i;
+  };
+  CutPicture picture{name, layout, shape, {}, matrix.rows.parts(), matrix.cols.parts(), {}};
+  picture.padded = {matrix.block.rows * picture.row_parts, matrix.block.cols * picture.col_parts};
+  picture.ranks.resize(picture.row_parts * picture.col_parts);
+  for (int rank = 0; rank < ranks; ++rank)
+    picture.ranks[index(rank, matrix.rows) * picture.col_parts + index(rank, matrix.cols)]
+        .push_back(rank);
+  return picture;
+}
+
+}  // namespace detail
+
+/// @throws ShapeError for a size of 0, MeshError for extents that the scheme cannot have
+template <Scheme S>
+[[nodiscard]] Picture picture_of(const typename S::Axes::Array& extents, ProductSize size)
+{
+  require_valid(std::vector{size});
+  require_fit<S>(extents);
+  const auto p = detail::cut_product<S>(extents, size);
+  const int ranks = S::Axes::ranks(extents);
+  return {
+      std::string{S::name} + " on " + S::Axes::to_string(extents) + ": " + std::to_string(ranks) +
+          (ranks == 1 ? " rank" : " ranks"),
+      detail::cut_picture("X", S::Input::to_string(), {size.m, size.k}, p.x, ranks),
+      detail::cut_picture("W", S::Weight::to_string(), {size.k, size.n}, p.w, ranks),
+      detail::cut_picture("Y", S::Output::to_string(), {size.m, size.n}, p.y, ranks),
+  };
+}
+
+/// "5", "0 4", "0-63", "0 4 .. 60": the ranks of a block, short.
+/// @param dots what stands for those in between
+[[nodiscard]] inline std::string label(const std::vector<int>& ranks, const std::string& dots)
+{
+  std::string s;
+  const auto add = [&](const std::string& before, std::size_t i) {
+    s += before;
+    s += std::to_string(ranks[i]);
+  };
+  const std::size_t n = ranks.size();
+  if (n <= 3)
+    for (std::size_t i = 0; i < n; ++i) add(i > 0 ? " " : "", i);
+  else
+  {
+    const bool in_a_row = ranks[n - 1] - ranks[0] == static_cast<int>(n) - 1;
+    add("", 0);
+    if (!in_a_row) add(" ", 1);
+    add(in_a_row ? "-" : ' ' + dots + ' ', n - 1);
+  }
+  return s;
+}
+
+/// A light colour for a block by the first of its ranks, red, green, blue from 0 to 1: neighbours
+/// differ, and black can be read on it.
+[[nodiscard]] inline std::array<double, 3> colour(const std::vector<int>& ranks)
+{
+  const double golden = 0.618033988749895;
+  const double hue = 6 * std::fmod(0.58 + golden * (ranks.empty() ? 0 : ranks.front()), 1.0);
+  const double chroma = 0.30;
+  const double lowest = 0.68;
+  const auto channel = [&](double offset) {
+    const double k = std::fmod(hue + offset, 6.0);
+    return lowest + chroma * (1 - std::clamp(std::min(k, 4 - k), 0.0, 1.0));
+  };
+  return {channel(5), channel(3), channel(1)};
+}
+
+}  // namespace cubist

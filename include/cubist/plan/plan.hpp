@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A scheme on a mesh for the layers of a network, with what a step is predicted to cost: what the
+// planner ranks.
+//
+// Layer i is the product X_i (M, K_i) W_i (K_i, N_i) of the scheme, of its Next if i is odd.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/plan/cost.hpp"
+#include "cubist/plan/machine.hpp"
+#include "cubist/plan/meshes.hpp"
+#include "cubist/plan/time.hpp"
+
+namespace cubist
+{
+
+struct PlanOptions
+{
+  /// Bytes of one element.
+  std::size_t scalar_bytes = sizeof(float);
+  /// Forward and backward, or forward alone.
+  bool training = true;
+  Gathered gathered = Gathered::kept;
+  /// Only this one, by its name; empty: all.
+  std::string scheme = {};
+};
+
+struct Plan
+{
+  std::string scheme;
+  std::vector<int> extents;
+  int ranks = 1;
+  int idle = 0;
+  Gathered gathered = Gathered::kept;
+  Time time;            // seconds of a step
+  double words = 0;     // elements that a rank sends in a step, averaged over the ranks
+  double messages = 0;  // that a rank sends in a step, averaged over the ranks
+  double flops = 0;     // operations of a rank in a step, those on padding too
+  double padding = 0;   // operations on padding, as a part of those that are not
+  double memory = 0;    // bytes of a rank
+  bool fits_memory = true;
+  int weight_copies = 1;       // ranks that have the same block of W
+  bool moves_weights = false;  // beyond the sum of their gradients
+  bool moves_activations = false;
+  std::string reason;
+
+  [[nodiscard]] double seconds() const { return time.total; }
+};
+
+/// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on, for `tokens` rows.
+/// @throws ArgumentError for fewer than two sizes
+[[nodiscard]] inline std::vector<ProductSize> mlp_layers(std::size_t tokens,
+                                                         const std::vector<std::size_t>& sizes)
+{
+  require<ArgumentError>(sizes.size() >= 2, "got ", sizes.size(),
+                         " sizes for a network, which make no layer, so there is nothing to plan; "
+                         "give those of its input, its hidden layers and its output");
+  std::vector<ProductSize> layers;
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+    layers.push_back({.m = tokens, .n = sizes[i + 1], .k = sizes[i]});
+  return layers;
+}
+
+/// @throws ArgumentError without layers, ShapeError for a size of 0 or layers that do not chain
+inline void require_valid(const std::vector<ProductSize>& layers)
+{
+  require<ArgumentError>(!layers.empty(),
+                         "got no layers, so there is nothing to plan; give at least one product");
+  for (std::size_t i = 0; i < layers.size(); ++i)
+  {
+    const auto& [m, n, k] = layers[i];
+    require<ShapeError>(m > 0 && n > 0 && k > 0, "got m = ", m, ", n = ", n, ", k = ", k,
+                        " for layer ", i,
+                        ", so there is nothing to multiply, on any mesh; use positive sizes");
+    require<ShapeError>(i == 0 || (m == layers[i - 1].m && k == layers[i - 1].n), "got layer ", i,
+                        " for X of ", Shape{m, k}, " behind a layer whose Y is ",
+                        Shape{layers[i - 1].m, layers[i - 1].n},
+                        ", so it cannot be its X; give layers that fit, or plan them one by one");
+  }
+}
+
+namespace detail
+{
+
+/// Adds a layer on scheme `S` to what a plan costs.
+template <Scheme S>
+void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
+               const Machine& machine, const PlanOptions& options)
+{
+  const Cost c = cost<S>(extents, size, options.gathered);
+  const auto add = [&](const Work& work) {
+    plan.time += time_of(work, plan.ranks, machine, options.scalar_bytes);
+    plan.words += work.words();
+    plan.messages += work.messages();
+    plan.flops += work.flops();
+    for (const auto& t : work.transfers)
+      if (t.role != Role::w)
+        plan.moves_activations = true;
+      else if (t.collective != Collective::all_reduce)
+        plan.moves_weights = true;
+  };
+  add(c.forward);
+  if (options.training) add(c.backward);
+  const double values = double(c.memory.parameters) + double(c.memory.activations);
+  plan.memory += double(options.scalar_bytes) *
+                 ((options.training ? values : values / 2) + double(c.memory.workspace));
+  const auto w = cut_product<S>(extents, size).w;
+  plan.weight_copies = plan.ranks / static_cast<int>(w.rows.parts() * w.cols.parts());
+}
+
+}  // namespace detail
+
+/// What the layers cost on scheme `S` with these extents, a world of `ranks` given; no reason yet.
+/// @throws MeshError for extents that the scheme cannot have, or that need more ranks
+template <Scheme S>
+[[nodiscard]] Plan plan_on(const typename S::Axes::Array& extents,
+                           const std::vector<ProductSize>& layers, int ranks,
+                           const Machine& machine = {}, const PlanOptions& options = {})
+{
+  require_fit<S>(extents);
+  double needed_ranks = 1;
+  for (const int e : extents) needed_ranks *= e;
+  require<MeshError>(needed_ranks <= ranks, "got the extents ", S::Axes::to_string(extents),
+                     " for ", S::name, ", which make ", needed_ranks, " ranks where there are ",
+                     ranks, ", so ranks would be missing; use smaller extents or more ranks");
+  const int used = S::Axes::ranks(extents);
+  Plan plan;
+  plan.scheme = S::name;
+  plan.extents.assign(extents.begin(), extents.end());
+  plan.ranks = used;
+  plan.idle = ranks - used;
+  plan.gathered = options.gathered;
+  double needed = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+  {
+    const auto& size = layers[i];
+    if (i % 2 == 0)
+      detail::add_layer<S>(plan, extents, size, machine, options);
+    else
+      detail::add_layer<typename S::Next>(plan, extents, size, machine, options);
+    needed += (options.training ? 6 : 2) * double(size.m) * double(size.n) * double(size.k);
+  }
+  plan.padding = plan.flops * used / needed - 1;
+  plan.fits_memory = plan.memory <= machine.memory_per_rank(used);
+  return plan;
+}
+
+/// The extents of a plan, for a mesh of scheme `S`.
+/// @throws MeshError for the plan of another scheme
+template <Scheme S>
+[[nodiscard]] typename S::Axes::Array extents_of(const Plan& plan)
+{
+  require<MeshError>(plan.scheme == S::name && plan.extents.size() == S::Axes::count,
+                     "got a plan for ", plan.scheme, " for a mesh of ", S::name,
+                     ", so its extents mean other axes; plan with .scheme = \"", S::name,
+                     "\", or make a mesh of ", plan.scheme);
+  typename S::Axes::Array extents{};
+  std::copy(plan.extents.begin(), plan.extents.end(), extents.begin());
+  return extents;
+}
+
+}  // namespace cubist

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Which scheme and mesh are the best for a network on a machine: every scheme of the catalogue, on
+// every mesh that it has of so many ranks or fewer, ranked by the time that a step is predicted to
+// take.
+//
+//   auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 64, machine);
+//   Mesh<Grid3D, Mpi> mesh{world, extents_of<Grid3D>(plans.front()), IdleRanks::allowed};
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cubist/plan/catalogue.hpp"
+#include "cubist/plan/machine.hpp"
+#include "cubist/plan/meshes.hpp"
+#include "cubist/plan/plan.hpp"
+#include "cubist/plan/reason.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+inline void check(const std::vector<ProductSize>& layers, int ranks, const Machine& machine,
+                  const PlanOptions& options)
+{
+  require_valid(layers);
+  require_valid(machine);
+  require<MeshError>(ranks >= 1, "got ", ranks,
+                     " ranks, but a mesh has at least one; use a positive number");
+  require<ArgumentError>(options.scalar_bytes > 0,
+                         "got elements of 0 bytes, which hold no number; use sizeof the scalar");
+}
+
+/// The best first; those that do not fit in memory last, the smallest of them first.
+[[nodiscard]] inline bool better(const Plan& a, const Plan& b)
+{
+  const auto key = [](const Plan& p) {
+    return std::tuple{!p.fits_memory, p.fits_memory ? p.seconds() : p.memory, p.words, p.ranks};
+  };
+  return key(a) < key(b);
+}
+
+inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& machine)
+{
+  std::map<int, Rivals> by_ranks;
+  for (const auto& plan : plans)
+  {
+    auto& rivals = by_ranks[plan.ranks];
+    rivals.least_words =
+        rivals.of_same == 0 ? plan.words : std::min(rivals.least_words, plan.words);
+    ++rivals.of_same;
+  }
+  for (auto& plan : plans)
+  {
+    auto rivals = by_ranks[plan.ranks];
+    rivals.meshes = plans.size();
+    rivals.unit = unit;
+    rivals.first = &plan == plans.data();
+    plan.reason = reason_for(plan, rivals, machine);
+  }
+}
+
+}  // namespace detail
+
+/// All plans, the best first; those that do not fit in memory last.
+/// @throws ArgumentError without layers, for an unknown scheme or a machine that can't be;
+/// ShapeError for layers with a size of 0 or that do not chain; MeshError for fewer than one rank
+[[nodiscard]] inline std::vector<Plan> plan(const std::vector<ProductSize>& layers, int ranks,
+                                            const Machine& machine = {},
+                                            const PlanOptions& options = {})
+{
+  detail::check(layers, ranks, machine, options);
+  std::vector<Plan> plans;
+  const auto add = [&]<class S>() {
+    for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
+      plans.push_back(plan_on<S>(extents, layers, ranks, machine, options));
+    });
+  };
+  if (options.scheme.empty())
+    for_each_scheme(add);
+  else
+    with_scheme(options.scheme, add);
+  std::stable_sort(plans.begin(), plans.end(), detail::better);
+  const double unit = double(layers.front().m) * double(layers.front().k);
+  detail::add_reasons(plans, unit, machine);
+  return plans;
+}
+
+/// The same for one product.
+[[nodiscard]] inline std::vector<Plan>
+plan(ProductSize size, int ranks, const Machine& machine = {}, const PlanOptions& options = {})
+{
+  return plan(std::vector{size}, ranks, machine, options);
+}
+
+/// The best extents within one scheme; ranks may be left idle.
+/// @throws what `plan` throws
+template <Scheme S>
+[[nodiscard]] typename S::Axes::Array auto_mesh(const std::vector<ProductSize>& layers, int ranks,
+                                                const Machine& machine = {},
+                                                PlanOptions options = {})
+{
+  options.scheme = S::name;
+  return extents_of<S>(plan(layers, ranks, machine, options).front());
+}
+
+}  // namespace cubist

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Why a plan stands where it does, in words and from its numbers.
+
+#include <array>
+#include <cstddef>
+#include <cstdio>
+#include <ostream>
+#include <sstream>
+#include <string>
+
+#include "cubist/plan/machine.hpp"
+#include "cubist/plan/plan.hpp"
+
+namespace cubist
+{
+
+/// What a plan is compared with.
+struct Rivals
+{
+  std::size_t meshes = 0;   // that were looked at
+  std::size_t of_same = 0;  // those of them with as many ranks
+  double least_words = 0;   // of those
+  double unit = 1;          // elements in M·h: the tokens times the width of the first layer
+  bool first = false;       // the plan is the best of all
+};
+
+namespace detail
+{
+
+/// "0.42", "13.1": three digits.
+[[nodiscard]] inline std::string three_digits(double value)
+{
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", value);
+  return text.data();
+}
+
+/// "42 %"
+[[nodiscard]] inline std::string percent(double part)
+{
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.0f %%", 100 * part);
+  return text.data();
+}
+
+[[nodiscard]] inline std::string gibibytes(double bytes)
+{
+  return three_digits(bytes / (1 << 30)) + " GiB";
+}
+
+inline void add_words(std::ostream& out, const Plan& plan, const Rivals& rivals)
+{
+  if (plan.words == 0)
+  {
+    out << "moves nothing";
+    return;
+  }
+  out << "moves " << three_digits(plan.words / rivals.unit) << " M·h a rank";
+  const double factor = rivals.least_words > 0 ? plan.words / rivals.least_words : 0;
+  const bool least = plan.words <= rivals.least_words;
+  if (rivals.of_same < 2 || (!least && factor < 1.005)) return;
+  out << ", ";
+  if (!least) out << three_digits(factor) << " times ";
+  out << "the least of " << rivals.of_same << " meshes of " << plan.ranks << " ranks";
+}
+
+inline void add_matrices(std::ostream& out, const Plan& plan)
+{
+  if (plan.ranks > 1 && !plan.moves_weights) out << "; W never moves";
+  if (plan.ranks > 1 && !plan.moves_activations) out << "; X and Y never move";
+  if (plan.weight_copies > 1) out << "; " << plan.weight_copies << " replicas of W";
+}
+
+}  // namespace detail
+
+/// "moves 0.42 M·h a rank, the least of 28 meshes of 64 ranks; products take 81 % of the time"
+[[nodiscard]] inline std::string reason_for(const Plan& plan, const Rivals& rivals,
+                                            const Machine& machine)
+{
+  std::ostringstream out;
+  if (!plan.fits_memory)
+    out << "does not fit: needs " << detail::gibibytes(plan.memory) << " a rank, which has "
+        << detail::gibibytes(machine.memory_per_rank(plan.ranks)) << "; ";
+  else if (rivals.first)
+    out << "the fastest of " << rivals.meshes << " meshes; ";
+  detail::add_words(out, plan, rivals);
+  detail::add_matrices(out, plan);
+  out << "; products take " << detail::percent(plan.time.products / plan.seconds())
+      << " of the time";
+  if (plan.padding > 0.005) out << ", " << detail::percent(plan.padding) << " more for padding";
+  if (plan.idle > 0) out << "; " << plan.idle << (plan.idle == 1 ? " rank idle" : " ranks idle");
+  return out.str();
+}
+
+}  // namespace cubist

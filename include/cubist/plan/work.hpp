@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What one layer costs a rank, as values: products of local blocks, collectives, memory. All ranks
+// have equal shares, padding included.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "cubist/plan/transfer.hpp"
+
+namespace cubist
+{
+
+/// At most `most` values, without a heap.
+template <class T, std::size_t most>
+class Few
+{
+ public:
+  /// @pre there is room
+  constexpr void add(const T& value) { values_[count_++] = value; }
+  [[nodiscard]] constexpr std::size_t size() const { return count_; }
+  [[nodiscard]] constexpr const T& operator[](std::size_t i) const { return values_[i]; }
+  [[nodiscard]] constexpr const T* begin() const { return values_.data(); }
+  [[nodiscard]] constexpr const T* end() const { return values_.data() + count_; }
+
+ private:
+  std::array<T, most> values_{};
+  std::size_t count_ = 0;
+};
+
+/// C (m, n) += A (m, k) B (k, n) in a rank's memory, `times` in a row.
+struct LocalGemm
+{
+  std::size_t m = 0;
+  std::size_t n = 0;
+  std::size_t k = 0;
+  std::size_t times = 1;
+
+  /// Multiplications and additions.
+  [[nodiscard]] constexpr double flops() const
+  {
+    return 2 * double(m) * double(n) * double(k) * double(times);
+  }
+  /// Elements that are read or written, each as if once a call; C is both.
+  [[nodiscard]] constexpr double touched() const
+  {
+    return (double(m) * double(k) + double(k) * double(n) + 2 * double(m) * double(n)) *
+           double(times);
+  }
+};
+
+/// What a rank does in forward, or in backward.
+struct Work
+{
+  Few<LocalGemm, 2> products;
+  Few<Transfer, 8> transfers;
+
+  [[nodiscard]] constexpr double flops() const
+  {
+    double sum = 0;
+    for (const auto& p : products) sum += p.flops();
+    return sum;
+  }
+  /// Elements that a rank sends, averaged over the ranks.
+  [[nodiscard]] constexpr double words() const
+  {
+    double sum = 0;
+    for (const auto& t : transfers) sum += t.words();
+    return sum;
+  }
+  /// Messages that a rank sends, averaged over the ranks.
+  [[nodiscard]] constexpr double messages() const
+  {
+    double sum = 0;
+    for (const auto& t : transfers) sum += t.messages();
+    return sum;
+  }
+};
+
+/// What a rank holds, in elements.
+struct Memory
+{
+  std::size_t parameters = 0;   // W and dW
+  std::size_t activations = 0;  // X, Y, dX and dY
+  std::size_t workspace = 0;    // gathered operands, panels, partial sums
+
+  [[nodiscard]] constexpr std::size_t total() const { return parameters + activations + workspace; }
+  friend constexpr bool operator==(const Memory&, const Memory&) = default;
+};
+
+/// A linear layer, without its bias.
+struct Cost
+{
+  Work forward;
+  Work backward;
+  Memory memory;
+
+  [[nodiscard]] constexpr double flops() const { return forward.flops() + backward.flops(); }
+  [[nodiscard]] constexpr double words() const { return forward.words() + backward.words(); }
+  [[nodiscard]] constexpr double messages() const
+  {
+    return forward.messages() + backward.messages();
+  }
+};
+
+}  // namespace cubist

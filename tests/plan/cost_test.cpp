@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "cubist/plan/catalogue.hpp"
+#include "cubist/plan/cost.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "ranks.hpp"
+#include "scheme_conformance.hpp"
+#include "words.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+const std::vector<ProductSize> sizes = {{24, 36, 48}, {37, 101, 23}, {1, 1, 1}};
+
+/// Words a rank, written out from the table of DESIGN.md, section 4.
+struct Formula
+{
+  double forward;
+  double backward;
+};
+
+double area(std::size_t a, std::size_t b, std::size_t quantum)
+{
+  return static_cast<double>(pad(a, quantum) * pad(b, quantum));
+}
+
+/// d layers of r x c ranks: of one layer, P moves along rows and Q along columns.
+Formula summa(double d, double r, double c, double p, double q, double kn)
+{
+  const double f = (c - 1) / (r * c) * p + (r - 1) / (r * c) * q;
+  return {f, 2 * f + 2 * (d - 1) / (d * r * c) * kn};
+}
+
+Formula grid(double x, double y, double z, double mk, double kn, double mn, Gathered policy)
+{
+  const double p = x * y * z;
+  const double operands = ((y - 1) * mk + (z - 1) * kn) / p;
+  const double f = operands + (x - 1) * mn / p;
+  return {f, policy == Gathered::kept ? f : f + operands};
+}
+
+template <class S>
+void check(const typename S::Axes::Array& extents, ProductSize size, Gathered policy, Formula f)
+{
+  CAPTURE(S::name, S::Axes::to_string(extents), size.m, size.n, size.k);
+  const auto c = cost<S>(extents, size, policy);
+  CHECK(c.forward.words() == Approx(f.forward).margin(1e-9));
+  CHECK(c.backward.words() == Approx(f.backward).margin(1e-9));
+}
+
+/// What the ranks of a mesh really send.
+template <class S>
+void check_counted(const std::vector<TestMesh<S>>& meshes)
+{
+  for (const auto& on : those_that_fit(meshes))
+    for (const auto& size : sizes)
+      for (const auto policy : {Gathered::kept, Gathered::again})
+      {
+        const auto extents = S::extents(on.extents, on.ranks);
+        CAPTURE(S::name, S::Axes::to_string(extents), size.m, size.n, size.k);
+        const auto c = cost<S>(extents, size, policy);
+        const auto counted = counted_words<S>(on, size, policy);
+        CHECK(c.forward.words() * on.ranks == Approx(double(counted.forward)).margin(1e-6));
+        CHECK(c.backward.words() * on.ranks == Approx(double(counted.backward)).margin(1e-6));
+      }
+}
+
+}  // namespace
+
+TEST_CASE("SUMMA costs what the table says, whichever matrix stays")
+{
+  const auto on = [](int d, int r, int c, ProductSize s) {
+    const auto flat = [&]<class S>(double p, double q, double kn) {
+      check<S>({r, c}, s, Gathered::kept, summa(1, r, c, p, q, kn));
+    };
+    const auto deep = [&]<class S>(double p, double q, double kn) {
+      check<S>({d, r, c}, s, Gathered::kept, summa(d, r, c, p, q, kn));
+    };
+    const std::size_t quantum = Summa2D::quantum({r, c});
+    const double mk = area(s.m, s.k, quantum);
+    const double kn = area(s.k, s.n, quantum);
+    const double mn = area(s.m, s.n, quantum);
+    flat.template operator()<Summa2D>(mk, kn, kn);
+    flat.template operator()<Summa2DInput>(mn, kn, kn);
+    flat.template operator()<Summa2DWeight>(mk, mn, kn);
+    if (r != c) return;
+    const std::size_t deep_quantum = Summa25D::quantum({d, r, c});
+    const double deep_kn = area(s.k, s.n, deep_quantum);
+    const double mk_d = area(s.m, s.k, deep_quantum) / d;
+    const double mn_d = area(s.m, s.n, deep_quantum) / d;
+    deep.template operator()<Summa25D>(mk_d, deep_kn, deep_kn);
+    deep.template operator()<Summa25DInput>(mn_d, deep_kn, deep_kn);
+    deep.template operator()<Summa25DWeight>(mk_d, mn_d, deep_kn);
+  };
+  for (const auto& size : sizes)
+    for (const auto& [d, r, c] : {std::array{1, 2, 2},
+                                  {1, 2, 3},
+                                  {1, 3, 2},
+                                  {1, 1, 4},
+                                  {1, 4, 1},
+                                  {2, 2, 2},
+                                  {3, 2, 2},
+                                  {2, 3, 3},
+                                  {4, 1, 1},
+                                  {1, 1, 1}})
+      on(d, r, c, size);
+}
+
+TEST_CASE("Grids cost what the table says")
+{
+  const auto on = [](int x, int y, int z, ProductSize s, Gathered policy) {
+    const auto words = [&](std::size_t quantum, std::size_t m, int layers) {
+      return grid(x, y, layers, static_cast<double>(m * pad(s.k, quantum)), area(s.k, s.n, quantum),
+                  static_cast<double>(m * pad(s.n, quantum)), policy);
+    };
+    const std::size_t quantum = Grid3D::quantum({x, y, z});
+    check<Grid3D>({x, y, z}, s, policy, words(quantum, pad(s.m, quantum), z));
+    if (x == y && y == z) check<Cube3D>({x, y, z}, s, policy, words(quantum, pad(s.m, quantum), z));
+    if (z == 1) check<Grid2D>({x, y}, s, policy, words(Grid2D::quantum({x, y}), s.m, 1));
+  };
+  for (const auto& size : sizes)
+    for (const auto policy : {Gathered::kept, Gathered::again})
+      for (const auto& [x, y, z] : {std::array{1, 2, 3},
+                                    {3, 2, 1},
+                                    {2, 3, 2},
+                                    {1, 1, 6},
+                                    {4, 2, 1},
+                                    {2, 2, 2},
+                                    {3, 3, 3},
+                                    {1, 1, 1}})
+        on(x, y, z, size, policy);
+}
+
+TEST_CASE("A pair of Megatron's halves costs what the table says")
+{
+  for (const int p : {1, 2, 4, 7})
+  {
+    const std::size_t m = 28;
+    const std::size_t h = 56;
+    const ProductSize up{.m = m, .n = 4 * h, .k = h};
+    const ProductSize down{.m = m, .n = h, .k = 4 * h};
+    const double f = 2.0 * (p - 1) / p * static_cast<double>(m * h);
+    check<Megatron1D>({p}, up, Gathered::kept, {0, f});
+    check<Megatron1D::Next>({p}, down, Gathered::kept, {f, 0});
+    check<Megatron1DSequence>({p}, up, Gathered::kept, {f / 2, f / 2});
+    check<Megatron1DSequence::Next>({p}, down, Gathered::kept, {f / 2, f / 2});
+    check<Megatron1DSequence>({p}, up, Gathered::again, {f / 2, f});
+  }
+}
+
+TEST_CASE("SUMMA's words are those that ranks send")
+{
+  check_counted<Summa2D>({{4, {.q = 2}}, {6, {.rows = 2, .cols = 3}}});
+  check_counted<Summa2DInput>({{6, {.rows = 3, .cols = 2}}});
+  check_counted<Summa2DWeight>({{6, {.rows = 2, .cols = 3}}});
+  check_counted<Summa2DWeight::Next>({{6, {.rows = 2, .cols = 3}}});
+  check_counted<Summa25D>({{8, {.q = 2, .d = 2}}});
+  check_counted<Summa25DInput>({{8, {.q = 2, .d = 2}}});
+  check_counted<Summa25DWeight>({{8, {.q = 2, .d = 2}}});
+}
+
+TEST_CASE("The words of gather, multiply, scatter are those that ranks send")
+{
+  check_counted<Cube3D>({{8, {.q = 2}}});
+  check_counted<Grid3D>({{6, {.x = 1, .y = 2, .z = 3}}, {12, {.x = 2, .y = 3, .z = 2}}});
+  check_counted<Grid3D::Next>({{6, {.x = 3, .y = 2, .z = 1}}});
+  check_counted<Grid2D>({{8, {.x = 2, .y = 4}}});
+  check_counted<Megatron1D>({{4, {.p = 4}}});
+  check_counted<Megatron1D::Next>({{4, {.p = 4}}});
+  check_counted<Megatron1DSequence>({{4, {.p = 4}}});
+  check_counted<Megatron1DSequence::Next>({{4, {.p = 4}}});
+}
+
+TEST_CASE("Ranks share the operations of the padded product")
+{
+  for_each_scheme([]<class S>() {
+    typename S::Axes::Array extents{};
+    extents.fill(2);
+    const ProductSize size{.m = 64, .n = 128, .k = 32};
+    const auto c = cost<S>(extents, size);
+    const double all = 2.0 * 64 * 128 * 32 / S::Axes::ranks(extents);
+    CAPTURE(S::name);
+    CHECK(c.forward.flops() == Approx(all));
+    CHECK(c.backward.flops() == Approx(2 * all));
+  });
+  CHECK(cost<Grid3D>({1, 2, 3}, {.m = 5, .n = 6, .k = 6}).forward.flops() == 2 * 2 * 6 * 6 / 2.0);
+}
+
+TEST_CASE("A rank holds its blocks, and room for what it gathers and sums")
+{
+  // X, W, Y: 64, 128, 256 elements on each of 8 ranks; gathered or summed in pairs.
+  const auto cube = cost<Cube3D>({2, 2, 2}, {.m = 16, .n = 64, .k = 32});
+  const std::size_t x = 64;
+  const std::size_t w = 256;
+  const std::size_t y = 128;
+  CHECK(cube.memory == Memory{.parameters = 2 * w,
+                              .activations = 2 * (x + y),
+                              .workspace = 2 * (2 * x + x) + 2 * (2 * w + w) + (2 * y + y)});
+  SECTION("nothing is gathered on one rank")
+  {
+    CHECK(cost<Grid3D>({1, 1, 1}, {2, 3, 4}).memory ==
+          Memory{.parameters = 24, .activations = 28, .workspace = 0});
+  }
+  SECTION("SUMMA has room for panels")
+  {
+    // 2 x 4 ranks, 4 panels of 8 of K: of X 8 x 8, of W 8 x 16.
+    CHECK(
+        cost<Summa2D>({2, 4}, {.m = 16, .n = 64, .k = 32}).memory ==
+        Memory{.parameters = 2 * 256, .activations = 2 * (64 + 128), .workspace = 8 * (64 + 128)});
+  }
+}
+
+TEST_CASE("Far apart, SUMMA's panels travel in slices of 256")
+{
+  const auto deep = cost<Summa2D>({2, 2}, {.m = 8, .n = 8, .k = 1026});
+  REQUIRE(deep.forward.transfers.size() == 2);
+  for (const auto& t : deep.forward.transfers) CHECK(t.slices == 3);
+  for (const auto& t : cost<Summa2D>({2, 2}, {8, 8, 512}).forward.transfers) CHECK(t.slices == 1);
+  for (const auto& t : cost<Summa2DInput>({2, 2}, {.m = 8, .n = 1024, .k = 8}).forward.transfers)
+    CHECK(t.slices == 2);
+  for (const auto& t : cost<Summa2DWeight>({2, 2}, {.m = 1024, .n = 8, .k = 8}).forward.transfers)
+    CHECK(t.slices == 2);
+}
+
+TEST_CASE("Messages are those of the collectives")
+{
+  const auto cube = cost<Cube3D>({3, 3, 3}, {27, 27, 27}, Gathered::again);
+  CHECK(cube.forward.messages() == 6);
+  CHECK(cube.backward.messages() == 10);
+  // 6 panels of X along 3 ranks, of W along 2.
+  CHECK(cost<Summa2D>({2, 3}, {24, 24, 24}).forward.messages() == Approx(6 * 2 / 3.0 + 6 / 2.0));
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <limits>
+
+#include "cubist/plan/machine.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+TEST_CASE("Ranks of a node share its cores and memory")
+{
+  Machine machine;
+  machine.cores = 4;
+  machine.ranks_per_node = 8;
+  machine.memory = 80;
+  CHECK(machine.on_a_node(3) == 3);
+  CHECK(machine.on_a_node(100) == 8);
+  CHECK(machine.share(3) == 1);
+  CHECK(machine.share(8) == 0.5);
+  CHECK(machine.share(100) == 0.5);
+  CHECK(machine.memory_per_rank(2) == 40);
+  CHECK(machine.memory_per_rank(100) == 10);
+}
+
+TEST_CASE("A core is faster in float by its factor")
+{
+  Machine machine;
+  machine.flops = 10;
+  machine.float_factor = 3;
+  CHECK(machine.rate(sizeof(float)) == 30);
+  CHECK(machine.rate(sizeof(double)) == 10);
+}
+
+TEST_CASE("A machine that can't be is refused")
+{
+  CHECK(message_of<ArgumentError>([] { require_valid(Machine{}); }).empty());
+  const auto refused = [](auto spoil) {
+    return message_of<ArgumentError>([&] {
+      Machine machine;
+      spoil(machine);
+      require_valid(machine);
+    });
+  };
+  CHECK(mentions(refused([](Machine& m) { m.flops = 0; }), "got flops = 0", "nothing would ever",
+                 "use a positive number"));
+  CHECK(mentions(refused([](Machine& m) { m.ranks_per_node = -1; }), "ranks_per_node = -1"));
+  CHECK(mentions(refused([](Machine& m) { m.memory = std::nan(""); }), "memory = nan"));
+  CHECK(mentions(
+      refused([](Machine& m) { m.across.bandwidth = std::numeric_limits<double>::infinity(); }),
+      "across.bandwidth = inf"));
+  CHECK(mentions(refused([](Machine& m) { m.inside.latency = -1; }), "got a latency of -1",
+                 "use 0 or more"));
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/plan/catalogue.hpp"
+#include "cubist/plan/plan.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+TEST_CASE("The layers of a network are a product each")
+{
+  const auto layers = mlp_layers(16, {256, 1024, 128});
+  REQUIRE(layers.size() == 2);
+  CHECK((layers[0].m == 16 && layers[0].k == 256 && layers[0].n == 1024));
+  CHECK((layers[1].m == 16 && layers[1].k == 1024 && layers[1].n == 128));
+  CHECK(mentions(message_of<ArgumentError>([] { (void)mlp_layers(16, {256}); }), "got 1 sizes",
+                 "no layer", "give those of its input"));
+}
+
+TEST_CASE("Layers that can't be planned are refused")
+{
+  CHECK(mentions(message_of<ArgumentError>([] { require_valid(std::vector<ProductSize>{}); }),
+                 "got no layers", "give at least one"));
+  CHECK(mentions(message_of<ShapeError>([] {
+                   require_valid(mlp_layers(16, {8, 0, 8}));
+                 }),
+                 "n = 0", "layer 0", "use positive sizes"));
+  CHECK(mentions(message_of<ShapeError>([] {
+                   require_valid(std::vector<ProductSize>{{0, 1, 1}});
+                 }),
+                 "m = 0"));
+  const std::vector<ProductSize> broken = {{.m = 4, .n = 8, .k = 2}, {.m = 4, .n = 8, .k = 2}};
+  CHECK(mentions(message_of<ShapeError>([&] { require_valid(broken); }), "layer 1 for X of (4, 2)",
+                 "whose Y is (4, 8)", "one by one"));
+}
+
+TEST_CASE("A plan is the sum of its layers, every other one on Next")
+{
+  const auto layers = mlp_layers(96, {24, 48, 24});
+  const Grid3D::Axes::Array e{1, 2, 3};
+  const auto plan = plan_on<Grid3D>(e, layers, 8);
+  const auto first = cost<Grid3D>(e, layers[0]);
+  const auto second = cost<Grid3D::Next>(e, layers[1]);
+  CHECK(plan.scheme == "Grid3D");
+  CHECK(plan.extents == std::vector{1, 2, 3});
+  CHECK(plan.ranks == 6);
+  CHECK(plan.idle == 2);
+  CHECK(plan.words == Approx(first.words() + second.words()));
+  CHECK(plan.messages == Approx(first.messages() + second.messages()));
+  CHECK(plan.flops == Approx(first.flops() + second.flops()));
+  CHECK(plan.padding == Approx(0).margin(1e-12));
+  CHECK(plan.memory == 4.0 * double(first.memory.total() + second.memory.total()));
+  CHECK(plan.seconds() > 0);
+  SECTION("forward alone costs less, and holds no gradients")
+  {
+    const auto forward = plan_on<Grid3D>(e, layers, 8, {}, {.training = false});
+    CHECK(forward.words == Approx(first.forward.words() + second.forward.words()));
+    CHECK(forward.flops == Approx(plan.flops / 3));
+    CHECK(forward.memory < plan.memory);
+    CHECK(forward.seconds() < plan.seconds());
+  }
+  SECTION("what is gathered again costs words")
+  {
+    CHECK(plan_on<Grid3D>(e, layers, 8, {}, {.gathered = Gathered::again}).words > plan.words);
+  }
+  SECTION("padding is work")
+  {
+    const auto padded = plan_on<Summa2D>({2, 2}, mlp_layers(3, {4, 4}), 4);
+    CHECK(padded.padding == Approx(1.0 / 3));
+  }
+}
+
+TEST_CASE("A plan knows what moves, and what there are replicas of")
+{
+  const auto layers = mlp_layers(48, {48, 48, 48});
+  const auto weight = plan_on<Summa2DWeight>({2, 2}, layers, 4);
+  CHECK_FALSE(weight.moves_weights);
+  CHECK(weight.moves_activations);
+  CHECK(weight.weight_copies == 1);
+  const auto data_parallel = plan_on<Summa25D>({4, 1, 1}, layers, 4);
+  CHECK_FALSE(data_parallel.moves_weights);
+  CHECK_FALSE(data_parallel.moves_activations);
+  CHECK(data_parallel.weight_copies == 4);
+  CHECK(data_parallel.words > 0);
+  CHECK(plan_on<Cube3D>({2, 2, 2}, layers, 8).moves_weights);
+}
+
+TEST_CASE("A plan that needs more memory than a rank has does not fit")
+{
+  Machine machine;
+  machine.memory = 1e6;
+  machine.ranks_per_node = 4;
+  const auto layers = mlp_layers(64, {64, 64});
+  const auto plan = plan_on<Summa2D>({2, 2}, layers, 4, machine);
+  CHECK(plan.fits_memory);
+  machine.memory = 4 * plan.memory - 1;
+  CHECK_FALSE(plan_on<Summa2D>({2, 2}, layers, 4, machine).fits_memory);
+}
+
+TEST_CASE("Extents that a scheme or the ranks do not allow are refused")
+{
+  const auto layers = mlp_layers(8, {8, 8});
+  CHECK(mentions(message_of<MeshError>([&] {
+                   (void)plan_on<Summa25D>({2, 2, 1}, layers, 8);
+                 }),
+                 "Summa25D", "no such mesh", "the nearest is depth 2 x row 1 x col 1"));
+  CHECK(mentions(message_of<MeshError>([&] {
+                   (void)plan_on<Summa2D>({2, 4}, layers, 6);
+                 }),
+                 "make 8 ranks where there are 6", "use smaller extents"));
+  CHECK(mentions(message_of<MeshError>([&] {
+                   (void)plan_on<Summa2D>({100'000, 100'000}, layers, 6);
+                 }),
+                 "make 1e+10 ranks"));
+}
+
+TEST_CASE("The extents of a plan are for its scheme alone")
+{
+  const auto plan = plan_on<Grid3D>({1, 2, 3}, mlp_layers(8, {8, 8}), 6);
+  CHECK(extents_of<Grid3D>(plan) == Grid3D::Axes::Array{1, 2, 3});
+  CHECK(mentions(message_of<MeshError>([&] { (void)extents_of<Cube3D>(plan); }),
+                 "got a plan for Grid3D for a mesh of Cube3D", "other axes",
+                 "plan with .scheme = \"Cube3D\""));
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cubist/plan/planner.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+/// The plan of a scheme that sends the fewest words on all ranks, on these extents if there are
+/// any.
+Plan least_words(const std::vector<Plan>& plans, const std::string& scheme,
+                 const std::vector<int>& extents = {})
+{
+  const Plan* least = nullptr;
+  for (const auto& plan : plans)
+    if (plan.scheme == scheme && plan.idle == 0 && (extents.empty() || plan.extents == extents) &&
+        (least == nullptr || plan.words < least->words))
+      least = &plan;
+  REQUIRE(least != nullptr);
+  return *least;
+}
+
+}  // namespace
+
+TEST_CASE("An MLP of 8192 features on 64 ranks sends the words of the published formulas")
+{
+  struct Row
+  {
+    std::size_t tokens;
+    double megatron, summa, cube, grid;
+    std::vector<int> best;
+  };
+  const std::vector<Row> table = {{2048, 3.94, 12.14, 3.94, 1.69, {4, 16, 1}},
+                                  {16'384, 3.94, 2.95, 1.31, 1.06, {2, 8, 4}},
+                                  {131'072, 3.94, 1.805, 0.98, 0.42, {1, 4, 16}}};
+  const std::size_t h = 8192;
+  for (const auto& row : table)
+  {
+    const auto plans = plan(mlp_layers(row.tokens, {h, 4 * h, h}), 64);
+    const auto units = [&](const Plan& p) { return p.words / double(row.tokens * h); };
+    CAPTURE(row.tokens);
+    CHECK(units(least_words(plans, "Megatron1D")) == Approx(row.megatron).margin(0.006));
+    CHECK(units(least_words(plans, "Summa2D", {8, 8})) == Approx(row.summa).margin(0.006));
+    CHECK(units(least_words(plans, "Cube3D")) == Approx(row.cube).margin(0.006));
+    const auto best = least_words(plans, "Grid3D");
+    CHECK(units(best) == Approx(row.grid).margin(0.006));
+    CHECK(best.extents == row.best);
+  }
+}
+
+TEST_CASE("Plans are of every scheme and mesh, the fastest first, with reasons")
+{
+  const auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 12);
+  std::set<std::string> schemes;
+  std::set<std::pair<std::string, std::vector<int>>> meshes;
+  for (const auto& p : plans)
+  {
+    schemes.insert(p.scheme);
+    meshes.insert({p.scheme, p.extents});
+    CHECK(p.ranks + p.idle == 12);
+    CHECK_FALSE(p.reason.empty());
+  }
+  CHECK(schemes.size() == 11);
+  CHECK(meshes.size() == plans.size());
+  CHECK(std::is_sorted(plans.begin(), plans.end(),
+                       [](const Plan& a, const Plan& b) { return a.seconds() < b.seconds(); }));
+  CHECK(mentions(plans.front().reason,
+                 std::string{"the fastest of "} + std::to_string(plans.size())));
+  CHECK_FALSE(mentions(plans.back().reason, "fastest"));
+}
+
+TEST_CASE("Over slow links few words win, over fast ones little else than work")
+{
+  Machine slow;
+  slow.ranks_per_node = 1;
+  slow.across = {0, 1e6};
+  const auto plans = plan(mlp_layers(2048, {1024, 4096, 1024}), 16, slow);
+  for (const auto& p : plans)
+    if (p.idle == 0) CHECK(plans.front().words <= p.words);
+  SECTION("one rank sends nothing, and is the best where links are hopeless")
+  {
+    slow.across.bandwidth = 1;
+    CHECK(plan(mlp_layers(64, {64, 64}), 16, slow).front().ranks == 1);
+  }
+  SECTION("all ranks work where messages cost nothing")
+  {
+    Machine fast;
+    fast.ranks_per_node = 1;
+    fast.across = {0, 1e15};
+    CHECK(plan(mlp_layers(4096, {1024, 1024}), 16, fast).front().idle == 0);
+  }
+}
+
+TEST_CASE("Ranks are left idle where they would only pad")
+{
+  // 5 ranks can share 4 x 4 x 4 only by padding it.
+  Machine machine;
+  machine.inside = {0, 1e15};
+  const auto best = plan({.m = 4, .n = 4, .k = 4}, 5, machine).front();
+  CHECK(best.ranks == 4);
+  CHECK(best.idle == 1);
+  CHECK(best.padding == 0);
+  CHECK(mentions(best.reason, "1 rank idle"));
+}
+
+TEST_CASE("Plans that do not fit in memory are the last, the smallest of them first")
+{
+  const auto layers = mlp_layers(4096, {1024, 4096, 1024});
+  const auto all = plan(layers, 16);
+  Machine small;
+  small.memory = small.ranks_per_node * all.front().memory * 0.999;
+  const auto plans = plan(layers, 16, small);
+  REQUIRE(plans.size() == all.size());
+  const auto first_without =
+      std::find_if(plans.begin(), plans.end(), [](const Plan& p) { return !p.fits_memory; });
+  REQUIRE(first_without != plans.begin());
+  REQUIRE(first_without != plans.end());
+  CHECK(std::none_of(first_without, plans.end(), [](const Plan& p) { return p.fits_memory; }));
+  CHECK(std::is_sorted(first_without, plans.end(),
+                       [](const Plan& a, const Plan& b) { return a.memory < b.memory; }));
+  for (auto p = first_without; p != plans.end(); ++p)
+    CHECK(p->reason.find("does not fit: needs ") == 0);
+}
+
+TEST_CASE("A plan can be asked for within one scheme")
+{
+  const auto layers = mlp_layers(131'072, {8192, 32'768, 8192});
+  for (const auto& p : plan(layers, 12, {}, {.scheme = "summa25d"})) CHECK(p.scheme == "Summa25D");
+  const auto best = plan(layers, 12, {}, {.scheme = "Grid3D"}).front();
+  const auto extents = auto_mesh<Grid3D>(layers, 12);
+  CHECK(std::equal(extents.begin(), extents.end(), best.extents.begin(), best.extents.end()));
+}
+
+TEST_CASE("A mesh as planned leaves those ranks idle that the plan does")
+{
+  if (!fits(5)) return;
+  Machine machine;
+  machine.inside = {0, 1e15};
+  const auto best = plan({.m = 4, .n = 4, .k = 4}, 5, machine, {.scheme = "Grid3D"}).front();
+  const auto active = on_ranks<TestBackend>(5, [&](TestBackend::Communicator& world) {
+    return Mesh<Grid3D, TestBackend>{world, extents_of<Grid3D>(best), IdleRanks::allowed}.active();
+  });
+  CHECK(active == std::vector<bool>{true, true, true, true, false});
+}
+
+TEST_CASE("What can't be planned is refused")
+{
+  const auto layers = mlp_layers(8, {8, 8});
+  CHECK(mentions(message_of<ArgumentError>([] { (void)plan(std::vector<ProductSize>{}, 4); }),
+                 "got no layers"));
+  CHECK(mentions(message_of<ShapeError>([] { (void)plan({.m = 8, .n = 0, .k = 8}, 4); }), "n = 0",
+                 "use positive sizes"));
+  CHECK(mentions(message_of<MeshError>([&] { (void)plan(layers, 0); }), "got 0 ranks",
+                 "at least one", "use a positive number"));
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)plan(layers, 4, {}, {.scheme = "Foo"}); }),
+                 "\"Foo\"", "use Megatron1D"));
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)plan(layers, 4, {}, {.scalar_bytes = 0}); }),
+                 "0 bytes", "use sizeof"));
+  Machine broken;
+  broken.flops = -1;
+  CHECK_THROWS_AS(plan(layers, 4, broken), ArgumentError);
+}

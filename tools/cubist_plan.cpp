@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which scheme and mesh to use for a network on so many ranks, and why; and how they cut it.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <cubist/plan/draw_svg.hpp>
+#include <cubist/plan/draw_text.hpp>
+#include <cubist/plan/machine_json.hpp>
+#include <cubist/plan/planner.hpp>
+
+namespace
+{
+
+struct Options
+{
+  std::vector<std::size_t> layers;
+  std::size_t tokens = 0;
+  int ranks = 0;
+  std::vector<std::string> machines;
+  std::string scalar = "float";
+  std::string scheme;
+  std::vector<int> mesh;
+  std::size_t top = 0;
+  bool forward = false;
+  bool json = false;
+  bool draw = false;
+  std::string svg;
+};
+
+std::string mesh_text(const cubist::Plan& plan)
+{
+  std::string s;
+  for (const int e : plan.extents) s += (s.empty() ? "" : ",") + std::to_string(e);
+  return s;
+}
+
+std::string time_text(double seconds)
+{
+  const bool long_one = seconds >= 1;
+  const bool short_one = seconds < 1e-3;
+  const double value = long_one ? seconds : short_one ? 1e6 * seconds : 1e3 * seconds;
+  return cubist::detail::three_digits(value) + (long_one ? " s" : short_one ? " us" : " ms");
+}
+
+/// Calls f.operator()<S>(extents) for the scheme and mesh of a plan.
+template <class F>
+void on_scheme_of(const cubist::Plan& plan, F f)
+{
+  cubist::with_scheme(plan.scheme,
+                      [&]<class S>() { f.template operator()<S>(cubist::extents_of<S>(plan)); });
+}
+
+/// Throws what there is to say against a mesh that is not among the plans.
+void refuse(const Options& options, const std::vector<cubist::ProductSize>& layers)
+{
+  cubist::with_scheme(options.scheme, [&]<class S>() {
+    typename S::Axes::Array extents{};
+    cubist::require<cubist::MeshError>(
+        options.mesh.size() == extents.size(), "got a mesh of ", options.mesh.size(),
+        " extents for ", S::name, ", which has ", extents.size(),
+        " axes, so it is unclear which is which; give one extent an axis, or leave --mesh out");
+    std::copy(options.mesh.begin(), options.mesh.end(), extents.begin());
+    static_cast<void>(cubist::plan_on<S>(extents, layers, options.ranks));
+  });
+}
+
+/// Those of all plans that the user wants to see.
+std::vector<cubist::Plan> selected(const std::vector<cubist::Plan>& all, const Options& options,
+                                   const std::vector<cubist::ProductSize>& layers)
+{
+  std::vector<cubist::Plan> plans;
+  std::set<std::string> seen;
+  const bool each = options.top == 0 && options.scheme.empty();
+  const std::size_t most = options.top != 0 ? options.top : each ? all.size() : 10;
+  for (const auto& plan : all)
+  {
+    if (!options.scheme.empty() && !cubist::same_name(plan.scheme, options.scheme)) continue;
+    if (!options.mesh.empty() && plan.extents != options.mesh) continue;
+    if (each && !seen.insert(plan.scheme).second) continue;
+    if (plans.size() < most) plans.push_back(plan);
+  }
+  if (plans.empty()) refuse(options, layers);
+  return plans;
+}
+
+void print_table(const std::vector<cubist::Plan>& plans, double unit)
+{
+  std::printf("%-18s %-10s %5s %9s %11s %8s %9s %10s  %s\n", "scheme", "mesh", "idle", "time",
+              "words/rank", "in M h", "messages", "GiB/rank", "why");
+  for (const auto& plan : plans)
+    std::printf("%-18s %-10s %5d %9s %11.4g %8.3g %9.4g %10.3g  %s\n", plan.scheme.c_str(),
+                mesh_text(plan).c_str(), plan.idle, time_text(plan.seconds()).c_str(), plan.words,
+                plan.words / unit, plan.messages, plan.memory / (1 << 30), plan.reason.c_str());
+}
+
+nlohmann::json to_json(const cubist::Plan& plan, double unit)
+{
+  return {{"scheme", plan.scheme},
+          {"mesh", plan.extents},
+          {"ranks", plan.ranks},
+          {"idle", plan.idle},
+          {"seconds", plan.seconds()},
+          {"product_seconds", plan.time.products},
+          {"inside_seconds", plan.time.inside},
+          {"across_seconds", plan.time.across},
+          {"words_per_rank", plan.words},
+          {"words_per_rank_in_tokens_times_width", plan.words / unit},
+          {"messages_per_rank", plan.messages},
+          {"flops_per_rank", plan.flops},
+          {"padding", plan.padding},
+          {"memory_per_rank", plan.memory},
+          {"fits_memory", plan.fits_memory},
+          {"reason", plan.reason}};
+}
+
+void draw(const cubist::Plan& plan, const Options& options, cubist::ProductSize size)
+{
+  on_scheme_of(plan, [&]<class S>(const typename S::Axes::Array& extents) {
+    if (options.draw)
+    {
+      const bool colours = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+      std::cout << '\n' << cubist::draw_text<S>(extents, size, colours);
+    }
+    if (options.svg.empty()) return;
+    std::ofstream file{options.svg};
+    file << cubist::draw_svg<S>(extents, size);
+    file.flush();
+    cubist::require<cubist::DataError>(file.good(), "cannot write ", options.svg,
+                                       ", so the drawing would be lost; pass --svg another path");
+  });
+}
+
+void run(const Options& options)
+{
+  cubist::Machine machine;
+  for (const auto& path : options.machines) machine = cubist::read_machine(path, machine);
+  const auto layers = cubist::mlp_layers(options.tokens, options.layers);
+  const bool single = options.scalar == "float";
+  const cubist::PlanOptions wish{.scalar_bytes = single ? sizeof(float) : sizeof(double),
+                                 .training = !options.forward};
+  if (!options.scheme.empty()) cubist::with_scheme(options.scheme, []<class S>() {});
+  const auto plans = selected(cubist::plan(layers, options.ranks, machine, wish), options, layers);
+  const double unit = static_cast<double>(options.tokens * options.layers.front());
+
+  if (options.json)
+  {
+    nlohmann::json json{{"layers", options.layers},        {"tokens", options.tokens},
+                        {"ranks", options.ranks},          {"scalar", options.scalar},
+                        {"training", !options.forward},    {"machine", cubist::to_json(machine)},
+                        {"plans", nlohmann::json::array()}};
+    for (const auto& plan : plans) json["plans"].push_back(to_json(plan, unit));
+    std::cout << json.dump(2) << '\n';
+  }
+  else
+    print_table(plans, unit);
+  std::fflush(stdout);
+  draw(plans.front(), options, layers.front());
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+try
+{
+  CLI::App app{"Ranks the schemes and meshes of cubist for a network, and says why. Words and "
+               "messages are those of one step, M h is the tokens times the first layer's width."};
+  Options options;
+  app.add_option("--layers", options.layers, "features: input, hidden layers, output")
+      ->delimiter(',')
+      ->required();
+  app.add_option("--tokens", options.tokens, "rows of the input")->required();
+  app.add_option("--ranks", options.ranks, "how many there are; a plan may leave some idle")
+      ->required();
+  app.add_option("--machine", options.machines,
+                 "JSON with its figures, by hand or of cubist_bench collectives; several add up")
+      ->check(CLI::ExistingFile);
+  app.add_option("--scalar", options.scalar)
+      ->check(CLI::IsMember({"float", "double"}))
+      ->capture_default_str();
+  auto* scheme = app.add_option("--scheme", options.scheme, cubist::scheme_names());
+  app.add_option("--mesh", options.mesh, "extents, of this mesh alone")
+      ->delimiter(',')
+      ->needs(scheme);
+  app.add_option("--top", options.top,
+                 "the so many best; left out, the best mesh of each scheme, or 10 of --scheme");
+  app.add_flag("--forward", options.forward, "forward alone, no training");
+  app.add_flag("--json", options.json, "JSON instead of the table");
+  auto* drawn =
+      app.add_flag("--draw", options.draw, "draw how the first plan cuts the first layer");
+  drawn->excludes("--json");
+  app.add_option("--svg", options.svg, "a file for the same drawing as SVG");
+  CLI11_PARSE(app, argc, argv);
+  run(options);
+}
+catch (const std::exception& error)
+{
+  std::cerr << "cubist_plan: " << error.what() << '\n';
+  return 1;
+}
