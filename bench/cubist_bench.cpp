@@ -11,6 +11,7 @@
 #include "job.hpp"
 #include "matmul.hpp"
 #include "mlp.hpp"
+#include "planner.hpp"
 #include "scaling.hpp"
 
 int main(int argc, char** argv)
@@ -26,6 +27,7 @@ int main(int argc, char** argv)
     bench::add_mlp(app, action);
     bench::add_collectives(app, action);
     bench::add_scaling(app, action);
+    bench::add_planner(app, action);
     try
     {
       app.parse(argc, argv);

@@ -10,6 +10,7 @@
 #include "job.hpp"
 #include "matmul.hpp"
 #include "mlp.hpp"
+#include "planner.hpp"
 
 namespace bench
 {
@@ -27,6 +28,7 @@ bool started_by_mpi()
 Job find_mpi_job() { return {}; }
 std::optional<Row> matmul_on_mpi(const MatmulTask&) { return {}; }
 std::optional<Row> mlp_on_mpi(const MlpTask&) { return {}; }
+std::optional<PlannerResult> planner_on_mpi(const PlannerTask&) { return {}; }
 std::optional<CollectivesResult> collectives_on_mpi(const CollectivesTask&) { return {}; }
 
 }  // namespace bench

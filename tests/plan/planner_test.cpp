@@ -149,7 +149,7 @@ TEST_CASE("A mesh as planned leaves those ranks idle that the plan does")
   machine.inside = {0, 1e15};
   const auto best = plan({.m = 4, .n = 4, .k = 4}, 5, machine, {.scheme = "Grid3D"}).front();
   const auto active = on_ranks<TestBackend>(5, [&](TestBackend::Communicator& world) {
-    return Mesh<Grid3D, TestBackend>{world, extents_of<Grid3D>(best), IdleRanks::allowed}.active();
+    return Mesh<Grid3D, TestBackend>{world, best}.active();
   });
   CHECK(active == std::vector<bool>{true, true, true, true, false});
 }

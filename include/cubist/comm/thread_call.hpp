@@ -38,7 +38,7 @@ enum class Gate : std::uint8_t
   none
 };
 
-enum class Work : std::uint8_t
+enum class CopyWork : std::uint8_t
 {
   none,
   copy_source,
@@ -52,7 +52,7 @@ enum class Work : std::uint8_t
 struct Stage
 {
   Gate waits_for;
-  Work work = Work::none;
+  CopyWork work = CopyWork::none;
   Gate signals = Gate::none;
 };
 
@@ -61,17 +61,18 @@ inline std::span<const Stage> stages(Collective c, bool source)
 {
   static constexpr Stage wait_done[] = {{Gate::done}};
   static constexpr Stage barrier[] = {{Gate::posted}};
-  static constexpr Stage copy[] = {{Gate::source, Work::copy_source, Gate::done}};
-  static constexpr Stage scatter_root[] = {{Gate::source, Work::copy_piece}, {Gate::done}};
-  static constexpr Stage scatter[] = {{Gate::source, Work::copy_piece, Gate::done}};
-  static constexpr Stage gather_root[] = {{Gate::posted, Work::gather_pieces, Gate::done}};
-  static constexpr Stage all_gather[] = {{Gate::posted, Work::gather_pieces, Gate::done},
+  static constexpr Stage copy[] = {{Gate::source, CopyWork::copy_source, Gate::done}};
+  static constexpr Stage scatter_root[] = {{Gate::source, CopyWork::copy_piece}, {Gate::done}};
+  static constexpr Stage scatter[] = {{Gate::source, CopyWork::copy_piece, Gate::done}};
+  static constexpr Stage gather_root[] = {{Gate::posted, CopyWork::gather_pieces, Gate::done}};
+  static constexpr Stage all_gather[] = {{Gate::posted, CopyWork::gather_pieces, Gate::done},
                                          {Gate::done}};
-  static constexpr Stage all_to_all[] = {{Gate::posted, Work::exchange_pieces, Gate::done},
+  static constexpr Stage all_to_all[] = {{Gate::posted, CopyWork::exchange_pieces, Gate::done},
                                          {Gate::done}};
-  static constexpr Stage reduce[] = {{Gate::posted, Work::reduce_piece, Gate::done}, {Gate::done}};
-  static constexpr Stage all_reduce[] = {{Gate::posted, Work::reduce_piece, Gate::reduced},
-                                         {Gate::reduced, Work::copy_reduced, Gate::done},
+  static constexpr Stage reduce[] = {{Gate::posted, CopyWork::reduce_piece, Gate::done},
+                                     {Gate::done}};
+  static constexpr Stage all_reduce[] = {{Gate::posted, CopyWork::reduce_piece, Gate::reduced},
+                                         {Gate::reduced, CopyWork::copy_reduced, Gate::done},
                                          {Gate::done}};
   switch (c)
   {
@@ -165,7 +166,7 @@ struct ThreadCall
     return share_of(static_cast<int>(member), static_cast<int>(members.size()), signature.count);
   }
 
-  void perform(Work work, const ThreadMember& me) const
+  void perform(CopyWork work, const ThreadMember& me) const
   {
     const std::size_t bytes = signature.count * signature.element_size;
     const auto copy = [](std::byte* out, const std::byte* in, std::size_t n) {
@@ -174,22 +175,22 @@ struct ThreadCall
     const auto root = static_cast<std::size_t>(signature.root);
     switch (work)
     {
-    case Work::none:
+    case CopyWork::none:
       break;
-    case Work::copy_source:
+    case CopyWork::copy_source:
       copy(me.recv, members[from >= 0 ? 0 : root].send, bytes);
       break;
-    case Work::copy_piece:
+    case CopyWork::copy_piece:
       copy(me.recv, members[root].send + me.index * bytes, bytes);
       break;
-    case Work::gather_pieces:
+    case CopyWork::gather_pieces:
       for (const auto& m : members) copy(me.recv + m.index * bytes, m.send, bytes);
       break;
-    case Work::exchange_pieces:
+    case CopyWork::exchange_pieces:
       for (const auto& m : members)
         copy(me.recv + m.index * bytes, m.send + me.index * bytes, bytes);
       break;
-    case Work::reduce_piece:
+    case CopyWork::reduce_piece:
       if (signature.collective == Collective::reduce_scatter)
         return signature.reduce(*this, me.index, me.index * signature.count, signature.count,
                                 me.recv);
@@ -201,7 +202,7 @@ struct ThreadCall
         return signature.reduce(*this, keeper, first, n,
                                 members[keeper].recv + first * signature.element_size);
       }
-    case Work::copy_reduced:
+    case CopyWork::copy_reduced:
       for (const auto& m : members)
       {
         const auto [first, n] = share(m.index);

@@ -106,7 +106,7 @@ class ThreadGroup
                          " cannot complete it; look for the error of that rank"};
       }
       if (!call.open(stage.waits_for)) return false;
-      if (stage.work != Work::none)
+      if (stage.work != CopyWork::none)
       {
         ++call.readers;
         lock.unlock();

@@ -169,6 +169,13 @@ concept MeshShape = requires(typename S::Extents wish, typename S::Axes::Array e
 };
 // clang-format on
 
+/// What says which scheme's mesh is the best, and its extents: `extents_of<S>(plan)` is found
+/// beside it.
+// clang-format off
+template <class P>
+concept MeshPlan = requires(const P& plan) { plan.scheme.size(); plan.extents.size(); };
+// clang-format on
+
 template <MeshShape S, class B>
 class Mesh : public AxisMesh<typename S::Axes, B>
 {
@@ -189,6 +196,14 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   Mesh(const typename B::Communicator& world, const typename S::Axes::Array& extents,
        IdleRanks idle)
       : AxisMesh<typename S::Axes, B>{world, extents, S::quantum(extents), idle}
+  {
+  }
+
+  /// The mesh of a plan (plan/plan.hpp); ranks that it has no use for are idle.
+  /// @throws MeshError for the plan of another scheme, or of more ranks
+  template <MeshPlan P>
+  Mesh(const typename B::Communicator& world, const P& plan)
+      : Mesh{world, extents_of<S>(plan), IdleRanks::allowed}
   {
   }
 };

@@ -6,7 +6,7 @@
 // take.
 //
 //   auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 64, machine);
-//   Mesh<Grid3D, Mpi> mesh{world, extents_of<Grid3D>(plans.front()), IdleRanks::allowed};
+//   with_scheme(plans.front().scheme, [&]<class S>() { Mesh<S, Mpi> mesh{world, plans.front()}; });
 
 #include <algorithm>
 #include <cstddef>

@@ -171,19 +171,21 @@ struct GatherMultiplyScatter
       typename Engine::template Buffer<T> sum_;
     };
 
-    template <class Role>
+    template <class MatrixRole>
     [[nodiscard]] Side side(Op op, Shape block) const
     {
       const auto travel = remote<typename Local::Input>() || remote<typename Local::Weight>() ||
                                   remote<typename Local::Output>()
                               ? detail::Travel::piecewise
                               : detail::Travel::whole;
-      return {{along(typename Role::Meets{}), travel, Role::cut, op != Op::none}, op, block};
+      return {{along(typename MatrixRole::Meets{}), travel, MatrixRole::cut, op != Op::none},
+              op,
+              block};
     }
-    template <class Role>
+    template <class MatrixRole>
     [[nodiscard]] bool remote() const
     {
-      return along(typename Role::Meets{}).remote();
+      return along(typename MatrixRole::Meets{}).remote();
     }
     template <class... A>
     [[nodiscard]] Communicator& along(Axes<A...>) const

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cubist/core/error.hpp>
+#include <cubist/plan/machine_json.hpp>
+
+#include "matmul.hpp"
+#include "options.hpp"
+#include "planner.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+struct PlannerOptions : Options
+{
+  std::vector<int> ranks_list{4};
+  std::vector<std::string> shapes;
+  std::size_t divide = 1;
+  int final_repeats = 9;
+  std::string machine;
+};
+
+/// Square, flat, tall and skinny in each dimension, and uneven ones.
+const std::vector<std::string> twenty_shapes{
+    "1024x1024x1024", "640x640x640",   "2048x2048x512", "2048x512x2048", "512x2048x2048",
+    "4096x512x512",   "512x4096x512",  "512x512x4096",  "8192x256x256",  "256x8192x256",
+    "256x256x8192",   "3000x700x900",  "777x1555x999",  "4096x1024x256", "1024x4096x256",
+    "256x1024x4096",  "100x3000x3000", "3000x100x3000", "3000x3000x100", "1400x1400x1400"};
+
+std::string on(const cubist::Plan& plan)
+{
+  std::string s = plan.scheme;
+  for (std::size_t i = 0; i < plan.extents.size(); ++i)
+    s += (i == 0 ? " " : "x") + std::to_string(plan.extents[i]);
+  return plan.idle == 0 ? s : s + ", " + std::to_string(plan.idle) + " idle";
+}
+
+void print(const Job& job, const PlannerTask& task, const PlannerResult& result)
+{
+  const auto& m = result.machine;
+  const auto& link = task.nodes > 1 ? m.across : m.inside;
+  std::printf("\n%s, %d ranks on %d node%s: a core multiplies %.1f GFLOP/s, touches %.1f GB/s; "
+              "a message takes %.1f us, %.2f GB/s\n\n",
+              job.backend(), task.ranks, task.nodes, task.nodes == 1 ? "" : "s", m.flops / 1e9,
+              m.memory_bandwidth / 1e9, link.latency * 1e6, link.bandwidth / 1e9);
+  std::printf(
+      "| m x n x k | meshes | planned | predicted ms | measured ms | fastest | ms | planned "
+      "/ fastest |\n|---|---|---|---|---|---|---|---|\n");
+  int good = 0;
+  for (const auto& row : result.rows)
+  {
+    std::printf("| %s | %zu | %s | %.2f | %.2f | %s | %.2f | %.2f |\n", to_string(row.size).c_str(),
+                row.all.size(), on(row.choice.plan).c_str(), 1e3 * row.choice.plan.seconds(),
+                1e3 * row.choice.seconds, on(row.fastest.plan).c_str(), 1e3 * row.fastest.seconds,
+                row.ratio());
+    if (row.ratio() <= 1.1) ++good;
+  }
+  std::printf("\nwithin 10 %% of the fastest: %d of %zu\n", good, result.rows.size());
+  std::fflush(stdout);
+}
+
+nlohmann::json to_json(const Candidate& c)
+{
+  return {{"scheme", c.plan.scheme},
+          {"extents", c.plan.extents},
+          {"idle", c.plan.idle},
+          {"predicted_seconds", c.plan.seconds()},
+          {"seconds", c.seconds},
+          {"products", c.plan.time.products},
+          {"inside", c.plan.time.inside},
+          {"across", c.plan.time.across},
+          {"words_per_rank", c.plan.words},
+          {"messages_per_rank", c.plan.messages}};
+}
+
+void add_rows(nlohmann::json& json, const Job& job, const PlannerTask& task,
+              const PlannerResult& result)
+{
+  for (const auto& row : result.rows)
+  {
+    auto all = nlohmann::json::array();
+    for (const auto& c : row.all) all.push_back(to_json(c));
+    json["rows"].push_back({{"backend", job.backend()},
+                            {"ranks", task.ranks},
+                            {"nodes", task.nodes},
+                            {"overlap", task.overlap},
+                            {"scalar", "double"},
+                            {"repeats", task.repeats},
+                            {"m", row.size.m},
+                            {"n", row.size.n},
+                            {"k", row.size.k},
+                            {"choice", to_json(row.choice)},
+                            {"fastest", to_json(row.fastest)},
+                            {"ratio", row.ratio()},
+                            {"all", all}});
+  }
+}
+
+void run_planner(const Job& job, const PlannerOptions& options)
+{
+  const bool table = job.first && options.json != "-";
+  auto json = describe(job, "planner");
+  auto ranks_list = options.ranks_list;
+  if (job.mpi) ranks_list = {job.processes};
+  for (const int ranks : ranks_list)
+  {
+    PlannerTask task;
+    task.ranks = ranks;
+    task.repeats = options.repeats;
+    task.final_repeats = options.final_repeats;
+    task.nodes = job.nodes;
+    task.machines = job.machines;
+    task.overlap = options.overlap != "off";
+    for (const auto& text : options.shapes.empty() ? twenty_shapes : options.shapes)
+    {
+      const auto s = parse_shape(text);
+      const auto divided = [&](std::size_t n) {
+        return std::max<std::size_t>(1, n / options.divide);
+      };
+      task.sizes.push_back({divided(s.m), divided(s.n), divided(s.k)});
+    }
+    if (!options.machine.empty()) task.machine = cubist::read_machine(options.machine);
+    const auto result = job.mpi ? planner_on_mpi(task) : planner_on_threads(task);
+    if (!result) continue;
+    if (table) print(job, task, *result);
+    add_rows(json, job, task, *result);
+  }
+  if (job.first) write_json(json, options.json);
+}
+
+}  // namespace
+
+void add_planner(CLI::App& app, Action& action)
+{
+  const auto options = std::make_shared<PlannerOptions>();
+  options->repeats = 3;
+  auto* command =
+      app.add_subcommand("planner", "the planner's choice beside every other mesh, in double");
+  add_run_options(*command, *options);
+  command->add_option("--ranks", options->ranks_list, "on threads; under MPI all processes")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--shapes", options->shapes, "MxNxK; else twenty of them")->delimiter(',');
+  command->add_option("--divide", options->divide, "all sizes by this number")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--final-repeats", options->final_repeats,
+                   "of the planner's choice and those that come near it, in turns")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--machine", options->machine, "a description, in JSON; else it is measured");
+  command->callback(
+      [options, &action] { action = [options](const Job& job) { run_planner(job, *options); }; });
+}
+
+}  // namespace bench

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The planner's choice beside every other mesh of every scheme, measured: is it among the fastest?
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <cubist/core/block.hpp>
+#include <cubist/plan/machine.hpp>
+#include <cubist/plan/plan.hpp>
+
+#include "job.hpp"
+
+namespace CLI
+{
+class App;
+}
+
+namespace bench
+{
+
+struct PlannerTask
+{
+  int ranks = 1;
+  std::vector<cubist::ProductSize> sizes;
+  /// Runs of every mesh; then, alternating, of the planner's and those that seem to be faster.
+  int repeats = 3;
+  int final_repeats = 9;
+  /// Measured before anything else, if there is none.
+  std::optional<cubist::Machine> machine;
+  int nodes = 1;
+  int machines = 1;  // of which each may stand for several nodes
+  bool overlap = true;
+};
+
+/// A mesh, the seconds that its product is predicted to take, and those that it took.
+struct Candidate
+{
+  cubist::Plan plan;
+  double seconds = 0;
+};
+
+struct PlannerRow
+{
+  cubist::ProductSize size;
+  Candidate choice;
+  Candidate fastest;
+  std::vector<Candidate> all;
+
+  [[nodiscard]] double ratio() const { return choice.seconds / fastest.seconds; }
+};
+
+struct PlannerResult
+{
+  cubist::Machine machine;
+  std::vector<PlannerRow> rows;
+};
+
+/// Every process calls it, the first one gets the result.
+[[nodiscard]] std::optional<PlannerResult> planner_on_threads(const PlannerTask& task);
+[[nodiscard]] std::optional<PlannerResult> planner_on_mpi(const PlannerTask& task);
+
+/// Adds the subcommand, which sets `action`.
+void add_planner(CLI::App& app, Action& action);
+
+}  // namespace bench

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The measurement behind planner.hpp, for any backend.
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include <cubist/cubist.hpp>
+#include <cubist/plan/catalogue.hpp>
+#include <cubist/plan/planner.hpp>
+
+#include "planner.hpp"
+#include "times.hpp"
+
+namespace bench
+{
+
+/// The median seconds of f on all ranks, the same on every rank.
+template <class World, class F>
+double median_seconds(World& world, int repeats, F f)
+{
+  std::vector<double> times;
+  for (int i = -1; i < repeats; ++i)
+  {
+    world.barrier();
+    const double time = seconds([&] {
+      f();
+      world.barrier();
+    });
+    if (i >= 0) times.push_back(time);
+  }
+  double time = median(times);
+  world.broadcast(std::span{&time, 1}, 0);
+  return time;
+}
+
+/// What the planner's model needs to know: how fast all ranks together multiply blocks that are
+/// thick and thin, and how fast they send.
+template <class B, class World>
+cubist::Machine measured_machine(World& world, const PlannerTask& task)
+{
+  using cubist::MatrixView;
+  cubist::Machine machine;
+  const int ranks = world.size();
+  machine.ranks_per_node = ranks / task.nodes;
+  machine.cores = static_cast<double>(std::thread::hardware_concurrency()) * task.machines /
+                  static_cast<double>(task.nodes);
+  const double share = machine.share(ranks);
+
+  const typename B::Engine engine;
+  constexpr std::size_t n = 512;
+  std::vector<double> a(n * n, 1.0), b(n * n, 1.0), c(n * n);
+  const auto gemm = [&](std::size_t k, std::size_t times) {
+    return median_seconds(world, 5,
+                          [&] {
+                            for (std::size_t i = 0; i < times; ++i)
+                              engine.gemm(cubist::Op::none, cubist::Op::none, 1.0,
+                                          MatrixView<const double>{a.data(), {n, k}},
+                                          MatrixView<const double>{b.data(), {k, n}}, 1.0,
+                                          MatrixView<double>{c.data(), {n, n}});
+                          }) /
+           static_cast<double>(times);
+  };
+  // Two depths of K give the two terms: operations, and bytes of A, B and C.
+  constexpr std::size_t deep = 512;
+  constexpr std::size_t thin = 16;
+  const double t_deep = gemm(deep, 4) * share;
+  const double t_thin = gemm(thin, 32) * share;
+  const auto touched = [](std::size_t k) {
+    return 8.0 * static_cast<double>(2 * n * k + 2 * n * n);
+  };
+  const auto operations = [](std::size_t k) { return 2.0 * static_cast<double>(n * n * k); };
+  const double part = operations(thin) / operations(deep);
+  machine.memory_bandwidth =
+      (touched(thin) - part * touched(deep)) / std::max(t_thin - part * t_deep, 1e-9);
+  machine.flops =
+      operations(deep) / std::max(t_deep - touched(deep) / machine.memory_bandwidth, t_deep / 2);
+
+  const bool remote = task.nodes > 1;
+  auto& link = remote ? machine.across : machine.inside;
+  const double scale = remote ? 1 : share;
+  const auto gather = [&](std::size_t words, std::size_t times) {
+    std::vector<double> piece(words, 1.0), all(words * static_cast<std::size_t>(ranks));
+    return median_seconds(world, 5,
+                          [&] {
+                            for (std::size_t i = 0; i < times; ++i) world.all_gather(piece, all);
+                          }) /
+           static_cast<double>(times) * scale;
+  };
+  if (ranks > 1)
+  {
+    constexpr std::size_t few = 1;
+    constexpr std::size_t many = 65'536;
+    const double messages = ranks - 1;
+    link.latency = gather(few, 50) / messages;
+    link.bandwidth =
+        8 * messages * many / std::max(gather(many, 4) - messages * link.latency, 1e-9);
+    // A node's link is shared by its ranks.
+    if (remote) link.bandwidth *= machine.ranks_per_node;
+  }
+  return machine;
+}
+
+/// The median seconds of a plan's product.
+template <class B, class World>
+double measured(World& world, const cubist::Plan& plan, cubist::ProductSize size, int repeats)
+{
+  double time = 0;
+  cubist::with_scheme(plan.scheme, [&]<class S>() {
+    const cubist::Mesh<S, B> mesh{world, plan};
+    if (!mesh.active())
+    {
+      time = median_seconds(world, repeats, [] {});
+      return;
+    }
+    using Product = cubist::DistMatMul<S, B, double>;
+    Product product{mesh, size};
+    typename Product::Input x{mesh, {size.m, size.k}};
+    typename Product::Weight w{mesh, {size.k, size.n}};
+    typename Product::Output y{mesh, {size.m, size.n}};
+    x.generate([](std::size_t i, std::size_t j) { return static_cast<double>((i + j) % 7); });
+    w.generate([](std::size_t i, std::size_t j) { return static_cast<double>((i + j) % 5); });
+    time = median_seconds(world, repeats, [&] { product.forward(x, w, y); });
+  });
+  return time;
+}
+
+template <class B, class World>
+PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Machine& machine,
+                         cubist::ProductSize size)
+{
+  PlannerRow row;
+  row.size = size;
+  for (const auto& plan : cubist::plan(size, world.size(), machine,
+                                       {.scalar_bytes = sizeof(double), .training = false}))
+    row.all.push_back({plan, measured<B>(world, plan, size, task.repeats)});
+
+  // The fastest of so many is fast by luck as well: those that come near run again, in turns.
+  std::vector<std::size_t> near(row.all.size());
+  for (std::size_t i = 0; i < near.size(); ++i) near[i] = i;
+  std::sort(near.begin() + 1, near.end(),
+            [&](std::size_t a, std::size_t b) { return row.all[a].seconds < row.all[b].seconds; });
+  near.resize(std::min<std::size_t>(near.size(), 7));
+  std::vector<std::vector<double>> times(near.size());
+  for (int i = 0; i < task.final_repeats; ++i)
+    for (std::size_t n = 0; n < near.size(); ++n)
+      times[n].push_back(measured<B>(world, row.all[near[n]].plan, size, 1));
+  for (std::size_t n = 0; n < near.size(); ++n) row.all[near[n]].seconds = median(times[n]);
+
+  row.choice = row.all[0];
+  row.fastest = row.all[0];
+  for (const std::size_t i : near)
+    if (row.all[i].seconds < row.fastest.seconds) row.fastest = row.all[i];
+  return row;
+}
+
+template <class B>
+std::optional<PlannerResult> measure_planner(const PlannerTask& task)
+{
+  std::optional<PlannerResult> result;
+  cubist::launch<B>({.ranks = task.ranks}, [&](auto& world) {
+    PlannerResult mine;
+    mine.machine = task.machine ? *task.machine : measured_machine<B>(world, task);
+    for (const auto& size : task.sizes)
+      mine.rows.push_back(measure_shape<B>(world, task, mine.machine, size));
+    if (world.rank() == 0) result = std::move(mine);
+  });
+  return result;
+}
+
+}  // namespace bench
