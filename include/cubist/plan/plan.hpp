@@ -101,7 +101,7 @@ void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize s
     plan.messages += work.messages();
     plan.flops += work.flops();
     for (const auto& t : work.transfers)
-      if (t.role != Role::w)
+      if (t.matrix != LayerMatrix::w)
         plan.moves_activations = true;
       else if (t.collective != Collective::all_reduce)
         plan.moves_weights = true;
