@@ -6,6 +6,7 @@
 //
 // Words: scatter and gather send every block that rank 0 does not hold once, padding included.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -25,7 +26,7 @@
 namespace cubist
 {
 
-/// @tparam M a BatchMesh
+/// @tparam M an AxisBatchMesh
 template <Scalar T, class L, class M>
 class DistBatch
 {
@@ -57,11 +58,14 @@ class DistBatch
   [[nodiscard]] auto begin() { return matrices_.begin(); }
   [[nodiscard]] auto end() { return matrices_.end(); }
 
-  /// The matrices that a group has.
+  /// The matrices that a group has: equally many, or one more.
   [[nodiscard]] Range of_group(int group) const
   {
-    const auto groups = static_cast<std::size_t>(mesh_.groups());
-    return block_range(batch_, pad(batch_, groups), groups, static_cast<std::size_t>(group));
+    const auto g = static_cast<std::size_t>(group);
+    const std::size_t each = batch_ / static_cast<std::size_t>(mesh_.groups());
+    const std::size_t more = batch_ % static_cast<std::size_t>(mesh_.groups());
+    const std::size_t size = each + (g < more ? 1 : 0);
+    return {g * each + std::min(g, more), size, size};
   }
 
   /// Sets element (b, i, j) to f(b, i, j).

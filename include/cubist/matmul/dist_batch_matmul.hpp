@@ -42,7 +42,7 @@ class DistBatchMatMul
 {
  public:
   using Product = DistMatMul<S, B, T, op_x, op_w>;
-  using Mesh = BatchMesh<S, B>;
+  using Mesh = AxisBatchMesh<typename S::Axes, B>;
   using Input = DistBatch<T, typename Product::Input::Layout, Mesh>;
   using Weight = DistBatch<T, typename Product::Weight::Layout, Mesh>;
   using Output = DistBatch<T, typename Product::Output::Layout, Mesh>;

@@ -5,30 +5,18 @@
 // the scheme. A batch is cut over the groups; with one group, each rank has a block of every
 // matrix.
 
-#include <utility>
-
 #include "cubist/core/error.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist
 {
 
-template <MeshShape S, class B>
-class BatchMesh
+template <class A, class B>
+class AxisBatchMesh
 {
  public:
-  using Scheme = S;
-  using Group = AxisMesh<typename S::Axes, B>;
+  using Group = AxisMesh<A, B>;
   using Communicator = typename B::Communicator;
-
-  /// Ranks that follow each other are a group. Every rank of `world` calls this.
-  /// @throws MeshError unless the ranks make so many groups, and the extents fit each of them
-  BatchMesh(const Communicator& world, int groups, const typename S::Extents& extents = {})
-      : world_{world}, groups_{checked(groups, world.size())}, index_{world.rank() / group_size()},
-        mine_{Mesh<S, B>{world_.split(index_, world.rank()), extents}},
-        across_{world_.split(world.rank() % group_size(), world.rank())}
-  {
-  }
 
   [[nodiscard]] Communicator& world() const { return world_; }
   [[nodiscard]] int groups() const { return groups_; }
@@ -39,6 +27,17 @@ class BatchMesh
   [[nodiscard]] const Group& group() const { return mine_; }
   /// The ranks with the same place in each group.
   [[nodiscard]] Communicator& across() const { return across_; }
+
+ protected:
+  /// @param make_group the mesh on the ranks that it is given
+  template <class F>
+  AxisBatchMesh(const Communicator& world, int groups, F make_group)
+      : world_{world}, groups_{checked(groups, world.size())}, index_{world.rank() / group_size()},
+        mine_{make_group(world_.split(index_, world.rank()))}, across_{world_.split(
+                                                                   world.rank() % group_size(),
+                                                                   world.rank())}
+  {
+  }
 
  private:
   static int checked(int groups, int ranks)
@@ -53,6 +52,24 @@ class BatchMesh
   int index_;
   Group mine_;
   mutable Communicator across_;
+};
+
+template <MeshShape S, class B>
+class BatchMesh : public AxisBatchMesh<typename S::Axes, B>
+{
+ public:
+  using Scheme = S;
+
+  /// Ranks that follow each other are a group. Every rank of `world` calls this.
+  /// @throws MeshError unless the ranks make so many groups, and the extents fit each of them
+  BatchMesh(const typename B::Communicator& world, int groups,
+            const typename S::Extents& extents = {})
+      : AxisBatchMesh<typename S::Axes, B>{world, groups,
+                                           [&extents](const typename B::Communicator& group) {
+                                             return Mesh<S, B>{group, extents};
+                                           }}
+  {
+  }
 };
 
 }  // namespace cubist

@@ -19,54 +19,13 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
+#include "cubist/nn/row_values.hpp"
 
 namespace cubist
 {
 
 namespace detail
 {
-
-template <class M, class... A>
-auto& along_axes(const M& mesh, Rows<A...>)
-{
-  return mesh.template along<A...>();
-}
-template <class M, class... A>
-auto& along_axes(const M& mesh, Cols<A...>)
-{
-  return mesh.template along<A...>();
-}
-template <class M, class... R, class... C>
-auto& along_axes(const M& mesh, Rows<R...>, Cols<C...>)
-{
-  return mesh.template along<R..., C...>();
-}
-
-/// One value for each of this rank's rows, combined over all columns of the matrix.
-template <class V, class L, class M>
-class RowValues
-{
- public:
-  explicit RowValues(const M& mesh, std::size_t rows, V init)
-      : mesh_{mesh}, init_{init}, data_(rows), view_{data_.data(), rows, 1, 1}
-  {
-  }
-
-  template <class Combine, class F, class T>
-  const V* combine(ReduceOp op, Combine combine, F f, MatrixView<const T> y)
-  {
-    mesh_.engine().row_fold(view_, init_, combine, f, y);
-    along_axes(mesh_, typename L::ColAxes{}).all_reduce(view_.elements(), op);
-    return view_.data();
-  }
-  [[nodiscard]] MatrixView<const V> view() const { return view_; }
-
- private:
-  const M& mesh_;
-  V init_;
-  typename M::Engine::template Buffer<V> data_;
-  MatrixView<V> view_;
-};
 
 template <class T, class L, class M>
 double mean_over_ranks(const DistMatrix<T, L, M>& y, double sum, std::size_t count)

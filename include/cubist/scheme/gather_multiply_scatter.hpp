@@ -171,19 +171,19 @@ struct GatherMultiplyScatter
       typename Engine::template Buffer<T> sum_;
     };
 
-    template <class Part>
+    template <class Role>
     [[nodiscard]] Side side(Op op, Shape block) const
     {
       const auto travel = remote<typename Local::Input>() || remote<typename Local::Weight>() ||
                                   remote<typename Local::Output>()
                               ? detail::Travel::piecewise
                               : detail::Travel::whole;
-      return {{along(typename Part::Meets{}), travel, Part::cut, op != Op::none}, op, block};
+      return {{along(typename Role::Meets{}), travel, Role::cut, op != Op::none}, op, block};
     }
-    template <class Part>
+    template <class Role>
     [[nodiscard]] bool remote() const
     {
-      return along(typename Part::Meets{}).remote();
+      return along(typename Role::Meets{}).remote();
     }
     template <class... A>
     [[nodiscard]] Communicator& along(Axes<A...>) const

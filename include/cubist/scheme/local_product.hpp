@@ -80,7 +80,7 @@ struct PendingAlong<L, Axes<A...>> : Pending<Axes<>, L, A...>
 /// @tparam Third the axes that cut the dimension which it does not have
 /// @tparam sums whether as a result it is summed over its replicas
 template <class L, class RowRest, class ColRest, class Third, bool sums>
-struct Part
+struct Role
 {
   /// The dimension that the axis behind the others cuts.
   static constexpr Dimension cut = RowRest::count > 0   ? Dimension::rows
@@ -124,9 +124,9 @@ struct LocalProduct
   using K = typename XCols::common;
   using N = typename WCols::common;
 
-  using Input = detail::Part<X, typename XRows::rest, typename XCols::rest, N, true>;
-  using Weight = detail::Part<W, typename WRows::rest, typename WCols::rest, M, false>;
-  using Output = detail::Part<Y, typename YRows::rest, typename YCols::rest, K, true>;
+  using Input = detail::Role<X, typename XRows::rest, typename XCols::rest, N, true>;
+  using Weight = detail::Role<W, typename WRows::rest, typename WCols::rest, M, false>;
+  using Output = detail::Role<Y, typename YRows::rest, typename YCols::rest, K, true>;
 };
 
 }  // namespace cubist

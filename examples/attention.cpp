@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The products of attention, softmax(Q K^T / sqrt(d)) V, for a batch of heads: heads are cut over
+// groups of ranks, and each head's matrices over the ranks of a group. Compared with one rank.
+//
+//   Q, K, V (heads, tokens, d)    S = Q K^T (heads, tokens, tokens)    O = P V (heads, tokens, d)
+//
+// S comes out cut as the next layer's input, so P V is the next layer's product; nothing is
+// redistributed in between.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include <cubist/core/philox.hpp>
+#include <cubist/matmul/dist_batch_matmul.hpp>
+#include <cubist/nn/softmax.hpp>
+
+#include "backend.hpp"
+
+namespace
+{
+
+struct Settings
+{
+  std::size_t heads = 6;
+  std::size_t tokens = 96;
+  std::size_t d = 32;
+  int groups = 2;
+  int ranks = 8;
+};
+
+using Result = xt::xtensor<double, 3>;
+
+/// O on rank 0, and an empty tensor elsewhere.
+template <class Backend>
+Result attention(const Settings& s, int ranks, int groups)
+{
+  using Scheme = cubist::Grid3D;
+  using Scores =
+      cubist::DistBatchMatMul<Scheme, Backend, double, cubist::Op::none, cubist::Op::transpose>;
+  using Values = cubist::DistBatchMatMul<typename Scheme::Next, Backend, double>;
+  Result result;
+  cubist::launch<Backend>({.ranks = ranks}, [&](auto& world) {
+    const cubist::BatchMesh<Scheme, Backend> mesh{world, groups};
+
+    const auto random = [&](auto& matrix, std::uint64_t stream) {
+      matrix.generate(
+          [&s, draw = cubist::Philox{42, stream}](std::size_t h, std::size_t i, std::size_t j) {
+            return draw.symmetric<double>((h * s.tokens + i) * s.d + j, 1.0);
+          });
+    };
+    typename Scores::Input q{mesh, s.heads, {s.tokens, s.d}};
+    typename Scores::Weight k{mesh, s.heads, {s.tokens, s.d}};
+    typename Values::Weight v{mesh, s.heads, {s.tokens, s.d}};
+    random(q, 1);
+    random(k, 2);
+    random(v, 3);
+
+    typename Scores::Output p{mesh, s.heads, {s.tokens, s.tokens}};
+    Scores{mesh, {.b = s.heads, .m = s.tokens, .n = s.tokens, .k = s.d}}.forward(q, k, p);
+    for (auto& head : p) softmax(head, head, 1 / std::sqrt(static_cast<double>(s.d)));
+
+    typename Values::Output o{mesh, s.heads, {s.tokens, s.d}};
+    Values{mesh, {.b = s.heads, .m = s.tokens, .n = s.d, .k = s.tokens}}.forward(p, v, o);
+
+    auto all = gather(o);
+    if (world.rank() == 0) result = std::move(all);
+  });
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+try
+{
+  Settings s;
+  CLI::App app{"The products of attention, cut over many ranks"};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--heads", s.heads);
+  app.add_option("--tokens", s.tokens);
+  app.add_option("--dimension", s.d);
+  app.add_option("--groups", s.groups, "of ranks, over which the heads are cut");
+  app.add_option("--ranks", s.ranks, "on threads");
+  CLI11_PARSE(app, argc, argv);
+  return examples::on_backend([&]<class Backend>() {
+    const Result many = attention<Backend>(s, s.ranks, s.groups);
+    if (many.shape()[0] == 0) return 0;
+    const Result one = attention<cubist::Threads>(s, 1, 1);
+    double difference = 0;
+    for (std::size_t i = 0; i < one.size(); ++i)
+      difference = std::max(difference, std::abs(many.data()[i] - one.data()[i]));
+    std::printf("%zu heads of %zu tokens in %d groups: largest difference from one rank %.1e\n",
+                s.heads, s.tokens, s.groups, difference);
+    return difference < 1e-12 ? 0 : 1;
+  });
+}
+catch (const std::exception& e)
+{
+  std::cerr << "attention: " << e.what() << '\n';
+  return 1;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The softmax of each row of a distributed matrix, without gathering rows.
+//
+//   X (M, N), Y (M, N): any layout
+//
+//   Y(i, j) = exp(s X(i, j) - max_k s X(i, k)) / sum_k exp(s X(i, k) - max)
+//
+// Words: 4 (p-1)/p a row, p being the ranks along the axes that cut the columns.
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/nn/row_values.hpp"
+
+namespace cubist
+{
+
+/// Y = softmax(scale X), row by row; Y may be X. Every rank calls it.
+/// @throws ShapeError unless both agree in shape and mesh
+template <RealScalar T, class L, class M>
+void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, T scale = T{1})
+{
+  require<ShapeError>(x.shape() == y.shape() && x.mesh() == y.mesh(), "got a matrix of ", x.shape(),
+                      " and one of ", y.shape(),
+                      " for its softmax, which must agree in shape and mesh; make the one like "
+                      "the other");
+  const auto& engine = x.mesh().engine();
+  const MatrixView<const T> in = x.valid();
+  detail::RowValues<T, L, M> maxima{x.mesh(), in.rows(), -std::numeric_limits<T>::infinity()};
+  const T* max = maxima.combine(
+      ReduceOp::max, [](T a, T b) { return a < b ? b : a; },
+      [scale](std::size_t, std::size_t, T v) { return scale * v; }, in);
+  engine.map_indexed(
+      y.valid(),
+      [max, scale](std::size_t i, std::size_t, T v) { return std::exp(scale * v - max[i]); }, in);
+  const MatrixView<const T> powers = y.valid();
+  detail::RowValues<T, L, M> sums{y.mesh(), powers.rows(), T{}};
+  const T* sum = sums.combine(
+      ReduceOp::sum, [](T a, T b) { return a + b; },
+      [](std::size_t, std::size_t, T v) { return v; }, powers);
+  engine.map_indexed(
+      y.valid(), [sum](std::size_t i, std::size_t, T v) { return v / sum[i]; }, powers);
+}
+
+}  // namespace cubist

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/matmul/dist_batch_matmul.hpp"
+#include "cubist/scheme/grid3d.hpp"
+#include "cubist/scheme/summa25d.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "ranks.hpp"
+#include "scheme_conformance.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+template <class S>
+struct Case
+{
+  int ranks;
+  int groups;
+  typename S::Extents extents;
+};
+
+const std::tuple<std::vector<Case<Grid3D>>, std::vector<Case<Summa25D>>> cases{
+    {{6, 1, {1, 2, 3}}, {8, 2, {2, 1, 2}}, {4, 4, {}}},
+    {{8, 2, {.q = 2, .d = 1}}, {4, 2, {.q = 1, .d = 2}}}};
+
+template <class F>
+void for_each_case(F f)
+{
+  std::apply(
+      [&](const auto&... lists) {
+        const auto each = [&](const auto& list) {
+          for (const auto& c : list)
+            if (fits(c.ranks)) f(c);
+        };
+        (each(lists), ...);
+      },
+      cases);
+}
+
+constexpr BatchSize size{.b = 5, .m = 7, .n = 6, .k = 9};
+constexpr ProductSize one{.m = size.m, .n = size.n, .k = size.k};
+
+template <Op op_x, Op op_w, class S>
+void check_batch(const Case<S>& c)
+{
+  CAPTURE(S::name, c.ranks, c.groups, op_x == Op::none, op_w == Op::none);
+  std::vector<Layer<double>> layers;
+  for (std::size_t b = 0; b < size.b; ++b) layers.push_back(random_layer<double>(one, b + 1));
+  require_clear(on_ranks<TestBackend>(c.ranks, [&](TestBackend::Communicator& world) {
+    using Product = DistBatchMatMul<S, TestBackend, double, op_x, op_w>;
+    const BatchMesh<S, TestBackend> mesh{world, c.groups, c.extents};
+    Findings found;
+    Product plan{mesh, size};
+    typename Product::Input x{mesh, size.b, op_shape(op_x, {size.m, size.k})};
+    typename Product::Weight w{mesh, size.b, op_shape(op_w, {size.k, size.n})};
+    typename Product::Output dy{mesh, size.b, {size.m, size.n}};
+    for (std::size_t i = 0; i < x.size(); ++i)
+    {
+      const auto& layer = layers[x.offset() + i];
+      load(x[i], stored(op_x, layer.x));
+      load(w[i], stored(op_w, layer.w));
+      load(dy[i], layer.dy);
+    }
+    auto y = dy;
+    auto dx = x;
+    auto dw = w;
+    plan.forward(x, w, y);
+    plan.grad_input(dy, w, dx);
+    plan.grad_weight(x, dy, dw);
+    for (std::size_t i = 0; i < x.size(); ++i)
+    {
+      const auto& layer = layers[x.offset() + i];
+      const auto is = [&](const char* what, const auto& shard, const Dense<double>& wanted) {
+        check_shard(found, what, shard,
+                    [&](std::size_t r, std::size_t s, double got) { return got == wanted(r, s); });
+      };
+      is("Y", y[i], layer.y);
+      is("dX", dx[i], stored(op_x, layer.dx));
+      is("dW", dw[i], stored(op_w, layer.dw));
+    }
+    return found;
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("Each product of a batch is the oracle's, with transposed operands too")
+{
+  for_each_case([](const auto& c) {
+    check_batch<Op::none, Op::none>(c);
+    check_batch<Op::none, Op::transpose>(c);
+  });
+}
+
+TEST_CASE("A weight that is shared multiplies the whole batch, and its gradient is the sum")
+{
+  const auto w_global = random_matrix<double>({size.k, size.n}, 50);
+  std::vector<Layer<double>> layers;
+  Dense<double> sum{{size.k, size.n}};
+  for (std::size_t b = 0; b < size.b; ++b)
+  {
+    layers.emplace_back(random_matrix<double>({size.m, size.k}, 60 + b), w_global,
+                        random_matrix<double>({size.m, size.n}, 70 + b));
+    for (std::size_t i = 0; i < sum.data.size(); ++i) sum.data[i] += layers[b].dw.data[i];
+  }
+  for_each_case([&]<class S>(const Case<S>& c) {
+    CAPTURE(S::name, c.ranks, c.groups);
+    for (const std::size_t batch : {std::size_t{1}, size.b})
+      require_clear(on_ranks<TestBackend>(c.ranks, [&](TestBackend::Communicator& world) {
+        using Product = DistBatchMatMul<S, TestBackend, double>;
+        const BatchMesh<S, TestBackend> mesh{world, c.groups, c.extents};
+        Findings found;
+        Product plan{mesh, {.b = batch, .m = size.m, .n = size.n, .k = size.k}};
+        typename Product::Input x{mesh, batch, {size.m, size.k}};
+        typename Product::SharedWeight w{mesh.group(), {size.k, size.n}};
+        typename Product::Output dy{mesh, batch, {size.m, size.n}};
+        load(w, w_global);
+        for (std::size_t i = 0; i < x.size(); ++i)
+        {
+          load(x[i], layers[x.offset() + i].x);
+          load(dy[i], layers[x.offset() + i].dy);
+        }
+        auto y = dy;
+        auto dx = x;
+        auto dw = w;
+        plan.forward(x, w, y);
+        plan.grad_input(dy, w, dx);
+        plan.grad_weight(x, dy, dw, 1.0, 2.0);
+        for (std::size_t i = 0; i < x.size(); ++i)
+        {
+          const auto& layer = layers[x.offset() + i];
+          check_shard(found, "Y", y[i], [&](std::size_t r, std::size_t s, double got) {
+            return got == layer.y(r, s);
+          });
+          check_shard(found, "dX", dx[i], [&](std::size_t r, std::size_t s, double got) {
+            return got == layer.dx(r, s);
+          });
+        }
+        check_shard(found, "dW + 2 dW", dw, [&](std::size_t r, std::size_t s, double got) {
+          return got == (batch == 1 ? layers[0].dw : sum)(r, s) + 2 * w_global(r, s);
+        });
+        return found;
+      }));
+  });
+}
+
+TEST_CASE("A batch sends the words of its products, and those of the sum of a shared gradient")
+{
+  if (!fits(8)) return;
+  using B = Counting<TestBackend>;
+  // Two groups of 2 x 1 x 2 ranks, 4 products of 8 x 8 times 8 x 8.
+  const auto sent = on_ranks<B>(8, [](B::Communicator& world) {
+    using Product = DistBatchMatMul<Grid3D, B, double>;
+    const BatchMesh<Grid3D, B> mesh{world, 2, {2, 1, 2}};
+    Product plan{mesh, {.b = 4, .m = 8, .n = 8, .k = 8}};
+    Product::Input x{mesh, 4, {8, 8}};
+    Product::SharedWeight w{mesh.group(), {8, 8}};
+    Product::Output y{mesh, 4, {8, 8}};
+    const auto counted = [&](auto call) {
+      world.traffic().reset();
+      call();
+      return world.traffic().total().elements;
+    };
+    const auto forward = counted([&] { plan.forward(x, w, y); });
+    return std::pair{forward, counted([&] { plan.grad_weight(x, y, w); })};
+  });
+  std::uint64_t forward = 0;
+  std::uint64_t gradient = 0;
+  for (const auto& [f, g] : sent)
+  {
+    forward += f;
+    gradient += g;
+  }
+  // Each product: (z-1) KN + (x-1) MN = 128. The sum: 2 (g-1) KN.
+  CHECK(forward == 4 * 128);
+  CHECK(gradient == 4 * 128 + 2 * 64);
+}
+
+TEST_CASE("A batch that does not match is refused")
+{
+  if (!fits(2)) return;
+  for (const auto& m : on_ranks<TestBackend>(2, [](TestBackend::Communicator& world) {
+         using Product = DistBatchMatMul<Grid3D, TestBackend, double>;
+         const BatchMesh<Grid3D, TestBackend> mesh{world, 2};
+         Product plan{mesh, size};
+         Product::Input x{mesh, 4, {size.m, size.k}};
+         Product::Weight w{mesh, 5, {size.k, size.n}};
+         Product::Output y{mesh, 5, {size.m, size.n}};
+         return message_of<ShapeError>([&] { plan.forward(x, w, y); });
+       }))
+    CHECK(mentions(m, "got X of 4 matrices in 2 groups", "batch of 5 products",
+                   "make the plan for this batch"));
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <cstddef>
+
+#include "cubist/nn/softmax.hpp"
+#include "cubist/scheme/grid2d.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+Global<double> serial(const Global<double>& x, double scale)
+{
+  auto y = x;
+  for (std::size_t i = 0; i < x.shape(0); ++i)
+  {
+    double sum = 0;
+    for (std::size_t j = 0; j < x.shape(1); ++j) sum += std::exp(scale * x(i, j));
+    for (std::size_t j = 0; j < x.shape(1); ++j) y(i, j) = std::exp(scale * x(i, j)) / sum;
+  }
+  return y;
+}
+
+}  // namespace
+
+TEST_CASE("the softmax of rows is the serial one, whatever the columns' cut")
+{
+  const auto x = uniform<double>(13, 11, 1, 3);
+  const auto check = [&](const auto& place, auto layout) {
+    if (!fits(place)) return;
+    CAPTURE(place.name());
+    const auto got = on_root(place, [&](const auto& mesh) {
+      auto in = scatter<decltype(layout)>(mesh, x);
+      auto out = in;
+      softmax(in, out, 0.5);
+      softmax(in, in);
+      return std::pair{gather(out), gather(in)};
+    });
+    CHECK(difference(got.first, serial(x, 0.5)) < 1e-15);
+    CHECK(difference(got.second, serial(x, 1)) < 1e-15);
+  };
+  check(one_rank, Summa2D::Input{});
+  check(two_by_two, Summa2D::Input{});
+  check(cube, Cube3D::Output{});
+  check(Place<Grid2D>{6, {3, 2}}, Grid2D::Output{});
+}
+
+TEST_CASE("a softmax of large numbers does not overflow")
+{
+  const auto x = generate<double>(2, 3, [](std::size_t i, std::size_t j) {
+    return i == 0 ? 1e6 * static_cast<double>(j) : -1e308;
+  });
+  const auto got = on_root(one_rank, [&](const auto& mesh) {
+    auto in = scatter<Summa2D::Input>(mesh, x);
+    softmax(in, in);
+    return gather(in);
+  });
+  CHECK(got(0, 2) == 1);
+  CHECK(got(0, 0) == 0);
+  CHECK(std::abs(got(1, 1) - 1.0 / 3) < 1e-15);
+}
+
+TEST_CASE("a softmax refuses matrices that do not agree")
+{
+  const auto m = on_root(one_rank, [](const auto& mesh) {
+    const auto in = scatter<Summa2D::Input>(mesh, uniform<double>(3, 4, 1));
+    auto out = scatter<Summa2D::Input>(mesh, uniform<double>(4, 3, 1));
+    return message_of<ShapeError>([&] { softmax(in, out); });
+  });
+  CHECK(mentions(m, "(3, 4)", "(4, 3)", "softmax"));
+}
