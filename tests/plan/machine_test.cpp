@@ -25,6 +25,21 @@ TEST_CASE("Ranks of a node share its cores and memory")
   CHECK(machine.memory_per_rank(100) == 10);
 }
 
+TEST_CASE("A rank multiplies on its share of the cores")
+{
+  Machine machine;
+  machine.cores = 8;
+  machine.ranks_per_node = 16;
+  CHECK(machine.cores_to_multiply({1, 1}) == 8);
+  CHECK(machine.cores_to_multiply({3, 3}) == 2);
+  CHECK(machine.cores_to_multiply({1, 3}) == 2);
+  CHECK(machine.cores_to_multiply({16, 16}) == 0.5);
+  CHECK(machine.cores_to_multiply({8, 16}) == 1);
+  CHECK(machine.cores_to_multiply({4, 64}) == 1);
+  machine.cores = 0.5;
+  CHECK(machine.cores_to_multiply({1, 1}) == 0.5);
+}
+
 TEST_CASE("A core is faster in float by its factor")
 {
   Machine machine;

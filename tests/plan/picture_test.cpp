@@ -70,6 +70,7 @@ TEST_CASE("Labels are short")
 {
   CHECK(label({5}, "..") == "5");
   CHECK(label({0, 4, 8}, "..") == "0 4 8");
+  CHECK(label({0, 4, 8, 12}, "..") == "0 4 8 12");
   CHECK(label({2, 3, 4, 5}, "..") == "2-5");
   CHECK(label({0, 4, 8, 12, 60}, "..") == "0 4 .. 60");
   CHECK(label({}, "..").empty());

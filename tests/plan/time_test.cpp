@@ -23,7 +23,7 @@ Machine round_machine()
 }
 
 constexpr LocalGemm gemm{.m = 5, .n = 5, .k = 2, .times = 1};  // 100 operations, 70 elements
-constexpr Transfer inside{Collective::all_gather, Role::x, 2, 1, 20, 1};
+constexpr Transfer inside{Collective::all_gather, LayerMatrix::x, 2, 1, 20, 1};
 
 Work work(std::initializer_list<LocalGemm> products, std::initializer_list<Transfer> transfers)
 {
@@ -37,24 +37,34 @@ Work work(std::initializer_list<LocalGemm> products, std::initializer_list<Trans
 
 TEST_CASE("Products take their operations and what they touch")
 {
-  const auto time = time_of(work({gemm}, {}), 1, round_machine(), 8);
+  const auto time = time_of(work({gemm}, {}), {4, 4}, round_machine(), 8);
   CHECK(time.products == Approx(100 / 100.0 + 70 * 8 / 16.0));
   CHECK(time.total == Approx(time.products));
   SECTION("float needs half of both")
   {
-    CHECK(time_of(work({gemm}, {}), 1, round_machine(), 4).products == Approx(time.products / 2));
+    CHECK(time_of(work({gemm}, {}), {4, 4}, round_machine(), 4).products ==
+          Approx(time.products / 2));
   }
   SECTION("ranks without a core of their own take longer")
   {
     auto machine = round_machine();
     machine.cores = 1;
-    CHECK(time_of(work({gemm}, {}), 4, machine, 8).products == Approx(4 * time.products));
+    CHECK(time_of(work({gemm}, {}), {4, 4}, machine, 8).products == Approx(4 * time.products));
+  }
+  SECTION("with several, BLAS has threads, but not those of idle ranks")
+  {
+    const auto products = [](Ranks ranks) {
+      return time_of(work({gemm}, {}), ranks, round_machine(), 8).products;
+    };
+    CHECK(products({2, 2}) == Approx(time.products / 2));
+    CHECK(products({1, 1}) == Approx(time.products / 4));
+    CHECK(products({2, 4}) == Approx(time.products));
   }
   SECTION("thin products take longer for the same operations")
   {
     const LocalGemm thin{.m = 5, .n = 5, .k = 1, .times = 2};
     CHECK(thin.flops() == gemm.flops());
-    CHECK(time_of(work({thin}, {}), 1, round_machine(), 8).total > time.total);
+    CHECK(time_of(work({thin}, {}), {4, 4}, round_machine(), 8).total > time.total);
   }
 }
 
@@ -62,7 +72,7 @@ TEST_CASE("Inside a node the times add up")
 {
   const auto machine = round_machine();
   CHECK(seconds(inside, 4, machine, 8) == Approx(1 + 20 * 8 / 80.0));
-  const auto time = time_of(work({gemm}, {inside}), 4, machine, 8);
+  const auto time = time_of(work({gemm}, {inside}), {4, 4}, machine, 8);
   CHECK(time.inside == Approx(3));
   CHECK(time.across == 0);
   CHECK(time.total == Approx(time.products + 3));
@@ -72,7 +82,7 @@ TEST_CASE("Across nodes, ranks of a node share its link")
 {
   const auto machine = round_machine();
   const auto across = [&](int ranks, int stride) {
-    return seconds({Collective::all_gather, Role::x, ranks, stride, 10, 1}, 16, machine, 4);
+    return seconds({Collective::all_gather, LayerMatrix::x, ranks, stride, 10, 1}, 16, machine, 4);
   };
   CHECK(across(4, 4) == Approx(3 * 2 + 30 * 4 / (40.0 / 4)));
   CHECK(across(16, 1) == Approx(15 * 2 + 150 * 4 / 40.0));
@@ -82,23 +92,23 @@ TEST_CASE("Across nodes, ranks of a node share its link")
 TEST_CASE("Across nodes messages travel while ranks multiply, but for the first step")
 {
   const auto machine = round_machine();
-  const Transfer panels{Collective::broadcast, Role::w, 2, 8, 20, 4};
+  const Transfer panels{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4};
   const double wire = seconds(panels, 16, machine, 8);
-  const auto time = time_of(work({gemm}, {panels}), 16, machine, 8);
+  const auto time = time_of(work({gemm}, {panels}), {16, 16}, machine, 8);
   CHECK(time.across == Approx(wire));
   CHECK(time.total == Approx(std::max(time.products, wire) + wire / 4));
   SECTION("in thinner slices, the first step is shorter, but messages are more")
   {
-    const Transfer sliced{Collective::broadcast, Role::w, 2, 8, 20, 4, 5};
+    const Transfer sliced{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4, 5};
     const double more = seconds(sliced, 16, machine, 8);
     CHECK(more == Approx(wire + 4 * panels.messages() * machine.across.latency));
-    const auto thin = time_of(work({gemm}, {sliced}), 16, machine, 8);
+    const auto thin = time_of(work({gemm}, {sliced}), {16, 16}, machine, 8);
     CHECK(thin.total == Approx(std::max(thin.products, more) + more / 20));
   }
   SECTION("an all_reduce begins when they are done")
   {
-    const Transfer sum{Collective::all_reduce, Role::y, 2, 8, 20, 1};
-    const auto late = time_of(work({gemm}, {sum}), 16, machine, 8);
+    const Transfer sum{Collective::all_reduce, LayerMatrix::y, 2, 8, 20, 1};
+    const auto late = time_of(work({gemm}, {sum}), {16, 16}, machine, 8);
     CHECK(late.total == Approx(late.products + seconds(sum, 16, machine, 8)));
   }
 }

@@ -11,13 +11,13 @@ using namespace cubist;
 namespace
 {
 
-constexpr Transfer gathered{Collective::all_gather, Role::x, 4, 1, 10, 1};
+constexpr Transfer gathered{Collective::all_gather, LayerMatrix::x, 4, 1, 10, 1};
 static_assert(gathered.words() == 30 && gathered.messages() == 3 && gathered.steps() == 3);
-constexpr Transfer panels{Collective::broadcast, Role::w, 4, 1, 10, 6};
+constexpr Transfer panels{Collective::broadcast, LayerMatrix::w, 4, 1, 10, 6};
 static_assert(panels.words() == 45 && panels.messages() == 4.5 && panels.steps() == 6);
-constexpr Transfer sliced{Collective::broadcast, Role::w, 4, 1, 10, 6, 3};
+constexpr Transfer sliced{Collective::broadcast, LayerMatrix::w, 4, 1, 10, 6, 3};
 static_assert(sliced.words() == 45 && sliced.messages() == 4.5 && sliced.steps() == 18);
-constexpr Transfer summed{Collective::all_reduce, Role::w, 4, 1, 10, 1};
+constexpr Transfer summed{Collective::all_reduce, LayerMatrix::w, 4, 1, 10, 1};
 static_assert(summed.words() == 15 && summed.messages() == 6 && summed.steps() == 1);
 
 }  // namespace
@@ -36,7 +36,7 @@ TEST_CASE("A transfer sends on average what traffic counts on each rank")
         call.count = count;
         call.peer = ranks - 1;
         for (int rank = 0; rank < ranks; ++rank) all += sent_by(call, rank, ranks);
-        const Transfer t{collective, Role::x, ranks, 1, count, 3};
+        const Transfer t{collective, LayerMatrix::x, ranks, 1, count, 3};
         CHECK(t.words() * ranks == Approx(3 * static_cast<double>(all.elements)));
         CHECK(t.messages() * ranks == Approx(3 * static_cast<double>(all.messages)));
       }
@@ -45,7 +45,8 @@ TEST_CASE("A transfer sends on average what traffic counts on each rank")
 TEST_CASE("A transfer lies within nodes if every group of its axis does")
 {
   const auto within = [](int ranks, int stride, int per_node, int of) {
-    return Transfer{Collective::all_gather, Role::x, ranks, stride, 1, 1}.within(per_node, of);
+    return Transfer{Collective::all_gather, LayerMatrix::x, ranks, stride, 1, 1}.within(per_node,
+                                                                                        of);
   };
   CHECK(within(4, 1, 4, 16));
   CHECK(within(2, 2, 4, 16));

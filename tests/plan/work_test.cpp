@@ -17,8 +17,8 @@ constexpr Work two_of_each()
   Work work;
   work.products.add(gemm);
   work.products.add({1, 1, 1, 1});
-  work.transfers.add({Collective::all_gather, Role::x, 3, 1, 10, 1});
-  work.transfers.add({Collective::reduce_scatter, Role::y, 2, 3, 7, 1});
+  work.transfers.add({Collective::all_gather, LayerMatrix::x, 3, 1, 10, 1});
+  work.transfers.add({Collective::reduce_scatter, LayerMatrix::y, 2, 3, 7, 1});
   return work;
 }
 static_assert(two_of_each().flops() == 242);

@@ -40,26 +40,26 @@ namespace cubist
 namespace detail
 {
 
-constexpr void add(Work& work, Collective collective, Role role, const AxisOfMesh& axis,
+constexpr void add(Work& work, Collective collective, LayerMatrix which, const AxisOfMesh& axis,
                    std::size_t count, std::size_t times = 1, std::size_t slices = 1)
 {
   if (axis.extent > 1)
-    work.transfers.add({collective, role, axis.extent, axis.stride, count, times, slices});
+    work.transfers.add({collective, which, axis.extent, axis.stride, count, times, slices});
 }
 
 /// The sum of a block over the replicas along some axes at once.
 constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTuple& axes)
 {
   const AxisOfMesh together{0, static_cast<int>(axes.parts()), axes.innermost().stride};
-  add(work, Collective::all_reduce, result.role, together, result.block.size());
+  add(work, Collective::all_reduce, result.which, together, result.block.size());
 }
 
 /// The sizes of the local product whose result is `result`, of forward's m, n and k.
-[[nodiscard]] constexpr LocalGemm local_gemm(Role result, std::size_t m, std::size_t n,
+[[nodiscard]] constexpr LocalGemm local_gemm(LayerMatrix result, std::size_t m, std::size_t n,
                                              std::size_t k, std::size_t times = 1)
 {
-  if (result == Role::x) return {m, k, n, times};
-  if (result == Role::w) return {k, n, m, times};
+  if (result == LayerMatrix::x) return {m, k, n, times};
+  if (result == LayerMatrix::w) return {k, n, m, times};
   return {m, n, k, times};
 }
 
@@ -92,16 +92,16 @@ struct Moving
   const std::size_t m = output || input ? p.y.block.rows : deep;
   const std::size_t n = input ? deep : p.w.block.cols;
   const std::size_t k = output ? deep : input ? p.x.block.cols : p.w.block.rows;
-  const auto product = [&](Work& work, Role result) {
+  const auto product = [&](Work& work, LayerMatrix result) {
     for (const Moving* moving : {&a, &b})
-      add(work, moving->matrix.role == result ? Collective::reduce : Collective::broadcast,
-          moving->matrix.role, moving->along, panel(*moving), panels, slices);
+      add(work, moving->matrix.which == result ? Collective::reduce : Collective::broadcast,
+          moving->matrix.which, moving->along, panel(*moving), panels, slices);
     work.products.add(local_gemm(result, m, n, k, panels));
   };
   Cost cost;
-  product(cost.forward, Role::y);
-  product(cost.backward, Role::x);
-  product(cost.backward, Role::w);
+  product(cost.forward, LayerMatrix::y);
+  product(cost.backward, LayerMatrix::x);
+  product(cost.backward, LayerMatrix::w);
   // Each product has room for two panels of what is broadcast, and for parts and sums of two panels
   // of what is reduced.
   cost.memory.workspace = 8 * (panel(a) + panel(b));
@@ -125,12 +125,12 @@ struct Meeting
   constexpr void gather(Work& work) const
   {
     if (cut != Dimension::none)
-      add(work, Collective::all_gather, matrix.role, along.innermost(), matrix.block.size());
+      add(work, Collective::all_gather, matrix.which, along.innermost(), matrix.block.size());
   }
   constexpr void sum(Work& work) const
   {
     if (cut != Dimension::none)
-      add(work, Collective::reduce_scatter, matrix.role, along.innermost(), matrix.block.size());
+      add(work, Collective::reduce_scatter, matrix.which, along.innermost(), matrix.block.size());
     else
       add_all_reduce(work, matrix, along);
   }
@@ -154,7 +154,7 @@ struct Meeting
   Cost cost;
   x.gather(cost.forward);
   w.gather(cost.forward);
-  cost.forward.products.add(local_gemm(Role::y, m, n, k));
+  cost.forward.products.add(local_gemm(LayerMatrix::y, m, n, k));
   y.sum(cost.forward);
 
   y.gather(cost.backward);
@@ -163,8 +163,8 @@ struct Meeting
     w.gather(cost.backward);
     x.gather(cost.backward);
   }
-  cost.backward.products.add(local_gemm(Role::x, m, n, k));
-  cost.backward.products.add(local_gemm(Role::w, m, n, k));
+  cost.backward.products.add(local_gemm(LayerMatrix::x, m, n, k));
+  cost.backward.products.add(local_gemm(LayerMatrix::w, m, n, k));
   x.sum(cost.backward);
   w.sum(cost.backward);
   // X, W, Y, dX and dW have room of their own.

@@ -48,7 +48,7 @@ struct AxisTuple
 /// A matrix of a product.
 struct CutMatrix
 {
-  Role role = Role::x;
+  LayerMatrix which = LayerMatrix::x;
   AxisTuple rows;
   AxisTuple cols;
   Shape block;
@@ -77,7 +77,7 @@ template <class A, template <class...> class List, class... Axis>
 
 /// A matrix of this shape under layout `L`. A dimension that is cut is padded to the quantum.
 template <class A, class L>
-[[nodiscard]] constexpr CutMatrix cut_matrix(Role role, Shape shape,
+[[nodiscard]] constexpr CutMatrix cut_matrix(LayerMatrix which, Shape shape,
                                              const typename A::Array& extents, std::size_t quantum)
 {
   const auto rows = tuple_of<A>(typename L::RowAxes{}, extents);
@@ -85,7 +85,7 @@ template <class A, class L>
   const auto piece = [quantum](std::size_t n, const AxisTuple& by) {
     return by.count == 0 ? n : pad(n, quantum) / by.parts();
   };
-  return {role, rows, cols, {piece(shape.rows, rows), piece(shape.cols, cols)}};
+  return {which, rows, cols, {piece(shape.rows, rows), piece(shape.cols, cols)}};
 }
 
 /// The three matrices of a product.
@@ -105,9 +105,9 @@ template <class S>
   using A = typename S::Axes;
   using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;
   const std::size_t quantum = S::quantum(extents);
-  return {cut_matrix<A, typename S::Input>(Role::x, {size.m, size.k}, extents, quantum),
-          cut_matrix<A, typename S::Weight>(Role::w, {size.k, size.n}, extents, quantum),
-          cut_matrix<A, typename S::Output>(Role::y, {size.m, size.n}, extents, quantum),
+  return {cut_matrix<A, typename S::Input>(LayerMatrix::x, {size.m, size.k}, extents, quantum),
+          cut_matrix<A, typename S::Weight>(LayerMatrix::w, {size.k, size.n}, extents, quantum),
+          cut_matrix<A, typename S::Output>(LayerMatrix::y, {size.m, size.n}, extents, quantum),
           tuple_of<A>(Pending{}, extents)};
 }
 

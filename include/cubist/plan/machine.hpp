@@ -22,6 +22,13 @@ struct Link
   double bandwidth = 0;
 };
 
+/// Ranks that work, of those that were started; the others are idle.
+struct Ranks
+{
+  int active = 1;
+  int started = 1;
+};
+
 struct Machine
 {
   /// Operations a second of one core that multiplies, in double.
@@ -44,10 +51,18 @@ struct Machine
   /// How many of so many ranks a node has.
   [[nodiscard]] constexpr int on_a_node(int ranks) const { return std::min(ranks, ranks_per_node); }
 
-  /// The part of a core that a rank has.
+  /// The part of a core that each of so many ranks has for what it does alone.
   [[nodiscard]] constexpr double share(int ranks) const
   {
     return std::min(1.0, cores / on_a_node(ranks));
+  }
+
+  /// The cores that a rank has to multiply: BLAS has as many threads as `launch` gives it, an equal
+  /// share of the cores, whether all ranks work or not.
+  [[nodiscard]] constexpr double cores_to_multiply(Ranks ranks) const
+  {
+    const int threads = std::max(1, static_cast<int>(cores) / on_a_node(ranks.started));
+    return std::min<double>(threads, cores / on_a_node(ranks.active));
   }
 
   /// Bytes that a rank has.

@@ -79,7 +79,8 @@ try
   machine.cores = json.at("cores").get<double>() * json.at("machines").get<double>() / nodes;
   machine.ranks_per_node = static_cast<int>(std::ceil(ranks / nodes));
   const double share = machine.share(ranks);
-  machine.flops = 1e9 * rows.at(0).at("gemm_gflops_per_rank").get<double>() / share;
+  machine.flops = 1e9 * rows.at(0).at("gemm_gflops_per_rank").get<double>() /
+                  machine.cores_to_multiply({ranks, ranks});
 
   std::map<std::size_t, std::vector<double>> latency;
   std::map<std::size_t, std::vector<double>> bandwidth;

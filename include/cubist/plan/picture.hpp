@@ -108,11 +108,11 @@ template <Scheme S>
     s += std::to_string(ranks[i]);
   };
   const std::size_t n = ranks.size();
-  if (n <= 3)
+  const bool in_a_row = n > 3 && ranks[n - 1] - ranks[0] == static_cast<int>(n) - 1;
+  if (n <= 4 && !in_a_row)
     for (std::size_t i = 0; i < n; ++i) add(i > 0 ? " " : "", i);
   else
   {
-    const bool in_a_row = ranks[n - 1] - ranks[0] == static_cast<int>(n) - 1;
     add("", 0);
     if (!in_a_row) add(" ", 1);
     add(in_a_row ? "-" : ' ' + dots + ' ', n - 1);

@@ -95,13 +95,14 @@ void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize s
                const Machine& machine, const PlanOptions& options)
 {
   const Cost c = cost<S>(extents, size, options.gathered);
+  const Ranks ranks{plan.ranks, plan.ranks + plan.idle};
   const auto add = [&](const Work& work) {
-    plan.time += time_of(work, plan.ranks, machine, options.scalar_bytes);
+    plan.time += time_of(work, ranks, machine, options.scalar_bytes);
     plan.words += work.words();
     plan.messages += work.messages();
     plan.flops += work.flops();
     for (const auto& t : work.transfers)
-      if (t.role != Role::w)
+      if (t.matrix != LayerMatrix::w)
         plan.moves_activations = true;
       else if (t.collective != Collective::all_reduce)
         plan.moves_weights = true;

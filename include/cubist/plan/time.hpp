@@ -7,7 +7,8 @@
 //   inside    messages x latency + bytes / bandwidth, between ranks of one node
 //   across    the same between nodes, where those of a node's ranks that send share its link
 //
-// Inside a node ranks do all that themselves, on the share of a core that each has: the times add.
+// A rank multiplies on all cores that are its share. Inside a node it also copies, on one of them:
+// the times add.
 // Across nodes messages travel while ranks multiply, but for the first step of each transfer, which
 // products wait for or which is left at the end, and for an all_reduce, which starts at the end:
 //
@@ -59,20 +60,20 @@ struct Time
 }
 
 /// Seconds of one direction of a layer.
-[[nodiscard]] constexpr Time time_of(const Work& work, int ranks, const Machine& machine,
+[[nodiscard]] constexpr Time time_of(const Work& work, Ranks ranks, const Machine& machine,
                                      std::size_t scalar_bytes)
 {
   Time time;
   for (const auto& product : work.products)
     time.products += (product.flops() / machine.rate(scalar_bytes) +
                       product.touched() * double(scalar_bytes) / machine.memory_bandwidth) /
-                     machine.share(ranks);
+                     machine.cores_to_multiply(ranks);
   double hidden = 0;
   double exposed = 0;
   for (const auto& t : work.transfers)
   {
-    const double s = seconds(t, ranks, machine, scalar_bytes);
-    const bool inside = t.within(machine.ranks_per_node, ranks);
+    const double s = seconds(t, ranks.active, machine, scalar_bytes);
+    const bool inside = t.within(machine.ranks_per_node, ranks.active);
     (inside ? time.inside : time.across) += s;
     if (inside) continue;
     const bool late = t.collective == Collective::all_reduce;

@@ -22,7 +22,7 @@ namespace cubist
 {
 
 /// A matrix of a product, or its gradient.
-enum class Role : std::uint8_t
+enum class LayerMatrix : std::uint8_t
 {
   x,
   w,
@@ -33,7 +33,7 @@ enum class Role : std::uint8_t
 struct Transfer
 {
   Collective collective = Collective::barrier;
-  Role role = Role::x;
+  LayerMatrix matrix = LayerMatrix::x;
   /// Along the axis.
   int ranks = 1;
   /// From one rank of the axis to the next, in the numbering of the mesh.
