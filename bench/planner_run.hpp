@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <thread>
@@ -20,27 +23,25 @@
 namespace bench
 {
 
-/// The median seconds of f on all ranks, the same on every rank; of one run, and without a second
-/// one, if that took longer than `enough`.
+/// The median seconds from when the first rank begins f until all are through, the same on every
+/// rank; of one run, and without a second one, if that took longer than `enough`.
 template <class World, class F>
 double median_seconds(World& world, int repeats, F f, double enough = 1e9)
 {
-  std::vector<double> times;
-  for (int i = -1; i < repeats; ++i)
-  {
+  const auto run = [&] {
     world.barrier();
     double time = seconds([&] {
       f();
       world.barrier();
     });
-    if (i >= 0) times.push_back(time);
-    if (i >= 0 || enough >= 1e9) continue;
-    world.broadcast(std::span{&time, 1}, 0);
-    if (time > enough) return time;
-  }
-  double time = median(times);
-  world.broadcast(std::span{&time, 1}, 0);
-  return time;
+    world.all_reduce(std::span{&time, 1}, cubist::ReduceOp::max);
+    return time;
+  };
+  const double first = run();
+  if (first > enough) return first;
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) times.push_back(run());
+  return median(times);
 }
 
 /// What the planner's model needs to know: how fast all ranks together multiply blocks that are
@@ -110,31 +111,31 @@ cubist::Machine measured_machine(World& world, const PlannerTask& task)
   return machine;
 }
 
-/// The median seconds of a plan's product.
+/// What multiplies by a plan, on the ranks that it uses; elsewhere it does nothing.
 template <class B, class World>
-double measured(World& world, const cubist::Plan& plan, cubist::ProductSize size, int repeats,
-                double enough = 1e9)
+std::function<void()> prepared(World& world, const cubist::Plan& plan, cubist::ProductSize size)
 {
-  double time = 0;
+  std::function<void()> multiply = [] {};
   cubist::with_scheme(plan.scheme, [&]<class S>() {
     const cubist::Mesh<S, B> mesh{world, plan};
-    if (!mesh.active())
-    {
-      time = median_seconds(
-          world, repeats, [] {}, enough);
-      return;
-    }
+    if (!mesh.active()) return;
     using Product = cubist::DistMatMul<S, B, double>;
-    Product product{mesh, size};
-    typename Product::Input x{mesh, {size.m, size.k}};
-    typename Product::Weight w{mesh, {size.k, size.n}};
-    typename Product::Output y{mesh, {size.m, size.n}};
-    mesh.engine().fill(x.valid(), 1.0);
-    mesh.engine().fill(w.valid(), 1.0);
-    time = median_seconds(
-        world, repeats, [&] { product.forward(x, w, y); }, enough);
+    struct State
+    {
+      Product product;
+      typename Product::Input x;
+      typename Product::Weight w;
+      typename Product::Output y;
+    };
+    const auto state = std::make_shared<State>(State{Product{mesh, size},
+                                                     {mesh, {size.m, size.k}},
+                                                     {mesh, {size.k, size.n}},
+                                                     {mesh, {size.m, size.n}}});
+    mesh.engine().fill(state->x.valid(), 1.0);
+    mesh.engine().fill(state->w.valid(), 1.0);
+    multiply = [state] { state->product.forward(state->x, state->w, state->y); };
   });
-  return time;
+  return multiply;
 }
 
 template <class B, class World>
@@ -148,20 +149,24 @@ PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Ma
                                        {.scalar_bytes = sizeof(double), .training = false}))
   {
     // What takes twice as long as another mesh need not be known exactly.
-    row.all.push_back({plan, measured<B>(world, plan, size, task.repeats, 2 * least)});
-    least = std::min(least, row.all.back().seconds);
+    const double time =
+        median_seconds(world, task.repeats, prepared<B>(world, plan, size), 2 * least);
+    row.all.push_back({plan, time});
+    least = std::min(least, time);
   }
 
   // The fastest of so many is fast by luck as well: those that come near run again, in turns.
   std::vector<std::size_t> near(row.all.size());
-  for (std::size_t i = 0; i < near.size(); ++i) near[i] = i;
+  std::iota(near.begin(), near.end(), std::size_t{0});
   std::sort(near.begin() + 1, near.end(),
             [&](std::size_t a, std::size_t b) { return row.all[a].seconds < row.all[b].seconds; });
   near.resize(std::min<std::size_t>(near.size(), 7));
+  std::vector<std::function<void()>> products;
+  for (const std::size_t i : near) products.push_back(prepared<B>(world, row.all[i].plan, size));
   std::vector<std::vector<double>> times(near.size());
-  for (int i = 0; i < task.final_repeats; ++i)
+  for (int round = 0; round < task.final_repeats; ++round)
     for (std::size_t n = 0; n < near.size(); ++n)
-      times[n].push_back(measured<B>(world, row.all[near[n]].plan, size, 1));
+      times[n].push_back(median_seconds(world, 1, products[n]));
   for (std::size_t n = 0; n < near.size(); ++n) row.all[near[n]].seconds = median(times[n]);
 
   row.choice = row.all[0];
