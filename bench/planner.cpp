@@ -28,6 +28,8 @@ struct PlannerOptions : Options
   std::vector<std::string> shapes;
   std::size_t divide = 1;
   int final_repeats = 9;
+  bool forward = false;
+  bool all_ranks = false;
   std::string machine;
 };
 
@@ -96,6 +98,8 @@ void add_rows(nlohmann::json& json, const Job& job, const PlannerTask& task,
                             {"nodes", task.nodes},
                             {"overlap", task.overlap},
                             {"scalar", "double"},
+                            {"training", task.training},
+                            {"all_ranks", task.all_ranks},
                             {"repeats", task.repeats},
                             {"m", row.size.m},
                             {"n", row.size.n},
@@ -119,6 +123,8 @@ void run_planner(const Job& job, const PlannerOptions& options)
     task.ranks = ranks;
     task.repeats = options.repeats;
     task.final_repeats = options.final_repeats;
+    task.training = !options.forward;
+    task.all_ranks = options.all_ranks;
     task.nodes = job.nodes;
     task.machines = job.machines;
     task.overlap = options.overlap != "off";
@@ -161,6 +167,8 @@ void add_planner(CLI::App& app, Action& action)
                    "of the planner's choice and those that come near it, in turns")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_flag("--forward", options->forward, "without backward");
+  command->add_flag("--all-ranks", options->all_ranks, "only meshes that leave no rank idle");
   command->add_option("--machine", options->machine, "a description, in JSON; else it is measured");
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_planner(job, *options); }; });

@@ -29,6 +29,8 @@ struct PlannerTask
   /// Runs of every mesh; then, alternating, of the planner's and those that seem to be faster.
   int repeats = 3;
   int final_repeats = 9;
+  bool training = true;    // forward and backward, or forward alone
+  bool all_ranks = false;  // only meshes that leave none idle
   /// Measured before anything else, if there is none.
   std::optional<cubist::Machine> machine;
   int nodes = 1;
@@ -36,7 +38,7 @@ struct PlannerTask
   bool overlap = true;
 };
 
-/// A mesh, the seconds that its product is predicted to take, and those that it took.
+/// A mesh with the seconds that a layer is predicted to take, and those that it took.
 struct Candidate
 {
   cubist::Plan plan;

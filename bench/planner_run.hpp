@@ -53,8 +53,8 @@ cubist::Machine measured_machine(World& world, const PlannerTask& task)
   cubist::Machine machine;
   const int ranks = world.size();
   machine.ranks_per_node = ranks / task.nodes;
-  machine.cores = static_cast<double>(std::thread::hardware_concurrency()) * task.machines /
-                  static_cast<double>(task.nodes);
+  machine.cores = static_cast<double>(std::thread::hardware_concurrency());
+  machine.nodes_sharing = task.nodes / task.machines;
   const double share = machine.share(ranks);
 
   const typename B::Engine engine;
@@ -77,7 +77,7 @@ cubist::Machine measured_machine(World& world, const PlannerTask& task)
   const double t_deep = gemm(deep, 4) * share;
   const double t_thin = gemm(thin, 32) * share;
   const auto touched = [](std::size_t k) {
-    return 8.0 * static_cast<double>(2 * n * k + 2 * n * n);
+    return sizeof(double) * cubist::LocalGemm{n, n, k}.touched();
   };
   const auto operations = [](std::size_t k) { return 2.0 * static_cast<double>(n * n * k); };
   const double part = operations(thin) / operations(deep);
@@ -86,34 +86,47 @@ cubist::Machine measured_machine(World& world, const PlannerTask& task)
   machine.flops =
       operations(deep) / std::max(t_deep - touched(deep) / machine.memory_bandwidth, t_deep / 2);
 
+  if (ranks == 1) return machine;
+  // Alone, and between products, where a rank that has to wait for others may lose more than the
+  // way takes: the slower of both.
   const bool remote = task.nodes > 1;
+  const auto sent = [&](std::size_t words) {
+    constexpr std::size_t times = 10;
+    std::vector<double> piece(words, 1.0), all(words * static_cast<std::size_t>(ranks));
+    const auto run = [&](bool multiply, bool send) {
+      return median_seconds(world, 5, [&] {
+        for (std::size_t i = 0; i < times; ++i)
+        {
+          if (multiply)
+            engine.gemm(cubist::Op::none, cubist::Op::none, 1.0,
+                        MatrixView<const double>{a.data(), {n / 4, n}},
+                        MatrixView<const double>{b.data(), {n, n}}, 1.0,
+                        MatrixView<double>{c.data(), {n / 4, n}});
+          if (!send) continue;
+          world.all_gather(piece, all);
+          world.reduce_scatter(all, piece);
+        }
+      });
+    };
+    const double products = run(true, false);
+    return std::max(run(true, true) - products, run(false, true)) / (2 * times);
+  };
+  constexpr std::size_t many = 65'536;
+  const double messages = ranks - 1;
   auto& link = remote ? machine.across : machine.inside;
   const double scale = remote ? 1 : share;
-  const auto gather = [&](std::size_t words, std::size_t times) {
-    std::vector<double> piece(words, 1.0), all(words * static_cast<std::size_t>(ranks));
-    return median_seconds(world, 5,
-                          [&] {
-                            for (std::size_t i = 0; i < times; ++i) world.all_gather(piece, all);
-                          }) /
-           static_cast<double>(times) * scale;
-  };
-  if (ranks > 1)
-  {
-    constexpr std::size_t few = 1;
-    constexpr std::size_t many = 65'536;
-    const double messages = ranks - 1;
-    link.latency = gather(few, 50) / messages;
-    link.bandwidth =
-        8 * messages * many / std::max(gather(many, 4) - messages * link.latency, 1e-9);
-    // A node's link is shared by its ranks.
-    if (remote) link.bandwidth *= machine.ranks_per_node;
-  }
+  link.latency = sent(1) * scale / messages;
+  link.bandwidth = sizeof(double) * messages * many /
+                   std::max(sent(many) * scale - messages * link.latency, 1e-9);
+  // A node's link is shared by its ranks.
+  if (remote) link.bandwidth *= machine.ranks_per_node;
   return machine;
 }
 
 /// What multiplies by a plan, on the ranks that it uses; elsewhere it does nothing.
 template <class B, class World>
-std::function<void()> prepared(World& world, const cubist::Plan& plan, cubist::ProductSize size)
+std::function<void()> prepared(World& world, const cubist::Plan& plan, cubist::ProductSize size,
+                               bool training)
 {
   std::function<void()> multiply = [] {};
   cubist::with_scheme(plan.scheme, [&]<class S>() {
@@ -126,14 +139,22 @@ std::function<void()> prepared(World& world, const cubist::Plan& plan, cubist::P
       typename Product::Input x;
       typename Product::Weight w;
       typename Product::Output y;
+      typename Product::Input dx;
+      typename Product::Weight dw;
     };
-    const auto state = std::make_shared<State>(State{Product{mesh, size},
+    const auto state = std::make_shared<State>(State{Product{mesh, size, cubist::Gathered::kept},
                                                      {mesh, {size.m, size.k}},
                                                      {mesh, {size.k, size.n}},
-                                                     {mesh, {size.m, size.n}}});
+                                                     {mesh, {size.m, size.n}},
+                                                     {mesh, {size.m, size.k}},
+                                                     {mesh, {size.k, size.n}}});
     mesh.engine().fill(state->x.valid(), 1.0);
     mesh.engine().fill(state->w.valid(), 1.0);
-    multiply = [state] { state->product.forward(state->x, state->w, state->y); };
+    multiply = [state, training] {
+      auto& [product, x, w, y, dx, dw] = *state;
+      product.forward(x, w, y);
+      if (training) product.backward(x, w, y, dx, dw);
+    };
   });
   return multiply;
 }
@@ -146,11 +167,12 @@ PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Ma
   row.size = size;
   double least = 1e9;
   for (const auto& plan : cubist::plan(size, world.size(), machine,
-                                       {.scalar_bytes = sizeof(double), .training = false}))
+                                       {.scalar_bytes = sizeof(double), .training = task.training}))
   {
+    if (task.all_ranks && plan.idle > 0) continue;
     // What takes twice as long as another mesh need not be known exactly.
-    const double time =
-        median_seconds(world, task.repeats, prepared<B>(world, plan, size), 2 * least);
+    const double time = median_seconds(world, task.repeats,
+                                       prepared<B>(world, plan, size, task.training), 2 * least);
     row.all.push_back({plan, time});
     least = std::min(least, time);
   }
@@ -162,7 +184,8 @@ PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Ma
             [&](std::size_t a, std::size_t b) { return row.all[a].seconds < row.all[b].seconds; });
   near.resize(std::min<std::size_t>(near.size(), 7));
   std::vector<std::function<void()>> products;
-  for (const std::size_t i : near) products.push_back(prepared<B>(world, row.all[i].plan, size));
+  for (const std::size_t i : near)
+    products.push_back(prepared<B>(world, row.all[i].plan, size, task.training));
   std::vector<std::vector<double>> times(near.size());
   for (int round = 0; round < task.final_repeats; ++round)
     for (std::size_t n = 0; n < near.size(); ++n)

@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <type_traits>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -31,7 +33,7 @@ struct Settings
   std::size_t tokens = 96;
   std::size_t d = 32;
   int groups = 2;
-  int ranks = 8;
+  int ranks = 0;
 };
 
 using Result = xt::xtensor<double, 3>;
@@ -86,10 +88,11 @@ try
   app.add_option("--tokens", s.tokens);
   app.add_option("--dimension", s.d);
   app.add_option("--groups", s.groups, "of ranks, over which the heads are cut");
-  app.add_option("--ranks", s.ranks, "on threads");
+  app.add_option("--ranks", s.ranks, "0: all of MPI's processes, or 8 threads");
   CLI11_PARSE(app, argc, argv);
   return examples::on_backend([&]<class Backend>() {
-    const Result many = attention<Backend>(s, s.ranks, s.groups);
+    constexpr bool threads = std::is_same_v<Backend, cubist::Threads>;
+    const Result many = attention<Backend>(s, s.ranks == 0 && threads ? 8 : s.ranks, s.groups);
     if (many.shape()[0] == 0) return 0;
     const Result one = attention<cubist::Threads>(s, 1, 1);
     double difference = 0;

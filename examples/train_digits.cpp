@@ -15,6 +15,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cubist/plan/catalogue.hpp>
+#include <cubist/plan/meshes.hpp>
+
 #include "backend.hpp"
 #include "digits.hpp"
 
@@ -66,7 +69,7 @@ std::vector<int> labels(const digits::Images& images, const std::size_t* order, 
 
 template <class Backend, class Scheme, class T>
 Run train(const digits::Split& data, const Settings& s, int ranks,
-          const typename Scheme::Extents& extents, bool talk)
+          const typename Scheme::Axes::Array& extents, bool talk)
 {
   Run run;
   cubist::launch<Backend>({.ranks = ranks}, [&](auto& world) {
@@ -74,7 +77,7 @@ Run train(const digits::Split& data, const Settings& s, int ranks,
     if (first && talk)
       std::printf("%s on %d ranks, %s, %zu digits to learn and %zu held out\n", Scheme::name,
                   world.size(), s.scalar.c_str(), data.training.size(), data.held_out.size());
-    cubist::Mesh<Scheme, Backend> mesh{world, extents};
+    cubist::Mesh<Scheme, Backend> mesh{world, extents, cubist::IdleRanks::refused};
     std::vector<std::size_t> sizes{digits::pixel_count};
     sizes.insert(sizes.end(), s.hidden.begin(), s.hidden.end());
     sizes.push_back(digits::class_count);
@@ -141,13 +144,14 @@ void write(const std::vector<double>& losses, const std::string& path)
 }
 
 template <class Backend, class Scheme, class T>
-int compare(const Settings& s, int ranks, const typename Scheme::Extents& extents)
+int compare(const Settings& s, const typename Scheme::Axes::Array& extents)
 {
+  const int ranks = Scheme::Axes::ranks(extents);
   const auto data = digits::split(digits::read(s.data), s.seed);
   const Run run = train<Backend, Scheme, T>(data, s, ranks, extents, true);
   if (run.losses.empty()) return 0;
   if (!s.losses.empty()) write(run.losses, s.losses);
-  const Run alone = train<cubist::Threads, Scheme, T>(data, s, 1, {}, false);
+  const Run alone = train<cubist::Threads, Scheme, T>(data, s, 1, Scheme::extents({}, 1), false);
 
   const double d = difference(run.losses, alone.losses);
   const double bound = s.scalar == "double" ? 1e-8 : 1e-3;
@@ -157,38 +161,35 @@ int compare(const Settings& s, int ranks, const typename Scheme::Extents& extent
   return d <= bound ? 0 : 1;
 }
 
+/// Makes `s.mesh` the extents of the scheme, and trains.
 template <class Backend, class Scheme>
-int with_scalar(const Settings& s, int ranks, const typename Scheme::Extents& extents)
+int train_on(const Settings& s)
 {
-  return s.scalar == "double" ? compare<Backend, Scheme, double>(s, ranks, extents)
-                              : compare<Backend, Scheme, float>(s, ranks, extents);
+  typename Scheme::Axes::Array extents{};
+  cubist::require<cubist::ArgumentError>(
+      s.mesh.empty() || s.mesh.size() == extents.size(), "got a mesh of ", s.mesh.size(),
+      " extents for ", Scheme::name, ", which has ", extents.size(),
+      " axes, so it is unclear which is which; give one extent for each, or leave --mesh out");
+  if (s.mesh.empty())
+    extents.fill(2);
+  else
+    std::copy(s.mesh.begin(), s.mesh.end(), extents.begin());
+  cubist::require_fit<Scheme>(extents);
+  return s.scalar == "double" ? compare<Backend, Scheme, double>(s, extents)
+                              : compare<Backend, Scheme, float>(s, extents);
 }
 
-/// Makes `s.mesh` the extents of `s.scheme`, and trains.
-template <class Backend>
-int train_on_scheme(const Settings& s)
+template <class Backend, class... Scheme>
+int train_on_one_of(const Settings& s, cubist::Schemes<Scheme...>)
 {
-  const bool flat = s.scheme == "summa2d";
-  std::vector<int> e = s.mesh;
-  if (e.empty()) e.assign(flat ? 2 : 3, 2);
-  cubist::require<cubist::ArgumentError>(
-      e.size() == (flat ? 2U : 3U), "got a mesh of ", e.size(), " extents for ", s.scheme,
-      ", which has ", flat ? "2 axes; use --mesh 2,2" : "3 axes; use --mesh 2,2,2");
-  int ranks = 1;
-  for (const int extent : e) ranks *= extent;
-  if (flat) return with_scalar<Backend, cubist::Summa2D>(s, ranks, {.rows = e[0], .cols = e[1]});
-  if (s.scheme == "summa25d")
-  {
-    cubist::require<cubist::ArgumentError>(
-        e[1] == e[2], "got the mesh ", e[0], ",", e[1], ",", e[2],
-        " for summa25d, whose layers are square; use --mesh d,q,q, for instance 2,2,2");
-    return with_scalar<Backend, cubist::Summa25D>(s, ranks, {.q = e[1], .d = e[0]});
-  }
-  cubist::require<cubist::ArgumentError>(
-      e[0] == e[1] && e[1] == e[2], "got the mesh ", e[0], ",", e[1], ",", e[2],
-      " for cube3d, which is a cube; use --mesh q,q,q, for instance 2,2,2");
-  return with_scalar<Backend, cubist::Cube3D>(s, ranks, {.q = e[0]});
+  int code = 1;
+  ((cubist::same_name(s.scheme, Scheme::name) && (code = train_on<Backend, Scheme>(s), true)) ||
+   ...);
+  return code;
 }
+
+using Known = cubist::Schemes<cubist::Summa2D, cubist::Summa25D, cubist::Cube3D, cubist::Grid2D,
+                              cubist::Grid3D, cubist::Megatron1D>;
 
 }  // namespace
 
@@ -198,8 +199,9 @@ try
   Settings s;
   CLI::App app{"An MLP learns handwritten digits, cut over many ranks"};
   app.option_defaults()->always_capture_default();
-  app.add_option("--scheme", s.scheme)->check(CLI::IsMember({"summa2d", "summa25d", "cube3d"}));
-  app.add_option("--mesh", s.mesh, "rows,cols or depth,q,q or q,q,q")->delimiter(',');
+  app.add_option("--scheme", s.scheme)
+      ->check(CLI::IsMember({"summa2d", "summa25d", "cube3d", "grid2d", "grid3d", "megatron1d"}));
+  app.add_option("--mesh", s.mesh, "the extents of its axes; else 2 along each")->delimiter(',');
   app.add_option("--scalar", s.scalar)->check(CLI::IsMember({"float", "double"}));
   app.add_option("--epochs", s.epochs)->check(CLI::PositiveNumber);
   app.add_option("--hidden", s.hidden, "sizes of the hidden layers")->delimiter(',');
@@ -210,7 +212,8 @@ try
   app.add_option("--data", s.data, "digits.csv");
   app.add_option("--losses", s.losses, "a file to write the loss of every step to");
   CLI11_PARSE(app, argc, argv);
-  return examples::on_backend([&]<class Backend>() { return train_on_scheme<Backend>(s); });
+  return examples::on_backend(
+      [&]<class Backend>() { return train_on_one_of<Backend>(s, Known{}); });
 }
 catch (const std::exception& e)
 {

@@ -36,8 +36,20 @@ TEST_CASE("A rank multiplies on its share of the cores")
   CHECK(machine.cores_to_multiply({16, 16}) == 0.5);
   CHECK(machine.cores_to_multiply({8, 16}) == 1);
   CHECK(machine.cores_to_multiply({4, 64}) == 1);
-  machine.cores = 0.5;
-  CHECK(machine.cores_to_multiply({1, 1}) == 0.5);
+}
+
+TEST_CASE("Nodes that are namespaces of one machine share its cores")
+{
+  Machine machine;
+  machine.cores = 2;
+  machine.ranks_per_node = 1;
+  machine.nodes_sharing = 4;
+  CHECK(machine.share(1) == 1);
+  CHECK(machine.share(4) == 0.5);
+  CHECK(machine.share(8) == 0.5);
+  CHECK(machine.cores_to_multiply({1, 4}) == 1);
+  CHECK(machine.cores_to_multiply({4, 4}) == 0.5);
+  CHECK(machine.on_a_node(4) == 1);
 }
 
 TEST_CASE("A core is faster in float by its factor")

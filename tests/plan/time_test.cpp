@@ -22,7 +22,7 @@ Machine round_machine()
   return machine;
 }
 
-constexpr LocalGemm gemm{.m = 5, .n = 5, .k = 2, .times = 1};  // 100 operations, 70 elements
+constexpr LocalGemm gemm{.m = 5, .n = 5, .k = 2, .times = 1};  // 100 operations, 80 elements
 constexpr Transfer inside{Collective::all_gather, LayerMatrix::x, 2, 1, 20, 1};
 
 Work work(std::initializer_list<LocalGemm> products, std::initializer_list<Transfer> transfers)
@@ -38,7 +38,7 @@ Work work(std::initializer_list<LocalGemm> products, std::initializer_list<Trans
 TEST_CASE("Products take their operations and what they touch")
 {
   const auto time = time_of(work({gemm}, {}), {4, 4}, round_machine(), 8);
-  CHECK(time.products == Approx(100 / 100.0 + 70 * 8 / 16.0));
+  CHECK(time.products == Approx(100 / 100.0 + 80 * 8 / 16.0));
   CHECK(time.total == Approx(time.products));
   SECTION("float needs half of both")
   {

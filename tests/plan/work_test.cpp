@@ -10,7 +10,7 @@ namespace
 
 constexpr LocalGemm gemm{.m = 2, .n = 3, .k = 4, .times = 5};
 static_assert(gemm.flops() == 240);
-static_assert(gemm.touched() == 5 * (8 + 12 + 2 * 6));
+static_assert(gemm.touched() == 5 * (2 * 8 + 12 + 2 * 6));
 
 constexpr Work two_of_each()
 {

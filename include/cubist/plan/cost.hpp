@@ -122,6 +122,10 @@ struct Meeting
     const auto times = [this](Dimension d) { return cut == d ? along.parts() : 1; };
     return {matrix.block.rows * times(Dimension::rows), matrix.block.cols * times(Dimension::cols)};
   }
+  [[nodiscard]] constexpr std::size_t pieces() const
+  {
+    return cut == Dimension::cols ? along.parts() : 1;
+  }
   constexpr void gather(Work& work) const
   {
     if (cut != Dimension::none)
@@ -151,10 +155,17 @@ struct Meeting
   const std::size_t k = std::min(x.all().cols, w.all().rows);
   const std::size_t n = std::min(w.all().cols, y.all().cols);
 
+  // Blocks of columns are multiplied one by one.
+  const auto product = [&](LayerMatrix result) {
+    const std::size_t ns = y.pieces();
+    const std::size_t ks = x.pieces();
+    return local_gemm(result, m, ceil_div(n, ns), ceil_div(k, ks), ns * ks);
+  };
+
   Cost cost;
   x.gather(cost.forward);
   w.gather(cost.forward);
-  cost.forward.products.add(local_gemm(LayerMatrix::y, m, n, k));
+  cost.forward.products.add(product(LayerMatrix::y));
   y.sum(cost.forward);
 
   y.gather(cost.backward);
@@ -163,8 +174,8 @@ struct Meeting
     w.gather(cost.backward);
     x.gather(cost.backward);
   }
-  cost.backward.products.add(local_gemm(LayerMatrix::x, m, n, k));
-  cost.backward.products.add(local_gemm(LayerMatrix::w, m, n, k));
+  cost.backward.products.add(product(LayerMatrix::x));
+  cost.backward.products.add(product(LayerMatrix::w));
   x.sum(cost.backward);
   w.sum(cost.backward);
   // X, W, Y, dX and dW have room of their own.

@@ -35,8 +35,10 @@ struct Machine
   double flops = 40e9;
   /// How much faster it is in float.
   double float_factor = 2;
-  /// Cores of a node, which its ranks share; a part of one, if it shares a core with other nodes.
+  /// Cores of a node, which its ranks share.
   double cores = 16;
+  /// Nodes that share these cores: 1, but for containers and network namespaces of one machine.
+  int nodes_sharing = 1;
   /// Consecutive ranks on a node.
   int ranks_per_node = 16;
   /// Between ranks of a node; the bandwidth is that of one core.
@@ -51,18 +53,24 @@ struct Machine
   /// How many of so many ranks a node has.
   [[nodiscard]] constexpr int on_a_node(int ranks) const { return std::min(ranks, ranks_per_node); }
 
+  /// How many of so many ranks share the cores of a node.
+  [[nodiscard]] constexpr int on_the_cores(int ranks) const
+  {
+    return std::min(ranks, ranks_per_node * nodes_sharing);
+  }
+
   /// The part of a core that each of so many ranks has for what it does alone.
   [[nodiscard]] constexpr double share(int ranks) const
   {
-    return std::min(1.0, cores / on_a_node(ranks));
+    return std::min(1.0, cores / on_the_cores(ranks));
   }
 
   /// The cores that a rank has to multiply: BLAS has as many threads as `launch` gives it, an equal
   /// share of the cores, whether all ranks work or not.
   [[nodiscard]] constexpr double cores_to_multiply(Ranks ranks) const
   {
-    const int threads = std::max(1, static_cast<int>(cores) / on_a_node(ranks.started));
-    return std::min<double>(threads, cores / on_a_node(ranks.active));
+    const int threads = std::max(1, static_cast<int>(cores) / on_the_cores(ranks.started));
+    return std::min<double>(threads, cores / on_the_cores(ranks.active));
   }
 
   /// Bytes that a rank has.
@@ -91,6 +99,7 @@ inline void require_valid(const Machine& machine)
   positive("float_factor", machine.float_factor);
   positive("cores", machine.cores);
   positive("ranks_per_node", machine.ranks_per_node);
+  positive("nodes_sharing", machine.nodes_sharing);
   positive("inside.bandwidth", machine.inside.bandwidth);
   positive("across.bandwidth", machine.across.bandwidth);
   positive("memory_bandwidth", machine.memory_bandwidth);

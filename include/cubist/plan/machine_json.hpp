@@ -76,7 +76,8 @@ try
   const auto& rows = json.at("rows");
   const double nodes = json.at("nodes");
   const int ranks = rows.at(0).at("ranks");
-  machine.cores = json.at("cores").get<double>() * json.at("machines").get<double>() / nodes;
+  machine.cores = json.at("cores");
+  machine.nodes_sharing = static_cast<int>(std::ceil(nodes / json.at("machines").get<double>()));
   machine.ranks_per_node = static_cast<int>(std::ceil(ranks / nodes));
   const double share = machine.share(ranks);
   machine.flops = 1e9 * rows.at(0).at("gemm_gflops_per_rank").get<double>() /
@@ -132,6 +133,8 @@ catch (const nlohmann::json::exception& error)
       detail::read_figure(value, key, machine.cores);
     else if (key == "ranks_per_node")
       detail::read_figure(value, key, machine.ranks_per_node);
+    else if (key == "nodes_sharing")
+      detail::read_figure(value, key, machine.nodes_sharing);
     else if (key == "inside")
       detail::read_link(value, key, machine.inside);
     else if (key == "across")
@@ -141,8 +144,8 @@ catch (const nlohmann::json::exception& error)
     else if (key == "memory")
       detail::read_figure(value, key, machine.memory);
     else
-      detail::throw_unknown(key, "flops, float_factor, cores, ranks_per_node, inside, across, "
-                                 "memory_bandwidth or memory");
+      detail::throw_unknown(key, "flops, float_factor, cores, ranks_per_node, nodes_sharing, "
+                                 "inside, across, memory_bandwidth or memory");
   require_valid(machine);
   return machine;
 }
@@ -169,6 +172,7 @@ catch (const nlohmann::json::exception& error)
           {"float_factor", m.float_factor},
           {"cores", m.cores},
           {"ranks_per_node", m.ranks_per_node},
+          {"nodes_sharing", m.nodes_sharing},
           {"inside", link(m.inside)},
           {"across", link(m.across)},
           {"memory_bandwidth", m.memory_bandwidth},

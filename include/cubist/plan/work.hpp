@@ -43,10 +43,11 @@ struct LocalGemm
   {
     return 2 * double(m) * double(n) * double(k) * double(times);
   }
-  /// Elements that are read or written, each as if once a call; C is both.
+  /// Elements that are read or written in a call: C is both, and A counts twice, as BLAS packs it
+  /// against the order of its rows. (Measured: of two equal halves, that of rows is faster.)
   [[nodiscard]] constexpr double touched() const
   {
-    return (double(m) * double(k) + double(k) * double(n) + 2 * double(m) * double(n)) *
+    return (2 * double(m) * double(k) + double(k) * double(n) + 2 * double(m) * double(n)) *
            double(times);
   }
 };

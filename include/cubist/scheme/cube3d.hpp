@@ -51,7 +51,7 @@ struct BasicCube3D : BasicGrid3D<X, Y>
     return {q, q, q};
   }
 
-  [[nodiscard]] static bool fits(const typename Axes::Array& e)
+  [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)
   {
     return e[0] >= 1 && e[0] == e[1] && e[1] == e[2];
   }

@@ -50,9 +50,12 @@ struct BasicGrid2D
     return detail::free_extents<2>(name, ranks, {{{"x", wish.x}, {"y", wish.y}}});
   }
 
-  [[nodiscard]] static bool fits(const typename Axes::Array& e) { return e[0] >= 1 && e[1] >= 1; }
+  [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)
+  {
+    return e[0] >= 1 && e[1] >= 1;
+  }
 
-  [[nodiscard]] static std::size_t quantum(const typename Axes::Array& e)
+  [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
   {
     return static_cast<std::size_t>(e[0] * e[1]);
   }

@@ -52,12 +52,12 @@ struct BasicGrid3D
     return detail::free_extents<3>(name, ranks, {{{"x", wish.x}, {"y", wish.y}, {"z", wish.z}}});
   }
 
-  [[nodiscard]] static bool fits(const typename Axes::Array& e)
+  [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)
   {
     return std::all_of(e.begin(), e.end(), [](int n) { return n >= 1; });
   }
 
-  [[nodiscard]] static std::size_t quantum(const typename Axes::Array& e)
+  [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
   {
     return static_cast<std::size_t>(e[2] * std::lcm(e[0], e[1]));
   }

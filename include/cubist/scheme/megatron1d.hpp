@@ -50,9 +50,9 @@ struct MegatronPair
     return detail::free_extents<1>(name, ranks, {{{"p", wish.p}}});
   }
 
-  [[nodiscard]] static bool fits(const Axes::Array& e) { return e[0] >= 1; }
+  [[nodiscard]] static constexpr bool fits(const Axes::Array& e) { return e[0] >= 1; }
 
-  [[nodiscard]] static std::size_t quantum(const Axes::Array& e)
+  [[nodiscard]] static constexpr std::size_t quantum(const Axes::Array& e)
   {
     return static_cast<std::size_t>(e[0]);
   }

@@ -72,12 +72,12 @@ struct BasicSumma25D : SummaLayouts<stationary, R, C, Depth>
     return {d, q, q};
   }
 
-  [[nodiscard]] static bool fits(const typename Axes::Array& e)
+  [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)
   {
     return e[0] >= 1 && e[1] >= 1 && e[1] == e[2];
   }
 
-  [[nodiscard]] static std::size_t quantum(const typename Axes::Array& e)
+  [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
   {
     return static_cast<std::size_t>(e[0] * e[1]);
   }

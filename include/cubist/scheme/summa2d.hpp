@@ -80,9 +80,12 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
     return {r, c};
   }
 
-  [[nodiscard]] static bool fits(const typename Axes::Array& e) { return e[0] >= 1 && e[1] >= 1; }
+  [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)
+  {
+    return e[0] >= 1 && e[1] >= 1;
+  }
 
-  [[nodiscard]] static std::size_t quantum(const typename Axes::Array& e)
+  [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
   {
     return static_cast<std::size_t>(std::lcm(e[0], e[1]));
   }
