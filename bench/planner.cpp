@@ -106,6 +106,7 @@ void add_rows(nlohmann::json& json, const Job& job, const PlannerTask& task,
                             {"k", row.size.k},
                             {"choice", to_json(row.choice)},
                             {"fastest", to_json(row.fastest)},
+                            {"seconds", row.choice.seconds},
                             {"ratio", row.ratio()},
                             {"all", all}});
   }

@@ -44,12 +44,13 @@ double median_seconds(World& world, int repeats, F f, double enough = 1e9)
   return median(times);
 }
 
-/// What the planner's model needs to know: how fast all ranks together multiply blocks that are
-/// thick and thin, and how fast they send.
+/// What the planner's model needs to know: how fast all ranks together multiply, read memory and
+/// send.
 template <class B, class World>
 cubist::Machine measured_machine(World& world, const PlannerTask& task)
 {
   using cubist::MatrixView;
+  using cubist::Shape;
   cubist::Machine machine;
   const int ranks = world.size();
   machine.ranks_per_node = ranks / task.nodes;
@@ -58,33 +59,26 @@ cubist::Machine measured_machine(World& world, const PlannerTask& task)
   const double share = machine.share(ranks);
 
   const typename B::Engine engine;
-  constexpr std::size_t n = 512;
-  std::vector<double> a(n * n, 1.0), b(n * n, 1.0), c(n * n);
-  const auto gemm = [&](std::size_t k, std::size_t times) {
-    return median_seconds(world, 5,
-                          [&] {
-                            for (std::size_t i = 0; i < times; ++i)
-                              engine.gemm(cubist::Op::none, cubist::Op::none, 1.0,
-                                          MatrixView<const double>{a.data(), {n, k}},
-                                          MatrixView<const double>{b.data(), {k, n}}, 1.0,
-                                          MatrixView<double>{c.data(), {n, n}});
-                          }) /
-           static_cast<double>(times);
-  };
-  // Two depths of K give the two terms: operations, and bytes of A, B and C.
-  constexpr std::size_t deep = 512;
-  constexpr std::size_t thin = 16;
-  const double t_deep = gemm(deep, 4) * share;
-  const double t_thin = gemm(thin, 32) * share;
-  const auto touched = [](std::size_t k) {
-    return sizeof(double) * cubist::LocalGemm{n, n, k}.touched();
-  };
-  const auto operations = [](std::size_t k) { return 2.0 * static_cast<double>(n * n * k); };
-  const double part = operations(thin) / operations(deep);
+  // What does not fit in a cache comes from memory, as fast as it can be copied.
+  constexpr Shape large{1024, 1024};
+  std::vector<double> from(large.size(), 1.0), to(large.size());
+  const double t_copy = median_seconds(world, 5, [&] {
+    engine.copy(MatrixView<const double>{from.data(), large}, MatrixView<double>{to.data(), large});
+  });
   machine.memory_bandwidth =
-      (touched(thin) - part * touched(deep)) / std::max(t_thin - part * t_deep, 1e-9);
-  machine.flops =
-      operations(deep) / std::max(t_deep - touched(deep) / machine.memory_bandwidth, t_deep / 2);
+      2 * sizeof(double) * static_cast<double>(large.size()) / (t_copy * share);
+
+  constexpr std::size_t n = 512;
+  constexpr cubist::LocalGemm gemm{n, n, n};
+  std::vector<double> a(n * n, 1.0), b(n * n, 1.0), c(n * n);
+  const double t_gemm = share * median_seconds(world, 5, [&] {
+                          engine.gemm(cubist::Op::none, cubist::Op::none, 1.0,
+                                      MatrixView<const double>{a.data(), {n, n}},
+                                      MatrixView<const double>{b.data(), {n, n}}, 1.0,
+                                      MatrixView<double>{c.data(), {n, n}});
+                        });
+  const double t_touch = sizeof(double) * gemm.touched() / machine.memory_bandwidth;
+  machine.flops = gemm.flops() / std::max(t_gemm - t_touch, t_gemm / 2);
 
   if (ranks == 1) return machine;
   // Alone, and between products, where a rank that has to wait for others may lose more than the

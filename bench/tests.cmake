@@ -9,6 +9,7 @@ set(product_fields ${row_fields} scheme mesh words_per_rank formula_words_per_ra
 set(matmul_fields ${product_fields} m n k)
 set(mlp_fields ${product_fields} tokens layers activation optimizer)
 set(scaling_fields ${matmul_fields} mode grows threads_per_rank speed_up efficiency)
+set(planner_fields backend ranks nodes overlap scalar training all_ranks repeats m n k choice fastest ratio all)
 set(collectives_fields ${row_fields} collective words bytes_per_word gigabytes_per_second
   gemm_gflops_per_rank)
 
@@ -42,7 +43,7 @@ function(bench_test backend name benchmark)
       "-DFIELDS=${${benchmark}_fields}" -P "${CMAKE_CURRENT_SOURCE_DIR}/check_json.cmake")
   set_tests_properties("${label}: its JSON" PROPERTIES
     LABELS bench FIXTURES_REQUIRED "${name}-${backend}")
-  if(CUBIST_PLOT_PYTHON AND NOT no_matplotlib)
+  if(CUBIST_PLOT_PYTHON AND NOT no_matplotlib AND NOT benchmark STREQUAL planner) # whose table is its chart
     foreach(format svg png)
       add_test(NAME "${label}: its ${format}"
         COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/plot" "${json}" -o "${json}.${format}")
@@ -59,6 +60,7 @@ endif()
 foreach(backend IN LISTS backends)
   bench_test(${backend} matmul matmul --sizes 65 --shapes 33x130x7 --bandwidth 1)
   bench_test(${backend} mlp mlp --tokens 24 --layers 16,33,8 --optimizer adam)
+  bench_test(${backend} planner planner --ranks 4 --shapes 24x16x20 --final-repeats 1)
   bench_test(${backend} collectives collectives --words 1,1000)
   bench_test(${backend} strong scaling --mode strong --shape 70x40x30)
   bench_test(${backend} weak scaling --mode weak --grow all --shape 30x40x50 --scalars float)

@@ -89,21 +89,21 @@ TEST_CASE("Across nodes, ranks of a node share its link")
   CHECK(across(8, 2) == Approx(7 * 2 + 70 * 4 / (40.0 / 2)));
 }
 
-TEST_CASE("Across nodes messages travel while ranks multiply, but for the first step")
+TEST_CASE("Across nodes operands travel while ranks multiply, but for the last piece")
 {
   const auto machine = round_machine();
   const Transfer panels{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4};
   const double wire = seconds(panels, 16, machine, 8);
   const auto time = time_of(work({gemm}, {panels}), {16, 16}, machine, 8);
   CHECK(time.across == Approx(wire));
-  CHECK(time.total == Approx(std::max(time.products, wire) + wire / 4));
-  SECTION("in thinner slices, the first step is shorter, but messages are more")
+  CHECK(time.total == Approx(std::max(time.products, wire + time.products / 4)));
+  SECTION("in thinner slices, the last one is shorter, but messages are more")
   {
     const Transfer sliced{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4, 5};
     const double more = seconds(sliced, 16, machine, 8);
     CHECK(more == Approx(wire + 4 * panels.messages() * machine.across.latency));
     const auto thin = time_of(work({gemm}, {sliced}), {16, 16}, machine, 8);
-    CHECK(thin.total == Approx(std::max(thin.products, more) + more / 20));
+    CHECK(thin.total == Approx(std::max(thin.products, more + thin.products / 20)));
   }
   SECTION("an all_reduce begins when they are done")
   {
@@ -111,4 +111,18 @@ TEST_CASE("Across nodes messages travel while ranks multiply, but for the first 
     const auto late = time_of(work({gemm}, {sum}), {16, 16}, machine, 8);
     CHECK(late.total == Approx(late.products + seconds(sum, 16, machine, 8)));
   }
+}
+
+TEST_CASE("Across nodes a result leaves while the rest of it, and what follows, is multiplied")
+{
+  const auto machine = round_machine();
+  const Transfer dx{Collective::reduce_scatter, LayerMatrix::x, 4, 4, 30, 1};
+  const Transfer dw{Collective::reduce_scatter, LayerMatrix::w, 4, 4, 50, 1};
+  const auto one = time_of(work({gemm}, {}), {16, 16}, machine, 8).products;
+  const auto time = time_of(work({gemm, gemm}, {dx, dw}), {16, 16}, machine, 8);
+  const double first = seconds(dx, 16, machine, 8);
+  const double second = seconds(dw, 16, machine, 8);
+  CHECK(time.products == Approx(2 * one));
+  // dX leaves when a quarter of it is done; dW when it may, and the link is free.
+  CHECK(time.total == Approx(std::max(one / 4 + first, one + one / 4) + second));
 }

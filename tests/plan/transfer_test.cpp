@@ -12,13 +12,13 @@ namespace
 {
 
 constexpr Transfer gathered{Collective::all_gather, LayerMatrix::x, 4, 1, 10, 1};
-static_assert(gathered.words() == 30 && gathered.messages() == 3 && gathered.steps() == 3);
+static_assert(gathered.words() == 30 && gathered.messages() == 3 && gathered.pieces() == 4);
 constexpr Transfer panels{Collective::broadcast, LayerMatrix::w, 4, 1, 10, 6};
-static_assert(panels.words() == 45 && panels.messages() == 4.5 && panels.steps() == 6);
+static_assert(panels.words() == 45 && panels.messages() == 4.5 && panels.pieces() == 6);
 constexpr Transfer sliced{Collective::broadcast, LayerMatrix::w, 4, 1, 10, 6, 3};
-static_assert(sliced.words() == 45 && sliced.messages() == 4.5 && sliced.steps() == 18);
+static_assert(sliced.words() == 45 && sliced.messages() == 4.5 && sliced.pieces() == 18);
 constexpr Transfer summed{Collective::all_reduce, LayerMatrix::w, 4, 1, 10, 1};
-static_assert(summed.words() == 15 && summed.messages() == 6 && summed.steps() == 1);
+static_assert(summed.words() == 15 && summed.messages() == 6 && summed.pieces() == 1);
 
 }  // namespace
 

@@ -9,10 +9,15 @@
 //
 // A rank multiplies on all cores that are its share. Inside a node it also copies, on one of them:
 // the times add.
-// Across nodes messages travel while ranks multiply, but for the first step of each transfer, which
-// products wait for or which is left at the end, and for an all_reduce, which starts at the end:
+// Across nodes messages travel while ranks multiply, by a timetable:
 //
-//   seconds = max(products + inside, across) + first steps + all_reduce
+//   operands   travel from the beginning, one after the other; with the last of q pieces that come,
+//              1/q of the first product is left to do
+//   products   one after the other
+//   results    leave when 1/q of their product is done and the link is free; what is all-reduced,
+//              when all of it is
+//
+// A step ends with the last product or the last message, whichever is later.
 //
 // Padding counts as work, idle ranks don't. Source: Chan, Heimlich, Purkayastha, van de Geijn,
 // "Collective communication: theory, practice, and experience", 2007, section 2; Williams,
@@ -59,28 +64,65 @@ struct Time
          bytes * senders / machine.across.bandwidth;
 }
 
+namespace detail
+{
+
+[[nodiscard]] constexpr bool is_operand(const Transfer& t)
+{
+  return t.collective == Collective::all_gather || t.collective == Collective::broadcast;
+}
+
+/// The matrix that a product makes: Y in forward; dX, then dW in backward.
+[[nodiscard]] constexpr LayerMatrix result_of(std::size_t product, std::size_t products)
+{
+  if (products == 1) return LayerMatrix::y;
+  return product == 0 ? LayerMatrix::x : LayerMatrix::w;
+}
+
+}  // namespace detail
+
 /// Seconds of one direction of a layer.
 [[nodiscard]] constexpr Time time_of(const Work& work, Ranks ranks, const Machine& machine,
                                      std::size_t scalar_bytes)
 {
   Time time;
-  for (const auto& product : work.products)
-    time.products += (product.flops() / machine.rate(scalar_bytes) +
-                      product.touched() * double(scalar_bytes) / machine.memory_bandwidth) /
-                     machine.cores_to_multiply(ranks);
-  double hidden = 0;
-  double exposed = 0;
+  const auto within = [&](const Transfer& t) {
+    return t.within(machine.ranks_per_node, ranks.active);
+  };
+  const auto travel = [&](const Transfer& t) {
+    return seconds(t, ranks.active, machine, scalar_bytes);
+  };
+  const auto multiply = [&](const LocalGemm& gemm) {
+    return (gemm.flops() / machine.rate(scalar_bytes) +
+            gemm.touched() * double(scalar_bytes) / machine.memory_bandwidth) /
+           machine.cores_to_multiply(ranks);
+  };
+
+  double link = 0;  // when it is free
+  double pieces = 1;
   for (const auto& t : work.transfers)
   {
-    const double s = seconds(t, ranks.active, machine, scalar_bytes);
-    const bool inside = t.within(machine.ranks_per_node, ranks.active);
-    (inside ? time.inside : time.across) += s;
-    if (inside) continue;
-    const bool late = t.collective == Collective::all_reduce;
-    (late ? exposed : hidden) += s;
-    if (!late) exposed += s / t.steps();
+    (within(t) ? time.inside : time.across) += travel(t);
+    if (within(t) || !detail::is_operand(t)) continue;
+    pieces = link == 0 ? t.pieces() : std::min(pieces, t.pieces());
+    link += travel(t);
   }
-  time.total = std::max(time.products + time.inside, hidden) + exposed;
+  for (std::size_t i = 0; i < work.products.size(); ++i)
+  {
+    const double product = multiply(work.products[i]);
+    time.products += product;
+    if (i == 0)
+      time.total = std::max(product, link + product / pieces);
+    else
+      time.total += product;
+    for (const auto& t : work.transfers)
+    {
+      if (within(t) || detail::is_operand(t)) continue;
+      if (t.matrix != detail::result_of(i, work.products.size())) continue;
+      link = std::max(link, time.total - product * (1 - 1 / t.pieces())) + travel(t);
+    }
+  }
+  time.total = std::max(time.total, link) + time.inside;
   return time;
 }
 

@@ -59,13 +59,13 @@ struct Transfer
     return per_rank(collective) * rounds * static_cast<double>(times);
   }
 
-  /// How many steps follow one another where ranks are far apart; after each, something can be
-  /// multiplied.
-  [[nodiscard]] constexpr double steps() const
+  /// In how many pieces it comes or goes where ranks are far apart; what has come is multiplied.
+  [[nodiscard]] constexpr double pieces() const
   {
-    const bool ring =
+    if (collective == Collective::all_reduce) return 1;
+    const bool by_ranks =
         collective == Collective::all_gather || collective == Collective::reduce_scatter;
-    return static_cast<double>(times * slices) * (ring && ranks > 2 ? ranks - 1 : 1);
+    return by_ranks ? ranks : static_cast<double>(times * slices);
   }
 
   /// Whether every group of ranks along the axis lies on one node of so many consecutive ranks.

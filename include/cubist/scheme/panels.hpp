@@ -175,17 +175,22 @@ class ReducePanels
   {
   }
 
-  /// Where this rank's part of panel t is to be written.
+  /// Where, and onto how much of it, this rank's part of panel t is to be written: in place, if
+  /// there is no other.
   [[nodiscard]] Operand<T> operator[](std::size_t t)
   {
+    if (alone()) return target_[t];
     finish(slots_[t % slots_.size()]);
     const Operand<T> panel = target_[t];
     return panel.with(parts_.room(t, panel.stored().shape()));
   }
 
+  [[nodiscard]] T part_beta() const { return alone() ? beta_ : T{}; }
+
   /// Sends panel t on its way.
   void start(std::size_t t)
   {
+    if (alone()) return;
     auto& slot = slots_[t % slots_.size()];
     const MatrixView<T> mine = target_[t].stored();
     slot.mine = along_.rank() == target_.owner(t);
@@ -209,6 +214,8 @@ class ReducePanels
     MatrixView<T> out;
     bool mine = false;
   };
+
+  [[nodiscard]] bool alone() const { return along_.size() == 1; }
 
   void finish(Slot& slot)
   {

@@ -110,7 +110,7 @@ class MakeP
     for (std::size_t t = 0; t < at_.q_cut.count(); ++t)
     {
       const Operand<const T> q_t = qs_[t];
-      multiply(at_.engine, alpha_, r_, q_t.t(), T{}, ps_[t]);
+      multiply(at_.engine, alpha_, r_, q_t.t(), ps_.part_beta(), ps_[t]);
       ps_.start(t);
     }
   }
@@ -149,7 +149,7 @@ class MakeQ
     for (std::size_t t = 0; t < at_.p_cut.count(); ++t)
     {
       const Operand<const T> p_t = ps_[t];
-      multiply(at_.engine, alpha_, p_t.t(), r_, T{}, qs_[t]);
+      multiply(at_.engine, alpha_, p_t.t(), r_, qs_.part_beta(), qs_[t]);
       qs_.start(t);
     }
   }
