@@ -102,7 +102,6 @@ struct Summa
     using Buffers = detail::PanelBuffers<T, Engine>;
     using MakeR = detail::MakeR<T, Communicator, Engine>;
     using MakeP = detail::MakeP<T, Communicator, Engine>;
-    using MakeQ = detail::MakeQ<T, Communicator, Engine>;
 
     // Deep enough for a BLAS to reach its speed, thin enough for the first to come soon.
     static constexpr std::size_t far_depth = 256;
@@ -123,7 +122,7 @@ struct Summa
       else if constexpr (stationary == Stationary::input)
         return MakeP{place(), p_room_, alpha, x, w.t(), beta, y};
       else
-        return MakeQ{place(), q_room_, alpha, x.t(), w, beta, y};
+        return make_q(alpha, x.t(), w, beta, y);
     }
     [[nodiscard]] auto input_product(T alpha, Read dy, Read w, T beta, Write dx)
     {
@@ -137,11 +136,16 @@ struct Summa
     [[nodiscard]] auto weight_product(T alpha, Read x, Read dy, T beta, Write dw)
     {
       if constexpr (stationary == Stationary::output)
-        return MakeQ{place(), q_room_, alpha, x, dy, beta, dw};
+        return make_q(alpha, x, dy, beta, dw);
       else if constexpr (stationary == Stationary::input)
-        return MakeQ{place(), q_room_, alpha, dy, x, beta, dw.t()};
+        return make_q(alpha, dy, x, beta, dw.t());
       else
         return MakeR{place(), r_room_, alpha, x.t(), dy, beta, dw};
+    }
+    /// Q = alpha P^T R + beta Q, as Q^T = R^T P.
+    [[nodiscard]] MakeP make_q(T alpha, Read p, Read r, T beta, Write q)
+    {
+      return {place().t(), q_room_, alpha, r.t(), p.t(), beta, q.t()};
     }
     [[nodiscard]] static Shape p_block(const LocalShapes& local)
     {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The three products of SUMMA, each from when its first panels travel until it is complete.
+// The products of SUMMA, each from when its first panels travel until it is complete.
 //
 //   P (M, K), Q (K, N), R (M, N): rows [row] cols [col]
 //
 //   R = P Q    for each t: broadcast P_t along the row, Q_t along the column; R += P_t Q_t
 //   P = R Q^T  for each t: broadcast Q_t along the column; reduce R Q_t^T to P_t's owner
 //   Q = P^T R  for each t: broadcast P_t along the row; reduce P_t^T R to Q_t's owner
+//
+// The third is the second one transposed, Q^T = R^T P, with rows and columns of ranks swapped.
 
 #include <cstddef>
 
@@ -28,6 +30,9 @@ struct SummaPlace
   const E& engine;
   PanelCut p_cut;
   PanelCut q_cut;
+
+  /// The place for the transposed product.
+  [[nodiscard]] SummaPlace t() const { return {column, row, engine, q_cut, p_cut}; }
 };
 
 /// Room for the panels of both factors.
@@ -126,45 +131,6 @@ class MakeP
   Operand<const T> r_;
   BroadcastPanels<T, C, E> qs_;
   ReducePanels<T, C, E> ps_;
-};
-
-/// Q = alpha P^T R + beta Q
-template <class T, class C, class E>
-class MakeQ
-{
- public:
-  MakeQ(const SummaPlace<C, E>& at, SumPanels<T, E>& room, T alpha, Operand<const T> p,
-        Operand<const T> r, T beta, Operand<T> q)
-      : at_{at}, alpha_{alpha}, r_{r}, ps_{at.row,
-                                           at.engine,
-                                           room.factor,
-                                           {p, Dimension::cols, at.p_cut}},
-        qs_{at.column, at.engine, room.parts, room.sums, beta, {q, Dimension::rows, at.q_cut}}
-  {
-  }
-
-  void start() { ps_.start(); }
-  void run()
-  {
-    for (std::size_t t = 0; t < at_.p_cut.count(); ++t)
-    {
-      const Operand<const T> p_t = ps_[t];
-      multiply(at_.engine, alpha_, p_t.t(), r_, qs_.part_beta(), qs_[t]);
-      qs_.start(t);
-    }
-  }
-  void finish()
-  {
-    ps_.finish();
-    qs_.finish();
-  }
-
- private:
-  SummaPlace<C, E> at_;
-  T alpha_;
-  Operand<const T> r_;
-  BroadcastPanels<T, C, E> ps_;
-  ReducePanels<T, C, E> qs_;
 };
 
 }  // namespace cubist::detail
