@@ -20,7 +20,7 @@ namespace
 
 const std::vector<ProductSize> sizes = {{24, 36, 48}, {37, 101, 23}, {1, 1, 1}};
 
-/// Words a rank, written out from the table of DESIGN.md, section 4.
+/// Words a rank, written out from the published formulas.
 struct Formula
 {
   double forward;
