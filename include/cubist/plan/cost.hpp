@@ -20,7 +20,7 @@
 // as much, and [(y-1) MK + (z-1) KN] / xyz more where X and W are gathered again.
 //
 // Both: the gradient of W is all-reduced along the axes of PendingAxes, on P ranks 2(P-1)/P of a
-// rank's block. Sizes are padded to the scheme's quantum. Source: DESIGN.md, section 4.
+// rank's block. Sizes are padded to the scheme's quantum. Source: the schemes' headers.
 
 #include <algorithm>
 #include <array>
