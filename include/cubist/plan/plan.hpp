@@ -79,9 +79,9 @@ inline void require_valid(const std::vector<ProductSize>& layers)
     require<ShapeError>(m > 0 && n > 0 && k > 0, "got m = ", m, ", n = ", n, ", k = ", k,
                         " for layer ", i,
                         ", so there is nothing to multiply, on any mesh; use positive sizes");
-    require<ShapeError>(i == 0 || (m == layers[i - 1].m && k == layers[i - 1].n), "got layer ", i,
-                        " for X of ", Shape{m, k}, " behind a layer whose Y is ",
-                        Shape{layers[i - 1].m, layers[i - 1].n},
+    const Shape given = i == 0 ? Shape{m, k} : Shape{layers[i - 1].m, layers[i - 1].n};
+    require<ShapeError>(given == Shape{m, k}, "got layer ", i, " for X of ", Shape{m, k},
+                        " behind a layer whose Y is ", given,
                         ", so it cannot be its X; give layers that fit, or plan them one by one");
   }
 }
