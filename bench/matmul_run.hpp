@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <cubist/cubist.hpp>
+#include <cubist/plan/cost.hpp>
 
 #include "matmul.hpp"
 #include "meter.hpp"
@@ -88,7 +89,7 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
     Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
     result.giga_operations = giga_operations(task.size);
     result.cost = ours.cost();
-    result.formula_words = Known<S>::words(mesh.extents(), {task.size, mesh.quantum()}).forward;
+    result.formula_words = cubist::cost<S>(mesh.extents(), task.size).forward.words();
     for (std::size_t v = 0; v < theirs.size(); ++v)
       if (const Times times = theirs[v].cost().total;
           v == 0 || times.median < result.scalapack.median)

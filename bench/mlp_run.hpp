@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <cubist/cubist.hpp>
+#include <cubist/plan/cost.hpp>
 
 #include "meter.hpp"
 #include "mlp.hpp"
@@ -129,8 +130,7 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     result.cost = ours.cost();
     for (const auto& size : task.products())
     {
-      const auto words = Known<S>::words(mesh.extents(), {size, mesh.quantum()});
-      result.formula_words += words.forward + words.backward;
+      result.formula_words += cubist::cost<S>(mesh.extents(), size).words();
       result.giga_operations += 3 * giga_operations(size);
     }
     if (!first) return;
