@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "ceiling.hpp"
 #include "collectives.hpp"
 #include "job.hpp"
 #include "matmul.hpp"
@@ -24,6 +25,7 @@ int main(int argc, char** argv)
     app.require_subcommand(1);
     bench::Action action;
     bench::add_matmul(app, action);
+    bench::add_ceiling(app, action);
     bench::add_mlp(app, action);
     bench::add_collectives(app, action);
     bench::add_scaling(app, action);

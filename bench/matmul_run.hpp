@@ -48,7 +48,8 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
     const bool first = world.rank() == 0;
     const ThreadsPerRank<B> threads{world, task.on.threads_per_rank};
     cubist::Mesh<S, Backend> mesh{world, Known<S>::extents(task.on.mesh, world.size())};
-    cubist::DistMatMul<S, Backend, T> product{mesh, task.size};
+    cubist::DistMatMul<S, Backend, T> product{mesh, task.size, cubist::Gathered::again,
+                                              task.on.method};
     using Product = decltype(product);
     typename Product::Input x{mesh, {m, k}};
     typename Product::Weight w{mesh, {k, n}};
@@ -86,10 +87,12 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
           " and BLAS disagree, so their times mean nothing; one of the two is broken, or "
           "ScaLAPACK is of another MPI than cubist");
 
-    Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
+    Row result{
+        .scheme = S::name, .mesh = S::Axes::to_string(mesh.extents()), .method = product.method()};
     result.giga_operations = giga_operations(task.size);
     result.cost = ours.cost();
-    result.formula_words = cubist::cost<S>(mesh.extents(), task.size).forward.words();
+    if (result.method == cubist::Method::collectives)
+      result.formula_words = cubist::cost<S>(mesh.extents(), task.size).forward.words();
     for (std::size_t v = 0; v < theirs.size(); ++v)
       if (const Times times = theirs[v].cost().total;
           v == 0 || times.median < result.scalapack.median)

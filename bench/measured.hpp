@@ -3,13 +3,15 @@
 
 // Any backend, with what each rank sends and how long it spends in communication written down:
 // `Measured<Threads>`. Time in communication is time inside `start`, `wait` and `test`, so it has
-// the waiting for slower ranks in it, and what travels behind a rank's back is free.
+// the waiting for slower ranks in it, and what travels behind a rank's back is free. What is lent
+// and read in place is not sent; waiting for lenders and for readers counts.
 
 #include <chrono>
 #include <memory>
 #include <utility>
 
 #include <cubist/backend/backend.hpp>
+#include <cubist/comm/lender.hpp>
 #include <cubist/comm/traffic.hpp>
 
 namespace bench
@@ -65,6 +67,36 @@ class MeasuredRequest
   std::shared_ptr<Ledger> ledger_;
 };
 
+template <class L>
+class MeasuredLoan
+{
+ public:
+  MeasuredLoan(L inner, std::shared_ptr<Ledger> ledger)
+      : inner_{std::move(inner)}, ledger_{std::move(ledger)}
+  {
+  }
+
+  [[nodiscard]] auto operator[](int rank)
+  {
+    const InCommunication now{*ledger_};
+    return inner_[rank];
+  }
+  void close()
+  {
+    const InCommunication now{*ledger_};
+    inner_.close();
+  }
+  void wait()
+  {
+    const InCommunication now{*ledger_};
+    inner_.wait();
+  }
+
+ private:
+  L inner_;
+  std::shared_ptr<Ledger> ledger_;
+};
+
 template <cubist::Communicator C>
 class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C>>
 {
@@ -91,6 +123,15 @@ class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C>>
     ledger_->sent += cubist::sent_by(call, rank(), size());
     const InCommunication now{*ledger_};
     return MeasuredRequest{inner_.start(call), ledger_};
+  }
+
+  [[nodiscard]] bool lends() const requires cubist::Lender<C> { return inner_.lends(); }
+  template <cubist::ElementRange Data>
+  requires cubist::Lender<C>
+  [[nodiscard]] auto lend(const Data& mine)
+  {
+    const InCommunication now{*ledger_};
+    return MeasuredLoan{inner_.lend(mine), ledger_};
   }
 
  private:

@@ -99,7 +99,9 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     const bool first = world.rank() == 0;
     cubist::Mesh<S, Backend> mesh{world, Known<S>::extents(task.on.mesh, world.size())};
     cubist::MLP<S, Backend, T> mlp{
-        mesh, task.layers, {.activation = activation_of(task.activation), .seed = 42}};
+        mesh,
+        task.layers,
+        {.activation = activation_of(task.activation), .seed = 42, .method = task.on.method}};
     const auto optimize = optimizer_of(task.optimizer, mlp.parameters());
     const auto random = [](const cubist::Philox& numbers, std::size_t columns) {
       return
@@ -127,10 +129,13 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     }
 
     Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
+    if (task.on.method != cubist::Method::collectives && cubist::can_lend(world))
+      result.method = cubist::Method::owner_computes;
     result.cost = ours.cost();
     for (const auto& size : task.products())
     {
-      result.formula_words += cubist::cost<S>(mesh.extents(), size).words();
+      if (result.method == cubist::Method::collectives)
+        result.formula_words += cubist::cost<S>(mesh.extents(), size).words();
       result.giga_operations += 3 * giga_operations(size);
     }
     if (!first) return;

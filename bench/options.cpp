@@ -57,6 +57,11 @@ void add_scheme_options(CLI::App& command, Options& options)
       ->delimiter(',')
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
+  command
+      .add_option("--method", options.method,
+                  "fastest reads peers' memory where ranks share it; collectives send")
+      ->check(CLI::IsMember({"fastest", "collectives", "owner-computes"}))
+      ->capture_default_str();
   add_run_options(command, options);
 }
 
@@ -122,7 +127,8 @@ std::vector<Setting> settings_of(const Job& job, const Options& options)
                           .mesh = options.mesh,
                           .ranks = ranks,
                           .repeats = options.repeats,
-                          .warm_up = options.warm_up});
+                          .warm_up = options.warm_up,
+                          .method = parse_method(options.method)});
   }
   cubist::require<cubist::MeshError>(
       !settings.empty(), "got ranks or a mesh that fit no scheme, so there is nothing to measure; "

@@ -26,12 +26,13 @@ struct Options
   int repeats = 5;
   int warm_up = 1;
   std::string overlap = "on";
+  std::string method = "fastest";
   std::string json;
 };
 
 /// --repeats, --warm-up, --overlap and --json
 void add_run_options(CLI::App& command, Options& options);
-/// These, --schemes and --scalars
+/// These, --schemes, --scalars and --method
 void add_scheme_options(CLI::App& command, Options& options);
 /// --ranks
 void add_ranks_option(CLI::App& command, Options& options);

@@ -28,6 +28,7 @@ struct PlannerOptions : Options
   std::vector<std::string> shapes;
   std::size_t divide = 1;
   int final_repeats = 9;
+  double sample_seconds = 0.1;
   bool forward = false;
   bool all_ranks = false;
   std::string machine;
@@ -124,6 +125,7 @@ void run_planner(const Job& job, const PlannerOptions& options)
     task.ranks = ranks;
     task.repeats = options.repeats;
     task.final_repeats = options.final_repeats;
+    task.sample_seconds = options.sample_seconds;
     task.training = !options.forward;
     task.all_ranks = options.all_ranks;
     task.nodes = job.nodes;
@@ -167,6 +169,11 @@ void add_planner(CLI::App& app, Action& action)
       ->add_option("--final-repeats", options->final_repeats,
                    "of the planner's choice and those that come near it, in turns")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--sample-seconds", options->sample_seconds,
+                   "that each of these takes at least, of as many steps as it needs")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--forward", options->forward, "without backward");
   command->add_flag("--all-ranks", options->all_ranks, "only meshes that leave no rank idle");

@@ -29,8 +29,9 @@ struct PlannerTask
   /// Runs of every mesh; then, alternating, of the planner's and those that seem to be faster.
   int repeats = 3;
   int final_repeats = 9;
-  bool training = true;    // forward and backward, or forward alone
-  bool all_ranks = false;  // only meshes that leave none idle
+  double sample_seconds = 0.1;  // that one of the latter takes at least
+  bool training = true;         // forward and backward, or forward alone
+  bool all_ranks = false;       // only meshes that leave none idle
   /// Measured before anything else, if there is none.
   std::optional<cubist::Machine> machine;
   int nodes = 1;

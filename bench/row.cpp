@@ -12,6 +12,27 @@
 namespace bench
 {
 
+const char* to_string(cubist::Method method)
+{
+  switch (method)
+  {
+  case cubist::Method::fastest:
+    return "fastest";
+  case cubist::Method::collectives:
+    return "collectives";
+  case cubist::Method::owner_computes:
+    return "owner-computes";
+  }
+  return "";
+}
+
+cubist::Method parse_method(const std::string& text)
+{
+  for (const auto m : {cubist::Method::collectives, cubist::Method::owner_computes})
+    if (text == to_string(m)) return m;
+  return cubist::Method::fastest;
+}
+
 nlohmann::json to_json(const Job& job, const Setting& setting, const Row& row)
 {
   const auto scalapack = [&](double value) {
@@ -20,6 +41,7 @@ nlohmann::json to_json(const Job& job, const Setting& setting, const Row& row)
   return {{"scheme", row.scheme},
           {"mesh", row.mesh},
           {"backend", job.backend()},
+          {"algorithm", to_string(row.method)},
           {"ranks", setting.ranks},
           {"nodes", job.nodes},
           {"overlap", setting.overlap},

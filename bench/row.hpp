@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cubist/core/block.hpp>
+#include <cubist/scheme/scheme.hpp>
 
 #include "job.hpp"
 #include "times.hpp"
@@ -33,6 +34,7 @@ struct Setting
   int repeats = 5;
   int warm_up = 1;
   bool overlap = true;  // messages between nodes travel while ranks compute
+  cubist::Method method = cubist::Method::fastest;
 };
 
 /// What one run on all ranks costs.
@@ -51,6 +53,7 @@ struct Row
 {
   std::string scheme;
   std::string mesh;
+  cubist::Method method = cubist::Method::collectives;
   double giga_operations = 0;  // 10^9 in one run
   Cost cost = {};
   double formula_words = 0;  // that a rank sends, mean
@@ -65,6 +68,10 @@ struct Row
     return blas.median / cost.total.median / job.machines;
   }
 };
+
+/// As on the command line: "owner-computes".
+[[nodiscard]] const char* to_string(cubist::Method method);
+[[nodiscard]] cubist::Method parse_method(const std::string& text);
 
 [[nodiscard]] nlohmann::json to_json(const Job& job, const Setting& setting, const Row& row);
 

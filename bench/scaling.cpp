@@ -75,7 +75,8 @@ std::vector<MatmulTask> tasks_of(const Job& job, const ScalingOptions& options,
                                    options.threads_per_rank > 0 ? options.threads_per_rank : share,
                                .repeats = options.repeats,
                                .warm_up = options.warm_up,
-                               .overlap = overlap},
+                               .overlap = overlap,
+                               .method = parse_method(options.method)},
                        grown(options, one, ranks), options.scalapack == "auto"});
   return tasks;
 }

@@ -3,10 +3,11 @@
 
 set(row_fields backend ranks nodes overlap scalar repeats warm_up seconds min_seconds
   most_words_per_rank messages_per_rank)
-set(product_fields ${row_fields} scheme mesh words_per_rank formula_words_per_rank compute_seconds
+set(product_fields ${row_fields} scheme mesh algorithm words_per_rank formula_words_per_rank compute_seconds
   communication_seconds gflops blas_seconds blas_gflops ratio scalapack_seconds scalapack_gflops
   scalapack_block)
 set(matmul_fields ${product_fields} m n k)
+set(ceiling_fields ${matmul_fields})
 set(mlp_fields ${product_fields} tokens layers activation optimizer)
 set(scaling_fields ${matmul_fields} mode grows threads_per_rank speed_up efficiency)
 set(planner_fields backend ranks nodes overlap scalar training all_ranks repeats m n k choice fastest ratio all)
@@ -59,6 +60,8 @@ if(TARGET cubist_mpi)
 endif()
 foreach(backend IN LISTS backends)
   bench_test(${backend} matmul matmul --sizes 65 --shapes 33x130x7 --bandwidth 1)
+  bench_test(${backend} ceiling ceiling --shapes 40x30x20,64x4x4 --rank-counts 4 --scalars double)
+  bench_test(${backend} collective-matmul matmul --sizes 65 --schemes summa2d --method collectives)
   bench_test(${backend} mlp mlp --tokens 24 --layers 16,33,8 --optimizer adam)
   bench_test(${backend} planner planner --ranks 4 --shapes 24x16x20 --final-repeats 1)
   bench_test(${backend} collectives collectives --words 1,1000)

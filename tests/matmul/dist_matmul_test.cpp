@@ -91,6 +91,42 @@ TEST_CASE("A plan knows its mesh and size")
   }));
 }
 
+TEST_CASE("A plan says by which method it multiplies, and takes a wish")
+{
+  if (!fits(4)) return;
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
+    const TestMesh2 mesh{world, {.q = 2}};
+    const bool lends = can_lend(world);
+    const auto method = [&](Method wish) {
+      return Product{mesh, size, Gathered::again, wish}.method();
+    };
+    Findings found;
+    found.check(method(Method::collectives) == Method::collectives, "collectives");
+    found.check(method(Method::fastest) == (lends ? Method::owner_computes : Method::collectives),
+                "fastest");
+    if (lends)
+      found.check(method(Method::owner_computes) == Method::owner_computes, "owner computes");
+    return found;
+  }));
+}
+
+TEST_CASE("Where ranks can't lend, a plan uses collectives, and refuses another wish")
+{
+  using B = Counting<TestBackend>;
+  if (!fits(4)) return;
+  require_clear(on_ranks<B>(4, [](B::Communicator& world) {
+    const Mesh<Summa2D, B> mesh{world, {.q = 2}};
+    using P = DistMatMul<Summa2D, B, double>;
+    Findings found;
+    found.check(P{mesh, size}.method() == Method::collectives, "the method");
+    const auto message = message_of<ArgumentError>([&] {
+      const P plan{mesh, size, Gathered::again, Method::owner_computes};
+    });
+    found.check(mentions(message, "can't", "use Method::fastest"), message);
+    return found;
+  }));
+}
+
 TEST_CASE("Mismatched inner sizes are refused on every rank")
 {
   if (!fits(4)) return;
@@ -227,13 +263,16 @@ TEST_CASE("Plans on one mesh do not disturb each other")
   require_clear(on_ranks<TestBackend>(8, [&](World& world) {
     using Sub = Subject<Summa25D, TestBackend, double>;
     const Mesh<Summa25D, TestBackend> mesh{world, {.q = 2, .d = 2}};
-    Conformance<Sub> a{mesh, {.m = 9, .n = 14, .k = 11}, Gathered::again};
-    Conformance<Sub> b{mesh, {.m = 9, .n = 2, .k = 5}, Gathered::again};
     Findings found;
-    for (int repeat = 0; repeat < 10; ++repeat)
+    for (const auto& way : ways<TestBackend>())
     {
-      a.check_exactly(layer, found);
-      b.check_exactly(narrow, found);
+      Conformance<Sub> a{mesh, {.m = 9, .n = 14, .k = 11}, way};
+      Conformance<Sub> b{mesh, {.m = 9, .n = 2, .k = 5}, way};
+      for (int repeat = 0; repeat < 5; ++repeat)
+      {
+        a.check_exactly(layer, found);
+        b.check_exactly(narrow, found);
+      }
     }
     return found;
   }));
@@ -303,7 +342,7 @@ struct Watched : TestBackend
 
 /// How many buffers are made by a plan's construction, and by its calls.
 template <Scheme S>
-std::pair<int, int> buffers(int ranks, typename S::Extents extents, Gathered policy)
+std::pair<int, int> buffers(int ranks, typename S::Extents extents, const Way& way)
 {
   return on_ranks<Watched>(ranks, [&](World& world) {
     std::pair<int, int> made;
@@ -317,7 +356,7 @@ std::pair<int, int> buffers(int ranks, typename S::Extents extents, Gathered pol
     world.barrier();
     if (world.rank() == 0) buffers_made = 0;
     world.barrier();
-    P plan{mesh, {.m = 9, .n = 8, .k = 7}, policy};
+    P plan{mesh, {.m = 9, .n = 8, .k = 7}, way.policy, way.method};
     world.barrier();
     if (world.rank() == 0) made.first = buffers_made.exchange(0);
     world.barrier();
@@ -338,17 +377,20 @@ std::pair<int, int> buffers(int ranks, typename S::Extents extents, Gathered pol
 
 TEST_CASE("A plan makes its workspace when it is made, and none when it multiplies")
 {
-  const auto check = []<class S>(std::type_identity<S>, const TestMesh<S>& on, Gathered policy) {
+  const auto check = []<class S>(std::type_identity<S>, const TestMesh<S>& on) {
     if (!fits(on.ranks)) return;
-    const auto made = buffers<S>(on.ranks, on.extents, policy);
-    // One rank multiplies where its matrices lie.
-    CHECK((made.first > 0) == (on.ranks > 1));
-    CHECK(made.second == 0);
+    for (const auto& way : ways<TestBackend>())
+    {
+      CAPTURE(S::name, on.ranks, way.name);
+      const auto made = buffers<S>(on.ranks, on.extents, way);
+      // One rank multiplies where its matrices lie, and owners read where their peers' lie.
+      CHECK((made.first > 0) == (on.ranks > 1 && way.method == Method::collectives));
+      CHECK(made.second == 0);
+    }
   };
-  check(std::type_identity<Summa2D>{}, {2, {.rows = 1, .cols = 2}}, Gathered::again);
-  check(std::type_identity<Summa2D>{}, {6, {.rows = 2, .cols = 3}}, Gathered::again);
-  check(std::type_identity<Summa25D>{}, {8, {.q = 2, .d = 2}}, Gathered::again);
-  check(std::type_identity<Cube3D>{}, {1, {.q = 1}}, Gathered::again);
-  check(std::type_identity<Cube3D>{}, {8, {.q = 2}}, Gathered::again);
-  check(std::type_identity<Cube3D>{}, {8, {.q = 2}}, Gathered::kept);
+  check(std::type_identity<Summa2D>{}, {2, {.rows = 1, .cols = 2}});
+  check(std::type_identity<Summa2D>{}, {6, {.rows = 2, .cols = 3}});
+  check(std::type_identity<Summa25D>{}, {8, {.q = 2, .d = 2}});
+  check(std::type_identity<Cube3D>{}, {1, {.q = 1}});
+  check(std::type_identity<Cube3D>{}, {8, {.q = 2}});
 }

@@ -12,6 +12,7 @@
 #else
 #include "cubist/backend/threads.hpp"
 #endif
+#include "cubist/comm/lender.hpp"
 
 namespace cubist::test
 {
@@ -32,5 +33,9 @@ inline constexpr bool on_processes = false;
 #endif
 template <class B>
 inline constexpr bool on_processes<Counting<B>> = on_processes<B>;
+
+/// Whether the ranks of a backend can lend each other memory in tests.
+template <class B>
+inline constexpr bool lends = Lender<typename B::Communicator>;
 
 }  // namespace cubist::test

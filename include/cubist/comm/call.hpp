@@ -27,15 +27,16 @@ enum class Collective : std::uint8_t
   scatter,
   send,
   receive,
+  lend,
 };
 
-inline constexpr std::size_t collective_count = 11;
+inline constexpr std::size_t collective_count = 12;
 
 [[nodiscard]] constexpr const char* to_string(Collective c)
 {
   constexpr const char* names[collective_count] = {
       "barrier",    "broadcast", "reduce",  "all_reduce", "all_gather", "reduce_scatter",
-      "all_to_all", "gather",    "scatter", "send",       "receive"};
+      "all_to_all", "gather",    "scatter", "send",       "receive",    "lend"};
   return names[static_cast<std::size_t>(c)];
 }
 
@@ -66,6 +67,7 @@ enum class ReduceOp : std::uint8_t
 ///   scatter         count x ranks(r) count              root
 ///   send            count            -                  destination
 ///   receive         -                count              source
+///   lend            count            -                  -
 template <Element T>
 struct Call
 {

@@ -94,6 +94,7 @@ class MpiCall
     switch (collective_)
     {
     case Collective::barrier:
+    case Collective::lend:  // what is lent lies where all can read it
       return messages_.barrier();
     case Collective::broadcast:
       return begin_broadcast();

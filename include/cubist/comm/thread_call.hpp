@@ -12,6 +12,7 @@
 //   reduce_scatter  all posted -> reduce my piece -> done -> all done
 //   all_reduce      all posted -> reduce piece r in place -> reduced -> copy the others' pieces ->
 //                   done -> all done
+//   lend            all posted -> read on, until the rank closes its loan -> done -> all done
 
 #include <array>
 #include <cstddef>
@@ -46,7 +47,8 @@ enum class CopyWork : std::uint8_t
   gather_pieces,
   exchange_pieces,
   reduce_piece,
-  copy_reduced
+  copy_reduced,
+  read_on  // what peers have lent, from now on
 };
 
 struct Stage
@@ -74,6 +76,7 @@ inline std::span<const Stage> stages(Collective c, bool source)
   static constexpr Stage all_reduce[] = {{Gate::posted, CopyWork::reduce_piece, Gate::reduced},
                                          {Gate::reduced, CopyWork::copy_reduced, Gate::done},
                                          {Gate::done}};
+  static constexpr Stage lend[] = {{Gate::posted, CopyWork::read_on}, {Gate::done}};
   switch (c)
   {
   case Collective::barrier:
@@ -95,6 +98,8 @@ inline std::span<const Stage> stages(Collective c, bool source)
     return reduce;
   case Collective::all_reduce:
     return all_reduce;
+  case Collective::lend:
+    return lend;
   }
   return {};
 }
@@ -115,6 +120,7 @@ struct ThreadMember final : Waiter
   std::byte* recv = nullptr;
   std::span<const Stage> remaining;
   bool posted = false;
+  bool reads_on = false;
 };
 
 /// What all ranks of a call must agree on.
@@ -176,6 +182,7 @@ struct ThreadCall
     switch (work)
     {
     case CopyWork::none:
+    case CopyWork::read_on:
       break;
     case CopyWork::copy_source:
       copy(me.recv, members[from >= 0 ? 0 : root].send, bytes);

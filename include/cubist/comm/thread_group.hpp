@@ -106,18 +106,33 @@ class ThreadGroup
                          " cannot complete it; look for the error of that rank"};
       }
       if (!call.open(stage.waits_for)) return false;
-      if (stage.work != CopyWork::none)
+      if (stage.work == CopyWork::read_on)
+      {
+        ++call.readers;
+        me.reads_on = true;
+      }
+      else if (stage.work != CopyWork::none)
       {
         ++call.readers;
         lock.unlock();
         call.perform(stage.work, me);
         lock.lock();
-        if (--call.readers == 0 && call.revoked_by >= 0) drained_.notify_all();
+        read(call);
       }
       me.remaining = me.remaining.subspan(1);
       if (stage.signals != Gate::none) signal(call, stage.signals, wakes);
     }
     return true;
+  }
+
+  /// The rank of `me` reads no more of what it has borrowed.
+  void close(ThreadMember& me)
+  {
+    auto& call = *me.call;
+    ThreadWorld::Wakes wakes{*world_, me.world_rank};
+    const std::lock_guard lock{mutex_};
+    stop_reading(me);
+    signal(call, Gate::done, wakes);
   }
 
   /// The rank of `me` has no more to do with its call.
@@ -129,6 +144,7 @@ class ThreadGroup
     if (!me.remaining.empty())
     {
       world_->remove(me.world_rank, me);
+      stop_reading(me);
       if (call.revoked_by < 0) call.revoked_by = me.world_rank;
       drained_.wait(lock, [&] { return call.readers == 0; });
       for (const auto& m : call.members)
@@ -184,6 +200,16 @@ class ThreadGroup
     call->number = number;
     under_way_.push_back(call);
     return *call;
+  }
+
+  /// One reader less.
+  void read(ThreadCall& call)
+  {
+    if (--call.readers == 0 && call.revoked_by >= 0) drained_.notify_all();
+  }
+  void stop_reading(ThreadMember& me)
+  {
+    if (std::exchange(me.reads_on, false)) read(*me.call);
   }
 
   void recycle(ThreadCall& call)

@@ -76,6 +76,12 @@ class ThreadWorld
   {
     while (!test(rank, waiter)) park(rank, waiter);
   }
+  /// Waits until `waiter` has come so far that `ready()`.
+  template <class Ready>
+  void wait(int rank, Waiter& waiter, Ready ready)
+  {
+    for (test(rank, waiter); !ready(); test(rank, waiter)) park(rank, waiter);
+  }
 
   /// Tells `rank` that something it may wait for has happened.
   void notify(int rank)

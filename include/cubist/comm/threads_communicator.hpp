@@ -7,11 +7,13 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
+#include "cubist/comm/lender.hpp"
 #include "cubist/comm/thread_group.hpp"
 #include "cubist/core/scalar.hpp"
 
@@ -61,6 +63,42 @@ class ThreadsRequest
   detail::ThreadMember* member_;
 };
 
+/// What the ranks of a ThreadsCommunicator lend each other: a block of each, where it lies.
+template <Element T>
+class ThreadsLoan
+{
+ public:
+  ThreadsLoan(const std::shared_ptr<detail::ThreadGroup>& group, detail::ThreadMember& member,
+              std::size_t count)
+      : group_{group.get()}, member_{&member}, count_{count}, request_{group, member}
+  {
+  }
+
+  [[nodiscard]] std::span<const T> operator[](int rank)
+  {
+    open();
+    return {reinterpret_cast<const T*>(member_->call->members[static_cast<std::size_t>(rank)].send),
+            count_};
+  }
+  void close()
+  {
+    open();
+    group_->close(*member_);
+  }
+  void wait() { request_.wait(); }
+
+ private:
+  void open()
+  {
+    group_->world().wait(member_->world_rank, *member_, [this] { return member_->reads_on; });
+  }
+
+  detail::ThreadGroup* group_;  // the request keeps it alive
+  detail::ThreadMember* member_;
+  std::size_t count_;
+  ThreadsRequest request_;
+};
+
 class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
 {
  public:
@@ -77,6 +115,15 @@ class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
   [[nodiscard]] ThreadsRequest start(const Call<T>& call)
   {
     return {group_, group_->post(rank_, call)};
+  }
+
+  [[nodiscard]] bool lends() const { return true; }
+  template <ElementRange Data>
+  [[nodiscard]] auto lend(const Data& mine)
+  {
+    using T = ElementOf<const Data>;
+    const Call<T> call{Collective::lend, detail::read_span(mine), {}, std::size(mine)};
+    return ThreadsLoan<T>{group_, group_->post(rank_, call), call.count};
   }
 
   /// The ranks that give the same colour, ordered by key, then by rank.
@@ -106,6 +153,6 @@ class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
   int rank_;
 };
 
-static_assert(Communicator<ThreadsCommunicator>);
+static_assert(Lender<ThreadsCommunicator>);
 
 }  // namespace cubist

@@ -99,6 +99,7 @@ template <Element T>
   case Collective::send:
     return rank == call.peer ? Sent{} : Sent{1, n};
   case Collective::receive:
+  case Collective::lend:
     return {};
   }
   return {};

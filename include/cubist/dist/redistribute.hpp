@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -29,6 +28,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/holders.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist
@@ -36,29 +36,6 @@ namespace cubist
 
 namespace detail
 {
-
-/// A rectangle of a global matrix, from element (i, j) on.
-struct Rectangle
-{
-  std::size_t i = 0;
-  std::size_t j = 0;
-  Shape shape;
-
-  [[nodiscard]] bool empty() const { return shape.size() == 0; }
-};
-
-/// The elements that lie in both blocks.
-[[nodiscard]] inline Rectangle intersection(const Block& a, const Block& b)
-{
-  const auto common = [](const Range& r, const Range& s) {
-    const std::size_t begin = std::max(r.offset, s.offset);
-    const std::size_t end = std::min(r.offset + r.valid, s.offset + s.valid);
-    return std::pair{begin, end > begin ? end - begin : 0};
-  };
-  const auto [i, rows] = common(a.rows, b.rows);
-  const auto [j, cols] = common(a.cols, b.cols);
-  return {i, j, {rows, cols}};
-}
 
 /// What goes to another rank, or comes from it.
 struct Parcel
@@ -83,14 +60,8 @@ template <class From, class To>
   const Block mine = from.block(rank);
   const Block wanted = to.block(rank);
 
-  // The replicas of each block that has elements.
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<int>> holders;
-  for (int r = 0; r < ranks; ++r)
-    if (const Block b = from.block(r); b.valid().size() > 0)
-      holders[{b.rows.offset, b.cols.offset}].push_back(r);
-
   Moves moves;
-  for (const auto& [_, replicas] : holders)
+  for (const auto& [_, replicas] : holders(ranks, [&](int r) { return from.block(r); }))
   {
     const Block block = from.block(replicas.front());
     const auto sender_to = [&replicas = replicas](int receiver) {

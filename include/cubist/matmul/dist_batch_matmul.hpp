@@ -49,8 +49,9 @@ class DistBatchMatMul
   /// A weight that all products of the batch share.
   using SharedWeight = typename Product::Weight;
 
-  DistBatchMatMul(const Mesh& mesh, BatchSize size, Gathered policy = Gathered::again)
-      : mesh_{mesh}, batch_{size.b}, product_{mesh.group(), {size.m, size.n, size.k}, policy}
+  DistBatchMatMul(const Mesh& mesh, BatchSize size, Gathered policy = Gathered::again,
+                  Method wish = Method::fastest)
+      : mesh_{mesh}, batch_{size.b}, product_{mesh.group(), {size.m, size.n, size.k}, policy, wish}
   {
   }
 

@@ -8,10 +8,13 @@
 // X and W may lie in memory transposed: Y = op(A) op(B), where A or B or both are the transpose of
 // X and W, or their adjoint, and each rank holds the transpose of its block: Transposed<S::Input>.
 //
-// Words: those of the scheme; see its header.
+// Words: those of the scheme, see its header; none where ranks read each other's memory instead.
 
 #include <type_traits>
+#include <utility>
+#include <variant>
 
+#include "cubist/comm/lender.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
@@ -19,6 +22,7 @@
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/replica_sum.hpp"
 #include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/owner_computes.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist
@@ -41,18 +45,20 @@ class DistMatMul
   using Weight = DistMatrix<T, WeightLayout, Mesh>;
   using Output = DistMatrix<T, typename S::Output, Mesh>;
 
-  explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again)
-      : mesh_{mesh}, size_{size}, plan_{mesh,
-                                        {padded<typename S::Input>({size.m, size.k}),
-                                         padded<typename S::Weight>({size.k, size.n}),
-                                         padded<typename S::Output>({size.m, size.n})},
-                                        {op_x, op_w},
-                                        policy}
+  /// @throws ArgumentError for a wish that the ranks of the mesh can't meet
+  explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again,
+                      Method wish = Method::fastest)
+      : mesh_{mesh}, size_{size}, plan_{made(policy, wish)}
   {
   }
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] ProductSize size() const { return size_; }
+  /// What it uses: collectives or owner_computes.
+  [[nodiscard]] Method method() const
+  {
+    return plan_.index() == 0 ? Method::collectives : Method::owner_computes;
+  }
 
   /// Y = alpha op(X) op(W) + beta Y
   /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
@@ -63,7 +69,7 @@ class DistMatMul
     check<InputLayout>("X", x, x_shape());
     check<WeightLayout>("W", w, w_shape());
     check<typename S::Output>("Y", y, {size_.m, size_.n});
-    plan_.forward(alpha, x.padded(), w.padded(), beta, y.padded());
+    with_plan([&](auto& p) { p.forward(alpha, x.padded(), w.padded(), beta, y.padded()); });
   }
 
   /// Y = op(X) op(W), in a new matrix.
@@ -87,7 +93,7 @@ class DistMatMul
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
     check<WeightLayout>("W", w, w_shape());
     check<InputLayout>("dX", dx, x_shape());
-    plan_.grad_input(alpha, dy.padded(), w.padded(), beta, dx.padded());
+    with_plan([&](auto& p) { p.grad_input(alpha, dy.padded(), w.padded(), beta, dx.padded()); });
   }
 
   /// dW = alpha op(X)^T dY + beta dW, or the transpose of that, complete on every replica; nothing
@@ -101,8 +107,10 @@ class DistMatMul
     check<InputLayout>("X", x, x_shape());
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
     check<WeightLayout>("dW", dw, w_shape());
-    plan_.grad_weight(alpha, x.padded(), dy.padded(), counted_once(beta), dw.padded());
-    sum_replicas(mesh_, Pending{}, dw.padded()).wait();
+    with_plan([&](auto& p) {
+      p.grad_weight(alpha, x.padded(), dy.padded(), counted_once(beta), dw.padded());
+    });
+    sum(dw).wait();
   }
 
   /// dX = dY W^T and dW = X^T dY + beta dW, with fewer words than one after the other.
@@ -130,14 +138,57 @@ class DistMatMul
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
     check<InputLayout>("dX", dx, x_shape());
     check<WeightLayout>("dW", dw, w_shape());
-    plan_.backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(),
-                   counted_once(beta));
-    return sum_replicas(mesh_, Pending{}, dw.padded());
+    with_plan([&](auto& p) {
+      p.backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(), counted_once(beta));
+    });
+    return sum(dw);
   }
 
  private:
   // Replicas of W see other rows of X and dY, so each has only a part of the sum over M.
   using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;
+
+  using Collectives = typename S::Algorithm::template Plan<T, Mesh>;
+  template <bool lends, class = void>
+  struct Plans
+  {
+    using type = std::variant<Collectives>;
+  };
+  template <class None>
+  struct Plans<true, None>
+  {
+    using type = std::variant<Collectives, OwnerComputes<T, Mesh>>;
+  };
+  static constexpr bool lends = Lender<typename B::Communicator>;
+  using Plan = typename Plans<lends>::type;
+
+  [[nodiscard]] Plan made(Gathered policy, Method wish) const
+  {
+    const bool reads = can_lend(mesh_.world());
+    require<ArgumentError>(wish != Method::owner_computes || reads,
+                           "got the wish that owners compute, for which all ranks of the mesh read "
+                           "each other's memory, but these can't; use Method::fastest");
+    if constexpr (lends)
+      if (reads && wish != Method::collectives)
+        return OwnerComputes<T, Mesh>{
+            mesh_,
+            {op_x, op_w},
+            detail::placement<InputLayout>(mesh_, x_shape(), op_x),
+            detail::placement<WeightLayout>(mesh_, w_shape(), op_w),
+            detail::placement<typename S::Output>(mesh_, {size_.m, size_.n}, Op::none)};
+    return Collectives{mesh_,
+                       {padded<typename S::Input>({size_.m, size_.k}),
+                        padded<typename S::Weight>({size_.k, size_.n}),
+                        padded<typename S::Output>({size_.m, size_.n})},
+                       {op_x, op_w},
+                       policy};
+  }
+
+  template <class F>
+  void with_plan(F f)
+  {
+    std::visit(f, plan_);
+  }
 
   [[nodiscard]] Shape x_shape() const { return op_shape(op_x, {size_.m, size_.k}); }
   [[nodiscard]] Shape w_shape() const { return op_shape(op_w, {size_.k, size_.n}); }
@@ -173,8 +224,19 @@ class DistMatMul
         "it on the product's mesh");
   }
 
+  /// Completes dW; owners have made complete ones.
+  template <class LW>
+  [[nodiscard]] ReplicaSum<typename B::Communicator> sum(DistMatrix<T, LW, Mesh>& dw) const
+  {
+    if (method() == Method::owner_computes) return {};
+    return sum_replicas(mesh_, Pending{}, dw.padded());
+  }
+
   /// beta on one of the replicas that are summed, and nothing on the others.
-  [[nodiscard]] T counted_once(T beta) const { return counted_once(beta, Pending{}); }
+  [[nodiscard]] T counted_once(T beta) const
+  {
+    return method() == Method::owner_computes ? beta : counted_once(beta, Pending{});
+  }
   template <class... A>
   [[nodiscard]] T counted_once(T beta, Axes<A...>) const
   {
@@ -183,7 +245,7 @@ class DistMatMul
 
   Mesh mesh_;
   ProductSize size_;
-  typename S::Algorithm::template Plan<T, Mesh> plan_;
+  Plan plan_;
 };
 
 }  // namespace cubist

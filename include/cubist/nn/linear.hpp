@@ -34,6 +34,7 @@ struct LinearOptions
   /// Tells apart the random numbers of layers with one seed.
   std::size_t index = 0;
   Gathered gathered = Gathered::kept;
+  Method method = Method::fastest;
 };
 
 template <Scheme S, class B, Scalar T>
@@ -144,7 +145,8 @@ class Linear
   Product& product(std::size_t m)
   {
     if (!product_ || product_->size().m != m)
-      product_.emplace(mesh_, ProductSize{.m = m, .n = out_, .k = in_}, options_.gathered);
+      product_.emplace(mesh_, ProductSize{.m = m, .n = out_, .k = in_}, options_.gathered,
+                       options_.method);
     return *product_;
   }
 

@@ -38,6 +38,7 @@ struct MlpOptions
   bool bias = true;
   std::uint64_t seed = 0;
   Gathered gathered = Gathered::kept;
+  Method method = Method::fastest;
 };
 
 /// What a network reaches on labelled data.
@@ -66,7 +67,7 @@ class MLP
     const std::size_t last = sizes.size() - 2;
     for (std::size_t i = 0; i <= last; ++i)
     {
-      const LinearOptions linear{options.bias, options.seed, i, options.gathered};
+      const LinearOptions linear{options.bias, options.seed, i, options.gathered, options.method};
       const auto& activation = i == last ? options.output : options.activation;
       const Dropout dropout{i == last ? 0 : options.dropout, options.seed, i};
       const auto add = [&]<class LayerScheme>(std::type_identity<LayerScheme>) {

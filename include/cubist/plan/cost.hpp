@@ -97,6 +97,9 @@ struct Moving
       add(work, moving->matrix.which == result ? Collective::reduce : Collective::broadcast,
           moving->matrix.which, moving->along, panel(*moving), panels, slices);
     work.products.add(local_gemm(result, m, n, k, panels));
+    work.far_products.add(local_gemm(result, output || input ? m : ceil_div(m, slices),
+                                     input ? ceil_div(n, slices) : n,
+                                     output ? ceil_div(k, slices) : k, panels * slices));
   };
   Cost cost;
   product(cost.forward, LayerMatrix::y);
@@ -122,9 +125,10 @@ struct Meeting
     const auto times = [this](Dimension d) { return cut == d ? along.parts() : 1; };
     return {matrix.block.rows * times(Dimension::rows), matrix.block.cols * times(Dimension::cols)};
   }
-  [[nodiscard]] constexpr std::size_t pieces() const
+  /// How many pieces of a dimension there are.
+  [[nodiscard]] constexpr std::size_t pieces(Dimension d) const
   {
-    return cut == Dimension::cols ? along.parts() : 1;
+    return cut == d ? along.parts() : 1;
   }
   constexpr void gather(Work& work) const
   {
@@ -155,17 +159,26 @@ struct Meeting
   const std::size_t k = std::min(x.all().cols, w.all().rows);
   const std::size_t n = std::min(w.all().cols, y.all().cols);
 
-  // Blocks of columns are multiplied one by one.
-  const auto product = [&](LayerMatrix result) {
-    const std::size_t ns = y.pieces();
-    const std::size_t ks = x.pieces();
-    return local_gemm(result, m, ceil_div(n, ns), ceil_div(k, ks), ns * ks);
+  constexpr auto rows = Dimension::rows;
+  constexpr auto cols = Dimension::cols;
+  // Blocks of columns are multiplied one by one; between nodes those of rows, too, as they come.
+  const auto add_product = [&](Work& work, LayerMatrix result) {
+    const std::size_t ns = y.pieces(cols);
+    const std::size_t ks = x.pieces(cols);
+    work.products.add(local_gemm(result, m, ceil_div(n, ns), ceil_div(k, ks), ns * ks));
+    // What two cuts of one dimension make together.
+    const auto both = [](std::size_t p, std::size_t q) { return p + q - std::gcd(p, q); };
+    const std::size_t far_m = both(x.pieces(rows), y.pieces(rows));
+    const std::size_t far_n = both(w.pieces(cols), y.pieces(cols));
+    const std::size_t far_k = both(x.pieces(cols), w.pieces(rows));
+    work.far_products.add(local_gemm(result, ceil_div(m, far_m), ceil_div(n, far_n),
+                                     ceil_div(k, far_k), far_m * far_n * far_k));
   };
 
   Cost cost;
   x.gather(cost.forward);
   w.gather(cost.forward);
-  cost.forward.products.add(product(LayerMatrix::y));
+  add_product(cost.forward, LayerMatrix::y);
   y.sum(cost.forward);
 
   y.gather(cost.backward);
@@ -174,8 +187,8 @@ struct Meeting
     w.gather(cost.backward);
     x.gather(cost.backward);
   }
-  cost.backward.products.add(product(LayerMatrix::x));
-  cost.backward.products.add(product(LayerMatrix::w));
+  add_product(cost.backward, LayerMatrix::x);
+  add_product(cost.backward, LayerMatrix::w);
   x.sum(cost.backward);
   w.sum(cost.backward);
   // X, W, Y, dX and dW have room of their own.

@@ -3,7 +3,8 @@
 
 // How long a rank works on a machine, by a model of few terms. All coefficients are the machine's.
 //
-//   products  operations / rate + bytes touched / memory bandwidth, the latter for thin blocks
+//   products  operations / rate + bytes touched / memory bandwidth, the latter for thin blocks;
+//             pieces that come from other nodes are multiplied one by one
 //   inside    messages x latency + bytes / bandwidth, between ranks of one node
 //   across    the same between nodes, where those of a node's ranks that send share its link
 //
@@ -107,9 +108,10 @@ namespace detail
     pieces = link == 0 ? t.pieces() : std::min(pieces, t.pieces());
     link += travel(t);
   }
-  for (std::size_t i = 0; i < work.products.size(); ++i)
+  const auto& products = time.across > 0 ? work.far_products : work.products;
+  for (std::size_t i = 0; i < products.size(); ++i)
   {
-    const double product = multiply(work.products[i]);
+    const double product = multiply(products[i]);
     time.products += product;
     if (i == 0)
       time.total = std::max(product, link + product / pieces);
@@ -118,7 +120,7 @@ namespace detail
     for (const auto& t : work.transfers)
     {
       if (within(t) || detail::is_operand(t)) continue;
-      if (t.matrix != detail::result_of(i, work.products.size())) continue;
+      if (t.matrix != detail::result_of(i, products.size())) continue;
       link = std::max(link, time.total - product * (1 - 1 / t.pieces())) + travel(t);
     }
   }

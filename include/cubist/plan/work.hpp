@@ -56,6 +56,9 @@ struct LocalGemm
 struct Work
 {
   Few<LocalGemm, 2> products;
+  /// The same products where ranks are on several nodes: thinner, for pieces are multiplied as they
+  /// come.
+  Few<LocalGemm, 2> far_products;
   Few<Transfer, 8> transfers;
 
   [[nodiscard]] constexpr double flops() const

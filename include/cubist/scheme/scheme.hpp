@@ -9,6 +9,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 
 #include "cubist/core/block.hpp"
 #include "cubist/dist/layout.hpp"
@@ -39,6 +40,14 @@ enum class Gathered : bool
 {
   again,
   kept
+};
+
+/// How ranks come to the operands of a product.
+enum class Method : std::uint8_t
+{
+  fastest,         // owner_computes where all ranks of the mesh can lend, elsewhere collectives
+  collectives,     // the scheme's own: what a cluster sends
+  owner_computes,  // read where they lie; owner_computes.hpp
 };
 
 // clang-format off

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cubist/plan/meshes.hpp>
+
+#include "ceiling.hpp"
+#include "matmul.hpp"
+#include "options.hpp"
+#include "schemes.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+struct CeilingOptions : Options
+{
+  std::vector<int> counts{4, 8};
+  std::vector<std::string> shapes{"2048x2048x2048", "4096x4096x4096", "4096x4096x1024",
+                                  "4096x1024x4096", "8192x256x256",   "256x256x65536"};
+};
+
+/// The sizes of which one is so much longer than another that the mesh decides.
+bool is_skinny(cubist::ProductSize s)
+{
+  const auto [least, most] = std::minmax({s.m, s.n, s.k});
+  return most >= 16 * least;
+}
+
+/// The mesh that the scheme takes by itself; for a skinny product every mesh of all ranks.
+std::vector<std::vector<int>> meshes_of(const std::string& scheme, int ranks, bool every)
+{
+  if (!fits(scheme, {}, ranks)) return {};
+  if (!every) return {{}};
+  std::vector<std::vector<int>> meshes;
+  with_scheme(scheme, [&]<class S>() {
+    cubist::for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
+      if (S::Axes::ranks(extents) == ranks) meshes.emplace_back(extents.begin(), extents.end());
+    });
+  });
+  return meshes;
+}
+
+void run_ceiling(const Job& job, const CeilingOptions& options)
+{
+  const bool table = job.first && options.json != "-";
+  auto result = describe(job, "ceiling");
+  const auto method = parse_method(options.method);
+  // The best ratio of each line: scheme, ranks, scalar and shape.
+  std::map<std::string, double> best;
+  std::vector<std::string> lines;
+  if (table)
+  {
+    print_header(job, options.repeats, "m x n x k");
+    std::printf("\n");
+  }
+  for (const int ranks : options.counts)
+    for (const auto& scheme : options.schemes.empty() ? scheme_names : options.schemes)
+      for (const auto& scalar : options.scalars)
+        for (const auto& shape : options.shapes)
+        {
+          const auto size = parse_shape(shape);
+          if (job.mpi && ranks > job.processes) continue;
+          for (const auto& mesh : meshes_of(scheme, ranks, is_skinny(size)))
+          {
+            const Setting on{.scheme = scheme,
+                             .scalar = scalar,
+                             .mesh = mesh,
+                             .ranks = ranks,
+                             .repeats = options.repeats,
+                             .warm_up = options.warm_up,
+                             .overlap = options.overlap != "off",
+                             .method = method};
+            const MatmulTask task{on, size, false};
+            const auto row = matmul_on(job, task);
+            if (!row) continue;
+            if (table)
+            {
+              print_row(job, on, *row, to_string(size));
+              std::printf("\n");
+              std::fflush(stdout);
+            }
+            result["rows"].push_back(to_json(job, task, *row));
+            const auto line = "| " + row->scheme + " | " + std::to_string(ranks) + " | " + scalar +
+                              " | " + to_string(size) + " | ";
+            if (best.find(line) == best.end()) lines.push_back(line);
+            best[line] = std::max(best[line], row->ratio(job));
+          }
+        }
+  if (table)
+  {
+    std::printf("\n| scheme | ranks | scalar | m x n x k | ratio to BLAS, best mesh |\n"
+                "|---|---|---|---|---|\n");
+    for (const auto& line : lines) std::printf("%s%.2f |\n", line.c_str(), best[line]);
+  }
+  if (job.first) write_json(result, options.json);
+}
+
+}  // namespace
+
+void add_ceiling(CLI::App& app, Action& action)
+{
+  const auto options = std::make_shared<CeilingOptions>();
+  auto* command = app.add_subcommand(
+      "ceiling", "how near every scheme comes to BLAS on all cores, for six shapes");
+  add_scheme_options(*command, *options);
+  command->add_option("--rank-counts", options->counts)
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--shapes", options->shapes, "MxNxK")->delimiter(',')->capture_default_str();
+  command->callback(
+      [options, &action] { action = [options](const Job& job) { run_ceiling(job, *options); }; });
+}
+
+}  // namespace bench

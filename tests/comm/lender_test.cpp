@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <atomic>
+#include <chrono>
+#include <complex>
+#include <cstdint>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/comm/lender.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "ranks.hpp"
+#include "sanitized.hpp"
+
+// What every lender must do.
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = TestBackend::Communicator;
+
+template <Element T>
+void check_loans(World& world, std::size_t count, Findings& found)
+{
+  auto mine = conformance::values<T>(world.rank(), count);
+  for (int round = 0; round < 3; ++round)
+  {
+    auto loan = world.lend(mine);
+    for (int i = 0; i < world.size(); ++i)
+    {
+      const int r = (world.rank() + i) % world.size();
+      const auto wanted = conformance::values<T>(r + round, count);
+      const auto got = loan[r];
+      found.check(std::equal(got.begin(), got.end(), wanted.begin(), wanted.end()),
+                  element_name<T>(), ": ", count, " elements of rank ", r, " in round ", round);
+    }
+    loan.close();
+    loan.wait();
+    mine = conformance::values<T>(world.rank() + round + 1, count);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("which communicators lend")
+{
+  STATIC_REQUIRE_FALSE(Lender<Counting<TestBackend>::Communicator>);
+  require_clear(on_ranks<Counting<TestBackend>>(1, [](auto& world) {
+    Findings found;
+    found.check(!can_lend(world), "what counts messages does not lend");
+    return found;
+  }));
+}
+
+TEST_CASE("every rank reads what all have lent, and may change it when it has come back")
+{
+  if constexpr (lends<TestBackend>)
+    for (const int ranks : those_that_fit<TestBackend>(conformance::group_sizes))
+      require_clear(on_ranks<TestBackend>(ranks, [](World& world) {
+        Findings found;
+        if (!world.lends()) return found;
+        for (const std::size_t count : conformance::counts())
+        {
+          check_loans<double>(world, count, found);
+          check_loans<std::complex<float>>(world, count, found);
+          check_loans<std::uint8_t>(world, count, found);
+        }
+        return found;
+      }));
+}
+
+TEST_CASE("several loans are open at once, beside other calls")
+{
+  if constexpr (lends<TestBackend>)
+  {
+    if (!fits(4)) return;
+    require_clear(on_ranks<TestBackend>(4, [](World& world) {
+      Findings found;
+      if (!world.lends()) return found;
+      const std::vector<int> a(10, world.rank());
+      std::vector<int> b(7, 10 * world.rank());
+      auto half = world.split(world.rank() % 2, world.rank());
+      for (int round = 0; round < repeats(50, 10); ++round)
+      {
+        auto as = world.lend(a);
+        auto bs = half.lend(b);
+        int sum = as[(world.rank() + 1) % 4][9];
+        world.all_reduce(std::span{&sum, 1});
+        found.check(sum == 6, "the sum of what was lent is ", sum);
+        const int other = (world.rank() + 2) % 4;
+        found.check(bs[1 - half.rank()][6] == 10 * other + round % 2, "a split lends");
+        bs.close();
+        as.close();
+        bs.wait();
+        b.assign(7, 10 * world.rank() + (round + 1) % 2);
+        as.wait();
+      }
+      return found;
+    }));
+  }
+}
+
+TEST_CASE("a loan that is moved is the same loan, and one that is not read can be given back")
+{
+  if constexpr (lends<TestBackend>)
+  {
+    if (!fits(2)) return;
+    require_clear(on_ranks<TestBackend>(2, [](World& world) {
+      Findings found;
+      if (!world.lends()) return found;
+      const std::vector<double> mine{1.0 + world.rank()};
+      auto first = world.lend(mine);
+      auto loan = std::move(first);
+      found.check(loan[1 - world.rank()][0] == 2.0 - world.rank(), "moved");
+      loan.close();
+      loan.wait();
+      auto unread = world.lend(mine);
+      unread.close();
+      unread.wait();
+      return found;
+    }));
+  }
+}
+
+#ifndef CUBIST_TEST_MPI
+
+TEST_CASE("a rank that throws while others read what it has lent stays until they have read")
+{
+  constexpr int ranks = 4;
+  std::atomic<int> reading = 0;
+  std::atomic<bool> freed = false;
+  std::atomic<bool> read_late = false;
+  const auto text = message_of<Error>([&] {
+    launch<Threads>({.ranks = ranks}, [&](World& world) {
+      struct Freed
+      {
+        std::vector<int> data;
+        std::atomic<bool>* flag;
+        ~Freed()
+        {
+          if (flag != nullptr) *flag = true;
+        }
+      };
+      const Freed mine{std::vector<int>(1000, 1), world.rank() == 0 ? &freed : nullptr};
+      auto loan = world.lend(mine.data);
+      const auto theirs = loan[0];
+      ++reading;
+      if (world.rank() == 0)
+      {
+        while (reading < ranks) std::this_thread::yield();
+        throw DataError{"the file ended"};
+      }
+      for (int i = 0; i < 20; ++i)
+      {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (freed || std::accumulate(theirs.begin(), theirs.end(), 0) != 1000) read_late = true;
+      }
+      loan.close();
+      loan.wait();
+    });
+  });
+  CHECK(text == "rank 0: the file ended");
+  CHECK(freed);
+  CHECK_FALSE(read_late);
+}
+
+TEST_CASE("a revoked loan wakes those who wait for something else while they read")
+{
+  // Rank 1 reads rank 0's block and waits for a message that never comes; rank 0 must not wait for
+  // it for ever.
+  const auto text = message_of<Error>([&] {
+    launch<Threads>({.ranks = 2}, [&](World& world) {
+      const std::vector<int> mine(3, world.rank());
+      std::vector<int> message(1);
+      auto loan = world.lend(mine);
+      if (loan[1 - world.rank()][2] != 1 - world.rank()) throw std::logic_error{"a wrong block"};
+      if (world.rank() == 0) throw DataError{"the file ended"};
+      world.receive(message, 0);
+    });
+  });
+  CHECK(text == "rank 0: the file ended");
+}
+
+TEST_CASE("a rank that fails before it lends releases its peers")
+{
+  std::atomic<int> told = 0;
+  const auto text = message_of<Error>([&] {
+    launch<Threads>({.ranks = 3}, [&](World& world) {
+      if (world.rank() == 2) throw DataError{"the file ended"};
+      const std::vector<int> mine(3);
+      auto loan = world.lend(mine);
+      try
+      {
+        static_cast<void>(loan[2]);
+      }
+      catch (const PeerFailed&)
+      {
+        ++told;
+        throw;
+      }
+    });
+  });
+  CHECK(text == "rank 2: the file ended");
+  CHECK(told == 2);
+}
+
+TEST_CASE("blocks of different sizes are a mismatch, and loans that nobody gives back a deadlock")
+{
+  CHECK(mentions(message_of<CollectiveMismatch>([] {
+                   launch<Threads>({.ranks = 2}, [](World& world) {
+                     const std::vector<int> mine(static_cast<std::size_t>(world.rank()) + 1);
+                     auto loan = world.lend(mine);
+                     loan.close();
+                   });
+                 }),
+                 "lend of 1 int32", "lend of 2 int32"));
+  CHECK(mentions(message_of<DeadlockError>([] {
+                   launch<Threads>({.ranks = 2}, [](World& world) {
+                     const std::vector<int> mine(3);
+                     auto loan = world.lend(mine);
+                     static_cast<void>(loan[0]);
+                     if (world.rank() == 0) loan.close(), loan.wait();
+                     if (world.rank() == 1) world.barrier();
+                   });
+                 }),
+                 "lend of 3 int32"));
+}
+
+#endif
