@@ -54,9 +54,11 @@ void print(const Job& job, const PlannerTask& task, const PlannerResult& result)
   const auto& m = result.machine;
   const auto& link = task.nodes > 1 ? m.across : m.inside;
   std::printf("\n%s, %d ranks on %d node%s: a core multiplies %.1f GFLOP/s, touches %.1f GB/s; "
-              "a message takes %.1f us, %.2f GB/s\n\n",
+              "a message takes %.1f us, %.2f GB/s, "
+              "%.0f %% of it hidden\n\n",
               job.backend(), task.ranks, task.nodes, task.nodes == 1 ? "" : "s", m.flops / 1e9,
-              m.memory_bandwidth / 1e9, link.latency * 1e6, link.bandwidth / 1e9);
+              m.memory_bandwidth / 1e9, link.latency * 1e6, link.bandwidth / 1e9,
+              task.nodes > 1 ? 100 * m.hidden : 0);
   std::printf(
       "| m x n x k | meshes | planned | predicted ms | measured ms | fastest | ms | planned "
       "/ fastest |\n|---|---|---|---|---|---|---|---|\n");

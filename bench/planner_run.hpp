@@ -117,7 +117,28 @@ cubist::Machine measured_machine(World& world, const PlannerTask& task)
   link.bandwidth = sizeof(double) * messages * many /
                    std::max(sent(many) * scale - messages * link.latency, 1e-9);
   // A node's link is shared by its ranks.
-  if (remote) link.bandwidth *= machine.ranks_per_node;
+  if (!remote) return machine;
+  link.bandwidth *= machine.ranks_per_node;
+
+  // How much of a message passes under a product that takes as long.
+  std::vector<double> piece(many, 1.0), all(many * static_cast<std::size_t>(ranks));
+  const auto send = [&] { world.all_gather(piece, all); };
+  const double t_send = median_seconds(world, 5, send);
+  const auto multiply = [&] {
+    for (double t = 0; t < t_send; t += t_gemm / share / 4)
+      engine.gemm(cubist::Op::none, cubist::Op::none, 1.0,
+                  MatrixView<const double>{a.data(), {n / 4, n}},
+                  MatrixView<const double>{b.data(), {n, n}}, 1.0,
+                  MatrixView<double>{c.data(), {n / 4, n}});
+  };
+  const double t_multiply = median_seconds(world, 5, multiply);
+  const double t_both = median_seconds(world, 5, [&] {
+    auto request = world.async_all_gather(piece, all);
+    multiply();
+    request.wait();
+  });
+  machine.hidden =
+      std::clamp((t_send + t_multiply - t_both) / std::min(t_send, t_multiply), 0.0, 1.0);
   return machine;
 }
 

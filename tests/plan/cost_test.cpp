@@ -238,3 +238,21 @@ TEST_CASE("Messages are those of the collectives")
   // 6 panels of X along 3 ranks, of W along 2.
   CHECK(cost<Summa2D>({2, 3}, {24, 24, 24}).forward.messages() == Approx(6 * 2 / 3.0 + 6 / 2.0));
 }
+
+TEST_CASE("Between nodes, products are those of the pieces that come")
+{
+  const auto far = [](const Work& work) {
+    const auto& p = work.far_products[0];
+    return std::array{p.m, p.n, p.k, p.times};
+  };
+  using Sizes = std::array<std::size_t, 4>;
+  const ProductSize size{.m = 64, .n = 48, .k = 96};
+  // X comes in 2 pieces of rows, W in 4; Y leaves in 2 pieces of rows, those of X.
+  const auto grid = cost<Grid3D>({2, 2, 4}, size).forward;
+  CHECK(far(grid) == Sizes{8, 24, 12, 8});
+  CHECK(grid.far_products[0].flops() == grid.products[0].flops());
+  // K in panels of 2048 / 2 indices, and these in slices of 256.
+  const auto summa = cost<Summa2D>({2, 2}, {.m = 64, .n = 48, .k = 2048}).forward;
+  CHECK(far(summa) == Sizes{32, 24, 256, 8});
+  CHECK(summa.products[0].k == 1024);
+}

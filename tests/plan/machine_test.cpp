@@ -71,6 +71,8 @@ TEST_CASE("A machine that can't be is refused")
       require_valid(machine);
     });
   };
+  CHECK(mentions(refused([](Machine& m) { m.hidden = 1.5; }), "got hidden = 1.5",
+                 "use a number from 0 to 1"));
   CHECK(mentions(refused([](Machine& m) { m.flops = 0; }), "got flops = 0", "nothing would ever",
                  "use a positive number"));
   CHECK(mentions(refused([](Machine& m) { m.ranks_per_node = -1; }), "ranks_per_node = -1"));

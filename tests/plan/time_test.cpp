@@ -28,7 +28,7 @@ constexpr Transfer inside{Collective::all_gather, LayerMatrix::x, 2, 1, 20, 1};
 Work work(std::initializer_list<LocalGemm> products, std::initializer_list<Transfer> transfers)
 {
   Work w;
-  for (const auto& p : products) w.products.add(p);
+  for (const auto& p : products) w.products.add(p), w.far_products.add(p);
   for (const auto& t : transfers) w.transfers.add(t);
   return w;
 }
@@ -111,6 +111,33 @@ TEST_CASE("Across nodes operands travel while ranks multiply, but for the last p
     const auto late = time_of(work({gemm}, {sum}), {16, 16}, machine, 8);
     CHECK(late.total == Approx(late.products + seconds(sum, 16, machine, 8)));
   }
+}
+
+TEST_CASE("Across nodes pieces are multiplied one by one")
+{
+  const auto machine = round_machine();
+  const Transfer panels{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4};
+  Work w = work({}, {panels});
+  w.products.add(gemm);
+  w.far_products.add({.m = 5, .n = 5, .k = 1, .times = 2});
+  const auto near = time_of(w, {4, 4}, machine, 8);
+  const auto far = time_of(w, {16, 16}, machine, 8);
+  CHECK(near.products == Approx(time_of(work({gemm}, {}), {4, 4}, machine, 8).products));
+  CHECK(far.products > near.products);
+}
+
+TEST_CASE("What messages between nodes take of the processors is not hidden")
+{
+  auto machine = round_machine();
+  const Transfer panels{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4};
+  const auto total = [&](double hidden) {
+    machine.hidden = hidden;
+    return time_of(work({gemm}, {panels}), {16, 16}, machine, 8).total;
+  };
+  const auto time = time_of(work({gemm}, {panels}), {16, 16}, machine, 8);
+  CHECK(total(0) == Approx(time.products + time.across));
+  CHECK(total(1) < total(0));
+  CHECK(total(0.25) == Approx(0.25 * total(1) + 0.75 * total(0)));
 }
 
 TEST_CASE("Across nodes a result leaves while the rest of it, and what follows, is multiplied")

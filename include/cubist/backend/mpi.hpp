@@ -34,7 +34,7 @@
 #include "cubist/comm/mpi_world.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/engine/blas_threads.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/shared_engine.hpp"
 
 namespace cubist
 {
@@ -106,7 +106,7 @@ inline int cores_of_rank(MPI_Comm comm)
 struct Mpi
 {
   using Communicator = MpiCommunicator;
-  using Engine = HostEngine;
+  using Engine = SharedEngine;
 
   /// Read by `launch`; the same on all ranks.
   static inline MpiOptions options = {};

@@ -22,7 +22,7 @@ namespace cubist
 
 // clang-format off
 template <class L, class T>
-concept Loan = std::movable<L> && requires(L loan, int rank) {
+concept Loan = std::move_constructible<L> && requires(L loan, int rank) {
   { loan[rank] } -> std::same_as<std::span<const T>>;
   loan.close();
   loan.wait();

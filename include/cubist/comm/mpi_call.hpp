@@ -94,7 +94,7 @@ class MpiCall
     switch (collective_)
     {
     case Collective::barrier:
-    case Collective::lend:  // what is lent lies where all can read it
+    case Collective::lend:  // mpi_loan.hpp
       return messages_.barrier();
     case Collective::broadcast:
       return begin_broadcast();

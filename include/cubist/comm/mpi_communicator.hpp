@@ -17,6 +17,8 @@
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
+#include "cubist/comm/lender.hpp"
+#include "cubist/comm/mpi_loan.hpp"
 #include "cubist/comm/mpi_messages.hpp"
 #include "cubist/comm/mpi_world.hpp"
 #include "cubist/core/scalar.hpp"
@@ -34,6 +36,8 @@ struct MpiOptions
   std::size_t local_message_bytes = std::size_t{1} << 30;
   /// Whether calls between nodes move on while their rank computes; if not, `start` completes them.
   bool overlap = true;
+  /// Whether ranks of one node read each other's memory where that saves messages.
+  bool share_memory = true;
 };
 
 namespace detail
@@ -68,6 +72,7 @@ class MpiGroup
     constexpr std::size_t widest_element = 16;
     place_ = {comm_, comm_.rank(), comm_.size(),
               std::max<std::size_t>(longest / widest_element, 1) * widest_element};
+    if (!remote_ && options.share_memory) find_arenas();
   }
   MpiGroup(const MpiGroup&) = delete;
   MpiGroup& operator=(const MpiGroup&) = delete;
@@ -82,6 +87,9 @@ class MpiGroup
   [[nodiscard]] MpiWorld& world() const { return *world_; }
   [[nodiscard]] const MpiPlace& place() const { return place_; }
   [[nodiscard]] bool remote() const { return remote_; }
+  /// The memory of all ranks, or nothing if they don't share it.
+  [[nodiscard]] const std::vector<const std::byte*>& arenas() const { return arenas_; }
+  [[nodiscard]] LoanRooms& loan_rooms() { return loan_rooms_; }
 
   template <Element T>
   MpiMember& start(const Call<T>& call)
@@ -104,12 +112,32 @@ class MpiGroup
   /// MPI guarantees tags up to 32767. Calls under way at once must differ; messages have tag 0.
   int next_tag() { return tag_ = tag_ % 32'000 + 1; }
 
+  void find_arenas()
+  {
+    constexpr int bytes = sizeof(ArenaName);
+    const auto mine = SharedArena::mine().name();
+    std::vector<ArenaName> names(static_cast<std::size_t>(comm_.size()));
+    mpi_check(MPI_Allgather(&mine, bytes, MPI_BYTE, names.data(), bytes, MPI_BYTE, comm_),
+              "MPI_Allgather", "the arenas of a node");
+    int reached = SharedArena::mine().exists() ? 1 : 0;
+    for (const auto& name : names)
+    {
+      arenas_.push_back(SharedArena::of(name));
+      if (arenas_.back() == nullptr) reached = 0;
+    }
+    mpi_check(MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce",
+              "the arenas of a node");
+    if (reached == 0) arenas_.clear();
+  }
+
   std::shared_ptr<MpiWorld> world_;
   boost::mpi::communicator comm_;
   MpiOptions options_;
   MpiPlace place_;
   bool remote_ = false;
   int tag_ = 0;
+  std::vector<const std::byte*> arenas_;
+  LoanRooms loan_rooms_;
 };
 
 }  // namespace detail
@@ -177,6 +205,20 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
     return request;
   }
 
+  [[nodiscard]] bool lends() const { return !group_->arenas().empty(); }
+  template <ElementRange Data>
+  [[nodiscard]] auto lend(const Data& mine)
+  {
+    return MpiLoan<MpiCommunicator, ElementOf<const Data>>{*this, detail::read_span(mine)};
+  }
+  /// What a loan needs of its communicator: the memory of a rank, and rooms.
+  /// @pre lends()
+  [[nodiscard]] const std::byte* arena(int rank) const
+  {
+    return group_->arenas()[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] detail::LoanRooms& loan_rooms() const { return group_->loan_rooms(); }
+
   /// The ranks that give the same colour, ordered by key, then by rank.
   [[nodiscard]] MpiCommunicator split(int colour, int key)
   {
@@ -188,6 +230,6 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
   std::shared_ptr<detail::MpiGroup> group_;
 };
 
-static_assert(Communicator<MpiCommunicator>);
+static_assert(Lender<MpiCommunicator>);
 
 }  // namespace cubist

@@ -45,6 +45,9 @@ struct Machine
   Link inside{1e-6, 4e9};
   /// Between nodes; the bandwidth is that of a node, which its ranks share.
   Link across{2e-6, 12.5e9};
+  /// The part of a message's time between nodes that passes under products; the rest takes the
+  /// processors that multiply.
+  double hidden = 1;
   /// Bytes a second that one core reads and writes while it multiplies.
   double memory_bandwidth = 8e9;
   /// Bytes of a node.
@@ -104,6 +107,10 @@ inline void require_valid(const Machine& machine)
   positive("across.bandwidth", machine.across.bandwidth);
   positive("memory_bandwidth", machine.memory_bandwidth);
   positive("memory", machine.memory);
+  require<ArgumentError>(machine.hidden >= 0 && machine.hidden <= 1,
+                         "got hidden = ", machine.hidden,
+                         " for a machine, but messages can pass under products in no more than all "
+                         "of their time; use a number from 0 to 1");
   for (const double latency : {machine.inside.latency, machine.across.latency})
     require<ArgumentError>(latency >= 0, "got a latency of ", latency,
                            " s for a machine, but no message arrives before it is sent; use 0 or "

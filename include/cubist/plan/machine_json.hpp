@@ -5,7 +5,7 @@
 //
 //   {"flops": 40e9, "float_factor": 2, "cores": 16, "ranks_per_node": 16,
 //    "inside": {"latency": 1e-6, "bandwidth": 4e9}, "across": {"latency": 2e-6,
-//    "bandwidth": 12.5e9}, "memory_bandwidth": 8e9, "memory": 137438953472}
+//    "bandwidth": 12.5e9}, "hidden": 1, "memory_bandwidth": 8e9, "memory": 137438953472}
 //
 // where what is left out stays as it is; or measured, by `cubist_bench collectives --json`. Needs
 // nlohmann-json, so only tools include it.
@@ -139,13 +139,15 @@ catch (const nlohmann::json::exception& error)
       detail::read_link(value, key, machine.inside);
     else if (key == "across")
       detail::read_link(value, key, machine.across);
+    else if (key == "hidden")
+      detail::read_figure(value, key, machine.hidden);
     else if (key == "memory_bandwidth")
       detail::read_figure(value, key, machine.memory_bandwidth);
     else if (key == "memory")
       detail::read_figure(value, key, machine.memory);
     else
       detail::throw_unknown(key, "flops, float_factor, cores, ranks_per_node, nodes_sharing, "
-                                 "inside, across, memory_bandwidth or memory");
+                                 "inside, across, hidden, memory_bandwidth or memory");
   require_valid(machine);
   return machine;
 }
@@ -175,6 +177,7 @@ catch (const nlohmann::json::exception& error)
           {"nodes_sharing", m.nodes_sharing},
           {"inside", link(m.inside)},
           {"across", link(m.across)},
+          {"hidden", m.hidden},
           {"memory_bandwidth", m.memory_bandwidth},
           {"memory", m.memory}};
 }

@@ -18,7 +18,8 @@
 //   results    leave when 1/q of their product is done and the link is free; what is all-reduced,
 //              when all of it is
 //
-// A step ends with the last product or the last message, whichever is later.
+// A step ends with the last product or the last message, whichever is later. Messages also take
+// processors: of what overlaps so, only a part is hidden (`Machine::hidden`), the rest adds up.
 //
 // Padding counts as work, idle ranks don't. Source: Chan, Heimlich, Purkayastha, van de Geijn,
 // "Collective communication: theory, practice, and experience", 2007, section 2; Williams,
@@ -124,7 +125,9 @@ namespace detail
       link = std::max(link, time.total - product * (1 - 1 / t.pieces())) + travel(t);
     }
   }
-  time.total = std::max(time.total, link) + time.inside;
+  const double apart = time.products + time.across;
+  time.total = machine.hidden * std::max(time.total, link) + (1 - machine.hidden) * apart;
+  time.total += time.inside;
   return time;
 }
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Blocks that processes of one machine lend each other: each tells where in its arena
+// (core/shared_arena.hpp) its block lies; what lies elsewhere is copied there first.
+//
+// A rank that leaves early takes no memory from its peers: an arena stays mapped where it is read.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/scalar.hpp"
+#include "cubist/core/shared_arena.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// What a loan needs beside the blocks; it is used again by later ones.
+struct LoanRoom
+{
+  std::vector<std::uint64_t> offsets;  // in the arenas of all ranks, and this one's once more
+  std::vector<std::byte, ArenaAllocator<std::byte>> copy;
+
+  /// Where in the arena a block lies, or lies now.
+  std::uint64_t place(const void* data, std::size_t bytes)
+  {
+    if (bytes == 0) return 0;
+    auto& arena = SharedArena::mine();
+    if (arena.contains(data)) return arena.offset(data);
+    constexpr std::size_t least = 4096;  // less would come from the heap
+    if (copy.size() < bytes) copy.resize(std::max(bytes, least));
+    std::memcpy(copy.data(), data, bytes);
+    return arena.offset(copy.data());
+  }
+};
+
+}  // namespace detail
+
+/// @tparam C an MpiCommunicator
+template <class C, Element T>
+class MpiLoan
+{
+ public:
+  MpiLoan(C world, std::span<const T> mine)
+      : world_{std::move(world)}, mine_{mine}, room_{world_.loan_rooms().take()}
+  {
+    const auto ranks = static_cast<std::size_t>(world_.size());
+    auto& offsets = room_->offsets;
+    offsets.resize(ranks + 1);
+    offsets[ranks] = room_->place(mine.data(), mine.size_bytes());
+    told_.emplace(
+        world_.async_all_gather(std::span{offsets}.last(1), std::span{offsets}.first(ranks)));
+  }
+  MpiLoan(MpiLoan&&) noexcept = default;
+  MpiLoan& operator=(MpiLoan&&) = delete;
+  ~MpiLoan()
+  {
+    if (room_ == nullptr) return;
+    // Peers would wait for ever; a request that is dropped says so.
+    if (!read_ && std::uncaught_exceptions() == 0) read_.emplace(world_.async_barrier());
+    told_.reset();
+    read_.reset();
+    world_.loan_rooms().give_back(std::move(room_));
+  }
+
+  [[nodiscard]] std::span<const T> operator[](int rank)
+  {
+    if (rank == world_.rank()) return mine_;
+    told_->wait();
+    const auto* begin = world_.arena(rank) + room_->offsets[static_cast<std::size_t>(rank)];
+    return {reinterpret_cast<const T*>(begin), mine_.size()};
+  }
+  void close()
+  {
+    told_->wait();
+    read_.emplace(world_.async_barrier());
+  }
+  void wait() { read_->wait(); }
+
+ private:
+  using Request = decltype(std::declval<C&>().async_barrier());
+
+  C world_;
+  std::span<const T> mine_;
+  std::unique_ptr<detail::LoanRoom> room_;
+  std::optional<Request> told_;
+  std::optional<Request> read_;
+};
+
+namespace detail
+{
+
+/// Rooms that no loan has at the moment.
+class LoanRooms
+{
+ public:
+  [[nodiscard]] std::unique_ptr<LoanRoom> take()
+  {
+    if (spare_.empty()) return std::make_unique<LoanRoom>();
+    auto room = std::move(spare_.back());
+    spare_.pop_back();
+    return room;
+  }
+  void give_back(std::unique_ptr<LoanRoom> room) { spare_.push_back(std::move(room)); }
+
+ private:
+  std::vector<std::unique_ptr<LoanRoom>> spare_;
+};
+
+}  // namespace detail
+
+}  // namespace cubist

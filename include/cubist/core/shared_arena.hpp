@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Memory of one process that others on the machine can read where it lies: a file without a name,
+// as large as the machine's memory and empty at first, which a peer maps once.
+//
+// A block is a run of pages, taken where the first run fits; pages that are given back go back to
+// the system. Linux only: memfd_create, and /proc/PID/fd to reach it.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cubist
+{
+
+/// Where to find the arena of a process: what peers tell each other.
+struct ArenaName
+{
+  int process = 0;
+  int file = -1;
+  std::uint64_t size = 0;
+
+  friend bool operator<(const ArenaName& a, const ArenaName& b)
+  {
+    return std::pair{a.process, a.file} < std::pair{b.process, b.file};
+  }
+};
+
+class SharedArena
+{
+ public:
+  /// This process's.
+  static SharedArena& mine()
+  {
+    static auto& arena = *new SharedArena;  // outlives what was allocated from it
+    return arena;
+  }
+
+  /// Whether there is one; without it, memory comes from the heap.
+  [[nodiscard]] bool exists() const { return begin_ != nullptr; }
+  [[nodiscard]] ArenaName name() const { return {getpid(), file_, size_}; }
+
+  /// Whether an address lies in this process's arena.
+  [[nodiscard]] bool contains(const void* p) const
+  {
+    const auto* address = static_cast<const std::byte*>(p);
+    return exists() && address >= begin_ && address < begin_ + size_;
+  }
+  /// The distance of an address from the begin.
+  /// @pre contains(p)
+  [[nodiscard]] std::uint64_t offset(const void* p) const
+  {
+    return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - begin_);
+  }
+
+  /// Zeros, or nothing if there is no run of free pages that is long enough.
+  [[nodiscard]] void* allocate(std::size_t bytes)
+  {
+    const std::lock_guard lock{mutex_};
+    const std::size_t run = pages(bytes);
+    const auto fits =
+        std::find_if(free_.begin(), free_.end(), [run](const auto& f) { return f.second >= run; });
+    if (fits == free_.end()) return nullptr;
+    const auto [offset, size] = *fits;
+    free_.erase(fits);
+    if (size > run) free_.emplace(offset + run, size - run);
+    return begin_ + offset;
+  }
+
+  /// @pre p came from allocate(bytes)
+  void deallocate(void* p, std::size_t bytes)
+  {
+    const std::lock_guard lock{mutex_};
+    std::size_t begin = offset(p);
+    std::size_t run = pages(bytes);
+    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+              static_cast<off_t>(run));
+    auto next = free_.lower_bound(begin);
+    if (next != free_.end() && begin + run == next->first)
+    {
+      run += next->second;
+      next = free_.erase(next);
+    }
+    if (next != free_.begin())
+      if (const auto before = std::prev(next); before->first + before->second == begin)
+      {
+        before->second += run;
+        return;
+      }
+    free_.emplace(begin, run);
+  }
+
+  /// The arena of a process of this machine, to be read; nothing if it can't be reached.
+  [[nodiscard]] static const std::byte* of(const ArenaName& name)
+  {
+    if (name.process == getpid()) return mine().begin_;
+    static std::mutex mutex;
+    static auto& reached = *new std::map<ArenaName, const std::byte*>;
+    const std::lock_guard lock{mutex};
+    const auto found = reached.find(name);
+    if (found != reached.end()) return found->second;
+    const auto path = "/proc/" + std::to_string(name.process) + "/fd/" + std::to_string(name.file);
+    const int file = name.file < 0 ? -1 : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    void* begin = MAP_FAILED;
+    if (file >= 0)
+    {
+      begin = mmap(nullptr, name.size, PROT_READ, MAP_SHARED | MAP_NORESERVE, file, 0);
+      close(file);
+    }
+    const auto* arena = begin == MAP_FAILED ? nullptr : static_cast<const std::byte*>(begin);
+    reached.emplace(name, arena);
+    return arena;
+  }
+
+ private:
+  SharedArena()
+  {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t size = page * static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
+    page_ = page;
+    file_ = memfd_create("cubist", MFD_CLOEXEC);
+    if (file_ < 0 || ftruncate(file_, static_cast<off_t>(size)) != 0) return;
+    void* begin = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+    if (begin == MAP_FAILED) return;
+    madvise(begin, size, MADV_HUGEPAGE);  // where the system has them for shared memory
+    begin_ = static_cast<std::byte*>(begin);
+    size_ = size;
+    free_.emplace(0, size);
+  }
+
+  [[nodiscard]] std::size_t pages(std::size_t bytes) const
+  {
+    return std::max<std::size_t>(1, (bytes + page_ - 1) / page_) * page_;
+  }
+
+  std::byte* begin_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t page_ = 1;
+  int file_ = -1;
+  std::mutex mutex_;
+  std::map<std::size_t, std::size_t> free_;  // runs by their begin
+};
+
+/// What is not tiny comes from this process's arena, the rest from the heap.
+template <class T>
+class ArenaAllocator
+{
+ public:
+  using value_type = T;
+
+  ArenaAllocator() = default;
+  template <class U>
+  ArenaAllocator(const ArenaAllocator<U>&)
+  {
+  }
+
+  [[nodiscard]] T* allocate(std::size_t n)
+  {
+    if (n * sizeof(T) >= least)
+      if (void* p = SharedArena::mine().allocate(n * sizeof(T))) return static_cast<T*>(p);
+    return static_cast<T*>(::operator new(n * sizeof(T)));
+  }
+  void deallocate(T* p, std::size_t n)
+  {
+    if (SharedArena::mine().contains(p)) return SharedArena::mine().deallocate(p, n * sizeof(T));
+    ::operator delete(p);
+  }
+
+  friend bool operator==(const ArenaAllocator&, const ArenaAllocator&) { return true; }
+
+ private:
+  static constexpr std::size_t least = 4096;  // a page: less is not worth one
+};
+
+}  // namespace cubist
