@@ -197,9 +197,9 @@ TEST_CASE("a rank that fails before it lends releases its peers")
     launch<Threads>({.ranks = 3}, [&](World& world) {
       if (world.rank() == 2) throw DataError{"the file ended"};
       const std::vector<int> mine(3);
-      auto loan = world.lend(mine);
       try
       {
+        auto loan = world.lend(mine);
         static_cast<void>(loan[2]);
       }
       catch (const PeerFailed&)

@@ -120,10 +120,12 @@ TEST_CASE("Blocks are gathered whole or piece by piece, by rows or columns, stor
                       ", last element of piece ", piece);
         }
       };
-      Gather gather{blocks, here, stack};
+      cubist::detail::Requests<World> requests;
+      Gather gather{blocks, requests, here, stack};
       check(gather, "a gathered matrix");
       gather.finish();
-      Gather kept{blocks, here, MatrixView<const double>{stack}};
+      cubist::detail::Requests<World> none;
+      Gather kept{blocks, none, here, MatrixView<const double>{stack}};
       check(kept, "a kept matrix");
       kept.finish();
       return found;
@@ -171,7 +173,9 @@ TEST_CASE("Sums are scattered or given to all, in an order of each rank's own")
       std::vector<double> part(part_rows * Case::stored.cols);
       std::vector<double> sum(sum_rows * Case::stored.cols);
       const Operand<double> here{MatrixView<double>{mine.data(), Case::stored}, how.op()};
+      cubist::detail::Requests<World> requests;
       Scatter scatter{blocks,
+                      requests,
                       engine,
                       {part.data(), {part_rows, Case::stored.cols}},
                       {sum.data(), {sum_rows, Case::stored.cols}},

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,6 +38,15 @@ class ThreadGroup
       : world_{std::move(world)}, ranks_{std::move(ranks)}, next_(ranks_.size(), 0),
         splits_(ranks_.size(), 0)
   {
+    // Ranks may be some calls ahead of each other; later ones find room made already.
+    under_way_.reserve(2 * calls_at_once);
+    spare_.reserve(2 * calls_at_once);
+    for (std::size_t i = 0; i < calls_at_once; ++i)
+    {
+      auto& call = calls_.emplace_back();
+      enrol(call);
+      spare_.push_back(&call);
+    }
   }
 
   [[nodiscard]] ThreadWorld& world() const { return *world_; }
@@ -58,17 +68,7 @@ class ThreadGroup
     auto& number =
         message ? messages_[{from, to, c.collective}] : next_[static_cast<std::size_t>(rank)];
     auto& call = message ? find(from, to, number++) : find(-1, -1, number++);
-    if (call.members.empty())
-    {
-      call.members.resize(message ? 2 : ranks_.size());
-      for (std::size_t i = 0; i < call.members.size(); ++i)
-      {
-        call.members[i].call = &call;
-        call.members[i].index = i;
-        call.members[i].world_rank =
-            ranks_[message ? static_cast<std::size_t>(i == 0 ? from : to) : i];
-      }
-    }
+    if (call.members.empty()) enrol(call);
     if (call.gates[static_cast<std::size_t>(Gate::posted)] == 0)
     {
       call.signature = signature;
@@ -139,17 +139,8 @@ class ThreadGroup
   void leave(ThreadMember& me)
   {
     auto& call = *me.call;
-    ThreadWorld::Wakes wakes{*world_, me.world_rank};
-    std::unique_lock lock{mutex_};
-    if (!me.remaining.empty())
-    {
-      world_->remove(me.world_rank, me);
-      stop_reading(me);
-      if (call.revoked_by < 0) call.revoked_by = me.world_rank;
-      drained_.wait(lock, [&] { return call.readers == 0; });
-      for (const auto& m : call.members)
-        if (m.posted && !m.remaining.empty() && &m != &me) wakes.add(m.world_rank);
-    }
+    if (!me.remaining.empty()) revoke(me);
+    const std::lock_guard lock{mutex_};
     if (++call.left == call.members.size() && call.revoked_by < 0) recycle(call);
   }
 
@@ -185,14 +176,30 @@ class ThreadGroup
   }
 
  private:
+  static constexpr std::size_t calls_at_once = 16;
+
+  /// Makes those members of a call who take part: all ranks, or the ends of a message.
+  void enrol(ThreadCall& call) const
+  {
+    const bool message = call.from >= 0;
+    call.members.resize(message ? 2 : ranks_.size());
+    for (std::size_t i = 0; i < call.members.size(); ++i)
+    {
+      call.members[i].call = &call;
+      call.members[i].index = i;
+      call.members[i].world_rank =
+          ranks_[message ? static_cast<std::size_t>(i == 0 ? call.from : call.to) : i];
+    }
+  }
+
   ThreadCall& find(int from, int to, std::uint64_t number)
   {
     for (auto* c : under_way_)
       if (c->number == number && c->from == from && c->to == to) return *c;
     auto fits = [&](const ThreadCall* c) { return (c->from >= 0) == (from >= 0); };
-    auto spare = std::find_if(spare_.begin(), spare_.end(), fits);
-    auto* call = spare != spare_.end() ? *spare : &calls_.emplace_back();
-    if (spare != spare_.end()) spare_.erase(spare);
+    const auto spare = std::find_if(spare_.rbegin(), spare_.rend(), fits);
+    auto* call = spare != spare_.rend() ? *spare : &calls_.emplace_back();
+    if (spare != spare_.rend()) spare_.erase(std::next(spare).base());
     if (from >= 0) call->members.clear();
     call->group = this;
     call->from = from;
@@ -200,6 +207,24 @@ class ThreadGroup
     call->number = number;
     under_way_.push_back(call);
     return *call;
+  }
+
+  /// Ends the call of `me` for all its ranks; returns when nobody reads this rank's buffers.
+  void revoke(ThreadMember& me)
+  {
+    auto& call = *me.call;
+    {
+      // Those who read on may be asleep in another call: they wake before they are waited for.
+      ThreadWorld::Wakes wakes{*world_, me.world_rank};
+      const std::lock_guard lock{mutex_};
+      world_->remove(me.world_rank, me);
+      stop_reading(me);
+      if (call.revoked_by < 0) call.revoked_by = me.world_rank;
+      for (const auto& m : call.members)
+        if (m.posted && !m.remaining.empty() && &m != &me) wakes.add(m.world_rank);
+    }
+    std::unique_lock lock{mutex_};
+    drained_.wait(lock, [&] { return call.readers == 0; });
   }
 
   /// One reader less.

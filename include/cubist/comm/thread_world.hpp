@@ -51,6 +51,11 @@ class ThreadWorld
       : ranks_{static_cast<std::size_t>(ranks)}, states_{std::make_unique<RankState[]>(ranks_)},
         running_{ranks}
   {
+    for (std::size_t r = 0; r < ranks_; ++r)
+    {
+      states_[r].outstanding.reserve(32);
+      states_[r].wakes.reserve(4 * std::min<std::size_t>(ranks_, 64));
+    }
   }
 
   /// From now on every wait of `rank` helps this waiter on, too.

@@ -101,12 +101,14 @@ class Activations
   void require_layout() const
   {
     visit([]<class Got>(const DistMatrix<T, Got, Mesh>&) {
-      require<ShapeError>(
-          std::same_as<Got, L>, "got a matrix with ", Got::to_string(), ", but this layer's has ",
-          L::to_string(),
-          ", so blocks would meet that do not belong together; after an odd number of "
-          "layers the output is cut as Scheme::Output, after an even one as "
-          "Scheme::Input");
+      // The names are put together only for a message.
+      if constexpr (!std::same_as<Got, L>)
+        require<ShapeError>(
+            false, "got a matrix with ", Got::to_string(), ", but this layer's has ",
+            L::to_string(),
+            ", so blocks would meet that do not belong together; after an odd number of "
+            "layers the output is cut as Scheme::Output, after an even one as "
+            "Scheme::Input");
     });
   }
 

@@ -7,6 +7,8 @@
 // Words: 2 (p-1)/p a row, p being the ranks along the axes that cut the columns.
 
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/dist/dist_matrix.hpp"
@@ -37,9 +39,12 @@ class RowValues
 {
  public:
   explicit RowValues(const M& mesh, std::size_t rows, V init)
-      : mesh_{mesh}, init_{init}, data_(rows), view_{data_.data(), rows, 1, 1}
+      : mesh_{mesh}, init_{init}, data_{taken(rows)}, view_{data_.data(), rows, 1, 1}
   {
   }
+  RowValues(const RowValues&) = delete;
+  RowValues& operator=(const RowValues&) = delete;
+  ~RowValues() { spare().push_back(std::move(data_)); }
 
   template <class Combine, class F, class T>
   const V* combine(ReduceOp op, Combine combine, F f, MatrixView<const T> y)
@@ -51,9 +56,26 @@ class RowValues
   [[nodiscard]] MatrixView<const V> view() const { return view_; }
 
  private:
+  using Buffer = typename M::Engine::template Buffer<V>;
+
+  /// Buffers of this rank that are used again, so that a step takes nothing from the heap.
+  static std::vector<Buffer>& spare()
+  {
+    static thread_local std::vector<Buffer> buffers;
+    return buffers;
+  }
+  [[nodiscard]] static Buffer taken(std::size_t rows)
+  {
+    if (spare().empty()) return Buffer(rows);
+    Buffer buffer = std::move(spare().back());
+    spare().pop_back();
+    buffer.resize(rows);
+    return buffer;
+  }
+
   const M& mesh_;
   V init_;
-  typename M::Engine::template Buffer<V> data_;
+  Buffer data_;
   MatrixView<V> view_;
 };
 

@@ -148,12 +148,12 @@ struct GatherMultiplyScatter
       }
       [[nodiscard]] detail::Pieces pieces() const { return blocks_.pieces(); }
 
-      [[nodiscard]] Gather gather(In mine) { return {blocks_, {mine, op_}, all()}; }
-      [[nodiscard]] Gather kept(In mine) { return {blocks_, {mine, op_}, In{all()}}; }
+      [[nodiscard]] Gather gather(In mine) { return {blocks_, gathered_, {mine, op_}, all()}; }
+      [[nodiscard]] Gather kept(In mine) { return {blocks_, gathered_, {mine, op_}, In{all()}}; }
       [[nodiscard]] Scatter scatter(const Engine& engine, T beta, Out mine)
       {
         const Out sum{sum_.data(), {rows_of(Scatter::sum_room(blocks_)), stored_.cols}};
-        return {blocks_, engine, all(), sum, beta, {mine, op_}};
+        return {blocks_, scattered_, engine, all(), sum, beta, {mine, op_}};
       }
 
      private:
@@ -169,6 +169,8 @@ struct GatherMultiplyScatter
       Shape stored_;
       typename Engine::template Buffer<T> all_;
       typename Engine::template Buffer<T> sum_;
+      detail::Requests<Communicator> gathered_;
+      detail::Requests<Communicator> scattered_;
     };
 
     template <class MatrixRole>

@@ -6,6 +6,7 @@
 // plan's.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -77,6 +78,9 @@ template <class T, class E>
 class PanelBuffers
 {
  public:
+  static constexpr std::size_t most = 4;
+
+  /// @pre count <= most
   PanelBuffers(Shape largest, std::size_t count) : data_(count, Buffer(largest.size())) {}
 
   [[nodiscard]] std::size_t count() const { return data_.size(); }
@@ -100,14 +104,14 @@ class BroadcastPanels
   using Source = Panels<const T>;
 
   BroadcastPanels(C& along, const E& engine, PanelBuffers<T, E>& buffers, const Source& source)
-      : along_{along}, engine_{engine}, buffers_{buffers}, source_{source}, slots_(buffers.count())
+      : along_{along}, engine_{engine}, buffers_{buffers}, source_{source}
   {
   }
 
   /// Sends the first panels on their way, if that has not been done.
   void start()
   {
-    while (started_ < std::min(slots_.size(), source_.count())) start(started_);
+    while (started_ < std::min(buffers_.count(), source_.count())) start(started_);
   }
 
   /// Panel t, once it has come; the one before it is not needed any more.
@@ -115,8 +119,8 @@ class BroadcastPanels
   [[nodiscard]] Operand<const T> operator[](std::size_t t)
   {
     start();
-    if (started_ < std::min(t + slots_.size(), source_.count())) start(started_);
-    auto& slot = slots_[t % slots_.size()];
+    if (started_ < std::min(t + buffers_.count(), source_.count())) start(started_);
+    auto& slot = slot_of(t);
     if (!slot.mine) slot.request->wait();
     return slot.panel;
   }
@@ -136,9 +140,11 @@ class BroadcastPanels
     bool mine = false;
   };
 
+  [[nodiscard]] Slot& slot_of(std::size_t t) { return slots_[t % buffers_.count()]; }
+
   void start(std::size_t t)
   {
-    auto& slot = slots_[t % slots_.size()];
+    auto& slot = slot_of(t);
     if (slot.request) slot.request->wait();
     const Operand<const T> panel = source_[t];
     const MatrixView<const T> mine = panel.stored();
@@ -156,7 +162,7 @@ class BroadcastPanels
   const E& engine_;
   PanelBuffers<T, E>& buffers_;
   Source source_;
-  std::vector<Slot> slots_;
+  std::array<Slot, PanelBuffers<T, E>::most> slots_;
   std::size_t started_ = 0;
 };
 
@@ -170,8 +176,7 @@ class ReducePanels
   /// The owner's panel becomes the sum + beta times what it was.
   ReducePanels(C& along, const E& engine, PanelBuffers<T, E>& parts, PanelBuffers<T, E>& sums,
                T beta, const Target& target)
-      : along_{along}, engine_{engine}, parts_{parts}, sums_{sums}, beta_{beta}, target_{target},
-        slots_(parts.count())
+      : along_{along}, engine_{engine}, parts_{parts}, sums_{sums}, beta_{beta}, target_{target}
   {
   }
 
@@ -180,7 +185,7 @@ class ReducePanels
   [[nodiscard]] Operand<T> operator[](std::size_t t)
   {
     if (alone()) return target_[t];
-    finish(slots_[t % slots_.size()]);
+    finish(slot_of(t));
     const Operand<T> panel = target_[t];
     return panel.with(parts_.room(t, panel.stored().shape()));
   }
@@ -191,7 +196,7 @@ class ReducePanels
   void start(std::size_t t)
   {
     if (alone()) return;
-    auto& slot = slots_[t % slots_.size()];
+    auto& slot = slot_of(t);
     const MatrixView<T> mine = target_[t].stored();
     slot.mine = along_.rank() == target_.owner(t);
     slot.out = mine;
@@ -216,6 +221,7 @@ class ReducePanels
   };
 
   [[nodiscard]] bool alone() const { return along_.size() == 1; }
+  [[nodiscard]] Slot& slot_of(std::size_t t) { return slots_[t % parts_.count()]; }
 
   void finish(Slot& slot)
   {
@@ -236,7 +242,7 @@ class ReducePanels
   PanelBuffers<T, E>& sums_;
   T beta_;
   Target target_;
-  std::vector<Slot> slots_;
+  std::array<Slot, PanelBuffers<T, E>::most> slots_;
 };
 
 }  // namespace cubist::detail

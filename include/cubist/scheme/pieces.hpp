@@ -52,6 +52,27 @@ struct Blocks
   }
 };
 
+/// What is under way in a product; the room is the plan's, and used again.
+template <class C>
+using Requests = std::vector<RequestOf<C>>;
+
+/// Room for requests while a product lasts; what is left in it at the end is dropped.
+template <class C>
+class InUse
+{
+ public:
+  explicit InUse(Requests<C>& room) : room_{room} { room_.clear(); }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+  ~InUse() { room_.clear(); }
+
+  Requests<C>* operator->() { return &room_; }
+  Requests<C>& operator*() { return room_; }
+
+ private:
+  Requests<C>& room_;
+};
+
 /// A block of piece i of `pieces`, each of which is like `piece`: rows and columns count from the
 /// begin of the whole matrix.
 template <class T>
@@ -70,22 +91,24 @@ class GatherBlocks
  public:
   /// Sends the block `mine` to all, and receives theirs in `all`, which has room for them one
   /// below the other.
-  GatherBlocks(const Blocks<C>& blocks, Operand<const T> mine, MatrixView<T> all)
-      : GatherBlocks{blocks, mine, MatrixView<const T>{all}}
+  GatherBlocks(const Blocks<C>& blocks, Requests<C>& room, Operand<const T> mine, MatrixView<T> all)
+      : GatherBlocks{blocks, room, mine, MatrixView<const T>{all}}
   {
     C& along = blocks.along;
     if (blocks.count() == 1) return;
     if (blocks.travel == Travel::whole)
-      requests_.push_back(along.async_all_gather(mine.stored().elements(), all.elements()));
+      requests_->push_back(along.async_all_gather(mine.stored().elements(), all.elements()));
     else
       for (std::size_t i = 0; i < pieces_.count; ++i)
-        requests_.push_back(along.async_broadcast(
+        requests_->push_back(along.async_broadcast(
             mine.stored().elements(), stored_piece(all, i).elements(), static_cast<int>(i)));
   }
 
   /// One whose other blocks are in `all` already.
-  GatherBlocks(const Blocks<C>& blocks, Operand<const T> mine, MatrixView<const T> all)
-      : pieces_{blocks.pieces()}, mine_{mine}, all_{blocks.count() == 1 ? mine.stored() : all}
+  GatherBlocks(const Blocks<C>& blocks, Requests<C>& room, Operand<const T> mine,
+               MatrixView<const T> all)
+      : pieces_{blocks.pieces()}, mine_{mine}, all_{blocks.count() == 1 ? mine.stored() : all},
+        requests_{room}
   {
   }
 
@@ -94,14 +117,14 @@ class GatherBlocks
   {
     if (pieces_.count > 1 && i == pieces_.own)
       return part_of_piece(mine_, i, pieces_.cut, rows, cols);
-    if (!requests_.empty()) requests_[requests_.size() > 1 ? i : 0].wait();
+    if (!requests_->empty()) (*requests_)[requests_->size() > 1 ? i : 0].wait();
     return part_of_piece(mine_.with(stored_piece(all_, i)), i, pieces_.cut, rows, cols);
   }
 
   /// Waits until nobody needs this rank's block any more.
   void finish()
   {
-    for (auto& request : requests_) request.wait();
+    for (auto& request : *requests_) request.wait();
   }
 
  private:
@@ -115,7 +138,7 @@ class GatherBlocks
   Pieces pieces_;
   Operand<const T> mine_;
   MatrixView<const T> all_;
-  std::vector<RequestOf<C>> requests_;
+  InUse<C> requests_;
 };
 
 /// A matrix that every rank along an axis has a part of. Its sum is scattered to them by blocks,
@@ -137,16 +160,17 @@ class ScatterSum
   }
 
   /// @param part, sum `part_room` and `sum_room` blocks, one below the other
-  ScatterSum(const Blocks<C>& blocks, const E& engine, MatrixView<T> part, MatrixView<T> sum,
-             T beta, Operand<T> mine)
+  ScatterSum(const Blocks<C>& blocks, Requests<C>& room, const E& engine, MatrixView<T> part,
+             MatrixView<T> sum, T beta, Operand<T> mine)
       : along_{blocks.along}, engine_{engine}, whole_{blocks.travel == Travel::whole},
         scattered_{blocks.count() > 1}, pieces_{blocks.pieces()}, left_{pieces_.count}, sum_{sum},
-        beta_{beta}, mine_{mine}, travels_{along_.size() > 1 && mine.stored().size() > 0}
+        beta_{beta}, mine_{mine}, travels_{along_.size() > 1 && mine.stored().size() > 0},
+        requests_{room}
   {
     const bool in_place = along_.size() == 1 || (!scattered_ && beta == T{});
     part_ = in_place ? mine.stored() : part;
     for (std::size_t i = 1; travels_ && scattered_ && !whole_ && i < pieces_.count; ++i)
-      requests_.push_back(along_.async_receive(received(i).elements(), behind(i)));
+      requests_->push_back(along_.async_receive(received(i).elements(), behind(i)));
   }
 
   /// Where, and onto how much of it, a block in piece i of this rank's part is to be written.
@@ -164,21 +188,21 @@ class ScatterSum
     --left_;
     if (!travels_) return;
     if (!scattered_)
-      requests_.push_back(along_.async_all_reduce(part_.elements()));
+      requests_->push_back(along_.async_all_reduce(part_.elements()));
     else if (!whole_)
     {
       if (i != pieces_.own)
-        requests_.push_back(along_.async_send(block_of_part(i).elements(), static_cast<int>(i)));
+        requests_->push_back(along_.async_send(block_of_part(i).elements(), static_cast<int>(i)));
     }
     else if (left_ == 0)
-      requests_.push_back(along_.async_reduce_scatter(MatrixView<const T>{part_}.elements(),
-                                                      (beta_ == T{} ? mine() : sum_).elements()));
+      requests_->push_back(along_.async_reduce_scatter(MatrixView<const T>{part_}.elements(),
+                                                       (beta_ == T{} ? mine() : sum_).elements()));
   }
 
   /// Waits for this rank's block, and until nobody needs its parts any more.
   void finish()
   {
-    for (auto& request : requests_) request.wait();
+    for (auto& request : *requests_) request.wait();
     if (!travels_) return;
     if (scattered_ && !whole_) return add_received();
     if (beta_ != T{}) add(mine(), scattered_ ? sum_ : part_, beta_, mine());
@@ -227,7 +251,7 @@ class ScatterSum
   T beta_;
   Operand<T> mine_;
   bool travels_;
-  std::vector<RequestOf<C>> requests_;
+  InUse<C> requests_;
 };
 
 }  // namespace cubist::detail
