@@ -33,6 +33,7 @@ class Collectives
   void each(F f)
   {
     using enum cubist::Collective;
+    f(barrier, [this](int) { world_.barrier(); });
     f(broadcast, [this](int root) { world_.broadcast(piece_, root); });
     f(reduce, [this](int root) { world_.reduce(piece_, result_, root); });
     f(all_reduce, [this](int) { world_.all_reduce(result_); });

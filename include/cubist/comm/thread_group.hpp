@@ -23,6 +23,7 @@
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/thread_call.hpp"
+#include "cubist/comm/thread_text.hpp"
 #include "cubist/comm/thread_world.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
@@ -154,7 +155,7 @@ class ThreadGroup
     // The ends of a message share its signature; only its text tells them apart.
     auto signature = call.signature;
     if (call.from >= 0 && me.index == 1) signature.collective = Collective::receive;
-    return text(signature) + where(call) +
+    return detail::text(signature) + where(call) +
            (missing.empty() ? ", which another rank has not completed"
                             : ", which ranks {" + missing + "} have not called");
   }
@@ -265,8 +266,8 @@ class ThreadGroup
       first.collective = called == Collective::send ? Collective::receive : Collective::send;
     }
     const auto message =
-        "rank " + std::to_string(world_rank) + " called " + text(mine) + ", but rank " +
-        std::to_string(call.first_rank) + " called " + text(first) + " as call " +
+        "rank " + std::to_string(world_rank) + " called " + detail::text(mine) + ", but rank " +
+        std::to_string(call.first_rank) + " called " + detail::text(first) + " as call " +
         std::to_string(call.number) + where(call) +
         ", so neither can complete; let all its ranks make the same calls in the same order, with "
         "the same element type, size, root and operation";
@@ -274,30 +275,13 @@ class ThreadGroup
     throw CollectiveMismatch{message};
   }
 
-  [[nodiscard]] static std::string text(const Signature& s)
-  {
-    std::string t = to_string(s.collective);
-    if (s.collective == Collective::barrier) return t;
-    t += " of " + std::to_string(s.count) + " " + s.element();
-    if (reduces(s.collective)) t += std::string{" by "} + to_string(s.op);
-    if (has_root(s.collective)) t += " with root " + std::to_string(s.root);
-    return t;
-  }
-
   [[nodiscard]] std::string where(const ThreadCall& call) const
   {
-    if (call.from >= 0)
-      return " from rank " + std::to_string(call.members[0].world_rank) + " to rank " +
-             std::to_string(call.members[1].world_rank);
-    std::string list;
-    for (std::size_t i = 0; i < ranks_.size() && i < 16; ++i)
-      list += (i == 0 ? "" : ", ") + std::to_string(ranks_[i]);
-    return " on ranks {" + list + (ranks_.size() > 16 ? ", …}" : "}");
+    return detail::where(call, ranks_);
   }
-
   [[nodiscard]] std::string text(const ThreadCall& call) const
   {
-    return text(call.signature) + where(call);
+    return detail::text(call.signature) + where(call);
   }
 
   std::shared_ptr<ThreadWorld> world_;
