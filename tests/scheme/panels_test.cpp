@@ -102,6 +102,16 @@ TEST_CASE("a cut of nothing has one empty panel of each block, in which calls st
   for (std::size_t t = 0; t < 4; ++t) CHECK(c.size(t) == 0);
 }
 
+TEST_CASE("panels have at least one buffer, and no more than travel at once")
+{
+  CHECK(Buffers({2, 3}, Buffers::most).count() == Buffers::most);
+  for (const std::size_t count : {std::size_t{0}, Buffers::most + 1})
+    CHECK(mentions(message_of<ArgumentError>([&] {
+                     const Buffers refused({2, 3}, count);
+                   }),
+                   "use one of these"));
+}
+
 TEST_CASE("Broadcast panels come from their owners, some ahead of the one in use")
 {
   if (!fits(ranks)) return;

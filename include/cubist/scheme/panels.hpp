@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/operand.hpp"
@@ -78,10 +79,16 @@ template <class T, class E>
 class PanelBuffers
 {
  public:
-  static constexpr std::size_t most = 4;
+  /// Those that travel at once are kept without a heap.
+  static constexpr std::size_t most = 32;
 
-  /// @pre count <= most
-  PanelBuffers(Shape largest, std::size_t count) : data_(count, Buffer(largest.size())) {}
+  /// @throws ArgumentError for none, or for more than `most`
+  PanelBuffers(Shape largest, std::size_t count) : data_(count, Buffer(largest.size()))
+  {
+    require<ArgumentError>(count >= 1 && count <= most, "got ", count,
+                           " buffers for panels, but 1 to ", most,
+                           " travel at once; use one of these");
+  }
 
   [[nodiscard]] std::size_t count() const { return data_.size(); }
   /// Room for panel t.
