@@ -130,3 +130,21 @@ TEMPLATE_TEST_CASE("the tail of the normal distribution", "", float, double)
   }
   CHECK(std::isnan(detail::normal_tail(nan_of<T>).bell));
 }
+
+TEMPLATE_TEST_CASE("square roots are exact to 2 units in the last place", "", float, double)
+{
+  using T = TestType;
+  using Limits = std::numeric_limits<T>;
+  double most = 0;
+  for (T x = Limits::min(); x < Limits::max() / 3; x *= T(1.0137))
+    most = std::max(most, error(detail::square_root(x), std::sqrt(static_cast<long double>(x))));
+  for (T x = 1; x < 4; x += T(0x1p-16))
+    most = std::max(most, error(detail::square_root(x), std::sqrt(static_cast<long double>(x))));
+  for (T x = Limits::denorm_min(); x < Limits::min(); x *= 2)
+    most = std::max(most, error(detail::square_root(x), std::sqrt(static_cast<long double>(x))));
+  CHECK(most < 2);
+  CHECK(detail::square_root(Limits::max()) == std::sqrt(Limits::max()));
+  CHECK(detail::square_root(T{}) == 0);
+  CHECK(detail::square_root(infinity<T>) == infinity<T>);
+  CHECK(std::isnan(detail::square_root(nan_of<T>)));
+}

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Exponentials and the tail of the normal distribution, written for loops that compilers vectorise:
-// plain arithmetic on one number, without a branch, a call or a table, so that it runs on a device
-// as well.
+// Exponentials, the tail of the normal distribution and square roots, written for loops that
+// compilers vectorise: plain arithmetic on one number, without a branch, a call or a table, so that
+// it runs on a device as well. (std::sqrt is one instruction, but sets errno, so that it is not
+// vectorised either.)
 //
 //   e^x, x <= 0     x = n ln 2 + r, |r| <= ln 2 / 2;  e^x = 2^n (1 + r + r^2 q(r))
 //   Q(a), a >= 0    = e^(-a^2/2) G(a), G = t (1/2 + w g(w)), t = 1 / (1 + p a), w = t - 1
+//   sqrt(x)         = x y, with y = 1 / sqrt(x) by Newton's method from a guess of y's bits
 //
 // q and g interpolate at Chebyshev's nodes, over |r| <= ln 2 / 2 and over all a where Q is a normal
 // number; their errors relative to e^r and to G are beside them. A result that would be smaller
@@ -15,13 +17,14 @@
 // They rely on IEEE arithmetic as it is written: -ffast-math breaks them.
 //
 // Source: Cody, Waite, "Software Manual for the Elementary Functions", 1980 (the reduction); Press
-// et al., "Numerical Recipes", 6.2.2 (the form of G).
+// et al., "Numerical Recipes", 6.2.2 (the form of G); Lomont, "Fast Inverse Square Root", 2003 (the
+// guess).
 
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
+#include <limits>
 
 #include "cubist/core/scalar.hpp"
 
@@ -53,6 +56,8 @@ struct VectorMath<float>
   static constexpr float g[] = {0.875663030321F,   0.721324396821F,   0.161484463839F,
                                 -0.140568249334F,  -0.0435249327610F, 0.0339133527343F,
                                 -0.0335098494135F, -0.0583552918073F, -0.0195068894947F};
+  static constexpr Bits root_guess = 0x5f375a86;
+  static constexpr int root_steps = 2;
 };
 
 template <>
@@ -91,6 +96,8 @@ struct VectorMath<double>
       -0.232884815475761879,   -0.249705345993361021,  -0.202829552117355403,
       -0.118764468867322175,   -0.0466311041493075609, -0.010916646711991873,
       -0.00114968875460798979};
+  static constexpr Bits root_guess = 0x5fe6'eb50'c7b5'37a9;
+  static constexpr int root_steps = 3;
 };
 
 /// a if it holds, else b. Compilers make branches of conditional expressions, and then no vectors;
@@ -177,6 +184,26 @@ template <RealScalar T>
   const T t = T{1} / (M::p * a + T{1});
   const T w = t - T{1};
   return {a, bell, t * (polynomial(M::g, w) * w + T{0.5})};
+}
+
+/// sqrt(x)
+/// @pre x >= 0 or no number
+template <RealScalar T>
+[[gnu::always_inline]] inline T square_root(T x)
+{
+  using M = VectorMath<T>;
+  using Limits = std::numeric_limits<T>;
+  // The guess is for normal numbers.
+  constexpr T up = T{1} / Limits::epsilon() / Limits::epsilon();
+  constexpr T down = Limits::epsilon();
+  const bool small = x < Limits::min();
+  const T normal = pick(small, x * up, x);
+  T y = std::bit_cast<T>(M::root_guess - (std::bit_cast<typename M::Bits>(normal) >> 1));
+  for (int i = 0; i < M::root_steps; ++i) y = y * (T{1.5} - (T{0.5} * normal) * y * y);
+  const T rough = normal * y;
+  const T root = (T{0.5} * y) * (normal - rough * rough) + rough;
+  // Infinity and what is no number are their own roots.
+  return pick(x <= Limits::max(), pick(small, root * down, root), x);
 }
 
 }  // namespace cubist::detail

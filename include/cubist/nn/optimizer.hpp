@@ -17,6 +17,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/core/vector_math.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist
@@ -90,7 +91,7 @@ struct AdamUpdate
     const T square = beta2 * v + (T{1} - beta2) * g * g;
     m = mean;
     v = square;
-    w = keep * w - rate * mean / (std::sqrt(square * correction) + epsilon);
+    w = keep * w - rate * mean / (square_root(square * correction) + epsilon);
   }
 };
 
