@@ -25,6 +25,9 @@
 #if defined __clang__
 #define CUBIST_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define CUBIST_WIDE
+// It warns of loops that it cannot vectorise, which are those of complex numbers and short words.
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
 #else
 #define CUBIST_INDEPENDENT _Pragma("GCC ivdep")
 #define CUBIST_WIDE ",prefer-vector-width=512"
@@ -190,6 +193,9 @@ struct AssignAndAdd
 
 }  // namespace cubist::detail
 
+#if defined __clang__
+#pragma clang diagnostic pop
+#endif
 #undef CUBIST_INDEPENDENT
 #undef CUBIST_WIDE
 #undef CUBIST_X86_TARGETS
