@@ -9,6 +9,7 @@
 
 #include "ceiling.hpp"
 #include "collectives.hpp"
+#include "elementwise.hpp"
 #include "job.hpp"
 #include "matmul.hpp"
 #include "mlp.hpp"
@@ -28,6 +29,7 @@ int main(int argc, char** argv)
     bench::add_ceiling(app, action);
     bench::add_mlp(app, action);
     bench::add_collectives(app, action);
+    bench::add_elementwise(app, action);
     bench::add_scaling(app, action);
     bench::add_planner(app, action);
     try

@@ -13,6 +13,8 @@ set(scaling_fields ${matmul_fields} mode grows threads_per_rank speed_up efficie
 set(planner_fields backend ranks nodes overlap scalar training all_ranks repeats m n k choice fastest ratio all)
 set(collectives_fields ${row_fields} collective words bytes_per_word gigabytes_per_second
   gemm_gflops_per_rank)
+set(elementwise_fields function pass scalar rows cols bytes repeats warm_up seconds min_seconds plain_seconds
+  plain_min_seconds gigabytes_per_second plain_gigabytes_per_second ratio)
 
 # Debian's matplotlib belongs to Debian's Python, which need not be the first one in the path.
 find_program(CUBIST_PLOT_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH DOC "A Python with matplotlib, for bench/plot")
@@ -68,6 +70,7 @@ foreach(backend IN LISTS backends)
   bench_test(${backend} strong scaling --mode strong --shape 70x40x30)
   bench_test(${backend} weak scaling --mode weak --grow all --shape 30x40x50 --scalars float)
 endforeach()
+bench_test(threads elementwise elementwise --rows 7 --cols 75)
 if(TARGET cubist_mpi)
   bench_test(mpi overlap matmul --sizes 40 --overlap both --schemes summa2d --mesh 4,1)
 endif()

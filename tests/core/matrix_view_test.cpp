@@ -50,6 +50,18 @@ TEST_CASE("a block of a view is a view of the same memory")
   CHECK(m.block(4, 5, {0, 0}).size() == 0);
 }
 
+TEST_CASE("a row that stands for many")
+{
+  auto memory = counted(6);
+  const MatrixView<int> row{memory.data() + 3, {1, 3}};
+  const MatrixView<const int> m = row.repeated(4);
+  CHECK(m.shape() == Shape{4, 3});
+  CHECK_FALSE(m.contiguous());
+  for (std::size_t i = 0; i < 4; ++i) CHECK(&m(i, 2) == &memory[5]);
+  CHECK(row.repeated(1).contiguous());
+  CHECK(row.repeated(0).size() == 0);
+}
+
 TEST_CASE("a view to write to is one to read from, never the other way round")
 {
   STATIC_REQUIRE(std::is_convertible_v<MatrixView<int>, MatrixView<const int>>);

@@ -16,6 +16,16 @@ struct NoGemm : HostEngine
   void gemm() const;
 };
 
+struct NoForEach : HostEngine
+{
+  void for_each() const;
+};
+
+struct NoMapSums : HostEngine
+{
+  void map_sums() const;
+};
+
 struct NotDefault : HostEngine
 {
   explicit NotDefault(int) {}
@@ -44,6 +54,8 @@ TEST_CASE("what is an engine, and what is not")
   STATIC_REQUIRE(Engine<HostEngine>);
   STATIC_REQUIRE_FALSE(Engine<int>);
   STATIC_REQUIRE_FALSE(Engine<NoGemm>);
+  STATIC_REQUIRE_FALSE(Engine<NoForEach>);
+  STATIC_REQUIRE_FALSE(Engine<NoMapSums>);
   STATIC_REQUIRE_FALSE(Engine<NotDefault>);
   STATIC_REQUIRE_FALSE(Engine<FloatOfFold>);
 }

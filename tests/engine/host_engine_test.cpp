@@ -387,6 +387,99 @@ TEST_CASE("maps")
   }
 }
 
+TEST_CASE("several matrices are read and written in one pass")
+{
+  const HostEngine engine;
+  const std::size_t cols = GENERATE(1U, 4U, 40U, 64U);
+  const std::size_t gap = GENERATE(0U, 2U);
+  CAPTURE(cols, gap);
+  const Strided<double> a{{3, cols}, gap, 1};
+  const Strided<float> b{{3, cols}, 0, 2};
+  const Strided<double> in{{3, cols}, 2 * gap, 3};
+  const auto before = elements(a.view);
+  engine.for_each(
+      [](double& x, float& y, const double& z) {
+        x += z;
+        y = static_cast<float>(2 * x);
+      },
+      a.view, b.view, in.in());
+  std::size_t k = 0;
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t j = 0; j < cols; ++j, ++k)
+    {
+      CHECK(a.view(i, j) == before[k] + in.view(i, j));
+      CHECK(b.view(i, j) == static_cast<float>(2 * a.view(i, j)));
+    }
+  CHECK(a.untouched_outside());
+  CHECK(b.untouched_outside());
+  const Strided<double> other{{3, cols + 1}, 0, 1};
+  CHECK_THROWS_AS(engine.for_each([](double&, const double&) {}, a.view, other.in()), ShapeError);
+  CHECK_NOTHROW(engine.for_each([](double& x) { x = 0; }, MatrixView<double>{}));
+}
+
+TEST_CASE("one row may stand for all of them")
+{
+  const HostEngine engine;
+  const Strided<double> a{{3, 40}, 0, 1};
+  const Strided<double> row{{1, 40}, 0, 2};
+  const auto before = elements(a.view);
+  engine.for_each([](double& x, const double& r) { x += r; }, a.view, row.view.repeated(3));
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t j = 0; j < 40; ++j) CHECK(a.view(i, j) == before[i * 40 + j] + row.view(0, j));
+}
+
+TEMPLATE_LIST_TEST_CASE("a map with the sums of its columns", "", Scalars)
+{
+  using T = TestType;
+  const HostEngine engine;
+  const auto times = [](const T& x, const T& y) { return x * y; };
+  for (const std::size_t rows : {0U, 1U, 6U})
+    for (const std::size_t cols : {5U, 37U})
+    {
+      CAPTURE(rows, cols);
+      const Strided<T> a{{rows, cols}, 2, 1};
+      const Strided<T> b{{rows, cols}, 0, 5};
+      const Strided<T> out{{rows, cols}, 1, 3};
+      const Strided<T> sums{{1, cols}, 1, 2};
+      engine.map_sums(out.view, sums.view, times, a.in(), b.view);
+      const Strided<T> wanted{{rows, cols}, 0, 3};
+      const Strided<T> wanted_sums{{1, cols}, 0, 2};
+      engine.map(wanted.view, times, a.in(), b.in());
+      engine.column_sums(wanted.in(), wanted_sums.view);
+      CHECK(elements(out.view) == elements(wanted.view));
+      CHECK(elements(sums.view) == elements(wanted_sums.view));
+      CHECK(out.untouched_outside());
+      CHECK(sums.untouched_outside());
+      // In place
+      engine.map_sums(a.view, sums.view, times, a.view, b.in());
+      CHECK(elements(a.view) == elements(wanted.view));
+      const Strided<T> wide{{1, cols + 1}, 0, 1};
+      CHECK_THROWS_AS(engine.map_sums(out.view, wide.view, times, a.in(), b.in()), ShapeError);
+      CHECK_THROWS_AS(engine.map_sums(out.view, sums.view, times, a.in(), wide.in()), ShapeError);
+    }
+}
+
+TEMPLATE_TEST_CASE("the sums of a map's columns are those of what it wrote, to the bit", "", float,
+                   double)
+{
+  using T = TestType;
+  const HostEngine engine;
+  constexpr std::size_t rows = 50;
+  constexpr std::size_t cols = 45;
+  std::vector<T> a(rows * cols);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    a[i] = static_cast<T>(std::sin(static_cast<double>(i)));
+  std::vector<T> out(rows * cols);
+  std::vector<T> sums(cols);
+  std::vector<T> wanted(cols);
+  const MatrixView<const T> in{a.data(), {rows, cols}};
+  const MatrixView<T> y{out.data(), {rows, cols}};
+  engine.map_sums(
+      y, MatrixView<T>{sums.data(), {1, cols}}, [](T x, T z) { return x * (z + T{1}); }, in, in);
+  engine.column_sums(MatrixView<const T>{y}, MatrixView<T>{wanted.data(), {1, cols}});
+  CHECK(sums == wanted);
+}
+
 TEST_CASE("sums and folds of other shapes are refused")
 {
   const HostEngine engine;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -114,6 +115,37 @@ TEST_CASE("what was applied forward is applied backward")
       CHECK(dx.data()[i] == gradients.data()[i] * kept);
     }
   });
+}
+
+TEST_CASE("what is left may go into another matrix")
+{
+  if (!fits(two_by_two)) return;
+  const auto values = uniform<double>(13, 11, 1);
+  const Dropout dropout{0.4, 3, 1};
+  const auto [in_place, elsewhere, before] = on_root(two_by_two, [&](const auto& mesh) {
+    auto x = scatter<Summa2D::Output>(mesh, values);
+    auto y = x;
+    dropout.apply(x, y, 9);
+    auto untouched = gather(x);
+    dropout.apply(x, 9);
+    return std::tuple{gather(x), gather(y), std::move(untouched)};
+  });
+  CHECK(identical(elsewhere, in_place));
+  CHECK(identical(before, values));
+
+  const auto other = [&](Shape shape, bool same_mesh) {
+    on_mesh(two_by_two, [&](const auto& mesh) {
+      const Mesh<Summa2D, TestBackend> second{mesh.world(), {.q = 2}};
+      using Matrix = DistMatrix<double, Summa2D::Output, AxisMesh<Summa2D::Axes, TestBackend>>;
+      const Matrix x{mesh, {13, 11}};
+      Matrix y{same_mesh ? mesh : second, shape};
+      dropout.apply(x, y, 9);
+      return 0;
+    });
+  };
+  CHECK_NOTHROW(other({13, 11}, true));
+  CHECK(mentions(message_of<ShapeError>([&] { other({13, 12}, true); }), "(13, 11)", "(13, 12)"));
+  CHECK(mentions(message_of<MeshError>([&] { other({13, 11}, false); }), "another mesh"));
 }
 
 TEST_CASE("padding stays zero")

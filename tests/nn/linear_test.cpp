@@ -101,6 +101,43 @@ void equals_oracle()
   });
 }
 
+/// What a layer with an activation makes, in one pass over Z, or step by step.
+struct Activated
+{
+  Global<double> z, y, dz, dx, dw, db;
+};
+
+template <class S>
+Activated activated(const Place<S>& place, bool bias, bool one_pass)
+{
+  return on_root(place, [&](const auto& mesh) {
+    using Layer = Linear<S, TestBackend, double>;
+    Layer layer{mesh, 7, 45, {.bias = bias, .seed = 3}};
+    const auto x = scatter<typename S::Input>(mesh, uniform<double>(13, 7, 1));
+    const auto dy = scatter<typename S::Output>(mesh, uniform<double>(13, 45, 2));
+    typename Layer::Output z{mesh, {13, 45}};
+    auto y = z;
+    auto dz = z;
+    typename Layer::Input dx{mesh, {13, 7}};
+    if (one_pass)
+    {
+      layer.forward(x, gelu, z, y);
+      layer.start_backward(x, gelu, z, dy, dz, dx);
+    }
+    else
+    {
+      layer.forward(x, z);
+      mesh.engine().map(y.valid(), gelu, z.valid());
+      mesh.engine().map(dz.valid(), detail::Slope<Gelu>{}, dy.valid(), z.valid());
+      layer.start_backward(x, dz, dx);
+    }
+    layer.finish_backward();
+    Activated a{gather(z), gather(y), gather(dz), gather(dx), gather(layer.weight_gradient()), {}};
+    if (bias) a.db = gather(layer.bias_gradient());
+    return a;
+  });
+}
+
 /// A layer's weights and biases as they are at first.
 template <class T, class S>
 std::pair<Global<T>, Global<T>> drawn(const Place<S>& place, const LinearOptions& options)
@@ -135,6 +172,60 @@ TEST_CASE("a layer of complex<float> equals the serial oracle")
 TEST_CASE("a layer of complex<double> equals the serial oracle")
 {
   equals_oracle<std::complex<double>>();
+}
+
+TEST_CASE("with an activation, one pass makes the same bits as one for each thing")
+{
+  for_each_place([](const auto& place) {
+    for (const bool bias : {true, false})
+    {
+      CAPTURE(place.name(), bias);
+      const Activated got = activated(place, bias, true);
+      const Activated wanted = activated(place, bias, false);
+      CHECK(identical(got.z, wanted.z));
+      CHECK(identical(got.y, wanted.y));
+      CHECK(identical(got.dz, wanted.dz));
+      CHECK(identical(got.dx, wanted.dx));
+      CHECK(identical(got.dw, wanted.dw));
+      CHECK(identical(got.db, wanted.db));
+      CHECK(difference(got.y, got.z) > 0.1);
+    }
+  });
+}
+
+TEST_CASE("with an activation, matrices unlike Z are refused")
+{
+  if (!fits(two_by_two)) return;
+  const auto run = [](Shape y, Shape dy, bool elsewhere) {
+    on_mesh(two_by_two, [&](const auto& mesh) {
+      const Mesh<Summa2D, TestBackend> other{mesh.world(), {.q = 2}};
+      using Matrix = Linear<Summa2D, TestBackend, double>::Output;
+      Linear<Summa2D, TestBackend, double> layer{mesh, 7, 5};
+      const Matrix x{mesh, {3, 7}};
+      Matrix z{mesh, {3, 5}};
+      Matrix dz{mesh, {3, 5}};
+      Matrix dx{mesh, {3, 7}};
+      Matrix out{mesh, y};
+      layer.forward(x, gelu, z, out);
+      const Matrix given{elsewhere ? other : mesh, dy};
+      layer.start_backward(x, gelu, z, given, dz, dx);
+      layer.finish_backward();
+      return 0;
+    });
+  };
+  CHECK_NOTHROW(run({3, 5}, {3, 5}, false));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   run({3, 6}, {3, 5}, false);
+                 }),
+                 "got Y of (3, 6)", "make it like Z"));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   run({3, 5}, {4, 5}, false);
+                 }),
+                 "got dY of (4, 5)", "make it like Z"));
+  CHECK(mentions(message_of<MeshError>([&] {
+                   run({3, 5}, {3, 5}, true);
+                 }),
+                 "got dY of (3, 5)", "make it on the layer's mesh"));
 }
 
 TEST_CASE("weights and biases are bit-identical on every scheme and mesh")

@@ -17,10 +17,10 @@ namespace
 
 constexpr std::size_t tokens = 13, in = 7, out = 11;
 
-/// Y and dX of a layer, and of the same by hand: Linear, then the activation and the mask.
+/// What a layer makes, and the same by hand: Linear, then the activation and the mask.
 struct Both
 {
-  Global<double> y, dx, y_by_hand, dx_by_hand;
+  Global<double> y, dx, dw, db, y_by_hand, dx_by_hand, dw_by_hand, db_by_hand;
 };
 
 template <Scheme S>
@@ -40,6 +40,10 @@ Both both(const Place<S>& place, const Activation& activation, double p,
     b.y = gather(layer.forward(A{x}, step));
     b.dx = gather(layer.backward(A{x}, A{dy}, step));
     layer.finish_backward();
+    Parameters<double, typename A::Mesh> parameters;
+    layer.append_parameters(parameters, "");
+    b.dw = gather(parameters.at(0).gradient);
+    b.db = gather(parameters.at(1).gradient);
 
     auto z = linear.forward(x);
     auto y = z;
@@ -58,6 +62,8 @@ Both both(const Place<S>& place, const Activation& activation, double p,
     auto dx = x;
     linear.backward(x, dy, dx);
     b.dx_by_hand = gather(dx);
+    b.dw_by_hand = gather(linear.weight_gradient());
+    b.db_by_hand = gather(linear.bias_gradient());
     return b;
   });
 }
@@ -75,6 +81,8 @@ TEST_CASE("a layer is Linear, its activation and its dropout, forward and backwa
           const Both b = both(place, activation, p, step);
           CHECK(identical(b.y, b.y_by_hand));
           CHECK(identical(b.dx, b.dx_by_hand));
+          CHECK(identical(b.dw, b.dw_by_hand));
+          CHECK(identical(b.db, b.db_by_hand));
         }
   });
 }

@@ -20,7 +20,7 @@ class MatrixView
  public:
   MatrixView() = default;
 
-  /// @pre ld >= cols
+  /// @pre ld >= cols; or ld is 0, every row is the same, and nobody writes to them
   MatrixView(T* data, std::size_t rows, std::size_t cols, std::size_t ld)
       : data_{data}, rows_{rows}, cols_{cols}, ld_{ld}
   {
@@ -50,6 +50,13 @@ class MatrixView
   {
     // An empty matrix may have no address to count from.
     return {shape.size() == 0 ? data_ : data_ + i * ld_ + j, shape.rows, shape.cols, ld_};
+  }
+
+  /// The first row, standing for each of `rows` rows: what a bias is to a batch of tokens.
+  /// @pre there is a row
+  [[nodiscard]] MatrixView<const T> repeated(std::size_t rows) const
+  {
+    return {data_, rows, cols_, 0};
   }
 
   [[nodiscard]] bool contiguous() const { return ld_ == cols_ || rows_ <= 1; }

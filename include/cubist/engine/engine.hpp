@@ -41,9 +41,13 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    e.fill(out, alpha);
                    e.upload(in, out);    // from host memory
                    e.download(in, out);  // to host memory
+                   // f(m(i, j), …), which writes to what is not const
+                   e.for_each([](double& a, double& b, double x) { a = b += x; }, out, out, in);
                    // out(i, j) = f(in(i, j), …), or f(i, j, in(i, j), …)
                    e.map(out, [](double x) { return x; }, in);
                    e.map_indexed(out, [](std::size_t, std::size_t, double x) { return x; }, in);
+                   // map(out, f, in…), and sums(0, j) = sum over i of out(i, j)
+                   e.map_sums(out, out, [](double x) { return x; }, in);
                    // out(0, j) = sum over i of in(i, j)
                    e.column_sums(in, out);
                    // out(i, 0) = init combined with f(i, j, in(i, j), …) for all j, in this order

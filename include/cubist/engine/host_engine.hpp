@@ -2,17 +2,14 @@
 #pragma once
 
 // The host's memory and processors: products by BLAS, through the interface that xtensor-blas
-// carries, straight into strided blocks; everything else in plain loops over rows, which compilers
+// carries, straight into strided blocks; everything else in loops over rows, which compilers
 // vectorise.
 
 #include <algorithm>
 #include <array>
 #include <complex>
-#include <condition_variable>
 #include <cstddef>
 #include <limits>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 #include <xtensor-blas/xblas_config.hpp>
@@ -28,53 +25,15 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/element_loop.hpp"
 #include "cubist/engine/engine.hpp"
+#include "cubist/engine/gemm_turn.hpp"
 
 namespace cubist
 {
 
 namespace detail
 {
-
-/// Lets as many ranks multiply at once as there are cores. OpenBLAS has room for 64 callers, and
-/// more than one on a core only evict each other's panels from the cache.
-class GemmTurn
-{
- public:
-  GemmTurn()
-  {
-    std::unique_lock lock{mutex()};
-    condition().wait(lock, [] { return free() > 0; });
-    --free();
-  }
-  GemmTurn(const GemmTurn&) = delete;
-  GemmTurn& operator=(const GemmTurn&) = delete;
-  ~GemmTurn()
-  {
-    {
-      const std::lock_guard lock{mutex()};
-      ++free();
-    }
-    condition().notify_one();
-  }
-
- private:
-  static std::mutex& mutex()
-  {
-    static std::mutex m;
-    return m;
-  }
-  static std::condition_variable& condition()
-  {
-    static std::condition_variable c;
-    return c;
-  }
-  static int& free()
-  {
-    static int f = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 64U));
-    return f;
-  }
-};
 
 inline int blas_int(std::size_t n)
 {
@@ -141,12 +100,34 @@ class HostEngine
     for (std::size_t i = 0; i < out.rows(); ++i) std::fill_n(out.row(i), out.cols(), value);
   }
 
+  /// f(m(i, j), …) for all i and j; f writes to what is not const.
+  template <class F, class First, class... T>
+  void for_each(F f, MatrixView<First> first, MatrixView<T>... m) const
+  {
+    (check(m, first.shape()), ...);
+    // Rows that lie one behind the other are one long one.
+    const bool one = first.contiguous() && (m.contiguous() && ...);
+    for (std::size_t i = 0; i < (one ? 1 : first.rows()); ++i)
+      detail::for_elements(one ? first.size() : first.cols(), f, first.row(i), m.row(i)...);
+  }
+
   /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
   template <class T, class F, class... In>
   void map(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
+    for_each(detail::Assign<F>{f}, out, MatrixView<const In>{in}...);
+  }
+
+  /// The same, and sums(0, j) = sum over i of out(i, j), in this order, for sums of one row.
+  template <class T, class F, class... In>
+  void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
+  {
     (check(in, out.shape()), ...);
-    for (std::size_t i = 0; i < out.rows(); ++i) map_row(out.row(i), out.cols(), f, in.row(i)...);
+    check(sums, Shape{1, out.cols()});
+    fill(sums, T{});
+    for (std::size_t i = 0; i < out.rows(); ++i)
+      detail::for_elements(out.cols(), detail::AssignAndAdd<F>{f}, out.row(i), sums.data(),
+                           MatrixView<const In>{in}.row(i)...);
   }
 
   /// out(i, j) = f(i, j, in(i, j), …)
@@ -224,12 +205,6 @@ class HostEngine
     if (beta == T{}) return fill(c, T{});
     map(
         c, [beta](T x) { return beta * x; }, c);
-  }
-
-  template <class T, class F, class... In>
-  static void map_row(T* out, std::size_t n, F f, const In*... in)
-  {
-    for (std::size_t j = 0; j < n; ++j) out[j] = f(in[j]...);
   }
 
   template <class T>

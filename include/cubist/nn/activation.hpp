@@ -2,7 +2,8 @@
 #pragma once
 
 // Activation functions: small callables with a derivative, both as functions of the input, for an
-// engine to map.
+// engine to map. They are core/vector_math.hpp's arithmetic, without branches, so that an engine's
+// loops over them are vectorised.
 //
 // Source of GELU: Hendrycks, Gimpel, "Gaussian Error Linear Units", arXiv 1606.08415.
 
@@ -11,6 +12,7 @@
 #include <variant>
 
 #include "cubist/core/scalar.hpp"
+#include "cubist/core/vector_math.hpp"
 
 namespace cubist
 {
@@ -49,30 +51,36 @@ struct Relu
 struct Sigmoid
 {
   template <RealScalar T>
-  T operator()(T x) const
+  [[gnu::always_inline]] T operator()(T x) const
   {
-    return T{1} / (T{1} + std::exp(-x));
+    const T e = detail::exp_of_negative(-std::abs(x));
+    return detail::pick(x < T{}, e, T{1}) / (T{1} + e);
   }
   template <RealScalar T>
-  T derivative(T x) const
+  [[gnu::always_inline]] T derivative(T x) const
   {
-    const T s = (*this)(x);
-    return s * (T{1} - s);
+    const T e = detail::exp_of_negative(-std::abs(x));
+    const T inverse = T{1} / (T{1} + e);
+    return e * inverse * inverse;
   }
 };
 
 struct Tanh
 {
   template <RealScalar T>
-  T operator()(T x) const
+  [[gnu::always_inline]] T operator()(T x) const
   {
-    return std::tanh(x);
+    constexpr T far{20};  // where tanh is 1
+    const T size = std::abs(x);
+    const T e = detail::expm1_of_negative(T{-2} * detail::pick(size > far, far, size));
+    return std::copysign(e / (T{2} + e), x);
   }
   template <RealScalar T>
-  T derivative(T x) const
+  [[gnu::always_inline]] T derivative(T x) const
   {
-    const T t = std::tanh(x);
-    return T{1} - t * t;
+    const T e = detail::exp_of_negative(T{-2} * std::abs(x));
+    const T inverse = T{1} / (T{1} + e);
+    return T{4} * e * inverse * inverse;
   }
 };
 
@@ -80,15 +88,23 @@ struct Tanh
 struct Silu
 {
   template <RealScalar T>
-  T operator()(T x) const
+  [[gnu::always_inline]] T operator()(T x) const
   {
-    return x * Sigmoid{}(x);
+    // So far to the left that it is 0, an infinite x would make it NaN.
+    constexpr T far = detail::VectorMath<T>::least_exponent * T{2};
+    return detail::pick(x < far, far, x) * Sigmoid{}(x);
   }
   template <RealScalar T>
-  T derivative(T x) const
+  [[gnu::always_inline]] T derivative(T x) const
   {
-    const T s = Sigmoid{}(x);
-    return s * (T{1} + x * (T{1} - s));
+    const T size = std::abs(x);
+    constexpr T far = detail::VectorMath<T>::least_exponent * T{-2};
+    const T e = detail::exp_of_negative(-size);
+    const T inverse = T{1} / (T{1} + e);
+    // s (1 + x (1 - s)) with s = Sigmoid{}(x), and 1 - s without a difference.
+    const T s = detail::pick(x < T{}, e, T{1}) * inverse;
+    const T bend = detail::pick(x < T{}, T{-1}, e) * inverse;
+    return s * (detail::pick(size > far, far, size) * bend + T{1});
   }
 };
 
@@ -96,55 +112,54 @@ struct Silu
 struct Gelu
 {
   template <RealScalar T>
-  T operator()(T x) const
+  [[gnu::always_inline]] T operator()(T x) const
   {
-    return x * phi(x);
+    // max(0, x) - |x| Q(|x|)
+    const auto tail = detail::normal_tail(x);
+    return detail::pick(x < T{}, T{}, x) - tail.a * tail.ratio * tail.bell;
   }
   template <RealScalar T>
-  T derivative(T x) const
+  [[gnu::always_inline]] T derivative(T x) const
   {
-    const T density =
-        std::exp(-x * x / T{2}) * std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
-    return phi(x) + x * density;
-  }
-
- private:
-  template <RealScalar T>
-  static T phi(T x)
-  {
-    return std::erfc(-x / std::numbers::sqrt2_v<T>) / T{2};
+    // Phi(x) + x e^(-x^2/2) / sqrt(2 pi); the second is as large on both sides.
+    constexpr T density = std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
+    const auto tail = detail::normal_tail(x);
+    const T bend = tail.ratio - density * tail.a;
+    return detail::pick(x < T{}, T{}, T{1}) - detail::pick(x < T{}, -bend, bend) * tail.bell;
   }
 };
 
 /// x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, GELU's usual approximation
 struct GeluTanh
 {
+  // (1 + tanh(u / 2)) / 2 = 1 / (1 + e^-u)
   template <RealScalar T>
-  T operator()(T x) const
+  [[gnu::always_inline]] T operator()(T x) const
   {
-    return x * (T{1} + std::tanh(inner(x))) / T{2};
+    const T near = detail::pick(x < -far<T>, -far<T>, x);
+    return near * Sigmoid{}(near * (cubic<T> * (near * near) + scale<T>));
   }
   template <RealScalar T>
-  T derivative(T x) const
+  [[gnu::always_inline]] T derivative(T x) const
   {
-    const T t = std::tanh(inner(x));
-    const T bend = T{1} - t * t;
-    const T slope = scale<T> * (T{1} + 3 * cubic<T> * x * x);
-    // Where the slope overflows, bend is 0.
-    return (T{1} + t) / T{2} + (bend > T{} ? x * bend * slope / T{2} : T{});
+    const T size = std::abs(x);
+    const T near = detail::pick(size > far<T>, far<T>, size);
+    const T square = near * near;
+    const T e = detail::exp_of_negative(-near * (cubic<T> * square + scale<T>));
+    const T inverse = T{1} / (T{1} + e);
+    const T bend = near * (T{3} * cubic<T> * square + scale<T>)*e;
+    return inverse *
+           (detail::pick(x < T{}, -bend, bend) * inverse + detail::pick(x < T{}, e, T{1}));
   }
 
  private:
   template <RealScalar T>
-  static constexpr T scale = std::numbers::sqrt2_v<T>* std::numbers::inv_sqrtpi_v<T>;
+  static constexpr T scale = T{2} * std::numbers::sqrt2_v<T>* std::numbers::inv_sqrtpi_v<T>;
   template <RealScalar T>
-  static constexpr T cubic = static_cast<T>(0.044715);
-
+  static constexpr T cubic = static_cast<T>(0.044715) * scale<T>;
+  /// Where it is 0 on the left, and its derivative 0 or 1.
   template <RealScalar T>
-  static T inner(T x)
-  {
-    return scale<T> * (x + cubic<T> * x * x * x);
-  }
+  static constexpr T far{24};
 };
 
 inline constexpr Identity identity{};
@@ -157,5 +172,38 @@ inline constexpr GeluTanh gelu_tanh{};
 
 /// One of them, chosen at run time.
 using Activation = std::variant<Identity, Relu, Sigmoid, Tanh, Silu, Gelu, GeluTanh>;
+
+namespace detail
+{
+
+// What an engine does with an activation f in one pass over the elements.
+
+/// z += b; y = f(z)
+template <class F>
+struct AddAndActivate
+{
+  F f;
+  template <class T>
+  void operator()(T& z, T& y, const T& b) const
+  {
+    const T sum = z + b;
+    z = sum;
+    y = f(sum);
+  }
+};
+
+/// f'(z) dy
+template <class F>
+struct Slope
+{
+  F f;
+  template <class T>
+  T operator()(const T& dy, const T& z) const
+  {
+    return dy * f.derivative(z);
+  }
+};
+
+}  // namespace detail
 
 }  // namespace cubist

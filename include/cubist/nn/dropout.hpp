@@ -35,16 +35,29 @@ class Dropout
   template <RealScalar T, class L, class M>
   void apply(DistMatrix<T, L, M>& x, std::uint64_t step) const
   {
-    if (p_ == 0) return;
+    if (p_ > 0) apply(x, x, step);
+  }
+
+  /// Y = mask(step) * X; Y may be X.
+  /// @throws ShapeError, MeshError unless both agree in shape and mesh
+  template <RealScalar T, class L, class M>
+  void apply(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, std::uint64_t step) const
+  {
+    require<ShapeError>(x.shape() == y.shape(), "got a matrix of ", x.shape(), " and one of ",
+                        y.shape(), " for what dropout leaves of it; make the one like the other");
+    require<MeshError>(
+        x.mesh() == y.mesh(),
+        "got a matrix and one on another mesh for what dropout "
+        "leaves of it, so their blocks lie on other ranks; make the one like the other");
     x.mesh().engine().map_indexed(
-        x.valid(),
+        y.valid(),
         [random = stream(seed_, Draw::dropout, layer_, step), p = p_,
          scale = static_cast<T>(1 / (1 - p_)), i0 = x.block().rows.offset,
          j0 = x.block().cols.offset, cols = x.cols()](std::size_t i, std::size_t j, T v) {
           const auto index = (i0 + i) * cols + j0 + j;
           return random.template uniform<double>(index) < p ? T{} : v * scale;
         },
-        MatrixView<const T>{x.valid()});
+        x.valid());
   }
 
  private:

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The linear layer, on any scheme: Y = X W + b.
+// The linear layer, on any scheme: Y = X W + b; or with an activation, Z = X W + b and Y = f(Z).
 //
-//   X (M, K) S::Input    W (K, N) S::Weight    b (1, N) cut as Y's columns    Y (M, N) S::Output
+//   X (M, K) S::Input    W (K, N) S::Weight    b (1, N) cut as Y's columns    Y, Z (M, N) S::Output
 //
 //   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
+//
+// and with an activation of dZ = f'(Z) dY instead of dY. What is done to single elements is done in
+// one pass over them: b and f, f' and the sums.
 //
 // Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
 // rank's columns.
@@ -20,6 +23,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/nn/activation.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -84,10 +88,21 @@ class Linear
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
   {
     product(x.rows()).forward(x, w_, y);
+    if (b_) mesh_.engine().for_each([](T& v, const T& b) { v += b; }, y.valid(), bias_of_rows(y));
+  }
+
+  /// Z = X W + b, Y = f(Z)
+  /// @throws ShapeError, MeshError for matrices that do not fit
+  template <class LX, class LY, class F>
+  void forward(const DistMatrix<T, LX, Mesh>& x, F f, DistMatrix<T, LY, Mesh>& z,
+               DistMatrix<T, LY, Mesh>& y)
+  {
+    product(x.rows()).forward(x, w_, z);
+    check("Y", y, z);
     if (b_)
-      mesh_.engine().map_indexed(
-          y.valid(), [b = b_->valid().data()](std::size_t, std::size_t j, T v) { return v + b[j]; },
-          MatrixView<const T>{y.valid()});
+      mesh_.engine().for_each(detail::AddAndActivate<F>{f}, z.valid(), y.valid(), bias_of_rows(z));
+    else
+      mesh_.engine().map(y.valid(), f, z.valid());
   }
 
   /// Y = X W + b, in a new matrix.
@@ -118,15 +133,29 @@ class Linear
                       DistMatrix<T, LDX, Mesh>& dx)
   {
     finish_backward();  // of one that was begun and not finished, after an error
-    if (b_)
-    {
-      using Pending =
-          typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
-      mesh_.engine().column_sums(dy.valid(), db_->valid());
-      db_sum_ = sum_replicas(mesh_, Pending{}, db_->padded());
-    }
-    dw_sum_ = product(x.rows()).start_backward(x, w_, dy, dx, dw_);
+    if (b_) mesh_.engine().column_sums(dy.valid(), db_->valid());
+    start_gradients(x, dy, dx);
   }
+
+  /// The same for Y = f(Z); it makes dZ = f'(Z) dY, which may be dY.
+  /// @pre X and Z are those of the last `forward`
+  /// @throws ShapeError, MeshError for matrices that do not fit
+  template <class LX, class LY, class LDX, class F>
+  void start_backward(const DistMatrix<T, LX, Mesh>& x, F f, const DistMatrix<T, LY, Mesh>& z,
+                      const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LY, Mesh>& dz,
+                      DistMatrix<T, LDX, Mesh>& dx)
+  {
+    finish_backward();
+    check("dY", dy, z);
+    check("dZ", dz, z);
+    const detail::Slope<F> slope{f};
+    if (b_)
+      mesh_.engine().map_sums(dz.valid(), db_->valid(), slope, dy.valid(), z.valid());
+    else
+      mesh_.engine().map(dz.valid(), slope, dy.valid(), z.valid());
+    start_gradients(x, dz, dx);
+  }
+
   void finish_backward()
   {
     db_sum_.wait();
@@ -141,6 +170,35 @@ class Linear
   }
 
  private:
+  /// The bias, for each of this rank's rows.
+  template <class L>
+  [[nodiscard]] MatrixView<const T> bias_of_rows(const DistMatrix<T, L, Mesh>& y) const
+  {
+    return b_->valid().repeated(y.valid().rows());
+  }
+
+  template <class L>
+  void check(const char* what, const DistMatrix<T, L, Mesh>& m,
+             const DistMatrix<T, L, Mesh>& z) const
+  {
+    require<ShapeError>(m.shape() == z.shape(), "got ", what, " of ", m.shape(), " for a Z of ",
+                        z.shape(), ", whose elements would have no partner; make it like Z");
+    require<MeshError>(
+        m.mesh() == z.mesh(), "got ", what, " of ", m.shape(),
+        " on another mesh than Z's, so its blocks lie on other ranks; make it on the "
+        "layer's mesh");
+  }
+
+  /// dX and dW, of a dY of which db has the sums on this rank; starts the sums over replicas.
+  template <class LX, class LY, class LDX>
+  void start_gradients(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                       DistMatrix<T, LDX, Mesh>& dx)
+  {
+    using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
+    if (b_) db_sum_ = sum_replicas(mesh_, Pending{}, db_->padded());
+    dw_sum_ = product(x.rows()).start_backward(x, w_, dy, dx, dw_);
+  }
+
   /// The product for M tokens; a new one when M changes.
   Product& product(std::size_t m)
   {

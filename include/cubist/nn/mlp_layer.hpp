@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "cubist/core/scalar.hpp"
@@ -55,12 +56,14 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
   const A& forward(const A& x, std::optional<std::uint64_t> training_step) override
   {
     make_room(x.rows());
+    const auto& in = x.template as<InputLayout>();
     auto& y = y_->template as<OutputLayout>();
-    auto& z = plain() ? y : *z_;
-    linear_.forward(x.template as<InputLayout>(), z);
-    if (plain()) return *y_;
-    std::visit([&](auto f) { mesh_.engine().map(y.valid(), f, MatrixView<const T>{z.valid()}); },
-               activation_);
+    if (plain())
+    {
+      linear_.forward(in, y);
+      return *y_;
+    }
+    std::visit([&](auto f) { linear_.forward(in, f, *z_, y); }, activation_);
     if (training_step) dropout_.apply(y, *training_step);
     return *y_;
   }
@@ -75,17 +78,13 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
       linear_.start_backward(in, given, dx);
       return *dx_;
     }
-    auto& dz = *dz_;
-    dz = given;
-    if (training_step) dropout_.apply(dz, *training_step);
+    const bool masked = training_step && dropout_.probability() > 0;
+    if (masked) dropout_.apply(given, *dz_, *training_step);
     std::visit(
         [&](auto f) {
-          mesh_.engine().map(
-              dz.valid(), [f](T d, T z) { return d * f.derivative(z); },
-              MatrixView<const T>{dz.valid()}, MatrixView<const T>{z_->valid()});
+          linear_.start_backward(in, f, std::as_const(*z_), masked ? *dz_ : given, *dz_, dx);
         },
         activation_);
-    linear_.start_backward(in, dz, dx);
     return *dx_;
   }
 

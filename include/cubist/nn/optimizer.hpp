@@ -2,7 +2,7 @@
 #pragma once
 
 // Optimizers. Each rank updates its own shards, without a word sent: replicas have equal gradients
-// and so stay equal.
+// and so stay equal. A step is one pass over each parameter, its gradient and its means.
 //
 //   Sgd     v = momentum v + g;  w -= rate v
 //   Adam    m, v: running means of g and g^2;  w -= rate m' / (sqrt(v') + epsilon)
@@ -17,6 +17,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/core/vector_math.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist
@@ -65,6 +66,35 @@ inline void check_rate(double rate)
                          ", which leads nowhere; use a small positive number");
 }
 
+template <class T>
+struct SgdUpdate
+{
+  T rate, momentum;
+
+  void operator()(T& w, const T& g, T& v) const
+  {
+    const T velocity = momentum * v + g;
+    v = velocity;
+    w -= rate * velocity;
+  }
+};
+
+/// With the corrections of the means' bias in `rate` and `correction`.
+template <class T>
+struct AdamUpdate
+{
+  T beta1, beta2, rate, correction, keep, epsilon;
+
+  void operator()(T& w, const T& g, T& m, T& v) const
+  {
+    const T mean = beta1 * m + (T{1} - beta1) * g;
+    const T square = beta2 * v + (T{1} - beta2) * g * g;
+    m = mean;
+    v = square;
+    w = keep * w - rate * mean / (square_root(square * correction) + epsilon);
+  }
+};
+
 }  // namespace detail
 
 struct SgdOptions
@@ -89,18 +119,15 @@ class Sgd
   void step(const Parameters<T, M>& parameters)
   {
     detail::check_parameters(parameters, velocity_);
+    const detail::SgdUpdate<T> update{static_cast<T>(options_.learning_rate),
+                                      static_cast<T>(options_.momentum)};
     for (std::size_t i = 0; i < parameters.size(); ++i)
     {
       const auto& engine = parameters[i].value.mesh.engine();
       const MatrixView<T> w = parameters[i].value.valid();
       const MatrixView<const T> g = parameters[i].gradient.valid();
       const MatrixView<T> v = velocity_[i];
-      engine.map(
-          v, [momentum = static_cast<T>(options_.momentum)](T a, T b) { return momentum * a + b; },
-          MatrixView<const T>{v}, g);
-      engine.map(
-          w, [rate = static_cast<T>(options_.learning_rate)](T a, T b) { return a - rate * b; },
-          MatrixView<const T>{w}, MatrixView<const T>{v});
+      engine.for_each(update, w, g, v);
     }
   }
 
@@ -138,12 +165,13 @@ class Adam
     detail::check_parameters(parameters, mean_);
     ++steps_;
     const auto& o = options_;
-    const auto b1 = static_cast<T>(o.beta1);
-    const auto b2 = static_cast<T>(o.beta2);
-    const auto rate = static_cast<T>(o.learning_rate / (1 - std::pow(o.beta1, steps_)));
-    const auto correction = static_cast<T>(1 / (1 - std::pow(o.beta2, steps_)));
-    const auto keep = static_cast<T>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0);
-    const auto epsilon = static_cast<T>(o.epsilon);
+    const detail::AdamUpdate<T> update{
+        .beta1 = static_cast<T>(o.beta1),
+        .beta2 = static_cast<T>(o.beta2),
+        .rate = static_cast<T>(o.learning_rate / (1 - std::pow(o.beta1, steps_))),
+        .correction = static_cast<T>(1 / (1 - std::pow(o.beta2, steps_))),
+        .keep = static_cast<T>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
+        .epsilon = static_cast<T>(o.epsilon)};
     for (std::size_t i = 0; i < parameters.size(); ++i)
     {
       const auto& engine = parameters[i].value.mesh.engine();
@@ -151,16 +179,7 @@ class Adam
       const MatrixView<const T> g = parameters[i].gradient.valid();
       const MatrixView<T> m = mean_[i];
       const MatrixView<T> v = square_[i];
-      engine.map(
-          m, [b1](T a, T x) { return b1 * a + (T{1} - b1) * x; }, MatrixView<const T>{m}, g);
-      engine.map(
-          v, [b2](T a, T x) { return b2 * a + (T{1} - b2) * x * x; }, MatrixView<const T>{v}, g);
-      engine.map(
-          w,
-          [=](T a, T mean, T square) {
-            return keep * a - rate * mean / (std::sqrt(square * correction) + epsilon);
-          },
-          MatrixView<const T>{w}, MatrixView<const T>{m}, MatrixView<const T>{v});
+      engine.for_each(update, w, g, m, v);
     }
   }
 

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Exponentials, the tail of the normal distribution and square roots, written for loops that
+// compilers vectorise: plain arithmetic on one number, without a branch, a call or a table, so that
+// it runs on a device as well. (std::sqrt is one instruction, but sets errno, so that it is not
+// vectorised either.)
+//
+//   e^x, x <= 0     x = n ln 2 + r, |r| <= ln 2 / 2;  e^x = 2^n (1 + r + r^2 q(r))
+//   Q(a), a >= 0    = e^(-a^2/2) G(a), G = t (1/2 + w g(w)), t = 1 / (1 + p a), w = t - 1
+//   sqrt(x)         = x y, with y = 1 / sqrt(x) by Newton's method from a guess of y's bits
+//
+// q and g interpolate at Chebyshev's nodes, over |r| <= ln 2 / 2 and over all a where Q is a normal
+// number; their errors relative to e^r and to G are beside them. A result that would be smaller
+// than the smallest normal number is 0.
+//
+// They rely on IEEE arithmetic as it is written: -ffast-math breaks them.
+//
+// Source: Cody, Waite, "Software Manual for the Elementary Functions", 1980 (the reduction); Press
+// et al., "Numerical Recipes", 6.2.2 (the form of G); Lomont, "Fast Inverse Square Root", 2003 (the
+// guess).
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::detail
+{
+
+template <RealScalar T>
+struct VectorMath;
+
+template <>
+struct VectorMath<float>
+{
+  using Bits = std::uint32_t;
+  static constexpr int fraction_bits = 23;
+  static constexpr Bits exponent_bias = 127;
+  /// So large that adding it rounds to an integer, which its lowest bits then hold.
+  static constexpr float rounder = 0x1.8p23F;
+  static constexpr float least_exponent = -87.33654F;  // e^x is normal from here on
+  static constexpr float log2_e = 0x1.715476p0F;
+  static constexpr float ln2_high = 0x1.62ep-1F;  // n times it is exact
+  static constexpr float ln2_low = 0x1.0bfbe8p-15F;
+  static constexpr Bits high_half = ~Bits{0xfff};  // of the bits of a number: its square is exact
+  // 1e-9
+  static constexpr float q[] = {0.5F, 0.166665769897F, 0.0416665546172F, 0.00836317905272F,
+                                0.00139261835878F};
+  static constexpr float tail_end = 13.3F;  // Q is 0 from here on
+  static constexpr float p = 0.29F;
+  // 1e-8
+  static constexpr float g[] = {0.875663030321F,   0.721324396821F,   0.161484463839F,
+                                -0.140568249334F,  -0.0435249327610F, 0.0339133527343F,
+                                -0.0335098494135F, -0.0583552918073F, -0.0195068894947F};
+  static constexpr Bits root_guess = 0x5f375a86;
+  static constexpr int root_steps = 2;
+};
+
+template <>
+struct VectorMath<double>
+{
+  using Bits = std::uint64_t;
+  static constexpr int fraction_bits = 52;
+  static constexpr Bits exponent_bias = 1023;
+  static constexpr double rounder = 0x1.8p52;
+  static constexpr double least_exponent = -708.396418532264;
+  static constexpr double log2_e = 0x1.71547652b82fep0;
+  static constexpr double ln2_high = 0x1.62e42fefap-1;
+  static constexpr double ln2_low = 0x1.cf79abc9e3b3ap-40;
+  static constexpr Bits high_half = ~Bits{0x7ff'ffff};
+  // 2e-19
+  static constexpr double q[] = {0.5,
+                                 0.16666666666666671,
+                                 0.0416666666666666698,
+                                 0.00833333333332613513,
+                                 0.00138888888888837483,
+                                 0.000198412698748206253,
+                                 0.0000248015873255477412,
+                                 2.75572554002064244e-6,
+                                 2.75572736431102953e-7,
+                                 2.51052170047207452e-8,
+                                 2.09146869680868772e-9};
+  static constexpr double tail_end = 37.8;
+  static constexpr double p = 0.24;
+  // 3e-17
+  static constexpr double g[] = {
+      1.16225950167263615,     1.51575877443249595,    1.08550247302915011,
+      0.252410642741988536,    -0.184722572174515101,  -0.0896782035866759731,
+      0.0535877158854819456,   0.0207350360641826296,  -0.0216130684604973721,
+      -0.00152715635269724864, 0.00368021523145561466, -0.017382581173947463,
+      -0.042764922671765587,   -0.0916577321994961644, -0.167125408808229035,
+      -0.232884815475761879,   -0.249705345993361021,  -0.202829552117355403,
+      -0.118764468867322175,   -0.0466311041493075609, -0.010916646711991873,
+      -0.00114968875460798979};
+  static constexpr Bits root_guess = 0x5fe6'eb50'c7b5'37a9;
+  static constexpr int root_steps = 3;
+};
+
+/// a if it holds, else b. Compilers make branches of conditional expressions, and then no vectors;
+/// not of this.
+template <RealScalar T>
+[[gnu::always_inline]] inline T pick(bool holds, T a, T b)
+{
+  using Bits = typename VectorMath<T>::Bits;
+  const Bits mask = Bits{0} - static_cast<Bits>(holds);
+  return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
+}
+
+/// c[0] + c[1] x + c[2] x^2 + …
+template <std::size_t I = 0, RealScalar T, std::size_t N>
+[[gnu::always_inline]] inline T polynomial(const T (&c)[N], T x)
+{
+  if constexpr (I + 1 == N)
+    return c[I];
+  else
+    return polynomial<I + 1>(c, x) * x + c[I];
+}
+
+/// e^x = scale (1 + rest)
+template <RealScalar T>
+struct Power
+{
+  T scale;
+  T rest;
+};
+
+/// Of e^(x - tail), where the tail is what x as one number would lose.
+/// @pre x is from `least_exponent` to 0
+template <RealScalar T>
+[[gnu::always_inline]] inline Power<T> power(T x, T tail)
+{
+  using M = VectorMath<T>;
+  const T rounded = x * M::log2_e + M::rounder;
+  const T n = rounded - M::rounder;
+  const T r = ((x - n * M::ln2_high) - n * M::ln2_low) - tail;
+  const T scale = std::bit_cast<T>((std::bit_cast<typename M::Bits>(rounded) + M::exponent_bias)
+                                   << M::fraction_bits);
+  return {scale, (r * r) * polynomial(M::q, r) + r};
+}
+
+/// e^(x - tail), or 0 where that is below the normal numbers.
+/// @pre x <= 0 or no number
+template <RealScalar T>
+[[gnu::always_inline]] inline T exp_of_negative(T x, T tail = T{})
+{
+  constexpr T least = VectorMath<T>::least_exponent;
+  const bool vanishes = x < least;
+  const Power<T> e = power(pick(vanishes, least, x), tail);
+  return pick(vanishes, T{}, (e.rest + T{1}) * e.scale);
+}
+
+/// e^x - 1
+/// @pre x is from `least_exponent` to 0, or no number
+template <RealScalar T>
+[[gnu::always_inline]] inline T expm1_of_negative(T x)
+{
+  const Power<T> e = power(x, T{});
+  return e.rest * e.scale + (e.scale - T{1});
+}
+
+/// Q(a) = bell ratio, the probability that a normal number is larger than a; bell = e^(-a^2/2).
+template <RealScalar T>
+struct NormalTail
+{
+  T a;  // |x|, and no more than `tail_end`, where the bell is 0
+  T bell;
+  T ratio;
+};
+
+/// Q(|x|)
+template <RealScalar T>
+[[gnu::always_inline]] inline NormalTail<T> normal_tail(T x)
+{
+  using M = VectorMath<T>;
+  const T size = std::abs(x);
+  const T a = pick(size > M::tail_end, M::tail_end, size);
+  // a^2 = high^2 + (a - high) (a + high): e^(-a^2/2) would have a^2/2 times the rounding of a^2.
+  const T high = std::bit_cast<T>(std::bit_cast<typename M::Bits>(a) & M::high_half);
+  const T bell = exp_of_negative(T{-0.5} * high * high, T{0.5} * (a - high) * (a + high));
+  const T t = T{1} / (M::p * a + T{1});
+  const T w = t - T{1};
+  return {a, bell, t * (polynomial(M::g, w) * w + T{0.5})};
+}
+
+/// sqrt(x)
+/// @pre x >= 0 or no number
+template <RealScalar T>
+[[gnu::always_inline]] inline T square_root(T x)
+{
+  using M = VectorMath<T>;
+  using Limits = std::numeric_limits<T>;
+  // The guess is for normal numbers.
+  constexpr T up = T{1} / Limits::epsilon() / Limits::epsilon();
+  constexpr T down = Limits::epsilon();
+  const bool small = x < Limits::min();
+  const T normal = pick(small, x * up, x);
+  T y = std::bit_cast<T>(M::root_guess - (std::bit_cast<typename M::Bits>(normal) >> 1));
+  for (int i = 0; i < M::root_steps; ++i) y = y * (T{1.5} - (T{0.5} * normal) * y * y);
+  const T rough = normal * y;
+  const T root = (T{0.5} * y) * (normal - rough * rough) + rough;
+  // Infinity and what is no number are their own roots.
+  return pick(x <= Limits::max(), pick(small, root * down, root), x);
+}
+
+}  // namespace cubist::detail

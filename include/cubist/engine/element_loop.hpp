@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The host's loop over the elements of rows: f(a[j], b[j], …) for j in [0, n), vectorised for the
+// processor that runs it, as well as for the one that it was compiled for.
+//
+// It goes in blocks of one length. What is left over at the end is copied into a block, so that the
+// same instructions compute every element: its bits do not depend on where in a row it stands, and
+// a compiler may contract products and sums as it likes. Ahead of the block that is computed, the
+// next ones are fetched: a processor overlaps arithmetic with waiting for memory only as far as it
+// looks ahead, which is not beyond one long function.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+
+// Without optimization nothing is inlined into the loops, and other instruction sets would be of no
+// use there.
+#if defined __x86_64__ && defined __OPTIMIZE__ && (defined __GNUC__ || defined __clang__)
+#define CUBIST_X86_TARGETS
+#endif
+
+#if defined __clang__
+#define CUBIST_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define CUBIST_WIDE
+// It warns of loops that it cannot vectorise, which are those of complex numbers and short words.
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#else
+#define CUBIST_INDEPENDENT _Pragma("GCC ivdep")
+#define CUBIST_WIDE ",prefer-vector-width=512"
+#endif
+
+namespace cubist::detail
+{
+
+/// What a loop is compiled for.
+enum class Target
+{
+  as_compiled,
+  avx2,
+  avx512
+};
+
+[[nodiscard]] inline bool supports(Target target)
+{
+#ifdef CUBIST_X86_TARGETS
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (target == Target::avx2) return avx2;
+  if (target == Target::avx512)
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
+  return target == Target::as_compiled;
+}
+
+/// The best that this processor supports.
+[[nodiscard]] inline Target best_target()
+{
+  static const Target best = supports(Target::avx512) ? Target::avx512
+                             : supports(Target::avx2) ? Target::avx2
+                                                      : Target::as_compiled;
+  return best;
+}
+
+/// Elements of a block: four vectors of double, if they are as wide as AVX-512's.
+inline constexpr std::size_t block_length = 32;
+
+/// Fetches the block that is so far ahead that it comes in time.
+template <class T>
+[[gnu::always_inline]] inline void fetch_ahead(T* block)
+{
+  constexpr std::size_t line = 64;
+  constexpr std::size_t ahead = 2048;
+  const auto* p = reinterpret_cast<const char*>(block) + ahead;
+  for (std::size_t i = 0; i < block_length * sizeof(T); i += line)
+    __builtin_prefetch(p + i, std::is_const_v<T> ? 0 : 1);
+}
+
+template <class F, class... T>
+[[gnu::always_inline]] inline void element_blocks(F f, std::size_t blocks, T*... m)
+{
+  for (; blocks > 0; --blocks)
+  {
+    (fetch_ahead(m), ...);
+    CUBIST_INDEPENDENT
+    for (std::size_t j = 0; j < block_length; ++j) f(m[j]...);
+    ((m += block_length), ...);
+  }
+}
+
+template <class F, class... T>
+[[gnu::noinline, gnu::flatten]] void blocks_as_compiled(F f, std::size_t blocks, T*... m)
+{
+  element_blocks(f, blocks, m...);
+}
+#ifdef CUBIST_X86_TARGETS
+template <class F, class... T>
+[[gnu::noinline, gnu::flatten, gnu::target("avx2,fma")]] void blocks_avx2(F f, std::size_t blocks,
+                                                                          T*... m)
+{
+  element_blocks(f, blocks, m...);
+}
+template <class F, class... T>
+[[gnu::noinline, gnu::flatten,
+  gnu::target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl" CUBIST_WIDE)]] void
+blocks_avx512(F f, std::size_t blocks, T*... m)
+{
+  element_blocks(f, blocks, m...);
+}
+#endif
+
+/// What is left over of a row, in a block of its own that it fills up with copies.
+template <class T>
+class LastBlock
+{
+ public:
+  LastBlock(T* row, std::size_t n) : row_{row}, n_{n}
+  {
+    std::copy_n(row, n, block_.begin());
+    std::fill(block_.begin() + static_cast<std::ptrdiff_t>(n), block_.end(), row[n - 1]);
+  }
+  T* data() { return block_.data(); }
+  void write_back() const
+  {
+    if constexpr (!std::is_const_v<T>) std::copy_n(block_.begin(), n_, row_);
+  }
+
+ private:
+  alignas(64) std::array<std::remove_const_t<T>, block_length> block_;
+  T* row_;
+  std::size_t n_;
+};
+
+/// f(m[j]…) for j in [0, n), on a target that this processor supports. f writes to what is not
+/// const; rows may be the same, but must not overlap otherwise.
+template <class F, class... T>
+void for_elements(Target target, std::size_t n, F f, T*... m)
+{
+  if (n == 0) return;
+  auto* run = &blocks_as_compiled<F, T...>;
+#ifdef CUBIST_X86_TARGETS
+  if (target == Target::avx2) run = &blocks_avx2<F, T...>;
+  if (target == Target::avx512) run = &blocks_avx512<F, T...>;
+#else
+  static_cast<void>(target);
+#endif
+  const std::size_t whole = n - n % block_length;
+  if (whole > 0) run(f, whole / block_length, m...);
+  if (whole == n) return;
+  std::tuple<LastBlock<T>...> last{LastBlock<T>{m + whole, n - whole}...};
+  std::apply(
+      [&](auto&... block) {
+        run(f, 1, block.data()...);
+        (block.write_back(), ...);
+      },
+      last);
+}
+
+template <class F, class... T>
+void for_elements(std::size_t n, F f, T*... m)
+{
+  for_elements(best_target(), n, f, m...);
+}
+
+/// out = f(in…)
+template <class F>
+struct Assign
+{
+  F f;
+  template <class T, class... In>
+  void operator()(T& out, const In&... in) const
+  {
+    out = f(in...);
+  }
+};
+
+/// That, and sum += out.
+template <class F>
+struct AssignAndAdd
+{
+  F f;
+  template <class T, class... In>
+  void operator()(T& out, T& sum, const In&... in) const
+  {
+    const T value = f(in...);
+    out = value;
+    sum += value;
+  }
+};
+
+}  // namespace cubist::detail
+
+#if defined __clang__
+#pragma clang diagnostic pop
+#endif
+#undef CUBIST_INDEPENDENT
+#undef CUBIST_WIDE
+#undef CUBIST_X86_TARGETS
