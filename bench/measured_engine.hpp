@@ -66,6 +66,8 @@ class MeasuredEngine : public E
   BENCH_TIMED(column_sums, elementwise)
   BENCH_TIMED(row_fold, elementwise)
   BENCH_TIMED(fold, elementwise)
+  BENCH_TIMED(for_each, elementwise)
+  BENCH_TIMED(map_sums, elementwise)
 #undef BENCH_TIMED
 };
 
