@@ -47,12 +47,12 @@ class MeasuredEngine : public E
 {
 // E's function, inside a stopwatch; where E has no such function, there is none here.
 #define BENCH_TIMED(function, time)                                                                \
-  template <class... Arguments>                                                                    \
-  auto function(Arguments&&... arguments)                                                          \
-      const->decltype(std::declval<const E&>().function(std::forward<Arguments>(arguments)...))    \
+  template <class... Arguments, class Inner = E>                                                   \
+  auto function(Arguments&&... arguments) const->decltype(std::declval<const Inner&>().function(   \
+      std::forward<Arguments>(arguments)...))                                                      \
   {                                                                                                \
     const Stopwatch running{EngineTimes::here().time};                                             \
-    return E::function(std::forward<Arguments>(arguments)...);                                     \
+    return Inner::function(std::forward<Arguments>(arguments)...);                                 \
   }
 
  public:
