@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Any backend, with what each rank sends and how long it spends in communication written down:
-// `Measured<Threads>`. Time in communication is time inside `start`, `wait` and `test`, so it has
-// the waiting for slower ranks in it, and what travels behind a rank's back is free. What is lent
-// and read in place is not sent; waiting for lenders and for readers counts.
+// Any backend, with what each rank sends and how long it spends in communication and in its engine
+// written down: `Measured<Threads>`. Time in communication is time inside `start`, `wait` and
+// `test`, so it has the waiting for slower ranks in it, and what travels behind a rank's back is
+// free. What is lent and read in place is not sent; waiting for lenders and for readers counts.
+//
+// No function of a communicator only waits: a rank that waits for a broadcast copies it once it is
+// there. So the two are told apart by the processor: while the rank's thread has one it copies,
+// adds up and looks for messages, and the rest of the time it waits, for others or for a core.
 
-#include <chrono>
+#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -14,32 +18,46 @@
 #include <cubist/comm/lender.hpp>
 #include <cubist/comm/traffic.hpp>
 
+#include "measured_engine.hpp"
+
 namespace bench
 {
 
 /// What one rank sent, and the seconds that it spent on that and on receiving.
 struct Ledger
 {
-  cubist::Sent sent;
+  cubist::Sent sent = {};
   double seconds = 0;
+  bool tells_waiting = false;  // at the price of two system calls for each of the library's
+  double busy = 0;             // if so: the seconds of these in which it had a processor
 };
+
+/// Seconds that this thread has had a processor.
+inline double processor_seconds()
+{
+  std::timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 /// Adds its own lifetime to a ledger.
 class InCommunication
 {
  public:
-  explicit InCommunication(Ledger& ledger) : ledger_{ledger} {}
+  explicit InCommunication(Ledger& ledger) : ledger_{ledger}, running_{ledger.seconds}
+  {
+    if (ledger_.tells_waiting) ledger_.busy -= processor_seconds();
+  }
   InCommunication(const InCommunication&) = delete;
   InCommunication& operator=(const InCommunication&) = delete;
   ~InCommunication()
   {
-    ledger_.seconds += std::chrono::duration<double>(Clock::now() - start_).count();
+    if (ledger_.tells_waiting) ledger_.busy += processor_seconds();
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   Ledger& ledger_;
-  Clock::time_point start_ = Clock::now();
+  Stopwatch running_;
 };
 
 template <cubist::Request R>
@@ -143,7 +161,7 @@ template <cubist::Backend B>
 struct Measured
 {
   using Communicator = MeasuredCommunicator<typename B::Communicator>;
-  using Engine = typename B::Engine;
+  using Engine = MeasuredEngine<typename B::Engine>;
 
   template <class F>
   static void launch(int& argc, char**& argv, const cubist::LaunchOptions& options, F&& body)

@@ -23,14 +23,19 @@ template <class World>
 class Meter
 {
  public:
-  explicit Meter(World& world) : world_{&world} {}
+  /// With `tells_shares` it knows what the time goes to, for little of it.
+  explicit Meter(World& world, bool tells_shares = false)
+      : world_{&world}, tells_shares_{tells_shares}
+  {
+  }
 
   /// From when all ranks are here until all are through.
   template <class F>
   void run(bool counts, F f)
   {
     world_->barrier();
-    auto& ledger = world_->ledger() = {};
+    auto& ledger = world_->ledger() = {.tells_waiting = tells_shares_};
+    const EngineTimes before = EngineTimes::here();
     cubist::Sent sent;
     const double time = seconds([&] {
       f();
@@ -41,6 +46,10 @@ class Meter
     sent_ = sent;
     times_.push_back(time);
     communication_.push_back(ledger.seconds);
+    const EngineTimes& engine = EngineTimes::here();
+    const std::array spent{engine.gemm - before.gemm, engine.elementwise - before.elementwise,
+                           ledger.busy, ledger.seconds - ledger.busy, time};
+    for (std::size_t i = 0; i < spent.size(); ++i) spent_[i] += spent[i];
   }
 
   /// What one run costs, the same on all ranks.
@@ -54,29 +63,43 @@ class Meter
     std::array sum{most[0]};
     world_->all_reduce(most, cubist::ReduceOp::max);
     world_->all_reduce(sum);
-    return {Times{times}, median(communication) / world_->size(), most[0], sum[0] / world_->size(),
-            most[1]};
+    auto spent = spent_;
+    world_->all_reduce(spent);
+    const auto share = [&](std::size_t i) { return tells_shares_ ? spent[i] / spent[4] : 0; };
+    return {Times{times}, median(communication) / world_->size(),  most[0], sum[0] / world_->size(),
+            most[1],      {share(0), share(1), share(2), share(3)}};
   }
 
  private:
   World* world_;
+  bool tells_shares_;
   cubist::Sent sent_;
   std::vector<double> times_;
   std::vector<double> communication_;
+  std::array<double, 5> spent_{};  // gemm, element-wise, communication, waiting, all
 };
 
-/// Rank 0 runs f, with BLAS on all cores, while the others sleep; adds its seconds to `times`.
+/// Rank 0 runs f, with BLAS on all cores, while the others sleep.
 template <class World, class F>
-void on_all_cores(World& world, std::vector<double>& times, bool counts, F f)
+void on_all_cores(World& world, F f)
 {
   world.barrier();
   if (world.rank() == 0)
   {
     const AllCores blas;
-    const double time = seconds(f);
-    if (counts) times.push_back(time);
+    f();
   }
   world.barrier();
+}
+
+/// The same; adds its seconds to `times`.
+template <class World, class F>
+void on_all_cores(World& world, std::vector<double>& times, bool counts, F f)
+{
+  on_all_cores(world, [&] {
+    const double time = seconds(f);
+    if (counts) times.push_back(time);
+  });
 }
 
 /// The number of BLAS threads that each rank has, until the end of the scope; 0 leaves it as it is.

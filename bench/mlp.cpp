@@ -23,7 +23,56 @@ struct MlpOptions : Options
   std::vector<std::size_t> layers{1024, 4096, 1024};
   std::string activation = "gelu";
   std::string optimizer = "none";
+  std::string torch = "auto";
 };
+
+void print_mlp_header(const Job& job, int repeats)
+{
+  std::printf(
+      "Shares of a step, in %% of a rank's time: gemm; element-wise work; communication, of a rank\n"
+      "that has a processor (copies, sums, looking for messages); waiting, in communication without\n"
+      "one, for others or for a core; what is missing to 100 is none of these. PyTorch: its speed by\n"
+      "BLAS's, on all cores.\n");
+  print_header(job, repeats, "tokens: layers");
+  std::printf(" %7s %5s %5s %5s %5s %8s\n", "overlap", "gemm", "elem.", "comm.", "wait", "PyTorch");
+}
+
+void print_mlp_row(const Job& job, const MlpTask& task, const Row& row)
+{
+  std::string what = std::to_string(task.tokens) + ":";
+  for (const auto size : task.layers) what += " " + std::to_string(size);
+  print_row(job, task.on, row, what);
+  const auto& shares = row.cost.shares;
+  std::printf(" %7s %5.1f %5.1f %5.1f %5.1f", task.on.overlap ? "on" : "off", 100 * shares.gemm,
+              100 * shares.elementwise, 100 * shares.communication, 100 * shares.waiting);
+  if (row.torch.measured())
+    std::printf(" %8.2f\n", row.blas.median / row.torch.times.median);
+  else
+    std::printf(" %8s\n", "-");
+  std::fflush(stdout);
+}
+
+nlohmann::json mlp_json(const Job& job, const MlpTask& task, const Row& row)
+{
+  auto json = to_json(job, task.on, row);
+  json["tokens"] = task.tokens;
+  json["layers"] = task.layers;
+  json["activation"] = task.activation;
+  json["optimizer"] = task.optimizer;
+  json["gemm_share"] = row.cost.shares.gemm;
+  json["elementwise_share"] = row.cost.shares.elementwise;
+  json["communication_share"] = row.cost.shares.communication;
+  json["waiting_share"] = row.cost.shares.waiting;
+  const auto torch = [&](const auto& value) {
+    return row.torch.measured() ? nlohmann::json(value) : nlohmann::json();
+  };
+  json["torch_seconds"] = torch(row.torch.times.median);
+  json["torch_min_seconds"] = torch(row.torch.times.min);
+  json["torch_gflops"] = torch(row.gflops(row.torch.times));
+  json["torch_threads"] = torch(row.torch.threads);
+  json["torch_version"] = torch(row.torch.version);
+  return json;
+}
 
 void run_mlp(const Job& job, const MlpOptions& options)
 {
@@ -35,30 +84,25 @@ void run_mlp(const Job& job, const MlpOptions& options)
     for (const bool overlap : overlaps(job, options))
     {
       setting.overlap = overlap;
-      tasks.push_back(
-          {setting, options.tokens, options.layers, options.activation, options.optimizer});
+      tasks.push_back({setting, options.tokens, options.layers, options.activation,
+                       options.optimizer, options.torch == "auto"});
     }
 
-  std::string what = std::to_string(options.tokens) + ":";
-  for (const auto size : options.layers) what += " " + std::to_string(size);
   const bool table = job.first && options.json != "-";
-  if (table) print_header(job, options.repeats, "tokens: layers");
-  if (table) std::printf(" overlap\n");
+  if (table) print_mlp_header(job, options.repeats);
   auto result = describe(job, "mlp");
+  bool torch = true;
   for (const auto& task : tasks)
   {
     const auto row = job.mpi ? mlp_on_mpi(task) : mlp_on_threads(task);
     if (!row) continue;
-    if (table) print_row(job, task.on, *row, what);
-    if (table) std::printf(" %7s\n", task.on.overlap ? "on" : "off");
-    std::fflush(stdout);
-    auto json = to_json(job, task.on, *row);
-    json["tokens"] = task.tokens;
-    json["layers"] = task.layers;
-    json["activation"] = task.activation;
-    json["optimizer"] = task.optimizer;
-    result["rows"].push_back(json);
+    if (table) print_mlp_row(job, task, *row);
+    result["rows"].push_back(mlp_json(job, task, *row));
+    torch = row->torch.measured();
   }
+  if (table && !torch && options.torch == "auto")
+    std::printf(
+        "PyTorch is not installed (Debian: python3-torch), so there is nothing to compare with.\n");
   if (job.first) write_json(result, options.json);
 }
 
@@ -83,6 +127,9 @@ void add_mlp(CLI::App& app, Action& action)
       ->capture_default_str();
   command->add_option("--optimizer", options->optimizer, "a step of it, too")
       ->check(CLI::IsMember({"none", "sgd", "adam"}))
+      ->capture_default_str();
+  command->add_option("--torch", options->torch, "whether to measure PyTorch where it is installed")
+      ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_mlp(job, *options); }; });

@@ -26,6 +26,7 @@ struct MlpTask
   std::vector<std::size_t> layers;  // features: of the input, between the layers, of the output
   std::string activation;
   std::string optimizer;
+  bool torch = false;  // whether to measure PyTorch's, where it is installed
 
   /// The forward products; backward has two of the same size for each.
   [[nodiscard]] std::vector<cubist::ProductSize> products() const

@@ -117,7 +117,9 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     std::optional<Products<T>> products;
     if (first) products.emplace(task);
     std::vector<double> blas;
-    Meter ours{world};
+    std::unique_ptr<Torch> torch;
+    if (task.torch) on_all_cores(world, [&] { torch = Torch::start(task); });
+    Meter ours{world, true};
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
     {
       on_all_cores(world, blas, i >= 0, [&] { products->run(mesh.engine()); });
@@ -126,6 +128,10 @@ std::optional<Row> measure_mlp(const MlpTask& task)
         mlp.backward(dy);
         optimize();
       });
+      if (task.torch)
+        on_all_cores(world, [&] {
+          if (torch) torch->step(i >= 0);
+        });
     }
 
     Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
@@ -140,6 +146,7 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     }
     if (!first) return;
     result.blas = Times{blas};
+    if (torch) result.torch = torch->result();
     row = result;
   });
   return row;

@@ -13,6 +13,7 @@
 
 #include "job.hpp"
 #include "times.hpp"
+#include "torch.hpp"
 
 namespace bench
 {
@@ -37,6 +38,15 @@ struct Setting
   cubist::Method method = cubist::Method::fastest;
 };
 
+/// What a rank does with its time: shares of it, mean over the ranks.
+struct Shares
+{
+  double gemm = 0;  // waiting for a core, where they are fewer than ranks, is in it
+  double elementwise = 0;
+  double communication = 0;  // with a processor: copies, sums, looking for messages
+  double waiting = 0;        // in communication without a processor
+};
+
 /// What one run on all ranks costs.
 struct Cost
 {
@@ -45,6 +55,7 @@ struct Cost
   double most_words = 0;     // elements that the busiest rank sends
   double mean_words = 0;
   double most_messages = 0;
+  Shares shares = {};  // where they were asked for
 
   [[nodiscard]] double compute() const { return total.median - communication; }
 };
@@ -60,6 +71,7 @@ struct Row
   Times blas = {};           // for the same products on all cores of one machine
   Times scalapack = {};      // with its best block size
   int scalapack_block = 0;   // 0: not measured
+  TorchResult torch = {};    // for the same step of a network
 
   [[nodiscard]] double gflops(const Times& times) const { return giga_operations / times.median; }
   /// cubist's speed by that of BLAS on all machines, were that possible.

@@ -8,7 +8,9 @@ set(product_fields ${row_fields} scheme mesh algorithm words_per_rank formula_wo
   scalapack_block)
 set(matmul_fields ${product_fields} m n k)
 set(ceiling_fields ${matmul_fields})
-set(mlp_fields ${product_fields} tokens layers activation optimizer)
+set(mlp_fields ${product_fields} tokens layers activation optimizer
+  gemm_share elementwise_share communication_share waiting_share
+  torch_seconds torch_min_seconds torch_gflops torch_threads torch_version)
 set(scaling_fields ${matmul_fields} mode grows threads_per_rank speed_up efficiency)
 set(planner_fields backend ranks nodes overlap scalar training all_ranks repeats m n k choice fastest ratio all)
 set(collectives_fields ${row_fields} collective words bytes_per_word gigabytes_per_second
@@ -64,7 +66,8 @@ foreach(backend IN LISTS backends)
   bench_test(${backend} matmul matmul --sizes 65 --shapes 33x130x7 --bandwidth 1)
   bench_test(${backend} ceiling ceiling --shapes 40x30x20,64x4x4 --rank-counts 4 --scalars double)
   bench_test(${backend} collective-matmul matmul --sizes 65 --schemes summa2d --method collectives)
-  bench_test(${backend} mlp mlp --tokens 24 --layers 16,33,8 --optimizer adam)
+  bench_test(${backend} mlp mlp --tokens 24 --layers 16,33,8 --optimizer adam --torch off)
+  bench_test(${backend} mlp-beside-torch mlp --tokens 24 --layers 16,33,8 --schemes summa2d --scalars float)
   bench_test(${backend} planner planner --ranks 4 --shapes 24x16x20 --final-repeats 1)
   bench_test(${backend} collectives collectives --words 1,1000)
   bench_test(${backend} strong scaling --mode strong --shape 70x40x30)
@@ -79,6 +82,21 @@ endif()
 add_test(NAME "bench: a mesh that does not fit" COMMAND cubist_bench matmul --schemes cube3d --ranks 4)
 set_tests_properties("bench: a mesh that does not fit" PROPERTIES
   LABELS bench PASS_REGULAR_EXPRESSION "Cube3D got 4 ranks, which are no cube.*use 1 or 8 ranks")
+
+# PyTorch is measured where it is installed, and missed where it is not.
+add_test(NAME "bench: mlp without PyTorch"
+  COMMAND cubist_bench mlp --tokens 24 --layers 16,8 --schemes summa2d --scalars float --repeats 1)
+set_tests_properties("bench: mlp without PyTorch" PROPERTIES
+  LABELS bench TIMEOUT 60 ENVIRONMENT "PYTHONPATH=${CMAKE_CURRENT_SOURCE_DIR}/peers/no_torch"
+  PASS_REGULAR_EXPRESSION " -\nPyTorch is not installed")
+
+# The library that cubist is linked with, compared with itself.
+list(GET BLAS_LIBRARIES 0 blas)
+if(blas MATCHES "\\.so")
+  add_test(NAME "bench: blas speeds" COMMAND cubist_blas_speeds "${blas}" "${blas}" --shapes 40x30x20 --repeats 1)
+  set_tests_properties("bench: blas speeds" PROPERTIES LABELS bench TIMEOUT 60
+    PASS_REGULAR_EXPRESSION "double . 40x30x20" FAIL_REGULAR_EXPRESSION "wrong result")
+endif()
 
 find_program(CUBIST_BASH bash)
 foreach(job strong weak)

@@ -33,6 +33,7 @@
 #include "cubist/comm/mpi_communicator.hpp"
 #include "cubist/comm/mpi_world.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/engine/blas_kernels.hpp"
 #include "cubist/engine/blas_threads.hpp"
 #include "cubist/engine/shared_engine.hpp"
 
@@ -101,6 +102,15 @@ inline int cores_of_rank(MPI_Comm comm)
   return std::max(1, CPU_COUNT(&mine) / static_cast<int>(std::max<std::ptrdiff_t>(sharing, 1)));
 }
 
+/// Of the ranks that have a warning of their BLAS to give, the lowest gives it.
+inline void warn_of_blas(const boost::mpi::communicator& control)
+{
+  const std::string warning = take_blas_warning();
+  int speaker = warning.empty() ? INT_MAX : control.rank();
+  MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, control);
+  if (speaker == control.rank()) warn(warning);
+}
+
 }  // namespace detail
 
 struct Mpi
@@ -145,6 +155,7 @@ struct Mpi
     const int cores = detail::cores_of_rank(control);
     const int most = blas_threads();
     const BlasThreads share{most > 0 ? std::min(most, cores) : cores};
+    detail::warn_of_blas(control);
 
     detail::FirstError first;
     bool consequence = false;

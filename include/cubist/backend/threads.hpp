@@ -21,6 +21,7 @@
 #include "cubist/comm/thread_world.hpp"
 #include "cubist/comm/threads_communicator.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/engine/blas_kernels.hpp"
 #include "cubist/engine/blas_threads.hpp"
 #include "cubist/engine/host_engine.hpp"
 
@@ -48,6 +49,7 @@ struct Threads
     std::iota(all.begin(), all.end(), 0);
     const auto group = std::make_shared<detail::ThreadGroup>(world, std::move(all));
     const BlasThreads share{std::max(1, cores / ranks)};
+    detail::warn(detail::take_blas_warning());
 
     detail::FirstError first;
     const auto run = [&](int rank) {

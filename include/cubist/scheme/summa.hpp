@@ -107,9 +107,9 @@ struct Summa
     static constexpr std::size_t far_depth = 256;
 
     Plan(const M& mesh, Ops ops, Shape p, Shape q)
-        : mesh_{mesh}, ops_{ops}, far_{row().remote() || column().remote()},
-          p_cut_{cut(cols(), p.cols)}, q_cut_{cut(rows(), q.rows)}, r_room_{p_buffers(p),
-                                                                            q_buffers(q)},
+        : mesh_{mesh}, ops_{ops}, far_{row().remote() || column().remote()}, p_cut_{cut(cols(),
+                                                                                        p.cols)},
+          q_cut_{cut(rows(), q.rows)}, r_room_{p_buffers(p), q_buffers(q), pile({p.rows, q.cols})},
           p_room_{q_buffers(q), p_buffers(p), p_buffers(p)}, q_room_{p_buffers(p), q_buffers(q),
                                                                      q_buffers(q)}
     {
@@ -191,6 +191,10 @@ struct Summa
     [[nodiscard]] Buffers p_buffers(Shape p) const { return buffers({p.rows, p_cut_.depth}); }
     [[nodiscard]] Buffers q_buffers(Shape q) const { return buffers({q_cut_.depth, q.cols}); }
     [[nodiscard]] Buffers buffers(Shape panel) const { return {panel, far_ ? 4U : 2U}; }
+    [[nodiscard]] detail::PileRoom<T, Engine> pile(Shape product) const
+    {
+      return {product, detail::pile_depth(p_cut_.block, p_cut_.count())};
+    }
 
     M mesh_;
     Ops ops_;

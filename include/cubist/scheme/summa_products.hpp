@@ -5,7 +5,8 @@
 //
 //   P (M, K), Q (K, N), R (M, N): rows [row] cols [col]
 //
-//   R = P Q    for each t: broadcast P_t along the row, Q_t along the column; R += P_t Q_t
+//   R = P Q    for each t: broadcast P_t along the row, Q_t along the column; R += P_t Q_t, thin
+//              ones several at a time
 //   P = R Q^T  for each t: broadcast Q_t along the column; reduce R Q_t^T to P_t's owner
 //   Q = P^T R  for each t: broadcast P_t along the row; reduce P_t^T R to Q_t's owner
 //
@@ -16,6 +17,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/operand.hpp"
 #include "cubist/scheme/local_product.hpp"
+#include "cubist/scheme/panel_pile.hpp"
 #include "cubist/scheme/panels.hpp"
 
 namespace cubist::detail
@@ -35,12 +37,13 @@ struct SummaPlace
   [[nodiscard]] SummaPlace t() const { return {column, row, engine, q_cut, p_cut}; }
 };
 
-/// Room for the panels of both factors.
+/// Room for the panels of both factors, and for a pile of thin ones.
 template <class T, class E>
 struct FactorPanels
 {
   PanelBuffers<T, E> p;
   PanelBuffers<T, E> q;
+  PileRoom<T, E> pile = {};
 };
 
 /// Room for the panels of one matrix, and for parts and sums of another.
@@ -60,7 +63,8 @@ class MakeR
   MakeR(const SummaPlace<C, E>& at, FactorPanels<T, E>& room, T alpha, Operand<const T> p,
         Operand<const T> q, T beta, Operand<T> r)
       : at_{at}, alpha_{alpha}, ps_{at.row, at.engine, room.p, {p, Dimension::cols, at.p_cut}},
-        qs_{at.column, at.engine, room.q, {q, Dimension::rows, at.q_cut}}, beta_{beta}, r_{r}
+        qs_{at.column, at.engine, room.q, {q, Dimension::rows, at.q_cut}},
+        pile_{at.engine, room.pile}, beta_{beta}, r_{r}
   {
   }
 
@@ -72,10 +76,20 @@ class MakeR
   }
   void run()
   {
-    for (std::size_t t = 0; t < at_.p_cut.count(); ++t)
+    const std::size_t count = at_.p_cut.count();
+    T beta = beta_;
+    for (std::size_t t = 0; t < count; ++t)
     {
       const Operand<const T> p_t = ps_[t];
-      multiply(at_.engine, alpha_, p_t, qs_[t], t == 0 ? beta_ : T{1}, r_);
+      if (pile_.used())
+      {
+        pile_.add(p_t, qs_[t]);
+        if (!pile_.full() && t + 1 < count) continue;
+        pile_.multiply(alpha_, beta, r_);
+      }
+      else
+        multiply(at_.engine, alpha_, p_t, qs_[t], beta, r_);
+      beta = T{1};
     }
   }
   /// Waits for what is still under way.
@@ -90,6 +104,7 @@ class MakeR
   T alpha_;
   BroadcastPanels<T, C, E> ps_;
   BroadcastPanels<T, C, E> qs_;
+  PanelPile<T, E> pile_;
   T beta_;
   Operand<T> r_;
 };

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The step that `cubist_bench mlp` measures, by PyTorch on the CPU: forward and backward of an MLP,
+with the gradients of its input, weights and biases. Prints one line of JSON, with seconds; or, with
+--in-turns, one that it is ready, and one for each line that it reads.
+
+    bench/peers/torch_mlp.py --tokens 4096 --layers 1024,4096,1024 --scalar float
+
+Ends with 3 where there is no PyTorch (Debian: python3-torch).
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, default=4096)
+    parser.add_argument("--layers", default="1024,4096,1024", help="features: input, between layers, output")
+    parser.add_argument("--activation", default="gelu", choices=["gelu", "relu", "silu", "identity"])
+    parser.add_argument("--optimizer", default="none", choices=["none", "sgd", "adam"])
+    parser.add_argument("--scalar", default="float", choices=["float", "double"])
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
+                        help="all cores that this process may run on, if left out")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=1)
+    parser.add_argument("--in-turns", action="store_true")
+    return parser.parse_args()
+
+
+def network(torch, layers, activation):
+    between = {"gelu": torch.nn.GELU, "relu": torch.nn.ReLU, "silu": torch.nn.SiLU,
+               "identity": torch.nn.Identity}[activation]
+    modules = []
+    for inputs, outputs in zip(layers, layers[1:]):
+        modules += [torch.nn.Linear(inputs, outputs), between()]
+    return torch.nn.Sequential(*modules[:-1])
+
+
+def main():
+    wish = arguments()
+    # Read when the libraries under PyTorch load.
+    for library in ("OMP", "OPENBLAS", "MKL", "BLIS"):
+        os.environ[library + "_NUM_THREADS"] = str(wish.threads)
+    try:
+        import torch
+    except ImportError as error:
+        print(f"torch_mlp: no PyTorch ({error}), so there is nothing to measure; install it "
+              "(Debian: python3-torch), or name a Python that has it", file=sys.stderr)
+        sys.exit(3)
+
+    torch.set_num_threads(wish.threads)
+    torch.set_default_dtype({"float": torch.float32, "double": torch.float64}[wish.scalar])
+    torch.manual_seed(42)
+    layers = [int(size) for size in wish.layers.split(",")]
+    mlp = network(torch, layers, wish.activation)
+    x = torch.rand(wish.tokens, layers[0], requires_grad=True)
+    dy = torch.rand(wish.tokens, layers[-1])
+    optimizer = {"none": lambda: None,
+                 "sgd": lambda: torch.optim.SGD(mlp.parameters(), lr=1e-3),
+                 "adam": lambda: torch.optim.Adam(mlp.parameters(), lr=1e-3)}[wish.optimizer]()
+
+    def step():
+        # Without old gradients the new ones are stored, not added.
+        x.grad = None
+        mlp.zero_grad(set_to_none=True)
+        mlp(x).backward(dy)
+        if optimizer:
+            optimizer.step()
+
+    def seconds():
+        start = time.perf_counter()
+        step()
+        return time.perf_counter() - start
+
+    about = {"threads": torch.get_num_threads(), "version": str(torch.__version__)}
+    if wish.in_turns:
+        print(json.dumps(about), flush=True)
+        for _ in sys.stdin:
+            print(json.dumps({"seconds": seconds()}), flush=True)
+        return
+    times = [seconds() for _ in range(wish.warm_up + wish.repeats)][wish.warm_up:]
+    print(json.dumps({"seconds": statistics.median(times), "min_seconds": min(times), **about}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+# That launch warns of BLAS kernels older than the processor: once, on one rank, and not if they are good or it is told
+# not to.
+add_executable(cubist_blas_warning blas_warning/kernels.cpp)
+target_link_libraries(cubist_blas_warning PRIVATE cubist::cubist cubist_warnings)
+
+function(cubist_add_blas_warning_test what kernels wish times)
+  add_test(NAME "blas warning: ${what}" COMMAND
+    "${CMAKE_CURRENT_SOURCE_DIR}/blas_warning/check.sh" ${kernels} ${wish} ${times} ${ARGN})
+  set_tests_properties("blas warning: ${what}" PROPERTIES LABELS threads TIMEOUT 60 SKIP_RETURN_CODE 77)
+endfunction()
+
+set(threads $<TARGET_FILE:cubist_blas_warning>)
+cubist_add_blas_warning_test("of old kernels" Prescott on 1 ${threads})
+cubist_add_blas_warning_test("none of good ones" Haswell on 0 ${threads})
+cubist_add_blas_warning_test("none if switched off" Prescott off 0 ${threads})
+
+if(TARGET cubist_mpi AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  add_executable(cubist_blas_warning_mpi blas_warning/kernels.cpp)
+  target_link_libraries(cubist_blas_warning_mpi PRIVATE cubist::mpi cubist_warnings)
+  target_compile_definitions(cubist_blas_warning_mpi PRIVATE CUBIST_WITH_MPI)
+  cubist_add_blas_warning_test("by one rank of a job" Prescott on 1
+    ${MPIEXEC_EXECUTABLE} --quiet ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:cubist_blas_warning_mpi>)
+  set_tests_properties("blas warning: by one rank of a job" PROPERTIES LABELS mpi PROCESSORS 2 ENVIRONMENT
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
+endif()
