@@ -26,6 +26,7 @@ struct MatmulTask
   Setting on;
   cubist::ProductSize size;
   bool scalapack = true;  // where there is one
+  bool local = false;     // also what ranks could do if all their operands were their own
 };
 
 /// Multiplies; every process calls it, the first one gets the row.

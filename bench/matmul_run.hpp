@@ -60,8 +60,18 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
     const auto W = cubist::gather(w);
     std::vector<T> Y(first ? m * n : 0);
 
+    // A share of Y's rows where it has replicas, as an owner makes it.
+    const auto block = y.block().padded();
+    const std::size_t replicas = block.size() * static_cast<std::size_t>(world.size()) / (m * n);
+    const cubist::Shape own{cubist::ceil_div(block.rows, std::max<std::size_t>(1, replicas)),
+                            block.cols};
+    std::vector<T> own_x(task.local ? own.rows * k : 0, T{1});
+    std::vector<T> own_w(task.local ? own.cols * k : 0, T{1});
+    std::vector<T> own_y(task.local ? own.size() : 0);
+
     std::vector<double> blas;
     Meter ours{world};
+    Meter local{world};
     std::vector theirs(peer.count(), Meter{world});
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
     {
@@ -72,6 +82,13 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
             MatrixView<const T>{W.data(), {k, n}}, T{}, MatrixView<T>{Y.data(), {m, n}});
       });
       ours.run(counts, [&] { product.forward(x, w, y); });
+      if (task.local)
+        local.run(counts, [&] {
+          mesh.engine().gemm(cubist::Op::none, cubist::Op::none, T{1},
+                             MatrixView<const T>{own_x.data(), {own.rows, k}},
+                             MatrixView<const T>{own_w.data(), {k, own.cols}}, T{},
+                             MatrixView<T>{own_y.data(), own});
+        });
       for (std::size_t v = 0; v < theirs.size(); ++v)
         theirs[v].run(counts, [&] { peer.multiply(v); });
     }
@@ -91,6 +108,7 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
         .scheme = S::name, .mesh = S::Axes::to_string(mesh.extents()), .method = product.method()};
     result.giga_operations = giga_operations(task.size);
     result.cost = ours.cost();
+    if (task.local) result.local = local.cost().total;
     if (result.method == cubist::Method::collectives)
       result.formula_words = cubist::cost<S>(mesh.extents(), task.size).forward.words();
     for (std::size_t v = 0; v < theirs.size(); ++v)

@@ -69,11 +69,17 @@ struct Row
   Cost cost = {};
   double formula_words = 0;  // that a rank sends, mean
   Times blas = {};           // for the same products on all cores of one machine
+  Times local = {};          // all ranks, each a product as large as its block of Y, and no more
   Times scalapack = {};      // with its best block size
   int scalapack_block = 0;   // 0: not measured
   TorchResult torch = {};    // for the same step of a network
 
   [[nodiscard]] double gflops(const Times& times) const { return giga_operations / times.median; }
+  /// The same for ranks that multiply alone: no algorithm in which ranks share cores does better.
+  [[nodiscard]] double local_ratio(const Job& job) const
+  {
+    return local.median > 0 ? blas.median / local.median / job.machines : 0;
+  }
   /// cubist's speed by that of BLAS on all machines, were that possible.
   [[nodiscard]] double ratio(const Job& job) const
   {

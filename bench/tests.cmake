@@ -7,7 +7,7 @@ set(product_fields ${row_fields} scheme mesh algorithm words_per_rank formula_wo
   communication_seconds gflops blas_seconds blas_gflops ratio scalapack_seconds scalapack_gflops
   scalapack_block)
 set(matmul_fields ${product_fields} m n k)
-set(ceiling_fields ${matmul_fields})
+set(ceiling_fields ${matmul_fields} local_seconds local_ratio)
 set(mlp_fields ${product_fields} tokens layers activation optimizer
   gemm_share elementwise_share communication_share waiting_share
   torch_seconds torch_min_seconds torch_gflops torch_threads torch_version)

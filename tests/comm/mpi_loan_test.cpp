@@ -41,7 +41,7 @@ TEST_CASE("processes of one machine lend, unless they are told not to")
 
 TEST_CASE("what lies in an arena is read where it lies, the rest from a copy")
 {
-  if (!fits<Mpi>(2)) return;
+  if (!fits<Mpi>(2) || !lends<Mpi>()) return;
   require_clear(on_ranks<Mpi>(2, [](World& world) {
     Findings found;
     Shared<double> shared(2000, 1.0 + world.rank());
@@ -67,7 +67,7 @@ TEST_CASE("what lies in an arena is read where it lies, the rest from a copy")
 
 TEST_CASE("a process that fails while it lends ends the launch, and its peers read on unharmed")
 {
-  if (!fits<Mpi>(4)) return;
+  if (!fits<Mpi>(4) || !lends<Mpi>()) return;
   const auto message = message_of<DataError>([] {
     static_cast<void>(on_ranks<Mpi>(4, [](World& world) {
       double sum = 0;

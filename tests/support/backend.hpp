@@ -34,8 +34,27 @@ inline constexpr bool on_processes = false;
 template <class B>
 inline constexpr bool on_processes<Counting<B>> = on_processes<B>;
 
-/// Whether the ranks of a backend can lend each other memory in tests.
+/// Whether all ranks of a backend can lend each other memory in these tests: processes on several
+/// nodes can't.
 template <class B>
-inline constexpr bool lends = Lender<typename B::Communicator>;
+[[nodiscard]] bool lends()
+{
+  if constexpr (!Lender<typename B::Communicator>) return false;
+#ifdef CUBIST_TEST_MPI
+  static const bool one_node = [] {
+    MPI_Comm node = MPI_COMM_NULL;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    int here = 0;
+    int all = 0;
+    MPI_Comm_size(node, &here);
+    MPI_Comm_size(MPI_COMM_WORLD, &all);
+    MPI_Comm_free(&node);
+    return here == all;
+  }();
+  return one_node;
+#else
+  return true;
+#endif
+}
 
 }  // namespace cubist::test
