@@ -34,14 +34,11 @@ inline constexpr bool on_processes = false;
 template <class B>
 inline constexpr bool on_processes<Counting<B>> = on_processes<B>;
 
-/// Whether all ranks of a backend can lend each other memory in these tests: processes on several
-/// nodes can't.
-template <class B>
-[[nodiscard]] bool lends()
-{
-  if constexpr (!Lender<typename B::Communicator>) return false;
 #ifdef CUBIST_TEST_MPI
-  static const bool one_node = [] {
+/// Whether all processes are on one node. The first time all of them ask, which main does.
+[[nodiscard]] inline bool one_node()
+{
+  static const bool one = [] {
     MPI_Comm node = MPI_COMM_NULL;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     int here = 0;
@@ -51,7 +48,18 @@ template <class B>
     MPI_Comm_free(&node);
     return here == all;
   }();
-  return one_node;
+  return one;
+}
+#endif
+
+/// Whether all ranks of a backend can lend each other memory in these tests: processes on several
+/// nodes can't.
+template <class B>
+[[nodiscard]] bool lends()
+{
+  if constexpr (!Lender<typename B::Communicator>) return false;
+#ifdef CUBIST_TEST_MPI
+  return one_node();
 #else
   return true;
 #endif
