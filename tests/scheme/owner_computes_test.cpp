@@ -61,7 +61,7 @@ TEST_CASE("Over all ranks, tiles make every product of two elements once")
 {
   for (const ProductSize s :
        {ProductSize{7, 9, 11}, ProductSize{8, 4, 16}, ProductSize{1, 2, 3}, ProductSize{3, 1, 50}})
-    for (const std::size_t replicas : {1, 2, 3})
+    for (const std::size_t replicas : {1U, 2U, 3U})
     {
       CAPTURE(s.m, s.n, s.k, replicas);
       const auto a = blocks({s.m, s.k}, 2, 3, replicas);
