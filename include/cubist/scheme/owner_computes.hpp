@@ -8,12 +8,11 @@
 //
 //   C = A B, for Y = X W, dX = dY W^T and dW = X^T dY alike:
 //   1. everyone lends its blocks of A and B;
-//   2. C(rows, cols) += A(rows, inner) B(inner, cols) for all pieces of A in my rows and of B in
-//      my columns, in the order of the inner indices;
-//   3. replicas of a block of C make a share of its rows each, and copy the others'.
+//   2. C(rows, cols) += A(rows, inner) B(inner, cols) for all pieces in my part of the work;
+//   3. replicas copy each other's shares of C, or owners add up sums, where the plan says so
+//      (owned_product.hpp).
 //
-// Nothing is gathered, and there are no partial sums: only valid elements are multiplied, each
-// product of two once.
+// Nothing is gathered, and as a rule there are no partial sums.
 //
 // Words: none; memory is read, not sent.
 // Source: the rule of Callahan and Kennedy, "Compiling programs for distributed-memory
@@ -21,7 +20,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <tuple>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -29,153 +28,14 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/holders.hpp"
+#include "cubist/dist/placement.hpp"
 #include "cubist/engine/operand.hpp"
+#include "cubist/scheme/local_product.hpp"
+#include "cubist/scheme/owned_product.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist
 {
-
-namespace detail
-{
-
-/// The blocks of op(A) on the ranks of a mesh.
-class Placement
-{
- public:
-  Placement(std::vector<Block> stored, bool transposed)
-      : stored_{std::move(stored)}, transposed_{transposed}
-  {
-  }
-
-  [[nodiscard]] int ranks() const { return static_cast<int>(stored_.size()); }
-  [[nodiscard]] bool transposed() const { return transposed_; }
-  [[nodiscard]] Placement t() const { return {stored_, !transposed_}; }
-  [[nodiscard]] Block operator[](int rank) const
-  {
-    const Block& b = stored_[static_cast<std::size_t>(rank)];
-    return transposed_ ? Block{b.cols, b.rows} : b;
-  }
-  [[nodiscard]] auto holders() const
-  {
-    return detail::holders(ranks(), [this](int rank) { return (*this)[rank]; });
-  }
-
- private:
-  std::vector<Block> stored_;
-  bool transposed_;
-};
-
-/// Where a piece of a matrix begins in the block of the rank that is asked for it.
-struct Corner
-{
-  int rank = 0;
-  std::size_t i = 0;
-  std::size_t j = 0;
-};
-
-/// C += A B for a piece of each.
-struct OwnedTile
-{
-  Corner a;
-  Corner b;
-  Corner c;
-  ProductSize size;
-  bool first = true;  // nothing has been written to this piece of C before
-};
-
-/// What one rank does for C = A B. Corners of C count in its stored block.
-struct OwnedProduct
-{
-  struct Share
-  {
-    int rank;
-    Corner corner;
-    Shape shape;
-  };
-
-  std::vector<OwnedTile> tiles;
-  Share mine{};
-  bool shared = false;  // whether any rank has to copy what replicas made
-  std::vector<Share> others;
-};
-
-/// Part i of p of a block, cut between rows.
-[[nodiscard]] inline Block rows_of(const Block& whole, std::size_t i, std::size_t p)
-{
-  const std::size_t begin = whole.rows.valid * i / p;
-  const std::size_t end = whole.rows.valid * (i + 1) / p;
-  return {{whole.rows.offset + begin, end - begin, end - begin}, whole.cols};
-}
-
-[[nodiscard]] inline OwnedProduct owned_product(const Placement& a, const Placement& b,
-                                                const Placement& c, int rank)
-{
-  // C^T = B^T A^T
-  if (c.transposed()) return owned_product(b.t(), a.t(), c.t(), rank);
-
-  OwnedProduct product;
-  const Block whole = c[rank];
-  Block mine;
-  for (const auto& [_, replicas] : c.holders())
-  {
-    product.shared = product.shared || replicas.size() > 1;
-    if (std::find(replicas.begin(), replicas.end(), rank) == replicas.end()) continue;
-    for (std::size_t i = 0; i < replicas.size(); ++i)
-    {
-      const Block part = rows_of(whole, i, replicas.size());
-      const OwnedProduct::Share share{
-          replicas[i], {replicas[i], part.rows.offset - whole.rows.offset, 0}, part.valid()};
-      if (replicas[i] == rank)
-        mine = part, product.mine = share;
-      else
-        product.others.push_back(share);
-    }
-  }
-
-  const auto holder = [rank](const std::vector<int>& replicas) {
-    const bool own = std::find(replicas.begin(), replicas.end(), rank) != replicas.end();
-    return own ? rank : replicas[static_cast<std::size_t>(rank) % replicas.size()];
-  };
-  const auto factors = b.holders();
-  for (const auto& [_, a_ranks] : a.holders())
-  {
-    const Block in_a = a[a_ranks.front()];
-    const Rectangle left = intersection(in_a, {mine.rows, in_a.cols});
-    for (const auto& [__, b_ranks] : factors)
-    {
-      const Block in_b = b[b_ranks.front()];
-      const Rectangle right = intersection(in_b, {in_a.cols, mine.cols});
-      if (left.empty() || right.empty()) continue;
-      product.tiles.push_back(
-          {.a = {holder(a_ranks), left.i - in_a.rows.offset, right.i - in_a.cols.offset},
-           .b = {holder(b_ranks), right.i - in_b.rows.offset, right.j - in_b.cols.offset},
-           .c = {rank, left.i - whole.rows.offset, right.j - whole.cols.offset},
-           .size = {left.shape.rows, right.shape.cols, right.shape.rows}});
-    }
-  }
-
-  // Pieces come in the order of their inner indices already.
-  const auto piece = [](const OwnedTile& t) { return std::tuple{t.c.i, t.c.j}; };
-  std::stable_sort(product.tiles.begin(), product.tiles.end(),
-                   [&](const auto& s, const auto& t) { return piece(s) < piece(t); });
-  for (std::size_t i = 1; i < product.tiles.size(); ++i)
-    product.tiles[i].first = piece(product.tiles[i]) != piece(product.tiles[i - 1]);
-  return product;
-}
-
-/// The blocks of a matrix of layout `L`, stored with this shape, on all ranks of a mesh.
-template <class L, class M>
-[[nodiscard]] Placement placement(const M& mesh, Shape stored, Op op)
-{
-  std::vector<Block> blocks;
-  for (int rank = 0; rank < mesh.size(); ++rank)
-    blocks.push_back(L::template block<typename M::Axes>(stored, mesh.extents(),
-                                                         mesh.coordinates(rank), mesh.quantum()));
-  return {std::move(blocks), op != Op::none};
-}
-
-}  // namespace detail
 
 /// A plan for the three products of a layer; it has the interface of a scheme's own.
 template <Scalar T, class M>
@@ -184,7 +44,7 @@ class OwnerComputes
   using In = MatrixView<const T>;
   using Out = MatrixView<T>;
   using Placement = detail::Placement;
-  using Product = detail::OwnedProduct;
+  using Buffer = typename M::Engine::template Buffer<T>;
 
  public:
   /// @pre the ranks of the mesh can lend
@@ -201,8 +61,9 @@ class OwnerComputes
     Lent xs{world(), {x, ops_.x}};
     Lent ws{world(), {w, ops_.w}};
     multiply(forward_, alpha, xs.all(), ws.all(), beta, y);
-    give_back(xs, ws);
-    copy_shares(forward_, y);
+    close(xs, ws);
+    take_shares(forward_, beta, y);
+    wait(xs, ws);
   }
 
   /// dX = alpha dY W^T + beta dX
@@ -211,8 +72,9 @@ class OwnerComputes
     Lent dys{world(), dy};
     Lent ws{world(), {w, ops_.w}};
     multiply(grad_input_, alpha, dys.all(), ws.all().t(), beta, {dx, ops_.x});
-    give_back(dys, ws);
-    copy_shares(grad_input_, dx);
+    close(dys, ws);
+    take_shares(grad_input_, beta, dx);
+    wait(dys, ws);
   }
 
   /// dW = alpha X^T dY + beta dW, complete on every replica
@@ -221,8 +83,9 @@ class OwnerComputes
     Lent xs{world(), {x, ops_.x}};
     Lent dys{world(), dy};
     multiply(grad_weight_, alpha, xs.all().t(), dys.all(), beta, {dw, ops_.w});
-    give_back(xs, dys);
-    copy_shares(grad_weight_, dw);
+    close(xs, dys);
+    take_shares(grad_weight_, beta, dw);
+    wait(xs, dys);
   }
 
   /// Both gradients.
@@ -233,13 +96,24 @@ class OwnerComputes
     Lent dys{world(), dy};
     multiply(grad_input_, T{1}, dys.all(), ws.all().t(), T{}, {dx, ops_.x});
     multiply(grad_weight_, T{1}, xs.all().t(), dys.all(), beta, {dw, ops_.w});
-    give_back(xs, ws, dys);
-    copy_shares(grad_input_, dx);
-    copy_shares(grad_weight_, dw);
+    close(xs, ws, dys);
+    take_shares(grad_input_, T{}, dx);
+    take_shares(grad_weight_, beta, dw);
+    wait(xs, ws, dys);
   }
 
  private:
   using Communicator = typename M::Communicator;
+  using Pieces = std::vector<detail::OwnedTile::Piece>;
+
+  /// One of the products; what it needs besides its operands is made by the first call.
+  struct Planned
+  {
+    Planned(detail::OwnedProduct product) : plan{std::move(product)} {}
+
+    detail::OwnedProduct plan;
+    Buffer sum = Buffer(0);
+  };
 
   /// A matrix that every rank has lent its block of.
   class Lent
@@ -277,44 +151,93 @@ class OwnerComputes
 
   [[nodiscard]] Communicator& world() const { return mesh_.world(); }
 
-  void multiply(const Product& product, T alpha, Factor a, Factor b, T beta, Operand<T> c)
-  {
-    if (c.transposed()) return multiply(product, alpha, b.t(), a.t(), beta, c.t());
-    for (const auto& t : product.tiles)
-      cubist::multiply(mesh_.engine(), alpha, a.piece(t.a, {t.size.m, t.size.k}),
-                       b.piece(t.b, {t.size.k, t.size.n}), t.first ? beta : T{1},
-                       c.block(t.c.i, t.c.j, {t.size.m, t.size.n}));
-    // Without inner indices nothing is added.
-    const auto& [_, at, shape] = product.mine;
-    if (product.tiles.empty())
-      cubist::multiply(mesh_.engine(), alpha, Operand<const T>{In{nullptr, {shape.rows, 0}}},
-                       Operand<const T>{In{nullptr, {0, shape.cols}}}, beta,
-                       c.block(at.i, at.j, shape));
-  }
-
   template <class... All>
-  static void give_back(All&... lent)
+  static void close(All&... lent)
   {
     (lent.close(), ...);
+  }
+  template <class... All>
+  static void wait(All&... lent)
+  {
     (lent.wait(), ...);
   }
 
-  void copy_shares(const Product& product, Out c)
+  [[nodiscard]] static T* room(Buffer& buffer, std::size_t size)
   {
-    if (!product.shared) return;
-    auto loan = world().lend(In{c}.elements());
-    for (const auto& [rank, at, shape] : product.others)
-      mesh_.engine().copy(In{loan[rank].data(), c.shape()}.block(at.i, at.j, shape),
-                          c.block(at.i, at.j, shape));
+    if (buffer.size() < size) buffer = Buffer(size);
+    return buffer.data();
+  }
+
+  void multiply(Planned& product, T alpha, Factor a, Factor b, T beta, Operand<T> c)
+  {
+    if (c.transposed()) return multiply(product, alpha, b.t(), a.t(), beta, c.t());
+    const auto& plan = product.plan;
+    if (plan.sums)
+    {
+      c = Out{room(product.sum, plan.room.size()), plan.room};
+      beta = T{};
+    }
+    for (const auto& t : plan.tiles)
+      cubist::multiply(mesh_.engine(), alpha,
+                       together(a, t.a, {t.size.m, t.size.k}, Dimension::cols, a_room_),
+                       together(b, t.b, {t.size.k, t.size.n}, Dimension::rows, b_room_),
+                       t.first ? beta : T{1}, c.block(t.c.i, t.c.j, {t.size.m, t.size.n}));
+    // Without inner indices nothing is added.
+    const auto& [i, j, shape] = plan.mine;
+    if (plan.tiles.empty())
+      cubist::multiply(mesh_.engine(), alpha, Operand<const T>{In{nullptr, {shape.rows, 0}}},
+                       Operand<const T>{In{nullptr, {0, shape.cols}}}, beta, c.block(i, j, shape));
+  }
+
+  /// Pieces that follow each other along a dimension: where it lies, if it is one, else copied.
+  [[nodiscard]] Operand<const T> together(Factor factor, const Pieces& pieces, Shape whole,
+                                          Dimension along, Buffer& buffer)
+  {
+    if (pieces.size() == 1) return factor.piece(pieces.front().at, whole);
+    const bool cols = along == Dimension::cols;
+    Operand<T> all;
+    std::size_t used = 0;
+    for (const auto& p : pieces)
+    {
+      const Shape shape = cols ? Shape{whole.rows, p.depth} : Shape{p.depth, whole.cols};
+      const Operand<const T> piece = factor.piece(p.at, shape);
+      if (used == 0)
+        all = piece.with(Out{room(buffer, whole.size()), op_shape(piece.transposed(), whole)});
+      const auto place = all.block(cols ? 0 : used, cols ? used : 0, shape);
+      mesh_.engine().copy(piece.stored(), place.stored());
+      used += p.depth;
+    }
+    return all;
+  }
+
+  /// What other ranks have made of this rank's block of C = A B + beta C.
+  void take_shares(Planned& product, T beta, Out c)
+  {
+    const auto& plan = product.plan;
+    if (!plan.shared) return;
+    const In made = plan.sums ? In{product.sum.data(), plan.room} : In{c};
+    auto loan = world().lend(made.elements());
+    for (const auto& [from, to, shape, first] : plan.shares)
+    {
+      const In share = In{loan[from.rank].data(), made.shape()}.block(from.i, from.j, shape);
+      const Out mine = c.block(to.i, to.j, shape);
+      const T factor = first ? beta : T{1};
+      if (!plan.sums || factor == T{})
+        mesh_.engine().copy(share, mine);
+      else
+        mesh_.engine().for_each([factor](T& y, T s) { y = s + factor * y; }, mine, share);
+    }
     loan.close();
     loan.wait();
   }
 
   M mesh_;
   Ops ops_;
-  Product forward_;
-  Product grad_input_;
-  Product grad_weight_;
+  Planned forward_;
+  Planned grad_input_;
+  Planned grad_weight_;
+  Buffer a_room_ = Buffer(0);
+  Buffer b_room_ = Buffer(0);
 };
 
 }  // namespace cubist

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Where the blocks of a matrix are: those of all ranks of a mesh, as a layout cuts them.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/dist/holders.hpp"
+#include "cubist/engine/engine.hpp"
+
+namespace cubist::detail
+{
+
+/// The blocks of op(A) on the ranks of a mesh.
+class Placement
+{
+ public:
+  Placement(std::vector<Block> stored, bool transposed)
+      : stored_{std::move(stored)}, transposed_{transposed}
+  {
+  }
+
+  [[nodiscard]] int ranks() const { return static_cast<int>(stored_.size()); }
+  [[nodiscard]] bool transposed() const { return transposed_; }
+  [[nodiscard]] Placement t() const { return {stored_, !transposed_}; }
+  [[nodiscard]] Block operator[](int rank) const
+  {
+    const Block& b = stored_[static_cast<std::size_t>(rank)];
+    return transposed_ ? Block{b.cols, b.rows} : b;
+  }
+  /// The sizes of op(A) itself.
+  [[nodiscard]] Shape shape() const
+  {
+    Shape all;
+    for (const Block& b : stored_)
+      all = {std::max(all.rows, b.rows.offset + b.rows.valid),
+             std::max(all.cols, b.cols.offset + b.cols.valid)};
+    return op_shape(transposed_, all);
+  }
+  [[nodiscard]] auto holders() const
+  {
+    return detail::holders(ranks(), [this](int rank) { return (*this)[rank]; });
+  }
+
+ private:
+  std::vector<Block> stored_;
+  bool transposed_;
+};
+
+/// The blocks of a matrix of layout `L`, stored with this shape, on all ranks of a mesh.
+template <class L, class M>
+[[nodiscard]] Placement placement(const M& mesh, Shape stored, Op op)
+{
+  std::vector<Block> blocks;
+  for (int rank = 0; rank < mesh.size(); ++rank)
+    blocks.push_back(L::template block<typename M::Axes>(stored, mesh.extents(),
+                                                         mesh.coordinates(rank), mesh.quantum()));
+  return {std::move(blocks), op != Op::none};
+}
+
+}  // namespace cubist::detail
