@@ -4,13 +4,16 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cubist/plan/meshes.hpp>
+#include <cubist/plan/planner.hpp>
 
 #include "ceiling.hpp"
 #include "matmul.hpp"
@@ -28,6 +31,15 @@ struct CeilingOptions : Options
   std::vector<int> counts{4, 8};
   std::vector<std::string> shapes{"2048x2048x2048", "4096x4096x4096", "4096x4096x1024",
                                   "4096x1024x4096", "8192x256x256",   "256x256x65536"};
+  bool planned = false;
+};
+
+/// A scheme with a mesh.
+struct Candidate
+{
+  std::string scheme;
+  std::vector<int> mesh;
+  int ranks;
 };
 
 /// The sizes of which one is so much longer than another that the mesh decides.
@@ -51,6 +63,39 @@ std::vector<std::vector<int>> meshes_of(const std::string& scheme, int ranks, bo
   return meshes;
 }
 
+/// What the planner takes of the schemes that the benchmarks know, on one node.
+Candidate planned(cubist::ProductSize size, const std::string& scalar, int ranks)
+{
+  cubist::Machine machine;
+  machine.cores = std::max(1U, std::thread::hardware_concurrency());
+  machine.ranks_per_node = ranks;
+  std::optional<cubist::Plan> best;
+  for (const auto& scheme : scheme_names)
+  {
+    const auto name = with_scheme(scheme, []<class S>() { return std::string{S::name}; });
+    const auto plan =
+        cubist::plan(
+            size, ranks, machine,
+            {.scalar_bytes = scalar == "float" ? 4U : 8U, .training = false, .scheme = name})
+            .front();
+    if (best && best->seconds() <= plan.seconds()) continue;
+    best = plan;
+    best->scheme = scheme;
+  }
+  return {best->scheme, best->extents, best->ranks};
+}
+
+std::vector<Candidate> candidates(const CeilingOptions& options, cubist::ProductSize size,
+                                  const std::string& scalar, int ranks)
+{
+  if (options.planned) return {planned(size, scalar, ranks)};
+  std::vector<Candidate> all;
+  for (const auto& scheme : options.schemes.empty() ? scheme_names : options.schemes)
+    for (const auto& mesh : meshes_of(scheme, ranks, is_skinny(size)))
+      all.push_back({scheme, mesh, ranks});
+  return all;
+}
+
 void run_ceiling(const Job& job, const CeilingOptions& options)
 {
   const bool table = job.first && options.json != "-";
@@ -67,45 +112,46 @@ void run_ceiling(const Job& job, const CeilingOptions& options)
   if (table)
   {
     print_header(job, options.repeats, "m x n x k");
-    std::printf(" %6s\n", "local");
+    std::printf(" %6s%s\n", "local", options.planned ? " ScaLAPACK" : "");
   }
-  for (const int ranks : options.counts)
-    for (const auto& scheme : options.schemes.empty() ? scheme_names : options.schemes)
-      for (const auto& scalar : options.scalars)
-        for (const auto& shape : options.shapes)
+  for (const int count : options.counts)
+    for (const auto& scalar : options.scalars)
+      for (const auto& shape : options.shapes)
+      {
+        if (job.mpi && count > job.processes) continue;
+        const auto size = parse_shape(shape);
+        for (const auto& [scheme, mesh, ranks] : candidates(options, size, scalar, count))
         {
-          const auto size = parse_shape(shape);
-          if (job.mpi && ranks > job.processes) continue;
-          for (const auto& mesh : meshes_of(scheme, ranks, is_skinny(size)))
+          const Setting on{.scheme = scheme,
+                           .scalar = scalar,
+                           .mesh = mesh,
+                           .ranks = ranks,
+                           .repeats = options.repeats,
+                           .warm_up = options.warm_up,
+                           .overlap = options.overlap != "off",
+                           .method = method};
+          const MatmulTask task{on, size, job.mpi && options.planned, true};
+          const auto row = matmul_on(job, task);
+          if (!row) continue;
+          if (table)
           {
-            const Setting on{.scheme = scheme,
-                             .scalar = scalar,
-                             .mesh = mesh,
-                             .ranks = ranks,
-                             .repeats = options.repeats,
-                             .warm_up = options.warm_up,
-                             .overlap = options.overlap != "off",
-                             .method = method};
-            const MatmulTask task{on, size, false, true};
-            const auto row = matmul_on(job, task);
-            if (!row) continue;
-            if (table)
-            {
-              print_row(job, on, *row, to_string(size));
-              std::printf(" %6.2f\n", row->local_ratio(job));
-              std::fflush(stdout);
-            }
-            auto json = to_json(job, task, *row);
-            json["local_seconds"] = row->local.median;
-            json["local_ratio"] = row->local_ratio(job);
-            result["rows"].push_back(json);
-            const auto line = "| " + row->scheme + " | " + std::to_string(ranks) + " | " + scalar +
-                              " | " + to_string(size) + " | ";
-            if (best.find(line) == best.end()) lines.push_back(line);
-            if (row->ratio(job) > best[line].ours)
-              best[line] = {row->ratio(job), row->local_ratio(job)};
+            print_row(job, on, *row, to_string(size));
+            std::printf(" %6.2f", row->local_ratio(job));
+            if (options.planned) print_scalapack(*row);
+            std::printf("\n");
+            std::fflush(stdout);
           }
+          auto json = to_json(job, task, *row);
+          json["local_seconds"] = row->local.median;
+          json["local_ratio"] = row->local_ratio(job);
+          result["rows"].push_back(json);
+          const auto line = "| " + row->scheme + " | " + std::to_string(count) + " | " + scalar +
+                            " | " + to_string(size) + " | ";
+          if (best.find(line) == best.end()) lines.push_back(line);
+          if (row->ratio(job) > best[line].ours)
+            best[line] = {row->ratio(job), row->local_ratio(job)};
         }
+      }
   if (table)
   {
     std::printf(
@@ -130,6 +176,9 @@ void add_ceiling(CLI::App& app, Action& action)
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--shapes", options->shapes, "MxNxK")->delimiter(',')->capture_default_str();
+  command->add_flag("--planned", options->planned,
+                    "only the scheme and mesh that the planner takes for each shape; under "
+                    "mpiexec beside ScaLAPACK");
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_ceiling(job, *options); }; });
 }

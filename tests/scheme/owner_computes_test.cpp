@@ -28,9 +28,9 @@ void conform_where_sums_and_merged_pieces_are_made(const TestMesh<typename Sub::
 {
   // Few elements of Y, of dX and of dW; thin pieces of one factor, of the other, and of both.
   std::uint64_t seed = 1;
-  constexpr std::size_t many = 20001;
+  constexpr std::size_t many = 40001;
   const auto ranks = static_cast<std::size_t>(mesh.ranks);
-  REQUIRE(detail::better_cut({9, 7, many}, ranks, {3, 4, many}));
+  REQUIRE(cubist::detail::better_cut({9, 7, many}, ranks, {3, 4, many}));
   conform_exactly<Sub>(mesh, {{9, 7, many}, {9, many, 7}, {many, 7, 9}}, seed);
   conform_exactly<Sub>(mesh, {{530, 40, 40}, {40, 530, 40}, {40, 40, 530}, {21, 22, 43}}, seed);
 }

@@ -53,6 +53,16 @@ class OwnerComputes
         grad_input_{detail::owned_product(y, w.t(), x, mesh.rank())},
         grad_weight_{detail::owned_product(x.t(), y, w, mesh.rank())}
   {
+    const auto room = [this](auto pieces, auto size) {
+      std::size_t most = 0;
+      for (const auto* product : {&forward_, &grad_input_, &grad_weight_})
+        for (const auto& t : product->plan.tiles)
+          if ((t.*pieces).size() > 1) most = std::max(most, size(t.size));
+      return Buffer(most);
+    };
+    using Tile = detail::OwnedTile;
+    a_room_ = room(&Tile::a, [](ProductSize s) { return s.m * s.k; });
+    b_room_ = room(&Tile::b, [](ProductSize s) { return s.k * s.n; });
   }
 
   /// Y = alpha X W + beta Y
@@ -106,13 +116,13 @@ class OwnerComputes
   using Communicator = typename M::Communicator;
   using Pieces = std::vector<detail::OwnedTile::Piece>;
 
-  /// One of the products; what it needs besides its operands is made by the first call.
+  /// One of the products, and room for what a rank makes that is not C.
   struct Planned
   {
-    Planned(detail::OwnedProduct product) : plan{std::move(product)} {}
+    Planned(detail::OwnedProduct product) : plan{std::move(product)}, sum(plan.room.size()) {}
 
     detail::OwnedProduct plan;
-    Buffer sum = Buffer(0);
+    Buffer sum;
   };
 
   /// A matrix that every rank has lent its block of.
@@ -162,25 +172,19 @@ class OwnerComputes
     (lent.wait(), ...);
   }
 
-  [[nodiscard]] static T* room(Buffer& buffer, std::size_t size)
-  {
-    if (buffer.size() < size) buffer = Buffer(size);
-    return buffer.data();
-  }
-
   void multiply(Planned& product, T alpha, Factor a, Factor b, T beta, Operand<T> c)
   {
     if (c.transposed()) return multiply(product, alpha, b.t(), a.t(), beta, c.t());
     const auto& plan = product.plan;
     if (plan.sums)
     {
-      c = Out{room(product.sum, plan.room.size()), plan.room};
+      c = Out{product.sum.data(), plan.room};
       beta = T{};
     }
     for (const auto& t : plan.tiles)
       cubist::multiply(mesh_.engine(), alpha,
-                       together(a, t.a, {t.size.m, t.size.k}, Dimension::cols, a_room_),
-                       together(b, t.b, {t.size.k, t.size.n}, Dimension::rows, b_room_),
+                       together(a, t.a, {t.size.m, t.size.k}, Dimension::cols, a_room_.data()),
+                       together(b, t.b, {t.size.k, t.size.n}, Dimension::rows, b_room_.data()),
                        t.first ? beta : T{1}, c.block(t.c.i, t.c.j, {t.size.m, t.size.n}));
     // Without inner indices nothing is added.
     const auto& [i, j, shape] = plan.mine;
@@ -191,7 +195,7 @@ class OwnerComputes
 
   /// Pieces that follow each other along a dimension: where it lies, if it is one, else copied.
   [[nodiscard]] Operand<const T> together(Factor factor, const Pieces& pieces, Shape whole,
-                                          Dimension along, Buffer& buffer)
+                                          Dimension along, T* room)
   {
     if (pieces.size() == 1) return factor.piece(pieces.front().at, whole);
     const bool cols = along == Dimension::cols;
@@ -201,8 +205,7 @@ class OwnerComputes
     {
       const Shape shape = cols ? Shape{whole.rows, p.depth} : Shape{p.depth, whole.cols};
       const Operand<const T> piece = factor.piece(p.at, shape);
-      if (used == 0)
-        all = piece.with(Out{room(buffer, whole.size()), op_shape(piece.transposed(), whole)});
+      if (used == 0) all = piece.with(Out{room, op_shape(piece.transposed(), whole)});
       const auto place = all.block(cols ? 0 : used, cols ? used : 0, shape);
       mesh_.engine().copy(piece.stored(), place.stored());
       used += p.depth;
