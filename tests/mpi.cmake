@@ -1,9 +1,11 @@
 # The tests that say TestBackend, built once more with MPI as that backend, and those of MPI alone: cubist_<layer>_mpi_tests.
-add_library(cubist_mpi_test_main OBJECT mpi_main.cpp)
+add_library(cubist_mpi_test_main OBJECT EXCLUDE_FROM_ALL mpi_main.cpp)
 target_compile_features(cubist_mpi_test_main PUBLIC cxx_std_20)
 target_compile_definitions(cubist_mpi_test_main PUBLIC CUBIST_TEST_MPI)
 target_include_directories(cubist_mpi_test_main PUBLIC support)
 target_link_libraries(cubist_mpi_test_main PUBLIC cubist::mpi Catch2::Catch2 PRIVATE cubist_warnings)
+cubist_precompile(cubist_mpi_test_headers cubist_mpi_test_main
+  HEADERS support/catch.hpp <cubist/cubist.hpp> <cubist/backend/mpi.hpp>)
 
 set(mpi_layers)
 foreach(source IN LISTS test_sources mpi_only_sources)
@@ -40,6 +42,7 @@ foreach(layer IN LISTS mpi_layers)
   set(target cubist_${layer}_mpi_tests)
   add_executable(${target} ${${layer}_mpi_sources})
   target_link_libraries(${target} PRIVATE cubist_mpi_test_main cubist_warnings)
+  cubist_reuse_precompiled(${target} cubist_mpi_test_headers)
   set(counts ${process_counts})
   if(layer STREQUAL scheme AND 8 IN_LIST counts)
     list(APPEND counts 12) # for Grid3D on 2 x 3 x 2

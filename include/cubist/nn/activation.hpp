@@ -8,9 +8,11 @@
 // Source of GELU: Hendrycks, Gimpel, "Gaussian Error Linear Units", arXiv 1606.08415.
 
 #include <cmath>
+#include <concepts>
 #include <numbers>
 #include <variant>
 
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
 
@@ -176,7 +178,25 @@ using Activation = std::variant<Identity, Relu, Sigmoid, Tanh, Silu, Gelu, GeluT
 namespace detail
 {
 
-// What an engine does with an activation f in one pass over the elements.
+/// g(f), f being an activation function, or the one that was chosen at run time.
+template <class F, class G>
+void with_function(const F& f, G g)
+{
+  if constexpr (std::same_as<F, Activation>)
+    std::visit(g, f);
+  else
+    g(f);
+}
+
+// What an engine does with an activation f in one pass over the elements. The choice of f is made
+// here, as what is above depends on the scheme: it would be compiled for each pair of them.
+
+/// Y = f(Z)
+template <class E, class F, class T>
+void activate(const E& engine, const F& f, MatrixView<const T> z, MatrixView<T> y)
+{
+  with_function(f, [&](const auto& g) { engine.map(y, g, z); });
+}
 
 /// z += b; y = f(z)
 template <class F>
@@ -192,6 +212,14 @@ struct AddAndActivate
   }
 };
 
+/// Z += B; Y = f(Z)
+template <class E, class F, class T>
+void add_and_activate(const E& engine, const F& f, MatrixView<T> z, MatrixView<T> y,
+                      MatrixView<const T> b)
+{
+  with_function(f, [&]<class G>(const G& g) { engine.for_each(AddAndActivate<G>{g}, z, y, b); });
+}
+
 /// f'(z) dy
 template <class F>
 struct Slope
@@ -203,6 +231,22 @@ struct Slope
     return dy * f.derivative(z);
   }
 };
+
+/// dZ = f'(Z) dY
+template <class E, class F, class T>
+void slopes(const E& engine, const F& f, MatrixView<const T> z, MatrixView<const T> dy,
+            MatrixView<T> dz)
+{
+  with_function(f, [&]<class G>(const G& g) { engine.map(dz, Slope<G>{g}, dy, z); });
+}
+
+/// dZ = f'(Z) dY, and the sums of its columns
+template <class E, class F, class T>
+void slopes_and_sums(const E& engine, const F& f, MatrixView<const T> z, MatrixView<const T> dy,
+                     MatrixView<T> dz, MatrixView<T> sums)
+{
+  with_function(f, [&]<class G>(const G& g) { engine.map_sums(dz, sums, Slope<G>{g}, dy, z); });
+}
 
 }  // namespace detail
 

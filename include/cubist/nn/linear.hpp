@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
@@ -91,7 +92,7 @@ class Linear
     if (b_) mesh_.engine().for_each([](T& v, const T& b) { v += b; }, y.valid(), bias_of_rows(y));
   }
 
-  /// Z = X W + b, Y = f(Z)
+  /// Z = X W + b, Y = f(Z), f being an activation function, or an Activation
   /// @throws ShapeError, MeshError for matrices that do not fit
   template <class LX, class LY, class F>
   void forward(const DistMatrix<T, LX, Mesh>& x, F f, DistMatrix<T, LY, Mesh>& z,
@@ -100,9 +101,9 @@ class Linear
     product(x.rows()).forward(x, w_, z);
     check("Y", y, z);
     if (b_)
-      mesh_.engine().for_each(detail::AddAndActivate<F>{f}, z.valid(), y.valid(), bias_of_rows(z));
+      detail::add_and_activate(mesh_.engine(), f, z.valid(), y.valid(), bias_of_rows(z));
     else
-      mesh_.engine().map(y.valid(), f, z.valid());
+      detail::activate(mesh_.engine(), f, std::as_const(z).valid(), y.valid());
   }
 
   /// Y = X W + b, in a new matrix.
@@ -148,11 +149,10 @@ class Linear
     finish_backward();
     check("dY", dy, z);
     check("dZ", dz, z);
-    const detail::Slope<F> slope{f};
     if (b_)
-      mesh_.engine().map_sums(dz.valid(), db_->valid(), slope, dy.valid(), z.valid());
+      detail::slopes_and_sums(mesh_.engine(), f, z.valid(), dy.valid(), dz.valid(), db_->valid());
     else
-      mesh_.engine().map(dz.valid(), slope, dy.valid(), z.valid());
+      detail::slopes(mesh_.engine(), f, z.valid(), dy.valid(), dz.valid());
     start_gradients(x, dz, dx);
   }
 

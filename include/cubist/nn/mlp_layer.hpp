@@ -63,7 +63,7 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
       linear_.forward(in, y);
       return *y_;
     }
-    std::visit([&](auto f) { linear_.forward(in, f, *z_, y); }, activation_);
+    linear_.forward(in, activation_, *z_, y);
     if (training_step) dropout_.apply(y, *training_step);
     return *y_;
   }
@@ -80,11 +80,7 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
     }
     const bool masked = training_step && dropout_.probability() > 0;
     if (masked) dropout_.apply(given, *dz_, *training_step);
-    std::visit(
-        [&](auto f) {
-          linear_.start_backward(in, f, std::as_const(*z_), masked ? *dz_ : given, *dz_, dx);
-        },
-        activation_);
+    linear_.start_backward(in, activation_, std::as_const(*z_), masked ? *dz_ : given, *dz_, dx);
     return *dx_;
   }
 
