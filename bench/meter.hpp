@@ -29,10 +29,12 @@ class Meter
   {
   }
 
-  /// From when all ranks are here until all are through.
+  /// From when all ranks are here until all are through; one of so many calls in a row, behind one
+  /// that does not count.
   template <class F>
-  void run(bool counts, F f)
+  void run(bool counts, F f, int calls = 1)
   {
+    if (calls > 1) f();
     world_->barrier();
     auto& ledger = world_->ledger() = {.tells_waiting = tells_shares_};
     const EngineTimes before = EngineTimes::here();
@@ -40,12 +42,13 @@ class Meter
     const double time = seconds([&] {
       f();
       sent = ledger.sent;
+      for (int i = 1; i < calls; ++i) f();
       world_->barrier();
     });
     if (!counts) return;
     sent_ = sent;
-    times_.push_back(time);
-    communication_.push_back(ledger.seconds);
+    times_.push_back(time / calls);
+    communication_.push_back(ledger.seconds / calls);
     const EngineTimes& engine = EngineTimes::here();
     const std::array spent{engine.gemm - before.gemm, engine.elementwise - before.elementwise,
                            ledger.busy, ledger.seconds - ledger.busy, time};
@@ -92,13 +95,16 @@ void on_all_cores(World& world, F f)
   world.barrier();
 }
 
-/// The same; adds its seconds to `times`.
+/// The same; adds the seconds of one of so many calls to `times`.
 template <class World, class F>
-void on_all_cores(World& world, std::vector<double>& times, bool counts, F f)
+void on_all_cores(World& world, std::vector<double>& times, bool counts, F f, int calls = 1)
 {
   on_all_cores(world, [&] {
-    const double time = seconds(f);
-    if (counts) times.push_back(time);
+    if (calls > 1) f();
+    const double time = seconds([&] {
+      for (int i = 0; i < calls; ++i) f();
+    });
+    if (counts) times.push_back(time / calls);
   });
 }
 

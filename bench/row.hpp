@@ -70,6 +70,7 @@ struct Row
   double formula_words = 0;  // that a rank sends, mean
   Times blas = {};           // for the same products on all cores of one machine
   Times local = {};          // all ranks, each a product as large as its block of Y, and no more
+  Times paged = {};          // BLAS on all cores, in memory of the engine's
   Times scalapack = {};      // with its best block size
   int scalapack_block = 0;   // 0: not measured
   TorchResult torch = {};    // for the same step of a network
@@ -79,6 +80,11 @@ struct Row
   [[nodiscard]] double local_ratio(const Job& job) const
   {
     return local.median > 0 ? blas.median / local.median / job.machines : 0;
+  }
+  /// The same for BLAS on all cores, in memory of the engine's.
+  [[nodiscard]] double paged_ratio() const
+  {
+    return paged.median > 0 ? blas.median / paged.median : 0;
   }
   /// cubist's speed by that of BLAS on all machines, were that possible.
   [[nodiscard]] double ratio(const Job& job) const

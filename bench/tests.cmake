@@ -7,7 +7,7 @@ set(product_fields ${row_fields} scheme mesh algorithm words_per_rank formula_wo
   communication_seconds gflops blas_seconds blas_gflops ratio scalapack_seconds scalapack_gflops
   scalapack_block)
 set(matmul_fields ${product_fields} m n k)
-set(ceiling_fields ${matmul_fields} local_seconds local_ratio)
+set(ceiling_fields ${matmul_fields} local_seconds local_ratio paged_seconds paged_ratio)
 set(mlp_fields ${product_fields} tokens layers activation optimizer
   gemm_share elementwise_share communication_share waiting_share
   torch_seconds torch_min_seconds torch_gflops torch_threads torch_version)
@@ -65,7 +65,7 @@ endif()
 foreach(backend IN LISTS backends)
   bench_test(${backend} matmul matmul --sizes 65 --shapes 33x130x7 --bandwidth 1)
   bench_test(${backend} ceiling ceiling --shapes 40x30x20,64x4x4 --rank-counts 4 --scalars double)
-  bench_test(${backend} planned ceiling --shapes 40x30x20,64x4x4 --rank-counts 4 --scalars double --planned)
+  bench_test(${backend} planned-ceiling ceiling --shapes 40x30x20,64x4x4 --rank-counts 4 --scalars double --planned)
   bench_test(${backend} collective-matmul matmul --sizes 65 --schemes summa2d --method collectives)
   bench_test(${backend} mlp mlp --tokens 24 --layers 16,33,8 --optimizer adam --torch off)
   bench_test(${backend} mlp-beside-torch mlp --tokens 24 --layers 16,33,8 --schemes summa2d --scalars float)

@@ -38,6 +38,14 @@ void* take(std::size_t bytes)
 
 void* operator new(std::size_t bytes) { return take(bytes); }
 void* operator new[](std::size_t bytes) { return take(bytes); }
+void* operator new(std::size_t bytes, std::align_val_t alignment)
+{
+  ++taken;
+  const auto a = static_cast<std::size_t>(alignment);
+  if (void* p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
+  throw std::bad_alloc{};
+}
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }

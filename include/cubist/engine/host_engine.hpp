@@ -23,6 +23,7 @@
 #endif
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/huge_pages.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/element_loop.hpp"
@@ -49,7 +50,7 @@ class HostEngine
 {
  public:
   template <class T>
-  using Buffer = std::vector<T>;
+  using Buffer = std::vector<T, HugePages<T>>;
 
   /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not
   /// read when beta is 0.
