@@ -258,6 +258,9 @@ class MpiCall
     return scratch_.get();
   }
 
+  // Calls are used in turn, so each would grow when it meets its first small message.
+  static constexpr std::size_t small = 4096;
+
   MpiPlace place_;
   Collective collective_{};
   ReduceOp op_{};
@@ -271,9 +274,9 @@ class MpiCall
   MpiMessages messages_;
   std::size_t chained_ = 0;  // how many of them are to be passed on
   bool sharing_ = false;     // the second phase has begun
-  std::vector<const std::byte*> inputs_;
-  std::unique_ptr<std::byte[]> scratch_;
-  std::size_t scratch_size_ = 0;
+  std::vector<const std::byte*> inputs_ = std::vector<const std::byte*>(64);
+  std::unique_ptr<std::byte[]> scratch_{new std::byte[small]};
+  std::size_t scratch_size_ = small;
 };
 
 }  // namespace cubist::detail

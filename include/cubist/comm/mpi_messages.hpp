@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <mpi.h>
@@ -17,14 +18,14 @@ namespace cubist::detail
 {
 
 /// @throws CommunicationError with MPI's text unless `code` is MPI_SUCCESS
-inline void mpi_check(int code, const char* function, const std::string& during)
+inline void mpi_check(int code, const char* function, std::string_view during)
 {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "unknown error";
   int length = 0;
   MPI_Error_string(code, text, &length);
   throw CommunicationError{
-      during + " failed in " + function + " (" + text +
+      std::string{during} + " failed in " + function + " (" + text +
       "), so its data is incomplete; let all ranks make the same calls with the same sizes, and "
       "look at the network if they do"};
 }
@@ -54,6 +55,8 @@ struct Room
 class MpiMessages
 {
  public:
+  MpiMessages() { requests_.reserve(64); }
+
   /// Forgets what was posted before; messages bear `tag`, errors name what they are part `of`.
   void begin(const MpiPlace& place, int tag, const char* of)
   {

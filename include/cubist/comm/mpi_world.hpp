@@ -49,6 +49,11 @@ class MpiWorld
   /// @param control a communicator of all ranks of the job, for nothing but this
   MpiWorld(MPI_Comm control, bool look_after) : news_{control}
   {
+    // Calls under way at once; later ones find room made already.
+    constexpr std::size_t at_once = 32;
+    for (auto* all : {&spare_, &active_}) all->reserve(2 * at_once);
+    for (std::size_t i = 0; i < at_once; ++i)
+      spare_.push_back(members_.emplace_back(std::make_unique<MpiMember>()).get());
     if (look_after) helper_ = std::jthread{[this](const std::stop_token& stop) { help(stop); }};
   }
   MpiWorld(const MpiWorld&) = delete;
