@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "cubist/scheme/owned_product.hpp"
@@ -134,6 +135,26 @@ TEST_CASE("A product with few elements and many inner indices is made by sums")
   CHECK_FALSE(
       owned_product(blocks({512, 512}, 2, 2), blocks({512, 512}, 2, 2), blocks({512, 512}, 2, 2), 3)
           .sums);
+}
+
+TEST_CASE("A factor is read by others unless each rank has all that its block needs")
+{
+  const auto reads = [](const Placement& a, const Placement& b, const Placement& c) {
+    const auto product = owned_product(a, b, c, 0);
+    return std::pair{product.reads_a, product.reads_b};
+  };
+  // Rows of C need rows of A and all of B.
+  const auto rows = blocks({12, 8}, 4, 1);
+  CHECK(reads(rows, blocks({8, 6}, 1, 1, 4), blocks({12, 6}, 4, 1)) == std::pair{false, false});
+  CHECK(reads(rows, blocks({8, 6}, 4, 1), blocks({12, 6}, 4, 1)) == std::pair{false, true});
+  CHECK(reads(blocks({12, 8}, 2, 2), blocks({8, 6}, 2, 2), blocks({12, 6}, 2, 2)) ==
+        std::pair{true, true});
+  // Columns of C need all of A.
+  CHECK(reads(blocks({12, 8}, 1, 4), blocks({8, 6}, 1, 4), blocks({12, 6}, 1, 4)) ==
+        std::pair{true, false});
+  // The last rank has nothing to make, so it reads nothing.
+  CHECK(reads(blocks({3, 8}, 4, 1), blocks({8, 6}, 1, 1, 4), blocks({3, 6}, 4, 1)) ==
+        std::pair{false, false});
 }
 
 TEST_CASE("What is stored transposed has its tiles in the stored block")

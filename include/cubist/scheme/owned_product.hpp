@@ -42,6 +42,8 @@ struct OwnedProduct
   bool sums = false;    // whether that is a sum of its own, not C
   Shape room;           // for a sum; the same on all ranks
   bool shared = false;  // whether any rank takes shares from others
+  bool reads_a = true;  // whether any rank reads another's block of A
+  bool reads_b = true;
   std::vector<Share> shares;
 };
 
@@ -51,6 +53,15 @@ struct OwnedProduct
   const std::size_t begin = whole.rows.valid * i / p;
   const std::size_t end = whole.rows.valid * (i + 1) / p;
   return {{whole.rows.offset + begin, end - begin, end - begin}, whole.cols};
+}
+
+/// Whether a block has all of these rows and columns.
+[[nodiscard]] inline bool holds(const Block& block, const Range& rows, const Range& cols)
+{
+  const auto within = [](const Range& r, const Range& all) {
+    return r.valid == 0 || (all.offset <= r.offset && r.offset + r.valid <= all.offset + all.valid);
+  };
+  return within(rows, block.rows) && within(cols, block.cols);
 }
 
 /// Each rank multiplies into its block of C, or into its share of that.
@@ -74,9 +85,15 @@ struct OwnedProduct
         product.shares.push_back({{replicas[i], row, 0}, {rank, row, 0}, part.valid()});
     }
   }
-  const std::size_t inner = a.shape().cols;
-  product.tiles =
-      owned_tiles(a, b, mine, {0, inner, inner}, {whole.rows.offset, whole.cols.offset, {}}, rank);
+  const Range inner{0, a.shape().cols, a.shape().cols};
+  product.reads_a = product.reads_b = false;
+  for (int r = 0; r < c.ranks(); ++r)
+  {
+    if (c[r].valid().size() == 0) continue;
+    product.reads_a = product.reads_a || !holds(a[r], c[r].rows, inner);
+    product.reads_b = product.reads_b || !holds(b[r], inner, c[r].cols);
+  }
+  product.tiles = owned_tiles(a, b, mine, inner, {whole.rows.offset, whole.cols.offset, {}}, rank);
   return product;
 }
 

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -49,9 +50,8 @@ class OwnerComputes
  public:
   /// @pre the ranks of the mesh can lend
   OwnerComputes(const M& mesh, Ops ops, const Placement& x, const Placement& w, const Placement& y)
-      : mesh_{mesh}, ops_{ops}, forward_{detail::owned_product(x, w, y, mesh.rank())},
-        grad_input_{detail::owned_product(y, w.t(), x, mesh.rank())},
-        grad_weight_{detail::owned_product(x.t(), y, w, mesh.rank())}
+      : mesh_{mesh}, ops_{ops}, forward_{planned(x, w, y)}, grad_input_{planned(y, w.t(), x)},
+        grad_weight_{planned(x.t(), y, w)}
   {
     const auto room = [this](auto pieces, auto size) {
       std::size_t most = 0;
@@ -68,8 +68,8 @@ class OwnerComputes
   /// Y = alpha X W + beta Y
   void forward(T alpha, In x, In w, T beta, Out y)
   {
-    Lent xs{world(), {x, ops_.x}};
-    Lent ws{world(), {w, ops_.w}};
+    Lent xs{world(), {x, ops_.x}, forward_.reads_a()};
+    Lent ws{world(), {w, ops_.w}, forward_.reads_b()};
     multiply(forward_, alpha, xs.all(), ws.all(), beta, y);
     close(xs, ws);
     take_shares(forward_, beta, y);
@@ -79,8 +79,8 @@ class OwnerComputes
   /// dX = alpha dY W^T + beta dX
   void grad_input(T alpha, In dy, In w, T beta, Out dx)
   {
-    Lent dys{world(), dy};
-    Lent ws{world(), {w, ops_.w}};
+    Lent dys{world(), dy, grad_input_.reads_a()};
+    Lent ws{world(), {w, ops_.w}, grad_input_.reads_b()};
     multiply(grad_input_, alpha, dys.all(), ws.all().t(), beta, {dx, ops_.x});
     close(dys, ws);
     take_shares(grad_input_, beta, dx);
@@ -90,8 +90,8 @@ class OwnerComputes
   /// dW = alpha X^T dY + beta dW, complete on every replica
   void grad_weight(T alpha, In x, In dy, T beta, Out dw)
   {
-    Lent xs{world(), {x, ops_.x}};
-    Lent dys{world(), dy};
+    Lent xs{world(), {x, ops_.x}, grad_weight_.reads_a()};
+    Lent dys{world(), dy, grad_weight_.reads_b()};
     multiply(grad_weight_, alpha, xs.all().t(), dys.all(), beta, {dw, ops_.w});
     close(xs, dys);
     take_shares(grad_weight_, beta, dw);
@@ -101,9 +101,9 @@ class OwnerComputes
   /// Both gradients.
   void backward(In x, In w, In dy, Out dx, Out dw, T beta)
   {
-    Lent xs{world(), {x, ops_.x}};
-    Lent ws{world(), {w, ops_.w}};
-    Lent dys{world(), dy};
+    Lent xs{world(), {x, ops_.x}, grad_weight_.reads_a()};
+    Lent ws{world(), {w, ops_.w}, grad_input_.reads_b()};
+    Lent dys{world(), dy, grad_input_.reads_a() || grad_weight_.reads_b()};
     multiply(grad_input_, T{1}, dys.all(), ws.all().t(), T{}, {dx, ops_.x});
     multiply(grad_weight_, T{1}, xs.all().t(), dys.all(), beta, {dw, ops_.w});
     close(xs, ws, dys);
@@ -119,11 +119,24 @@ class OwnerComputes
   /// One of the products, and room for what a rank makes that is not C.
   struct Planned
   {
-    Planned(detail::OwnedProduct product) : plan{std::move(product)}, sum(plan.room.size()) {}
+    Planned(detail::OwnedProduct product, bool transposed)
+        : plan{std::move(product)}, turned{transposed}, sum(plan.room.size())
+    {
+    }
+
+    // Of A and B as they are multiplied, whichever way round the plan has them.
+    [[nodiscard]] bool reads_a() const { return turned ? plan.reads_b : plan.reads_a; }
+    [[nodiscard]] bool reads_b() const { return turned ? plan.reads_a : plan.reads_b; }
 
     detail::OwnedProduct plan;
+    bool turned;  // C is stored transposed
     Buffer sum;
   };
+
+  [[nodiscard]] Planned planned(const Placement& a, const Placement& b, const Placement& c) const
+  {
+    return {detail::owned_product(a, b, c, mesh_.rank()), c.transposed()};
+  }
 
   /// A matrix that every rank has lent its block of.
   class Lent
@@ -138,24 +151,33 @@ class OwnerComputes
       [[nodiscard]] Factor t() const { return {lent, !transposed}; }
       [[nodiscard]] Operand<const T> piece(detail::Corner at, Shape shape) const
       {
-        const auto block =
-            lent.mine_.with(In{lent.loan_[at.rank].data(), lent.mine_.stored().shape()});
+        const auto stored = lent.mine_.stored();
+        const T* data = lent.loan_ ? (*lent.loan_)[at.rank].data() : stored.data();
+        const auto block = lent.mine_.with(In{data, stored.shape()});
         return (transposed ? block.t() : block).block(at.i, at.j, shape);
       }
     };
 
-    Lent(Communicator& world, Operand<const T> mine)
-        : mine_{mine}, loan_{world.lend(mine.stored().elements())}
+    /// One that no rank reads of another need not be lent: nobody waits for anybody.
+    Lent(Communicator& world, Operand<const T> mine, bool read) : mine_{mine}
     {
+      if (read) loan_.emplace(world.lend(mine.stored().elements()));
     }
 
     [[nodiscard]] Factor all() { return {*this}; }
-    void close() { loan_.close(); }
-    void wait() { loan_.wait(); }
+    void close()
+    {
+      if (loan_) loan_->close();
+    }
+    void wait()
+    {
+      if (loan_) loan_->wait();
+    }
 
    private:
     Operand<const T> mine_;
-    decltype(std::declval<Communicator&>().lend(std::declval<std::span<const T>>())) loan_;
+    std::optional<decltype(std::declval<Communicator&>().lend(std::declval<std::span<const T>>()))>
+        loan_;
   };
   using Factor = typename Lent::Factor;
 

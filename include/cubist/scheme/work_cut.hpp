@@ -61,7 +61,8 @@ struct WorkCut
       const WorkCut cut{m, n, ranks / m / n};
       const auto part = cut.largest(size);
       const double words = work_words(part) + 4 * static_cast<double>(part.m * part.n) + together;
-      if (words < least) least = words, best = cut;
+      const bool as_good = words == least && best && cut.k < best->k;
+      if (words < least || as_good) least = words, best = cut;
     }
   return best;
 }
