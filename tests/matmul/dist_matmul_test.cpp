@@ -342,21 +342,21 @@ struct Watched : TestBackend
 
 /// How many buffers are made by a plan's construction, and by its calls.
 template <Scheme S>
-std::pair<int, int> buffers(int ranks, typename S::Extents extents, const Way& way)
+std::pair<int, int> buffers(int ranks, typename S::Extents extents, const Way& way, ProductSize s)
 {
   return on_ranks<Watched>(ranks, [&](World& world) {
     std::pair<int, int> made;
     using P = DistMatMul<S, Watched, float>;
     const Mesh<S, Watched> mesh{world, extents};
-    typename P::Input x{mesh, {9, 7}};
-    typename P::Weight w{mesh, {7, 8}};
-    typename P::Output y{mesh, {9, 8}};
+    typename P::Input x{mesh, {s.m, s.k}};
+    typename P::Weight w{mesh, {s.k, s.n}};
+    typename P::Output y{mesh, {s.m, s.n}};
     auto dx = x;
     auto dw = w;
     world.barrier();
     if (world.rank() == 0) buffers_made = 0;
     world.barrier();
-    P plan{mesh, {.m = 9, .n = 8, .k = 7}, way.policy, way.method};
+    P plan{mesh, s, way.policy, way.method};
     world.barrier();
     if (world.rank() == 0) made.first = buffers_made.exchange(0);
     world.barrier();
@@ -382,10 +382,14 @@ TEST_CASE("A plan makes its workspace when it is made, and none when it multipli
     for (const auto& way : ways<TestBackend>())
     {
       CAPTURE(S::name, on.ranks, way.name);
-      const auto made = buffers<S>(on.ranks, on.extents, way);
-      // One rank multiplies where its matrices lie; owners copy the thin pieces of these together.
-      CHECK((made.first > 0) == (on.ranks > 1));
-      CHECK(made.second == 0);
+      // One rank multiplies where its matrices lie; owners copy thin pieces together.
+      const auto thin = buffers<S>(on.ranks, on.extents, way, {.m = 9, .n = 8, .k = 7});
+      CHECK((thin.first > 0) == (on.ranks > 1));
+      CHECK(thin.second == 0);
+      // Owners read what is not thin where it lies.
+      const auto thick = buffers<S>(on.ranks, on.extents, way, {.m = 768, .n = 768, .k = 768});
+      CHECK((thick.first > 0) == (on.ranks > 1 && way.method == Method::collectives));
+      CHECK(thick.second == 0);
     }
   };
   check(std::type_identity<Summa2D>{}, {2, {.rows = 1, .cols = 2}});

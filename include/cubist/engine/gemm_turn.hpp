@@ -4,8 +4,8 @@
 // Lets so many ranks multiply at once that OpenBLAS, which has room for 64 callers, takes them all.
 //
 // Fewer, such as one a core, would be slower: ranks that share the cores in slices of time end
-// together, and ranks that take turns leave a core idle before the last ones end. Measured with 4
-// to 64 ranks on 2 cores, 2 at once were 3 to 20 % slower than all.
+// together, and ranks that take turns leave a core idle before the last ones end. Measured:
+// docs/decisions/0007-blas.md.
 
 #include <algorithm>
 #include <condition_variable>
