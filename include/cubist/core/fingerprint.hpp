@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A checksum of a matrix that does not depend on how it is cut: the sum modulo 2^64, over all
+// elements, of mix(bits of the element, its global index). Ranks add up what they have, in any
+// order.
+//
+// Two matrices that differ in one element never have the same fingerprint; others have it with a
+// probability of about 2^-64, unless somebody means them to. Elements are compared by their bits:
+// -0.0 is not 0.0, and a NaN is equal to itself.
+//
+// It is not a CRC, because that needs the bytes in the order of the file, where a rank holds a
+// rectangle.
+//
+// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014
+// (splitmix64); its last step is variant 13 of Stafford, "Better bit mixing", 2011.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist
+{
+
+/// What an element of these bits at this index adds to a fingerprint; for any index, no two
+/// elements add the same.
+[[nodiscard]] constexpr std::uint64_t mix(std::uint64_t bits, std::uint64_t index)
+{
+  std::uint64_t x = bits + (index + 1) * 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+/// What elements of a part of a row-major matrix with `cols` columns, whose first element is (i0,
+/// j0), add: a function for an engine's `fold`. A complex number counts as two reals.
+struct FingerprintTerm
+{
+  std::size_t i0 = 0;
+  std::size_t j0 = 0;
+  std::size_t cols = 0;
+
+  template <Scalar T>
+  [[nodiscard]] constexpr std::uint64_t operator()(std::size_t i, std::size_t j, const T& x) const
+  {
+    const std::uint64_t index = (i0 + i) * cols + j0 + j;
+    if constexpr (ComplexScalar<T>)
+      return mix(bits(x.real()), 2 * index) + mix(bits(x.imag()), 2 * index + 1);
+    else
+      return mix(bits(x), index);
+  }
+
+ private:
+  template <RealScalar T>
+  static constexpr std::uint64_t bits(T x)
+  {
+    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    return std::bit_cast<Bits>(x);
+  }
+};
+
+/// The fingerprint of a part, in host memory, of a row-major matrix with `cols` columns; its first
+/// element is (i0, j0). Those of parts that make up a matrix add up to the matrix's.
+template <Scalar T>
+[[nodiscard]] std::uint64_t fingerprint(MatrixView<const T> part, std::size_t i0, std::size_t j0,
+                                        std::size_t cols)
+{
+  const FingerprintTerm term{i0, j0, cols};
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < part.rows(); ++i)
+  {
+    const T* row = part.row(i);
+    for (std::size_t j = 0; j < part.cols(); ++j) sum += term(i, j, row[j]);
+  }
+  return sum;
+}
+
+/// Of a matrix in one piece.
+template <Scalar T>
+[[nodiscard]] std::uint64_t fingerprint(MatrixView<const T> matrix)
+{
+  return fingerprint(matrix, 0, 0, matrix.cols());
+}
+
+}  // namespace cubist

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <bit>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "cubist/core/fingerprint.hpp"
+
+#include "catch.hpp"
+#include "matrices.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+template <class T>
+MatrixView<const T> view(const Dense<T>& a)
+{
+  return {a.data.data(), a.shape};
+}
+
+/// With bit `bit` of the bytes of element n flipped.
+template <class T>
+Dense<T> flipped(Dense<T> a, std::size_t n, std::size_t bit)
+{
+  unsigned char bytes[sizeof(T)];
+  std::memcpy(bytes, &a.data[n], sizeof(T));
+  bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1U << bit % 8));
+  std::memcpy(&a.data[n], bytes, sizeof(T));
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE("what is mixed is splitmix64")
+{
+  // The first numbers of splitmix64 from the seed 1234567, as the reference by Vigna gives them.
+  CHECK(mix(1234567, 0) == 6457827717110365317U);
+  CHECK(mix(1234567, 1) == 3203168211198807973U);
+  CHECK(mix(1234567, 2) == 9817491932198370423U);
+}
+
+TEMPLATE_TEST_CASE("A fingerprint does not depend on how a matrix is cut", "", float, double,
+                   std::complex<float>, std::complex<double>)
+{
+  const auto a = random_matrix<TestType, Fractions>({13, 7}, 1);
+  const std::uint64_t whole = fingerprint(view(a));
+  for (std::size_t rows : {1U, 4U, 13U, 20U})
+    for (std::size_t cols : {1U, 3U, 7U})
+    {
+      std::uint64_t sum = 0;
+      for (std::size_t i = 0; i < 13; i += rows)
+        for (std::size_t j = 0; j < 7; j += cols)
+          sum += fingerprint(view(a).block(i, j, {std::min(rows, 13 - i), std::min(cols, 7 - j)}),
+                             i, j, 7);
+      CHECK(sum == whole);
+    }
+  CHECK(fingerprint(MatrixView<const TestType>{}, 3, 4, 7) == 0);
+}
+
+TEMPLATE_TEST_CASE("A flipped bit changes a fingerprint, each in its own way", "", float, double,
+                   std::complex<float>, std::complex<double>)
+{
+  const auto a = random_matrix<TestType, Fractions>({3, 5}, 2);
+  std::set<std::uint64_t> seen{fingerprint(view(a))};
+  for (std::size_t n = 0; n < a.data.size(); ++n)
+    for (std::size_t bit = 0; bit < 8 * sizeof(TestType); ++bit)
+      seen.insert(fingerprint(view(flipped(a, n, bit))));
+  CHECK(seen.size() == 1 + 15 * 8 * sizeof(TestType));
+}
+
+TEMPLATE_TEST_CASE("Elements that change places change a fingerprint", "", float,
+                   std::complex<double>)
+{
+  const auto a = random_matrix<TestType>({4, 5}, 3);
+  const std::uint64_t whole = fingerprint(view(a));
+  int swaps = 0;
+  for (std::size_t m = 0; m < 20; ++m)
+    for (std::size_t n = 0; n < m; ++n)
+    {
+      auto b = a;
+      std::swap(b.data[m], b.data[n]);
+      swaps += a.data[m] != a.data[n];
+      CHECK((fingerprint(view(b)) == whole) == (a.data[m] == a.data[n]));
+    }
+  CHECK(swaps > 50);
+  CHECK(fingerprint(view(transposed(a))) != whole);
+}
+
+TEST_CASE("Real and imaginary parts are not taken for each other")
+{
+  using C = std::complex<double>;
+  const Dense<C> a{{1, 1}, [](std::size_t, std::size_t) { return C{1, 2}; }};
+  const Dense<C> b{{1, 1}, [](std::size_t, std::size_t) { return C{2, 1}; }};
+  CHECK(fingerprint(view(a)) != fingerprint(view(b)));
+  const Dense<double> parts{{1, 2},
+                            [](std::size_t, std::size_t j) { return static_cast<double>(j + 1); }};
+  CHECK(fingerprint(view(a)) == fingerprint(view(parts)));
+}
+
+TEMPLATE_TEST_CASE("Zeros count, by their number and their sign", "", float, double)
+{
+  const auto zeros = [](std::size_t n) { return Dense<TestType>{{n, 1}}; };
+  std::set<std::uint64_t> seen;
+  for (std::size_t n = 0; n < 100; ++n) seen.insert(fingerprint(view(zeros(n))));
+  CHECK(seen.size() == 100);
+  auto minus = zeros(3);
+  minus.data[1] = -TestType{};
+  CHECK(fingerprint(view(minus)) != fingerprint(view(zeros(3))));
+}
+
+TEST_CASE("A NaN counts by its bits")
+{
+  const auto of = [](std::uint64_t bits) {
+    const double x = std::bit_cast<double>(bits);
+    return fingerprint(MatrixView<const double>{&x, {1, 1}});
+  };
+  CHECK(of(0x7ff8000000000000) == of(0x7ff8000000000000));
+  CHECK(of(0x7ff8000000000000) != of(0x7ff8000000000001));
+  CHECK(of(0x7ff8000000000000) != of(0xfff8000000000000));
+}
