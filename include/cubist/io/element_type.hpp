@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The element types of files, by safetensors' names, and their elements as scalars. Files are
+// little-endian, and so must the machine be.
+
+#include <array>
+#include <bit>
+#include <complex>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist
+{
+
+static_assert(std::endian::native == std::endian::little, "elements are read as they lie in files");
+
+enum class ElementType : std::uint8_t
+{
+  boolean,
+  u8,
+  i8,
+  f8_e4m3,
+  f8_e5m2,
+  u16,
+  i16,
+  f16,
+  bf16,
+  u32,
+  i32,
+  f32,
+  u64,
+  i64,
+  f64,
+  c64,
+  c128
+};
+
+namespace detail
+{
+struct ElementTypeFacts
+{
+  const char* name;
+  std::size_t bytes;
+};
+
+/// In the order of ElementType.
+inline constexpr std::array<ElementTypeFacts, 17> element_type_facts{{{"BOOL", 1},
+                                                                      {"U8", 1},
+                                                                      {"I8", 1},
+                                                                      {"F8_E4M3", 1},
+                                                                      {"F8_E5M2", 1},
+                                                                      {"U16", 2},
+                                                                      {"I16", 2},
+                                                                      {"F16", 2},
+                                                                      {"BF16", 2},
+                                                                      {"U32", 4},
+                                                                      {"I32", 4},
+                                                                      {"F32", 4},
+                                                                      {"U64", 8},
+                                                                      {"I64", 8},
+                                                                      {"F64", 8},
+                                                                      {"C64", 8},
+                                                                      {"C128", 16}}};
+}  // namespace detail
+
+/// The size of one element.
+[[nodiscard]] constexpr std::size_t bytes_of(ElementType type)
+{
+  return detail::element_type_facts.at(static_cast<std::size_t>(type)).bytes;
+}
+
+/// "F32", "BF16": safetensors' names.
+[[nodiscard]] constexpr const char* to_string(ElementType type)
+{
+  return detail::element_type_facts.at(static_cast<std::size_t>(type)).name;
+}
+
+/// The type of that name, if there is one.
+[[nodiscard]] constexpr std::optional<ElementType> element_type_named(std::string_view name)
+{
+  for (std::size_t i = 0; i < detail::element_type_facts.size(); ++i)
+    if (name == detail::element_type_facts[i].name) return static_cast<ElementType>(i);
+  return std::nullopt;
+}
+
+/// The size of a tensor. Empty where it overflows 63 bits; a zero among the sizes hides nothing.
+[[nodiscard]] constexpr std::optional<std::uint64_t> bytes_of(ElementType type,
+                                                              std::span<const std::uint64_t> shape)
+{
+  std::uint64_t left = std::numeric_limits<std::int64_t>::max() / bytes_of(type);
+  std::uint64_t bytes = bytes_of(type);
+  for (const std::uint64_t size : shape)
+  {
+    bytes *= size;
+    if (size == 0) continue;
+    left /= size;
+    if (left == 0) return std::nullopt;
+  }
+  return bytes;
+}
+
+template <Scalar T>
+[[nodiscard]] constexpr ElementType element_type()
+{
+  if constexpr (std::same_as<T, float>) return ElementType::f32;
+  if constexpr (std::same_as<T, double>) return ElementType::f64;
+  if constexpr (std::same_as<T, std::complex<float>>) return ElementType::c64;
+  if constexpr (std::same_as<T, std::complex<double>>) return ElementType::c128;
+}
+
+/// Whether `decode` makes T of such elements: reals of reals, complex numbers of complex numbers.
+template <Scalar T>
+[[nodiscard]] constexpr bool readable_as(ElementType type)
+{
+  if constexpr (ComplexScalar<T>)
+    return type == ElementType::c64 || type == ElementType::c128;
+  else
+    return type == ElementType::f16 || type == ElementType::bf16 || type == ElementType::f32 ||
+           type == ElementType::f64;
+}
+
+namespace detail
+{
+
+/// binary16: a sign, 5 bits of exponent, 10 of fraction.
+[[nodiscard]] constexpr float from_f16(std::uint16_t half)
+{
+  const std::uint32_t sign = (half & 0x8000U) << 16;
+  const std::uint32_t exponent = (half >> 10) & 31U;
+  const std::uint32_t fraction = half & 0x3FFU;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | fraction << 13);
+  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+  return std::bit_cast<float>(
+      sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24F));
+}
+
+/// The upper half of a float.
+[[nodiscard]] constexpr float from_bf16(std::uint16_t upper)
+{
+  return std::bit_cast<float>(static_cast<std::uint32_t>(upper) << 16);
+}
+
+/// `convert` of every From, wherever they lie.
+template <class From, Scalar T, class Convert>
+void decode_each(std::span<const std::byte> bytes, std::span<T> out, const Convert& convert)
+{
+  for (std::size_t i = 0; i < out.size(); ++i)
+  {
+    From element;
+    std::memcpy(&element, bytes.data() + i * sizeof(From), sizeof(From));
+    out[i] = static_cast<T>(convert(element));
+  }
+}
+
+}  // namespace detail
+
+/// Elements of a file as scalars, rounded where T is narrower. The bytes need no alignment.
+/// @throws DataError where T cannot hold such elements, or there are more or fewer than `out` holds
+template <Scalar T>
+void decode(ElementType from, std::span<const std::byte> bytes, std::span<T> out)
+{
+  require<DataError>(readable_as<T>(from), "got elements of ", to_string(from),
+                     ", of which cubist makes no ", element_name<T>(), "; save them as ",
+                     to_string(element_type<T>()));
+  require<DataError>(
+      bytes.size() / bytes_of(from) == out.size() && bytes.size() % bytes_of(from) == 0, "got ",
+      bytes.size(), " bytes for ", out.size(), " elements of ", to_string(from), ", which have ",
+      bytes_of(from),
+      " each, so some would be missing or left over; pass as many as belong to them");
+  if (from == element_type<T>())
+  {
+    if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+    return;
+  }
+  const auto as_it_is = [](auto element) { return element; };
+  if constexpr (ComplexScalar<T>)
+  {
+    if (from == ElementType::c64)
+      detail::decode_each<std::complex<float>>(bytes, out, as_it_is);
+    else
+      detail::decode_each<std::complex<double>>(bytes, out, as_it_is);
+  }
+  else if (from == ElementType::f16)
+    detail::decode_each<std::uint16_t>(bytes, out, detail::from_f16);
+  else if (from == ElementType::bf16)
+    detail::decode_each<std::uint16_t>(bytes, out, detail::from_bf16);
+  else if (from == ElementType::f32)
+    detail::decode_each<float>(bytes, out, as_it_is);
+  else
+    detail::decode_each<double>(bytes, out, as_it_is);
+}
+
+}  // namespace cubist
