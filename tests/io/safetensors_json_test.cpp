@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "cubist/io/safetensors_json.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+using cubist::detail::SafetensorsJson;
+
+namespace
+{
+
+/// What is said of a text that is refused; empty for one that is not.
+std::string error(const std::string& json)
+{
+  try
+  {
+    (void)SafetensorsJson(json, "x.safetensors");
+  }
+  catch (const DataError& e)
+  {
+    return e.what();
+  }
+  return "";
+}
+
+/// Of a tensor "a" with those fields.
+std::string error_of_tensor(const std::string& fields)
+{
+  return error(R"({"a":{)" + fields + "}}");
+}
+
+const std::string dtype = R"("dtype":"F32")";
+const std::string shape = R"("shape":[2,3])";
+const std::string offsets = R"("data_offsets":[0,24])";
+
+}  // namespace
+
+TEST_CASE("the JSON of a header is read, in the order of its text")
+{
+  const std::string text = R"( "b" : {"shape":[], "dtype":"BF16", "data_offsets":[24,26]},
+    "__metadata__":{"format":"pt", "":"\u00e9\n"},
+    "a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]} })";
+  const SafetensorsJson json{"{" + text + "   ", "x"};
+  REQUIRE(json.tensors.size() == 2);
+  CHECK(json.tensors[0] == TensorInfo{"b", ElementType::bf16, {}, 24, 26});
+  CHECK(json.tensors[1] == TensorInfo{"a", ElementType::f32, {2, 3}, 0, 24});
+  CHECK(json.metadata == std::map<std::string, std::string>{{"format", "pt"}, {"", "\xC3\xA9\n"}});
+  CHECK(error("{}").empty());
+  CHECK(error(R"({"__metadata__":{}})").empty());
+}
+
+TEST_CASE("numbers of 64 bits are read, no others")
+{
+  const auto most = std::numeric_limits<std::uint64_t>::max();
+  const std::string number = std::to_string(most);
+  const SafetensorsJson json{R"({"a":{)" + dtype + R"(,"shape":[)" + number +
+                                 R"(],"data_offsets":[0,)" + number + "]}}",
+                             "x"};
+  CHECK(json.tensors[0].shape[0] == most);
+  CHECK(json.tensors[0].end == most);
+  using Catch::Matchers::Contains;
+  for (const char* bad : {"-1", "-0", "1.0", "1e2", "18446744073709551616", "\"1\"", "null", "true",
+                          "[1]", "{}", "1e999", "01", "+1", "0x1", "NaN"})
+  {
+    CAPTURE(bad);
+    CHECK(!error_of_tensor(dtype + ',' + offsets + R"(,"shape":[2,)" + bad + "]").empty());
+    CHECK(!error_of_tensor(dtype + ',' + shape + R"(,"data_offsets":[0,)" + bad + "]").empty());
+  }
+  CHECK_THAT(error_of_tensor(R"("shape":[-1])"), Contains("negative number at \"a\""));
+  CHECK_THAT(error_of_tensor(R"("shape":[1.5])"), Contains("\"1.5\" at \"a\" where a list of"));
+}
+
+TEST_CASE("a duplicate key hides nothing, wherever it is")
+{
+  using Catch::Matchers::Contains;
+  CHECK(error_of_tensor(dtype + ',' + shape + ',' + offsets).empty());
+  for (const auto& field : {dtype, shape, offsets})
+    CHECK_THAT(error_of_tensor(dtype + ',' + shape + ',' + offsets + ',' + field),
+               Contains("a second"));
+  CHECK_THAT(error(R"({"__metadata__":{"n":"1","n":"1"}})"), Contains("a second note \"n\""));
+  CHECK_THAT(error(R"({"__metadata__":{},"__metadata__":{}})"),
+             Contains("a second \"__metadata__\""));
+}
+
+TEST_CASE("fields are those of the format, all of them")
+{
+  using Catch::Matchers::Contains;
+  CHECK_THAT(error_of_tensor(dtype + ',' + shape), Contains("too little at \"a\""));
+  CHECK_THAT(error_of_tensor(dtype + ',' + offsets), Contains("too little"));
+  CHECK_THAT(error_of_tensor(shape + ',' + offsets), Contains("too little"));
+  CHECK_THAT(error_of_tensor(""), Contains("too little"));
+  CHECK_THAT(error_of_tensor(R"("strides":[1])"), Contains("\"strides\" at \"a\""));
+  CHECK_THAT(error_of_tensor(R"("dtype":"F4")"), Contains("dtype \"F4\""));
+  CHECK_THAT(error_of_tensor(R"("dtype":"f32")"), Contains("dtype \"f32\""));
+  CHECK_THAT(error_of_tensor(R"("dtype":[])"), Contains("a list at \"a\" where a type's name"));
+  CHECK_THAT(error_of_tensor(R"("shape":3)"), Contains("the number 3"));
+  CHECK_THAT(error_of_tensor(R"("data_offsets":[0])"), Contains("fewer than two"));
+  CHECK_THAT(error_of_tensor(R"("data_offsets":[])"), Contains("fewer than two"));
+  CHECK_THAT(error_of_tensor(R"("data_offsets":[0,1,2])"), Contains("the number 2"));
+  CHECK_THAT(error(R"({"a":[]})"), Contains("a list"));
+  CHECK_THAT(error(R"({"a":null})"), Contains("null"));
+  for (const char* value : {"1", "null", "[]", "{}", "true", "1.5"})
+    CHECK_THAT(error(std::string{R"({"__metadata__":{"n":)"} + value + "}}"),
+               Contains("where a text belongs"));
+  CHECK_THAT(error(R"({"__metadata__":null})"), Contains("an object of texts"));
+}
+
+TEST_CASE("what is no JSON is no header")
+{
+  using Catch::Matchers::Contains;
+  const std::string whole = R"({"a":{)" + dtype + ',' + shape + ',' + offsets + "}}";
+  CHECK(error(whole).empty());
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    CHECK(!error(whole.substr(0, length)).empty());
+  CHECK_THAT(error(" {}"), Contains("does not begin with {"));
+  CHECK_THAT(error("\xEF\xBB\xBF{}"), Contains("does not begin with {"));
+  CHECK_THAT(error("[]"), Contains("does not begin with {"));
+  CHECK_THAT(error("{}{}"), Contains("at byte 3 is no JSON"));
+  CHECK_THAT(error("{} x"), Contains("no JSON"));
+  CHECK_THAT(error("{},"), Contains("no JSON"));
+  CHECK_THAT(error("{/**/}"), Contains("no JSON"));
+  CHECK_THAT(error(std::string("{}\0{", 4)), Contains("zero byte"));
+  CHECK_THAT(error("{\"\xFF\":{}}"), Contains("no JSON"));
+  CHECK_THAT(error("{\"\\ud800\":{}}"), Contains("no JSON"));
+}
+
+TEST_CASE("a hostile header costs no stack, little memory and a short message")
+{
+  using Catch::Matchers::Contains;
+  const std::string long_name(1'000'000, 'n');
+  const std::string deep(1'000'000, '[');
+  CHECK_THAT(error(R"({"a":{"shape":)" + deep), Contains("a list"));
+  CHECK(error(R"({"a":)" + deep).size() < 300);
+  CHECK(error("{" + deep).size() < 300);
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += R"({"a":)";
+  CHECK_THAT(error(objects), Contains("an object"));
+  CHECK(error(R"({")" + long_name + R"(":1})").size() < 300);
+  CHECK(error(R"({")" + long_name).size() < 300);
+  CHECK(error_of_tensor(R"(")" + long_name + R"(":1)").size() < 300);
+  CHECK(error_of_tensor(R"("dtype":")" + long_name + R"(")").size() < 300);
+
+  std::string sizes = "1";
+  for (int i = 1; i < 64; ++i) sizes += ",1";
+  CHECK(error_of_tensor(dtype + ',' + offsets + R"(,"shape":[)" + sizes + "]").empty());
+  CHECK_THAT(error_of_tensor(dtype + ',' + offsets + R"(,"shape":[)" + sizes + ",1]"),
+             Contains("more than 64 sizes"));
+}
