@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,10 +56,9 @@ class SafetensorsJson
 
   SafetensorsJson(std::string_view json, const std::string& file) : file_{file}
   {
-    // To the parser a zero byte is the end of the text, whatever follows.
     expect(json.starts_with('{'), "text that does not begin with {", "an object");
-    const auto zero = json.find('\0');
-    expect(zero == json.npos, "a zero byte", "text");
+    // To the parser a zero byte is the end of the text, whatever follows.
+    expect(json.find('\0') == json.npos, "a zero byte", "text");
     nlohmann::json::sax_parse(json, this);
   }
 
@@ -68,28 +66,23 @@ class SafetensorsJson
 
   bool start_object(std::size_t)
   {
-    switch (at_)
-    {
-    case At::file:
+    if (at_ == At::file)
       at_ = At::tensors;
-      return true;
-    case At::entry:
-      if (key_ == metadata_key)
-      {
-        expect(!has_metadata_, "a second " + quote(key_), "a tensor");
-        has_metadata_ = true;
-        at_ = At::metadata;
-      }
-      else
-      {
-        tensors.emplace_back().name = key_;
-        has_type_ = has_shape_ = has_offsets_ = false;
-        at_ = At::tensor;
-      }
-      return true;
-    default:
-      return unexpected("an object");
+    else if (at_ != At::entry)
+      unexpected("an object");
+    else if (key_ == metadata_key)
+    {
+      expect(!has_metadata_, "a second " + quote(key_), "a tensor");
+      has_metadata_ = true;
+      at_ = At::metadata;
     }
+    else
+    {
+      tensors.emplace_back().name = key_;
+      has_type_ = has_shape_ = has_offsets_ = false;
+      at_ = At::tensor;
+    }
+    return true;
   }
 
   bool key(std::string& name)
@@ -133,24 +126,20 @@ class SafetensorsJson
 
   bool start_array(std::size_t)
   {
-    if (at_ == At::shape)
-      at_ = At::sizes;
-    else if (at_ == At::offsets)
-      at_ = At::bounds;
-    else
-      unexpected("a list");
+    if (in_list_ || (at_ != At::shape && at_ != At::offsets)) unexpected("a list");
+    in_list_ = true;
     count_ = 0;
     return true;
   }
 
   bool number_unsigned(std::uint64_t number)
   {
-    if (at_ == At::sizes)
+    if (in_list_ && at_ == At::shape)
     {
       expect(count_ < most_dimensions, "more than 64 sizes", "fewer");
       tensors.back().shape.push_back(number);
     }
-    else if (at_ == At::bounds && count_ < 2)
+    else if (in_list_ && count_ < 2)
       (count_ == 0 ? tensors.back().begin : tensors.back().end) = number;
     else
       unexpected("the number " + std::to_string(number));
@@ -160,7 +149,8 @@ class SafetensorsJson
 
   bool end_array()
   {
-    expect(at_ != At::bounds || count_ == 2, "fewer than two offsets", "begin and end");
+    expect(at_ != At::offsets || count_ == 2, "fewer than two offsets", expected());
+    in_list_ = false;
     at_ = At::tensor;
     return true;
   }
@@ -182,24 +172,21 @@ class SafetensorsJson
   bool parse_error(std::size_t byte, const std::string&, const nlohmann::json::exception&)
   {
     throw DataError{"got " + file_ + " with a header that at byte " + std::to_string(byte) +
-                    " is no JSON, so it is damaged or no safetensors file; take a fresh copy of "
-                    "it"};
+                    " is no JSON, so it is damaged or truncated; take a fresh copy of it"};
   }
 
  private:
-  /// Inside what the parser is, or for what it has read the key.
+  /// Inside what the parser is, or the value of which key comes next.
   enum class At
   {
     file,
     tensors,
-    entry,  // has read a tensor's name or the metadata's
+    entry,
     metadata,
     tensor,
     type,
     shape,
-    sizes,
-    offsets,
-    bounds
+    offsets
   };
 
   void begin_field(At field, bool& has, const std::string& name)
@@ -223,10 +210,8 @@ class SafetensorsJson
     case At::type:
       return "a type's name";
     case At::shape:
-    case At::sizes:
       return "a list of whole numbers";
     case At::offsets:
-    case At::bounds:
       return "a list of two whole numbers";
     default:
       return "an object";
@@ -242,16 +227,15 @@ class SafetensorsJson
   void expect(bool holds, std::string_view got, const char* wanted) const
   {
     if (holds) return;
-    std::ostringstream message;
-    message << "got " << file_ << " whose header has " << got;
-    if (at_ != At::file) message << " at " << quote(key_);
-    message << " where " << wanted
-            << " belongs, so it is damaged or no safetensors file; take a fresh copy of it";
-    throw DataError{message.str()};
+    const std::string place = at_ == At::file ? "" : " at " + quote(key_);
+    require<DataError>(
+        false, "got ", file_, " whose header has ", got, place, " where ", wanted,
+        " belongs, so it is damaged or no safetensors file; take a fresh copy of it");
   }
 
   const std::string& file_;
   At at_ = At::file;
+  bool in_list_ = false;
   std::string key_;   // of the entry that is read
   std::string note_;  // of the metadata
   std::size_t count_ = 0;
