@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The checkpoints of a training run: a folder of safetensors files, one for each step that was
+// saved, `step-000000000050.safetensors`. They know no scheme and no mesh, so a run goes on from
+// them on any. A file has its name only once all of it is on the disk: a job may be killed at any
+// moment.
+//
+//   Checkpoints checkpoints{mesh, "run1", {.keep = 3}};
+//   const auto state = state_of(mlp, adam);
+//   std::uint64_t step = checkpoints.load(state).value_or(0);
+//   while (step < 1000)
+//   {
+//     …
+//     if (++step % 50 == 0) checkpoints.save(step, state);
+//   }
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/state.hpp"
+#include "cubist/io/safetensors.hpp"
+#include "cubist/mesh/mesh.hpp"
+
+namespace cubist
+{
+
+struct CheckpointOptions
+{
+  /// How many stay; the oldest go first. 0: all of them.
+  std::size_t keep = 0;
+};
+
+/// Every rank of the mesh calls its functions, and idle ranks may. All nodes must see the folder.
+template <class A, class B>
+class Checkpoints
+{
+ public:
+  using M = AxisMesh<A, B>;
+
+  Checkpoints(const AxisMesh<A, B>& mesh, std::filesystem::path folder,
+              const CheckpointOptions& options = {})
+      : mesh_{mesh}, folder_{std::move(folder)}, options_{options}
+  {
+  }
+
+  /// Saves the state after step `step`, and removes the oldest checkpoints if there are too many.
+  /// @throws DataError where the system refuses; older checkpoints are whole then
+  template <Scalar T>
+  void save(std::uint64_t step, const State<T, M>& state)
+  {
+    if (!mesh_.active()) return;
+    Metadata metadata{{"step", std::to_string(step)}};
+    for (const auto& number : state.numbers)
+      require<ArgumentError>(metadata.emplace(number.name, std::to_string(*number.value)).second,
+                             "got two numbers of the name ", number.name,
+                             ", of which only one would be found again; give each its own");
+    if (first()) create_folder();
+    save_safetensors(file(step), state.matrices, std::move(metadata));
+    if (first()) remove_oldest(step);
+  }
+
+  /// Sets the state from the newest checkpoint, and gives back its step; nothing, and the state as
+  /// it was, where there is none, and on idle ranks.
+  /// @throws what the other `load` throws
+  template <Scalar T>
+  [[nodiscard]] std::optional<std::uint64_t> load(const State<T, M>& state)
+  {
+    if (!mesh_.active()) return std::nullopt;
+    // Rank 0 chooses: another may see the folder as it was, or will be.
+    std::vector<std::uint64_t> newest(2);
+    if (first())
+      if (const auto all = steps(); !all.empty()) newest = {1, *all.rbegin()};
+    mesh_.world().broadcast(newest, 0);
+    if (newest[0] == 0) return std::nullopt;
+    load(newest[1], state);
+    return newest[1];
+  }
+
+  /// Sets the state from the checkpoint of step `step`.
+  /// @throws DataError for one that is missing, damaged, or of another network or set-up
+  /// @throws ShapeError for matrices of other shapes
+  template <Scalar T>
+  void load(std::uint64_t step, const State<T, M>& state)
+  {
+    if (!mesh_.active()) return;
+    const SafetensorsFile saved{file(step)};
+    std::vector<std::uint64_t> numbers;
+    for (const auto& number : state.numbers) numbers.push_back(find(saved, number));
+    check_tensors(saved, state);
+    saved.load(state.matrices);
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      if (!state.numbers[i].setting) *state.numbers[i].value = numbers[i];
+  }
+
+  /// The steps that there are checkpoints of, as this rank sees them.
+  [[nodiscard]] std::set<std::uint64_t> steps() const
+  {
+    std::set<std::uint64_t> all;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry{folder_, error}, end; !error && entry != end;
+         entry.increment(error))
+      if (const auto step = step_of(entry->path().filename().string())) all.insert(*step);
+    require<DataError>(!error || error == std::errc::no_such_file_or_directory, "cannot list ",
+                       folder_.string(), " (", error.message(),
+                       "), so checkpoints in it would be missed; check the path");
+    return all;
+  }
+
+  [[nodiscard]] std::filesystem::path file(std::uint64_t step) const
+  {
+    const std::string digits = std::to_string(step);
+    return folder_ / (prefix + std::string(digits.size() < width ? width - digits.size() : 0, '0') +
+                      digits + suffix);
+  }
+
+ private:
+  static constexpr const char* prefix = "step-";
+  static constexpr const char* suffix = ".safetensors";
+  static constexpr std::size_t width = 12;
+
+  [[nodiscard]] bool first() const { return mesh_.rank() == 0; }
+
+  [[nodiscard]] static std::optional<std::uint64_t> number(const std::string& text)
+  {
+    std::uint64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc{} || at != end) return std::nullopt;
+    return value;
+  }
+
+  [[nodiscard]] std::optional<std::uint64_t> step_of(const std::string& name) const
+  {
+    const std::string before = prefix;
+    const std::string behind = suffix;
+    if (!name.starts_with(before) || !name.ends_with(behind)) return std::nullopt;
+    const auto step =
+        number(name.substr(before.size(), name.size() - before.size() - behind.size()));
+    return step && file(*step).filename() == name ? step : std::nullopt;
+  }
+
+  void create_folder() const
+  {
+    std::error_code error;
+    std::filesystem::create_directories(folder_, error);
+    require<DataError>(!error, "cannot make the folder ", folder_.string(), " (", error.message(),
+                       "), so nothing could be saved; check the path and its permissions");
+  }
+
+  void remove_oldest(std::uint64_t just_saved) const
+  {
+    auto all = steps();
+    if (options_.keep == 0) return;
+    while (all.size() > options_.keep)
+    {
+      const auto oldest = *all.begin() == just_saved ? std::next(all.begin()) : all.begin();
+      if (oldest == all.end()) return;
+      std::error_code stays;
+      std::filesystem::remove(file(*oldest), stays);
+      all.erase(oldest);
+    }
+  }
+
+  /// The saved value of a number of the state.
+  [[nodiscard]] static std::uint64_t find(const SafetensorsFile& saved, const NamedNumber& wanted)
+  {
+    const auto& metadata = saved.header().metadata;
+    const auto entry = metadata.find(wanted.name);
+    require<DataError>(entry != metadata.end(), saved.path(), " does not say ", wanted.name,
+                       ", so the run could not go on as it was; use a checkpoint of this program");
+    const auto value = number(entry->second);
+    require<DataError>(value.has_value(), saved.path(), " has ", wanted.name, " = ",
+                       entry->second.substr(0, 20),
+                       ", which is no whole number, so it is damaged; use an older checkpoint");
+    require<DataError>(!wanted.setting || *value == *wanted.value, saved.path(), " was made with ",
+                       wanted.name, " = ", *value, ", and this run has ", *wanted.value,
+                       ", so it would not go on as that one did; set it to ", *value);
+    return *value;
+  }
+
+  /// Nothing that was saved may be dropped silently, or converted.
+  template <Scalar T>
+  static void check_tensors(const SafetensorsFile& saved, const State<T, M>& state)
+  {
+    std::set<std::string> wanted;
+    for (const auto& matrix : state.matrices) wanted.insert(matrix.name);
+    for (const auto& tensor : saved.header().tensors)
+    {
+      require<DataError>(wanted.contains(tensor.name), saved.path(), " has ",
+                         tensor.name.substr(0, 100),
+                         ", which has no place in this run's state, so it would be lost; use the "
+                         "network and the optimizer that it was saved from");
+      require<DataError>(tensor.type == element_type<T>(), saved.path(), " has ", tensor.name,
+                         " in ", to_string(tensor.type), ", and this run's is ",
+                         to_string(element_type<T>()),
+                         ", so it would not go on as that one did; use the same scalar");
+    }
+  }
+
+  M mesh_;
+  std::filesystem::path folder_;
+  CheckpointOptions options_;
+};
+
+}  // namespace cubist

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A file that ranks read and write at places of their own, and how it gets its name only when it is
+// complete.
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist
+{
+
+/// A file, open as long as this object lives. Every failure throws DataError.
+class File
+{
+ public:
+  enum class Mode
+  {
+    read,    // what is there
+    write,   // what is there, too
+    create,  // an empty file, also in place of one that is there
+  };
+
+  File(std::string path, Mode mode) : path_{std::move(path)}
+  {
+    const int flags = mode == Mode::read    ? O_RDONLY
+                      : mode == Mode::write ? O_RDWR
+                                            : O_RDWR | O_CREAT | O_TRUNC;
+    do descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644);
+    while (descriptor_ < 0 && errno == EINTR);
+    demand(descriptor_ >= 0, mode == Mode::read ? "open" : "write to",
+           "check the path, and that every node sees it");
+    struct stat about = {};
+    // Another kind of file may never end; O_NONBLOCK is for those that nobody writes to.
+    if (::fstat(descriptor_, &about) == 0 && S_ISREG(about.st_mode)) return;
+    ::close(descriptor_);
+    throw DataError{"got " + path_ +
+                    ", which is no regular file, so it has no size to check it by; name a file"};
+  }
+  File(File&& other) noexcept
+      : path_{std::move(other.path_)}, descriptor_{std::exchange(other.descriptor_, -1)}
+  {
+  }
+  File& operator=(File&& other) noexcept
+  {
+    std::swap(path_, other.path_);
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~File()
+  {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  [[nodiscard]] std::uint64_t bytes() const
+  {
+    struct stat about = {};
+    demand(::fstat(descriptor_, &about) == 0, "ask for the size of", "check the file system");
+    return static_cast<std::uint64_t>(about.st_size);
+  }
+
+  /// Reads exactly `out.size()` bytes from byte `from` on.
+  void read(std::uint64_t from, std::span<std::byte> out) const
+  {
+    while (!out.empty())
+    {
+      const auto n = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(from));
+      if (n < 0 && errno == EINTR) continue;
+      demand(n >= 0, "read", "check the file system");
+      require<DataError>(n > 0, path_, " ends at byte ", from, ", and ", out.size(),
+                         " more belong there, so it is truncated; take a fresh copy of it");
+      from += static_cast<std::uint64_t>(n);
+      out = out.subspan(static_cast<std::size_t>(n));
+    }
+  }
+
+  /// Writes all of `in` from byte `to` on.
+  void write(std::uint64_t to, std::span<const std::byte> in)
+  {
+    while (!in.empty())
+    {
+      const auto n = ::pwrite(descriptor_, in.data(), in.size(), static_cast<off_t>(to));
+      if (n < 0 && errno == EINTR) continue;
+      demand(n > 0, "write to", "make room on the disk, or choose another");
+      to += static_cast<std::uint64_t>(n);
+      in = in.subspan(static_cast<std::size_t>(n));
+    }
+  }
+
+  /// Makes the file `bytes` long.
+  void resize(std::uint64_t bytes)
+  {
+    demand(::ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0, "make room in",
+           "make room on the disk, or choose another");
+  }
+
+  /// Returns when what was written has reached the disk.
+  void sync()
+  {
+    demand(::fsync(descriptor_) == 0, "write to", "make room on the disk, or choose another");
+  }
+
+ private:
+  void demand(bool success, const char* action, const char* advice) const
+  {
+    if (success) return;
+    const std::string why = std::generic_category().message(errno);
+    throw DataError{"cannot " + std::string{action} + " " + path_ + " (" + why +
+                    "), so its data would be lost or missing; " + advice};
+  }
+
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+/// Gives a file another name, in place of what has it, and returns when the disk knows. Whoever
+/// looks meanwhile sees the one or the other, whole.
+/// @throws DataError where the system refuses
+inline void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to)
+{
+  std::error_code error;
+  std::filesystem::rename(from, to, error);
+  require<DataError>(!error, "cannot rename ", from.string(), " to ", to.string(), " (",
+                     error.message(),
+                     "), so it would not be found; check the folder's permissions");
+  const auto folder = to.has_parent_path() ? to.parent_path() : std::filesystem::path{"."};
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;  // a folder that may be written to, and not be read
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace cubist

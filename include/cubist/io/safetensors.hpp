@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Distributed matrices in safetensors files, which other frameworks read: each rank writes and
+// reads its own blocks.
+//
+// With each tensor its fingerprint (core/fingerprint.hpp) is saved, as metadata
+// "fingerprint.<name>", and compared when it is loaded; files of others have none.
+//
+// Words: an all_reduce of one word for each tensor, and two barriers when saving.
+// Source: github.com/huggingface/safetensors, "Format".
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/state.hpp"
+#include "cubist/io/draft.hpp"
+#include "cubist/io/file.hpp"
+#include "cubist/io/safetensors_header.hpp"
+#include "cubist/io/stored_matrix.hpp"
+
+namespace cubist
+{
+
+using Metadata = std::map<std::string, std::string>;
+
+namespace detail
+{
+
+/// 16 digits, so that a header has its length before the number is known.
+inline std::string hexadecimal(std::uint64_t value)
+{
+  std::string digits(16, '0');
+  for (std::size_t i = 16; i-- > 0; value >>= 4U) digits[i] = "0123456789abcdef"[value & 15U];
+  return digits;
+}
+
+inline std::string fingerprint_key(const std::string& name) { return "fingerprint." + name; }
+
+}  // namespace detail
+
+/// A safetensors file to read from.
+class SafetensorsFile
+{
+ public:
+  /// @throws DataError for a file that is missing or is not one
+  explicit SafetensorsFile(const std::filesystem::path& path)
+      : file_{path.string(), File::Mode::read}
+  {
+    const std::uint64_t bytes = file_.bytes();
+    std::array<std::byte, length_bytes> length{};
+    require<DataError>(bytes >= length_bytes, file_.path(), " has ", bytes,
+                       " bytes, too few for a safetensors header, so it is truncated or something "
+                       "else; take a fresh copy of it");
+    file_.read(0, length);
+    std::string json(safetensors_header_bytes(length, bytes, file_.path()), '\0');
+    file_.read(length_bytes, std::as_writable_bytes(std::span{json}));
+    data_ = length_bytes + json.size();
+    header_ = parse_safetensors_header(json, bytes - data_, file_.path());
+  }
+
+  [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
+  [[nodiscard]] const std::string& path() const { return file_.path(); }
+
+  /// Sets matrices from the tensors of their names; F16, BF16, F32 and F64 become their T. A tensor
+  /// of one dimension is a row. Every rank of the mesh calls it, and idle ranks may.
+  /// @throws DataError for a tensor that is missing, of another type, or not what was saved
+  /// @throws ShapeError for one of another shape
+  template <Scalar T, class M>
+  void load(const std::vector<NamedMatrix<T, M>>& matrices) const
+  {
+    if (matrices.empty() || !matrices.front().matrix.mesh.active()) return;
+    std::vector<std::uint64_t> sums(matrices.size());
+    for (std::size_t i = 0; i < matrices.size(); ++i)
+    {
+      const auto& [name, x] = matrices[i];
+      const int rank = x.mesh.rank();
+      const StoredMatrix stored = find<T>(name, x.shape);
+      const auto sum = read_block<T>(file_, stored, x.block(rank), x.mesh.engine(), x.valid());
+      if (x.primary(x.mesh, rank)) sums[i] = sum;
+    }
+    matrices.front().matrix.mesh.world().all_reduce(sums);
+    for (std::size_t i = 0; i < matrices.size(); ++i) check<T>(matrices[i].name, sums[i]);
+  }
+
+ private:
+  static constexpr std::size_t length_bytes = 8;
+
+  template <Scalar T>
+  [[nodiscard]] StoredMatrix find(const std::string& name, Shape shape) const
+  {
+    const TensorInfo* tensor = header_.find(name);
+    require<DataError>(tensor != nullptr, path(), " has no tensor ", name,
+                       ", so there is nothing to set it from; use a file of the same network");
+    const auto& s = tensor->shape;
+    const bool same = s.size() == 2 ? s[0] == shape.rows && s[1] == shape.cols
+                                    : s.size() == 1 && shape.rows == 1 && s[0] == shape.cols;
+    std::string got;
+    for (const auto extent : s) got += (got.empty() ? "" : ", ") + std::to_string(extent);
+    require<ShapeError>(same, path(), " has ", name, " of (", got, ") to set one of ", shape,
+                        ", which has other elements; use a file of the same network");
+    const StoredMatrix stored{data_ + tensor->begin, tensor->type, shape};
+    detail::require_readable<T>(file_, stored, name);
+    return stored;
+  }
+
+  /// What was converted to T has another fingerprint.
+  template <Scalar T>
+  void check(const std::string& name, std::uint64_t sum) const
+  {
+    const auto saved = header_.metadata.find(detail::fingerprint_key(name));
+    if (saved == header_.metadata.end() || header_.find(name)->type != element_type<T>()) return;
+    require<DataError>(saved->second == detail::hexadecimal(sum), path(), " has other elements in ",
+                       name,
+                       " than were saved, so it is damaged; take a fresh copy or an older "
+                       "checkpoint");
+  }
+
+  File file_;
+  std::uint64_t data_ = 0;
+  SafetensorsHeader header_;
+};
+
+/// Writes matrices on one mesh, and text beside them. Every rank of the mesh calls it, and idle
+/// ranks may.
+/// @throws DataError where the system refuses, ArgumentError for two matrices of one name
+template <class T, class M>
+void save_safetensors(const std::filesystem::path& path,
+                      const std::vector<NamedMatrix<T, M>>& matrices, Metadata metadata = {})
+{
+  using Value = std::remove_const_t<T>;
+  require<ArgumentError>(!matrices.empty(),
+                         "got no matrices to save, so it is unknown whose ranks save them; give at "
+                         "least one");
+  const M& mesh = matrices.front().matrix.mesh;
+  if (!mesh.active()) return;
+  SafetensorsHeader header{.metadata = std::move(metadata), .tensors = {}};
+  std::uint64_t end = 0;
+  for (const auto& [name, x] : matrices)
+  {
+    require<ArgumentError>(
+        header.metadata.emplace(detail::fingerprint_key(name), std::string(16, '0')).second,
+        "got two matrices of the name ", name,
+        ", of which only one would be found again; give each its own");
+    const std::uint64_t begin = end;
+    end += x.shape.size() * sizeof(Value);
+    header.tensors.push_back(
+        {name, element_type<Value>(), {x.shape.rows, x.shape.cols}, begin, end});
+  }
+  const std::string beginning = format_safetensors_header(header);
+  Draft draft{mesh, path, beginning, beginning.size() + end};
+  std::vector<std::uint64_t> sums(matrices.size());
+  for (std::size_t i = 0; i < matrices.size(); ++i)
+  {
+    const auto& x = matrices[i].matrix;
+    if (!x.primary(mesh, mesh.rank())) continue;
+    const StoredMatrix stored{beginning.size() + header.tensors[i].begin, element_type<Value>(),
+                              x.shape};
+    sums[i] =
+        write_block<Value>(draft.file(), stored, x.block(mesh.rank()), mesh.engine(), x.valid());
+  }
+  mesh.world().all_reduce(sums);
+  for (std::size_t i = 0; i < matrices.size(); ++i)
+    header.metadata[detail::fingerprint_key(matrices[i].name)] = detail::hexadecimal(sums[i]);
+  draft.write_beginning(format_safetensors_header(header));
+  draft.publish();
+}
+
+}  // namespace cubist

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A global matrix in a file, row by row, of which each rank reads and writes its own block: no rank
+// needs room for more than that, and a chunk to pass it through.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/fingerprint.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/io/element_type.hpp"
+#include "cubist/io/file.hpp"
+
+namespace cubist
+{
+
+/// Where a matrix lies in a file, and what its elements are.
+struct StoredMatrix
+{
+  std::uint64_t begin = 0;  // byte of the file
+  ElementType type = ElementType::f64;
+  Shape shape;
+  bool transposed = false;  // column by column
+};
+
+namespace detail
+{
+
+/// Calls f(first row, rows) for chunks of rows of about a mebibyte.
+template <class F>
+void for_chunks(Shape shape, std::size_t element_bytes, F f)
+{
+  if (shape.size() == 0) return;
+  constexpr std::size_t chunk = 1U << 20;
+  const std::size_t rows = std::max<std::size_t>(1, chunk / (shape.cols * element_bytes));
+  for (std::size_t i = 0; i < shape.rows; i += rows) f(i, std::min(rows, shape.rows - i));
+}
+
+/// Calls f(byte of the file, first byte of `bytes`, how many) for each run of the file that `rows`
+/// rows from row `i` of block `b` are made of.
+template <class F>
+void for_runs(const StoredMatrix& m, const Block& b, std::size_t i, std::size_t rows, F f)
+{
+  const std::size_t element = bytes_of(m.type);
+  const std::size_t wide = b.cols.valid * element;
+  const auto at = [&](std::size_t row) {
+    return m.begin + ((b.rows.offset + row) * m.shape.cols + b.cols.offset) * element;
+  };
+  if (b.cols.valid == m.shape.cols) return f(at(i), std::size_t{0}, rows * wide);
+  for (std::size_t r = 0; r < rows; ++r) f(at(i + r), r * wide, wide);
+}
+
+template <class T>
+void require_readable(const File& file, const StoredMatrix& m, const std::string& what)
+{
+  require<DataError>(readable_as<T>(m.type), file.path(), " has ", what, " in ", to_string(m.type),
+                     ", which cannot be read as ", element_name<T>(),
+                     " without loss of its meaning; save it as ", to_string(element_type<T>()));
+}
+
+}  // namespace detail
+
+/// Writes block `b`, whose elements are `mine`; gives back its part of the matrix's fingerprint.
+/// @pre `m` has elements of type T, and is not transposed
+/// @throws DataError where the system refuses
+template <Scalar T, Engine E>
+std::uint64_t write_block(File& file, const StoredMatrix& m, const Block& b, const E& engine,
+                          MatrixView<const T> mine)
+{
+  std::uint64_t sum = 0;
+  std::vector<T> chunk;
+  detail::for_chunks(b.valid(), sizeof(T), [&](std::size_t i, std::size_t rows) {
+    const Shape shape{rows, b.cols.valid};
+    chunk.resize(shape.size());
+    engine.download(mine.block(i, 0, shape), MatrixView<T>{chunk.data(), shape});
+    sum += fingerprint(MatrixView<const T>{chunk.data(), shape}, b.rows.offset + i, b.cols.offset,
+                       m.shape.cols);
+    const auto bytes = std::as_bytes(std::span{chunk});
+    detail::for_runs(m, b, i, rows, [&](std::uint64_t to, std::size_t from, std::size_t count) {
+      file.write(to, bytes.subspan(from, count));
+    });
+  });
+  return sum;
+}
+
+/// Reads block `b` into `mine`, as elements of type T; gives back its part of the matrix's
+/// fingerprint as one of T.
+/// @pre `m` lies inside the file
+/// @throws DataError for elements that are no T, or a file that is shorter than it was
+template <Scalar T, Engine E>
+std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b, const E& engine,
+                         MatrixView<T> mine)
+{
+  // In the order of the file.
+  const StoredMatrix stored{m.begin, m.type,
+                            m.transposed ? Shape{m.shape.cols, m.shape.rows} : m.shape};
+  const Block block = m.transposed ? Block{b.cols, b.rows} : b;
+  std::uint64_t sum = 0;
+  std::vector<std::byte> bytes;
+  std::vector<T> chunk;
+  std::vector<T> turned;
+  const std::size_t element = bytes_of(m.type);
+  detail::for_chunks(block.valid(), element, [&](std::size_t i, std::size_t rows) {
+    Shape shape{rows, block.cols.valid};
+    bytes.resize(shape.size() * element);
+    detail::for_runs(stored, block, i, rows,
+                     [&](std::uint64_t from, std::size_t to, std::size_t count) {
+                       file.read(from, std::span{bytes}.subspan(to, count));
+                     });
+    chunk.resize(shape.size());
+    decode<T>(m.type, bytes, chunk);
+    std::size_t i0 = i;
+    std::size_t j0 = 0;
+    if (m.transposed)
+    {
+      turned.resize(chunk.size());
+      for (std::size_t r = 0; r < shape.rows; ++r)
+        for (std::size_t c = 0; c < shape.cols; ++c)
+          turned[c * shape.rows + r] = chunk[r * shape.cols + c];
+      chunk.swap(turned);
+      shape = {shape.cols, shape.rows};
+      std::swap(i0, j0);
+    }
+    const MatrixView<const T> read{chunk.data(), shape};
+    sum += fingerprint(read, b.rows.offset + i0, b.cols.offset + j0, m.shape.cols);
+    engine.upload(read, mine.block(i0, j0, shape));
+  });
+  return sum;
+}
+
+}  // namespace cubist

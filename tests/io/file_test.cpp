@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <sys/stat.h>
+
+#include "cubist/io/file.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+using Mode = File::Mode;
+
+namespace
+{
+
+std::span<const std::byte> bytes(const std::string& text) { return std::as_bytes(std::span{text}); }
+
+std::string read(const File& file, std::uint64_t from, std::size_t count)
+{
+  std::string text(count, '?');
+  file.read(from, std::as_writable_bytes(std::span{text}));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a file is read and written at any place")
+{
+  const Folder folder;
+  const auto path = (folder / "a").string();
+  {
+    File file{path, Mode::create};
+    CHECK(file.bytes() == 0);
+    file.resize(10);
+    file.write(3, bytes("abc"));
+    file.write(8, bytes("wxyz"));  // beyond its end
+    file.sync();
+    CHECK(file.bytes() == 12);
+  }
+  CHECK(contents(path) == std::string("\0\0\0abc\0\0wxyz", 12));
+
+  File again{path, Mode::write};
+  again.write(0, bytes("..."));
+  File moved{std::move(again)};
+  CHECK(read(moved, 1, 4) == "..ab");
+  CHECK(read(moved, 12, 0).empty());
+  CHECK(File{path, Mode::create}.bytes() == 0);
+}
+
+TEST_CASE("a file that ends too soon says so")
+{
+  const Folder folder;
+  write_contents(folder / "short", "12345");
+  const File file{(folder / "short").string(), Mode::read};
+  CHECK(mentions(message_of<DataError>([&] { (void)read(file, 3, 4); }), "short ends at byte 5",
+                 "2 more belong there", "truncated"));
+}
+
+TEST_CASE("files that cannot be opened or written to say why")
+{
+  const Folder folder;
+  const auto open = [&](const std::string& name, Mode mode) {
+    return message_of<DataError>([&] { File{(folder / name).string(), mode}; });
+  };
+  CHECK(mentions(open("none", Mode::read), "cannot open", "none", "No such file"));
+  CHECK(mentions(open("none", Mode::write), "cannot write to", "none", "No such file"));
+  CHECK(mentions(open("no/folder", Mode::create), "cannot write to", "No such file"));
+  CHECK(mentions(open("", Mode::read), "no regular file"));
+  CHECK(mentions(message_of<DataError>([] {
+                   File{"/dev/zero", Mode::read};
+                 }),
+                 "/dev/zero", "no regular file"));
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK(mentions(open("pipe", Mode::read), "pipe", "no regular file"));
+  File full{(folder / "full").string(), Mode::create};
+  CHECK(mentions(message_of<DataError>([&] { full.resize(~std::uint64_t{0}); }),
+                 "cannot make room in"));
+  write_contents(folder / "read only", "12345");
+  File file{(folder / "read only").string(), Mode::read};
+  CHECK(mentions(message_of<DataError>([&] { file.write(0, bytes("6")); }), "cannot write to"));
+}
+
+TEST_CASE("a renamed file replaces the one that had its name")
+{
+  const Folder folder;
+  write_contents(folder / "old", "old");
+  write_contents(folder / "new", "new");
+  rename_durably(folder / "new", folder / "old");
+  CHECK(contents(folder / "old") == "new");
+  CHECK_FALSE(std::filesystem::exists(folder / "new"));
+  CHECK(mentions(message_of<DataError>([&] { rename_durably(folder / "new", folder / "old"); }),
+                 "cannot rename", "No such file"));
+  CHECK(contents(folder / "old") == "new");
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A folder for a test to write to, empty at first, and gone after it. Processes of one test share
+// it.
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <ios>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "backend.hpp"
+#ifdef CUBIST_TEST_MPI
+#include <mpi.h>
+#endif
+
+namespace cubist::test
+{
+
+/// Whether this process does what is to be done once.
+[[nodiscard]] inline bool first_process()
+{
+#ifdef CUBIST_TEST_MPI
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank == 0;
+#else
+  return true;
+#endif
+}
+
+/// Calls f on one process, when all have come here, and returns when it is done.
+template <class F>
+void once(F f)
+{
+#ifdef CUBIST_TEST_MPI
+  MPI_Barrier(MPI_COMM_WORLD);
+#endif
+  if (first_process()) f();
+#ifdef CUBIST_TEST_MPI
+  MPI_Barrier(MPI_COMM_WORLD);
+#endif
+}
+
+class Folder
+{
+ public:
+  Folder()
+  {
+    std::array<char, 256> name{};
+    once([&] {
+      const auto wish = (std::filesystem::temp_directory_path() / "cubist-XXXXXX").string();
+      wish.copy(name.data(), name.size() - 1);
+      if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error{"no folder for the test"};
+    });
+#ifdef CUBIST_TEST_MPI
+    MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+#endif
+    path_ = name.data();
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder()
+  {
+#ifdef CUBIST_TEST_MPI
+    MPI_Barrier(MPI_COMM_WORLD);  // others may be reading
+#endif
+    std::error_code nobody_asks;
+    if (first_process()) std::filesystem::remove_all(path_, nobody_asks);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const
+  {
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+[[nodiscard]] inline std::string contents(const std::filesystem::path& path)
+{
+  std::ifstream file{path, std::ios::binary};
+  std::ostringstream all;
+  all << file.rdbuf();
+  return all.str();
+}
+
+inline void write_contents(const std::filesystem::path& path, const std::string& bytes)
+{
+  std::ofstream{path, std::ios::binary} << bytes;
+}
+
+}  // namespace cubist::test
