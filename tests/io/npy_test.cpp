@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <complex>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cubist/io/npy.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "nn.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+TEMPLATE_TEST_CASE("a matrix that is saved on one mesh is loaded on any", "", double,
+                   std::complex<float>)
+{
+  using T = TestType;
+  if (!fits(8)) return;
+  for (const auto& [m, n] : {std::pair<std::size_t, std::size_t>{13, 7}, {1, 1}, {64, 48}, {0, 3}})
+  {
+    const Folder folder;
+    const auto path = folder / "x.npy";
+    const auto x = uniform<T>(m, n, 1);
+    (void)on_mesh(two_two_two, [&](const auto& mesh) {
+      save_npy(path, scatter<Summa25D::Weight>(mesh, x));
+      return 0;
+    });
+    once([&] {
+      const auto text = contents(path);
+      CHECK(text.size() == 128 + m * n * sizeof(T));
+      CHECK(mentions(text, sizeof(T) == 8 && !ComplexScalar<T> ? "'<f8'" : "'<c8'"));
+    });
+    CHECK(identical(x, on_root(cube, [&](const auto& mesh) {
+                      return gather(load_npy<Cube3D::Input, T>(mesh, path));
+                    })));
+    CHECK(identical(
+        x, on_root(two_by_two, [&](const auto& mesh) {
+          DistMatrix<T, Summa2D::Input, AxisMesh<Summa2D::Axes, TestBackend>> out{mesh, {m, n}};
+          load_npy(path, out.view());
+          return gather(out);
+        })));
+  }
+}
+
+TEST_CASE("arrays of another order, type or number of dimensions")
+{
+  const Folder folder;
+  const auto load = [&](const std::string& name) {
+    return on_root(one_rank, [&](const auto& mesh) {
+      return gather(load_npy<Summa2D::Input, double>(mesh, folder / name));
+    });
+  };
+  const auto save = [&](const std::string& name, const std::string& header, auto values) {
+    const auto bytes = std::as_bytes(std::span{values});
+    std::string text = "\x93NUMPY" + std::string("\1\0", 2);
+    std::string dictionary = header;
+    dictionary.resize(118, ' ');
+    once([&] {
+      write_contents(folder / name,
+                     text + std::string("\x76\0", 2) + dictionary +
+                         std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    });
+  };
+  save("columns", "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }",
+       std::vector<float>{1, 4, 2, 5, 3, 6});
+  CHECK(identical(load("columns"), Global<double>{{1, 2, 3}, {4, 5, 6}}));
+  save("row", "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }",
+       std::vector<double>{1, 2, 3});
+  CHECK(identical(load("row"), Global<double>{{1, 2, 3}}));
+
+  save("cube", "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 2), }",
+       std::vector<double>{1, 2});
+  CHECK(mentions(message_of<DataError>([&] { (void)load("cube"); }), "cube", "3 dimensions"));
+  save("integers", "{'descr': '<i4', 'fortran_order': False, 'shape': (1, 2), }",
+       std::vector<int>{1, 2});
+  CHECK(mentions(message_of<DataError>([&] { (void)load("integers"); }), "I32", "double", "F64"));
+  CHECK(mentions(message_of<DataError>([&] { (void)load("none"); }), "cannot open"));
+  once([&] { write_contents(folder / "text", "1,2,3\n"); });
+  CHECK_THROWS_AS(load("text"), DataError);
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   (void)on_mesh(one_rank, [&](const auto& mesh) {
+                     auto out = scatter<Summa2D::Input>(mesh, uniform<double>(3, 1, 1));
+                     load_npy(folder / "row", out.view());
+                     return 0;
+                   });
+                 }),
+                 "(1, 3)", "(3, 1)"));
+}
+
+TEST_CASE("ranks that a mesh leaves idle save and load nothing")
+{
+  if (!fits(6)) return;
+  const Folder folder;
+  const auto x = uniform<float>(5, 4, 1);
+  const auto ranks = on_ranks<TestBackend>(6, [&](TestBackend::Communicator& world) {
+    const Mesh<Summa2D, TestBackend> mesh{world, {2, 2}, IdleRanks::allowed};
+    DistMatrix<float, Summa2D::Input, AxisMesh<Summa2D::Axes, TestBackend>> out{mesh, {5, 4}};
+    scatter(x, out);
+    save_npy(folder / "x", out);
+    out.generate([](std::size_t, std::size_t) { return 0.0F; });
+    load_npy(folder / "x", out.view());
+    return gather(out);
+  });
+  CHECK(identical(ranks[0], x));
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <complex>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cubist/engine/host_engine.hpp"
+#include "cubist/io/stored_matrix.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "matrices.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+Range part(std::size_t n, std::size_t parts, std::size_t index)
+{
+  return block_range(n, pad(n, parts), parts, index);
+}
+
+/// Calls f(block) for all blocks of a matrix that is cut 3 x 2.
+template <class F>
+void for_blocks(Shape shape, F f)
+{
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t j = 0; j < 2; ++j) f(Block{part(shape.rows, 3, i), part(shape.cols, 2, j)});
+}
+
+template <class T>
+MatrixView<const T> of(const MatrixView<T>& all, const Block& b)
+{
+  return all.block(b.rows.offset, b.cols.offset, b.valid());
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("blocks that are written make up the matrix, and are read as it", "", float,
+                   std::complex<double>)
+{
+  using T = TestType;
+  const HostEngine engine;
+  const Folder folder;
+  // The last is longer than a chunk.
+  for (const Shape shape : {Shape{7, 5}, Shape{1, 1}, Shape{2, 9}, Shape{0, 4}, Shape{1500, 301}})
+  {
+    auto global = random_matrix<T, Fractions>(shape, 1);
+    const MatrixView<T> all{global.data.data(), shape};
+    const StoredMatrix stored{5, element_type<T>(), shape};  // bytes need no alignment
+    const auto path = (folder / "matrix").string();
+    File file{path, File::Mode::create};
+    std::uint64_t sum = 0;
+    for_blocks(shape,
+               [&](const Block& b) { sum += write_block<T>(file, stored, b, engine, of(all, b)); });
+    CHECK(sum == fingerprint(MatrixView<const T>{all}));
+    const auto bytes = std::as_bytes(std::span{global.data});
+    const auto text = contents(path);
+    if (shape.size() > 0)
+      CHECK(text.substr(5) ==
+            std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+
+    std::vector<T> copy(shape.size());
+    sum = 0;
+    for_blocks(shape, [&](const Block& b) {
+      const MatrixView<T> out =
+          MatrixView<T>{copy.data(), shape}.block(b.rows.offset, b.cols.offset, b.valid());
+      sum += read_block<T>(file, stored, b, engine, out);
+    });
+    CHECK(copy == global.data);
+    CHECK(sum == fingerprint(MatrixView<const T>{all}));
+  }
+}
+
+TEST_CASE("a matrix that lies column by column is read as its rows")
+{
+  const HostEngine engine;
+  const Folder folder;
+  for (const Shape shape : {Shape{7, 5}, Shape{1500, 301}, Shape{3, 150'000}})
+  {
+    std::vector<float> columns(shape.size());
+    for (std::size_t i = 0; i < shape.rows; ++i)
+      for (std::size_t j = 0; j < shape.cols; ++j)
+        columns[j * shape.rows + i] = static_cast<float>(i * 1000 + j);
+    File file{(folder / "columns").string(), File::Mode::create};
+    file.write(0, std::as_bytes(std::span{columns}));
+
+    std::vector<double> copy(shape.size());
+    const StoredMatrix stored{0, ElementType::f32, shape, true};
+    std::uint64_t sum = 0;
+    for_blocks(shape, [&](const Block& b) {
+      sum += read_block<double>(
+          file, stored, b, engine,
+          MatrixView<double>{copy.data(), shape}.block(b.rows.offset, b.cols.offset, b.valid()));
+    });
+    bool same = true;
+    for (std::size_t i = 0; i < shape.rows; ++i)
+      for (std::size_t j = 0; j < shape.cols; ++j)
+        same = same && copy[i * shape.cols + j] == static_cast<float>(i * 1000 + j);
+    CHECK(same);
+    CHECK(sum == fingerprint(MatrixView<const double>{copy.data(), shape}));
+  }
+}
+
+TEST_CASE("a file that became shorter is an error")
+{
+  const HostEngine engine;
+  const Folder folder;
+  write_contents(folder / "short", std::string(31, 'x'));
+  const File file{(folder / "short").string(), File::Mode::read};
+  std::vector<double> out(4);
+  CHECK_THROWS_AS(read_block<double>(file, {0, ElementType::f64, {2, 2}},
+                                     {part(2, 1, 0), part(2, 1, 0)}, engine,
+                                     MatrixView<double>{out.data(), {2, 2}}),
+                  DataError);
+}
