@@ -17,6 +17,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/dist/state.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/activations.hpp"
 #include "cubist/nn/dropout.hpp"
@@ -52,6 +53,7 @@ template <Scheme S, class B, RealScalar T>
 class MLP
 {
  public:
+  using Value = T;
   using Activations = cubist::Activations<S, B, T>;
   using Mesh = typename Activations::Mesh;
 
@@ -59,6 +61,7 @@ class MLP
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range
   MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
+      : seed_{options.seed}
   {
     require<ShapeError>(
         sizes.size() >= 2, "got ", sizes.size(),
@@ -117,6 +120,14 @@ class MLP
     return list;
   }
 
+  /// The parameters' values, by their names, and what the dropout of the next step is drawn from.
+  void append_state(State<T, Mesh>& state, const std::string& prefix = "")
+  {
+    for (const auto& p : parameters()) state.matrices.push_back({prefix + p.name, p.value});
+    state.numbers.push_back({prefix + "seed", &seed_, true});
+    state.numbers.push_back({prefix + "forwards", &steps_});
+  }
+
   /// Dropout acts in training mode, which a new network is in.
   void train() { training_ = true; }
   void eval() { training_ = false; }
@@ -157,6 +168,7 @@ class MLP
   std::optional<Activations> x_;
   std::vector<const Activations*> ys_;  // what each layer was given
   bool training_ = true;
+  std::uint64_t seed_;
   std::uint64_t steps_ = 0;            // forwards in training mode
   std::optional<std::uint64_t> step_;  // of the last forward, if it was one of them
 };

@@ -13,11 +13,14 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
+#include "cubist/dist/state.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist
@@ -31,20 +34,37 @@ template <class T, class M>
 class Moments
 {
  public:
-  explicit Moments(const Parameters<T, M>& parameters)
+  Moments(const Parameters<T, M>& parameters, const std::string& name)
   {
     for (const auto& p : parameters)
     {
+      like_.push_back({name + "." + p.name, p.value});
       shapes_.push_back(p.value.valid().shape());
-      data_.emplace_back(shapes_.back().size());
+      data_.emplace_back(p.value.padded.size());
     }
   }
   [[nodiscard]] std::size_t size() const { return data_.size(); }
-  [[nodiscard]] MatrixView<T> operator[](std::size_t i) { return {data_[i].data(), shapes_[i]}; }
   [[nodiscard]] Shape shape(std::size_t i) const { return shapes_[i]; }
+  [[nodiscard]] MatrixView<T> operator[](std::size_t i)
+  {
+    return padded(i).block(0, 0, shapes_[i]);
+  }
+
+  void append_state(State<T, M>& state, const std::string& prefix)
+  {
+    for (std::size_t i = 0; i < size(); ++i)
+    {
+      auto& mine = state.matrices.emplace_back(like_[i]);
+      mine.name = prefix + mine.name;
+      mine.matrix.padded = padded(i);
+    }
+  }
 
  private:
-  std::vector<Shape> shapes_;
+  MatrixView<T> padded(std::size_t i) { return {data_[i].data(), like_[i].matrix.padded.shape()}; }
+
+  std::vector<NamedMatrix<T, M>> like_;  // names, and the parameters
+  std::vector<Shape> shapes_;            // of the valid part
   std::vector<typename M::Engine::template Buffer<T>> data_;
 };
 
@@ -107,9 +127,12 @@ template <RealScalar T, class M>
 class Sgd
 {
  public:
+  using Value = T;
+  using Mesh = M;
+
   /// @throws ArgumentError for a learning rate that is negative or not finite
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
-      : options_{options}, velocity_{parameters}
+      : options_{options}, velocity_{parameters, "sgd.velocity"}
   {
     detail::check_rate(options.learning_rate);
   }
@@ -133,6 +156,12 @@ class Sgd
 
   [[nodiscard]] SgdOptions& options() { return options_; }
 
+  /// The velocities, `sgd.velocity.layers.0.weight` and so on; the options stay the program's.
+  void append_state(State<T, M>& state, const std::string& prefix = "")
+  {
+    velocity_.append_state(state, prefix);
+  }
+
  private:
   SgdOptions options_;
   detail::Moments<T, M> velocity_;
@@ -152,6 +181,9 @@ template <RealScalar T, class M>
 class Adam
 {
  public:
+  using Value = T;
+  using Mesh = M;
+
   /// @throws ArgumentError for a learning rate that is negative or not finite
   explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam{parameters, options, false}
@@ -163,13 +195,13 @@ class Adam
   void step(const Parameters<T, M>& parameters)
   {
     detail::check_parameters(parameters, mean_);
-    ++steps_;
+    const auto n = static_cast<double>(++steps_);
     const auto& o = options_;
     const detail::AdamUpdate<T> update{
         .beta1 = static_cast<T>(o.beta1),
         .beta2 = static_cast<T>(o.beta2),
-        .rate = static_cast<T>(o.learning_rate / (1 - std::pow(o.beta1, steps_))),
-        .correction = static_cast<T>(1 / (1 - std::pow(o.beta2, steps_))),
+        .rate = static_cast<T>(o.learning_rate / (1 - std::pow(o.beta1, n))),
+        .correction = static_cast<T>(1 / (1 - std::pow(o.beta2, n))),
         .keep = static_cast<T>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
         .epsilon = static_cast<T>(o.epsilon)};
     for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -185,9 +217,19 @@ class Adam
 
   [[nodiscard]] AdamOptions& options() { return options_; }
 
+  /// The means, `adam.mean.layers.0.weight` and so on, and how many steps they are of; the options
+  /// stay the program's.
+  void append_state(State<T, M>& state, const std::string& prefix = "")
+  {
+    mean_.append_state(state, prefix);
+    square_.append_state(state, prefix);
+    state.numbers.push_back({prefix + "adam.steps", &steps_});
+  }
+
  protected:
   Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
-      : options_{options}, decays_{decays}, mean_{parameters}, square_{parameters}
+      : options_{options}, decays_{decays}, mean_{parameters, "adam.mean"}, square_{parameters,
+                                                                                    "adam.square"}
   {
     detail::check_rate(options.learning_rate);
   }
@@ -195,7 +237,7 @@ class Adam
  private:
   AdamOptions options_;
   bool decays_;
-  int steps_ = 0;
+  std::uint64_t steps_ = 0;
   detail::Moments<T, M> mean_;
   detail::Moments<T, M> square_;
 };
