@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cubist/io/checkpoints.hpp"
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "nn.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+constexpr std::size_t rows = 12;
+const std::vector<std::size_t> sizes{7, 11, 5};
+
+struct Trained
+{
+  std::uint64_t began = 0;
+  std::vector<double> losses;
+};
+
+template <class T>
+std::vector<Global<T>> gathered(const auto& state)
+{
+  std::vector<Global<T>> all;
+  for (const auto& [name, matrix] : state.matrices) all.push_back(gather(matrix));
+  return all;
+}
+
+/// Trains up to step `last`, going on from the newest checkpoint and saving every third.
+template <class T = double, class Optimizer, class S>
+Trained train(const Place<S>& place, const std::filesystem::path& folder, std::uint64_t last,
+              std::uint64_t seed = 3, std::size_t keep = 0)
+{
+  return on_root(place, [&](const auto& mesh) {
+    MLP<S, TestBackend, T> mlp{mesh, sizes, {.dropout = 0.25, .seed = seed}};
+    typename Optimizer::template On<T, typename decltype(mlp)::Mesh> optimizer{mlp.parameters()};
+    Checkpoints checkpoints{mesh, folder, {.keep = keep}};
+    const auto state = state_of(mlp, optimizer);
+    Trained run{checkpoints.load(state).value_or(0), {}};
+    const typename decltype(mlp)::Activations x{
+        scatter<typename S::Input>(mesh, uniform<T>(rows, sizes.front(), 1, 2))};
+    for (auto step = run.began; step < last;)
+    {
+      const auto& y = mlp.forward(x);
+      auto dy = zeros_like(y);
+      run.losses.push_back(softmax_cross_entropy(y, classes(rows, sizes.back()), dy));
+      mlp.backward(dy);
+      optimizer.step(mlp.parameters());
+      if (++step % 3 == 0) checkpoints.save(step, state);
+    }
+    return run;
+  });
+}
+
+struct ByAdam
+{
+  template <class T, class M>
+  using On = Adam<T, M>;
+};
+
+/// With momentum, or there would be no state.
+struct BySgd
+{
+  template <class T, class M>
+  struct On : Sgd<T, M>
+  {
+    explicit On(const Parameters<T, M>& p) : Sgd<T, M>{p, {.learning_rate = 0.05, .momentum = 0.9}}
+    {
+    }
+  };
+};
+
+std::vector<double> from(const std::vector<double>& all, std::size_t begin)
+{
+  return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.end()};
+}
+
+std::set<std::string> names(const std::filesystem::path& folder)
+{
+  std::set<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator{folder})
+    all.insert(entry.path().filename().string());
+  return all;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE(
+    "a run goes on from a checkpoint with the same bits, and on other meshes with the "
+    "same numbers",
+    "", ByAdam, BySgd)
+{
+  if (!fits(8)) return;
+  const Folder folder;
+  const auto whole = train<double, TestType>(two_two_two, folder / "whole", 9);
+  (void)train<double, TestType>(two_two_two, folder / "half", 3);
+  const auto goes_on = [&](const auto& place, const char* name) {
+    once([&] { std::filesystem::copy(folder / "half", folder / name); });
+    const auto run = train<double, TestType>(place, folder / name, 9);
+    CHECK(run.began == 3);
+    return run.losses;
+  };
+  const auto expected = from(whole.losses, 3);
+  CHECK(goes_on(two_two_two, "same") == expected);
+  CHECK(deviation(goes_on(cube, "cube"), expected) < 1e-12);
+  CHECK(deviation(goes_on(two_by_two, "square"), expected) < 1e-12);
+  CHECK(deviation(goes_on(one_rank, "one"), expected) < 1e-12);
+  // What they saved is the same, too.
+  CHECK(contents(folder / "same" / "step-000000000009.safetensors") ==
+        contents(folder / "whole" / "step-000000000009.safetensors"));
+}
+
+TEST_CASE("as many checkpoints stay as are to be kept, the newest of them")
+{
+  const Folder folder;
+  (void)train<float, ByAdam>(one_rank, folder / "a", 12, 3, 2);
+  CHECK(names(folder / "a") ==
+        std::set<std::string>{"step-000000000009.safetensors", "step-000000000012.safetensors"});
+
+  // What else is in the folder is no checkpoint, and stays.
+  once([&] {
+    for (const char* name : {"step-000000000013.safetensors.part", "step-13.safetensors",
+                             "step-99999999999999999999.safetensors", "step-.safetensors", "notes"})
+      write_contents(folder / "a" / name, "?");
+  });
+  const auto run = train<float, ByAdam>(one_rank, folder / "a", 15, 3, 1);
+  CHECK(run.began == 12);
+  CHECK(names(folder / "a").size() == 6);
+}
+
+TEST_CASE("a state is not set from a checkpoint of something else")
+{
+  const Folder folder;
+  const auto path = folder / "a" / "step-000000000003.safetensors";
+  (void)train<double, ByAdam>(one_rank, folder / "a", 3);
+  const auto message = [](auto f) { return message_of<DataError>(f); };
+
+  CHECK(mentions(message([&] { (void)train<double, ByAdam>(one_rank, folder / "a", 6, 4); }),
+                 "seed = 3", "this run has 4", "set it to 3"));
+  CHECK(mentions(message([&] { (void)train<float, ByAdam>(one_rank, folder / "a", 6); }), "F64",
+                 "F32"));
+  CHECK(mentions(message([&] { (void)train<double, BySgd>(one_rank, folder / "a", 6); }),
+                 "adam.mean", "no place"));
+
+  auto text = contents(path);
+  text[text.size() - 3] ^= 1;
+  once([&] { write_contents(path, text); });
+  CHECK(mentions(message([&] { (void)train<double, ByAdam>(one_rank, folder / "a", 6); }),
+                 path.filename().string(), "damaged"));
+  CHECK(mentions(message([&] {
+                   (void)on_mesh(one_rank, [&](const auto& mesh) {
+                     MLP<Summa2D, TestBackend, double> mlp{mesh, sizes};
+                     Checkpoints{mesh, folder / "a"}.load(7, state_of(mlp));
+                     return 0;
+                   });
+                 }),
+                 "cannot open", "step-000000000007"));
+}
+
+TEST_CASE("where there is no checkpoint a state stays as it is")
+{
+  const Folder folder;
+  once([&] { std::filesystem::create_directory(folder / "empty"); });
+  require_clear(on_mesh(one_rank, [&](const auto& mesh) {
+    Findings found;
+    MLP<Summa2D, TestBackend, double> mlp{mesh, sizes};
+    const auto state = state_of(mlp);
+    const auto before = gathered<double>(state);
+    for (const char* name : {"none", "empty"})
+    {
+      Checkpoints checkpoints{mesh, folder / name};
+      found.check(!checkpoints.load(state).has_value(), "a checkpoint in ", name);
+      found.check(gathered<double>(state) == before, "another state after ", name);
+    }
+    return found;
+  }));
+  once([&] { write_contents(folder / "file", "?"); });
+  const auto message =
+      message_of<DataError>([&] { (void)train<double, ByAdam>(one_rank, folder / "file", 3); });
+  CHECK(mentions(message, "cannot list", "file"));
+}
