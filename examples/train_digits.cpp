@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An MLP learns handwritten digits on the scheme and mesh of your choice, and once more on one
 // rank: the two loss curves must agree. Under mpiexec or srun its ranks are MPI's, else threads.
+// With --checkpoints a run that was stopped, or killed, goes on where it was: on any scheme, mesh
+// and number of ranks.
 
 #include <algorithm>
 #include <chrono>
+#include <cinttypes>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -32,7 +35,11 @@ struct Settings
   std::string data = CUBIST_DIGITS_CSV;
   std::string losses;
   std::vector<std::size_t> hidden = {128};
-  int epochs = 20;
+  std::string checkpoints;
+  std::uint64_t every = 50;
+  std::size_t keep = 3;
+  std::uint64_t epochs = 20;
+  std::uint64_t steps = 0;
   std::size_t batch = 64;
   double learning_rate = 2e-3;
   double dropout = 0;
@@ -42,7 +49,7 @@ struct Settings
 /// What rank 0 has seen; empty in processes without it.
 struct Run
 {
-  std::vector<double> losses;  // of every step
+  std::vector<double> losses;  // of every step since it began, or went on
   double accuracy = 0;         // on the held-out part
 };
 
@@ -89,44 +96,63 @@ Run train(const digits::Split& data, const Settings& s, int ranks,
     const auto test_x = inputs<T>(mesh, held_out, nullptr, held_out.size());
     const auto test_labels = labels(held_out, nullptr, held_out.size());
 
-    for (int epoch = 1; epoch <= s.epochs; ++epoch)
+    cubist::Checkpoints checkpoints{mesh, s.checkpoints, {.keep = s.keep}};
+    const auto state = state_of(mlp, optimizer);
+    const bool saves = talk && !s.checkpoints.empty();
+    std::uint64_t step = saves ? checkpoints.load(state).value_or(0) : 0;
+    if (first && step > 0) std::printf("goes on from step %" PRIu64 "\n", step);
+    std::fflush(stdout);
+
+    const std::size_t all = data.training.size();
+    const std::uint64_t per_epoch = cubist::ceil_div(all, s.batch);
+    const std::uint64_t last = s.steps > 0 ? s.steps : s.epochs * per_epoch;
+    double sum = 0;
+    std::size_t seen = 0;
+    auto start = std::chrono::steady_clock::now();
+    std::vector<std::size_t> order;
+    while (step < last)
     {
-      const auto start = std::chrono::steady_clock::now();
-      const std::size_t all = data.training.size();
-      const auto order = digits::shuffled(all, s.seed, static_cast<std::uint64_t>(epoch));
-      double sum = 0;
-      for (std::size_t begin = 0; begin < all; begin += s.batch)
-      {
-        const std::size_t count = std::min(s.batch, all - begin);
-        const auto x = inputs<T>(mesh, data.training, &order[begin], count);
-        const auto& y = mlp.forward(x);
-        auto dy = zeros_like(y);
-        const double loss =
-            softmax_cross_entropy(y, labels(data.training, &order[begin], count), dy);
-        mlp.backward(dy);
-        optimizer.step(mlp.parameters());
-        sum += loss * static_cast<double>(count);
-        if (first) run.losses.push_back(loss);
-      }
+      const std::uint64_t epoch = step / per_epoch + 1;
+      const std::size_t begin = step % per_epoch * s.batch;
+      if (begin == 0 || order.empty()) order = digits::shuffled(all, s.seed, epoch);
+      const std::size_t count = std::min(s.batch, all - begin);
+      const auto x = inputs<T>(mesh, data.training, &order[begin], count);
+      const auto& y = mlp.forward(x);
+      auto dy = zeros_like(y);
+      const double loss = softmax_cross_entropy(y, labels(data.training, &order[begin], count), dy);
+      mlp.backward(dy);
+      optimizer.step(mlp.parameters());
+      ++step;
+      if (saves && (step % s.every == 0 || step == last)) checkpoints.save(step, state);
+
+      if (first) run.losses.push_back(loss);
+      sum += loss * static_cast<double>(count);
+      seen += count;
+      if (step % per_epoch != 0 && step != last) continue;
       const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
       const auto score = mlp.evaluate(test_x, test_labels);
-      if (!first) continue;
-      run.accuracy = score.accuracy;
-      if (talk)
-        std::printf("epoch %2d  loss %.6f  held-out loss %.6f  accuracy %.4f  %8.0f samples/s\n",
-                    epoch, sum / static_cast<double>(all), score.loss, score.accuracy,
-                    static_cast<double>(all) / time.count());
+      if (first) run.accuracy = score.accuracy;
+      if (first && talk)
+        std::printf("epoch %2" PRIu64
+                    "  loss %.6f  held-out loss %.6f  accuracy %.4f  %8.0f samples/s\n",
+                    epoch, sum / static_cast<double>(seen), score.loss, score.accuracy,
+                    static_cast<double>(seen) / time.count());
       std::fflush(stdout);
+      sum = 0;
+      seen = 0;
+      start = std::chrono::steady_clock::now();
     }
   });
   return run;
 }
 
-/// The largest relative difference of two loss curves.
-double difference(const std::vector<double>& a, const std::vector<double>& b)
+/// The largest relative difference of a loss curve from the end of another.
+double difference(const std::vector<double>& a, const std::vector<double>& whole)
 {
-  double d = a.size() == b.size() ? 0 : HUGE_VAL;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+  if (a.size() > whole.size()) return HUGE_VAL;
+  const double* b = whole.data() + (whole.size() - a.size());
+  double d = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
     d = std::max(d, std::abs(a[i] - b[i]) / std::max(std::abs(b[i]), 1e-300));
   return d;
 }
@@ -203,7 +229,12 @@ try
       ->check(CLI::IsMember({"summa2d", "summa25d", "cube3d", "grid2d", "grid3d", "megatron1d"}));
   app.add_option("--mesh", s.mesh, "the extents of its axes; else 2 along each")->delimiter(',');
   app.add_option("--scalar", s.scalar)->check(CLI::IsMember({"float", "double"}));
+  app.add_option("--checkpoints", s.checkpoints, "a folder to save to, and to go on from");
+  app.add_option("--every", s.every, "steps from one checkpoint to the next")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--keep", s.keep, "checkpoints that stay; 0 is all");
   app.add_option("--epochs", s.epochs)->check(CLI::PositiveNumber);
+  app.add_option("--steps", s.steps, "stops after so many; else after the epochs");
   app.add_option("--hidden", s.hidden, "sizes of the hidden layers")->delimiter(',');
   app.add_option("--batch", s.batch)->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", s.learning_rate);
