@@ -13,8 +13,8 @@ packages=(
 )
 sanitizer_packages=(clang libclang-rt-dev)
 format_packages=(clang-format)
-# Without them the tests on several hosts and of the charts are skipped.
-optional_packages=(iproute2 python3-matplotlib)
+# Without them the tests on several hosts, of the charts, and of files that NumPy reads and writes are skipped.
+optional_packages=(iproute2 python3-matplotlib python3-numpy)
 
 # install_missing PACKAGE...: by apt where there is one; elsewhere the packages are named and
 # CMake decides whether what is there will do.

@@ -7,8 +7,7 @@
 //    "inside": {"latency": 1e-6, "bandwidth": 4e9}, "across": {"latency": 2e-6,
 //    "bandwidth": 12.5e9}, "hidden": 1, "memory_bandwidth": 8e9, "memory": 137438953472}
 //
-// where what is left out stays as it is; or measured, by `cubist_bench collectives --json`. Needs
-// nlohmann-json, so only tools include it.
+// where what is left out stays as it is; or measured, by `cubist_bench collectives --json`.
 
 #include <algorithm>
 #include <cmath>
