@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include <cubist/core/error.hpp>
+#include <cubist/io/csv.hpp>
 
 namespace digits
 {
@@ -37,44 +37,29 @@ inline Images read(const std::string& path)
 {
   using cubist::DataError;
   using cubist::require;
-  std::ifstream file{path};
   require<DataError>(
-      file.good(), "cannot open ", path,
+      std::ifstream{path}.good(), "cannot open ", path,
       ", so there are no digits to learn from; pass the path of digits.csv with --data");
-  Images images;
-  std::string line;
-  while (std::getline(file, line))
-  {
-    const auto where = [&] { return path + ", line " + std::to_string(images.size() + 1); };
-    require<DataError>(!file.eof(), where(),
-                       " has no end, so the file is truncated; take a fresh copy of it");
-    Image image;
-    const char* at = line.data();
-    const char* const end = at + line.size();
+  const auto table = cubist::read_csv(path);
+  require<DataError>(table.cols == pixel_count + 1 || table.rows == 0, path, " has ",
+                     table.cols > pixel_count ? "more" : "fewer",
+                     " than 65 values on a line, so this is no digit: 64 pixels and a label belong "
+                     "there; take a fresh copy of the file");
+  Images images(table.rows);
+  for (std::size_t row = 0; row < table.rows; ++row)
     for (std::size_t i = 0; i <= pixel_count; ++i)
     {
-      int value = 0;
-      const auto [next, error] = std::from_chars(at, end, value);
-      const int most = i < pixel_count ? 16 : static_cast<int>(class_count) - 1;
-      require<DataError>(error == std::errc{} && value >= 0 && value <= most, where(), ", value ",
-                         i + 1, " is not a whole number of 0 to ", most,
+      const double value = table.values[row * table.cols + i];
+      const double most = i < pixel_count ? 16 : class_count - 1;
+      require<DataError>(value >= 0 && value <= most && value == std::floor(value), path, ", line ",
+                         row + 1, ", value ", i + 1, " is not a whole number of 0 to ", most,
                          ", so this is no digit: 64 pixels and a label belong on each line; take a "
                          "fresh copy of the file");
       if (i < pixel_count)
-        image.pixels[i] = value;
+        images[row].pixels[i] = value;
       else
-        image.label = value;
-      at = next;
-      const bool more = at != end && *at == ',';
-      require<DataError>(
-          more == (i < pixel_count) && (more || at == end), where(), " has ",
-          more ? "more" : "fewer",
-          " than 65 values, so this is no digit: 64 pixels and a label belong on each "
-          "line; take a fresh copy of the file");
-      if (more) ++at;
+        images[row].label = static_cast<int>(value);
     }
-    images.push_back(image);
-  }
   require<DataError>(images.size() >= 10, path, " holds ", images.size(),
                      " digits, too few to train and test on; take a fresh copy of the file");
   return images;

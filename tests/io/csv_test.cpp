@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cubist/io/csv.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+using Catch::Matchers::Contains;
+
+namespace
+{
+
+using Values = std::vector<double>;
+
+/// What is said of a text that is refused; empty for one that is not.
+std::string error(const std::string& text, const CsvOptions& options = {})
+{
+  try
+  {
+    (void)parse_csv(text, "x.csv", options);
+  }
+  catch (const DataError& e)
+  {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a table of numbers is read line by line")
+{
+  const auto table = parse_csv("1,-2.5,3e2\n0, 4 ,.5\r\n", "x.csv");
+  CHECK(table.rows == 2);
+  CHECK(table.cols == 3);
+  CHECK(table.values == Values{1, -2.5, 300, 0, 4, 0.5});
+  CHECK(parse_csv("7\n", "x.csv").values == Values{7});
+  const auto none = parse_csv("", "x.csv");
+  CHECK((none.rows == 0 && none.cols == 0 && none.values.empty()));
+}
+
+TEST_CASE("every double is read as it was written")
+{
+  using Limits = std::numeric_limits<double>;
+  const auto table =
+      parse_csv("0.1,1.7976931348623157e308,5e-324,-0,2.2250738585072014E-308\n", "x");
+  CHECK(table.values == Values{0.1, Limits::max(), Limits::denorm_min(), 0, Limits::min()});
+  CHECK(std::signbit(table.values[3]));
+}
+
+TEST_CASE("the separator and the header are a choice")
+{
+  CHECK(parse_csv("1;2\n", "x", {.separator = ';'}).values == Values{1, 2});
+  CHECK(parse_csv("1 2\n", "x", {.separator = ' '}).values == Values{1, 2});
+  CHECK(parse_csv("1\t2\n", "x", {.separator = '\t'}).values == Values{1, 2});
+  const auto table = parse_csv("a,b,c\n1,2\n", "x", {.header = true});
+  CHECK(table.rows == 1);
+  CHECK(table.values == Values{1, 2});
+  CHECK(parse_csv("a,b\n", "x", {.header = true}).rows == 0);
+  CHECK_THAT(error("a,b\n1,2\n"), Contains("line 1, value 1, is \"a\""));
+  CHECK_THAT(error("a,b\n1,x\n", {.header = true}), Contains("line 2, value 2, is \"x\""));
+}
+
+TEST_CASE("what is no finite number is refused, with its place")
+{
+  CHECK_THAT(error("1,2\n3,four\n"), Contains("x.csv, whose line 2, value 2, is \"four\""));
+  for (const char* bad : {"", " ", "nan", "-inf", "infinity", "NaN(1)", "1e999", "1e-999", "+1",
+                          "0x1", "1.5.2", "1,", ",1", "1 2", "1d3",
+                          "\xEF\xBB\xBF"
+                          "1",
+                          "\"1\"", "--1", "1\r\r"})
+  {
+    CAPTURE(bad);
+    CHECK_THAT(error(std::string{bad} + '\n'), Contains("no finite number"));
+  }
+  CHECK_THAT(error(std::string("1\0\n", 3)), Contains("1\\x00"));
+  CHECK_THAT(error("1\n\n"), Contains("line 2, value 1, is \"\""));
+  CHECK(error(std::string(1'000'000, 'x') + '\n').size() < 200);
+}
+
+TEST_CASE("lines are equally long")
+{
+  CHECK_THAT(error("1,2,3\n4,5\n"), Contains("line 2 has 2 values where those before have 3"));
+  CHECK_THAT(error("1\n4,5\n"), Contains("line 2 has 2 values where those before have 1"));
+}
+
+TEST_CASE("a last line without an end is that of a truncated file")
+{
+  CHECK_THAT(error("1,2\n3,4"), Contains("line 2 has no end, so the file is truncated"));
+  CHECK_THAT(error("1"), Contains("line 1 has no end"));
+  CHECK_THAT(error("a,b", {.header = true}), Contains("line 1 has no end"));
+  CHECK_THAT(error("1\r"), Contains("truncated"));
+}
+
+TEST_CASE("a file is read whole, and a missing one is an error")
+{
+  const std::string path = "csv_test_" + std::to_string(std::random_device{}()) + ".csv";
+  std::string text;
+  for (int i = 0; i < 50000; ++i) text += std::to_string(i) + ",1\n";
+  std::ofstream{path} << text;
+  const auto table = read_csv(path);
+  std::remove(path.c_str());
+  CHECK(table.rows == 50000);
+  CHECK(table.values[2 * 49999] == 49999);
+  CHECK_THROWS_WITH(read_csv(path), Contains("cannot read " + path));
+  CHECK_THROWS_AS(read_csv("/"), DataError);
+  CHECK(read_csv("/dev/null").rows == 0);
+}
