@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The input is a file; and then once more the size of the data, in 8 bytes, and JSON alone, so that
+// JSON may change its length.
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cubist/io/safetensors_header.hpp"
+
+#include "fuzz.hpp"
+
+using namespace cubist;
+using cubist::fuzz::accepts;
+using cubist::fuzz::demand;
+
+namespace
+{
+
+void check(const SafetensorsHeader& header, std::uint64_t data_bytes)
+{
+  std::uint64_t covered = 0;
+  for (const auto& tensor : header.tensors)
+  {
+    demand(tensor.begin == covered && tensor.begin <= tensor.end, "tensors leave no holes");
+    demand(tensor.end - tensor.begin == bytes_of(tensor.type, tensor.shape), "sizes are right");
+    demand(header.find(tensor.name) == &tensor, "a name means one tensor");
+    covered = tensor.end;
+  }
+  demand(covered == data_bytes, "tensors cover the data");
+
+  const std::string text = format_safetensors_header(header);
+  const bool accepted = accepts([&] {
+    const auto again = parse_safetensors_header(text.substr(8), data_bytes, "again");
+    demand(again.metadata == header.metadata && again.tensors == header.tensors,
+           "what is written is read as the same");
+  });
+  demand(accepted, "what is written is accepted");
+}
+
+template <class T>
+void read(const TensorInfo& tensor, std::span<const std::byte> data)
+{
+  const auto bytes = data.subspan(tensor.begin, tensor.end - tensor.begin);
+  std::vector<T> out(bytes.size() / bytes_of(tensor.type));
+  demand(accepts([&] { decode<T>(tensor.type, bytes, out); }) == readable_as<T>(tensor.type),
+         "what is readable is read");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+{
+  if (size < 8) return 0;
+  const auto bytes = std::as_bytes(std::span{data, size});
+  const auto first = bytes.first<8>();
+  const std::string_view text{reinterpret_cast<const char*>(data) + 8, size - 8};
+  accepts([&] {
+    const auto length = safetensors_header_bytes(first, size, "file");
+    const auto elements = bytes.subspan(8 + length);
+    const auto header = parse_safetensors_header(text.substr(0, length), elements.size(), "file");
+    check(header, elements.size());
+    for (const auto& tensor : header.tensors)
+    {
+      read<float>(tensor, elements);
+      read<double>(tensor, elements);
+      read<std::complex<float>>(tensor, elements);
+    }
+  });
+  accepts([&] {
+    std::uint64_t data_bytes = 0;
+    std::memcpy(&data_bytes, data, 8);
+    check(parse_safetensors_header(text, data_bytes, "JSON"), data_bytes);
+  });
+  return 0;
+}
