@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""check.py PROGRAM: PROGRAM (npy.cpp) and NumPy mean the same by .npy files."""
+"""npy.py PROGRAM: PROGRAM (npy.cpp) and NumPy mean the same by .npy files."""
 
 import os
 import subprocess

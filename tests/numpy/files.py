@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""files.py PROGRAM: what NumPy and a safetensors writer save, cubist loads on a mesh and saves; they find it the same.
+
+The few lines that safetensors takes are written here, so that nothing but NumPy is needed.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: this python3 has no NumPy")
+    sys.exit(0)
+
+NAMES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+
+
+def save_safetensors(path, tensors):
+    header, data = {}, b""
+    for name, x in tensors.items():
+        raw = x.tobytes()
+        kind = next(k for k, v in NAMES.items() if np.dtype(v) == x.dtype)
+        header[name] = {"dtype": kind, "shape": list(x.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def load_safetensors(path):
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    metadata = header.pop("__metadata__", {})
+    data = raw[8 + length :]
+    return metadata, {
+        name: np.frombuffer(data[slice(*t["data_offsets"])], NAMES[t["dtype"]]).reshape(t["shape"])
+        for name, t in header.items()
+    }
+
+
+def fingerprint(x):
+    """core/fingerprint.hpp, once more."""
+    with np.errstate(over="ignore"):
+        bits = np.ascontiguousarray(x).view(f"<u{x.itemsize}").ravel().astype(np.uint64)
+        v = bits + (np.arange(x.size, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        v = (v ^ (v >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        v = (v ^ (v >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return f"{int((v ^ (v >> np.uint64(31))).sum(dtype=np.uint64)):016x}"
+
+
+def main():
+    program = sys.argv[1]
+    random = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = pathlib.Path(folder) / "given", pathlib.Path(folder) / "found"
+        given.mkdir()
+        found.mkdir()
+        arrays = {
+            "square": random.standard_normal((16, 16)),
+            "uneven": random.standard_normal((13, 7)),
+            "columns": np.asfortranarray(random.standard_normal((5, 9))),
+            "float": random.standard_normal((6, 6)).astype("<f4"),
+            "half": random.standard_normal((4, 9)).astype("<f2"),
+            "row": random.standard_normal(10),
+            "empty": np.zeros((0, 3)),
+        }
+        for name, x in arrays.items():
+            np.save(given / f"{name}.npy", x)
+        weights = {"weight": random.standard_normal((37, 11)).astype("<f4"), "bias": random.standard_normal(11).astype("<f2")}
+        save_safetensors(given / "weights.safetensors", weights)
+
+        subprocess.run([program, given, found], check=True, timeout=60)
+
+        for name, x in arrays.items():
+            y = np.load(found / f"{name}.npy")
+            assert y.dtype == np.float64 and np.array_equal(y, np.atleast_2d(x).astype(np.float64)), name
+        metadata, loaded = load_safetensors(found / "weights.safetensors")
+        assert metadata.pop("step") == "7"
+        for name, x in weights.items():
+            y = loaded[name]
+            assert y.dtype == np.float32 and np.array_equal(y, np.atleast_2d(x).astype(np.float32)), name
+            assert metadata[f"fingerprint.{name}"] == fingerprint(y), name
+    print(f"{len(arrays)} arrays and {len(weights)} tensors are the same")
+
+
+main()
