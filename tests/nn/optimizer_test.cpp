@@ -309,3 +309,41 @@ TEST_CASE("parameters of another network are refused")
   refuses_other_parameters<Adam>();
   refuses_other_parameters<AdamW>();
 }
+
+TEST_CASE("the state of an optimizer is what it keeps of each parameter, and a copy has its own")
+{
+  if (!fits(4)) return;
+  const auto ranks = on_mesh(two_by_two, [](const auto& mesh) {
+    Findings found;
+    using M = typename TwoParameters<Summa2D, double>::M;
+    TwoParameters<Summa2D, double> two{mesh};
+    two.set_gradients(1);
+    Adam<double, M> adam{two.parameters()};
+    Sgd<double, M> sgd{two.parameters()};
+    adam.step(two.parameters());
+    Adam<double, M> copy = adam;
+    const auto state = state_of(adam, sgd);
+    const std::vector<std::string> names{"adam.mean.weight",    "adam.mean.bias",
+                                         "adam.square.weight",  "adam.square.bias",
+                                         "sgd.velocity.weight", "sgd.velocity.bias"};
+    for (std::size_t i = 0; i < names.size(); ++i)
+      found.check(state.matrices.at(i).name == names[i], state.matrices[i].name);
+    found.check(state.numbers.size() == 1 && *state.numbers[0].value == 1, "other numbers");
+
+    const auto mean = gather(state.matrices[0].matrix);
+    const auto of_copy = gather(state_of(copy).matrices[0].matrix);
+    auto expected = gradient<double>(weight, 1);
+    expected *= 1 - AdamOptions{}.beta1;
+    if (mesh.rank() == 0)
+    {
+      found.check(difference(mean, expected) < 1e-15, "another mean");
+      found.check(identical(mean, of_copy), "another mean of the copy");
+    }
+    adam.step(two.parameters());
+    found.check(identical(gather(state_of(copy).matrices[0].matrix), of_copy),
+                "shared with a copy");
+    found.check(*state_of(copy).numbers[0].value == 1, "a shared number");
+    return found;
+  });
+  require_clear(ranks);
+}
