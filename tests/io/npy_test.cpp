@@ -19,18 +19,18 @@ TEMPLATE_TEST_CASE("a matrix that is saved on one mesh is loaded on any", "", do
 {
   using T = TestType;
   if (!fits(8)) return;
-  for (const auto& [m, n] : {std::pair<std::size_t, std::size_t>{13, 7}, {1, 1}, {64, 48}, {0, 3}})
+  for (const Shape shape : {Shape{13, 7}, Shape{1, 1}, Shape{64, 48}, Shape{0, 3}})
   {
     const Folder folder;
     const auto path = folder / "x.npy";
-    const auto x = uniform<T>(m, n, 1);
+    const auto x = uniform<T>(shape.rows, shape.cols, 1);
     (void)on_mesh(two_two_two, [&](const auto& mesh) {
       save_npy(path, scatter<Summa25D::Weight>(mesh, x));
       return 0;
     });
     once([&] {
       const auto text = contents(path);
-      CHECK(text.size() == 128 + m * n * sizeof(T));
+      CHECK(text.size() == 128 + shape.size() * sizeof(T));
       CHECK(mentions(text, sizeof(T) == 8 && !ComplexScalar<T> ? "'<f8'" : "'<c8'"));
     });
     CHECK(identical(x, on_root(cube, [&](const auto& mesh) {
@@ -38,7 +38,7 @@ TEMPLATE_TEST_CASE("a matrix that is saved on one mesh is loaded on any", "", do
                     })));
     CHECK(identical(
         x, on_root(two_by_two, [&](const auto& mesh) {
-          DistMatrix<T, Summa2D::Input, AxisMesh<Summa2D::Axes, TestBackend>> out{mesh, {m, n}};
+          DistMatrix<T, Summa2D::Input, AxisMesh<Summa2D::Axes, TestBackend>> out{mesh, shape};
           load_npy(path, out.view());
           return gather(out);
         })));
