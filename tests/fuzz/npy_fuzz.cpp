@@ -29,6 +29,10 @@ bool same(const NpyHeader& a, const NpyHeader& b)
 void check(const NpyHeader& header, std::string_view dictionary)
 {
   const auto bytes = bytes_of(header.type, header.shape);
+  auto product = static_cast<long double>(bytes_of(header.type));
+  for (const auto size : header.shape)
+    product *= static_cast<long double>(std::max<std::uint64_t>(size, 1));
+  demand(bytes.has_value() == (product < 0x1p63L), "a size is known unless it overflows");
   std::string file = "\x93NUMPY\x03";
   file += {'\0', static_cast<char>(dictionary.size()), static_cast<char>(dictionary.size() >> 8),
            '\0', '\0'};
