@@ -142,10 +142,10 @@ try
                            tensor.name,
                            ", under which safetensors keep notes, so it would not be found again; "
                            "use another name");
-    json += (json.size() > 1 ? "," : "") + text(tensor.name) + ":{\"dtype\":\"" +
-            to_string(tensor.type) + "\",\"shape\":" + nlohmann::json(tensor.shape).dump() +
-            ",\"data_offsets\":[" + std::to_string(tensor.begin) + ',' +
-            std::to_string(tensor.end) + "]}";
+    if (json.size() > 1) json += ',';
+    json += text(tensor.name) + ":{\"dtype\":\"" + to_string(tensor.type) +
+            "\",\"shape\":" + nlohmann::json(tensor.shape).dump() + ",\"data_offsets\":[" +
+            std::to_string(tensor.begin) + ',' + std::to_string(tensor.end) + "]}";
   }
   json += '}';
   json.resize((json.size() + 7) / 8 * 8, ' ');
