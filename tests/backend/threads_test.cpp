@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <exception>
 #include <fstream>
 #include <limits>
@@ -31,6 +33,17 @@ struct OwnError : ShapeError
 {
   using ShapeError::ShapeError;
   int code = 17;
+};
+
+/// Calls a function at the end of its scope.
+template <class F>
+struct OnExit
+{
+  explicit OnExit(F f) : at_exit{f} {}
+  OnExit(const OnExit&) = delete;
+  OnExit& operator=(const OnExit&) = delete;
+  ~OnExit() { at_exit(); }
+  F at_exit;
 };
 
 /// Throws `error` on rank 1 of 3, whose peers wait in a barrier.
@@ -222,4 +235,67 @@ TEST_CASE("a machine's cores are shared out among the BLAS of its ranks")
     }
     CHECK(openblas_get_num_threads() == before);
   }
+}
+
+TEST_CASE("a time limit comes out of launch with the rank that waited and those that are late")
+{
+  using namespace std::chrono_literals;
+  std::atomic<bool> released{false};
+  const auto text = message_of<TimeLimitError>([&] {
+    launch<Threads>({.ranks = 3, .time_limit = 30ms}, [&](World& world) {
+      world.barrier();
+      if (world.rank() == 1)
+        while (!released) std::this_thread::sleep_for(1ms);
+      const OnExit release{[&] { released = true; }};
+      world.barrier();
+    });
+  });
+  CHECK(mentions(text, "waited for 30 ms in barrier on ranks {0, 1, 2}, which ranks {1} have not",
+                 "rank 1 is not waiting"));
+  CHECK((text.starts_with("rank 0: ") || text.starts_with("rank 2: ")));
+}
+
+TEST_CASE("a rank that never returns keeps launch, which says so")
+{
+  using namespace std::chrono_literals;
+  std::FILE* const printed = std::tmpfile();
+  REQUIRE(printed != nullptr);
+  const int before = dup(STDERR_FILENO);
+  dup2(fileno(printed), STDERR_FILENO);
+  const auto text = message_of<DataError>([&] {
+    launch<Threads>({.ranks = 3, .time_limit = 20ms}, [&](World& world) {
+      if (world.rank() == 2) throw DataError{"no file"};
+      if (world.rank() == 0) return world.barrier();
+      while (std::ftell(printed) == 0 && std::fseek(printed, 0, SEEK_END) == 0)
+        std::this_thread::sleep_for(1ms);
+    });
+  });
+  dup2(before, STDERR_FILENO);
+  close(before);
+  CHECK(text == "rank 2: no file");
+  std::rewind(printed);
+  char line[1000] = "";
+  REQUIRE(std::fgets(line, sizeof line, printed) != nullptr);
+  std::fclose(printed);
+  CHECK(mentions(line, "cubist: rank 2 failed (no file)",
+                 "; launch still waits for ranks {1} to return\n"));
+}
+
+TEST_CASE("a time limit that leaves no time is refused, and one for ages is none")
+{
+  using namespace std::chrono_literals;
+  for (const auto limit : {0ms, -5ms})
+  {
+    const auto text = message_of<ArgumentError>(
+        [&] { launch<Threads>({.ranks = 2, .time_limit = limit}, [](World&) {}); });
+    CHECK(mentions(text, "got a time limit of " + std::to_string(limit.count()) + " ms",
+                   "give a longer one"));
+  }
+  int sum = 0;
+  launch<Threads>({.ranks = 2, .time_limit = std::chrono::milliseconds::max()}, [&](World& world) {
+    std::vector<int> x{1};
+    world.all_reduce(x);
+    if (world.rank() == 0) sum = x[0];
+  });
+  CHECK(sum == 2);
 }

@@ -45,7 +45,7 @@ TEST_CASE_METHOD(Two, "a call is complete when all have advanced to its end")
   auto& one = sum(1, b);
   CHECK(one.world_rank == 3);
   CHECK_FALSE(group.advance(zero));  // its share is reduced, but not the other one's
-  CHECK(mentions(group.describe(zero), "which another rank has not completed"));
+  CHECK(mentions(group.describe(zero), "which ranks {3} have not completed"));
   CHECK_FALSE(group.advance(one));
   CHECK(group.advance(zero));
   CHECK(group.advance(one));

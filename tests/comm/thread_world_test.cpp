@@ -229,3 +229,89 @@ TEST_CASE("ranks that all finish are no deadlock")
   for (int r = 0; r < 3; ++r) world.finish(r);
   CHECK_NOTHROW(world.raise());
 }
+
+TEST_CASE("a wait that takes longer than the limit says for whom, and fails the others")
+{
+  struct Late final : detail::Waiter
+  {
+    bool advance() override { return false; }
+    [[nodiscard]] std::string describe() const override { return "a call"; }
+    [[nodiscard]] std::vector<int> awaited() const override { return {1, 2, 3}; }
+  };
+  using namespace std::chrono_literals;
+  ThreadWorld world{4, 50ms};
+  world.finish(3);
+  std::atomic<bool> over{false};
+  std::string waiting;
+  std::jthread computes{[&] {
+    while (!over) std::this_thread::yield();
+    world.finish(2);
+  }};
+  std::jthread waits{[&] {
+    std::this_thread::sleep_for(10ms);  // its time ends later
+    Flag flag;
+    world.add(1, flag);
+    waiting = message_of<PeerFailed>([&] { world.wait(1, flag); });
+    world.finish(1);
+  }};
+  Late call;
+  world.add(0, call);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto text = message_of<TimeLimitError>([&] { world.wait(0, call); });
+  CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
+  over = true;
+  CHECK(mentions(text, "waited for 50 ms in a call, longer than the time limit allows",
+                 "; rank 1 waits in the red flag; rank 2 is not waiting; rank 3 has returned",
+                 "longer time limit"));
+  waits.join();
+  CHECK(mentions(waiting, "rank 0 waited for 50 ms in a call"));
+}
+
+TEST_CASE("a deadlock and the end of a wait do not get in each other's way")
+{
+  // Ranks whose limits end as the last one of them parks.
+  using namespace std::chrono_literals;
+  for (int run = 0; run < repeats(100, 20); ++run)
+  {
+    ThreadWorld world{2, 2ms};
+    std::array<std::string, 2> seen;
+    const auto wait = [&](int rank) {
+      Flag flag;
+      world.add(rank, flag);
+      if (rank == 1) std::this_thread::sleep_for(std::chrono::microseconds{1900 + run * 2});
+      try
+      {
+        world.wait(rank, flag);
+      }
+      catch (const DeadlockError&)
+      {
+        seen[static_cast<std::size_t>(rank)] = "deadlock";
+      }
+      catch (const CommunicationError&)
+      {
+        seen[static_cast<std::size_t>(rank)] = "limit";
+      }
+      world.remove(rank, flag);
+      world.finish(rank);
+    };
+    std::jthread other{wait, 1};
+    wait(0);
+    other.join();
+    CHECK_FALSE(seen[0].empty());
+    CHECK(seen[0] == seen[1]);
+  }
+}
+
+TEST_CASE("who has not returned a while after a failure is known")
+{
+  using namespace std::chrono_literals;
+  ThreadWorld world{3};
+  world.finish(1);
+  world.fail(ThreadWorld::Failure::peer_failed, "rank 1 failed");
+  const auto [message, late] = world.stragglers(1ms);
+  CHECK(message == "rank 1 failed");
+  CHECK(late == std::vector<int>{0, 2});
+  world.finish(0);
+  world.finish(2);
+  CHECK(world.stragglers(1min).second.empty());
+}

@@ -66,6 +66,10 @@ Outcome outcome_of(F&& f)
   {
     return {"DeadlockError", e.what()};
   }
+  catch (const TimeLimitError& e)
+  {
+    return {"TimeLimitError", e.what()};
+  }
   catch (const Error& e)
   {
     return {"Error", e.what()};
@@ -609,6 +613,89 @@ TEST_CASE("a deadlock is found however the ranks come to it")
       REQUIRE(seen[static_cast<std::size_t>(r)].type ==
               (r == run % 4 ? "completed" : "DeadlockError"));
   }
+}
+
+// --- a rank computes for ever
+// ------------------------------------------------------------------------------
+
+namespace
+{
+
+/// What ranks 0, 1 and 3 of 4 see of `body`, while rank 2 does `instead` and then stays away from
+/// all calls until they have seen it.
+template <class F, class G>
+std::vector<Outcome> without_rank_2(F body, G instead)
+{
+  std::vector<Outcome> seen(4);
+  std::atomic<int> through{0};
+  launch<Threads>({.ranks = 4, .time_limit = std::chrono::milliseconds{100}}, [&](World& world) {
+    world.barrier();
+    if (world.rank() == 2)
+    {
+      [[maybe_unused]] auto under_way = instead(world);
+      while (through < 3) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      return;
+    }
+    seen[static_cast<std::size_t>(world.rank())] = outcome_of([&] { body(world); });
+    ++through;
+  });
+  return seen;
+}
+
+/// One rank has waited for too long, and the others hear of it.
+void check_late(const std::vector<Outcome>& seen, const std::string& call, const std::string& late)
+{
+  int limits = 0;
+  for (const std::size_t r : {0U, 1U, 3U})
+  {
+    CAPTURE(r, seen[r].type, seen[r].text);
+    limits += seen[r].type == "TimeLimitError";
+    CHECK((seen[r].type == "TimeLimitError" || seen[r].type == "PeerFailed"));
+    CHECK(mentions(seen[r].text, "waited for 100 ms in " + call, late, "rank 2 is not waiting"));
+  }
+  CHECK(limits == 1);
+}
+
+}  // namespace
+
+TEST_CASE("a wait for a rank that does not come ends at the limit, and names the rank")
+{
+  const auto absent = [](World&) { return 0; };
+  const auto calls = every_call(2);
+  for (const std::size_t i : {0U, 1U, 3U, 7U})
+    check_late(without_rank_2(calls[i].run, absent), calls[i].text,
+               "which ranks {2} have not called");
+
+  std::vector<int> x(3);
+  check_late(without_rank_2(
+                 [&](World& world) {
+                   if (world.rank() == 0) world.receive(x, 2);
+                   world.barrier();
+                 },
+                 absent),
+             "", "which ranks {2} have not called");
+  check_late(without_rank_2([&](World& world) { (void)world.lend(x)[2]; }, absent),
+             "lend of 3 int32", "which ranks {2} have not called");
+}
+
+TEST_CASE("a wait for a rank that has called and goes no further ends at the limit, too")
+{
+  std::vector<double> mine(4);
+  check_late(without_rank_2([](World& world) { world.all_reduce(std::vector<double>(4)); },
+                            [&](World& world) { return world.async_all_reduce(mine); }),
+             "all_reduce of 4 double", "which ranks {2} have not completed");
+}
+
+TEST_CASE("the limit is for each wait, not for all of them")
+{
+  using namespace std::chrono_literals;
+  CHECK_NOTHROW(launch<Threads>({.ranks = 2, .time_limit = 500ms}, [](World& world) {
+    for (int i = 0; i < 12; ++i)
+    {
+      if (world.rank() == 0) std::this_thread::sleep_for(50ms);
+      world.barrier();
+    }
+  }));
 }
 
 // --- all goes well

@@ -54,7 +54,7 @@ struct Failure
   std::string message;
 
   using Types = std::tuple<MeshError, ShapeError, ArgumentError, DataError, PeerFailed,
-                           CollectiveMismatch, DeadlockError, RankFailed, CommunicationError>;
+                           CollectiveMismatch, DeadlockError, TimeLimitError, RankFailed, CommunicationError>;
   static constexpr std::size_t types = std::tuple_size_v<Types>;
 
   [[nodiscard]] static Failure of(const Error& error)

@@ -4,11 +4,14 @@
 // A backend bundles who carries the data with who computes: a communicator, an engine, and a way to
 // run a function on every rank.
 
+#include <algorithm>
+#include <chrono>
 #include <concepts>
 #include <optional>
 #include <utility>
 
 #include "cubist/comm/communicator.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/engine/engine.hpp"
 
 namespace cubist
@@ -21,14 +24,35 @@ struct LaunchOptions
   /// Where ranks are processes, a rank that throws ends the job with its message. With `rethrow`,
   /// `launch` throws on every rank instead, as it does where ranks are threads.
   bool rethrow = false;
+  /// The longest that a rank may wait for others in a call; then it throws TimeLimitError, which
+  /// says for whom. Left out, ranks wait for ever. The same on all ranks.
+  std::optional<std::chrono::milliseconds> time_limit = {};
 };
+
+namespace detail
+{
+
+/// The time limit of a launch, of which clocks can count the end.
+/// @throws ArgumentError if it is not positive
+[[nodiscard]] inline std::optional<std::chrono::milliseconds>
+time_limit(const LaunchOptions& options)
+{
+  if (!options.time_limit) return {};
+  const auto limit = *options.time_limit;
+  require<ArgumentError>(limit.count() > 0, "got a time limit of ", limit.count(),
+                         " ms, in which no call can be complete; give a longer one, or leave it "
+                         "out to wait for ever");
+  return std::min<std::chrono::milliseconds>(limit, std::chrono::years{1});
+}
+
+}  // namespace detail
 
 template <class B>
 concept Backend = Communicator<typename B::Communicator> && Engine<typename B::Engine>;
 
 /// Runs `body(world)` on every rank, `world` being the rank's `B::Communicator&`, and returns 0.
 /// @throws the first error that a rank threw, which knows its rank; a foreign one inside RankFailed
-/// @throws ArgumentError for a number of ranks that the backend can't give
+/// @throws ArgumentError for a number of ranks that the backend can't give, or no time
 template <Backend B, class F>
 int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
 {

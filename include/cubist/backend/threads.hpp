@@ -5,6 +5,8 @@
 // what later runs on a cluster, and to use all cores of one.
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <numeric>
@@ -17,6 +19,7 @@
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
+#include "cubist/comm/call_text.hpp"
 #include "cubist/comm/thread_group.hpp"
 #include "cubist/comm/thread_world.hpp"
 #include "cubist/comm/threads_communicator.hpp"
@@ -44,7 +47,8 @@ struct Threads
         ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but threads can be 1 to ",
         most_ranks, " ranks; use a number of these, or none for ", cores, ", one for each core");
 
-    const auto world = std::make_shared<detail::ThreadWorld>(ranks);
+    const auto limit = detail::time_limit(options);
+    const auto world = std::make_shared<detail::ThreadWorld>(ranks, limit);
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     const auto group = std::make_shared<detail::ThreadGroup>(world, std::move(all));
@@ -82,10 +86,11 @@ struct Threads
 
     {
       std::vector<std::jthread> threads;
-      threads.reserve(static_cast<std::size_t>(ranks) - 1);
+      threads.reserve(static_cast<std::size_t>(ranks));
       try
       {
         for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run, rank);
+        if (limit) threads.emplace_back([&] { tell_of_stragglers(*world, *limit); });
       }
       catch (const std::system_error& e)
       {
@@ -100,6 +105,17 @@ struct Threads
       run(0);
     }
     first.rethrow();
+  }
+
+ private:
+  /// A thread cannot be ended from outside, so `launch` waits for ranks that compute; but not
+  /// silently.
+  static void tell_of_stragglers(detail::ThreadWorld& world, std::chrono::milliseconds limit)
+  {
+    const auto [message, late] = world.stragglers(limit);
+    if (!late.empty())
+      std::fprintf(stderr, "cubist: %s; launch still waits for ranks %s to return\n",
+                   message.c_str(), detail::rank_list(late).c_str());
   }
 };
 

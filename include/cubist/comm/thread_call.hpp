@@ -112,6 +112,7 @@ struct ThreadMember final : Waiter
 {
   bool advance() override;
   [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] std::vector<int> awaited() const override;
 
   ThreadCall* call = nullptr;
   std::size_t index = 0;

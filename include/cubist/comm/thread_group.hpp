@@ -65,7 +65,7 @@ class ThreadGroup
     world_->raise();
     const int world_rank = ranks_[static_cast<std::size_t>(rank)];
     ThreadWorld::Wakes wakes{*world_, world_rank};
-    const std::lock_guard lock{mutex_};
+    std::unique_lock lock{mutex_};
     auto& number =
         message ? messages_[{from, to, c.collective}] : next_[static_cast<std::size_t>(rank)];
     auto& call = message ? find(from, to, number++) : find(-1, -1, number++);
@@ -76,7 +76,12 @@ class ThreadGroup
       call.first_rank = world_rank;
     }
     else if (call.signature != signature)
-      mismatch(call, signature, c.collective, world_rank);
+    {
+      const auto why = mismatch(call, signature, c.collective, world_rank);
+      lock.unlock();
+      world_->fail(ThreadWorld::Failure::mismatch, why);
+      throw CollectiveMismatch{why};
+    }
 
     const bool sends = c.collective == Collective::send;
     auto& me = call.members[message ? (sends ? 0 : 1) : static_cast<std::size_t>(rank)];
@@ -149,15 +154,20 @@ class ThreadGroup
   {
     const std::lock_guard lock{mutex_};
     const auto& call = *me.call;
-    std::string missing;
-    for (const auto& m : call.members)
-      if (!m.posted) missing += (missing.empty() ? "" : ", ") + std::to_string(m.world_rank);
     // The ends of a message share its signature; only its text tells them apart.
     auto signature = call.signature;
     if (call.from >= 0 && me.index == 1) signature.collective = Collective::receive;
-    return detail::text(signature) + where(call) +
-           (missing.empty() ? ", which another rank has not completed"
-                            : ", which ranks {" + missing + "} have not called");
+    const auto [ranks, called] = awaited_by(me);
+    return detail::text(signature) + where(call) + ", which " +
+           (ranks.empty() ? "another rank has" : "ranks " + rank_list(ranks) + " have") +
+           (called ? " not completed" : " not called");
+  }
+
+  /// The ranks whose turn it is in the call of `me`.
+  [[nodiscard]] std::vector<int> awaited(const ThreadMember& me) const
+  {
+    const std::lock_guard lock{mutex_};
+    return awaited_by(me).first;
   }
 
   /// The group of these ranks. The first of them to come makes it, the last takes it off the list.
@@ -191,6 +201,23 @@ class ThreadGroup
       call.members[i].world_rank =
           ranks_[message ? static_cast<std::size_t>(i == 0 ? call.from : call.to) : i];
     }
+  }
+
+  /// Who has not called, or else, once all have, who could go on, or reads on.
+  [[nodiscard]] static std::pair<std::vector<int>, bool> awaited_by(const ThreadMember& me)
+  {
+    const auto& call = *me.call;
+    std::pair<std::vector<int>, bool> ranks;
+    auto& [late, called] = ranks;
+    for (const auto& m : call.members)
+      if (!m.posted) late.push_back(m.world_rank);
+    called = late.empty();
+    if (!called) return ranks;
+    for (const auto& m : call.members)
+      if (&m != &me && !m.remaining.empty() &&
+          (m.reads_on || call.open(m.remaining.front().waits_for)))
+        late.push_back(m.world_rank);
+    return ranks;
   }
 
   ThreadCall& find(int from, int to, std::uint64_t number)
@@ -256,8 +283,8 @@ class ThreadGroup
         wakes.add(m.world_rank);
   }
 
-  [[noreturn]] void mismatch(const ThreadCall& call, Signature mine, Collective called,
-                             int world_rank)
+  [[nodiscard]] std::string mismatch(const ThreadCall& call, Signature mine, Collective called,
+                                     int world_rank) const
   {
     auto first = call.signature;
     if (call.from >= 0)
@@ -265,14 +292,11 @@ class ThreadGroup
       mine.collective = called;
       first.collective = called == Collective::send ? Collective::receive : Collective::send;
     }
-    const auto message =
-        "rank " + std::to_string(world_rank) + " called " + detail::text(mine) + ", but rank " +
-        std::to_string(call.first_rank) + " called " + detail::text(first) + " as call " +
-        std::to_string(call.number) + where(call) +
-        ", so neither can complete; let all its ranks make the same calls in the same order, with "
-        "the same element type, size, root and operation";
-    world_->fail(ThreadWorld::Failure::mismatch, message);
-    throw CollectiveMismatch{message};
+    return "rank " + std::to_string(world_rank) + " called " + detail::text(mine) + ", but rank " +
+           std::to_string(call.first_rank) + " called " + detail::text(first) + " as call " +
+           std::to_string(call.number) + where(call) +
+           ", so neither can complete; let all its ranks make the same calls in the same order, "
+           "with the same element type, size, root and operation";
   }
 
   [[nodiscard]] std::string where(const ThreadCall& call) const
@@ -300,5 +324,6 @@ class ThreadGroup
 
 inline bool ThreadMember::advance() { return call->group->advance(*this); }
 inline std::string ThreadMember::describe() const { return call->group->describe(*this); }
+inline std::vector<int> ThreadMember::awaited() const { return call->group->awaited(*this); }
 
 }  // namespace cubist::detail

@@ -8,14 +8,20 @@
 // whoever parks takes itself off, whoever wakes a parked rank puts it back on before it can park
 // itself. So the count reaches zero only when every live rank is parked and nobody is left to wake
 // one: a deadlock, found at once and never by a time-out.
+//
+// A time limit is for what is no deadlock: ranks that wait for one that computes for ever. A rank
+// that has waited for so long puts itself back on the count, as a waker would, and fails.
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cubist/core/error.hpp"
@@ -31,6 +37,8 @@ class Waiter
   virtual bool advance() = 0;
   /// "all_reduce of 4 double on ranks {0, 1}, which rank 1 has not called".
   [[nodiscard]] virtual std::string describe() const = 0;
+  /// The ranks whose turn it is to do something for it.
+  [[nodiscard]] virtual std::vector<int> awaited() const { return {}; }
 
  protected:
   ~Waiter() = default;
@@ -46,10 +54,12 @@ class ThreadWorld
     mismatch,
     deadlock
   };
+  using Limit = std::optional<std::chrono::milliseconds>;
 
-  explicit ThreadWorld(int ranks)
-      : ranks_{static_cast<std::size_t>(ranks)}, states_{std::make_unique<RankState[]>(ranks_)},
-        running_{ranks}
+  /// @param limit how long a rank may wait for others
+  explicit ThreadWorld(int ranks, Limit limit = {})
+      : limit_{limit}, ranks_{static_cast<std::size_t>(ranks)},
+        states_{std::make_unique<RankState[]>(ranks_)}, unfinished_{ranks_}, running_{ranks}
   {
     for (std::size_t r = 0; r < ranks_; ++r)
     {
@@ -77,15 +87,18 @@ class ThreadWorld
     return std::find(outstanding.begin(), outstanding.end(), &waiter) == outstanding.end();
   }
 
+  /// @throws what `raise` throws, TimeLimitError
   void wait(int rank, Waiter& waiter)
   {
-    while (!test(rank, waiter)) park(rank, waiter);
+    const auto end = this->end();
+    while (!test(rank, waiter)) park(rank, waiter, end);
   }
   /// Waits until `waiter` has come so far that `ready()`.
   template <class Ready>
   void wait(int rank, Waiter& waiter, Ready ready)
   {
-    for (test(rank, waiter); !ready(); test(rank, waiter)) park(rank, waiter);
+    const auto end = this->end();
+    for (test(rank, waiter); !ready(); test(rank, waiter)) park(rank, waiter, end);
   }
 
   /// Tells `rank` that something it may wait for has happened.
@@ -126,16 +139,19 @@ class ThreadWorld
     std::vector<int>& ranks_;
   };
 
-  /// Releases every rank from what it waits for; the first failure is the one that is reported.
-  void fail(Failure failure, std::string message)
+  /// Releases every rank from what it waits for, unless that has happened already: the first
+  /// failure is the one that is reported.
+  bool fail(Failure failure, std::string message)
   {
     {
       const std::lock_guard lock{mutex_};
-      if (failure_.load() != Failure::none) return;
+      if (failure_.load() != Failure::none) return false;
       message_ = std::move(message);
       failure_.store(failure);
     }
+    changed_.notify_all();
     for (std::size_t r = 0; r < ranks_; ++r) notify(static_cast<int>(r));
+    return true;
   }
 
   /// @throws PeerFailed, CollectiveMismatch or DeadlockError once `fail` was called
@@ -157,11 +173,34 @@ class ThreadWorld
   /// The body of `rank` has returned or thrown.
   void finish(int rank)
   {
-    state(rank).finished = true;
+    {
+      const std::lock_guard lock{mutex_};
+      state(rank).finished = true;
+      --unfinished_;
+    }
+    changed_.notify_all();
     if (running_.fetch_sub(1) == 1) report_deadlock();
   }
 
+  /// Returns when all ranks are finished, or a while after a failure: what failed, and who is not
+  /// finished yet.
+  [[nodiscard]] std::pair<std::string, std::vector<int>>
+  stragglers(std::chrono::milliseconds a_while)
+  {
+    const auto all_finished = [this] { return unfinished_ == 0; };
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [&] { return all_finished() || failure_.load() != Failure::none; });
+    changed_.wait_for(lock, a_while, all_finished);
+    std::vector<int> late;
+    for (std::size_t r = 0; r < ranks_; ++r)
+      if (!states_[r].finished) late.push_back(static_cast<int>(r));
+    return {message_, late};
+  }
+
  private:
+  using Clock = std::chrono::steady_clock;
+  using End = std::optional<Clock::time_point>;
+
   enum class Flag : int
   {
     running,
@@ -184,18 +223,71 @@ class ThreadWorld
 
   RankState& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
 
-  void park(int rank, const Waiter& waiter)
+  [[nodiscard]] End end() const
+  {
+    if (!limit_) return {};
+    return Clock::now() + *limit_;
+  }
+
+  /// @throws TimeLimitError if it is not woken before the end
+  void park(int rank, const Waiter& waiter, const End& end)
   {
     auto& s = state(rank);
     s.waits_for = &waiter;
+    bool in_time = true;
     auto expected = Flag::running;
     if (s.flag.compare_exchange_strong(expected, Flag::parked))
     {
       if (running_.fetch_sub(1) == 1) report_deadlock();
       std::unique_lock lock{s.mutex};
-      s.wake.wait(lock, [&] { return s.flag.load() != Flag::parked; });
+      const auto woken = [&] { return s.flag.load() != Flag::parked; };
+      if (!end)
+        s.wake.wait(lock, woken);
+      else if (!s.wake.wait_until(lock, *end, woken))
+      {
+        if (take_up())
+          in_time = false;
+        else
+          s.wake.wait(lock, woken);
+      }
     }
-    s.flag.exchange(Flag::running);
+    const auto before = s.flag.exchange(Flag::running);
+    if (in_time) return;
+    if (before == Flag::parked) exceed_limit(rank, waiter);
+    running_.fetch_sub(1);  // a waker came in between, who has put it back on, too
+  }
+
+  /// Puts a parked rank back on the count, unless that is zero: then a deadlock is being reported.
+  bool take_up()
+  {
+    int running = running_.load();
+    while (running > 0)
+      if (running_.compare_exchange_weak(running, running + 1)) return true;
+    return false;
+  }
+
+  [[noreturn]] void exceed_limit(int rank, const Waiter& waiter)
+  {
+    raise();
+    std::string message = "waited for " + std::to_string(limit_->count()) + " ms in " +
+                          waiter.describe() + ", longer than the time limit allows";
+    for (const int other : waiter.awaited())
+      message += "; rank " + std::to_string(other) + " " + whereabouts(other);
+    message += "; mend what keeps them, or give launch a longer time limit";
+    if (!fail(Failure::peer_failed, "rank " + std::to_string(rank) + " " + message)) raise();
+    throw TimeLimitError{message};
+  }
+
+  /// What another rank does, which may be running.
+  [[nodiscard]] std::string whereabouts(int rank)
+  {
+    {
+      const std::lock_guard lock{mutex_};
+      if (state(rank).finished) return "has returned";
+    }
+    auto& s = state(rank);
+    const std::lock_guard until_then_it_stays_parked{s.mutex};
+    return s.flag.load() == Flag::parked ? "waits in " + s.waits_for->describe() : "is not waiting";
   }
 
   // Called when no rank is running: all of them are parked or finished, so their states stand
@@ -226,8 +318,11 @@ class ThreadWorld
                                 "order, and match every send with a receive");
   }
 
+  Limit limit_;
   std::size_t ranks_;
   std::unique_ptr<RankState[]> states_;
+  std::size_t unfinished_;
+  std::condition_variable changed_;
   std::atomic<int> running_;
   std::mutex mutex_;
   std::atomic<Failure> failure_{Failure::none};

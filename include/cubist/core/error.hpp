@@ -88,6 +88,12 @@ struct DeadlockError : CommunicationError
   using CommunicationError::CommunicationError;
 };
 
+/// A rank waited for others for longer than the time limit of its `launch`.
+struct TimeLimitError : CommunicationError
+{
+  using CommunicationError::CommunicationError;
+};
+
 /// A rank's body threw something that is not a cubist::Error; the original is nested in it.
 struct RankFailed : Error
 {

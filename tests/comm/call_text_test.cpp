@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cubist/comm/call_text.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+TEST_CASE("a call is written with its size, its reduction and its root, if it has them")
+{
+  const auto text = [](Collective c) {
+    return cubist::detail::call_text(c, 4, "double", ReduceOp::max, 3);
+  };
+  CHECK(text(Collective::barrier) == "barrier");
+  CHECK(text(Collective::lend) == "lend of 4 double");
+  CHECK(text(Collective::all_reduce) == "all_reduce of 4 double by max");
+  CHECK(text(Collective::reduce) == "reduce of 4 double by max with root 3");
+  CHECK(text(Collective::scatter) == "scatter of 4 double with root 3");
+}
+
+TEST_CASE("ranks are listed, the first sixteen of them")
+{
+  using cubist::detail::rank_list;
+  CHECK(rank_list({}) == "{}");
+  CHECK(rank_list({5, 3}) == "{5, 3}");
+  std::vector<int> many(17);
+  std::iota(many.begin(), many.end(), 0);
+  CHECK(rank_list(many) == "{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, …}");
+}
