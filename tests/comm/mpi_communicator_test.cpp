@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -245,6 +246,104 @@ TEST_CASE("a message that is too long for its receiver is an error of both names
   CHECK(mentions(text, "receive on rank 1 of " + std::to_string(processes()), "MPI_ERR_TRUNCATE",
                  "its data is incomplete", "let all ranks make the same calls"));
   CHECK(mentions(text, process() == 1 ? "rank 1: receive" : "rank 1 failed"));
+}
+
+TEST_CASE("ranks that call different things get a mismatch, which names both")
+{
+  if (processes() != 4) return;
+  using V = std::vector<double>;
+  struct Pair
+  {
+    const char* names;
+    void (*call)(World&);
+    void (*other)(World&);
+  };
+  const std::vector<Pair> pairs{
+      {"all_reduce", [](World& w) { w.all_reduce(V(4)); }, [](World& w) { w.barrier(); }},
+      {"all_reduce", [](World& w) { w.all_reduce(V(4)); }, [](World& w) { w.all_reduce(V(5)); }},
+      {"all_gather", [](World& w) { w.all_gather(V(4), V(16)); },
+       [](World& w) { w.all_to_all(V(16), V(16)); }},
+      {"broadcast", [](World& w) { w.broadcast(V(4), 0); }, [](World& w) { w.broadcast(V(4), 3); }},
+      {"gather", [](World& w) { w.gather(V(4), V(16), 0); },
+       [](World& w) { w.gather(V(3), V(12), 0); }},
+      {"reduce", [](World& w) { w.reduce(V(4), V(4), 2); },
+       [](World& w) { w.reduce(std::vector<float>(8), std::vector<float>(8), 2); }},
+  };
+  for (const auto& pair : pairs)
+  {
+    CAPTURE(pair.names);
+    const auto text = message_of<CollectiveMismatch>([&] {
+      (void)on_ranks<Mpi>(4, [&](World& world) {
+        (world.rank() == 2 ? pair.other : pair.call)(world);
+        world.barrier();
+        return 0;
+      });
+    });
+    CHECK(mentions(text, "rank 2 called", pair.names, "same calls in the same order"));
+  }
+}
+
+TEST_CASE("a rank that lends a block of another size gets a mismatch")
+{
+  if (processes() != 4 || !one_node()) return;
+  const auto text = message_of<CollectiveMismatch>([&] {
+    (void)on_ranks<Mpi>(4, [&](World& world) {
+      const std::vector<double> x(world.rank() == 2 ? 5 : 4);
+      auto loan = world.lend(x);
+      const double sum = loan[2][3];
+      loan.close();
+      loan.wait();
+      return sum;
+    });
+  });
+  CHECK(mentions(text, "lent 4 elements", "lent 5", "rank 2", "blocks of the same size"));
+}
+
+TEST_CASE("a wait for a rank that does not come ends at the limit, and names the rank")
+{
+  if (processes() != 4) return;
+  using V = std::vector<double>;
+  struct Named
+  {
+    std::string text;
+    void (*call)(World&);
+  };
+  const std::vector<Named> calls{
+      {"barrier on ranks {0, 1, 2, 3}", [](World& w) { w.barrier(); }},
+      {"all_reduce of 4 double by sum on", [](World& w) { w.all_reduce(V(4)); }},
+      {"broadcast of 4 double with root 3", [](World& w) { w.broadcast(V(4), 3); }},
+      {"split", [](World& w) { (void)w.split(0, 0); }},
+      {"send of 1000000 double",
+       [](World& w) { w.rank() == 1 ? w.send(V(1'000'000), 2) : w.barrier(); }},
+  };
+  for (const auto& call : calls)
+  {
+    CAPTURE(call.text);
+    std::string text;
+    try
+    {
+      launch<Mpi>({.rethrow = true, .time_limit = std::chrono::milliseconds{300}},
+                  [&](World& world) {
+                    auto half = world.split(world.rank() % 2, -world.rank());
+                    world.barrier();
+                    if (world.rank() == 2)
+                      std::this_thread::sleep_for(std::chrono::milliseconds{900});
+                    call.call(world);
+                    world.barrier();
+                  });
+    }
+    catch (const TimeLimitError& e)
+    {
+      text = e.what();
+      CHECK(process() != 2);
+    }
+    catch (const PeerFailed& e)
+    {
+      text = e.what();
+    }
+    CAPTURE(text);
+    CHECK(mentions(text, "waited for 300 ms in ", "{2"));
+  }
 }
 
 TEST_CASE("more than 2 GiB travel between two ranks", "[.][large]")

@@ -49,8 +49,8 @@ TEST_CASE("a call is under way until it is waited for")
   for (int tag = 1; tag <= 100; ++tag)
   {
     x = {tag};
-    auto& call =
-        world.start(processes.place, tag, false, Call<int>{Collective::all_reduce, x, x, 1});
+    const Call<int> sum{Collective::all_reduce, x, x, 1};
+    auto& call = world.start(processes.place, processes.place.tags.tag(tag, sum), false, sum);
     if (tag % 2 == 0)
       world.wait(call);
     else
@@ -175,4 +175,35 @@ TEST_CASE("ranks agree on the smallest value, or know that one has not come")
     std::this_thread::sleep_for(50ms);
     meet();
   }
+}
+
+TEST_CASE("what blocks in MPI is done within the limit")
+{
+  Processes processes;
+  MpiWorld world{processes.control, false, 10s};
+  CHECK(world.has_limit());
+  const auto begin = Clock::now();
+  CHECK(world.exclusively("a test", [] { return 7; }) == 7);
+  CHECK(Clock::now() - begin < 5s);
+  meet();
+}
+
+TEST_CASE("a wait ends at the limit")
+{
+  Processes processes;
+  const auto& place = processes.place;
+  MpiWorld world{processes.control, false, 150ms};
+  meet();
+  std::vector<int> x(1);
+  const auto begin = Clock::now();
+  // No rank sends, so each waits for itself.
+  auto& call = world.start(place, 0, false, Call<int>{Collective::receive, {}, x, 1, place.rank});
+  const auto text = message_of<CommunicationError>([&] { world.wait(call); });
+  world.leave(call);
+  CHECK(Clock::now() - begin >= 100ms);
+  const auto me = std::to_string(place.rank);
+  const bool first = mentions(text, "waited for 150 ms in receive of 1 int32 on ranks {" + me,
+                              "; nothing has come from ranks {" + me + "}; mend");
+  CHECK((first || mentions(text, "failed (waited for 150 ms in receive")));
+  meet();
 }

@@ -146,12 +146,13 @@ struct Mpi
     int argc = 0;
     char** argv = nullptr;
     auto& process = detail::MpiProcess::get(argc, argv);
+    const auto limit = detail::time_limit(launch);
     const boost::mpi::communicator control{processes, boost::mpi::comm_duplicate};
     MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
     const bool may_help = options.overlap && boost::mpi::environment::thread_level() ==
                                                  boost::mpi::threading::multiple;
     prctl(PR_SET_TIMERSLACK, 1'000UL);  // ranks that wait sleep microseconds, not the usual 50 more
-    const auto world = std::make_shared<detail::MpiWorld>(control, may_help);
+    const auto world = std::make_shared<detail::MpiWorld>(control, may_help, limit);
     const int cores = detail::cores_of_rank(control);
     const int most = blas_threads();
     const BlasThreads share{most > 0 ? std::min(most, cores) : cores};

@@ -11,7 +11,8 @@
 //   broadcast                a chain that starts at the root: a message that has come goes on to
 //                            the next rank while those behind it travel
 //   reduce                   a chain that ends at the root, each rank adding its elements
-//   barrier                  MPI_Ibarrier
+//   barrier                  MPI_Ibarrier, or, where it must be known who has not come, an empty
+//                            message between every pair
 //
 // Pieces are cut into messages of a length that the network carries well, so counts are not bound
 // by MPI's 32 bits either. Words: as traffic.hpp counts them; of a chain and of pairs alike.
@@ -20,12 +21,15 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "cubist/comm/call.hpp"
+#include "cubist/comm/call_text.hpp"
 #include "cubist/comm/combine.hpp"
 #include "cubist/comm/mpi_messages.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 
 namespace cubist::detail
@@ -44,6 +48,7 @@ class MpiCall
     root_ = call.peer;
     count_ = call.count;
     element_size_ = sizeof(T);
+    element_ = &element_name<T>;
     combine_ = &combine_bytes<T>;
     send_ = reinterpret_cast<const std::byte*>(call.send.data());
     recv_ = reinterpret_cast<std::byte*>(call.recv.data());
@@ -54,7 +59,7 @@ class MpiCall
   }
 
   /// Moves messages on; says whether the call is complete.
-  /// @throws CommunicationError for what MPI reports
+  /// @throws CommunicationError for what MPI reports, CollectiveMismatch
   bool advance()
   {
     const auto arrived = [this](std::size_t i) {
@@ -76,6 +81,48 @@ class MpiCall
   /// "reduce_scatter on rank 3 of 8"
   [[nodiscard]] std::string describe() const { return messages_.describe(); }
 
+  /// "all_reduce of 4 double by sum on ranks {0, 1}"
+  [[nodiscard]] std::string text() const
+  {
+    const bool message = collective_ == Collective::send || collective_ == Collective::receive;
+    std::vector<int> ranks(message ? 0 : static_cast<std::size_t>(place_.size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    if (message) ranks = {place_.rank, root_};
+    return call_text(collective_, count_, element_(), op_, root_) + " on ranks " +
+           rank_list(in_world(place_, ranks));
+  }
+
+  /// "; nothing has come from ranks {2}": whom the call waits for.
+  [[nodiscard]] std::string awaited()
+  {
+    const auto from = messages_.awaited(true);
+    const auto to = messages_.awaited(false);
+    std::string t;
+    if (!from.empty()) t += "; nothing has come from ranks " + rank_list(in_world(place_, from));
+    if (const auto before = chain(); !from.empty() && !before.empty())
+      t += ", which pass on what comes from ranks " + rank_list(in_world(place_, before));
+    if (!to.empty())
+      t += "; ranks " + rank_list(in_world(place_, to)) + " have not taken what was sent to them";
+    return t;
+  }
+
+  /// @throws CollectiveMismatch if a peer called something else
+  void look_for_mismatch() const
+  {
+    const auto [peer, tag] = messages_.stranger();
+    if (peer < 0) return;
+    const auto ranks = in_world(place_, {place_.rank, peer});
+    const auto other = place_.tags.collective(tag);
+    throw CollectiveMismatch{
+        "rank " + std::to_string(ranks[0]) + " called " + text() + ", but rank " +
+        std::to_string(ranks[1]) + " called " +
+        (other != collective_                 ? to_string(other)
+         : collective_ == Collective::barrier ? "split, or the other way round"
+                                              : "it with another size, type, root or operation") +
+        ", so neither can complete; let all ranks of a communicator make the same calls in the "
+        "same order, with the same element type, size, root and operation"};
+  }
+
  private:
   using Combine = void (*)(ReduceOp, const std::vector<const std::byte*>&, std::size_t count,
                            std::byte* out);
@@ -94,13 +141,13 @@ class MpiCall
     switch (collective_)
     {
     case Collective::barrier:
-    case Collective::lend:  // mpi_loan.hpp
-      return messages_.barrier();
+      return begin_barrier();
     case Collective::broadcast:
       return begin_broadcast();
     case Collective::reduce:
       return begin_reduce();
     case Collective::all_gather:
+    case Collective::lend:  // the places of what is lent: mpi_loan.hpp
       return exchange(
           [&](int) {
             return Part{send_, bytes(count_)};
@@ -126,9 +173,9 @@ class MpiCall
       return exchange_to_combine([&](int peer) { return share(send_, peer); },
                                  share(send_, place_.rank).size);
     case Collective::send:
-      return messages_.send(root_, {send_, bytes(count_)});
+      return messages_.send(root_, {send_, bytes(count_)}, true);
     case Collective::receive:
-      return messages_.receive(root_, {recv_, bytes(count_)});
+      return messages_.receive(root_, {recv_, bytes(count_)}, true);
     }
   }
 
@@ -212,6 +259,25 @@ class MpiCall
     combine_(op_, inputs_, out.size / element_size_, out.data);
   }
 
+  void begin_barrier()
+  {
+    if (!place_.tells_whom) return messages_.barrier();
+    for (int i = 1; i < place_.size; ++i) messages_.receive(around(-i), {}, true);
+    for (int i = 1; i < place_.size; ++i) messages_.send(around(i), {}, true);
+  }
+
+  /// The ranks of a chain behind the one from which this rank receives, up to its begin.
+  [[nodiscard]] std::vector<int> chain() const
+  {
+    std::vector<int> ranks;
+    const bool broadcast = collective_ == Collective::broadcast;
+    if (!broadcast && collective_ != Collective::reduce) return ranks;
+    const int first = broadcast ? root_ : (root_ + 1) % place_.size;
+    for (int r = around(-1); r != first && r != place_.rank;)
+      ranks.push_back(r = (r + place_.size - 1) % place_.size);
+    return ranks;
+  }
+
   void begin_broadcast()
   {
     if (place_.size == 1) return;
@@ -267,6 +333,7 @@ class MpiCall
   int root_ = 0;
   std::size_t count_ = 0;
   std::size_t element_size_ = 1;
+  std::string (*element_)() = nullptr;
   Combine combine_ = nullptr;
   const std::byte* send_ = nullptr;
   std::byte* recv_ = nullptr;

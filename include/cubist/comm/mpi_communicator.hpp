@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
@@ -70,8 +71,13 @@ class MpiGroup
     const std::size_t longest =
         remote_ ? options.remote_message_bytes : options.local_message_bytes;
     constexpr std::size_t widest_element = 16;
-    place_ = {comm_, comm_.rank(), comm_.size(),
-              std::max<std::size_t>(longest / widest_element, 1) * widest_element};
+    place_ = {comm_,
+              comm_.rank(),
+              comm_.size(),
+              std::max<std::size_t>(longest / widest_element, 1) * widest_element,
+              MpiTags::of_mpi(),
+              world_->comm(),
+              world_->has_limit()};
     if (!remote_ && options.share_memory) find_arenas();
   }
   MpiGroup(const MpiGroup&) = delete;
@@ -96,7 +102,7 @@ class MpiGroup
   {
     const bool message =
         call.collective == Collective::send || call.collective == Collective::receive;
-    return world_->start(place_, message ? 0 : next_tag(), remote_, call);
+    return world_->start(place_, message ? 0 : place_.tags.tag(++calls_, call), remote_, call);
   }
   /// Whether a collective is to be complete once it is started.
   [[nodiscard]] bool at_once() const { return remote_ && !options_.overlap; }
@@ -104,14 +110,12 @@ class MpiGroup
   /// @pre every rank of the communicator is here, so none waits for another one's help
   std::shared_ptr<MpiGroup> split(int colour, int key)
   {
-    return world_->exclusively(
-        [&] { return std::make_shared<MpiGroup>(world_, comm_.split(colour, key), options_); });
+    return world_->exclusively("split", [&] {
+      return std::make_shared<MpiGroup>(world_, comm_.split(colour, key), options_);
+    });
   }
 
  private:
-  /// MPI guarantees tags up to 32767. Calls under way at once must differ; messages have tag 0.
-  int next_tag() { return tag_ = tag_ % 32'000 + 1; }
-
   void find_arenas()
   {
     constexpr int bytes = sizeof(ArenaName);
@@ -135,7 +139,7 @@ class MpiGroup
   MpiOptions options_;
   MpiPlace place_;
   bool remote_ = false;
-  int tag_ = 0;
+  std::int64_t calls_ = 0;
   std::vector<const std::byte*> arenas_;
   LoanRooms loan_rooms_;
 };
@@ -222,7 +226,8 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
   /// The ranks that give the same colour, ordered by key, then by rank.
   [[nodiscard]] MpiCommunicator split(int colour, int key)
   {
-    barrier();
+    // Another one than the program's, should that call it where other ranks split.
+    start(Call<int>{Collective::barrier, {}, {}, 1}).wait();
     return MpiCommunicator{group_->split(colour, key)};
   }
 

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/comm/call.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/shared_arena.hpp"
 
@@ -29,7 +31,8 @@ namespace detail
 /// What a loan needs beside the blocks; it is used again by later ones.
 struct LoanRoom
 {
-  std::vector<std::uint64_t> offsets;  // in the arenas of all ranks, and this one's once more
+  /// The offset in its arena and the number of elements of each rank's block, then this one's.
+  std::vector<std::uint64_t> places;
   std::vector<std::byte, ArenaAllocator<std::byte>> copy;
 
   /// Where in the arena a block lies, or lies now.
@@ -56,11 +59,13 @@ class MpiLoan
       : world_{std::move(world)}, mine_{mine}, room_{world_.loan_rooms().take()}
   {
     const auto ranks = static_cast<std::size_t>(world_.size());
-    auto& offsets = room_->offsets;
-    offsets.resize(ranks + 1);
-    offsets[ranks] = room_->place(mine.data(), mine.size_bytes());
+    auto& places = room_->places;
+    places.resize(2 * ranks + 2);
+    places[2 * ranks] = room_->place(mine.data(), mine.size_bytes());
+    places[2 * ranks + 1] = mine.size();
+    const std::span all{places};
     told_.emplace(
-        world_.async_all_gather(std::span{offsets}.last(1), std::span{offsets}.first(ranks)));
+        world_.start(Call<std::uint64_t>{Collective::lend, all.last(2), all.first(2 * ranks), 2}));
   }
   MpiLoan(MpiLoan&&) noexcept = default;
   MpiLoan& operator=(MpiLoan&&) = delete;
@@ -77,13 +82,13 @@ class MpiLoan
   [[nodiscard]] std::span<const T> operator[](int rank)
   {
     if (rank == world_.rank()) return mine_;
-    told_->wait();
-    const auto* begin = world_.arena(rank) + room_->offsets[static_cast<std::size_t>(rank)];
+    open();
+    const auto* begin = world_.arena(rank) + room_->places[2 * static_cast<std::size_t>(rank)];
     return {reinterpret_cast<const T*>(begin), mine_.size()};
   }
   void close()
   {
-    told_->wait();
+    open();
     read_.emplace(world_.async_barrier());
   }
   void wait() { read_->wait(); }
@@ -91,11 +96,25 @@ class MpiLoan
  private:
   using Request = decltype(std::declval<C&>().async_barrier());
 
+  void open()
+  {
+    if (opened_) return;
+    told_->wait();
+    for (int r = 0; r < world_.size(); ++r)
+      require<CollectiveMismatch>(
+          room_->places[2 * static_cast<std::size_t>(r) + 1] == mine_.size(), "rank ",
+          world_.rank(), " of ", world_.size(), " lent ", mine_.size(), " elements, but rank ", r,
+          " lent ", room_->places[2 * static_cast<std::size_t>(r) + 1],
+          ", so one would read what is not there; let all ranks lend blocks of the same size");
+    opened_ = true;
+  }
+
   C world_;
   std::span<const T> mine_;
   std::unique_ptr<detail::LoanRoom> room_;
   std::optional<Request> told_;
   std::optional<Request> read_;
+  bool opened_ = false;
 };
 
 namespace detail

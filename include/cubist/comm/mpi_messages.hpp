@@ -8,26 +8,33 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <mpi.h>
 
+#include "cubist/comm/mpi_tags.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist::detail
 {
 
-/// @throws CommunicationError with MPI's text unless `code` is MPI_SUCCESS
+/// @throws CommunicationError with MPI's text unless `code` is MPI_SUCCESS; CollectiveMismatch for
+/// a message that is longer than its room
 inline void mpi_check(int code, const char* function, std::string_view during)
 {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "unknown error";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw CommunicationError{
+  const auto message =
       std::string{during} + " failed in " + function + " (" + text +
       "), so its data is incomplete; let all ranks make the same calls with the same sizes, and "
-      "look at the network if they do"};
+      "look at the network if they do";
+  int of_class = code;
+  MPI_Error_class(code, &of_class);
+  if (of_class == MPI_ERR_TRUNCATE) throw CollectiveMismatch{message};
+  throw CommunicationError{message};
 }
 
 /// Where messages travel.
@@ -38,7 +45,28 @@ struct MpiPlace
   int size = 1;
   /// The longest message in bytes, a multiple of every element's size.
   std::size_t message_bytes = 0;
+  MpiTags tags{};
+  /// Of all ranks, which messages to people name; left out, they name those of `comm`.
+  MPI_Comm world = MPI_COMM_NULL;
+  /// Whether it must be known for whom a barrier waits, which MPI's does not tell.
+  bool tells_whom = false;
 };
+
+/// The ranks of a place, as the world numbers them.
+[[nodiscard]] inline std::vector<int> in_world(const MpiPlace& place, std::vector<int> ranks)
+{
+  if (place.world == MPI_COMM_NULL || ranks.empty()) return ranks;
+  MPI_Group here = MPI_GROUP_NULL;
+  MPI_Group all = MPI_GROUP_NULL;
+  MPI_Comm_group(place.comm, &here);
+  MPI_Comm_group(place.world, &all);
+  std::vector<int> translated(ranks.size());
+  MPI_Group_translate_ranks(here, static_cast<int>(ranks.size()), ranks.data(), all,
+                            translated.data());
+  MPI_Group_free(&here);
+  MPI_Group_free(&all);
+  return translated;
+}
 
 /// Bytes of a buffer, to send and to receive.
 struct Part
@@ -55,7 +83,11 @@ struct Room
 class MpiMessages
 {
  public:
-  MpiMessages() { requests_.reserve(64); }
+  MpiMessages()
+  {
+    requests_.reserve(64);
+    parts_.reserve(64);
+  }
 
   /// Forgets what was posted before; messages bear `tag`, errors name what they are part `of`.
   void begin(const MpiPlace& place, int tag, const char* of)
@@ -71,6 +103,7 @@ class MpiMessages
   void clear()
   {
     requests_.clear();
+    parts_.clear();
     done_ = 0;
   }
 
@@ -82,20 +115,23 @@ class MpiMessages
     return of_ + (" on rank " + std::to_string(place_.rank)) + " of " + std::to_string(place_.size);
   }
 
-  void send(int peer, Part part)
+  /// Empty parts take no message, unless they are signals.
+  void send(int peer, Part part, bool signal = false)
   {
-    for_each_message(part.size, [&](std::size_t offset, int size, MPI_Request& request) {
-      check(MPI_Isend(part.data + offset, size, MPI_BYTE, peer, tag_, place_.comm, &request),
-            "MPI_Isend");
-    });
+    for_each_message(
+        peer, false, part.size, signal, [&](std::size_t offset, int size, MPI_Request& request) {
+          check(MPI_Isend(part.data + offset, size, MPI_BYTE, peer, tag_, place_.comm, &request),
+                "MPI_Isend");
+        });
   }
 
-  void receive(int peer, Room room)
+  void receive(int peer, Room room, bool signal = false)
   {
-    for_each_message(room.size, [&](std::size_t offset, int size, MPI_Request& request) {
-      check(MPI_Irecv(room.data + offset, size, MPI_BYTE, peer, tag_, place_.comm, &request),
-            "MPI_Irecv");
-    });
+    for_each_message(
+        peer, true, room.size, signal, [&](std::size_t offset, int size, MPI_Request& request) {
+          check(MPI_Irecv(room.data + offset, size, MPI_BYTE, peer, tag_, place_.comm, &request),
+                "MPI_Irecv");
+        });
   }
 
   void barrier()
@@ -106,18 +142,56 @@ class MpiMessages
 
   /// Calls arrived(i) for each message that is complete, in their order; says whether all are.
   /// `arrived` may post more.
-  /// @throws CommunicationError for what MPI reports
+  /// @throws CommunicationError for what MPI reports, CollectiveMismatch for messages of other
+  /// sizes
   template <class F>
   bool advance(F arrived)
   {
     for (; done_ < requests_.size(); ++done_)
     {
       int complete = 0;
-      check(MPI_Test(&requests_[done_], &complete, MPI_STATUS_IGNORE), "MPI_Test");
+      MPI_Status status;
+      check(MPI_Test(&requests_[done_], &complete, &status), "MPI_Test");
       if (complete == 0) return false;
+      if (tag_ == 0 || !place_.tags.know_sizes()) check_size(done_, status);
       arrived(done_);
     }
     return true;
+  }
+
+  /// The ranks whose messages have not come, or which have not taken theirs.
+  [[nodiscard]] std::vector<int> awaited(bool incoming)
+  {
+    std::vector<int> ranks;
+    std::size_t i = 0;
+    for (const auto& part : parts_)
+    {
+      bool all = true;
+      for (; i < part.end; ++i)
+      {
+        int complete = 1;
+        if (requests_[i] != MPI_REQUEST_NULL)
+          MPI_Request_get_status(requests_[i], &complete, MPI_STATUS_IGNORE);
+        all = all && complete != 0;
+      }
+      if (!all && part.incoming == incoming) ranks.push_back(part.peer);
+    }
+    return ranks;
+  }
+
+  /// A rank that has sent a message of another call with this one's number, and its tag; {-1, 0} if
+  /// there is none.
+  [[nodiscard]] std::pair<int, int> stranger() const
+  {
+    if (tag_ == 0) return {-1, 0};
+    for (int peer = 0; peer < place_.size; ++peer)
+    {
+      int found = 0;
+      MPI_Status status;
+      check(MPI_Iprobe(peer, MPI_ANY_TAG, place_.comm, &found, &status), "MPI_Iprobe");
+      if (found != 0 && place_.tags.differ(status.MPI_TAG, tag_)) return {peer, status.MPI_TAG};
+    }
+    return {-1, 0};
   }
 
   /// Takes back what peers have not sent yet. What is under way already stays so.
@@ -137,6 +211,7 @@ class MpiMessages
       if (request != MPI_REQUEST_NULL) MPI_Test(&request, &complete, MPI_STATUS_IGNORE);
     }
     std::erase(requests_, MPI_REQUEST_NULL);
+    parts_.clear();
     return requests_.size();
   }
 
@@ -150,12 +225,46 @@ class MpiMessages
   }
 
  private:
-  template <class F>
-  void for_each_message(std::size_t size, F f)
+  /// What was posted for one peer: the messages up to `end`.
+  struct Posted
   {
-    for (std::size_t offset = 0; offset < size; offset += place_.message_bytes)
+    int peer = 0;
+    bool incoming = false;
+    std::size_t size = 0;
+    std::size_t end = 0;
+  };
+
+  template <class F>
+  void for_each_message(int peer, bool incoming, std::size_t size, bool signal, F f)
+  {
+    if (size == 0 && !signal) return;
+    auto& part = parts_.emplace_back(Posted{peer, incoming, size, requests_.size()});
+    std::size_t offset = 0;
+    do
+    {
+      ++part.end;
       f(offset, static_cast<int>(std::min(place_.message_bytes, size - offset)),
         requests_.emplace_back(MPI_REQUEST_NULL));
+      offset += place_.message_bytes;
+    } while (offset < size);
+  }
+
+  /// @throws CollectiveMismatch if message i is shorter than its room
+  void check_size(std::size_t i, const MPI_Status& status) const
+  {
+    const auto part =
+        std::find_if(parts_.begin(), parts_.end(), [&](const Posted& p) { return i < p.end; });
+    if (part == parts_.end() || !part->incoming) return;
+    int got = 0;
+    MPI_Get_count(&status, MPI_BYTE, &got);
+    const std::size_t last = part->size == 0 ? 0 : (part->size - 1) % place_.message_bytes + 1;
+    const std::size_t size = i + 1 == part->end ? last : place_.message_bytes;
+    if (static_cast<std::size_t>(got) == size) return;
+    throw CollectiveMismatch{describe() + " got " + std::to_string(got) + " bytes from rank " +
+                             std::to_string(in_world(place_, {part->peer})[0]) +
+                             ", but has room for " + std::to_string(size) +
+                             ", so its data is incomplete; let all ranks make the same calls with "
+                             "the same sizes"};
   }
 
   void check(int code, const char* function) const
@@ -167,6 +276,7 @@ class MpiMessages
   int tag_ = 0;
   const char* of_ = "a message";
   std::vector<MPI_Request> requests_;
+  std::vector<Posted> parts_;
   std::size_t done_ = 0;
   bool barrier_ = false;
 };

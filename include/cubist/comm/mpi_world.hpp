@@ -17,6 +17,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -46,8 +47,11 @@ struct MpiMember
 class MpiWorld
 {
  public:
+  using Limit = std::optional<std::chrono::milliseconds>;
+
   /// @param control a communicator of all ranks of the job, for nothing but this
-  MpiWorld(MPI_Comm control, bool look_after) : news_{control}
+  /// @param limit how long a rank may wait for others
+  MpiWorld(MPI_Comm control, bool look_after, Limit limit = {}) : limit_{limit}, news_{control}
   {
     // Calls under way at once; later ones find room made already.
     constexpr std::size_t at_once = 32;
@@ -73,6 +77,9 @@ class MpiWorld
 
   [[nodiscard]] int rank() const { return news_.rank(); }
   [[nodiscard]] int size() const { return news_.size(); }
+  /// All ranks of the job.
+  [[nodiscard]] MPI_Comm comm() const { return news_.comm(); }
+  [[nodiscard]] bool has_limit() const { return limit_.has_value(); }
 
   /// Calls MPI when no other thread does.
   template <class F>
@@ -80,6 +87,23 @@ class MpiWorld
   {
     const std::lock_guard lock{mutex_};
     return f();
+  }
+
+  /// The same for what blocks in MPI, and cannot be left: longer than the limit, it ends the job.
+  /// @throws PeerFailed
+  template <class F>
+  auto exclusively(const std::string& what, F f)
+  {
+    if (exclusively([&] { return news_.look(); })) throw PeerFailed{news_.text()};
+    if (!limit_) return exclusively(f);
+    const std::jthread watch{[&](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::condition_variable_any never;
+      std::unique_lock lock{mutex};
+      never.wait_for(lock, stop, *limit_, [] { return false; });
+      if (!stop.stop_requested()) end_job("rank " + std::to_string(rank()) + ": " + late(what, ""));
+    }};
+    return exclusively(f);
   }
 
   /// Puts a call under way; it stays so until `leave`.
@@ -103,11 +127,14 @@ class MpiWorld
     return member;
   }
 
-  /// @throws what the call met, PeerFailed if a rank failed meanwhile
+  /// @throws what the call met, PeerFailed if a rank failed meanwhile, CollectiveMismatch,
+  /// TimeLimitError
   void wait(MpiMember& member)
   {
+    using namespace std::chrono_literals;
     std::unique_lock lock{mutex_};
     Patience patience;
+    Patience::Clock::duration suspicious = 50ms;
     while (member.active)
     {
       advance_all();
@@ -115,9 +142,12 @@ class MpiWorld
       if (news_.bad()) throw PeerFailed{news_.text()};
       waiting_ = true;
       lock.unlock();
-      patience.pause();
+      const auto waited = patience.pause();
       lock.lock();
       waiting_ = false;
+      if (waited < suspicious && !(limit_ && waited >= *limit_)) continue;
+      suspicious = 2 * waited;
+      look_around(member, waited);
     }
     if (member.error) std::rethrow_exception(std::exchange(member.error, nullptr));
   }
@@ -139,7 +169,7 @@ class MpiWorld
     if (member.active && std::uncaught_exceptions() == 0)
     {
       advance_all();
-      if (member.active && !news_.bad())
+      if (member.active && !news_.bad() && !broken_)
         end_job("rank " + std::to_string(rank()) + " dropped the request of its " +
                 member.call.describe() +
                 " before it was complete, so other ranks would wait for ever; wait for every "
@@ -213,6 +243,36 @@ class MpiWorld
 
  private:
   static void check(int code) { mpi_check(code, "MPI", "the control of the job"); }
+
+  /// Why a call has taken so long.
+  /// @throws PeerFailed, CollectiveMismatch, TimeLimitError
+  void look_around(MpiMember& member, Patience::Clock::duration waited)
+  {
+    if (news_.look()) throw PeerFailed{news_.text()};
+    try
+    {
+      advance_all();
+      if (!member.active) return;
+      member.call.look_for_mismatch();
+      if (limit_ && waited >= *limit_)
+        throw TimeLimitError{late(member.call.text(), member.call.awaited())};
+    }
+    catch (const CommunicationError& e)
+    {
+      // Before their own limits end.
+      tell("rank " + std::to_string(rank()) + " failed (" + e.what() +
+               "), so what other ranks wait for cannot come; mend that rank's error",
+           MpiNews::Of::error);
+      throw;
+    }
+  }
+
+  [[nodiscard]] std::string late(const std::string& what, const std::string& for_whom) const
+  {
+    return "waited for " + std::to_string(limit_->count()) + " ms in " + what +
+           ", longer than the time limit allows" + for_whom +
+           "; mend what keeps them, or give launch a longer time limit";
+  }
 
   void advance(MpiMember& member)
   {
@@ -312,6 +372,7 @@ class MpiWorld
     }
   }
 
+  Limit limit_;
   MpiNews news_;
   bool broken_ = false;
   int mine_ = 0;

@@ -18,11 +18,18 @@ class Patience
  public:
   using Clock = std::chrono::steady_clock;
 
-  void pause()
+  /// Says how long it has been waited so far, or nothing at first.
+  Clock::duration pause()
   {
     using namespace std::chrono_literals;
-    if (++looks_ < 16) return std::this_thread::yield();
-    std::this_thread::sleep_for(std::clamp<Clock::duration>(waited() / 4, 2us, 500us));
+    if (++looks_ < 16)
+    {
+      std::this_thread::yield();
+      return {};
+    }
+    const auto so_far = waited();
+    std::this_thread::sleep_for(std::clamp<Clock::duration>(so_far / 4, 2us, 500us));
+    return so_far;
   }
   [[nodiscard]] Clock::duration waited() const { return Clock::now() - start_; }
 
