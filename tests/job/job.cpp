@@ -15,7 +15,9 @@ using namespace std::chrono_literals;
 int main(int argc, char** argv)
 {
   const std::string what = argv[1];
-  return launch<Mpi>(argc, argv, {}, [&](MpiCommunicator& world) {
+  LaunchOptions options;
+  if (what.starts_with("is late") || what == "is stopped") options.time_limit = 500ms;
+  return launch<Mpi>(argc, argv, options, [&](MpiCommunicator& world) {
     std::vector<double> x(100'000);
     world.all_reduce(x);
     const bool bad = world.rank() == 2;
@@ -34,6 +36,9 @@ int main(int argc, char** argv)
     if (bad && what == "is killed") std::raise(SIGKILL);
     if (bad && what == "crashes") std::raise(SIGSEGV);
     if (bad && what == "exits") std::exit(0);
+    if (bad && what == "is stopped") std::raise(SIGSTOP);
+    if (bad && what.starts_with("is late")) std::this_thread::sleep_for(60s);
+    if (what == "is late for a sum") world.all_reduce(x);
     if (what == "throws while others compute" || what == "some throw")
       std::this_thread::sleep_for(60s);
     if (what == "throws under way") world.broadcast(std::vector<double>(4'000'000), 2);
