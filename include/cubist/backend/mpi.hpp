@@ -117,6 +117,7 @@ struct Mpi
 {
   using Communicator = MpiCommunicator;
   using Engine = SharedEngine;
+  static constexpr bool ranks_are_processes = true;
 
   /// Read by `launch`; the same on all ranks.
   static inline MpiOptions options = {};
