@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "cubist/backend/faulty.hpp"
 #include "cubist/backend/mpi.hpp"
 
 using namespace cubist;
@@ -17,7 +18,7 @@ int main(int argc, char** argv)
   const std::string what = argv[1];
   LaunchOptions options;
   if (what.starts_with("is late") || what == "is stopped") options.time_limit = 500ms;
-  return launch<Mpi>(argc, argv, options, [&](MpiCommunicator& world) {
+  const auto body = [&](auto& world) {
     std::vector<double> x(100'000);
     world.all_reduce(x);
     const bool bad = world.rank() == 2;
@@ -43,5 +44,17 @@ int main(int argc, char** argv)
       std::this_thread::sleep_for(60s);
     if (what == "throws under way") world.broadcast(std::vector<double>(4'000'000), 2);
     world.barrier();
-  });
+  };
+
+  // In the first sum of rank 2.
+  const auto fault = [&](const char* name, Fault::Kind kind) {
+    if (what == name)
+      Faulty<Mpi>::faults = {{.kind = kind, .rank = 2, .collective = Collective::all_reduce}};
+  };
+  fault("has an error", Fault::Kind::error);
+  fault("dies", Fault::Kind::death);
+  fault("has a wrong size", Fault::Kind::wrong_size);
+  fault("has a wrong order", Fault::Kind::wrong_order);
+  if (!Faulty<Mpi>::faults.empty()) return launch<Faulty<Mpi>>(argc, argv, options, body);
+  return launch<Mpi>(argc, argv, options, body);
 }
