@@ -16,6 +16,7 @@
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/watch.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/grid3d.hpp"

@@ -17,6 +17,8 @@ TEST_CASE("every error is a cubist::Error and a std::runtime_error")
   STATIC_REQUIRE(std::is_base_of_v<Error, ShapeError>);
   STATIC_REQUIRE(std::is_base_of_v<Error, ArgumentError>);
   STATIC_REQUIRE(std::is_base_of_v<Error, DataError>);
+  STATIC_REQUIRE(std::is_base_of_v<Error, ReplicaError>);
+  STATIC_REQUIRE(std::is_base_of_v<Error, NumericError>);
   STATIC_REQUIRE(std::is_base_of_v<Error, RankFailed>);
   STATIC_REQUIRE(std::is_base_of_v<CommunicationError, PeerFailed>);
   STATIC_REQUIRE(std::is_base_of_v<CommunicationError, CollectiveMismatch>);

@@ -68,4 +68,5 @@ TEST_CASE("Axes print with their names and extents")
 {
   CHECK(Three::to_string({2, 3, 4}) == "depth 2 x row 3 x col 4");
   CHECK(Axes<AxisX, AxisY, AxisZ>::to_string({1, 2, 3}) == "x 1 x y 2 x z 3");
+  CHECK(Three::name(0) + std::string{" "} + Three::name(2) == "depth col");
 }

@@ -64,6 +64,18 @@ struct DataError : Error
   using Error::Error;
 };
 
+/// Ranks hold different copies of what should be the same.
+struct ReplicaError : Error
+{
+  using Error::Error;
+};
+
+/// A NaN or an infinity where numbers are needed.
+struct NumericError : Error
+{
+  using Error::Error;
+};
+
 /// Ranks failed to exchange data.
 struct CommunicationError : Error
 {

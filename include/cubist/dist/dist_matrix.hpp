@@ -8,6 +8,7 @@
 // block is empty.
 
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "cubist/core/block.hpp"
@@ -36,6 +37,12 @@ struct DistView
   [[nodiscard]] MatrixView<T> valid() const
   {
     return padded.block(0, 0, block(mesh.rank()).valid());
+  }
+
+  /// A view to read from, out of one to write to.
+  operator DistView<const T, M>() const requires(!std::is_const_v<T>)
+  {
+    return {mesh, shape, padded, block_of, primary};
   }
 };
 

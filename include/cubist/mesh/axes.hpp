@@ -66,15 +66,22 @@ struct Axes
     return c;
   }
 
+  /// "depth"
+  /// @pre i < count
+  [[nodiscard]] static constexpr const char* name(std::size_t i)
+  {
+    constexpr const char* names[] = {A::name...};
+    return names[i];
+  }
+
   /// "depth 2 x row 2 x col 2", for messages.
   [[nodiscard]] static std::string to_string(const Array& extents)
   {
-    constexpr const char* names[] = {A::name...};
     std::string s;
     for (std::size_t i = 0; i < count; ++i)
     {
       if (i > 0) s += " x ";
-      s += names[i];
+      s += name(i);
       s += ' ' + std::to_string(extents[i]);
     }
     return s;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Whether a loss and all gradients are finite, and if not, where the first NaN or infinity is.
+//
+// The loss and the elements of all gradients are numbered through, each gradient's by its global
+// row and column. One pass finds the first of a rank's that is not finite; their minimum over the
+// ranks is the first of all, and so every rank knows it.
+//
+// Words: 2 (P-1)/P of 64 bits a rank, P being the ranks of the mesh.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// The number of something not finite, twice; one more if it is an infinity.
+using FaultCode = std::uint64_t;
+inline constexpr FaultCode no_fault = std::numeric_limits<FaultCode>::max();
+
+template <RealScalar T>
+[[nodiscard]] FaultCode fault_code(T x, std::uint64_t number)
+{
+  if (std::isfinite(x)) return no_fault;
+  return 2 * number + (std::isinf(x) ? 1 : 0);
+}
+template <ComplexScalar T>
+[[nodiscard]] FaultCode fault_code(const T& x, std::uint64_t number)
+{
+  return std::min(fault_code(x.real(), number), fault_code(x.imag(), number));
+}
+
+/// Of this rank's elements; the gradient's first one has number `first`.
+template <class T, class M>
+[[nodiscard]] FaultCode first_fault(const DistView<T, M>& gradient, std::uint64_t first)
+{
+  const Block b = gradient.block(gradient.mesh.rank());
+  return gradient.mesh.engine().fold(
+      no_fault, [](FaultCode x, FaultCode y) { return x < y ? x : y; },
+      [first, i0 = b.rows.offset, j0 = b.cols.offset,
+       cols = gradient.shape.cols](std::size_t i, std::size_t j, const T& x) {
+        return fault_code(x, first + (i0 + i) * cols + j0 + j);
+      },
+      gradient.valid());
+}
+
+/// @throws NumericError if there is a fault
+template <class T, class M>
+void report_fault(FaultCode code, const Parameters<T, M>& parameters, std::uint64_t step)
+{
+  if (code == no_fault) return;
+  std::uint64_t number = code / 2;
+  std::string place = "the loss";
+  if (number-- > 0)
+    for (const auto& p : parameters)
+    {
+      const Shape shape = p.gradient.shape;
+      if (number < shape.size())
+      {
+        place = "the gradient of " + p.name + " at row " + std::to_string(number / shape.cols) +
+                ", column " + std::to_string(number % shape.cols);
+        break;
+      }
+      number -= shape.size();
+    }
+  require<NumericError>(false, "got ", code % 2 == 0 ? "a NaN" : "an infinity", " in ", place,
+                        " in step ", step,
+                        ", which a step of an optimizer would spread to all weights; lower the "
+                        "learning rate, or look at the data of this step");
+}
+
+}  // namespace detail
+
+/// Looks at a loss and, before an optimizer uses them, the gradients of a network. Every rank of
+/// the parameters' mesh calls it, and idle ranks may.
+/// @param step named in the message
+/// @throws NumericError on every rank, the same, naming the loss or the first such gradient in the
+/// order of the parameters, with global row and column
+template <class T, class M>
+void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t step)
+{
+  std::array<detail::FaultCode, 1> first{detail::fault_code(loss, 0)};
+  if (!parameters.empty())
+  {
+    const M& mesh = parameters.front().gradient.mesh;
+    if (!mesh.active()) return;
+    std::uint64_t number = 1;
+    for (const auto& p : parameters)
+    {
+      first[0] = std::min(first[0], detail::first_fault(p.gradient, number));
+      number += p.gradient.shape.size();
+    }
+    mesh.world().all_reduce(first, ReduceOp::min);
+  }
+  detail::report_fault(first[0], parameters, step);
+}
+
+}  // namespace cubist

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/dist/replicas.hpp"
+#include "cubist/mesh/mesh.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = TestBackend::Communicator;
+using Ranks = Axes<Depth, Row, Col>;
+using Grid = AxisMesh<Ranks, TestBackend>;
+using Everywhere = Layout<Rows<>, Cols<>>;
+using Tiles = Layout<Rows<Row>, Cols<Col>>;
+using NoReplicas = Layout<Rows<Depth, Row>, Cols<Col>>;
+
+/// Flips the lowest bit of the last element of this rank's shard.
+template <class L>
+void disturb(DistMatrix<double, L, Grid>& m)
+{
+  const auto x = m.valid();
+  double& last = x(x.rows() - 1, x.cols() - 1);
+  last = std::bit_cast<double>(std::bit_cast<std::uint64_t>(last) ^ 1U);
+}
+
+template <class L>
+DistMatrix<double, L, Grid> numbers(const Grid& mesh, Shape shape)
+{
+  DistMatrix<double, L, Grid> m{mesh, shape};
+  m.generate([](std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j); });
+  return m;
+}
+
+/// What each rank is told of a (5, 7) matrix that these ranks have disturbed.
+template <class L>
+std::vector<std::string> told(std::vector<int> disturbed, const Grid::Array& extents = {2, 2, 2})
+{
+  return on_ranks<TestBackend>(Ranks::ranks(extents), [&](World& world) {
+    const Grid mesh{world, extents, 1};
+    const auto sound = numbers<Everywhere>(mesh, {2, 2});
+    auto m = numbers<L>(mesh, {5, 7});
+    for (const int rank : disturbed)
+      if (rank == world.rank()) disturb(m);
+    const std::vector<NamedView<double, Grid>> both{{"A", sound.view()}, {"B", m.view()}};
+    return message_of<ReplicaError>([&] { check_replicas(both); });
+  });
+}
+
+void require_told(const std::vector<std::string>& ranks, const std::string& text)
+{
+  CAPTURE(ranks.front(), text);
+  CHECK(mentions(ranks.front(), text));
+  for (const auto& rank : ranks) CHECK(rank == ranks.front());
+}
+
+}  // namespace
+
+TEST_CASE("Replicas that differ in one bit are named on every rank: matrix, axis and ranks")
+{
+  if (!fits(8)) return;
+  require_told(told<Tiles>({6}), "B differs along depth between rank 2 and rank 6, so ");
+  require_told(told<Tiles>({1}), "B differs along depth between rank 1 and rank 5, so ");
+  require_told(told<Everywhere>({3, 7}), "B differs along row between rank 1 and rank 3, so ");
+  require_told(told<Everywhere>({0}), "B differs along depth between rank 0 and rank 4, so ");
+}
+
+TEST_CASE("All replicas that differ from the first along an axis are named")
+{
+  if (!fits(4)) return;
+  require_told(told<Tiles>({0}, {4, 1, 1}),
+               "B differs along depth between rank 0 and rank 1, rank 2, rank 3, so ");
+  require_told(told<Tiles>({2}, {4, 1, 1}), "B differs along depth between rank 0 and rank 2, so ");
+}
+
+TEST_CASE("Replicas that are equal are in order, and so is what has none")
+{
+  for (const auto& extents : {Grid::Array{1, 1, 1}, {1, 2, 2}, {2, 2, 2}, {2, 3, 1}})
+  {
+    if (!fits(Ranks::ranks(extents))) continue;
+    const std::vector<std::string> silence(static_cast<std::size_t>(Ranks::ranks(extents)));
+    CHECK(told<Tiles>({}, extents) == silence);
+    CHECK(told<Everywhere>({}, extents) == silence);
+    CHECK(told<NoReplicas>({0}, extents) == silence);
+  }
+}
+
+TEST_CASE("Empty matrices, padding and idle ranks do not count")
+{
+  if (!fits(6)) return;
+  require_clear(on_ranks<TestBackend>(6, [](World& world) {
+    Findings found;
+    const Grid mesh{world, {2, 2, 1}, 4, IdleRanks::allowed};
+    auto empty = numbers<Everywhere>(mesh, {0, 3});
+    auto padded = numbers<Tiles>(mesh, {1, 1});
+    if (mesh.active()) padded.padded()(1, 0) = world.rank();
+    const std::vector<NamedView<double, Grid>> all{{"A", empty.view()}, {"B", padded.view()}};
+    found.check(message_of<Error>([&] { check_replicas(all); }).empty(), "nothing differs");
+    found.check(
+        message_of<Error>([] { check_replicas(std::vector<NamedView<double, Grid>>{}); }).empty(),
+        "nothing to compare");
+    return found;
+  }));
+}
+
+TEST_CASE("A comparison of replicas sends a word for each matrix and rank")
+{
+  if (!fits(4)) return;
+  using B = Counting<TestBackend>;
+  using M = AxisMesh<Ranks, B>;
+  const auto sent = on_ranks<B>(4, [](B::Communicator& world) {
+    const M mesh{world, {2, 2, 1}, 1};
+    const DistMatrix<double, Tiles, M> a{mesh, {5, 7}};
+    const std::vector<NamedView<double, M>> all{{"A", a.view()}, {"B", a.view()}};
+    world.traffic().reset();
+    check_replicas(all);
+    return world.traffic().total().elements;
+  });
+  CHECK(sent == std::vector<std::uint64_t>(4, 3 * 2));
+}
+
+TEST_CASE("Matrices of several meshes are not compared together")
+{
+  require_clear(on_ranks<TestBackend>(1, [](World& world) {
+    Findings found;
+    const auto a = numbers<Tiles>(Grid{world, {1, 1, 1}, 1}, {2, 2});
+    const auto b = numbers<Tiles>(Grid{world, {1, 1, 1}, 1}, {2, 2});
+    const std::vector<NamedView<double, Grid>> both{{"A", a.view()}, {"B", b.view()}};
+    found.check(mentions(message_of<MeshError>([&] { check_replicas(both); }), "got B", "than A"),
+                "two meshes pass for one");
+    return found;
+  }));
+}

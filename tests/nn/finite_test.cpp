@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <complex>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "cubist/nn/finite.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Something wrong in a gradient, at a global place.
+struct Fault
+{
+  std::size_t parameter;
+  std::size_t i;
+  std::size_t j;
+  double value;
+};
+
+template <class T, class M>
+void put(const Fault& fault, const Parameters<T, M>& parameters)
+{
+  const auto& gradient = parameters[fault.parameter].gradient;
+  const Block b = gradient.block(gradient.mesh.rank());
+  const std::size_t i = fault.i - b.rows.offset;
+  const std::size_t j = fault.j - b.cols.offset;
+  if (i < b.rows.valid && j < b.cols.valid)
+    gradient.valid()(i, j) = static_cast<Real<T>>(fault.value);
+}
+
+/// Two weights and a bias on a mesh, without a network around them.
+template <class T, class S>
+struct Gradients
+{
+  using M = AxisMesh<typename S::Axes, TestBackend>;
+  using Next = typename S::Next;
+  using Bias = RowVector<typename S::Output>;
+
+  explicit Gradients(const M& mesh)
+      : w{mesh, {7, 5}}, v{mesh, {5, 3}}, b{mesh, {1, 5}}, parameters{{"w", w.view(), w.view()},
+                                                                      {"b", b.view(), b.view()},
+                                                                      {"v", v.view(), v.view()}}
+  {
+  }
+
+  DistMatrix<T, typename S::Weight, M> w;
+  DistMatrix<T, typename Next::Weight, M> v;
+  DistMatrix<T, Bias, M> b;
+  Parameters<T, M> parameters;
+};
+
+/// What all ranks are told; "different" if they are not told the same.
+template <class T = double, class S>
+std::string told(const Place<S>& place, const std::vector<Fault>& faults, double loss = 0.5)
+{
+  const auto ranks = on_mesh(place, [&](const auto& mesh) {
+    const Gradients<T, S> gradients{mesh};
+    for (const auto& fault : faults) put(fault, gradients.parameters);
+    return message_of<NumericError>([&] { check_finite(loss, gradients.parameters, 17); });
+  });
+  for (const auto& rank : ranks)
+    if (rank != ranks.front()) return "different";
+  return ranks.front();
+}
+
+template <class S>
+void require_found(const Place<S>& place)
+{
+  if (!fits(place)) return;
+  CAPTURE(place.name());
+  CHECK(told(place, {}).empty());
+  for (std::size_t i = 0; i < 7; ++i)
+    for (std::size_t j = 0; j < 5; ++j)
+      CHECK(mentions(told(place, {{0, i, j, not_a_number}}),
+                     "got a NaN in the gradient of w at row " + std::to_string(i) + ", column " +
+                         std::to_string(j) + " in step 17, "));
+  CHECK(mentions(
+      told(place, {{2, 4, 1, not_a_number}, {1, 0, 4, -infinity}, {2, 0, 0, not_a_number}}),
+      "got an infinity in the gradient of b at row 0, column 4 in step 17, "));
+  CHECK(mentions(told(place, {{0, 6, 0, infinity}, {0, 3, 4, not_a_number}}), "a NaN",
+                 "of w at row 3, column 4"));
+  CHECK(mentions(told(place, {{0, 0, 0, not_a_number}}, not_a_number),
+                 "got a NaN in the loss in step 17, "));
+  CHECK(mentions(told(place, {}, infinity), "got an infinity in the loss in step 17, "));
+}
+
+}  // namespace
+
+TEST_CASE("The first NaN or infinity is told on every rank with its global place")
+{
+  require_found(two_two_two);
+  require_found(cube);
+  require_found(Place<Megatron1D>{3, {}});
+}
+
+TEST_CASE("Complex gradients are finite in both parts")
+{
+  using C = std::complex<float>;
+  CHECK(told<C>(one_rank, {}).empty());
+  CHECK(mentions(told<C>(one_rank, {{0, 2, 3, not_a_number}}), "a NaN", "row 2, column 3"));
+}
+
+TEST_CASE("What only one rank sees in the loss, all are told; idle ranks have nothing to do")
+{
+  if (!fits(3)) return;
+  const auto told = on_ranks<TestBackend>(3, [](TestBackend::Communicator& world) {
+    const AxisMesh<Summa2D::Axes, TestBackend> mesh{world, {1, 2}, 2, IdleRanks::allowed};
+    const Gradients<double, Summa2D> gradients{mesh};
+    return message_of<NumericError>(
+        [&] { check_finite(world.rank() == 0 ? 0.5 : not_a_number, gradients.parameters, 1); });
+  });
+  CHECK(mentions(told[0], "a NaN in the loss in step 1"));
+  CHECK(told == std::vector<std::string>{told[0], told[0], ""});
+}
+
+TEST_CASE("A loss without parameters is looked at, too")
+{
+  using None = Parameters<double, AxisMesh<Summa2D::Axes, TestBackend>>;
+  CHECK_NOTHROW(check_finite(1.0, None{}, 0));
+  CHECK_THROWS_AS(check_finite(not_a_number, None{}, 0), NumericError);
+}
