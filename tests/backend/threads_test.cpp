@@ -6,10 +6,12 @@
 #include <exception>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sys/resource.h>
@@ -298,4 +300,33 @@ TEST_CASE("a time limit that leaves no time is refused, and one for ages is none
     if (world.rank() == 0) sum = x[0];
   });
   CHECK(sum == 2);
+}
+
+TEST_CASE("ranks that are kept from a launch that has returned can't be called any more")
+{
+  const int ranks = GENERATE(1, 3);
+  const auto refused = [](auto call) {
+    return mentions(message_of<CommunicationError>(call), "launch has returned",
+                    "inside the body of launch");
+  };
+  std::optional<World> kept;
+  std::optional<World> half;
+  std::optional<ThreadsRequest> request;
+  std::vector<int> sum{1};
+  launch<Threads>({.ranks = ranks}, [&](World& world) {
+    auto split = world.split(world.rank() % 2, 0);
+    if (world.rank() == ranks - 1) kept = world, half = split;
+    auto last = world.async_barrier();
+    if (world.rank() == ranks - 1)
+      request = std::move(last);
+    else
+      last.wait();
+  });
+  CHECK(kept->size() == ranks);
+  CHECK(refused([&] { kept->barrier(); }));
+  CHECK(refused([&] { half->all_reduce(sum); }));
+  CHECK(refused([&] { kept->send(sum, 0); }));
+  CHECK(refused([&] { (void)kept->split(0, 0); }));
+  CHECK(refused([&] { request->wait(); }));
+  CHECK(sum[0] == 1);
 }

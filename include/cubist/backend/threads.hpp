@@ -104,6 +104,9 @@ struct Threads
       }
       run(0);
     }
+    world->fail(detail::ThreadWorld::Failure::ended,
+                "got a call on ranks whose launch has returned, so none of them can take part; use "
+                "communicators, meshes and what lies on them inside the body of launch");
     first.rethrow();
   }
 

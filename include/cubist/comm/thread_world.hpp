@@ -52,7 +52,8 @@ class ThreadWorld
     none,
     peer_failed,
     mismatch,
-    deadlock
+    deadlock,
+    ended
   };
   using Limit = std::optional<std::chrono::milliseconds>;
 
@@ -154,7 +155,8 @@ class ThreadWorld
     return true;
   }
 
-  /// @throws PeerFailed, CollectiveMismatch or DeadlockError once `fail` was called
+  /// @throws PeerFailed, CollectiveMismatch, DeadlockError or, once the ranks are gone,
+  /// CommunicationError after `fail` was called
   void raise() const
   {
     switch (failure_.load())
@@ -167,6 +169,8 @@ class ThreadWorld
       throw CollectiveMismatch{message_};
     case Failure::deadlock:
       throw DeadlockError{message_};
+    case Failure::ended:
+      throw CommunicationError{message_};
     }
   }
 
