@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <sstream>
 
 #include "cubist/core/block.hpp"
@@ -72,4 +73,20 @@ TEST_CASE("a block's sizes with and without padding")
   STATIC_REQUIRE(b.padded() == Shape{3, 4});
   STATIC_REQUIRE(b.valid() == Shape{2, 4});
   STATIC_REQUIRE_FALSE(b == Block{{6, 3, 3}, {8, 4, 4}});
+}
+
+TEST_CASE("matrices whose elements 64 bits do not count are refused, with their sizes")
+{
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  constexpr std::size_t two_33 = std::size_t{1} << 33;
+  for (const Shape s : {Shape{two_33, two_33}, Shape{most, 1}, Shape{1, most}, Shape{0, most},
+                        Shape{most, 0}, Shape{two_33, two_33 / 8}})
+    CHECK_THROWS_AS(require_countable(s, 8), ShapeError);
+  for (const Shape s :
+       {Shape{}, Shape{0, 5}, Shape{1, 1}, Shape{two_33, 1 << 10}, Shape{1 << 20, 1 << 20}})
+    CHECK_NOTHROW(require_countable(s, 8));
+  CHECK_THROWS_WITH(require_countable({two_33, two_33}, 4),
+                    "got a matrix of (8589934592, 8589934592) with 4 bytes an element, which are "
+                    "more than 64 bits count; check its sizes for negative numbers and for rows "
+                    "and columns that are swapped or multiplied");
 }

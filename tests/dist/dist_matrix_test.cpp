@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <complex>
+#include <cstddef>
+#include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "cubist/dist/dist_matrix.hpp"
 
@@ -170,4 +173,48 @@ TEST_CASE("On an idle rank a matrix has its global shape and an empty block")
     found.check(m.local().size() == m.valid().size(), "local");
     return found;
   }));
+}
+
+TEST_CASE("A matrix of sizes that 64 bits do not count is refused")
+{
+  if (!fits(4)) return;
+  for (const auto& m : on_ranks<TestBackend>(4, [](World& world) {
+         const TestMesh mesh{world, {1, 2, 2}, 2};
+         constexpr std::size_t large = std::size_t{1} << 33;
+         return message_of<ShapeError>([&] { Matrix<float>{mesh, {large, large}}; });
+       }))
+    CHECK(mentions(m, "(8589934592, 8589934592)", "4 bytes an element", "64 bits"));
+}
+
+TEST_CASE("What generate's function throws comes out of launch, and leaves the next one alone")
+{
+  if (!fits(4)) return;
+  const auto made = [](bool fails) {
+    return on_ranks<TestBackend>(4, [fails](World& world) {
+      Matrix<double> m{TestMesh{world, {1, 2, 2}, 2}, shape};
+      m.generate([fails](std::size_t i, std::size_t j) {
+        if (fails && i == 4) throw ArgumentError{"got row 4"};
+        return element(i, j);
+      });
+      world.barrier();
+      return m.valid()(0, 0);
+    });
+  };
+  CHECK(mentions(message_of<Error>([&] { (void)made(true); }), "got row 4"));
+  CHECK(made(false)[0] == element(0, 0));
+}
+
+TEST_CASE("A matrix that is kept after its launch is there to read, and can't be completed")
+{
+  if (on_processes<TestBackend>) return;  // which are there still
+  std::vector<std::optional<Matrix<double>>> kept(4);
+  launch<TestBackend>({.ranks = 4}, [&](World& world) {
+    auto& m = kept[static_cast<std::size_t>(world.rank())];
+    m.emplace(TestMesh{world, {1, 2, 2}, 2}, shape);
+    m->generate(element);
+  });
+  CHECK(kept[3]->valid()(0, 0) ==
+        element(kept[3]->block().rows.offset, kept[3]->block().cols.offset));
+  CHECK_THROWS_AS(kept[0]->mesh().world().barrier(), CommunicationError);
+  CHECK_THROWS_AS(kept[3]->mesh().along<Row>().barrier(), CommunicationError);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <limits>
 #include <set>
 
 #include "cubist/mesh/axes.hpp"
@@ -69,4 +70,12 @@ TEST_CASE("Axes print with their names and extents")
   CHECK(Three::to_string({2, 3, 4}) == "depth 2 x row 3 x col 4");
   CHECK(Axes<AxisX, AxisY, AxisZ>::to_string({1, 2, 3}) == "x 1 x y 2 x z 3");
   CHECK(Three::name(0) + std::string{" "} + Three::name(2) == "depth col");
+}
+
+TEST_CASE("More ranks than can be counted are the largest number of them")
+{
+  constexpr int most = std::numeric_limits<int>::max();
+  CHECK(Axes<Row, Col>::ranks({65536, 65536}) == most);
+  CHECK(Three::ranks({most, most, most}) == most);
+  CHECK(Three::ranks({1, most, 1}) == most);
 }

@@ -177,6 +177,19 @@ TEST_CASE("Extents that don't multiply up to the world are refused on every rank
     CHECK(mentions(m, "depth 1 x row 2 x col 3", "6 ranks", "the world has 4", "multiply up"));
 }
 
+TEST_CASE("Extents whose product no int holds are refused")
+{
+  for (const auto& m : on_ranks<TestBackend>(1, [](World& world) {
+         return message_of<MeshError>([&] {
+                  Mesh3{world, {1, 65536, 65536}, 1};
+                }) +
+                message_of<MeshError>([&] {
+                  Mesh3{world, {65536, 65536, 2}, 1, IdleRanks::allowed};
+                });
+       }))
+    CHECK(mentions(m, "row 65536 x col 65536", "left out or missing", "ranks would be missing"));
+}
+
 TEST_CASE("Extents below one are refused, though they multiply up to the world")
 {
   if (!fits(4)) return;

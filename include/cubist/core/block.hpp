@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <ostream>
+
+#include "cubist/core/error.hpp"
 
 namespace cubist
 {
@@ -25,6 +28,19 @@ struct Shape
 inline std::ostream& operator<<(std::ostream& out, Shape s)
 {
   return out << '(' << s.rows << ", " << s.cols << ')';
+}
+
+/// Sizes and indices of a matrix that passes, and of its blocks, do not overflow. One that passes
+/// may still be larger than the memory.
+/// @throws ShapeError for a matrix of more bytes than 64 bits count
+inline void require_countable(Shape s, std::size_t bytes_each)
+{
+  // With room for padding.
+  const std::size_t most = std::numeric_limits<std::size_t>::max() / 256 / bytes_each;
+  require<ShapeError>(s.rows <= most && s.cols <= most && s.cols <= most / std::max(s.rows, 1UL),
+                      "got a matrix of ", s, " with ", bytes_each,
+                      " bytes an element, which are more than 64 bits count; check its sizes for "
+                      "negative numbers and for rows and columns that are swapped or multiplied");
 }
 
 /// The sizes of a product: (m, k) times (k, n) gives (m, n).

@@ -55,9 +55,11 @@ class DistMatrix
   using Mesh = M;
 
   /// A matrix of zeros. Every rank of the mesh makes its own; an idle rank may, too.
+  /// @throws ShapeError for sizes that 64 bits do not count
   DistMatrix(M mesh, Shape shape)
-      : mesh_{std::move(mesh)}, shape_{shape}, block_{block_of(mesh_, shape, mesh_.rank())},
-        storage_(block_.padded().size())
+      : mesh_{std::move(mesh)}, shape_{countable(shape)}, block_{block_of(mesh_, shape,
+                                                                          mesh_.rank())},
+        storage_(countable(block_.padded()).size())
   {
   }
 
@@ -117,6 +119,11 @@ class DistMatrix
     if (rank >= mesh.size()) return {};
     return L::template block<typename M::Axes>(shape, mesh.extents(), mesh.coordinates(rank),
                                                mesh.quantum());
+  }
+  static Shape countable(Shape shape)
+  {
+    require_countable(shape, sizeof(T));
+    return shape;
   }
   static bool primary(const M& mesh, int rank)
   {

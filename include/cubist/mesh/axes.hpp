@@ -3,9 +3,11 @@
 
 // The axes of a mesh, as types, and the coordinates of a rank along them.
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <limits>
 #include <string>
 
 namespace cubist
@@ -44,11 +46,13 @@ struct Axes
     return i;
   }
 
+  /// The product of the extents, or the largest int if it is larger.
   [[nodiscard]] static constexpr int ranks(const Array& extents)
   {
-    int n = 1;
-    for (const int e : extents) n *= e;
-    return n;
+    constexpr long long most = std::numeric_limits<int>::max();
+    long long n = 1;
+    for (const int e : extents) n = std::min(n * e, most);
+    return static_cast<int>(n);
   }
 
   [[nodiscard]] static constexpr int rank(const Array& coordinates, const Array& extents)
