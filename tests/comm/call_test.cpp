@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
 #include <set>
+#include <span>
 #include <string>
 
 #include "cubist/comm/call.hpp"
@@ -50,4 +52,34 @@ TEST_CASE("a call is a barrier until told otherwise")
   STATIC_REQUIRE(call.recv.empty());
   STATIC_REQUIRE(call.count == 0);
   STATIC_REQUIRE(call.op == ReduceOp::sum);
+}
+
+TEST_CASE("what is received may lie on what is sent only as a rank's own piece in place")
+{
+  std::array<float, 12> x{};
+  const auto fits = [&](Collective c, std::size_t send, std::size_t sends, std::size_t recv,
+                        std::size_t recvs, int rank, int peer = 0) {
+    const std::span all{x};
+    return buffers_fit(Call<float>{c, all.subspan(send, sends), all.subspan(recv, recvs), 4, peer},
+                       rank);
+  };
+  using enum Collective;
+  CHECK(fits(all_to_all, 0, 6, 6, 6, 0));
+  CHECK(fits(all_to_all, 6, 6, 0, 6, 0));
+  CHECK(fits(all_to_all, 6, 0, 0, 12, 0));
+  CHECK_FALSE(fits(all_to_all, 0, 12, 0, 12, 0));
+  CHECK_FALSE(fits(all_to_all, 0, 7, 6, 6, 0));
+  CHECK(fits(all_reduce, 0, 4, 0, 4, 1));
+  CHECK_FALSE(fits(all_reduce, 0, 4, 1, 4, 1));
+  CHECK(fits(reduce, 4, 4, 4, 4, 0));
+  CHECK_FALSE(fits(reduce, 4, 4, 5, 4, 0));
+  CHECK(fits(all_gather, 4, 4, 0, 12, 1));
+  CHECK_FALSE(fits(all_gather, 4, 4, 0, 12, 2));
+  CHECK(fits(reduce_scatter, 0, 12, 8, 4, 2));
+  CHECK_FALSE(fits(reduce_scatter, 0, 12, 8, 4, 0));
+  CHECK(fits(gather, 0, 4, 0, 12, 0));
+  CHECK_FALSE(fits(gather, 4, 4, 0, 12, 0));
+  CHECK(fits(gather, 0, 4, 0, 12, 1));  // which receives nothing
+  CHECK(fits(scatter, 0, 12, 4, 4, 1, 1));
+  CHECK_FALSE(fits(scatter, 0, 12, 4, 4, 2, 2));
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -397,4 +398,85 @@ TEST_CASE("A plan makes its workspace when it is made, and none when it multipli
   check(std::type_identity<Summa25D>{}, {8, {.q = 2, .d = 2}});
   check(std::type_identity<Cube3D>{}, {1, {.q = 1}});
   check(std::type_identity<Cube3D>{}, {8, {.q = 2}});
+}
+
+TEST_CASE("A result that is an operand as well is refused by every call, and no operand changes")
+{
+  if (!fits(4)) return;
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
+    const TestMesh2 mesh{world, {.q = 2}};
+    Product plan{mesh, {.m = 4, .n = 4, .k = 4}};
+    // In Summa2D, X, W and Y of one size are of one type.
+    Product::Output a{mesh, {4, 4}};
+    Product::Output b{mesh, {4, 4}};
+    Product::Output c{mesh, {4, 4}};
+    for (auto* m : {&a, &b, &c})
+      m->generate([](std::size_t i, std::size_t j) { return static_cast<double>(4 * i + j); });
+    Findings found;
+    const auto refused = [&](const char* result, auto call) {
+      const auto text = message_of<ArgumentError>(call);
+      found.check(
+          mentions(text, std::string{"got as "} + result, "also another operand", "of its own"),
+          result, ": ", text);
+    };
+    refused("Y", [&] { plan.forward(a, b, a); });
+    refused("Y", [&] { plan.forward(a, b, b); });
+    refused("dX", [&] { plan.grad_input(a, b, a); });
+    refused("dX", [&] { plan.grad_input(a, b, b); });
+    refused("dW", [&] { plan.grad_weight(a, b, a); });
+    refused("dW", [&] { plan.grad_weight(a, b, b); });
+    refused("dX", [&] { plan.backward(a, b, b, a, c); });
+    refused("dX", [&] { plan.backward(a, a, b, c, c); });
+    refused("dW", [&] { plan.backward(a, a, b, c, b); });
+    for (const auto* m : {&a, &b, &c})
+      found.check(m->valid()(1, 1) == 4.0 * static_cast<double>(m->block().rows.offset + 1) +
+                                          static_cast<double>(m->block().cols.offset + 1),
+                  "an operand changed");
+    plan.forward(a, a, c);  // both only read
+    return found;
+  }));
+}
+
+TEST_CASE("A plan of sizes that 64 bits do not count is refused")
+{
+  constexpr std::size_t large = std::size_t{1} << 33;
+  for (const ProductSize s :
+       {ProductSize{large, large, 0}, ProductSize{large, 0, large}, ProductSize{0, large, large}})
+    for (const auto& m : on_ranks<TestBackend>(1, [&](World& world) {
+           return message_of<ShapeError>([&] { Product{TestMesh2{world, {.q = 1}}, s}; });
+         }))
+      CHECK(mentions(m, "(8589934592, 8589934592)", "64 bits"));
+}
+
+TEST_CASE("Two threads of a rank in one plan: one is told, the other multiplies")
+{
+  if (on_processes<TestBackend>) return;
+  std::atomic<bool> told = false;
+  const auto told_per_rank = on_ranks<TestBackend>(2, [&](World& world) {
+    const TestMesh2 mesh{world, {.rows = 1, .cols = 2}};
+    Product plan{mesh, size};
+    Matrices o{mesh};
+    std::atomic<int> refusals = 0;
+    const auto multiply = [&] {
+      if (mentions(message_of<ArgumentError>([&] { plan.forward(o.x, o.w, o.y); }),
+                   "another call is in"))
+      {
+        ++refusals;
+        told = true;
+      }
+    };
+    if (world.rank() == 0)
+    {
+      const std::jthread other{multiply};
+      multiply();
+    }
+    else
+    {
+      // The first of rank 0 can't go on before this, so the second finds it there.
+      while (!told) std::this_thread::yield();
+      multiply();
+    }
+    return refusals.load();
+  });
+  CHECK(told_per_rank == std::vector<int>{1, 0});
 }

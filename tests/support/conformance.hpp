@@ -663,6 +663,18 @@ template <class C>
   no_order("min", [&] { world.reduce(z, z, 0, ReduceOp::min); });
   no_order("max", [&] { world.reduce_scatter(z, std::span{z}.first(4), ReduceOp::max); });
 
+  const auto overlap = [&](const char* call, auto f) {
+    const auto text = message_of<ArgumentError>(f);
+    found.check(mentions(text, call, "overlaps", "use two buffers"), call,
+                " with overlapping buffers says: ", text);
+  };
+  if (size > 1)
+  {
+    overlap("all_to_all", [&] { world.all_to_all(wide, wide); });
+    const std::size_t next = 4 * static_cast<std::size_t>((me + 1) % size);
+    overlap("all_gather", [&] { world.all_gather(std::span{wide}.subspan(next, 4), wide); });
+  }
+
   x = {1, 2, 3, 4};
   world.all_reduce(x);
   const auto p = static_cast<float>(size);

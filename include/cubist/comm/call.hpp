@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -88,6 +89,37 @@ struct Call
 [[nodiscard]] constexpr bool reduces(Collective c)
 {
   return c == Collective::reduce || c == Collective::all_reduce || c == Collective::reduce_scatter;
+}
+
+/// Whether what `rank` receives overwrites nothing that it sends: its buffers are disjoint, or its
+/// own piece lies in place.
+template <Element T>
+[[nodiscard]] bool buffers_fit(const Call<T>& call, int rank)
+{
+  const std::less_equal<const T*> up_to;
+  const T* send = call.send.data();
+  const T* recv = call.recv.data();
+  if (call.send.empty() || call.recv.empty() || up_to(send + call.send.size(), recv) ||
+      up_to(recv + call.recv.size(), send))
+    return true;
+  const std::size_t mine = static_cast<std::size_t>(rank) * call.count;
+  const bool root = call.peer == rank;
+  switch (call.collective)
+  {
+  case Collective::reduce:
+  case Collective::all_reduce:
+    return send == recv;
+  case Collective::all_gather:
+    return send == recv + mine;
+  case Collective::reduce_scatter:
+    return recv == send + mine;
+  case Collective::gather:
+    return !root || send == recv + mine;
+  case Collective::scatter:
+    return !root || recv == send + mine;
+  default:
+    return false;
+  }
 }
 
 }  // namespace cubist

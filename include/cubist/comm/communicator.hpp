@@ -9,7 +9,7 @@
 // belong to the communicator until its request has been waited for; a request that is dropped
 // before that abandons the call, and the ranks that wait for it get `PeerFailed`.
 //
-// Every rank of a communicator calls its collectives in the same order.
+// Every rank of a communicator calls its collectives in the same order, one thread of it at a time.
 
 #include <concepts>
 #include <cstddef>
@@ -101,7 +101,8 @@ concept Communicator =
 /// Sizes are in elements. "Pieces" means `size()` equal pieces, one for each rank, in rank order.
 /// A receive buffer may not overlap a send buffer, but for a rank's own piece, which may lie in
 /// place.
-/// @throws ShapeError for buffers of wrong sizes, ArgumentError for a rank that does not exist
+/// @throws ShapeError for buffers of wrong sizes; ArgumentError for a rank that does not exist, or
+/// buffers that overlap
 template <class C>
 class Collectives
 {
@@ -276,6 +277,11 @@ class Collectives
     require<ArgumentError>(!(ComplexScalar<T> && call.op != ReduceOp::sum), "got the reduction ",
                            to_string(call.op), " of ", element_name<T>(),
                            ", but complex numbers have no order; reduce real parts or magnitudes");
+    require<ArgumentError>(
+        buffers_fit(call, self().rank()), to_string(call.collective),
+        " got a buffer to receive in that overlaps the one to send from, so what "
+        "arrives would overwrite what is yet to go; use two buffers, or the "
+        "rank's own piece in place");
     return self().start(call);
   }
 

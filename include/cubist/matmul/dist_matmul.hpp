@@ -17,6 +17,7 @@
 #include "cubist/comm/lender.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/exclusive.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
@@ -29,7 +30,9 @@ namespace cubist
 {
 
 /// A plan for products of one size: it owns its workspace, and allocates nothing after it is made.
-/// Every rank of the mesh makes the plan and calls it. X, W and Y must not share memory.
+/// Every rank of the mesh makes the plan and calls it, from one thread at a time. What is written
+/// may not be an operand as well; X, W and Y must not share memory.
+/// @throws ArgumentError from every call for a result that is an operand, and for two calls at once
 /// @tparam op_x, op_w how X and W follow from the matrices that are handed in
 template <Scheme S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistMatMul
@@ -45,7 +48,8 @@ class DistMatMul
   using Weight = DistMatrix<T, WeightLayout, Mesh>;
   using Output = DistMatrix<T, typename S::Output, Mesh>;
 
-  /// @throws ArgumentError for a wish that the ranks of the mesh can't meet
+  /// @throws ArgumentError for a wish that the ranks of the mesh can't meet, ShapeError for sizes
+  /// that 64 bits do not count
   explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again,
                       Method wish = Method::fastest)
       : mesh_{mesh}, size_{size}, plan_{made(policy, wish)}
@@ -69,6 +73,8 @@ class DistMatMul
     check<InputLayout>("X", x, x_shape());
     check<WeightLayout>("W", w, w_shape());
     check<typename S::Output>("Y", y, {size_.m, size_.n});
+    check_apart("Y", y, x, w);
+    const auto turn = exclusive_.turn("a plan");
     with_plan([&](auto& p) { p.forward(alpha, x.padded(), w.padded(), beta, y.padded()); });
   }
 
@@ -93,6 +99,8 @@ class DistMatMul
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
     check<WeightLayout>("W", w, w_shape());
     check<InputLayout>("dX", dx, x_shape());
+    check_apart("dX", dx, dy, w);
+    const auto turn = exclusive_.turn("a plan");
     with_plan([&](auto& p) { p.grad_input(alpha, dy.padded(), w.padded(), beta, dx.padded()); });
   }
 
@@ -107,6 +115,8 @@ class DistMatMul
     check<InputLayout>("X", x, x_shape());
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
     check<WeightLayout>("dW", dw, w_shape());
+    check_apart("dW", dw, x, dy);
+    const auto turn = exclusive_.turn("a plan");
     with_plan([&](auto& p) {
       p.grad_weight(alpha, x.padded(), dy.padded(), counted_once(beta), dw.padded());
     });
@@ -138,6 +148,9 @@ class DistMatMul
     check<typename S::Output>("dY", dy, {size_.m, size_.n});
     check<InputLayout>("dX", dx, x_shape());
     check<WeightLayout>("dW", dw, w_shape());
+    check_apart("dX", dx, x, w, dy, dw);
+    check_apart("dW", dw, x, w, dy);
+    const auto turn = exclusive_.turn("a plan");
     with_plan([&](auto& p) {
       p.backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(), counted_once(beta));
     });
@@ -164,6 +177,8 @@ class DistMatMul
 
   [[nodiscard]] Plan made(Gathered policy, Method wish) const
   {
+    for (const Shape s : {x_shape(), w_shape(), Shape{size_.m, size_.n}})
+      require_countable(s, sizeof(T));
     const bool reads = can_lend(mesh_.world());
     require<ArgumentError>(wish != Method::owner_computes || reads,
                            "got the wish that owners compute, for which all ranks of the mesh read "
@@ -224,6 +239,18 @@ class DistMatMul
         "it on the product's mesh");
   }
 
+  /// Whether a result is a matrix of its own.
+  template <class Out, class... Other>
+  static void check_apart(const char* what, const Out& out, const Other&... other)
+  {
+    require<ArgumentError>(
+        ((static_cast<const void*>(&out) != static_cast<const void*>(&other)) && ...), "got as ",
+        what,
+        " a matrix that is also another operand, which would be overwritten while it is "
+        "read; make ",
+        what, " a matrix of its own");
+  }
+
   /// Completes dW; owners have made complete ones.
   template <class LW>
   [[nodiscard]] ReplicaSum<typename B::Communicator> sum(DistMatrix<T, LW, Mesh>& dw) const
@@ -246,6 +273,7 @@ class DistMatMul
   Mesh mesh_;
   ProductSize size_;
   Plan plan_;
+  Exclusive exclusive_;
 };
 
 }  // namespace cubist
