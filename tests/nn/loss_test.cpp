@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -355,4 +356,46 @@ TEST_CASE("a target or a gradient of another shape or mesh is refused")
                  }),
                  "a gradient of (5, 3)"));
   CHECK(mentions(message_of<ShapeError>([&] { error({4, 3}, {4, 3}, true); }), "shape and mesh"));
+}
+
+TEST_CASE("a gradient may take the place of the output")
+{
+  if (!fits(two_by_two)) return;
+  using Matrix = DistMatrix<double, Summa2D::Output, AxisMesh<Summa2D::Axes, TestBackend>>;
+  const auto y = uniform<double>(5, 3, 1);
+  const auto target = uniform<double>(5, 3, 2);
+  const auto labels = classes(5, 3);
+  const auto told = on_root(two_by_two, [&](const auto& mesh) {
+    Matrix a = scatter<Summa2D::Output>(mesh, y);
+    Matrix b = a;
+    const Matrix t = scatter<Summa2D::Output>(mesh, target);
+    const double entropy = softmax_cross_entropy(a, labels, a);
+    const double error = mean_squared_error(b, t, b);
+    return std::tuple{entropy, gather(a), error, gather(b)};
+  });
+  const auto& [entropy, entropy_gradient, error, error_gradient] = told;
+  CHECK(entropy == Approx(cross_entropy(y, labels).value));
+  CHECK(difference(entropy_gradient, cross_entropy(y, labels).gradient) < 1e-12);
+  CHECK(error == Approx(squared_error(y, target).value));
+  CHECK(difference(error_gradient, squared_error(y, target).gradient) < 1e-12);
+}
+
+TEST_CASE("rows without classes are refused, and no rows at all have no loss")
+{
+  using Matrix = DistMatrix<double, Summa2D::Output, AxisMesh<Summa2D::Axes, TestBackend>>;
+  const auto loss = [](Shape shape) {
+    return on_root(one_rank, [&](const auto& mesh) {
+      const Matrix y{mesh, shape};
+      Matrix dy{mesh, shape};
+      const std::vector<int> labels(shape.rows, 0);
+      return softmax_cross_entropy(y, labels, dy) + mean_squared_error(y, y, dy) +
+             accuracy(y, labels);
+    });
+  };
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   (void)loss({2, 0});
+                 }),
+                 "got an output of (2, 0)", "no class", "a column for each class"));
+  CHECK(loss({0, 3}) == 0);
+  CHECK(loss({0, 0}) == 0);
 }

@@ -38,6 +38,8 @@ inline void check_labels(std::span<const int> labels, Shape y)
 {
   require<ShapeError>(labels.size() == y.rows, "got ", labels.size(), " labels for an output of ",
                       y, ", so rows would go without; give one label for each row");
+  require<ShapeError>(y.rows == 0 || y.cols > 0, "got an output of ", y,
+                      ", which has no class for a label to name; give it a column for each class");
   for (std::size_t i = 0; i < labels.size(); ++i)
     require<ArgumentError>(labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < y.cols,
                            "got label ", labels[i], " for row ", i, " of an output with ", y.cols,
@@ -54,9 +56,10 @@ void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M>& other
 
 }  // namespace detail
 
-/// The mean over the rows of -log softmax(Y)[label]; dY becomes its gradient. Every rank calls it,
-/// and gets the same value.
-/// @throws ShapeError unless there is one label a row; ArgumentError for a label that is no class
+/// The mean over the rows of -log softmax(Y)[label]; dY, which may be Y, becomes its gradient.
+/// Every rank calls it, and gets the same value.
+/// @throws ShapeError unless there is one label a row, and a column; ArgumentError for a label that
+/// is no class
 template <RealScalar T, class L, class M>
 double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
                              DistMatrix<T, L, M>& dy)
@@ -81,12 +84,6 @@ double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> 
       ReduceOp::sum, [](T a, T b) { return a + b; },
       [max](std::size_t i, std::size_t, T v) { return std::exp(v - max[i]); }, logits);
 
-  engine.map_indexed(
-      dy.valid(),
-      [=, mean = T{1} / static_cast<T>(y.rows())](std::size_t i, std::size_t j, T v) {
-        return (std::exp(v - max[i]) / sum[i] - (is_label(i, j) ? T{1} : T{})) * mean;
-      },
-      logits);
   // Every row's label is on one rank along the columns, which adds the row's loss.
   const double loss = engine.fold(
       0.0, [](double a, double b) { return a + b; },
@@ -94,11 +91,17 @@ double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> 
         return is_label(i, j) ? static_cast<double>(std::log(sum[i]) + max[i] - v) : 0.0;
       },
       logits);
+  engine.map_indexed(
+      dy.valid(),
+      [=, mean = T{1} / static_cast<T>(y.rows())](std::size_t i, std::size_t j, T v) {
+        return (std::exp(v - max[i]) / sum[i] - (is_label(i, j) ? T{1} : T{})) * mean;
+      },
+      logits);
   return detail::mean_over_ranks(y, loss, y.rows());
 }
 
-/// The mean over all elements of (Y - target)^2; dY becomes its gradient. Every rank calls it, and
-/// gets the same value.
+/// The mean over all elements of (Y - target)^2; dY, which may be Y, becomes its gradient. Every
+/// rank calls it, and gets the same value.
 /// @throws ShapeError unless all three agree in shape and mesh
 template <RealScalar T, class L, class M>
 double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M>& target,
@@ -109,9 +112,6 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M
   detail::check_target(y, dy, "gradient");
   const auto& engine = y.mesh().engine();
   const std::size_t count = std::max<std::size_t>(y.shape().size(), 1);
-  engine.map(
-      dy.valid(), [scale = T{2} / static_cast<T>(count)](T a, T b) { return scale * (a - b); },
-      y.valid(), target.valid());
   const double sum = engine.fold(
       0.0, [](double a, double b) { return a + b; },
       [](std::size_t, std::size_t, T a, T b) {
@@ -119,12 +119,16 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M
         return d * d;
       },
       y.valid(), target.valid());
+  engine.map(
+      dy.valid(), [scale = T{2} / static_cast<T>(count)](T a, T b) { return scale * (a - b); },
+      y.valid(), target.valid());
   return detail::mean_over_ranks(y, sum, count);
 }
 
 /// The share of rows whose largest column (the first of equals) is their label. Every rank calls
 /// it, and gets the same value.
-/// @throws ShapeError unless there is one label a row; ArgumentError for a label that is no class
+/// @throws ShapeError unless there is one label a row, and a column; ArgumentError for a label that
+/// is no class
 template <RealScalar T, class L, class M>
 double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
 {
