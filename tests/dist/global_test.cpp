@@ -200,8 +200,8 @@ TEST_CASE("A tensor of other than two dimensions is refused on every rank")
     const Mesh2 mesh{world, {.q = 2}};
     DistMatrix<double, Summa2D::Input, Mesh2::AxisMesh> x{mesh, {2, 2}};
     Findings found;
-    for (const auto& tensor :
-         {xt::xarray<double>::from_shape({2, 2, 2}), xt::xarray<double>::from_shape({4})})
+    for (const auto& tensor : {xt::xarray<double>::from_shape({2, 2, 2}),
+                               xt::xarray<double>::from_shape({4}), xt::xarray<double>{}})
     {
       const auto dimensions = "tensor of " + std::to_string(tensor.dimension()) + " dimensions";
       const auto made =
@@ -258,4 +258,29 @@ TEST_CASE("scatter sends each other rank its block, and gather the first of each
     CHECK(sent[r][0] == (r == 0 ? 7 * block : 0));
     CHECK(sent[r][1] == (r >= 1 && r < 4 ? block : 0));
   }
+}
+
+TEST_CASE("An xtensor without elements is a matrix without elements")
+{
+  if (!fits(4)) return;
+  for (const auto& shape : on_ranks<TestBackend>(4, [](World& world) {
+         const auto x = scatter<Summa2D::Input>(Mesh2{world, {.q = 2}}, xt::xtensor<double, 2>{});
+         return std::pair{x.rows() + x.cols(), gather(x).size()};
+       }))
+    CHECK(shape == std::pair{std::size_t{0}, std::size_t{0}});
+}
+
+TEST_CASE("A matrix may be set from a view of itself")
+{
+  if (!fits(4)) return;
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
+    const Mesh2 mesh{world, {.q = 2}};
+    // On rank 0, a view as large as the matrix, which every rank holds whole.
+    DistMatrix<double, Layout<Rows<>, Cols<>>, Mesh2::AxisMesh> x{mesh, {3, 4}};
+    x.generate([](std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j + 1); });
+    scatter(x.local(), x);
+    Findings found;
+    found.check(x.valid()(2, 3) == 24 && x.valid()(0, 0) == 1, "elements changed");
+    return found;
+  }));
 }

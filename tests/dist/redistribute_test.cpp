@@ -361,3 +361,22 @@ TEST_CASE("Meshes on different communicators are refused on every rank")
     CHECK(mentions(m, "of 4 for one", "of 2, so messages", "on the same communicator"));
   CHECK(mentions(messages[0], "made as rank 0 of 4 for one on a mesh made as rank 3 of 4"));
 }
+
+TEST_CASE("A matrix that is redistributed to itself is as before")
+{
+  if (!fits<B>(4)) return;
+  for (const bool same : on_ranks<B>(4, [](World& world) {
+         const Mesh<Summa2D, B> mesh{world, {.q = 2}};
+         DistMatrix<double, Summa2D::Input, On<Grid>> x{mesh, {5, 7}};
+         x.generate([](std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j); });
+         const auto before = x;
+         redistribute(x, x);
+         const auto a = before.valid();
+         const auto b = x.valid();
+         bool equal = true;
+         for (std::size_t i = 0; i < a.rows(); ++i)
+           for (std::size_t j = 0; j < a.cols(); ++j) equal = equal && a(i, j) == b(i, j);
+         return equal;
+       }))
+    CHECK(same);
+}

@@ -63,6 +63,15 @@ TEST_CASE("two layers train on every mesh as on one rank") { train_on_meshes(two
 TEST_CASE("three layers train on every mesh as on one rank") { train_on_meshes(three_layers); }
 TEST_CASE("five layers train on every mesh as on one rank") { train_on_meshes(five_layers); }
 
+TEST_CASE("no rows and one row of one feature train on every mesh")
+{
+  for_each_mesh([](const auto& place) {
+    CAPTURE(place.name());
+    for (const std::size_t m : {0U, 1U})
+      require_clear(on_mesh(place, [m](const auto& mesh) { return trains_on_few(mesh, m); }));
+  });
+}
+
 TEST_CASE("MindSpore's sample on a mesh of 2 x 4 equals that of one rank, in its shapes")
 {
   if (!fits(8)) return;

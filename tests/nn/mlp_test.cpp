@@ -119,6 +119,15 @@ TEST_CASE("a network of floats trains as on one rank")
   trains_as_one_rank<float>(three_layers, 1e-3);
 }
 
+TEST_CASE("no rows and one row of one feature train")
+{
+  for_each_place([](const auto& place) {
+    CAPTURE(place.name());
+    for (const std::size_t m : {0U, 1U})
+      require_clear(on_mesh(place, [m](const auto& mesh) { return trains_on_few(mesh, m); }));
+  });
+}
+
 TEST_CASE("what is gathered again instead of kept is the same")
 {
   if (!fits(cube)) return;
@@ -607,6 +616,8 @@ TEST_CASE("a network that makes no sense is refused")
   CHECK(mentions(make(shape, {}, 0), "got 0 sizes", "give those of its input"));
   CHECK(mentions(make(shape, {7}, 0), "got 1 sizes", "give those of its input"));
   CHECK(mentions(make(shape, {7, 0, 5}, 0), "from 7 to 0", "at least one"));
+  constexpr std::size_t large = std::size_t{1} << 33;
+  CHECK(mentions(make(shape, {large, large}, 0), "(8589934592, 8589934592)", "64 bits"));
   CHECK(make(shape, {7, 5}, 0) == "");
   CHECK(mentions(make(std::type_identity<ArgumentError>{}, {7, 6, 5}, 1), "dropout", "[0, 1)"));
 }

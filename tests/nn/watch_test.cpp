@@ -121,15 +121,15 @@ TEST_CASE("Checks are made in the steps that are due")
   const auto steps_of = [](const WatchOptions& options, bool finite) {
     return on_root(one_rank, [&](const auto& mesh) {
       const Trained<Summa2D> t{mesh};
-      std::vector<int> steps;
+      std::vector<int> failed;
       for (int step = 0; step < 7; ++step)
         if (!message_of<NumericError>([&] {
                Watch{options}.look(static_cast<std::uint64_t>(step),
                                    finite ? 1.0 : std::numeric_limits<double>::quiet_NaN(),
                                    t.parameters);
              }).empty())
-          steps.push_back(step);
-      return steps;
+          failed.push_back(step);
+      return failed;
     });
   };
   CHECK(steps_of({}, false).empty());

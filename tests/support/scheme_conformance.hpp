@@ -109,7 +109,8 @@ template <Scalar T, class Values = SmallIntegers>
 /// Sizes that are hard on blocks, then random ones, mostly uneven, some smaller than the mesh.
 [[nodiscard]] inline std::vector<ProductSize> hard_sizes(std::size_t random, std::uint64_t seed)
 {
-  std::vector<ProductSize> sizes = {{1, 1, 1}, {0, 5, 3}, {5, 0, 3}, {5, 3, 0}};
+  std::vector<ProductSize> sizes = {{1, 1, 1}, {0, 5, 3}, {5, 0, 3}, {5, 3, 0},
+                                    {0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
   const auto extent = [&](std::size_t i, std::uint64_t which) {
     const auto h = hash(seed, i, which);
     return 1 + (h >> 8) % (h % 3 == 0 ? 5 : 40);

@@ -94,4 +94,30 @@ inline const Training five_layers{
     .rule = Rule::adam,
     .rate = 0.01};
 
+/// Trains a network of one feature on `m` rows, so that most ranks hold nothing.
+template <class S, class B>
+[[nodiscard]] Findings trains_on_few(const Mesh<S, B>& mesh, std::size_t m)
+{
+  Findings found;
+  MLP<S, B, double> mlp{mesh, {1, 1, 1}, {.dropout = 0.5}};
+  const auto parameters = mlp.parameters();
+  Sgd optimizer{parameters};
+  const typename MLP<S, B, double>::Activations x{
+      scatter<typename S::Input>(mesh, uniform<double>(m, 1, 4))};
+  const std::vector<int> labels(m, 0);
+  for (int step = 0; step < 2; ++step)
+  {
+    const auto& y = mlp.forward(x);
+    auto dy = zeros_like(y);
+    const double loss = softmax_cross_entropy(y, labels, dy);
+    found.check(loss == 0, "of one class, the loss is ", loss);
+    found.check(accuracy(y, labels) == static_cast<double>(m), "one class was not hit");
+    const Shape dx = mlp.backward(dy).shape();
+    found.check(dx == Shape{m, 1}, "dX is ", dx);
+    optimizer.step(parameters);
+  }
+  found.check(mlp.evaluate(x, labels).loss == 0, "evaluate has another loss");
+  return found;
+}
+
 }  // namespace cubist::test

@@ -127,7 +127,7 @@ class Packed
 
 /// Copies the elements of `from` to `to`, whose padding is left alone. Every rank of the
 /// communicator that both meshes were made on calls it, idle ones too.
-/// @pre the two share no memory
+/// @pre the two share no memory, unless they are the same matrix
 /// @throws ShapeError unless both have the same shape, MeshError for meshes on other communicators
 template <class In, class T, class M1, class M2>
 requires std::is_same_v<std::remove_const_t<In>, T>
