@@ -225,7 +225,7 @@ TEST_CASE("a wrong order is a mismatch, or ranks wait in vain")
   {
     const bool message = c == Collective::send || c == Collective::receive;
     const With fault{{{.kind = Kind::wrong_order, .rank = 1, .collective = c}}};
-    const auto [type, text] = ending(c, 500ms);
+    const auto [type, text] = ending(c, 2000ms);
     CAPTURE(to_string(c), type, text);
     if (message)
       CHECK((type == "DeadlockError" || type == "TimeLimitError" || type == "PeerFailed"));

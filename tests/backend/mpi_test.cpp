@@ -260,15 +260,15 @@ TEST_CASE("a rank that is late ends the launch at its time limit")
   if (processes() != 2) return;
   using namespace std::chrono_literals;
   const auto text = message_of<Error>([&] {
-    launch<Mpi>({.rethrow = true, .time_limit = 200ms}, [&](World& world) {
-      if (world.rank() == 1) std::this_thread::sleep_for(600ms);
+    launch<Mpi>({.rethrow = true, .time_limit = 1000ms}, [&](World& world) {
+      if (world.rank() == 1) std::this_thread::sleep_for(3000ms);
       world.barrier();
       world.barrier();
     });
   });
   CHECK(mentions(text,
-                 process() == 0 ? "rank 0: waited for 200 ms in barrier on ranks {0, 1}"
-                                : "rank 1: rank 0 failed (waited for 200 ms",
+                 process() == 0 ? "rank 0: waited for 1000 ms in barrier on ranks {0, 1}"
+                                : "rank 1: rank 0 failed (waited for 1000 ms",
                  "nothing has come from ranks {1}"));
   CHECK_THROWS_AS(launch<Mpi>({.rethrow = true, .time_limit = 0ms}, [](World&) {}), ArgumentError);
 }

@@ -689,10 +689,10 @@ TEST_CASE("a wait for a rank that has called and goes no further ends at the lim
 TEST_CASE("the limit is for each wait, not for all of them")
 {
   using namespace std::chrono_literals;
-  CHECK_NOTHROW(launch<Threads>({.ranks = 2, .time_limit = 500ms}, [](World& world) {
-    for (int i = 0; i < 12; ++i)
+  CHECK_NOTHROW(launch<Threads>({.ranks = 2, .time_limit = 1200ms}, [](World& world) {
+    for (int i = 0; i < 5; ++i)
     {
-      if (world.rank() == 0) std::this_thread::sleep_for(50ms);
+      if (world.rank() == 0) std::this_thread::sleep_for(300ms);
       world.barrier();
     }
   }));
