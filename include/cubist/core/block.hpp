@@ -37,7 +37,8 @@ inline void require_countable(Shape s, std::size_t bytes_each)
 {
   // With room for padding.
   const std::size_t most = std::numeric_limits<std::size_t>::max() / 256 / bytes_each;
-  require<ShapeError>(s.rows <= most && s.cols <= most && s.cols <= most / std::max(s.rows, 1UL),
+  require<ShapeError>(s.rows <= most && s.cols <= most &&
+                          s.cols <= most / std::max(s.rows, std::size_t{1}),
                       "got a matrix of ", s, " with ", bytes_each,
                       " bytes an element, which are more than 64 bits count; check its sizes for "
                       "negative numbers and for rows and columns that are swapped or multiplied");
