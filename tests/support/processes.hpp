@@ -53,8 +53,9 @@ struct Failure
   std::optional<int> rank;
   std::string message;
 
-  using Types = std::tuple<MeshError, ShapeError, ArgumentError, DataError, PeerFailed,
-                           CollectiveMismatch, DeadlockError, TimeLimitError, RankFailed, CommunicationError>;
+  using Types =
+      std::tuple<MeshError, ShapeError, ArgumentError, DataError, PeerFailed, CollectiveMismatch,
+                 DeadlockError, TimeLimitError, RankFailed, CommunicationError>;
   static constexpr std::size_t types = std::tuple_size_v<Types>;
 
   [[nodiscard]] static Failure of(const Error& error)
