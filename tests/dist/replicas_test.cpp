@@ -52,7 +52,7 @@ std::vector<std::string> told(std::vector<int> disturbed, const Grid::Array& ext
     auto m = numbers<L>(mesh, {5, 7});
     for (const int rank : disturbed)
       if (rank == world.rank()) disturb(m);
-    const std::vector<NamedView<double, Grid>> both{{"A", sound.view()}, {"B", m.view()}};
+    const std::vector<NamedMatrix<const double, Grid>> both{{"A", sound.view()}, {"B", m.view()}};
     return message_of<ReplicaError>([&] { check_replicas(both); });
   });
 }
@@ -104,11 +104,13 @@ TEST_CASE("Empty matrices, padding and idle ranks do not count")
     auto empty = numbers<Everywhere>(mesh, {0, 3});
     auto padded = numbers<Tiles>(mesh, {1, 1});
     if (mesh.active()) padded.padded()(1, 0) = world.rank();
-    const std::vector<NamedView<double, Grid>> all{{"A", empty.view()}, {"B", padded.view()}};
+    const std::vector<NamedMatrix<const double, Grid>> all{{"A", empty.view()},
+                                                           {"B", padded.view()}};
     found.check(message_of<Error>([&] { check_replicas(all); }).empty(), "nothing differs");
-    found.check(
-        message_of<Error>([] { check_replicas(std::vector<NamedView<double, Grid>>{}); }).empty(),
-        "nothing to compare");
+    found.check(message_of<Error>([] {
+                  check_replicas(std::vector<NamedMatrix<const double, Grid>>{});
+                }).empty(),
+                "nothing to compare");
     return found;
   }));
 }
@@ -121,7 +123,7 @@ TEST_CASE("A comparison of replicas sends a word for each matrix and rank")
   const auto sent = on_ranks<B>(4, [](B::Communicator& world) {
     const M mesh{world, {2, 2, 1}, 1};
     const DistMatrix<double, Tiles, M> a{mesh, {5, 7}};
-    const std::vector<NamedView<double, M>> all{{"A", a.view()}, {"B", a.view()}};
+    const std::vector<NamedMatrix<const double, M>> all{{"A", a.view()}, {"B", a.view()}};
     world.traffic().reset();
     check_replicas(all);
     return world.traffic().total().elements;
@@ -135,7 +137,7 @@ TEST_CASE("Matrices of several meshes are not compared together")
     Findings found;
     const auto a = numbers<Tiles>(Grid{world, {1, 1, 1}, 1}, {2, 2});
     const auto b = numbers<Tiles>(Grid{world, {1, 1, 1}, 1}, {2, 2});
-    const std::vector<NamedView<double, Grid>> both{{"A", a.view()}, {"B", b.view()}};
+    const std::vector<NamedMatrix<const double, Grid>> both{{"A", a.view()}, {"B", b.view()}};
     found.check(mentions(message_of<MeshError>([&] { check_replicas(both); }), "got B", "than A"),
                 "two meshes pass for one");
     return found;

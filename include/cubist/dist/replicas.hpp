@@ -16,17 +16,10 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/fingerprint.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/state.hpp"
 
 namespace cubist
 {
-
-/// A matrix, and how messages call it.
-template <class T, class M>
-struct NamedView
-{
-  std::string name;
-  DistView<const T, M> matrix;
-};
 
 namespace detail
 {
@@ -64,7 +57,7 @@ template <class T, class M>
 
 /// @param fingerprint_of (rank) of its block
 template <class T, class M, class F>
-void compare_replicas(const NamedView<T, M>& x, F fingerprint_of)
+void compare_replicas(const NamedMatrix<const T, M>& x, F fingerprint_of)
 {
   const M& mesh = x.matrix.mesh;
   for (std::size_t axis = 0; axis < M::Axes::count; ++axis)
@@ -89,7 +82,7 @@ void compare_replicas(const NamedView<T, M>& x, F fingerprint_of)
 /// @throws ReplicaError on every rank, the same, naming the first matrix whose replicas differ, the
 /// axis and the ranks; MeshError for matrices on several meshes
 template <class T, class M>
-void check_replicas(const std::vector<NamedView<T, M>>& matrices)
+void check_replicas(const std::vector<NamedMatrix<const T, M>>& matrices)
 {
   if (matrices.empty() || !matrices.front().matrix.mesh.active()) return;
   auto& world = matrices.front().matrix.mesh.world();

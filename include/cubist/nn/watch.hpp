@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cubist/dist/replicas.hpp"
+#include "cubist/dist/state.hpp"
 #include "cubist/nn/finite.hpp"
 #include "cubist/nn/parameter.hpp"
 
@@ -28,7 +29,7 @@ namespace cubist
 template <class T, class M>
 void check_replicas(const Parameters<T, M>& parameters)
 {
-  std::vector<NamedView<T, M>> views;
+  std::vector<NamedMatrix<const T, M>> views;
   for (const auto& p : parameters) views.push_back({p.name, p.value});
   for (const auto& p : parameters) views.push_back({"gradient of " + p.name, p.gradient});
   check_replicas(views);
