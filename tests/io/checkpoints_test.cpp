@@ -137,6 +137,16 @@ TEST_CASE("as many checkpoints stay as are to be kept, the newest of them")
   const auto run = train<float, ByAdam>(one_rank, folder / "a", 15, 3, 1);
   CHECK(run.began == 12);
   CHECK(names(folder / "a").size() == 6);
+
+  // A run that has gone back removes none of the steps that it had been at.
+  (void)on_mesh(one_rank, [&](const auto& mesh) {
+    MLP<Summa2D, TestBackend, float> mlp{mesh, sizes};
+    Checkpoints{mesh, folder / "a", {.keep = 1}}.save(6, state_of(mlp));
+    Checkpoints{mesh, folder / "a", {.keep = 1}}.save(9, state_of(mlp));
+    return 0;
+  });
+  CHECK(names(folder / "a").size() == 7);
+  CHECK(names(folder / "a").contains("step-000000000009.safetensors"));
 }
 
 TEST_CASE("a state is not set from a checkpoint of something else")

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <utility>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "cubist/io/file.hpp"
@@ -86,6 +88,22 @@ TEST_CASE("files that cannot be opened or written to say why")
   write_contents(folder / "read only", "12345");
   File file{(folder / "read only").string(), Mode::read};
   CHECK(mentions(message_of<DataError>([&] { file.write(0, bytes("6")); }), "cannot write to"));
+}
+
+TEST_CASE("a disk that is full is an error")
+{
+  const Folder folder;
+  File file{(folder / "full").string(), Mode::create};
+  // To this process a file that may not grow looks like one on a full disk.
+  struct rlimit before = {};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small = {.rlim_cur = 1000, .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const auto message = message_of<DataError>([&] { file.write(0, bytes(std::string(2000, 'x'))); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  CHECK(mentions(message, "cannot write to", "full", "make room on the disk"));
 }
 
 TEST_CASE("a renamed file replaces the one that had its name")

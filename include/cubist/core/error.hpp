@@ -58,7 +58,7 @@ struct ArgumentError : Error
   using Error::Error;
 };
 
-/// A file that is missing, truncated or not what it should be.
+/// A file that is missing, truncated, not what it should be, or cannot be written.
 struct DataError : Error
 {
   using Error::Error;

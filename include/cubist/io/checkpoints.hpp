@@ -19,7 +19,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -158,17 +157,15 @@ class Checkpoints
                        "), so nothing could be saved; check the path and its permissions");
   }
 
+  /// Of a run that has gone back, newer checkpoints stay.
   void remove_oldest(std::uint64_t just_saved) const
   {
     auto all = steps();
-    if (options_.keep == 0) return;
-    while (all.size() > options_.keep)
+    all.erase(all.upper_bound(just_saved), all.end());
+    for (; options_.keep > 0 && all.size() > options_.keep; all.erase(all.begin()))
     {
-      const auto oldest = *all.begin() == just_saved ? std::next(all.begin()) : all.begin();
-      if (oldest == all.end()) return;
       std::error_code stays;
-      std::filesystem::remove(file(*oldest), stays);
-      all.erase(oldest);
+      std::filesystem::remove(file(*all.begin()), stays);
     }
   }
 
