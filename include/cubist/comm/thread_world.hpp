@@ -238,27 +238,20 @@ class ThreadWorld
   {
     auto& s = state(rank);
     s.waits_for = &waiter;
-    bool in_time = true;
     auto expected = Flag::running;
     if (s.flag.compare_exchange_strong(expected, Flag::parked))
     {
       if (running_.fetch_sub(1) == 1) report_deadlock();
       std::unique_lock lock{s.mutex};
       const auto woken = [&] { return s.flag.load() != Flag::parked; };
-      if (!end)
-        s.wake.wait(lock, woken);
-      else if (!s.wake.wait_until(lock, *end, woken))
+      if (end && !s.wake.wait_until(lock, *end, woken) && take_up())
       {
-        if (take_up())
-          in_time = false;
-        else
-          s.wake.wait(lock, woken);
+        lock.unlock();
+        return exceed_limit(rank, waiter);
       }
+      s.wake.wait(lock, woken);
     }
-    const auto before = s.flag.exchange(Flag::running);
-    if (in_time) return;
-    if (before == Flag::parked) exceed_limit(rank, waiter);
-    running_.fetch_sub(1);  // a waker came in between, who has put it back on, too
+    s.flag.exchange(Flag::running);
   }
 
   /// Puts a parked rank back on the count, unless that is zero: then a deadlock is being reported.
@@ -270,14 +263,24 @@ class ThreadWorld
     return false;
   }
 
-  [[noreturn]] void exceed_limit(int rank, const Waiter& waiter)
+  /// The end of a wait by a rank that is parked, but counted; returns if it is woken meanwhile.
+  void exceed_limit(int rank, const Waiter& waiter)
   {
-    raise();
     std::string message = "waited for " + std::to_string(limit_->count()) + " ms in " +
                           waiter.describe() + ", longer than the time limit allows";
     for (const int other : waiter.awaited())
       message += "; rank " + std::to_string(other) + " " + whereabouts(other);
     message += "; mend what keeps them, or give launch a longer time limit";
+    auto& s = state(rank);
+    {
+      const std::lock_guard nobody_looks_at_it{s.mutex};
+      if (s.flag.exchange(Flag::running) != Flag::parked)
+      {
+        running_.fetch_sub(1);  // whoever woke it has put it on the count, too
+        return;
+      }
+    }
+    raise();
     if (!fail(Failure::peer_failed, "rank " + std::to_string(rank) + " " + message)) raise();
     throw TimeLimitError{message};
   }
