@@ -164,15 +164,3 @@ TEST_CASE("a message of another size than its room is a mismatch")
     MPI_Barrier(here.place.comm);
   }
 }
-
-TEST_CASE("what MPI reports is an error with MPI's text, and what to do")
-{
-  CHECK_NOTHROW(detail::mpi_check(MPI_SUCCESS, "MPI_Isend", "send on rank 0 of 1"));
-  const auto text = message_of<CollectiveMismatch>(
-      [] { detail::mpi_check(MPI_ERR_TRUNCATE, "MPI_Test", "receive on rank 1 of 2"); });
-  CHECK(mentions(text, "receive on rank 1 of 2 failed in MPI_Test (MPI_ERR_TRUNCATE",
-                 "its data is incomplete", "let all ranks make the same calls"));
-  const auto other = message_of<CommunicationError>(
-      [] { detail::mpi_check(MPI_ERR_COMM, "MPI_Test", "receive on rank 1 of 2"); });
-  CHECK(mentions(other, "MPI_ERR_COMM"));
-}

@@ -70,7 +70,8 @@ concept Request = std::movable<R> && requires(R r) {
 };
 // clang-format on
 
-/// @throws PeerFailed, CollectiveMismatch, DeadlockError, CommunicationError from every call
+/// @throws PeerFailed, CollectiveMismatch, DeadlockError, TimeLimitError, CommunicationError from
+/// every call
 // clang-format off
 template <class C>
 concept Communicator =

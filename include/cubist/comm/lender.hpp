@@ -28,7 +28,8 @@ concept Loan = std::move_constructible<L> && requires(L loan, int rank) {
   loan.wait();
 };
 
-/// @throws PeerFailed, CollectiveMismatch, DeadlockError, CommunicationError from every call
+/// @throws PeerFailed, CollectiveMismatch, DeadlockError, TimeLimitError, CommunicationError from
+/// every call
 template <class C>
 concept Lender = Communicator<C> && requires(C c, const C& k, std::span<const double> mine) {
   { k.lends() } -> std::same_as<bool>;  // whether all its ranks are where memory is shared

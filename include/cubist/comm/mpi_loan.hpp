@@ -2,7 +2,8 @@
 #pragma once
 
 // Blocks that processes of one machine lend each other: each tells where in its arena
-// (core/shared_arena.hpp) its block lies; what lies elsewhere is copied there first.
+// (core/shared_arena.hpp) its block lies, and its length; what lies elsewhere is copied there
+// first.
 //
 // A rank that leaves early takes no memory from its peers: an arena stays mapped where it is read.
 
