@@ -139,6 +139,59 @@ TEST_CASE("a call tells its name, rank and ranks")
   CHECK(call.describe() == "all_reduce" + where);
 }
 
+TEST_CASE("a call tells what it is, for whom it waits, and who calls something else")
+{
+  Place here{1 << 20};
+  const int size = here.place.size;
+  const int me = here.place.rank;
+  here.place.tells_whom = true;
+  const auto tag = [&](Collective c) { return here.place.tags.tag(1, Call<int>{c}); };
+  MpiCall call;
+  complete(call, here.place, tag(Collective::barrier), Call<int>{Collective::barrier});
+  CHECK(mentions(call.text(), "barrier on ranks {0"));
+  CHECK(call.awaited().empty());
+
+  // The root of a broadcast comes last: the first in the chain waits for it, the others for those
+  // before them.
+  std::vector<int> x(3);
+  const Call<int> receive{Collective::broadcast, {}, x, 3, 0};
+  if (me > 0)
+  {
+    call.start(here.place, here.place.tags.tag(2, receive), receive);
+    CHECK_FALSE(call.advance());
+    CHECK(mentions(call.text(), "broadcast of 3 int32 with root 0 on ranks {0, 1"));
+    const auto from = "; nothing has come from ranks {" + std::to_string(me - 1) + "}";
+    const auto text = call.awaited();
+    CHECK(mentions(text, from));
+    CHECK(mentions(text, "which pass on what comes from ranks") == (me > 1));
+    if (me == 3) CHECK(mentions(text, "from ranks {1, 0}"));
+  }
+  MPI_Barrier(here.place.comm);
+  const Call<int> send{Collective::broadcast, x, {}, 3, 0};
+  if (me == 0) call.start(here.place, here.place.tags.tag(2, send), send);
+  while (!call.advance())
+  {
+  }
+
+  // Rank 0 sends what the others do not wait for.
+  CHECK_NOTHROW(call.look_for_mismatch());
+  if (size > 1 && me == 0) complete(call, here.place, here.place.tags.tag(3, send), send);
+  MPI_Barrier(here.place.comm);
+  if (me == 1)
+  {
+    const Call<int> other{Collective::receive, {}, x, 3, 0};
+    call.start(here.place, here.place.tags.tag(3, other), other);
+    std::string text;
+    for (int i = 0; i < 1000 && text.empty(); ++i)
+      text = message_of<CollectiveMismatch>([&] { call.look_for_mismatch(); });
+    CHECK(mentions(text, "rank 1 called receive of 3 int32", "rank 0 called broadcast"));
+    call.cancel();
+    (void)call.under_way();
+    MPI_Recv(x.data(), 3, MPI_INT, 0, MPI_ANY_TAG, here.place.comm, MPI_STATUS_IGNORE);
+  }
+  MPI_Barrier(here.place.comm);
+}
+
 TEST_CASE("what MPI reports is an error with MPI's text")
 {
   const Place here{16};

@@ -88,8 +88,11 @@ class MpiCall
     std::vector<int> ranks(message ? 0 : static_cast<std::size_t>(place_.size));
     std::iota(ranks.begin(), ranks.end(), 0);
     if (message) ranks = {place_.rank, root_};
-    return call_text(collective_, count_, element_(), op_, root_) + " on ranks " +
-           rank_list(in_world(place_, ranks));
+    // What a loan tells of its block has another size than the block.
+    const auto what = collective_ == Collective::lend
+                          ? to_string(collective_)
+                          : call_text(collective_, count_, element_(), op_, root_);
+    return what + " on ranks " + rank_list(in_world(place_, ranks));
   }
 
   /// "; nothing has come from ranks {2}": whom the call waits for.
