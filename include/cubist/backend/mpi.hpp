@@ -168,6 +168,9 @@ struct Mpi
         world->spread("rank " + std::to_string(world->rank()) + " failed (" + what +
                       "), so what other ranks wait for cannot come; mend that rank's error");
     };
+    // Held until all ranks are through: what a rank sends that makes more calls than others
+    // would else arrive at a later communicator that has got this one's number.
+    std::optional<boost::mpi::communicator> members;
     const bool inside_another = std::exchange(process.inside, true);
     try
     {
@@ -176,11 +179,10 @@ struct Mpi
           ranks >= 1 && ranks <= world->size(), "got ", ranks, " ranks, but MPI has ",
           world->size(), " processes, of which each is one rank; start ", ranks < 1 ? 1 : ranks,
           " with mpiexec -n or srun -n, or leave the number out to use them all");
-      auto members = control.split(world->rank() < ranks ? 0 : 1);
+      members = control.split(world->rank() < ranks ? 0 : 1);
       if (world->rank() < ranks)
       {
-        MpiCommunicator communicator{
-            std::make_shared<detail::MpiGroup>(world, std::move(members), options)};
+        MpiCommunicator communicator{std::make_shared<detail::MpiGroup>(world, *members, options)};
         body(communicator);
       }
     }
@@ -197,13 +199,15 @@ struct Mpi
       failed("an unknown exception", false);
     }
     process.inside = inside_another;
-    finish(control, *world, first, consequence, launch.rethrow);
+    finish(control, members, *world, first, consequence, launch.rethrow);
   }
 
  private:
   /// Returns when all ranks are through; throws, or ends the job, if one failed.
-  static void finish(const boost::mpi::communicator& control, detail::MpiWorld& world,
-                     const detail::FirstError& first, bool consequence, bool rethrow)
+  static void finish(const boost::mpi::communicator& control,
+                     const std::optional<boost::mpi::communicator>& members,
+                     detail::MpiWorld& world, const detail::FirstError& first, bool consequence,
+                     bool rethrow)
   {
     using namespace std::chrono_literals;
     const auto limit = !first    ? std::chrono::steady_clock::duration::max() / 2
@@ -212,7 +216,11 @@ struct Mpi
     // The lowest rank with an error of its own, else the lowest with another's.
     int reporter = !first ? INT_MAX : world.rank() + (consequence ? INT_MAX / 2 : 0);
     const bool all_through = world.agree_on_smallest(reporter, limit);
-    if (reporter != INT_MAX || world.broken()) detail::keep_for_ever(control);
+    if (reporter != INT_MAX || world.broken())
+    {
+      detail::keep_for_ever(control);
+      if (members) detail::keep_for_ever(*members);
+    }
     if (all_through && reporter == INT_MAX) return;
     if (all_through && rethrow)
     {
