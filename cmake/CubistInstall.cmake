@@ -25,3 +25,11 @@ if(TARGET cubist_mpi)
       "${CMAKE_CURRENT_LIST_DIR}/cubist-mpi.cmake"
     DESTINATION "${CUBIST_CMAKE_DIR}")
 endif()
+
+if(TARGET cubist_nccl)
+  install(
+    FILES
+      "${CMAKE_CURRENT_LIST_DIR}/CubistNccl.cmake"
+      "${CMAKE_CURRENT_LIST_DIR}/cubist-nccl.cmake"
+    DESTINATION "${CUBIST_CMAKE_DIR}")
+endif()

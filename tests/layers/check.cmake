@@ -15,7 +15,7 @@ set(plan ${scheme} plan)
 set(io ${dist} io)
 
 # Above backend/ a program knows concepts, never who carries the data or computes.
-set(concrete "^(backend/|comm/(thread|mpi|nccl)|engine/(host|cuda))")
+set(concrete "^(backend/|comm/(thread|mpi|nccl|cuda)|engine/(host|cuda))")
 set(may_be_concrete comm engine backend)
 
 # The engine on the host, and the way of global matrices in and out.

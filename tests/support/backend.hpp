@@ -2,13 +2,15 @@
 #pragma once
 
 // The backend that tests of layers above backend/ run on: a test says TestBackend, and is built for
-// threads and, with CUBIST_TEST_MPI, for MPI.
+// threads, with CUBIST_TEST_MPI for MPI, and with CUBIST_TEST_NCCL for NCCL on its stand-in.
 
 #include <type_traits>
 
 #include "cubist/backend/counting.hpp"
 #ifdef CUBIST_TEST_MPI
 #include "cubist/backend/mpi.hpp"
+#elif defined(CUBIST_TEST_NCCL)
+#include "nccl_on_threads.hpp"
 #else
 #include "cubist/backend/threads.hpp"
 #endif
@@ -19,6 +21,8 @@ namespace cubist::test
 
 #ifdef CUBIST_TEST_MPI
 using TestBackend = Mpi;
+#elif defined(CUBIST_TEST_NCCL)
+using TestBackend = NcclOnThreads;
 #else
 using TestBackend = Threads;
 #endif

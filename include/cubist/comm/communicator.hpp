@@ -97,6 +97,15 @@ concept Communicator =
     };
 // clang-format on
 
+/// Whether reductions of communicator `C` add in the order of combine.hpp. Where not, the bits of
+/// a sum are the same on every run, but not those of other communicators.
+template <class C>
+inline constexpr bool sums_in_order = true;
+/// Whether each message of communicator `C` travels on its own, whenever its other end comes. Where
+/// not, those that a rank has started before it waits for one of them travel as one group.
+template <class C>
+inline constexpr bool messages_alone = true;
+
 /// The collectives of communicator `C`, on top of its `rank`, `size` and `start`.
 ///
 /// Sizes are in elements. "Pieces" means `size()` equal pieces, one for each rank, in rank order.

@@ -139,4 +139,9 @@ class CountingCommunicator : public Collectives<CountingCommunicator<C>>
   std::shared_ptr<Traffic> traffic_;
 };
 
+template <class C>
+inline constexpr bool sums_in_order<CountingCommunicator<C>> = sums_in_order<C>;
+template <class C>
+inline constexpr bool messages_alone<CountingCommunicator<C>> = messages_alone<C>;
+
 }  // namespace cubist

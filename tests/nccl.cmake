@@ -1,0 +1,19 @@
+# The tests of NCCL, and the conformance suite of communicators, on a stand-in for its library and CUDA's (nccl/stand_in.hpp):
+# they need no GPU. Only their headers are used.
+add_executable(cubist_nccl_tests
+  ${nccl_sources} comm/communicator_test.cpp nccl/stand_in_cuda.cpp nccl/stand_in_nccl.cpp)
+target_include_directories(cubist_nccl_tests SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+target_include_directories(cubist_nccl_tests PRIVATE nccl)
+target_compile_definitions(cubist_nccl_tests PRIVATE CUBIST_TEST_NCCL)
+target_link_libraries(cubist_nccl_tests PRIVATE cubist::cubist cubist_test_main cubist_warnings)
+cubist_reuse_precompiled(cubist_nccl_tests cubist_test_headers)
+catch_discover_tests(cubist_nccl_tests
+  TEST_PREFIX "nccl."
+  PROPERTIES LABELS nccl TIMEOUT 300)
+
+# With the libraries themselves, on as many GPUs as there are.
+add_executable(cubist_nccl_device nccl/device.cpp)
+target_link_libraries(cubist_nccl_device PRIVATE cubist::nccl cubist_warnings)
+add_test(NAME "nccl: on devices" COMMAND cubist_nccl_device)
+set_tests_properties("nccl: on devices" PROPERTIES
+  LABELS nccl TIMEOUT 300 SKIP_REGULAR_EXPRESSION "no GPU")

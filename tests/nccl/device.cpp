@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The libraries themselves, not the stand-in: ranks that are threads, one for each GPU, sum and pass
+// on data that never leaves the devices.
+#include <cstdio>
+#include <exception>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/comm/nccl_communicator.hpp"
+
+#include "nccl_on_threads.hpp"
+
+using namespace cubist;
+
+namespace
+{
+
+constexpr std::size_t n = 1 << 20;
+
+void check(cudaStream_t compute, NcclCommunicator& world)
+{
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const test::DeviceMemory mine{n * sizeof(float)};
+  const test::DeviceMemory all{ranks * n * sizeof(float)};
+  const std::vector<float> ones(n, static_cast<float>(world.rank() + 1));
+  std::vector<float> got(ranks * n);
+
+  test::copy_bytes(mine.as<float>(), ones.data(), n * sizeof(float), cudaMemcpyHostToDevice,
+                   compute);
+  const std::span<float> part{mine.as<float>(), n};
+  const std::span<float> pieces{all.as<float>(), ranks * n};
+  auto half = world.split(world.rank() % 2, world.rank());
+  world.all_reduce(part);
+  half.broadcast(part, 0);
+  world.all_gather(part, pieces);
+  auto received = world.async_receive(part, (world.rank() + 1) % world.size());
+  auto sent = world.async_send(pieces.first(n), (world.rank() + world.size() - 1) % world.size());
+  received.wait();
+  sent.wait();
+  world.barrier();
+  test::copy_bytes(got.data(), all.as<float>(), got.size() * sizeof(float), cudaMemcpyDeviceToHost,
+                   compute);
+  world.synchronize();
+
+  const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
+  for (const float x : got)
+    require<CommunicationError>(x == sum, "got ", x, " where the sum is ", sum);
+}
+
+}  // namespace
+
+int main()
+{
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
+  {
+    std::puts("no GPU");
+    return 0;
+  }
+  try
+  {
+    test::with_nccl(devices, {}, [](auto& world, cudaStream_t compute, auto&) {
+      check(compute, world);
+    });
+  }
+  catch (const std::exception& e)
+  {
+    std::printf("%s\n", e.what());
+    return 1;
+  }
+  std::printf("%d GPUs agree\n", devices);
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A stand-in on the host for what cubist uses of CUDA's run time and NCCL, compiled against their
+// own headers and linked in place of their libraries: ranks are threads, device memory is the
+// host's. It checks orders, not speed: streams have a thread each and run late at random, NCCL
+// answers ncclInProgress and launches later, refuses memory that is not the device's, and hangs
+// where NCCL would.
+
+#include <string>
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+namespace cubist::test::stand_in
+{
+
+/// The next call of `function` by this thread but `after` ones returns `code` and does nothing.
+void fail(const std::string& function, int code, int after = 0);
+/// What this thread gives NCCL next is not carried out, and has this asynchronous result.
+void fail_later(ncclResult_t code);
+/// Whether ranks get ncclRemoteError when another one aborts its communicator; at first they don't.
+void notice_aborts(bool notice);
+
+/// What was made and is not freed.
+struct Live
+{
+  int communicators = 0;
+  int streams = 0;
+  int events = 0;
+  int allocations = 0;
+  friend bool operator==(const Live&, const Live&) = default;
+};
+[[nodiscard]] Live live();
+/// How often a communicator was aborted so far.
+[[nodiscard]] int aborts();
+
+}  // namespace cubist::test::stand_in

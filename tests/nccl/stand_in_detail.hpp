@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What the two halves of the stand-in share.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "stand_in.hpp"
+
+namespace cubist::test::stand_in
+{
+
+struct Counts
+{
+  std::atomic<int> communicators = 0;
+  std::atomic<int> streams = 0;
+  std::atomic<int> events = 0;
+  std::atomic<int> allocations = 0;
+  std::atomic<int> aborts = 0;
+};
+inline Counts counts;
+
+/// The code that a call is to return instead of doing its work, or 0.
+[[nodiscard]] int injected(const char* function);
+[[nodiscard]] bool on_device(const void* data, std::size_t bytes);
+
+/// A place in a stream's work.
+class Point
+{
+ public:
+  void reach()
+  {
+    const std::lock_guard lock{mutex_};
+    reached_ = true;
+    changed_.notify_all();
+  }
+  void wait()
+  {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [this] { return reached_; });
+  }
+  [[nodiscard]] bool reached()
+  {
+    const std::lock_guard lock{mutex_};
+    return reached_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool reached_ = false;
+};
+
+}  // namespace cubist::test::stand_in
+
+/// A thread that does what it is given, in its order.
+struct CUstream_st
+{
+  CUstream_st();
+  ~CUstream_st();
+  void enqueue(std::function<void()> task);
+  void run();
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> tasks;  // the first one is running
+  bool stopped = false;
+  std::thread worker;
+};
