@@ -7,6 +7,7 @@
 // answers ncclInProgress and launches later, refuses memory that is not the device's, and hangs
 // where NCCL would.
 
+#include <memory>
 #include <string>
 
 #include <cuda_runtime_api.h>
@@ -15,12 +16,28 @@
 namespace cubist::test::stand_in
 {
 
+class Point;
+
 /// The next call of `function` by this thread but `after` ones returns `code` and does nothing.
 void fail(const std::string& function, int code, int after = 0);
 /// What this thread gives NCCL next is not carried out, and has this asynchronous result.
 void fail_later(ncclResult_t code);
 /// Whether ranks get ncclRemoteError when another one aborts its communicator; at first they don't.
 void notice_aborts(bool notice);
+
+/// Holds a stream's work from here on until it is opened.
+class Gate
+{
+ public:
+  explicit Gate(cudaStream_t stream);
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  ~Gate() { open(); }
+  void open();
+
+ private:
+  std::shared_ptr<Point> point_;
+};
 
 /// What was made and is not freed.
 struct Live

@@ -32,6 +32,8 @@
 #include "cubist/comm/communicator.hpp"
 #include "cubist/comm/cuda_stream.hpp"
 #include "cubist/comm/nccl_call.hpp"
+#include "cubist/comm/nccl_queue.hpp"
+#include "cubist/comm/nccl_watch.hpp"
 #include "cubist/comm/nccl_world.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
@@ -140,7 +142,8 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     const int node = detail::node_of(host);
     auto& queue = world->open(
         [&](ncclComm_t* room, ncclConfig_t* config) {
-          return ncclCommInitRankConfig(room, host.size(), id, host.rank(), config);
+          detail::nccl_check(ncclCommInitRankConfig(room, host.size(), id, host.rank(), config),
+                             "ncclCommInitRankConfig", nullptr, doing);
         },
         doing);
     NcclCommunicator made{std::make_shared<detail::NcclGroup>(std::move(world), queue, node)};

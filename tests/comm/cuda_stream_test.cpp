@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <utility>
+
+#include "cubist/comm/cuda_stream.hpp"
+
+#include "catch.hpp"
+#include "nccl_on_threads.hpp"
+#include "ranks.hpp"
+#include "stand_in.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+using cubist::detail::CudaEvent;
+using cubist::detail::CudaStream;
+
+namespace
+{
+const auto doing = [] { return "a test"; };
+}
+
+TEST_CASE("streams and events are owned, and moved")
+{
+  const auto before = stand_in::live();
+  {
+    CudaStream a;
+    CudaStream b{std::move(a)};
+    CHECK(a.get() == nullptr);
+    a = std::move(b);
+    CHECK(a.get() != nullptr);
+    CudaEvent e;
+    CudaEvent f{std::move(e)};
+    e = std::move(f);
+    CHECK(e.get() != nullptr);
+    CHECK(stand_in::live().streams == before.streams + 1);
+    CHECK(stand_in::live().events == before.events + 1);
+  }
+  CHECK(stand_in::live() == before);
+}
+
+TEST_CASE("an event is complete once the work before it is")
+{
+  const CudaStream held;
+  const CudaStream other;
+  const CudaEvent gate;
+  const CudaEvent behind;
+  CHECK(is_complete(gate, doing));
+  stand_in::Gate open{held.get()};
+  cudaEventRecord(gate.get(), held.get());
+  cudaStreamWaitEvent(other.get(), gate.get(), 0);
+  cudaEventRecord(behind.get(), other.get());
+  CHECK_FALSE(is_complete(behind, doing));
+  open.open();
+  cudaStreamSynchronize(other.get());
+  CHECK(is_complete(behind, doing));
+}
+
+TEST_CASE("errors of CUDA say which call failed, for what, and why")
+{
+  const auto text = message_of<CommunicationError>([] {
+    cubist::detail::cuda_check(cudaErrorIllegalAddress, "cudaEventRecord", doing);
+  });
+  CHECK(mentions(text, "cudaEventRecord failed (cudaErrorIllegalAddress", "for a test",
+                 "look for an error of earlier work"));
+  stand_in::fail("cudaEventQuery", cudaErrorIllegalAddress);
+  const CudaEvent event;
+  CHECK(mentions(message_of<CommunicationError>([&] { (void)is_complete(event, doing); }),
+                 "cudaEventQuery"));
+  stand_in::fail("cudaStreamCreateWithFlags", cudaErrorMemoryAllocation);
+  CHECK_THROWS_AS(CudaStream{}, CommunicationError);
+  stand_in::fail("cudaEventCreateWithFlags", cudaErrorMemoryAllocation);
+  CHECK_THROWS_AS(CudaEvent{}, CommunicationError);
+}
