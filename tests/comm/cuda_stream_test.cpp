@@ -56,9 +56,8 @@ TEST_CASE("an event is complete once the work before it is")
 
 TEST_CASE("errors of CUDA say which call failed, for what, and why")
 {
-  const auto text = message_of<CommunicationError>([] {
-    cubist::detail::cuda_check(cudaErrorIllegalAddress, "cudaEventRecord", doing);
-  });
+  const auto text = message_of<CommunicationError>(
+      [] { cubist::detail::cuda_check(cudaErrorIllegalAddress, "cudaEventRecord", doing); });
   CHECK(mentions(text, "cudaEventRecord failed (cudaErrorIllegalAddress", "for a test",
                  "look for an error of earlier work"));
   stand_in::fail("cudaEventQuery", cudaErrorIllegalAddress);

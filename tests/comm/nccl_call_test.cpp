@@ -55,7 +55,9 @@ TEST_CASE("integers of 16 bits travel, but are not combined")
   using Short = std::int16_t;
   CHECK(nccl_call(Call<Short>{Collective::all_gather, {}, {}, 5}).bytes() == 10);
   for (const auto c : {Collective::reduce, Collective::all_reduce, Collective::reduce_scatter})
-    CHECK(mentions(message_of<ArgumentError>([&] { (void)nccl_call(Call<Short>{c, {}, {}, 5}); }),
+    CHECK(mentions(message_of<ArgumentError>([&] {
+                     (void)nccl_call(Call<Short>{c, {}, {}, 5});
+                   }),
                    to_string(c), "int16", "use 8, 32 or 64 bits"));
 }
 

@@ -43,7 +43,9 @@ TEST_CASE("a handle that is dropped is aborted, one that is left in peace is not
     NcclHandle handle;
     open(handle);
     CHECK(handle.finalize());
-    while (!handle.is_settled(doing)) {}
+    while (!handle.is_settled(doing))
+    {
+    }
     handle.destroy();
     CHECK(handle.get() == nullptr);
   }

@@ -61,7 +61,7 @@ TEST_CASE("a call runs when the compute stream has come to it")
   rank.advance_until(member, State::under_way);
   queue.advance();
   CHECK(member.state == State::under_way);
-  CHECK_FALSE(queue.awaited()); // it waits for its own rank
+  CHECK_FALSE(queue.awaited());  // it waits for its own rank
   CHECK_FALSE(queue.is_idle());
   CHECK(queue.text(member) == "all_reduce of 2 int32 by sum on rank 0 of 1");
   gate.open();
@@ -70,7 +70,7 @@ TEST_CASE("a call runs when the compute stream has come to it")
   queue.leave(member);
   // Its place is taken by the next call.
   CHECK(&queue.start(nccl_call(Call<int>{Collective::broadcast}), rank.compute.get()) == &member);
-  CHECK(member.state == State::complete); // of nothing
+  CHECK(member.state == State::complete);  // of nothing
 }
 
 TEST_CASE("messages travel as one group, once one of them is waited for")
@@ -95,7 +95,7 @@ TEST_CASE("messages travel as one group, once one of them is waited for")
   CHECK(queue.has_queued());
   queue.close_group(receive);
   auto& later = start(Collective::send);
-  queue.close_group(receive); // of a group that is closed
+  queue.close_group(receive);  // of a group that is closed
   rank.advance_until(receive, State::complete);
   rank.advance_until(send, State::complete);
   CHECK(later.state == State::queued);

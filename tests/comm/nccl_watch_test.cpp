@@ -39,8 +39,8 @@ TEST_CASE("waits end at the time limit, or when the program knows of a failure")
   using namespace std::chrono_literals;
   const auto never = [] { return false; };
   NcclWatch limited{{.stream = nullptr, .time_limit = 20ms}};
-  const auto text = message_of<TimeLimitError>(
-      [&] { limited.until(never, [] { return "a handshake"; }); });
+  const auto text =
+      message_of<TimeLimitError>([&] { limited.until(never, [] { return "a handshake"; }); });
   CHECK(mentions(text, "waited 20 ms", "in a handshake", "give a longer time limit"));
 
   int looks = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The libraries themselves, not the stand-in: ranks that are threads, one for each GPU, sum and pass
-// on data that never leaves the devices.
+// The libraries themselves, not the stand-in: ranks that are threads, one for each GPU, sum and
+// pass on data that never leaves the devices.
 #include <cstdio>
 #include <exception>
 #include <numeric>
@@ -61,9 +61,8 @@ int main()
   }
   try
   {
-    test::with_nccl(devices, {}, [](auto& world, cudaStream_t compute, auto&) {
-      check(compute, world);
-    });
+    test::with_nccl(devices, {},
+                    [](auto& world, cudaStream_t compute, auto&) { check(compute, world); });
   }
   catch (const std::exception& e)
   {

@@ -71,7 +71,8 @@ template <Communicator Host>
   const auto mine = static_cast<std::uint64_t>(std::hash<std::string_view>{}(name.data()));
   std::vector<std::uint64_t> all(static_cast<std::size_t>(host.size()));
   host.all_gather(std::array{mine}, all);
-  return static_cast<int>(std::find(all.begin(), all.end(), mine) - all.begin());
+  const auto here = all[static_cast<std::size_t>(host.rank())];
+  return static_cast<int>(std::find(all.begin(), all.end(), here) - all.begin());
 }
 
 }  // namespace detail

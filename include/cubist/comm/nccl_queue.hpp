@@ -169,6 +169,7 @@ class NcclQueue
   {
     if (!under_way_.empty()) return text(*under_way_.front());
     if (!issuing_.empty()) return text(*issuing_.front());
+    if (!queued_.empty()) return text(*queued_.front().front());
     return "rank " + std::to_string(place_.rank) + " of " + std::to_string(place_.size);
   }
 
