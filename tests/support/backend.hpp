@@ -38,6 +38,15 @@ inline constexpr bool on_processes = false;
 template <class B>
 inline constexpr bool on_processes<Counting<B>> = on_processes<B>;
 
+/// Whether many ranks on few cores are slow: processes, and ranks with a device of threads.
+#ifdef CUBIST_TEST_NCCL
+template <class B>
+inline constexpr bool many_are_slow = true;
+#else
+template <class B>
+inline constexpr bool many_are_slow = on_processes<B>;
+#endif
+
 #ifdef CUBIST_TEST_MPI
 /// Whether all processes are on one node. The first time all of them ask, which main does.
 [[nodiscard]] inline bool one_node()
