@@ -1,4 +1,8 @@
 # A consumer's project, by both of the ways in.
+set(nccl OFF)
+if(TARGET cubist_nccl)
+  set(nccl ON)
+endif()
 foreach(way IN ITEMS find_package add_subdirectory)
   set(mpi OFF)
   if(TARGET cubist_mpi)
@@ -11,6 +15,7 @@ foreach(way IN ITEMS find_package add_subdirectory)
       "-DCUBIST_BINARY_DIR=${PROJECT_BINARY_DIR}"
       "-DWORK_DIR=${CMAKE_CURRENT_BINARY_DIR}/package/${way}"
       "-DMPI=${mpi}"
+      "-DNCCL=${nccl}"
       "-DGENERATOR=${CMAKE_GENERATOR}"
       "-DCOMPILER=${CMAKE_CXX_COMPILER}"
       "-DFLAGS=${CMAKE_CXX_FLAGS}"

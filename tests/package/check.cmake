@@ -14,7 +14,8 @@ endif()
 
 execute_process(
   COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -B "${WORK_DIR}/build" -G "${GENERATOR}"
-    "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${FLAGS}" "-DCUBIST_MPI=${MPI}" ${how}
+    "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${FLAGS}" "-DCUBIST_MPI=${MPI}"
+    "-DCUBIST_NCCL=${NCCL}" ${how}
   COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK_DIR}/build" COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${WORK_DIR}/build/consumer" COMMAND_ERROR_IS_FATAL ANY)
@@ -22,4 +23,7 @@ if(MPI)
   set(ENV{OMPI_ALLOW_RUN_AS_ROOT} 1)
   set(ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} 1)
   execute_process(COMMAND "${WORK_DIR}/build/mpi_consumer" COMMAND_ERROR_IS_FATAL ANY)
+endif()
+if(NCCL)
+  execute_process(COMMAND "${WORK_DIR}/build/nccl_consumer" COMMAND_ERROR_IS_FATAL ANY)
 endif()
