@@ -43,6 +43,11 @@ TEST_CASE("waits end at the time limit, or when the program knows of a failure")
       message_of<TimeLimitError>([&] { limited.until(never, [] { return "a handshake"; }); });
   CHECK(mentions(text, "waited 20 ms", "in a handshake", "give a longer time limit"));
 
+  for (const auto bad : {0ms, -1ms})
+    CHECK(mentions(message_of<ArgumentError>(
+                       [&] { const NcclWatch none{{.stream = nullptr, .time_limit = bad}}; }),
+                   "got a time limit of", "give a longer one"));
+
   int looks = 0;
   const auto look = [&] {
     if (++looks == 3) throw PeerFailed{"rank 5 failed"};

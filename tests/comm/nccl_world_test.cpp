@@ -280,6 +280,16 @@ TEST_CASE("a request that is dropped before its call is complete ends the commun
   });
 }
 
+TEST_CASE("a split waits for the messages under way")
+{
+  on_nccl(2, limited(10s), [](Rank r) {
+    auto received = r.world.async_receive(r.data, 1 - r.world.rank());
+    auto sent = r.world.async_send(r.other, 1 - r.world.rank());
+    (void)r.world.split(0, 0);
+    require<Error>(received.test() && sent.test(), "the messages are not complete");
+  });
+}
+
 TEST_CASE("communicators are left in any order, and without waiting")
 {
   const int aborts = stand_in::aborts();

@@ -96,8 +96,11 @@ class NcclQueue
   /// must agree on the order of groups and collectives.
   void close_group(const NcclMember& member)
   {
-    if (std::find(messages_.begin(), messages_.end(), &member) != messages_.end())
-      queued_.push_back(std::exchange(messages_, {}));
+    if (std::find(messages_.begin(), messages_.end(), &member) != messages_.end()) close_group();
+  }
+  void close_group()
+  {
+    if (!messages_.empty()) queued_.push_back(std::exchange(messages_, {}));
   }
 
   /// Gives NCCL what it can take, and sees what is complete.

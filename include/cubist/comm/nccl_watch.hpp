@@ -50,7 +50,15 @@ class NcclWatch
  public:
   using Clock = Patience::Clock;
 
-  explicit NcclWatch(NcclOptions options) : options_{std::move(options)} {}
+  /// @throws ArgumentError for a time limit that is not positive
+  explicit NcclWatch(NcclOptions options) : options_{std::move(options)}
+  {
+    const auto limit = options_.time_limit;
+    require<ArgumentError>(!limit || limit->count() > 0, "got a time limit of ",
+                           limit ? limit->count() : 0,
+                           " ms, in which no call can be complete; give a longer one, or leave it "
+                           "out to wait for ever");
+  }
 
   [[nodiscard]] cudaStream_t stream() const { return options_.stream; }
 

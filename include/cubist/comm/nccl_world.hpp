@@ -94,6 +94,7 @@ class NcclWorld
     return open(
         [&](ncclComm_t* room, ncclConfig_t* config) {
           // NCCL splits only what has nothing under way.
+          parent.close_group();
           watch_.until([&] { return parent.is_idle(); });
           const auto comm = parent.handle().get();
           nccl_check(ncclCommSplit(comm, colour, key, room, config), "ncclCommSplit", comm, doing);
