@@ -15,7 +15,7 @@ using namespace cubist::test;
 using cubist::detail::nccl_call;
 using cubist::detail::NcclMember;
 using cubist::detail::NcclQueue;
-using State = NcclMember::State;
+using Stage = NcclMember::State;
 
 namespace
 {
@@ -36,7 +36,7 @@ struct Alone
   {
     return {c, {memory.as<int>(), 2}, {memory.as<int>(8), 2}, 2};
   }
-  void advance_until(const NcclMember& member, State state)
+  void advance_until(const NcclMember& member, Stage state)
   {
     while (member.state < state)
     {
@@ -58,19 +58,19 @@ TEST_CASE("a call runs when the compute stream has come to it")
   auto& queue = rank.queue;
   stand_in::Gate gate{rank.compute.get()};
   auto& member = queue.start(nccl_call(rank.call(Collective::all_reduce)), rank.compute.get());
-  rank.advance_until(member, State::under_way);
+  rank.advance_until(member, Stage::under_way);
   queue.advance();
-  CHECK(member.state == State::under_way);
+  CHECK(member.state == Stage::under_way);
   CHECK_FALSE(queue.awaited());  // it waits for its own rank
   CHECK_FALSE(queue.is_idle());
   CHECK(queue.text(member) == "all_reduce of 2 int32 by sum on rank 0 of 1");
   gate.open();
-  rank.advance_until(member, State::complete);
+  rank.advance_until(member, Stage::complete);
   CHECK(queue.is_idle());
   queue.leave(member);
   // Its place is taken by the next call.
   CHECK(&queue.start(nccl_call(Call<int>{Collective::broadcast}), rank.compute.get()) == &member);
-  CHECK(member.state == State::complete);  // of nothing
+  CHECK(member.state == Stage::complete);  // of nothing
 }
 
 TEST_CASE("messages travel as one group, once one of them is waited for")
@@ -84,21 +84,21 @@ TEST_CASE("messages travel as one group, once one of them is waited for")
   copy_bytes(rank.memory.as<int>(), sent.data(), 8, cudaMemcpyHostToDevice, rank.compute.get());
   auto& receive = start(Collective::receive);
   auto& barrier = start(Collective::barrier);
-  rank.advance_until(barrier, State::complete);
-  CHECK(receive.state == State::queued);
+  rank.advance_until(barrier, Stage::complete);
+  CHECK(receive.state == Stage::queued);
   queue.close_group(barrier);
   queue.advance();
-  CHECK(receive.state == State::queued);
+  CHECK(receive.state == Stage::queued);
 
   auto& send = start(Collective::send);
-  CHECK(send.state == State::queued);
+  CHECK(send.state == Stage::queued);
   CHECK(queue.has_queued());
   queue.close_group(receive);
   auto& later = start(Collective::send);
   queue.close_group(receive);  // of a group that is closed
-  rank.advance_until(receive, State::complete);
-  rank.advance_until(send, State::complete);
-  CHECK(later.state == State::queued);
+  rank.advance_until(receive, Stage::complete);
+  rank.advance_until(send, Stage::complete);
+  CHECK(later.state == Stage::queued);
 
   std::array<int, 2> got{};
   copy_bytes(got.data(), rank.memory.as<int>(8), 8, cudaMemcpyDeviceToHost, rank.compute.get());
