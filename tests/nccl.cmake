@@ -17,3 +17,12 @@ target_link_libraries(cubist_nccl_device PRIVATE cubist::nccl cubist_warnings)
 add_test(NAME "nccl: on devices" COMMAND cubist_nccl_device)
 set_tests_properties("nccl: on devices" PROPERTIES
   LABELS nccl TIMEOUT 300 SKIP_REGULAR_EXPRESSION "no GPU")
+
+# The conformance suite with the libraries themselves, and a process for each rank; two of them may share a GPU:
+#   cmake --build … --target cubist_nccl_mpi_tests && mpiexec -n 2 tests/cubist_nccl_mpi_tests
+if(TARGET cubist_mpi)
+  add_executable(cubist_nccl_mpi_tests EXCLUDE_FROM_ALL comm/communicator_test.cpp)
+  target_include_directories(cubist_nccl_mpi_tests PRIVATE nccl)
+  target_compile_definitions(cubist_nccl_mpi_tests PRIVATE CUBIST_TEST_NCCL)
+  target_link_libraries(cubist_nccl_mpi_tests PRIVATE cubist_mpi_test_main cubist::nccl cubist_warnings)
+endif()

@@ -2,12 +2,15 @@
 #pragma once
 
 // The backend that tests of layers above backend/ run on: a test says TestBackend, and is built for
-// threads, with CUBIST_TEST_MPI for MPI, and with CUBIST_TEST_NCCL for NCCL on its stand-in.
+// threads, with CUBIST_TEST_MPI for MPI, with CUBIST_TEST_NCCL for NCCL on its stand-in, and with
+// both for NCCL itself with MPI's processes.
 
 #include <type_traits>
 
 #include "cubist/backend/counting.hpp"
-#ifdef CUBIST_TEST_MPI
+#if defined(CUBIST_TEST_MPI) && defined(CUBIST_TEST_NCCL)
+#include "nccl_on_mpi.hpp"
+#elif defined(CUBIST_TEST_MPI)
 #include "cubist/backend/mpi.hpp"
 #elif defined(CUBIST_TEST_NCCL)
 #include "nccl_on_threads.hpp"
@@ -19,7 +22,9 @@
 namespace cubist::test
 {
 
-#ifdef CUBIST_TEST_MPI
+#if defined(CUBIST_TEST_MPI) && defined(CUBIST_TEST_NCCL)
+using TestBackend = NcclOnMpi;
+#elif defined(CUBIST_TEST_MPI)
 using TestBackend = Mpi;
 #elif defined(CUBIST_TEST_NCCL)
 using TestBackend = NcclOnThreads;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// NCCL itself with ranks that are processes of MPI, on one machine. Where they are more than its
+// GPUs, they share them, as if each were on a host of its own: NCCL 2.28 refuses that otherwise.
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#include "cubist/backend/mpi.hpp"
+#include "cubist/comm/cuda_stream.hpp"
+#include "cubist/comm/nccl_communicator.hpp"
+
+#include "staged_communicator.hpp"
+
+namespace cubist::test
+{
+
+/// How many GPUs there are; before the first call of NCCL.
+inline int prepare_gpus(int processes, int process)
+{
+  int devices = 0;
+  detail::cuda_check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount", [] { return "a test"; });
+  if (processes > devices)
+  {
+    const auto set = [](const char* name, const std::string& value) {
+      setenv(name, value.c_str(), 0);
+    };
+    set("NCCL_HOSTID", "process-" + std::to_string(process));
+    set("NCCL_NET", "Socket");
+    set("NCCL_SOCKET_IFNAME", "lo");
+    set("NCCL_IB_DISABLE", "1");
+    set("NCCL_MAX_CTAS", "1");
+  }
+  return devices;
+}
+
+struct NcclOnMpi : Mpi
+{
+  using Communicator = StagedCommunicator;
+  using Engine = HostEngine;
+
+  template <class F>
+  static void launch(int& argc, char**& argv, const LaunchOptions& wish, F&& body)
+  {
+    Mpi::launch(argc, argv, wish, [&](MpiCommunicator& host) {
+      const boost::mpi::communicator all;
+      static const int devices = prepare_gpus(all.size(), all.rank());
+      const detail::CudaStream compute;
+      NcclOptions nccl;
+      nccl.stream = compute.get();
+      nccl.time_limit = std::chrono::minutes{1};
+      StagedCommunicator world{NcclCommunicator::make(host, all.rank() % devices, nccl)};
+      body(world);
+    });
+  }
+};
+
+}  // namespace cubist::test
