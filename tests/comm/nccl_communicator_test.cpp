@@ -102,7 +102,7 @@ TEST_CASE("a start of NCCL that fails says so")
       Threads::launch(argc, argv, {.ranks = 2}, [&](ThreadsCommunicator& host) {
         const cubist::detail::CudaStream compute;
         if (host.rank() == rank) stand_in::fail(function, code);
-        auto options = limited(200ms);
+        auto options = limited(2s);
         options.stream = compute.get();
         (void)NcclCommunicator::make(host, 0, options);
       });

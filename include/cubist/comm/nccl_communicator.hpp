@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 #include "cubist/comm/call.hpp"
-#include "cubist/comm/combine.hpp"
 #include "cubist/comm/communicator.hpp"
 #include "cubist/comm/cuda_stream.hpp"
 #include "cubist/comm/nccl_call.hpp"
