@@ -51,8 +51,8 @@ TEMPLATE_TEST_CASE("one of two numbers, by a condition", "", float, double)
 
 TEMPLATE_TEST_CASE("polynomials", "", float, double)
 {
-  constexpr TestType c[] = {3, -2, 5};
-  CHECK(detail::polynomial(c, TestType{2}) == 19);
+  using T = TestType;
+  CHECK(detail::polynomial(T{2}, T{3}, T{-2}, T{5}) == 19);
 }
 
 TEMPLATE_TEST_CASE("exponentials are exact to 2 units in the last place", "", float, double)

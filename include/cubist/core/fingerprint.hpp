@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 
@@ -28,7 +29,8 @@ namespace cubist
 
 /// What an element of these bits at this index adds to a fingerprint; for any index, no two
 /// elements add the same.
-[[nodiscard]] constexpr std::uint64_t mix(std::uint64_t bits, std::uint64_t index)
+[[nodiscard]] CUBIST_HOST_DEVICE constexpr std::uint64_t mix(std::uint64_t bits,
+                                                             std::uint64_t index)
 {
   std::uint64_t x = bits + (index + 1) * 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -45,7 +47,8 @@ struct FingerprintTerm
   std::size_t cols = 0;
 
   template <Scalar T>
-  [[nodiscard]] constexpr std::uint64_t operator()(std::size_t i, std::size_t j, const T& x) const
+  [[nodiscard]] CUBIST_HOST_DEVICE constexpr std::uint64_t operator()(std::size_t i, std::size_t j,
+                                                                      const T& x) const
   {
     const std::uint64_t index = (i0 + i) * cols + j0 + j;
     if constexpr (ComplexScalar<T>)
@@ -56,7 +59,7 @@ struct FingerprintTerm
 
  private:
   template <RealScalar T>
-  static constexpr std::uint64_t bits(T x)
+  CUBIST_HOST_DEVICE static constexpr std::uint64_t bits(T x)
   {
     using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     return std::bit_cast<Bits>(x);

@@ -10,6 +10,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
 
 namespace cubist
 {
@@ -34,15 +35,18 @@ class MatrixView
     return {data_, rows_, cols_, ld_};
   }
 
-  [[nodiscard]] T* data() const { return data_; }
-  [[nodiscard]] std::size_t rows() const { return rows_; }
-  [[nodiscard]] std::size_t cols() const { return cols_; }
-  [[nodiscard]] std::size_t ld() const { return ld_; }
+  [[nodiscard]] CUBIST_HOST_DEVICE T* data() const { return data_; }
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t rows() const { return rows_; }
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t cols() const { return cols_; }
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t ld() const { return ld_; }
   [[nodiscard]] Shape shape() const { return {rows_, cols_}; }
   [[nodiscard]] std::size_t size() const { return rows_ * cols_; }
 
-  [[nodiscard]] T* row(std::size_t i) const { return data_ + i * ld_; }
-  [[nodiscard]] T& operator()(std::size_t i, std::size_t j) const { return data_[i * ld_ + j]; }
+  [[nodiscard]] CUBIST_HOST_DEVICE T* row(std::size_t i) const { return data_ + i * ld_; }
+  [[nodiscard]] CUBIST_HOST_DEVICE T& operator()(std::size_t i, std::size_t j) const
+  {
+    return data_[i * ld_ + j];
+  }
 
   /// Rows [i, i + rows) and columns [j, j + cols), without a copy.
   /// @pre they lie inside the matrix

@@ -11,6 +11,7 @@
 
 #include <Random123/philox.h>
 
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
 namespace cubist
@@ -21,11 +22,14 @@ class Philox
 {
  public:
   /// `stream` tells apart what is drawn with one seed: each weight, each dropout mask of each step.
-  constexpr Philox(std::uint64_t seed, std::uint64_t stream) : seed_{seed}, stream_{stream} {}
+  CUBIST_HOST_DEVICE constexpr Philox(std::uint64_t seed, std::uint64_t stream)
+      : seed_{seed}, stream_{stream}
+  {
+  }
 
   /// The number at `index`, uniform in [0, 1); a complex one is uniform in the unit square.
   template <Scalar T>
-  [[nodiscard]] T uniform(std::uint64_t index) const
+  [[nodiscard]] CUBIST_HOST_DEVICE T uniform(std::uint64_t index) const
   {
     const auto word = bits(index);
     if constexpr (ComplexScalar<T>)
@@ -36,7 +40,7 @@ class Philox
 
   /// The number at `index`, uniform in [-bound, bound), in each component of a complex one.
   template <Scalar T>
-  [[nodiscard]] T symmetric(std::uint64_t index, Real<T> bound) const
+  [[nodiscard]] CUBIST_HOST_DEVICE T symmetric(std::uint64_t index, Real<T> bound) const
   {
     const auto u = uniform<T>(index);
     if constexpr (ComplexScalar<T>)
@@ -46,21 +50,24 @@ class Philox
   }
 
  private:
-  [[nodiscard]] r123::Philox4x32::ctr_type bits(std::uint64_t index) const
+  [[nodiscard]] CUBIST_HOST_DEVICE r123::Philox4x32::ctr_type bits(std::uint64_t index) const
   {
     return r123::Philox4x32{}({{low(index), high(index), low(stream_), high(stream_)}},
                               {{low(seed_), high(seed_)}});
   }
 
-  static constexpr std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
-  static constexpr std::uint32_t high(std::uint64_t x)
+  CUBIST_HOST_DEVICE static constexpr std::uint32_t low(std::uint64_t x)
+  {
+    return static_cast<std::uint32_t>(x);
+  }
+  CUBIST_HOST_DEVICE static constexpr std::uint32_t high(std::uint64_t x)
   {
     return static_cast<std::uint32_t>(x >> 32);
   }
 
   // As many random bits as the mantissa holds, so that every value is exact and 1 is never reached.
   template <RealScalar T>
-  static T unit(std::uint32_t a, std::uint32_t b)
+  CUBIST_HOST_DEVICE static T unit(std::uint32_t a, std::uint32_t b)
   {
     if constexpr (std::same_as<T, float>)
       return static_cast<float>(a >> 8) * 0x1p-24F;
@@ -69,7 +76,7 @@ class Philox
   }
 
   template <RealScalar T>
-  static T centre(T u, T bound)
+  CUBIST_HOST_DEVICE static T centre(T u, T bound)
   {
     return (T{2} * u - T{1}) * bound;
   }

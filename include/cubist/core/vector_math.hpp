@@ -26,10 +26,21 @@
 #include <cstdint>
 #include <limits>
 
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
 namespace cubist::detail
 {
+
+/// c + c' x + c'' x^2 + …
+template <class T, class... C>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T polynomial(T x, T c, C... more)
+{
+  if constexpr (sizeof...(C) == 0)
+    return c;
+  else
+    return polynomial(x, more...) * x + c;
+}
 
 template <RealScalar T>
 struct VectorMath;
@@ -48,14 +59,20 @@ struct VectorMath<float>
   static constexpr float ln2_low = 0x1.0bfbe8p-15F;
   static constexpr Bits high_half = ~Bits{0xfff};  // of the bits of a number: its square is exact
   // 1e-9
-  static constexpr float q[] = {0.5F, 0.166665769897F, 0.0416665546172F, 0.00836317905272F,
-                                0.00139261835878F};
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE static constexpr float q(float r)
+  {
+    return polynomial(r, 0.5F, 0.166665769897F, 0.0416665546172F, 0.00836317905272F,
+                      0.00139261835878F);
+  }
   static constexpr float tail_end = 13.3F;  // Q is 0 from here on
   static constexpr float p = 0.29F;
   // 1e-8
-  static constexpr float g[] = {0.875663030321F,   0.721324396821F,   0.161484463839F,
-                                -0.140568249334F,  -0.0435249327610F, 0.0339133527343F,
-                                -0.0335098494135F, -0.0583552918073F, -0.0195068894947F};
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE static constexpr float g(float w)
+  {
+    return polynomial(w, 0.875663030321F, 0.721324396821F, 0.161484463839F, -0.140568249334F,
+                      -0.0435249327610F, 0.0339133527343F, -0.0335098494135F, -0.0583552918073F,
+                      -0.0195068894947F);
+  }
   static constexpr Bits root_guess = 0x5f375a86;
   static constexpr int root_steps = 2;
 };
@@ -73,29 +90,26 @@ struct VectorMath<double>
   static constexpr double ln2_low = 0x1.cf79abc9e3b3ap-40;
   static constexpr Bits high_half = ~Bits{0x7ff'ffff};
   // 2e-19
-  static constexpr double q[] = {0.5,
-                                 0.16666666666666671,
-                                 0.0416666666666666698,
-                                 0.00833333333332613513,
-                                 0.00138888888888837483,
-                                 0.000198412698748206253,
-                                 0.0000248015873255477412,
-                                 2.75572554002064244e-6,
-                                 2.75572736431102953e-7,
-                                 2.51052170047207452e-8,
-                                 2.09146869680868772e-9};
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE static constexpr double q(double r)
+  {
+    return polynomial(r, 0.5, 0.16666666666666671, 0.0416666666666666698, 0.00833333333332613513,
+                      0.00138888888888837483, 0.000198412698748206253, 0.0000248015873255477412,
+                      2.75572554002064244e-6, 2.75572736431102953e-7, 2.51052170047207452e-8,
+                      2.09146869680868772e-9);
+  }
   static constexpr double tail_end = 37.8;
   static constexpr double p = 0.24;
   // 3e-17
-  static constexpr double g[] = {
-      1.16225950167263615,     1.51575877443249595,    1.08550247302915011,
-      0.252410642741988536,    -0.184722572174515101,  -0.0896782035866759731,
-      0.0535877158854819456,   0.0207350360641826296,  -0.0216130684604973721,
-      -0.00152715635269724864, 0.00368021523145561466, -0.017382581173947463,
-      -0.042764922671765587,   -0.0916577321994961644, -0.167125408808229035,
-      -0.232884815475761879,   -0.249705345993361021,  -0.202829552117355403,
-      -0.118764468867322175,   -0.0466311041493075609, -0.010916646711991873,
-      -0.00114968875460798979};
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE static constexpr double g(double w)
+  {
+    return polynomial(
+        w, 1.16225950167263615, 1.51575877443249595, 1.08550247302915011, 0.252410642741988536,
+        -0.184722572174515101, -0.0896782035866759731, 0.0535877158854819456, 0.0207350360641826296,
+        -0.0216130684604973721, -0.00152715635269724864, 0.00368021523145561466,
+        -0.017382581173947463, -0.042764922671765587, -0.0916577321994961644, -0.167125408808229035,
+        -0.232884815475761879, -0.249705345993361021, -0.202829552117355403, -0.118764468867322175,
+        -0.0466311041493075609, -0.010916646711991873, -0.00114968875460798979);
+  }
   static constexpr Bits root_guess = 0x5fe6'eb50'c7b5'37a9;
   static constexpr int root_steps = 3;
 };
@@ -103,21 +117,11 @@ struct VectorMath<double>
 /// a if it holds, else b. Compilers make branches of conditional expressions, and then no vectors;
 /// not of this.
 template <RealScalar T>
-[[gnu::always_inline]] inline T pick(bool holds, T a, T b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE inline T pick(bool holds, T a, T b)
 {
   using Bits = typename VectorMath<T>::Bits;
   const Bits mask = Bits{0} - static_cast<Bits>(holds);
   return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
-}
-
-/// c[0] + c[1] x + c[2] x^2 + …
-template <std::size_t I = 0, RealScalar T, std::size_t N>
-[[gnu::always_inline]] inline T polynomial(const T (&c)[N], T x)
-{
-  if constexpr (I + 1 == N)
-    return c[I];
-  else
-    return polynomial<I + 1>(c, x) * x + c[I];
 }
 
 /// e^x = scale (1 + rest)
@@ -131,7 +135,7 @@ struct Power
 /// Of e^(x - tail), where the tail is what x as one number would lose.
 /// @pre x is from `least_exponent` to 0
 template <RealScalar T>
-[[gnu::always_inline]] inline Power<T> power(T x, T tail)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE inline Power<T> power(T x, T tail)
 {
   using M = VectorMath<T>;
   const T rounded = x * M::log2_e + M::rounder;
@@ -139,13 +143,13 @@ template <RealScalar T>
   const T r = ((x - n * M::ln2_high) - n * M::ln2_low) - tail;
   const T scale = std::bit_cast<T>((std::bit_cast<typename M::Bits>(rounded) + M::exponent_bias)
                                    << M::fraction_bits);
-  return {scale, (r * r) * polynomial(M::q, r) + r};
+  return {scale, (r * r) * M::q(r) + r};
 }
 
 /// e^(x - tail), or 0 where that is below the normal numbers.
 /// @pre x <= 0 or no number
 template <RealScalar T>
-[[gnu::always_inline]] inline T exp_of_negative(T x, T tail = T{})
+[[gnu::always_inline]] CUBIST_HOST_DEVICE inline T exp_of_negative(T x, T tail = T{})
 {
   constexpr T least = VectorMath<T>::least_exponent;
   const bool vanishes = x < least;
@@ -156,7 +160,7 @@ template <RealScalar T>
 /// e^x - 1
 /// @pre x is from `least_exponent` to 0, or no number
 template <RealScalar T>
-[[gnu::always_inline]] inline T expm1_of_negative(T x)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE inline T expm1_of_negative(T x)
 {
   const Power<T> e = power(x, T{});
   return e.rest * e.scale + (e.scale - T{1});
@@ -173,7 +177,7 @@ struct NormalTail
 
 /// Q(|x|)
 template <RealScalar T>
-[[gnu::always_inline]] inline NormalTail<T> normal_tail(T x)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE inline NormalTail<T> normal_tail(T x)
 {
   using M = VectorMath<T>;
   const T size = std::abs(x);
@@ -183,13 +187,13 @@ template <RealScalar T>
   const T bell = exp_of_negative(T{-0.5} * high * high, T{0.5} * (a - high) * (a + high));
   const T t = T{1} / (M::p * a + T{1});
   const T w = t - T{1};
-  return {a, bell, t * (polynomial(M::g, w) * w + T{0.5})};
+  return {a, bell, t * (M::g(w) * w + T{0.5})};
 }
 
 /// sqrt(x)
 /// @pre x >= 0 or no number
 template <RealScalar T>
-[[gnu::always_inline]] inline T square_root(T x)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE inline T square_root(T x)
 {
   using M = VectorMath<T>;
   using Limits = std::numeric_limits<T>;
