@@ -76,6 +76,12 @@ struct NumericError : Error
   using Error::Error;
 };
 
+/// A device failed, or has not what was asked of it.
+struct DeviceError : Error
+{
+  using Error::Error;
+};
+
 /// Ranks failed to exchange data.
 struct CommunicationError : Error
 {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #if __has_include(<xtensor/containers/xtensor.hpp>)
@@ -19,12 +20,29 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/numbers.hpp"
 
 namespace cubist
 {
+
+namespace detail
+{
+
+/// f(b, i, j) as a function of i and j.
+template <class F>
+struct OfBatch
+{
+  F f;
+  std::size_t b;
+
+  CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t j) const { return f(b, i, j); }
+};
+
+}  // namespace detail
 
 /// @tparam M an AxisBatchMesh
 template <Scalar T, class L, class M>
@@ -73,8 +91,7 @@ class DistBatch
   void generate(F f)
   {
     for (std::size_t b = 0; b < size(); ++b)
-      matrices_[b].generate(
-          [f, at = offset() + b](std::size_t i, std::size_t j) { return f(at, i, j); });
+      matrices_[b].generate(detail::OfBatch<F>{f, offset() + b});
   }
 
  private:
@@ -97,11 +114,11 @@ void scatter(const xt::xtensor<T, 3>& global, DistBatch<T, L, M>& out)
   if (world.rank() == 0)
     fits[0] = global.shape()[0] == out.batch() && global.shape()[1] == shape.rows &&
               global.shape()[2] == shape.cols;
-  world.broadcast(fits, 0);
+  const auto& engine = out.mesh().group().engine();
+  carry_numbers(engine, std::span<int>{fits}, [&](auto numbers) { world.broadcast(numbers, 0); });
   require<ShapeError>(fits[0] != 0, "got a global tensor of other sizes than the batch of ",
                       out.batch(), " matrices of ", shape,
                       ", so elements would be missed or made up; give it these sizes");
-  const auto& engine = out.mesh().group().engine();
   if (world.rank() != 0)
   {
     for (auto& matrix : out) world.receive(matrix.padded().elements(), 0);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cubist/core/block.hpp"
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/layout.hpp"
@@ -45,6 +46,25 @@ struct DistView
     return {mesh, shape, padded, block_of, primary};
   }
 };
+
+namespace detail
+{
+
+/// f of global indices, as a function of those in a block.
+template <class F>
+struct AtGlobal
+{
+  F f;
+  std::size_t i0;
+  std::size_t j0;
+
+  CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t j) const
+  {
+    return f(i0 + i, j0 + j);
+  }
+};
+
+}  // namespace detail
 
 template <Scalar T, class L, class M>
 class DistMatrix
@@ -92,13 +112,13 @@ class DistMatrix
   [[nodiscard]] MatrixView<T> padded() { return {storage_.data(), block_.padded()}; }
   [[nodiscard]] MatrixView<const T> padded() const { return {storage_.data(), block_.padded()}; }
 
-  /// Sets element (i, j) to f(i, j), i and j global.
+  /// Sets element (i, j) to f(i, j), i and j global; for a device, f is one of its functions
+  /// (core/host_device.hpp), or a lambda that is marked as these are.
   template <class F>
   void generate(F f)
   {
-    mesh_.engine().map_indexed(valid(),
-                               [f, i0 = block_.rows.offset, j0 = block_.cols.offset](
-                                   std::size_t i, std::size_t j) { return f(i0 + i, j0 + j); });
+    const detail::AtGlobal<F> at{f, block_.rows.offset, block_.cols.offset};
+    mesh_.engine().map_indexed(valid(), at);
   }
 
   /// A reference that forgets the layout's type.

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #if __has_include(<xtensor/containers/xtensor.hpp>)
@@ -21,6 +22,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/numbers.hpp"
 
 namespace cubist
 {
@@ -62,7 +64,8 @@ Shape agree_on_shape(const M& mesh, const E& global)
     shape[0] = global.dimension();
     if (shape[0] == 2) shape = {2, global.shape()[0], global.shape()[1]};
   }
-  mesh.world().broadcast(shape, 0);
+  carry_numbers(mesh.engine(), std::span<std::uint64_t>{shape},
+                [&](auto numbers) { mesh.world().broadcast(numbers, 0); });
   require<ShapeError>(shape[0] == 2, "got a tensor of ", shape[0],
                       " dimensions, but only matrices are distributed; reshape it to two");
   return {shape[1], shape[2]};

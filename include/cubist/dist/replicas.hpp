@@ -9,14 +9,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/fingerprint.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/numbers.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/engine/functions.hpp"
 
 namespace cubist
 {
@@ -50,7 +52,7 @@ template <class T, class M>
   for (std::size_t axis = 0; axis < M::Axes::count; ++axis) has_replicas |= replicated(x, axis);
   if (!has_replicas) return 0;
   const Block b = x.block(x.mesh.rank());
-  return x.mesh.engine().fold(std::uint64_t{0}, std::plus<std::uint64_t>{},
+  return x.mesh.engine().fold(std::uint64_t{0}, Sum{},
                               FingerprintTerm{b.rows.offset, b.cols.offset, x.shape.cols},
                               x.valid());
 }
@@ -86,20 +88,22 @@ void check_replicas(const std::vector<NamedMatrix<const T, M>>& matrices)
 {
   if (matrices.empty() || !matrices.front().matrix.mesh.active()) return;
   auto& world = matrices.front().matrix.mesh.world();
-  std::vector<std::uint64_t> mine;
-  for (const auto& x : matrices)
+  const std::size_t count = matrices.size();
+  std::vector<std::uint64_t> all(count * static_cast<std::size_t>(world.size()));
+  const std::size_t mine = count * static_cast<std::size_t>(world.rank());
+  for (std::size_t i = 0; i < count; ++i)
   {
+    const auto& x = matrices[i];
     require<MeshError>(x.matrix.mesh == matrices.front().matrix.mesh, "got ", x.name,
                        " on another mesh than ", matrices.front().name,
                        ", so other ranks hold it; check the matrices of one mesh at a time");
-    mine.push_back(detail::fingerprint_of_block(x.matrix));
+    all[mine + i] = detail::fingerprint_of_block(x.matrix);
   }
-  std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(world.size()));
-  world.all_gather(mine, all);
-  for (std::size_t i = 0; i < matrices.size(); ++i)
-    detail::compare_replicas(matrices[i], [&](int rank) {
-      return all[static_cast<std::size_t>(rank) * mine.size() + i];
-    });
+  carry_numbers(matrices.front().matrix.mesh.engine(), std::span{all},
+                [&](auto numbers) { world.all_gather(numbers.subspan(mine, count), numbers); });
+  for (std::size_t i = 0; i < count; ++i)
+    detail::compare_replicas(
+        matrices[i], [&](int rank) { return all[static_cast<std::size_t>(rank) * count + i]; });
 }
 
 }  // namespace cubist

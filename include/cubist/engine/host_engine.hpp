@@ -28,7 +28,9 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/element_loop.hpp"
 #include "cubist/engine/engine.hpp"
+#include "cubist/engine/functions.hpp"
 #include "cubist/engine/gemm_turn.hpp"
+#include "cubist/engine/shapes.hpp"
 
 namespace cubist
 {
@@ -59,17 +61,13 @@ class HostEngine
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
             MatrixView<T> c) const
   {
-    const Shape x = op_shape(op_a, a.shape());
-    const Shape y = op_shape(op_b, b.shape());
-    require<ShapeError>(x.rows == c.rows() && y.cols == c.cols() && x.cols == y.rows, "gemm got ",
-                        x, " times ", y, " for a result of ", c.shape(),
-                        ", which do not fit; check the operands' order");
+    const ProductSize size = product_size(op_a, a.shape(), op_b, b.shape(), c.shape());
     if (c.size() == 0) return;
-    if (x.cols == 0) return scale(beta, c);
+    if (size.k == 0) return scale(beta, c);
     using detail::blas_int;
-    const auto m = blas_int(c.rows());
-    const auto n = blas_int(c.cols());
-    const auto k = blas_int(x.cols);
+    const auto m = blas_int(size.m);
+    const auto n = blas_int(size.n);
+    const auto k = blas_int(size.k);
     const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
     const auto ld_b = blas_int(std::max<std::size_t>(b.ld(), 1));
     const auto ld_c = blas_int(std::max<std::size_t>(c.ld(), 1));
@@ -78,24 +76,24 @@ class HostEngine
                        a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
   }
 
-  template <Scalar T>
+  template <Element T>
   void copy(MatrixView<const T> in, MatrixView<T> out) const
   {
     check(in, out.shape());
     for (std::size_t i = 0; i < out.rows(); ++i) std::copy_n(in.row(i), out.cols(), out.row(i));
   }
-  template <Scalar T>
+  template <Element T>
   void upload(MatrixView<const T> host, MatrixView<T> mine) const
   {
     copy(host, mine);
   }
-  template <Scalar T>
+  template <Element T>
   void download(MatrixView<const T> mine, MatrixView<T> host) const
   {
     copy(mine, host);
   }
 
-  template <Scalar T>
+  template <Element T>
   void fill(MatrixView<T> out, T value) const
   {
     for (std::size_t i = 0; i < out.rows(); ++i) std::fill_n(out.row(i), out.cols(), value);
@@ -204,16 +202,13 @@ class HostEngine
   void scale(T beta, MatrixView<T> c) const
   {
     if (beta == T{}) return fill(c, T{});
-    map(
-        c, [beta](T x) { return beta * x; }, c);
+    map(c, detail::Scaled<T>{beta}, c);
   }
 
   template <class T>
   static void check(MatrixView<T> operand, Shape wanted)
   {
-    require<ShapeError>(
-        operand.shape() == wanted, "got an operand of ", operand.shape(), " where one of ", wanted,
-        " is needed, so elements would be missed or made up; take blocks that agree");
+    require_shape(operand.shape(), wanted);
   }
 };
 

@@ -21,12 +21,14 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/dist/numbers.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/io/safetensors.hpp"
 #include "cubist/mesh/mesh.hpp"
@@ -80,7 +82,8 @@ class Checkpoints
     std::vector<std::uint64_t> newest(2);
     if (first())
       if (const auto all = steps(); !all.empty()) newest = {1, *all.rbegin()};
-    mesh_.world().broadcast(newest, 0);
+    carry_numbers(mesh_.engine(), std::span{newest},
+                  [&](auto numbers) { mesh_.world().broadcast(numbers, 0); });
     if (newest[0] == 0) return std::nullopt;
     load(newest[1], state);
     return newest[1];

@@ -22,6 +22,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/dist/numbers.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/io/draft.hpp"
 #include "cubist/io/file.hpp"
@@ -88,7 +89,9 @@ class SafetensorsFile
       const auto sum = read_block<T>(file_, stored, x.block(rank), x.mesh.engine(), x.valid());
       if (x.primary(x.mesh, rank)) sums[i] = sum;
     }
-    matrices.front().matrix.mesh.world().all_reduce(sums);
+    const M& mesh = matrices.front().matrix.mesh;
+    carry_numbers(mesh.engine(), std::span{sums},
+                  [&](auto numbers) { mesh.world().all_reduce(numbers); });
     for (std::size_t i = 0; i < matrices.size(); ++i) check<T>(matrices[i].name, sums[i]);
   }
 
@@ -168,7 +171,8 @@ void save_safetensors(const std::filesystem::path& path,
     sums[i] =
         write_block<Value>(draft.file(), stored, x.block(mesh.rank()), mesh.engine(), x.valid());
   }
-  mesh.world().all_reduce(sums);
+  carry_numbers(mesh.engine(), std::span{sums},
+                [&](auto numbers) { mesh.world().all_reduce(numbers); });
   for (std::size_t i = 0; i < matrices.size(); ++i)
     header.metadata[detail::fingerprint_key(matrices[i].name)] = detail::hexadecimal(sums[i]);
   draft.write_beginning(format_safetensors_header(header));

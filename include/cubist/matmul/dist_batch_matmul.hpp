@@ -19,6 +19,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_batch.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/mesh/batch_mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -98,10 +99,10 @@ class DistBatchMatMul
     // What was there counts once in the sum over the groups.
     const T first = mesh_.index() == 0 ? beta : T{};
     const auto block = dw.valid();
-    if (dy.size() == 0)
-      mesh_.group().engine().map(
-          block, [first](T v) { return first == T{} ? T{} : first * v; },
-          MatrixView<const T>{block});
+    const auto& engine = mesh_.group().engine();
+    if (dy.size() == 0 && first == T{}) engine.fill(block, T{});
+    if (dy.size() == 0 && first != T{})
+      engine.map(block, detail::Scaled<T>{first}, MatrixView<const T>{block});
     for (std::size_t i = 0; i < dy.size(); ++i)
       product_.grad_weight(x[i], dy[i], dw, alpha, i == 0 ? first : T{1});
     if (mesh_.groups() > 1) mesh_.across().all_reduce(dw.padded().elements());

@@ -12,6 +12,7 @@
 #include <numbers>
 #include <variant>
 
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
@@ -23,12 +24,12 @@ namespace cubist
 struct Identity
 {
   template <RealScalar T>
-  T operator()(T x) const
+  CUBIST_HOST_DEVICE T operator()(T x) const
   {
     return x;
   }
   template <RealScalar T>
-  T derivative(T) const
+  CUBIST_HOST_DEVICE T derivative(T) const
   {
     return T{1};
   }
@@ -38,12 +39,12 @@ struct Identity
 struct Relu
 {
   template <RealScalar T>
-  T operator()(T x) const
+  CUBIST_HOST_DEVICE T operator()(T x) const
   {
     return x > T{} ? x : T{};
   }
   template <RealScalar T>
-  T derivative(T x) const
+  CUBIST_HOST_DEVICE T derivative(T x) const
   {
     return x > T{} ? T{1} : T{};
   }
@@ -53,13 +54,13 @@ struct Relu
 struct Sigmoid
 {
   template <RealScalar T>
-  [[gnu::always_inline]] T operator()(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
     const T e = detail::exp_of_negative(-std::abs(x));
     return detail::pick(x < T{}, e, T{1}) / (T{1} + e);
   }
   template <RealScalar T>
-  [[gnu::always_inline]] T derivative(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
     const T e = detail::exp_of_negative(-std::abs(x));
     const T inverse = T{1} / (T{1} + e);
@@ -70,7 +71,7 @@ struct Sigmoid
 struct Tanh
 {
   template <RealScalar T>
-  [[gnu::always_inline]] T operator()(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
     constexpr T far{20};  // where tanh is 1
     const T size = std::abs(x);
@@ -78,7 +79,7 @@ struct Tanh
     return std::copysign(e / (T{2} + e), x);
   }
   template <RealScalar T>
-  [[gnu::always_inline]] T derivative(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
     const T e = detail::exp_of_negative(T{-2} * std::abs(x));
     const T inverse = T{1} / (T{1} + e);
@@ -90,14 +91,14 @@ struct Tanh
 struct Silu
 {
   template <RealScalar T>
-  [[gnu::always_inline]] T operator()(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
     // So far to the left that it is 0, an infinite x would make it NaN.
     constexpr T far = detail::VectorMath<T>::least_exponent * T{2};
     return detail::pick(x < far, far, x) * Sigmoid{}(x);
   }
   template <RealScalar T>
-  [[gnu::always_inline]] T derivative(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
     const T size = std::abs(x);
     constexpr T far = detail::VectorMath<T>::least_exponent * T{-2};
@@ -114,14 +115,14 @@ struct Silu
 struct Gelu
 {
   template <RealScalar T>
-  [[gnu::always_inline]] T operator()(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
     // max(0, x) - |x| Q(|x|)
     const auto tail = detail::normal_tail(x);
     return detail::pick(x < T{}, T{}, x) - tail.a * tail.ratio * tail.bell;
   }
   template <RealScalar T>
-  [[gnu::always_inline]] T derivative(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
     // Phi(x) + x e^(-x^2/2) / sqrt(2 pi); the second is as large on both sides.
     constexpr T density = std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
@@ -136,13 +137,13 @@ struct GeluTanh
 {
   // (1 + tanh(u / 2)) / 2 = 1 / (1 + e^-u)
   template <RealScalar T>
-  [[gnu::always_inline]] T operator()(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
     const T near = detail::pick(x < -far<T>, -far<T>, x);
     return near * Sigmoid{}(near * (cubic<T> * (near * near) + scale<T>));
   }
   template <RealScalar T>
-  [[gnu::always_inline]] T derivative(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
     const T size = std::abs(x);
     const T near = detail::pick(size > far<T>, far<T>, size);
@@ -204,7 +205,7 @@ struct AddAndActivate
 {
   F f;
   template <class T>
-  void operator()(T& z, T& y, const T& b) const
+  CUBIST_HOST_DEVICE void operator()(T& z, T& y, const T& b) const
   {
     const T sum = z + b;
     z = sum;
@@ -226,7 +227,7 @@ struct Slope
 {
   F f;
   template <class T>
-  T operator()(const T& dy, const T& z) const
+  CUBIST_HOST_DEVICE T operator()(const T& dy, const T& z) const
   {
     return dy * f.derivative(z);
   }

@@ -11,12 +11,37 @@
 #include <cstdint>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/philox.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/nn/random.hpp"
 
 namespace cubist
 {
+
+namespace detail
+{
+
+/// An element, or 0, as its place in its global matrix of `cols` columns decides.
+template <RealScalar T>
+struct DropoutMask
+{
+  Philox random;
+  double p;
+  T scale;
+  std::size_t i0;
+  std::size_t j0;
+  std::size_t cols;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  {
+    const auto index = (i0 + i) * cols + j0 + j;
+    return random.template uniform<double>(index) < p ? T{} : x * scale;
+  }
+};
+
+}  // namespace detail
 
 class Dropout
 {
@@ -49,15 +74,13 @@ class Dropout
         x.mesh() == y.mesh(),
         "got a matrix and one on another mesh for what dropout "
         "leaves of it, so their blocks lie on other ranks; make the one like the other");
-    x.mesh().engine().map_indexed(
-        y.valid(),
-        [random = stream(seed_, Draw::dropout, layer_, step), p = p_,
-         scale = static_cast<T>(1 / (1 - p_)), i0 = x.block().rows.offset,
-         j0 = x.block().cols.offset, cols = x.cols()](std::size_t i, std::size_t j, T v) {
-          const auto index = (i0 + i) * cols + j0 + j;
-          return random.template uniform<double>(index) < p ? T{} : v * scale;
-        },
-        x.valid());
+    const detail::DropoutMask<T> mask{stream(seed_, Draw::dropout, layer_, step),
+                                      p_,
+                                      static_cast<T>(1 / (1 - p_)),
+                                      x.block().rows.offset,
+                                      x.block().cols.offset,
+                                      x.cols()};
+    x.mesh().engine().map_indexed(y.valid(), mask, x.valid());
   }
 
  private:

@@ -15,10 +15,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/dist/numbers.hpp"
+#include "cubist/engine/functions.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist
@@ -32,29 +36,39 @@ using FaultCode = std::uint64_t;
 inline constexpr FaultCode no_fault = std::numeric_limits<FaultCode>::max();
 
 template <RealScalar T>
-[[nodiscard]] FaultCode fault_code(T x, std::uint64_t number)
+[[nodiscard]] CUBIST_HOST_DEVICE FaultCode fault_code(T x, std::uint64_t number)
 {
   if (std::isfinite(x)) return no_fault;
   return 2 * number + (std::isinf(x) ? 1 : 0);
 }
 template <ComplexScalar T>
-[[nodiscard]] FaultCode fault_code(const T& x, std::uint64_t number)
+[[nodiscard]] CUBIST_HOST_DEVICE FaultCode fault_code(const T& x, std::uint64_t number)
 {
-  return std::min(fault_code(x.real(), number), fault_code(x.imag(), number));
+  return Smaller{}(fault_code(x.real(), number), fault_code(x.imag(), number));
 }
+
+/// Of an element of a matrix with `cols` columns, whose first element has number `first`.
+struct FaultCodeAt
+{
+  std::uint64_t first;
+  std::size_t i0;  // of the block's first element
+  std::size_t j0;
+  std::size_t cols;
+
+  template <Scalar T>
+  CUBIST_HOST_DEVICE FaultCode operator()(std::size_t i, std::size_t j, const T& x) const
+  {
+    return fault_code(x, first + (i0 + i) * cols + j0 + j);
+  }
+};
 
 /// Of this rank's elements; the gradient's first one has number `first`.
 template <class T, class M>
 [[nodiscard]] FaultCode first_fault(const DistView<T, M>& gradient, std::uint64_t first)
 {
   const Block b = gradient.block(gradient.mesh.rank());
-  return gradient.mesh.engine().fold(
-      no_fault, [](FaultCode x, FaultCode y) { return x < y ? x : y; },
-      [first, i0 = b.rows.offset, j0 = b.cols.offset,
-       cols = gradient.shape.cols](std::size_t i, std::size_t j, const T& x) {
-        return fault_code(x, first + (i0 + i) * cols + j0 + j);
-      },
-      gradient.valid());
+  const FaultCodeAt code{first, b.rows.offset, b.cols.offset, gradient.shape.cols};
+  return gradient.mesh.engine().fold(no_fault, Smaller{}, code, gradient.valid());
 }
 
 /// @throws NumericError if there is a fault
@@ -103,7 +117,8 @@ void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t
       first[0] = std::min(first[0], detail::first_fault(p.gradient, number));
       number += p.gradient.shape.size();
     }
-    mesh.world().all_reduce(first, ReduceOp::min);
+    carry_numbers(mesh.engine(), std::span<detail::FaultCode>{first},
+                  [&](auto codes) { mesh.world().all_reduce(codes, ReduceOp::min); });
   }
   detail::report_fault(first[0], parameters, step);
 }

@@ -21,8 +21,11 @@
 #include <utility>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/philox.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -41,6 +44,25 @@ struct LinearOptions
   Gathered gathered = Gathered::kept;
   Method method = Method::fastest;
 };
+
+namespace detail
+{
+
+/// Uniform in ±bound; the element's place in its global matrix of `cols` columns decides.
+template <Scalar T>
+struct InitialValue
+{
+  Philox random;
+  Real<T> bound;
+  std::size_t cols;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
+  {
+    return random.template symmetric<T>(i * cols + j, bound);
+  }
+};
+
+}  // namespace detail
 
 template <Scheme S, class B, Scalar T>
 class Linear
@@ -63,10 +85,8 @@ class Linear
                         " features, which has no weights; give it at least one of each");
     const auto bound = static_cast<Real<T>>(1 / std::sqrt(static_cast<double>(in)));
     const auto draw = [&](auto& matrix, Draw what) {
-      matrix.generate([random = stream(options_.seed, what, options_.index), bound,
-                       cols = out](std::size_t i, std::size_t j) {
-        return random.template symmetric<T>(i * cols + j, bound);
-      });
+      matrix.generate(
+          detail::InitialValue<T>{stream(options_.seed, what, options_.index), bound, out});
     };
     draw(w_, Draw::weight);
     if (!options.bias) return;
@@ -89,7 +109,7 @@ class Linear
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
   {
     product(x.rows()).forward(x, w_, y);
-    if (b_) mesh_.engine().for_each([](T& v, const T& b) { v += b; }, y.valid(), bias_of_rows(y));
+    if (b_) mesh_.engine().for_each(detail::Add{}, y.valid(), bias_of_rows(y));
   }
 
   /// Z = X W + b, Y = f(Z), f being an activation function, or an Activation

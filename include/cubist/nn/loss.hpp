@@ -16,10 +16,14 @@
 #include <span>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
+#include "cubist/dist/numbers.hpp"
+#include "cubist/engine/functions.hpp"
 #include "cubist/nn/row_values.hpp"
+#include "cubist/nn/softmax.hpp"
 
 namespace cubist
 {
@@ -30,7 +34,9 @@ namespace detail
 template <class T, class L, class M>
 double mean_over_ranks(const DistMatrix<T, L, M>& y, double sum, std::size_t count)
 {
-  along_axes(y.mesh(), typename L::RowAxes{}, typename L::ColAxes{}).all_reduce(std::span{&sum, 1});
+  auto& ranks = along_axes(y.mesh(), typename L::RowAxes{}, typename L::ColAxes{});
+  carry_numbers(y.mesh().engine(), std::span<double>{&sum, 1},
+                [&](auto numbers) { ranks.all_reduce(numbers); });
   return sum / static_cast<double>(std::max<std::size_t>(count, 1));
 }
 
@@ -54,6 +60,81 @@ void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M>& other
                       ", which must agree in shape and mesh; make the one like the other");
 }
 
+/// The loss of a row, where its label is; 0 elsewhere.
+template <RealScalar T>
+struct CrossEntropy
+{
+  const int* label;
+  std::size_t j0;  // of the first column here
+  const T* max;
+  const T* sum;
+
+  CUBIST_HOST_DEVICE bool is_label(std::size_t i, std::size_t j) const
+  {
+    return static_cast<std::size_t>(label[i]) == j0 + j;
+  }
+  CUBIST_HOST_DEVICE double operator()(std::size_t i, std::size_t j, T x) const
+  {
+    return is_label(i, j) ? static_cast<double>(std::log(sum[i]) + max[i] - x) : 0.0;
+  }
+};
+
+template <RealScalar T>
+struct CrossEntropySlope
+{
+  CrossEntropy<T> row;
+  T mean;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  {
+    const T share = std::exp(x - row.max[i]) / row.sum[i];
+    return (share - (row.is_label(i, j) ? T{1} : T{})) * mean;
+  }
+};
+
+struct SquaredError
+{
+  template <RealScalar T>
+  CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, T a, T b) const
+  {
+    const auto d = static_cast<double>(a - b);
+    return d * d;
+  }
+};
+
+template <RealScalar T>
+struct SquaredErrorSlope
+{
+  T scale;
+
+  CUBIST_HOST_DEVICE T operator()(T a, T b) const { return scale * (a - b); }
+};
+
+/// The global column, if it has the row's maximum.
+template <RealScalar T, class Index>
+struct ColumnOfMaximum
+{
+  const T* max;
+  std::size_t j0;
+  Index none;
+
+  CUBIST_HOST_DEVICE Index operator()(std::size_t i, std::size_t j, T x) const
+  {
+    return x == max[i] ? static_cast<Index>(j0 + j) : none;
+  }
+};
+
+struct IsLabel
+{
+  const int* label;
+
+  template <class Index>
+  CUBIST_HOST_DEVICE double operator()(std::size_t i, std::size_t, Index c) const
+  {
+    return c == label[i] ? 1.0 : 0.0;
+  }
+};
+
 }  // namespace detail
 
 /// The mean over the rows of -log softmax(Y)[label]; dY, which may be Y, becomes its gradient.
@@ -69,34 +150,21 @@ double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> 
   detail::check_target(y, dy, "gradient");
   const auto& engine = y.mesh().engine();
   const MatrixView<const T> logits = y.valid();
-  const int* label = labels.data() + y.block().rows.offset;
+  detail::RowValues<int, L, M> classes{y.mesh(), logits.rows(), 0};
+  const int* label = classes.upload(labels.subspan(y.block().rows.offset, logits.rows()));
   const std::size_t j0 = y.block().cols.offset;
-  const auto is_label = [label, j0](std::size_t i, std::size_t j) {
-    return static_cast<std::size_t>(label[i]) == j0 + j;
-  };
 
   detail::RowValues<T, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<T>::infinity()};
-  const T* max = maxima.combine(
-      ReduceOp::max, [](T a, T b) { return a < b ? b : a; },
-      [](std::size_t, std::size_t, T v) { return v; }, logits);
+  const T* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Itself{}, logits);
   detail::RowValues<T, L, M> sums{y.mesh(), logits.rows(), T{}};
-  const T* sum = sums.combine(
-      ReduceOp::sum, [](T a, T b) { return a + b; },
-      [max](std::size_t i, std::size_t, T v) { return std::exp(v - max[i]); }, logits);
+  const T* sum =
+      sums.combine(ReduceOp::sum, detail::Sum{}, detail::ShiftedPower<T>{max, T{1}}, logits);
 
   // Every row's label is on one rank along the columns, which adds the row's loss.
-  const double loss = engine.fold(
-      0.0, [](double a, double b) { return a + b; },
-      [=](std::size_t i, std::size_t j, T v) {
-        return is_label(i, j) ? static_cast<double>(std::log(sum[i]) + max[i] - v) : 0.0;
-      },
-      logits);
-  engine.map_indexed(
-      dy.valid(),
-      [=, mean = T{1} / static_cast<T>(y.rows())](std::size_t i, std::size_t j, T v) {
-        return (std::exp(v - max[i]) / sum[i] - (is_label(i, j) ? T{1} : T{})) * mean;
-      },
-      logits);
+  const detail::CrossEntropy<T> entropy{label, j0, max, sum};
+  const double loss = engine.fold(0.0, detail::Sum{}, entropy, logits);
+  const T mean = T{1} / static_cast<T>(y.rows());
+  engine.map_indexed(dy.valid(), detail::CrossEntropySlope<T>{entropy, mean}, logits);
   return detail::mean_over_ranks(y, loss, y.rows());
 }
 
@@ -112,16 +180,10 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M
   detail::check_target(y, dy, "gradient");
   const auto& engine = y.mesh().engine();
   const std::size_t count = std::max<std::size_t>(y.shape().size(), 1);
-  const double sum = engine.fold(
-      0.0, [](double a, double b) { return a + b; },
-      [](std::size_t, std::size_t, T a, T b) {
-        const auto d = static_cast<double>(a - b);
-        return d * d;
-      },
-      y.valid(), target.valid());
-  engine.map(
-      dy.valid(), [scale = T{2} / static_cast<T>(count)](T a, T b) { return scale * (a - b); },
-      y.valid(), target.valid());
+  const double sum =
+      engine.fold(0.0, detail::Sum{}, detail::SquaredError{}, y.valid(), target.valid());
+  const detail::SquaredErrorSlope<T> slope{T{2} / static_cast<T>(count)};
+  engine.map(dy.valid(), slope, y.valid(), target.valid());
   return detail::mean_over_ranks(y, sum, count);
 }
 
@@ -136,25 +198,20 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
   using Index = std::int64_t;
   detail::check_labels(labels, y.shape());
   const MatrixView<const T> logits = y.valid();
-  const int* label = labels.data() + y.block().rows.offset;
+  detail::RowValues<int, L, M> wanted{y.mesh(), logits.rows(), 0};
+  const int* label = wanted.upload(labels.subspan(y.block().rows.offset, logits.rows()));
 
   detail::RowValues<T, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<T>::infinity()};
-  const T* max = maxima.combine(
-      ReduceOp::max, [](T a, T b) { return a < b ? b : a; },
-      [](std::size_t, std::size_t, T v) { return v; }, logits);
+  const T* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Itself{}, logits);
   constexpr auto none = std::numeric_limits<Index>::max();
   detail::RowValues<Index, L, M> classes{y.mesh(), logits.rows(), none};
-  classes.combine(
-      ReduceOp::min, [](Index a, Index b) { return b < a ? b : a; },
-      [max, j0 = y.block().cols.offset](std::size_t i, std::size_t j, T v) {
-        return v == max[i] ? static_cast<Index>(j0 + j) : none;
-      },
-      logits);
-  double hits = y.mesh().engine().fold(
-      0.0, [](double a, double b) { return a + b; },
-      [label](std::size_t i, std::size_t, Index c) { return c == label[i] ? 1.0 : 0.0; },
-      classes.view());
-  detail::along_axes(y.mesh(), typename L::RowAxes{}).all_reduce(std::span{&hits, 1});
+  classes.combine(ReduceOp::min, detail::Smaller{},
+                  detail::ColumnOfMaximum<T, Index>{max, y.block().cols.offset, none}, logits);
+  const auto& engine = y.mesh().engine();
+  double hits = engine.fold(0.0, detail::Sum{}, detail::IsLabel{label}, classes.view());
+  auto& ranks = detail::along_axes(y.mesh(), typename L::RowAxes{});
+  carry_numbers(engine, std::span<double>{&hits, 1},
+                [&](auto numbers) { ranks.all_reduce(numbers); });
   return hits / static_cast<double>(std::max<std::size_t>(y.rows(), 1));
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
 #include "cubist/dist/state.hpp"
@@ -91,7 +92,7 @@ struct SgdUpdate
 {
   T rate, momentum;
 
-  void operator()(T& w, const T& g, T& v) const
+  CUBIST_HOST_DEVICE void operator()(T& w, const T& g, T& v) const
   {
     const T velocity = momentum * v + g;
     v = velocity;
@@ -105,7 +106,7 @@ struct AdamUpdate
 {
   T beta1, beta2, rate, correction, keep, epsilon;
 
-  void operator()(T& w, const T& g, T& m, T& v) const
+  CUBIST_HOST_DEVICE void operator()(T& w, const T& g, T& m, T& v) const
   {
     const T mean = beta1 * m + (T{1} - beta1) * g;
     const T square = beta2 * v + (T{1} - beta2) * g * g;

@@ -7,6 +7,7 @@
 // Words: 2 (p-1)/p a row, p being the ranks along the axes that cut the columns.
 
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,12 @@ class RowValues
   {
     mesh_.engine().row_fold(view_, init_, combine, f, y);
     along_axes(mesh_, typename L::ColAxes{}).all_reduce(view_.elements(), op);
+    return view_.data();
+  }
+  /// Values from host memory, one for each of this rank's rows.
+  const V* upload(std::span<const V> values)
+  {
+    mesh_.engine().upload(MatrixView<const V>{values.data(), values.size(), 1, 1}, view_);
     return view_.data();
   }
   [[nodiscard]] MatrixView<const V> view() const { return view_; }

@@ -14,12 +14,41 @@
 #include <limits>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/engine/functions.hpp"
 #include "cubist/nn/row_values.hpp"
 
 namespace cubist
 {
+
+namespace detail
+{
+
+/// exp(scale x - the row's maximum)
+template <RealScalar T>
+struct ShiftedPower
+{
+  const T* max;
+  T scale;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t, T x) const
+  {
+    return std::exp(scale * x - max[i]);
+  }
+};
+
+/// x / the row's sum
+template <RealScalar T>
+struct ShareOfRow
+{
+  const T* sum;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t, T x) const { return x / sum[i]; }
+};
+
+}  // namespace detail
 
 /// Y = softmax(scale X), row by row; Y may be X. Every rank calls it.
 /// @throws ShapeError unless both agree in shape and mesh
@@ -33,19 +62,12 @@ void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, T scale = T{1
   const auto& engine = x.mesh().engine();
   const MatrixView<const T> in = x.valid();
   detail::RowValues<T, L, M> maxima{x.mesh(), in.rows(), -std::numeric_limits<T>::infinity()};
-  const T* max = maxima.combine(
-      ReduceOp::max, [](T a, T b) { return a < b ? b : a; },
-      [scale](std::size_t, std::size_t, T v) { return scale * v; }, in);
-  engine.map_indexed(
-      y.valid(),
-      [max, scale](std::size_t i, std::size_t, T v) { return std::exp(scale * v - max[i]); }, in);
+  const T* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Scaled<T>{scale}, in);
+  engine.map_indexed(y.valid(), detail::ShiftedPower<T>{max, scale}, in);
   const MatrixView<const T> powers = y.valid();
   detail::RowValues<T, L, M> sums{y.mesh(), powers.rows(), T{}};
-  const T* sum = sums.combine(
-      ReduceOp::sum, [](T a, T b) { return a + b; },
-      [](std::size_t, std::size_t, T v) { return v; }, powers);
-  engine.map_indexed(
-      y.valid(), [sum](std::size_t i, std::size_t, T v) { return v / sum[i]; }, powers);
+  const T* sum = sums.combine(ReduceOp::sum, detail::Sum{}, detail::Itself{}, powers);
+  engine.map_indexed(y.valid(), detail::ShareOfRow<T>{sum}, powers);
 }
 
 }  // namespace cubist

@@ -141,8 +141,8 @@ template <class Extents = std::initializer_list<NamedExtent>>
 }
 
 /// @throws MeshError for an extent below 0; 0 stands for one that is left out
-inline void require_extents(const char* scheme, int ranks,
-                            std::initializer_list<NamedExtent> extents)
+template <class Extents = std::initializer_list<NamedExtent>>
+void require_extents(const char* scheme, int ranks, const Extents& extents)
 {
   for (const auto& [name, value] : extents)
     require<MeshError>(value >= 0, scheme, " got ", name, " = ", value, " for ", ranks,
@@ -161,7 +161,7 @@ template <std::size_t n>
   std::array<int, n> at_least{};
   for (std::size_t i = 0; i < n; ++i)
   {
-    require_extents(scheme, ranks, {wish[i]});
+    require_extents(scheme, ranks, std::array{wish[i]});
     wished[i] = wish[i].value;
     at_least[i] = std::max(1, wished[i]);
   }

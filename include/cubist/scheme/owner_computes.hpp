@@ -30,6 +30,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/placement.hpp"
+#include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 #include "cubist/scheme/local_product.hpp"
 #include "cubist/scheme/owned_product.hpp"
@@ -250,7 +251,7 @@ class OwnerComputes
       if (!plan.sums || factor == T{})
         mesh_.engine().copy(share, mine);
       else
-        mesh_.engine().for_each([factor](T& y, T s) { y = s + factor * y; }, mine, share);
+        mesh_.engine().map(mine, detail::AddScaled<T>{factor}, share, In{mine});
     }
     loan.close();
     loan.wait();

@@ -15,6 +15,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 #include "cubist/scheme/local_product.hpp"
 #include "cubist/scheme/pieces.hpp"
@@ -238,9 +239,7 @@ class ReducePanels
     if (!slot.mine || slot.sum.data() == slot.out.data()) return;
     const MatrixView<const T> sum = slot.sum;
     if (beta_ == T{}) return engine_.copy(sum, slot.out);
-    engine_.map(
-        slot.out, [beta = beta_](T s, T y) { return s + beta * y; }, sum,
-        MatrixView<const T>{slot.out});
+    engine_.map(slot.out, AddScaled<T>{beta_}, sum, MatrixView<const T>{slot.out});
   }
 
   C& along_;

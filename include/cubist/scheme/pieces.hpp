@@ -14,6 +14,7 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 #include "cubist/scheme/tiles.hpp"
 
@@ -236,8 +237,7 @@ class ScatterSum
   /// out = a + factor b
   void add(MatrixView<T> out, MatrixView<const T> a, T factor, MatrixView<const T> b)
   {
-    engine_.map(
-        out, [factor](T s, T t) { return s + factor * t; }, a, b);
+    engine_.map(out, AddScaled<T>{factor}, a, b);
   }
 
   C& along_;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What engines map and fold more than once.
+
+#include <cstddef>
+
+#include "cubist/core/host_device.hpp"
+
+namespace cubist::detail
+{
+
+struct Sum
+{
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(const T& a, const T& b) const
+  {
+    return a + b;
+  }
+};
+
+struct Larger
+{
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(const T& a, const T& b) const
+  {
+    return a < b ? b : a;
+  }
+};
+
+struct Smaller
+{
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(const T& a, const T& b) const
+  {
+    return b < a ? b : a;
+  }
+};
+
+/// An element itself.
+struct Itself
+{
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, const T& x) const
+  {
+    return x;
+  }
+};
+
+/// x += y
+struct Add
+{
+  template <class T>
+  CUBIST_HOST_DEVICE void operator()(T& x, const T& y) const
+  {
+    x += y;
+  }
+};
+
+/// factor x
+template <class T>
+struct Scaled
+{
+  T factor;
+
+  CUBIST_HOST_DEVICE T operator()(const T& x) const { return factor * x; }
+  CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, const T& x) const { return factor * x; }
+};
+
+/// x + factor y
+template <class T>
+struct AddScaled
+{
+  T factor;
+
+  CUBIST_HOST_DEVICE T operator()(const T& x, const T& y) const { return x + factor * y; }
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/engine/functions.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+TEST_CASE("what engines map and fold")
+{
+  CHECK(detail::Sum{}(2, 3) == 5);
+  CHECK(detail::Larger{}(2, 3) == 3);
+  CHECK(detail::Larger{}(3, 2) == 3);
+  CHECK(detail::Smaller{}(2, 3) == 2);
+  CHECK(detail::Smaller{}(3, 2) == 2);
+  CHECK(detail::Itself{}(7, 8, 2.5) == 2.5);
+  int x = 2;
+  detail::Add{}(x, 3);
+  CHECK(x == 5);
+  CHECK(detail::Scaled<int>{4}(3) == 12);
+  CHECK(detail::Scaled<int>{4}(7, 8, 3) == 12);
+  CHECK(detail::AddScaled<int>{4}(3, 5) == 23);
+}
