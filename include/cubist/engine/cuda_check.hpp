@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// CUDA's return codes as errors.
+
+#include <cuda_runtime_api.h>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist::detail
+{
+
+/// @param what the call was for: "a buffer of 64 bytes"
+/// @throws DeviceError unless the call succeeded
+template <class... What>
+void require_cuda(cudaError_t code, const char* call, const What&... what)
+{
+  if (code == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // or a later call would report it again
+  const char* const advice = code == cudaErrorMemoryAllocation
+                                 ? "use more devices, or smaller matrices"
+                                 : "look for an error of earlier work on the device, and at its "
+                                   "state with nvidia-smi";
+  require<DeviceError>(false, call, " failed (", cudaGetErrorName(code), ": ",
+                       cudaGetErrorString(code), ") for ", what...,
+                       ", so what was asked of the device is not done; ", advice);
+}
+
+}  // namespace cubist::detail
