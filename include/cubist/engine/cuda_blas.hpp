@@ -18,8 +18,8 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/cuda_check.hpp"
+#include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/engine.hpp"
 
 namespace cubist::detail

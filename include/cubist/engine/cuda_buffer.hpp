@@ -13,8 +13,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/cuda_check.hpp"
+#include "cubist/engine/cuda_compute_stream.hpp"
 
 namespace cubist
 {

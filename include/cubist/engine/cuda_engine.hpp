@@ -3,8 +3,8 @@
 
 // The memory and processors of a GPU: the current device of the thread, which a backend sets before
 // anything else. Products are cuBLAS's, the rest kernels. All work goes to one stream
-// (engine/cuda_compute_stream.hpp) in the order of the program; the host runs ahead, and waits where
-// data comes from it or goes to it: in `upload`, `download` and `fold`.
+// (engine/cuda_compute_stream.hpp) in the order of the program; the host runs ahead, and waits
+// where data comes from it or goes to it: in `upload`, `download` and `fold`.
 //
 // Buffers, products and copies compile with any compiler; maps and folds with nvcc, and what is
 // mapped is callable on the device (core/host_device.hpp).
@@ -16,10 +16,10 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/cuda_blas.hpp"
 #include "cubist/engine/cuda_buffer.hpp"
 #include "cubist/engine/cuda_check.hpp"
+#include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/cuda_folds.hpp"
 #include "cubist/engine/cuda_maps.hpp"
 #include "cubist/engine/engine.hpp"

@@ -10,9 +10,9 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
-#include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/cuda_buffer.hpp"
 #include "cubist/engine/cuda_check.hpp"
+#include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/cuda_launch.hpp"
 
 namespace cubist::detail
