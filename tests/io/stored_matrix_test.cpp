@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
 #include <complex>
 #include <cstddef>
 #include <span>
@@ -104,6 +105,34 @@ TEST_CASE("a matrix that lies column by column is read as its rows")
     CHECK(same);
     CHECK(sum == fingerprint(MatrixView<const double>{copy.data(), shape}));
   }
+}
+
+TEST_CASE(
+    "a matrix of more elements and bytes than 32 bits count is written and read at its corners")
+{
+  const HostEngine engine;
+  const Folder folder;
+  constexpr std::size_t n = std::size_t{1} << 17U;
+  const StoredMatrix stored{24, ElementType::f32, {n, n}};
+  File file{(folder / "large").string(), File::Mode::create};
+  file.resize(stored.begin + n * n * sizeof(float));  // a hole, but for what is written
+  const auto corner = [](std::size_t offset) { return Range{offset, 2, 2}; };
+  std::vector<float> values{1, 2, 3, 4};
+  std::vector<float> found(4);
+  for (const std::size_t i : {std::size_t{0}, n - 2})
+    for (const std::size_t j : {std::size_t{0}, n - 2})
+    {
+      const Block b{corner(i), corner(j)};
+      values[0] += 1;
+      const auto sum = write_block<float>(file, stored, b, engine,
+                                          MatrixView<const float>{values.data(), {2, 2}});
+      CHECK(read_block<float>(file, stored, b, engine, MatrixView<float>{found.data(), {2, 2}}) ==
+            sum);
+      CHECK(found == values);
+    }
+  std::array<float, 1> last{};
+  file.read(stored.begin + (n * n - 1) * sizeof(float), std::as_writable_bytes(std::span{last}));
+  CHECK(last[0] == 4);
 }
 
 TEST_CASE("a file that became shorter is an error")
