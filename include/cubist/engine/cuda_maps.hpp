@@ -30,13 +30,14 @@ __global__ void element_kernel(Shape shape, F f, MatrixView<T>... m)
 
 inline constexpr unsigned sum_rows = 32;
 inline constexpr unsigned sum_cols = 32;
+inline constexpr unsigned sum_threads = sum_rows * sum_cols;
 
 /// sums[j] = sum over i of f(i, j, m(i, j), …), by threads (sum_cols, sum_rows)
 template <class S, class F, class... T>
-__global__ __launch_bounds__(sum_rows* sum_cols) void column_kernel(Shape shape, S* sums, F f,
-                                                                    MatrixView<T>... m)
+__global__ __launch_bounds__(sum_threads) void column_kernel(Shape shape, S* sums, F f,
+                                                             MatrixView<T>... m)
 {
-  auto* const all = shared_memory<S, sum_rows * sum_cols>();
+  auto* const all = shared_memory<S, sum_threads>();
   auto* const mine = all + threadIdx.y * sum_cols + threadIdx.x;
   const std::size_t j = std::size_t{blockIdx.x} * sum_cols + threadIdx.x;
   S sum{};

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Every operation of an engine on strided blocks, into one list of results, which must be the same
+// for all engines. All numbers are small integers, so that every order of summation is exact.
+
+#include <complex>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/functions.hpp"
+
+namespace cubist::test
+{
+
+template <Scalar T>
+T number(int re, int im)
+{
+  if constexpr (ComplexScalar<T>)
+    return {static_cast<Real<T>>(re), static_cast<Real<T>>(im)};
+  else
+    return static_cast<T>(re);
+}
+
+/// A matrix in the memory of an engine, inside a larger piece of memory of other numbers.
+template <Engine E, Scalar T>
+class Strided
+{
+ public:
+  Strided(Shape shape, std::size_t gap, int seed)
+      : all_{shape.rows + 2, shape.cols + gap}, shape_{shape}, buffer_(all_.size())
+  {
+    std::vector<T> host(all_.size());
+    int x = seed;
+    for (T& y : host)
+    {
+      x = (x * 131 + 17) % 1009;
+      y = number<T>(x % 7 - 3, x % 5 - 2);
+    }
+    E{}.upload(MatrixView<const T>{host.data(), all_}, MatrixView<T>{buffer_.data(), all_});
+  }
+
+  [[nodiscard]] MatrixView<T> view()
+  {
+    return MatrixView<T>{buffer_.data(), all_}.block(1, all_.cols - shape_.cols, shape_);
+  }
+  [[nodiscard]] MatrixView<const T> in() { return view(); }
+  /// All of the memory, so that a stray write is seen.
+  [[nodiscard]] std::vector<T> everything()
+  {
+    std::vector<T> host(all_.size());
+    E{}.download(MatrixView<const T>{buffer_.data(), all_}, MatrixView<T>{host.data(), all_});
+    return host;
+  }
+
+ private:
+  Shape all_;
+  Shape shape_;
+  typename E::template Buffer<T> buffer_;
+};
+
+struct Swap
+{
+  template <class T>
+  CUBIST_HOST_DEVICE void operator()(T& x, T& y, const T& z) const
+  {
+    const T old = x;
+    x = y + z;
+    y = old;
+  }
+};
+
+/// x + i - 2 j
+struct AddPlace
+{
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, const T& x) const
+  {
+    return x + T(static_cast<float>(i)) - T(static_cast<float>(2 * j));
+  }
+};
+
+/// A number for each element and place; what its maximum is, the order does not matter.
+struct Rank
+{
+  template <class T>
+  CUBIST_HOST_DEVICE long operator()(std::size_t i, std::size_t j, const T& x) const
+  {
+    long y = 0;
+    if constexpr (ComplexScalar<T>)
+      y = static_cast<long>(x.real());
+    else
+      y = static_cast<long>(x);
+    return y * 1000000 + static_cast<long>((i * 7919 + j * 104729) % 999983);
+  }
+};
+
+template <Scalar T>
+using Results = std::vector<std::pair<std::string, std::vector<T>>>;
+
+template <Engine E, Scalar T>
+void products(Results<T>& results, Shape shape, std::size_t k, std::size_t gap)
+{
+  const E engine;
+  for (const Op op_a : {Op::none, Op::transpose, Op::adjoint})
+    for (const Op op_b : {Op::none, Op::transpose, Op::adjoint})
+      for (const int beta : {0, 2})
+      {
+        Strided<E, T> a{op_shape(op_a, {shape.rows, k}), gap, 3};
+        Strided<E, T> b{op_shape(op_b, {k, shape.cols}), gap, 5};
+        Strided<E, T> c{shape, gap, 7};
+        engine.gemm(op_a, op_b, number<T>(2, 1), a.in(), b.in(), number<T>(beta, 0), c.view());
+        results.push_back({"gemm", c.everything()});
+      }
+}
+
+template <Engine E, Scalar T>
+void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
+{
+  using cubist::detail::AddScaled;
+  const E engine;
+  Strided<E, T> a{shape, gap, 3};
+  Strided<E, T> b{shape, gap + 1, 5};
+  Strided<E, T> c{shape, gap, 7};
+  const auto keep = [&](const char* name, auto& what) {
+    results.push_back({name, what.everything()});
+  };
+  engine.copy(a.in(), c.view()), keep("copy", c);
+  engine.fill(c.view(), number<T>(4, 1)), keep("fill", c);
+  engine.map(c.view(), AddScaled<T>{number<T>(3, 1)}, a.in(), b.in()), keep("map", c);
+  engine.map(c.view(), AddScaled<T>{number<T>(3, 0)}, c.in(), b.in()), keep("map in place", c);
+  engine.map_indexed(c.view(), AddPlace{}, a.in()), keep("map_indexed", c);
+  engine.for_each(Swap{}, c.view(), b.view(), a.in()), keep("for_each", c), keep("for_each", b);
+
+  Strided<E, T> sums{{1, shape.cols}, gap, 9};
+  engine.map_sums(c.view(), sums.view(), AddScaled<T>{number<T>(1, 0)}, a.in(), b.in());
+  keep("map_sums", c), keep("map_sums' sums", sums);
+  engine.column_sums(a.in(), sums.view()), keep("column_sums", sums);
+  if (shape.rows > 0)
+    engine.map(c.view(), AddScaled<T>{number<T>(1, 0)}, a.in(), sums.view().repeated(shape.rows)),
+        keep("a repeated row", c);
+
+  Strided<E, T> row{{shape.rows, 1}, gap, 11};
+  engine.row_fold(row.view(), number<T>(5, 0), cubist::detail::Sum{}, AddPlace{}, a.in());
+  keep("row_fold", row);
+  const T all = engine.fold(number<T>(5, 0), cubist::detail::Sum{}, AddPlace{}, a.in());
+  const long most = engine.fold(-1000000000L, cubist::detail::Larger{}, Rank{}, a.in());
+  results.push_back({"fold",
+                     {all, number<T>(static_cast<int>(most / 1000000), 0),
+                      number<T>(static_cast<int>(most % 1000000), 0)}});
+}
+
+template <Engine E, Scalar T>
+[[nodiscard]] Results<T> engine_results()
+{
+  Results<T> results;
+  products<E, T>(results, {7, 5}, 9, 3);
+  products<E, T>(results, {33, 65}, 17, 0);
+  products<E, T>(results, {3, 4}, 0, 1);
+  products<E, T>(results, {0, 4}, 3, 1);
+  for (const Shape shape : {Shape{1, 1}, Shape{13, 7}, Shape{37, 101}, Shape{300, 1}, Shape{1, 999},
+                            Shape{2, 1500}, Shape{700, 33}, Shape{0, 5}, Shape{5, 0}})
+    for (const std::size_t gap : {0, 3}) maps_and_folds<E, T>(results, shape, gap);
+  typename E::template Buffer<T> zeros(100);
+  zeros.resize(300);
+  const auto copied = zeros;
+  std::vector<T> host(copied.size(), number<T>(1, 1));
+  E{}.download(MatrixView<const T>{copied.data(), {3, 100}}, MatrixView<T>{host.data(), {3, 100}});
+  results.push_back({"a new buffer", host});
+  return results;
+}
+
+}  // namespace cubist::test

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A network and what belongs to it, trained for a few steps on one rank with any engine.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/host_device.hpp"
+#include "cubist/cubist.hpp"
+
+#include "one_rank.hpp"
+
+namespace cubist::test
+{
+
+using Global = xt::xtensor<float, 2>;
+using NamedGlobals = std::vector<std::pair<std::string, Global>>;
+
+/// Numbers in [-1, 1).
+struct Uniform
+{
+  std::size_t cols;
+  std::uint64_t seed;
+
+  CUBIST_HOST_DEVICE float operator()(std::size_t i, std::size_t j) const
+  {
+    return Philox{seed, 1}.symmetric<float>(i * cols + j, 1);
+  }
+};
+
+template <class E>
+struct OnOneRank
+{
+  using Scheme = Grid3D;
+  using B = OneRank<E>;
+  using Matrix = DistMatrix<float, typename Scheme::Input, AxisMesh<typename Scheme::Axes, B>>;
+
+  Alone<E> world{};
+  Mesh<Scheme, B> mesh{world};
+  std::vector<int> labels = std::vector<int>(17);
+
+  OnOneRank()
+  {
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int>(i * i % 10);
+  }
+
+  [[nodiscard]] Matrix uniform(Shape shape, std::uint64_t seed) const
+  {
+    Matrix x{mesh, shape};
+    x.generate(Uniform{shape.cols, seed});
+    return x;
+  }
+
+  /// What must be the same to the bit: random numbers, and what scatter and gather move.
+  [[nodiscard]] NamedGlobals exact() const
+  {
+    NamedGlobals results;
+    auto x = uniform({17, 10}, 3);
+    results.push_back({"generate", gather(x)});
+    auto y = x;
+    Dropout{0.25, 5, 1}.apply(x, y, 7);
+    results.push_back({"dropout", gather(y)});
+    auto z = scatter<typename Scheme::Input>(mesh, gather(y));
+    results.push_back({"scatter and gather", gather(z)});
+    redistribute(x, z);
+    results.push_back({"redistribute", gather(z)});
+    return results;
+  }
+
+  [[nodiscard]] NamedGlobals functions() const
+  {
+    NamedGlobals results;
+    const auto x = uniform({17, 10}, 3);
+    auto wide = x;
+    mesh.engine().map(wide.valid(), cubist::detail::Scaled<float>{8}, x.valid());
+    auto y = x;
+    const auto apply = [&](const char* name, const Activation& f) {
+      cubist::detail::activate(mesh.engine(), f, std::as_const(wide).valid(), y.valid());
+      results.push_back({name, gather(y)});
+      cubist::detail::slopes(mesh.engine(), f, std::as_const(wide).valid(),
+                             std::as_const(x).valid(), y.valid());
+      results.push_back({std::string{name} + "'", gather(y)});
+    };
+    apply("relu", relu), apply("sigmoid", sigmoid), apply("tanh", tanh), apply("silu", silu);
+    apply("gelu", gelu), apply("gelu_tanh", gelu_tanh);
+    softmax(x, y, 3.0F);
+    results.push_back({"softmax", gather(y)});
+    const double entropy = softmax_cross_entropy(wide, labels, y);
+    results.push_back({"slope of the cross-entropy", gather(y)});
+    const double error = mean_squared_error(wide, x, y);
+    results.push_back({"slope of the squared error", gather(y)});
+    results.push_back({"losses",
+                       {{static_cast<float>(entropy), static_cast<float>(error),
+                         static_cast<float>(accuracy(wide, labels))}}});
+    return results;
+  }
+
+  template <class Optimizer>
+  void train(NamedGlobals& results, const char* name) const
+  {
+    MLP<Scheme, B, float> mlp{mesh, {12, 33, 10}, {.activation = gelu, .dropout = 0.1, .seed = 42}};
+    Optimizer optimizer{mlp.parameters()};
+    const auto x = uniform({17, 12}, 9);
+    double loss = 0;
+    for (int step = 0; step < 3; ++step)
+    {
+      const auto& y = mlp.forward(x);
+      auto dy = zeros_like(y);
+      loss = softmax_cross_entropy(y, labels, dy);
+      mlp.backward(dy);
+      check_finite(loss, mlp.parameters(), static_cast<std::uint64_t>(step));
+      check_replicas(mlp.parameters());
+      optimizer.step(mlp.parameters());
+    }
+    for (const auto& p : mlp.parameters())
+    {
+      results.push_back({name + (" " + p.name), gather(p.value)});
+      results.push_back({name + (" gradient of " + p.name), gather(p.gradient)});
+    }
+    results.push_back({std::string{name} + " loss", {{static_cast<float>(loss)}}});
+  }
+
+  [[nodiscard]] NamedGlobals training() const
+  {
+    using M = AxisMesh<typename Scheme::Axes, B>;
+    NamedGlobals results;
+    train<Sgd<float, M>>(results, "SGD");
+    train<AdamW<float, M>>(results, "AdamW");
+    return results;
+  }
+};
+
+}  // namespace cubist::test

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A backend of one rank on any engine: what is distributed runs on a GPU without NCCL.
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+#include <cuda_runtime_api.h>
+
+#include "cubist/comm/communicator.hpp"
+#include "cubist/engine/cuda_check.hpp"
+#include "cubist/engine/cuda_compute_stream.hpp"
+#include "cubist/engine/engine.hpp"
+
+namespace cubist::test
+{
+
+/// What a rank sends to itself is copied, in host memory (E = HostEngine) or on the device.
+template <class E>
+class Alone : public Collectives<Alone<E>>
+{
+ public:
+  struct Request
+  {
+    void wait() {}
+    [[nodiscard]] bool test() { return true; }
+  };
+
+  [[nodiscard]] int rank() const { return 0; }
+  [[nodiscard]] int size() const { return 1; }
+  [[nodiscard]] bool remote() const { return false; }
+  [[nodiscard]] Alone split(int, int) { return *this; }
+
+  template <class T>
+  [[nodiscard]] Request start(const Call<T>& call)
+  {
+    const std::size_t n = std::min(call.send.size(), call.recv.size());
+    if (n == 0 || call.send.data() == call.recv.data()) return {};
+    if constexpr (in_host_memory<E>)
+      std::copy_n(call.send.data(), n, call.recv.data());
+    else
+      cubist::detail::require_cuda(cudaMemcpyAsync(call.recv.data(), call.send.data(),
+                                                   n * sizeof(T), cudaMemcpyDeviceToDevice,
+                                                   ComputeStream::get()),
+                                   "cudaMemcpyAsync", "a message to itself");
+    return {};
+  }
+};
+
+template <class E>
+struct OneRank
+{
+  using Communicator = Alone<E>;
+  using Engine = E;
+};
+
+}  // namespace cubist::test
