@@ -20,6 +20,8 @@ class Point;
 
 /// The next call of `function` by this thread but `after` ones returns `code` and does nothing.
 void fail(const std::string& function, int code, int after = 0);
+/// The GPUs of this machine that this thread sees; at first 8 from the first one.
+void see_gpus(int first, int count);
 /// What this thread gives NCCL next is not carried out, and has this asynchronous result.
 void fail_later(ncclResult_t code);
 /// Whether ranks get ncclRemoteError when another one aborts its communicator; at first they don't.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CUDA's run time, as stand_in.hpp says.
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -21,6 +22,9 @@ namespace
 std::mutex allocations_mutex;
 std::map<const std::byte*, std::size_t> allocations;
 thread_local std::map<std::string, std::pair<int, int>> failures;  // code, after
+thread_local int first_gpu = 0;
+thread_local int gpus = 8;
+thread_local int current_device = 0;
 
 /// Now and then a while, so that work which nothing orders comes in another order.
 void be_late()
@@ -46,9 +50,15 @@ void stand_in::fail(const std::string& function, int code, int after)
   failures[function] = {code, after};
 }
 
+void stand_in::see_gpus(int first, int count)
+{
+  first_gpu = first;
+  gpus = count;
+}
+
 stand_in::Gate::Gate(cudaStream_t stream) : point_{std::make_shared<Point>()}
 {
-  stream->enqueue([point = point_] { point->wait(); });
+  resolved(stream)->enqueue([point = point_] { point->wait(); });
 }
 void stand_in::Gate::open() { point_->reach(); }
 
@@ -63,7 +73,7 @@ bool stand_in::on_device(const void* data, std::size_t bytes)
   return p + bytes <= after->first + after->second;
 }
 
-CUstream_st::CUstream_st() : worker{[this] { run(); }} { ++stand_in::counts.streams; }
+CUstream_st::CUstream_st() : worker{[this] { run(); }} {}
 
 CUstream_st::~CUstream_st()
 {
@@ -73,7 +83,6 @@ CUstream_st::~CUstream_st()
   }
   changed.notify_all();
   worker.join();
-  --stand_in::counts.streams;
 }
 
 void CUstream_st::enqueue(std::function<void()> task)
@@ -102,6 +111,13 @@ void CUstream_st::run()
   }
 }
 
+cudaStream_t stand_in::resolved(cudaStream_t stream)
+{
+  if (stream != cudaStreamPerThread) return stream;
+  thread_local CUstream_st own;
+  return &own;
+}
+
 struct CUevent_st
 {
   std::shared_ptr<Point> point;
@@ -113,12 +129,29 @@ struct CUevent_st
 cudaError_t cudaSetDevice(int device)
 {
   CUBIST_INJECT(cudaSetDevice);
-  return device >= 0 && device < 8 ? cudaSuccess : cudaErrorInvalidDevice;
+  if (device < 0 || device >= gpus) return cudaErrorInvalidDevice;
+  current_device = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device)
+{
+  *device = current_device;
+  return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int* count)
 {
-  *count = 8;
+  CUBIST_INJECT(cudaGetDeviceCount);
+  *count = gpus;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device)
+{
+  CUBIST_INJECT(cudaDeviceGetPCIBusId);
+  std::snprintf(id, static_cast<std::size_t>(length), "0000:%02x:00.0",
+                static_cast<unsigned>(first_gpu + device));
   return cudaSuccess;
 }
 
@@ -147,26 +180,64 @@ cudaError_t cudaFree(void* data)
   return cudaSuccess;
 }
 
+cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t)
+{
+  CUBIST_INJECT(cudaMallocAsync);
+  return cudaMalloc(data, bytes);
+}
+
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream)
+{
+  stand_in::resolved(stream)->enqueue([data] { cudaFree(data); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int)
+{
+  *pool = nullptr;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+
+cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream)
+{
+  CUBIST_INJECT(cudaMemsetAsync);
+  if (!stand_in::on_device(data, bytes)) return cudaErrorInvalidValue;
+  stand_in::resolved(stream)->enqueue([=] { std::memset(data, value, bytes); });
+  return cudaSuccess;
+}
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
   CUBIST_INJECT(cudaMemcpyAsync);
+  return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
+}
+
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t height, cudaMemcpyKind kind, cudaStream_t stream)
+{
+  const auto extent = [&](size_t pitch) {
+    return width == 0 || height == 0 ? 0 : (height - 1) * pitch + width;
+  };
+  const size_t written = extent(to_pitch);
+  const size_t read = extent(from_pitch);
   const bool to_device = kind != cudaMemcpyDeviceToHost;
   const bool from_device = kind != cudaMemcpyHostToDevice;
-  if (to_device != (bytes != 0 && stand_in::on_device(to, bytes)) && bytes != 0)
+  if (written > 0 && (to_device != stand_in::on_device(to, written) ||
+                      (from_device && !stand_in::on_device(from, read))))
     return cudaErrorInvalidValue;
-  if (bytes != 0 && from_device && !stand_in::on_device(from, bytes)) return cudaErrorInvalidValue;
+  const auto copy = [=](const std::byte* p) {
+    for (size_t i = 0; i < height && width > 0; ++i)
+      std::memcpy(static_cast<std::byte*>(to) + i * to_pitch, p + i * from_pitch, width);
+  };
+  const auto* const p = static_cast<const std::byte*>(from);
   if (from_device)
-    stream->enqueue([=] {
-      if (bytes != 0) std::memcpy(to, from, bytes);
-    });
-  else
-  {  // Memory that is not pinned is read at once.
-    const auto* const p = static_cast<const std::byte*>(from);
-    stream->enqueue([to, data = std::vector<std::byte>(p, p + bytes)] {
-      if (!data.empty()) std::memcpy(to, data.data(), data.size());
-    });
-  }
+    stand_in::resolved(stream)->enqueue([=] { copy(p); });
+  else  // Memory that is not pinned is read at once.
+    stand_in::resolved(stream)->enqueue(
+        [copy, data = std::vector<std::byte>(p, p + read)] { copy(data.data()); });
   return cudaSuccess;
 }
 
@@ -174,24 +245,28 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int)
 {
   CUBIST_INJECT(cudaStreamCreateWithFlags);
   *stream = new CUstream_st;
+  ++stand_in::counts.streams;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
   delete stream;
+  --stand_in::counts.streams;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
   CUBIST_INJECT(cudaStreamQuery);
+  stream = stand_in::resolved(stream);
   const std::lock_guard lock{stream->mutex};
   return stream->tasks.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+  stream = stand_in::resolved(stream);
   std::unique_lock lock{stream->mutex};
   stream->changed.wait(lock, [stream] { return stream->tasks.empty(); });
   return cudaSuccess;
@@ -200,7 +275,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int)
 {
   CUBIST_INJECT(cudaStreamWaitEvent);
-  if (event->point) stream->enqueue([point = event->point] { point->wait(); });
+  if (event->point) stand_in::resolved(stream)->enqueue([point = event->point] { point->wait(); });
   return cudaSuccess;
 }
 
@@ -223,7 +298,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
   CUBIST_INJECT(cudaEventRecord);
   event->point = std::make_shared<Point>();
-  stream->enqueue([point = event->point] { point->reach(); });
+  stand_in::resolved(stream)->enqueue([point = event->point] { point->reach(); });
   return cudaSuccess;
 }
 
@@ -232,6 +307,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
   CUBIST_INJECT(cudaEventQuery);
   return !event->point || event->point->reached() ? cudaSuccess : cudaErrorNotReady;
 }
+
+cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 const char* cudaGetErrorName(cudaError_t error)
 {

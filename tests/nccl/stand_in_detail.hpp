@@ -29,6 +29,8 @@ inline Counts counts;
 /// The code that a call is to return instead of doing its work, or 0.
 [[nodiscard]] int injected(const char* function);
 [[nodiscard]] bool on_device(const void* data, std::size_t bytes);
+/// The stream itself: a thread's own has one name on all threads, cudaStreamPerThread.
+[[nodiscard]] cudaStream_t resolved(cudaStream_t stream);
 
 /// A place in a stream's work.
 class Point

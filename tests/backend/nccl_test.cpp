@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/backend/counting.hpp"
+#include "cubist/backend/faulty.hpp"
+#include "cubist/backend/nccl.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+#include "stand_in.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+using namespace std::chrono_literals;
+
+namespace
+{
+
+/// The sum of a number over the ranks, all of it on the devices but the number.
+float sum(NcclCommunicator& world, float mine)
+{
+  const CudaEngine engine;
+  CudaBuffer<float> buffer(1);
+  const MatrixView<float> there{buffer.data(), {1, 1}};
+  engine.upload(MatrixView<const float>{&mine, {1, 1}}, there);
+  world.all_reduce(there.elements());
+  engine.download(MatrixView<const float>{there}, MatrixView<float>{&mine, {1, 1}});
+  return mine;
+}
+
+int current_device()
+{
+  int device = -1;
+  cudaGetDevice(&device);
+  return device;
+}
+
+/// Options for a test, which are the usual ones again at its end.
+struct With
+{
+  explicit With(const NcclLaunchOptions& options) { Nccl::options = options; }
+  With(const With&) = delete;
+  With& operator=(const With&) = delete;
+  ~With() { Nccl::options = {}; }
+};
+
+}  // namespace
+
+TEST_CASE("NCCL's backend is one, as are decorators of it")
+{
+  STATIC_REQUIRE(Backend<Nccl>);
+  STATIC_REQUIRE(Backend<Counting<Nccl>>);
+  STATIC_REQUIRE(Backend<Faulty<Nccl>>);
+  STATIC_REQUIRE_FALSE(Nccl::ranks_are_processes);
+}
+
+TEST_CASE("each rank has a GPU of its own, and computes and communicates on it")
+{
+  const auto before = stand_in::live();
+  for (const int ranks : {1, 3, 8})
+  {
+    const auto found = on_ranks<Nccl>(ranks, [](NcclCommunicator& world) {
+      return std::pair{current_device(), sum(world, static_cast<float>(world.rank() + 1))};
+    });
+    REQUIRE(found.size() == static_cast<std::size_t>(ranks));
+    for (int r = 0; r < ranks; ++r)
+      CHECK(found[static_cast<std::size_t>(r)] ==
+            std::pair{r, static_cast<float>(ranks * (ranks + 1) / 2)});
+  }
+  ComputeStream::synchronize();
+  CHECK(stand_in::live() == before);
+}
+
+TEST_CASE("without a number there are as many ranks as GPUs")
+{
+  int size = 0;
+  launch<Nccl>({}, [&](NcclCommunicator& world) {
+    if (world.rank() == 0) size = world.size();
+  });
+  CHECK(size == 8);
+}
+
+TEST_CASE("more ranks than GPUs are an error that names both")
+{
+  const auto message = [] {
+    return message_of<ArgumentError>([] { launch<Nccl>({.ranks = 9}, [](NcclCommunicator&) {}); });
+  };
+  CHECK(mentions(message(), "got 9 ranks on a machine that has 8 GPUs", "start fewer"));
+  // Threads have one host for NCCL, so they cannot share.
+  const With sharing{{.share_gpus = true}};
+  CHECK(mentions(message(), "got 9 ranks on a machine that has 8 GPUs"));
+}
+
+TEST_CASE("a machine without a GPU is an error that says so")
+{
+  stand_in::fail("cudaGetDeviceCount", cudaErrorNoDevice);
+  CHECK(mentions(message_of<DeviceError>([] { launch<Nccl>({}, [](NcclCommunicator&) {}); }),
+                 "found no GPU (an error of the stand-in)", "nvidia-smi"));
+}
+
+namespace
+{
+
+/// What four ranks choose that see `count` GPUs each, from first(rank) on.
+template <class First>
+std::vector<std::pair<int, bool>> choices(First first, int count, bool may_share)
+{
+  return on_ranks<Threads>(4, [&](ThreadsCommunicator& host) {
+    stand_in::see_gpus(first(host.rank()), count);
+    const auto restore = std::shared_ptr<void>(nullptr, [](void*) { stand_in::see_gpus(0, 8); });
+    const auto gpu = cubist::detail::choose_gpu(host, may_share, "and what to do");
+    return std::pair{gpu.device, gpu.shared};
+  });
+}
+
+}  // namespace
+
+TEST_CASE("GPUs are told apart by their addresses, whatever each rank sees")
+{
+  using Choices = std::vector<std::pair<int, bool>>;
+  const auto same = [](int) { return 0; };
+  const auto own = [](int rank) { return rank; };
+  const auto halves = [](int rank) { return rank / 2; };
+  CHECK(choices(same, 5, false) == Choices{{0, false}, {1, false}, {2, false}, {3, false}});
+  CHECK(choices(own, 1, false) == Choices{{0, false}, {0, false}, {0, false}, {0, false}});
+  CHECK(choices(halves, 1, true) == Choices{{0, true}, {0, true}, {0, true}, {0, true}});
+  CHECK(choices(same, 3, true) == Choices{{0, true}, {1, true}, {2, true}, {0, true}});
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)choices(halves, 1, false); }),
+                 "got 4 ranks on a machine that has 2 GPUs", "and what to do"));
+}
+
+TEST_CASE("the first error of a rank ends the launch, and what others wait for")
+{
+  const auto start = std::chrono::steady_clock::now();
+  for (const bool in_a_call : {true, false})
+  {
+    const auto before = stand_in::live();
+    const auto text = message_of<ShapeError>([&] {
+      launch<Nccl>({.ranks = 3, .time_limit = 60s}, [&](NcclCommunicator& world) {
+        CudaBuffer<float> buffer(4);
+        const std::span<float> data{buffer.data(), 4};
+        world.all_reduce(data);
+        if (world.rank() == 1) require<ShapeError>(false, "no good");
+        if (in_a_call)
+          world.barrier();
+        else
+        {
+          world.all_reduce(data);
+          ComputeStream::synchronize();
+        }
+      });
+    });
+    CHECK(text == "rank 1: no good");
+    ComputeStream::synchronize();  // no communicator waits for this thread any more
+    CHECK(stand_in::live() == before);
+  }
+  CHECK(std::chrono::steady_clock::now() - start < 30s);
+}
+
+TEST_CASE("the time limit of a launch is that of its ranks' calls")
+{
+  const auto message = [](const LaunchOptions& options) {
+    return message_of<TimeLimitError>([&] {
+      launch<Nccl>(options, [](NcclCommunicator& world) {
+        if (world.rank() == 0) (void)sum(world, 1);
+      });
+    });
+  };
+  CHECK(mentions(message({.ranks = 2, .time_limit = 200ms}), "rank 0: waited 200 ms",
+                 "all_reduce of 1 float"));
+  const With limit{{.time_limit = 100ms}};
+  CHECK(mentions(message({.ranks = 2}), "rank 0: waited 100 ms"));
+  CHECK(mentions(message_of<ArgumentError>([] {
+                   launch<Nccl>({.ranks = 1, .time_limit = 0ms}, [](NcclCommunicator&) {});
+                 }),
+                 "got a time limit of 0 ms"));
+}
+
+TEST_CASE("an error of the device that nobody looked for is the rank's")
+{
+  const auto text = message_of<CommunicationError>([] {
+    launch<Nccl>({.ranks = 2}, [](NcclCommunicator& world) {
+      if (world.rank() == 1) stand_in::fail("cudaStreamQuery", cudaErrorIllegalAddress);
+    });
+  });
+  CHECK(mentions(text, "rank 1: cudaStreamQuery failed", "the compute stream"));
+}
