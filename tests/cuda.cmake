@@ -14,12 +14,21 @@ enable_language(CUDA)
 # The tests have their -O1, and nvcc warns of a second choice.
 string(REPLACE "-O3" "" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
 
-add_executable(cubist_cuda_engine cuda/cuda_engine.cu)
-# CUDA::cudart is the shared one; CMake would link the static one as well.
-set_target_properties(cubist_cuda_engine PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
-target_compile_options(cubist_cuda_engine PRIVATE
-  -Xcompiler=-Wall,-Wextra,-Wshadow --Werror=all-warnings -Xcompiler=-Werror)
-target_link_libraries(cubist_cuda_engine PRIVATE cubist::nccl)
-add_test(NAME "cuda: the engine" COMMAND cubist_cuda_engine)
-set_tests_properties("cuda: the engine" PROPERTIES
-  LABELS nccl TIMEOUT 300 SKIP_REGULAR_EXPRESSION "no GPU")
+# cubist_cuda_test(<test> <program> <source>)
+function(cubist_cuda_test test program source)
+  add_executable(${program} ${source})
+  # CUDA::cudart is the shared one; CMake would link the static one as well.
+  set_target_properties(${program} PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
+  target_compile_options(${program} PRIVATE
+    -Xcompiler=-Wall,-Wextra,-Wshadow --Werror=all-warnings -Xcompiler=-Werror)
+  target_link_libraries(${program} PRIVATE cubist::nccl)
+  add_test(NAME "cuda: ${test}" COMMAND ${program})
+  set_tests_properties("cuda: ${test}" PROPERTIES
+    LABELS nccl TIMEOUT 300 SKIP_REGULAR_EXPRESSION "no GPU")
+endfunction()
+
+cubist_cuda_test("the engine" cubist_cuda_engine cuda/cuda_engine.cu)
+# Long to compile, so for one architecture, the newest.
+cubist_cuda_test("the backend" cubist_cuda_nccl cuda/nccl_backend.cu)
+list(GET CUBIST_CUDA_ARCHITECTURES -1 newest)
+set_target_properties(cubist_cuda_nccl PROPERTIES CUDA_ARCHITECTURES ${newest})

@@ -17,8 +17,8 @@
 #include "cubist/engine/cuda_engine.hpp"
 #include "cubist/engine/host_engine.hpp"
 
+#include "comparison.hpp"
 #include "engine_operations.hpp"
-#include "findings.hpp"
 #include "network.hpp"
 
 using namespace cubist;
@@ -28,7 +28,7 @@ namespace
 {
 
 template <Scalar T>
-void compare_engines(Findings& found)
+void compare_engines(Comparison& found)
 {
   const auto got = engine_results<CudaEngine, T>();
   const auto expected = engine_results<HostEngine, T>();
@@ -38,7 +38,7 @@ void compare_engines(Findings& found)
                 element_name<T>() + ", " + got[r].first + ", result " + std::to_string(r));
 }
 
-void compare_networks(Findings& found)
+void compare_networks(Comparison& found)
 {
   const OnOneRank<CudaEngine> device;
   const OnOneRank<HostEngine> host;
@@ -86,7 +86,7 @@ void compare_networks(Findings& found)
               "check_finite: " + message);
 }
 
-void check_errors(Findings& found)
+void check_errors(Comparison& found)
 {
   std::string message;
   try
@@ -120,7 +120,7 @@ try
     std::printf("no GPU here: the GPU's engine was compiled, not run\n");
     return 0;
   }
-  Findings found;
+  Comparison found;
   compare_engines<float>(found);
   compare_engines<double>(found);
   compare_engines<std::complex<float>>(found);

@@ -7,6 +7,7 @@
 // answers ncclInProgress and launches later, refuses memory that is not the device's, and hangs
 // where NCCL would.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,9 @@ void see_gpus(int first, int count);
 void fail_later(ncclResult_t code);
 /// Whether ranks get ncclRemoteError when another one aborts its communicator; at first they don't.
 void notice_aborts(bool notice);
+
+/// Gives a stream something to do.
+void enqueue(cudaStream_t stream, std::function<void()> work);
 
 /// Holds a stream's work from here on until it is opened.
 class Gate

@@ -56,6 +56,11 @@ void stand_in::see_gpus(int first, int count)
   gpus = count;
 }
 
+void stand_in::enqueue(cudaStream_t stream, std::function<void()> work)
+{
+  resolved(stream)->enqueue(std::move(work));
+}
+
 stand_in::Gate::Gate(cudaStream_t stream) : point_{std::make_shared<Point>()}
 {
   resolved(stream)->enqueue([point = point_] { point->wait(); });

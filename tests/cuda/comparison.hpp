@@ -17,7 +17,7 @@
 namespace cubist::test
 {
 
-class Findings
+class Comparison
 {
  public:
   void check(bool holds, const std::string& what)

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Products, a network and its checkpoints on all GPUs of this machine, or on one, against one rank
+// on the host. Without a GPU it says so, and has at least been compiled and linked.
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include <cuda_runtime_api.h>
+
+#include "cubist/backend/nccl.hpp"
+#include "cubist/cubist.hpp"
+
+#include "comparison.hpp"
+#include "scheme_run.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+template <class S>
+void compare(Comparison& found, int gpus, const std::string& scheme)
+{
+  const auto host = results_of<S, Threads>({.ranks = 1});
+  const auto all_near = [&](const NamedGlobals& got, const NamedGlobals& expected, double units) {
+    found.check(got.size() == expected.size(), scheme + ": the number of results");
+    for (std::size_t r = 0; r < std::min(got.size(), expected.size()); ++r)
+      found.near(got[r].second, expected[r].second, units, scheme + ", " + got[r].first);
+  };
+  for (int ranks = 1; ranks <= gpus; ranks = ranks < gpus ? std::min(2 * ranks, gpus) : gpus + 1)
+  {
+    const auto device = results_of<S, Nccl>({.ranks = ranks});
+    all_near(device.products, host.products, 64);
+    all_near(device.training, host.training, 16384);
+    all_near(device.again, device.training, 0);
+  }
+}
+
+}  // namespace
+
+int main()
+try
+{
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
+  {
+    std::printf("no GPU here: the backend for GPUs was compiled, not run\n");
+    return 0;
+  }
+  Comparison found;
+  compare<Summa25D>(found, std::min(devices, 8), "Summa25D");
+  compare<Grid3D>(found, std::min(devices, 8), "Grid3D");
+  return found.report();
+}
+catch (const std::exception& e)
+{
+  std::printf("FAILED: %s\n", e.what());
+  return 1;
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// CudaEngine without kernels: the host's engine computes what it is given, on the stand-in's
+// devices, in the order of the compute stream, and late.
+
+#include <cstddef>
+
+#include "cubist/backend/nccl.hpp"
+#include "cubist/engine/cuda_engine.hpp"
+#include "cubist/engine/host_engine.hpp"
+
+#include "stand_in.hpp"
+
+namespace cubist::test
+{
+
+class LateEngine
+{
+ public:
+  template <class T>
+  using Buffer = CudaBuffer<T>;
+
+  template <Scalar T>
+  void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
+            MatrixView<T> c) const
+  {
+    later([=] { HostEngine{}.gemm(op_a, op_b, alpha, a, b, beta, c); });
+  }
+  template <Element T>
+  void copy(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    CudaEngine{}.copy(in, out);
+  }
+  template <Element T>
+  void upload(MatrixView<const T> host, MatrixView<T> mine) const
+  {
+    CudaEngine{}.upload(host, mine);
+  }
+  template <Element T>
+  void download(MatrixView<const T> mine, MatrixView<T> host) const
+  {
+    CudaEngine{}.download(mine, host);
+  }
+  template <Element T>
+  void fill(MatrixView<T> out, T value) const
+  {
+    later([=] { HostEngine{}.fill(out, value); });
+  }
+  template <class F, class... M>
+  void for_each(F f, M... m) const
+  {
+    later([=] { HostEngine{}.for_each(f, m...); });
+  }
+  template <class T, class F, class... In>
+  void map(MatrixView<T> out, F f, In... in) const
+  {
+    later([=] { HostEngine{}.map(out, f, in...); });
+  }
+  template <class T, class F, class... In>
+  void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, In... in) const
+  {
+    later([=] { HostEngine{}.map_sums(out, sums, f, in...); });
+  }
+  template <class T, class F, class... In>
+  void map_indexed(MatrixView<T> out, F f, In... in) const
+  {
+    later([=] { HostEngine{}.map_indexed(out, f, in...); });
+  }
+  template <class T>
+  void column_sums(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    later([=] { HostEngine{}.column_sums(in, out); });
+  }
+  template <class T, class Combine, class F, class... In>
+  void row_fold(MatrixView<T> out, T init, Combine combine, F f, In... in) const
+  {
+    later([=] { HostEngine{}.row_fold(out, init, combine, f, in...); });
+  }
+  template <class T, class Combine, class F, class... In>
+  [[nodiscard]] T fold(T init, Combine combine, F f, In... in) const
+  {
+    T result{};
+    later([=, &result] { result = HostEngine{}.fold(init, combine, f, in...); });
+    ComputeStream::synchronize();
+    return result;
+  }
+  template <class T>
+  [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const
+  {
+    return m;
+  }
+
+ private:
+  template <class F>
+  static void later(F f)
+  {
+    stand_in::enqueue(ComputeStream::get(), f);
+  }
+};
+
+/// The backend for GPUs, computing on the stand-in's.
+struct LateNccl : Nccl
+{
+  using Engine = LateEngine;
+};
+
+}  // namespace cubist::test
+
+namespace cubist
+{
+template <>
+inline constexpr bool in_host_memory<test::LateEngine> = false;
+}  // namespace cubist
