@@ -209,7 +209,15 @@ void carry_out(const std::vector<std::optional<Op>>& parts)
       break;
     }
   for (std::size_t r = 0; r < ranks; ++r)
-    if (!results[r].empty()) std::memcpy(parts[r]->recv, results[r].data(), results[r].size());
+    for (std::size_t at = 0; at < results[r].size(); at += bytes)
+    {
+      auto* const to = parts[r]->recv + at;
+      // What is in its place already NCCL only reads.
+      const bool in_place = (first.kind == Kind::broadcast && parts[root]->send == to) ||
+                            (first.kind == Kind::all_gather && parts[at / bytes]->send == to);
+      if (in_place) continue;
+      std::memcpy(to, results[r].data() + at, bytes);
+    }
 }
 
 bool alike(const std::vector<std::optional<Op>>& parts)
