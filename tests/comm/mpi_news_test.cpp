@@ -64,3 +64,30 @@ TEST_CASE("every other rank hears of the lowest rank's error, whatever it heard 
   }
   all.barrier();
 }
+
+TEST_CASE("one look finds all that has come")
+{
+  const boost::mpi::communicator all{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
+  MpiNews news{all};
+  // Each rank tells two things, the last rank first; what it sends next follows them.
+  const boost::mpi::communicator apart;
+  for (int teller = all.size() - 1; teller >= 0; --teller)
+  {
+    if (all.rank() == teller)
+    {
+      news.tell("left", MpiNews::Of::leaving);
+      news.tell("rank " + std::to_string(teller) + " failed", MpiNews::Of::error);
+    }
+    for (int follower = 0; follower < all.size(); ++follower)
+    {
+      if (follower == teller) continue;
+      if (all.rank() == teller) apart.send(follower, 0);
+      if (all.rank() == follower) apart.recv(teller, 0);
+    }
+  }
+  const int lowest = all.rank() == 0 ? 1 : 0;
+  CHECK(news.look() == (all.size() > 1));
+  if (all.size() > 1) CHECK(news.teller() == lowest);
+  if (all.size() > 1) CHECK(news.text() == "rank " + std::to_string(lowest) + " failed");
+  all.barrier();
+}

@@ -59,13 +59,11 @@ class MpiNews
       }
   }
 
-  /// Looks for news, which is a call of MPI; says whether any has ever come.
+  /// Looks for all the news there is, by calls of MPI; says whether any has ever come.
   bool look()
   {
-    int arrived = 0;
     MPI_Status status;
-    check(MPI_Test(&next_, &arrived, &status));
-    if (arrived != 0)
+    while (arrived(status))
     {
       const int teller = status.MPI_TAG * size_ + status.MPI_SOURCE;
       if (teller < teller_) text_ = arriving_;
@@ -86,6 +84,13 @@ class MpiNews
 
  private:
   static void check(int code) { mpi_check(code, "MPI", "the news between ranks"); }
+
+  [[nodiscard]] bool arrived(MPI_Status& status)
+  {
+    int flag = 0;
+    check(MPI_Test(&next_, &flag, &status));
+    return flag != 0;
+  }
 
   void await()
   {
