@@ -4,16 +4,20 @@
 // them. Without a GPU it says so, and has at least been compiled and linked.
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
 #include "cubist/core/fingerprint.hpp"
+#include "cubist/engine/affine.hpp"
 #include "cubist/engine/cuda_engine.hpp"
 #include "cubist/engine/host_engine.hpp"
 
@@ -86,6 +90,59 @@ void compare_networks(Comparison& found)
               "check_finite: " + message);
 }
 
+/// Z = X W + b and Y = gelu_tanh(Z), with sizes that cublasLt may take, and such that it may not.
+template <RealScalar T>
+void compare_affine(Comparison& found, std::size_t m, std::size_t n, std::size_t k)
+{
+  const auto random = [](auto view, std::uint64_t seed) {
+    for (std::size_t i = 0; i < view.rows(); ++i)
+      for (std::size_t j = 0; j < view.cols(); ++j)
+        view(i, j) = Philox{seed, 1}.symmetric<T>(i * view.cols() + j, T{1});
+    return view;
+  };
+  std::vector<T> host(m * k + k * n + n + 4 * m * n);
+  T* next = host.data();
+  const auto take = [&](std::size_t rows, std::size_t cols) {
+    return MatrixView<T>{std::exchange(next, next + rows * cols), {rows, cols}};
+  };
+  const auto x = random(take(m, k), 1);
+  const auto w = random(take(k, n), 2);
+  const auto b = random(take(1, n), 3);
+  const auto z = take(m, n);
+  const auto y = take(m, n);
+  const auto device_z = take(m, n);
+  const auto device_y = take(m, n);
+  const auto in = [](MatrixView<T> v) { return MatrixView<const T>{v}; };
+  cubist::detail::affine(HostEngine{}, in(x), in(w), in(b), gelu_tanh, z, y);
+
+  const CudaEngine engine;
+  CudaBuffer<T> xs(m * k), ws(k * n), bs(n), zs(m * n), ys(m * n);
+  const MatrixView<T> dx{xs.data(), {m, k}}, dw{ws.data(), {k, n}}, db{bs.data(), {1, n}};
+  const MatrixView<T> dz{zs.data(), {m, n}}, dy{ys.data(), {m, n}};
+  engine.upload(in(x), dx);
+  engine.upload(in(w), dw);
+  engine.upload(in(b), db);
+  const std::string what = "Z = X W + b of " + std::to_string(m) + " x " + std::to_string(k) +
+                           " x " + std::to_string(n) + " in " + element_name<T>();
+  const auto compare = [&](MatrixView<T> got, MatrixView<T> wanted, const char* of) {
+    double most = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      most = std::max(most, std::abs(static_cast<double>(got.data()[i] - wanted.data()[i])));
+    const double bound = 8 * static_cast<double>(k) * std::numeric_limits<T>::epsilon();
+    found.check(most <= bound, what + ", " + of + ": off by " + std::to_string(most));
+  };
+  const bool fused = engine.fused_affine(in(dx), in(dw), in(db), gelu_tanh, dz, dy);
+  std::printf("%s: %s\n", what.c_str(), fused ? "in one pass" : "cublasLt has none");
+  cubist::detail::affine(engine, in(dx), in(dw), in(db), gelu_tanh, dz, dy);
+  engine.download(in(dz), device_z);
+  engine.download(in(dy), device_y);
+  compare(device_z, z, "Z");
+  compare(device_y, y, "Y");
+  cubist::detail::affine(engine, in(dx), in(dw), in(db), dy);
+  engine.download(in(dy), device_y);
+  compare(device_y, z, "alone");
+}
+
 void check_errors(Comparison& found)
 {
   std::string message;
@@ -125,6 +182,11 @@ try
   compare_engines<double>(found);
   compare_engines<std::complex<float>>(found);
   compare_engines<std::complex<double>>(found);
+  for (const std::size_t n : {64, 40, 37})
+  {
+    compare_affine<float>(found, 96, n, 128);
+    compare_affine<double>(found, 96, n, 128);
+  }
   compare_networks(found);
   check_errors(found);
   return found.report();

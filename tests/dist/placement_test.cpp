@@ -50,3 +50,26 @@ TEST_CASE("a mesh has the blocks that its layout says")
     return found;
   }));
 }
+
+TEST_CASE("blocks multiply where they lie if the inner dimension is whole and the others agree")
+{
+  const auto local = [](const detail::Placement& a, const detail::Placement& b,
+                        const detail::Placement& c) {
+    return detail::multiplies_blockwise(a, b, c);
+  };
+  // A (7, 5), B (5, 9), C (7, 9)
+  CHECK(local(blocks({7, 5}, 1, 1), blocks({5, 9}, 1, 1), blocks({7, 9}, 1, 1)));
+  CHECK(local(blocks({7, 5}, 1, 1, 3), blocks({5, 9}, 1, 3), blocks({7, 9}, 1, 3)));
+  CHECK(local(blocks({7, 5}, 3, 1), blocks({5, 9}, 1, 1, 3), blocks({7, 9}, 3, 1)));
+  CHECK(local(blocks({5, 7}, 1, 3).t(), blocks({9, 5}, 1, 1, 3).t(), blocks({7, 9}, 3, 1)));
+  // The inner dimension is cut.
+  CHECK_FALSE(local(blocks({7, 5}, 1, 3), blocks({5, 9}, 3, 1), blocks({7, 9}, 1, 1, 3)));
+  CHECK_FALSE(local(blocks({7, 5}, 1, 3), blocks({5, 9}, 1, 1, 3), blocks({7, 9}, 1, 1, 3)));
+  CHECK_FALSE(local(blocks({7, 5}, 1, 1, 3), blocks({5, 9}, 3, 1), blocks({7, 9}, 1, 1, 3)));
+  // C is cut otherwise than A's rows, or B's columns.
+  CHECK_FALSE(local(blocks({7, 5}, 3, 1), blocks({5, 9}, 1, 1, 3), blocks({7, 9}, 1, 1, 3)));
+  CHECK_FALSE(local(blocks({7, 5}, 1, 1, 3), blocks({5, 9}, 1, 3), blocks({7, 9}, 3, 1)));
+  CHECK_FALSE(local(blocks({7, 5}, 1, 1, 3), blocks({5, 9}, 1, 1, 3), blocks({7, 9}, 1, 3)));
+  // One rank of two has all of an inner dimension of one: the ranks agree that it is not local.
+  CHECK_FALSE(local(blocks({7, 1}, 1, 2), blocks({1, 9}, 2, 1), blocks({7, 9}, 1, 1, 2)));
+}

@@ -87,6 +87,7 @@ TEST_CASE("A plan knows its mesh and size")
     const Product plan{mesh, size};
     Findings found;
     found.check(plan.mesh() == mesh, "mesh");
+    found.check(!plan.is_local(), "ranks have something for each other");
     found.check(plan.size().m == 4 && plan.size().n == 8 && plan.size().k == 6, "size");
     return found;
   }));

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "cubist/backend/counting.hpp"
+#include "cubist/engine/host_engine.hpp"
 #include "cubist/nn/linear.hpp"
+#include "cubist/scheme/megatron1d.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"
@@ -159,6 +161,47 @@ void draws_the_same_everywhere()
     CHECK(identical(got.first, wanted.first));
     CHECK(identical(got.second, wanted.second));
   });
+}
+
+/// An engine that counts the affine maps which it could do in one pass.
+struct FusingEngine : HostEngine
+{
+  static inline thread_local int fused = 0;
+
+  template <class T, class... More>
+  bool fused_affine(MatrixView<const T>, MatrixView<const T>, const More&...) const
+  {
+    ++fused;
+    return false;
+  }
+};
+
+struct Fusing
+{
+  using Communicator = TestBackend::Communicator;
+  using Engine = FusingEngine;
+};
+
+/// How often a rank's engine was asked in forward with and without an activation, and what it made.
+template <class S>
+std::pair<int, Findings> asked_to_fuse(TestBackend::Communicator& world,
+                                       const typename S::Extents& extents)
+{
+  const Mesh<S, Fusing> mesh{world, extents};
+  Linear<S, Fusing, double> layer{mesh, 7, 11, {}};
+  const auto x = scatter<typename S::Input>(mesh, integers<double>(13, 7, 1));
+  typename Linear<S, Fusing, double>::Output z{mesh, {13, 11}};
+  auto y = z;
+  auto plain = z;
+  FusingEngine::fused = 0;
+  layer.forward(x, relu, z, y);
+  layer.forward(x, plain);
+  Findings found;
+  found.check(identical(gather(z), gather(plain)), "Z with and without an activation");
+  const typename decltype(layer)::Input other{mesh, {13, 8}};
+  const auto message = message_of<ShapeError>([&] { layer.forward(other, plain); });
+  found.check(mentions(message, "got X of (13, 8)"), message);
+  return {FusingEngine::fused, found};
 }
 
 }  // namespace
@@ -371,4 +414,21 @@ TEST_CASE("matrices of other sizes, or of another mesh, are refused")
     });
   };
   CHECK(mentions(message_of<MeshError>(elsewhere), "make it on the product's mesh"));
+}
+
+TEST_CASE("where ranks multiply by themselves, the engine may do all of a layer in one pass")
+{
+  const auto expect = [](int ranks, int times, auto run) {
+    if (!fits(ranks)) return;
+    require_clear(on_ranks<TestBackend>(ranks, [&](auto& world) {
+      auto [asked, found] = run(world);
+      found.check(asked == times, "asked ", asked, " times");
+      return found;
+    }));
+  };
+  using Column = Megatron1D;
+  expect(1, 2, [](auto& world) { return asked_to_fuse<Summa2D>(world, {.q = 1}); });
+  expect(4, 2, [](auto& world) { return asked_to_fuse<Column>(world, {.p = 4}); });
+  expect(4, 0, [](auto& world) { return asked_to_fuse<Column::Next>(world, {.p = 4}); });
+  expect(4, 0, [](auto& world) { return asked_to_fuse<Summa2D>(world, {.q = 2}); });
 }

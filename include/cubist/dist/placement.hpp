@@ -50,6 +50,21 @@ class Placement
   bool transposed_;
 };
 
+/// Whether every rank's block of C is the product of its blocks of A and B, for C = A B.
+[[nodiscard]] inline bool multiplies_blockwise(const Placement& a, const Placement& b,
+                                               const Placement& c)
+{
+  const auto same = [](const Range& r, const Range& s) {
+    return r.offset == s.offset && r.valid == s.valid;
+  };
+  const std::size_t inner = a.shape().cols;
+  for (int rank = 0; rank < c.ranks(); ++rank)
+    if (!same(a[rank].rows, c[rank].rows) || !same(b[rank].cols, c[rank].cols) ||
+        a[rank].cols.valid < inner || b[rank].rows.valid < inner)
+      return false;
+  return true;
+}
+
 /// The blocks of a matrix of layout `L`, stored with this shape, on all ranks of a mesh.
 template <class L, class M>
 [[nodiscard]] Placement placement(const M& mesh, Shape stored, Op op)

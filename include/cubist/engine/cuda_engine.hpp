@@ -9,18 +9,21 @@
 // Buffers, products and copies compile with any compiler; maps and folds with nvcc, and what is
 // mapped is callable on the device (core/host_device.hpp).
 
+#include <concepts>
 #include <cstddef>
 
 #include <cuda_runtime_api.h>
 
-#include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/affine.hpp"
+#include "cubist/engine/cuda_affine.hpp"
 #include "cubist/engine/cuda_blas.hpp"
 #include "cubist/engine/cuda_buffer.hpp"
 #include "cubist/engine/cuda_check.hpp"
 #include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/cuda_folds.hpp"
+#include "cubist/engine/cuda_functions.hpp"
 #include "cubist/engine/cuda_maps.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
@@ -28,69 +31,6 @@
 
 namespace cubist
 {
-
-namespace detail
-{
-
-/// f as a function of indices, too, which it does not look at.
-template <class F>
-struct WithIndices
-{
-  F f;
-  template <class... T>
-  CUBIST_HOST_DEVICE void operator()(std::size_t, std::size_t, T&... x) const
-  {
-    f(x...);
-  }
-};
-
-/// out = value
-template <class T>
-struct Become
-{
-  T value;
-  CUBIST_HOST_DEVICE void operator()(T& out) const { out = value; }
-};
-
-/// out = f(in…)
-template <class F>
-struct Mapped
-{
-  F f;
-  template <class T, class... In>
-  CUBIST_HOST_DEVICE void operator()(T& out, const In&... in) const
-  {
-    out = f(in...);
-  }
-};
-
-/// out = f(i, j, in…)
-template <class F>
-struct MappedAt
-{
-  F f;
-  template <class T, class... In>
-  CUBIST_HOST_DEVICE void operator()(std::size_t i, std::size_t j, T& out, const In&... in) const
-  {
-    out = f(i, j, in...);
-  }
-};
-
-/// out = f(in…), which is added, too.
-template <class F>
-struct MappedTerm
-{
-  F f;
-  template <class T, class... In>
-  CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, T& out, const In&... in) const
-  {
-    const T value = f(in...);
-    out = value;
-    return value;
-  }
-};
-
-}  // namespace detail
 
 class CudaEngine
 {
@@ -107,6 +47,29 @@ class CudaEngine
   {
     const ProductSize size = product_size(op_a, a.shape(), op_b, b.shape(), c.shape());
     if (c.size() > 0) detail::cublas_gemm(op_a, op_b, size, alpha, a, b, beta, c);
+  }
+
+  /// Z = X W + b in one pass, or nothing, and false
+  /// @throws ShapeError unless the shapes fit
+  template <RealScalar T>
+  [[nodiscard]] bool fused_affine(MatrixView<const T> x, MatrixView<const T> w,
+                                  MatrixView<const T> b, MatrixView<T> z) const
+  {
+    return detail::CublasAffine<T>{x, w, b, z, {}}.run();
+  }
+  /// Z = X W + b, Y = f(Z) in one pass, or nothing, and false
+  /// @throws ShapeError unless the shapes fit
+  template <RealScalar T, class F>
+  [[nodiscard]] bool fused_affine(MatrixView<const T> x, MatrixView<const T> w,
+                                  MatrixView<const T> b, const F&, MatrixView<T> z,
+                                  MatrixView<T> y) const
+  {
+    // How exact cublasLt's tanh is in double, it does not say.
+    if constexpr (detail::known_function<F> == detail::KnownFunction::gelu_tanh &&
+                  !std::same_as<T, double>)
+      return detail::CublasAffine<T>{x, w, b, z, y}.run();
+    else
+      return false;
   }
 
   template <Element T>

@@ -52,7 +52,8 @@ class DistMatMul
   /// that 64 bits do not count
   explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again,
                       Method wish = Method::fastest)
-      : mesh_{mesh}, size_{size}, plan_{made(policy, wish)}
+      : mesh_{mesh}, size_{size}, plan_{made(policy, wish)}, is_local_{detail::multiplies_blockwise(
+                                                                 x_place(), w_place(), y_place())}
   {
   }
 
@@ -63,6 +64,9 @@ class DistMatMul
   {
     return plan_.index() == 0 ? Method::collectives : Method::owner_computes;
   }
+  /// Whether each rank's block of Y is the product of its blocks of X and W, so that ranks have
+  /// nothing for each other.
+  [[nodiscard]] bool is_local() const { return is_local_; }
 
   /// Y = alpha op(X) op(W) + beta Y
   /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
@@ -70,10 +74,7 @@ class DistMatMul
   void forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                DistMatrix<T, LY, Mesh>& y, T alpha = T{1}, T beta = T{})
   {
-    check<InputLayout>("X", x, x_shape());
-    check<WeightLayout>("W", w, w_shape());
-    check<typename S::Output>("Y", y, {size_.m, size_.n});
-    check_apart("Y", y, x, w);
+    check_forward(x, w, y);
     const auto turn = exclusive_.turn("a plan");
     with_plan([&](auto& p) { p.forward(alpha, x.padded(), w.padded(), beta, y.padded()); });
   }
@@ -86,6 +87,18 @@ class DistMatMul
     Output y{mesh_, {size_.m, size_.n}};
     forward(x, w, y);
     return y;
+  }
+
+  /// Calls `multiply` with this rank's blocks of X, W and Y, to make Y = X W and more in its way.
+  /// @pre is_local()
+  /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
+  template <class LX, class LW, class LY, class F>
+  void forward_locally(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
+                       DistMatrix<T, LY, Mesh>& y, F multiply)
+  {
+    check_forward(x, w, y);
+    const auto turn = exclusive_.turn("a plan");
+    multiply(x.valid(), w.valid(), y.valid());
   }
 
   /// dX = alpha dY op(W)^T + beta dX, or the transpose of that where X is stored transposed;
@@ -185,12 +198,7 @@ class DistMatMul
                            "each other's memory, but these can't; use Method::fastest");
     if constexpr (lends)
       if (reads && wish != Method::collectives)
-        return OwnerComputes<T, Mesh>{
-            mesh_,
-            {op_x, op_w},
-            detail::placement<InputLayout>(mesh_, x_shape(), op_x),
-            detail::placement<WeightLayout>(mesh_, w_shape(), op_w),
-            detail::placement<typename S::Output>(mesh_, {size_.m, size_.n}, Op::none)};
+        return OwnerComputes<T, Mesh>{mesh_, {op_x, op_w}, x_place(), w_place(), y_place()};
     return Collectives{mesh_,
                        {padded<typename S::Input>({size_.m, size_.k}),
                         padded<typename S::Weight>({size_.k, size_.n}),
@@ -216,12 +224,35 @@ class DistMatMul
                   "the matrix first and use Op::transpose");
   }
 
+  [[nodiscard]] auto x_place() const
+  {
+    return detail::placement<InputLayout>(mesh_, x_shape(), op_x);
+  }
+  [[nodiscard]] auto w_place() const
+  {
+    return detail::placement<WeightLayout>(mesh_, w_shape(), op_w);
+  }
+  [[nodiscard]] auto y_place() const
+  {
+    return detail::placement<typename S::Output>(mesh_, {size_.m, size_.n}, Op::none);
+  }
+
   template <class L>
   [[nodiscard]] Shape padded(Shape global) const
   {
     return L::template block<typename S::Axes>(global, mesh_.extents(), mesh_.coordinates(),
                                                mesh_.quantum())
         .padded();
+  }
+
+  template <class LX, class LW, class LY>
+  void check_forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
+                     const DistMatrix<T, LY, Mesh>& y) const
+  {
+    check<InputLayout>("X", x, x_shape());
+    check<WeightLayout>("W", w, w_shape());
+    check<typename S::Output>("Y", y, {size_.m, size_.n});
+    check_apart("Y", y, x, w);
   }
 
   template <class Wanted, class L>
@@ -273,6 +304,7 @@ class DistMatMul
   Mesh mesh_;
   ProductSize size_;
   Plan plan_;
+  bool is_local_;
   Exclusive exclusive_;
 };
 

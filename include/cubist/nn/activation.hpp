@@ -16,6 +16,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
+#include "cubist/engine/affine.hpp"
 
 namespace cubist
 {
@@ -199,19 +200,8 @@ void activate(const E& engine, const F& f, MatrixView<const T> z, MatrixView<T> 
   with_function(f, [&](const auto& g) { engine.map(y, g, z); });
 }
 
-/// z += b; y = f(z)
-template <class F>
-struct AddAndActivate
-{
-  F f;
-  template <class T>
-  CUBIST_HOST_DEVICE void operator()(T& z, T& y, const T& b) const
-  {
-    const T sum = z + b;
-    z = sum;
-    y = f(sum);
-  }
-};
+template <>
+inline constexpr KnownFunction known_function<GeluTanh> = KnownFunction::gelu_tanh;
 
 /// Z += B; Y = f(Z)
 template <class E, class F, class T>
@@ -219,6 +209,14 @@ void add_and_activate(const E& engine, const F& f, MatrixView<T> z, MatrixView<T
                       MatrixView<const T> b)
 {
   with_function(f, [&]<class G>(const G& g) { engine.for_each(AddAndActivate<G>{g}, z, y, b); });
+}
+
+/// Z = X W + b, Y = f(Z), of this rank's memory
+template <class E, class F, class T>
+void multiply_and_activate(const E& engine, MatrixView<const T> x, MatrixView<const T> w,
+                           MatrixView<const T> b, const F& f, MatrixView<T> z, MatrixView<T> y)
+{
+  with_function(f, [&](const auto& g) { affine(engine, x, w, b, g, z, y); });
 }
 
 /// f'(z) dy

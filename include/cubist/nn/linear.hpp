@@ -8,7 +8,8 @@
 //   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
 //
 // and with an activation of dZ = f'(Z) dY instead of dY. What is done to single elements is done in
-// one pass over them: b and f, f' and the sums.
+// one pass over them: b and f, f' and the sums; or in none, where ranks multiply by themselves and
+// their engine adds b and applies f as it writes Z (engine/affine.hpp).
 //
 // Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
 // rank's columns.
@@ -25,6 +26,7 @@
 #include "cubist/core/philox.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/engine/affine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/nn/activation.hpp"
@@ -108,7 +110,12 @@ class Linear
   template <class LX, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
   {
-    product(x.rows()).forward(x, w_, y);
+    auto& p = product(x.rows());
+    if (b_ && p.is_local())
+      return p.forward_locally(x, w_, y, [&](auto x_mine, auto w_mine, auto y_mine) {
+        detail::affine(mesh_.engine(), x_mine, w_mine, bias_row(), y_mine);
+      });
+    p.forward(x, w_, y);
     if (b_) mesh_.engine().for_each(detail::Add{}, y.valid(), bias_of_rows(y));
   }
 
@@ -118,8 +125,14 @@ class Linear
   void forward(const DistMatrix<T, LX, Mesh>& x, F f, DistMatrix<T, LY, Mesh>& z,
                DistMatrix<T, LY, Mesh>& y)
   {
-    product(x.rows()).forward(x, w_, z);
     check("Y", y, z);
+    auto& p = product(x.rows());
+    if (b_ && p.is_local())
+      return p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
+        detail::multiply_and_activate(mesh_.engine(), x_mine, w_mine, bias_row(), f, z_mine,
+                                      y.valid());
+      });
+    p.forward(x, w_, z);
     if (b_)
       detail::add_and_activate(mesh_.engine(), f, z.valid(), y.valid(), bias_of_rows(z));
     else
@@ -190,11 +203,12 @@ class Linear
   }
 
  private:
+  [[nodiscard]] MatrixView<const T> bias_row() const { return b_->valid(); }
   /// The bias, for each of this rank's rows.
   template <class L>
   [[nodiscard]] MatrixView<const T> bias_of_rows(const DistMatrix<T, L, Mesh>& y) const
   {
-    return b_->valid().repeated(y.valid().rows());
+    return bias_row().repeated(y.valid().rows());
   }
 
   template <class L>
