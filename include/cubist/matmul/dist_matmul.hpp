@@ -22,6 +22,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/replica_sum.hpp"
+#include "cubist/matmul/operands.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/owner_computes.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -109,10 +110,10 @@ class DistMatMul
                   DistMatrix<T, LX, Mesh>& dx, T alpha = T{1}, T beta = T{})
   {
     require_gradients();
-    check<typename S::Output>("dY", dy, {size_.m, size_.n});
-    check<WeightLayout>("W", w, w_shape());
-    check<InputLayout>("dX", dx, x_shape());
-    check_apart("dX", dx, dy, w);
+    check_y("dY", dy);
+    check_w("W", w);
+    check_x("dX", dx);
+    detail::require_apart("dX", &dx, {&dy, &w});
     const auto turn = exclusive_.turn("a plan");
     with_plan([&](auto& p) { p.grad_input(alpha, dy.padded(), w.padded(), beta, dx.padded()); });
   }
@@ -125,10 +126,10 @@ class DistMatMul
                    DistMatrix<T, LW, Mesh>& dw, T alpha = T{1}, T beta = T{})
   {
     require_gradients();
-    check<InputLayout>("X", x, x_shape());
-    check<typename S::Output>("dY", dy, {size_.m, size_.n});
-    check<WeightLayout>("dW", dw, w_shape());
-    check_apart("dW", dw, x, dy);
+    check_x("X", x);
+    check_y("dY", dy);
+    check_w("dW", dw);
+    detail::require_apart("dW", &dw, {&x, &dy});
     const auto turn = exclusive_.turn("a plan");
     with_plan([&](auto& p) {
       p.grad_weight(alpha, x.padded(), dy.padded(), counted_once(beta), dw.padded());
@@ -156,13 +157,13 @@ class DistMatMul
                  DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
   {
     require_gradients();
-    check<InputLayout>("X", x, x_shape());
-    check<WeightLayout>("W", w, w_shape());
-    check<typename S::Output>("dY", dy, {size_.m, size_.n});
-    check<InputLayout>("dX", dx, x_shape());
-    check<WeightLayout>("dW", dw, w_shape());
-    check_apart("dX", dx, x, w, dy, dw);
-    check_apart("dW", dw, x, w, dy);
+    check_x("X", x);
+    check_w("W", w);
+    check_y("dY", dy);
+    check_x("dX", dx);
+    check_w("dW", dw);
+    detail::require_apart("dX", &dx, {&x, &w, &dy, &dw});
+    detail::require_apart("dW", &dw, {&x, &w, &dy});
     const auto turn = exclusive_.turn("a plan");
     with_plan([&](auto& p) {
       p.backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(), counted_once(beta));
@@ -249,37 +250,32 @@ class DistMatMul
   void check_forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                      const DistMatrix<T, LY, Mesh>& y) const
   {
-    check<InputLayout>("X", x, x_shape());
-    check<WeightLayout>("W", w, w_shape());
-    check<typename S::Output>("Y", y, {size_.m, size_.n});
-    check_apart("Y", y, x, w);
+    check_x("X", x);
+    check_w("W", w);
+    check_y("Y", y);
+    detail::require_apart("Y", &y, {&x, &w});
   }
 
   template <class Wanted, class L>
   void check(const char* what, const DistMatrix<T, L, Mesh>& m, Shape wanted) const
   {
     detail::require_layout<L, Wanted>();
-    require<ShapeError>(m.shape() == wanted, "got ", what, " of ", m.shape(),
-                        " for a product with m = ", size_.m, ", n = ", size_.n, ", k = ", size_.k,
-                        ", where it is ", wanted,
-                        ", so the inner sizes do not fit; make the plan for these matrices, or the "
-                        "matrices for this plan");
-    require<MeshError>(
-        m.mesh() == mesh_, "got ", what, " of ", m.shape(),
-        " on another mesh than the product's, so its blocks lie on other ranks; make "
-        "it on the product's mesh");
+    detail::require_operand(what, m.shape(), wanted, m.mesh() == mesh_, size_);
   }
-
-  /// Whether a result is a matrix of its own.
-  template <class Out, class... Other>
-  static void check_apart(const char* what, const Out& out, const Other&... other)
+  template <class L>
+  void check_x(const char* what, const DistMatrix<T, L, Mesh>& x) const
   {
-    require<ArgumentError>(
-        ((static_cast<const void*>(&out) != static_cast<const void*>(&other)) && ...), "got as ",
-        what,
-        " a matrix that is also another operand, which would be overwritten while it is "
-        "read; make ",
-        what, " a matrix of its own");
+    check<InputLayout>(what, x, x_shape());
+  }
+  template <class L>
+  void check_w(const char* what, const DistMatrix<T, L, Mesh>& w) const
+  {
+    check<WeightLayout>(what, w, w_shape());
+  }
+  template <class L>
+  void check_y(const char* what, const DistMatrix<T, L, Mesh>& y) const
+  {
+    check<typename S::Output>(what, y, {size_.m, size_.n});
   }
 
   /// Completes dW; owners have made complete ones.

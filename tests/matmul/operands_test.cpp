@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/matmul/operands.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+TEST_CASE("an operand has the product's shape and mesh, or is refused")
+{
+  constexpr ProductSize size{.m = 4, .n = 8, .k = 6};
+  CHECK_NOTHROW(cubist::detail::require_operand("X", {4, 6}, {4, 6}, true, size));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   cubist::detail::require_operand("X", {4, 7}, {4, 6}, true, size);
+                 }),
+                 "got X of (4, 7)", "m = 4, n = 8, k = 6", "it is (4, 6)", "make the plan for"));
+  CHECK(mentions(message_of<MeshError>([&] {
+                   cubist::detail::require_operand("W", {6, 8}, {6, 8}, false, size);
+                 }),
+                 "got W of (6, 8) on another mesh", "make it on the product's mesh"));
+}
+
+TEST_CASE("a result that is an operand, too, is refused")
+{
+  const int a = 0;
+  const int b = 0;
+  const int c = 0;
+  CHECK_NOTHROW(cubist::detail::require_apart("Y", &a, {&b, &c}));
+  for (const auto* other : {&b, &c})
+    CHECK(mentions(message_of<ArgumentError>([&] {
+                     cubist::detail::require_apart("Y", other, {&a, &b, &c});
+                   }),
+                   "got as Y a matrix that is also another operand", "make Y a matrix of its own"));
+}
