@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The GPU's engine against the host's: every operation on four scalars, and a network on top of
+// The GPU's engine against the host's: every operation on all scalars, and a network on top of
 // them. Without a GPU it says so, and has at least been compiled and linked.
 
 #include <algorithm>
@@ -125,6 +125,8 @@ try
   compare_engines<double>(found);
   compare_engines<std::complex<float>>(found);
   compare_engines<std::complex<double>>(found);
+  compare_engines<bfloat16>(found);
+  compare_engines<cubist::half>(found);
   compare_networks(found);
   check_errors(found);
   return found.report();

@@ -639,3 +639,113 @@ TEST_CASE("a view of nothing is an empty xtensor")
     CHECK(copy.size() == 0);
   }
 }
+
+// The products of 16-bit numbers are exact in float, and their sums rounded as float's.
+TEMPLATE_TEST_CASE("gemm of 16 bits sums in float and rounds once", "", bfloat16, half)
+{
+  using T = TestType;
+  const HostEngine engine;
+  const std::size_t m = 9;
+  const std::size_t n = 7;
+  const std::size_t k = 300;
+  const auto fill = [](MatrixView<T> x, int seed) {
+    for (std::size_t i = 0; i < x.rows(); ++i)
+      for (std::size_t j = 0; j < x.cols(); ++j)
+        x(i, j) = std::sin(static_cast<float>(seed) + 3.0F * static_cast<float>(i * x.cols() + j));
+  };
+  for (const Op op_a : ops)
+    for (const Op op_b : ops)
+      for (const double beta : {0.0, -0.5})
+      {
+        const Strided<T> a{op_shape(op_a, {m, k}), 3, 0};
+        const Strided<T> b{op_shape(op_b, {k, n}), 0, 0};
+        const Strided<T> c{{m, n}, 2, 0};
+        fill(a.view, 1), fill(b.view, 2), fill(c.view, 3);
+        const auto before = elements(c.view);
+        if (beta == 0) engine.fill(c.view, std::numeric_limits<T>::quiet_NaN());
+        engine.gemm<T>(op_a, op_b, T{2}, a.in(), b.in(), T{beta}, c.view);
+        REQUIRE(c.untouched_outside());
+        for (std::size_t i = 0; i < m; ++i)
+          for (std::size_t j = 0; j < n; ++j)
+          {
+            double sum = beta * before[i * n + j];
+            double size = std::abs(sum);
+            for (std::size_t l = 0; l < k; ++l)
+            {
+              const double term = 2.0 * element(op_a, a.in(), i, l) * element(op_b, b.in(), l, j);
+              sum += term;
+              size += std::abs(term);
+            }
+            const double rounding = std::abs(sum) * std::numeric_limits<T>::epsilon() / 2;
+            const double summing = size * (k + 2) * std::numeric_limits<float>::epsilon();
+            REQUIRE(std::abs(c.view(i, j) - sum) <= 1.01 * rounding + summing);
+          }
+      }
+}
+
+TEMPLATE_TEST_CASE("gemm of 16 bits multiplies nothing, too", "", bfloat16, half)
+{
+  using T = TestType;
+  const HostEngine engine;
+  const Strided<T> a{{4, 0}, 0, 1};
+  const Strided<T> b{{0, 3}, 0, 2};
+  const Strided<T> c{{4, 3}, 1, 3};
+  auto expected = elements(c.view);
+  engine.gemm<T>(Op::none, Op::none, T{1}, a.in(), b.in(), T{3}, c.view);
+  for (auto& x : expected) x *= 3;
+  CHECK(elements(c.view) == expected);
+  engine.gemm<T>(Op::none, Op::none, T{1}, a.in(), b.in(), T{}, c.view);
+  CHECK(elements(c.view) == std::vector<T>(12, T{}));
+  CHECK_NOTHROW(engine.gemm<T>(Op::none, Op::none, T{1}, {}, {}, T{}, MatrixView<T>{}));
+  CHECK_THROWS_AS(engine.gemm<T>(Op::none, Op::none, T{1}, c.in(), c.in(), T{}, c.view),
+                  ShapeError);
+}
+
+TEMPLATE_TEST_CASE("functions of 16 bits see floats, and sums are float's", "", bfloat16, half)
+{
+  using T = TestType;
+  const HostEngine engine;
+  constexpr std::size_t rows = 3000;
+  const T small = 0x1p-9F;  // vanishes beside 1, and beside a sum of many of them
+  const Strided<T> x{{rows, 3}, 1, 1};
+  const Strided<T> y{{rows, 3}, 2, 1};
+  const Strided<T> sums{{1, 3}, 0, 1};
+  engine.fill(x.view, small);
+
+  engine.column_sums(x.in(), sums.view);
+  const T expected = static_cast<float>(rows) * 0x1p-9F;
+  CHECK(elements(sums.view) == std::vector<T>(3, expected));
+  engine.map_sums(
+      y.view, sums.view, [](float a) { return 2 * a; }, x.in());
+  CHECK(elements(sums.view) == std::vector<T>(3, T{2 * expected}));
+  CHECK(y.view(rows - 1, 2) == 0x1p-8F);
+  CHECK(y.untouched_outside());
+
+  const auto sum = [](float a, float b) { return a + b; };
+  const auto itself = [](std::size_t, std::size_t, float a) { return a; };
+  CHECK(engine.fold(T{}, sum, itself, x.in()) == T{9000 * 0x1p-9F});
+  CHECK(engine.fold(0.0F, sum, itself, x.in()) == 9000 * 0x1p-9F);
+  const MatrixView<const T> wide{x.in().data(), 2, 1000, 2000};
+  std::vector<T> column(2);
+  engine.row_fold(
+      MatrixView<T>{column.data(), {2, 1}}, T{1}, sum,
+      [](std::size_t, std::size_t, float) { return 0x1p-12F; }, wide);
+  CHECK(column[0] == T{1 + 1000 * 0x1p-12F});
+
+  // Not rounded in between, once at the end.
+  engine.map(
+      y.view, [](float a) { return (1 + a * 0x1p-9F) - 1; }, x.in());
+  CHECK(y.view(7, 1) == 0x1p-18F);
+  engine.map_indexed(
+      y.view, [](std::size_t i, std::size_t, float a) { return a + static_cast<float>(i); },
+      x.in());
+  CHECK(y.view(257, 0) == T{257 + 0x1p-9F});
+  engine.for_each(
+      [](float& a, const float& b, float& c) {
+        c = a;
+        a += b;
+      },
+      x.view, y.in(), MatrixView<T>{y.view});
+  CHECK(x.view(257, 0) == T{T{257 + 0x1p-9F} + small});
+  CHECK(y.view(257, 0) == small);
+}

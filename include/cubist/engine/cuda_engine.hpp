@@ -25,6 +25,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/shapes.hpp"
+#include "cubist/engine/widened.hpp"
 
 namespace cubist
 {
@@ -49,7 +50,7 @@ template <class T>
 struct Become
 {
   T value;
-  CUBIST_HOST_DEVICE void operator()(T& out) const { out = value; }
+  CUBIST_HOST_DEVICE void operator()(Accumulator<T>& out) const { out = value; }
 };
 
 /// out = f(in…)
@@ -72,7 +73,7 @@ struct MappedAt
   template <class T, class... In>
   CUBIST_HOST_DEVICE void operator()(std::size_t i, std::size_t j, T& out, const In&... in) const
   {
-    out = f(i, j, in...);
+    out = f(i, j, wide(in)...);
   }
 };
 
@@ -82,9 +83,10 @@ struct MappedTerm
 {
   F f;
   template <class T, class... In>
-  CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, T& out, const In&... in) const
+  CUBIST_HOST_DEVICE Accumulator<T> operator()(std::size_t, std::size_t, T& out,
+                                               const In&... in) const
   {
-    const T value = f(in...);
+    const Accumulator<T> value = f(wide(in)...);
     out = value;
     return value;
   }
@@ -143,11 +145,12 @@ class CudaEngine
     if (first.size() == 0) return;
     // Rows that lie one behind the other are one long one.
     const Shape one{1, first.size()};
+    const detail::WithIndices g{detail::on_widened<First, T...>(f)};
     if (first.contiguous() && (m.contiguous() && ...))
-      detail::launch_elements(one, detail::WithIndices<F>{f}, MatrixView<First>{first.data(), one},
+      detail::launch_elements(one, g, MatrixView<First>{first.data(), one},
                               MatrixView<T>{m.data(), one}...);
     else
-      detail::launch_elements(first.shape(), detail::WithIndices<F>{f}, first, m...);
+      detail::launch_elements(first.shape(), g, first, m...);
   }
 
   /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
@@ -194,8 +197,8 @@ class CudaEngine
     require_shape(out.shape(), Shape{first.rows(), 1});
     (require_shape(in.shape(), first.shape()), ...);
     if (first.rows() > 0)
-      detail::launch_row_fold(first.shape(), out, init, combine, f, MatrixView<const First>{first},
-                              MatrixView<const In>{in}...);
+      detail::launch_row_fold(first.shape(), out, Accumulator<T>{init}, combine, f,
+                              MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
   /// init combined with f(i, j, in(i, j), …) for all rows and columns.
@@ -205,8 +208,8 @@ class CudaEngine
   {
     (require_shape(in.shape(), first.shape()), ...);
     if (first.size() == 0) return init;
-    return detail::launch_fold(first.shape(), init, combine, f, MatrixView<const First>{first},
-                               MatrixView<const In>{in}...);
+    return detail::launch_fold(first.shape(), Accumulator<T>{init}, combine, f,
+                               MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
   /// The same elements, in the device's memory.
