@@ -640,67 +640,6 @@ TEST_CASE("a view of nothing is an empty xtensor")
   }
 }
 
-// The products of 16-bit numbers are exact in float, and their sums rounded as float's.
-TEMPLATE_TEST_CASE("gemm of 16 bits sums in float and rounds once", "", bfloat16, half)
-{
-  using T = TestType;
-  const HostEngine engine;
-  const std::size_t m = 9;
-  const std::size_t n = 7;
-  const std::size_t k = 300;
-  const auto fill = [](MatrixView<T> x, int seed) {
-    for (std::size_t i = 0; i < x.rows(); ++i)
-      for (std::size_t j = 0; j < x.cols(); ++j)
-        x(i, j) = std::sin(static_cast<float>(seed) + 3.0F * static_cast<float>(i * x.cols() + j));
-  };
-  for (const Op op_a : ops)
-    for (const Op op_b : ops)
-      for (const double beta : {0.0, -0.5})
-      {
-        const Strided<T> a{op_shape(op_a, {m, k}), 3, 0};
-        const Strided<T> b{op_shape(op_b, {k, n}), 0, 0};
-        const Strided<T> c{{m, n}, 2, 0};
-        fill(a.view, 1), fill(b.view, 2), fill(c.view, 3);
-        const auto before = elements(c.view);
-        if (beta == 0) engine.fill(c.view, std::numeric_limits<T>::quiet_NaN());
-        engine.gemm<T>(op_a, op_b, T{2}, a.in(), b.in(), T{beta}, c.view);
-        REQUIRE(c.untouched_outside());
-        for (std::size_t i = 0; i < m; ++i)
-          for (std::size_t j = 0; j < n; ++j)
-          {
-            double sum = beta * before[i * n + j];
-            double size = std::abs(sum);
-            for (std::size_t l = 0; l < k; ++l)
-            {
-              const double term = 2.0 * element(op_a, a.in(), i, l) * element(op_b, b.in(), l, j);
-              sum += term;
-              size += std::abs(term);
-            }
-            const double rounding = std::abs(sum) * std::numeric_limits<T>::epsilon() / 2;
-            const double summing = size * (k + 2) * std::numeric_limits<float>::epsilon();
-            REQUIRE(std::abs(c.view(i, j) - sum) <= 1.01 * rounding + summing);
-          }
-      }
-}
-
-TEMPLATE_TEST_CASE("gemm of 16 bits multiplies nothing, too", "", bfloat16, half)
-{
-  using T = TestType;
-  const HostEngine engine;
-  const Strided<T> a{{4, 0}, 0, 1};
-  const Strided<T> b{{0, 3}, 0, 2};
-  const Strided<T> c{{4, 3}, 1, 3};
-  auto expected = elements(c.view);
-  engine.gemm<T>(Op::none, Op::none, T{1}, a.in(), b.in(), T{3}, c.view);
-  for (auto& x : expected) x *= 3;
-  CHECK(elements(c.view) == expected);
-  engine.gemm<T>(Op::none, Op::none, T{1}, a.in(), b.in(), T{}, c.view);
-  CHECK(elements(c.view) == std::vector<T>(12, T{}));
-  CHECK_NOTHROW(engine.gemm<T>(Op::none, Op::none, T{1}, {}, {}, T{}, MatrixView<T>{}));
-  CHECK_THROWS_AS(engine.gemm<T>(Op::none, Op::none, T{1}, c.in(), c.in(), T{}, c.view),
-                  ShapeError);
-}
-
 TEMPLATE_TEST_CASE("functions of 16 bits see floats, and sums are float's", "", bfloat16, half)
 {
   using T = TestType;

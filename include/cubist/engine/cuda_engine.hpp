@@ -10,10 +10,10 @@
 // mapped is callable on the device (core/host_device.hpp).
 
 #include <cstddef>
+#include <type_traits>
 
 #include <cuda_runtime_api.h>
 
-#include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/cuda_blas.hpp"
@@ -29,70 +29,6 @@
 
 namespace cubist
 {
-
-namespace detail
-{
-
-/// f as a function of indices, too, which it does not look at.
-template <class F>
-struct WithIndices
-{
-  F f;
-  template <class... T>
-  CUBIST_HOST_DEVICE void operator()(std::size_t, std::size_t, T&... x) const
-  {
-    f(x...);
-  }
-};
-
-/// out = value
-template <class T>
-struct Become
-{
-  T value;
-  CUBIST_HOST_DEVICE void operator()(Accumulator<T>& out) const { out = value; }
-};
-
-/// out = f(in…)
-template <class F>
-struct Mapped
-{
-  F f;
-  template <class T, class... In>
-  CUBIST_HOST_DEVICE void operator()(T& out, const In&... in) const
-  {
-    out = f(in...);
-  }
-};
-
-/// out = f(i, j, in…)
-template <class F>
-struct MappedAt
-{
-  F f;
-  template <class T, class... In>
-  CUBIST_HOST_DEVICE void operator()(std::size_t i, std::size_t j, T& out, const In&... in) const
-  {
-    out = f(i, j, wide(in)...);
-  }
-};
-
-/// out = f(in…), which is added, too.
-template <class F>
-struct MappedTerm
-{
-  F f;
-  template <class T, class... In>
-  CUBIST_HOST_DEVICE Accumulator<T> operator()(std::size_t, std::size_t, T& out,
-                                               const In&... in) const
-  {
-    const Accumulator<T> value = f(wide(in)...);
-    out = value;
-    return value;
-  }
-};
-
-}  // namespace detail
 
 class CudaEngine
 {
@@ -145,7 +81,8 @@ class CudaEngine
     if (first.size() == 0) return;
     // Rows that lie one behind the other are one long one.
     const Shape one{1, first.size()};
-    const detail::WithIndices g{detail::on_widened<First, T...>(f)};
+    const auto wide = detail::on_widened<First, T...>(f);
+    const detail::WithIndices<std::remove_const_t<decltype(wide)>> g{wide};
     if (first.contiguous() && (m.contiguous() && ...))
       detail::launch_elements(one, g, MatrixView<First>{first.data(), one},
                               MatrixView<T>{m.data(), one}...);

@@ -28,6 +28,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/element_loop.hpp"
 #include "cubist/engine/engine.hpp"
+#include "cubist/engine/float_gemm.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/gemm_turn.hpp"
 #include "cubist/engine/shapes.hpp"
@@ -76,25 +77,12 @@ class HostEngine
     cxxblas::gemm<int>(cxxblas::RowMajor, blas_op<T>(op_a), blas_op<T>(op_b), m, n, k, alpha,
                        a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
   }
-  /// The same by way of float: op(A), op(B) and C are copied.
+  /// The same, in float.
   template <ShortReal T>
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
             MatrixView<T> c) const
   {
-    // Kept for the thread's next product.
-    static thread_local std::array<Buffer<float>, 3> rooms;
-    const auto room = [](Buffer<float>& buffer, Shape shape) {
-      if (buffer.size() < shape.size()) buffer.resize(shape.size());
-      return MatrixView<float>{buffer.data(), shape};
-    };
-    const auto wide_a = room(rooms[0], a.shape());
-    const auto wide_b = room(rooms[1], b.shape());
-    const auto wide_c = room(rooms[2], c.shape());
-    map(wide_a, detail::Same{}, a);
-    map(wide_b, detail::Same{}, b);
-    if (beta != T{}) map(wide_c, detail::Same{}, c);
-    gemm<float>(op_a, op_b, alpha, wide_a, wide_b, beta, wide_c);
-    map(c, detail::Same{}, wide_c);
+    detail::gemm_in_float(*this, op_a, op_b, alpha, a, b, beta, c);
   }
 
   template <Element T>

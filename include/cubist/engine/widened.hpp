@@ -52,6 +52,7 @@ template <class F>
 struct OnWidened
 {
   F f;
+  CUBIST_CALLS_ANY
   template <class... T>
   CUBIST_HOST_DEVICE void operator()(T&... x) const
   {
@@ -59,6 +60,7 @@ struct OnWidened
   }
 
  private:
+  CUBIST_CALLS_ANY
   template <class... W>
   CUBIST_HOST_DEVICE void call(W... x) const
   {
