@@ -403,6 +403,7 @@ TEST_CASE("rows without classes are refused, and no rows at all have no loss")
 TEST_CASE("losses of bfloat16 are those of its floats, and gradients are rounded once")
 {
   if (!fits(two_by_two)) return;
+  constexpr std::size_t rows = 13;
   const auto logits = uniform<bfloat16>(rows, 7, 1, 4);
   const auto targets = uniform<bfloat16>(rows, 7, 2);
   const auto labels = classes(rows, 7);
