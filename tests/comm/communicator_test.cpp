@@ -156,3 +156,14 @@ TEMPLATE_LIST_TEST_CASE("sums have the same bits on every run", "", Backends)
                                  : conformance::reproducible_sums<C, double>(world, disturb);
   }));
 }
+
+TEMPLATE_LIST_TEST_CASE("sums of 16 bits are rounded one by one", "", Backends)
+{
+  const int size = GENERATE(from_range(those_that_fit<TestType>(std::array{1, 3, 8})));
+  require_clear(on_ranks<TestType>(size, [](auto& world) {
+    Findings found;
+    conformance::short_sums<bfloat16>(world, found);
+    conformance::short_sums<half>(world, found);
+    return found;
+  }));
+}

@@ -42,6 +42,9 @@ TEST_CASE("calls of one number are told apart by what ranks must agree on")
   CHECK(is_new(Call<float>{Collective::reduce, {}, {}, 1000, 1}));
   CHECK(is_new(Call<std::int64_t>{Collective::reduce, {}, {}, 1000, 1}));
   CHECK(is_new(Call<std::complex<float>>{Collective::reduce, {}, {}, 1000, 1}));
+  CHECK(is_new(Call<bfloat16>{Collective::reduce, {}, {}, 1000, 1}));
+  CHECK(is_new(Call<half>{Collective::reduce, {}, {}, 1000, 1}));
+  CHECK(is_new(Call<std::int16_t>{Collective::reduce, {}, {}, 1000, 1}));
   for (const int tag : seen)
     for (const int other : seen) CHECK(tags.differ(tag, other) == (tag != other));
 

@@ -1,6 +1,6 @@
 // expect: constrain.*Scalar
 // SPDX-License-Identifier: BSD-3-Clause
-// BLAS multiplies four types of numbers and no others.
+// There are six scalars and no others.
 #include "cubist/backend/threads.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/scheme/summa2d.hpp"

@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -123,4 +124,14 @@ TEST_CASE("A NaN counts by its bits")
   CHECK(of(0x7ff8000000000000) == of(0x7ff8000000000000));
   CHECK(of(0x7ff8000000000000) != of(0x7ff8000000000001));
   CHECK(of(0x7ff8000000000000) != of(0xfff8000000000000));
+}
+
+TEST_CASE("An element of 16 bits counts as the float that it is")
+{
+  const std::vector<float> x{1, -0.0F, 0.0F, -2.5F, std::numeric_limits<float>::infinity(), 0.375F};
+  const std::vector<bfloat16> brief(x.begin(), x.end());
+  const std::vector<half> halves(x.begin(), x.end());
+  const auto of = [](const auto& v) { return fingerprint(MatrixView{v.data(), {2, 3}}); };
+  CHECK(of(brief) == of(x));
+  CHECK(of(halves) == of(x));
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -127,4 +128,19 @@ TEST_CASE("seeds, streams and indices give other numbers, in both of their words
   CHECK(Philox{5, 9 + high}.uniform<double>(3) != x);
   CHECK(Philox{5, 9}.uniform<double>(4) != x);
   CHECK(Philox{5, 9}.uniform<double>(3 + high) != x);
+}
+
+TEMPLATE_TEST_CASE("uniform numbers of 16 bits are exact, and never 1", "", bfloat16, half)
+{
+  constexpr int digits = std::numeric_limits<TestType>::digits;
+  const Philox random{3, 4};
+  float most = 0;
+  for (std::uint64_t i = 0; i < 100'000; ++i)
+  {
+    const float x = random.uniform<TestType>(i);
+    const float places = std::ldexp(x, digits);
+    REQUIRE(places == std::floor(places));
+    most = std::max(most, x);
+  }
+  CHECK(most == 1 - std::ldexp(1.0F, -digits));
 }

@@ -10,17 +10,24 @@
 
 using namespace cubist;
 
-TEST_CASE("the four scalars, and nothing else")
+TEST_CASE("the six scalars, and nothing else")
 {
   STATIC_REQUIRE(Scalar<float>);
   STATIC_REQUIRE(Scalar<double>);
   STATIC_REQUIRE(Scalar<std::complex<float>>);
   STATIC_REQUIRE(Scalar<std::complex<double>>);
+  STATIC_REQUIRE(Scalar<bfloat16>);
+  STATIC_REQUIRE(Scalar<half>);
   STATIC_REQUIRE_FALSE(Scalar<long double>);
+  STATIC_REQUIRE_FALSE(Scalar<std::complex<half>>);
+  STATIC_REQUIRE_FALSE(Scalar<std::uint16_t>);
   STATIC_REQUIRE_FALSE(Scalar<int>);
   STATIC_REQUIRE_FALSE(Scalar<const float>);
 
   STATIC_REQUIRE(RealScalar<float>);
+  STATIC_REQUIRE(RealScalar<half>);
+  STATIC_REQUIRE(ShortReal<bfloat16>);
+  STATIC_REQUIRE_FALSE(ShortReal<float>);
   STATIC_REQUIRE_FALSE(RealScalar<std::complex<float>>);
   STATIC_REQUIRE(ComplexScalar<std::complex<double>>);
   STATIC_REQUIRE_FALSE(ComplexScalar<double>);
@@ -44,6 +51,16 @@ TEST_CASE("the real type under a scalar")
   STATIC_REQUIRE(std::same_as<Real<double>, double>);
   STATIC_REQUIRE(std::same_as<Real<std::complex<float>>, float>);
   STATIC_REQUIRE(std::same_as<Real<std::complex<double>>, double>);
+  STATIC_REQUIRE(std::same_as<Real<bfloat16>, bfloat16>);
+}
+
+TEST_CASE("what elements are computed with")
+{
+  STATIC_REQUIRE(std::same_as<Accumulator<bfloat16>, float>);
+  STATIC_REQUIRE(std::same_as<Accumulator<half>, float>);
+  STATIC_REQUIRE(std::same_as<Accumulator<double>, double>);
+  STATIC_REQUIRE(std::same_as<Accumulator<std::complex<float>>, std::complex<float>>);
+  STATIC_REQUIRE(std::same_as<Accumulator<int>, int>);
 }
 
 TEST_CASE("names of elements")
@@ -52,6 +69,8 @@ TEST_CASE("names of elements")
   CHECK(element_name<double>() == "double");
   CHECK(element_name<std::complex<float>>() == "complex<float>");
   CHECK(element_name<std::complex<double>>() == "complex<double>");
+  CHECK(element_name<bfloat16>() == "bfloat16");
+  CHECK(element_name<half>() == "half");
   CHECK(element_name<std::int8_t>() == "int8");
   CHECK(element_name<std::uint8_t>() == "uint8");
   CHECK(element_name<std::int32_t>() == "int32");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The GPU's engine against the host's: every operation on four scalars, and a network on top of
+// The GPU's engine against the host's: every operation on all scalars, and a network on top of
 // them. Without a GPU it says so, and has at least been compiled and linked.
 
 #include <algorithm>
@@ -46,9 +46,10 @@ void compare_networks(Comparison& found)
 {
   const OnOneRank<CudaEngine> device;
   const OnOneRank<HostEngine> host;
-  const auto all_near = [&](const NamedGlobals& got, const NamedGlobals& expected, double units) {
+  const auto all_near = [&]<class T>(const NamedGlobalsOf<T>& got,
+                                     const NamedGlobalsOf<T>& expected, double units) {
     for (std::size_t r = 0; r < got.size(); ++r)
-      found.near(got[r].second, expected[r].second, units, got[r].first);
+      found.near(got[r].second, expected[r].second, units, element_name<T>() + " " + got[r].first);
   };
   all_near(device.exact(), host.exact(), 0);
   all_near(device.functions(), host.functions(), 16);
@@ -56,7 +57,10 @@ void compare_networks(Comparison& found)
   // The order of sums is the same on every run.
   all_near(device.training(), device.training(), 0);
 
-  const Global all = gather(device.uniform({17, 10}, 3));
+  all_near(OnOneRank<CudaEngine, bfloat16>{}.training(),
+           OnOneRank<HostEngine, bfloat16>{}.training(), 8);
+
+  const auto all = gather(device.uniform({17, 10}, 3));
   const auto x17 = device.uniform({17, 10}, 3);
   const auto fingerprint_here = CudaEngine{}.fold(std::uint64_t{0}, cubist::detail::Sum{},
                                                   FingerprintTerm{0, 0, 10}, x17.valid());
@@ -97,7 +101,7 @@ void compare_affine(Comparison& found, std::size_t m, std::size_t n, std::size_t
   const auto random = [](auto view, std::uint64_t seed) {
     for (std::size_t i = 0; i < view.rows(); ++i)
       for (std::size_t j = 0; j < view.cols(); ++j)
-        view(i, j) = Philox{seed, 1}.symmetric<T>(i * view.cols() + j, T{1});
+        view(i, j) = Philox{seed, 1}.symmetric<Accumulator<T>>(i * view.cols() + j, 1);
     return view;
   };
   std::vector<T> host(m * k + k * n + n + 4 * m * n);
@@ -127,8 +131,11 @@ void compare_affine(Comparison& found, std::size_t m, std::size_t n, std::size_t
   const auto compare = [&](MatrixView<T> got, MatrixView<T> wanted, const char* of) {
     double most = 0;
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      most = std::max(most, std::abs(static_cast<double>(got.data()[i] - wanted.data()[i])));
-    const double bound = 8 * static_cast<double>(k) * std::numeric_limits<T>::epsilon();
+      most = std::max(most, std::abs(static_cast<double>(got.data()[i]) -
+                                     static_cast<double>(wanted.data()[i])));
+    const double bound =
+        8 * static_cast<double>(k) * std::numeric_limits<Accumulator<T>>::epsilon() +
+        8 * static_cast<double>(std::numeric_limits<T>::epsilon());
     found.check(most <= bound, what + ", " + of + ": off by " + std::to_string(most));
   };
   const bool fused = engine.fused_affine(in(dx), in(dw), in(db), gelu_tanh, dz, dy);
@@ -182,10 +189,13 @@ try
   compare_engines<double>(found);
   compare_engines<std::complex<float>>(found);
   compare_engines<std::complex<double>>(found);
+  compare_engines<bfloat16>(found);
+  compare_engines<cubist::half>(found);
   for (const std::size_t n : {64, 40, 37})
   {
     compare_affine<float>(found, 96, n, 128);
     compare_affine<double>(found, 96, n, 128);
+    compare_affine<bfloat16>(found, 96, n, 128);
   }
   compare_networks(found);
   check_errors(found);

@@ -17,8 +17,9 @@
 namespace cubist::test
 {
 
-using Global = xt::xtensor<float, 2>;
-using NamedGlobals = std::vector<std::pair<std::string, Global>>;
+template <class T>
+using NamedGlobalsOf = std::vector<std::pair<std::string, xt::xtensor<T, 2>>>;
+using NamedGlobals = NamedGlobalsOf<float>;
 
 /// Numbers in [-1, 1).
 struct Uniform
@@ -32,12 +33,13 @@ struct Uniform
   }
 };
 
-template <class E>
+template <class E, RealScalar T = float>
 struct OnOneRank
 {
+  using Results = NamedGlobalsOf<T>;
   using Scheme = Grid3D;
   using B = OneRank<E>;
-  using Matrix = DistMatrix<float, typename Scheme::Input, AxisMesh<typename Scheme::Axes, B>>;
+  using Matrix = DistMatrix<T, typename Scheme::Input, AxisMesh<typename Scheme::Axes, B>>;
 
   Alone<E> world{};
   Mesh<Scheme, B> mesh{world};
@@ -56,9 +58,9 @@ struct OnOneRank
   }
 
   /// What must be the same to the bit: random numbers, and what scatter and gather move.
-  [[nodiscard]] NamedGlobals exact() const
+  [[nodiscard]] Results exact() const
   {
-    NamedGlobals results;
+    Results results;
     auto x = uniform({17, 10}, 3);
     results.push_back({"generate", gather(x)});
     auto y = x;
@@ -71,9 +73,9 @@ struct OnOneRank
     return results;
   }
 
-  [[nodiscard]] NamedGlobals functions() const
+  [[nodiscard]] Results functions() const
   {
-    NamedGlobals results;
+    Results results;
     const auto x = uniform({17, 10}, 3);
     auto wide = x;
     mesh.engine().map(wide.valid(), cubist::detail::Scaled<float>{8}, x.valid());
@@ -94,15 +96,15 @@ struct OnOneRank
     const double error = mean_squared_error(wide, x, y);
     results.push_back({"slope of the squared error", gather(y)});
     results.push_back({"losses",
-                       {{static_cast<float>(entropy), static_cast<float>(error),
-                         static_cast<float>(accuracy(wide, labels))}}});
+                       {{static_cast<T>(entropy), static_cast<T>(error),
+                         static_cast<T>(accuracy(wide, labels))}}});
     return results;
   }
 
   template <class Optimizer>
-  void train(NamedGlobals& results, const char* name) const
+  void train(Results& results, const char* name) const
   {
-    MLP<Scheme, B, float> mlp{mesh, {12, 33, 10}, {.activation = gelu, .dropout = 0.1, .seed = 42}};
+    MLP<Scheme, B, T> mlp{mesh, {12, 33, 10}, {.activation = gelu, .dropout = 0.1, .seed = 42}};
     Optimizer optimizer{mlp.parameters()};
     const auto x = uniform({17, 12}, 9);
     double loss = 0;
@@ -121,15 +123,15 @@ struct OnOneRank
       results.push_back({name + (" " + p.name), gather(p.value)});
       results.push_back({name + (" gradient of " + p.name), gather(p.gradient)});
     }
-    results.push_back({std::string{name} + " loss", {{static_cast<float>(loss)}}});
+    results.push_back({std::string{name} + " loss", {{static_cast<T>(loss)}}});
   }
 
-  [[nodiscard]] NamedGlobals training() const
+  [[nodiscard]] Results training() const
   {
     using M = AxisMesh<typename Scheme::Axes, B>;
-    NamedGlobals results;
-    train<Sgd<float, M>>(results, "SGD");
-    train<AdamW<float, M>>(results, "AdamW");
+    Results results;
+    train<Sgd<T, M>>(results, "SGD");
+    train<AdamW<T, M>>(results, "AdamW");
     return results;
   }
 };

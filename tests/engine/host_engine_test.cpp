@@ -639,3 +639,52 @@ TEST_CASE("a view of nothing is an empty xtensor")
     CHECK(copy.size() == 0);
   }
 }
+
+TEMPLATE_TEST_CASE("functions of 16 bits see floats, and sums are float's", "", bfloat16, half)
+{
+  using T = TestType;
+  const HostEngine engine;
+  constexpr std::size_t rows = 3000;
+  const T small = 0x1p-9F;  // vanishes beside 1, and beside a sum of many of them
+  const Strided<T> x{{rows, 3}, 1, 1};
+  const Strided<T> y{{rows, 3}, 2, 1};
+  const Strided<T> sums{{1, 3}, 0, 1};
+  engine.fill(x.view, small);
+
+  engine.column_sums(x.in(), sums.view);
+  const T expected = static_cast<float>(rows) * 0x1p-9F;
+  CHECK(elements(sums.view) == std::vector<T>(3, expected));
+  engine.map_sums(
+      y.view, sums.view, [](float a) { return 2 * a; }, x.in());
+  CHECK(elements(sums.view) == std::vector<T>(3, T{2 * expected}));
+  CHECK(y.view(rows - 1, 2) == 0x1p-8F);
+  CHECK(y.untouched_outside());
+
+  const auto sum = [](float a, float b) { return a + b; };
+  const auto itself = [](std::size_t, std::size_t, float a) { return a; };
+  CHECK(engine.fold(T{}, sum, itself, x.in()) == T{9000 * 0x1p-9F});
+  CHECK(engine.fold(0.0F, sum, itself, x.in()) == 9000 * 0x1p-9F);
+  const MatrixView<const T> wide{x.in().data(), 2, 1000, 2000};
+  std::vector<T> column(2);
+  engine.row_fold(
+      MatrixView<T>{column.data(), {2, 1}}, T{1}, sum,
+      [](std::size_t, std::size_t, float) { return 0x1p-12F; }, wide);
+  CHECK(column[0] == T{1 + 1000 * 0x1p-12F});
+
+  // Not rounded in between, once at the end.
+  engine.map(
+      y.view, [](float a) { return (1 + a * 0x1p-9F) - 1; }, x.in());
+  CHECK(y.view(7, 1) == 0x1p-18F);
+  engine.map_indexed(
+      y.view, [](std::size_t i, std::size_t, float a) { return a + static_cast<float>(i); },
+      x.in());
+  CHECK(y.view(257, 0) == T{257 + 0x1p-9F});
+  engine.for_each(
+      [](float& a, const float& b, float& c) {
+        c = a;
+        a += b;
+      },
+      x.view, y.in(), MatrixView<T>{y.view});
+  CHECK(x.view(257, 0) == T{T{257 + 0x1p-9F} + small});
+  CHECK(y.view(257, 0) == small);
+}

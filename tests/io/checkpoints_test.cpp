@@ -121,6 +121,23 @@ TEMPLATE_TEST_CASE(
         contents(folder / "whole" / "step-000000000009.safetensors"));
 }
 
+TEST_CASE("a run in bfloat16 goes on from a checkpoint with the same bits, masters and all")
+{
+  if (!fits(4)) return;
+  const Folder folder;
+  const auto whole = train<bfloat16, ByAdam>(two_by_two, folder / "whole", 6);
+  (void)train<bfloat16, ByAdam>(two_by_two, folder / "part", 3);
+  const auto rest = train<bfloat16, ByAdam>(two_by_two, folder / "part", 6);
+  CHECK(rest.began == 3);
+  CHECK(rest.losses == from(whole.losses, 3));
+  const auto name = "step-000000000006.safetensors";
+  CHECK(contents(folder / "part" / name) == contents(folder / "whole" / name));
+  CHECK(mentions(contents(folder / "part" / name), "adam.master.layers.0.weight", "BF16", "F32"));
+  CHECK(mentions(
+      message_of<DataError>([&] { (void)train<bfloat16, BySgd>(two_by_two, folder / "part", 9); }),
+      "adam.", "no place"));
+}
+
 TEST_CASE("as many checkpoints stay as are to be kept, the newest of them")
 {
   const Folder folder;

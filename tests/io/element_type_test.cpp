@@ -103,6 +103,21 @@ TEST_CASE("bytes must be as many as their elements have")
   CHECK_NOTHROW(decode<double>(ElementType::f64, {}, {}));
 }
 
+TEST_CASE("elements of 16 bits are read as they are, and others rounded once")
+{
+  CHECK(bytes_of(element_type<bfloat16>()) == 2);
+  CHECK(element_type<half>() == ElementType::f16);
+  const Halfs bits{0x3C00, 0x0001, 0xFC00, 0x7E01};
+  const auto same = decoded<half>(ElementType::f16, bits);
+  for (std::size_t i = 0; i < bits.size(); ++i) CHECK(same[i].bits() == bits[i]);
+  CHECK(decoded<bfloat16>(ElementType::f16, Halfs{0x3C00})[0] == 1);
+  CHECK(decoded<half>(ElementType::bf16, Halfs{0x3F80})[0] == 1);
+  CHECK(decoded<bfloat16>(ElementType::f32, std::vector<float>{1.0F / 3})[0].bits() == 0x3EAB);
+  // As a float it would be halfway between two.
+  const double above = 1 + 0x1p-8 + 0x1p-40;
+  CHECK(decoded<bfloat16>(ElementType::f64, std::vector<double>{above})[0] == 1 + 0x1p-7F);
+}
+
 TEST_CASE("all 65536 halfs")
 {
   Halfs halfs(65536);

@@ -45,6 +45,27 @@ TEMPLATE_TEST_CASE("a matrix that is saved on one mesh is loaded on any", "", do
   }
 }
 
+TEST_CASE("half is NumPy's f2, and bfloat16 has no name there")
+{
+  const Folder folder;
+  const auto x = uniform<half>(3, 5, 1);
+  const auto got = on_root(one_rank, [&](const auto& mesh) {
+    save_npy(folder / "x.npy", scatter<Summa2D::Input>(mesh, x));
+    return gather(load_npy<Summa2D::Input, half>(mesh, folder / "x.npy"));
+  });
+  CHECK(identical(got, x));
+  once([&] { CHECK(mentions(contents(folder / "x.npy"), "'<f2'")); });
+  const auto message = message_of<ArgumentError>([&] {
+    (void)on_mesh(one_rank, [&](const auto& mesh) {
+      const auto y = load_npy<Summa2D::Input, bfloat16>(mesh, folder / "x.npy");
+      save_npy(folder / "y.npy", y);
+      return 0;
+    });
+  });
+  CHECK(mentions(message, "elements of BF16", "have no name", "save safetensors"));
+  once([&] { CHECK_FALSE(std::filesystem::exists(folder / "y.npy")); });
+}
+
 TEST_CASE("arrays of another order, type or number of dimensions")
 {
   const Folder folder;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <atomic>
+#include <cmath>
 #include <complex>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -480,4 +483,55 @@ TEST_CASE("Two threads of a rank in one plan: one is told, the other multiplies"
     return refusals.load();
   });
   CHECK(told_per_rank == std::vector<int>{1, 0});
+}
+
+// Of what is summed in bfloat16, each of two panels or parts is rounded, and their sum.
+TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
+{
+  using T = bfloat16;
+  if (!fits(4)) return;
+  constexpr ProductSize s{.m = 9, .n = 7, .k = 40};
+  const auto x = random_matrix<T, Fractions>({s.m, s.k}, 1);
+  const auto w = random_matrix<T, Fractions>({s.k, s.n}, 2);
+  const auto dy = random_matrix<T, Fractions>({s.m, s.n}, 3);
+  require_clear(on_ranks<TestBackend>(4, [&](World& world) {
+    const TestMesh2 mesh{world, {.q = 2}};
+    const auto of = [&]<class Matrix>(std::type_identity<Matrix>, const Dense<T>& all) {
+      Matrix m{mesh, all.shape};
+      m.generate([&](std::size_t i, std::size_t j) { return all(i, j); });
+      return m;
+    };
+    Findings found;
+    const auto check = [&](const auto& got, const Dense<T>& a, const Dense<T>& b, auto what) {
+      const auto wanted = product(widened(a), widened(b));
+      const auto size = product(magnitudes(a), magnitudes(b));
+      const auto mine = got.valid();
+      for (std::size_t i = 0; i < mine.rows(); ++i)
+        for (std::size_t j = 0; j < mine.cols(); ++j)
+        {
+          const std::size_t gi = got.block().rows.offset + i;
+          const std::size_t gj = got.block().cols.offset + j;
+          const auto error = std::abs(mine(i, j) - wanted(gi, gj));
+          const auto bound = 1.5F * std::numeric_limits<T>::epsilon() * size(gi, gj);
+          found.check(error <= bound, what, " is off by ", error, ", more than ", bound);
+        }
+    };
+    for (const Method method : {Method::collectives, Method::fastest})
+    {
+      using P = DistMatMul<Summa2D, TestBackend, T>;
+      P plan{mesh, s, Gathered::kept, method};
+      const auto xs = of(std::type_identity<typename P::Input>{}, x);
+      const auto ws = of(std::type_identity<typename P::Weight>{}, w);
+      const auto given = of(std::type_identity<typename P::Output>{}, dy);
+      auto y = given;
+      auto dx = xs;
+      auto dw = ws;
+      plan.forward(xs, ws, y);
+      plan.backward(xs, ws, given, dx, dw);
+      check(y, x, w, "Y");
+      check(dx, dy, transposed(w), "dX");
+      check(dw, transposed(x), dy, "dW");
+    }
+    return found;
+  }));
 }

@@ -19,6 +19,22 @@ namespace
 
 constexpr std::size_t n = 1 << 20;
 
+/// So few ranks of ones have an exact sum in 16 bits.
+template <ShortReal T>
+void check_short_sums(cudaStream_t compute, NcclCommunicator& world)
+{
+  const test::DeviceMemory mine{n * sizeof(T)};
+  std::vector<T> numbers(n, T{1});
+  const std::size_t bytes = n * sizeof(T);
+  test::copy_bytes(mine.as<T>(), numbers.data(), bytes, cudaMemcpyHostToDevice, compute);
+  world.all_reduce(std::span{mine.as<T>(), n});
+  test::copy_bytes(numbers.data(), mine.as<T>(), bytes, cudaMemcpyDeviceToHost, compute);
+  world.synchronize();
+  for (const float x : numbers)
+    require<CommunicationError>(x == static_cast<float>(world.size()), "got ", x, " as the sum of ",
+                                world.size(), " times 1 in ", element_name<T>());
+}
+
 void check(cudaStream_t compute, NcclCommunicator& world)
 {
   const auto ranks = static_cast<std::size_t>(world.size());
@@ -47,6 +63,8 @@ void check(cudaStream_t compute, NcclCommunicator& world)
   const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
   for (const float x : got)
     require<CommunicationError>(x == sum, "got ", x, " where the sum is ", sum);
+  check_short_sums<bfloat16>(compute, world);
+  check_short_sums<cubist::half>(compute, world);
 }
 
 }  // namespace

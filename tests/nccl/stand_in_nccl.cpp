@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/core/float16.hpp"
+
 #include "stand_in_detail.hpp"
 
 namespace stand_in = cubist::test::stand_in;
@@ -120,6 +122,9 @@ std::size_t size_of(ncclDataType_t type)
   case ncclInt8:
   case ncclUint8:
     return 1;
+  case ncclFloat16:
+  case ncclBfloat16:
+    return 2;
   case ncclInt32:
   case ncclUint32:
   case ncclFloat32:
@@ -166,6 +171,10 @@ void combine(ncclDataType_t type, const std::vector<const std::byte*>& in, std::
     return combine_as<std::int64_t>(in, count, op, out);
   case ncclUint64:
     return combine_as<std::uint64_t>(in, count, op, out);
+  case ncclFloat16:
+    return combine_as<cubist::half>(in, count, op, out);
+  case ncclBfloat16:
+    return combine_as<cubist::bfloat16>(in, count, op, out);
   case ncclFloat32:
     return combine_as<float>(in, count, op, out);
   default:

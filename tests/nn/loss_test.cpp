@@ -399,3 +399,48 @@ TEST_CASE("rows without classes are refused, and no rows at all have no loss")
   CHECK(loss({0, 3}) == 0);
   CHECK(loss({0, 0}) == 0);
 }
+
+TEST_CASE("losses of bfloat16 are those of its floats, and gradients are rounded once")
+{
+  if (!fits(two_by_two)) return;
+  constexpr std::size_t rows = 13;
+  const auto logits = uniform<bfloat16>(rows, 7, 1, 4);
+  const auto targets = uniform<bfloat16>(rows, 7, 2);
+  const auto labels = classes(rows, 7);
+  const auto run = [&]<class T>(std::type_identity<T>) {
+    return on_root(two_by_two, [&](const auto& mesh) {
+      const auto cut = [&](const Global<bfloat16>& all) {
+        DistMatrix<T, Summa2D::Output, AxisMesh<Summa2D::Axes, TestBackend>> m{
+            mesh, {all.shape(0), all.shape(1)}};
+        m.generate([&](std::size_t i, std::size_t j) { return static_cast<float>(all(i, j)); });
+        return m;
+      };
+      const auto y = cut(logits);
+      auto dy = y;
+      std::vector<float> all;
+      const auto keep = [&](double value) {
+        all.push_back(static_cast<float>(value));
+        for (const float x : gather(dy)) all.push_back(x);
+      };
+      keep(softmax_cross_entropy(y, labels, dy));
+      keep(mean_squared_error(y, cut(targets), dy));
+      softmax(y, dy);
+      keep(accuracy(y, labels));
+      return all;
+    });
+  };
+  const auto got = run(std::type_identity<bfloat16>{});
+  const auto wanted = run(std::type_identity<float>{});
+  REQUIRE(got.size() == wanted.size());
+  const std::size_t each = wanted.size() / 3;
+  for (std::size_t i = 0; i < got.size(); ++i)
+  {
+    CAPTURE(i, got[i], wanted[i]);
+    if (i % each == 0)
+      CHECK(got[i] == wanted[i]);
+    else if (i < 2 * each)
+      CHECK(got[i] == bfloat16{wanted[i]});
+    else  // e^x was stored in between
+      CHECK(std::abs(got[i] - wanted[i]) <= 0x1p-7F * wanted[i]);
+  }
+}

@@ -119,6 +119,17 @@ TEST_CASE("a network of floats trains as on one rank")
   trains_as_one_rank<float>(three_layers, 1e-3);
 }
 
+// What passes between layers, and the weights that they use, are rounded by up to 2^-9 of their
+// size.
+TEST_CASE("a network of bfloat16 trains as one of floats")
+{
+  if (!fits(two_by_two)) return;
+  const auto wanted = loss_curve<float>(two_by_two, two_layers);
+  const auto got = loss_curve<bfloat16>(two_by_two, two_layers);
+  CHECK(deviation(got, wanted) < 0x1p-7);
+  if (steps > 4) CHECK(got.back() < got.front() / 2);
+}
+
 TEST_CASE("no rows and one row of one feature train")
 {
   for_each_place([](const auto& place) {

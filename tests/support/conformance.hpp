@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -782,6 +784,53 @@ template <class C, Element T>
     if (world.rank() == root) found.check(reduced == at_root, "reduce ", run, " gave other bits");
   }
   return found;
+}
+
+/// Sums of 16 bits, each rounded before the next is added; in order where the communicator keeps
+/// one.
+template <ShortReal T, class C>
+void short_sums(C& world, Findings& found)
+{
+  const int size = world.size();
+  const auto ranks = static_cast<std::size_t>(size);
+  constexpr std::size_t n = 600;  // more than a block of a reduction
+  const auto x = [](int rank, std::size_t i) {
+    return T{std::sin(static_cast<float>(i) + 1000 * static_cast<float>(rank))};
+  };
+  const auto kept_by = [&](int keeper, std::size_t i) {
+    T sum = x((keeper + 1) % size, i);
+    for (int step = 2; step <= size; ++step) sum += x((keeper + step) % size, i);
+    return sum;
+  };
+  // Of at most 8 numbers of at most 1, in any order.
+  const float bound = 4.0F * static_cast<float>(size * size) * std::numeric_limits<T>::epsilon();
+  const auto check = [&](std::span<const T> got, int keeper, std::size_t first, const char* what) {
+    for (std::size_t i = 0; i < got.size(); ++i)
+    {
+      const T expected = kept_by(keeper, first + i);
+      const bool same =
+          sums_in_order<C> ? got[i] == expected : std::abs(got[i] - expected) <= bound;
+      found.check(same, what, " gave ", got[i], ", not ", expected);
+    }
+  };
+  std::vector<T> in(ranks * n);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = x(world.rank(), i);
+  std::vector<T> out(n);
+  world.reduce_scatter(in, out);
+  check(out, world.rank(), static_cast<std::size_t>(world.rank()) * n, "reduce_scatter");
+  std::vector<T> all(in.size());
+  const int root = size / 2;
+  world.reduce(in, all, root);
+  if (world.rank() == root) check(all, root, 0, "reduce");
+  // Each rank keeps a share of n.
+  all = in;
+  world.all_reduce(all);
+  for (std::size_t r = 0; r < ranks; ++r)
+    check(std::span{all}.subspan(r * n, n), static_cast<int>(r), r * n, "all_reduce");
+  world.all_reduce(in, ReduceOp::max);
+  float most = -2;
+  for (int r = 0; r < size; ++r) most = std::max<float>(most, x(r, 5));
+  found.check(in[5] == most, "the maximum is ", in[5], ", not ", most);
 }
 
 }  // namespace cubist::test::conformance

@@ -108,12 +108,13 @@ Global<T> generate(std::size_t rows, std::size_t cols, F f)
   return m;
 }
 
-/// Uniform in [-bound, bound), in each component of a complex one.
+/// Uniform in [-bound, bound), in each component of a complex one; of 16 bits, float's rounded.
 template <Scalar T>
 Global<T> uniform(std::size_t rows, std::size_t cols, std::uint64_t seed, double bound = 1)
 {
+  using A = Accumulator<T>;
   return generate<T>(rows, cols, [=, random = Philox{seed, 12345}](std::size_t i, std::size_t j) {
-    return random.symmetric<T>(i * cols + j, static_cast<Real<T>>(bound));
+    return random.symmetric<A>(i * cols + j, static_cast<Real<A>>(bound));
   });
 }
 

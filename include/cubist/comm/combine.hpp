@@ -6,7 +6,8 @@
 // Floating-point sums depend on that order, so it is part of what a communicator promises, and the
 // same for all of them: around the ring of ranks, from the rank behind the one that keeps the
 // result to the one that keeps it. Rank r of P keeps x[r+1] + x[r+2] + … + x[r], indices modulo P.
-// It is the order in which a pipelined chain or a ring can add as the data passes.
+// It is the order in which a pipelined chain or a ring can add as the data passes. Sums of 16 bits
+// are rounded one by one, as they are when they pass.
 
 #include <algorithm>
 #include <array>

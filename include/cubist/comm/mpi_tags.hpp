@@ -73,7 +73,8 @@ class MpiTags
     // Sizes that differ by less than the prime differ here.
     constexpr std::uint64_t prime = 4093;
     constexpr unsigned type = sizeof(T) + (std::integral<T> ? 32 : 0) +
-                              (std::unsigned_integral<T> ? 64 : 0) + (ComplexScalar<T> ? 128 : 0);
+                              (std::unsigned_integral<T> || std::same_as<T, half> ? 64 : 0) +
+                              (ComplexScalar<T> ? 128 : 0);
     const auto root = has_root(call.collective) ? static_cast<unsigned>(call.peer) : 0U;
     const auto op = reduces(call.collective) ? static_cast<unsigned>(call.op) : 0U;
     return static_cast<int>((call.count % prime * 293 + type * 17 + root * 5 + op) % prime);

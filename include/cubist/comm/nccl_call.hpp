@@ -52,7 +52,11 @@ void nccl_check(ncclResult_t code, const char* call, ncclComm_t comm, Doing doin
 template <Element T>
 [[nodiscard]] constexpr ncclDataType_t nccl_type()
 {
-  if constexpr (Scalar<T>)
+  if constexpr (std::same_as<T, bfloat16>)
+    return ncclBfloat16;
+  else if constexpr (std::same_as<T, half>)
+    return ncclFloat16;
+  else if constexpr (Scalar<T>)
     return std::same_as<Real<T>, float> ? ncclFloat32 : ncclFloat64;
   else if constexpr (sizeof(T) == 1)
     return std::signed_integral<T> ? ncclInt8 : ncclUint8;

@@ -7,7 +7,7 @@
 //
 // Two matrices that differ in one element never have the same fingerprint; others have it with a
 // probability of about 2^-64, unless somebody means them to. Elements are compared by their bits:
-// -0.0 is not 0.0, and a NaN is equal to itself.
+// -0.0 is not 0.0, and a NaN is equal to itself. One of 16 bits counts as the float that it is.
 //
 // It is not a CRC, because that needs the bytes in the order of the file, where a rank holds a
 // rectangle.
@@ -16,6 +16,7 @@
 // (splitmix64); its last step is variant 13 of Stafford, "Better bit mixing", 2011.
 
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -61,8 +62,8 @@ struct FingerprintTerm
   template <RealScalar T>
   CUBIST_HOST_DEVICE static constexpr std::uint64_t bits(T x)
   {
-    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-    return std::bit_cast<Bits>(x);
+    using Bits = std::conditional_t<std::same_as<T, double>, std::uint64_t, std::uint32_t>;
+    return std::bit_cast<Bits>(Accumulator<T>{x});
   }
 };
 

@@ -9,6 +9,9 @@
 
 #ifdef __CUDACC__
 #define CUBIST_HOST_DEVICE __host__ __device__
+/// Ahead of one that calls what it is given: on the host alone, that need not be for the device.
+#define CUBIST_CALLS_ANY _Pragma("nv_exec_check_disable")
 #else
 #define CUBIST_HOST_DEVICE
+#define CUBIST_CALLS_ANY
 #endif

@@ -8,6 +8,7 @@
 // Philox4x32-10 of the Random123 library.
 
 #include <cstdint>
+#include <limits>
 
 #include <Random123/philox.h>
 
@@ -69,10 +70,14 @@ class Philox
   template <RealScalar T>
   CUBIST_HOST_DEVICE static T unit(std::uint32_t a, std::uint32_t b)
   {
-    if constexpr (std::same_as<T, float>)
-      return static_cast<float>(a >> 8) * 0x1p-24F;
-    else
+    if constexpr (std::same_as<T, double>)
       return static_cast<double>((std::uint64_t{a} << 21) ^ (b >> 11)) * 0x1p-53;
+    else
+    {
+      constexpr int digits = std::numeric_limits<T>::digits;
+      constexpr float last_place = 1.0F / static_cast<float>(1U << digits);
+      return static_cast<float>(a >> (32 - digits)) * last_place;
+    }
   }
 
   template <RealScalar T>

@@ -9,17 +9,23 @@
 #include <string>
 #include <type_traits>
 
+#include "cubist/core/float16.hpp"
+
 namespace cubist
 {
 
+/// Real numbers of 16 bits: stored so, and computed with in float.
 template <class T>
-concept RealScalar = std::same_as<T, float> || std::same_as<T, double>;
+concept ShortReal = std::same_as<T, bfloat16> || std::same_as<T, half>;
+
+template <class T>
+concept RealScalar = std::same_as<T, float> || std::same_as<T, double> || ShortReal<T>;
 
 template <class T>
 concept ComplexScalar =
     std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
 
-/// What a matrix may hold: the four types that BLAS multiplies.
+/// What a matrix may hold: the four types that BLAS multiplies, and two of 16 bits.
 template <class T>
 concept Scalar = RealScalar<T> || ComplexScalar<T>;
 
@@ -40,18 +46,36 @@ struct RealOf<std::complex<T>>
 {
   using type = T;
 };
+
+template <class T>
+struct AccumulatorOf
+{
+  using type = T;
+};
+
+template <ShortReal T>
+struct AccumulatorOf<T>
+{
+  using type = float;
+};
 }  // namespace detail
 
 /// The real type under a scalar: float for float and std::complex<float>.
 template <Scalar T>
 using Real = typename detail::RealOf<T>::type;
 
-/// The name of an element type, for messages: "float", "complex<double>", "int32", "uint64".
+/// What elements of type T are computed with, and summed in: float for those of 16 bits, else T.
+template <class T>
+using Accumulator = typename detail::AccumulatorOf<T>::type;
+
+/// The name of an element type, for messages: "float", "bfloat16", "complex<double>", "int32".
 template <Element T>
 [[nodiscard]] std::string element_name()
 {
   if constexpr (std::same_as<T, float>) return "float";
   if constexpr (std::same_as<T, double>) return "double";
+  if constexpr (std::same_as<T, bfloat16>) return "bfloat16";
+  if constexpr (std::same_as<T, half>) return "half";
   if constexpr (std::same_as<T, std::complex<float>>) return "complex<float>";
   if constexpr (std::same_as<T, std::complex<double>>) return "complex<double>";
   if constexpr (std::integral<T>)

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 
 namespace cubist
@@ -36,6 +37,18 @@ struct State
 {
   std::vector<NamedMatrix<T, M>> matrices;
   std::vector<NamedNumber> numbers;
+  /// What is kept in float of a program in 16 bits.
+  std::vector<NamedMatrix<Accumulator<T>, M>> accumulators;
+
+  /// The list for matrices of V, which is T or its accumulator.
+  template <class V>
+  [[nodiscard]] auto& matrices_of()
+  {
+    if constexpr (std::same_as<V, T>)
+      return matrices;
+    else
+      return accumulators;
+  }
 };
 
 // clang-format off

@@ -10,12 +10,12 @@
 // and strides; then nothing is done, and the caller goes another way.
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <tuple>
-#include <type_traits>
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -70,7 +70,7 @@ class CublasAffine
   }
 
  private:
-  using Factor = std::conditional_t<std::same_as<T, double>, double, float>;
+  using Factor = Accumulator<T>;
   using Algorithm = std::optional<cublasLtMatmulHeuristicResult_t>;
   using Key = std::tuple<int, cudaDataType, std::array<std::size_t, 7>, bool>;
 

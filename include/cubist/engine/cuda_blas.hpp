@@ -5,7 +5,8 @@
 //
 //   C = op(A) op(B) by rows is C^T = op(B)^T op(A)^T by columns
 //
-// Products have the precision of their scalars: nothing is rounded to TF32.
+// Products have the precision of their scalars: nothing is rounded to TF32. Those of 16 bits are
+// summed in float, and rounded once.
 
 #include <array>
 #include <concepts>
@@ -55,8 +56,9 @@ struct DestroyCublas
     handle.reset(made);
     require_cublas(cublasSetStream(made, ComputeStream::get()), "cublasSetStream", "device ",
                    device);
-    require_cublas(cublasSetMathMode(made, CUBLAS_DEFAULT_MATH), "cublasSetMathMode", "device ",
-                   device);
+    constexpr auto mode = static_cast<cublasMath_t>(
+        CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+    require_cublas(cublasSetMathMode(made, mode), "cublasSetMathMode", "device ", device);
   }
   return handle.get();
 }
@@ -64,7 +66,11 @@ struct DestroyCublas
 template <Scalar T>
 [[nodiscard]] constexpr cudaDataType cublas_type()
 {
-  if constexpr (std::same_as<Real<T>, float>)
+  if constexpr (std::same_as<T, bfloat16>)
+    return CUDA_R_16BF;
+  else if constexpr (std::same_as<T, half>)
+    return CUDA_R_16F;
+  else if constexpr (std::same_as<Real<T>, float>)
     return ComplexScalar<T> ? CUDA_C_32F : CUDA_R_32F;
   else
     return ComplexScalar<T> ? CUDA_C_64F : CUDA_R_64F;
@@ -83,12 +89,14 @@ void cublas_gemm(Op op_a, Op op_b, ProductSize size, T alpha, MatrixView<const T
                  MatrixView<const T> b, T beta, MatrixView<T> c)
 {
   constexpr auto type = cublas_type<T>();
-  constexpr auto compute = std::same_as<Real<T>, float> ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_64F;
+  constexpr auto compute = std::same_as<Real<T>, double> ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+  const Accumulator<T> by = alpha;
+  const Accumulator<T> kept = beta;
   const auto n = [](std::size_t x) { return static_cast<std::int64_t>(x); };
   const auto ld = [&](auto m) { return n(m.ld() > 0 ? m.ld() : 1); };
   require_cublas(cublasGemmEx_64(cublas(), cublas_op(op_b), cublas_op(op_a), n(size.n), n(size.m),
-                                 n(size.k), &alpha, b.data(), type, ld(b), a.data(), type, ld(a),
-                                 &beta, c.data(), type, ld(c), compute, CUBLAS_GEMM_DEFAULT),
+                                 n(size.k), &by, b.data(), type, ld(b), a.data(), type, ld(a),
+                                 &kept, c.data(), type, ld(c), compute, CUBLAS_GEMM_DEFAULT),
                  "cublasGemmEx", "a product of ", Shape{size.m, size.k}, " times ",
                  Shape{size.k, size.n});
 }

@@ -11,6 +11,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <type_traits>
 
 #include <cuda_runtime_api.h>
 
@@ -28,6 +29,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/shapes.hpp"
+#include "cubist/engine/widened.hpp"
 
 namespace cubist
 {
@@ -106,11 +108,13 @@ class CudaEngine
     if (first.size() == 0) return;
     // Rows that lie one behind the other are one long one.
     const Shape one{1, first.size()};
+    const auto wide = detail::on_widened<First, T...>(f);
+    const detail::WithIndices<std::remove_const_t<decltype(wide)>> g{wide};
     if (first.contiguous() && (m.contiguous() && ...))
-      detail::launch_elements(one, detail::WithIndices<F>{f}, MatrixView<First>{first.data(), one},
+      detail::launch_elements(one, g, MatrixView<First>{first.data(), one},
                               MatrixView<T>{m.data(), one}...);
     else
-      detail::launch_elements(first.shape(), detail::WithIndices<F>{f}, first, m...);
+      detail::launch_elements(first.shape(), g, first, m...);
   }
 
   /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
@@ -157,8 +161,8 @@ class CudaEngine
     require_shape(out.shape(), Shape{first.rows(), 1});
     (require_shape(in.shape(), first.shape()), ...);
     if (first.rows() > 0)
-      detail::launch_row_fold(first.shape(), out, init, combine, f, MatrixView<const First>{first},
-                              MatrixView<const In>{in}...);
+      detail::launch_row_fold(first.shape(), out, Accumulator<T>{init}, combine, f,
+                              MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
   /// init combined with f(i, j, in(i, j), …) for all rows and columns.
@@ -168,8 +172,8 @@ class CudaEngine
   {
     (require_shape(in.shape(), first.shape()), ...);
     if (first.size() == 0) return init;
-    return detail::launch_fold(first.shape(), init, combine, f, MatrixView<const First>{first},
-                               MatrixView<const In>{in}...);
+    return detail::launch_fold(first.shape(), Accumulator<T>{init}, combine, f,
+                               MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
   /// The same elements, in the device's memory.

@@ -14,6 +14,7 @@
 #include "cubist/engine/cuda_check.hpp"
 #include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/cuda_launch.hpp"
+#include "cubist/engine/widened.hpp"
 
 namespace cubist::detail
 {
@@ -52,8 +53,8 @@ __device__ void combine_threads(Folded<T>* mine, unsigned k, unsigned n, Combine
 inline constexpr unsigned fold_lanes = 32;
 
 /// out(i, 0) = init combined with f(i, j, m(i, j), …) for all j, by threads (fold_lanes, rows)
-template <class V, class Combine, class F, class... T>
-__global__ void row_kernel(Shape shape, MatrixView<V> out, V init, Combine combine, F f,
+template <class Out, class V, class Combine, class F, class... T>
+__global__ void row_kernel(Shape shape, MatrixView<Out> out, V init, Combine combine, F f,
                            MatrixView<T>... m)
 {
   auto* const mine =
@@ -65,7 +66,7 @@ __global__ void row_kernel(Shape shape, MatrixView<V> out, V init, Combine combi
     Folded<V> fold{init, false};
     if (i < shape.rows)
       for (std::size_t j = threadIdx.x; j < shape.cols; j += fold_lanes)
-        fold.add(f(i, j, m(i, j)...), combine);
+        fold.add(f(i, j, wide(m(i, j))...), combine);
     *mine = fold;
     combine_threads(mine, threadIdx.x, fold_lanes, combine);
     if (i < shape.rows && threadIdx.x == 0)
@@ -87,7 +88,8 @@ __global__ void fold_kernel(Shape shape, Folded<V>* parts, V init, Combine combi
   const std::size_t i0 = std::size_t{blockIdx.y} * blockDim.y + threadIdx.y;
   const std::size_t j0 = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   for (std::size_t i = i0; i < shape.rows; i += rows)
-    for (std::size_t j = j0; j < shape.cols; j += cols) fold.add(f(i, j, m(i, j)...), combine);
+    for (std::size_t j = j0; j < shape.cols; j += cols)
+      fold.add(f(i, j, wide(m(i, j))...), combine);
   *mine = fold;
   combine_threads(mine, k, block_threads, combine);
   if (k == 0) parts[std::size_t{blockIdx.y} * gridDim.x + blockIdx.x] = *mine;
@@ -108,8 +110,8 @@ __global__ void parts_kernel(Folded<V>* parts, unsigned count, V init, Combine c
 }
 
 /// @pre there are rows
-template <class V, class Combine, class F, class... T>
-void launch_row_fold(Shape shape, MatrixView<V> out, V init, Combine combine, F f,
+template <class Out, class V, class Combine, class F, class... T>
+void launch_row_fold(Shape shape, MatrixView<Out> out, V init, Combine combine, F f,
                      MatrixView<T>... m)
 {
   const dim3 block{fold_lanes, block_threads / fold_lanes};
@@ -139,8 +141,8 @@ template <class V, class Combine, class F, class... T>
 
 #else
 
-template <class V, class Combine, class F, class... M>
-void launch_row_fold(Shape, MatrixView<V>, V, Combine, F, M...)
+template <class Out, class V, class Combine, class F, class... M>
+void launch_row_fold(Shape, MatrixView<Out>, V, Combine, F, M...)
 {
   require_nvcc<F>();
 }

@@ -6,6 +6,8 @@
 #include <cstddef>
 
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/widened.hpp"
 
 namespace cubist::detail
 {
@@ -27,7 +29,7 @@ template <class T>
 struct Become
 {
   T value;
-  CUBIST_HOST_DEVICE void operator()(T& out) const { out = value; }
+  CUBIST_HOST_DEVICE void operator()(Accumulator<T>& out) const { out = value; }
 };
 
 /// out = f(in…)
@@ -50,7 +52,7 @@ struct MappedAt
   template <class T, class... In>
   CUBIST_HOST_DEVICE void operator()(std::size_t i, std::size_t j, T& out, const In&... in) const
   {
-    out = f(i, j, in...);
+    out = f(i, j, wide(in)...);
   }
 };
 
@@ -60,9 +62,10 @@ struct MappedTerm
 {
   F f;
   template <class T, class... In>
-  CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, T& out, const In&... in) const
+  CUBIST_HOST_DEVICE Accumulator<T> operator()(std::size_t, std::size_t, T& out,
+                                               const In&... in) const
   {
-    const T value = f(in...);
+    const Accumulator<T> value = f(wide(in)...);
     out = value;
     return value;
   }

@@ -8,8 +8,10 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
 #include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/cuda_launch.hpp"
+#include "cubist/engine/widened.hpp"
 
 namespace cubist::detail
 {
@@ -37,10 +39,11 @@ template <class S, class F, class... T>
 __global__ __launch_bounds__(sum_threads) void column_kernel(Shape shape, S* sums, F f,
                                                              MatrixView<T>... m)
 {
-  auto* const all = shared_memory<S, sum_threads>();
+  using Sum = Accumulator<S>;
+  auto* const all = shared_memory<Sum, sum_threads>();
   auto* const mine = all + threadIdx.y * sum_cols + threadIdx.x;
   const std::size_t j = std::size_t{blockIdx.x} * sum_cols + threadIdx.x;
-  S sum{};
+  Sum sum{};
   if (j < shape.cols)
     for (std::size_t i = threadIdx.y; i < shape.rows; i += sum_rows) sum += f(i, j, m(i, j)...);
   *mine = sum;

@@ -3,7 +3,8 @@
 
 // What an engine is: who owns a rank's memory and computes on it. An engine is cheap to copy, and
 // works on views of its own memory; the functions that it maps are small callables without side
-// effects, which run on a device, too (core/host_device.hpp).
+// effects, which run on a device, too (core/host_device.hpp). They see elements of 16 bits as
+// floats (engine/widened.hpp), and sums of these are made in float.
 
 #include <concepts>
 #include <cstddef>

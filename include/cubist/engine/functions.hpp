@@ -47,6 +47,15 @@ struct Itself
   }
 };
 
+struct Same
+{
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(const T& x) const
+  {
+    return x;
+  }
+};
+
 /// x += y
 struct Add
 {

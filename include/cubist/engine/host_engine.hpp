@@ -28,9 +28,11 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/element_loop.hpp"
 #include "cubist/engine/engine.hpp"
+#include "cubist/engine/float_gemm.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/gemm_turn.hpp"
 #include "cubist/engine/shapes.hpp"
+#include "cubist/engine/widened.hpp"
 
 namespace cubist
 {
@@ -75,6 +77,13 @@ class HostEngine
     cxxblas::gemm<int>(cxxblas::RowMajor, blas_op<T>(op_a), blas_op<T>(op_b), m, n, k, alpha,
                        a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
   }
+  /// The same, in float.
+  template <ShortReal T>
+  void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
+            MatrixView<T> c) const
+  {
+    detail::gemm_in_float(*this, op_a, op_b, alpha, a, b, beta, c);
+  }
 
   template <Element T>
   void copy(MatrixView<const T> in, MatrixView<T> out) const
@@ -107,7 +116,8 @@ class HostEngine
     // Rows that lie one behind the other are one long one.
     const bool one = first.contiguous() && (m.contiguous() && ...);
     for (std::size_t i = 0; i < (one ? 1 : first.rows()); ++i)
-      detail::for_elements(one ? first.size() : first.cols(), f, first.row(i), m.row(i)...);
+      detail::for_elements(one ? first.size() : first.cols(), detail::on_widened<First, T...>(f),
+                           first.row(i), m.row(i)...);
   }
 
   /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
@@ -123,10 +133,11 @@ class HostEngine
   {
     (check(in, out.shape()), ...);
     check(sums, Shape{1, out.cols()});
-    fill(sums, T{});
-    for (std::size_t i = 0; i < out.rows(); ++i)
-      detail::for_elements(out.cols(), detail::AssignAndAdd<F>{f}, out.row(i), sums.data(),
-                           MatrixView<const In>{in}.row(i)...);
+    sum_up(sums, [&](auto* sum) {
+      const auto add = detail::on_widened<T, In...>(detail::AssignAndAdd<F>{f});
+      for (std::size_t i = 0; i < out.rows(); ++i)
+        detail::for_elements(out.cols(), add, out.row(i), sum, MatrixView<const In>{in}.row(i)...);
+    });
   }
 
   /// out(i, j) = f(i, j, in(i, j), …)
@@ -135,7 +146,7 @@ class HostEngine
   {
     (check(in, out.shape()), ...);
     for (std::size_t i = 0; i < out.rows(); ++i)
-      for (std::size_t j = 0; j < out.cols(); ++j) out(i, j) = f(i, j, in(i, j)...);
+      for (std::size_t j = 0; j < out.cols(); ++j) out(i, j) = f(i, j, detail::wide(in(i, j))...);
   }
 
   /// out(0, j) = sum over i of in(i, j), for out of one row.
@@ -143,13 +154,13 @@ class HostEngine
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {
     check(out, Shape{1, in.cols()});
-    fill(out, T{});
-    for (std::size_t i = 0; i < in.rows(); ++i)
-    {
-      const T* x = in.row(i);
-      T* sums = out.data();
-      for (std::size_t j = 0; j < in.cols(); ++j) sums[j] += x[j];
-    }
+    sum_up(out, [&](auto* sums) {
+      for (std::size_t i = 0; i < in.rows(); ++i)
+      {
+        const T* x = in.row(i);
+        for (std::size_t j = 0; j < in.cols(); ++j) sums[j] += x[j];
+      }
+    });
   }
 
   /// out(i, 0) = init combined with f(i, j, in(i, j), …) for all columns j, in this order.
@@ -161,9 +172,9 @@ class HostEngine
     (check(in, first.shape()), ...);
     for (std::size_t i = 0; i < out.rows(); ++i)
     {
-      T sum = init;
+      Accumulator<T> sum = init;
       for (std::size_t j = 0; j < first.cols(); ++j)
-        sum = combine(sum, f(i, j, first(i, j), in(i, j)...));
+        sum = combine(sum, f(i, j, detail::wide(first(i, j)), detail::wide(in(i, j))...));
       out(i, 0) = sum;
     }
   }
@@ -174,10 +185,11 @@ class HostEngine
                        MatrixView<In>... in) const
   {
     (check(in, first.shape()), ...);
+    Accumulator<T> all = init;
     for (std::size_t i = 0; i < first.rows(); ++i)
       for (std::size_t j = 0; j < first.cols(); ++j)
-        init = combine(init, f(i, j, first(i, j), in(i, j)...));
-    return init;
+        all = combine(all, f(i, j, detail::wide(first(i, j)), detail::wide(in(i, j))...));
+    return all;
   }
 
   /// The same elements as an xtensor view.
@@ -196,6 +208,24 @@ class HostEngine
   {
     if (op == Op::none) return cxxblas::NoTrans;
     return op == Op::adjoint && ComplexScalar<T> ? cxxblas::ConjTrans : cxxblas::Trans;
+  }
+
+  /// Calls add(row) with a row of zeros, in which sums are made.
+  template <class T, class F>
+  void sum_up(MatrixView<T> sums, F add) const
+  {
+    if constexpr (ShortReal<T>)
+    {
+      static thread_local Buffer<float> row;
+      row.assign(sums.cols(), 0.0F);
+      add(row.data());
+      map(sums, detail::Same{}, MatrixView<const float>{row.data(), sums.shape()});
+    }
+    else
+    {
+      fill(sums, T{});
+      add(sums.data());
+    }
   }
 
   template <Scalar T>

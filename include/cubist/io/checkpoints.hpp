@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -67,7 +68,7 @@ class Checkpoints
                              "got two numbers of the name ", number.name,
                              ", of which only one would be found again; give each its own");
     if (first()) create_folder();
-    save_safetensors(file(step), state.matrices, std::move(metadata));
+    detail::save_lists(file(step), std::move(metadata), state.matrices, state.accumulators);
     if (first()) remove_oldest(step);
   }
 
@@ -101,6 +102,7 @@ class Checkpoints
     for (const auto& number : state.numbers) numbers.push_back(find(saved, number));
     check_tensors(saved, state);
     saved.load(state.matrices);
+    saved.load(state.accumulators);
     for (std::size_t i = 0; i < numbers.size(); ++i)
       if (!state.numbers[i].setting) *state.numbers[i].value = numbers[i];
   }
@@ -193,17 +195,18 @@ class Checkpoints
   template <Scalar T>
   static void check_tensors(const SafetensorsFile& saved, const State<T, M>& state)
   {
-    std::set<std::string> wanted;
-    for (const auto& matrix : state.matrices) wanted.insert(matrix.name);
+    std::map<std::string, ElementType> wanted;
+    for (const auto& matrix : state.matrices) wanted.emplace(matrix.name, element_type<T>());
+    for (const auto& matrix : state.accumulators)
+      wanted.emplace(matrix.name, element_type<Accumulator<T>>());
     for (const auto& tensor : saved.header().tensors)
     {
-      require<DataError>(wanted.contains(tensor.name), saved.path(), " has ",
-                         tensor.name.substr(0, 100),
+      const auto mine = wanted.find(tensor.name);
+      require<DataError>(mine != wanted.end(), saved.path(), " has ", tensor.name.substr(0, 100),
                          ", which has no place in this run's state, so it would be lost; use the "
                          "network and the optimizer that it was saved from");
-      require<DataError>(tensor.type == element_type<T>(), saved.path(), " has ", tensor.name,
-                         " in ", to_string(tensor.type), ", and this run's is ",
-                         to_string(element_type<T>()),
+      require<DataError>(tensor.type == mine->second, saved.path(), " has ", tensor.name, " in ",
+                         to_string(tensor.type), ", and this run's is ", to_string(mine->second),
                          ", so it would not go on as that one did; use the same scalar");
     }
   }

@@ -112,6 +112,8 @@ inline constexpr std::array<ElementTypeFacts, 17> element_type_facts{{{"BOOL", 1
 template <Scalar T>
 [[nodiscard]] constexpr ElementType element_type()
 {
+  if constexpr (std::same_as<T, bfloat16>) return ElementType::bf16;
+  if constexpr (std::same_as<T, half>) return ElementType::f16;
   if constexpr (std::same_as<T, float>) return ElementType::f32;
   if constexpr (std::same_as<T, double>) return ElementType::f64;
   if constexpr (std::same_as<T, std::complex<float>>) return ElementType::c64;
@@ -132,33 +134,15 @@ template <Scalar T>
 namespace detail
 {
 
-/// binary16: a sign, 5 bits of exponent, 10 of fraction.
-[[nodiscard]] constexpr float from_f16(std::uint16_t half)
-{
-  const std::uint32_t sign = (half & 0x8000U) << 16;
-  const std::uint32_t exponent = (half >> 10) & 31U;
-  const std::uint32_t fraction = half & 0x3FFU;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | fraction << 13);
-  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-  return std::bit_cast<float>(
-      sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24F));
-}
-
-/// The upper half of a float.
-[[nodiscard]] constexpr float from_bf16(std::uint16_t upper)
-{
-  return std::bit_cast<float>(static_cast<std::uint32_t>(upper) << 16);
-}
-
-/// `convert` of every From, wherever they lie.
-template <class From, Scalar T, class Convert>
-void decode_each(std::span<const std::byte> bytes, std::span<T> out, const Convert& convert)
+/// Every From, wherever they lie, as a T.
+template <class From, Scalar T>
+void decode_each(std::span<const std::byte> bytes, std::span<T> out)
 {
   for (std::size_t i = 0; i < out.size(); ++i)
   {
     From element;
     std::memcpy(&element, bytes.data() + i * sizeof(From), sizeof(From));
-    out[i] = static_cast<T>(convert(element));
+    out[i] = static_cast<T>(element);
   }
 }
 
@@ -182,22 +166,21 @@ void decode(ElementType from, std::span<const std::byte> bytes, std::span<T> out
     if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
     return;
   }
-  const auto as_it_is = [](auto element) { return element; };
   if constexpr (ComplexScalar<T>)
   {
     if (from == ElementType::c64)
-      detail::decode_each<std::complex<float>>(bytes, out, as_it_is);
+      detail::decode_each<std::complex<float>>(bytes, out);
     else
-      detail::decode_each<std::complex<double>>(bytes, out, as_it_is);
+      detail::decode_each<std::complex<double>>(bytes, out);
   }
   else if (from == ElementType::f16)
-    detail::decode_each<std::uint16_t>(bytes, out, detail::from_f16);
+    detail::decode_each<half>(bytes, out);
   else if (from == ElementType::bf16)
-    detail::decode_each<std::uint16_t>(bytes, out, detail::from_bf16);
+    detail::decode_each<bfloat16>(bytes, out);
   else if (from == ElementType::f32)
-    detail::decode_each<float>(bytes, out, as_it_is);
+    detail::decode_each<float>(bytes, out);
   else
-    detail::decode_each<double>(bytes, out, as_it_is);
+    detail::decode_each<double>(bytes, out);
 }
 
 }  // namespace cubist

@@ -78,7 +78,8 @@ inline constexpr std::string_view npy_magic = "\x93NUMPY";
   const auto known = std::find_if(detail::npy_names.begin(), detail::npy_names.end(),
                                   [&](const auto& name) { return name.type == type; });
   require<ArgumentError>(known != detail::npy_names.end(), "got elements of ", to_string(type),
-                         ", for which .npy files have no name; write safetensors, or F32");
+                         ", for which .npy files have no name, so NumPy could not read them; save "
+                         "safetensors, or a matrix of float");
   std::string header{detail::npy_magic};
   header += {'\1', '\0', '\0', '\0'};
   header += std::string{"{'descr': '"} + (bytes_of(type) == 1 ? '|' : '<') + known->name +

@@ -133,6 +133,61 @@ class SafetensorsFile
   SafetensorsHeader header_;
 };
 
+namespace detail
+{
+
+/// Writes lists of matrices into one file.
+template <class First, class... Lists>
+void save_lists(const std::filesystem::path& path, Metadata metadata, const First& first,
+                const Lists&... more)
+{
+  require<ArgumentError>(!first.empty(),
+                         "got no matrices to save, so it is unknown whose ranks save them; give at "
+                         "least one");
+  const auto& mesh = first.front().matrix.mesh;
+  if (!mesh.active()) return;
+  SafetensorsHeader header{.metadata = std::move(metadata), .tensors = {}};
+  const auto each = [&](auto f) {
+    const auto of_list = [&](const auto& list) {
+      for (const auto& matrix : list) f(matrix);
+    };
+    of_list(first);
+    (of_list(more), ...);
+  };
+  std::uint64_t end = 0;
+  each([&]<class T, class M>(const NamedMatrix<T, M>& m) {
+    require<ArgumentError>(
+        header.metadata.emplace(fingerprint_key(m.name), std::string(16, '0')).second,
+        "got two matrices of the name ", m.name,
+        ", of which only one would be found again; give each its own");
+    const Shape s = m.matrix.shape;
+    const std::uint64_t begin = end;
+    end += s.size() * sizeof(T);
+    header.tensors.push_back(
+        {m.name, element_type<std::remove_const_t<T>>(), {s.rows, s.cols}, begin, end});
+  });
+  const std::string beginning = format_safetensors_header(header);
+  Draft draft{mesh, path, beginning, beginning.size() + end};
+  std::vector<std::uint64_t> sums;
+  each([&]<class T, class M>(const NamedMatrix<T, M>& m) {
+    const auto& x = m.matrix;
+    const auto& tensor = header.tensors[sums.size()];
+    const StoredMatrix stored{beginning.size() + tensor.begin, tensor.type, x.shape};
+    sums.push_back(x.primary(mesh, mesh.rank())
+                       ? write_block<std::remove_const_t<T>>(
+                             draft.file(), stored, x.block(mesh.rank()), mesh.engine(), x.valid())
+                       : 0);
+  });
+  carry_numbers(mesh.engine(), std::span{sums},
+                [&](auto numbers) { mesh.world().all_reduce(numbers); });
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    header.metadata[fingerprint_key(header.tensors[i].name)] = hexadecimal(sums[i]);
+  draft.write_beginning(format_safetensors_header(header));
+  draft.publish();
+}
+
+}  // namespace detail
+
 /// Writes matrices on one mesh, and text beside them. Every rank of the mesh calls it, and idle
 /// ranks may.
 /// @throws DataError where the system refuses, ArgumentError for two matrices of one name
@@ -140,43 +195,7 @@ template <class T, class M>
 void save_safetensors(const std::filesystem::path& path,
                       const std::vector<NamedMatrix<T, M>>& matrices, Metadata metadata = {})
 {
-  using Value = std::remove_const_t<T>;
-  require<ArgumentError>(!matrices.empty(),
-                         "got no matrices to save, so it is unknown whose ranks save them; give at "
-                         "least one");
-  const M& mesh = matrices.front().matrix.mesh;
-  if (!mesh.active()) return;
-  SafetensorsHeader header{.metadata = std::move(metadata), .tensors = {}};
-  std::uint64_t end = 0;
-  for (const auto& [name, x] : matrices)
-  {
-    require<ArgumentError>(
-        header.metadata.emplace(detail::fingerprint_key(name), std::string(16, '0')).second,
-        "got two matrices of the name ", name,
-        ", of which only one would be found again; give each its own");
-    const std::uint64_t begin = end;
-    end += x.shape.size() * sizeof(Value);
-    header.tensors.push_back(
-        {name, element_type<Value>(), {x.shape.rows, x.shape.cols}, begin, end});
-  }
-  const std::string beginning = format_safetensors_header(header);
-  Draft draft{mesh, path, beginning, beginning.size() + end};
-  std::vector<std::uint64_t> sums(matrices.size());
-  for (std::size_t i = 0; i < matrices.size(); ++i)
-  {
-    const auto& x = matrices[i].matrix;
-    if (!x.primary(mesh, mesh.rank())) continue;
-    const StoredMatrix stored{beginning.size() + header.tensors[i].begin, element_type<Value>(),
-                              x.shape};
-    sums[i] =
-        write_block<Value>(draft.file(), stored, x.block(mesh.rank()), mesh.engine(), x.valid());
-  }
-  carry_numbers(mesh.engine(), std::span{sums},
-                [&](auto numbers) { mesh.world().all_reduce(numbers); });
-  for (std::size_t i = 0; i < matrices.size(); ++i)
-    header.metadata[detail::fingerprint_key(matrices[i].name)] = detail::hexadecimal(sums[i]);
-  draft.write_beginning(format_safetensors_header(header));
-  draft.publish();
+  detail::save_lists(path, std::move(metadata), matrices);
 }
 
 }  // namespace cubist

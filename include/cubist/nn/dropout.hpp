@@ -74,9 +74,10 @@ class Dropout
         x.mesh() == y.mesh(),
         "got a matrix and one on another mesh for what dropout "
         "leaves of it, so their blocks lie on other ranks; make the one like the other");
-    const detail::DropoutMask<T> mask{stream(seed_, Draw::dropout, layer_, step),
+    using A = Accumulator<T>;
+    const detail::DropoutMask<A> mask{stream(seed_, Draw::dropout, layer_, step),
                                       p_,
-                                      static_cast<T>(1 / (1 - p_)),
+                                      static_cast<A>(1 / (1 - p_)),
                                       x.block().rows.offset,
                                       x.block().cols.offset,
                                       x.cols()};

@@ -85,10 +85,10 @@ class Linear
   {
     require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
                         " features, which has no weights; give it at least one of each");
-    const auto bound = static_cast<Real<T>>(1 / std::sqrt(static_cast<double>(in)));
+    const auto bound = static_cast<Real<Accumulator<T>>>(1 / std::sqrt(static_cast<double>(in)));
     const auto draw = [&](auto& matrix, Draw what) {
-      matrix.generate(
-          detail::InitialValue<T>{stream(options_.seed, what, options_.index), bound, out});
+      matrix.generate(detail::InitialValue<Accumulator<T>>{
+          stream(options_.seed, what, options_.index), bound, out});
     };
     draw(w_, Draw::weight);
     if (!options.bias) return;

@@ -6,7 +6,8 @@
 //
 //   Y (M, N), dY (M, N): any layout    labels: M class numbers, the same on every rank
 //
-// Words: softmax_cross_entropy sends 2 values a row, accuracy 2, along the axes of the columns.
+// Words: softmax_cross_entropy sends 2 values a row, accuracy 2, along the axes of the columns; of
+// matrices of 16 bits as floats.
 
 #include <algorithm>
 #include <cmath>
@@ -154,17 +155,18 @@ double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> 
   const int* label = classes.upload(labels.subspan(y.block().rows.offset, logits.rows()));
   const std::size_t j0 = y.block().cols.offset;
 
-  detail::RowValues<T, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<T>::infinity()};
-  const T* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Itself{}, logits);
-  detail::RowValues<T, L, M> sums{y.mesh(), logits.rows(), T{}};
-  const T* sum =
-      sums.combine(ReduceOp::sum, detail::Sum{}, detail::ShiftedPower<T>{max, T{1}}, logits);
+  using A = Accumulator<T>;
+  detail::RowValues<A, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<A>::infinity()};
+  const A* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Itself{}, logits);
+  detail::RowValues<A, L, M> sums{y.mesh(), logits.rows(), A{}};
+  const A* sum =
+      sums.combine(ReduceOp::sum, detail::Sum{}, detail::ShiftedPower<A>{max, A{1}}, logits);
 
   // Every row's label is on one rank along the columns, which adds the row's loss.
-  const detail::CrossEntropy<T> entropy{label, j0, max, sum};
+  const detail::CrossEntropy<A> entropy{label, j0, max, sum};
   const double loss = engine.fold(0.0, detail::Sum{}, entropy, logits);
-  const T mean = T{1} / static_cast<T>(y.rows());
-  engine.map_indexed(dy.valid(), detail::CrossEntropySlope<T>{entropy, mean}, logits);
+  const A mean = A{1} / static_cast<A>(y.rows());
+  engine.map_indexed(dy.valid(), detail::CrossEntropySlope<A>{entropy, mean}, logits);
   return detail::mean_over_ranks(y, loss, y.rows());
 }
 
@@ -182,7 +184,8 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M
   const std::size_t count = std::max<std::size_t>(y.shape().size(), 1);
   const double sum =
       engine.fold(0.0, detail::Sum{}, detail::SquaredError{}, y.valid(), target.valid());
-  const detail::SquaredErrorSlope<T> slope{T{2} / static_cast<T>(count)};
+  using A = Accumulator<T>;
+  const detail::SquaredErrorSlope<A> slope{A{2} / static_cast<A>(count)};
   engine.map(dy.valid(), slope, y.valid(), target.valid());
   return detail::mean_over_ranks(y, sum, count);
 }
@@ -201,12 +204,13 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
   detail::RowValues<int, L, M> wanted{y.mesh(), logits.rows(), 0};
   const int* label = wanted.upload(labels.subspan(y.block().rows.offset, logits.rows()));
 
-  detail::RowValues<T, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<T>::infinity()};
-  const T* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Itself{}, logits);
+  using A = Accumulator<T>;
+  detail::RowValues<A, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<A>::infinity()};
+  const A* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Itself{}, logits);
   constexpr auto none = std::numeric_limits<Index>::max();
   detail::RowValues<Index, L, M> classes{y.mesh(), logits.rows(), none};
   classes.combine(ReduceOp::min, detail::Smaller{},
-                  detail::ColumnOfMaximum<T, Index>{max, y.block().cols.offset, none}, logits);
+                  detail::ColumnOfMaximum<A, Index>{max, y.block().cols.offset, none}, logits);
   const auto& engine = y.mesh().engine();
   double hits = engine.fold(0.0, detail::Sum{}, detail::IsLabel{label}, classes.view());
   auto& ranks = detail::along_axes(y.mesh(), typename L::RowAxes{});

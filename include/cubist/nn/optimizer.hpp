@@ -2,7 +2,8 @@
 #pragma once
 
 // Optimizers. Each rank updates its own shards, without a word sent: replicas have equal gradients
-// and so stay equal. A step is one pass over each parameter, its gradient and its means.
+// and so stay equal. A step is one pass over each parameter, its gradient and its means. Weights of
+// 16 bits have masters in float (nn/moments.hpp).
 //
 //   Sgd     v = momentum v + g;  w -= rate v
 //   Adam    m, v: running means of g and g^2;  w -= rate m' / (sqrt(v') + epsilon)
@@ -22,6 +23,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/nn/moments.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist
@@ -29,57 +31,6 @@ namespace cubist
 
 namespace detail
 {
-
-/// One value for each element of each parameter, zero at first.
-template <class T, class M>
-class Moments
-{
- public:
-  Moments(const Parameters<T, M>& parameters, const std::string& name)
-  {
-    for (const auto& p : parameters)
-    {
-      like_.push_back({name + "." + p.name, p.value});
-      shapes_.push_back(p.value.valid().shape());
-      data_.emplace_back(p.value.padded.size());
-    }
-  }
-  [[nodiscard]] std::size_t size() const { return data_.size(); }
-  [[nodiscard]] Shape shape(std::size_t i) const { return shapes_[i]; }
-  [[nodiscard]] MatrixView<T> operator[](std::size_t i)
-  {
-    return padded(i).block(0, 0, shapes_[i]);
-  }
-
-  void append_state(State<T, M>& state, const std::string& prefix)
-  {
-    for (std::size_t i = 0; i < size(); ++i)
-    {
-      auto& mine = state.matrices.emplace_back(like_[i]);
-      mine.name = prefix + mine.name;
-      mine.matrix.padded = padded(i);
-    }
-  }
-
- private:
-  MatrixView<T> padded(std::size_t i) { return {data_[i].data(), like_[i].matrix.padded.shape()}; }
-
-  std::vector<NamedMatrix<T, M>> like_;  // names, and the parameters
-  std::vector<Shape> shapes_;            // of the valid part
-  std::vector<typename M::Engine::template Buffer<T>> data_;
-};
-
-template <class T, class M>
-void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& state)
-{
-  bool same = parameters.size() == state.size();
-  for (std::size_t i = 0; same && i < parameters.size(); ++i)
-    same = parameters[i].value.valid().shape() == state.shape(i);
-  require<ShapeError>(
-      same, "got ", parameters.size(),
-      " parameters that are not those the optimizer was made for, so its state does "
-      "not belong to them; make a new optimizer for them");
-}
 
 inline void check_rate(double rate)
 {
@@ -133,7 +84,7 @@ class Sgd
 
   /// @throws ArgumentError for a learning rate that is negative or not finite
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
-      : options_{options}, velocity_{parameters, "sgd.velocity"}
+      : options_{options}, velocity_{parameters, "sgd.velocity"}, weights_{parameters, "sgd"}
   {
     detail::check_rate(options.learning_rate);
   }
@@ -143,29 +94,30 @@ class Sgd
   void step(const Parameters<T, M>& parameters)
   {
     detail::check_parameters(parameters, velocity_);
-    const detail::SgdUpdate<T> update{static_cast<T>(options_.learning_rate),
-                                      static_cast<T>(options_.momentum)};
+    using A = Accumulator<T>;
+    const detail::SgdUpdate<A> update{static_cast<A>(options_.learning_rate),
+                                      static_cast<A>(options_.momentum)};
     for (std::size_t i = 0; i < parameters.size(); ++i)
     {
-      const auto& engine = parameters[i].value.mesh.engine();
-      const MatrixView<T> w = parameters[i].value.valid();
       const MatrixView<const T> g = parameters[i].gradient.valid();
-      const MatrixView<T> v = velocity_[i];
-      engine.for_each(update, w, g, v);
+      weights_.move(parameters, i, update, g, velocity_[i]);
     }
   }
 
   [[nodiscard]] SgdOptions& options() { return options_; }
 
-  /// The velocities, `sgd.velocity.layers.0.weight` and so on; the options stay the program's.
+  /// The velocities, `sgd.velocity.layers.0.weight` and so on, and the masters, `sgd.master.…`, of
+  /// weights of 16 bits; the options stay the program's.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     velocity_.append_state(state, prefix);
+    weights_.append_state(state, prefix);
   }
 
  private:
   SgdOptions options_;
   detail::Moments<T, M> velocity_;
+  detail::Weights<T, M> weights_;
 };
 
 struct AdamOptions
@@ -198,39 +150,37 @@ class Adam
     detail::check_parameters(parameters, mean_);
     const auto n = static_cast<double>(++steps_);
     const auto& o = options_;
-    const detail::AdamUpdate<T> update{
-        .beta1 = static_cast<T>(o.beta1),
-        .beta2 = static_cast<T>(o.beta2),
-        .rate = static_cast<T>(o.learning_rate / (1 - std::pow(o.beta1, n))),
-        .correction = static_cast<T>(1 / (1 - std::pow(o.beta2, n))),
-        .keep = static_cast<T>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
-        .epsilon = static_cast<T>(o.epsilon)};
+    using A = Accumulator<T>;
+    const detail::AdamUpdate<A> update{
+        .beta1 = static_cast<A>(o.beta1),
+        .beta2 = static_cast<A>(o.beta2),
+        .rate = static_cast<A>(o.learning_rate / (1 - std::pow(o.beta1, n))),
+        .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
+        .keep = static_cast<A>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
+        .epsilon = static_cast<A>(o.epsilon)};
     for (std::size_t i = 0; i < parameters.size(); ++i)
     {
-      const auto& engine = parameters[i].value.mesh.engine();
-      const MatrixView<T> w = parameters[i].value.valid();
       const MatrixView<const T> g = parameters[i].gradient.valid();
-      const MatrixView<T> m = mean_[i];
-      const MatrixView<T> v = square_[i];
-      engine.for_each(update, w, g, m, v);
+      weights_.move(parameters, i, update, g, mean_[i], square_[i]);
     }
   }
 
   [[nodiscard]] AdamOptions& options() { return options_; }
 
-  /// The means, `adam.mean.layers.0.weight` and so on, and how many steps they are of; the options
-  /// stay the program's.
+  /// The means, `adam.mean.layers.0.weight` and so on, the masters, `adam.master.…`, of weights of
+  /// 16 bits, and how many steps they are of; the options stay the program's.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     mean_.append_state(state, prefix);
     square_.append_state(state, prefix);
+    weights_.append_state(state, prefix);
     state.numbers.push_back({prefix + "adam.steps", &steps_});
   }
 
  protected:
   Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
-      : options_{options}, decays_{decays}, mean_{parameters, "adam.mean"}, square_{parameters,
-                                                                                    "adam.square"}
+      : options_{options}, decays_{decays}, mean_{parameters, "adam.mean"},
+        square_{parameters, "adam.square"}, weights_{parameters, "adam"}
   {
     detail::check_rate(options.learning_rate);
   }
@@ -241,6 +191,7 @@ class Adam
   std::uint64_t steps_ = 0;
   detail::Moments<T, M> mean_;
   detail::Moments<T, M> square_;
+  detail::Weights<T, M> weights_;
 };
 
 template <RealScalar T, class M>

@@ -53,7 +53,8 @@ struct ShareOfRow
 /// Y = softmax(scale X), row by row; Y may be X. Every rank calls it.
 /// @throws ShapeError unless both agree in shape and mesh
 template <RealScalar T, class L, class M>
-void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, T scale = T{1})
+void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
+             Accumulator<T> scale = Accumulator<T>{1})
 {
   require<ShapeError>(x.shape() == y.shape() && x.mesh() == y.mesh(), "got a matrix of ", x.shape(),
                       " and one of ", y.shape(),
@@ -61,13 +62,14 @@ void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, T scale = T{1
                       "the other");
   const auto& engine = x.mesh().engine();
   const MatrixView<const T> in = x.valid();
-  detail::RowValues<T, L, M> maxima{x.mesh(), in.rows(), -std::numeric_limits<T>::infinity()};
-  const T* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Scaled<T>{scale}, in);
-  engine.map_indexed(y.valid(), detail::ShiftedPower<T>{max, scale}, in);
+  using A = Accumulator<T>;
+  detail::RowValues<A, L, M> maxima{x.mesh(), in.rows(), -std::numeric_limits<A>::infinity()};
+  const A* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Scaled<A>{scale}, in);
+  engine.map_indexed(y.valid(), detail::ShiftedPower<A>{max, scale}, in);
   const MatrixView<const T> powers = y.valid();
-  detail::RowValues<T, L, M> sums{y.mesh(), powers.rows(), T{}};
-  const T* sum = sums.combine(ReduceOp::sum, detail::Sum{}, detail::Itself{}, powers);
-  engine.map_indexed(y.valid(), detail::ShareOfRow<T>{sum}, powers);
+  detail::RowValues<A, L, M> sums{y.mesh(), powers.rows(), A{}};
+  const A* sum = sums.combine(ReduceOp::sum, detail::Sum{}, detail::Itself{}, powers);
+  engine.map_indexed(y.valid(), detail::ShareOfRow<A>{sum}, powers);
 }
 
 }  // namespace cubist

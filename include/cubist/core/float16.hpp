@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Real numbers of 16 bits. They are for storage: each converts to float without loss, arithmetic
+// happens there, and what is stored is rounded to nearest, ties to even.
+//
+//              sign, exponent, fraction   epsilon   largest
+//   bfloat16   1     8         7          2^-7      3.4e38, as float
+//   half       1     5         10         2^-10     65504
+//
+// A number beyond the largest becomes an infinity, a NaN stays one. Plain arithmetic on bits, so it
+// runs on a device as well.
+//
+// Source: IEEE 754-2019, 3.6 (half is its binary16); Intel, "BFLOAT16 - Hardware Numerics
+// Definition", 2018.
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+
+#include "cubist/core/host_device.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// The upper half of a float.
+struct Bfloat16Format
+{
+  static constexpr int digits = 8;
+  static constexpr int max_exponent = 128;
+
+  CUBIST_HOST_DEVICE static constexpr std::uint16_t rounded(std::uint32_t bits)
+  {
+    // The fraction of a NaN must not vanish.
+    if ((bits & 0x7FFF'FFFFU) > 0x7F80'0000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
+    return static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
+  }
+  CUBIST_HOST_DEVICE static constexpr std::uint32_t widened(std::uint32_t bits)
+  {
+    return bits << 16;
+  }
+};
+
+/// binary16
+struct HalfFormat
+{
+  static constexpr int digits = 11;
+  static constexpr int max_exponent = 16;
+
+  CUBIST_HOST_DEVICE static constexpr std::uint16_t rounded(std::uint32_t bits)
+  {
+    const std::uint32_t sign = bits >> 16 & 0x8000U;
+    const std::uint32_t size = bits & 0x7FFF'FFFFU;
+    return static_cast<std::uint16_t>(sign | rounded_size(size));
+  }
+  CUBIST_HOST_DEVICE static constexpr std::uint32_t widened(std::uint32_t bits)
+  {
+    const std::uint32_t sign = (bits & 0x8000U) << 16;
+    const std::uint32_t exponent = bits >> 10 & 31U;
+    const std::uint32_t fraction = bits & 0x3FFU;
+    if (exponent == 31) return sign | 0x7F80'0000U | fraction << 13;
+    if (exponent != 0) return sign | (exponent + 112) << 23 | fraction << 13;
+    return sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24F);
+  }
+
+ private:
+  CUBIST_HOST_DEVICE static constexpr std::uint32_t rounded_size(std::uint32_t size)
+  {
+    if (size > 0x7F80'0000U) return 0x7E00U | (size >> 13 & 0x3FFU);
+    if (size >= 0x4780'0000U) return 0x7C00U;  // 2^16
+    // Below the normal numbers a step is 2^-24, as it is in a float from 1/2 on.
+    if (size < 0x3880'0000U)
+      return std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5F) - 0x3F00'0000U;
+    const std::uint32_t biased = size - 0x3800'0000U;
+    return (biased + 0xFFFU + (biased >> 13 & 1U)) >> 13;
+  }
+};
+
+/// The float next to x, never even unless it is x: rounded again, it is x rounded once.
+[[nodiscard]] CUBIST_HOST_DEVICE constexpr float rounded_to_odd(double x)
+{
+  const auto near = static_cast<float>(x);
+  const auto bits = std::bit_cast<std::uint32_t>(near);
+  const double error = static_cast<double>(near) - x;
+  // Of a NaN or an infinity there is no error.
+  if (!(error < 0 || error > 0) || x - x != 0 || (bits & 1U) != 0) return near;
+  const bool too_small = (error < 0) == (x > 0);
+  return std::bit_cast<float>(too_small ? bits + 1 : bits - 1);
+}
+
+}  // namespace detail
+
+/// A number of 16 bits in a format.
+template <class Format>
+class Float16
+{
+ public:
+  Float16() = default;
+  CUBIST_HOST_DEVICE constexpr Float16(float x)
+      : bits_{Format::rounded(std::bit_cast<std::uint32_t>(x))}
+  {
+  }
+  CUBIST_HOST_DEVICE constexpr explicit Float16(double x) : Float16{detail::rounded_to_odd(x)} {}
+  template <std::integral I>
+  CUBIST_HOST_DEVICE constexpr explicit Float16(I x) : Float16{static_cast<double>(x)}
+  {
+  }
+
+  CUBIST_HOST_DEVICE constexpr operator float() const
+  {
+    return std::bit_cast<float>(Format::widened(bits_));
+  }
+
+  [[nodiscard]] CUBIST_HOST_DEVICE static constexpr Float16 from_bits(std::uint16_t bits)
+  {
+    Float16 x{0.0F};
+    x.bits_ = bits;
+    return x;
+  }
+  [[nodiscard]] CUBIST_HOST_DEVICE constexpr std::uint16_t bits() const { return bits_; }
+
+  CUBIST_HOST_DEVICE constexpr Float16& operator+=(float x) { return *this = *this + x; }
+  CUBIST_HOST_DEVICE constexpr Float16& operator-=(float x) { return *this = *this - x; }
+  CUBIST_HOST_DEVICE constexpr Float16& operator*=(float x) { return *this = *this * x; }
+  CUBIST_HOST_DEVICE constexpr Float16& operator/=(float x) { return *this = *this / x; }
+
+ private:
+  std::uint16_t bits_;
+};
+
+using bfloat16 = Float16<detail::Bfloat16Format>;
+/// CUDA's headers have another ::half: a program that uses both namespaces says cubist::half.
+using half = Float16<detail::HalfFormat>;
+
+}  // namespace cubist
+
+template <class Format>
+class std::numeric_limits<cubist::Float16<Format>> : public std::numeric_limits<float>
+{
+  using T = cubist::Float16<Format>;
+  static constexpr int fraction_bits = Format::digits - 1;
+  static constexpr unsigned infinite = (1U << 15) - (1U << fraction_bits);
+  static constexpr T of(unsigned bits) { return T::from_bits(static_cast<std::uint16_t>(bits)); }
+
+ public:
+  static constexpr int digits = Format::digits;
+  static constexpr int digits10 = (digits - 1) * 301 / 1000;
+  static constexpr int max_digits10 = digits * 301 / 1000 + 2;
+  static constexpr int max_exponent = Format::max_exponent;
+  static constexpr int min_exponent = 3 - max_exponent;
+  static constexpr int max_exponent10 = max_exponent * 301 / 1000;
+  static constexpr int min_exponent10 = min_exponent * 301 / 1000;
+
+  static constexpr T min() { return of(1U << fraction_bits); }
+  static constexpr T max() { return of(infinite - 1); }
+  static constexpr T lowest() { return of(0x8000U | (infinite - 1)); }
+  static constexpr T epsilon()
+  {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(127 - fraction_bits) << 23);
+  }
+  static constexpr T round_error() { return T{0.5F}; }
+  static constexpr T infinity() { return of(infinite); }
+  static constexpr T quiet_NaN() { return of(infinite | 1U << (fraction_bits - 1)); }
+  static constexpr T signaling_NaN() { return of(infinite | 1U); }
+  static constexpr T denorm_min() { return of(1); }
+};

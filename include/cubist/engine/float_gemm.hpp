@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Products of 16 bits where BLAS has none: operands are copied into matrices of float, which are
+// multiplied, and the result is rounded once.
+
+#include <array>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/functions.hpp"
+
+namespace cubist::detail
+{
+
+/// C = alpha op(A) op(B) + beta C; C is not read when beta is 0.
+/// @throws what the engine's product of floats throws
+template <class E, ShortReal T>
+void gemm_in_float(const E& engine, Op op_a, Op op_b, T alpha, MatrixView<const T> a,
+                   MatrixView<const T> b, T beta, MatrixView<T> c)
+{
+  // Kept for the thread's next product.
+  static thread_local std::array<typename E::template Buffer<float>, 3> rooms;
+  const auto room = [](auto& buffer, Shape shape) {
+    if (buffer.size() < shape.size()) buffer.resize(shape.size());
+    return MatrixView<float>{buffer.data(), shape};
+  };
+  const auto wide_a = room(rooms[0], a.shape());
+  const auto wide_b = room(rooms[1], b.shape());
+  const auto wide_c = room(rooms[2], c.shape());
+  engine.map(wide_a, Same{}, a);
+  engine.map(wide_b, Same{}, b);
+  if (beta != T{}) engine.map(wide_c, Same{}, c);
+  engine.template gemm<float>(op_a, op_b, alpha, wide_a, wide_b, beta, wide_c);
+  engine.map(c, Same{}, wide_c);
+}
+
+}  // namespace cubist::detail

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What functions see of elements that an engine maps or folds: elements of 16 bits as floats, which
+// are rounded where they are stored; all others themselves.
+
+#include <type_traits>
+
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::detail
+{
+
+template <class T>
+[[nodiscard]] CUBIST_HOST_DEVICE constexpr const T& wide(const T& x)
+{
+  return x;
+}
+template <ShortReal T>
+[[nodiscard]] CUBIST_HOST_DEVICE constexpr float wide(const T& x)
+{
+  return x;
+}
+
+/// An element that a function may write to.
+template <class T>
+struct Widened
+{
+  T& value;
+  CUBIST_HOST_DEVICE explicit Widened(T& x) : value{x} {}
+  CUBIST_HOST_DEVICE void store() const {}
+};
+template <ShortReal T>
+struct Widened<T>
+{
+  T& element;
+  float value;
+  CUBIST_HOST_DEVICE explicit Widened(T& x) : element{x}, value{x} {}
+  CUBIST_HOST_DEVICE void store() const { element = value; }
+};
+template <ShortReal T>
+struct Widened<const T>
+{
+  const float value;
+  CUBIST_HOST_DEVICE explicit Widened(const T& x) : value{x} {}
+  CUBIST_HOST_DEVICE void store() const {}
+};
+
+/// f, called with wide elements.
+template <class F>
+struct OnWidened
+{
+  F f;
+  CUBIST_CALLS_ANY
+  template <class... T>
+  CUBIST_HOST_DEVICE void operator()(T&... x) const
+  {
+    call(Widened<T>{x}...);
+  }
+
+ private:
+  CUBIST_CALLS_ANY
+  template <class... W>
+  CUBIST_HOST_DEVICE void call(W... x) const
+  {
+    f(x.value...);
+    (x.store(), ...);
+  }
+};
+
+/// f for elements of types T: itself, where none has 16 bits.
+template <class... T, class F>
+[[nodiscard]] auto on_widened(F f)
+{
+  if constexpr ((ShortReal<std::remove_const_t<T>> || ...))
+    return OnWidened<F>{f};
+  else
+    return f;
+}
+
+}  // namespace cubist::detail

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What optimizers keep for each element of each parameter: means of gradients, and copies in float
+// of weights of 16 bits. Means of these are in float as well.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/state.hpp"
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist::detail
+{
+
+/// One value for each element of each parameter, zero at first.
+template <class T, class M>
+class Moments
+{
+ public:
+  using Value = Accumulator<T>;
+
+  Moments(const Parameters<T, M>& parameters, const std::string& name)
+  {
+    for (const auto& p : parameters)
+    {
+      const auto& v = p.value;
+      like_.push_back({name + "." + p.name,
+                       {v.mesh, v.shape, {nullptr, v.padded.shape()}, v.block_of, v.primary}});
+      shapes_.push_back(v.valid().shape());
+      data_.emplace_back(v.padded.size());
+    }
+  }
+  [[nodiscard]] std::size_t size() const { return data_.size(); }
+  [[nodiscard]] Shape shape(std::size_t i) const { return shapes_[i]; }
+  [[nodiscard]] MatrixView<Value> operator[](std::size_t i)
+  {
+    return padded(i).block(0, 0, shapes_[i]);
+  }
+
+  void append_state(State<T, M>& state, const std::string& prefix)
+  {
+    for (std::size_t i = 0; i < size(); ++i)
+    {
+      auto& mine = state.template matrices_of<Value>().emplace_back(like_[i]);
+      mine.name = prefix + mine.name;
+      mine.matrix.padded = padded(i);
+    }
+  }
+
+ private:
+  MatrixView<Value> padded(std::size_t i)
+  {
+    return {data_[i].data(), like_[i].matrix.padded.shape()};
+  }
+
+  std::vector<NamedMatrix<Value, M>> like_;  // names, and how the parameters are cut
+  std::vector<Shape> shapes_;                // of the valid part
+  std::vector<typename M::Engine::template Buffer<Value>> data_;
+};
+
+template <class T, class M>
+void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& state)
+{
+  bool same = parameters.size() == state.size();
+  for (std::size_t i = 0; same && i < parameters.size(); ++i)
+    same = parameters[i].value.valid().shape() == state.shape(i);
+  require<ShapeError>(
+      same, "got ", parameters.size(),
+      " parameters that are not those the optimizer was made for, so its state does "
+      "not belong to them; make a new optimizer for them");
+}
+
+/// update(master, x…), and the weight is the master, rounded. A weight that is not, because it was
+/// set since, or never updated, becomes the master first.
+template <class T, class Update>
+struct UpdateMaster
+{
+  Update update;
+
+  template <class... X>
+  CUBIST_HOST_DEVICE void operator()(float& w, float& master, X&... x) const
+  {
+    if (T{master} != w) master = w;
+    update(master, x...);
+    w = master;
+  }
+};
+
+/// The weights that an optimizer moves. Those of 16 bits have masters in float, which keep steps
+/// that are too small for 16 bits to show.
+template <class T, class M>
+class Weights
+{
+ public:
+  Weights(const Parameters<T, M>&, const std::string&) {}
+
+  /// update(w, x…) for all elements of the i-th parameter
+  template <class Update, class... X>
+  void move(const Parameters<T, M>& parameters, std::size_t i, Update update, MatrixView<X>... x)
+  {
+    const auto& w = parameters[i].value;
+    w.mesh.engine().for_each(update, w.valid(), x...);
+  }
+  void append_state(State<T, M>&, const std::string&) {}
+};
+
+template <ShortReal T, class M>
+class Weights<T, M>
+{
+ public:
+  Weights(const Parameters<T, M>& parameters, const std::string& name)
+      : masters_{parameters, name + ".master"}
+  {
+  }
+
+  template <class Update, class... X>
+  void move(const Parameters<T, M>& parameters, std::size_t i, Update update, MatrixView<X>... x)
+  {
+    const auto& w = parameters[i].value;
+    w.mesh.engine().for_each(UpdateMaster<T, Update>{update}, w.valid(), masters_[i], x...);
+  }
+  void append_state(State<T, M>& state, const std::string& prefix)
+  {
+    masters_.append_state(state, prefix);
+  }
+
+ private:
+  Moments<T, M> masters_;
+};
+
+}  // namespace cubist::detail
