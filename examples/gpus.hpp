@@ -30,6 +30,18 @@ struct Gpus
   static void share() {}
 #endif
 
+  /// As many as there are processes, or GPUs of this machine.
+  /// @throws cubist::DeviceError if there is none
+  [[nodiscard]] static int usual_ranks()
+  {
+    int ranks = cubist::detail::gpu_count();
+#ifdef CUBIST_EXAMPLES_WITH_MPI
+    if (are_processes())
+      cubist::launch<cubist::Mpi>({}, [&](auto& world) { ranks = world.size(); });
+#endif
+    return ranks;
+  }
+
   template <class F>
   static void launch(int& argc, char**& argv, const cubist::LaunchOptions& options, F&& body)
   {
