@@ -184,12 +184,12 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
 }
 
 /// The measurement for the scheme and the scalar of the task.
-template <class B, template <class> class Peer>
+template <class B, template <class> class Peer, class List = Scalars>
 std::optional<Row> measure_matmul(const MatmulTask& task)
 {
   return with_scheme(task.on.scheme, [&]<class S>() {
-    return Scalars::with(task.on.scalar,
-                         [&]<class T>() { return measure_matmul<B, S, T, Peer<T>>(task); });
+    return List::with(task.on.scalar,
+                      [&]<class T>() { return measure_matmul<B, S, T, Peer<T>>(task); });
   });
 }
 

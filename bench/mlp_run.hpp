@@ -164,11 +164,11 @@ std::optional<Row> measure_mlp(const MlpTask& task)
 }
 
 /// The measurement for the scheme and the scalar of the task.
-template <class B>
+template <class B, class List = Scalars>
 std::optional<Row> measure_mlp(const MlpTask& task)
 {
   return with_scheme(task.on.scheme, [&]<class S>() {
-    return Scalars::with(task.on.scalar, [&]<class T>() { return measure_mlp<B, S, T>(task); });
+    return List::with(task.on.scalar, [&]<class T>() { return measure_mlp<B, S, T>(task); });
   });
 }
 

@@ -56,7 +56,7 @@ void add_scheme_options(CLI::App& command, Options& options)
       ->check(CLI::IsMember(scheme_names));
   command.add_option("--scalars", options.scalars)
       ->delimiter(',')
-      ->check(CLI::IsMember(Scalars::names()))
+      ->check(CLI::IsMember(GpuScalars::names()))
       ->capture_default_str();
   command
       .add_option("--method", options.method,

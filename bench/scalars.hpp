@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The scalars by their names on the command line. A new one is one more word in the last line.
+// The scalars by their names on the command line. A new one is one more word in the last lines.
 
 #include <string>
 #include <vector>
@@ -28,11 +28,13 @@ struct ScalarList
     if (name == cubist::element_name<First>()) return f.template operator()<First>();
     if constexpr (sizeof...(T) > 0) return ScalarList<T...>::with(name, f);
     throw cubist::ArgumentError{"got the scalar " + name +
-                                ", which the benchmark does not know; use one of those that "
-                                "--help lists"};
+                                ", which the benchmark does not know on this backend; use float "
+                                "or double"};
   }
 };
 
 using Scalars = ScalarList<float, double>;
+/// On GPUs; gpu/cuda_site.hpp says what cuBLAS calls them.
+using GpuScalars = ScalarList<float, double>;
 
 }  // namespace bench

@@ -91,7 +91,7 @@ set_tests_properties("bench: a mesh that does not fit" PROPERTIES
 # On GPUs, as far as that goes without one: the errors, and the measurements on the stand-in.
 if(TARGET cubist_bench_gpu)
   add_test(NAME "bench: without a GPU" COMMAND cubist_bench_gpu matmul --sizes 64)
-  set_tests_properties("bench: without a GPU" PROPERTIES LABELS bench TIMEOUT 60
+  set_tests_properties("bench: without a GPU" PROPERTIES LABELS "bench;nccl" TIMEOUT 60
     ENVIRONMENT "CUDA_VISIBLE_DEVICES=-1"
     PASS_REGULAR_EXPRESSION "found no GPU .*, but each rank needs one; look at nvidia-smi")
 endif()

@@ -12,12 +12,12 @@ namespace bench
 
 std::optional<Row> matmul_on(const Job& job, const MatmulTask& task)
 {
-  return with_gpus(measure_matmul<examples::Gpus, NoPeer>(task), job, task.on);
+  return with_gpus(measure_matmul<examples::Gpus, NoPeer, GpuScalars>(task), job, task.on);
 }
 
 std::optional<Row> mlp_on(const Job& job, const MlpTask& task)
 {
-  return with_gpus(measure_mlp<examples::Gpus>(task), job, task.on);
+  return with_gpus(measure_mlp<examples::Gpus, GpuScalars>(task), job, task.on);
 }
 
 }  // namespace bench
