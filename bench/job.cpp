@@ -27,6 +27,13 @@ std::string host_name()
 }
 }  // namespace
 
+std::string Job::blas() const
+{
+  if (gpus > 0) return "cuBLAS on " + std::to_string(gpus) + " x " + gpu;
+  return "BLAS kernels " + cubist::blas_core_name() + ", " +
+         std::to_string(std::thread::hardware_concurrency()) + " cores";
+}
+
 Job find_job() { return started_by_mpi() ? find_mpi_job() : Job{}; }
 
 int count_different(std::vector<std::uint64_t> values)
@@ -52,6 +59,8 @@ nlohmann::json describe(const Job& job, const char* benchmark)
           {"processes", job.processes},
           {"nodes", job.nodes},
           {"machines", job.machines},
+          {"gpus", job.gpus},
+          {"gpu", job.gpu},
           {"cores", std::thread::hardware_concurrency()},
           {"blas_kernels", cubist::blas_core_name()},
           {"rows", nlohmann::json::array()}};

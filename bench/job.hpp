@@ -18,10 +18,18 @@ struct Job
   bool mpi = false;
   bool first = true;  // the process that prints
   int processes = 1;
-  int nodes = 1;     // host names
-  int machines = 1;  // running kernels: several nodes may be namespaces of one machine
+  int nodes = 1;         // host names
+  int machines = 1;      // running kernels: several nodes may be namespaces of one machine
+  int gpus = 0;          // that the ranks have, on all machines; 0: they compute on processors
+  std::string gpu = {};  // its name
 
-  [[nodiscard]] const char* backend() const { return mpi ? "mpi" : "threads"; }
+  [[nodiscard]] const char* backend() const
+  {
+    if (gpus > 0) return mpi ? "nccl on mpi" : "nccl";
+    return mpi ? "mpi" : "threads";
+  }
+  /// What multiplies, for the head of a table.
+  [[nodiscard]] std::string blas() const;
 };
 
 /// What a subcommand does once the arguments are read.

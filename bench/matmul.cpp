@@ -71,7 +71,7 @@ std::vector<MatmulTask> tasks_of(const Job& job, const MatmulOptions& options)
 void print_header(const Job& job, const MatmulOptions& options)
 {
   print_header(job, options.repeats, "m x n x k");
-  std::printf(" %9s", "ScaLAPACK");
+  std::printf(" %9s", job.gpus > 0 ? "share" : "ScaLAPACK");
   if (options.overlap == "both") std::printf(" %7s", "overlap");
   if (options.bandwidth > 0) std::printf(" %8s %8s %8s", "bound", "sum", "time/sum");
   std::printf("\n");
@@ -80,7 +80,10 @@ void print_header(const Job& job, const MatmulOptions& options)
 void print(const Job& job, const MatmulOptions& options, const MatmulTask& task, const Row& row)
 {
   print_row(job, task.on, row, to_string(task.size));
-  print_scalapack(row);
+  if (job.gpus > 0)
+    std::printf(" %8.1f%%", 100 * row.cost.communication / row.cost.total.median);
+  else
+    print_scalapack(row);
   if (options.overlap == "both") std::printf(" %7s", task.on.overlap ? "on" : "off");
   if (options.bandwidth > 0)
   {
@@ -144,6 +147,7 @@ nlohmann::json to_json(const Job& job, const MatmulTask& task, const Row& row)
   json["m"] = task.size.m;
   json["n"] = task.size.n;
   json["k"] = task.size.k;
+  json["communication_share"] = row.cost.communication / row.cost.total.median;
   return json;
 }
 

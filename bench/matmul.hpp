@@ -31,12 +31,8 @@ struct MatmulTask
 
 /// Multiplies; every process calls it, the first one gets the row.
 /// @throws cubist::Error if the results are wrong
-[[nodiscard]] std::optional<Row> matmul_on_threads(const MatmulTask& task);
+[[nodiscard]] std::optional<Row> matmul_on(const Job& job, const MatmulTask& task);
 [[nodiscard]] std::optional<Row> matmul_on_mpi(const MatmulTask& task);
-[[nodiscard]] inline std::optional<Row> matmul_on(const Job& job, const MatmulTask& task)
-{
-  return job.mpi ? matmul_on_mpi(task) : matmul_on_threads(task);
-}
 
 /// "2048x1024x512": m, n and k; and back.
 [[nodiscard]] std::string to_string(cubist::ProductSize size);

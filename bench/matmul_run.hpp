@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <cubist/cubist.hpp>
@@ -18,6 +19,7 @@
 
 #include "matmul.hpp"
 #include "meter.hpp"
+#include "scalars.hpp"
 #include "schemes.hpp"
 
 namespace bench
@@ -25,21 +27,43 @@ namespace bench
 
 /// The elements of X and W: small integers, whose products are exact in any order of summation.
 template <class T>
-T x_at(std::size_t i, std::size_t j)
+struct XAt
 {
-  return static_cast<T>((3 * i + 5 * j) % 7) - 3;
-}
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
+  {
+    return static_cast<T>(static_cast<float>((3 * i + 5 * j) % 7) - 3);
+  }
+};
 template <class T>
-T w_at(std::size_t i, std::size_t j)
+struct WAt
 {
-  return static_cast<T>((2 * i + 3 * j) % 5) - 2;
-}
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
+  {
+    return static_cast<T>(static_cast<float>((2 * i + 3 * j) % 5) - 2);
+  }
+};
+
+/// Of products of whole matrices, on ranks of a backend that has no library for them.
+template <class T>
+struct NoPeer
+{
+  explicit NoPeer(const MatmulTask&) {}
+  static std::size_t count() { return 0; }
+  static int block(std::size_t) { return 0; }
+  static void multiply(std::size_t) {}
+  template <class World>
+  static bool equals(std::size_t, World&, const std::vector<T>&)
+  {
+    return true;
+  }
+};
 
 template <class B, class S, class T, class Peer>
 std::optional<Row> measure_matmul(const MatmulTask& task)
 {
   using cubist::MatrixView;
   using Backend = Measured<B>;
+  using Here = Site<typename B::Engine>;
   const std::size_t m = task.size.m;
   const std::size_t n = task.size.n;
   const std::size_t k = task.size.k;
@@ -55,11 +79,12 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
     typename Product::Input x{mesh, {m, k}};
     typename Product::Weight w{mesh, {k, n}};
     typename Product::Output y{mesh, {m, n}};
-    x.generate(x_at<T>);
-    w.generate(w_at<T>);
-    const auto X = cubist::gather(x);
-    const auto W = cubist::gather(w);
-    std::vector<T> Y(first ? m * n : 0);
+    x.generate(XAt<T>{});
+    w.generate(WAt<T>{});
+    const auto plain = [](const auto& global) { return Here::plain(global.data(), global.size()); };
+    const auto X = plain(cubist::gather(x));
+    const auto W = plain(cubist::gather(w));
+    auto Y = plain(std::vector<T>(first ? m * n : 0));
 
     // A share of Y's rows where it has replicas, as an owner makes it.
     const auto block = y.block().padded();
@@ -69,7 +94,7 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
     using Buffer = typename B::Engine::template Buffer<T>;
     const auto ones = [&](bool wanted, std::size_t size) {
       Buffer all(wanted ? size : 0);
-      std::fill(all.begin(), all.end(), T{1});
+      mesh.engine().fill(MatrixView<T>{all.data(), {1, all.size()}}, T{1});
       return all;
     };
     const auto own_x = ones(task.local, own.rows * k);
@@ -85,24 +110,26 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
     Meter ours{world};
     Meter local{world};
     std::vector theirs(peer.count(), Meter{world});
+    const typename B::Engine engine;
     const auto multiply_whole = [&](const auto& a, const auto& b, auto& c) {
-      mesh.engine().gemm(
-          cubist::Op::none, cubist::Op::none, T{1}, MatrixView<const T>{a.data(), {m, k}},
-          MatrixView<const T>{b.data(), {k, n}}, T{}, MatrixView<T>{c.data(), {m, n}});
+      Here::multiply(engine, cubist::Op::none, cubist::Op::none,
+                     MatrixView<const T>{a.data(), {m, k}}, MatrixView<const T>{b.data(), {k, n}},
+                     MatrixView<T>{c.data(), {m, n}});
     };
     // Short products are called several times in a row: a core that has slept, as they do between
     // the measurements, is slow at first.
     std::vector<double> once;
-    on_all_cores(world, once, true, [&] { multiply_whole(X, W, Y); });
+    alone(world, once, true, [&] { multiply_whole(X, W, Y); });
     std::array calls{first ? std::clamp(static_cast<int>(0.05 / once[0]), 1, 100) : 0};
-    world.broadcast(calls, 0);
+    cubist::carry_numbers(engine, std::span<int>{calls},
+                          [&](auto numbers) { world.broadcast(numbers, 0); });
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
     {
       const bool counts = i >= 0;
-      on_all_cores(
+      alone(
           world, blas, counts, [&] { multiply_whole(X, W, Y); }, calls[0]);
       if (task.local)
-        on_all_cores(
+        alone(
             world, paged, counts, [&] { multiply_whole(all_x, all_w, all_y); }, calls[0]);
       ours.run(
           counts, [&] { product.forward(x, w, y); }, calls[0]);
@@ -122,13 +149,15 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
     }
 
     const auto gathered = cubist::gather(y);
+    const std::vector<T> expected = Here::on_host(Y);
     if (first)
       cubist::require<cubist::Error>(
-          std::equal(Y.begin(), Y.end(), gathered.data()), S::name, " on ", task.on.ranks,
+          std::equal(expected.begin(), expected.end(), gathered.data()), S::name, " on ",
+          task.on.ranks,
           " ranks and BLAS disagree, so their times mean nothing; one of the two is broken");
     for (std::size_t v = 0; v < theirs.size(); ++v)
       cubist::require<cubist::Error>(
-          peer.equals(v, world, Y), "ScaLAPACK with blocks of ", peer.block(v),
+          peer.equals(v, world, expected), "ScaLAPACK with blocks of ", peer.block(v),
           " and BLAS disagree, so their times mean nothing; one of the two is broken, or "
           "ScaLAPACK is of another MPI than cubist");
 
@@ -155,12 +184,12 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
 }
 
 /// The measurement for the scheme and the scalar of the task.
-template <class B, template <class> class Peer>
+template <class B, template <class> class Peer, class List = Scalars>
 std::optional<Row> measure_matmul(const MatmulTask& task)
 {
   return with_scheme(task.on.scheme, [&]<class S>() {
-    return task.on.scalar == "float" ? measure_matmul<B, S, float, Peer<float>>(task)
-                                     : measure_matmul<B, S, double, Peer<double>>(task);
+    return List::with(task.on.scalar,
+                      [&]<class T>() { return measure_matmul<B, S, T, Peer<T>>(task); });
   });
 }
 

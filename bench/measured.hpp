@@ -9,6 +9,8 @@
 // No function of a communicator only waits: a rank that waits for a broadcast copies it once it is
 // there. So the two are told apart by the processor: while the rank's thread has one it copies,
 // adds up and looks for messages, and the rest of the time it waits, for others or for a core.
+//
+// On a GPU the clock is the compute stream's: time in communication is how long that stream waits.
 
 #include <ctime>
 #include <memory>
@@ -40,7 +42,8 @@ inline double processor_seconds()
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Adds its own lifetime to a ledger.
+/// Adds its own lifetime to a ledger, by the clock of the engine.
+template <class E>
 class InCommunication
 {
  public:
@@ -57,10 +60,10 @@ class InCommunication
 
  private:
   Ledger& ledger_;
-  Stopwatch running_;
+  typename Site<E>::Stopwatch running_;
 };
 
-template <cubist::Request R>
+template <class E, cubist::Request R>
 class MeasuredRequest
 {
  public:
@@ -71,12 +74,12 @@ class MeasuredRequest
 
   void wait()
   {
-    const InCommunication now{*ledger_};
+    const InCommunication<E> now{*ledger_};
     inner_.wait();
   }
   bool test()
   {
-    const InCommunication now{*ledger_};
+    const InCommunication<E> now{*ledger_};
     return inner_.test();
   }
 
@@ -85,7 +88,7 @@ class MeasuredRequest
   std::shared_ptr<Ledger> ledger_;
 };
 
-template <class L>
+template <class E, class L>
 class MeasuredLoan
 {
  public:
@@ -96,17 +99,17 @@ class MeasuredLoan
 
   [[nodiscard]] auto operator[](int rank)
   {
-    const InCommunication now{*ledger_};
+    const InCommunication<E> now{*ledger_};
     return inner_[rank];
   }
   void close()
   {
-    const InCommunication now{*ledger_};
+    const InCommunication<E> now{*ledger_};
     inner_.close();
   }
   void wait()
   {
-    const InCommunication now{*ledger_};
+    const InCommunication<E> now{*ledger_};
     inner_.wait();
   }
 
@@ -115,10 +118,12 @@ class MeasuredLoan
   std::shared_ptr<Ledger> ledger_;
 };
 
-template <cubist::Communicator C>
-class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C>>
+template <cubist::Communicator C, class E>
+class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C, E>>
 {
  public:
+  using Engine = E;
+
   explicit MeasuredCommunicator(C inner,
                                 std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>())
       : inner_{std::move(inner)}, ledger_{std::move(ledger)}
@@ -139,8 +144,9 @@ class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C>>
   [[nodiscard]] auto start(const cubist::Call<T>& call)
   {
     ledger_->sent += cubist::sent_by(call, rank(), size());
-    const InCommunication now{*ledger_};
-    return MeasuredRequest{inner_.start(call), ledger_};
+    const InCommunication<E> now{*ledger_};
+    auto request = inner_.start(call);
+    return MeasuredRequest<E, decltype(request)>{std::move(request), ledger_};
   }
 
   [[nodiscard]] bool lends() const requires cubist::Lender<C> { return inner_.lends(); }
@@ -148,8 +154,9 @@ class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C>>
   requires cubist::Lender<C>
   [[nodiscard]] auto lend(const Data& mine)
   {
-    const InCommunication now{*ledger_};
-    return MeasuredLoan{inner_.lend(mine), ledger_};
+    const InCommunication<E> now{*ledger_};
+    auto loan = inner_.lend(mine);
+    return MeasuredLoan<E, decltype(loan)>{std::move(loan), ledger_};
   }
 
  private:
@@ -160,13 +167,14 @@ class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C>>
 template <cubist::Backend B>
 struct Measured
 {
-  using Communicator = MeasuredCommunicator<typename B::Communicator>;
+  using Communicator = MeasuredCommunicator<typename B::Communicator, typename B::Engine>;
   using Engine = MeasuredEngine<typename B::Engine>;
 
   template <class F>
   static void launch(int& argc, char**& argv, const cubist::LaunchOptions& options, F&& body)
   {
     B::launch(argc, argv, options, [&](typename B::Communicator& inner) {
+      Site<typename B::Engine>::reset_stopwatches();
       Communicator world{inner};
       body(world);
     });
@@ -174,3 +182,11 @@ struct Measured
 };
 
 }  // namespace bench
+
+namespace cubist
+{
+template <class C, class E>
+inline constexpr bool sums_in_order<bench::MeasuredCommunicator<C, E>> = sums_in_order<C>;
+template <class C, class E>
+inline constexpr bool messages_alone<bench::MeasuredCommunicator<C, E>> = messages_alone<C>;
+}  // namespace cubist

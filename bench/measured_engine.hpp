@@ -5,10 +5,11 @@
 // else that it does to elements. A function of the engine that is missing in the list below works
 // all the same, and its time is counted as neither.
 
-#include <chrono>
 #include <utility>
 
 #include <cubist/engine/engine.hpp>
+
+#include "site.hpp"
 
 namespace bench
 {
@@ -27,21 +28,6 @@ struct EngineTimes
   }
 };
 
-/// Adds its own lifetime to seconds.
-class Stopwatch
-{
- public:
-  explicit Stopwatch(double& seconds) : seconds_{seconds} {}
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double& seconds_;
-  Clock::time_point start_ = Clock::now();
-};
-
 template <cubist::Engine E>
 class MeasuredEngine : public E
 {
@@ -51,7 +37,7 @@ class MeasuredEngine : public E
   auto function(Arguments&&... arguments) const->decltype(std::declval<const Inner&>().function(   \
       std::forward<Arguments>(arguments)...))                                                      \
   {                                                                                                \
-    const Stopwatch running{EngineTimes::here().time};                                             \
+    const typename Site<E>::Stopwatch running{EngineTimes::here().time};                           \
     return Inner::function(std::forward<Arguments>(arguments)...);                                 \
   }
 
@@ -72,3 +58,9 @@ class MeasuredEngine : public E
 };
 
 }  // namespace bench
+
+namespace cubist
+{
+template <class E>
+inline constexpr bool in_host_memory<bench::MeasuredEngine<E>> = in_host_memory<E>;
+}  // namespace cubist

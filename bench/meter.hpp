@@ -6,11 +6,12 @@
 #include <array>
 #include <concepts>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <cubist/backend/threads.hpp>
+#include <cubist/dist/numbers.hpp>
 
-#include "all_cores.hpp"
 #include "measured.hpp"
 #include "row.hpp"
 
@@ -36,7 +37,8 @@ class Meter
   {
     if (calls > 1) f();
     world_->barrier();
-    auto& ledger = world_->ledger() = {.tells_waiting = tells_shares_};
+    Here::reset_stopwatches();
+    auto& ledger = world_->ledger() = {.tells_waiting = tells_shares_ && Here::tells_waiting};
     const EngineTimes before = EngineTimes::here();
     cubist::Sent sent;
     const double time = seconds([&] {
@@ -45,13 +47,15 @@ class Meter
       for (int i = 1; i < calls; ++i) f();
       world_->barrier();
     });
+    Here::read_stopwatches();
     if (!counts) return;
     sent_ = sent;
     times_.push_back(time / calls);
     communication_.push_back(ledger.seconds / calls);
     const EngineTimes& engine = EngineTimes::here();
-    const std::array spent{engine.gemm - before.gemm, engine.elementwise - before.elementwise,
-                           ledger.busy, ledger.seconds - ledger.busy, time};
+    const double busy = ledger.tells_waiting ? ledger.busy : ledger.seconds;
+    const std::array spent{engine.gemm - before.gemm, engine.elementwise - before.elementwise, busy,
+                           ledger.seconds - busy, time};
     for (std::size_t i = 0; i < spent.size(); ++i) spent_[i] += spent[i];
   }
 
@@ -60,20 +64,29 @@ class Meter
   {
     auto times = times_;
     auto communication = communication_;
-    world_->all_reduce(times, cubist::ReduceOp::max);
-    world_->all_reduce(communication);
+    reduce(times, cubist::ReduceOp::max);
+    reduce(communication, cubist::ReduceOp::sum);
     std::array most{static_cast<double>(sent_.elements), static_cast<double>(sent_.messages)};
     std::array sum{most[0]};
-    world_->all_reduce(most, cubist::ReduceOp::max);
-    world_->all_reduce(sum);
+    reduce(most, cubist::ReduceOp::max);
+    reduce(sum, cubist::ReduceOp::sum);
     auto spent = spent_;
-    world_->all_reduce(spent);
+    reduce(spent, cubist::ReduceOp::sum);
     const auto share = [&](std::size_t i) { return tells_shares_ ? spent[i] / spent[4] : 0; };
     return {Times{times}, median(communication) / world_->size(),  most[0], sum[0] / world_->size(),
             most[1],      {share(0), share(1), share(2), share(3)}};
   }
 
  private:
+  using Here = Site<typename World::Engine>;
+
+  template <class Numbers>
+  void reduce(Numbers& numbers, cubist::ReduceOp op) const
+  {
+    cubist::carry_numbers(typename World::Engine{}, std::span<double>{numbers},
+                          [&](auto there) { world_->all_reduce(there, op); });
+  }
+
   World* world_;
   bool tells_shares_;
   cubist::Sent sent_;
@@ -82,14 +95,14 @@ class Meter
   std::array<double, 5> spent_{};  // gemm, element-wise, communication, waiting, all
 };
 
-/// Rank 0 runs f, with BLAS on all cores, while the others sleep.
+/// Rank 0 runs f, with BLAS on all cores or on its GPU, while the others sleep.
 template <class World, class F>
-void on_all_cores(World& world, F f)
+void alone(World& world, F f)
 {
   world.barrier();
   if (world.rank() == 0)
   {
-    const AllCores blas;
+    const typename Site<typename World::Engine>::Whole machine;
     f();
   }
   world.barrier();
@@ -97,12 +110,15 @@ void on_all_cores(World& world, F f)
 
 /// The same; adds the seconds of one of so many calls to `times`.
 template <class World, class F>
-void on_all_cores(World& world, std::vector<double>& times, bool counts, F f, int calls = 1)
+void alone(World& world, std::vector<double>& times, bool counts, F f, int calls = 1)
 {
-  on_all_cores(world, [&] {
+  using Here = Site<typename World::Engine>;
+  alone(world, [&] {
     if (calls > 1) f();
+    Here::finish();
     const double time = seconds([&] {
       for (int i = 0; i < calls; ++i) f();
+      Here::finish();
     });
     if (counts) times.push_back(time / calls);
   });

@@ -28,11 +28,16 @@ struct MlpOptions : Options
 
 void print_mlp_header(const Job& job, int repeats)
 {
-  std::printf(
-      "Shares of a step, in %% of a rank's time: gemm; element-wise work; communication, of a rank\n"
-      "that has a processor (copies, sums, looking for messages); waiting, in communication without\n"
-      "one, for others or for a core; what is missing to 100 is none of these. PyTorch: its speed by\n"
-      "BLAS's, on all cores.\n");
+  if (job.gpus > 0)
+    std::printf(
+        "Shares of a step, in %% of a rank's time by its compute stream's clock: gemm; element-wise\n"
+        "work; waiting for communication. PyTorch: its speed by cuBLAS's, on one GPU.\n");
+  else
+    std::printf(
+        "Shares of a step, in %% of a rank's time: gemm; element-wise work; communication, of a rank\n"
+        "that has a processor (copies, sums, looking for messages); waiting, in communication without\n"
+        "one, for others or for a core; what is missing to 100 is none of these. PyTorch: its speed by\n"
+        "BLAS's, on all cores.\n");
   print_header(job, repeats, "tokens: layers");
   std::printf(" %7s %5s %5s %5s %5s %8s\n", "overlap", "gemm", "elem.", "comm.", "wait", "PyTorch");
 }
@@ -85,7 +90,7 @@ void run_mlp(const Job& job, const MlpOptions& options)
     {
       setting.overlap = overlap;
       tasks.push_back({setting, options.tokens, options.layers, options.activation,
-                       options.optimizer, options.torch == "auto"});
+                       options.optimizer, options.torch == "auto", job.gpus > 0});
     }
 
   const bool table = job.first && options.json != "-";
@@ -94,15 +99,15 @@ void run_mlp(const Job& job, const MlpOptions& options)
   bool torch = true;
   for (const auto& task : tasks)
   {
-    const auto row = job.mpi ? mlp_on_mpi(task) : mlp_on_threads(task);
+    const auto row = mlp_on(job, task);
     if (!row) continue;
     if (table) print_mlp_row(job, task, *row);
     result["rows"].push_back(mlp_json(job, task, *row));
     torch = row->torch.measured();
   }
   if (table && !torch && options.torch == "auto")
-    std::printf(
-        "PyTorch is not installed (Debian: python3-torch), so there is nothing to compare with.\n");
+    std::printf("PyTorch is not installed (%s), so there is nothing to compare with.\n",
+                job.gpus > 0 ? "one for CUDA" : "Debian: python3-torch");
   if (job.first) write_json(result, options.json);
 }
 
@@ -118,7 +123,8 @@ void add_mlp(CLI::App& app, Action& action)
   command->add_option("--tokens", options->tokens)
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--layers", options->layers, "features: input, between layers, output")
+  command
+      ->add_option("--layers,--widths", options->layers, "features: input, between layers, output")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

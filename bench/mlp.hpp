@@ -27,6 +27,7 @@ struct MlpTask
   std::string activation;
   std::string optimizer;
   bool torch = false;  // whether to measure PyTorch's, where it is installed
+  bool gpu = false;    // on a GPU
 
   /// The forward products; backward has two of the same size for each.
   [[nodiscard]] std::vector<cubist::ProductSize> products() const
@@ -39,7 +40,7 @@ struct MlpTask
 };
 
 /// Takes steps; every process calls it, the first one gets the row.
-[[nodiscard]] std::optional<Row> mlp_on_threads(const MlpTask& task);
+[[nodiscard]] std::optional<Row> mlp_on(const Job& job, const MlpTask& task);
 [[nodiscard]] std::optional<Row> mlp_on_mpi(const MlpTask& task);
 
 /// Adds the subcommand, which sets `action`.

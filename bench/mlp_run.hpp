@@ -15,6 +15,7 @@
 
 #include "meter.hpp"
 #include "mlp.hpp"
+#include "scalars.hpp"
 #include "schemes.hpp"
 
 namespace bench
@@ -41,8 +42,21 @@ std::function<void()> optimizer_of(const std::string& name, const Parameters& pa
   return [] {};
 }
 
-/// The products of one step and nothing else, in the memory of one rank.
+/// Numbers in [-1, 1).
 template <class T>
+struct Random
+{
+  cubist::Philox numbers;
+  std::size_t columns;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
+  {
+    return numbers.symmetric<T>(i * columns + j, 1);
+  }
+};
+
+/// The products of one step and nothing else, in the memory of one rank.
+template <class T, class Engine>
 class Products
 {
  public:
@@ -53,7 +67,6 @@ class Products
                          matrix(size.m, size.n), matrix(size.m, size.k), matrix(size.k, size.n)});
   }
 
-  template <class Engine>
   void run(const Engine& engine)
   {
     using cubist::MatrixView;
@@ -63,27 +76,28 @@ class Products
       const MatrixView<const T> X{x.data(), {s.m, s.k}};
       const MatrixView<const T> W{w.data(), {s.k, s.n}};
       const MatrixView<T> Y{y.data(), {s.m, s.n}};
-      engine.gemm(Op::none, Op::none, T{1}, X, W, T{}, Y);
-      engine.gemm(Op::none, Op::transpose, T{1}, MatrixView<const T>{Y}, W, T{},
-                  MatrixView<T>{dx.data(), {s.m, s.k}});
-      engine.gemm(Op::transpose, Op::none, T{1}, X, MatrixView<const T>{Y}, T{},
-                  MatrixView<T>{dw.data(), {s.k, s.n}});
+      const MatrixView<const T> dY{Y};
+      Here::multiply(engine, Op::none, Op::none, X, W, Y);
+      Here::multiply(engine, Op::none, Op::transpose, dY, W, MatrixView<T>{dx.data(), {s.m, s.k}});
+      Here::multiply(engine, Op::transpose, Op::none, X, dY, MatrixView<T>{dw.data(), {s.k, s.n}});
     }
   }
 
  private:
+  using Here = Site<Engine>;
+  using Elements = typename Here::template Plain<T>;
   struct Layer
   {
     cubist::ProductSize size;
-    std::vector<T> x, w, y, dx, dw;
+    Elements x, w, y, dx, dw;
   };
 
-  static std::vector<T> matrix(std::size_t rows, std::size_t cols)
+  static Elements matrix(std::size_t rows, std::size_t cols)
   {
     std::vector<T> elements(rows * cols);
     for (std::size_t i = 0; i < elements.size(); ++i)
-      elements[i] = static_cast<T>(i % 7) / 8 - static_cast<T>(0.375);
-    return elements;
+      elements[i] = static_cast<T>(static_cast<float>(i % 7) / 8 - 0.375F);
+    return Here::plain(elements.data(), elements.size());
   }
 
   std::vector<Layer> layers_;
@@ -103,33 +117,30 @@ std::optional<Row> measure_mlp(const MlpTask& task)
         task.layers,
         {.activation = activation_of(task.activation), .seed = 42, .method = task.on.method}};
     const auto optimize = optimizer_of(task.optimizer, mlp.parameters());
-    const auto random = [](const cubist::Philox& numbers, std::size_t columns) {
-      return
-          [=](std::size_t i, std::size_t j) { return numbers.symmetric<T>(i * columns + j, T{1}); };
-    };
     using Input = typename Activations::template Matrix<typename S::Input>;
     Input input{mesh, {task.tokens, task.layers.front()}};
-    input.generate(random({1, 0}, input.cols()));
+    input.generate(Random<T>{{1, 0}, input.cols()});
     const Activations x{std::move(input)};
     auto dy = zeros_like(mlp.forward(x));
-    dy.visit([&](auto& m) { m.generate(random({2, 0}, m.cols())); });
+    dy.visit([&](auto& m) { m.generate(Random<T>{{2, 0}, m.cols()}); });
 
-    std::optional<Products<T>> products;
+    const typename B::Engine engine;
+    std::optional<Products<T, typename B::Engine>> products;
     if (first) products.emplace(task);
     std::vector<double> blas;
     std::unique_ptr<Torch> torch;
-    if (task.torch) on_all_cores(world, [&] { torch = Torch::start(task); });
+    if (task.torch) alone(world, [&] { torch = Torch::start(task); });
     Meter ours{world, true};
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
     {
-      on_all_cores(world, blas, i >= 0, [&] { products->run(mesh.engine()); });
+      alone(world, blas, i >= 0, [&] { products->run(engine); });
       ours.run(i >= 0, [&] {
         mlp.forward(x);
         mlp.backward(dy);
         optimize();
       });
       if (task.torch)
-        on_all_cores(world, [&] {
+        alone(world, [&] {
           if (torch) torch->step(i >= 0);
         });
     }
@@ -153,12 +164,11 @@ std::optional<Row> measure_mlp(const MlpTask& task)
 }
 
 /// The measurement for the scheme and the scalar of the task.
-template <class B>
+template <class B, class List = Scalars>
 std::optional<Row> measure_mlp(const MlpTask& task)
 {
   return with_scheme(task.on.scheme, [&]<class S>() {
-    return task.on.scalar == "float" ? measure_mlp<B, S, float>(task)
-                                     : measure_mlp<B, S, double>(task);
+    return List::with(task.on.scalar, [&]<class T>() { return measure_mlp<B, S, T>(task); });
   });
 }
 

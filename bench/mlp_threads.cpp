@@ -5,9 +5,9 @@
 namespace bench
 {
 
-std::optional<Row> mlp_on_threads(const MlpTask& task)
+std::optional<Row> mlp_on(const Job& job, const MlpTask& task)
 {
-  return measure_mlp<cubist::Threads>(task);
+  return job.mpi ? mlp_on_mpi(task) : measure_mlp<cubist::Threads>(task);
 }
 
 }  // namespace bench

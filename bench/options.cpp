@@ -5,6 +5,7 @@
 #include <cubist/core/error.hpp>
 
 #include "options.hpp"
+#include "scalars.hpp"
 #include "schemes.hpp"
 
 namespace bench
@@ -55,7 +56,7 @@ void add_scheme_options(CLI::App& command, Options& options)
       ->check(CLI::IsMember(scheme_names));
   command.add_option("--scalars", options.scalars)
       ->delimiter(',')
-      ->check(CLI::IsMember({"float", "double"}))
+      ->check(CLI::IsMember(GpuScalars::names()))
       ->capture_default_str();
   command
       .add_option("--method", options.method,
@@ -84,8 +85,9 @@ void add_mesh_options(CLI::App& command, Options& options)
 std::vector<bool> overlaps(const Job& job, const Options& options)
 {
   cubist::require<cubist::ArgumentError>(
-      job.mpi || options.overlap == "on", "got --overlap ", options.overlap,
-      " for ranks that are threads, which send no messages; leave it out, or start under mpiexec");
+      (job.mpi && job.gpus == 0) || options.overlap == "on", "got --overlap ", options.overlap,
+      " for ranks that are threads, which send no messages, or have GPUs, where they always "
+      "travel so; leave it out, or start cubist_bench under mpiexec");
   if (options.overlap == "both") return {true, false};
   return {options.overlap == "on"};
 }
@@ -96,7 +98,8 @@ int ranks_of(const Job& job, const Options& options, int usual)
       !job.mpi || options.ranks <= job.processes, "got --ranks ", options.ranks, ", but MPI has ",
       job.processes, " processes, each of which is one rank; start more, or ask for fewer");
   if (options.ranks != 0) return options.ranks;
-  return job.mpi ? job.processes : usual;
+  if (job.mpi) return job.processes;
+  return job.gpus > 0 ? job.gpus : usual;
 }
 
 bool fits(const std::string& scheme, const std::vector<int>& mesh, int ranks)

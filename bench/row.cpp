@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 #include <cstdio>
-#include <thread>
 
 #include <nlohmann/json.hpp>
-
-#include <cubist/engine/blas_threads.hpp>
 
 #include "row.hpp"
 
@@ -67,11 +64,10 @@ nlohmann::json to_json(const Job& job, const Setting& setting, const Row& row)
 
 void print_header(const Job& job, int repeats, const char* what)
 {
-  std::printf("%s, BLAS kernels %s, %u cores; GFLOP/s and seconds, medians of %d\n"
+  std::printf("%s, %s; GFLOP/s and seconds, medians of %d\n"
               "%-9s %-24s %-7s %-16s %8s %8s %6s %8s %8s %9s %7s",
-              job.backend(), cubist::blas_core_name().c_str(), std::thread::hardware_concurrency(),
-              repeats, "scheme", "mesh", "scalar", what, "cubist", "BLAS", "ratio", "compute",
-              "communi.", "words", "formula");
+              job.backend(), job.blas().c_str(), repeats, "scheme", "mesh", "scalar", what,
+              "cubist", "BLAS", "ratio", "compute", "communi.", "words", "formula");
 }
 
 void print_row(const Job& job, const Setting& setting, const Row& row, const std::string& what)

@@ -74,6 +74,7 @@ struct Row
   Times scalapack = {};      // with its best block size
   int scalapack_block = 0;   // 0: not measured
   TorchResult torch = {};    // for the same step of a network
+  int gpus = 0;              // of the ranks; 0: they compute on processors
 
   [[nodiscard]] double gflops(const Times& times) const { return giga_operations / times.median; }
   /// The same for ranks that multiply alone: no algorithm in which ranks share cores does better.
@@ -86,10 +87,10 @@ struct Row
   {
     return paged.median > 0 ? blas.median / paged.median : 0;
   }
-  /// cubist's speed by that of BLAS on all machines, were that possible.
+  /// cubist's speed by that of BLAS on all machines or GPUs, were that possible.
   [[nodiscard]] double ratio(const Job& job) const
   {
-    return blas.median / cost.total.median / job.machines;
+    return blas.median / cost.total.median / (gpus > 0 ? gpus : job.machines);
   }
 };
 

@@ -83,8 +83,8 @@ class Scalapack
     if (!task.scalapack || !has_scalapack()) return;
     grid_ = std::make_unique<BlacsGrid>(task.on.ranks);
     for (const std::size_t block : {64U, 128U, 256U})
-      variants_.push_back({block, matrix(size_.m, size_.k, block, x_at<T>),
-                           matrix(size_.k, size_.n, block, w_at<T>),
+      variants_.push_back({block, matrix(size_.m, size_.k, block, XAt<T>{}),
+                           matrix(size_.k, size_.n, block, WAt<T>{}),
                            matrix(size_.m, size_.n, block, [](auto...) { return T{}; })});
   }
 

@@ -6,7 +6,7 @@ set(row_fields backend ranks nodes overlap scalar repeats warm_up seconds min_se
 set(product_fields ${row_fields} scheme mesh algorithm words_per_rank formula_words_per_rank compute_seconds
   communication_seconds gflops blas_seconds blas_gflops ratio scalapack_seconds scalapack_gflops
   scalapack_block)
-set(matmul_fields ${product_fields} m n k)
+set(matmul_fields ${product_fields} communication_share m n k)
 set(ceiling_fields ${matmul_fields} local_seconds local_ratio paged_seconds paged_ratio)
 set(mlp_fields ${product_fields} tokens layers activation optimizer
   gemm_share elementwise_share communication_share waiting_share
@@ -28,10 +28,14 @@ endif()
 set(in_mpi OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
 
-# bench_test(threads|mpi name benchmark arguments...)
+# bench_test(threads|mpi|stand_in name benchmark arguments...)
 function(bench_test backend name benchmark)
   set(json "${CMAKE_CURRENT_BINARY_DIR}/${name}-${backend}.json")
-  set(command $<TARGET_FILE:cubist_bench> ${benchmark} ${ARGN} --repeats 1 --json "${json}")
+  set(program cubist_bench)
+  if(backend STREQUAL stand_in)
+    set(program cubist_bench_stand_in)
+  endif()
+  set(command $<TARGET_FILE:${program}> ${benchmark} ${ARGN} --repeats 1 --json "${json}")
   if(backend STREQUAL mpi)
     set(command ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 4 ${command})
   endif()
@@ -83,6 +87,26 @@ endif()
 add_test(NAME "bench: a mesh that does not fit" COMMAND cubist_bench matmul --schemes cube3d --ranks 4)
 set_tests_properties("bench: a mesh that does not fit" PROPERTIES
   LABELS bench PASS_REGULAR_EXPRESSION "Cube3D got 4 ranks, which are no cube.*use 1 or 8 ranks")
+
+# On GPUs, as far as that goes without one: the errors, and the measurements on the stand-in.
+if(TARGET cubist_bench_gpu)
+  add_test(NAME "bench: without a GPU" COMMAND cubist_bench_gpu matmul --sizes 64)
+  set_tests_properties("bench: without a GPU" PROPERTIES LABELS "bench;nccl" TIMEOUT 60
+    ENVIRONMENT "CUDA_VISIBLE_DEVICES=-1"
+    PASS_REGULAR_EXPRESSION "found no GPU .*, but each rank needs one; look at nvidia-smi")
+endif()
+if(TARGET cubist_nccl)
+  set(tests "${PROJECT_SOURCE_DIR}/tests")
+  add_executable(cubist_bench_stand_in
+    gpu/cubist_bench_gpu.cpp gpu/find_gpus.cpp gpu/stand_in.cpp
+    ${tests}/nccl/stand_in_cuda.cpp ${tests}/nccl/stand_in_nccl.cpp)
+  target_include_directories(cubist_bench_stand_in SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+  target_include_directories(cubist_bench_stand_in PRIVATE ${tests}/nccl ${PROJECT_SOURCE_DIR}/examples)
+  target_compile_options(cubist_bench_stand_in PRIVATE -O1)
+  target_link_libraries(cubist_bench_stand_in PRIVATE cubist_bench_common cubist_warnings)
+  bench_test(stand_in matmul-gpu matmul --sizes 65 --shapes 33x130x7 --schemes summa25d --scalars float --ranks 8)
+  bench_test(stand_in mlp-gpu mlp --tokens 24 --widths 16,33,8 --schemes summa25d --scalars float --ranks 8 --optimizer adam --torch off)
+endif()
 
 # PyTorch is measured where it is installed, and missed where it is not.
 add_test(NAME "bench: mlp without PyTorch"

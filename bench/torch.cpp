@@ -25,12 +25,14 @@ namespace
 {
 
 /// Debian's PyTorch belongs to Debian's Python, which need not be the first one in the path. Empty
-/// if none has it.
-const std::string& python_with_torch()
+/// if none has it, or has none for GPUs.
+const std::string& python_with_torch(bool gpu)
 {
-  static const std::string found = [] {
+  static const std::string found = [&] {
+    const std::string test =
+        gpu ? "import torch; assert torch.cuda.is_available()" : "import torch";
     for (const std::string python : {"/usr/bin/python3", "python3"})
-      if (std::system((python + " -c 'import torch' >/dev/null 2>&1").c_str()) == 0) return python;
+      if (std::system((python + " -c '" + test + "' >/dev/null 2>&1").c_str()) == 0) return python;
     return std::string{};
   }();
   return found;
@@ -44,7 +46,7 @@ std::string command_of(const std::string& python, const MlpTask& task)
   for (std::size_t i = 0; i < task.layers.size(); ++i)
     line << (i == 0 ? "" : ",") << task.layers[i];
   line << " --activation " << task.activation << " --optimizer " << task.optimizer << " --scalar "
-       << task.on.scalar;
+       << task.on.scalar << (task.gpu ? " --device cuda" : "");
   return line.str();
 }
 
@@ -52,7 +54,7 @@ std::string command_of(const std::string& python, const MlpTask& task)
 
 std::unique_ptr<Torch> Torch::start(const MlpTask& task)
 {
-  const auto& python = python_with_torch();
+  const auto& python = python_with_torch(task.gpu);
   if (python.empty()) return nullptr;
   std::unique_ptr<Torch> torch{new Torch{command_of(python, task)}};
   const auto said = nlohmann::json::parse(torch->answer());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The step of a network by PyTorch on the CPU, for comparison: peers/torch_mlp.py, in a process of
-// its own that sleeps until it is its turn.
+// The step of a network by PyTorch on the CPU or a GPU, for comparison: peers/torch_mlp.py, in a
+// process of its own that sleeps until it is its turn.
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The step that `cubist_bench mlp` measures, by PyTorch on the CPU: forward and backward of an MLP,
-with the gradients of its input, weights and biases. Prints one line of JSON, with seconds; or, with
+"""The step that `cubist_bench mlp` measures, by PyTorch on the CPU or a GPU: forward and backward of an
+MLP, with the gradients of its input, weights and biases. Prints one line of JSON, with seconds; or, with
 --in-turns, one that it is ready, and one for each line that it reads.
 
     bench/peers/torch_mlp.py --tokens 4096 --layers 1024,4096,1024 --scalar float
@@ -24,7 +24,8 @@ def arguments():
     parser.add_argument("--layers", default="1024,4096,1024", help="features: input, between layers, output")
     parser.add_argument("--activation", default="gelu", choices=["gelu", "relu", "silu", "identity"])
     parser.add_argument("--optimizer", default="none", choices=["none", "sgd", "adam"])
-    parser.add_argument("--scalar", default="float", choices=["float", "double"])
+    parser.add_argument("--scalar", default="float", choices=["float", "double", "bfloat16", "half"])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
                         help="all cores that this process may run on, if left out")
     parser.add_argument("--repeats", type=int, default=5)
@@ -54,13 +55,20 @@ def main():
               "(Debian: python3-torch), or name a Python that has it", file=sys.stderr)
         sys.exit(3)
 
+    on_gpu = wish.device == "cuda"
+    if on_gpu and not torch.cuda.is_available():
+        print(f"torch_mlp: PyTorch {torch.__version__} finds no GPU, so there is nothing to measure; install one "
+              "that is built for CUDA, look at nvidia-smi, or leave --device out", file=sys.stderr)
+        sys.exit(3)
     torch.set_num_threads(wish.threads)
-    torch.set_default_dtype({"float": torch.float32, "double": torch.float64}[wish.scalar])
+    torch.set_default_dtype({"float": torch.float32, "double": torch.float64,
+                             "bfloat16": torch.bfloat16, "half": torch.float16}[wish.scalar])
+    torch.backends.cuda.matmul.allow_tf32 = False  # as cuBLAS and cubist
     torch.manual_seed(42)
     layers = [int(size) for size in wish.layers.split(",")]
-    mlp = network(torch, layers, wish.activation)
-    x = torch.rand(wish.tokens, layers[0], requires_grad=True)
-    dy = torch.rand(wish.tokens, layers[-1])
+    mlp = network(torch, layers, wish.activation).to(wish.device)
+    x = torch.rand(wish.tokens, layers[0], device=wish.device, requires_grad=True)
+    dy = torch.rand(wish.tokens, layers[-1], device=wish.device)
     optimizer = {"none": lambda: None,
                  "sgd": lambda: torch.optim.SGD(mlp.parameters(), lr=1e-3),
                  "adam": lambda: torch.optim.Adam(mlp.parameters(), lr=1e-3)}[wish.optimizer]()
@@ -73,12 +81,18 @@ def main():
         if optimizer:
             optimizer.step()
 
+    def finish():
+        if on_gpu:
+            torch.cuda.synchronize()
+
     def seconds():
+        finish()
         start = time.perf_counter()
         step()
+        finish()
         return time.perf_counter() - start
 
-    about = {"threads": torch.get_num_threads(), "version": str(torch.__version__)}
+    about = {"threads": torch.get_num_threads(), "device": wish.device, "version": str(torch.__version__)}
     if wish.in_turns:
         print(json.dumps(about), flush=True)
         for _ in sys.stdin:

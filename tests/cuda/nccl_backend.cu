@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Products, a network and its checkpoints on all GPUs of this machine, or on one, against one rank
-// on the host. Without a GPU it says so, and has at least been compiled and linked.
+// on the host; under mpiexec on its processes, which share GPUs where they are more. Without a GPU
+// it says so, and has at least been compiled and linked.
 
 #include <algorithm>
 #include <cstdio>
@@ -9,11 +10,12 @@
 #include <string>
 
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
-#include "cubist/backend/nccl.hpp"
 #include "cubist/cubist.hpp"
 
 #include "comparison.hpp"
+#include "gpus.hpp"
 #include "scheme_run.hpp"
 
 using namespace cubist;
@@ -25,19 +27,24 @@ namespace
 template <class S>
 void compare(Comparison& found, int gpus, const std::string& scheme)
 {
+  using examples::Gpus;
   const auto host = results_of<S, Threads>({.ranks = 1});
   const auto all_near = [&](const NamedGlobals& got, const NamedGlobals& expected, double units) {
     found.check(got.size() == expected.size(), scheme + ": the number of results");
     for (std::size_t r = 0; r < std::min(got.size(), expected.size()); ++r)
       found.near(got[r].second, expected[r].second, units, scheme + ", " + got[r].first);
   };
-  for (int ranks = 1; ranks <= gpus; ranks = ranks < gpus ? std::min(2 * ranks, gpus) : gpus + 1)
-  {
-    const auto device = results_of<S, Nccl>({.ranks = ranks});
+  const auto compare_on = [&](const LaunchOptions& options) {
+    const auto device =
+        results_of<S, Gpus>(options, {}, Gpus::are_processes() ? getppid() : getpid());
+    if (Gpus::are_processes() && device.products.empty()) return;  // rank 0 has them
     all_near(device.products, host.products, 64);
     all_near(device.training, host.training, 16384);
     all_near(device.again, device.training, 0);
-  }
+  };
+  if (Gpus::are_processes()) return compare_on({});
+  for (int ranks = 1; ranks <= gpus; ranks = ranks < gpus ? std::min(2 * ranks, gpus) : gpus + 1)
+    compare_on({.ranks = ranks});
 }
 
 }  // namespace
@@ -51,6 +58,7 @@ try
     std::printf("no GPU here: the backend for GPUs was compiled, not run\n");
     return 0;
   }
+  examples::Gpus::share();
   Comparison found;
   compare<Summa25D>(found, std::min(devices, 8), "Summa25D");
   compare<Grid3D>(found, std::min(devices, 8), "Grid3D");

@@ -22,8 +22,11 @@ namespace cubist::test
 /// What lies in a folder that goes with this.
 struct OwnFolder
 {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("cubist_cuda_nccl_" + std::to_string(getpid()));
+  std::filesystem::path path;
+  explicit OwnFolder(pid_t id)
+      : path{std::filesystem::temp_directory_path() / ("cubist_cuda_nccl_" + std::to_string(id))}
+  {
+  }
   ~OwnFolder()
   {
     std::error_code ignored;
@@ -101,11 +104,12 @@ struct SchemeResults
   NamedGlobals again;
 };
 
+/// @param id of the checkpoints' folder, the same on all ranks
 template <class S, class B>
 [[nodiscard]] SchemeResults results_of(const LaunchOptions& options,
-                                       const typename S::Extents& wish = {})
+                                       const typename S::Extents& wish = {}, pid_t id = getpid())
 {
-  const OwnFolder folder;
+  const OwnFolder folder{id};
   SchemeResults results;
   launch<B>(options, [&](typename B::Communicator& world) {
     SchemeRun<S, B> mine{world, wish};

@@ -313,6 +313,22 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
   return !event->point || event->point->reached() ? cudaSuccess : cudaErrorNotReady;
 }
 
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end)
+{
+  if (!begin->point || !end->point) return cudaErrorInvalidResourceHandle;
+  if (!begin->point->reached() || !end->point->reached()) return cudaErrorNotReady;
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(end->point->when() - begin->point->when()).count();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int)
+{
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "stand-in");
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 const char* cudaGetErrorName(cudaError_t error)

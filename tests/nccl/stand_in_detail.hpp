@@ -4,6 +4,7 @@
 // What the two halves of the stand-in share.
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -40,6 +41,7 @@ class Point
   {
     const std::lock_guard lock{mutex_};
     reached_ = true;
+    when_ = std::chrono::steady_clock::now();
     changed_.notify_all();
   }
   void wait()
@@ -52,11 +54,18 @@ class Point
     const std::lock_guard lock{mutex_};
     return reached_;
   }
+  /// @pre reached
+  [[nodiscard]] std::chrono::steady_clock::time_point when()
+  {
+    const std::lock_guard lock{mutex_};
+    return when_;
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   bool reached_ = false;
+  std::chrono::steady_clock::time_point when_;
 };
 
 }  // namespace cubist::test::stand_in

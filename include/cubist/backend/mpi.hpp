@@ -94,11 +94,15 @@ inline int cores_of_rank(MPI_Comm comm)
   cpu_set_t mine;
   CPU_ZERO(&mine);
   sched_getaffinity(0, sizeof mine, &mine);
-  std::vector<cpu_set_t> all(static_cast<std::size_t>(ranks));
+  struct Cores  // nvcc 13.0 fails at a vector of cpu_set_t
+  {
+    cpu_set_t set;
+  };
+  std::vector<Cores> all(static_cast<std::size_t>(ranks));
   MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node);
   MPI_Comm_free(&node);
-  const auto sharing = std::count_if(all.begin(), all.end(),
-                                     [&](const auto& set) { return CPU_EQUAL(&set, &mine); });
+  const auto sharing = std::count_if(
+      all.begin(), all.end(), [&](const auto& cores) { return CPU_EQUAL(&cores.set, &mine); });
   return std::max(1, CPU_COUNT(&mine) / static_cast<int>(std::max<std::ptrdiff_t>(sharing, 1)));
 }
 

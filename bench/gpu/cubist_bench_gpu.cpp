@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cubist's benchmarks on GPUs, beside cuBLAS on one of them; ranks are threads with a GPU each, or
+// MPI's processes under mpiexec and srun.
+
+#include <exception>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "../job.hpp"
+#include "../matmul.hpp"
+#include "../mlp.hpp"
+#include "find_gpus.hpp"
+
+int main(int argc, char** argv)
+{
+  bench::Job job;
+  try
+  {
+    job = bench::find_job();
+    CLI::App app{"cubist's benchmarks, with a GPU for each rank"};
+    app.require_subcommand(1);
+    bool share = false;
+    app.add_flag("--share-gpus", share, "where MPI's processes are more than GPUs; slow");
+    bench::Action action;
+    bench::add_matmul(app, action);
+    bench::add_mlp(app, action);
+    try
+    {
+      app.parse(argc, argv);
+    }
+    catch (const CLI::ParseError& e)
+    {
+      return job.first ? app.exit(e) : e.get_exit_code();
+    }
+    bench::find_gpus(job, share);
+    action(job);
+    return 0;
+  }
+  catch (const std::exception& e)
+  {
+    if (job.first) std::cerr << "cubist_bench_gpu: " << e.what() << '\n';
+    return 1;
+  }
+}

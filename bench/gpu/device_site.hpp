@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What measuring an engine means on a GPU. The host is ahead of the device, so a scope on the host
+// takes no time that means anything: an event in the compute stream at its begin and another at its
+// end say how long that stream was busy in between, or waited.
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include <cubist/engine/cuda_buffer.hpp>
+#include <cubist/engine/cuda_check.hpp>
+#include <cubist/engine/cuda_compute_stream.hpp>
+#include <cubist/engine/cuda_engine.hpp>
+
+#include "../row.hpp"
+#include "../site.hpp"
+
+namespace bench
+{
+
+/// Adds to seconds, when the device has come so far, the time of the compute stream from here to
+/// the end of this scope. What it adds to must live until it is read or reset.
+class StreamStopwatch
+{
+ public:
+  explicit StreamStopwatch(double& seconds) : seconds_{&seconds}, begin_{record()} {}
+  StreamStopwatch(const StreamStopwatch&) = delete;
+  StreamStopwatch& operator=(const StreamStopwatch&) = delete;
+  ~StreamStopwatch() { all().running.push_back({seconds_, begin_, record()}); }
+
+  /// Adds up those of this thread; waits for the device.
+  static void read()
+  {
+    cubist::ComputeStream::synchronize();
+    for (const auto& [seconds, begin, end] : all().running)
+    {
+      float milliseconds = 0;
+      cubist::detail::require_cuda(cudaEventElapsedTime(&milliseconds, begin, end),
+                                   "cudaEventElapsedTime", "a measurement");
+      *seconds += 1e-3 * static_cast<double>(milliseconds);
+    }
+    reset();
+  }
+  /// Forgets them.
+  static void reset()
+  {
+    auto& [running, spare] = all();
+    for (const auto& one : running) spare.insert(spare.end(), {one.begin, one.end});
+    running.clear();
+  }
+
+ private:
+  struct Running
+  {
+    double* seconds;
+    cudaEvent_t begin;
+    cudaEvent_t end;
+  };
+  /// Of this thread: a rank has one device. Events are used again, and live as long as the program.
+  struct Events
+  {
+    std::vector<Running> running;
+    std::vector<cudaEvent_t> spare;
+  };
+  static Events& all()
+  {
+    static thread_local Events events;
+    return events;
+  }
+  static cudaEvent_t record()
+  {
+    auto& spare = all().spare;
+    if (spare.empty())
+    {
+      cudaEvent_t made = nullptr;
+      cubist::detail::require_cuda(cudaEventCreateWithFlags(&made, cudaEventDefault),
+                                   "cudaEventCreate", "a measurement");
+      spare.push_back(made);
+    }
+    const cudaEvent_t event = spare.back();
+    cubist::detail::require_cuda(cudaEventRecord(event, cubist::ComputeStream::get()),
+                                 "cudaEventRecord", "a measurement");
+    spare.pop_back();
+    return event;
+  }
+
+  double* seconds_;
+  cudaEvent_t begin_;
+};
+
+/// The row of ranks that have GPUs: of each its own, as far as there are enough.
+[[nodiscard]] inline std::optional<Row> with_gpus(std::optional<Row> row, const Job& job,
+                                                  const Setting& setting)
+{
+  if (row) row->gpus = std::min(setting.ranks, job.gpus);
+  return row;
+}
+
+/// For any engine whose memory is CudaBuffer.
+template <class E>
+struct DeviceSite
+{
+  using Stopwatch = StreamStopwatch;
+  struct Whole  // a rank has its GPU anyway
+  {
+    ~Whole() {}
+  };
+  static constexpr bool tells_waiting = false;
+
+  static void finish() { cubist::ComputeStream::synchronize(); }
+  static void read_stopwatches() { StreamStopwatch::read(); }
+  static void reset_stopwatches() { StreamStopwatch::reset(); }
+
+  template <class T>
+  using Plain = cubist::CudaBuffer<T>;
+  template <class T>
+  [[nodiscard]] static Plain<T> plain(const T* from, std::size_t size)
+  {
+    Plain<T> elements(size);
+    E{}.upload(cubist::MatrixView<const T>{from, {1, size}},
+               cubist::MatrixView<T>{elements.data(), {1, size}});
+    return elements;
+  }
+  template <class T>
+  [[nodiscard]] static std::vector<T> on_host(const Plain<T>& elements)
+  {
+    std::vector<T> host(elements.size());
+    E{}.download(cubist::MatrixView<const T>{elements.data(), {1, host.size()}},
+                 cubist::MatrixView<T>{host.data(), {1, host.size()}});
+    return host;
+  }
+  template <class T>
+  static void multiply(const E& engine, cubist::Op op_a, cubist::Op op_b,
+                       cubist::MatrixView<const T> a, cubist::MatrixView<const T> b,
+                       cubist::MatrixView<T> c)
+  {
+    engine.gemm(op_a, op_b, T{1}, a, b, T{}, c);
+  }
+};
+
+}  // namespace bench

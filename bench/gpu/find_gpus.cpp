@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <algorithm>
+
+#include <gpus.hpp>
+
+#include "find_gpus.hpp"
+
+namespace bench
+{
+
+void find_gpus(Job& job, bool share)
+{
+  const int here = cubist::detail::gpu_count();
+  cubist::require<cubist::ArgumentError>(
+      !share || job.mpi,
+      "got --share-gpus for ranks that are threads, to which NCCL refuses it; start processes "
+      "with mpiexec, by a cubist_bench_gpu that was built with MPI");
+  if (share) examples::Gpus::share();
+  job.gpus = !job.mpi ? here : share ? std::min(job.processes, job.nodes * here) : job.processes;
+  cudaDeviceProp properties{};
+  cubist::detail::require_cuda(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties",
+                               "device 0");
+  job.gpu = properties.name;
+}
+
+}  // namespace bench

@@ -1,0 +1,35 @@
+# nvcc, for cubist's own programs: enables CUDA where there is a compiler, and says what it compiles for. CMake wants this
+# where all of them are below.
+set(CUBIST_CUDA_ARCHITECTURES "80;90" CACHE STRING "What nvcc compiles cubist's own programs for; those that take long, for the last one alone")
+set(CMAKE_CUDA_ARCHITECTURES ${CUBIST_CUDA_ARCHITECTURES})
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
+  set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")
+endif()
+include(CheckLanguage)
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  enable_language(CUDA)
+  # What they run is cuBLAS's and kernels; they compile in less time than with -O3, which CMake would ask for.
+  string(REPLACE "-O3" "-O1" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
+endif()
+
+# cubist_cuda_program(<program> <source>... [LONG]): compiled by nvcc, for one architecture if that takes long.
+function(cubist_cuda_program program)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LONG" "" "")
+  add_executable(${program} ${arg_UNPARSED_ARGUMENTS})
+  # CUDA::cudart is the shared one; CMake would link the static one as well.
+  set_target_properties(${program} PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
+  if(arg_LONG)
+    list(GET CUBIST_CUDA_ARCHITECTURES -1 newest)
+    set_target_properties(${program} PROPERTIES CUDA_ARCHITECTURES ${newest})
+  endif()
+  target_compile_options(${program} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow;--Werror=all-warnings;-Xcompiler=-Werror>")
+  target_link_libraries(${program} PRIVATE cubist::nccl)
+  # Where MPI is found, examples/gpus.hpp has its processes as ranks, too.
+  target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}/examples")
+  if(TARGET cubist_mpi)
+    target_link_libraries(${program} PRIVATE cubist::mpi)
+    target_compile_definitions(${program} PRIVATE CUBIST_EXAMPLES_WITH_MPI)
+  endif()
+endfunction()

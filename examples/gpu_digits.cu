@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The digits on GPUs, in float, by the training of train_digits: the loss of every step must be
+// that of one rank on the host. Ranks are threads, one for each GPU, or MPI's processes, which
+// share GPUs where they are more.
+
+#include <cstdio>
+#include <exception>
+
+#include "gpus.hpp"
+#include "training.hpp"
+
+namespace
+{
+
+using Scheme = cubist::Summa25D;
+
+/// Both round to float, in other orders, and a step makes more of it.
+constexpr double bound = 1e-5;
+
+}  // namespace
+
+int main()
+try
+{
+  examples::Gpus::share();
+  digits::Settings settings;
+  settings.scalar = "float";
+  settings.epochs = 5;
+  const int ranks = examples::Gpus::usual_ranks();
+  const auto data = digits::split(digits::read(settings.data), settings.seed);
+  const auto extents = [](int n) { return Scheme::extents({}, n); };
+  const auto run =
+      digits::train<examples::Gpus, Scheme, float>(data, settings, ranks, extents(ranks), true);
+  if (run.losses.empty()) return 0;  // not rank 0's process
+  const auto host =
+      digits::train<cubist::Threads, Scheme, float>(data, settings, 1, extents(1), false);
+  const double d = digits::difference(run.losses, host.losses);
+  std::printf("largest relative difference of %zu losses from the host's: %.1e (bound %.0e)\n",
+              run.losses.size(), d, bound);
+  return d <= bound ? 0 : 1;
+}
+catch (const std::exception& e)
+{
+  std::fprintf(stderr, "gpu_digits: %s\n", e.what());
+  return 1;
+}
