@@ -42,8 +42,8 @@ void compare_networks(Comparison& found)
 {
   const OnOneRank<CudaEngine> device;
   const OnOneRank<HostEngine> host;
-  const auto all_near = [&]<class T>(const NamedGlobalsOf<T>& got, const NamedGlobalsOf<T>& expected,
-                                     double units) {
+  const auto all_near = [&]<class T>(const NamedGlobalsOf<T>& got,
+                                     const NamedGlobalsOf<T>& expected, double units) {
     for (std::size_t r = 0; r < got.size(); ++r)
       found.near(got[r].second, expected[r].second, units, element_name<T>() + " " + got[r].first);
   };
@@ -53,8 +53,8 @@ void compare_networks(Comparison& found)
   // The order of sums is the same on every run.
   all_near(device.training(), device.training(), 0);
 
-  all_near(OnOneRank<CudaEngine, bfloat16>{}.training(), OnOneRank<HostEngine, bfloat16>{}.training(),
-           8);
+  all_near(OnOneRank<CudaEngine, bfloat16>{}.training(),
+           OnOneRank<HostEngine, bfloat16>{}.training(), 8);
 
   const auto all = gather(device.uniform({17, 10}, 3));
   const auto x17 = device.uniform({17, 10}, 3);
