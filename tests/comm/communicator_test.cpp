@@ -163,7 +163,7 @@ TEMPLATE_LIST_TEST_CASE("sums of 16 bits are rounded one by one", "", Backends)
   require_clear(on_ranks<TestType>(size, [](auto& world) {
     Findings found;
     conformance::short_sums<bfloat16>(world, found);
-    conformance::short_sums<half>(world, found);
+    conformance::short_sums<cubist::half>(world, found);
     return found;
   }));
 }

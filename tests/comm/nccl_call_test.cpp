@@ -21,7 +21,7 @@ TEST_CASE("elements have the type that NCCL combines")
   STATIC_REQUIRE(nccl_type<std::complex<float>>() == ncclFloat32);
   STATIC_REQUIRE(nccl_type<std::complex<double>>() == ncclFloat64);
   STATIC_REQUIRE(nccl_type<bfloat16>() == ncclBfloat16);
-  STATIC_REQUIRE(nccl_type<half>() == ncclFloat16);
+  STATIC_REQUIRE(nccl_type<cubist::half>() == ncclFloat16);
   STATIC_REQUIRE(nccl_type<std::int8_t>() == ncclInt8);
   STATIC_REQUIRE(nccl_type<std::uint8_t>() == ncclUint8);
   STATIC_REQUIRE(nccl_type<std::int32_t>() == ncclInt32);

@@ -504,7 +504,7 @@ TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
     Findings found;
     const auto check = [&](const auto& got, const Dense<T>& a, const Dense<T>& b, auto what) {
       const auto wanted = product(widened(a), widened(b));
-      const auto size = product(magnitudes(a), magnitudes(b));
+      const auto sizes = product(magnitudes(a), magnitudes(b));
       const auto mine = got.valid();
       for (std::size_t i = 0; i < mine.rows(); ++i)
         for (std::size_t j = 0; j < mine.cols(); ++j)
@@ -512,7 +512,7 @@ TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
           const std::size_t gi = got.block().rows.offset + i;
           const std::size_t gj = got.block().cols.offset + j;
           const auto error = std::abs(mine(i, j) - wanted(gi, gj));
-          const auto bound = 1.5F * std::numeric_limits<T>::epsilon() * size(gi, gj);
+          const auto bound = 1.5F * std::numeric_limits<T>::epsilon() * sizes(gi, gj);
           found.check(error <= bound, what, " is off by ", error, ", more than ", bound);
         }
     };
