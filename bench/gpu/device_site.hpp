@@ -60,11 +60,16 @@ class StreamStopwatch
     cudaEvent_t begin;
     cudaEvent_t end;
   };
-  /// Of this thread: a rank has one device. Events are used again, and live as long as the program.
+  /// Of this thread: a rank has one device. Events are used again.
   struct Events
   {
-    std::vector<Running> running;
-    std::vector<cudaEvent_t> spare;
+    std::vector<Running> running = {};
+    std::vector<cudaEvent_t> spare = {};
+    ~Events()
+    {
+      for (const auto& one : running) cudaEventDestroy(one.begin), cudaEventDestroy(one.end);
+      for (const auto event : spare) cudaEventDestroy(event);
+    }
   };
   static Events& all()
   {
