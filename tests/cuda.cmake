@@ -1,6 +1,10 @@
 # The GPU's engine, compiled by nvcc for the architectures in CUBIST_CUDA_ARCHITECTURES, and compared with the host's where
 # there is a GPU.
-set(CUBIST_CUDA_ARCHITECTURES "80;90" CACHE STRING "What nvcc compiles cubist's tests for")
+set(architectures 80 90)
+if(CUBIST_QUICK_TESTS)
+  set(architectures 90)
+endif()
+set(CUBIST_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "What nvcc compiles cubist's tests for")
 set(CMAKE_CUDA_ARCHITECTURES ${CUBIST_CUDA_ARCHITECTURES})
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
   set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")
