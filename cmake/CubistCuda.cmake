@@ -1,6 +1,10 @@
 # nvcc, for cubist's own programs: enables CUDA where there is a compiler, and says what it compiles for. CMake wants this
 # where all of them are below.
-set(CUBIST_CUDA_ARCHITECTURES "80;90" CACHE STRING "What nvcc compiles cubist's own programs for; those that take long, for the last one alone")
+set(architectures 80 90)
+if(CUBIST_QUICK_TESTS)
+  set(architectures 90)
+endif()
+set(CUBIST_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "What nvcc compiles cubist's own programs for; those that take long, for the last one alone")
 set(CMAKE_CUDA_ARCHITECTURES ${CUBIST_CUDA_ARCHITECTURES})
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
   set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")

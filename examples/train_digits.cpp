@@ -82,10 +82,11 @@ int train_on(const Settings& s)
 template <class Backend, class... Scheme>
 int train_on_one_of(const Settings& s, cubist::Schemes<Scheme...>)
 {
-  int code = 1;
-  ((cubist::same_name(s.scheme, Scheme::name) && (code = train_on<Backend, Scheme>(s), true)) ||
-   ...);
-  return code;
+  int code = 0;
+  const bool known =
+      ((cubist::same_name(s.scheme, Scheme::name) && (code = train_on<Backend, Scheme>(s), true)) ||
+       ...);
+  return known ? code : 1;
 }
 
 using Known = cubist::Schemes<cubist::Summa2D, cubist::Summa25D, cubist::Cube3D, cubist::Grid2D,

@@ -1,6 +1,10 @@
 # Training under faults: tests/soak/soak.cpp says how.
 set(soak_faults 500)
 set(soak_faults_mpi 20)
+if(CUBIST_QUICK_TESTS)
+  set(soak_faults 150)
+  set(soak_faults_mpi 8)
+endif()
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   set(soak_faults 60)
 endif()

@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "cubist/backend/counting.hpp"
@@ -22,11 +23,9 @@ using namespace cubist::test;
 namespace
 {
 
-#ifdef CUBIST_TEST_NCCL
-using Backends = std::tuple<TestBackend>;  // a decorator's work is the same
-#else
-using Backends = std::tuple<TestBackend, Counting<TestBackend>>;
-#endif
+// A decorator's work is the same everywhere.
+using Backends = std::conditional_t<few_suffice<TestBackend>, std::tuple<TestBackend>,
+                                    std::tuple<TestBackend, Counting<TestBackend>>>;
 
 /// The sizes of groups that the backend can have.
 template <class B>

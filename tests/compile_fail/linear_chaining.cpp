@@ -1,7 +1,9 @@
 // expect: is_same_v<.*Rows<cubist::AxisZ, cubist::AxisX>.*Rows<cubist::AxisZ, cubist::AxisY>
 // SPDX-License-Identifier: BSD-3-Clause
 // The second of two layers of a cube is one of Cube3D::Next.
-#include "cubist/cubist.hpp"
+#include "cubist/backend/threads.hpp"
+#include "cubist/nn/linear.hpp"
+#include "cubist/scheme/cube3d.hpp"
 
 using Mesh = cubist::Mesh<cubist::Cube3D, cubist::Threads>;
 using First = cubist::Linear<cubist::Cube3D, cubist::Threads, float>;

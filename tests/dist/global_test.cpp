@@ -107,25 +107,31 @@ void check_layouts(int ranks, typename S::Extents extents)
   }
 }
 
-using Scalars = std::tuple<float, double, std::complex<float>, std::complex<double>>;
+using Scalars = std::tuple<float, std::complex<float>, std::complex<double>>;  // beside double
 
 using Mesh2 = Mesh<Summa2D, TestBackend>;
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("gather undoes scatter in every layout of every scheme", "", Scalars)
+TEST_CASE("gather undoes scatter in every layout of every scheme")
 {
-  check_layouts<TestType, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(1, {.q = 1});
-  check_layouts<TestType, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(
+  check_layouts<double, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(1, {.q = 1});
+  check_layouts<double, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(
       2, {.rows = 1, .cols = 2});
-  check_layouts<TestType, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(
+  check_layouts<double, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(
       6, {.rows = 2, .cols = 3});
+  check_layouts<double, Summa25D, Summa25D::Input, Summa25D::Weight, RowVector<Summa25D::Output>>(
+      12, {.q = 2, .d = 3});
+  check_layouts<double, Cube3D, Cube3D::Input, Cube3D::Weight, Cube3D::Output,
+                Cube3D::Next::Weight>(8, {.q = 2});
+  check_layouts<double, Summa25D, Summa25D::Input, Summa25D::Weight, RowVector<Summa25D::Output>>(
+      4, {.q = 1, .d = 4});
+}
+
+TEMPLATE_LIST_TEST_CASE("gather undoes scatter of every scalar", "", Scalars)
+{
   check_layouts<TestType, Summa25D, Summa25D::Input, Summa25D::Weight, RowVector<Summa25D::Output>>(
       12, {.q = 2, .d = 3});
-  check_layouts<TestType, Cube3D, Cube3D::Input, Cube3D::Weight, Cube3D::Output,
-                Cube3D::Next::Weight>(8, {.q = 2});
-  check_layouts<TestType, Summa25D, Summa25D::Input, Summa25D::Weight, RowVector<Summa25D::Output>>(
-      4, {.q = 1, .d = 4});
 }
 
 TEST_CASE("scatter takes any xtensor expression")

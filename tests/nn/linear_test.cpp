@@ -74,10 +74,11 @@ std::vector<Pass<T>> passes(const Mesh<S, TestBackend>& mesh, const Case& c)
   return all;
 }
 
-template <class T>
+/// On one scheme: every scalar on every one is for the tests of schemes.
+template <class T, class S>
 void equals_oracle()
 {
-  for_each_place([](const auto& place) {
+  for_each_place_of<S>([](const auto& place) {
     for (const auto& c : cases)
     {
       const auto got = on_root(place, [&](const auto& mesh) { return passes<T>(mesh, c); });
@@ -150,12 +151,12 @@ std::pair<Global<T>, Global<T>> drawn(const Place<S>& place, const LinearOptions
   });
 }
 
-template <class T>
+template <class T, class S>
 void draws_the_same_everywhere()
 {
   const LinearOptions options{.seed = 42, .index = 3};
   const auto wanted = drawn<T>(one_rank, options);
-  for_each_place([&](const auto& place) {
+  for_each_place_of<S>([&](const auto& place) {
     CAPTURE(place.name());
     const auto got = drawn<T>(place, options);
     CHECK(identical(got.first, wanted.first));
@@ -206,15 +207,20 @@ std::pair<int, Findings> asked_to_fuse(TestBackend::Communicator& world,
 
 }  // namespace
 
-TEST_CASE("a layer of float equals the serial oracle") { equals_oracle<float>(); }
-TEST_CASE("a layer of double equals the serial oracle") { equals_oracle<double>(); }
+TEST_CASE("a layer of float equals the serial oracle") { equals_oracle<float, Summa25D>(); }
+TEST_CASE("a layer of double equals the serial oracle")
+{
+  equals_oracle<double, Summa2D>();
+  equals_oracle<double, Summa25D>();
+  equals_oracle<double, Cube3D>();
+}
 TEST_CASE("a layer of complex<float> equals the serial oracle")
 {
-  equals_oracle<std::complex<float>>();
+  equals_oracle<std::complex<float>, Cube3D>();
 }
 TEST_CASE("a layer of complex<double> equals the serial oracle")
 {
-  equals_oracle<std::complex<double>>();
+  equals_oracle<std::complex<double>, Summa2D>();
 }
 
 TEST_CASE("with an activation, one pass makes the same bits as one for each thing")
@@ -273,10 +279,12 @@ TEST_CASE("with an activation, matrices unlike Z are refused")
 
 TEST_CASE("weights and biases are bit-identical on every scheme and mesh")
 {
-  draws_the_same_everywhere<float>();
-  draws_the_same_everywhere<double>();
-  draws_the_same_everywhere<std::complex<float>>();
-  draws_the_same_everywhere<std::complex<double>>();
+  draws_the_same_everywhere<double, Summa2D>();
+  draws_the_same_everywhere<double, Summa25D>();
+  draws_the_same_everywhere<double, Cube3D>();
+  draws_the_same_everywhere<float, Summa25D>();
+  draws_the_same_everywhere<std::complex<float>, Cube3D>();
+  draws_the_same_everywhere<std::complex<double>, Summa2D>();
 }
 
 TEST_CASE("weights differ between seeds and between layers, and lie in ±1/sqrt(in)")

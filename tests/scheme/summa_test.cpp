@@ -46,10 +46,11 @@ struct ColumnsFirst
   }
 };
 
-using Types = std::tuple<Subject<ColumnsFirst, TestBackend, double>,
-                         Subject<ColumnsFirst, TestBackend, std::complex<float>>,
-                         Subject<ColumnsFirst, Far<TestBackend>, double>,
-                         Subject<ColumnsFirst, Far<TestBackend>, double, Op::transpose, Op::none>>;
+using Types = AllOrFirst<
+    std::tuple<Subject<ColumnsFirst, TestBackend, std::complex<float>>,
+               Subject<ColumnsFirst, Far<TestBackend>, double>>,
+    std::tuple<Subject<ColumnsFirst, TestBackend, double>,
+               Subject<ColumnsFirst, Far<TestBackend>, double, Op::transpose, Op::none>>>;
 
 const TestMeshes<ColumnsFirst> meshes = {{1, {1, 1, 1}},  {6, {2, 1, 3}}, {6, {3, 1, 2}},
                                          {12, {2, 3, 2}}, {4, {1, 2, 2}}, {10, {5, 1, 2}}};

@@ -19,6 +19,8 @@
 #endif
 #include "cubist/comm/lender.hpp"
 
+#include "sanitized.hpp"
+
 namespace cubist::test
 {
 
@@ -51,6 +53,11 @@ inline constexpr bool many_are_slow = true;
 template <class B>
 inline constexpr bool many_are_slow = on_processes<B>;
 #endif
+
+/// Whether few types stand for all: under sanitizers, and where many ranks are slow, of which the
+/// conformance suite of communicators shows that they carry every type of element.
+template <class B>
+inline constexpr bool few_suffice = sanitized || many_are_slow<B>;
 
 #ifdef CUBIST_TEST_MPI
 /// Whether all processes are on one node. The first time all of them ask, which main does.

@@ -66,17 +66,21 @@ template <Scheme S>
   return fits(place.ranks);
 }
 
+/// Calls f(place) for each place of a scheme that fits.
+template <Scheme S, class F>
+void for_each_place_of(F f)
+{
+  for (const auto& place : places<S>())
+    if (fits(place)) f(place);
+}
+
 /// Calls f(place) for each place of each scheme that fits.
 template <class F>
 void for_each_place(F f)
 {
-  const auto on = [&]<Scheme S>(std::type_identity<S>) {
-    for (const auto& place : places<S>())
-      if (fits(place)) f(place);
-  };
-  on(std::type_identity<Summa2D>{});
-  on(std::type_identity<Summa25D>{});
-  on(std::type_identity<Cube3D>{});
+  for_each_place_of<Summa2D>(f);
+  for_each_place_of<Summa25D>(f);
+  for_each_place_of<Cube3D>(f);
 }
 
 /// What body(mesh) returned on each rank.
