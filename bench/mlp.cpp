@@ -129,7 +129,7 @@ void add_mlp(CLI::App& app, Action& action)
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--activation", options->activation)
-      ->check(CLI::IsMember({"gelu", "relu", "silu", "identity"}))
+      ->check(CLI::IsMember({"gelu", "gelu_tanh", "relu", "silu", "identity"}))
       ->capture_default_str();
   command->add_option("--optimizer", options->optimizer, "a step of it, too")
       ->check(CLI::IsMember({"none", "sgd", "adam"}))

@@ -24,6 +24,7 @@ namespace bench
 inline cubist::Activation activation_of(const std::string& name)
 {
   if (name == "gelu") return cubist::gelu;
+  if (name == "gelu_tanh") return cubist::gelu_tanh;
   if (name == "relu") return cubist::relu;
   if (name == "silu") return cubist::silu;
   return cubist::identity;

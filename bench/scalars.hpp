@@ -28,13 +28,13 @@ struct ScalarList
     if (name == cubist::element_name<First>()) return f.template operator()<First>();
     if constexpr (sizeof...(T) > 0) return ScalarList<T...>::with(name, f);
     throw cubist::ArgumentError{"got the scalar " + name +
-                                ", which the benchmark does not know on this backend; use float "
-                                "or double"};
+                                ", which the benchmark does not know on this backend; use "
+                                "float or double"};
   }
 };
 
 using Scalars = ScalarList<float, double>;
 /// On GPUs; gpu/cuda_site.hpp says what cuBLAS calls them.
-using GpuScalars = ScalarList<float, double>;
+using GpuScalars = ScalarList<float, double, cubist::bfloat16>;
 
 }  // namespace bench

@@ -29,18 +29,19 @@ class PlainCublas
                 cubist::MatrixView<const T> b, cubist::MatrixView<T> c) const
   {
     // A new scalar adds what cuBLAS calls it, and in what it adds up.
+    constexpr bool wide = std::same_as<T, double>;
     constexpr bool single = std::same_as<T, float>;
-    static_assert(single || std::same_as<T, double>);
-    const T one{1};
-    const T zero{};
+    static_assert(wide || single || std::same_as<T, cubist::bfloat16>);
+    const cubist::Accumulator<T> one{1};
+    const cubist::Accumulator<T> zero{};
     const auto n = [](std::size_t x) { return static_cast<int>(x); };
     const auto op = [](cubist::Op o) { return o == cubist::Op::none ? CUBLAS_OP_N : CUBLAS_OP_T; };
-    constexpr auto type = single ? CUDA_R_32F : CUDA_R_64F;
+    constexpr auto type = wide ? CUDA_R_64F : single ? CUDA_R_32F : CUDA_R_16BF;
     const auto k = op_a == cubist::Op::none ? a.cols() : a.rows();
     cubist::detail::require_cublas(
         cublasGemmEx(handle_, op(op_b), op(op_a), n(c.cols()), n(c.rows()), n(k), &one, b.data(),
                      type, n(b.ld()), a.data(), type, n(a.ld()), &zero, c.data(), type, n(c.ld()),
-                     single ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_64F, CUBLAS_GEMM_DEFAULT),
+                     wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
         "cublasGemmEx", "a comparison");
   }
 

@@ -22,7 +22,7 @@ def arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--layers", default="1024,4096,1024", help="features: input, between layers, output")
-    parser.add_argument("--activation", default="gelu", choices=["gelu", "relu", "silu", "identity"])
+    parser.add_argument("--activation", default="gelu", choices=["gelu", "gelu_tanh", "relu", "silu", "identity"])
     parser.add_argument("--optimizer", default="none", choices=["none", "sgd", "adam"])
     parser.add_argument("--scalar", default="float", choices=["float", "double", "bfloat16", "half"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -35,8 +35,8 @@ def arguments():
 
 
 def network(torch, layers, activation):
-    between = {"gelu": torch.nn.GELU, "relu": torch.nn.ReLU, "silu": torch.nn.SiLU,
-               "identity": torch.nn.Identity}[activation]
+    between = {"gelu": torch.nn.GELU, "gelu_tanh": lambda: torch.nn.GELU(approximate="tanh"),
+               "relu": torch.nn.ReLU, "silu": torch.nn.SiLU, "identity": torch.nn.Identity}[activation]
     modules = []
     for inputs, outputs in zip(layers, layers[1:]):
         modules += [torch.nn.Linear(inputs, outputs), between()]

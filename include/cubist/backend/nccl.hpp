@@ -34,6 +34,7 @@
 #include "cubist/comm/communicator.hpp"
 #include "cubist/comm/nccl_communicator.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/engine/cuda_blas.hpp"
 #include "cubist/engine/cuda_check.hpp"
 #include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/cuda_engine.hpp"
@@ -49,6 +50,9 @@ struct NcclLaunchOptions
   bool share_gpus = false;
   /// For launches without a time limit (NcclOptions::time_limit).
   std::optional<std::chrono::milliseconds> time_limit = std::chrono::minutes{10};
+  /// Lets products of floats round their operands to TF32: several times as fast, and right to
+  /// three digits.
+  bool tf32 = false;
 };
 
 namespace detail
@@ -182,6 +186,7 @@ struct NcclOn
   template <class F>
   static void launch(int& argc, char**& argv, const LaunchOptions& wish, F&& body)
   {
+    CudaPrecision::tf32 = options.tf32;
     LaunchOptions on_host = wish;
     if (!ranks_are_processes && !wish.ranks) on_host.ranks = detail::gpu_count();
     Host::launch(argc, argv, on_host, on_gpus(wish, body));
@@ -194,6 +199,7 @@ struct NcclOn
   }
   static void launch_on(const Ranks& ranks, const LaunchOptions& wish, F&& body)
   {
+    CudaPrecision::tf32 = options.tf32;
     Host::launch_on(ranks, wish, on_gpus(wish, body));
   }
 

@@ -72,7 +72,7 @@ class CublasAffine
  private:
   using Factor = Accumulator<T>;
   using Algorithm = std::optional<cublasLtMatmulHeuristicResult_t>;
-  using Key = std::tuple<int, cudaDataType, std::array<std::size_t, 7>, bool>;
+  using Key = std::tuple<int, cudaDataType, cublasComputeType_t, std::array<std::size_t, 7>, bool>;
 
   static constexpr std::size_t most_workspace = std::size_t{32} << 20;
 
@@ -110,6 +110,7 @@ class CublasAffine
   {
     return {device(),
             cublas_type<T>(),
+            cublas_compute<T>(),
             {size_.m, size_.n, size_.k, x_.ld(), w_.ld(), z_.ld(), out_.ld()},
             activates_};
   }
@@ -127,8 +128,7 @@ class CublasAffine
     layout(a_, size_.n, size_.k, w_.ld());
     layout(b_layout_, size_.k, size_.m, x_.ld());
     layout(d_, size_.n, size_.m, out_.ld());
-    ok(cublasLtMatmulDescInit(&product_, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                              wide ? CUDA_R_64F : CUDA_R_32F));
+    ok(cublasLtMatmulDescInit(&product_, cublas_compute<T>(), wide ? CUDA_R_64F : CUDA_R_32F));
     const auto set = [&](cublasLtMatmulDescAttributes_t what, const auto& value) {
       ok(cublasLtMatmulDescSetAttribute(&product_, what, &value, sizeof value));
     };

@@ -5,7 +5,7 @@
 //
 //   C = op(A) op(B) by rows is C^T = op(B)^T op(A)^T by columns
 //
-// Products have the precision of their scalars: nothing is rounded to TF32. Those of 16 bits are
+// Products have the precision of their scalars, unless a program allows TF32. Those of 16 bits are
 // summed in float, and rounded once.
 
 #include <array>
@@ -22,6 +22,18 @@
 #include "cubist/engine/cuda_check.hpp"
 #include "cubist/engine/cuda_compute_stream.hpp"
 #include "cubist/engine/engine.hpp"
+
+namespace cubist
+{
+
+/// What products may make of their operands' precision; set before ranks are launched.
+struct CudaPrecision
+{
+  /// Rounds floats to TF32, of 10 bits behind the point, so that tensor cores multiply them.
+  static inline bool tf32 = false;
+};
+
+}  // namespace cubist
 
 namespace cubist::detail
 {
@@ -76,6 +88,15 @@ template <Scalar T>
     return ComplexScalar<T> ? CUDA_C_64F : CUDA_R_64F;
 }
 
+/// In what a product of T is added up.
+template <Scalar T>
+[[nodiscard]] cublasComputeType_t cublas_compute()
+{
+  if (std::same_as<Real<T>, double>) return CUBLAS_COMPUTE_64F;
+  if (std::same_as<Real<T>, float> && CudaPrecision::tf32) return CUBLAS_COMPUTE_32F_FAST_TF32;
+  return CUBLAS_COMPUTE_32F;
+}
+
 [[nodiscard]] constexpr cublasOperation_t cublas_op(Op op)
 {
   if (op == Op::none) return CUBLAS_OP_N;
@@ -89,16 +110,15 @@ void cublas_gemm(Op op_a, Op op_b, ProductSize size, T alpha, MatrixView<const T
                  MatrixView<const T> b, T beta, MatrixView<T> c)
 {
   constexpr auto type = cublas_type<T>();
-  constexpr auto compute = std::same_as<Real<T>, double> ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
   const Accumulator<T> by = alpha;
   const Accumulator<T> kept = beta;
   const auto n = [](std::size_t x) { return static_cast<std::int64_t>(x); };
   const auto ld = [&](auto m) { return n(m.ld() > 0 ? m.ld() : 1); };
-  require_cublas(cublasGemmEx_64(cublas(), cublas_op(op_b), cublas_op(op_a), n(size.n), n(size.m),
-                                 n(size.k), &by, b.data(), type, ld(b), a.data(), type, ld(a),
-                                 &kept, c.data(), type, ld(c), compute, CUBLAS_GEMM_DEFAULT),
-                 "cublasGemmEx", "a product of ", Shape{size.m, size.k}, " times ",
-                 Shape{size.k, size.n});
+  require_cublas(
+      cublasGemmEx_64(cublas(), cublas_op(op_b), cublas_op(op_a), n(size.n), n(size.m), n(size.k),
+                      &by, b.data(), type, ld(b), a.data(), type, ld(a), &kept, c.data(), type,
+                      ld(c), cublas_compute<T>(), CUBLAS_GEMM_DEFAULT),
+      "cublasGemmEx", "a product of ", Shape{size.m, size.k}, " times ", Shape{size.k, size.n});
 }
 
 }  // namespace cubist::detail
