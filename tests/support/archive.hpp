@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/core/scalar.hpp"
+
 namespace cubist::test
 {
 
@@ -111,6 +113,8 @@ template <class T>
 inline constexpr bool is_plain = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 template <class T>
 inline constexpr bool is_plain<std::complex<T>> = true;
+template <ShortReal T>
+inline constexpr bool is_plain<T> = true;
 
 template <class T>
 inline constexpr bool is_optional = false;

@@ -64,6 +64,7 @@ TEST_CASE("what is packed is unpacked as it was")
   CHECK(comes_back(true));
   CHECK(comes_back(-7));
   CHECK(comes_back(0x1.23456789ABCDEp-7));
+  CHECK(comes_back(cubist::half{0.333F}));
   CHECK(comes_back(Colour::green));
   CHECK(comes_back(std::complex<float>{1, -2}));
   CHECK(comes_back(std::string{"two\0words", 9}));
