@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "cubist/backend/counting.hpp"
+#include "cubist/engine/host_engine.hpp"
 #include "cubist/matmul/dist_batch_matmul.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
@@ -89,6 +91,62 @@ void check_batch(const Case<S>& c)
     }
     return found;
   }));
+}
+
+/// An engine with a call for batches.
+struct BatchingEngine : HostEngine
+{
+  static inline thread_local int calls = 0;
+
+  template <class T>
+  void gemm_batch(Op op_a, Op op_b, T alpha, std::span<const MatrixView<const T>> a,
+                  std::span<const MatrixView<const T>> b, T beta,
+                  std::span<const MatrixView<T>> c) const
+  {
+    ++calls;
+    for (std::size_t i = 0; i < c.size(); ++i) gemm(op_a, op_b, alpha, a[i], b[i], beta, c[i]);
+  }
+};
+
+struct Batching
+{
+  using Communicator = TestBackend::Communicator;
+  using Engine = BatchingEngine;
+};
+
+/// The elements of all matrices of this rank's group.
+template <class Batch>
+std::vector<double> elements(Batch& batch)
+{
+  std::vector<double> all;
+  for (auto& m : batch)
+    for (std::size_t i = 0; i < m.valid().rows(); ++i)
+      all.insert(all.end(), m.valid().row(i), m.valid().row(i) + m.valid().cols());
+  return all;
+}
+
+/// Y, dX and dW of batches that lie in memory as the operations say, with factors.
+template <class B, Op op_x, Op op_w>
+std::vector<std::vector<double>> products(TestBackend::Communicator& world, int groups)
+{
+  using Product = DistBatchMatMul<Grid3D, B, double, op_x, op_w>;
+  const BatchMesh<Grid3D, B> mesh{world, groups, {}};
+  Product plan{mesh, size};
+  typename Product::Input x{mesh, size.b, op_shape(op_x, {size.m, size.k})};
+  typename Product::Weight w{mesh, size.b, op_shape(op_w, {size.k, size.n})};
+  typename Product::Output y{mesh, size.b, {size.m, size.n}};
+  const auto fill = [&](auto& batch, double scale) {
+    batch.generate([scale](std::size_t b, std::size_t i, std::size_t j) {
+      return scale * static_cast<double>(1 + b + 2 * i) - static_cast<double>(j * j % 5);
+    });
+  };
+  fill(x, 1), fill(w, 2), fill(y, 3);
+  auto dx = x;
+  auto dw = w;
+  plan.forward(x, w, y, 2, 3);
+  plan.grad_input(y, w, dx, 2, 3);
+  plan.grad_weight(x, y, dw, 2, 3);
+  return {elements(y), elements(dx), elements(dw)};
 }
 
 }  // namespace
@@ -199,4 +257,24 @@ TEST_CASE("A batch that does not match is refused")
        }))
     CHECK(mentions(m, "got X of 4 matrices in 2 groups", "batch of 5 products",
                    "make the plan for this batch"));
+}
+
+TEST_CASE("An engine's call for batches makes what one product after the other makes")
+{
+  const auto same = []<Op op_x, Op op_w>(int ranks, int groups, int calls) {
+    if (!fits(ranks)) return;
+    require_clear(on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
+      Findings found;
+      const auto wanted = products<TestBackend, op_x, op_w>(world, groups);
+      BatchingEngine::calls = 0;
+      const auto got = products<Batching, op_x, op_w>(world, groups);
+      found.check(BatchingEngine::calls == calls, BatchingEngine::calls, " calls");
+      found.check(got == wanted, "the products");
+      return found;
+    }));
+  };
+  same.operator()<Op::none, Op::none>(4, 4, 3);
+  same.operator()<Op::transpose, Op::none>(4, 4, 3);
+  same.operator()<Op::transpose, Op::transpose>(4, 4, 3);
+  same.operator()<Op::none, Op::none>(4, 2, 0);
 }

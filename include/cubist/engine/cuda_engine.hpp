@@ -11,6 +11,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <span>
 #include <type_traits>
 
 #include <cuda_runtime_api.h>
@@ -19,6 +20,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/affine.hpp"
 #include "cubist/engine/cuda_affine.hpp"
+#include "cubist/engine/cuda_batch.hpp"
 #include "cubist/engine/cuda_blas.hpp"
 #include "cubist/engine/cuda_buffer.hpp"
 #include "cubist/engine/cuda_check.hpp"
@@ -49,6 +51,18 @@ class CudaEngine
   {
     const ProductSize size = product_size(op_a, a.shape(), op_b, b.shape(), c.shape());
     if (c.size() > 0) detail::cublas_gemm(op_a, op_b, size, alpha, a, b, beta, c);
+  }
+
+  /// C[i] = alpha op(A[i]) op(B[i]) + beta C[i], all of one size, in one call
+  /// @throws ShapeError unless the shapes fit, and are those of all
+  template <Scalar T>
+  void gemm_batch(Op op_a, Op op_b, T alpha, std::span<const MatrixView<const T>> a,
+                  std::span<const MatrixView<const T>> b, T beta,
+                  std::span<const MatrixView<T>> c) const
+  {
+    if (c.empty()) return;
+    const ProductSize size = product_size(op_a, a[0].shape(), op_b, b[0].shape(), c[0].shape());
+    if (c[0].size() > 0) detail::cublas_gemm_batch(op_a, op_b, size, alpha, a, b, beta, c);
   }
 
   /// Z = X W + b in one pass, or nothing, and false

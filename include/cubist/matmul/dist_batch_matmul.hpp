@@ -19,7 +19,9 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_batch.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/engine/batch.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/engine/operand.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/mesh/batch_mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -63,6 +65,11 @@ class DistBatchMatMul
                T alpha = T{1}, T beta = T{})
   {
     check("X", x), check("W", w), check("Y", y);
+    detail::require_apart("Y", &y, {&x, &w});
+    const auto made = at_once(x, w, y, alpha, beta, [&](auto& batch, std::size_t i) {
+      batch.add({x[i].valid(), op_x}, {of_batch(w, i).valid(), op_w}, y[i].valid());
+    });
+    if (made) return;
     for (std::size_t i = 0; i < y.size(); ++i)
       product_.forward(x[i], of_batch(w, i), y[i], alpha, beta);
   }
@@ -74,6 +81,11 @@ class DistBatchMatMul
                   T alpha = T{1}, T beta = T{})
   {
     check("dY", dy), check("W", w), check("dX", dx);
+    detail::require_apart("dX", &dx, {&dy, &w});
+    const auto made = at_once(dx, w, dy, alpha, beta, [&](auto& batch, std::size_t i) {
+      batch.add(dy[i].valid(), Factor{of_batch(w, i).valid(), op_w}.t(), {dx[i].valid(), op_x});
+    });
+    if (made) return;
     for (std::size_t i = 0; i < dy.size(); ++i)
       product_.grad_input(dy[i], of_batch(w, i), dx[i], alpha, beta);
   }
@@ -85,6 +97,11 @@ class DistBatchMatMul
                    DistBatch<T, LW, Mesh>& dw, T alpha = T{1}, T beta = T{})
   {
     check("X", x), check("dY", dy), check("dW", dw);
+    detail::require_apart("dW", &dw, {&x, &dy});
+    const auto made = at_once(x, dw, dy, alpha, beta, [&](auto& batch, std::size_t i) {
+      batch.add(Factor{x[i].valid(), op_x}.t(), dy[i].valid(), {dw[i].valid(), op_w});
+    });
+    if (made) return;
     for (std::size_t i = 0; i < dy.size(); ++i)
       product_.grad_weight(x[i], dy[i], dw[i], alpha, beta);
   }
@@ -109,6 +126,29 @@ class DistBatchMatMul
   }
 
  private:
+  using Factor = Operand<const T>;
+
+  /// All products in one call, where ranks multiply by themselves and their engine has one.
+  /// @returns whether that is so; if not, nothing was done
+  template <class X, class W, class Y, class Add>
+  bool at_once(const X& x, const W& w, const Y& y, T alpha, T beta, Add add)
+  {
+    using Engine = typename B::Engine;
+    if constexpr (detail::MultipliesBatches<Engine, T>)
+      if (mesh_.group().size() == 1)
+      {
+        at_once_.clear();
+        for (std::size_t i = 0; i < y.size(); ++i)
+        {
+          product_.require_operands(x[i], of_batch(w, i), y[i]);
+          add(at_once_, i);
+        }
+        at_once_.multiply(mesh_.group().engine(), alpha, beta);
+        return true;
+      }
+    return false;
+  }
+
   template <class L>
   static const auto& of_batch(const DistBatch<T, L, Mesh>& w, std::size_t i)
   {
@@ -137,6 +177,7 @@ class DistBatchMatMul
   Mesh mesh_;
   std::size_t batch_;
   Product product_;
+  detail::ProductBatch<T> at_once_;
 };
 
 }  // namespace cubist

@@ -69,13 +69,24 @@ class DistMatMul
   /// nothing for each other.
   [[nodiscard]] bool is_local() const { return is_local_; }
 
+  /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
+  template <class LX, class LW, class LY>
+  void require_operands(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
+                        const DistMatrix<T, LY, Mesh>& y) const
+  {
+    check_x("X", x);
+    check_w("W", w);
+    check_y("Y", y);
+  }
+
   /// Y = alpha op(X) op(W) + beta Y
   /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LW, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                DistMatrix<T, LY, Mesh>& y, T alpha = T{1}, T beta = T{})
   {
-    check_forward(x, w, y);
+    require_operands(x, w, y);
+    detail::require_apart("Y", &y, {&x, &w});
     const auto turn = exclusive_.turn("a plan");
     with_plan([&](auto& p) { p.forward(alpha, x.padded(), w.padded(), beta, y.padded()); });
   }
@@ -97,7 +108,8 @@ class DistMatMul
   void forward_locally(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                        DistMatrix<T, LY, Mesh>& y, F multiply)
   {
-    check_forward(x, w, y);
+    require_operands(x, w, y);
+    detail::require_apart("Y", &y, {&x, &w});
     const auto turn = exclusive_.turn("a plan");
     multiply(x.valid(), w.valid(), y.valid());
   }
@@ -244,16 +256,6 @@ class DistMatMul
     return L::template block<typename S::Axes>(global, mesh_.extents(), mesh_.coordinates(),
                                                mesh_.quantum())
         .padded();
-  }
-
-  template <class LX, class LW, class LY>
-  void check_forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
-                     const DistMatrix<T, LY, Mesh>& y) const
-  {
-    check_x("X", x);
-    check_w("W", w);
-    check_y("Y", y);
-    detail::require_apart("Y", &y, {&x, &w});
   }
 
   template <class Wanted, class L>

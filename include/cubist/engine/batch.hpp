@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Many products of one size at once: C[i] = alpha A[i] B[i] + beta C[i]. An engine whose library
+// has a call for that, which small products on a GPU want, says so by `gemm_batch`:
+//
+//   void gemm_batch(op_a, op_b, alpha, span of A, span of B, beta, span of C)
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/operand.hpp"
+
+namespace cubist::detail
+{
+
+// clang-format off
+template <class E, class T>
+concept MultipliesBatches =
+    requires(const E& e, T alpha, std::span<const MatrixView<const T>> in,
+             std::span<const MatrixView<T>> out) {
+      e.gemm_batch(Op::none, Op::none, alpha, in, in, alpha, out);
+    };
+// clang-format on
+
+/// Products that are collected, and then made in one call.
+template <Scalar T>
+class ProductBatch
+{
+ public:
+  void clear()
+  {
+    a_.clear();
+    b_.clear();
+    c_.clear();
+  }
+
+  /// @pre operands are stored as those of the products before
+  void add(Operand<const T> a, Operand<const T> b, Operand<T> c)
+  {
+    // C^T = B^T A^T
+    if (c.transposed()) return add(b.t(), a.t(), c.t());
+    op_a_ = a.op();
+    op_b_ = b.op();
+    a_.push_back(a.stored());
+    b_.push_back(b.stored());
+    c_.push_back(c.stored());
+  }
+
+  /// C = alpha A B + beta C for all of them
+  /// @throws ShapeError unless the shapes fit, and are those of all
+  template <MultipliesBatches<T> E>
+  void multiply(const E& engine, T alpha, T beta) const
+  {
+    if (!c_.empty())
+      engine.gemm_batch(op_a_, op_b_, alpha, std::span{a_}, std::span{b_}, beta, std::span{c_});
+  }
+
+ private:
+  Op op_a_ = Op::none;
+  Op op_b_ = Op::none;
+  std::vector<MatrixView<const T>> a_;
+  std::vector<MatrixView<const T>> b_;
+  std::vector<MatrixView<T>> c_;
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "cubist/engine/batch.hpp"
+#include "cubist/engine/host_engine.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+namespace
+{
+
+struct BatchingEngine : HostEngine
+{
+  static inline int products = 0;
+
+  void gemm_batch(Op op_a, Op op_b, double alpha, std::span<const MatrixView<const double>> a,
+                  std::span<const MatrixView<const double>> b, double beta,
+                  std::span<const MatrixView<double>> c) const
+  {
+    products = static_cast<int>(c.size());
+    for (std::size_t i = 0; i < c.size(); ++i) gemm(op_a, op_b, alpha, a[i], b[i], beta, c[i]);
+  }
+};
+
+static_assert(detail::MultipliesBatches<BatchingEngine, double>);
+static_assert(!detail::MultipliesBatches<BatchingEngine, float>);
+static_assert(!detail::MultipliesBatches<HostEngine, double>);
+
+}  // namespace
+
+TEST_CASE("products are collected as they are stored, and made at once")
+{
+  const std::vector<double> a{1, 2, 3, 4};
+  const std::vector<double> b{5, 6, 7, 8};
+  std::vector<double> c(4, 1);
+  std::vector<double> ct(4, 1);
+  const Operand<const double> op_a{MatrixView<const double>{a.data(), {2, 2}}};
+  const Operand<const double> op_b{MatrixView<const double>{b.data(), {2, 2}}};
+  const MatrixView<double> out{c.data(), {2, 2}};
+  detail::ProductBatch<double> batch;
+
+  batch.multiply(BatchingEngine{}, 1, 0);
+  CHECK(BatchingEngine::products == 0);
+
+  batch.add(op_a, op_b, out);
+  batch.add(op_b, op_a, MatrixView<double>{ct.data(), {2, 2}});
+  batch.multiply(BatchingEngine{}, 2, 10);
+  CHECK(BatchingEngine::products == 2);
+  CHECK(c == std::vector<double>{48, 54, 96, 110});
+  CHECK(ct == std::vector<double>{56, 78, 72, 102});
+
+  batch.clear();
+  batch.add(op_a, op_b.t(), {out, Op::transpose});  // C^T = B A^T in memory
+  batch.multiply(BatchingEngine{}, 1, 0);
+  CHECK(BatchingEngine::products == 1);
+  CHECK(c == std::vector<double>{17, 39, 23, 53});
+}
