@@ -182,6 +182,33 @@ TEST_CASE("the time limit of a launch is that of its ranks' calls")
                  "got a time limit of 0 ms"));
 }
 
+TEST_CASE("after an error nothing writes to the host's memory any more")
+{
+  constexpr Shape shape{1, 4'000'000};
+  bool idle = false;
+  const auto text = message_of<TimeLimitError>([&] {
+    launch<Nccl>({.ranks = 2, .time_limit = 100ms}, [&](NcclCommunicator& world) {
+      if (world.rank() == 1) return;
+      CudaBuffer<float> buffer(shape.size());
+      const MatrixView<float> there{buffer.data(), shape};
+      std::vector<float> here(shape.size());
+      world.all_reduce(there.elements());
+      try
+      {
+        CudaEngine{}.download(MatrixView<const float>{there},
+                              MatrixView<float>{here.data(), shape});
+      }
+      catch (const TimeLimitError&)
+      {
+        idle = cudaStreamQuery(ComputeStream::get()) == cudaSuccess;
+        throw;
+      }
+    });
+  });
+  CHECK(mentions(text, "rank 0: waited 100 ms"));
+  CHECK(idle);
+}
+
 TEST_CASE("an error of the device that nobody looked for is the rank's")
 {
   const auto text = message_of<CommunicationError>([] {

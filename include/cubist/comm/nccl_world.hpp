@@ -8,6 +8,7 @@
 // host runs ahead of its device; but not by more than `run_ahead` calls of a communicator, or CUDA
 // might stop it where nobody looks for errors.
 
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "cubist/comm/nccl_handle.hpp"
 #include "cubist/comm/nccl_queue.hpp"
 #include "cubist/comm/nccl_watch.hpp"
+#include "cubist/comm/patience.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist::detail
@@ -167,18 +169,35 @@ class NcclWorld
   /// @throws CommunicationError, PeerFailed, TimeLimitError
   void synchronize()
   {
-    watch_.attempt([&] {
-      watch_.until([&] {
-        const cudaError_t code = cudaStreamQuery(stream());
-        if (code != cudaErrorNotReady)
-          cuda_check(code, "cudaStreamQuery", [] { return "the compute stream"; });
-        return code == cudaSuccess;
+    try
+    {
+      watch_.attempt([&] {
+        watch_.until([&] {
+          const cudaError_t code = cudaStreamQuery(stream());
+          if (code != cudaErrorNotReady)
+            cuda_check(code, "cudaStreamQuery", [] { return "the compute stream"; });
+          return code == cudaSuccess;
+        });
       });
-    });
+    }
+    catch (...)
+    {
+      drain();
+      throw;
+    }
   }
 
  private:
   static constexpr std::size_t scratch_rooms = 1024;
+
+  /// Waits, but not for ever, for what is behind calls that were aborted: a copy to the host would
+  /// else write to memory that has gone with the error.
+  void drain() const
+  {
+    using namespace std::chrono_literals;
+    for (Patience patience; cudaStreamQuery(stream()) == cudaErrorNotReady; patience.pause())
+      if (patience.waited() > 10s) return;
+  }
 
   struct Free
   {
