@@ -31,8 +31,22 @@ class Stopwatch
   Clock::time_point start_ = Clock::now();
 };
 
+/// Products that are the engine's own.
 template <class E>
-struct Site
+struct OwnProducts
+{
+  /// C = op(A) op(B)
+  template <class T>
+  static void multiply(const E& engine, cubist::Op op_a, cubist::Op op_b,
+                       cubist::MatrixView<const T> a, cubist::MatrixView<const T> b,
+                       cubist::MatrixView<T> c)
+  {
+    engine.gemm(op_a, op_b, T{1}, a, b, T{}, c);
+  }
+};
+
+template <class E>
+struct Site : OwnProducts<E>
 {
   using Stopwatch = bench::Stopwatch;
   /// What one rank has while the others sleep.
@@ -58,14 +72,6 @@ struct Site
   [[nodiscard]] static std::vector<T> on_host(const Plain<T>& elements)
   {
     return elements;
-  }
-  /// C = op(A) op(B)
-  template <class T>
-  static void multiply(const E& engine, cubist::Op op_a, cubist::Op op_b,
-                       cubist::MatrixView<const T> a, cubist::MatrixView<const T> b,
-                       cubist::MatrixView<T> c)
-  {
-    engine.gemm(op_a, op_b, T{1}, a, b, T{}, c);
   }
 };
 

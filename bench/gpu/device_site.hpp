@@ -107,7 +107,7 @@ class StreamStopwatch
 
 /// For any engine whose memory is CudaBuffer.
 template <class E>
-struct DeviceSite
+struct DeviceSite : OwnProducts<E>
 {
   using Stopwatch = StreamStopwatch;
   struct Whole  // a rank has its GPU anyway
@@ -137,13 +137,6 @@ struct DeviceSite
     E{}.download(cubist::MatrixView<const T>{elements.data(), {1, host.size()}},
                  cubist::MatrixView<T>{host.data(), {1, host.size()}});
     return host;
-  }
-  template <class T>
-  static void multiply(const E& engine, cubist::Op op_a, cubist::Op op_b,
-                       cubist::MatrixView<const T> a, cubist::MatrixView<const T> b,
-                       cubist::MatrixView<T> c)
-  {
-    engine.gemm(op_a, op_b, T{1}, a, b, T{}, c);
   }
 };
 

@@ -5,10 +5,9 @@
 // GPUs, they share them, as if each were on a host of its own: NCCL 2.28 refuses that otherwise.
 
 #include <chrono>
-#include <cstdlib>
-#include <string>
 
 #include "cubist/backend/mpi.hpp"
+#include "cubist/backend/nccl.hpp"
 #include "cubist/comm/cuda_stream.hpp"
 #include "cubist/comm/nccl_communicator.hpp"
 
@@ -22,17 +21,7 @@ inline int prepare_gpus(int processes, int process)
 {
   int devices = 0;
   detail::cuda_check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount", [] { return "a test"; });
-  if (processes > devices)
-  {
-    const auto set = [](const char* name, const std::string& value) {
-      setenv(name, value.c_str(), 0);
-    };
-    set("NCCL_HOSTID", "process-" + std::to_string(process));
-    set("NCCL_NET", "Socket");
-    set("NCCL_SOCKET_IFNAME", "lo");
-    set("NCCL_IB_DISABLE", "1");
-    set("NCCL_MAX_CTAS", "1");
-  }
+  if (processes > devices) detail::pretend_own_host(process, false);
   return devices;
 }
 
