@@ -150,12 +150,24 @@ class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C, 
   }
 
   [[nodiscard]] bool lends() const requires cubist::Lender<C> { return inner_.lends(); }
+  [[nodiscard]] int cores() const requires cubist::Lender<C> { return inner_.cores(); }
   template <cubist::ElementRange Data>
   requires cubist::Lender<C>
-  [[nodiscard]] auto lend(const Data& mine)
+  [[nodiscard]] auto lend(const Data& mine) { return lend(mine, std::size(mine)); }
+  template <cubist::ElementRange Data>
+  requires cubist::Lender<C>
+  [[nodiscard]] auto lend(const Data& mine, std::size_t size)
   {
     const InCommunication<E> now{*ledger_};
-    auto loan = inner_.lend(mine);
+    auto loan = inner_.lend(mine, size);
+    return MeasuredLoan<E, decltype(loan)>{std::move(loan), ledger_};
+  }
+  template <cubist::Element T>
+  requires cubist::Lender<C>
+  [[nodiscard]] auto lend_to_write(std::span<T> mine)
+  {
+    const InCommunication<E> now{*ledger_};
+    auto loan = inner_.lend_to_write(mine);
     return MeasuredLoan<E, decltype(loan)>{std::move(loan), ledger_};
   }
 

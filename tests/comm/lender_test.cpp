@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <complex>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -126,6 +128,70 @@ TEST_CASE("a loan that is moved is the same loan, and one that is not read can b
       return found;
     }));
   }
+}
+
+TEST_CASE("some ranks lend blocks, and the others none")
+{
+  if (!lends<TestBackend>() || !fits(4)) return;
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
+    Findings found;
+    for (const std::size_t count : conformance::counts())
+    {
+      const bool lends = world.rank() % 2 == 0;
+      const auto mine = conformance::values<double>(world.rank(), lends ? count : 0);
+      auto loan = world.lend(mine, count);
+      for (const int r : {0, 2})
+      {
+        const auto wanted = conformance::values<double>(r, count);
+        const auto got = loan[r];
+        found.check(std::equal(got.begin(), got.end(), wanted.begin(), wanted.end()), count,
+                    " elements of rank ", r);
+      }
+      loan.close();
+      loan.wait();
+    }
+    return found;
+  }));
+}
+
+TEST_CASE("what is lent to be written to has what others wrote when it comes back")
+{
+  if (!lends<TestBackend>()) return;
+  for (const int ranks : those_that_fit<TestBackend>(conformance::group_sizes))
+    require_clear(on_ranks<TestBackend>(ranks, [](World& world) {
+      Findings found;
+      const auto n = static_cast<std::size_t>(world.size());
+      // A block of each size: those of processes lie in the heap, or in memory that they share.
+      for (const std::size_t piece : {1U, 1000U})
+      {
+        std::vector<int, TestBackend::Engine::Buffer<int>::allocator_type> mine(n * piece, -1);
+        auto loan = world.lend_to_write(std::span<int>{mine});
+        const auto me = static_cast<std::size_t>(world.rank());
+        for (int r = 0; r < world.size(); ++r)
+          for (std::size_t i = 0; i < piece; ++i) loan[r][me * piece + i] = 100 * world.rank() + r;
+        loan.close();
+        loan.wait();
+        for (std::size_t i = 0; i < mine.size(); ++i)
+          found.check(mine[i] == 100 * static_cast<int>(i / piece) + world.rank(), "element ", i,
+                      " of ", mine.size(), " is ", mine[i]);
+      }
+      return found;
+    }));
+}
+
+TEST_CASE("those who lend know how many cores they share")
+{
+  if (!lends<TestBackend>() || !fits(2)) return;
+  require_clear(on_ranks<TestBackend>(2, [](World& world) {
+    Findings found;
+    std::vector<int> all(static_cast<std::size_t>(world.size()));
+    world.all_gather(std::array{world.cores()}, all);
+    for (const int cores : all)
+      found.check(cores == all[0] && cores >= 1 &&
+                      cores <= static_cast<int>(std::thread::hardware_concurrency()),
+                  "a rank knows of ", cores, " cores, the first of ", all[0]);
+    return found;
+  }));
 }
 
 #ifndef CUBIST_TEST_MPI

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <cstddef>
-#include <optional>
+#include <vector>
 
 #include "cubist/scheme/work_cut.hpp"
 
@@ -9,49 +10,32 @@
 using namespace cubist;
 using namespace cubist::detail;
 
-namespace
+TEST_CASE("The workers of a cut make every product of two elements once")
 {
-
-/// What each of `rows` x `cols` ranks makes that have equal blocks of the result.
-std::optional<WorkCut> better(ProductSize s, std::size_t rows, std::size_t cols)
-{
-  return better_cut(s, rows * cols, {ceil_div(s.m, rows), ceil_div(s.n, cols), s.k});
+  for (const ProductSize s : {ProductSize{7, 9, 11}, ProductSize{8, 4, 16}, ProductSize{1, 2, 3}})
+    for (const std::size_t workers : {1U, 2U, 6U, 12U})
+      for (const WorkCut& cut : work_cuts(workers))
+      {
+        CAPTURE(s.m, s.n, s.k, cut.m, cut.n, cut.k);
+        CHECK(cut.workers() == workers);
+        std::vector<int> times(s.m * s.n * s.k);
+        for (std::size_t w = 0; w < workers; ++w)
+        {
+          const auto [rows, cols] = cut.block(s, w);
+          const auto inner = cut.inner(s, w);
+          for (std::size_t i = 0; i < rows.valid; ++i)
+            for (std::size_t j = 0; j < cols.valid; ++j)
+              for (std::size_t k = 0; k < inner.valid; ++k)
+                ++times[((rows.offset + i) * s.n + cols.offset + j) * s.k + inner.offset + k];
+          CHECK(Block{rows, cols}.padded() == cut.block(s, 0).padded());
+        }
+        CHECK(std::count(times.begin(), times.end(), 1) == static_cast<long>(times.size()));
+      }
 }
 
-}  // namespace
-
-TEST_CASE("Results that are cut well are made in place")
+TEST_CASE("All cuts among so many workers are found, those of fewer sums first")
 {
-  CHECK_FALSE(better({2048, 2048, 2048}, 2, 2));
-  CHECK_FALSE(better({2048, 2048, 2048}, 4, 2));
-  CHECK_FALSE(better({4096, 4096, 1024}, 2, 4));
-  CHECK_FALSE(better({8192, 256, 256}, 8, 1));
-  CHECK_FALSE(better({8192, 256, 256}, 2, 2));
-}
-
-TEST_CASE("The inner indices are cut where the result is small")
-{
-  CHECK(better({256, 256, 65536}, 2, 4) == WorkCut{1, 1, 8});
-  CHECK(better({256, 256, 65536}, 2, 2) == WorkCut{1, 1, 4});
-}
-
-TEST_CASE("A result in strips is made in squares")
-{
-  CHECK(better({4096, 4096, 4096}, 64, 1) == WorkCut{8, 8, 1});
-  CHECK(better({4096, 4096, 4096}, 1, 64) == WorkCut{8, 8, 1});
-}
-
-TEST_CASE("A product too small to wait for each other once more is made in place")
-{
-  CHECK_FALSE(better({16, 16, 512}, 8, 1));
-  CHECK_FALSE(better({0, 0, 0}, 2, 2));
-}
-
-TEST_CASE("A result that not all ranks have a part of is made by all")
-{
-  // One row of 64 is rank 0's on 8 x 1 ranks.
-  const auto cut = better({1, 64, 1 << 20}, 8, 1);
-  REQUIRE(cut);
-  CHECK(cut->m == 1);
-  CHECK(cut->n * cut->k == 8);
+  CHECK(work_cuts(1) == std::vector<WorkCut>{{1, 1, 1}});
+  CHECK(work_cuts(2) == std::vector<WorkCut>{{1, 2, 1}, {2, 1, 1}, {1, 1, 2}});
+  CHECK(work_cuts(8).size() == 10);
 }

@@ -25,12 +25,12 @@
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
 #include <mpi.h>
-#include <sched.h>
 #include <sys/prctl.h>
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
 #include "cubist/comm/mpi_communicator.hpp"
+#include "cubist/comm/mpi_cores.hpp"
 #include "cubist/comm/mpi_world.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/engine/blas_kernels.hpp"
@@ -83,27 +83,14 @@ class MpiProcess
   std::optional<boost::mpi::environment> environment_;
 };
 
-/// How many threads this rank's BLAS may use: its share of the cores that it may run on, which are
-/// its own, or shared with other ranks of the node.
+/// How many threads this rank's BLAS may use.
 inline int cores_of_rank(MPI_Comm comm)
 {
   MPI_Comm node = MPI_COMM_NULL;
   MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  int ranks = 1;
-  MPI_Comm_size(node, &ranks);
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  sched_getaffinity(0, sizeof mine, &mine);
-  struct Cores  // nvcc 13.0 fails at a vector of cpu_set_t
-  {
-    cpu_set_t set;
-  };
-  std::vector<Cores> all(static_cast<std::size_t>(ranks));
-  MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node);
+  const int share = Cores::of(node).share;
   MPI_Comm_free(&node);
-  const auto sharing = std::count_if(
-      all.begin(), all.end(), [&](const auto& cores) { return CPU_EQUAL(&cores.set, &mine); });
-  return std::max(1, CPU_COUNT(&mine) / static_cast<int>(std::max<std::ptrdiff_t>(sharing, 1)));
+  return share;
 }
 
 /// Of the ranks that have a warning of their BLAS to give, the lowest gives it.

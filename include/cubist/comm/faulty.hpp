@@ -149,13 +149,25 @@ class FaultyCommunicator : public Collectives<FaultyCommunicator<C>>
   }
 
   [[nodiscard]] bool lends() const { return can_lend(inner_); }
+  [[nodiscard]] int cores() const requires Lender<C> { return inner_.cores(); }
   template <ElementRange Data>
   requires Lender<C>
-  [[nodiscard]] auto lend(const Data& mine)
+  [[nodiscard]] auto lend(const Data& mine) { return lend(mine, std::size(mine)); }
+  template <ElementRange Data>
+  requires Lender<C>
+  [[nodiscard]] auto lend(const Data& mine, std::size_t size)
   {
     using T = ElementOf<const Data>;
-    const Call<T> call{Collective::lend, detail::read_span(mine), {}, std::size(mine)};
-    return inner_.lend(faults_->meet(inner_, call).send);
+    const Call<T> call{Collective::lend, detail::read_span(mine), {}, size};
+    const Call<T> met = faults_->meet(inner_, call);
+    return inner_.lend(met.send, met.count);
+  }
+  template <Element T>
+  requires Lender<C>
+  [[nodiscard]] auto lend_to_write(std::span<T> mine)
+  {
+    const Call<T> call{Collective::lend, mine, {}, mine.size()};
+    return inner_.lend_to_write(mine.first(faults_->meet(inner_, call).send.size()));
   }
 
  private:

@@ -19,6 +19,7 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
 #include "cubist/comm/lender.hpp"
+#include "cubist/comm/mpi_cores.hpp"
 #include "cubist/comm/mpi_loan.hpp"
 #include "cubist/comm/mpi_messages.hpp"
 #include "cubist/comm/mpi_world.hpp"
@@ -94,7 +95,9 @@ class MpiGroup
   [[nodiscard]] const MpiPlace& place() const { return place_; }
   [[nodiscard]] bool remote() const { return remote_; }
   /// The memory of all ranks, or nothing if they don't share it.
-  [[nodiscard]] const std::vector<const std::byte*>& arenas() const { return arenas_; }
+  [[nodiscard]] const std::vector<std::byte*>& arenas() const { return arenas_; }
+  /// On which all ranks run together.
+  [[nodiscard]] int cores() const { return cores_; }
   [[nodiscard]] LoanRooms& loan_rooms() { return loan_rooms_; }
 
   template <Element T>
@@ -132,6 +135,7 @@ class MpiGroup
     mpi_check(MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce",
               "the arenas of a node");
     if (reached == 0) arenas_.clear();
+    cores_ = Cores::of(comm_).together;
   }
 
   std::shared_ptr<MpiWorld> world_;
@@ -140,7 +144,8 @@ class MpiGroup
   MpiPlace place_;
   bool remote_ = false;
   std::int64_t calls_ = 0;
-  std::vector<const std::byte*> arenas_;
+  std::vector<std::byte*> arenas_;
+  int cores_ = 1;
   LoanRooms loan_rooms_;
 };
 
@@ -210,14 +215,26 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
   }
 
   [[nodiscard]] bool lends() const { return !group_->arenas().empty(); }
+  [[nodiscard]] int cores() const { return group_->cores(); }
   template <ElementRange Data>
   [[nodiscard]] auto lend(const Data& mine)
   {
-    return MpiLoan<MpiCommunicator, ElementOf<const Data>>{*this, detail::read_span(mine)};
+    return lend(mine, std::size(mine));
+  }
+  template <ElementRange Data>
+  [[nodiscard]] auto lend(const Data& mine, std::size_t size)
+  {
+    using T = const ElementOf<const Data>;
+    return MpiLoan<MpiCommunicator, T>{*this, detail::read_span(mine), size};
+  }
+  template <Element T>
+  [[nodiscard]] auto lend_to_write(std::span<T> mine)
+  {
+    return MpiLoan<MpiCommunicator, T>{*this, mine, mine.size()};
   }
   /// What a loan needs of its communicator: the memory of a rank, and rooms.
   /// @pre lends()
-  [[nodiscard]] const std::byte* arena(int rank) const
+  [[nodiscard]] std::byte* arena(int rank) const
   {
     return group_->arenas()[static_cast<std::size_t>(rank)];
   }

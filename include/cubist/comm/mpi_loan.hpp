@@ -2,7 +2,7 @@
 #pragma once
 
 // Blocks that processes of one machine lend each other: each tells where in its arena
-// (core/shared_arena.hpp) its block lies, and its length; what lies elsewhere is copied there
+// (core/shared_arena.hpp) its block lies, and the size of all; what lies elsewhere is copied there
 // first.
 //
 // A rank that leaves early takes no memory from its peers: an arena stays mapped where it is read.
@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -47,23 +48,30 @@ struct LoanRoom
     std::memcpy(copy.data(), data, bytes);
     return arena.offset(copy.data());
   }
+  /// What others have written to a block that lies elsewhere.
+  void take_back(void* data, std::size_t bytes) const
+  {
+    if (bytes > 0 && !SharedArena::mine().contains(data)) std::memcpy(data, copy.data(), bytes);
+  }
 };
 
 }  // namespace detail
 
 /// @tparam C an MpiCommunicator
-template <class C, Element T>
+/// @tparam T const, unless others may write to the blocks
+template <class C, class T>
 class MpiLoan
 {
  public:
-  MpiLoan(C world, std::span<const T> mine)
-      : world_{std::move(world)}, mine_{mine}, room_{world_.loan_rooms().take()}
+  /// @param size of every block; `mine` may be empty
+  MpiLoan(C world, std::span<T> mine, std::size_t size)
+      : world_{std::move(world)}, mine_{mine}, size_{size}, room_{world_.loan_rooms().take()}
   {
     const auto ranks = static_cast<std::size_t>(world_.size());
     auto& places = room_->places;
     places.resize(2 * ranks + 2);
     places[2 * ranks] = room_->place(mine.data(), mine.size_bytes());
-    places[2 * ranks + 1] = mine.size();
+    places[2 * ranks + 1] = size;
     const std::span all{places};
     told_.emplace(
         world_.start(Call<std::uint64_t>{Collective::lend, all.last(2), all.first(2 * ranks), 2}));
@@ -80,19 +88,24 @@ class MpiLoan
     world_.loan_rooms().give_back(std::move(room_));
   }
 
-  [[nodiscard]] std::span<const T> operator[](int rank)
+  [[nodiscard]] std::span<T> operator[](int rank)
   {
-    if (rank == world_.rank()) return mine_;
+    if constexpr (std::is_const_v<T>)
+      if (rank == world_.rank()) return mine_;
     open();
-    const auto* begin = world_.arena(rank) + room_->places[2 * static_cast<std::size_t>(rank)];
-    return {reinterpret_cast<const T*>(begin), mine_.size()};
+    auto* begin = world_.arena(rank) + room_->places[2 * static_cast<std::size_t>(rank)];
+    return {reinterpret_cast<T*>(begin), size_};
   }
   void close()
   {
     open();
     read_.emplace(world_.async_barrier());
   }
-  void wait() { read_->wait(); }
+  void wait()
+  {
+    read_->wait();
+    if constexpr (!std::is_const_v<T>) room_->take_back(mine_.data(), mine_.size_bytes());
+  }
 
  private:
   using Request = decltype(std::declval<C&>().async_barrier());
@@ -103,15 +116,16 @@ class MpiLoan
     told_->wait();
     for (int r = 0; r < world_.size(); ++r)
       require<CollectiveMismatch>(
-          room_->places[2 * static_cast<std::size_t>(r) + 1] == mine_.size(), "rank ",
-          world_.rank(), " of ", world_.size(), " lent ", mine_.size(), " elements, but rank ", r,
-          " lent ", room_->places[2 * static_cast<std::size_t>(r) + 1],
+          room_->places[2 * static_cast<std::size_t>(r) + 1] == size_, "rank ", world_.rank(),
+          " of ", world_.size(), " lent ", size_, " elements, but rank ", r, " lent ",
+          room_->places[2 * static_cast<std::size_t>(r) + 1],
           ", so one would read what is not there; let all ranks lend blocks of the same size");
     opened_ = true;
   }
 
   C world_;
-  std::span<const T> mine_;
+  std::span<T> mine_;
+  std::size_t size_;
   std::unique_ptr<detail::LoanRoom> room_;
   std::optional<Request> told_;
   std::optional<Request> read_;

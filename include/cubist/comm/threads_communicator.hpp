@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -64,7 +65,8 @@ class ThreadsRequest
 };
 
 /// What the ranks of a ThreadsCommunicator lend each other: a block of each, where it lies.
-template <Element T>
+/// @tparam T const, unless others may write to the blocks
+template <class T>
 class ThreadsLoan
 {
  public:
@@ -74,11 +76,11 @@ class ThreadsLoan
   {
   }
 
-  [[nodiscard]] std::span<const T> operator[](int rank)
+  [[nodiscard]] std::span<T> operator[](int rank)
   {
     open();
-    return {reinterpret_cast<const T*>(member_->call->members[static_cast<std::size_t>(rank)].send),
-            count_};
+    const auto* begin = member_->call->members[static_cast<std::size_t>(rank)].send;
+    return {reinterpret_cast<T*>(const_cast<std::byte*>(begin)), count_};
   }
   void close()
   {
@@ -118,12 +120,25 @@ class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
   }
 
   [[nodiscard]] bool lends() const { return true; }
+  [[nodiscard]] int cores() const
+  {
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
   template <ElementRange Data>
   [[nodiscard]] auto lend(const Data& mine)
   {
+    return lend(mine, std::size(mine));
+  }
+  template <ElementRange Data>
+  [[nodiscard]] auto lend(const Data& mine, std::size_t size)
+  {
     using T = ElementOf<const Data>;
-    const Call<T> call{Collective::lend, detail::read_span(mine), {}, std::size(mine)};
-    return ThreadsLoan<T>{group_, group_->post(rank_, call), call.count};
+    return loan<const T>(Call<T>{Collective::lend, detail::read_span(mine), {}, size});
+  }
+  template <Element T>
+  [[nodiscard]] auto lend_to_write(std::span<T> mine)
+  {
+    return loan<T>(Call<T>{Collective::lend, mine, {}, mine.size()});
   }
 
   /// The ranks that give the same colour, ordered by key, then by rank.
@@ -149,6 +164,12 @@ class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
   }
 
  private:
+  template <class T, Element U>
+  [[nodiscard]] ThreadsLoan<T> loan(const Call<U>& call)
+  {
+    return {group_, group_->post(rank_, call), call.count};
+  }
+
   std::shared_ptr<detail::ThreadGroup> group_;
   int rank_;
 };

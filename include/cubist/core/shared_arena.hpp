@@ -102,24 +102,25 @@ class SharedArena
     free_.emplace(begin, run);
   }
 
-  /// The arena of a process of this machine, to be read; nothing if it can't be reached.
-  [[nodiscard]] static const std::byte* of(const ArenaName& name)
+  /// The arena of a process of this machine; nothing if it can't be reached.
+  [[nodiscard]] static std::byte* of(const ArenaName& name)
   {
     if (name.process == getpid()) return mine().begin_;
     static std::mutex mutex;
-    static auto& reached = *new std::map<ArenaName, const std::byte*>;
+    static auto& reached = *new std::map<ArenaName, std::byte*>;
     const std::lock_guard lock{mutex};
     const auto found = reached.find(name);
     if (found != reached.end()) return found->second;
     const auto path = "/proc/" + std::to_string(name.process) + "/fd/" + std::to_string(name.file);
-    const int file = name.file < 0 ? -1 : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int file = name.file < 0 ? -1 : open(path.c_str(), O_RDWR | O_CLOEXEC);
     void* begin = MAP_FAILED;
     if (file >= 0)
     {
-      begin = mmap(nullptr, name.size, PROT_READ, MAP_SHARED | MAP_NORESERVE, file, 0);
+      constexpr int access = PROT_READ | PROT_WRITE;
+      begin = mmap(nullptr, name.size, access, MAP_SHARED | MAP_NORESERVE, file, 0);
       close(file);
     }
-    const auto* arena = begin == MAP_FAILED ? nullptr : static_cast<const std::byte*>(begin);
+    auto* arena = begin == MAP_FAILED ? nullptr : static_cast<std::byte*>(begin);
     reached.emplace(name, arena);
     return arena;
   }

@@ -39,10 +39,12 @@ struct Rectangle
 }
 
 /// The replicas of each block that has elements, by its first element.
+using Holders = std::map<std::pair<std::size_t, std::size_t>, std::vector<int>>;
+
 template <class BlockOf>
-[[nodiscard]] auto holders(int ranks, BlockOf block_of)
+[[nodiscard]] Holders holders(int ranks, BlockOf block_of)
 {
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<int>> all;
+  Holders all;
   for (int r = 0; r < ranks; ++r)
     if (const Block b = block_of(r); b.valid().size() > 0)
       all[{b.rows.offset, b.cols.offset}].push_back(r);

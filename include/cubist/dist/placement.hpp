@@ -19,7 +19,10 @@ class Placement
 {
  public:
   Placement(std::vector<Block> stored, bool transposed)
-      : stored_{std::move(stored)}, transposed_{transposed}
+      : stored_{std::move(stored)}, transposed_{transposed}, holders_{detail::holders(
+                                                                 ranks(), [this](int rank) {
+                                                                   return (*this)[rank];
+                                                                 })}
   {
   }
 
@@ -40,14 +43,12 @@ class Placement
              std::max(all.cols, b.cols.offset + b.cols.valid)};
     return op_shape(transposed_, all);
   }
-  [[nodiscard]] auto holders() const
-  {
-    return detail::holders(ranks(), [this](int rank) { return (*this)[rank]; });
-  }
+  [[nodiscard]] const Holders& holders() const { return holders_; }
 
  private:
   std::vector<Block> stored_;
   bool transposed_;
+  Holders holders_;
 };
 
 /// Whether every rank's block of C is the product of its blocks of A and B, for C = A B.

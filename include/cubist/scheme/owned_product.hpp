@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What each rank does for C = A B where all ranks can read each other's blocks: which pieces of A
-// and B it multiplies, into what, and what it takes from others afterwards.
+// What each rank does for C = A B where all ranks can read and write each other's blocks: which
+// pieces of A and B it multiplies, into what, and what it takes from others afterwards.
 //
 //   A (M, K), B (K, N), C (M, N): any layouts
 //
-//   1. each rank multiplies into its own block of C (owned_tiles.hpp); replicas of a block make a
-//      share of its rows each, and copy the others';
-//   2. or, where that would leave strips to multiply (work_cut.hpp), each rank makes its part of
-//      the work into a sum of its own, and the owners of C add up those that they need.
+//   each   rank multiplies into its own block of C; replicas make a share of the rows each, and
+//          copy the others';
+//   some   ranks, as many as there are cores, do so for all: ranks that take turns on a core empty
+//          each other's caches, and replicas need not share their block among more workers than
+//          there are;
+//   cut    the work has another cut than C (work_cut.hpp): each worker makes its part in a room of
+//          its own, and the owners of C copy what they need, or add it up. That pays where blocks
+//          or pieces are too small for the gemm kernel.
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "cubist/core/block.hpp"
@@ -24,11 +29,10 @@
 namespace cubist::detail
 {
 
-/// What one rank does for C = A B. Corners of C count in its stored block, or in the sum of its
-/// own that it makes where the inner indices are cut.
+/// What one rank does for C = A B.
 struct OwnedProduct
 {
-  /// What another rank has made of this rank's block.
+  /// What is in another rank's block of C, or in its room, of this rank's block.
   struct Share
   {
     Corner from;
@@ -38,13 +42,34 @@ struct OwnedProduct
   };
 
   std::vector<OwnedTile> tiles;
-  Rectangle mine;       // what the tiles write
-  bool sums = false;    // whether that is a sum of its own, not C
-  Shape room;           // for a sum; the same on all ranks
-  bool shared = false;  // whether any rank takes shares from others
-  bool reads_a = true;  // whether any rank reads another's block of A
+  Rectangle hollow;       // of this rank's block, what no tile makes for want of inner indices
+  bool writes_c = false;  // whether any rank writes to another's block of C
+  bool rooms = false;     // whether tiles are made in rooms, not in C
+  Shape room;             // of a worker; the same on all ranks
+  bool shared = false;    // whether any rank takes shares from others
+  bool reads_a = true;    // whether any rank reads another's block of A
   bool reads_b = true;
   std::vector<Share> shares;
+};
+
+/// A product, and how many ranks at a time can multiply.
+struct OwnedWork
+{
+  const Placement& a;
+  const Placement& b;
+  const Placement& c;
+  std::size_t workers;  // no more than ranks
+
+  [[nodiscard]] ProductSize size() const
+  {
+    return {c.shape().rows, c.shape().cols, a.shape().cols};
+  }
+  [[nodiscard]] Range inner() const { return {0, size().k, size().k}; }
+  /// The ranks that work, apart from each other, as ranks that follow each other may share caches.
+  [[nodiscard]] int rank_of(std::size_t worker, std::size_t of) const
+  {
+    return static_cast<int>(worker * static_cast<std::size_t>(c.ranks()) / of);
+  }
 };
 
 /// Part i of p of a block, cut between rows.
@@ -64,90 +89,132 @@ struct OwnedProduct
   return within(rows, block.rows) && within(cols, block.cols);
 }
 
-/// Each rank multiplies into its block of C, or into its share of that.
-[[nodiscard]] inline OwnedProduct product_in_place(const Placement& a, const Placement& b,
-                                                   const Placement& c, int rank)
+/// A part of a block of C: who makes it, and in whose block.
+struct OwnedPart
 {
-  OwnedProduct product;
-  const Block whole = c[rank];
-  Block mine;
-  for (const auto& [_, replicas] : c.holders())
-  {
-    product.shared = product.shared || replicas.size() > 1;
-    if (std::find(replicas.begin(), replicas.end(), rank) == replicas.end()) continue;
+  Block part;
+  int owner;
+  int maker;
+};
+
+/// Each rank makes its block, or its share of that.
+[[nodiscard]] inline std::vector<OwnedPart> parts_of_each(const OwnedWork& w)
+{
+  std::vector<OwnedPart> all;
+  for (const auto& [_, replicas] : w.c.holders())
     for (std::size_t i = 0; i < replicas.size(); ++i)
-    {
-      const Block part = rows_of(whole, i, replicas.size());
-      const std::size_t row = part.rows.offset - whole.rows.offset;
-      if (replicas[i] == rank)
-        mine = part, product.mine = {row, 0, part.valid()};
-      else
-        product.shares.push_back({{replicas[i], row, 0}, {rank, row, 0}, part.valid()});
-    }
-  }
-  const Range inner{0, a.shape().cols, a.shape().cols};
-  product.reads_a = product.reads_b = false;
-  for (int r = 0; r < c.ranks(); ++r)
-  {
-    if (c[r].valid().size() == 0) continue;
-    product.reads_a = product.reads_a || !holds(a[r], c[r].rows, inner);
-    product.reads_b = product.reads_b || !holds(b[r], inner, c[r].cols);
-  }
-  product.tiles = owned_tiles(a, b, mine, inner, {whole.rows.offset, whole.cols.offset, {}}, rank);
-  return product;
+      all.push_back({rows_of(w.c[replicas[i]], i, replicas.size()), replicas[i], replicas[i]});
+  return all;
 }
 
-/// Each rank multiplies its part of the work into a sum of its own; owners add these up.
-[[nodiscard]] inline OwnedProduct product_by_sums(const Placement& a, const Placement& b,
-                                                  const Placement& c, int rank, const WorkCut& cut)
+/// Workers make as many parts each; none if they can't.
+[[nodiscard]] inline std::vector<OwnedPart> parts_of_workers(const OwnedWork& w)
 {
-  const ProductSize size{c.shape().rows, c.shape().cols, a.shape().cols};
-  const auto range = [](std::size_t n, std::size_t parts, std::size_t i) {
-    return block_range(n, pad(n, parts), parts, i);
-  };
-  const auto work = [&](std::size_t r) {
-    return Block{range(size.m, cut.m, r / cut.n % cut.m), range(size.n, cut.n, r % cut.n)};
-  };
-  const auto inner = [&](std::size_t r) { return range(size.k, cut.k, r / cut.n / cut.m); };
+  const auto& holders = w.c.holders();
+  if (holders.empty()) return {};
+  const std::size_t shares = std::max<std::size_t>(1, w.workers / holders.size());
+  const std::size_t parts = shares * holders.size();
+  if (parts % w.workers != 0) return {};
+  std::vector<OwnedPart> all;
+  for (const auto& [_, replicas] : holders)
+    for (std::size_t i = 0; i < shares; ++i)
+    {
+      if (shares > replicas.size()) return {};
+      const int owner = replicas[i * replicas.size() / shares];
+      const int maker = w.rank_of(all.size() * w.workers / parts, w.workers);
+      all.push_back({rows_of(w.c[owner], i, shares), owner, maker});
+    }
+  return all;
+}
 
+/// Parts are made in blocks of C, and copied to the other replicas.
+[[nodiscard]] inline OwnedProduct product_in_place(const OwnedWork& w,
+                                                   const std::vector<OwnedPart>& parts, int rank)
+{
   OwnedProduct product;
-  product.sums = product.shared = true;
-  const auto me = static_cast<std::size_t>(rank);
-  const Block part = work(me);
-  product.mine = {0, 0, part.valid()};
-  product.room = part.padded();
-  product.tiles =
-      owned_tiles(a, b, part, inner(me), {part.rows.offset, part.cols.offset, {}}, rank);
-
-  const Block whole = c[rank];
-  for (std::size_t r = 0; r < cut.m * cut.n * cut.k; ++r)
+  product.reads_a = product.reads_b = false;
+  const Block whole = w.c[rank];
+  for (const auto& [_, replicas] : w.c.holders())
+    product.shared = product.shared || replicas.size() > 1;
+  for (const auto& [part, owner, maker] : parts)
   {
-    const Block made = work(r);
-    const Rectangle common = intersection(made, whole);
-    if (common.empty() || inner(r).valid == 0) continue;
-    product.shares.push_back(
-        {{static_cast<int>(r), common.i - made.rows.offset, common.j - made.cols.offset},
-         {rank, common.i - whole.rows.offset, common.j - whole.cols.offset},
-         common.shape,
-         r < cut.m * cut.n});
+    const Block& in = w.c[owner];
+    const std::size_t row = part.rows.offset - in.rows.offset;
+    product.writes_c = product.writes_c || maker != owner;
+    product.reads_a = product.reads_a || !holds(w.a[maker], part.rows, w.inner());
+    product.reads_b = product.reads_b || !holds(w.b[maker], w.inner(), part.cols);
+    if (maker == rank)
+      for (auto& tile : owned_tiles(w.a, w.b, part, w.inner(), {owner, row, 0}, rank))
+        product.tiles.push_back(std::move(tile));
+    if (in != whole) continue;
+    if (owner == rank && w.size().k == 0) product.hollow = {row, 0, part.valid()};
+    if (owner != rank) product.shares.push_back({{owner, row, 0}, {rank, row, 0}, part.valid()});
   }
   return product;
 }
 
+/// Workers make the parts of a cut in rooms; owners take what is theirs.
+[[nodiscard]] inline OwnedProduct product_by_cut(const OwnedWork& w, const WorkCut& cut, int rank)
+{
+  const ProductSize size = w.size();
+  OwnedProduct product;
+  product.rooms = product.shared = true;
+  product.room = cut.block(size, 0).padded();
+  const Block whole = w.c[rank];
+  for (std::size_t i = 0; i < cut.workers(); ++i)
+  {
+    const Block made = cut.block(size, i);
+    const Range inner = cut.inner(size, i);
+    const int worker = w.rank_of(i, cut.workers());
+    if (worker == rank) product.tiles = owned_tiles(w.a, w.b, made, inner, {worker, 0, 0}, rank);
+    const Rectangle common = intersection(made, whole);
+    if (common.empty() || inner.valid == 0) continue;
+    product.shares.push_back({{worker, common.i - made.rows.offset, common.j - made.cols.offset},
+                              {rank, common.i - whole.rows.offset, common.j - whole.cols.offset},
+                              common.shape,
+                              i < cut.m * cut.n});
+  }
+  return product;
+}
+
+/// The time of the first rank, which has as much to do as any, in words that BLAS packs.
+[[nodiscard]] inline double words(const OwnedProduct& product)
+{
+  double all = 0;
+  for (const auto& tile : product.tiles) all += words(tile);
+  return all;
+}
+
+/// What `rank` does in the way that is the fastest.
+/// @param cores that the ranks share
 [[nodiscard]] inline OwnedProduct owned_product(const Placement& a, const Placement& b,
-                                                const Placement& c, int rank)
+                                                const Placement& c, int rank, int cores)
 {
   // C^T = B^T A^T
-  if (c.transposed()) return owned_product(b.t(), a.t(), c.t(), rank);
+  if (c.transposed()) return owned_product(b.t(), a.t(), c.t(), rank, cores);
 
-  const ProductSize size{c.shape().rows, c.shape().cols, a.shape().cols};
-  const auto ranks = static_cast<std::size_t>(c.ranks());
-  const Shape block = c[0].padded();
-  const std::size_t blocks =
-      block.size() == 0 ? 1 : ceil_div(size.m, block.rows) * ceil_div(size.n, block.cols);
-  const std::size_t replicas = std::max<std::size_t>(1, ranks / std::max<std::size_t>(1, blocks));
-  const auto cut = better_cut(size, ranks, {ceil_div(block.rows, replicas), block.cols, size.k});
-  return cut ? product_by_sums(a, b, c, rank, *cut) : product_in_place(a, b, c, rank);
+  constexpr double together = 1 << 16;        // the ranks wait for each other once more
+  constexpr double of_caches_emptied = 1.04;  // by ranks that take turns on a core
+  const OwnedWork w{a, b, c, static_cast<std::size_t>(std::min(c.ranks(), cores))};
+  const double turns = c.ranks() / static_cast<double>(w.workers);
+
+  auto parts = parts_of_each(w);
+  const auto each = product_in_place(w, parts, rank);
+  if (!each.reads_a && !each.reads_b) return each;  // nobody waits for anybody
+
+  double least = words(product_in_place(w, parts, 0)) * turns * (turns > 1 ? of_caches_emptied : 1);
+  if (const auto of_workers = parts_of_workers(w); turns > 1 && !of_workers.empty())
+    if (const double time = words(product_in_place(w, of_workers, 0)) + together; time < least)
+      least = time, parts = of_workers;
+  std::optional<WorkCut> best;
+  for (const WorkCut& cut : work_cuts(w.workers))
+  {
+    const auto product = product_by_cut(w, cut, 0);
+    const double taken = static_cast<double>(product.room.size()) * (cut.k > 1 ? 3 : 2);
+    if (const double time = words(product) + taken + together; time < least)
+      least = time, best = cut;
+  }
+  return best ? product_by_cut(w, *best, rank) : product_in_place(w, parts, rank);
 }
 
 }  // namespace cubist::detail

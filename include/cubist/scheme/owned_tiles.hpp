@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What one rank multiplies for its part of C = A B, where it can read the pieces of A and B where
-// they lie:
+// What a rank multiplies for a part of C = A B, where it can read the pieces of A and B where they
+// lie:
 //
 //   C(rows, cols) += A(rows, inner) B(inner, cols)
 //
-// for all pieces of A and of B that lie in the part, in the order of the inner indices. Only valid
-// elements are multiplied, each product of two once. Pieces that are too thin for the gemm kernel
-// are merged with the next.
+// for all pieces of A and of B that lie in the part, panel by panel of the inner indices. Only
+// valid elements are multiplied, each product of two once. BLAS packs A for each piece of B's
+// columns, and B for each piece of A's rows, so pieces that are too small for that are put together
+// first: all rows, all columns, or a panel of several pieces of the inner indices.
 
 #include <algorithm>
 #include <cstddef>
-#include <tuple>
 #include <vector>
 
 #include "cubist/core/block.hpp"
@@ -22,7 +22,7 @@
 namespace cubist::detail
 {
 
-/// Where a piece of a matrix begins in the block of the rank that is asked for it.
+/// Where a piece of a matrix begins in the block of a rank.
 struct Corner
 {
   int rank = 0;
@@ -30,101 +30,161 @@ struct Corner
   std::size_t j = 0;
 };
 
-/// C += [A …] [B; …], for so many inner indices of each piece.
+/// C += A B, each factor in one piece or put together from several.
 struct OwnedTile
 {
   struct Piece
   {
     Corner at;
-    std::size_t depth;
+    Rectangle to;  // in the factor
   };
 
   std::vector<Piece> a;
   std::vector<Piece> b;
   Corner c;
   ProductSize size;
-  bool first = true;  // nothing has been written to this piece of C before
+  bool first = true;    // nothing has been written to this piece of C before
+  bool same_a = false;  // as the tile before
+  bool same_b = false;
 };
 
-/// Whether the next tile is better multiplied together with this one. Products that add few inner
-/// indices mostly read and write C, and pieces that lie apart must be copied to be multiplied
-/// together: one factor's where the other lies in one block, else both
-/// (docs/decisions/0016-panel-depth.md).
-[[nodiscard]] inline bool belong_together(const OwnedTile& t, const OwnedTile& next)
+/// The longest panel that is put together: it is multiplied while caches have it.
+inline constexpr std::size_t panel_depth = 1024;
+
+/// Which of the replicas of a block a rank reads: its own, if it has one.
+[[nodiscard]] inline int replica_for(int rank, const std::vector<int>& replicas)
 {
-  constexpr std::size_t rows_that_pay = 256;  // for the copy of one factor
-  const auto one_block = [](const auto& pieces, const auto& more) {
-    return pieces.size() == 1 && pieces.front().at.rank == more.front().at.rank;
-  };
-  const std::size_t depth = next.size.k;
-  const std::size_t both = t.size.k + depth;
-  if (next.first) return false;
-  if (one_block(t.a, next.a)) return depth < 128 && both <= 512 && t.size.m >= rows_that_pay;
-  if (one_block(t.b, next.b)) return depth < 128 && both <= 512 && t.size.n >= rows_that_pay;
-  return depth < 32 && both <= 128;
+  const bool own = std::find(replicas.begin(), replicas.end(), rank) != replicas.end();
+  return own ? rank : replicas[static_cast<std::size_t>(rank) % replicas.size()];
 }
 
-/// Puts tiles that belong together together.
-[[nodiscard]] inline std::vector<OwnedTile> merged(const std::vector<OwnedTile>& tiles)
+/// The pieces of a part of A, as `rank` reads them.
+[[nodiscard]] inline std::vector<OwnedTile::Piece> pieces_of(const Placement& a, const Block& part,
+                                                             int rank)
 {
-  std::vector<OwnedTile> all;
-  for (const auto& t : tiles)
+  std::vector<OwnedTile::Piece> all;
+  for (const auto& [_, ranks] : a.holders())
   {
-    if (all.empty() || !belong_together(all.back(), t))
-    {
-      all.push_back(t);
-      continue;
-    }
-    const auto add = [](auto& pieces, const OwnedTile::Piece& p) {
-      if (pieces.size() == 1 && pieces.front().at.rank == p.at.rank)
-        pieces.front().depth += p.depth;
-      else
-        pieces.push_back(p);
-    };
-    add(all.back().a, t.a.front());
-    add(all.back().b, t.b.front());
-    all.back().size.k += t.size.k;
+    const Block in_a = a[ranks.front()];
+    const auto [i, j, shape] = intersection(in_a, part);
+    if (shape.size() == 0) continue;
+    all.push_back({{replica_for(rank, ranks), i - in_a.rows.offset, j - in_a.cols.offset},
+                   {i - part.rows.offset, j - part.cols.offset, shape}});
   }
   return all;
 }
 
-/// The tiles of `work`, a block of C, over these inner indices; C is written from `origin` on.
-[[nodiscard]] inline std::vector<OwnedTile> owned_tiles(const Placement& a, const Placement& b,
-                                                        const Block& work, const Range& inner,
-                                                        const Rectangle& origin, int rank)
+/// A part of a dimension, cut where blocks of A begin.
+[[nodiscard]] inline std::vector<Range> cut_by(const Placement& a, Range Block::*dimension,
+                                               const Range& part)
 {
-  const auto holder = [rank](const std::vector<int>& replicas) {
-    const bool own = std::find(replicas.begin(), replicas.end(), rank) != replicas.end();
-    return own ? rank : replicas[static_cast<std::size_t>(rank) % replicas.size()];
-  };
-  std::vector<OwnedTile> tiles;
-  const auto factors = b.holders();
-  for (const auto& [_, a_ranks] : a.holders())
+  std::vector<std::size_t> begins{part.offset};
+  for (const auto& [_, ranks] : a.holders())
   {
-    const Block in_a = a[a_ranks.front()];
-    const Rectangle left = intersection(in_a, {work.rows, inner});
-    if (left.empty()) continue;
-    const Range depth{left.j, left.shape.cols, left.shape.cols};
-    for (const auto& [__, b_ranks] : factors)
-    {
-      const Block in_b = b[b_ranks.front()];
-      const Rectangle right = intersection(in_b, {depth, work.cols});
-      if (right.empty()) continue;
-      const Corner from_a{holder(a_ranks), left.i - in_a.rows.offset, right.i - in_a.cols.offset};
-      const Corner from_b{holder(b_ranks), right.i - in_b.rows.offset, right.j - in_b.cols.offset};
-      tiles.push_back({.a = {{from_a, right.shape.rows}},
-                       .b = {{from_b, right.shape.rows}},
-                       .c = {rank, left.i - origin.i, right.j - origin.j},
-                       .size = {left.shape.rows, right.shape.cols, right.shape.rows}});
-    }
+    const std::size_t begin = (a[ranks.front()].*dimension).offset;
+    if (begin > part.offset && begin < part.offset + part.valid) begins.push_back(begin);
   }
-  // Pieces come in the order of their inner indices already.
-  const auto piece = [](const OwnedTile& t) { return std::tuple{t.c.i, t.c.j}; };
-  std::stable_sort(tiles.begin(), tiles.end(),
-                   [&](const auto& s, const auto& t) { return piece(s) < piece(t); });
-  for (std::size_t i = 1; i < tiles.size(); ++i)
-    tiles[i].first = piece(tiles[i]) != piece(tiles[i - 1]);
-  return merged(tiles);
+  std::sort(begins.begin(), begins.end());
+  begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
+  std::vector<Range> all;
+  for (std::size_t i = 0; i < begins.size(); ++i)
+  {
+    const std::size_t end = i + 1 < begins.size() ? begins[i + 1] : part.offset + part.valid;
+    all.push_back({begins[i], end - begins[i], end - begins[i]});
+  }
+  return all;
+}
+
+/// The rows of A that are multiplied at a time: the pieces, or all of them put together where that
+/// is less to copy than B is to pack again and again; columns of B alike. What has just been copied
+/// is packed from a cache, and counts half.
+[[nodiscard]] inline std::vector<Range> grouped(const std::vector<Range>& pieces, const Range& all,
+                                                std::size_t others)
+{
+  const bool pays = 2 * (pieces.size() - 1) * others > all.valid;
+  return pays ? std::vector{all} : pieces;
+}
+
+/// Whether a panel is better multiplied together with the next: thin ones mostly read and write C,
+/// (m, n), but pieces of A or B that lie apart must be copied for that
+/// (docs/decisions/0016-panel-depth.md).
+[[nodiscard]] inline bool belong_together(std::size_t depth, std::size_t next, Shape c,
+                                          bool copies_a, bool copies_b)
+{
+  const std::size_t both = depth + next;
+  if (!copies_a && !copies_b) return both <= panel_depth;
+  if (copies_a && copies_b) return next < 32 && both <= 128;
+  const std::size_t others = copies_b ? c.rows : c.cols;
+  return others >= 256 && ((next < 128 && both <= 512) || 4 * both <= others);
+}
+
+/// The panels of the inner indices.
+/// @param copied_a, copied_b whether a panel of A or B is put together from rows or columns anyway
+[[nodiscard]] inline std::vector<Range> panels(const Placement& a, const Placement& b,
+                                               const Block& part, const Range& inner, bool copied_a,
+                                               bool copied_b)
+{
+  const auto blocks_a = cut_by(a, &Block::cols, inner);
+  const auto blocks_b = cut_by(b, &Block::rows, inner);
+  const auto same = [](const std::vector<Range>& blocks, std::size_t i, std::size_t j) {
+    return std::none_of(blocks.begin(), blocks.end(),
+                        [&](const Range& r) { return i < r.offset && r.offset <= j; });
+  };
+  const std::size_t longest = copied_a || copied_b ? panel_depth : inner.valid;
+  std::vector<Range> all;
+  for (const Range& in_a : blocks_a)
+    for (const Range& piece : cut_by(b, &Block::rows, in_a))
+      for (std::size_t i = 0; i < piece.valid; i += longest)
+      {
+        const std::size_t depth = std::min(longest, piece.valid - i);
+        const Range next{piece.offset + i, depth, depth};
+        if (!all.empty() &&
+            belong_together(all.back().valid, depth, part.valid(),
+                            !copied_a && !same(blocks_a, all.back().offset, next.offset),
+                            !copied_b && !same(blocks_b, all.back().offset, next.offset)))
+          all.back().size = all.back().valid += depth;
+        else
+          all.push_back(next);
+      }
+  return all;
+}
+
+/// The tiles of `part`, a block of C, over these inner indices; C is written from `origin` on.
+[[nodiscard]] inline std::vector<OwnedTile> owned_tiles(const Placement& a, const Placement& b,
+                                                        const Block& part, const Range& inner,
+                                                        const Corner& origin, int rank)
+{
+  if (part.valid().size() == 0 || inner.valid == 0) return {};
+  const auto row_pieces = cut_by(a, &Block::rows, part.rows);
+  const auto col_pieces = cut_by(b, &Block::cols, part.cols);
+  const auto rows = grouped(row_pieces, part.rows, part.cols.valid);
+  const auto cols = grouped(col_pieces, part.cols, part.rows.valid);
+  std::vector<OwnedTile> tiles;
+  for (const Range& depth :
+       panels(a, b, part, inner, rows.size() < row_pieces.size(), cols.size() < col_pieces.size()))
+    for (const Range& row : rows)
+      for (const Range& col : cols)
+        tiles.push_back({.a = pieces_of(a, {row, depth}, rank),
+                         .b = pieces_of(b, {depth, col}, rank),
+                         .c = {origin.rank, origin.i + row.offset - part.rows.offset,
+                               origin.j + col.offset - part.cols.offset},
+                         .size = {row.valid, col.valid, depth.valid},
+                         .first = depth.offset == inner.offset,
+                         .same_a = col.offset != part.cols.offset,
+                         .same_b = cols.size() == 1 && row.offset != part.rows.offset});
+  return tiles;
+}
+
+/// The time of a tile on one core, in words that BLAS packs. A core makes about 56 products in the
+/// time of one such word, in float and in double alike.
+[[nodiscard]] inline double words(const OwnedTile& t)
+{
+  const auto m = static_cast<double>(t.size.m);
+  const auto n = static_cast<double>(t.size.n);
+  const auto k = static_cast<double>(t.size.k);
+  const double copied =
+      (t.a.size() > 1 && !t.same_a ? m * k : 0) + (t.b.size() > 1 && !t.same_b ? k * n : 0);
+  return m * n * k / 56 + (m + n) * k + m * n / 2 + copied / 2;
 }
 
 }  // namespace cubist::detail

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The product where ranks can read each other's memory: each rank multiplies straight into its own
-// block of the result, over the pieces of the operands that this needs, read where they lie.
+// The product where ranks can read and write each other's memory: each rank, or as many as there
+// are cores for all, multiplies straight into blocks of the result, over the pieces of the operands
+// that this needs, read where they lie.
 //
 //   X (M, K), W (K, N), Y (M, N): any layouts
 //
 //   C = A B, for Y = X W, dX = dY W^T and dW = X^T dY alike:
-//   1. everyone lends its blocks of A and B;
-//   2. C(rows, cols) += A(rows, inner) B(inner, cols) for all pieces in my part of the work;
-//   3. replicas copy each other's shares of C, or owners add up sums, where the plan says so
-//      (owned_product.hpp).
+//   1. everyone lends its blocks of A, B and C, as far as others need them;
+//   2. C(rows, cols) += A(rows, inner) B(inner, cols) for all pieces in my part of the work
+//      (owned_product.hpp says which that is);
+//   3. replicas copy each other's shares of C, or owners take what workers have made in rooms.
 //
-// Nothing is gathered, and as a rule there are no partial sums.
+// In memory: as a rule nothing; with rooms, C once more, cut among the workers, and where small
+// pieces are put together a panel of A or B on each of them.
 //
 // Words: none; memory is read, not sent.
 // Source: the rule of Callahan and Kennedy, "Compiling programs for distributed-memory
@@ -32,7 +34,6 @@
 #include "cubist/dist/placement.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
-#include "cubist/scheme/local_product.hpp"
 #include "cubist/scheme/owned_product.hpp"
 #include "cubist/scheme/scheme.hpp"
 
@@ -121,7 +122,8 @@ class OwnerComputes
   struct Planned
   {
     Planned(detail::OwnedProduct product, bool transposed)
-        : plan{std::move(product)}, turned{transposed}, sum(plan.room.size())
+        : plan{std::move(product)}, turned{transposed},
+          room(plan.tiles.empty() ? 0 : plan.room.size())
     {
     }
 
@@ -131,12 +133,12 @@ class OwnerComputes
 
     detail::OwnedProduct plan;
     bool turned;  // C is stored transposed
-    Buffer sum;
+    Buffer room;
   };
 
   [[nodiscard]] Planned planned(const Placement& a, const Placement& b, const Placement& c) const
   {
-    return {detail::owned_product(a, b, c, mesh_.rank()), c.transposed()};
+    return {detail::owned_product(a, b, c, mesh_.rank(), world().cores()), c.transposed()};
   }
 
   /// A matrix that every rank has lent its block of.
@@ -181,6 +183,8 @@ class OwnerComputes
         loan_;
   };
   using Factor = typename Lent::Factor;
+  using LoanToWrite =
+      decltype(std::declval<Communicator&>().lend_to_write(std::declval<std::span<T>>()));
 
   [[nodiscard]] Communicator& world() const { return mesh_.world(); }
 
@@ -199,40 +203,39 @@ class OwnerComputes
   {
     if (c.transposed()) return multiply(product, alpha, b.t(), a.t(), beta, c.t());
     const auto& plan = product.plan;
-    if (plan.sums)
+    std::optional<LoanToWrite> cs;
+    if (plan.writes_c) cs.emplace(world().lend_to_write(c.stored().elements()));
+    if (plan.rooms)
     {
-      c = Out{product.sum.data(), plan.room};
+      c = Out{product.room.data(), plan.room};
       beta = T{};
     }
+    Operand<const T> left, right;
     for (const auto& t : plan.tiles)
-      cubist::multiply(mesh_.engine(), alpha,
-                       together(a, t.a, {t.size.m, t.size.k}, Dimension::cols, a_room_.data()),
-                       together(b, t.b, {t.size.k, t.size.n}, Dimension::rows, b_room_.data()),
-                       t.first ? beta : T{1}, c.block(t.c.i, t.c.j, {t.size.m, t.size.n}));
-    // Without inner indices nothing is added.
-    const auto& [i, j, shape] = plan.mine;
-    if (plan.tiles.empty())
+    {
+      const auto out = cs ? c.with(Out{(*cs)[t.c.rank].data(), c.stored().shape()}) : c;
+      if (!t.same_a) left = together(a, t.a, {t.size.m, t.size.k}, a_room_.data());
+      if (!t.same_b) right = together(b, t.b, {t.size.k, t.size.n}, b_room_.data());
+      cubist::multiply(mesh_.engine(), alpha, left, right, t.first ? beta : T{1},
+                       out.block(t.c.i, t.c.j, {t.size.m, t.size.n}));
+    }
+    if (const auto& [i, j, shape] = plan.hollow; shape.size() > 0)
       cubist::multiply(mesh_.engine(), alpha, Operand<const T>{In{nullptr, {shape.rows, 0}}},
                        Operand<const T>{In{nullptr, {0, shape.cols}}}, beta, c.block(i, j, shape));
+    if (!cs) return;
+    cs->close();
+    cs->wait();
   }
 
-  /// Pieces that follow each other along a dimension: where it lies, if it is one, else copied.
-  [[nodiscard]] Operand<const T> together(Factor factor, const Pieces& pieces, Shape whole,
-                                          Dimension along, T* room)
+  /// A factor of a tile: where it lies, if it is one piece, else copied.
+  [[nodiscard]] Operand<const T> together(Factor factor, const Pieces& pieces, Shape whole, T* room)
   {
-    if (pieces.size() == 1) return factor.piece(pieces.front().at, whole);
-    const bool cols = along == Dimension::cols;
-    Operand<T> all;
-    std::size_t used = 0;
+    const auto lying = [&](const auto& p) { return factor.piece(p.at, p.to.shape); };
+    const Operand<const T> first = lying(pieces.front());
+    if (pieces.size() == 1) return first;
+    const Operand<T> all = first.with(Out{room, op_shape(first.transposed(), whole)});
     for (const auto& p : pieces)
-    {
-      const Shape shape = cols ? Shape{whole.rows, p.depth} : Shape{p.depth, whole.cols};
-      const Operand<const T> piece = factor.piece(p.at, shape);
-      if (used == 0) all = piece.with(Out{room, op_shape(piece.transposed(), whole)});
-      const auto place = all.block(cols ? 0 : used, cols ? used : 0, shape);
-      mesh_.engine().copy(piece.stored(), place.stored());
-      used += p.depth;
-    }
+      mesh_.engine().copy(lying(p).stored(), all.block(p.to.i, p.to.j, p.to.shape).stored());
     return all;
   }
 
@@ -241,14 +244,15 @@ class OwnerComputes
   {
     const auto& plan = product.plan;
     if (!plan.shared) return;
-    const In made = plan.sums ? In{product.sum.data(), plan.room} : In{c};
-    auto loan = world().lend(made.elements());
+    const Shape made = plan.rooms ? plan.room : c.shape();
+    auto loan =
+        world().lend(plan.rooms ? std::span<const T>{product.room} : In{c}.elements(), made.size());
     for (const auto& [from, to, shape, first] : plan.shares)
     {
-      const In share = In{loan[from.rank].data(), made.shape()}.block(from.i, from.j, shape);
+      const In share = In{loan[from.rank].data(), made}.block(from.i, from.j, shape);
       const Out mine = c.block(to.i, to.j, shape);
       const T factor = first ? beta : T{1};
-      if (!plan.sums || factor == T{})
+      if (!plan.rooms || factor == T{})
         mesh_.engine().copy(share, mine);
       else
         mesh_.engine().map(mine, detail::AddScaled<T>{factor}, share, In{mine});
