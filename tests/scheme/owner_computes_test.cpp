@@ -32,7 +32,7 @@ void conform_where_sums_and_merged_pieces_are_made(const TestMesh<typename Sub::
 {
   // Few elements of Y, of dX and of dW; thin pieces of one factor, of the other, and of both.
   std::uint64_t seed = 1;
-  constexpr std::size_t many = 40001;
+  constexpr std::size_t many = 100003;
   const auto ranks = static_cast<std::size_t>(mesh.ranks);
   for (const int cores : {1, mesh.ranks})
     REQUIRE(cubist::detail::owned_product(blocks({9, many}, 2, ranks / 2),

@@ -177,12 +177,19 @@ struct OwnedPart
   return product;
 }
 
-/// The time of the first rank, which has as much to do as any, in words that BLAS packs.
+/// The time of a rank's tiles, in words that BLAS packs.
 [[nodiscard]] inline double words(const OwnedProduct& product)
 {
   double all = 0;
   for (const auto& tile : product.tiles) all += words(tile);
   return all;
+}
+
+/// The time of its loans; for each of them all ranks wait for each other twice.
+[[nodiscard]] inline double loan_words(const OwnedProduct& product, int ranks)
+{
+  const int loans = product.reads_a + product.reads_b + product.writes_c + product.shared;
+  return 32768.0 * loans * ranks;
 }
 
 /// What `rank` does in the way that is the fastest.
@@ -193,26 +200,29 @@ struct OwnedPart
   // C^T = B^T A^T
   if (c.transposed()) return owned_product(b.t(), a.t(), c.t(), rank, cores);
 
-  constexpr double together = 1 << 16;        // the ranks wait for each other once more
   constexpr double of_caches_emptied = 1.04;  // by ranks that take turns on a core
   const OwnedWork w{a, b, c, static_cast<std::size_t>(std::min(c.ranks(), cores))};
   const double turns = c.ranks() / static_cast<double>(w.workers);
 
+  // The first rank has as much to do as any.
+  const auto time = [&](const OwnedProduct& product) {
+    return words(product) + loan_words(product, c.ranks());
+  };
   auto parts = parts_of_each(w);
-  const auto each = product_in_place(w, parts, rank);
-  if (!each.reads_a && !each.reads_b) return each;  // nobody waits for anybody
-
-  double least = words(product_in_place(w, parts, 0)) * turns * (turns > 1 ? of_caches_emptied : 1);
-  if (const auto of_workers = parts_of_workers(w); turns > 1 && !of_workers.empty())
-    if (const double time = words(product_in_place(w, of_workers, 0)) + together; time < least)
-      least = time, parts = of_workers;
+  const auto each = product_in_place(w, parts, 0);
+  const bool meet = each.reads_a || each.reads_b || each.shared;
+  double least = words(each) * turns * (turns > 1 && meet ? of_caches_emptied : 1) +
+                 loan_words(each, c.ranks());
+  const auto of_workers = parts_of_workers(w);
+  if (turns > 1 && !of_workers.empty())
+    if (const double t = time(product_in_place(w, of_workers, 0)); t < least)
+      least = t, parts = of_workers;
   std::optional<WorkCut> best;
   for (const WorkCut& cut : work_cuts(w.workers))
   {
     const auto product = product_by_cut(w, cut, 0);
     const double taken = static_cast<double>(product.room.size()) * (cut.k > 1 ? 3 : 2);
-    if (const double time = words(product) + taken + together; time < least)
-      least = time, best = cut;
+    if (const double t = time(product) + taken; t < least) least = t, best = cut;
   }
   return best ? product_by_cut(w, *best, rank) : product_in_place(w, parts, rank);
 }
