@@ -391,9 +391,9 @@ TEST_CASE("A plan makes its workspace when it is made, and none when it multipli
       const auto thin = buffers<S>(on.ranks, on.extents, way, {.m = 9, .n = 8, .k = 7});
       CHECK((thin.first > 0) == (on.ranks > 1));
       CHECK(thin.second == 0);
-      // Owners read what is not thin where it lies.
+      // Owners read what is not thin where it lies, or put it together, as is faster.
       const auto thick = buffers<S>(on.ranks, on.extents, way, {.m = 768, .n = 768, .k = 768});
-      CHECK((thick.first > 0) == (on.ranks > 1 && way.method == Method::collectives));
+      if (way.method == Method::collectives) CHECK((thick.first > 0) == (on.ranks > 1));
       CHECK(thick.second == 0);
     }
   };
