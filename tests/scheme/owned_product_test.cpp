@@ -171,7 +171,7 @@ TEST_CASE("As many ranks work as there are cores, where that is faster")
 {
   const auto grid = [](ProductSize s, int cores, std::size_t rows, std::size_t cols, int rank) {
     return owned_product(blocks({s.m, s.k}, rows, cols), blocks({s.k, s.n}, rows, cols),
-                         blocks({s.m, s.n}, rows, cols), rank, cores);
+                         blocks({s.m, s.n}, rows, cols), rank, cores, sizeof(double));
   };
   // A core each: everyone makes its own block.
   const auto own = grid({2048, 2048, 2048}, 4, 2, 2, 3);
@@ -199,6 +199,17 @@ TEST_CASE("As many ranks work as there are cores, where that is faster")
   CHECK_FALSE(grid({1, 64, 1 << 20}, 8, 8, 1, 7).tiles.empty());
 }
 
+TEST_CASE("Rooms pay sooner for floats, of which copies take less")
+{
+  const auto rooms = [](std::size_t scalar_bytes) {
+    return owned_product(blocks({2048, 2048}, 4, 2), blocks({2048, 2048}, 2, 2, 2),
+                         blocks({2048, 2048}, 4, 2), 0, 2, scalar_bytes)
+        .rooms;
+  };
+  CHECK(rooms(sizeof(float)));
+  CHECK_FALSE(rooms(sizeof(double)));
+}
+
 TEST_CASE("Replicas leave their block to as many of them as there are cores")
 {
   const auto c = blocks({512, 512}, 1, 1, 4);
@@ -223,7 +234,7 @@ TEST_CASE("Replicas leave their block to as many of them as there are cores")
 TEST_CASE("A factor is read by others unless each rank has all that its block needs")
 {
   const auto reads = [](const Placement& a, const Placement& b, const Placement& c) {
-    const auto product = owned_product(a, b, c, 0, c.ranks());
+    const auto product = owned_product(a, b, c, 0, c.ranks(), 8);
     return std::pair{product.reads_a, product.reads_b};
   };
   // Rows of C need rows of A and all of B.
@@ -246,8 +257,8 @@ TEST_CASE("What is stored transposed has its tiles in the stored block")
   const auto a = blocks({s.k, s.m}, 3, 2, 1, true);
   const auto b = blocks({s.n, s.k}, 2, 3, 1, true);
   // C^T = B^T A^T, so the corners of C are those of its transpose.
-  const auto stored = owned_product(b.t(), a.t(), blocks({s.n, s.m}, 3, 2), 4, 6);
-  const auto swapped = owned_product(a, b, blocks({s.n, s.m}, 3, 2, 1, true), 4, 6);
+  const auto stored = owned_product(b.t(), a.t(), blocks({s.n, s.m}, 3, 2), 4, 6, 8);
+  const auto swapped = owned_product(a, b, blocks({s.n, s.m}, 3, 2, 1, true), 4, 6, 8);
   REQUIRE(stored.tiles.size() == swapped.tiles.size());
   for (std::size_t i = 0; i < stored.tiles.size(); ++i)
   {
@@ -265,7 +276,7 @@ TEST_CASE("Replicas make a share of the rows each, and read their own replicas o
   std::size_t made = 0;
   for (int rank = 0; rank < 3; ++rank)
   {
-    const auto product = owned_product(a, b, c, rank, 3);
+    const auto product = owned_product(a, b, c, rank, 3, 8);
     CHECK(product.shared);
     CHECK(product.shares.size() == 2);
     for (const auto& t : product.tiles)
@@ -277,17 +288,17 @@ TEST_CASE("Replicas make a share of the rows each, and read their own replicas o
     rows = made;
   }
   CHECK(rows == 10);
-  CHECK_FALSE(owned_product(a, b, blocks({10, 4}, 3, 1), 0, 3).shared);
+  CHECK_FALSE(owned_product(a, b, blocks({10, 4}, 3, 1), 0, 3, 8).shared);
 }
 
 TEST_CASE("A rank without elements, and a product without inner indices, have no tiles")
 {
   const auto none =
-      owned_product(blocks({1, 4}, 2, 1), blocks({4, 4}, 1, 2), blocks({1, 4}, 2, 1), 1, 2);
+      owned_product(blocks({1, 4}, 2, 1), blocks({4, 4}, 1, 2), blocks({1, 4}, 2, 1), 1, 2, 8);
   CHECK(none.tiles.empty());
   CHECK(none.hollow.empty());
   const auto hollow =
-      owned_product(blocks({4, 0}, 2, 1), blocks({0, 4}, 1, 2), blocks({4, 4}, 2, 1), 1, 2);
+      owned_product(blocks({4, 0}, 2, 1), blocks({0, 4}, 1, 2), blocks({4, 4}, 2, 1), 1, 2, 8);
   CHECK(hollow.tiles.empty());
   CHECK(hollow.hollow.shape == Shape{2, 4});
 }

@@ -19,7 +19,8 @@ Range all(std::size_t n) { return {0, n, n}; }
 /// The tiles of rank 0 for a whole product.
 std::vector<OwnedTile> tiles(const Placement& a, const Placement& b)
 {
-  return owned_tiles(a, b, {all(a.shape().rows), all(b.shape().cols)}, all(a.shape().cols), {}, 0);
+  return owned_tiles(a, b, {all(a.shape().rows), all(b.shape().cols)}, all(a.shape().cols), {}, 0,
+                     {1, 1, 0.5});
 }
 
 std::vector<Shape> shapes(const std::vector<OwnedTile::Piece>& pieces)
@@ -37,7 +38,7 @@ TEST_CASE("Each piece of the result is begun once, and its inner indices are in 
 {
   // Two pieces of rows, too large to be put together, and four of inner indices.
   const auto found = owned_tiles(blocks({512, 1024}, 2, 2), blocks({1024, 512}, 4, 1),
-                                 {all(512), {128, 128, 128}}, all(1024), {3, 5, 7}, 1);
+                                 {all(512), {128, 128, 128}}, all(1024), {3, 5, 7}, 1, {1, 1, 0.5});
   REQUIRE(found.size() == 8);
   for (std::size_t i = 0; i < found.size(); ++i)
   {
@@ -56,7 +57,7 @@ TEST_CASE("Each piece of the result is begun once, and its inner indices are in 
 TEST_CASE("Only inner indices of the part are multiplied")
 {
   const auto found = owned_tiles(blocks({64, 1024}, 1, 2), blocks({1024, 64}, 1, 2),
-                                 {all(64), all(32)}, {300, 400, 400}, {}, 0);
+                                 {all(64), all(32)}, {300, 400, 400}, {}, 0, {1, 1, 0.5});
   REQUIRE(found.size() == 2);
   CHECK(found[0].a.front().at.j == 300);
   CHECK(found[0].b.front().at.i == 300);
@@ -84,7 +85,15 @@ TEST_CASE("Small pieces of rows or columns are put together, in panels")
   CHECK(turned[0].a.size() == 1);
   CHECK(shapes(turned[0].b) == Shapes(4, {1024, 64}));
 
-  // So many rows of A are not copied for few columns of B.
+  // Where a copy takes longer it is not made for as little, nor of so many rows for few columns.
+  const auto rows = blocks({256, 8}, 2, 1);
+  const auto half = [&](double copy) {
+    return owned_tiles(rows, blocks({8, 200}, 1, 1, 2), {all(256), all(200)}, all(8), {}, 0,
+                       {1, 1, copy})
+        .size();
+  };
+  CHECK(half(0.5) == 1);
+  CHECK(half(1) == 2);
   CHECK(tiles(blocks({256, 3000}, 4, 1), blocks({3000, 8}, 1, 1, 4)).size() == 4);
 }
 
@@ -151,5 +160,18 @@ TEST_CASE("Where nothing is copied, blocks are multiplied as a whole")
   const auto found = tiles(blocks({64, 5000}, 1, 1, 2), blocks({5000, 64}, 1, 1, 2));
   REQUIRE(found.size() == 1);
   CHECK(found[0].size.k == 5000);
-  CHECK(words(found[0]) == Approx(64. * 64 * 5000 / 56 + 128 * 5000 + 64 * 64 / 2));
+  CHECK(time_of(found[0], {}) == Approx(64. * 64 * 5000 / 56 + 128 * 5000 + 64 * 64 / 2));
+}
+
+TEST_CASE("Copies go by bytes, and of long scalars a tile is better wide than high")
+{
+  const auto floats = GemmTimes::of(sizeof(float));
+  const auto doubles = GemmTimes::of(sizeof(double));
+  CHECK(floats.copy * 2 == doubles.copy);
+  CHECK(floats({64, 512, 100}) == floats({512, 64, 100}));
+  CHECK(doubles({64, 512, 100}) < doubles({512, 64, 100}));
+  auto tile = tiles(blocks({64, 8}, 8, 1), blocks({8, 4096}, 1, 8)).front();
+  const double copied = time_of(tile, doubles);
+  tile.same_a = true;
+  CHECK(copied - time_of(tile, doubles) == Approx(64. * 8));
 }

@@ -37,7 +37,7 @@ void conform_where_sums_and_merged_pieces_are_made(const TestMesh<typename Sub::
   for (const int cores : {1, mesh.ranks})
     REQUIRE(cubist::detail::owned_product(blocks({9, many}, 2, ranks / 2),
                                           blocks({many, 7}, ranks / 2, 2),
-                                          blocks({9, 7}, 2, ranks / 2), 0, cores)
+                                          blocks({9, 7}, 2, ranks / 2), 0, cores, sizeof(double))
                 .rooms);
   conform_exactly<Sub>(mesh, {{9, 7, many}, {9, many, 7}, {many, 7, 9}}, seed);
   conform_exactly<Sub>(mesh, {{530, 40, 40}, {40, 530, 40}, {40, 40, 530}, {21, 22, 43}}, seed);

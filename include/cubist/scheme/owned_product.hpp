@@ -59,6 +59,7 @@ struct OwnedWork
   const Placement& b;
   const Placement& c;
   std::size_t workers;  // no more than ranks
+  GemmTimes times = {};
 
   [[nodiscard]] ProductSize size() const
   {
@@ -144,7 +145,7 @@ struct OwnedPart
     product.reads_a = product.reads_a || !holds(w.a[maker], part.rows, w.inner());
     product.reads_b = product.reads_b || !holds(w.b[maker], w.inner(), part.cols);
     if (maker == rank)
-      for (auto& tile : owned_tiles(w.a, w.b, part, w.inner(), {owner, row, 0}, rank))
+      for (auto& tile : owned_tiles(w.a, w.b, part, w.inner(), {owner, row, 0}, rank, w.times))
         product.tiles.push_back(std::move(tile));
     if (in != whole) continue;
     if (owner == rank && w.size().k == 0) product.hollow = {row, 0, part.valid()};
@@ -166,7 +167,8 @@ struct OwnedPart
     const Block made = cut.block(size, i);
     const Range inner = cut.inner(size, i);
     const int worker = w.rank_of(i, cut.workers());
-    if (worker == rank) product.tiles = owned_tiles(w.a, w.b, made, inner, {worker, 0, 0}, rank);
+    if (worker == rank)
+      product.tiles = owned_tiles(w.a, w.b, made, inner, {worker, 0, 0}, rank, w.times);
     const Rectangle common = intersection(made, whole);
     if (common.empty() || inner.valid == 0) continue;
     product.shares.push_back({{worker, common.i - made.rows.offset, common.j - made.cols.offset},
@@ -177,52 +179,56 @@ struct OwnedPart
   return product;
 }
 
-/// The time of a rank's tiles, in words that BLAS packs.
-[[nodiscard]] inline double words(const OwnedProduct& product)
+/// The time of a rank's tiles.
+[[nodiscard]] inline double time_of(const OwnedWork& w, const OwnedProduct& product)
 {
   double all = 0;
-  for (const auto& tile : product.tiles) all += words(tile);
+  for (const auto& tile : product.tiles) all += time_of(tile, w.times);
   return all;
 }
 
 /// The time of its loans; for each of them all ranks wait for each other twice.
-[[nodiscard]] inline double loan_words(const OwnedProduct& product, int ranks)
+[[nodiscard]] inline double time_of_loans(const OwnedWork& w, const OwnedProduct& product)
 {
   const int loans = product.reads_a + product.reads_b + product.writes_c + product.shared;
-  return 32768.0 * loans * ranks;
+  return 32768.0 * loans * w.c.ranks();
 }
 
 /// What `rank` does in the way that is the fastest.
 /// @param cores that the ranks share
 [[nodiscard]] inline OwnedProduct owned_product(const Placement& a, const Placement& b,
-                                                const Placement& c, int rank, int cores)
+                                                const Placement& c, int rank, int cores,
+                                                std::size_t scalar_bytes)
 {
   // C^T = B^T A^T
-  if (c.transposed()) return owned_product(b.t(), a.t(), c.t(), rank, cores);
+  if (c.transposed()) return owned_product(b.t(), a.t(), c.t(), rank, cores, scalar_bytes);
 
   constexpr double of_caches_emptied = 1.04;  // by ranks that take turns on a core
-  const OwnedWork w{a, b, c, static_cast<std::size_t>(std::min(c.ranks(), cores))};
+  const OwnedWork w{a, b, c, static_cast<std::size_t>(std::min(c.ranks(), cores)),
+                    GemmTimes::of(scalar_bytes)};
   const double turns = c.ranks() / static_cast<double>(w.workers);
 
   // The first rank has as much to do as any.
-  const auto time = [&](const OwnedProduct& product) {
-    return words(product) + loan_words(product, c.ranks());
-  };
   auto parts = parts_of_each(w);
   const auto each = product_in_place(w, parts, 0);
   const bool meet = each.reads_a || each.reads_b || each.shared;
-  double least = words(each) * turns * (turns > 1 && meet ? of_caches_emptied : 1) +
-                 loan_words(each, c.ranks());
+  double least = time_of(w, each) * turns * (turns > 1 && meet ? of_caches_emptied : 1) +
+                 time_of_loans(w, each);
   const auto of_workers = parts_of_workers(w);
   if (turns > 1 && !of_workers.empty())
-    if (const double t = time(product_in_place(w, of_workers, 0)); t < least)
-      least = t, parts = of_workers;
+  {
+    const auto some = product_in_place(w, of_workers, 0);
+    const double time = time_of(w, some) + time_of_loans(w, some);
+    if (time < least) least = time, parts = of_workers;
+  }
   std::optional<WorkCut> best;
   for (const WorkCut& cut : work_cuts(w.workers))
   {
-    const auto product = product_by_cut(w, cut, 0);
-    const double taken = static_cast<double>(product.room.size()) * (cut.k > 1 ? 3 : 2);
-    if (const double t = time(product) + taken; t < least) least = t, best = cut;
+    const auto made = product_by_cut(w, cut, 0);
+    const double copies = cut.k > 1 ? 3 : 2;
+    const double time = time_of(w, made) + time_of_loans(w, made) +
+                        copies * w.times.copy * static_cast<double>(made.room.size());
+    if (time < least) least = time, best = cut;
   }
   return best ? product_by_cut(w, *best, rank) : product_in_place(w, parts, rank);
 }

@@ -95,14 +95,38 @@ inline constexpr std::size_t panel_depth = 1024;
   return all;
 }
 
-/// The rows of A that are multiplied at a time: the pieces, or all of them put together where that
-/// is less to copy than B is to pack again and again; columns of B alike. What has just been copied
-/// is packed from a cache, and counts half.
-[[nodiscard]] inline std::vector<Range> grouped(const std::vector<Range>& pieces, const Range& all,
-                                                std::size_t others)
+/// The times of BLAS, in elements that it packs: what it takes to pack one of A and one of B, and
+/// to copy one. Copies go by bytes, packing hardly; and of scalars longer than floats few columns
+/// of B cost more than few rows of A (docs/decisions/0027-some-work-for-all.md).
+struct GemmTimes
 {
-  const bool pays = 2 * (pieces.size() - 1) * others > all.valid;
-  return pays ? std::vector{all} : pieces;
+  double pack_a = 1;
+  double pack_b = 1;
+  double copy = 1;
+
+  [[nodiscard]] static constexpr GemmTimes of(std::size_t scalar_bytes)
+  {
+    const double copy = static_cast<double>(scalar_bytes) / 8;
+    return scalar_bytes > 4 ? GemmTimes{1.5, 0.5, copy} : GemmTimes{1, 1, copy};
+  }
+  /// A core makes about 56 products in the time of one such element.
+  [[nodiscard]] double operator()(ProductSize s) const
+  {
+    const auto m = static_cast<double>(s.m);
+    const auto n = static_cast<double>(s.n);
+    const auto k = static_cast<double>(s.k);
+    return m * n * k / 56 + (pack_a * m + pack_b * n) * k + m * n / 2;
+  }
+};
+
+/// The rows of A, (m, k), that are multiplied at a time with B, (k, n): the pieces, or all of them
+/// put together where that takes less than to pack B again and again. Columns of B alike.
+[[nodiscard]] inline std::vector<Range> grouped(const std::vector<Range>& pieces, const Range& m,
+                                                const Range& n, double pack_b, double copy)
+{
+  const auto packed = static_cast<double>((pieces.size() - 1) * n.valid);
+  const bool pays = pack_b * packed > copy * static_cast<double>(m.valid);
+  return pays ? std::vector{m} : pieces;
 }
 
 /// Whether a panel is better multiplied together with the next: thin ones mostly read and write C,
@@ -152,13 +176,14 @@ inline constexpr std::size_t panel_depth = 1024;
 /// The tiles of `part`, a block of C, over these inner indices; C is written from `origin` on.
 [[nodiscard]] inline std::vector<OwnedTile> owned_tiles(const Placement& a, const Placement& b,
                                                         const Block& part, const Range& inner,
-                                                        const Corner& origin, int rank)
+                                                        const Corner& origin, int rank,
+                                                        const GemmTimes& times)
 {
   if (part.valid().size() == 0 || inner.valid == 0) return {};
   const auto row_pieces = cut_by(a, &Block::rows, part.rows);
   const auto col_pieces = cut_by(b, &Block::cols, part.cols);
-  const auto rows = grouped(row_pieces, part.rows, part.cols.valid);
-  const auto cols = grouped(col_pieces, part.cols, part.rows.valid);
+  const auto rows = grouped(row_pieces, part.rows, part.cols, times.pack_b, times.copy);
+  const auto cols = grouped(col_pieces, part.cols, part.rows, times.pack_a, times.copy);
   std::vector<OwnedTile> tiles;
   for (const Range& depth :
        panels(a, b, part, inner, rows.size() < row_pieces.size(), cols.size() < col_pieces.size()))
@@ -175,16 +200,14 @@ inline constexpr std::size_t panel_depth = 1024;
   return tiles;
 }
 
-/// The time of a tile on one core, in words that BLAS packs. A core makes about 56 products in the
-/// time of one such word, in float and in double alike.
-[[nodiscard]] inline double words(const OwnedTile& t)
+/// The time of a tile on one core.
+[[nodiscard]] inline double time_of(const OwnedTile& t, const GemmTimes& times)
 {
-  const auto m = static_cast<double>(t.size.m);
-  const auto n = static_cast<double>(t.size.n);
-  const auto k = static_cast<double>(t.size.k);
-  const double copied =
-      (t.a.size() > 1 && !t.same_a ? m * k : 0) + (t.b.size() > 1 && !t.same_b ? k * n : 0);
-  return m * n * k / 56 + (m + n) * k + m * n / 2 + copied / 2;
+  const bool copies_a = t.a.size() > 1 && !t.same_a;
+  const bool copies_b = t.b.size() > 1 && !t.same_b;
+  const std::size_t copied =
+      (copies_a ? t.size.m * t.size.k : 0) + (copies_b ? t.size.k * t.size.n : 0);
+  return times(t.size) + times.copy * static_cast<double>(copied);
 }
 
 }  // namespace cubist::detail

@@ -34,6 +34,7 @@
 #include "cubist/dist/placement.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
+#include "cubist/scheme/lent_matrix.hpp"
 #include "cubist/scheme/owned_product.hpp"
 #include "cubist/scheme/scheme.hpp"
 
@@ -116,6 +117,8 @@ class OwnerComputes
 
  private:
   using Communicator = typename M::Communicator;
+  using Lent = detail::LentMatrix<T, Communicator>;
+  using Factor = typename Lent::Factor;
   using Pieces = std::vector<detail::OwnedTile::Piece>;
 
   /// One of the products, and room for what a rank makes that is not C.
@@ -138,51 +141,10 @@ class OwnerComputes
 
   [[nodiscard]] Planned planned(const Placement& a, const Placement& b, const Placement& c) const
   {
-    return {detail::owned_product(a, b, c, mesh_.rank(), world().cores()), c.transposed()};
+    return {detail::owned_product(a, b, c, mesh_.rank(), world().cores(), sizeof(T)),
+            c.transposed()};
   }
 
-  /// A matrix that every rank has lent its block of.
-  class Lent
-  {
-   public:
-    /// A factor of a product: the matrix, or its transpose.
-    struct Factor
-    {
-      Lent& lent;
-      bool transposed = false;
-
-      [[nodiscard]] Factor t() const { return {lent, !transposed}; }
-      [[nodiscard]] Operand<const T> piece(detail::Corner at, Shape shape) const
-      {
-        const auto stored = lent.mine_.stored();
-        const T* data = lent.loan_ ? (*lent.loan_)[at.rank].data() : stored.data();
-        const auto block = lent.mine_.with(In{data, stored.shape()});
-        return (transposed ? block.t() : block).block(at.i, at.j, shape);
-      }
-    };
-
-    /// One that no rank reads of another need not be lent: nobody waits for anybody.
-    Lent(Communicator& world, Operand<const T> mine, bool read) : mine_{mine}
-    {
-      if (read) loan_.emplace(world.lend(mine.stored().elements()));
-    }
-
-    [[nodiscard]] Factor all() { return {*this}; }
-    void close()
-    {
-      if (loan_) loan_->close();
-    }
-    void wait()
-    {
-      if (loan_) loan_->wait();
-    }
-
-   private:
-    Operand<const T> mine_;
-    std::optional<decltype(std::declval<Communicator&>().lend(std::declval<std::span<const T>>()))>
-        loan_;
-  };
-  using Factor = typename Lent::Factor;
   using LoanToWrite =
       decltype(std::declval<Communicator&>().lend_to_write(std::declval<std::span<T>>()));
 
