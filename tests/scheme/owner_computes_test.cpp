@@ -39,7 +39,8 @@ void conform_where_sums_and_merged_pieces_are_made(const TestMesh<typename Sub::
                                           blocks({many, 7}, ranks / 2, 2),
                                           blocks({9, 7}, 2, ranks / 2), 0, cores, sizeof(double))
                 .rooms);
-  conform_exactly<Sub>(mesh, {{9, 7, many}, {9, many, 7}, {many, 7, 9}}, seed);
+  conform_exactly<Sub>(mesh, {{9, 7, many}}, seed);
+  if (!sanitized) conform_exactly<Sub>(mesh, {{9, many, 7}, {many, 7, 9}}, seed);
   conform_exactly<Sub>(mesh, {{530, 40, 40}, {40, 530, 40}, {40, 40, 530}, {21, 22, 43}}, seed);
 }
 
@@ -103,15 +104,15 @@ void compare_methods(const Mesh<S, TestBackend>& mesh, ProductSize size, Finding
 TEST_CASE("Ranks that work for others make the same as collectives")
 {
   if (!lends<TestBackend>() || !fits(8)) return;
-  // With two cores the first has the work of all in blocks of C, the others in rooms.
-  for (const ProductSize size : {ProductSize{900, 701, 803}, {2500, 130, 131}, {130, 131, 9001}})
+  // With two cores the first has the work of all in blocks of C, the last in rooms.
+  for (const ProductSize size : {ProductSize{900, 701, 803}, {130, 131, 9001}})
     require_clear(on_ranks<TestBackend>(8, [&](auto& world) {
       Findings found;
       compare_methods(Mesh<Summa25D, TestBackend>{world, {2, 2, 2}, IdleRanks::refused}, size,
                       found);
       const Mesh<Cube3D, TestBackend> cube{world, {2, 2, 2}, IdleRanks::refused};
       compare_methods(cube, size, found);
-      compare_methods<Op::transpose>(cube, size, found);
+      if (!sanitized) compare_methods<Op::transpose>(cube, size, found);
       return found;
     }));
 }
