@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "cubist/matmul/dist_matmul.hpp"
@@ -40,7 +41,8 @@ void conform_where_sums_and_merged_pieces_are_made(const TestMesh<typename Sub::
                                           blocks({9, 7}, 2, ranks / 2), 0, cores, sizeof(double))
                 .rooms);
   conform_exactly<Sub>(mesh, {{9, 7, many}}, seed);
-  if (!sanitized) conform_exactly<Sub>(mesh, {{9, many, 7}, {many, 7, 9}}, seed);
+  constexpr bool one_suffices = !std::is_same_v<typename Sub::Scheme, Summa25D>;
+  if (!sanitized && !one_suffices) conform_exactly<Sub>(mesh, {{9, many, 7}, {many, 7, 9}}, seed);
   conform_exactly<Sub>(mesh, {{530, 40, 40}, {40, 530, 40}, {40, 40, 530}, {21, 22, 43}}, seed);
 }
 
