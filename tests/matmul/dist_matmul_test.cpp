@@ -345,14 +345,50 @@ struct Watched : TestBackend
   using Engine = WatchedEngine;
 };
 
-/// How many buffers are made by a plan's construction, and by its calls.
+/// How many buffers a rank needs where owners compute: for what it makes that is not C, and for
+/// what it puts together of A or of B.
 template <Scheme S>
-std::pair<int, int> buffers(int ranks, typename S::Extents extents, const Way& way, ProductSize s)
+int buffers_of_owners(const Mesh<S, Watched>& mesh, ProductSize s)
 {
+  const auto x = cubist::detail::placement<typename S::Input>(mesh, {s.m, s.k}, Op::none);
+  const auto w = cubist::detail::placement<typename S::Weight>(mesh, {s.k, s.n}, Op::none);
+  const auto y = cubist::detail::placement<typename S::Output>(mesh, {s.m, s.n}, Op::none);
+  int rooms = 0;
+  bool panels_of_a = false;
+  bool panels_of_b = false;
+  const auto count = [&](const auto& a, const auto& b, const auto& c) {
+    const auto plan =
+        cubist::detail::owned_product(a, b, c, mesh.rank(), mesh.world().cores(), sizeof(float));
+    rooms += plan.rooms && !plan.tiles.empty() ? 1 : 0;
+    for (const auto& tile : plan.tiles)
+    {
+      panels_of_a = panels_of_a || tile.a.size() > 1;
+      panels_of_b = panels_of_b || tile.b.size() > 1;
+    }
+  };
+  count(x, w, y);
+  count(y, w.t(), x);
+  count(x.t(), y, w);
+  return rooms + (panels_of_a ? 1 : 0) + (panels_of_b ? 1 : 0);
+}
+
+/// How many buffers the ranks of a process need and make.
+struct Buffers
+{
+  int needed_by_owners = 0;
+  int planned = 0;
+  int made_by_calls = 0;
+};
+
+template <Scheme S>
+Buffers buffers(int ranks, typename S::Extents extents, const Way& way, ProductSize s)
+{
+  std::atomic<int> needed{0};
   return on_ranks<Watched>(ranks, [&](World& world) {
-    std::pair<int, int> made;
+    Buffers of_process;
     using P = DistMatMul<S, Watched, float>;
     const Mesh<S, Watched> mesh{world, extents};
+    needed += buffers_of_owners<S>(mesh, s);
     typename P::Input x{mesh, {s.m, s.k}};
     typename P::Weight w{mesh, {s.k, s.n}};
     typename P::Output y{mesh, {s.m, s.n}};
@@ -363,7 +399,7 @@ std::pair<int, int> buffers(int ranks, typename S::Extents extents, const Way& w
     world.barrier();
     P plan{mesh, s, way.policy, way.method};
     world.barrier();
-    if (world.rank() == 0) made.first = buffers_made.exchange(0);
+    if (world.rank() == 0) of_process.planned = buffers_made.exchange(0);
     world.barrier();
     for (int repeat = 0; repeat < 3; ++repeat)
     {
@@ -373,8 +409,9 @@ std::pair<int, int> buffers(int ranks, typename S::Extents extents, const Way& w
       plan.grad_weight(x, y, dw);
     }
     world.barrier();
-    if (world.rank() == 0) made.second = buffers_made;
-    return made;
+    if (world.rank() == 0) of_process.made_by_calls = buffers_made;
+    of_process.needed_by_owners = needed;
+    return of_process;
   })[0];
 }
 
@@ -387,14 +424,15 @@ TEST_CASE("A plan makes its workspace when it is made, and none when it multipli
     for (const auto& way : ways<TestBackend>())
     {
       CAPTURE(S::name, on.ranks, way.name);
-      // One rank multiplies where its matrices lie; owners copy thin pieces together.
-      const auto thin = buffers<S>(on.ranks, on.extents, way, {.m = 9, .n = 8, .k = 7});
-      CHECK((thin.first > 0) == (on.ranks > 1));
-      CHECK(thin.second == 0);
-      // Owners read what is not thin where it lies, or put it together, as is faster.
-      const auto thick = buffers<S>(on.ranks, on.extents, way, {.m = 768, .n = 768, .k = 768});
-      if (way.method == Method::collectives) CHECK((thick.first > 0) == (on.ranks > 1));
-      CHECK(thick.second == 0);
+      for (const ProductSize s : {ProductSize{9, 8, 7}, ProductSize{768, 768, 768}})
+      {
+        const auto found = buffers<S>(on.ranks, on.extents, way, s);
+        if (way.method == Method::collectives)
+          CHECK((found.planned > 0) == (on.ranks > 1));
+        else
+          CHECK(found.planned == found.needed_by_owners);
+        CHECK(found.made_by_calls == 0);
+      }
     }
   };
   check(std::type_identity<Summa2D>{}, {2, {.rows = 1, .cols = 2}});

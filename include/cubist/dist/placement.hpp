@@ -24,6 +24,9 @@ class Placement
                                                                    return (*this)[rank];
                                                                  })}
   {
+    for (const Block& b : stored_)
+      stored_shape_ = {std::max(stored_shape_.rows, b.rows.offset + b.rows.valid),
+                       std::max(stored_shape_.cols, b.cols.offset + b.cols.valid)};
   }
 
   [[nodiscard]] int ranks() const { return static_cast<int>(stored_.size()); }
@@ -35,20 +38,14 @@ class Placement
     return transposed_ ? Block{b.cols, b.rows} : b;
   }
   /// The sizes of op(A) itself.
-  [[nodiscard]] Shape shape() const
-  {
-    Shape all;
-    for (const Block& b : stored_)
-      all = {std::max(all.rows, b.rows.offset + b.rows.valid),
-             std::max(all.cols, b.cols.offset + b.cols.valid)};
-    return op_shape(transposed_, all);
-  }
+  [[nodiscard]] Shape shape() const { return op_shape(transposed_, stored_shape_); }
   [[nodiscard]] const Holders& holders() const { return holders_; }
 
  private:
   std::vector<Block> stored_;
   bool transposed_;
   Holders holders_;
+  Shape stored_shape_;
 };
 
 /// Whether every rank's block of C is the product of its blocks of A and B, for C = A B.

@@ -128,28 +128,49 @@ struct OwnedPart
   return all;
 }
 
-/// Parts are made in blocks of C, and copied to the other replicas.
-[[nodiscard]] inline OwnedProduct product_in_place(const OwnedWork& w,
-                                                   const std::vector<OwnedPart>& parts, int rank)
+/// Where a part begins in its owner's block of C.
+[[nodiscard]] inline Corner corner_of(const OwnedWork& w, const OwnedPart& p)
+{
+  return {p.owner, p.part.rows.offset - w.c[p.owner].rows.offset, 0};
+}
+
+/// What its maker multiplies for a part.
+[[nodiscard]] inline std::vector<OwnedTile> tiles_of(const OwnedWork& w, const OwnedPart& p)
+{
+  return owned_tiles(w.a, w.b, p.part, w.inner(), corner_of(w, p), p.maker, w.times);
+}
+
+/// What ranks lend where parts are made in blocks of C, and copied to the other replicas.
+[[nodiscard]] inline OwnedProduct loans_in_place(const OwnedWork& w,
+                                                 const std::vector<OwnedPart>& parts)
 {
   OwnedProduct product;
   product.reads_a = product.reads_b = false;
-  const Block whole = w.c[rank];
   for (const auto& [_, replicas] : w.c.holders())
     product.shared = product.shared || replicas.size() > 1;
   for (const auto& [part, owner, maker] : parts)
   {
-    const Block& in = w.c[owner];
-    const std::size_t row = part.rows.offset - in.rows.offset;
     product.writes_c = product.writes_c || maker != owner;
     product.reads_a = product.reads_a || !holds(w.a[maker], part.rows, w.inner());
     product.reads_b = product.reads_b || !holds(w.b[maker], w.inner(), part.cols);
-    if (maker == rank)
-      for (auto& tile : owned_tiles(w.a, w.b, part, w.inner(), {owner, row, 0}, rank, w.times))
-        product.tiles.push_back(std::move(tile));
-    if (in != whole) continue;
-    if (owner == rank && w.size().k == 0) product.hollow = {row, 0, part.valid()};
-    if (owner != rank) product.shares.push_back({{owner, row, 0}, {rank, row, 0}, part.valid()});
+  }
+  return product;
+}
+
+/// Parts are made in blocks of C, and copied to the other replicas.
+[[nodiscard]] inline OwnedProduct product_in_place(const OwnedWork& w,
+                                                   const std::vector<OwnedPart>& parts, int rank)
+{
+  OwnedProduct product = loans_in_place(w, parts);
+  const Block whole = w.c[rank];
+  for (const auto& p : parts)
+  {
+    if (p.maker == rank)
+      for (auto& tile : tiles_of(w, p)) product.tiles.push_back(std::move(tile));
+    if (w.c[p.owner] != whole) continue;
+    const Corner from = corner_of(w, p);
+    if (p.owner == rank && w.size().k == 0) product.hollow = {from.i, 0, p.part.valid()};
+    if (p.owner != rank) product.shares.push_back({from, {rank, from.i, 0}, p.part.valid()});
   }
   return product;
 }
@@ -179,11 +200,10 @@ struct OwnedPart
   return product;
 }
 
-/// The time of a rank's tiles.
-[[nodiscard]] inline double time_of(const OwnedWork& w, const OwnedProduct& product)
+[[nodiscard]] inline double time_of(const OwnedWork& w, const std::vector<OwnedTile>& tiles)
 {
   double all = 0;
-  for (const auto& tile : product.tiles) all += time_of(tile, w.times);
+  for (const auto& tile : tiles) all += time_of(tile, w.times);
   return all;
 }
 
@@ -208,17 +228,20 @@ struct OwnedPart
                     GemmTimes::of(scalar_bytes)};
   const double turns = c.ranks() / static_cast<double>(w.workers);
 
-  // The first rank has as much to do as any.
   auto parts = parts_of_each(w);
-  const auto each = product_in_place(w, parts, 0);
+  if (parts.empty()) return product_in_place(w, parts, rank);
+  const auto each = loans_in_place(w, parts);
   const bool meet = each.reads_a || each.reads_b || each.shared;
-  double least = time_of(w, each) * turns * (turns > 1 && meet ? of_caches_emptied : 1) +
-                 time_of_loans(w, each);
+  // No part takes longer than the first.
+  double least =
+      time_of(w, tiles_of(w, parts.front())) * turns * (turns > 1 && meet ? of_caches_emptied : 1) +
+      time_of_loans(w, each);
   const auto of_workers = parts_of_workers(w);
   if (turns > 1 && !of_workers.empty())
   {
-    const auto some = product_in_place(w, of_workers, 0);
-    const double time = time_of(w, some) + time_of_loans(w, some);
+    const auto of_one = static_cast<double>(of_workers.size() / w.workers);
+    const double time = time_of(w, tiles_of(w, of_workers.front())) * of_one +
+                        time_of_loans(w, loans_in_place(w, of_workers));
     if (time < least) least = time, parts = of_workers;
   }
   std::optional<WorkCut> best;
@@ -226,7 +249,7 @@ struct OwnedPart
   {
     const auto made = product_by_cut(w, cut, 0);
     const double copies = cut.k > 1 ? 3 : 2;
-    const double time = time_of(w, made) + time_of_loans(w, made) +
+    const double time = time_of(w, made.tiles) + time_of_loans(w, made) +
                         copies * w.times.copy * static_cast<double>(made.room.size());
     if (time < least) least = time, best = cut;
   }

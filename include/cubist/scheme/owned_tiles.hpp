@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <vector>
 
 #include "cubist/core/block.hpp"
@@ -58,13 +59,23 @@ inline constexpr std::size_t panel_depth = 1024;
   return own ? rank : replicas[static_cast<std::size_t>(rank) % replicas.size()];
 }
 
+/// The first block in the order of rows that may have elements of a row. Rows are cut alike in all
+/// columns.
+[[nodiscard]] inline Holders::const_iterator first_holder(const Holders& holders, std::size_t row)
+{
+  const auto next = holders.lower_bound({row + 1, 0});
+  return next == holders.begin() ? next : holders.lower_bound({std::prev(next)->first.first, 0});
+}
+
 /// The pieces of a part of A, as `rank` reads them.
 [[nodiscard]] inline std::vector<OwnedTile::Piece> pieces_of(const Placement& a, const Block& part,
                                                              int rank)
 {
   std::vector<OwnedTile::Piece> all;
-  for (const auto& [_, ranks] : a.holders())
+  const auto end = a.holders().lower_bound({part.rows.offset + part.rows.valid, 0});
+  for (auto holder = first_holder(a.holders(), part.rows.offset); holder != end; ++holder)
   {
+    const auto& ranks = holder->second;
     const Block in_a = a[ranks.front()];
     const auto [i, j, shape] = intersection(in_a, part);
     if (shape.size() == 0) continue;
