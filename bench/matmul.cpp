@@ -63,7 +63,7 @@ std::vector<MatmulTask> tasks_of(const Job& job, const MatmulOptions& options)
       for (const bool overlap : overlaps(job, options))
       {
         setting.overlap = overlap;
-        tasks.push_back({setting, size, options.scalapack == "auto"});
+        tasks.push_back({setting, size, options.scalapack == "auto", false, options.bandwidth > 0});
       }
   return tasks;
 }
@@ -73,7 +73,8 @@ void print_header(const Job& job, const MatmulOptions& options)
   print_header(job, options.repeats, "m x n x k");
   std::printf(" %9s", job.gpus > 0 ? "share" : "ScaLAPACK");
   if (options.overlap == "both") std::printf(" %7s", "overlap");
-  if (options.bandwidth > 0) std::printf(" %8s %8s %8s", "bound", "sum", "time/sum");
+  if (options.bandwidth > 0)
+    std::printf(" %8s %8s %8s %10s", "bound", "sum", "apart", "time/apart");
   std::printf("\n");
 }
 
@@ -88,8 +89,8 @@ void print(const Job& job, const MatmulOptions& options, const MatmulTask& task,
   if (options.bandwidth > 0)
   {
     const Bound bound{task, row, options.bandwidth};
-    std::printf(" %8.4f %8.4f %8.2f", bound.overlapped(), bound.sum(),
-                row.cost.total.median / bound.sum());
+    std::printf(" %8.4f %8.4f %8.4f %10.2f", bound.overlapped(), bound.sum(), row.apart.median,
+                row.cost.total.median / row.apart.median);
   }
   std::printf("\n");
   std::fflush(stdout);
@@ -114,6 +115,7 @@ void run_matmul(const Job& job, const MatmulOptions& options)
       json["wire_seconds"] = bound.wire;
       json["bound_seconds"] = bound.overlapped();
       json["seconds_by_sum"] = row->cost.total.median / bound.sum();
+      json["apart_seconds"] = row->apart.median;
     }
     result["rows"].push_back(json);
   }
@@ -174,8 +176,10 @@ void add_matmul(CLI::App& app, Action& action)
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
   command
-      ->add_option("--bandwidth", options->bandwidth,
-                   "Gbit/s of a rank's link: shows the times that it allows")
+      ->add_option(
+          "--bandwidth", options->bandwidth,
+          "Gbit/s of a rank's link: shows the times that it allows, and that of as many words "
+          "and products apart")
       ->check(CLI::PositiveNumber);
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_matmul(job, *options); }; });

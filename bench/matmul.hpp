@@ -27,6 +27,7 @@ struct MatmulTask
   cubist::ProductSize size;
   bool scalapack = true;  // where there is one
   bool local = false;     // also what ranks could do if all their operands were their own
+  bool apart = false;     // also that, and as many words sent, neither waiting for the other
 };
 
 /// Multiplies; every process calls it, the first one gets the row.

@@ -86,7 +86,9 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
     const auto W = plain(cubist::gather(w));
     auto Y = plain(std::vector<T>(first ? m * n : 0));
 
-    // A share of Y's rows where it has replicas, as an owner makes it.
+    // What needs nothing of others: products as large as a share of Y's rows where it has replicas,
+    // as an owner makes it, and as many words as the scheme's.
+    const bool local = task.local || task.apart;
     const auto block = y.block().padded();
     const std::size_t replicas = block.size() * static_cast<std::size_t>(world.size()) / (m * n);
     const cubist::Shape own{cubist::ceil_div(block.rows, std::max<std::size_t>(1, replicas)),
@@ -97,9 +99,15 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
       mesh.engine().fill(MatrixView<T>{all.data(), {1, all.size()}}, T{1});
       return all;
     };
-    const auto own_x = ones(task.local, own.rows * k);
-    const auto own_w = ones(task.local, own.cols * k);
-    Buffer own_y(task.local ? own.size() : 0);
+    const auto own_x = ones(local, own.rows * k);
+    const auto own_w = ones(local, own.cols * k);
+    Buffer own_y(local ? own.size() : 0);
+    const auto ranks = static_cast<std::size_t>(world.size());
+    const double formula_words = cubist::cost<S>(mesh.extents(), task.size).forward.words();
+    const auto words =
+        task.apart && ranks > 1 ? static_cast<std::size_t>(formula_words) / (ranks - 1) : 0;
+    const auto sent = ones(task.apart, words);
+    auto received = ones(task.apart, words * ranks);
     // The whole product in memory of the engine's, for BLAS on all cores.
     const auto all_x = ones(task.local && first, m * k);
     const auto all_w = ones(task.local && first, k * n);
@@ -108,13 +116,20 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
     std::vector<double> blas;
     std::vector<double> paged;
     Meter ours{world};
-    Meter local{world};
+    Meter by_themselves{world};
+    Meter apart{world};
     std::vector theirs(peer.count(), Meter{world});
     const typename B::Engine engine;
     const auto multiply_whole = [&](const auto& a, const auto& b, auto& c) {
       Here::multiply(engine, cubist::Op::none, cubist::Op::none,
                      MatrixView<const T>{a.data(), {m, k}}, MatrixView<const T>{b.data(), {k, n}},
                      MatrixView<T>{c.data(), {m, n}});
+    };
+    const auto multiply_own = [&] {
+      mesh.engine().gemm(cubist::Op::none, cubist::Op::none, T{1},
+                         MatrixView<const T>{own_x.data(), {own.rows, k}},
+                         MatrixView<const T>{own_w.data(), {k, own.cols}}, T{},
+                         MatrixView<T>{own_y.data(), own});
     };
     // Short products are called several times in a row: a core that has slept, as they do between
     // the measurements, is slow at first.
@@ -133,14 +148,16 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
             world, paged, counts, [&] { multiply_whole(all_x, all_w, all_y); }, calls[0]);
       ours.run(
           counts, [&] { product.forward(x, w, y); }, calls[0]);
-      if (task.local)
-        local.run(
+      if (task.local) by_themselves.run(counts, multiply_own, calls[0]);
+      if (task.apart)
+        apart.run(
             counts,
             [&] {
-              mesh.engine().gemm(cubist::Op::none, cubist::Op::none, T{1},
-                                 MatrixView<const T>{own_x.data(), {own.rows, k}},
-                                 MatrixView<const T>{own_w.data(), {k, own.cols}}, T{},
-                                 MatrixView<T>{own_y.data(), own});
+              auto under_way =
+                  world.async_all_gather(std::span<const T>{sent.data(), sent.size()},
+                                         std::span<T>{received.data(), received.size()});
+              multiply_own();
+              under_way.wait();
             },
             calls[0]);
       for (std::size_t v = 0; v < theirs.size(); ++v)
@@ -165,9 +182,9 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
         .scheme = S::name, .mesh = S::Axes::to_string(mesh.extents()), .method = product.method()};
     result.giga_operations = giga_operations(task.size);
     result.cost = ours.cost();
-    if (task.local) result.local = local.cost().total;
-    if (result.method == cubist::Method::collectives)
-      result.formula_words = cubist::cost<S>(mesh.extents(), task.size).forward.words();
+    if (task.local) result.local = by_themselves.cost().total;
+    if (task.apart) result.apart = apart.cost().total;
+    if (result.method == cubist::Method::collectives) result.formula_words = formula_words;
     for (std::size_t v = 0; v < theirs.size(); ++v)
       if (const Times times = theirs[v].cost().total;
           v == 0 || times.median < result.scalapack.median)

@@ -70,6 +70,7 @@ struct Row
   double formula_words = 0;  // that a rank sends, mean
   Times blas = {};           // for the same products on all cores of one machine
   Times local = {};          // all ranks, each a product as large as its block of Y, and no more
+  Times apart = {};          // the same, while words travel that no product needs
   Times paged = {};          // BLAS on all cores, in memory of the engine's
   Times scalapack = {};      // with its best block size
   int scalapack_block = 0;   // 0: not measured

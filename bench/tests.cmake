@@ -47,9 +47,13 @@ function(bench_test backend name benchmark)
     set_tests_properties("${label}" PROPERTIES ENVIRONMENT "${in_mpi}" PROCESSORS 4)
   endif()
 
+  set(fields ${${benchmark}_fields})
+  if("--bandwidth" IN_LIST ARGN)
+    list(APPEND fields bandwidth_gbit_per_second wire_seconds bound_seconds apart_seconds)
+  endif()
   add_test(NAME "${label}: its JSON"
     COMMAND "${CMAKE_COMMAND}" "-DFILE=${json}" -DBENCHMARK=${benchmark}
-      "-DFIELDS=${${benchmark}_fields}" -P "${CMAKE_CURRENT_SOURCE_DIR}/check_json.cmake")
+      "-DFIELDS=${fields}" -P "${CMAKE_CURRENT_SOURCE_DIR}/check_json.cmake")
   set_tests_properties("${label}: its JSON" PROPERTIES
     LABELS bench FIXTURES_REQUIRED "${name}-${backend}")
   if(CUBIST_PLOT_PYTHON AND NOT no_matplotlib AND NOT benchmark STREQUAL planner) # whose table is its chart

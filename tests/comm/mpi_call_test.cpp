@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -24,13 +25,18 @@ namespace
 /// All processes, with a communicator of their own.
 struct Place
 {
-  explicit Place(std::size_t message_bytes)
+  /// @param ranks_a_node that are said to be together; 0 for no nodes
+  explicit Place(std::size_t message_bytes, int ranks_a_node = 0)
   {
     MPI_Comm_dup(MPI_COMM_WORLD, &place.comm);
     MPI_Comm_set_errhandler(place.comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(place.comm, &place.rank);
     MPI_Comm_size(place.comm, &place.size);
     place.message_bytes = message_bytes;
+    if (ranks_a_node == 0) return;
+    std::vector<int> of_ranks;
+    for (int r = 0; r < place.size; ++r) of_ranks.push_back(r / ranks_a_node);
+    place.nodes = std::make_shared<detail::MpiNodes>(of_ranks, place.rank);
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
@@ -53,7 +59,8 @@ void complete(MpiCall& call, const MpiPlace& place, int tag, const Call<T>& what
 TEST_CASE("one call object makes calls of all kinds, in messages of any length")
 {
   const std::size_t longest = GENERATE(16U, 48U, 1008U, 1U << 20);
-  const Place here{longest};
+  const int ranks_a_node = GENERATE(0, 1, 2, 3);
+  const Place here{longest, ranks_a_node};
   const MpiPlace& place = here.place;
   const auto ranks = static_cast<std::size_t>(place.size);
   const auto rank = static_cast<std::size_t>(place.rank);
@@ -61,18 +68,20 @@ TEST_CASE("one call object makes calls of all kinds, in messages of any length")
   int tag = 0;
   for (const std::size_t n : {0U, 1U, 3U, 100U, 1000U})
   {
-    CAPTURE(longest, n);
+    CAPTURE(longest, ranks_a_node, n);
     std::vector<double> x(n);
     std::iota(x.begin(), x.end(), 1.0);
     std::vector<double> doubled(n);
     for (std::size_t i = 0; i < n; ++i) doubled[i] = x[i] * place.size;
 
-    const int root = place.size - 1;
-    std::vector<double> out(n);
-    complete(call, place, ++tag,
-             place.rank == root ? Call<double>{Collective::broadcast, x, {}, n, root}
-                                : Call<double>{Collective::broadcast, {}, out, n, root});
-    if (place.rank != root) CHECK(out == x);
+    for (int root = 0; root < place.size; ++root)
+    {
+      std::vector<double> out(n);
+      complete(call, place, ++tag,
+               place.rank == root ? Call<double>{Collective::broadcast, x, {}, n, root}
+                                  : Call<double>{Collective::broadcast, {}, out, n, root});
+      if (place.rank != root) CHECK(out == x);
+    }
 
     std::vector<double> sum(n);
     complete(call, place, ++tag,

@@ -2,6 +2,7 @@
 // hosts HOSTS: checks what only ranks on several hosts can show.
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,48 @@ void data_moves_while_ranks_compute(World& world)
   }
 }
 
+/// The bytes that have come to this host over its network.
+double received()
+{
+  std::ifstream devices{"/proc/self/net/dev"};
+  for (std::string line; std::getline(devices, line);)
+    if (const auto name = line.find("eth0:"); name != std::string::npos)
+      return std::stod(line.substr(name + 5));
+  throw Error{"this host has no network"};
+}
+
+/// Checks what comes to this host while all ranks `communicate`.
+template <class F>
+void check_received(World& world, double bytes, const std::string& what, F communicate)
+{
+  world.barrier();
+  const double before = received();
+  world.barrier();
+  communicate();
+  world.barrier();
+  const double came = received() - before;
+  constexpr double small = 1e5;  // headers, acknowledgements, barriers
+  check(bytes <= came && came < 1.1 * bytes + small, what + " brought " + std::to_string(came) +
+                                                         " bytes to a host, which needs " +
+                                                         std::to_string(bytes));
+}
+
+void data_comes_to_a_host_once(World& world, int hosts)
+{
+  constexpr std::size_t n = 500'000;
+  const auto size = static_cast<std::size_t>(world.size());
+  std::vector<double> x(n), all(n * size);
+  for (int root = 0; root < world.size(); ++root)
+  {
+    const bool here = root * hosts / world.size() + 1 == host();
+    check_received(world, here ? 0 : sizeof(double) * n, "a broadcast",
+                   [&] { world.broadcast(x, root); });
+  }
+  const std::size_t there = size - size / static_cast<std::size_t>(hosts);
+  check_received(world, static_cast<double>(sizeof(double) * n * there), "an all_gather",
+                 [&] { world.all_gather(x, all); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv)
@@ -73,5 +116,6 @@ int main(int argc, char** argv)
   return launch<Mpi>(argc, argv, {}, [&](World& world) {
     remote_is_between_hosts(world, hosts);
     data_moves_while_ranks_compute(world);
+    data_comes_to_a_host_once(world, hosts);
   });
 }

@@ -4,12 +4,12 @@
 // One rank's part in one call of ranks that are MPI processes, as messages between pairs of ranks:
 // MPI's own collectives either do not go on by themselves or add in an order of their own choice.
 //
-//   all_gather, all_to_all,  every pair exchanges pieces, all posted at once
-//     gather, scatter
+//   all_gather, all_to_all,  every pair exchanges pieces, all posted at once; of several ranks of a
+//     gather, scatter        node one passes on what is gathered from other nodes (mpi_nodes.hpp)
 //   reduce_scatter           the same, then the pieces are combined
 //   all_reduce               reduce_scatter of shares, then all_gather of shares
-//   broadcast                a chain that starts at the root: a message that has come goes on to
-//                            the next rank while those behind it travel
+//   broadcast                a chain that starts at the root, node by node: a message that has come
+//                            goes on to the next rank while those behind it travel
 //   reduce                   a chain that ends at the root, each rank adding its elements
 //   barrier                  MPI_Ibarrier, or, where it must be known who has not come, an empty
 //                            message between every pair
@@ -102,8 +102,8 @@ class MpiCall
     const auto to = messages_.awaited(false);
     std::string t;
     if (!from.empty()) t += "; nothing has come from ranks " + rank_list(in_world(place_, from));
-    if (const auto before = chain(); !from.empty() && !before.empty())
-      t += ", which pass on what comes from ranks " + rank_list(in_world(place_, before));
+    if (const auto behind = sources_behind(from); !from.empty() && !behind.empty())
+      t += ", which pass on what comes from ranks " + rank_list(in_world(place_, behind));
     if (!to.empty())
       t += "; ranks " + rank_list(in_world(place_, to)) + " have not taken what was sent to them";
     return t;
@@ -150,6 +150,8 @@ class MpiCall
     case Collective::reduce:
       return begin_reduce();
     case Collective::all_gather:
+      if (place_.nodes && place_.size > 1) return begin_all_gather(*place_.nodes);
+      [[fallthrough]];
     case Collective::lend:  // the places of what is lent: mpi_loan.hpp
       return exchange(
           [&](int) {
@@ -262,6 +264,26 @@ class MpiCall
     combine_(op_, inputs_, out.size / element_size_, out.data);
   }
 
+  /// Each rank's messages come from one peer in the order in which that posts or passes them on.
+  void begin_all_gather(const MpiNodes& nodes)
+  {
+    for (const auto& [_, source] : nodes.passed_on())
+      messages_.receive(source, piece(recv_, source));
+    chained_ = messages_.count();
+    const auto passes_on = [&](int source) {
+      return std::any_of(nodes.passed_on().begin(), nodes.passed_on().end(),
+                         [&](const auto& p) { return p.source == source; });
+    };
+    for (int i = 1; i < place_.size; ++i)
+      if (const int source = around(-i); nodes.directly(source, place_.rank) && !passes_on(source))
+        messages_.receive(source, piece(recv_, source));
+    for (const auto& [mate, source] : nodes.passed_by_mates())
+      messages_.receive(mate, piece(recv_, source));
+    for (int i = 1; i < place_.size; ++i)
+      if (nodes.directly(place_.rank, around(i))) messages_.send(around(i), {send_, bytes(count_)});
+    copy({send_, bytes(count_)}, piece(recv_, place_.rank));
+  }
+
   void begin_barrier()
   {
     if (!place_.tells_whom) return messages_.barrier();
@@ -269,24 +291,44 @@ class MpiCall
     for (int i = 1; i < place_.size; ++i) messages_.send(around(i), {}, true);
   }
 
-  /// The ranks of a chain behind the one from which this rank receives, up to its begin.
-  [[nodiscard]] std::vector<int> chain() const
+  /// From whom a broadcast comes to a rank, and to whom it goes from there; -1 for nobody.
+  [[nodiscard]] int before(int rank) const
+  {
+    if (place_.nodes) return place_.nodes->before(rank, root_);
+    return rank == root_ ? -1 : (rank + place_.size - 1) % place_.size;
+  }
+  [[nodiscard]] int after(int rank) const
+  {
+    if (place_.nodes) return place_.nodes->after(rank, root_);
+    const int next = (rank + 1) % place_.size;
+    return next == root_ ? -1 : next;
+  }
+
+  /// Whose data the ranks pass on from which this rank receives.
+  [[nodiscard]] std::vector<int> sources_behind(const std::vector<int>& from) const
   {
     std::vector<int> ranks;
-    const bool broadcast = collective_ == Collective::broadcast;
-    if (!broadcast && collective_ != Collective::reduce) return ranks;
-    const int first = broadcast ? root_ : (root_ + 1) % place_.size;
-    for (int r = around(-1); r != first && r != place_.rank;)
-      ranks.push_back(r = (r + place_.size - 1) % place_.size);
+    if (collective_ == Collective::broadcast)
+      for (int r = before(place_.rank); r >= 0 && (r = before(r)) >= 0;) ranks.push_back(r);
+    if (collective_ == Collective::reduce)
+      for (int r = around(-1); r != (root_ + 1) % place_.size && r != place_.rank;)
+        ranks.push_back(r = (r + place_.size - 1) % place_.size);
+    if (collective_ == Collective::all_gather && place_.nodes)
+      for (const auto& [mate, source] : place_.nodes->passed_by_mates())
+        if (std::find(from.begin(), from.end(), mate) != from.end()) ranks.push_back(source);
     return ranks;
   }
 
   void begin_broadcast()
   {
-    if (place_.size == 1) return;
-    if (place_.rank == root_) return messages_.send(around(1), {send_, bytes(count_)});
-    messages_.receive(around(-1), {recv_, bytes(count_)});
-    if (around(1) != root_) chained_ = messages_.count();
+    const int to = after(place_.rank);
+    if (place_.rank == root_)
+    {
+      if (to >= 0) messages_.send(to, {send_, bytes(count_)});
+      return;
+    }
+    messages_.receive(before(place_.rank), {recv_, bytes(count_)});
+    if (to >= 0) chained_ = messages_.count();
   }
 
   void begin_reduce()
@@ -297,18 +339,29 @@ class MpiCall
     chained_ = messages_.count();
   }
 
-  /// Message i of a chain has come.
+  /// Message i of those that are passed on has come.
   void pass_on(std::size_t i)
   {
+    if (collective_ == Collective::all_gather) return pass_on_in_node(i);
     const std::size_t offset = i * place_.message_bytes;
     const std::size_t size = std::min(place_.message_bytes, bytes(count_) - offset);
     if (collective_ == Collective::broadcast)
-      return messages_.send(around(1), {recv_ + offset, size});
+      return messages_.send(after(place_.rank), {recv_ + offset, size});
     auto* const partial = scratch_.get() + offset;
     auto* const out = place_.rank == root_ ? recv_ + offset : partial;
     inputs_.assign({partial, send_ + offset});
     combine_(op_, inputs_, size / element_size_, out);
     if (place_.rank != root_) messages_.send(around(1), {out, size});
+  }
+
+  void pass_on_in_node(std::size_t i)
+  {
+    const auto& passed = place_.nodes->passed_on();
+    const std::size_t of_each = chained_ / passed.size();
+    const auto whole = piece(static_cast<const std::byte*>(recv_), passed[i / of_each].source);
+    const std::size_t offset = i % of_each * place_.message_bytes;
+    const std::size_t size = std::min(place_.message_bytes, whole.size - offset);
+    for (const int mate : place_.nodes->mates()) messages_.send(mate, {whole.data + offset, size});
   }
 
   static void copy(Part in, Room out)

@@ -124,7 +124,8 @@ class MpiMessages
           MPI_Request_get_status(requests_[i], &complete, MPI_STATUS_IGNORE);
         all = all && complete != 0;
       }
-      if (!all && part.incoming == incoming) ranks.push_back(part.peer);
+      const bool known = std::find(ranks.begin(), ranks.end(), part.peer) != ranks.end();
+      if (!all && part.incoming == incoming && !known) ranks.push_back(part.peer);
     }
     return ranks;
   }

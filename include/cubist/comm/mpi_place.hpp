@@ -4,12 +4,14 @@
 // Where MPI's messages travel, what the ranks there are called, and MPI's errors.
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <mpi.h>
 
+#include "cubist/comm/mpi_nodes.hpp"
 #include "cubist/comm/mpi_tags.hpp"
 #include "cubist/core/error.hpp"
 
@@ -47,6 +49,8 @@ struct MpiPlace
   MPI_Comm world = MPI_COMM_NULL;
   /// Whether it must be known for whom a barrier waits, which MPI's does not tell.
   bool tells_whom = false;
+  /// Those of `comm`, if it has several.
+  std::shared_ptr<const MpiNodes> nodes{};
 };
 
 /// The ranks of a place, as the world numbers them.
