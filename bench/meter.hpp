@@ -35,7 +35,7 @@ class Meter
   template <class F>
   void run(bool counts, F f, int calls = 1)
   {
-    if (calls > 1) f();
+    f();
     world_->barrier();
     Here::reset_stopwatches();
     auto& ledger = world_->ledger() = {.tells_waiting = tells_shares_ && Here::tells_waiting};
@@ -114,7 +114,7 @@ void alone(World& world, std::vector<double>& times, bool counts, F f, int calls
 {
   using Here = Site<typename World::Engine>;
   alone(world, [&] {
-    if (calls > 1) f();
+    f();
     Here::finish();
     const double time = seconds([&] {
       for (int i = 0; i < calls; ++i) f();
