@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include <mpi.h>
 #include <sched.h>
 
 #include "cubist/backend/mpi.hpp"
@@ -7,8 +12,7 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
-// Run by all processes, which are on one node; what differs between nodes is tested by
-// tests/multihost.
+// Run by all processes, on one node or several.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -25,6 +29,20 @@ int own_cores()
   return CPU_COUNT(&cores);
 }
 
+/// Whether the ranks of a communicator are on several hosts, by what these are called.
+bool on_several_hosts(MpiCommunicator& world)
+{
+  std::vector<char> name(MPI_MAX_PROCESSOR_NAME);
+  int length = 0;
+  MPI_Get_processor_name(name.data(), &length);
+  std::vector<int> mine(name.begin(), name.end());
+  std::vector<int> all(mine.size() * static_cast<std::size_t>(world.size()));
+  world.all_gather(mine, all);
+  for (auto other = all.begin(); other != all.end(); other += MPI_MAX_PROCESSOR_NAME)
+    if (!std::equal(mine.begin(), mine.end(), other)) return true;
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("a group knows its ranks, which are near each other and share cores")
@@ -37,12 +55,18 @@ TEST_CASE("a group knows its ranks, which are near each other and share cores")
       auto half = world.split(world.rank() % 2, -world.rank());
       found.check(half.size() == (ranks + 1) / 2, "a half of ", ranks, " has ", half.size());
       found.check(half.rank() == (half.size() - 1) - world.rank() / 2, "rank ", half.rank());
-      found.check(!half.remote() && !world.remote(), "ranks of one node are remote");
-      found.check(half.cores() >= 1 && half.cores() <= world.cores(), "a half has ", half.cores(),
-                  " cores of ", world.cores());
+      for (auto* group : {&world, &half})
+      {
+        found.check(group->remote() == on_several_hosts(*group), "remote: ", group->remote());
+        found.check(!group->lends() || !group->remote(), "ranks of several hosts lend");
+      }
       auto alone = half.split(half.rank(), 0);
       found.check(alone.cores() == own_cores(), "alone, a rank has ", alone.cores());
-      found.check(half.lends() == world.lends(), "a half lends, or not, as the whole");
+      found.check(alone.lends() == half.lends() || half.remote(),
+                  "a rank lends, its half does not");
+      if (world.lends())
+        found.check(half.lends() && half.cores() >= alone.cores() && half.cores() <= world.cores(),
+                    "a half has ", half.cores(), " cores of ", world.cores());
       return found;
     }));
   }
