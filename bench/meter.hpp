@@ -35,6 +35,34 @@ class Meter
   template <class F>
   void run(bool counts, F f, int calls = 1)
   {
+    measure(counts, f, calls);
+    world_->barrier();  // none goes on, and takes a core, before all have looked at the clock
+  }
+
+  /// What one run costs, the same on all ranks.
+  [[nodiscard]] Cost cost() const
+  {
+    auto times = times_;
+    auto communication = communication_;
+    reduce(times, cubist::ReduceOp::max);
+    reduce(communication, cubist::ReduceOp::sum);
+    std::array most{static_cast<double>(sent_.elements), static_cast<double>(sent_.messages)};
+    std::array sum{most[0]};
+    reduce(most, cubist::ReduceOp::max);
+    reduce(sum, cubist::ReduceOp::sum);
+    auto spent = spent_;
+    reduce(spent, cubist::ReduceOp::sum);
+    const auto share = [&](std::size_t i) { return tells_shares_ ? spent[i] / spent[4] : 0; };
+    return {Times{times}, median(communication) / world_->size(),  most[0], sum[0] / world_->size(),
+            most[1],      {share(0), share(1), share(2), share(3)}};
+  }
+
+ private:
+  using Here = Site<typename World::Engine>;
+
+  template <class F>
+  void measure(bool counts, F f, int calls)
+  {
     f();
     world_->barrier();
     Here::reset_stopwatches();
@@ -58,27 +86,6 @@ class Meter
                            ledger.seconds - busy, time};
     for (std::size_t i = 0; i < spent.size(); ++i) spent_[i] += spent[i];
   }
-
-  /// What one run costs, the same on all ranks.
-  [[nodiscard]] Cost cost() const
-  {
-    auto times = times_;
-    auto communication = communication_;
-    reduce(times, cubist::ReduceOp::max);
-    reduce(communication, cubist::ReduceOp::sum);
-    std::array most{static_cast<double>(sent_.elements), static_cast<double>(sent_.messages)};
-    std::array sum{most[0]};
-    reduce(most, cubist::ReduceOp::max);
-    reduce(sum, cubist::ReduceOp::sum);
-    auto spent = spent_;
-    reduce(spent, cubist::ReduceOp::sum);
-    const auto share = [&](std::size_t i) { return tells_shares_ ? spent[i] / spent[4] : 0; };
-    return {Times{times}, median(communication) / world_->size(),  most[0], sum[0] / world_->size(),
-            most[1],      {share(0), share(1), share(2), share(3)}};
-  }
-
- private:
-  using Here = Site<typename World::Engine>;
 
   template <class Numbers>
   void reduce(Numbers& numbers, cubist::ReduceOp op) const
