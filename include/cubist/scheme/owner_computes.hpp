@@ -30,6 +30,7 @@
 #include "cubist/comm/lender.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
+#include "cubist/core/row_distance.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/placement.hpp"
 #include "cubist/engine/functions.hpp"
@@ -56,16 +57,19 @@ class OwnerComputes
       : mesh_{mesh}, ops_{ops}, forward_{planned(x, w, y)}, grad_input_{planned(y, w.t(), x)},
         grad_weight_{planned(x.t(), y, w)}
   {
-    const auto room = [this](auto pieces, auto size) {
+    // Stored as it is, or transposed.
+    const auto room = [this](auto pieces, auto shape) {
       std::size_t most = 0;
       for (const auto* product : {&forward_, &grad_input_, &grad_weight_})
         for (const auto& t : product->plan.tiles)
-          if ((t.*pieces).size() > 1) most = std::max(most, size(t.size));
+          if ((t.*pieces).size() > 1)
+            for (const bool transposed : {false, true})
+              most = std::max(most, elements_apart<T>(op_shape(transposed, shape(t.size))));
       return Buffer(most);
     };
     using Tile = detail::OwnedTile;
-    a_room_ = room(&Tile::a, [](ProductSize s) { return s.m * s.k; });
-    b_room_ = room(&Tile::b, [](ProductSize s) { return s.k * s.n; });
+    a_room_ = room(&Tile::a, [](ProductSize s) { return Shape{s.m, s.k}; });
+    b_room_ = room(&Tile::b, [](ProductSize s) { return Shape{s.k, s.n}; });
   }
 
   /// Y = alpha X W + beta Y
@@ -126,7 +130,7 @@ class OwnerComputes
   {
     Planned(detail::OwnedProduct product, bool transposed)
         : plan{std::move(product)}, turned{transposed},
-          room(plan.tiles.empty() ? 0 : plan.room.size())
+          room(plan.tiles.empty() ? 0 : elements_apart<T>(plan.room))
     {
     }
 
@@ -169,7 +173,7 @@ class OwnerComputes
     if (plan.writes_c) cs.emplace(world().lend_to_write(c.stored().elements()));
     if (plan.rooms)
     {
-      c = Out{product.room.data(), plan.room};
+      c = rows_apart(product.room.data(), plan.room);
       beta = T{};
     }
     Operand<const T> left, right;
@@ -195,7 +199,7 @@ class OwnerComputes
     const auto lying = [&](const auto& p) { return factor.piece(p.at, p.to.shape); };
     const Operand<const T> first = lying(pieces.front());
     if (pieces.size() == 1) return first;
-    const Operand<T> all = first.with(Out{room, op_shape(first.transposed(), whole)});
+    const Operand<T> all = first.with(rows_apart(room, op_shape(first.transposed(), whole)));
     for (const auto& p : pieces)
       mesh_.engine().copy(lying(p).stored(), all.block(p.to.i, p.to.j, p.to.shape).stored());
     return all;
@@ -206,12 +210,14 @@ class OwnerComputes
   {
     const auto& plan = product.plan;
     if (!plan.shared) return;
-    const Shape made = plan.rooms ? plan.room : c.shape();
-    auto loan =
-        world().lend(plan.rooms ? std::span<const T>{product.room} : In{c}.elements(), made.size());
+    const auto made = [&](const T* data) {
+      return plan.rooms ? rows_apart(data, plan.room) : In{data, c.shape()};
+    };
+    auto loan = world().lend(plan.rooms ? std::span<const T>{product.room} : In{c}.elements(),
+                             plan.rooms ? elements_apart<T>(plan.room) : c.size());
     for (const auto& [from, to, shape, first] : plan.shares)
     {
-      const In share = In{loan[from.rank].data(), made}.block(from.i, from.j, shape);
+      const In share = made(loan[from.rank].data()).block(from.i, from.j, shape);
       const Out mine = c.block(to.i, to.j, shape);
       const T factor = first ? beta : T{1};
       if (!plan.rooms || factor == T{})
