@@ -85,6 +85,13 @@ TEST_CASE("Small pieces of rows or columns are put together, in panels")
   CHECK(turned[0].a.size() == 1);
   CHECK(shapes(turned[0].b) == Shapes(4, {1024, 64}));
 
+  // Panels are as long in bytes, whatever the scalars.
+  const auto of_doubles =
+      owned_tiles(blocks({256, 3000}, 4, 1), blocks({3000, 256}, 1, 1, 4), {all(256), all(256)},
+                  all(3000), {}, 0, GemmTimes::of(sizeof(double)));
+  CHECK(shapes(of_doubles[0].a) == Shapes(4, {64, 512}));
+  CHECK(of_doubles[5].size.k == 3000 - 5 * 512);
+
   // Where a copy takes longer it is not made for as little, nor of so many rows for few columns.
   const auto rows = blocks({256, 8}, 2, 1);
   const auto half = [&](double copy) {
@@ -168,6 +175,7 @@ TEST_CASE("Copies go by bytes, and of long scalars a tile is better wide than hi
   const auto floats = GemmTimes::of(sizeof(float));
   const auto doubles = GemmTimes::of(sizeof(double));
   CHECK(floats.copy * 2 == doubles.copy);
+  CHECK(floats.panel == doubles.panel * 2);
   CHECK(floats({64, 512, 100}) == floats({512, 64, 100}));
   CHECK(doubles({64, 512, 100}) < doubles({512, 64, 100}));
   auto tile = tiles(blocks({64, 8}, 8, 1), blocks({8, 4096}, 1, 8)).front();

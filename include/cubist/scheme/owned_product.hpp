@@ -248,7 +248,7 @@ struct OwnedPart
   for (const WorkCut& cut : work_cuts(w.workers))
   {
     const auto made = product_by_cut(w, cut, 0);
-    const double copies = cut.k > 1 ? 3 : 2;
+    const double copies = cut.k > 1 ? 4 : 3;  // caches have lost what owners take
     const double time = time_of(w, made.tiles) + time_of_loans(w, made) +
                         copies * w.times.copy * static_cast<double>(made.room.size());
     if (time < least) least = time, best = cut;

@@ -49,8 +49,8 @@ struct OwnedTile
   bool same_b = false;
 };
 
-/// The longest panel that is put together: it is multiplied while caches have it.
-inline constexpr std::size_t panel_depth = 1024;
+/// As many inner indices give BLAS all that it gains from long rows.
+inline constexpr std::size_t deep_panel = 1024;
 
 /// Which of the replicas of a block a rank reads: its own, if it has one.
 [[nodiscard]] inline int replica_for(int rank, const std::vector<int>& replicas)
@@ -114,11 +114,14 @@ struct GemmTimes
   double pack_a = 1;
   double pack_b = 1;
   double copy = 1;
+  /// The longest panel that is put together, to be multiplied while caches have it: 4 KiB of a row.
+  std::size_t panel = deep_panel;
 
   [[nodiscard]] static constexpr GemmTimes of(std::size_t scalar_bytes)
   {
     const double copy = static_cast<double>(scalar_bytes) / 8;
-    return scalar_bytes > 4 ? GemmTimes{1.5, 0.5, copy} : GemmTimes{1, 1, copy};
+    const std::size_t panel = std::min<std::size_t>(deep_panel, 4096 / scalar_bytes);
+    return scalar_bytes > 4 ? GemmTimes{1.5, 0.5, copy, panel} : GemmTimes{1, 1, copy, panel};
   }
   /// A core makes about 56 products in the time of one such element.
   [[nodiscard]] double operator()(ProductSize s) const
@@ -147,7 +150,7 @@ struct GemmTimes
                                           bool copies_a, bool copies_b)
 {
   const std::size_t both = depth + next;
-  if (!copies_a && !copies_b) return both <= panel_depth;
+  if (!copies_a && !copies_b) return both <= deep_panel;
   if (copies_a && copies_b) return next < 32 && both <= 128;
   const std::size_t others = copies_b ? c.rows : c.cols;
   return others >= 256 && ((next < 128 && both <= 512) || 4 * both <= others);
@@ -155,9 +158,10 @@ struct GemmTimes
 
 /// The panels of the inner indices.
 /// @param copied_a, copied_b whether a panel of A or B is put together from rows or columns anyway
+/// @param most inner indices of such a panel
 [[nodiscard]] inline std::vector<Range> panels(const Placement& a, const Placement& b,
                                                const Block& part, const Range& inner, bool copied_a,
-                                               bool copied_b)
+                                               bool copied_b, std::size_t most)
 {
   const auto blocks_a = cut_by(a, &Block::cols, inner);
   const auto blocks_b = cut_by(b, &Block::rows, inner);
@@ -165,7 +169,7 @@ struct GemmTimes
     return std::none_of(blocks.begin(), blocks.end(),
                         [&](const Range& r) { return i < r.offset && r.offset <= j; });
   };
-  const std::size_t longest = copied_a || copied_b ? panel_depth : inner.valid;
+  const std::size_t longest = copied_a || copied_b ? most : inner.valid;
   std::vector<Range> all;
   for (const Range& in_a : blocks_a)
     for (const Range& piece : cut_by(b, &Block::rows, in_a))
@@ -173,7 +177,7 @@ struct GemmTimes
       {
         const std::size_t depth = std::min(longest, piece.valid - i);
         const Range next{piece.offset + i, depth, depth};
-        if (!all.empty() &&
+        if (!all.empty() && all.back().valid + depth <= longest &&
             belong_together(all.back().valid, depth, part.valid(),
                             !copied_a && !same(blocks_a, all.back().offset, next.offset),
                             !copied_b && !same(blocks_b, all.back().offset, next.offset)))
@@ -196,8 +200,8 @@ struct GemmTimes
   const auto rows = grouped(row_pieces, part.rows, part.cols, times.pack_b, times.copy);
   const auto cols = grouped(col_pieces, part.cols, part.rows, times.pack_a, times.copy);
   std::vector<OwnedTile> tiles;
-  for (const Range& depth :
-       panels(a, b, part, inner, rows.size() < row_pieces.size(), cols.size() < col_pieces.size()))
+  for (const Range& depth : panels(a, b, part, inner, rows.size() < row_pieces.size(),
+                                   cols.size() < col_pieces.size(), times.panel))
     for (const Range& row : rows)
       for (const Range& col : cols)
         tiles.push_back({.a = pieces_of(a, {row, depth}, rank),
