@@ -11,14 +11,16 @@
 //   broadcast                a chain that starts at the root, node by node: a message that has come
 //                            goes on to the next rank while those behind it travel
 //   reduce                   a chain that ends at the root, each rank adding its elements
-//   barrier                  MPI_Ibarrier, or, where it must be known who has not come, an empty
-//                            message between every pair
+//   barrier, lend            a meeting where ranks share memory (mpi_meetings.hpp); else every pair
+//                            exchanges what it lends, and a barrier is MPI_Ibarrier, or, where it
+//                            must be known who has not come, an empty message between every pair
 //
 // Pieces are cut into messages of a length that the network carries well, so counts are not bound
 // by MPI's 32 bits either. Words: as traffic.hpp counts them; of a chain and of pairs alike.
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -28,6 +30,7 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/call_text.hpp"
 #include "cubist/comm/combine.hpp"
+#include "cubist/comm/mpi_meetings.hpp"
 #include "cubist/comm/mpi_messages.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
@@ -54,6 +57,7 @@ class MpiCall
     recv_ = reinterpret_cast<std::byte*>(call.recv.data());
     chained_ = 0;
     sharing_ = false;
+    meeting_ = 0;
     messages_.begin(place, tag, to_string(collective_));
     begin();
   }
@@ -62,6 +66,7 @@ class MpiCall
   /// @throws CommunicationError for what MPI reports, CollectiveMismatch
   bool advance()
   {
+    if (meeting_ > 0) return meet();
     const auto arrived = [this](std::size_t i) {
       if (i < chained_) pass_on(i);
     };
@@ -70,6 +75,9 @@ class MpiCall
     while (next_phase());
     return true;
   }
+
+  /// Whether the last to come rings for the others.
+  [[nodiscard]] bool meets() const { return meeting_ > 0; }
 
   /// Takes back what peers have not sent yet. What is under way already stays so.
   void cancel() noexcept { messages_.cancel(); }
@@ -98,7 +106,7 @@ class MpiCall
   /// "; nothing has come from ranks {2}": whom the call waits for.
   [[nodiscard]] std::string awaited()
   {
-    const auto from = messages_.awaited(true);
+    const auto from = meeting_ > 0 ? place_.meetings->missing(meeting_) : messages_.awaited(true);
     const auto to = messages_.awaited(false);
     std::string t;
     if (!from.empty()) t += "; nothing has come from ranks " + rank_list(in_world(place_, from));
@@ -141,6 +149,12 @@ class MpiCall
 
   void begin()
   {
+    if (place_.meetings && (collective_ == Collective::barrier || tells()))
+    {
+      meeting_ = place_.meetings->next();
+      came_ = false;
+      return;
+    }
     switch (collective_)
     {
     case Collective::barrier:
@@ -207,6 +221,26 @@ class MpiCall
       return true;
     }
     return false;
+  }
+
+  /// Says whether all have come; then this rank has what they told.
+  bool meet()
+  {
+    if (!came_)
+    {
+      Told mine{};
+      if (tells()) std::memcpy(mine.data(), send_, sizeof mine);
+      came_ = place_.meetings->come(meeting_, mine);
+    }
+    if (!came_ || !place_.meetings->complete(meeting_)) return false;
+    place_.meetings->hear(meeting_, [&](std::size_t rank, const Told& told) {
+      if (tells()) std::memcpy(recv_ + rank * sizeof told, told.data(), sizeof told);
+    });
+    return true;
+  }
+  [[nodiscard]] bool tells() const
+  {
+    return collective_ == Collective::lend && bytes(count_) == sizeof(Told);
   }
 
   [[nodiscard]] std::size_t bytes(std::size_t count) const { return count * element_size_; }
@@ -395,8 +429,10 @@ class MpiCall
   std::byte* recv_ = nullptr;
 
   MpiMessages messages_;
-  std::size_t chained_ = 0;  // how many of them are to be passed on
-  bool sharing_ = false;     // the second phase has begun
+  std::size_t chained_ = 0;    // how many of them are to be passed on
+  bool sharing_ = false;       // the second phase has begun
+  std::uint64_t meeting_ = 0;  // its number, if the call is one
+  bool came_ = false;          // to it
   std::vector<const std::byte*> inputs_ = std::vector<const std::byte*>(64);
   std::unique_ptr<std::byte[]> scratch_{new std::byte[small]};
   std::size_t scratch_size_ = small;

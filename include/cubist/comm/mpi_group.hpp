@@ -9,15 +9,18 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
+#include "cubist/comm/bell.hpp"
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/mpi_cores.hpp"
 #include "cubist/comm/mpi_loan.hpp"
+#include "cubist/comm/mpi_meetings.hpp"
 #include "cubist/comm/mpi_messages.hpp"
 #include "cubist/comm/mpi_nodes.hpp"
 #include "cubist/comm/mpi_world.hpp"
@@ -79,14 +82,17 @@ class MpiGroup
               world_->comm(),
               world_->has_limit(),
               nodes};
-    if (!remote_ && options.share_memory) find_arenas();
+    if (!remote_ && options.share_memory) meet_neighbours();
   }
   MpiGroup(const MpiGroup&) = delete;
   MpiGroup& operator=(const MpiGroup&) = delete;
   ~MpiGroup()
   {
     if (std::uncaught_exceptions() > 0 || world_->broken())
+    {
       keep_for_ever(std::move(comm_));
+      if (seat_) seat_->keep();
+    }
     else
       world_->exclusively([&] { comm_ = {}; });
   }
@@ -130,23 +136,44 @@ class MpiGroup
     return std::make_shared<const MpiNodes>(of_ranks, comm_.rank());
   }
 
-  void find_arenas()
+  /// What the ranks of a node tell each other, to share memory.
+  struct Neighbour
   {
-    constexpr int bytes = sizeof(ArenaName);
-    const auto mine = SharedArena::mine().name();
-    std::vector<ArenaName> names(static_cast<std::size_t>(comm_.size()));
-    mpi_check(MPI_Allgather(&mine, bytes, MPI_BYTE, names.data(), bytes, MPI_BYTE, comm_),
+    ArenaName arena;
+    std::uint64_t seat = 0;
+    std::uint64_t bell = 0;
+    std::uint64_t reached = 0;
+  };
+
+  void meet_neighbours()
+  {
+    constexpr int bytes = sizeof(Neighbour);
+    const auto& arena = SharedArena::mine();
+    const Seat* const seat = seat_.emplace().get();
+    const Bell* const bell = MySeat::bell();
+    Neighbour mine{.arena = arena.name()};
+    const bool seated = seat != nullptr && bell != nullptr;
+    if (seated) mine = {arena.name(), arena.offset(seat), arena.offset(bell), seat->reached};
+    std::vector<Neighbour> all(static_cast<std::size_t>(comm_.size()));
+    mpi_check(MPI_Allgather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_),
               "MPI_Allgather", "the arenas of a node");
-    int reached = SharedArena::mine().exists() ? 1 : 0;
-    for (const auto& name : names)
+    int reached = seated ? 1 : 0;
+    std::vector<MpiMeetings::Place> places;
+    for (const auto& n : all)
     {
-      arenas_.push_back(SharedArena::of(name));
-      if (arenas_.back() == nullptr) reached = 0;
+      arenas_.push_back(SharedArena::of(n.arena));
+      if (arenas_.back() == nullptr)
+        reached = 0;
+      else
+        places.push_back({reinterpret_cast<Seat*>(arenas_.back() + n.seat),
+                          reinterpret_cast<Bell*>(arenas_.back() + n.bell), n.reached});
     }
     mpi_check(MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce",
               "the arenas of a node");
-    if (reached == 0) arenas_.clear();
     cores_ = Cores::of(comm_).together;
+    if (reached == 0) return arenas_.clear();
+    meetings_.emplace(std::move(places), comm_.rank());
+    place_.meetings = &*meetings_;
   }
 
   std::shared_ptr<MpiWorld> world_;
@@ -156,6 +183,8 @@ class MpiGroup
   bool remote_ = false;
   std::int64_t calls_ = 0;
   std::vector<std::byte*> arenas_;
+  std::optional<MySeat> seat_;
+  std::optional<MpiMeetings> meetings_;
   int cores_ = 1;
   LoanRooms loan_rooms_;
 };

@@ -11,6 +11,7 @@
 
 #include <mpi.h>
 
+#include "cubist/comm/mpi_meetings.hpp"
 #include "cubist/comm/mpi_nodes.hpp"
 #include "cubist/comm/mpi_tags.hpp"
 #include "cubist/core/error.hpp"
@@ -51,6 +52,8 @@ struct MpiPlace
   bool tells_whom = false;
   /// Those of `comm`, if it has several.
   std::shared_ptr<const MpiNodes> nodes{};
+  /// If it has one node, whose ranks share memory; their communicator's.
+  MpiMeetings* meetings = nullptr;
 };
 
 /// The ranks of a place, as the world numbers them.

@@ -6,7 +6,8 @@
 //
 // MPI moves data only while someone calls it. A rank that waits does so itself, and for all its
 // calls; while it computes, a thread beside it looks after the calls that cross nodes, so that they
-// travel meanwhile. All calls of MPI are made under one lock. The thread needs MPI_THREAD_MULTIPLE,
+// travel meanwhile. A rank that waits only for meetings (mpi_meetings.hpp) sleeps until it is rung
+// for. All calls of MPI are made under one lock. The thread needs MPI_THREAD_MULTIPLE,
 // as the program may call MPI, too; without it calls move on only in `wait` and `test`.
 
 #include <algorithm>
@@ -26,7 +27,9 @@
 
 #include <mpi.h>
 
+#include "cubist/comm/bell.hpp"
 #include "cubist/comm/mpi_call.hpp"
+#include "cubist/comm/mpi_meetings.hpp"
 #include "cubist/comm/mpi_news.hpp"
 #include "cubist/comm/patience.hpp"
 #include "cubist/core/error.hpp"
@@ -135,14 +138,21 @@ class MpiWorld
     std::unique_lock lock{mutex_};
     Patience patience;
     Patience::Clock::duration suspicious = 50ms;
+    Bell* const bell = MySeat::bell();
     while (member.active)
     {
+      const auto rings = bell != nullptr ? bell->rings() : 0;
       advance_all();
       if (!member.active) break;
       if (news_.bad()) throw PeerFailed{news_.text()};
       waiting_ = true;
+      const bool rung_for = std::all_of(active_.begin(), active_.end(),
+                                        [](const auto* m) { return m->call.meets(); });
       lock.unlock();
-      const auto waited = patience.pause();
+      // Now and then there may be news, for which nobody rings.
+      const auto waited =
+          rung_for ? patience.pause([&](auto longest) { bell->sleep(rings, longest); }, 1ms, 10ms)
+                   : patience.pause();
       lock.lock();
       waiting_ = false;
       if (waited < suspicious && !(limit_ && waited >= *limit_)) continue;

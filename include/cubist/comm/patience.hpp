@@ -22,13 +22,19 @@ class Patience
   Clock::duration pause()
   {
     using namespace std::chrono_literals;
+    return pause([](Clock::duration d) { std::this_thread::sleep_for(d); }, 2us, 500us);
+  }
+  /// The same, by a `sleep` of its own, for so long at least and at most.
+  template <class F>
+  Clock::duration pause(F sleep, Clock::duration least, Clock::duration most)
+  {
     if (++looks_ < 16)
     {
       std::this_thread::yield();
       return {};
     }
     const auto so_far = waited();
-    std::this_thread::sleep_for(std::clamp<Clock::duration>(so_far / 4, 2us, 500us));
+    sleep(std::clamp<Clock::duration>(so_far / 4, least, most));
     return so_far;
   }
   [[nodiscard]] Clock::duration waited() const { return Clock::now() - start_; }
