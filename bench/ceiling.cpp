@@ -90,7 +90,7 @@ std::vector<Candidate> candidates(const CeilingOptions& options, cubist::Product
 {
   if (options.planned) return {planned(size, scalar, ranks)};
   std::vector<Candidate> all;
-  for (const auto& scheme : options.schemes.empty() ? scheme_names : options.schemes)
+  for (const auto& scheme : options.schemes.empty() ? usual_schemes : options.schemes)
     for (const auto& mesh : meshes_of(scheme, ranks, is_skinny(size)))
       all.push_back({scheme, mesh, ranks});
   return all;

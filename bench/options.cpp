@@ -117,7 +117,7 @@ std::vector<Setting> settings_of(const Job& job, const Options& options)
 {
   std::vector<Setting> settings;
   const bool named = !options.schemes.empty();
-  for (const auto& scheme : named ? options.schemes : scheme_names)
+  for (const auto& scheme : named ? options.schemes : usual_schemes)
   {
     const int ranks = ranks_of_scheme(job, options, scheme);
     if (named)

@@ -12,7 +12,9 @@
 namespace bench
 {
 
-inline const std::vector<std::string> scheme_names{"summa2d", "summa25d", "cube3d"};
+inline const std::vector<std::string> scheme_names{"summa2d", "summa25d", "cube3d", "grid3d"};
+/// Those that are measured unless the user names some; Cube3D is a Grid3D.
+inline const std::vector<std::string> usual_schemes{"summa2d", "summa25d", "cube3d"};
 
 /// The factors r <= c of `ranks` that are closest to each other.
 struct NearSquare
@@ -87,6 +89,18 @@ struct Known<cubist::Cube3D>
   }
 };
 
+template <>
+struct Known<cubist::Grid3D>
+{
+  static constexpr int usual_ranks = 8;
+
+  static cubist::Grid3D::Extents extents(const std::vector<int>& mesh, int)
+  {
+    if (!given("grid3d", mesh, 3, "2,2,2")) return {};
+    return {.x = mesh[0], .y = mesh[1], .z = mesh[2]};
+  }
+};
+
 /// Calls f.operator()<S>() for the scheme S of this name.
 template <class F>
 auto with_scheme(const std::string& name, F&& f)
@@ -94,6 +108,7 @@ auto with_scheme(const std::string& name, F&& f)
   if (name == "summa2d") return f.template operator()<cubist::Summa2D>();
   if (name == "summa25d") return f.template operator()<cubist::Summa25D>();
   if (name == "cube3d") return f.template operator()<cubist::Cube3D>();
+  if (name == "grid3d") return f.template operator()<cubist::Grid3D>();
   throw cubist::ArgumentError{"got the scheme " + name +
                               ", which the benchmark does not know; use one of those that --help "
                               "lists"};
