@@ -258,7 +258,7 @@ TEST_CASE("ranks that call different things get a mismatch, which names both")
     void (*call)(World&);
     void (*other)(World&);
   };
-  const std::vector<Pair> pairs{
+  std::vector<Pair> pairs{
       {"all_reduce", [](World& w) { w.all_reduce(V(4)); }, [](World& w) { w.barrier(); }},
       {"all_reduce", [](World& w) { w.all_reduce(V(4)); }, [](World& w) { w.all_reduce(V(5)); }},
       {"all_gather", [](World& w) { w.all_gather(V(4), V(16)); },
@@ -269,6 +269,19 @@ TEST_CASE("ranks that call different things get a mismatch, which names both")
       {"reduce", [](World& w) { w.reduce(V(4), V(4), 2); },
        [](World& w) { w.reduce(std::vector<float>(8), std::vector<float>(8), 2); }},
   };
+  if (one_node())
+  {
+    pairs.push_back(
+        {"split", [](World& w) { w.barrier(); }, [](World& w) { (void)w.split(0, 0); }});
+    pairs.push_back({"lend", [](World& w) { w.barrier(); },
+                     [](World& w) {
+                       const V x(4);
+                       auto loan = w.lend(x);
+                       (void)loan[0];
+                       loan.close();
+                       loan.wait();
+                     }});
+  }
   for (const auto& pair : pairs)
   {
     CAPTURE(pair.names);

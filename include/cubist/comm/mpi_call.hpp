@@ -121,17 +121,7 @@ class MpiCall
   void look_for_mismatch() const
   {
     const auto [peer, tag] = messages_.stranger();
-    if (peer < 0) return;
-    const auto ranks = in_world(place_, {place_.rank, peer});
-    const auto other = place_.tags.collective(tag);
-    throw CollectiveMismatch{
-        "rank " + std::to_string(ranks[0]) + " called " + text() + ", but rank " +
-        std::to_string(ranks[1]) + " called " +
-        (other != collective_                 ? to_string(other)
-         : collective_ == Collective::barrier ? "split, or the other way round"
-                                              : "it with another size, type, root or operation") +
-        ", so neither can complete; let all ranks of a communicator make the same calls in the "
-        "same order, with the same element type, size, root and operation"};
+    if (peer >= 0) throw mismatch(peer, tag);
   }
 
  private:
@@ -223,24 +213,45 @@ class MpiCall
     return false;
   }
 
+  /// A peer called something else, whose messages bear this tag.
+  [[nodiscard]] CollectiveMismatch mismatch(int peer, int tag) const
+  {
+    const auto ranks = in_world(place_, {place_.rank, peer});
+    const auto other = place_.tags.collective(tag);
+    return CollectiveMismatch{
+        "rank " + std::to_string(ranks[0]) + " called " + text() + ", but rank " +
+        std::to_string(ranks[1]) + " called " +
+        (other != collective_                 ? to_string(other)
+         : collective_ == Collective::barrier ? "split, or the other way round"
+                                              : "it with another size, type, root or operation") +
+        ", so neither can complete; let all ranks of a communicator make the same calls in the "
+        "same order, with the same element type, size, root and operation"};
+  }
+
   /// Says whether all have come; then this rank has what they told.
+  /// @throws CollectiveMismatch
   bool meet()
   {
+    const auto tag = static_cast<std::uint64_t>(messages_.tag());
     if (!came_)
     {
-      Told mine{};
-      if (tells()) std::memcpy(mine.data(), send_, sizeof mine);
+      Told mine{tag};
+      if (tells()) std::memcpy(&mine[1], send_, bytes(count_));
       came_ = place_.meetings->come(meeting_, mine);
     }
     if (!came_ || !place_.meetings->complete(meeting_)) return false;
+    int stranger = -1;
+    std::uint64_t other = tag;
     place_.meetings->hear(meeting_, [&](std::size_t rank, const Told& told) {
-      if (tells()) std::memcpy(recv_ + rank * sizeof told, told.data(), sizeof told);
+      if (told[0] != tag) stranger = static_cast<int>(rank), other = told[0];
+      if (tells()) std::memcpy(recv_ + rank * bytes(count_), &told[1], bytes(count_));
     });
+    if (stranger >= 0) throw mismatch(stranger, static_cast<int>(other));
     return true;
   }
   [[nodiscard]] bool tells() const
   {
-    return collective_ == Collective::lend && bytes(count_) == sizeof(Told);
+    return collective_ == Collective::lend && bytes(count_) == 2 * sizeof(std::uint64_t);
   }
 
   [[nodiscard]] std::size_t bytes(std::size_t count) const { return count * element_size_; }

@@ -3,7 +3,7 @@
 
 // Where MPI processes of one node meet without messages. Each has a seat in its arena
 // (core/shared_arena.hpp), on which it writes to how many meetings of a communicator it has come,
-// and a few numbers to tell there. Once all have come to a meeting it is complete; the last one
+// and what it has to tell there. Once all have come to a meeting it is complete; the last one
 // rings for those that sleep. MPI's own barrier must be looked after by all of its ranks, again and
 // again, which takes processor time from those that compute.
 
@@ -25,8 +25,8 @@
 namespace cubist::detail
 {
 
-/// What a rank tells at a meeting.
-using Told = std::array<std::uint64_t, 2>;
+/// What a rank tells at a meeting: which call that is to it, and two numbers.
+using Told = std::array<std::uint64_t, 3>;
 
 /// In its rank's arena; peers read it. Counts never go back, whoever has the seat.
 struct Seat

@@ -58,6 +58,7 @@ class MpiMessages
   }
 
   [[nodiscard]] std::size_t count() const { return requests_.size(); }
+  [[nodiscard]] int tag() const { return tag_; }
 
   /// "reduce_scatter on rank 3 of 8"
   [[nodiscard]] std::string describe() const

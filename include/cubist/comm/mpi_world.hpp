@@ -327,7 +327,7 @@ class MpiWorld
     broken_ = true;
     member.call.cancel();
     std::size_t before = member.call.under_way();
-    if (before > 0 && !news_.bad())
+    if ((before > 0 || member.call.meets()) && !news_.bad())
       tell("rank " + std::to_string(rank()) + " left its " + member.call.describe() +
                ", so the data of other ranks cannot be complete; look for the error of that rank",
            MpiNews::Of::leaving);
