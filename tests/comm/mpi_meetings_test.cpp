@@ -101,6 +101,17 @@ TEST_CASE("a rank may be many meetings ahead, but nothing is lost that another h
   CHECK(ahead.come(after, {after, 0}));
 }
 
+TEST_CASE("who waits for something else sees what a rank told at its last meeting")
+{
+  Ranks ranks{3};
+  const auto is_nine = [](const Told& told) { return told[0] == 9; };
+  CHECK(ranks.all[0].stranger(is_nine) == -1);
+  REQUIRE(ranks.all[1].come(ranks.all[1].next(), {8}));
+  CHECK(ranks.all[0].stranger(is_nine) == -1);
+  REQUIRE(ranks.all[1].come(ranks.all[1].next(), {9}));
+  CHECK(ranks.all[0].stranger(is_nine) == 1);
+}
+
 TEST_CASE("seats are used again, and count on")
 {
   Seat* before = nullptr;

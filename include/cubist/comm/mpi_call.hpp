@@ -122,6 +122,13 @@ class MpiCall
   {
     const auto [peer, tag] = messages_.stranger();
     if (peer >= 0) throw mismatch(peer, tag);
+    if (!place_.meetings || messages_.tag() == 0) return;
+    int of_meeting = 0;
+    const int met = place_.meetings->stranger([&](const Told& told) {
+      of_meeting = static_cast<int>(told[0]);
+      return place_.tags.differ(of_meeting, messages_.tag());
+    });
+    if (met >= 0) throw mismatch(met, of_meeting);
   }
 
  private:

@@ -164,6 +164,17 @@ class MpiMeetings
     mine_.seat->heard.store(mine_.reached + all);
   }
 
+  /// A rank whose last meeting differs(told) from what this one waits in; -1 for none.
+  template <class F>
+  [[nodiscard]] int stranger(F differs) const
+  {
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      if (const auto last = ranks_[i].seat->reached.load() - ranks_[i].reached;
+          last > 0 && differs(std::as_const(ranks_[i].seat->told[last % Seat::kept])))
+        return static_cast<int>(i);
+    return -1;
+  }
+
   /// The ranks that have not come.
   [[nodiscard]] std::vector<int> missing(std::uint64_t meeting) const
   {
