@@ -101,15 +101,23 @@ TEST_CASE("a rank may be many meetings ahead, but nothing is lost that another h
   CHECK(ahead.come(after, {after, 0}));
 }
 
-TEST_CASE("who waits for something else sees what a rank told at its last meeting")
+TEST_CASE("who waits for something else sees what a rank told at a meeting that is not heard yet")
 {
-  Ranks ranks{3};
+  Ranks ranks{2};
+  auto& waits = ranks.all[0];
+  auto& other = ranks.all[1];
   const auto is_nine = [](const Told& told) { return told[0] == 9; };
-  CHECK(ranks.all[0].stranger(is_nine) == -1);
-  REQUIRE(ranks.all[1].come(ranks.all[1].next(), {8}));
-  CHECK(ranks.all[0].stranger(is_nine) == -1);
-  REQUIRE(ranks.all[1].come(ranks.all[1].next(), {9}));
-  CHECK(ranks.all[0].stranger(is_nine) == 1);
+  CHECK(waits.stranger(is_nine) == -1);
+  REQUIRE(other.come(other.next(), {8}));
+  CHECK(waits.stranger(is_nine) == -1);
+  REQUIRE(other.come(other.next(), {9}));
+  CHECK(waits.stranger(is_nine) == 1);
+  for (const std::uint64_t m : {1U, 2U})
+  {
+    REQUIRE(waits.come(waits.next(), {7 + m}));
+    (void)heard_by(waits, m);
+  }
+  CHECK(waits.stranger(is_nine) == -1);
 }
 
 TEST_CASE("seats are used again, and count on")

@@ -164,13 +164,15 @@ class MpiMeetings
     mine_.seat->heard.store(mine_.reached + all);
   }
 
-  /// A rank whose last meeting differs(told) from what this one waits in; -1 for none.
+  /// A rank at whose last meeting, which this one has not heard, it differs(told) from what this
+  /// one waits in; -1 for none. (Numbers of calls come again, so older meetings say nothing.)
   template <class F>
   [[nodiscard]] int stranger(F differs) const
   {
+    const auto heard = mine_.seat->heard.load() - mine_.reached;
     for (std::size_t i = 0; i < ranks_.size(); ++i)
       if (const auto last = ranks_[i].seat->reached.load() - ranks_[i].reached;
-          last > 0 && differs(std::as_const(ranks_[i].seat->told[last % Seat::kept])))
+          last > heard && differs(std::as_const(ranks_[i].seat->told[last % Seat::kept])))
         return static_cast<int>(i);
     return -1;
   }
