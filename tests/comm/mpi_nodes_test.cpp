@@ -73,16 +73,17 @@ TEST_CASE("what is gathered comes to every rank once, and to every node once")
       {
         if (source == to) continue;
         int times = here.directly(source, to) ? 1 : 0;
-        for (const auto& [by, passed] : here.passed_by_mates())
+        for (const auto& mine : here.passed_by_mates())
         {
-          if (passed != source) continue;
+          if (mine.source != source) continue;
           ++times;
-          const auto& there = nodes[static_cast<std::size_t>(by)];
-          CHECK(there.directly(source, by));
+          const auto& there = nodes[static_cast<std::size_t>(mine.by)];
+          CHECK(there.directly(source, mine.by));
           CHECK(std::count(there.mates().begin(), there.mates().end(), to) == 1);
-          CHECK(std::count_if(there.passed_on().begin(), there.passed_on().end(),
-                              [&](const auto& p) { return p.by == by && p.source == passed; }) ==
-                1);
+          CHECK(
+              std::count_if(there.passed_on().begin(), there.passed_on().end(), [&](const auto& p) {
+                return p.by == mine.by && p.source == source;
+              }) == 1);
         }
         CHECK(times == 1);
       }
