@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <cstddef>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -47,10 +49,12 @@ std::vector<int> times_added(const OwnedWork& w, const std::vector<OwnedPart>& p
   std::vector<int> times(s.m * s.n * s.k);
   for (int rank = 0; rank < w.c.ranks(); ++rank)
   {
-    Places left, right;
+    Places left;
+    std::map<std::size_t, Places> places;
     for (const auto& t : product_in_place(w, parts, rank).tiles)
     {
       if (!t.same_a) left = together(w.a, t.a, {t.size.m, t.size.k});
+      auto& right = places[t.b_place];
       if (!t.same_b) right = together(w.b, t.b, {t.size.k, t.size.n});
       // A and B agree on the inner indices, A and C on rows, B and C on columns.
       for (std::size_t i = 0; i < t.size.m; ++i)
@@ -150,6 +154,28 @@ TEST_CASE("Over all ranks, tiles make every product of two elements once")
               CHECK(times_given(w, parts, rank) == std::vector<int>(c[rank].valid().size(), 1));
           }
         }
+    }
+}
+
+TEST_CASE("So do tiles in strips")
+{
+  const ProductSize s{700, 6, 6};
+  GemmTimes times;
+  times.cached = 128 * 12;
+  for (const std::size_t replicas : {1U, 2U})
+    for (const auto& c : {blocks({s.m, s.n}, 1, 6, replicas), blocks({s.m, s.n}, 3, 2, replicas)})
+    {
+      CAPTURE(replicas, c[0].rows.size);
+      const auto a = blocks({s.m, s.k}, 2, 3, replicas);
+      const auto b = blocks({s.k, s.n}, 3, 2, replicas);
+      const OwnedWork w{a, b, c, 2, times};
+      const auto parts = parts_of_workers(w);
+      REQUIRE_FALSE(parts.empty());
+      const auto& first = product_in_place(w, parts, 0).tiles;
+      CHECK(std::any_of(first.begin(), first.end(), [](const auto& t) { return t.same_a; }));
+      CHECK(times_added(w, parts) == std::vector<int>(s.m * s.n * s.k, 1));
+      for (int rank = 0; rank < c.ranks(); ++rank)
+        CHECK(times_given(w, parts, rank) == std::vector<int>(c[rank].valid().size(), 1));
     }
 }
 

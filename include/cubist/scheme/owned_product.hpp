@@ -23,6 +23,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/dist/holders.hpp"
 #include "cubist/dist/placement.hpp"
+#include "cubist/scheme/owned_strips.hpp"
 #include "cubist/scheme/owned_tiles.hpp"
 #include "cubist/scheme/work_cut.hpp"
 
@@ -163,15 +164,16 @@ struct OwnedPart
 {
   OwnedProduct product = loans_in_place(w, parts);
   const Block whole = w.c[rank];
+  std::vector<OwnedTarget> made;
   for (const auto& p : parts)
   {
-    if (p.maker == rank)
-      for (auto& tile : tiles_of(w, p)) product.tiles.push_back(std::move(tile));
+    if (p.maker == rank) made.push_back({p.part, corner_of(w, p)});
     if (w.c[p.owner] != whole) continue;
     const Corner from = corner_of(w, p);
     if (p.owner == rank && w.size().k == 0) product.hollow = {from.i, 0, p.part.valid()};
     if (p.owner != rank) product.shares.push_back({from, {rank, from.i, 0}, p.part.valid()});
   }
+  product.tiles = tiles_of_parts(w.a, w.b, made, w.inner(), rank, w.times);
   return product;
 }
 
@@ -189,7 +191,7 @@ struct OwnedPart
     const Range inner = cut.inner(size, i);
     const int worker = w.rank_of(i, cut.workers());
     if (worker == rank)
-      product.tiles = owned_tiles(w.a, w.b, made, inner, {worker, 0, 0}, rank, w.times);
+      product.tiles = tiles_of_parts(w.a, w.b, {{made, {worker, 0, 0}}}, inner, rank, w.times);
     const Rectangle common = intersection(made, whole);
     if (common.empty() || inner.valid == 0) continue;
     product.shares.push_back({{worker, common.i - made.rows.offset, common.j - made.cols.offset},

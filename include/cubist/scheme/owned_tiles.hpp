@@ -46,7 +46,8 @@ struct OwnedTile
   ProductSize size;
   bool first = true;    // nothing has been written to this piece of C before
   bool same_a = false;  // as the tile before
-  bool same_b = false;
+  bool same_b = false;  // as the tile before whose B was put together in the same place
+  std::size_t b_place = 0;
 };
 
 /// As many inner indices give BLAS all that it gains from long rows.
@@ -116,12 +117,16 @@ struct GemmTimes
   double copy = 1;
   /// The longest panel that is put together, to be multiplied while caches have it: 4 KiB of a row.
   std::size_t panel = deep_panel;
+  /// What a core's own cache has room for: of the processors of today, 1 MiB.
+  std::size_t cached = std::size_t{1} << 18;
 
   [[nodiscard]] static constexpr GemmTimes of(std::size_t scalar_bytes)
   {
     const double copy = static_cast<double>(scalar_bytes) / 8;
     const std::size_t panel = std::min<std::size_t>(deep_panel, 4096 / scalar_bytes);
-    return scalar_bytes > 4 ? GemmTimes{1.5, 0.5, copy, panel} : GemmTimes{1, 1, copy, panel};
+    const std::size_t cached = (std::size_t{1} << 20) / scalar_bytes;
+    return scalar_bytes > 4 ? GemmTimes{1.5, 0.5, copy, panel, cached}
+                            : GemmTimes{1, 1, copy, panel, cached};
   }
   /// A core makes about 56 products in the time of one such element.
   [[nodiscard]] double operator()(ProductSize s) const

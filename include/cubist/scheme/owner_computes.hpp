@@ -57,19 +57,21 @@ class OwnerComputes
       : mesh_{mesh}, ops_{ops}, forward_{planned(x, w, y)}, grad_input_{planned(y, w.t(), x)},
         grad_weight_{planned(x.t(), y, w)}
   {
-    // Stored as it is, or transposed.
-    const auto room = [this](auto pieces, auto shape) {
-      std::size_t most = 0;
-      for (const auto* product : {&forward_, &grad_input_, &grad_weight_})
-        for (const auto& t : product->plan.tiles)
-          if ((t.*pieces).size() > 1)
-            for (const bool transposed : {false, true})
-              most = std::max(most, elements_apart<T>(op_shape(transposed, shape(t.size))));
-      return Buffer(most);
+    std::size_t of_a = 0;
+    std::size_t places = 0;
+    const auto need = [](std::size_t& room, Shape shape) {
+      for (const bool transposed : {false, true})  // as it is stored
+        room = std::max(room, elements_apart<T>(op_shape(transposed, shape)));
     };
-    using Tile = detail::OwnedTile;
-    a_room_ = room(&Tile::a, [](ProductSize s) { return Shape{s.m, s.k}; });
-    b_room_ = room(&Tile::b, [](ProductSize s) { return Shape{s.k, s.n}; });
+    for (const auto* product : {&forward_, &grad_input_, &grad_weight_})
+      for (const auto& t : product->plan.tiles)
+      {
+        if (t.a.size() > 1) need(of_a, {t.size.m, t.size.k});
+        if (t.b.size() > 1) need(b_place_, {t.size.k, t.size.n});
+        if (t.b.size() > 1) places = std::max(places, t.b_place + 1);
+      }
+    a_room_ = Buffer(of_a);
+    b_room_ = Buffer(places * b_place_);
   }
 
   /// Y = alpha X W + beta Y
@@ -176,12 +178,12 @@ class OwnerComputes
       c = rows_apart(product.room.data(), plan.room);
       beta = T{};
     }
-    Operand<const T> left, right;
     for (const auto& t : plan.tiles)
     {
       const auto out = cs ? c.with(Out{(*cs)[t.c.rank].data(), c.stored().shape()}) : c;
-      if (!t.same_a) left = together(a, t.a, {t.size.m, t.size.k}, a_room_.data());
-      if (!t.same_b) right = together(b, t.b, {t.size.k, t.size.n}, b_room_.data());
+      const auto left = together(a, t.a, {t.size.m, t.size.k}, a_room_.data(), t.same_a);
+      const auto right =
+          together(b, t.b, {t.size.k, t.size.n}, b_room_.data() + t.b_place * b_place_, t.same_b);
       cubist::multiply(mesh_.engine(), alpha, left, right, t.first ? beta : T{1},
                        out.block(t.c.i, t.c.j, {t.size.m, t.size.n}));
     }
@@ -193,13 +195,16 @@ class OwnerComputes
     cs->wait();
   }
 
-  /// A factor of a tile: where it lies, if it is one piece, else copied.
-  [[nodiscard]] Operand<const T> together(Factor factor, const Pieces& pieces, Shape whole, T* room)
+  /// A factor of a tile: where it lies, if it is one piece, else copied to `room`, if it is not
+  /// there yet.
+  [[nodiscard]] Operand<const T> together(Factor factor, const Pieces& pieces, Shape whole, T* room,
+                                          bool there)
   {
     const auto lying = [&](const auto& p) { return factor.piece(p.at, p.to.shape); };
     const Operand<const T> first = lying(pieces.front());
     if (pieces.size() == 1) return first;
     const Operand<T> all = first.with(rows_apart(room, op_shape(first.transposed(), whole)));
+    if (there) return all;
     for (const auto& p : pieces)
       mesh_.engine().copy(lying(p).stored(), all.block(p.to.i, p.to.j, p.to.shape).stored());
     return all;
@@ -236,6 +241,7 @@ class OwnerComputes
   Planned grad_weight_;
   Buffer a_room_ = Buffer(0);
   Buffer b_room_ = Buffer(0);
+  std::size_t b_place_ = 0;  // the elements of each place in it
 };
 
 }  // namespace cubist
