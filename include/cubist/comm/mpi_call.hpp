@@ -8,10 +8,10 @@
 //     gather, scatter        node one passes on what is gathered from other nodes (mpi_nodes.hpp)
 //   reduce_scatter           the same, then the pieces are combined
 //   all_reduce               reduce_scatter of shares, then all_gather of shares
-//   broadcast                a chain that starts at the root, node by node: a message that has come
-//                            goes on to the next rank while those behind it travel
+//   broadcast                a chain that starts at the root (mpi_chain.hpp): a message that has
+//                            come goes on to the next rank while those behind it travel
 //   reduce                   a chain that ends at the root, each rank adding its elements
-//   barrier, lend            a meeting where ranks share memory (mpi_meetings.hpp); else every pair
+//   barrier, lend            a meeting where ranks share memory (mpi_meeting.hpp); else every pair
 //                            exchanges what it lends, and a barrier is MPI_Ibarrier, or, where it
 //                            must be known who has not come, an empty message between every pair
 //
@@ -21,17 +21,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/call_text.hpp"
 #include "cubist/comm/combine.hpp"
-#include "cubist/comm/mpi_meetings.hpp"
+#include "cubist/comm/mpi_blocks.hpp"
+#include "cubist/comm/mpi_chain.hpp"
+#include "cubist/comm/mpi_meeting.hpp"
 #include "cubist/comm/mpi_messages.hpp"
+#include "cubist/comm/mpi_text.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 
@@ -46,27 +47,25 @@ class MpiCall
   void start(const MpiPlace& place, int tag, const Call<T>& call)
   {
     place_ = place;
-    collective_ = call.collective;
-    op_ = call.op;
-    root_ = call.peer;
-    count_ = call.count;
-    element_size_ = sizeof(T);
-    element_ = &element_name<T>;
+    signature_ = MpiSignature::of(call);
+    blocks_ = {call, place.size};
     combine_ = &combine_bytes<T>;
-    send_ = reinterpret_cast<const std::byte*>(call.send.data());
-    recv_ = reinterpret_cast<std::byte*>(call.recv.data());
     chained_ = 0;
     sharing_ = false;
-    meeting_ = 0;
-    messages_.begin(place, tag, to_string(collective_));
-    begin();
+    messages_.begin(place, tag, to_string(call.collective));
+    meets_ = place.meetings != nullptr && (call.collective == Collective::barrier || tells());
+    if (meets_)
+      meeting_.begin(*place.meetings, tag, tells() ? blocks_.sent() : Part{},
+                     blocks_.received().data);
+    else
+      begin();
   }
 
   /// Moves messages on; says whether the call is complete.
   /// @throws CommunicationError for what MPI reports, CollectiveMismatch
   bool advance()
   {
-    if (meeting_ > 0) return meet();
+    if (meets_) return meet();
     const auto arrived = [this](std::size_t i) {
       if (i < chained_) pass_on(i);
     };
@@ -77,7 +76,7 @@ class MpiCall
   }
 
   /// Whether the last to come rings for the others.
-  [[nodiscard]] bool meets() const { return meeting_ > 0; }
+  [[nodiscard]] bool meets() const { return meets_; }
 
   /// Takes back what peers have not sent yet. What is under way already stays so.
   void cancel() noexcept { messages_.cancel(); }
@@ -90,23 +89,12 @@ class MpiCall
   [[nodiscard]] std::string describe() const { return messages_.describe(); }
 
   /// "all_reduce of 4 double by sum on ranks {0, 1}"
-  [[nodiscard]] std::string text() const
-  {
-    const bool message = collective_ == Collective::send || collective_ == Collective::receive;
-    std::vector<int> ranks(message ? 0 : static_cast<std::size_t>(place_.size));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    if (message) ranks = {place_.rank, root_};
-    // What a loan tells of its block has another size than the block.
-    const auto what = collective_ == Collective::lend
-                          ? to_string(collective_)
-                          : call_text(collective_, count_, element_(), op_, root_);
-    return what + " on ranks " + rank_list(in_world(place_, ranks));
-  }
+  [[nodiscard]] std::string text() const { return detail::text(place_, signature_); }
 
   /// "; nothing has come from ranks {2}": whom the call waits for.
   [[nodiscard]] std::string awaited()
   {
-    const auto from = meeting_ > 0 ? place_.meetings->missing(meeting_) : messages_.awaited(true);
+    const auto from = meets_ ? meeting_.missing() : messages_.awaited(true);
     const auto to = messages_.awaited(false);
     std::string t;
     if (!from.empty()) t += "; nothing has come from ranks " + rank_list(in_world(place_, from));
@@ -121,14 +109,14 @@ class MpiCall
   void look_for_mismatch() const
   {
     const auto [peer, tag] = messages_.stranger();
-    if (peer >= 0) throw mismatch(peer, tag);
+    if (peer >= 0) throw mismatch(place_, signature_, peer, tag);
     if (!place_.meetings || messages_.tag() == 0) return;
     int of_meeting = 0;
     const int met = place_.meetings->stranger([&](const Told& told) {
       of_meeting = static_cast<int>(told[0]);
       return place_.tags.differ(of_meeting, messages_.tag());
     });
-    if (met >= 0) throw mismatch(met, of_meeting);
+    if (met >= 0) throw mismatch(place_, signature_, met, of_meeting);
   }
 
  private:
@@ -146,13 +134,9 @@ class MpiCall
 
   void begin()
   {
-    if (place_.meetings && (collective_ == Collective::barrier || tells()))
-    {
-      meeting_ = place_.meetings->next();
-      came_ = false;
-      return;
-    }
-    switch (collective_)
+    const int root = signature_.root;
+    const bool is_root = place_.rank == root;
+    switch (signature_.collective)
     {
     case Collective::barrier:
       return begin_barrier();
@@ -164,34 +148,27 @@ class MpiCall
       if (place_.nodes && place_.size > 1) return begin_all_gather(*place_.nodes);
       [[fallthrough]];
     case Collective::lend:  // the places of what is lent: mpi_loan.hpp
-      return exchange(
-          [&](int) {
-            return Part{send_, bytes(count_)};
-          },
-          [&](int peer) { return piece(recv_, peer); });
+      return exchange([&](int) { return blocks_.sent(); },
+                      [&](int peer) { return blocks_.piece_received(peer); });
     case Collective::all_to_all:
-      return exchange([&](int peer) { return piece(send_, peer); },
-                      [&](int peer) { return piece(recv_, peer); });
+      return exchange([&](int peer) { return blocks_.piece_sent(peer); },
+                      [&](int peer) { return blocks_.piece_received(peer); });
     case Collective::gather:
-      return exchange(
-          [&](int peer) {
-            return Part{send_, peer == root_ ? bytes(count_) : 0};
-          },
-          [&](int peer) { return place_.rank == root_ ? piece(recv_, peer) : Room{}; });
+      return exchange([&](int peer) { return peer == root ? blocks_.sent() : Part{}; },
+                      [&](int peer) { return is_root ? blocks_.piece_received(peer) : Room{}; });
     case Collective::scatter:
-      return exchange([&](int peer) { return place_.rank == root_ ? piece(send_, peer) : Part{}; },
-                      [&](int peer) {
-                        return Room{recv_, peer == root_ ? bytes(count_) : 0};
-                      });
+      return exchange([&](int peer) { return is_root ? blocks_.piece_sent(peer) : Part{}; },
+                      [&](int peer) { return peer == root ? blocks_.received() : Room{}; });
     case Collective::reduce_scatter:
-      return exchange_to_combine([&](int peer) { return piece(send_, peer); }, bytes(count_));
+      return exchange_to_combine([&](int peer) { return blocks_.piece_sent(peer); },
+                                 blocks_.bytes());
     case Collective::all_reduce:
-      return exchange_to_combine([&](int peer) { return share(send_, peer); },
-                                 share(send_, place_.rank).size);
+      return exchange_to_combine([&](int peer) { return blocks_.share_sent(peer); },
+                                 blocks_.share_sent(place_.rank).size);
     case Collective::send:
-      return messages_.send(root_, {send_, bytes(count_)}, true);
+      return messages_.send(root, blocks_.sent(), true);
     case Collective::receive:
-      return messages_.receive(root_, {recv_, bytes(count_)}, true);
+      return messages_.receive(root, blocks_.received(), true);
     }
   }
 
@@ -199,87 +176,41 @@ class MpiCall
   bool next_phase()
   {
     if (place_.size == 1) return false;
-    if (collective_ == Collective::reduce_scatter && !sharing_)
+    if (signature_.collective == Collective::reduce_scatter && !sharing_)
     {
       sharing_ = true;
-      combine_received(piece(send_, place_.rank), {recv_, bytes(count_)});
+      combine_received(blocks_.piece_sent(place_.rank), blocks_.received());
     }
-    if (collective_ == Collective::all_reduce && !sharing_)
+    if (signature_.collective == Collective::all_reduce && !sharing_)
     {
       sharing_ = true;
-      const auto mine = share(recv_, place_.rank);
-      combine_received(share(send_, place_.rank), mine);
+      const auto mine = blocks_.share_received(place_.rank);
+      combine_received(blocks_.share_sent(place_.rank), mine);
       messages_.clear();
       exchange(
           [&](int) {
             return Part{mine.data, mine.size};
           },
-          [&](int peer) { return share(recv_, peer); });
+          [&](int peer) { return blocks_.share_received(peer); });
       return true;
     }
     return false;
   }
 
-  /// A peer called something else, whose messages bear this tag.
-  [[nodiscard]] CollectiveMismatch mismatch(int peer, int tag) const
-  {
-    const auto ranks = in_world(place_, {place_.rank, peer});
-    const auto other = place_.tags.collective(tag);
-    return CollectiveMismatch{
-        "rank " + std::to_string(ranks[0]) + " called " + text() + ", but rank " +
-        std::to_string(ranks[1]) + " called " +
-        (other != collective_                 ? to_string(other)
-         : collective_ == Collective::barrier ? "split, or the other way round"
-                                              : "it with another size, type, root or operation") +
-        ", so neither can complete; let all ranks of a communicator make the same calls in the "
-        "same order, with the same element type, size, root and operation"};
-  }
-
-  /// Says whether all have come; then this rank has what they told.
   /// @throws CollectiveMismatch
   bool meet()
   {
-    const auto tag = static_cast<std::uint64_t>(messages_.tag());
-    if (!came_)
-    {
-      Told mine{tag};
-      if (tells()) std::memcpy(&mine[1], send_, bytes(count_));
-      came_ = place_.meetings->come(meeting_, mine);
-    }
-    if (!came_ || !place_.meetings->complete(meeting_)) return false;
-    int stranger = -1;
-    std::uint64_t other = tag;
-    place_.meetings->hear(meeting_, [&](std::size_t rank, const Told& told) {
-      if (told[0] != tag) stranger = static_cast<int>(rank), other = told[0];
-      if (tells()) std::memcpy(recv_ + rank * bytes(count_), &told[1], bytes(count_));
-    });
-    if (stranger >= 0) throw mismatch(stranger, static_cast<int>(other));
+    MpiMeeting::Stranger stranger;
+    if (!meeting_.advance(stranger)) return false;
+    if (stranger.rank >= 0) throw mismatch(place_, signature_, stranger.rank, stranger.tag);
     return true;
   }
+  /// Whether the call is one in which each rank tells something at a meeting.
   [[nodiscard]] bool tells() const
   {
-    return collective_ == Collective::lend && bytes(count_) == 2 * sizeof(std::uint64_t);
+    return signature_.collective == Collective::lend && blocks_.bytes() == MpiMeeting::most;
   }
 
-  [[nodiscard]] std::size_t bytes(std::size_t count) const { return count * element_size_; }
-  [[nodiscard]] Part piece(const std::byte* all, int rank) const
-  {
-    return {all + static_cast<std::size_t>(rank) * bytes(count_), bytes(count_)};
-  }
-  [[nodiscard]] Room piece(std::byte* all, int rank) const
-  {
-    return {all + static_cast<std::size_t>(rank) * bytes(count_), bytes(count_)};
-  }
-  [[nodiscard]] Part share(const std::byte* all, int rank) const
-  {
-    const auto s = share_of(rank, place_.size, count_);
-    return {all + bytes(s.offset), bytes(s.count)};
-  }
-  [[nodiscard]] Room share(std::byte* all, int rank) const
-  {
-    const auto s = share_of(rank, place_.size, count_);
-    return {all + bytes(s.offset), bytes(s.count)};
-  }
   [[nodiscard]] int around(int steps) const
   {
     return (place_.rank + steps + place_.size) % place_.size;
@@ -291,14 +222,14 @@ class MpiCall
   {
     for (int i = 1; i < place_.size; ++i) messages_.receive(around(-i), room(around(-i)));
     for (int i = 1; i < place_.size; ++i) messages_.send(around(i), part(around(i)));
-    copy(part(place_.rank), room(place_.rank));
+    copy_bytes(part(place_.rank), room(place_.rank));
   }
 
   /// Sends `part(peer)` to every peer, and receives theirs, of `size` bytes, one behind the other.
   template <class GetPart>
   void exchange_to_combine(GetPart part, std::size_t size)
   {
-    if (place_.size == 1) return copy(part(0), {recv_, size});
+    if (place_.size == 1) return copy_bytes(part(0), blocks_.received());
     const auto peers = static_cast<std::size_t>(place_.size - 1);
     auto* const rooms = scratch(peers * size);
     // In the order of the sum: from the rank behind this one around to the one before.
@@ -313,14 +244,14 @@ class MpiCall
     for (int i = 0; i + 1 < place_.size; ++i)
       inputs_.push_back(scratch_.get() + static_cast<std::size_t>(i) * out.size);
     inputs_.push_back(mine.data);
-    combine_(op_, inputs_, out.size / element_size_, out.data);
+    combine_(signature_.op, inputs_, out.size / blocks_.element_size(), out.data);
   }
 
   /// Each rank's messages come from one peer in the order in which that posts or passes them on.
   void begin_all_gather(const MpiNodes& nodes)
   {
     for (const auto& [_, source] : nodes.passed_on())
-      messages_.receive(source, piece(recv_, source));
+      messages_.receive(source, blocks_.piece_received(source));
     chained_ = messages_.count();
     const auto passes_on = [&](int source) {
       return std::any_of(nodes.passed_on().begin(), nodes.passed_on().end(),
@@ -328,12 +259,12 @@ class MpiCall
     };
     for (int i = 1; i < place_.size; ++i)
       if (const int source = around(-i); nodes.directly(source, place_.rank) && !passes_on(source))
-        messages_.receive(source, piece(recv_, source));
+        messages_.receive(source, blocks_.piece_received(source));
     for (const auto& [mate, source] : nodes.passed_by_mates())
-      messages_.receive(mate, piece(recv_, source));
+      messages_.receive(mate, blocks_.piece_received(source));
     for (int i = 1; i < place_.size; ++i)
-      if (nodes.directly(place_.rank, around(i))) messages_.send(around(i), {send_, bytes(count_)});
-    copy({send_, bytes(count_)}, piece(recv_, place_.rank));
+      if (nodes.directly(place_.rank, around(i))) messages_.send(around(i), blocks_.sent());
+    copy_bytes(blocks_.sent(), blocks_.piece_received(place_.rank));
   }
 
   void begin_barrier()
@@ -343,82 +274,68 @@ class MpiCall
     for (int i = 1; i < place_.size; ++i) messages_.send(around(i), {}, true);
   }
 
-  /// From whom a broadcast comes to a rank, and to whom it goes from there; -1 for nobody.
-  [[nodiscard]] int before(int rank) const
+  [[nodiscard]] MpiChain chain() const { return {place_, signature_.collective, signature_.root}; }
+
+  void begin_broadcast()
   {
-    if (place_.nodes) return place_.nodes->before(rank, root_);
-    return rank == root_ ? -1 : (rank + place_.size - 1) % place_.size;
+    const int from = chain().before(place_.rank);
+    const int to = chain().after(place_.rank);
+    if (from >= 0)
+      messages_.receive(from, blocks_.received());
+    else if (to >= 0)
+      messages_.send(to, blocks_.sent());
+    if (from >= 0 && to >= 0) chained_ = messages_.count();
   }
-  [[nodiscard]] int after(int rank) const
+
+  void begin_reduce()
   {
-    if (place_.nodes) return place_.nodes->after(rank, root_);
-    const int next = (rank + 1) % place_.size;
-    return next == root_ ? -1 : next;
+    if (place_.size == 1) return copy_bytes(blocks_.sent(), blocks_.received());
+    const int from = chain().before(place_.rank);
+    if (from < 0) return messages_.send(chain().after(place_.rank), blocks_.sent());
+    messages_.receive(from, {scratch(blocks_.bytes()), blocks_.bytes()});
+    chained_ = messages_.count();
   }
 
   /// Whose data the ranks pass on from which this rank receives.
   [[nodiscard]] std::vector<int> sources_behind(const std::vector<int>& from) const
   {
+    const Collective c = signature_.collective;
+    if (c == Collective::broadcast || c == Collective::reduce) return chain().behind(place_.rank);
     std::vector<int> ranks;
-    if (collective_ == Collective::broadcast)
-      for (int r = before(place_.rank); r >= 0 && (r = before(r)) >= 0;) ranks.push_back(r);
-    if (collective_ == Collective::reduce)
-      for (int r = around(-1); r != (root_ + 1) % place_.size && r != place_.rank;)
-        ranks.push_back(r = (r + place_.size - 1) % place_.size);
-    if (collective_ == Collective::all_gather && place_.nodes)
+    if (c == Collective::all_gather && place_.nodes)
       for (const auto& [mate, source] : place_.nodes->passed_by_mates())
         if (std::find(from.begin(), from.end(), mate) != from.end()) ranks.push_back(source);
     return ranks;
   }
 
-  void begin_broadcast()
-  {
-    const int to = after(place_.rank);
-    if (place_.rank == root_)
-    {
-      if (to >= 0) messages_.send(to, {send_, bytes(count_)});
-      return;
-    }
-    messages_.receive(before(place_.rank), {recv_, bytes(count_)});
-    if (to >= 0) chained_ = messages_.count();
-  }
-
-  void begin_reduce()
-  {
-    if (place_.size == 1) return copy({send_, bytes(count_)}, {recv_, bytes(count_)});
-    if (around(-1) == root_) return messages_.send(around(1), {send_, bytes(count_)});
-    messages_.receive(around(-1), {scratch(bytes(count_)), bytes(count_)});
-    chained_ = messages_.count();
-  }
-
   /// Message i of those that are passed on has come.
   void pass_on(std::size_t i)
   {
-    if (collective_ == Collective::all_gather) return pass_on_in_node(i);
+    if (signature_.collective == Collective::all_gather) return pass_on_in_node(i);
+    const auto to = chain().after(place_.rank);
     const std::size_t offset = i * place_.message_bytes;
-    const std::size_t size = std::min(place_.message_bytes, bytes(count_) - offset);
-    if (collective_ == Collective::broadcast)
-      return messages_.send(after(place_.rank), {recv_ + offset, size});
-    auto* const partial = scratch_.get() + offset;
-    auto* const out = place_.rank == root_ ? recv_ + offset : partial;
-    inputs_.assign({partial, send_ + offset});
-    combine_(op_, inputs_, size / element_size_, out);
-    if (place_.rank != root_) messages_.send(around(1), {out, size});
+    const std::size_t size = std::min(place_.message_bytes, blocks_.bytes() - offset);
+    std::byte* out = blocks_.received().data;
+    if (signature_.collective == Collective::reduce)
+    {
+      auto* const partial = scratch_.get() + offset;
+      out = to >= 0 ? partial : out + offset;
+      inputs_.assign({partial, blocks_.sent().data + offset});
+      combine_(signature_.op, inputs_, size / blocks_.element_size(), out);
+    }
+    else
+      out += offset;
+    if (to >= 0) messages_.send(to, {out, size});
   }
 
   void pass_on_in_node(std::size_t i)
   {
     const auto& passed = place_.nodes->passed_on();
     const std::size_t of_each = chained_ / passed.size();
-    const auto whole = piece(static_cast<const std::byte*>(recv_), passed[i / of_each].source);
+    const auto whole = blocks_.piece_received(passed[i / of_each].source);
     const std::size_t offset = i % of_each * place_.message_bytes;
     const std::size_t size = std::min(place_.message_bytes, whole.size - offset);
     for (const int mate : place_.nodes->mates()) messages_.send(mate, {whole.data + offset, size});
-  }
-
-  static void copy(Part in, Room out)
-  {
-    if (out.size != 0 && out.data != in.data) std::memcpy(out.data, in.data, out.size);
   }
 
   /// Room for `size` bytes, kept for later calls.
@@ -436,21 +353,15 @@ class MpiCall
   static constexpr std::size_t small = 4096;
 
   MpiPlace place_;
-  Collective collective_{};
-  ReduceOp op_{};
-  int root_ = 0;
-  std::size_t count_ = 0;
-  std::size_t element_size_ = 1;
-  std::string (*element_)() = nullptr;
+  MpiSignature signature_;
+  MpiBlocks blocks_;
   Combine combine_ = nullptr;
-  const std::byte* send_ = nullptr;
-  std::byte* recv_ = nullptr;
 
   MpiMessages messages_;
-  std::size_t chained_ = 0;    // how many of them are to be passed on
-  bool sharing_ = false;       // the second phase has begun
-  std::uint64_t meeting_ = 0;  // its number, if the call is one
-  bool came_ = false;          // to it
+  std::size_t chained_ = 0;  // how many of them are to be passed on
+  bool sharing_ = false;     // the second phase has begun
+  MpiMeeting meeting_;
+  bool meets_ = false;  // instead
   std::vector<const std::byte*> inputs_ = std::vector<const std::byte*>(64);
   std::unique_ptr<std::byte[]> scratch_{new std::byte[small]};
   std::size_t scratch_size_ = small;

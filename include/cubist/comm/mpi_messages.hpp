@@ -12,23 +12,12 @@
 
 #include <mpi.h>
 
+#include "cubist/comm/mpi_blocks.hpp"
 #include "cubist/comm/mpi_place.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist::detail
 {
-
-/// Bytes of a buffer, to send and to receive.
-struct Part
-{
-  const std::byte* data = nullptr;
-  std::size_t size = 0;
-};
-struct Room
-{
-  std::byte* data = nullptr;
-  std::size_t size = 0;
-};
 
 class MpiMessages
 {
