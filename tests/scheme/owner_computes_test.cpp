@@ -106,8 +106,9 @@ void compare_methods(const Mesh<S, TestBackend>& mesh, ProductSize size, Finding
 TEST_CASE("Ranks that work for others make the same as collectives")
 {
   if (!lends<TestBackend>() || !fits(8)) return;
-  // With two cores the first has the work of all in blocks of C, the last in rooms.
-  for (const ProductSize size : {ProductSize{900, 701, 803}, {130, 131, 9001}})
+  // With two cores the first has the work of all in blocks of C, the second in strips of those, the
+  // last in rooms.
+  for (const ProductSize size : {ProductSize{900, 701, 803}, {9001, 130, 131}, {130, 131, 9001}})
     require_clear(on_ranks<TestBackend>(8, [&](auto& world) {
       Findings found;
       compare_methods(Mesh<Summa25D, TestBackend>{world, {2, 2, 2}, IdleRanks::refused}, size,
