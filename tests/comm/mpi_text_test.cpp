@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <cstdint>
 #include <string>
 
 #include "cubist/comm/mpi_text.hpp"
