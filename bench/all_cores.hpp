@@ -12,7 +12,7 @@
 
 #include <sched.h>
 
-#include <cubist/engine/blas_threads.hpp>
+#include <cubist/engine/host/blas_threads.hpp>
 
 namespace bench
 {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cubist/core/error.hpp>
-#include <cubist/engine/blas_threads.hpp>
+#include <cubist/engine/host/blas_threads.hpp>
 
 #include "collectives.hpp"
 #include "options.hpp"

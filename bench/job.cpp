@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include <cubist/core/error.hpp>
-#include <cubist/engine/blas_threads.hpp>
+#include <cubist/engine/host/blas_threads.hpp>
 
 #include "job.hpp"
 

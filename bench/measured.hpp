@@ -17,8 +17,8 @@
 #include <utility>
 
 #include <cubist/backend/backend.hpp>
-#include <cubist/comm/lender.hpp>
-#include <cubist/comm/traffic.hpp>
+#include <cubist/comm/window.hpp>
+#include <cubist/testing/traffic.hpp>
 
 #include "measured_engine.hpp"
 
@@ -149,26 +149,26 @@ class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C, 
     return MeasuredRequest<E, decltype(request)>{std::move(request), ledger_};
   }
 
-  [[nodiscard]] bool lends() const requires cubist::Lender<C> { return inner_.lends(); }
-  [[nodiscard]] int cores() const requires cubist::Lender<C> { return inner_.cores(); }
+  [[nodiscard]] bool exposes() const requires cubist::ExposesMemory<C> { return inner_.exposes(); }
+  [[nodiscard]] int cores() const requires cubist::ExposesMemory<C> { return inner_.cores(); }
   template <cubist::ElementRange Data>
-  requires cubist::Lender<C>
-  [[nodiscard]] auto lend(const Data& mine) { return lend(mine, std::size(mine)); }
+  requires cubist::ExposesMemory<C>
+  [[nodiscard]] auto expose(const Data& mine) { return expose(mine, std::size(mine)); }
   template <cubist::ElementRange Data>
-  requires cubist::Lender<C>
-  [[nodiscard]] auto lend(const Data& mine, std::size_t size)
+  requires cubist::ExposesMemory<C>
+  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
   {
     const InCommunication<E> now{*ledger_};
-    auto loan = inner_.lend(mine, size);
-    return MeasuredLoan<E, decltype(loan)>{std::move(loan), ledger_};
+    auto window = inner_.expose(mine, size);
+    return MeasuredLoan<E, decltype(window)>{std::move(window), ledger_};
   }
   template <cubist::Element T>
-  requires cubist::Lender<C>
-  [[nodiscard]] auto lend_to_write(std::span<T> mine)
+  requires cubist::ExposesMemory<C>
+  [[nodiscard]] auto expose_writable(std::span<T> mine)
   {
     const InCommunication<E> now{*ledger_};
-    auto loan = inner_.lend_to_write(mine);
-    return MeasuredLoan<E, decltype(loan)>{std::move(loan), ledger_};
+    auto window = inner_.expose_writable(mine);
+    return MeasuredLoan<E, decltype(window)>{std::move(window), ledger_};
   }
 
  private:

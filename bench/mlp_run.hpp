@@ -147,8 +147,8 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     }
 
     Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
-    if (task.on.method != cubist::Method::collectives && cubist::can_lend(world))
-      result.method = cubist::Method::owner_computes;
+    if (task.on.method != cubist::Method::collectives && cubist::can_expose(world))
+      result.method = cubist::Method::direct;
     result.cost = ours.cost();
     for (const auto& size : task.products())
     {

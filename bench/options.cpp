@@ -60,8 +60,8 @@ void add_scheme_options(CLI::App& command, Options& options)
       ->capture_default_str();
   command
       .add_option("--method", options.method,
-                  "fastest reads peers' memory where ranks share it; collectives send")
-      ->check(CLI::IsMember({"fastest", "collectives", "owner-computes"}))
+                  "automatic reads peers' memory where ranks share it; collectives send")
+      ->check(CLI::IsMember({"automatic", "collectives", "direct"}))
       ->capture_default_str();
   add_run_options(command, options);
 }

@@ -26,7 +26,7 @@ struct Options
   int repeats = 5;
   int warm_up = 1;
   std::string overlap = "on";
-  std::string method = "fastest";
+  std::string method = "automatic";
   std::string json;
 };
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <cubist/cubist.hpp>
-#include <cubist/plan/catalogue.hpp>
 #include <cubist/plan/planner.hpp>
+#include <cubist/scheme/catalogue.hpp>
 
 #include "planner.hpp"
 #include "times.hpp"

@@ -13,21 +13,21 @@ const char* to_string(cubist::Method method)
 {
   switch (method)
   {
-  case cubist::Method::fastest:
-    return "fastest";
+  case cubist::Method::automatic:
+    return "automatic";
   case cubist::Method::collectives:
     return "collectives";
-  case cubist::Method::owner_computes:
-    return "owner-computes";
+  case cubist::Method::direct:
+    return "direct";
   }
   return "";
 }
 
 cubist::Method parse_method(const std::string& text)
 {
-  for (const auto m : {cubist::Method::collectives, cubist::Method::owner_computes})
+  for (const auto m : {cubist::Method::collectives, cubist::Method::direct})
     if (text == to_string(m)) return m;
-  return cubist::Method::fastest;
+  return cubist::Method::automatic;
 }
 
 nlohmann::json to_json(const Job& job, const Setting& setting, const Row& row)

@@ -35,7 +35,7 @@ struct Setting
   int repeats = 5;
   int warm_up = 1;
   bool overlap = true;  // messages between nodes travel while ranks compute
-  cubist::Method method = cubist::Method::fastest;
+  cubist::Method method = cubist::Method::automatic;
 };
 
 /// What a rank does with its time: shares of it, mean over the ranks.
@@ -95,7 +95,7 @@ struct Row
   }
 };
 
-/// As on the command line: "owner-computes".
+/// As on the command line: "direct".
 [[nodiscard]] const char* to_string(cubist::Method method);
 [[nodiscard]] cubist::Method parse_method(const std::string& text);
 

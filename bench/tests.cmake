@@ -28,11 +28,11 @@ endif()
 set(in_mpi OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
 
-# bench_test(threads|mpi|stand_in name benchmark arguments...)
+# bench_test(threads|mpi|fake name benchmark arguments...)
 function(bench_test backend name benchmark)
   set(json "${CMAKE_CURRENT_BINARY_DIR}/${name}-${backend}.json")
   set(program cubist_bench)
-  if(backend STREQUAL stand_in)
+  if(backend STREQUAL fake)
     set(program cubist_bench_stand_in)
   endif()
   set(command $<TARGET_FILE:${program}> ${benchmark} ${ARGN} --repeats 1 --json "${json}")
@@ -93,7 +93,7 @@ add_test(NAME "bench: a mesh that does not fit" COMMAND cubist_bench matmul --sc
 set_tests_properties("bench: a mesh that does not fit" PROPERTIES
   LABELS bench PASS_REGULAR_EXPRESSION "Cube3D got 4 ranks, which are no cube.*use 1 or 8 ranks")
 
-# On GPUs, as far as that goes without one: the errors, and the measurements on the stand-in.
+# On GPUs, as far as that goes without one: the errors, and the measurements on the fake.
 if(TARGET cubist_bench_gpu)
   add_test(NAME "bench: without a GPU" COMMAND cubist_bench_gpu matmul --sizes 64)
   set_tests_properties("bench: without a GPU" PROPERTIES LABELS "bench;nccl" TIMEOUT 60
@@ -103,14 +103,14 @@ endif()
 if(TARGET cubist_nccl)
   set(tests "${PROJECT_SOURCE_DIR}/tests")
   add_executable(cubist_bench_stand_in
-    gpu/cubist_bench_gpu.cpp gpu/find_gpus.cpp gpu/stand_in.cpp
-    ${tests}/nccl/stand_in_cuda.cpp ${tests}/nccl/stand_in_nccl.cpp)
+    gpu/cubist_bench_gpu.cpp gpu/find_gpus.cpp gpu/fake.cpp
+    ${tests}/nccl/fake_cuda.cpp ${tests}/nccl/fake_nccl.cpp)
   target_include_directories(cubist_bench_stand_in SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
   target_include_directories(cubist_bench_stand_in PRIVATE ${tests}/nccl ${PROJECT_SOURCE_DIR}/examples)
   target_compile_options(cubist_bench_stand_in PRIVATE -O1)
   target_link_libraries(cubist_bench_stand_in PRIVATE cubist_bench_common cubist_warnings)
-  bench_test(stand_in matmul-gpu matmul --sizes 65 --shapes 33x130x7 --schemes summa25d --scalars float --ranks 8)
-  bench_test(stand_in mlp-gpu mlp --tokens 24 --widths 16,33,8 --schemes summa25d --scalars float --ranks 8 --optimizer adam --torch off)
+  bench_test(fake matmul-gpu matmul --sizes 65 --shapes 33x130x7 --schemes summa25d --scalars float --ranks 8)
+  bench_test(fake mlp-gpu mlp --tokens 24 --widths 16,33,8 --schemes summa25d --scalars float --ranks 8 --optimizer adam --torch off)
 endif()
 
 # PyTorch is measured where it is installed, and missed where it is not.

@@ -18,8 +18,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cubist/plan/catalogue.hpp>
 #include <cubist/plan/meshes.hpp>
+#include <cubist/scheme/catalogue.hpp>
 
 #include "backend.hpp"
 #include "training.hpp"

@@ -1,9 +1,9 @@
-# The tests of NCCL, and the conformance suite of communicators, on a stand-in for its library and CUDA's (nccl/stand_in.hpp):
+# The tests of NCCL, and the conformance suite of communicators, on a fake for its library and CUDA's (nccl/fake.hpp):
 # they need no GPU. Only their headers are used.
 if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*address")
   list(APPEND nccl_sources comm/communicator_test.cpp) # long to compile, and without errors, whose paths free memory
 endif()
-add_executable(cubist_nccl_tests ${nccl_sources} nccl/stand_in_cuda.cpp nccl/stand_in_nccl.cpp)
+add_executable(cubist_nccl_tests ${nccl_sources} nccl/fake_cuda.cpp nccl/fake_nccl.cpp)
 target_include_directories(cubist_nccl_tests SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_include_directories(cubist_nccl_tests PRIVATE nccl cuda)
 target_compile_definitions(cubist_nccl_tests PRIVATE CUBIST_TEST_NCCL)

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <draw_svg.hpp>
+#include <draw_text.hpp>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <cubist/plan/draw_svg.hpp>
-#include <cubist/plan/draw_text.hpp>
 #include <cubist/plan/machine_json.hpp>
 #include <cubist/plan/planner.hpp>
 
@@ -148,10 +148,11 @@ void run(const Options& options)
   for (const auto& path : options.machines) machine = cubist::read_machine(path, machine);
   const auto layers = cubist::mlp_layers(options.tokens, options.layers);
   const bool single = options.scalar == "float";
-  const cubist::PlanOptions wish{.scalar_bytes = single ? sizeof(float) : sizeof(double),
-                                 .training = !options.forward};
+  const cubist::PlanOptions requested{.scalar_bytes = single ? sizeof(float) : sizeof(double),
+                                      .training = !options.forward};
   if (!options.scheme.empty()) cubist::with_scheme(options.scheme, []<class S>() {});
-  const auto plans = selected(cubist::plan(layers, options.ranks, machine, wish), options, layers);
+  const auto plans =
+      selected(cubist::plan(layers, options.ranks, machine, requested), options, layers);
   const double unit = static_cast<double>(options.tokens * options.layers.front());
 
   if (options.json)

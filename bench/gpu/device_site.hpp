@@ -11,10 +11,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cubist/engine/cuda_buffer.hpp>
-#include <cubist/engine/cuda_check.hpp>
-#include <cubist/engine/cuda_compute_stream.hpp>
-#include <cubist/engine/cuda_engine.hpp>
+#include <cubist/device/check.hpp>
+#include <cubist/engine/cuda/buffer.hpp>
+#include <cubist/engine/cuda/compute_stream.hpp>
+#include <cubist/engine/cuda/engine.hpp>
 
 #include "../row.hpp"
 #include "../site.hpp"

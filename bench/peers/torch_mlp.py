@@ -44,10 +44,10 @@ def network(torch, layers, activation):
 
 
 def main():
-    wish = arguments()
+    requested = arguments()
     # Read when the libraries under PyTorch load.
     for library in ("OMP", "OPENBLAS", "MKL", "BLIS"):
-        os.environ[library + "_NUM_THREADS"] = str(wish.threads)
+        os.environ[library + "_NUM_THREADS"] = str(requested.threads)
     try:
         import torch
     except ImportError as error:
@@ -55,23 +55,23 @@ def main():
               "(Debian: python3-torch), or name a Python that has it", file=sys.stderr)
         sys.exit(3)
 
-    on_gpu = wish.device == "cuda"
+    on_gpu = requested.device == "cuda"
     if on_gpu and not torch.cuda.is_available():
         print(f"torch_mlp: PyTorch {torch.__version__} finds no GPU, so there is nothing to measure; install one "
               "that is built for CUDA, look at nvidia-smi, or leave --device out", file=sys.stderr)
         sys.exit(3)
-    torch.set_num_threads(wish.threads)
+    torch.set_num_threads(requested.threads)
     torch.set_default_dtype({"float": torch.float32, "double": torch.float64,
-                             "bfloat16": torch.bfloat16, "half": torch.float16}[wish.scalar])
+                             "bfloat16": torch.bfloat16, "half": torch.float16}[requested.scalar])
     torch.backends.cuda.matmul.allow_tf32 = False  # as cuBLAS and cubist
     torch.manual_seed(42)
-    layers = [int(size) for size in wish.layers.split(",")]
-    mlp = network(torch, layers, wish.activation).to(wish.device)
-    x = torch.rand(wish.tokens, layers[0], device=wish.device, requires_grad=True)
-    dy = torch.rand(wish.tokens, layers[-1], device=wish.device)
+    layers = [int(size) for size in requested.layers.split(",")]
+    mlp = network(torch, layers, requested.activation).to(requested.device)
+    x = torch.rand(requested.tokens, layers[0], device=requested.device, requires_grad=True)
+    dy = torch.rand(requested.tokens, layers[-1], device=requested.device)
     optimizer = {"none": lambda: None,
                  "sgd": lambda: torch.optim.SGD(mlp.parameters(), lr=1e-3),
-                 "adam": lambda: torch.optim.Adam(mlp.parameters(), lr=1e-3)}[wish.optimizer]()
+                 "adam": lambda: torch.optim.Adam(mlp.parameters(), lr=1e-3)}[requested.optimizer]()
 
     def step():
         # Without old gradients the new ones are stored, not added.
@@ -92,13 +92,13 @@ def main():
         finish()
         return time.perf_counter() - start
 
-    about = {"threads": torch.get_num_threads(), "device": wish.device, "version": str(torch.__version__)}
-    if wish.in_turns:
+    about = {"threads": torch.get_num_threads(), "device": requested.device, "version": str(torch.__version__)}
+    if requested.in_turns:
         print(json.dumps(about), flush=True)
         for _ in sys.stdin:
             print(json.dumps({"seconds": seconds()}), flush=True)
         return
-    times = [seconds() for _ in range(wish.warm_up + wish.repeats)][wish.warm_up:]
+    times = [seconds() for _ in range(requested.warm_up + requested.repeats)][requested.warm_up:]
     print(json.dumps({"seconds": statistics.median(times), "min_seconds": min(times), **about}))
 
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "cubist/backend/backend.hpp"
-#include "cubist/backend/counting.hpp"
 #include "cubist/backend/threads.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
 

@@ -13,8 +13,8 @@
 #include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
-#include "cubist/backend/counting.hpp"
 #include "cubist/backend/mpi.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
 #include "ranks.hpp"

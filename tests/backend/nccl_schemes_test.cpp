@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Schemes, networks and checkpoints on the backend for GPUs: on the stand-in, where whatever is not
+// Schemes, networks and checkpoints on the backend for GPUs: on the fake, where whatever is not
 // ordered by streams comes in another order.
 #include <cstddef>
 
@@ -8,9 +8,9 @@
 
 #include "catch.hpp"
 #include "comparison.hpp"
+#include "fake.hpp"
 #include "late_engine.hpp"
 #include "scheme_run.hpp"
-#include "stand_in.hpp"
 
 using namespace cubist;
 using namespace cubist::test;
@@ -41,10 +41,10 @@ TEST_CASE("Summa25D on GPUs has the results of the host, and the same ones on ev
   compare(first.again, first.training, 0);
 
   ComputeStream::synchronize();
-  const auto before = stand_in::live();  // this thread, rank 0, keeps some buffers for later
+  const auto before = fake::live();  // this thread, rank 0, keeps some buffers for later
   const auto second = results();
   compare(second.products, first.products, 0);
   compare(second.training, first.training, 0);
   ComputeStream::synchronize();
-  CHECK(stand_in::live() == before);
+  CHECK(fake::live() == before);
 }

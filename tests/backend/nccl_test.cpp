@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
-#include "cubist/backend/faulty.hpp"
 #include "cubist/backend/nccl.hpp"
+#include "cubist/testing/counting.hpp"
+#include "cubist/testing/faulty.hpp"
 
 #include "catch.hpp"
+#include "fake.hpp"
 #include "ranks.hpp"
-#include "stand_in.hpp"
 
 using namespace cubist;
 using namespace cubist::test;
@@ -62,7 +62,7 @@ TEST_CASE("NCCL's backend is one, as are decorators of it")
 
 TEST_CASE("each rank has a GPU of its own, and computes and communicates on it")
 {
-  const auto before = stand_in::live();
+  const auto before = fake::live();
   for (const int ranks : {1, 3, 8})
   {
     const auto found = on_ranks<Nccl>(ranks, [](NcclCommunicator& world) {
@@ -74,7 +74,7 @@ TEST_CASE("each rank has a GPU of its own, and computes and communicates on it")
             std::pair{r, static_cast<float>(ranks * (ranks + 1) / 2)});
   }
   ComputeStream::synchronize();
-  CHECK(stand_in::live() == before);
+  CHECK(fake::live() == before);
 }
 
 TEST_CASE("without a number there are as many ranks as GPUs")
@@ -99,9 +99,9 @@ TEST_CASE("more ranks than GPUs are an error that names both")
 
 TEST_CASE("a machine without a GPU is an error that says so")
 {
-  stand_in::fail("cudaGetDeviceCount", cudaErrorNoDevice);
+  fake::fail("cudaGetDeviceCount", cudaErrorNoDevice);
   CHECK(mentions(message_of<DeviceError>([] { launch<Nccl>({}, [](NcclCommunicator&) {}); }),
-                 "found no GPU (an error of the stand-in)", "nvidia-smi"));
+                 "found no GPU (an error of the fake)", "nvidia-smi"));
 }
 
 namespace
@@ -112,8 +112,8 @@ template <class First>
 std::vector<std::pair<int, bool>> choices(First first, int count, bool may_share)
 {
   return on_ranks<Threads>(4, [&](ThreadsCommunicator& host) {
-    stand_in::see_gpus(first(host.rank()), count);
-    const auto restore = std::shared_ptr<void>(nullptr, [](void*) { stand_in::see_gpus(0, 8); });
+    fake::see_gpus(first(host.rank()), count);
+    const auto restore = std::shared_ptr<void>(nullptr, [](void*) { fake::see_gpus(0, 8); });
     const auto gpu = cubist::detail::choose_gpu(host, may_share, "and what to do");
     return std::pair{gpu.device, gpu.shared};
   });
@@ -140,7 +140,7 @@ TEST_CASE("the first error of a rank ends the launch, and what others wait for")
   const auto start = std::chrono::steady_clock::now();
   for (const bool in_a_call : {true, false})
   {
-    const auto before = stand_in::live();
+    const auto before = fake::live();
     const auto text = message_of<ShapeError>([&] {
       launch<Nccl>({.ranks = 3, .time_limit = 60s}, [&](NcclCommunicator& world) {
         CudaBuffer<float> buffer(4);
@@ -158,7 +158,7 @@ TEST_CASE("the first error of a rank ends the launch, and what others wait for")
     });
     CHECK(text == "rank 1: no good");
     ComputeStream::synchronize();  // no communicator waits for this thread any more
-    CHECK(stand_in::live() == before);
+    CHECK(fake::live() == before);
   }
   CHECK(std::chrono::steady_clock::now() - start < 30s);
 }
@@ -213,7 +213,7 @@ TEST_CASE("an error of the device that nobody looked for is the rank's")
 {
   const auto text = message_of<CommunicationError>([] {
     launch<Nccl>({.ranks = 2}, [](NcclCommunicator& world) {
-      if (world.rank() == 1) stand_in::fail("cudaStreamQuery", cudaErrorIllegalAddress);
+      if (world.rank() == 1) fake::fail("cudaStreamQuery", cudaErrorIllegalAddress);
     });
   });
   CHECK(mentions(text, "rank 1: cudaStreamQuery failed", "the compute stream"));

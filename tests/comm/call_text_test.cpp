@@ -15,7 +15,7 @@ TEST_CASE("a call is written with its size, its reduction and its root, if it ha
     return cubist::detail::call_text(c, 4, "double", ReduceOp::max, 3);
   };
   CHECK(text(Collective::barrier) == "barrier");
-  CHECK(text(Collective::lend) == "lend of 4 double");
+  CHECK(text(Collective::expose) == "expose of 4 double");
   CHECK(text(Collective::all_reduce) == "all_reduce of 4 double by max");
   CHECK(text(Collective::reduce) == "reduce of 4 double by max with root 3");
   CHECK(text(Collective::scatter) == "scatter of 4 double with root 3");

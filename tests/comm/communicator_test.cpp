@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
 #include "cubist/comm/communicator.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"

@@ -1,7 +1,7 @@
 // expect: be the innermost of its tuple
 // SPDX-License-Identifier: BSD-3-Clause
 // Blocks that are gathered along an axis which is not the innermost land in the wrong order.
-#include "cubist/scheme/local_product.hpp"
+#include "cubist/algorithm/local_product.hpp"
 
 using namespace cubist;
 

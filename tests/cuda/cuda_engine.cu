@@ -19,8 +19,8 @@
 #include "cubist/core/fingerprint.hpp"
 #include "cubist/engine/affine.hpp"
 #include "cubist/engine/batch.hpp"
-#include "cubist/engine/cuda_engine.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/cuda/engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 
 #include "comparison.hpp"
 #include "engine_operations.hpp"

@@ -10,8 +10,8 @@
 #include <cuda_runtime_api.h>
 
 #include "cubist/comm/communicator.hpp"
-#include "cubist/engine/cuda_check.hpp"
-#include "cubist/engine/cuda_compute_stream.hpp"
+#include "cubist/device/check.hpp"
+#include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/engine.hpp"
 
 namespace cubist::test

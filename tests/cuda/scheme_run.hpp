@@ -38,7 +38,8 @@ template <class S, class B>
 class SchemeRun
 {
  public:
-  SchemeRun(typename B::Communicator& world, const typename S::Extents& wish) : mesh_{world, wish}
+  SchemeRun(typename B::Communicator& world, const typename S::Extents& requested)
+      : mesh_{world, requested}
   {
     for (std::size_t i = 0; i < labels_.size(); ++i) labels_[i] = static_cast<int>(i * i % 10);
   }
@@ -107,12 +108,13 @@ struct SchemeResults
 /// @param id of the checkpoints' folder, the same on all ranks
 template <class S, class B>
 [[nodiscard]] SchemeResults results_of(const LaunchOptions& options,
-                                       const typename S::Extents& wish = {}, pid_t id = getpid())
+                                       const typename S::Extents& requested = {},
+                                       pid_t id = getpid())
 {
   const OwnFolder folder{id};
   SchemeResults results;
   launch<B>(options, [&](typename B::Communicator& world) {
-    SchemeRun<S, B> mine{world, wish};
+    SchemeRun<S, B> mine{world, requested};
     SchemeResults found;
     found.products = mine.products();
     mine.train(found.training, found.again, folder.path);

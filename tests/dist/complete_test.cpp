@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
 #include "cubist/dist/complete.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"

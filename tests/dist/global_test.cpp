@@ -16,10 +16,10 @@
 #include <xtensor/xview.hpp>
 #endif
 
-#include "cubist/backend/counting.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "cubist/dist/numbers.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 
 #include "catch.hpp"
 

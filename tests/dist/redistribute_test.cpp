@@ -12,12 +12,12 @@
 #include <variant>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/redistribute.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"

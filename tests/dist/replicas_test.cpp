@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
 #include "cubist/dist/replicas.hpp"
 #include "cubist/mesh/mesh.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cubist/engine/affine.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 
 #include "catch.hpp"
 

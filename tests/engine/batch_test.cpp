@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cubist/engine/batch.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 
 #include "catch.hpp"
 

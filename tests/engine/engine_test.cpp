@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "cubist/engine/engine.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 
 #include "catch.hpp"
 

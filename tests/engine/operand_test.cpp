@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/operand.hpp"
 
 #include "catch.hpp"

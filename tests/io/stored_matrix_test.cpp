@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 #include "cubist/io/stored_matrix.hpp"
 
 #include "catch.hpp"

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "cubist/backend/faulty.hpp"
 #include "cubist/backend/mpi.hpp"
+#include "cubist/testing/faulty.hpp"
 
 using namespace cubist;
 using namespace std::chrono_literals;

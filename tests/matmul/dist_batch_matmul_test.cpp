@@ -5,11 +5,11 @@
 #include <tuple>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 #include "cubist/matmul/dist_batch_matmul.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"

@@ -96,26 +96,25 @@ TEST_CASE("A plan knows its mesh and size")
   }));
 }
 
-TEST_CASE("A plan says by which method it multiplies, and takes a wish")
+TEST_CASE("A plan says by which method it multiplies, and takes a requested")
 {
   if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
-    const bool lends = can_lend(world);
-    const auto method = [&](Method wish) {
-      return Product{mesh, size, Gathered::again, wish}.method();
+    const bool exposes = can_expose(world);
+    const auto method = [&](Method requested) {
+      return Product{mesh, size, Gathered::again, requested}.method();
     };
     Findings found;
     found.check(method(Method::collectives) == Method::collectives, "collectives");
-    found.check(method(Method::fastest) == (lends ? Method::owner_computes : Method::collectives),
-                "fastest");
-    if (lends)
-      found.check(method(Method::owner_computes) == Method::owner_computes, "owner computes");
+    found.check(method(Method::automatic) == (exposes ? Method::direct : Method::collectives),
+                "automatic");
+    if (exposes) found.check(method(Method::direct) == Method::direct, "owner computes");
     return found;
   }));
 }
 
-TEST_CASE("Where ranks can't lend, a plan uses collectives, and refuses another wish")
+TEST_CASE("Where ranks can't expose, a plan uses collectives, and refuses another requested")
 {
   using B = Counting<TestBackend>;
   if (!fits(4)) return;
@@ -125,9 +124,9 @@ TEST_CASE("Where ranks can't lend, a plan uses collectives, and refuses another 
     Findings found;
     found.check(P{mesh, size}.method() == Method::collectives, "the method");
     const auto message = message_of<ArgumentError>([&] {
-      const P plan{mesh, size, Gathered::again, Method::owner_computes};
+      const P plan{mesh, size, Gathered::again, Method::direct};
     });
-    found.check(mentions(message, "can't", "use Method::fastest"), message);
+    found.check(mentions(message, "can't", "use Method::automatic"), message);
     return found;
   }));
 }
@@ -554,7 +553,7 @@ TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
           found.check(error <= bound, what, " is off by ", error, ", more than ", bound);
         }
     };
-    for (const Method method : {Method::collectives, Method::fastest})
+    for (const Method method : {Method::collectives, Method::automatic})
     {
       using P = DistMatMul<Summa2D, TestBackend, T>;
       P plan{mesh, s, Gathered::kept, method};

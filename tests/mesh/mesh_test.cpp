@@ -4,8 +4,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
 #include "cubist/mesh/mesh.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"
@@ -29,9 +29,9 @@ struct TwoRows
   {
     int cols = 0;
   };
-  static Axes::Array extents(const Extents& wish, int ranks)
+  static Axes::Array extents(const Extents& requested, int ranks)
   {
-    const int cols = wish.cols != 0 ? wish.cols : ranks / 2;
+    const int cols = requested.cols != 0 ? requested.cols : ranks / 2;
     require<MeshError>(2 * cols == ranks, "got ", ranks, " ranks; use ", 2 * cols);
     return {2, cols};
   }
@@ -148,9 +148,9 @@ TEST_CASE("A mesh of a scheme has its extents and its quantum")
       std::is_base_of_v<AxisMesh<Axes<Row, Col>, TestBackend>, Mesh<TwoRows, TestBackend>>);
   require_clear(on_ranks<TestBackend>(6, [](World& world) {
     const Mesh<TwoRows, TestBackend> derived{world};
-    const Mesh<TwoRows, TestBackend> wished{world, {.cols = 3}};
+    const Mesh<TwoRows, TestBackend> requested{world, {.cols = 3}};
     Findings found;
-    for (const auto& mesh : {derived, wished})
+    for (const auto& mesh : {derived, requested})
     {
       found.check(mesh.extents() == Axes<Row, Col>::Array{2, 3}, "extents");
       found.check(mesh.quantum() == 30, "quantum ", mesh.quantum());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The libraries themselves, not the stand-in: ranks that are threads, one for each GPU, sum and
+// The libraries themselves, not the fake: ranks that are threads, one for each GPU, sum and
 // pass on data that never leaves the devices.
 #include <cstdio>
 #include <exception>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cubist/backend/threads.hpp"
-#include "cubist/comm/nccl_communicator.hpp"
+#include "cubist/comm/nccl/communicator.hpp"
 
 #include "nccl_on_threads.hpp"
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// CudaEngine without kernels: the host's engine computes what it is given, on the stand-in's
+// CudaEngine without kernels: the host's engine computes what it is given, on the fake's
 // devices, in the order of the compute stream, and late.
 
 #include <cstddef>
 
 #include "cubist/backend/nccl.hpp"
-#include "cubist/engine/cuda_engine.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/cuda/engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 
-#include "stand_in.hpp"
+#include "fake.hpp"
 
 namespace cubist::test
 {
@@ -95,11 +95,11 @@ class LateEngine
   template <class F>
   static void later(F f)
   {
-    stand_in::enqueue(ComputeStream::get(), f);
+    fake::enqueue(ComputeStream::get(), f);
   }
 };
 
-/// The backend for GPUs, computing on the stand-in's.
+/// The backend for GPUs, computing on the fake's.
 struct LateNccl : Nccl
 {
   using Engine = LateEngine;

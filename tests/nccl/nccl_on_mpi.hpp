@@ -8,8 +8,8 @@
 
 #include "cubist/backend/mpi.hpp"
 #include "cubist/backend/nccl.hpp"
-#include "cubist/comm/cuda_stream.hpp"
-#include "cubist/comm/nccl_communicator.hpp"
+#include "cubist/comm/nccl/communicator.hpp"
+#include "cubist/device/stream.hpp"
 
 #include "staged_communicator.hpp"
 
@@ -31,9 +31,9 @@ struct NcclOnMpi : Mpi
   using Engine = HostEngine;
 
   template <class F>
-  static void launch(int& argc, char**& argv, const LaunchOptions& wish, F&& body)
+  static void launch(int& argc, char**& argv, const LaunchOptions& requested, F&& body)
   {
-    Mpi::launch(argc, argv, wish, [&](MpiCommunicator& host) {
+    Mpi::launch(argc, argv, requested, [&](MpiCommunicator& host) {
       const boost::mpi::communicator all;
       static const int devices = prepare_gpus(all.size(), all.rank());
       const detail::CudaStream compute;

@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "cubist/backend/threads.hpp"
-#include "cubist/comm/cuda_stream.hpp"
-#include "cubist/comm/nccl_communicator.hpp"
+#include "cubist/comm/nccl/communicator.hpp"
+#include "cubist/device/stream.hpp"
 
 #include "staged_communicator.hpp"
 

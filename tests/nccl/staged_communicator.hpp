@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "cubist/comm/communicator.hpp"
-#include "cubist/comm/cuda_stream.hpp"
-#include "cubist/comm/nccl_communicator.hpp"
+#include "cubist/comm/nccl/communicator.hpp"
+#include "cubist/device/stream.hpp"
 
 namespace cubist::test
 {

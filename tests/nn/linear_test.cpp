@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/linear.hpp"
 #include "cubist/scheme/megatron1d.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
 #include "cubist/nn/loss.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

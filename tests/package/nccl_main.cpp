@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstdio>
 
-#include <cubist/comm/nccl_communicator.hpp>
+#include <cubist/comm/nccl/communicator.hpp>
 
 static_assert(cubist::Communicator<cubist::NcclCommunicator>);
 

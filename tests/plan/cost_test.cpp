@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "cubist/plan/catalogue.hpp"
 #include "cubist/plan/cost.hpp"
+#include "cubist/scheme/catalogue.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"

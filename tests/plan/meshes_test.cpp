@@ -3,8 +3,8 @@
 #include <set>
 #include <vector>
 
-#include "cubist/plan/catalogue.hpp"
 #include "cubist/plan/meshes.hpp"
+#include "cubist/scheme/catalogue.hpp"
 
 #include "catch.hpp"
 #include "ranks.hpp"

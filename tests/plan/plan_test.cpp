@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cubist/plan/catalogue.hpp"
 #include "cubist/plan/plan.hpp"
+#include "cubist/scheme/catalogue.hpp"
 
 #include "catch.hpp"
 #include "ranks.hpp"

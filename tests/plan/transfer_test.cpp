@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <vector>
 
-#include "cubist/comm/traffic.hpp"
 #include "cubist/plan/transfer.hpp"
+#include "cubist/testing/traffic.hpp"
 
 #include "catch.hpp"
 

@@ -27,9 +27,9 @@ using NextTypes = std::tuple<Subject<Cube3D::Next, TestBackend, double>>;
 template <class S>
 const TestMeshes<S> meshes = {{1, {.q = 1}}, {8, {.q = 2}}, {27, {.q = 3}}};
 
-std::string error(Cube3D::Extents wish, int ranks)
+std::string error(Cube3D::Extents requested, int ranks)
 {
-  return message_of<MeshError>([&] { (void)Cube3D::extents(wish, ranks); });
+  return message_of<MeshError>([&] { (void)Cube3D::extents(requested, ranks); });
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ TEST_CASE("512 ranks multiply on an 8 x 8 x 8 cube")
     Findings found;
     for (std::size_t i = 0; i < sizes.size(); ++i)
       for (const auto& way : ways<TestBackend>())
-        if (way.policy == Gathered::kept || way.method == Method::owner_computes)
+        if (way.policy == Gathered::kept || way.method == Method::direct)
           Conformance<Sub>{mesh, sizes[i], way}.check_exactly(layers[i], found);
     return found;
   }));

@@ -33,15 +33,15 @@ TEST_CASE("middle_divisor is the largest divisor up to the square root")
   }
 }
 
-TEST_CASE("nearest_divisor is the divisor nearest to the wish")
+TEST_CASE("nearest_divisor is the divisor nearest to the requested")
 {
   for (int n = 1; n <= 30; ++n)
-    for (int wish = 1; wish <= 40; ++wish)
+    for (int requested = 1; requested <= 40; ++requested)
     {
       int nearest = 1;
       for (int d = 1; d <= n; ++d)
-        if (n % d == 0 && std::abs(d - wish) < std::abs(nearest - wish)) nearest = d;
-      CHECK(nearest_divisor(n, wish) == nearest);
+        if (n % d == 0 && std::abs(d - requested) < std::abs(nearest - requested)) nearest = d;
+      CHECK(nearest_divisor(n, requested) == nearest);
     }
   CHECK(nearest_divisor(6, INT_MAX) == 6);
 }

@@ -32,9 +32,9 @@ template <class S>
 const TestMeshes<S> meshes = {{8, {2, 4}}, {6, {3, 2}}, {6, {1, 6}},
                               {4, {4, 1}}, {1, {1, 1}}, {9, {3, 3}}};
 
-std::string error(Grid2D::Extents wish, int ranks)
+std::string error(Grid2D::Extents requested, int ranks)
 {
-  return message_of<MeshError>([&] { (void)Grid2D::extents(wish, ranks); });
+  return message_of<MeshError>([&] { (void)Grid2D::extents(requested, ranks); });
 }
 
 /// [(y-1) MK + (x-1) MN] / xy a rank; rows are not cut, and so not padded.

@@ -30,9 +30,9 @@ template <class S>
 const TestMeshes<S> meshes = {{6, {1, 2, 3}}, {6, {3, 2, 1}}, {12, {2, 3, 2}}, {6, {1, 1, 6}},
                               {8, {4, 2, 1}}, {1, {1, 1, 1}}, {2, {2, 1, 1}},  {3, {1, 3, 1}}};
 
-std::string error(Grid3D::Extents wish, int ranks)
+std::string error(Grid3D::Extents requested, int ranks)
 {
-  return message_of<MeshError>([&] { (void)Grid3D::extents(wish, ranks); });
+  return message_of<MeshError>([&] { (void)Grid3D::extents(requested, ranks); });
 }
 
 }  // namespace

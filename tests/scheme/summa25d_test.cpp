@@ -34,9 +34,9 @@ const TestMeshes<S> meshes = {
     {9, {.q = 3, .d = 1}}, {16, {.q = 2, .d = 4}}, {18, {.q = 3, .d = 2}},
 };
 
-std::string error(Summa25D::Extents wish, int ranks)
+std::string error(Summa25D::Extents requested, int ranks)
 {
-  return message_of<MeshError>([&] { (void)Summa25D::extents(wish, ranks); });
+  return message_of<MeshError>([&] { (void)Summa25D::extents(requested, ranks); });
 }
 
 }  // namespace

@@ -45,9 +45,9 @@ const TestMeshes<S> meshes = {
     {8, {.rows = 2, .cols = 4}},
 };
 
-std::string error(Summa2D::Extents wish, int ranks)
+std::string error(Summa2D::Extents requested, int ranks)
 {
-  return message_of<MeshError>([&] { (void)Summa2D::extents(wish, ranks); });
+  return message_of<MeshError>([&] { (void)Summa2D::extents(requested, ranks); });
 }
 
 }  // namespace

@@ -25,8 +25,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "cubist/backend/faulty.hpp"
 #include "cubist/cubist.hpp"
+#include "cubist/testing/faulty.hpp"
 #ifdef CUBIST_TEST_MPI
 #include "cubist/backend/mpi.hpp"
 #endif
@@ -57,7 +57,7 @@ struct Case
   Method method;
 
   explicit Case(std::uint64_t seed)
-      : ranks{4}, scheme{0}, method{seed % 2 == 0 ? Method::fastest : Method::collectives}
+      : ranks{4}, scheme{0}, method{seed % 2 == 0 ? Method::automatic : Method::collectives}
   {
 #ifndef CUBIST_TEST_MPI
     scheme = static_cast<int>(seed / 2 % 3);

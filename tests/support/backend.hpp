@@ -2,12 +2,12 @@
 #pragma once
 
 // The backend that tests of layers above backend/ run on: a test says TestBackend, and is built for
-// threads, with CUBIST_TEST_MPI for MPI, with CUBIST_TEST_NCCL for NCCL on its stand-in, and with
+// threads, with CUBIST_TEST_MPI for MPI, with CUBIST_TEST_NCCL for NCCL on its fake, and with
 // both for NCCL itself with MPI's processes.
 
 #include <type_traits>
 
-#include "cubist/backend/counting.hpp"
+#include "cubist/testing/counting.hpp"
 #if defined(CUBIST_TEST_MPI) && defined(CUBIST_TEST_NCCL)
 #include "nccl_on_mpi.hpp"
 #elif defined(CUBIST_TEST_MPI)
@@ -17,7 +17,7 @@
 #else
 #include "cubist/backend/threads.hpp"
 #endif
-#include "cubist/comm/lender.hpp"
+#include "cubist/comm/window.hpp"
 
 #include "sanitized.hpp"
 
@@ -77,12 +77,12 @@ inline constexpr bool few_suffice = sanitized || many_are_slow<B>;
 }
 #endif
 
-/// Whether all ranks of a backend can lend each other memory in these tests: processes on several
+/// Whether all ranks of a backend can expose each other memory in these tests: processes on several
 /// nodes can't.
 template <class B>
-[[nodiscard]] bool lends()
+[[nodiscard]] bool exposes()
 {
-  if constexpr (!Lender<typename B::Communicator>) return false;
+  if constexpr (!ExposesMemory<typename B::Communicator>) return false;
 #ifdef CUBIST_TEST_MPI
   return one_node();
 #else

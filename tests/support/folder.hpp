@@ -53,8 +53,8 @@ class Folder
   {
     std::array<char, 256> name{};
     once([&] {
-      const auto wish = (std::filesystem::temp_directory_path() / "cubist-XXXXXX").string();
-      wish.copy(name.data(), name.size() - 1);
+      const auto requested = (std::filesystem::temp_directory_path() / "cubist-XXXXXX").string();
+      requested.copy(name.data(), name.size() - 1);
       if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error{"no folder for the test"};
     });
 #ifdef CUBIST_TEST_MPI

@@ -196,7 +196,7 @@ template <Backend B>
 {
   std::vector<Way> all{{"again", Gathered::again, Method::collectives},
                        {"kept", Gathered::kept, Method::collectives}};
-  if (lends<B>()) all.push_back({"owner computes", Gathered::again, Method::owner_computes});
+  if (exposes<B>()) all.push_back({"owner computes", Gathered::again, Method::direct});
   return all;
 }
 
@@ -390,7 +390,7 @@ void conform_within_rounding(const TestMeshes<typename Sub::Scheme>& meshes)
     std::map<Method, std::vector<std::vector<std::vector<T>>>> runs;
     auto all_ways = ways<B>();
     all_ways.insert(all_ways.begin(), all_ways.front());
-    if (lends<B>()) all_ways.push_back(all_ways.back());
+    if (exposes<B>()) all_ways.push_back(all_ways.back());
     for (const auto& way : all_ways)
     {
       std::vector<Findings> found;

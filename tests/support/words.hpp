@@ -11,12 +11,12 @@
 #include <ostream>
 #include <vector>
 
-#include "cubist/backend/counting.hpp"
+#include "cubist/algorithm/summa/summa.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
-#include "cubist/scheme/summa.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
 #include "ranks.hpp"

@@ -29,13 +29,13 @@
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
-#include "cubist/comm/mpi_communicator.hpp"
-#include "cubist/comm/mpi_cores.hpp"
-#include "cubist/comm/mpi_world.hpp"
+#include "cubist/comm/mpi/communicator.hpp"
+#include "cubist/comm/mpi/cores.hpp"
+#include "cubist/comm/mpi/progress.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/engine/blas_kernels.hpp"
-#include "cubist/engine/blas_threads.hpp"
-#include "cubist/engine/shared_engine.hpp"
+#include "cubist/engine/host/blas_kernels.hpp"
+#include "cubist/engine/host/blas_threads.hpp"
+#include "cubist/engine/host/shared_engine.hpp"
 
 namespace cubist
 {
@@ -58,7 +58,7 @@ class MpiProcess
   {
     // A body that called exit: its peers would wait in their calls, and MPI_Finalize for them.
     if (inside && !boost::mpi::environment::finalized())
-      MpiWorld::end_job(
+      MpiProgress::end_job(
           "the program called exit inside launch, so other ranks would wait for ever; "
           "throw an error instead");
   }
@@ -144,7 +144,7 @@ struct Mpi
     const bool may_help = options.overlap && boost::mpi::environment::thread_level() ==
                                                  boost::mpi::threading::multiple;
     prctl(PR_SET_TIMERSLACK, 1'000UL);  // ranks that wait sleep microseconds, not the usual 50 more
-    const auto world = std::make_shared<detail::MpiWorld>(control, may_help, limit);
+    const auto world = std::make_shared<detail::MpiProgress>(control, may_help, limit);
     const int cores = detail::cores_of_rank(control);
     const int most = blas_threads();
     const BlasThreads share{most > 0 ? std::min(most, cores) : cores};
@@ -197,7 +197,7 @@ struct Mpi
   /// Returns when all ranks are through; throws, or ends the job, if one failed.
   static void finish(const boost::mpi::communicator& control,
                      const std::optional<boost::mpi::communicator>& members,
-                     detail::MpiWorld& world, const detail::FirstError& first, bool consequence,
+                     detail::MpiProgress& world, const detail::FirstError& first, bool consequence,
                      bool rethrow)
   {
     using namespace std::chrono_literals;
@@ -224,7 +224,7 @@ struct Mpi
     const bool reports = all_through ? reporter % (INT_MAX / 2) == world.rank()
                                      : !consequence && !world.failed_below();
     if (!reports) std::this_thread::sleep_for(5s);  // the reporter ends this process meanwhile
-    detail::MpiWorld::end_job(first ? first.message() : world.news());
+    detail::MpiProgress::end_job(first ? first.message() : world.news());
   }
 };
 

@@ -32,12 +32,12 @@
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/threads.hpp"
 #include "cubist/comm/communicator.hpp"
-#include "cubist/comm/nccl_communicator.hpp"
+#include "cubist/comm/nccl/communicator.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/engine/cuda_blas.hpp"
-#include "cubist/engine/cuda_check.hpp"
-#include "cubist/engine/cuda_compute_stream.hpp"
-#include "cubist/engine/cuda_engine.hpp"
+#include "cubist/device/check.hpp"
+#include "cubist/engine/cuda/blas.hpp"
+#include "cubist/engine/cuda/compute_stream.hpp"
+#include "cubist/engine/cuda/engine.hpp"
 
 namespace cubist
 {
@@ -126,16 +126,16 @@ inline void pretend_own_host(int rank, bool remote)
 /// Tells a rank of failures elsewhere: a message to itself under way on the host, which throws when
 /// the host learns of one.
 template <Communicator Host>
-class HostNews
+class FailureProbe
 {
  public:
-  explicit HostNews(Host& host)
+  explicit FailureProbe(Host& host)
       : alone_{host.split(host.rank(), 0)}, request_{alone_.async_receive(received_, 0)}
   {
   }
-  HostNews(const HostNews&) = delete;
-  HostNews& operator=(const HostNews&) = delete;
-  ~HostNews()
+  FailureProbe(const FailureProbe&) = delete;
+  FailureProbe& operator=(const FailureProbe&) = delete;
+  ~FailureProbe()
   {
     try
     {
@@ -184,12 +184,12 @@ struct NcclOn
 
   /// Without a number, as many ranks as this machine has GPUs, or as there are processes.
   template <class F>
-  static void launch(int& argc, char**& argv, const LaunchOptions& wish, F&& body)
+  static void launch(int& argc, char**& argv, const LaunchOptions& requested, F&& body)
   {
     CudaPrecision::tf32 = options.tf32;
-    LaunchOptions on_host = wish;
-    if (!ranks_are_processes && !wish.ranks) on_host.ranks = detail::gpu_count();
-    Host::launch(argc, argv, on_host, on_gpus(wish, body));
+    LaunchOptions on_host = requested;
+    if (!ranks_are_processes && !requested.ranks) on_host.ranks = detail::gpu_count();
+    Host::launch(argc, argv, on_host, on_gpus(requested, body));
   }
 
   template <class Ranks, class F>
@@ -197,17 +197,17 @@ struct NcclOn
   {
     Host::launch_on(ranks, LaunchOptions{}, body);
   }
-  static void launch_on(const Ranks& ranks, const LaunchOptions& wish, F&& body)
+  static void launch_on(const Ranks& ranks, const LaunchOptions& requested, F&& body)
   {
     CudaPrecision::tf32 = options.tf32;
-    Host::launch_on(ranks, wish, on_gpus(wish, body));
+    Host::launch_on(ranks, requested, on_gpus(requested, body));
   }
 
  private:
   template <class F>
-  static auto on_gpus(const LaunchOptions& wish, F& body)
+  static auto on_gpus(const LaunchOptions& requested, F& body)
   {
-    return [&body, its = options, limit = detail::time_limit(wish)](auto& host) {
+    return [&body, its = options, limit = detail::time_limit(requested)](auto& host) {
       const auto gpu = detail::choose_gpu(
           host, its.share_gpus && ranks_are_processes,
           ranks_are_processes ? "start fewer there, or, for tests, let them share GPUs by the "
@@ -215,7 +215,7 @@ struct NcclOn
                               : "start fewer, or processes on more machines (NcclOn<Mpi>)");
       if (gpu.shared) detail::pretend_own_host(host.rank(), host.remote());
 
-      const auto news = std::make_shared<detail::HostNews<typename Host::Communicator>>(host);
+      const auto news = std::make_shared<detail::FailureProbe<typename Host::Communicator>>(host);
       NcclOptions nccl;
       nccl.time_limit = limit ? limit : its.time_limit;
       nccl.look = [news] { news->look(); };

@@ -20,13 +20,13 @@
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
 #include "cubist/comm/call_text.hpp"
-#include "cubist/comm/thread_group.hpp"
-#include "cubist/comm/thread_world.hpp"
-#include "cubist/comm/threads_communicator.hpp"
+#include "cubist/comm/threads/communicator.hpp"
+#include "cubist/comm/threads/group.hpp"
+#include "cubist/comm/threads/scheduler.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/engine/blas_kernels.hpp"
-#include "cubist/engine/blas_threads.hpp"
-#include "cubist/engine/host_engine.hpp"
+#include "cubist/engine/host/blas_kernels.hpp"
+#include "cubist/engine/host/blas_threads.hpp"
+#include "cubist/engine/host/engine.hpp"
 
 namespace cubist
 {
@@ -48,7 +48,7 @@ struct Threads
         most_ranks, " ranks; use a number of these, or none for ", cores, ", one for each core");
 
     const auto limit = detail::time_limit(options);
-    const auto world = std::make_shared<detail::ThreadWorld>(ranks, limit);
+    const auto world = std::make_shared<detail::ThreadScheduler>(ranks, limit);
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     const auto group = std::make_shared<detail::ThreadGroup>(world, std::move(all));
@@ -62,7 +62,7 @@ struct Threads
         auto message = "rank " + std::to_string(rank) + " failed (" + what +
                        "), so what other ranks wait for cannot come; mend that rank's error";
         first.record(rank, std::current_exception(), consequence);
-        world->fail(detail::ThreadWorld::Failure::peer_failed, std::move(message));
+        world->fail(detail::ThreadScheduler::Failure::peer_failed, std::move(message));
       };
       try
       {
@@ -98,13 +98,13 @@ struct Threads
         message << "got " << ranks << " ranks, but the system lets this process start only "
                 << threads.size() + 1 << " threads (" << e.what()
                 << "); use fewer ranks, or raise the limit (ulimit -u)";
-        world->fail(detail::ThreadWorld::Failure::peer_failed, message.str());
+        world->fail(detail::ThreadScheduler::Failure::peer_failed, message.str());
         threads.clear();
         throw CommunicationError{message.str()};
       }
       run(0);
     }
-    world->fail(detail::ThreadWorld::Failure::ended,
+    world->fail(detail::ThreadScheduler::Failure::ended,
                 "got a call on ranks whose launch has returned, so none of them can take part; use "
                 "communicators, meshes and what lies on them inside the body of launch");
     first.rethrow();
@@ -113,7 +113,7 @@ struct Threads
  private:
   /// A thread cannot be ended from outside, so `launch` waits for ranks that compute; but not
   /// silently.
-  static void tell_of_stragglers(detail::ThreadWorld& world, std::chrono::milliseconds limit)
+  static void tell_of_stragglers(detail::ThreadScheduler& world, std::chrono::milliseconds limit)
   {
     const auto [message, late] = world.stragglers(limit);
     if (!late.empty())

@@ -28,7 +28,7 @@ enum class Collective : std::uint8_t
   scatter,
   send,
   receive,
-  lend,
+  expose,
 };
 
 inline constexpr std::size_t collective_count = 12;
@@ -37,11 +37,11 @@ inline constexpr std::size_t collective_count = 12;
 {
   constexpr const char* names[collective_count] = {
       "barrier",    "broadcast", "reduce",  "all_reduce", "all_gather", "reduce_scatter",
-      "all_to_all", "gather",    "scatter", "send",       "receive",    "lend"};
+      "all_to_all", "gather",    "scatter", "send",       "receive",    "expose"};
   return names[static_cast<std::size_t>(c)];
 }
 
-/// How a reduction combines elements; in which order, combine.hpp says.
+/// How a reduction combines elements; in which order, reduction.hpp says.
 enum class ReduceOp : std::uint8_t
 {
   sum,
@@ -68,7 +68,7 @@ enum class ReduceOp : std::uint8_t
 ///   scatter         count x ranks(r) count              root
 ///   send            count            -                  destination
 ///   receive         -                count              source
-///   lend            count            -                  -
+///   expose            count            -                  -
 template <Element T>
 struct Call
 {

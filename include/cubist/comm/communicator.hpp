@@ -97,7 +97,7 @@ concept Communicator =
     };
 // clang-format on
 
-/// Whether reductions of communicator `C` add in the order of combine.hpp. Where not, the bits of
+/// Whether reductions of communicator `C` add in the order of reduction.hpp. Where not, the bits of
 /// a sum are the same on every run, but not those of other communicators.
 template <class C>
 inline constexpr bool sums_in_order = true;

@@ -15,7 +15,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
-#include "cubist/io/draft.hpp"
+#include "cubist/io/atomic_file.hpp"
 #include "cubist/io/file.hpp"
 #include "cubist/io/npy_header.hpp"
 #include "cubist/io/stored_matrix.hpp"
@@ -50,7 +50,7 @@ void save_npy(const std::filesystem::path& path, const DistView<T, M>& x)
   using Value = std::remove_const_t<T>;
   if (!x.mesh.active()) return;
   const std::string header = format_npy_header(element_type<Value>(), x.shape);
-  Draft draft{x.mesh, path, header, header.size() + x.shape.size() * sizeof(T)};
+  AtomicFile draft{x.mesh, path, header, header.size() + x.shape.size() * sizeof(T)};
   if (x.primary(x.mesh, x.mesh.rank()))
     write_block<Value>(draft.file(), {header.size(), element_type<Value>(), x.shape},
                        x.block(x.mesh.rank()), x.mesh.engine(), x.valid());

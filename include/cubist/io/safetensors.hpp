@@ -24,7 +24,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/numbers.hpp"
 #include "cubist/dist/state.hpp"
-#include "cubist/io/draft.hpp"
+#include "cubist/io/atomic_file.hpp"
 #include "cubist/io/file.hpp"
 #include "cubist/io/safetensors_header.hpp"
 #include "cubist/io/stored_matrix.hpp"
@@ -167,7 +167,7 @@ void save_lists(const std::filesystem::path& path, Metadata metadata, const Firs
         {m.name, element_type<std::remove_const_t<T>>(), {s.rows, s.cols}, begin, end});
   });
   const std::string beginning = format_safetensors_header(header);
-  Draft draft{mesh, path, beginning, beginning.size() + end};
+  AtomicFile draft{mesh, path, beginning, beginning.size() + end};
   std::vector<std::uint64_t> sums;
   each([&]<class T, class M>(const NamedMatrix<T, M>& m) {
     const auto& x = m.matrix;

@@ -53,8 +53,9 @@ class DistBatchMatMul
   using SharedWeight = typename Product::Weight;
 
   DistBatchMatMul(const Mesh& mesh, BatchSize size, Gathered policy = Gathered::again,
-                  Method wish = Method::fastest)
-      : mesh_{mesh}, batch_{size.b}, product_{mesh.group(), {size.m, size.n, size.k}, policy, wish}
+                  Method requested = Method::automatic)
+      : mesh_{mesh}, batch_{size.b}, product_{
+                                         mesh.group(), {size.m, size.n, size.k}, policy, requested}
   {
   }
 

@@ -14,7 +14,8 @@
 #include <utility>
 #include <variant>
 
-#include "cubist/comm/lender.hpp"
+#include "cubist/algorithm/direct/direct_product.hpp"
+#include "cubist/comm/window.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/exclusive.hpp"
@@ -24,7 +25,6 @@
 #include "cubist/dist/replica_sum.hpp"
 #include "cubist/matmul/operands.hpp"
 #include "cubist/mesh/mesh.hpp"
-#include "cubist/scheme/owner_computes.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist
@@ -49,21 +49,21 @@ class DistMatMul
   using Weight = DistMatrix<T, WeightLayout, Mesh>;
   using Output = DistMatrix<T, typename S::Output, Mesh>;
 
-  /// @throws ArgumentError for a wish that the ranks of the mesh can't meet, ShapeError for sizes
+  /// @throws ArgumentError for a method that the ranks of the mesh can't meet, ShapeError for sizes
   /// that 64 bits do not count
   explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again,
-                      Method wish = Method::fastest)
-      : mesh_{mesh}, size_{size}, plan_{made(policy, wish)}, is_local_{detail::multiplies_blockwise(
-                                                                 x_place(), w_place(), y_place())}
+                      Method requested = Method::automatic)
+      : mesh_{mesh}, size_{size}, plan_{made(policy, requested)},
+        is_local_{detail::multiplies_blockwise(x_place(), w_place(), y_place())}
   {
   }
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] ProductSize size() const { return size_; }
-  /// What it uses: collectives or owner_computes.
+  /// What it uses: collectives or direct.
   [[nodiscard]] Method method() const
   {
-    return plan_.index() == 0 ? Method::collectives : Method::owner_computes;
+    return plan_.index() == 0 ? Method::collectives : Method::direct;
   }
   /// Whether each rank's block of Y is the product of its blocks of X and W, so that ranks have
   /// nothing for each other.
@@ -188,7 +188,7 @@ class DistMatMul
   using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;
 
   using Collectives = typename S::Algorithm::template Plan<T, Mesh>;
-  template <bool lends, class = void>
+  template <bool exposes, class = void>
   struct Plans
   {
     using type = std::variant<Collectives>;
@@ -196,22 +196,22 @@ class DistMatMul
   template <class None>
   struct Plans<true, None>
   {
-    using type = std::variant<Collectives, OwnerComputes<T, Mesh>>;
+    using type = std::variant<Collectives, DirectProduct<T, Mesh>>;
   };
-  static constexpr bool lends = Lender<typename B::Communicator>;
-  using Plan = typename Plans<lends>::type;
+  static constexpr bool exposes = ExposesMemory<typename B::Communicator>;
+  using Plan = typename Plans<exposes>::type;
 
-  [[nodiscard]] Plan made(Gathered policy, Method wish) const
+  [[nodiscard]] Plan made(Gathered policy, Method requested) const
   {
     for (const Shape s : {x_shape(), w_shape(), Shape{size_.m, size_.n}})
       require_countable(s, sizeof(T));
-    const bool reads = can_lend(mesh_.world());
-    require<ArgumentError>(wish != Method::owner_computes || reads,
-                           "got the wish that owners compute, for which all ranks of the mesh read "
-                           "each other's memory, but these can't; use Method::fastest");
-    if constexpr (lends)
-      if (reads && wish != Method::collectives)
-        return OwnerComputes<T, Mesh>{mesh_, {op_x, op_w}, x_place(), w_place(), y_place()};
+    const bool reads = can_expose(mesh_.world());
+    require<ArgumentError>(requested != Method::direct || reads,
+                           "got Method::direct, for which all ranks of the mesh read "
+                           "each other's memory, but these can't; use Method::automatic");
+    if constexpr (exposes)
+      if (reads && requested != Method::collectives)
+        return DirectProduct<T, Mesh>{mesh_, {op_x, op_w}, x_place(), w_place(), y_place()};
     return Collectives{mesh_,
                        {padded<typename S::Input>({size_.m, size_.k}),
                         padded<typename S::Weight>({size_.k, size_.n}),
@@ -284,14 +284,14 @@ class DistMatMul
   template <class LW>
   [[nodiscard]] ReplicaSum<typename B::Communicator> sum(DistMatrix<T, LW, Mesh>& dw) const
   {
-    if (method() == Method::owner_computes) return {};
+    if (method() == Method::direct) return {};
     return sum_replicas(mesh_, Pending{}, dw.padded());
   }
 
   /// beta on one of the replicas that are summed, and nothing on the others.
   [[nodiscard]] T counted_once(T beta) const
   {
-    return method() == Method::owner_computes ? beta : counted_once(beta, Pending{});
+    return method() == Method::direct ? beta : counted_once(beta, Pending{});
   }
   template <class... A>
   [[nodiscard]] T counted_once(T beta, Axes<A...>) const

@@ -163,8 +163,8 @@ class AxisMesh
 /// What a mesh needs to know of a scheme.
 // clang-format off
 template <class S>
-concept MeshShape = requires(typename S::Extents wish, typename S::Axes::Array extents) {
-  { S::extents(wish, 8) } -> std::same_as<typename S::Axes::Array>;  // @throws MeshError
+concept MeshShape = requires(typename S::Extents requested, typename S::Axes::Array extents) {
+  { S::extents(requested, 8) } -> std::same_as<typename S::Axes::Array>;  // @throws MeshError
   { S::quantum(extents) } -> std::same_as<std::size_t>;
 };
 // clang-format on
@@ -184,8 +184,8 @@ class Mesh : public AxisMesh<typename S::Axes, B>
 
   /// Extents that are left out follow from the number of ranks. Every rank of `world` calls this.
   /// @throws MeshError for extents that do not fit the scheme or the ranks; it names some that do
-  explicit Mesh(const typename B::Communicator& world, const typename S::Extents& wish = {})
-      : Mesh{world, S::extents(wish, world.size()), IdleRanks::refused}
+  explicit Mesh(const typename B::Communicator& world, const typename S::Extents& requested = {})
+      : Mesh{world, S::extents(requested, world.size()), IdleRanks::refused}
   {
   }
 

@@ -44,7 +44,7 @@ struct LinearOptions
   /// Tells apart the random numbers of layers with one seed.
   std::size_t index = 0;
   Gathered gathered = Gathered::kept;
-  Method method = Method::fastest;
+  Method method = Method::automatic;
 };
 
 namespace detail

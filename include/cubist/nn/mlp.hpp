@@ -39,7 +39,7 @@ struct MlpOptions
   bool bias = true;
   std::uint64_t seed = 0;
   Gathered gathered = Gathered::kept;
-  Method method = Method::fastest;
+  Method method = Method::automatic;
 };
 
 /// What a network reaches on labelled data.

@@ -27,12 +27,12 @@
 #include <cstddef>
 #include <numeric>
 
+#include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
+#include "cubist/algorithm/local_product.hpp"
+#include "cubist/algorithm/summa/summa.hpp"
 #include "cubist/plan/cutting.hpp"
 #include "cubist/plan/work.hpp"
-#include "cubist/scheme/gather_multiply_scatter.hpp"
-#include "cubist/scheme/local_product.hpp"
 #include "cubist/scheme/scheme.hpp"
-#include "cubist/scheme/summa.hpp"
 
 namespace cubist
 {

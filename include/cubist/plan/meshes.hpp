@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// All meshes that a scheme has of so many ranks or fewer, and the one nearest to a wish.
+// All meshes that a scheme has of so many ranks or fewer, and the one nearest to a requested.
 
 #include <algorithm>
 #include <cstddef>
@@ -42,17 +42,17 @@ void for_each_mesh(int most, F&& f)
 
 /// The mesh of scheme `S` whose extents differ least from these, and that has no more ranks.
 template <Scheme S>
-[[nodiscard]] typename S::Axes::Array nearest_mesh(const typename S::Axes::Array& wish)
+[[nodiscard]] typename S::Axes::Array nearest_mesh(const typename S::Axes::Array& requested)
 {
   constexpr int most = 4096;
   int ranks = 1;
-  for (const int e : wish) ranks = std::min(most, ranks * std::clamp(e, 1, most));
+  for (const int e : requested) ranks = std::min(most, ranks * std::clamp(e, 1, most));
   typename S::Axes::Array nearest{};
   int least = 0;
   for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
     int distance = 1;
-    for (std::size_t i = 0; i < wish.size(); ++i)
-      distance += std::abs(std::clamp(wish[i], 1, most) - extents[i]);
+    for (std::size_t i = 0; i < requested.size(); ++i)
+      distance += std::abs(std::clamp(requested[i], 1, most) - extents[i]);
     if (least != 0 && distance >= least) return;
     least = distance;
     nearest = extents;

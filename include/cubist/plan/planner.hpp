@@ -15,11 +15,11 @@
 #include <tuple>
 #include <vector>
 
-#include "cubist/plan/catalogue.hpp"
 #include "cubist/plan/machine.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/reason.hpp"
+#include "cubist/scheme/catalogue.hpp"
 
 namespace cubist
 {

@@ -34,14 +34,14 @@ struct BasicCube3D : BasicGrid3D<X, Y>
 
   /// (x, y, z)
   /// @throws MeshError unless q q q is `ranks`
-  [[nodiscard]] static typename Axes::Array extents(const Extents& wish, int ranks)
+  [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
-    detail::require_extents(name, ranks, {{"q", wish.q}});
+    detail::require_extents(name, ranks, {{"q", requested.q}});
     const int edge = detail::root(ranks, 3);
     const bool is_cube = edge * edge * edge == ranks;
-    const int q = wish.q != 0 ? wish.q : edge;
+    const int q = requested.q != 0 ? requested.q : edge;
     require<MeshError>(
-        wish.q == 0 || q == edge, name, " got ", detail::written({{"q", q}}), " for ", ranks,
+        requested.q == 0 || q == edge, name, " got ", detail::written({{"q", q}}), " for ", ranks,
         " ranks, but ranks would be left out or missing unless q·q·q is their number; use ",
         is_cube ? detail::written({{"q", edge}}) : detail::nearest_powers(ranks, 3) + " without q",
         detail::or_ranks(detail::ranks_on({q, q, q})));

@@ -36,14 +36,14 @@ namespace cubist::detail
   return d;
 }
 
-/// The divisor of n that is nearest to `wish`, the lower one of two.
+/// The divisor of n that is nearest to `requested`, the lower one of two.
 /// @pre n >= 1
-[[nodiscard]] constexpr int nearest_divisor(int n, int wish)
+[[nodiscard]] constexpr int nearest_divisor(int n, int requested)
 {
   for (int step = 0;; ++step)
   {
-    const int below = std::min(wish, n) - step;
-    const int above = std::min(wish, n) + step;
+    const int below = std::min(requested, n) - step;
+    const int above = std::min(requested, n) + step;
     if (below >= 1 && n % below == 0) return below;
     if (above <= n && n % above == 0) return above;
   }
@@ -71,14 +71,14 @@ template <std::size_t n>
   return extents;
 }
 
-/// Extents for all of the ranks that are near to those wished for.
+/// Extents for all of the ranks that are near to those requested.
 template <std::size_t n>
-[[nodiscard]] constexpr std::array<int, n> nearest_extents(std::array<int, n> wish, int ranks)
+[[nodiscard]] constexpr std::array<int, n> nearest_extents(std::array<int, n> requested, int ranks)
 {
   int rest = ranks;
   int* last = nullptr;
   bool open = false;
-  for (int& e : wish)
+  for (int& e : requested)
   {
     if (e == 0)
     {
@@ -90,7 +90,7 @@ template <std::size_t n>
     last = &e;
   }
   if (!open && last != nullptr) *last *= rest;
-  return filled(wish, ranks);
+  return filled(requested, ranks);
 }
 
 /// "1 or 8 ranks": the numbers q^power around `ranks`.
@@ -151,30 +151,30 @@ void require_extents(const char* scheme, int ranks, const Extents& extents)
 }
 
 /// A mesh whose axes may have any extents.
-/// @param wish the extents and the names that they have in `Extents`
+/// @param requested the extents and the names that they have in `Extents`
 /// @throws MeshError unless they multiply up to `ranks`
 template <std::size_t n>
 [[nodiscard]] std::array<int, n> free_extents(const char* scheme, int ranks,
-                                              const std::array<NamedExtent, n>& wish)
+                                              const std::array<NamedExtent, n>& requested)
 {
-  std::array<int, n> wished{};
+  std::array<int, n> values{};
   std::array<int, n> at_least{};
   for (std::size_t i = 0; i < n; ++i)
   {
-    require_extents(scheme, ranks, std::array{wish[i]});
-    wished[i] = wish[i].value;
-    at_least[i] = std::max(1, wished[i]);
+    require_extents(scheme, ranks, std::array{requested[i]});
+    values[i] = requested[i].value;
+    at_least[i] = std::max(1, values[i]);
   }
   const auto text = [&](std::array<int, n> extents) {
-    auto named = wish;
+    auto named = requested;
     for (std::size_t i = 0; i < n; ++i) named[i].value = extents[i];
     return written(named);
   };
-  const auto extents = filled(wished, ranks);
-  require<MeshError>(ranks_on(extents) == ranks, scheme, " got ", text(wished), " for ", ranks,
+  const auto extents = filled(values, ranks);
+  require<MeshError>(ranks_on(extents) == ranks, scheme, " got ", text(values), " for ", ranks,
                      " ranks, but ranks would be left out or missing unless the extents multiply "
                      "up to their number; use ",
-                     text(nearest_extents(wished, ranks)), or_ranks(ranks_on(at_least)));
+                     text(nearest_extents(values, ranks)), or_ranks(ranks_on(at_least)));
   return extents;
 }
 

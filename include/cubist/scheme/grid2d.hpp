@@ -15,10 +15,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/scheme/extents.hpp"
-#include "cubist/scheme/gather_multiply_scatter.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist
@@ -45,9 +45,9 @@ struct BasicGrid2D
 
   /// (x, y)
   /// @throws MeshError unless x y is `ranks`
-  [[nodiscard]] static typename Axes::Array extents(const Extents& wish, int ranks)
+  [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
-    return detail::free_extents<2>(name, ranks, {{{"x", wish.x}, {"y", wish.y}}});
+    return detail::free_extents<2>(name, ranks, {{{"x", requested.x}, {"y", requested.y}}});
   }
 
   [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)

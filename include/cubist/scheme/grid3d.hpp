@@ -16,10 +16,10 @@
 #include <cstddef>
 #include <numeric>
 
+#include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/scheme/extents.hpp"
-#include "cubist/scheme/gather_multiply_scatter.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist
@@ -47,9 +47,10 @@ struct BasicGrid3D
 
   /// (x, y, z)
   /// @throws MeshError unless x y z is `ranks`
-  [[nodiscard]] static typename Axes::Array extents(const Extents& wish, int ranks)
+  [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
-    return detail::free_extents<3>(name, ranks, {{{"x", wish.x}, {"y", wish.y}, {"z", wish.z}}});
+    return detail::free_extents<3>(name, ranks,
+                                   {{{"x", requested.x}, {"y", requested.y}, {"z", requested.z}}});
   }
 
   [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)

@@ -19,10 +19,10 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/scheme/extents.hpp"
-#include "cubist/scheme/gather_multiply_scatter.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist
@@ -45,9 +45,9 @@ struct MegatronPair
   };
 
   /// @throws MeshError unless p is `ranks`
-  [[nodiscard]] static Axes::Array extents(const Extents& wish, int ranks)
+  [[nodiscard]] static Axes::Array extents(const Extents& requested, int ranks)
   {
-    return detail::free_extents<1>(name, ranks, {{{"p", wish.p}}});
+    return detail::free_extents<1>(name, ranks, {{{"p", requested.p}}});
   }
 
   [[nodiscard]] static constexpr bool fits(const Axes::Array& e) { return e[0] >= 1; }

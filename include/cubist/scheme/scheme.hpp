@@ -42,12 +42,14 @@ enum class Gathered : bool
   kept
 };
 
-/// How ranks come to the operands of a product.
+/// How a rank gets the operands of a product that other ranks hold.
 enum class Method : std::uint8_t
 {
-  fastest,         // owner_computes where all ranks of the mesh can lend, elsewhere collectives
-  collectives,     // the scheme's own: what a cluster sends
-  owner_computes,  // read where they lie; owner_computes.hpp
+  automatic,    // direct where every rank of the mesh can read the others' memory, else collectives
+  collectives,  // by the scheme's own algorithm, S::Algorithm
+  direct,       // in place, out of the peers' memory: algorithm/direct/direct_product.hpp
+  fastest [[deprecated("use Method::automatic")]] = automatic,
+  owner_computes [[deprecated("use Method::direct")]] = direct,
 };
 
 // clang-format off

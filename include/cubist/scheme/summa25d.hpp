@@ -21,11 +21,11 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "cubist/algorithm/summa/summa.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
-#include "cubist/scheme/summa.hpp"
 
 namespace cubist
 {
@@ -51,23 +51,26 @@ struct BasicSumma25D : SummaLayouts<stationary, R, C, Depth>
 
   /// (depth, row, col)
   /// @throws MeshError unless q q d is `ranks`
-  [[nodiscard]] static typename Axes::Array extents(const Extents& wish, int ranks)
+  [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
-    detail::require_extents(name, ranks, {{"q", wish.q}, {"d", wish.d}});
+    detail::require_extents(name, ranks, {{"q", requested.q}, {"d", requested.d}});
     const auto largest = [ranks](int limit) {
       int q = std::min(limit, detail::root(ranks, 2));
       while (ranks % (q * q) != 0) --q;
       return q;
     };
-    int q = wish.q;
-    if (q == 0) q = wish.d == 0 ? largest(ranks) : std::max(1, detail::root(ranks / wish.d, 2));
-    const int d =
-        wish.d != 0 ? wish.d : std::max(1, static_cast<int>(ranks / detail::ranks_on({q, q})));
+    int q = requested.q;
+    if (q == 0)
+      q = requested.d == 0 ? largest(ranks) : std::max(1, detail::root(ranks / requested.d, 2));
+    const int d = requested.d != 0
+                      ? requested.d
+                      : std::max(1, static_cast<int>(ranks / detail::ranks_on({q, q})));
     const long used = detail::ranks_on({q, q, d});
-    const int fits = largest(wish.q != 0 ? q : ranks);
+    const int fits = largest(requested.q != 0 ? q : ranks);
     require<MeshError>(
-        used == ranks, name, " got ", detail::written({{"q", wish.q}, {"d", wish.d}}), " for ",
-        ranks, " ranks, but ranks would be left out or missing unless q·q·d is their number; use ",
+        used == ranks, name, " got ", detail::written({{"q", requested.q}, {"d", requested.d}}),
+        " for ", ranks,
+        " ranks, but ranks would be left out or missing unless q·q·d is their number; use ",
         detail::written({{"q", fits}, {"d", ranks / (fits * fits)}}), detail::or_ranks(used));
     return {d, q, q};
   }

@@ -19,11 +19,11 @@
 #include <numeric>
 #include <type_traits>
 
+#include "cubist/algorithm/summa/summa.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
-#include "cubist/scheme/summa.hpp"
 
 namespace cubist
 {
@@ -50,15 +50,17 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
 
   /// (row, col)
   /// @throws MeshError unless the extents multiply up to `ranks`
-  [[nodiscard]] static typename Axes::Array extents(const Extents& wish, int ranks)
+  [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
-    const auto wished = detail::written({{"q", wish.q}, {"rows", wish.rows}, {"cols", wish.cols}});
-    detail::require_extents(name, ranks, {{"q", wish.q}, {"rows", wish.rows}, {"cols", wish.cols}});
-    require<MeshError>(wish.q == 0 || (wish.rows == 0 && wish.cols == 0), name, " got ", wished,
-                       " for ", ranks,
+    const auto written =
+        detail::written({{"q", requested.q}, {"rows", requested.rows}, {"cols", requested.cols}});
+    detail::require_extents(
+        name, ranks, {{"q", requested.q}, {"rows", requested.rows}, {"cols", requested.cols}});
+    require<MeshError>(requested.q == 0 || (requested.rows == 0 && requested.cols == 0), name,
+                       " got ", written, " for ", ranks,
                        " ranks, but q is both rows and cols; use q alone, or rows and cols");
-    int r = std::max(wish.rows, wish.q);
-    int c = std::max(wish.cols, wish.q);
+    int r = std::max(requested.rows, requested.q);
+    int c = std::max(requested.cols, requested.q);
     if (r == 0 && c == 0)
     {
       r = detail::middle_divisor(ranks);
@@ -72,9 +74,9 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
     if (c == 0) c = std::max(1, ranks / r);
     const long used = detail::ranks_on({r, c});
     const int fits =
-        wish.q != 0 ? detail::middle_divisor(ranks) : detail::nearest_divisor(ranks, r);
+        requested.q != 0 ? detail::middle_divisor(ranks) : detail::nearest_divisor(ranks, r);
     require<MeshError>(
-        used == ranks, name, " got ", wished, " for ", ranks,
+        used == ranks, name, " got ", written, " for ", ranks,
         " ranks, but ranks would be left out or missing unless rows x cols is their number; use ",
         detail::written({{"rows", fits}, {"cols", ranks / fits}}), detail::or_ranks(used));
     return {r, c};

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Blocks of a matrix on their way along an axis of the mesh: gathered from all ranks there, or
+// summed and scattered to them. Blocks lie one behind the other in memory. Where that makes one
+// matrix of them, because they cut its stored rows, it is multiplied as one piece; elsewhere each
+// block is a piece. They travel whole, in one collective, or piece by piece, so that ranks multiply
+// what has come. Both send the same words. The objects live as long as one product; the memory is
+// the plan's.
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "cubist/algorithm/gather/tiles.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/engine/operand.hpp"
+
+namespace cubist::detail
+{
+
+template <class C>
+using RequestOf = decltype(std::declval<C&>().async_barrier());
+
+/// How blocks travel along an axis.
+enum class Travel : bool
+{
+  whole,
+  piecewise
+};
+
+/// The blocks of op(A) on the ranks along an axis.
+template <class C>
+struct Blocks
+{
+  C& along;
+  Travel travel;
+  Dimension cut;    // of op(A)
+  bool transposed;  // whether A is stored transposed
+
+  [[nodiscard]] std::size_t count() const
+  {
+    return cut == Dimension::none ? 1 : static_cast<std::size_t>(along.size());
+  }
+  /// The pieces that are multiplied one by one.
+  [[nodiscard]] Pieces pieces() const
+  {
+    const bool one_matrix = (cut == Dimension::cols) == transposed;
+    if (count() == 1 || (travel == Travel::whole && one_matrix)) return {1, 0, cut};
+    return {count(), static_cast<std::size_t>(along.rank()), cut};
+  }
+};
+
+/// What is under way in a product; the room is the plan's, and used again.
+template <class C>
+using Requests = std::vector<RequestOf<C>>;
+
+/// Room for requests while a product lasts; what is left in it at the end is dropped.
+template <class C>
+class InUse
+{
+ public:
+  explicit InUse(Requests<C>& room) : room_{room} { room_.clear(); }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+  ~InUse() { room_.clear(); }
+
+  Requests<C>* operator->() { return &room_; }
+  Requests<C>& operator*() { return room_; }
+
+ private:
+  Requests<C>& room_;
+};
+
+/// A block of piece i of `pieces`, each of which is like `piece`: rows and columns count from the
+/// begin of the whole matrix.
+template <class T>
+[[nodiscard]] Operand<T> part_of_piece(Operand<T> piece, std::size_t i, Dimension cut,
+                                       Interval rows, Interval cols)
+{
+  const std::size_t above = cut == Dimension::rows ? i * piece.rows() : 0;
+  const std::size_t before = cut == Dimension::cols ? i * piece.cols() : 0;
+  return piece.block(rows.begin - above, cols.begin - before, {rows.size(), cols.size()});
+}
+
+/// A matrix whose blocks come from the ranks along an axis.
+template <class T, class C>
+class GatherBlocks
+{
+ public:
+  /// Sends the block `mine` to all, and receives theirs in `all`, which has room for them one
+  /// below the other.
+  GatherBlocks(const Blocks<C>& blocks, Requests<C>& room, Operand<const T> mine, MatrixView<T> all)
+      : GatherBlocks{blocks, room, mine, MatrixView<const T>{all}}
+  {
+    C& along = blocks.along;
+    if (blocks.count() == 1) return;
+    if (blocks.travel == Travel::whole)
+      requests_->push_back(along.async_all_gather(mine.stored().elements(), all.elements()));
+    else
+      for (std::size_t i = 0; i < pieces_.count; ++i)
+        requests_->push_back(along.async_broadcast(
+            mine.stored().elements(), stored_piece(all, i).elements(), static_cast<int>(i)));
+  }
+
+  /// One whose other blocks are in `all` already.
+  GatherBlocks(const Blocks<C>& blocks, Requests<C>& room, Operand<const T> mine,
+               MatrixView<const T> all)
+      : pieces_{blocks.pieces()}, mine_{mine}, all_{blocks.count() == 1 ? mine.stored() : all},
+        requests_{room}
+  {
+  }
+
+  /// A block of the whole matrix, all of it in piece i, once that has come.
+  [[nodiscard]] Operand<const T> part(std::size_t i, Interval rows, Interval cols)
+  {
+    if (pieces_.count > 1 && i == pieces_.own)
+      return part_of_piece(mine_, i, pieces_.cut, rows, cols);
+    if (!requests_->empty()) (*requests_)[requests_->size() > 1 ? i : 0].wait();
+    return part_of_piece(mine_.with(stored_piece(all_, i)), i, pieces_.cut, rows, cols);
+  }
+
+  /// Waits until nobody needs this rank's block any more.
+  void finish()
+  {
+    for (auto& request : *requests_) request.wait();
+  }
+
+ private:
+  template <class V>
+  [[nodiscard]] V stored_piece(V all, std::size_t i) const
+  {
+    const std::size_t rows = all.rows() / pieces_.count;
+    return all.block(i * rows, 0, {rows, all.cols()});
+  }
+
+  Pieces pieces_;
+  Operand<const T> mine_;
+  MatrixView<const T> all_;
+  InUse<C> requests_;
+};
+
+/// A matrix that every rank along an axis has a part of. Its sum is scattered to them by blocks,
+/// or, where no dimension is cut, all of it is given to each; what a rank has becomes the sum +
+/// beta times what it was.
+template <class T, class C, class E>
+class ScatterSum
+{
+ public:
+  /// How many blocks of room a rank's part takes, and the sum of its own block.
+  [[nodiscard]] static std::size_t part_room(const Blocks<C>& b)
+  {
+    return b.along.size() == 1 ? 0 : b.count();
+  }
+  [[nodiscard]] static std::size_t sum_room(const Blocks<C>& b)
+  {
+    if (b.count() == 1) return 0;
+    return b.travel == Travel::whole ? 1 : b.count();
+  }
+
+  /// @param part, sum `part_room` and `sum_room` blocks, one below the other
+  ScatterSum(const Blocks<C>& blocks, Requests<C>& room, const E& engine, MatrixView<T> part,
+             MatrixView<T> sum, T beta, Operand<T> mine)
+      : along_{blocks.along}, engine_{engine}, whole_{blocks.travel == Travel::whole},
+        scattered_{blocks.count() > 1}, pieces_{blocks.pieces()}, left_{pieces_.count}, sum_{sum},
+        beta_{beta}, mine_{mine}, travels_{along_.size() > 1 && mine.stored().size() > 0},
+        requests_{room}
+  {
+    const bool in_place = along_.size() == 1 || (!scattered_ && beta == T{});
+    part_ = in_place ? mine.stored() : part;
+    for (std::size_t i = 1; travels_ && scattered_ && !whole_ && i < pieces_.count; ++i)
+      requests_->push_back(along_.async_receive(received(i).elements(), behind(i)));
+  }
+
+  /// Where, and onto how much of it, a block in piece i of this rank's part is to be written.
+  [[nodiscard]] Operand<T> part(std::size_t i, Interval rows, Interval cols) const
+  {
+    const std::size_t stored = part_.rows() / pieces_.count;
+    return part_of_piece(mine_.with(part_.block(i * stored, 0, {stored, part_.cols()})), i,
+                         pieces_.cut, rows, cols);
+  }
+  [[nodiscard]] T part_beta() const { return along_.size() == 1 ? beta_ : T{}; }
+
+  /// Sends piece i of the part on its way. Ranks may differ in the order of the pieces.
+  void start(std::size_t i)
+  {
+    --left_;
+    if (!travels_) return;
+    if (!scattered_)
+      requests_->push_back(along_.async_all_reduce(part_.elements()));
+    else if (!whole_)
+    {
+      if (i != pieces_.own)
+        requests_->push_back(along_.async_send(block_of_part(i).elements(), static_cast<int>(i)));
+    }
+    else if (left_ == 0)
+      requests_->push_back(along_.async_reduce_scatter(MatrixView<const T>{part_}.elements(),
+                                                       (beta_ == T{} ? mine() : sum_).elements()));
+  }
+
+  /// Waits for this rank's block, and until nobody needs its parts any more.
+  void finish()
+  {
+    for (auto& request : *requests_) request.wait();
+    if (!travels_) return;
+    if (scattered_ && !whole_) return add_received();
+    if (beta_ != T{}) add(mine(), scattered_ ? sum_ : part_, beta_, mine());
+  }
+
+ private:
+  [[nodiscard]] MatrixView<T> mine() const { return mine_.stored(); }
+  /// The i-th rank behind this one: sums go around the ring, and end here.
+  [[nodiscard]] int behind(std::size_t i) const
+  {
+    return static_cast<int>((pieces_.own + i) % pieces_.count);
+  }
+  [[nodiscard]] MatrixView<T> received(std::size_t i) const
+  {
+    return sum_.block((i - 1) * mine().rows(), 0, mine().shape());
+  }
+  [[nodiscard]] MatrixView<const T> block_of_part(std::size_t i) const
+  {
+    return part_.block(i * mine().rows(), 0, mine().shape());
+  }
+
+  void add_received()
+  {
+    const auto sum = received(1);
+    for (std::size_t i = 2; i < pieces_.count; ++i) add(sum, sum, T{1}, received(i));
+    if (beta_ == T{}) return add(mine(), sum, T{1}, block_of_part(pieces_.own));
+    add(sum, sum, T{1}, block_of_part(pieces_.own));
+    add(mine(), sum, beta_, mine());
+  }
+
+  /// out = a + factor b
+  void add(MatrixView<T> out, MatrixView<const T> a, T factor, MatrixView<const T> b)
+  {
+    engine_.map(out, AddScaled<T>{factor}, a, b);
+  }
+
+  C& along_;
+  const E& engine_;
+  bool whole_;
+  bool scattered_;
+  Pieces pieces_;
+  std::size_t left_;
+  MatrixView<T> part_;
+  MatrixView<T> sum_;
+  T beta_;
+  Operand<T> mine_;
+  bool travels_;
+  InUse<C> requests_;
+};
+
+}  // namespace cubist::detail

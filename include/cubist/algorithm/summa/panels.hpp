@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Panels of a matrix on their way along an axis of the mesh, a few at a time: one is multiplied
+// while the others travel. What sends them lives as long as one product; the buffers are the
+// plan's.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "cubist/algorithm/gather/pieces.hpp"
+#include "cubist/algorithm/local_product.hpp"
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/engine/operand.hpp"
+
+namespace cubist::detail
+{
+
+/// How one dimension of a matrix, which `owners` ranks have in equal parts, is cut into panels:
+/// into `blocks` of `block` indices, each into slices of at most `depth`. Panels take a slice of
+/// every block in turn, so that all owners send at once.
+struct PanelCut
+{
+  std::size_t owners = 1;
+  std::size_t blocks = 1;
+  std::size_t block = 0;
+  std::size_t depth = 0;
+
+  /// How many panels; at least one of each block, be it empty.
+  [[nodiscard]] std::size_t count() const
+  {
+    return blocks * (depth < block ? ceil_div(block, depth) : 1);
+  }
+  [[nodiscard]] int owner(std::size_t t) const
+  {
+    return static_cast<int>(t % blocks * owners / blocks);
+  }
+  /// Where panel t begins in its owner's part.
+  [[nodiscard]] std::size_t offset(std::size_t t) const
+  {
+    return t % blocks % (blocks / owners) * block + t / blocks * depth;
+  }
+  [[nodiscard]] std::size_t size(std::size_t t) const
+  {
+    return std::min(depth, block - t / blocks * depth);
+  }
+};
+
+/// A rank's part of a matrix op(A), cut into panels of columns or of rows.
+template <class T>
+class Panels
+{
+ public:
+  Panels(Operand<T> mine, Dimension of, const PanelCut& cut) : mine_{mine}, of_{of}, cut_{cut} {}
+
+  [[nodiscard]] std::size_t count() const { return cut_.count(); }
+  [[nodiscard]] int owner(std::size_t t) const { return cut_.owner(t); }
+  /// Panel t if this rank owns it; elsewhere another one of the same shape.
+  [[nodiscard]] Operand<T> operator[](std::size_t t) const
+  {
+    return of_ == Dimension::cols ? mine_.block(0, cut_.offset(t), {mine_.rows(), cut_.size(t)})
+                                  : mine_.block(cut_.offset(t), 0, {cut_.size(t), mine_.cols()});
+  }
+
+ private:
+  Operand<T> mine_;
+  Dimension of_;
+  PanelCut cut_;
+};
+
+/// Buffers for panels of at most one shape, used in turn.
+template <class T, class E>
+class PanelBuffers
+{
+ public:
+  /// Those that travel at once are kept without a heap.
+  static constexpr std::size_t most = 32;
+
+  /// @throws ArgumentError for none, or for more than `most`
+  PanelBuffers(Shape largest, std::size_t count) : data_(count, Buffer(largest.size()))
+  {
+    require<ArgumentError>(count >= 1 && count <= most, "got ", count,
+                           " buffers for panels, but 1 to ", most,
+                           " travel at once; use one of these");
+  }
+
+  [[nodiscard]] std::size_t count() const { return data_.size(); }
+  /// Room for panel t.
+  [[nodiscard]] MatrixView<T> room(std::size_t t, Shape panel)
+  {
+    return {data_[t % count()].data(), panel};
+  }
+
+ private:
+  using Buffer = typename E::template Buffer<T>;
+  std::vector<Buffer> data_;
+};
+
+/// Panels that their owners broadcast to everyone along `along`, as many at a time as there are
+/// buffers.
+template <class T, class C, class E>
+class BroadcastPanels
+{
+ public:
+  using Source = Panels<const T>;
+
+  BroadcastPanels(C& along, const E& engine, PanelBuffers<T, E>& buffers, const Source& source)
+      : along_{along}, engine_{engine}, buffers_{buffers}, source_{source}
+  {
+  }
+
+  /// Sends the first panels on their way, if that has not been done.
+  void start()
+  {
+    while (started_ < std::min(buffers_.count(), source_.count())) start(started_);
+  }
+
+  /// Panel t, once it has come; the one before it is not needed any more.
+  /// @pre panels are taken in their order
+  [[nodiscard]] Operand<const T> operator[](std::size_t t)
+  {
+    start();
+    if (started_ < std::min(t + buffers_.count(), source_.count())) start(started_);
+    auto& slot = slot_of(t);
+    if (!slot.mine) slot.request->wait();
+    return slot.panel;
+  }
+
+  /// Waits until nobody needs this rank's panels any more.
+  void finish()
+  {
+    for (auto& slot : slots_)
+      if (slot.request) slot.request->wait();
+  }
+
+ private:
+  struct Slot
+  {
+    std::optional<RequestOf<C>> request;
+    Operand<const T> panel;
+    bool mine = false;
+  };
+
+  [[nodiscard]] Slot& slot_of(std::size_t t) { return slots_[t % buffers_.count()]; }
+
+  void start(std::size_t t)
+  {
+    auto& slot = slot_of(t);
+    if (slot.request) slot.request->wait();
+    const Operand<const T> panel = source_[t];
+    const MatrixView<const T> mine = panel.stored();
+    const MatrixView<T> buffer = buffers_.room(t, mine.shape());
+    slot.mine = along_.rank() == source_.owner(t);
+    slot.panel = slot.mine ? panel : panel.with(MatrixView<const T>{buffer});
+    const bool packed = slot.mine && !mine.contiguous();
+    if (packed) engine_.copy(mine, buffer);
+    const auto sent = packed || !slot.mine ? MatrixView<const T>{buffer} : mine;
+    slot.request = along_.async_broadcast(sent.elements(), buffer.elements(), source_.owner(t));
+    started_ = t + 1;
+  }
+
+  C& along_;
+  const E& engine_;
+  PanelBuffers<T, E>& buffers_;
+  Source source_;
+  std::array<Slot, PanelBuffers<T, E>::most> slots_;
+  std::size_t started_ = 0;
+};
+
+/// Panels that everyone along `along` has a part of, summed to their owners.
+template <class T, class C, class E>
+class ReducePanels
+{
+ public:
+  using Target = Panels<T>;
+
+  /// The owner's panel becomes the sum + beta times what it was.
+  ReducePanels(C& along, const E& engine, PanelBuffers<T, E>& parts, PanelBuffers<T, E>& sums,
+               T beta, const Target& target)
+      : along_{along}, engine_{engine}, parts_{parts}, sums_{sums}, beta_{beta}, target_{target}
+  {
+  }
+
+  /// Where, and onto how much of it, this rank's part of panel t is to be written: in place, if
+  /// there is no other.
+  [[nodiscard]] Operand<T> operator[](std::size_t t)
+  {
+    if (alone()) return target_[t];
+    finish(slot_of(t));
+    const Operand<T> panel = target_[t];
+    return panel.with(parts_.room(t, panel.stored().shape()));
+  }
+
+  [[nodiscard]] T part_beta() const { return alone() ? beta_ : T{}; }
+
+  /// Sends panel t on its way.
+  void start(std::size_t t)
+  {
+    if (alone()) return;
+    auto& slot = slot_of(t);
+    const MatrixView<T> mine = target_[t].stored();
+    slot.mine = along_.rank() == target_.owner(t);
+    slot.out = mine;
+    slot.sum = slot.mine && beta_ == T{} && mine.contiguous() ? mine : sums_.room(t, mine.shape());
+    const MatrixView<const T> part = parts_.room(t, mine.shape());
+    slot.request = along_.async_reduce(part.elements(), slot.sum.elements(), target_.owner(t));
+  }
+
+  /// Waits until all panels have come.
+  void finish()
+  {
+    for (auto& slot : slots_) finish(slot);
+  }
+
+ private:
+  struct Slot
+  {
+    std::optional<RequestOf<C>> request;
+    MatrixView<T> sum;
+    MatrixView<T> out;
+    bool mine = false;
+  };
+
+  [[nodiscard]] bool alone() const { return along_.size() == 1; }
+  [[nodiscard]] Slot& slot_of(std::size_t t) { return slots_[t % parts_.count()]; }
+
+  void finish(Slot& slot)
+  {
+    if (!slot.request) return;
+    slot.request->wait();
+    slot.request.reset();
+    if (!slot.mine || slot.sum.data() == slot.out.data()) return;
+    const MatrixView<const T> sum = slot.sum;
+    if (beta_ == T{}) return engine_.copy(sum, slot.out);
+    engine_.map(slot.out, AddScaled<T>{beta_}, sum, MatrixView<const T>{slot.out});
+  }
+
+  C& along_;
+  const E& engine_;
+  PanelBuffers<T, E>& parts_;
+  PanelBuffers<T, E>& sums_;
+  T beta_;
+  Target target_;
+  std::array<Slot, PanelBuffers<T, E>::most> slots_;
+};
+
+}  // namespace cubist::detail

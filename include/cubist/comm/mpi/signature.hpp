@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A call of MPI processes in words, for messages: "all_reduce of 4 double by sum on ranks {0, 1}".
+
+#include <cstddef>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/call_text.hpp"
+#include "cubist/comm/mpi/context.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::detail
+{
+
+/// What a call is, whatever its data.
+struct MpiSignature
+{
+  Collective collective{};
+  ReduceOp op{};
+  int root = 0;  // or the peer of a message
+  std::size_t count = 0;
+  std::string (*element)() = nullptr;
+
+  template <Element T>
+  [[nodiscard]] static MpiSignature of(const Call<T>& call)
+  {
+    return {call.collective, call.op, call.peer, call.count, &element_name<T>};
+  }
+};
+
+/// "all_reduce of 4 double by sum on ranks {0, 1}", the first 16 of them
+[[nodiscard]] inline std::string text(const MpiContext& place, const MpiSignature& s)
+{
+  const bool message = s.collective == Collective::send || s.collective == Collective::receive;
+  std::vector<int> ranks(message ? 0 : static_cast<std::size_t>(place.size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (message) ranks = {place.rank, s.root};
+  // What a window tells of its block has another size than the block.
+  const auto what = s.collective == Collective::expose
+                        ? to_string(s.collective)
+                        : call_text(s.collective, s.count, s.element(), s.op, s.root);
+  return what + " on ranks " + rank_list(in_world(place, ranks));
+}
+
+/// A peer called something else, whose messages bear this tag.
+[[nodiscard]] inline CollectiveMismatch mismatch(const MpiContext& place, const MpiSignature& s,
+                                                 int peer, int tag)
+{
+  const auto ranks = in_world(place, {place.rank, peer});
+  const auto other = place.tags.collective(tag);
+  return CollectiveMismatch{
+      "rank " + std::to_string(ranks[0]) + " called " + text(place, s) + ", but rank " +
+      std::to_string(ranks[1]) + " called " +
+      (other != s.collective                 ? to_string(other)
+       : s.collective == Collective::barrier ? "split, or the other way round"
+                                             : "it with another size, type, root or operation") +
+      ", so neither can complete; let all ranks of a communicator make the same calls in the same "
+      "order, with the same element type, size, root and operation"};
+}
+
+}  // namespace cubist::detail

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Ranks that are threads of one process: the communicator, and its requests.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/communicator.hpp"
+#include "cubist/comm/threads/group.hpp"
+#include "cubist/comm/window.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist
+{
+
+/// A call of a ThreadsCommunicator under way.
+class ThreadsRequest
+{
+ public:
+  ThreadsRequest(std::shared_ptr<detail::ThreadGroup> group, detail::ThreadMember& member)
+      : group_{std::move(group)}, member_{&member}
+  {
+  }
+  ThreadsRequest(ThreadsRequest&& other) noexcept
+      : group_{std::move(other.group_)}, member_{std::exchange(other.member_, nullptr)}
+  {
+  }
+  ThreadsRequest& operator=(ThreadsRequest&& other) noexcept
+  {
+    std::swap(group_, other.group_);
+    std::swap(member_, other.member_);
+    return *this;
+  }
+  ~ThreadsRequest() { leave(); }
+
+  void wait()
+  {
+    if (member_ == nullptr) return;
+    group_->world().wait(member_->world_rank, *member_);
+    leave();
+  }
+
+  bool test()
+  {
+    if (member_ != nullptr && group_->world().test(member_->world_rank, *member_)) leave();
+    return member_ == nullptr;
+  }
+
+ private:
+  void leave()
+  {
+    if (member_ != nullptr) group_->leave(*std::exchange(member_, nullptr));
+  }
+
+  std::shared_ptr<detail::ThreadGroup> group_;
+  detail::ThreadMember* member_;
+};
+
+/// What the ranks of a ThreadsCommunicator expose each other: a block of each, where it lies.
+/// @tparam T const, unless others may write to the blocks
+template <class T>
+class ThreadsWindow
+{
+ public:
+  ThreadsWindow(const std::shared_ptr<detail::ThreadGroup>& group, detail::ThreadMember& member,
+                std::size_t count)
+      : group_{group.get()}, member_{&member}, count_{count}, request_{group, member}
+  {
+  }
+
+  [[nodiscard]] std::span<T> operator[](int rank)
+  {
+    open();
+    const auto* begin = member_->call->members[static_cast<std::size_t>(rank)].send;
+    return {reinterpret_cast<T*>(const_cast<std::byte*>(begin)), count_};
+  }
+  void close()
+  {
+    open();
+    group_->close(*member_);
+  }
+  void wait() { request_.wait(); }
+
+ private:
+  void open()
+  {
+    group_->world().wait(member_->world_rank, *member_, [this] { return member_->reads_on; });
+  }
+
+  detail::ThreadGroup* group_;  // the request keeps it alive
+  detail::ThreadMember* member_;
+  std::size_t count_;
+  ThreadsRequest request_;
+};
+
+class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
+{
+ public:
+  ThreadsCommunicator(std::shared_ptr<detail::ThreadGroup> group, int rank)
+      : group_{std::move(group)}, rank_{rank}
+  {
+  }
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(group_->ranks().size()); }
+  [[nodiscard]] bool remote() const { return false; }
+
+  template <Element T>
+  [[nodiscard]] ThreadsRequest start(const Call<T>& call)
+  {
+    return {group_, group_->post(rank_, call)};
+  }
+
+  [[nodiscard]] bool exposes() const { return true; }
+  [[nodiscard]] int cores() const
+  {
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  template <ElementRange Data>
+  [[nodiscard]] auto expose(const Data& mine)
+  {
+    return expose(mine, std::size(mine));
+  }
+  template <ElementRange Data>
+  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
+  {
+    using T = ElementOf<const Data>;
+    return window<const T>(Call<T>{Collective::expose, detail::read_span(mine), {}, size});
+  }
+  template <Element T>
+  [[nodiscard]] auto expose_writable(std::span<T> mine)
+  {
+    return window<T>(Call<T>{Collective::expose, mine, {}, mine.size()});
+  }
+
+  /// The ranks that give the same colour, ordered by key, then by rank.
+  [[nodiscard]] ThreadsCommunicator split(int colour, int key)
+  {
+    const auto n = static_cast<std::size_t>(size());
+    std::vector<int> all(2 * n);
+    all_gather(std::array{colour, key}, all);
+    std::vector<std::pair<int, int>> members;  // key, rank
+    for (int r = 0; r < size(); ++r)
+      if (all[2 * static_cast<std::size_t>(r)] == colour)
+        members.emplace_back(all[2 * static_cast<std::size_t>(r) + 1], r);
+    std::sort(members.begin(), members.end());
+
+    std::vector<int> ranks;
+    int position = 0;
+    for (const auto& [_, r] : members)
+    {
+      if (r == rank_) position = static_cast<int>(ranks.size());
+      ranks.push_back(group_->ranks()[static_cast<std::size_t>(r)]);
+    }
+    return {group_->child(rank_, colour, std::move(ranks)), position};
+  }
+
+ private:
+  template <class T, Element U>
+  [[nodiscard]] ThreadsWindow<T> window(const Call<U>& call)
+  {
+    return {group_, group_->post(rank_, call), call.count};
+  }
+
+  std::shared_ptr<detail::ThreadGroup> group_;
+  int rank_;
+};
+
+static_assert(ExposesMemory<ThreadsCommunicator>);
+
+}  // namespace cubist

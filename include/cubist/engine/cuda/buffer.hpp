@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Memory of a device, owned. It is taken and given back in the order of the compute stream, from
+// CUDA's pool, which keeps what is given back: after the first step of a training nothing is asked
+// of the driver. It belongs to the thread that made it.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include <cuda_runtime_api.h>
+
+#include "cubist/device/check.hpp"
+#include "cubist/engine/cuda/compute_stream.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// Lets the pool of the current device keep memory, the first time that this thread asks.
+inline void keep_memory()
+{
+  static thread_local int kept = -1;
+  int device = 0;
+  require_cuda(cudaGetDevice(&device), "cudaGetDevice", "memory");
+  if (device == kept) return;
+  cudaMemPool_t pool = nullptr;
+  require_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "cudaDeviceGetDefaultMemPool",
+               "the memory of device ", device);
+  auto all = std::numeric_limits<std::uint64_t>::max();
+  require_cuda(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all),
+               "cudaMemPoolSetAttribute", "the memory of device ", device);
+  kept = device;
+}
+
+}  // namespace detail
+
+template <class T>
+class CudaBuffer
+{
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  CudaBuffer() = default;
+  /// n zeros
+  /// @throws DeviceError if the device has no room
+  explicit CudaBuffer(std::size_t n) : CudaBuffer{n, Raw{}} { zero(0); }
+  CudaBuffer(const CudaBuffer& other) : CudaBuffer{other.size_, Raw{}} { copy(other, size_); }
+  CudaBuffer(CudaBuffer&& other) noexcept
+      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)}
+  {
+  }
+  CudaBuffer& operator=(CudaBuffer other) noexcept
+  {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~CudaBuffer()
+  {
+    if (data_ != nullptr) cudaFreeAsync(data_, ComputeStream::get());
+  }
+
+  [[nodiscard]] T* data() { return data_; }
+  [[nodiscard]] const T* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  /// Takes zeros on, or elements away, at the end.
+  void resize(std::size_t n)
+  {
+    if (n == size_) return;
+    CudaBuffer other{n, Raw{}};
+    const std::size_t kept = n < size_ ? n : size_;
+    other.copy(*this, kept);
+    other.zero(kept);
+    *this = std::move(other);
+  }
+
+ private:
+  struct Raw
+  {
+  };
+
+  CudaBuffer(std::size_t n, Raw) : size_{n}
+  {
+    if (n == 0) return;
+    detail::keep_memory();
+    void* data = nullptr;
+    detail::require_cuda(cudaMallocAsync(&data, n * sizeof(T), ComputeStream::get()),
+                         "cudaMallocAsync", "a buffer of ", n * sizeof(T), " bytes");
+    data_ = static_cast<T*>(data);
+  }
+
+  /// From element `first` on.
+  void zero(std::size_t first)
+  {
+    if (first == size_) return;
+    detail::require_cuda(
+        cudaMemsetAsync(data_ + first, 0, (size_ - first) * sizeof(T), ComputeStream::get()),
+        "cudaMemsetAsync", "a buffer of ", size_ * sizeof(T), " bytes");
+  }
+  void copy(const CudaBuffer& other, std::size_t n)
+  {
+    if (n == 0) return;
+    detail::require_cuda(cudaMemcpyAsync(data_, other.data_, n * sizeof(T),
+                                         cudaMemcpyDeviceToDevice, ComputeStream::get()),
+                         "cudaMemcpyAsync", "a copy of ", n * sizeof(T), " bytes");
+  }
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace cubist

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The memory and processors of a GPU: the current device of the thread, which a backend sets before
+// anything else. Products are cuBLAS's, the rest kernels. All work goes to one stream
+// (engine/cuda/compute_stream.hpp) in the order of the program; the host runs ahead, and waits
+// where data comes from it or goes to it: in `upload`, `download` and `fold`.
+//
+// Buffers, products and copies compile with any compiler; maps and folds with nvcc, and what is
+// mapped is callable on the device (core/host_device.hpp).
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include <cuda_runtime_api.h>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/device/check.hpp"
+#include "cubist/engine/affine.hpp"
+#include "cubist/engine/cuda/affine.hpp"
+#include "cubist/engine/cuda/batch.hpp"
+#include "cubist/engine/cuda/blas.hpp"
+#include "cubist/engine/cuda/buffer.hpp"
+#include "cubist/engine/cuda/compute_stream.hpp"
+#include "cubist/engine/cuda/folds.hpp"
+#include "cubist/engine/cuda/functions.hpp"
+#include "cubist/engine/cuda/maps.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/engine/shapes.hpp"
+#include "cubist/engine/widened.hpp"
+
+namespace cubist
+{
+
+class CudaEngine
+{
+ public:
+  template <class T>
+  using Buffer = CudaBuffer<T>;
+
+  /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not
+  /// read when beta is 0.
+  /// @throws ShapeError unless the shapes fit
+  template <Scalar T>
+  void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
+            MatrixView<T> c) const
+  {
+    const ProductSize size = product_size(op_a, a.shape(), op_b, b.shape(), c.shape());
+    if (c.size() > 0) detail::cublas_gemm(op_a, op_b, size, alpha, a, b, beta, c);
+  }
+
+  /// C[i] = alpha op(A[i]) op(B[i]) + beta C[i], all of one size, in one call
+  /// @throws ShapeError unless the shapes fit, and are those of all
+  template <Scalar T>
+  void gemm_batch(Op op_a, Op op_b, T alpha, std::span<const MatrixView<const T>> a,
+                  std::span<const MatrixView<const T>> b, T beta,
+                  std::span<const MatrixView<T>> c) const
+  {
+    if (c.empty()) return;
+    const ProductSize size = product_size(op_a, a[0].shape(), op_b, b[0].shape(), c[0].shape());
+    if (c[0].size() > 0) detail::cublas_gemm_batch(op_a, op_b, size, alpha, a, b, beta, c);
+  }
+
+  /// Z = X W + b in one pass, or nothing, and false
+  /// @throws ShapeError unless the shapes fit
+  template <RealScalar T>
+  [[nodiscard]] bool fused_affine(MatrixView<const T> x, MatrixView<const T> w,
+                                  MatrixView<const T> b, MatrixView<T> z) const
+  {
+    return detail::CublasAffine<T>{x, w, b, z, {}}.run();
+  }
+  /// Z = X W + b, Y = f(Z) in one pass, or nothing, and false
+  /// @throws ShapeError unless the shapes fit
+  template <RealScalar T, class F>
+  [[nodiscard]] bool fused_affine(MatrixView<const T> x, MatrixView<const T> w,
+                                  MatrixView<const T> b, const F&, MatrixView<T> z,
+                                  MatrixView<T> y) const
+  {
+    // How exact cublasLt's tanh is in double, it does not say.
+    if constexpr (detail::known_function<F> == detail::KnownFunction::gelu_tanh &&
+                  !std::same_as<T, double>)
+      return detail::CublasAffine<T>{x, w, b, z, y}.run();
+    else
+      return false;
+  }
+
+  template <Element T>
+  void copy(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    transfer(in, out, cudaMemcpyDeviceToDevice);
+  }
+  /// The host's memory may be changed when this returns.
+  template <Element T>
+  void upload(MatrixView<const T> host, MatrixView<T> mine) const
+  {
+    transfer(host, mine, cudaMemcpyHostToDevice);
+    ComputeStream::synchronize();
+  }
+  /// The host's memory has the elements when this returns.
+  template <Element T>
+  void download(MatrixView<const T> mine, MatrixView<T> host) const
+  {
+    transfer(mine, host, cudaMemcpyDeviceToHost);
+    ComputeStream::synchronize();
+  }
+
+  template <Element T>
+  void fill(MatrixView<T> out, T value) const
+  {
+    for_each(detail::Become<T>{value}, out);
+  }
+
+  /// f(m(i, j), …) for all i and j; f writes to what is not const.
+  template <class F, class First, class... T>
+  void for_each(F f, MatrixView<First> first, MatrixView<T>... m) const
+  {
+    (require_shape(m.shape(), first.shape()), ...);
+    if (first.size() == 0) return;
+    // Rows that lie one behind the other are one long one.
+    const Shape one{1, first.size()};
+    const auto wide = detail::on_widened<First, T...>(f);
+    const detail::WithIndices<std::remove_const_t<decltype(wide)>> g{wide};
+    if (first.contiguous() && (m.contiguous() && ...))
+      detail::launch_elements(one, g, MatrixView<First>{first.data(), one},
+                              MatrixView<T>{m.data(), one}...);
+    else
+      detail::launch_elements(first.shape(), g, first, m...);
+  }
+
+  /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
+  template <class T, class F, class... In>
+  void map(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    for_each(detail::Mapped<F>{f}, out, MatrixView<const In>{in}...);
+  }
+
+  /// The same, and sums(0, j) = sum over i of out(i, j), for sums of one row.
+  template <class T, class F, class... In>
+  void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
+  {
+    (require_shape(in.shape(), out.shape()), ...);
+    require_shape(sums.shape(), Shape{1, out.cols()});
+    if (out.cols() > 0)
+      detail::launch_column_sums(out.shape(), sums.data(), detail::MappedTerm<F>{f}, out,
+                                 MatrixView<const In>{in}...);
+  }
+
+  /// out(i, j) = f(i, j, in(i, j), …)
+  template <class T, class F, class... In>
+  void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    (require_shape(in.shape(), out.shape()), ...);
+    if (out.size() > 0)
+      detail::launch_elements(out.shape(), detail::MappedAt<F>{f}, out,
+                              MatrixView<const In>{in}...);
+  }
+
+  /// out(0, j) = sum over i of in(i, j), for out of one row.
+  template <class T>
+  void column_sums(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    require_shape(out.shape(), Shape{1, in.cols()});
+    if (in.cols() > 0) detail::launch_column_sums(in.shape(), out.data(), detail::Itself{}, in);
+  }
+
+  /// out(i, 0) = init combined with f(i, j, in(i, j), …) for all columns j.
+  template <class T, class Combine, class F, class First, class... In>
+  void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
+                MatrixView<In>... in) const
+  {
+    require_shape(out.shape(), Shape{first.rows(), 1});
+    (require_shape(in.shape(), first.shape()), ...);
+    if (first.rows() > 0)
+      detail::launch_row_fold(first.shape(), out, Accumulator<T>{init}, combine, f,
+                              MatrixView<const First>{first}, MatrixView<const In>{in}...);
+  }
+
+  /// init combined with f(i, j, in(i, j), …) for all rows and columns.
+  template <class T, class Combine, class F, class First, class... In>
+  [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
+                       MatrixView<In>... in) const
+  {
+    (require_shape(in.shape(), first.shape()), ...);
+    if (first.size() == 0) return init;
+    return detail::launch_fold(first.shape(), Accumulator<T>{init}, combine, f,
+                               MatrixView<const First>{first}, MatrixView<const In>{in}...);
+  }
+
+  /// The same elements, in the device's memory.
+  template <class T>
+  [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const
+  {
+    return m;
+  }
+
+ private:
+  template <class T>
+  static void transfer(MatrixView<const T> from, MatrixView<T> to, cudaMemcpyKind kind)
+  {
+    require_shape(from.shape(), to.shape());
+    const bool itself = from.data() == to.data() && from.ld() == to.ld();
+    if (to.size() == 0 || itself) return;
+    if (from.ld() < from.cols() && from.rows() > 1)
+      for (std::size_t i = 0; i < to.rows(); ++i)
+        transfer(from.block(i, 0, {1, to.cols()}), to.block(i, 0, {1, to.cols()}), kind);
+    else
+    {
+      const auto stream = ComputeStream::get();
+      const auto code =
+          from.contiguous() && to.contiguous()
+              ? cudaMemcpyAsync(to.data(), from.data(), to.size() * sizeof(T), kind, stream)
+              : cudaMemcpy2DAsync(to.data(), to.ld() * sizeof(T), from.data(),
+                                  from.ld() * sizeof(T), to.cols() * sizeof(T), to.rows(), kind,
+                                  stream);
+      detail::require_cuda(code, "cudaMemcpyAsync", "a copy of ", to.shape(), " elements");
+    }
+  }
+};
+
+static_assert(Engine<CudaEngine>);
+
+template <>
+inline constexpr bool in_host_memory<CudaEngine> = false;
+
+}  // namespace cubist

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The host's memory and processors: products by BLAS, through the interface that xtensor-blas
+// carries, straight into strided blocks; everything else in loops over rows, which compilers
+// vectorise.
+
+#include <algorithm>
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include <xtensor-blas/xblas_config.hpp>
+#include <xflens/cxxblas/cxxblas.cxx>
+#if __has_include(<xtensor/containers/xadapt.hpp>)
+#include <xtensor/containers/xadapt.hpp>
+#include <xtensor/views/xview.hpp>
+#else
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xview.hpp>
+#endif
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/engine/host/element_loop.hpp"
+#include "cubist/engine/host/float_gemm.hpp"
+#include "cubist/engine/host/gemm_semaphore.hpp"
+#include "cubist/engine/shapes.hpp"
+#include "cubist/engine/widened.hpp"
+#include "cubist/memory/huge_pages.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+inline int blas_int(std::size_t n)
+{
+  require<ShapeError>(n <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
+                      "got a local matrix with an extent of ", n,
+                      ", but BLAS counts in 32 bits; cut it over more ranks");
+  return static_cast<int>(n);
+}
+
+}  // namespace detail
+
+class HostEngine
+{
+ public:
+  template <class T>
+  using Buffer = std::vector<T, HugePages<T>>;
+
+  /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not
+  /// read when beta is 0.
+  /// @throws ShapeError unless the shapes fit and are below 2^31
+  template <Scalar T>
+  void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
+            MatrixView<T> c) const
+  {
+    const ProductSize size = product_size(op_a, a.shape(), op_b, b.shape(), c.shape());
+    if (c.size() == 0) return;
+    if (size.k == 0) return scale(beta, c);
+    using detail::blas_int;
+    const auto m = blas_int(size.m);
+    const auto n = blas_int(size.n);
+    const auto k = blas_int(size.k);
+    const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
+    const auto ld_b = blas_int(std::max<std::size_t>(b.ld(), 1));
+    const auto ld_c = blas_int(std::max<std::size_t>(c.ld(), 1));
+    const detail::GemmSemaphore turn;
+    cxxblas::gemm<int>(cxxblas::RowMajor, blas_op<T>(op_a), blas_op<T>(op_b), m, n, k, alpha,
+                       a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
+  }
+  /// The same, in float.
+  template <ShortReal T>
+  void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
+            MatrixView<T> c) const
+  {
+    detail::gemm_in_float(*this, op_a, op_b, alpha, a, b, beta, c);
+  }
+
+  template <Element T>
+  void copy(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    check(in, out.shape());
+    for (std::size_t i = 0; i < out.rows(); ++i) std::copy_n(in.row(i), out.cols(), out.row(i));
+  }
+  template <Element T>
+  void upload(MatrixView<const T> host, MatrixView<T> mine) const
+  {
+    copy(host, mine);
+  }
+  template <Element T>
+  void download(MatrixView<const T> mine, MatrixView<T> host) const
+  {
+    copy(mine, host);
+  }
+
+  template <Element T>
+  void fill(MatrixView<T> out, T value) const
+  {
+    for (std::size_t i = 0; i < out.rows(); ++i) std::fill_n(out.row(i), out.cols(), value);
+  }
+
+  /// f(m(i, j), …) for all i and j; f writes to what is not const.
+  template <class F, class First, class... T>
+  void for_each(F f, MatrixView<First> first, MatrixView<T>... m) const
+  {
+    (check(m, first.shape()), ...);
+    // Rows that lie one behind the other are one long one.
+    const bool one = first.contiguous() && (m.contiguous() && ...);
+    for (std::size_t i = 0; i < (one ? 1 : first.rows()); ++i)
+      detail::for_elements(one ? first.size() : first.cols(), detail::on_widened<First, T...>(f),
+                           first.row(i), m.row(i)...);
+  }
+
+  /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
+  template <class T, class F, class... In>
+  void map(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    for_each(detail::Assign<F>{f}, out, MatrixView<const In>{in}...);
+  }
+
+  /// The same, and sums(0, j) = sum over i of out(i, j), in this order, for sums of one row.
+  template <class T, class F, class... In>
+  void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
+  {
+    (check(in, out.shape()), ...);
+    check(sums, Shape{1, out.cols()});
+    sum_up(sums, [&](auto* sum) {
+      const auto add = detail::on_widened<T, In...>(detail::AssignAndAdd<F>{f});
+      for (std::size_t i = 0; i < out.rows(); ++i)
+        detail::for_elements(out.cols(), add, out.row(i), sum, MatrixView<const In>{in}.row(i)...);
+    });
+  }
+
+  /// out(i, j) = f(i, j, in(i, j), …)
+  template <class T, class F, class... In>
+  void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    (check(in, out.shape()), ...);
+    for (std::size_t i = 0; i < out.rows(); ++i)
+      for (std::size_t j = 0; j < out.cols(); ++j) out(i, j) = f(i, j, detail::wide(in(i, j))...);
+  }
+
+  /// out(0, j) = sum over i of in(i, j), for out of one row.
+  template <class T>
+  void column_sums(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    check(out, Shape{1, in.cols()});
+    sum_up(out, [&](auto* sums) {
+      for (std::size_t i = 0; i < in.rows(); ++i)
+      {
+        const T* x = in.row(i);
+        for (std::size_t j = 0; j < in.cols(); ++j) sums[j] += x[j];
+      }
+    });
+  }
+
+  /// out(i, 0) = init combined with f(i, j, in(i, j), …) for all columns j, in this order.
+  template <class T, class Combine, class F, class First, class... In>
+  void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
+                MatrixView<In>... in) const
+  {
+    check(out, Shape{first.rows(), 1});
+    (check(in, first.shape()), ...);
+    for (std::size_t i = 0; i < out.rows(); ++i)
+    {
+      Accumulator<T> sum = init;
+      for (std::size_t j = 0; j < first.cols(); ++j)
+        sum = combine(sum, f(i, j, detail::wide(first(i, j)), detail::wide(in(i, j))...));
+      out(i, 0) = sum;
+    }
+  }
+
+  /// init combined with f(i, j, in(i, j), …) for all rows and columns, in this order.
+  template <class T, class Combine, class F, class First, class... In>
+  [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
+                       MatrixView<In>... in) const
+  {
+    (check(in, first.shape()), ...);
+    Accumulator<T> all = init;
+    for (std::size_t i = 0; i < first.rows(); ++i)
+      for (std::size_t j = 0; j < first.cols(); ++j)
+        all = combine(all, f(i, j, detail::wide(first(i, j)), detail::wide(in(i, j))...));
+    return all;
+  }
+
+  /// The same elements as an xtensor view.
+  template <class T>
+  [[nodiscard]] auto view(MatrixView<T> m) const
+  {
+    // An adaptor with strides of its own would lose them when something is assigned to it.
+    const std::array<std::size_t, 2> rows{m.rows(), m.ld()};
+    return xt::view(xt::adapt(m.data(), m.rows() * m.ld(), xt::no_ownership(), rows), xt::all(),
+                    xt::range(std::size_t{0}, m.cols()));
+  }
+
+ private:
+  template <Scalar T>
+  static cxxblas::Transpose blas_op(Op op)
+  {
+    if (op == Op::none) return cxxblas::NoTrans;
+    return op == Op::adjoint && ComplexScalar<T> ? cxxblas::ConjTrans : cxxblas::Trans;
+  }
+
+  /// Calls add(row) with a row of zeros, in which sums are made.
+  template <class T, class F>
+  void sum_up(MatrixView<T> sums, F add) const
+  {
+    if constexpr (ShortReal<T>)
+    {
+      static thread_local Buffer<float> row;
+      row.assign(sums.cols(), 0.0F);
+      add(row.data());
+      map(sums, detail::Same{}, MatrixView<const float>{row.data(), sums.shape()});
+    }
+    else
+    {
+      fill(sums, T{});
+      add(sums.data());
+    }
+  }
+
+  template <Scalar T>
+  void scale(T beta, MatrixView<T> c) const
+  {
+    if (beta == T{}) return fill(c, T{});
+    map(c, detail::Scaled<T>{beta}, c);
+  }
+
+  template <class T>
+  static void check(MatrixView<T> operand, Shape wanted)
+  {
+    require_shape(operand.shape(), wanted);
+  }
+};
+
+static_assert(Engine<HostEngine>);
+
+}  // namespace cubist

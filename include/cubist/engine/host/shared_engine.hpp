@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The host's processors, and memory that other processes of the machine can read.
+
+#include <vector>
+
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/host/engine.hpp"
+#include "cubist/memory/shared_arena.hpp"
+
+namespace cubist
+{
+
+class SharedEngine : public HostEngine
+{
+ public:
+  template <class T>
+  using Buffer = std::vector<T, ArenaAllocator<T>>;
+};
+
+static_assert(Engine<SharedEngine>);
+
+}  // namespace cubist

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Any backend, with every element that a rank sends counted: `Counting<Threads>`.
+
+#include <utility>
+
+#include "cubist/backend/backend.hpp"
+#include "cubist/testing/traffic.hpp"
+
+namespace cubist
+{
+
+template <Backend B>
+struct Counting
+{
+  using Communicator = CountingCommunicator<typename B::Communicator>;
+  using Engine = typename B::Engine;
+
+  template <class F>
+  static void launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
+  {
+    B::launch(argc, argv, options, [&](typename B::Communicator& inner) {
+      Communicator world{inner};
+      body(world);
+    });
+  }
+
+  template <class Ranks, class F>
+  requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
+  {
+    B::launch_on(ranks, LaunchOptions{}, body);
+  }
+  static void launch_on(const Ranks& ranks, const LaunchOptions& options, F&& body)
+  {
+    B::launch_on(ranks, options, [&](typename B::Communicator& inner) {
+      Communicator world{inner};
+      body(world);
+    });
+  }
+};
+
+}  // namespace cubist

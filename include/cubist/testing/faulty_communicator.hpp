@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Faults on demand: a decorator of any communicator, on which chosen calls of chosen ranks come
+// late, fail, or are not those of the other ranks. Tests see with it that a program ends with a
+// message, and never hangs or takes wrong data, whatever goes wrong and wherever it does.
+//
+// What ranks expose each other is passed on, so owners compute under it, too.
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/call_text.hpp"
+#include "cubist/comm/communicator.hpp"
+#include "cubist/comm/window.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist
+{
+
+/// Something that goes wrong in one call of one rank.
+struct Fault
+{
+  enum class Kind : std::uint8_t
+  {
+    delay,       // the rank sleeps first
+    error,       // the call throws CommunicationError, as if the network were broken
+    death,       // the process is killed; a thread leaves its body without a word
+    wrong_size,  // pieces are one element shorter; a barrier and an empty call stay as they are
+    wrong_order  // the rank makes a call of another kind first
+  };
+  Kind kind = Kind::delay;
+  int rank = 0;                               // of the launch
+  std::optional<Collective> collective = {};  // left out, any
+  std::uint64_t call = 0;  // the number of that call among such calls of the rank, from 0 on
+  std::chrono::milliseconds delay{0};
+};
+
+/// The faults of one rank. It counts the rank's calls over all communicators.
+class RankFaults
+{
+ public:
+  /// @param die ends the rank, and does not return
+  RankFaults(std::vector<Fault> faults, int rank, void (*die)())
+      : faults_{std::move(faults)}, rank_{rank}, die_{die}
+  {
+    std::erase_if(faults_, [&](const Fault& fault) { return fault.rank != rank; });
+  }
+
+  /// Does what is due before a call, and gives the call that is to be made instead.
+  /// @throws CommunicationError
+  template <Communicator C, Element T>
+  [[nodiscard]] Call<T> meet(C& inner, Call<T> call)
+  {
+    const auto of_its_kind = calls_[static_cast<std::size_t>(call.collective)]++;
+    const auto of_all = all_++;
+    for (const auto& fault : faults_)
+    {
+      if (fault.collective.value_or(call.collective) != call.collective) continue;
+      const auto number = fault.collective ? of_its_kind : of_all;
+      if (fault.call != number) continue;
+      switch (fault.kind)
+      {
+      case Fault::Kind::delay:
+        std::this_thread::sleep_for(fault.delay);
+        break;
+      case Fault::Kind::error:
+        throw CommunicationError{
+            detail::call_text(call.collective, call.count, element_name<T>(), call.op, call.peer) +
+            " failed as call " + std::to_string(number) + " of rank " + std::to_string(rank_) +
+            ", as a fault demands, so its data is incomplete; launch without the fault"};
+      case Fault::Kind::death:
+        die_();
+        break;
+      case Fault::Kind::wrong_size:
+        call = shorter(call);
+        break;
+      case Fault::Kind::wrong_order:
+        make_another(inner, call.collective);
+        break;
+      }
+    }
+    return call;
+  }
+
+ private:
+  template <Element T>
+  [[nodiscard]] static Call<T> shorter(Call<T> call)
+  {
+    if (call.count == 0) return call;
+    const auto of = [&](auto span) {
+      return span.first(span.size() / call.count * (call.count - 1));
+    };
+    call.send = of(call.send);
+    call.recv = of(call.recv);
+    --call.count;
+    return call;
+  }
+
+  template <Communicator C>
+  static void make_another(C& inner, Collective collective)
+  {
+    if (collective != Collective::barrier) return inner.barrier();
+    std::array<int, 1> x{};
+    inner.all_reduce(x);
+  }
+
+  std::vector<Fault> faults_;
+  int rank_;
+  void (*die_)();
+  std::array<std::uint64_t, collective_count> calls_{};
+  std::uint64_t all_ = 0;
+};
+
+/// A communicator whose rank has faults, here and in every communicator split from it.
+template <Communicator C>
+class FaultyCommunicator : public Collectives<FaultyCommunicator<C>>
+{
+ public:
+  FaultyCommunicator(C inner, std::shared_ptr<RankFaults> faults)
+      : inner_{std::move(inner)}, faults_{std::move(faults)}
+  {
+  }
+
+  [[nodiscard]] int rank() const { return inner_.rank(); }
+  [[nodiscard]] int size() const { return inner_.size(); }
+  [[nodiscard]] bool remote() const { return inner_.remote(); }
+
+  [[nodiscard]] FaultyCommunicator split(int colour, int key)
+  {
+    return {inner_.split(colour, key), faults_};
+  }
+
+  template <Element T>
+  [[nodiscard]] auto start(const Call<T>& call)
+  {
+    return inner_.start(faults_->meet(inner_, call));
+  }
+
+  [[nodiscard]] bool exposes() const { return can_expose(inner_); }
+  [[nodiscard]] int cores() const requires ExposesMemory<C> { return inner_.cores(); }
+  template <ElementRange Data>
+  requires ExposesMemory<C>
+  [[nodiscard]] auto expose(const Data& mine) { return expose(mine, std::size(mine)); }
+  template <ElementRange Data>
+  requires ExposesMemory<C>
+  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
+  {
+    using T = ElementOf<const Data>;
+    const Call<T> call{Collective::expose, detail::read_span(mine), {}, size};
+    const Call<T> met = faults_->meet(inner_, call);
+    return inner_.expose(met.send, met.count);
+  }
+  template <Element T>
+  requires ExposesMemory<C>
+  [[nodiscard]] auto expose_writable(std::span<T> mine)
+  {
+    const Call<T> call{Collective::expose, mine, {}, mine.size()};
+    return inner_.expose_writable(mine.first(faults_->meet(inner_, call).send.size()));
+  }
+
+ private:
+  C inner_;
+  std::shared_ptr<RankFaults> faults_;
+};
+
+}  // namespace cubist

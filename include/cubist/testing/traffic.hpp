@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Counts what a rank would send on a cluster: a decorator of any communicator.
+//
+// The conventions are those of the cost formulas: rings for the gathering and scattering
+// collectives, pipelined chains that start at the root for broadcast and reduce, direct messages
+// for the rest. With P ranks and n elements a piece, a rank sends
+//
+//   broadcast, reduce        n, but for the end of the chain        1 message
+//   all_gather, reduce_scatter, all_to_all      (P-1) n             P-1 messages
+//   all_reduce               2 (P-1)/P n: all its shares but one, twice; 2 (P-1) messages
+//   gather                   n, but for the root                    1 message
+//   scatter                  (P-1) n at the root                    P-1 messages
+//   barrier                  nothing                                ceil(log2 P) messages
+//
+// Source: Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice,
+// and experience", 2007.
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/communicator.hpp"
+
+namespace cubist
+{
+
+/// What one rank has sent.
+struct Sent
+{
+  std::uint64_t messages = 0;
+  std::uint64_t elements = 0;
+
+  Sent& operator+=(const Sent& other)
+  {
+    messages += other.messages;
+    elements += other.elements;
+    return *this;
+  }
+  friend bool operator==(const Sent&, const Sent&) = default;
+};
+
+/// The messages and elements that one rank has sent, by collective, over all its communicators.
+class Traffic
+{
+ public:
+  [[nodiscard]] const Sent& operator[](Collective c) const
+  {
+    return sent_[static_cast<std::size_t>(c)];
+  }
+  [[nodiscard]] Sent total() const
+  {
+    Sent all;
+    for (const auto& s : sent_) all += s;
+    return all;
+  }
+  void add(Collective c, Sent s) { sent_[static_cast<std::size_t>(c)] += s; }
+  void reset() { sent_ = {}; }
+
+ private:
+  std::array<Sent, collective_count> sent_{};
+};
+
+/// What rank `rank` of `ranks` sends in this call, by the conventions above.
+template <Element T>
+[[nodiscard]] Sent sent_by(const Call<T>& call, int rank, int ranks)
+{
+  const auto p = static_cast<std::uint64_t>(ranks);
+  const std::uint64_t n = call.count;
+  const auto behind_root = static_cast<std::uint64_t>((rank - call.peer + ranks) % ranks);
+  const auto share = [&](std::uint64_t i) { return n / p + (i % p < n % p ? 1 : 0); };
+  if (p == 1) return {};
+  switch (call.collective)
+  {
+  case Collective::barrier:
+    return {static_cast<std::uint64_t>(std::bit_width(p - 1)), 0};
+  case Collective::broadcast:
+    return behind_root == p - 1 ? Sent{} : Sent{1, n};
+  case Collective::reduce:
+    return behind_root == 0 ? Sent{} : Sent{1, n};
+  case Collective::all_reduce:
+  {
+    const auto r = static_cast<std::uint64_t>(rank);
+    return {2 * (p - 1), 2 * n - share(r + 1) - share(r + 2)};
+  }
+  case Collective::all_gather:
+  case Collective::reduce_scatter:
+  case Collective::all_to_all:
+    return {p - 1, (p - 1) * n};
+  case Collective::gather:
+    return behind_root == 0 ? Sent{} : Sent{1, n};
+  case Collective::scatter:
+    return behind_root == 0 ? Sent{p - 1, (p - 1) * n} : Sent{};
+  case Collective::send:
+    return rank == call.peer ? Sent{} : Sent{1, n};
+  case Collective::receive:
+  case Collective::expose:
+    return {};
+  }
+  return {};
+}
+
+/// A communicator that counts what its rank sends, here and in every communicator split from it.
+template <Communicator C>
+class CountingCommunicator : public Collectives<CountingCommunicator<C>>
+{
+ public:
+  explicit CountingCommunicator(C inner,
+                                std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>())
+      : inner_{std::move(inner)}, traffic_{std::move(traffic)}
+  {
+  }
+
+  [[nodiscard]] int rank() const { return inner_.rank(); }
+  [[nodiscard]] int size() const { return inner_.size(); }
+  [[nodiscard]] bool remote() const { return inner_.remote(); }
+  [[nodiscard]] Traffic& traffic() const { return *traffic_; }
+
+  [[nodiscard]] CountingCommunicator split(int colour, int key)
+  {
+    return CountingCommunicator{inner_.split(colour, key), traffic_};
+  }
+
+  template <Element T>
+  [[nodiscard]] auto start(const Call<T>& call)
+  {
+    auto request = inner_.start(call);
+    traffic_->add(call.collective, sent_by(call, rank(), size()));
+    return request;
+  }
+
+ private:
+  C inner_;
+  std::shared_ptr<Traffic> traffic_;
+};
+
+template <class C>
+inline constexpr bool sums_in_order<CountingCommunicator<C>> = sums_in_order<C>;
+template <class C>
+inline constexpr bool messages_alone<CountingCommunicator<C>> = messages_alone<C>;
+
+}  // namespace cubist

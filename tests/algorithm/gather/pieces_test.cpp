@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include "cubist/algorithm/gather/pieces.hpp"
+#include "cubist/engine/host/engine.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+using cubist::detail::Travel;
+
+namespace
+{
+
+using World = TestBackend::Communicator;
+using cubist::detail::Interval;
+using Blocks = cubist::detail::Blocks<World>;
+using Gather = cubist::detail::GatherBlocks<double, World>;
+using Scatter = cubist::detail::ScatterSum<double, World, HostEngine>;
+
+constexpr std::array sizes{1, 2, 3, 4};
+/// How a matrix is cut and stored.
+struct Case
+{
+  Travel travel;
+  Dimension cut;
+  bool transposed;
+
+  [[nodiscard]] Op op() const { return transposed ? Op::transpose : Op::none; }
+  /// Of op(A).
+  [[nodiscard]] Shape block() const { return op_shape(transposed, stored); }
+  [[nodiscard]] Shape all(std::size_t ranks) const
+  {
+    return {block().rows * (cut == Dimension::rows ? ranks : 1),
+            block().cols * (cut == Dimension::cols ? ranks : 1)};
+  }
+  static constexpr Shape stored{3, 2};
+};
+
+const Case cases[] = {
+    {Travel::whole, Dimension::rows, false},     {Travel::whole, Dimension::rows, true},
+    {Travel::whole, Dimension::cols, false},     {Travel::whole, Dimension::cols, true},
+    {Travel::piecewise, Dimension::rows, false}, {Travel::piecewise, Dimension::cols, false},
+    {Travel::piecewise, Dimension::rows, true},  {Travel::piecewise, Dimension::cols, true},
+};
+
+/// The intervals of a piece of a matrix.
+struct Where
+{
+  Interval rows;
+  Interval cols;
+
+  Where(Shape all, cubist::detail::Pieces pieces, std::size_t i)
+      : rows{cut(all.rows, pieces.of(Dimension::rows), i)}, cols{cut(all.cols,
+                                                                     pieces.of(Dimension::cols), i)}
+  {
+  }
+
+ private:
+  static Interval cut(std::size_t n, std::size_t pieces, std::size_t i)
+  {
+    return pieces == 1 ? Interval{0, n} : Interval{n / pieces * i, n / pieces * (i + 1)};
+  }
+};
+
+/// Element (i, j) of a global matrix.
+double global(std::size_t i, std::size_t j)
+{
+  return 1 + static_cast<double>(i) + 100 * static_cast<double>(j);
+}
+
+double at(const Operand<const double>& m, std::size_t i, std::size_t j)
+{
+  return m.block(i, j, {1, 1}).stored()(0, 0);
+}
+
+}  // namespace
+
+TEST_CASE("Blocks are gathered whole or piece by piece, by rows or columns, stored either way")
+{
+  const int ranks = GENERATE(from_range(those_that_fit(sizes)));
+  for (const auto& how : cases)
+    require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
+      Findings found;
+      const auto p = static_cast<std::size_t>(world.size());
+      const auto me = static_cast<std::size_t>(world.rank());
+      const Blocks blocks{world, how.travel, how.cut, how.transposed};
+      const Shape all = how.all(p);
+      std::vector<double> mine(Case::stored.size());
+      std::vector<double> room(p * Case::stored.size());
+      const Operand<double> here{MatrixView<double>{mine.data(), Case::stored}, how.op()};
+      const Where block{all, {p, me, how.cut}, me};
+      for (std::size_t i = 0; i < here.rows(); ++i)
+        for (std::size_t j = 0; j < here.cols(); ++j)
+          here.block(i, j, {1, 1}).stored()(0, 0) =
+              global(block.rows.begin + i, block.cols.begin + j);
+      const MatrixView<double> stack{room.data(), {p * Case::stored.rows, Case::stored.cols}};
+
+      const auto check = [&](Gather& gather, const char* what) {
+        const auto pieces = blocks.pieces();
+        for (std::size_t piece = pieces.count; piece-- > 0;)
+        {
+          const Where w{all, pieces, piece};
+          const auto part = gather.part(piece, w.rows, w.cols);
+          bool same = part.shape() == Shape{w.rows.size(), w.cols.size()};
+          for (std::size_t i = 0; same && i < part.rows(); ++i)
+            for (std::size_t j = 0; j < part.cols(); ++j)
+              same = same && at(part, i, j) == global(w.rows.begin + i, w.cols.begin + j);
+          found.check(same, what, ", piece ", piece, " on rank ", world.rank());
+          const auto one =
+              gather.part(piece, {w.rows.end - 1, w.rows.end}, {w.cols.end - 1, w.cols.end});
+          found.check(at(one, 0, 0) == global(w.rows.end - 1, w.cols.end - 1), what,
+                      ", last element of piece ", piece);
+        }
+      };
+      cubist::detail::Requests<World> requests;
+      Gather gather{blocks, requests, here, stack};
+      check(gather, "a gathered matrix");
+      gather.finish();
+      cubist::detail::Requests<World> none;
+      Gather kept{blocks, none, here, MatrixView<const double>{stack}};
+      check(kept, "a kept matrix");
+      kept.finish();
+      return found;
+    }));
+}
+
+TEST_CASE("Blocks make one piece where they are one matrix, and travel at once")
+{
+  if (!fits(2)) return;
+  require_clear(on_ranks<TestBackend>(2, [](World& world) {
+    Findings found;
+    const auto count = [&](Travel travel, Dimension cut, bool transposed) {
+      return Blocks{world, travel, cut, transposed}.pieces().count;
+    };
+    found.check(count(Travel::whole, Dimension::rows, false) == 1, "rows below each other");
+    found.check(count(Travel::whole, Dimension::cols, true) == 1, "stored rows below each other");
+    found.check(count(Travel::whole, Dimension::cols, false) == 2, "columns");
+    found.check(count(Travel::whole, Dimension::rows, true) == 2, "stored columns");
+    found.check(count(Travel::piecewise, Dimension::rows, false) == 2, "one by one");
+    found.check(count(Travel::piecewise, Dimension::none, false) == 1, "nothing is cut");
+    return found;
+  }));
+}
+
+TEST_CASE("Sums are scattered or given to all, in an order of each rank's own")
+{
+  const int ranks = GENERATE(from_range(those_that_fit(sizes)));
+  const double beta = GENERATE(0.0, 1.0, -2.0);
+  std::vector<Case> all_cases(std::begin(cases), std::end(cases));
+  for (const auto travel : {Travel::whole, Travel::piecewise})
+    for (const bool transposed : {false, true})
+      all_cases.push_back({travel, Dimension::none, transposed});
+  for (const auto& how : all_cases)
+    require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
+      Findings found;
+      const HostEngine engine;
+      const auto p = static_cast<std::size_t>(world.size());
+      const auto me = static_cast<std::size_t>(world.rank());
+      const Blocks blocks{world, how.travel, how.cut, how.transposed};
+      const Shape all = how.all(p);
+      const double before = beta == 0 ? std::numeric_limits<double>::quiet_NaN() : 7;
+      std::vector<double> mine(Case::stored.size(), before);
+      const std::size_t part_rows = Scatter::part_room(blocks) * Case::stored.rows;
+      const std::size_t sum_rows = Scatter::sum_room(blocks) * Case::stored.rows;
+      std::vector<double> part(part_rows * Case::stored.cols);
+      std::vector<double> sum(sum_rows * Case::stored.cols);
+      const Operand<double> here{MatrixView<double>{mine.data(), Case::stored}, how.op()};
+      cubist::detail::Requests<World> requests;
+      Scatter scatter{blocks,
+                      requests,
+                      engine,
+                      {part.data(), {part_rows, Case::stored.cols}},
+                      {sum.data(), {sum_rows, Case::stored.cols}},
+                      beta,
+                      here};
+      const double onto = scatter.part_beta();
+      const auto pieces = blocks.pieces();
+      // Every rank begins with another piece.
+      for (std::size_t s = 0; s < pieces.count; ++s)
+      {
+        const std::size_t piece = (s + me) % pieces.count;
+        const Where w{all, pieces, piece};
+        const auto out = scatter.part(piece, w.rows, w.cols);
+        for (std::size_t i = 0; i < out.rows(); ++i)
+          for (std::size_t j = 0; j < out.cols(); ++j)
+          {
+            double& e = out.block(i, j, {1, 1}).stored()(0, 0);
+            const double add = global(w.rows.begin + i, w.cols.begin + j) * (world.rank() + 1);
+            e = add + (onto == 0 ? 0 : onto * e);
+          }
+        scatter.start(piece);
+      }
+      scatter.finish();
+
+      const Where block{all, {p, me, how.cut}, how.cut == Dimension::none ? 0 : me};
+      const double ranks_sum = static_cast<double>(p * (p + 1)) / 2;
+      for (std::size_t i = 0; i < here.rows(); ++i)
+        for (std::size_t j = 0; j < here.cols(); ++j)
+        {
+          const double expected = ranks_sum * global(block.rows.begin + i, block.cols.begin + j) +
+                                  (beta == 0 ? 0 : beta * before);
+          const double got = at(here, i, j);
+          found.check(got == expected, "element (", i, ", ", j, ") on rank ", world.rank(),
+                      ", got ", got, " instead of ", expected);
+        }
+      return found;
+    }));
+}

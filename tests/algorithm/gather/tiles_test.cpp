@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "cubist/algorithm/gather/tiles.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+using namespace cubist::detail;
+
+namespace
+{
+
+constexpr Dimension dimensions[] = {Dimension::rows, Dimension::cols};
+
+/// How often each (row, column, inner) of the product is multiplied.
+std::vector<int> multiplied(const std::vector<Tile>& tiles, ProductSize s)
+{
+  std::vector<int> times(s.m * s.n * s.k);
+  for (const auto& t : tiles)
+    for (std::size_t i = t.rows.begin; i < t.rows.end; ++i)
+      for (std::size_t j = t.cols.begin; j < t.cols.end; ++j)
+        for (std::size_t l = t.inner.begin; l < t.inner.end; ++l) ++times[(i * s.n + j) * s.k + l];
+  return times;
+}
+
+std::size_t foreign(const Tile& t, Pieces a, Pieces b)
+{
+  return (t.a != a.own ? 1U : 0U) + (t.b != b.own ? 1U : 0U);
+}
+
+/// The laws of an order of tiles.
+void check_order(const std::vector<Tile>& tiles, Pieces a, Pieces b, Pieces c)
+{
+  std::set<std::pair<std::size_t, std::size_t>> written;
+  std::vector<std::size_t> left(c.count);
+  for (const auto& t : tiles) ++left[t.c];
+  bool waited = false;
+  bool kept = false;
+  for (const auto& t : tiles)
+  {
+    CHECK(t.first == written.insert({t.rows.begin, t.cols.begin}).second);
+    CHECK(t.last == (--left[t.c] == 0));
+    // What is here comes before what has to come, and what leaves before what stays.
+    const bool waits = foreign(t, a, b) > 0;
+    CHECK((waits || !waited));
+    waited = waits;
+    if (waits)
+    {
+      CHECK((t.c == c.own || !kept));
+      kept = t.c == c.own;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("two cuts of one extent overlap in every index once")
+{
+  const std::size_t p = GENERATE(1U, 2U, 3U, 4U);
+  const std::size_t q = GENERATE(1U, 2U, 3U, 4U);
+  std::size_t next = 0;
+  for (const auto& o : overlaps(24, p, q))
+  {
+    CHECK(o.part.begin == next);
+    CHECK(o.part.size() > 0);
+    CHECK(o.part.begin / (24 / p) == o.i);
+    CHECK((o.part.end - 1) / (24 / p) == o.i);
+    CHECK(o.part.begin / (24 / q) == o.j);
+    CHECK((o.part.end - 1) / (24 / q) == o.j);
+    next = o.part.end;
+  }
+  CHECK(next == 24);
+}
+
+TEST_CASE("tiles multiply everything once, in an order that lets data travel")
+{
+  const std::size_t p = GENERATE(1U, 2U, 3U);
+  const std::size_t q = GENERATE(1U, 2U, 4U);
+  const std::size_t r = GENERATE(1U, 2U, 3U);
+  const std::size_t own = GENERATE(0U, 1U);
+  const Pieces a{p, own % p};
+  const Pieces b{q, (own + 1) % q};
+  const Pieces c{r, own % r};
+  const ProductSize s{.m = 12, .n = 24, .k = 36};
+  for (const auto by_a : dimensions)
+    for (const auto by_b : dimensions)
+      for (const auto by_c : dimensions)
+      {
+        const Pieces pa{a.count, a.own, by_a};
+        const Pieces pb{b.count, b.own, by_b};
+        const Pieces pc{c.count, c.own, by_c};
+        const auto tiles = product_tiles(s, s, pa, pb, pc);
+        const auto times = multiplied(tiles, s);
+        CHECK(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }));
+        check_order(tiles, pa, pb, pc);
+      }
+}
+
+TEST_CASE("a tile lies in the pieces that it names")
+{
+  const ProductSize s{.m = 12, .n = 6, .k = 24};
+  const auto inside = [](Interval i, std::size_t n, std::size_t pieces, std::size_t piece) {
+    return i.begin >= piece * (n / pieces) && i.end <= (piece + 1) * (n / pieces);
+  };
+  for (const auto by_a : dimensions)
+    for (const auto by_b : dimensions)
+      for (const auto by_c : dimensions)
+      {
+        const Pieces a{2, 1, by_a};
+        const Pieces b{2, 0, by_b};
+        const Pieces c{3, 2, by_c};
+        for (const auto& t : product_tiles(s, s, a, b, c))
+        {
+          CHECK((by_a == Dimension::rows ? inside(t.rows, s.m, 2, t.a)
+                                         : inside(t.inner, s.k, 2, t.a)));
+          CHECK((by_b == Dimension::rows ? inside(t.inner, s.k, 2, t.b)
+                                         : inside(t.cols, s.n, 2, t.b)));
+          CHECK((by_c == Dimension::rows ? inside(t.rows, s.m, 3, t.c)
+                                         : inside(t.cols, s.n, 3, t.c)));
+        }
+      }
+}
+
+TEST_CASE("the pieces of a transpose cut the other dimension")
+{
+  CHECK(Pieces{3, 1, Dimension::rows}.t().of(Dimension::cols) == 3);
+  CHECK(Pieces{3, 1, Dimension::cols}.t().of(Dimension::rows) == 3);
+  CHECK(Pieces{3, 1, Dimension::cols}.t().of(Dimension::cols) == 1);
+  CHECK(Pieces{}.t().count == 1);
+}
+
+TEST_CASE("a product without inner indices still has a first tile for every block of C")
+{
+  const Pieces two{2, 0, Dimension::rows};
+  const Pieces three{3, 0, Dimension::rows};
+  const ProductSize s{.m = 6, .n = 5, .k = 0};
+  std::vector<int> rows(6);
+  for (const auto& t : product_tiles(s, s, two, three, three))
+    if (t.first)
+      for (std::size_t i = t.rows.begin; i < t.rows.end; ++i) rows[i] = 1;
+  CHECK(rows == std::vector<int>(6, 1));
+}
+
+TEST_CASE("tiles end where the matrices do, and every piece of C still has its last one")
+{
+  // Four pieces of three rows, of which there are seven.
+  const Pieces a{4, 1, Dimension::rows};
+  const Pieces c{2, 0, Dimension::rows};
+  const ProductSize padded{.m = 12, .n = 5, .k = 4};
+  const ProductSize valid{.m = 7, .n = 5, .k = 3};
+  const auto tiles = product_tiles(padded, valid, a, {}, c);
+  const auto times = multiplied(tiles, valid);
+  CHECK(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }));
+  std::set<std::size_t> complete;
+  for (const auto& t : tiles)
+    if (t.last) complete.insert(t.c);
+  CHECK(complete.size() == 2);
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "cubist/algorithm/summa/panels.hpp"
+#include "cubist/engine/host/engine.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = TestBackend::Communicator;
+using Buffers = cubist::detail::PanelBuffers<double, HostEngine>;
+using Broadcast = cubist::detail::BroadcastPanels<double, World, HostEngine>;
+using Reduce = cubist::detail::ReducePanels<double, World, HostEngine>;
+
+constexpr Shape panel{3, 2};
+constexpr int ranks = 3;
+constexpr std::size_t panels = 9;
+
+using cubist::detail::PanelCut;
+
+/// Each rank has three panels, which lie in turn.
+constexpr PanelCut cut{ranks, ranks, 6, 2};
+
+int owner(std::size_t t) { return static_cast<int>(t) % ranks; }
+
+double element(int rank, std::size_t t, std::size_t i, std::size_t j)
+{
+  return 1000.0 * rank + 100.0 * static_cast<double>(t) + static_cast<double>(10 * i + j);
+}
+
+/// The panels of one rank, side by side (rows far apart) or one below the other.
+struct Mine
+{
+  explicit Mine(bool side_by_side, bool transposed)
+      : strided{side_by_side}, stored_transposed{transposed},
+        data(3 * panel.size()), all{data.data(), shape()}
+  {
+  }
+
+  [[nodiscard]] Shape shape() const { return strided ? Shape{3, 6} : Shape{6, 3}; }
+  template <class T = double>
+  [[nodiscard]] cubist::detail::Panels<T> panels() const
+  {
+    // Panels of columns of a matrix, or of rows of its transpose, are the same blocks in memory.
+    if (stored_transposed)
+      return {{all, Op::transpose}, strided ? Dimension::rows : Dimension::cols, cut};
+    return {Operand<T>{all}, strided ? Dimension::cols : Dimension::rows, cut};
+  }
+
+  bool strided;
+  bool stored_transposed;
+  std::vector<double> data;
+  MatrixView<double> all;
+};
+
+template <class V, class F>
+bool all_are(V view, F f)
+{
+  for (std::size_t i = 0; i < view.rows(); ++i)
+    for (std::size_t j = 0; j < view.cols(); ++j)
+      if (view(i, j) != f(i, j)) return false;
+  return view.size() == panel.size();
+}
+
+}  // namespace
+
+TEST_CASE("a cut into panels covers every owner's part once, all owners in turn")
+{
+  for (const auto& c : {PanelCut{1, 1, 10, 3}, PanelCut{2, 2, 7, 7}, PanelCut{2, 4, 5, 2},
+                        PanelCut{3, 6, 4, 4}, PanelCut{2, 6, 1, 256}, PanelCut{4, 4, 600, 256}})
+  {
+    CAPTURE(c.owners, c.blocks, c.block, c.depth);
+    std::vector<std::vector<int>> taken(c.owners, std::vector<int>(c.blocks / c.owners * c.block));
+    for (std::size_t t = 0; t < c.count(); ++t)
+    {
+      REQUIRE(c.size(t) > 0);
+      REQUIRE(c.size(t) <= c.depth);
+      auto& part = taken[static_cast<std::size_t>(c.owner(t))];
+      for (std::size_t i = 0; i < c.size(t); ++i) ++part[c.offset(t) + i];
+      if (t + c.blocks / c.owners < c.count() && c.owners > 1)
+        CHECK(c.owner(t) != c.owner(t + c.blocks / c.owners));
+    }
+    for (const auto& part : taken)
+      CHECK(std::all_of(part.begin(), part.end(), [](int n) { return n == 1; }));
+  }
+}
+
+TEST_CASE("a cut of nothing has one empty panel of each block, in which calls still match")
+{
+  const PanelCut c{2, 4, 0, 0};
+  CHECK(c.count() == 4);
+  for (std::size_t t = 0; t < 4; ++t) CHECK(c.size(t) == 0);
+}
+
+TEST_CASE("panels have at least one buffer, and no more than travel at once")
+{
+  CHECK(Buffers({2, 3}, Buffers::most).count() == Buffers::most);
+  for (const std::size_t count : {std::size_t{0}, Buffers::most + 1})
+    CHECK(mentions(message_of<ArgumentError>([&] {
+                     const Buffers refused({2, 3}, count);
+                   }),
+                   "use one of these"));
+}
+
+TEST_CASE("Broadcast panels come from their owners, some ahead of the one in use")
+{
+  if (!fits(ranks)) return;
+  const std::size_t buffered = GENERATE(2U, 4U, 20U);
+  const bool stored_transposed = GENERATE(false, true);
+  for (const bool strided : {false, true})
+    require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
+      const HostEngine engine;
+      Buffers buffers{panel, buffered};
+      const Mine mine{strided, stored_transposed};
+      for (std::size_t t = 0; t < panels; ++t)
+        if (owner(t) == world.rank())
+          engine.map_indexed(mine.panels()[t].stored(), [&, t](std::size_t i, std::size_t j) {
+            return element(world.rank(), t, i, j);
+          });
+      Findings found;
+      for (int repeat = 0; repeat < 3; ++repeat)
+      {
+        const auto source = mine.panels<const double>();
+        Broadcast broadcast{world, engine, buffers, source};
+        if (repeat == 1) broadcast.start();
+        for (std::size_t t = 0; t < panels; ++t)
+        {
+          const auto here = broadcast[t].stored();
+          found.check(all_are(here, [&](auto i, auto j) { return element(owner(t), t, i, j); }),
+                      "panel ", t, " of rank ", owner(t), " on rank ", world.rank());
+          found.check((here.data() == source[t].stored().data()) == (owner(t) == world.rank()),
+                      "the owner, and nobody else, reads panel ", t, " where it lies");
+        }
+        broadcast.finish();
+      }
+      return found;
+    }));
+}
+
+TEST_CASE("Reduced panels are summed to their owners, plus beta times what was there")
+{
+  if (!fits(ranks)) return;
+  const std::size_t buffered = GENERATE(2U, 4U);
+  const bool stored_transposed = GENERATE(false, true);
+  for (const bool strided : {false, true})
+    for (const double beta : {0.0, 1.0, -2.0})
+      require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
+        const HostEngine engine;
+        Buffers parts{panel, buffered};
+        Buffers sums{panel, buffered};
+        const Mine mine{strided, stored_transposed};
+        const double before = beta == 0 ? std::numeric_limits<double>::quiet_NaN() : 5;
+        engine.fill(mine.all, before);
+
+        const auto target = mine.panels();
+        Reduce reduce{world, engine, parts, sums, beta, target};
+        for (std::size_t t = 0; t < panels; ++t)
+        {
+          engine.map_indexed(reduce[t].stored(), [&](std::size_t i, std::size_t j) {
+            return element(world.rank(), t, i, j);
+          });
+          reduce.start(t);
+        }
+        reduce.finish();
+
+        Findings found;
+        for (std::size_t t = 0; t < panels; ++t)
+        {
+          const auto sum = [&](std::size_t i, std::size_t j) {
+            double s = beta == 0 ? 0 : beta * before;
+            for (int r = 0; r < ranks; ++r) s += element(r, t, i, j);
+            return s;
+          };
+          if (owner(t) == world.rank())
+            found.check(all_are(target[t].stored(), sum), "panel ", t, " on its owner, beta ",
+                        beta);
+        }
+        return found;
+      }));
+}

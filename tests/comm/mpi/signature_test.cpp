@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstdint>
+#include <string>
+
+#include "cubist/comm/mpi/signature.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+using detail::MpiContext;
+using detail::MpiSignature;
+
+namespace
+{
+
+MpiContext place_of(int ranks, int rank)
+{
+  MpiContext place;
+  place.size = ranks;
+  place.rank = rank;
+  return place;
+}
+
+}  // namespace
+
+TEST_CASE("a call is told by what it is, and its ranks")
+{
+  const auto on_two = [](const auto& call) {
+    return detail::text(place_of(2, 1), MpiSignature::of(call));
+  };
+  CHECK(on_two(Call<double>{Collective::all_reduce, {}, {}, 4}) ==
+        "all_reduce of 4 double by sum on ranks {0, 1}");
+  CHECK(on_two(Call<int>{Collective::broadcast, {}, {}, 4, 1}) ==
+        "broadcast of 4 int32 with root 1 on ranks {0, 1}");
+  CHECK(on_two(Call<int>{Collective::barrier}) == "barrier on ranks {0, 1}");
+  CHECK(on_two(Call<std::uint64_t>{Collective::expose, {}, {}, 2}) == "expose on ranks {0, 1}");
+  CHECK(on_two(Call<float>{Collective::send, {}, {}, 3, 0}) == "send of 3 float on ranks {1, 0}");
+}
+
+TEST_CASE("of two calls that do not fit, both are told")
+{
+  const auto place = place_of(4, 2);
+  const auto text = [&](const auto& mine, const auto& other) {
+    return std::string{
+        detail::mismatch(place, MpiSignature::of(mine), 3, place.tags.tag(1, other)).what()};
+  };
+  const Call<double> sum{Collective::all_reduce, {}, {}, 4};
+  CHECK(text(sum, Call<double>{Collective::barrier}) ==
+        "rank 2 called all_reduce of 4 double by sum on ranks {0, 1, 2, 3}, but rank 3 called "
+        "barrier, so neither can complete; let all ranks of a communicator make the same calls in "
+        "the same order, with the same element type, size, root and operation");
+  CHECK(text(sum, sum).find("rank 3 called it with another size, type, root or operation") !=
+        std::string::npos);
+  const Call<double> barrier{Collective::barrier};
+  CHECK(text(barrier, barrier).find("rank 3 called split, or the other way round") !=
+        std::string::npos);
+}

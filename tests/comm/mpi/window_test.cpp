@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cubist/backend/mpi.hpp"
+#include "cubist/comm/mpi/window.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+// What windows between processes promise beyond those of every lender, which are tested in
+// lender_test.cpp.
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = MpiCommunicator;
+
+template <class T>
+using Shared = SharedEngine::Buffer<T>;
+
+}  // namespace
+
+TEST_CASE("processes of one machine expose, unless they are told not to")
+{
+  const auto exposes = [](bool share) {
+    const MpiOptions before = Mpi::options;
+    Mpi::options.share_memory = share;
+    const auto all = on_ranks<Mpi>(1, [](World& world) { return world.exposes(); });
+    Mpi::options = before;
+    return all[0];
+  };
+  CHECK(exposes(true));
+  CHECK_FALSE(exposes(false));
+}
+
+TEST_CASE("what lies in an arena is read where it lies, the rest from a copy")
+{
+  if (!fits<Mpi>(2) || !exposes<Mpi>()) return;
+  require_clear(on_ranks<Mpi>(2, [](World& world) {
+    Findings found;
+    Shared<double> shared(2000, 1.0 + world.rank());
+    std::vector<double> heap(2000, 3.0 + world.rank());
+    const int other = 1 - world.rank();
+    auto in_place = world.expose(shared);
+    auto copied = world.expose(heap);
+    found.check(in_place[other][1999] == 1.0 + other, "in place");
+    found.check(copied[other][1999] == 3.0 + other, "a copy");
+    // What is written now is seen at once by the one, and not by the other.
+    world.barrier();
+    shared[0] = 10.0 + world.rank();
+    heap[0] = 20.0 + world.rank();
+    world.barrier();
+    found.check(in_place[other][0] == 10.0 + other, "the block of rank ", other, " is a copy");
+    found.check(copied[other][0] == 3.0 + other, "the copy of rank ", other, " is none");
+    found.check(copied[world.rank()].data() == heap.data(), "a rank's own is no copy");
+    in_place.close(), copied.close();
+    in_place.wait(), copied.wait();
+    return found;
+  }));
+}
+
+TEST_CASE("a process that fails while it exposes ends the launch, and its peers read on unharmed")
+{
+  if (!fits<Mpi>(4) || !exposes<Mpi>()) return;
+  const auto message = message_of<DataError>([] {
+    static_cast<void>(on_ranks<Mpi>(4, [](World& world) {
+      double sum = 0;
+      {
+        const Shared<double> mine(100'000, 1.0);
+        auto window = world.expose(mine);
+        const auto theirs = window[2];
+        world.barrier();
+        if (world.rank() == 2) throw DataError{"the file ended"};
+        for (int again = 0; again < 100; ++again)
+          for (const double x : theirs) sum += x;
+        window.close();
+        window.wait();
+      }
+      return sum;
+    }));
+  });
+  CHECK(message == "rank 2: the file ended");
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cubist/comm/nccl/call.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+using cubist::detail::nccl_call;
+using cubist::detail::nccl_type;
+
+TEST_CASE("elements have the type that NCCL combines")
+{
+  STATIC_REQUIRE(nccl_type<float>() == ncclFloat32);
+  STATIC_REQUIRE(nccl_type<double>() == ncclFloat64);
+  STATIC_REQUIRE(nccl_type<std::complex<float>>() == ncclFloat32);
+  STATIC_REQUIRE(nccl_type<std::complex<double>>() == ncclFloat64);
+  STATIC_REQUIRE(nccl_type<bfloat16>() == ncclBfloat16);
+  STATIC_REQUIRE(nccl_type<cubist::half>() == ncclFloat16);
+  STATIC_REQUIRE(nccl_type<std::int8_t>() == ncclInt8);
+  STATIC_REQUIRE(nccl_type<std::uint8_t>() == ncclUint8);
+  STATIC_REQUIRE(nccl_type<std::int32_t>() == ncclInt32);
+  STATIC_REQUIRE(nccl_type<std::uint32_t>() == ncclUint32);
+  STATIC_REQUIRE(nccl_type<long long>() == ncclInt64);
+  STATIC_REQUIRE(nccl_type<unsigned long>() == ncclUint64);
+}
+
+TEST_CASE("a complex number is two numbers, and bytes count for what moves")
+{
+  const std::vector<std::complex<double>> z(3);
+  const auto call = nccl_call(
+      Call<std::complex<double>>{Collective::all_reduce, z, {}, z.size(), 0, ReduceOp::sum});
+  CHECK(call.numbers == 6);
+  CHECK(call.bytes() == 48);
+  CHECK_FALSE(call.is_message());
+  CHECK_FALSE(call.is_empty());
+  CHECK(call.text() == "all_reduce of 3 complex<double> by sum");
+}
+
+TEST_CASE("calls in words")
+{
+  CHECK(nccl_call(Call<int>{Collective::barrier}).text() == "barrier");
+  CHECK_FALSE(nccl_call(Call<int>{Collective::barrier}).is_empty());
+  const auto send = nccl_call(Call<float>{Collective::send, {}, {}, 4, 2});
+  CHECK(send.is_message());
+  CHECK(send.text() == "send of 4 float with rank 2");
+  CHECK(nccl_call(Call<float>{Collective::broadcast, {}, {}, 0, 2}).is_empty());
+}
+
+TEST_CASE("integers of 16 bits travel, but are not combined")
+{
+  using Short = std::int16_t;
+  CHECK(nccl_call(Call<Short>{Collective::all_gather, {}, {}, 5}).bytes() == 10);
+  for (const auto c : {Collective::reduce, Collective::all_reduce, Collective::reduce_scatter})
+    CHECK(mentions(message_of<ArgumentError>([&] {
+                     (void)nccl_call(Call<Short>{c, {}, {}, 5});
+                   }),
+                   to_string(c), "int16", "use 8, 32 or 64 bits"));
+}
+
+TEST_CASE("errors of NCCL say which call failed, for what, and why")
+{
+  const auto doing = [] { return "all_reduce of 4 double by sum on rank 1 of 2"; };
+  const auto check = [&](ncclResult_t code) {
+    cubist::detail::nccl_check(code, "ncclAllReduce", nullptr, doing);
+  };
+  CHECK_NOTHROW(check(ncclSuccess));
+  CHECK_NOTHROW(check(ncclInProgress));
+  CHECK(mentions(message_of<CommunicationError>([&] { check(ncclInvalidUsage); }),
+                 "ncclAllReduce failed (invalid usage)", doing(), "NCCL_DEBUG=WARN"));
+  CHECK(mentions(message_of<PeerFailed>([&] { check(ncclRemoteError); }), "remote process exited",
+                 doing(), "mend the error of the rank that ended"));
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What NCCL's communicator has beside what conformance.hpp demands of all of them.
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cubist/comm/nccl/communicator.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "catch.hpp"
+#include "fake.hpp"
+#include "nccl_on_threads.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+using namespace std::chrono_literals;
+
+namespace
+{
+
+NcclOptions limited(std::chrono::milliseconds limit)
+{
+  NcclOptions options;
+  options.time_limit = limit;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("NCCL's communicator is one, with an order of sums and groups of messages of its own")
+{
+  STATIC_REQUIRE(Communicator<NcclCommunicator>);
+  STATIC_REQUIRE_FALSE(sums_in_order<NcclCommunicator>);
+  STATIC_REQUIRE_FALSE(messages_alone<NcclCommunicator>);
+  STATIC_REQUIRE_FALSE(sums_in_order<CountingCommunicator<NcclCommunicator>>);
+  STATIC_REQUIRE(sums_in_order<CountingCommunicator<ThreadsCommunicator>>);
+  STATIC_REQUIRE(messages_alone<ThreadsCommunicator>);
+}
+
+TEST_CASE("a call sends what the compute stream has computed, and gives it back")
+{
+  const auto before = fake::live();
+  with_nccl(3, limited(10s), [](NcclCommunicator& world, cudaStream_t compute, auto&) {
+    const DeviceMemory a{sizeof(int)};
+    const DeviceMemory b{sizeof(int)};
+    const std::span<int> x{a.as<int>(), 1};
+    const std::span<int> y{b.as<int>(), 1};
+    for (int round = 0; round < 50; ++round)
+    {
+      const int mine = round + world.rank();
+      copy_bytes(x.data(), &mine, sizeof(int), cudaMemcpyHostToDevice, compute);
+      auto sum = world.async_all_reduce(x);
+      sum.wait();
+      copy_bytes(y.data(), x.data(), sizeof(int), cudaMemcpyDeviceToDevice, compute);
+      auto root = world.async_broadcast(y, round % 3);
+      root.wait();
+      int got = 0;
+      copy_bytes(&got, y.data(), sizeof(int), cudaMemcpyDeviceToHost, compute);
+      world.synchronize();
+      require<Error>(got == 3 * round + 3, "got ", got, " in round ", round);
+    }
+  });
+  CHECK(fake::live() == before);
+}
+
+TEST_CASE("memory of the host is refused")
+{
+  const auto text = message_of<CommunicationError>([&] {
+    with_nccl(1, limited(1s), [](NcclCommunicator& world, auto&&...) {
+      std::vector<float> host(4);
+      world.all_reduce(host);
+    });
+  });
+  CHECK(mentions(text, "rank 0: ncclAllReduce failed (invalid argument)", "rank 0 of 1"));
+}
+
+TEST_CASE("what NCCL can't do is refused at once, and leaves the communicator as it was")
+{
+  with_nccl(2, limited(10s), [](NcclCommunicator& world, cudaStream_t, auto&) {
+    const DeviceMemory memory{16};
+    const std::span<std::int16_t> shorts{memory.as<std::int16_t>(), 8};
+    const auto text = message_of<ArgumentError>([&] { world.all_reduce(shorts); });
+    require<Error>(mentions(text, "all_reduce of int16"), text);
+    const auto colour = message_of<ArgumentError>([&] { (void)world.split(-1, 0); });
+    require<Error>(mentions(colour, "got the colour -1", "use colours from 0"), colour);
+    world.broadcast(shorts, 1);
+    world.synchronize();
+  });
+}
+
+TEST_CASE("a start of NCCL that fails says so")
+{
+  const auto start = [](const std::string& function, int code, int rank) {
+    const auto before = fake::live();
+    const auto text = message_of<CommunicationError>([&] {
+      int argc = 0;
+      char** argv = nullptr;
+      Threads::launch(argc, argv, {.ranks = 2}, [&](ThreadsCommunicator& host) {
+        const cubist::detail::CudaStream compute;
+        if (host.rank() == rank) fake::fail(function, code);
+        auto options = limited(2s);
+        options.stream = compute.get();
+        (void)NcclCommunicator::make(host, 0, options);
+      });
+    });
+    CHECK(fake::live() == before);
+    return text;
+  };
+  CHECK(mentions(start("ncclGetUniqueId", ncclSystemError, 0), "rank 0: ncclGetUniqueId failed",
+                 "the start of NCCL on rank 0 of 2"));
+  CHECK(mentions(start("ncclCommInitRankConfig", ncclSystemError, 1),
+                 "rank 1: ncclCommInitRankConfig failed", "the start of NCCL on rank 1 of 2"));
+  CHECK(mentions(start("cudaSetDevice", cudaErrorInvalidDevice, 1), "rank 1: cudaSetDevice failed",
+                 "for device 0"));
+  CHECK(mentions(start("cudaMalloc", cudaErrorMemoryAllocation, 0), "rank 0: cudaMalloc failed"));
+}
+
+namespace
+{
+
+/// Ranks of which the first two are on a node of their own, as far as they say.
+struct FarHost : Collectives<FarHost>
+{
+  explicit FarHost(ThreadsCommunicator ranks) : inner{std::move(ranks)} {}
+  [[nodiscard]] int rank() const { return inner.rank(); }
+  [[nodiscard]] int size() const { return inner.size(); }
+  [[nodiscard]] bool remote() const { return true; }
+  FarHost split(int colour, int key) { return FarHost{inner.split(colour, key)}; }
+  template <Element T>
+  auto start(const Call<T>& call)
+  {
+    auto request = inner.start(call);
+    if constexpr (std::same_as<T, std::uint64_t>)  // the names of their nodes
+    {
+      request.wait();
+      for (std::size_t i = 2; i < call.recv.size(); ++i) call.recv[i] += 1;
+    }
+    return request;
+  }
+  ThreadsCommunicator inner;
+};
+
+}  // namespace
+
+TEST_CASE("groups know whether they are on several nodes")
+{
+  std::vector<std::array<bool, 3>> remote(4);
+  int argc = 0;
+  char** argv = nullptr;
+  Threads::launch(argc, argv, {.ranks = 4}, [&](ThreadsCommunicator& ranks) {
+    FarHost host{ranks};
+    const cubist::detail::CudaStream compute;
+    auto options = limited(10s);
+    options.stream = compute.get();
+    auto world = NcclCommunicator::make(host, 0, options);
+    auto near = world.split(host.rank() / 2, 0);
+    auto far = world.split(host.rank() % 2, 0);
+    remote[static_cast<std::size_t>(host.rank())] = {world.remote(), near.remote(), far.remote()};
+  });
+  for (const auto& r : remote) CHECK(r == std::array{true, false, true});
+}

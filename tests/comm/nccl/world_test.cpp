@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cubist/comm/nccl/world.hpp"
+
+#include "catch.hpp"
+#include "fake.hpp"
+#include "nccl_on_threads.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+using namespace std::chrono_literals;
+using cubist::detail::NcclWorld;
+
+namespace
+{
+
+/// What a rank has in a test.
+struct Rank
+{
+  NcclCommunicator& world;
+  cudaStream_t compute;
+  ThreadsCommunicator& host;
+  std::span<float> data;
+  std::span<float> other;
+};
+
+NcclOptions limited(std::optional<std::chrono::milliseconds> limit)
+{
+  NcclOptions options;
+  options.time_limit = limit;
+  return options;
+}
+
+void on_nccl(int ranks, const NcclOptions& options, const std::function<void(Rank)>& body)
+{
+  with_nccl(ranks, options, [&](auto& world, cudaStream_t compute, auto& host) {
+    const DeviceMemory memory{16 * sizeof(float)};
+    const std::span<float> all{memory.as<float>(), 16};
+    try
+    {
+      body({world, compute, host, all.first(8), all.last(8)});
+    }
+    catch (...)
+    {
+      cudaStreamSynchronize(compute);  // aborted calls have left the memory
+      throw;
+    }
+    world.synchronize();
+  });
+}
+
+/// The first error of two ranks, "rank 1: what was wrong", after which nothing is left over.
+template <class E>
+std::string first_error(const NcclOptions& options, const std::function<void(Rank)>& body)
+{
+  const auto before = fake::live();
+  const auto text = message_of<E>([&] { on_nccl(2, options, body); });
+  CHECK(fake::live() == before);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a wait is the compute stream's, not the host's, up to a number of calls")
+{
+  on_nccl(2, limited(10s), [](Rank r) {
+    const auto run_ahead = [&] {
+      for (std::size_t i = 0; i < NcclWorld::run_ahead; ++i) r.world.all_reduce(r.data);
+    };
+    if (r.host.rank() == 0) run_ahead();
+    r.host.barrier();
+    if (r.host.rank() == 1) run_ahead();
+  });
+  const auto text = first_error<TimeLimitError>(limited(300ms), [](Rank r) {
+    if (r.host.rank() == 0)
+      for (std::size_t i = 0; i < NcclWorld::run_ahead + 1; ++i) r.world.all_reduce(r.data);
+    r.host.barrier();
+  });
+  CHECK(mentions(text, "rank 0: waited 300 ms", "all_reduce of 8 float by sum on rank 0 of 2"));
+}
+
+TEST_CASE("a rank computes while its calls travel")
+{
+  on_nccl(2, limited(10s), [](Rank r) {
+    auto request = r.world.async_broadcast(r.data, 0);
+    cudaStreamSynchronize(r.compute);  // it is free until the request is waited for
+    request.wait();
+  });
+  on_nccl(2, limited(10s), [](Rank r) {
+    if (r.host.rank() == 0)
+    {
+      auto request = r.world.async_all_reduce(r.data);
+      require<Error>(!request.test(), "complete without the other rank");
+      cudaStreamSynchronize(r.compute);
+      r.host.barrier();
+      request.wait();
+    }
+    else
+    {
+      r.host.barrier();
+      r.world.all_reduce(r.data);
+    }
+  });
+}
+
+TEST_CASE("the time limit does not count what a rank itself computes")
+{
+  on_nccl(2, limited(300ms), [](Rank r) {
+    fake::Gate gate{r.compute};
+    auto request = r.world.async_all_reduce(r.data);
+    const auto end = std::chrono::steady_clock::now() + 700ms;
+    while (std::chrono::steady_clock::now() < end) (void)request.test();
+    r.host.barrier();
+    gate.open();
+    request.wait();
+  });
+}
+
+TEST_CASE("whatever a rank waits for too long is named")
+{
+  const auto waits = [](const std::function<void(Rank)>& call) {
+    return first_error<TimeLimitError>(limited(300ms), [&](Rank r) {
+      if (r.host.rank() == 0)
+      {
+        call(r);
+        r.world.synchronize();
+      }
+      r.host.barrier();
+    });
+  };
+  CHECK(mentions(waits([](Rank r) { r.world.barrier(); }), "rank 0: ", "barrier on rank 0 of 2"));
+  CHECK(mentions(waits([](Rank r) { r.world.receive(r.data, 1); }),
+                 "receive of 8 float with rank 1 on rank 0 of 2"));
+  CHECK(mentions(waits([](Rank r) { r.world.reduce(r.data, r.other, 1); }),
+                 "reduce of 8 float by sum with root 1 on rank 0 of 2"));
+  CHECK(mentions(waits([](Rank r) { (void)r.world.split(0, 0); }), "a split on rank 0 of 2"));
+  CHECK(mentions(waits([](Rank r) {
+                   auto request = r.world.async_broadcast(r.data, 0);
+                   while (!request.test())
+                   {
+                   }
+                 }),
+                 "broadcast of 8 float with root 0 on rank 0 of 2"));
+
+  // Both are there, but not in the same call.
+  const auto text = first_error<TimeLimitError>(limited(300ms), [](Rank r) {
+    if (r.host.rank() == 0)
+      r.world.all_reduce(r.data);
+    else
+      r.world.broadcast(r.data, 0);
+    r.world.synchronize();
+  });
+  CHECK(mentions(text, "one of them is gone or calls something else"));
+}
+
+TEST_CASE("a rank that dies ends the others")
+{
+  const auto rank_1_dies = [](Rank r) {
+    if (r.host.rank() == 1) throw ArgumentError{"no such colour"};
+    r.world.all_reduce(r.data);
+    r.world.synchronize();
+  };
+  SECTION("by the time limit")
+  {
+    CHECK(first_error<ArgumentError>(limited(300ms), rank_1_dies) == "rank 1: no such colour");
+  }
+  SECTION("where NCCL notices, at once")
+  {
+    fake::notice_aborts(true);
+    CHECK(first_error<ArgumentError>(limited({}), rank_1_dies) == "rank 1: no such colour");
+    fake::notice_aborts(false);
+  }
+  SECTION("where the program notices, at once")
+  {
+    std::atomic<bool> dead = false;
+    auto options = limited({});
+    options.look = [&] {
+      if (dead) throw PeerFailed{"rank 1 is dead"};
+    };
+    CHECK(first_error<ArgumentError>(options, [&](Rank r) {
+            if (r.host.rank() == 1)
+            {
+              dead = true;
+              throw ArgumentError{"no such colour"};
+            }
+            (void)r.world.split(0, 0);
+          }) == "rank 1: no such colour");
+  }
+}
+
+TEST_CASE("errors of every call name it, the rank and the collective, and nothing is left over")
+{
+  fake::notice_aborts(true);  // so the other rank ends soon
+  const auto at = [](const std::string& function, int code) {
+    return first_error<CommunicationError>(limited(10s), [&](Rank r) {
+      if (r.host.rank() == 1) fake::fail(function, code);
+      r.world.all_reduce(r.data);
+      r.world.synchronize();
+    });
+  };
+  for (const char* f : {"ncclAllReduce", "ncclGroupStart", "ncclGroupEnd", "ncclCommGetAsyncError"})
+    CHECK(mentions(at(f, ncclInternalError), std::string{"rank 1: "} + f + " failed (internal err",
+                   "all_reduce of 8 float by sum on rank 1 of 2", "NCCL_DEBUG"));
+  for (const char* f : {"cudaEventRecord", "cudaStreamWaitEvent", "cudaEventQuery"})
+    CHECK(mentions(at(f, cudaErrorIllegalAddress),
+                   std::string{"rank 1: "} + f + " failed (cudaErrorIllegalAddress",
+                   "all_reduce of 8 float by sum on rank 1 of 2", "nvidia-smi"));
+  CHECK(mentions(at("cudaStreamQuery", cudaErrorIllegalAddress), "cudaStreamQuery failed",
+                 "the compute stream"));
+
+  const auto later = [](ncclResult_t code) {
+    return first_error<CommunicationError>(limited(10s), [&](Rank r) {
+      if (r.host.rank() == 1) fake::fail_later(code);
+      r.world.all_reduce(r.data);
+      r.world.synchronize();
+    });
+  };
+  CHECK(mentions(later(ncclSystemError), "rank 1: NCCL failed (internal error",
+                 "all_reduce of 8 float by sum on rank 1 of 2"));
+  CHECK(mentions(later(ncclRemoteError), "NCCL failed (remote process exited",
+                 "mend the error of the rank that ended"));
+
+  CHECK(mentions(first_error<CommunicationError>(limited(10s),
+                                                 [](Rank r) {
+                                                   if (r.host.rank() == 1)
+                                                     fake::fail("ncclCommSplit", ncclInternalError);
+                                                   (void)r.world.split(0, 0);
+                                                 }),
+                 "rank 1: ncclCommSplit failed", "a split on rank 1 of 2"));
+  fake::notice_aborts(false);
+}
+
+TEST_CASE("after an error no call hangs")
+{
+  const auto body = [](Rank r) {
+    auto copy = r.world.split(0, 0);
+    auto under_way = copy.async_all_reduce(r.other);
+    fake::fail("ncclAllReduce", ncclInternalError);
+    std::vector<std::string> said;
+    const auto note = [&](auto f) { said.push_back(message_of<CommunicationError>(f)); };
+    note([&] { r.world.all_reduce(r.data); });
+    note([&] { r.world.barrier(); });
+    note([&] { copy.broadcast(r.data, 0); });
+    note([&] { under_way.wait(); });
+    note([&] { (void)under_way.test(); });
+    note([&] { (void)copy.split(0, 0); });
+    note([&] { r.world.synchronize(); });
+    for (std::size_t i = 1; i < said.size(); ++i)
+      require<Error>(mentions(said[i], "were aborted (ncclAllReduce failed"), i, ": ", said[i]);
+    throw Error{"all of them threw"};
+  };
+  CHECK(message_of<Error>([&] { on_nccl(1, limited(10s), body); }) == "rank 0: all of them threw");
+}
+
+TEST_CASE("a request that is dropped before its call is complete ends the communicators")
+{
+  fake::notice_aborts(true);
+  const auto text = first_error<CommunicationError>(limited(10s), [](Rank r) {
+    if (r.host.rank() == 1) (void)r.world.async_all_reduce(r.data);
+    r.world.broadcast(r.data, 0);
+    r.world.synchronize();
+  });
+  fake::notice_aborts(false);
+  CHECK(mentions(text, "rank 1: ", "this rank dropped the request of its all_reduce of 8 float"));
+
+  on_nccl(1, limited(10s), [](Rank r) {
+    {
+      auto request = r.world.async_all_reduce(r.data);
+      r.world.barrier();  // behind it
+    }
+    r.world.all_reduce(r.data);
+  });
+}
+
+TEST_CASE("a split waits for the messages under way")
+{
+  on_nccl(2, limited(10s), [](Rank r) {
+    auto received = r.world.async_receive(r.data, 1 - r.world.rank());
+    auto sent = r.world.async_send(r.other, 1 - r.world.rank());
+    (void)r.world.split(0, 0);
+    require<Error>(received.test() && sent.test(), "the messages are not complete");
+  });
+}
+
+TEST_CASE("communicators are left in any order, and without waiting")
+{
+  const int aborts = fake::aborts();
+  const auto before = fake::live();
+  on_nccl(3, limited(10s), [](Rank r) {
+    std::optional<NcclCommunicator> a{r.world.split(0, 0)};
+    std::optional<NcclCommunicator> b{a->split(0, 0)};
+    b->all_reduce(r.data);
+    if (r.host.rank() == 0) a.reset();
+    if (r.host.rank() == 1) b.reset(), a.reset();
+    r.host.barrier();
+    if (r.host.rank() != 1) b.reset();
+    r.host.barrier();
+    r.world.all_reduce(r.data);
+  });
+  CHECK(fake::aborts() == aborts);
+  CHECK(fake::live() == before);
+}

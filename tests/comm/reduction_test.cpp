@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "cubist/comm/reduction.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+using namespace cubist::detail;
+
+namespace
+{
+
+template <class T>
+using Inputs = std::vector<std::vector<T>>;
+
+template <class T>
+void combine_to(T* out, ReduceOp op, const Inputs<T>& in)
+{
+  combine(
+      op, in.size(), [&](std::size_t i) { return in[i].data(); }, in[0].size(), out);
+}
+
+template <class T>
+std::vector<T> combined(ReduceOp op, const Inputs<T>& in)
+{
+  std::vector<T> out(in[0].size());
+  combine_to(out.data(), op, in);
+  return out;
+}
+
+/// Numbers whose sum depends on their order.
+Inputs<float> uneven(std::size_t inputs, std::size_t n)
+{
+  Inputs<float> in(inputs, std::vector<float>(n));
+  for (std::size_t k = 0; k < inputs; ++k)
+    for (std::size_t i = 0; i < n; ++i)
+      in[k][i] = std::ldexp(k % 2 == 0 ? 1.1F : -1.3F, static_cast<int>((5 * i + 7 * k) % 31));
+  return in;
+}
+
+std::vector<float> added(const Inputs<float>& in, const std::vector<std::size_t>& order)
+{
+  auto sum = in[order[0]];
+  for (std::size_t k = 1; k < order.size(); ++k)
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += in[order[k]][i];
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("inputs are added in their order, in blocks of any size")
+{
+  for (const std::size_t n : {0U, 1U, 511U, 512U, 513U, 2000U})
+  {
+    CAPTURE(n);
+    const auto in = uneven(4, n);
+    const auto expected = added(in, {0, 1, 2, 3});
+    if (n > 1) REQUIRE(expected != added(in, {3, 2, 1, 0}));  // or the order would not matter here
+    CHECK(combined(ReduceOp::sum, in) == expected);
+  }
+}
+
+TEST_CASE("the result may take the place of any input")
+{
+  for (std::size_t place = 0; place < 4; ++place)
+  {
+    CAPTURE(place);
+    auto in = uneven(4, 1300);
+    const auto expected = added(in, {0, 1, 2, 3});
+    combine_to(in[place].data(), ReduceOp::sum, in);
+    CHECK(in[place] == expected);
+  }
+}
+
+TEST_CASE("one input is copied")
+{
+  const auto in = uneven(1, 700);
+  for (const auto op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max})
+    CHECK(combined(op, in) == in[0]);
+}
+
+TEST_CASE("minimum and maximum of inputs")
+{
+  const Inputs<std::int8_t> bytes{{-5, 100}, {3, 127}, {-128, 50}};
+  CHECK(combined(ReduceOp::min, bytes) == std::vector<std::int8_t>{-128, 50});
+  CHECK(combined(ReduceOp::max, bytes) == std::vector<std::int8_t>{3, 127});
+
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const Inputs<double> doubles{{-5, 1e300}, {3, -1}, {-128, infinity}};
+  CHECK(combined(ReduceOp::min, doubles) == std::vector<double>{-128, -1});
+  CHECK(combined(ReduceOp::max, doubles) == std::vector<double>{3, infinity});
+}
+
+TEST_CASE("complex numbers are added in each part")
+{
+  const Inputs<std::complex<float>> in{{{1, 2}, {3, 4}}, {{10, 20}, {30, 40}}, {{-5, 0}, {0, -5}}};
+  CHECK(combined(ReduceOp::sum, in) == std::vector<std::complex<float>>{{6, 22}, {33, 39}});
+}
+
+TEST_CASE("small integers are added modulo their range")
+{
+  const Inputs<std::uint8_t> in{{200}, {100}};
+  CHECK(combined(ReduceOp::sum, in) == std::vector<std::uint8_t>{44});
+}
+
+TEST_CASE("ranks are combined around the ring, the one that keeps the result last")
+{
+  const auto order = [](int keeper, int ranks) {
+    std::vector<int> all;
+    for (int i = 0; i < ranks; ++i) all.push_back(combined_rank(i, keeper, ranks));
+    return all;
+  };
+  CHECK(order(0, 1) == std::vector<int>{0});
+  CHECK(order(0, 4) == std::vector<int>{1, 2, 3, 0});
+  CHECK(order(2, 4) == std::vector<int>{3, 0, 1, 2});
+  CHECK(order(3, 4) == std::vector<int>{0, 1, 2, 3});
+}
+
+TEST_CASE("shares cover all elements once, the first ones being the larger ones")
+{
+  for (int ranks = 1; ranks <= 9; ++ranks)
+    for (std::size_t n = 0; n <= 40; ++n)
+    {
+      std::size_t next = 0;
+      std::size_t before = n + 1;
+      for (int r = 0; r < ranks; ++r)
+      {
+        const auto [offset, count] = share_of(r, ranks, n);
+        REQUIRE(offset == next);
+        REQUIRE(count <= before);
+        REQUIRE(count >= n / static_cast<std::size_t>(ranks));
+        REQUIRE(count <= n / static_cast<std::size_t>(ranks) + 1);
+        next += count;
+        before = count;
+      }
+      REQUIRE(next == n);
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cubist/comm/threads/group.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+// One thread plays all ranks here. How threads meet is tested in threads_communicator_test.cpp.
+
+using namespace cubist;
+using namespace cubist::test;
+using namespace cubist::detail;
+
+namespace
+{
+
+struct Two
+{
+  std::shared_ptr<ThreadScheduler> world = std::make_shared<ThreadScheduler>(6);
+  ThreadGroup group{world, {5, 3}};
+
+  ThreadMember& sum(int rank, std::vector<int>& x)
+  {
+    return group.post(
+        rank,
+        Call<int>{.collective = Collective::all_reduce, .send = x, .recv = x, .count = x.size()});
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Two, "a call is complete when all have advanced to its end")
+{
+  std::vector<int> a{1, 2};
+  std::vector<int> b{10, 20};
+  auto& zero = sum(0, a);
+  CHECK(zero.world_rank == 5);
+  CHECK_FALSE(group.advance(zero));
+  CHECK(mentions(group.describe(zero),
+                 "all_reduce of 2 int32 by sum on ranks {5, 3}, which ranks {3} have not called"));
+
+  auto& one = sum(1, b);
+  CHECK(one.world_rank == 3);
+  CHECK_FALSE(group.advance(zero));  // its share is reduced, but not the other one's
+  CHECK(mentions(group.describe(zero), "which ranks {3} have not completed"));
+  CHECK_FALSE(group.advance(one));
+  CHECK(group.advance(zero));
+  CHECK(group.advance(one));
+  CHECK(a == std::vector<int>{11, 22});
+  CHECK(b == a);
+}
+
+TEST_CASE_METHOD(Two, "calls are told apart by their order, and their room is used again")
+{
+  std::vector<int> a{1};
+  std::vector<int> b{2};
+  std::vector<int> c{3};
+  std::vector<int> d{4};
+  auto& a0 = sum(0, a);
+  auto& b0 = sum(0, b);
+  CHECK(a0.call != b0.call);
+  auto& c1 = sum(1, c);
+  auto& d1 = sum(1, d);
+  CHECK(c1.call == a0.call);
+  CHECK(d1.call == b0.call);
+  for (auto* m : {&b0, &d1, &b0, &d1}) group.advance(*m);
+  CHECK(b[0] == 6);
+  CHECK(a[0] == 1);
+
+  const auto* room = b0.call;
+  group.leave(b0);
+  group.leave(d1);
+  std::vector<int> e{5};
+  CHECK(sum(0, e).call == room);
+}
+
+TEST_CASE_METHOD(Two, "a rank that leaves early revokes the call")
+{
+  std::vector<int> a{1};
+  std::vector<int> b{2};
+  auto& zero = sum(0, a);
+  const bool after = GENERATE(true, false);
+  if (after) sum(1, b);
+  group.leave(zero);
+  auto& one = after ? zero.call->members[1] : sum(1, b);
+  const auto text = message_of<PeerFailed>([&] { group.advance(one); });
+  CHECK(mentions(text, "rank 5 left all_reduce of 1 int32 by sum on ranks {5, 3}",
+                 "so rank 3 cannot complete it", "look for the error of that rank"));
+  CHECK(b[0] == 2);
+}
+
+TEST_CASE_METHOD(Two, "a mismatch fails the world")
+{
+  std::vector<int> a{1};
+  std::vector<int> b{1, 2};
+  sum(0, a);
+  const auto text = message_of<CollectiveMismatch>([&] { sum(1, b); });
+  CHECK(mentions(text, "rank 3 called all_reduce of 2 int32 by sum",
+                 "rank 5 called all_reduce of 1 int32 by sum", "as call 0 on ranks {5, 3}"));
+  CHECK_THROWS_WITH(world->raise(), text);
+  CHECK_THROWS_WITH(sum(0, a), text);
+}
+
+TEST_CASE_METHOD(Two, "messages meet by their ends and order, beside collectives")
+{
+  std::vector<int> a{1};
+  std::vector<int> x{7, 8};
+  std::vector<int> y{9};
+  std::vector<int> got_x(2);
+  std::vector<int> got_y(1);
+  const auto send = [&](std::vector<int>& data) -> ThreadMember& {
+    return group.post(0, Call<int>{Collective::send, data, {}, data.size(), 1});
+  };
+  const auto receive = [&](std::vector<int>& data) -> ThreadMember& {
+    return group.post(1, Call<int>{Collective::receive, {}, data, data.size(), 0});
+  };
+  auto& collective = sum(0, a);
+  auto& r0 = receive(got_x);
+  CHECK(mentions(group.describe(r0),
+                 "receive of 2 int32 from rank 5 to rank 3, which ranks {5} have not called"));
+  auto& s0 = send(x);
+  auto& s1 = send(y);
+  auto& r1 = receive(got_y);
+  CHECK(mentions(group.describe(s1), "send of 1 int32 from rank 5 to rank 3"));
+  CHECK(s0.call == r0.call);
+  CHECK(s1.call == r1.call);
+  CHECK(collective.call != s0.call);
+  CHECK(group.advance(r1));
+  CHECK(group.advance(s1));
+  CHECK_FALSE(group.advance(s0));
+  CHECK(group.advance(r0));
+  CHECK(group.advance(s0));
+  CHECK(got_x == x);
+  CHECK(got_y == y);
+}
+
+TEST_CASE_METHOD(Two, "the ranks of one colour get one group, at every split a new one")
+{
+  const auto first = group.child(0, 4, {5, 3});
+  const auto again = group.child(0, 4, {5, 3});
+  CHECK(first != again);
+  CHECK(group.child(1, 4, {5, 3}) == first);
+  CHECK(group.child(1, 4, {5, 3}) == again);
+  CHECK(first->ranks() == std::vector<int>{5, 3});
+  CHECK(&first->world() == world.get());
+}

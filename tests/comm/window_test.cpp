@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <complex>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cubist/comm/window.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "ranks.hpp"
+#include "sanitized.hpp"
+
+// What every lender must do.
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = TestBackend::Communicator;
+
+template <Element T>
+void check_loans(World& world, std::size_t count, Findings& found)
+{
+  auto mine = conformance::values<T>(world.rank(), count);
+  for (int round = 0; round < 3; ++round)
+  {
+    auto window = world.expose(mine);
+    for (int i = 0; i < world.size(); ++i)
+    {
+      const int r = (world.rank() + i) % world.size();
+      const auto wanted = conformance::values<T>(r + round, count);
+      const auto got = window[r];
+      found.check(std::equal(got.begin(), got.end(), wanted.begin(), wanted.end()),
+                  element_name<T>(), ": ", count, " elements of rank ", r, " in round ", round);
+    }
+    window.close();
+    window.wait();
+    mine = conformance::values<T>(world.rank() + round + 1, count);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("which communicators expose")
+{
+  STATIC_REQUIRE_FALSE(ExposesMemory<Counting<TestBackend>::Communicator>);
+  require_clear(on_ranks<Counting<TestBackend>>(1, [](auto& world) {
+    Findings found;
+    found.check(!can_expose(world), "what counts messages does not expose");
+    return found;
+  }));
+}
+
+TEST_CASE("every rank reads what all have lent, and may change it when it has come back")
+{
+  if (exposes<TestBackend>())
+    for (const int ranks : those_that_fit<TestBackend>(conformance::group_sizes))
+      require_clear(on_ranks<TestBackend>(ranks, [](World& world) {
+        Findings found;
+        for (const std::size_t count : conformance::counts())
+        {
+          check_loans<double>(world, count, found);
+          check_loans<std::complex<float>>(world, count, found);
+          check_loans<std::uint8_t>(world, count, found);
+        }
+        return found;
+      }));
+}
+
+TEST_CASE("several windows are open at once, beside other calls")
+{
+  if (exposes<TestBackend>())
+  {
+    if (!fits(4)) return;
+    require_clear(on_ranks<TestBackend>(4, [](World& world) {
+      Findings found;
+      const std::vector<int> a(10, world.rank());
+      std::vector<int> b(7, 10 * world.rank());
+      auto half = world.split(world.rank() % 2, world.rank());
+      for (int round = 0; round < repeats(50, 10); ++round)
+      {
+        auto as = world.expose(a);
+        auto bs = half.expose(b);
+        int sum = as[(world.rank() + 1) % 4][9];
+        world.all_reduce(std::span{&sum, 1});
+        found.check(sum == 6, "the sum of what was lent is ", sum);
+        const int other = (world.rank() + 2) % 4;
+        found.check(bs[1 - half.rank()][6] == 10 * other + round % 2, "a split exposes");
+        bs.close();
+        as.close();
+        bs.wait();
+        b.assign(7, 10 * world.rank() + (round + 1) % 2);
+        as.wait();
+      }
+      return found;
+    }));
+  }
+}
+
+TEST_CASE("a window that is moved is the same window, and one that is not read can be given back")
+{
+  if (exposes<TestBackend>())
+  {
+    if (!fits(2)) return;
+    require_clear(on_ranks<TestBackend>(2, [](World& world) {
+      Findings found;
+      const std::vector<double> mine{1.0 + world.rank()};
+      auto first = world.expose(mine);
+      auto window = std::move(first);
+      found.check(window[1 - world.rank()][0] == 2.0 - world.rank(), "moved");
+      window.close();
+      window.wait();
+      auto unread = world.expose(mine);
+      unread.close();
+      unread.wait();
+      return found;
+    }));
+  }
+}
+
+TEST_CASE("some ranks expose blocks, and the others none")
+{
+  if (!exposes<TestBackend>() || !fits(4)) return;
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
+    Findings found;
+    for (const std::size_t count : conformance::counts())
+    {
+      const bool exposes = world.rank() % 2 == 0;
+      const auto mine = conformance::values<double>(world.rank(), exposes ? count : 0);
+      auto window = world.expose(mine, count);
+      for (const int r : {0, 2})
+      {
+        const auto wanted = conformance::values<double>(r, count);
+        const auto got = window[r];
+        found.check(std::equal(got.begin(), got.end(), wanted.begin(), wanted.end()), count,
+                    " elements of rank ", r);
+      }
+      window.close();
+      window.wait();
+    }
+    return found;
+  }));
+}
+
+TEST_CASE("what is lent to be written to has what others wrote when it comes back")
+{
+  if (!exposes<TestBackend>()) return;
+  for (const int ranks : those_that_fit<TestBackend>(conformance::group_sizes))
+    require_clear(on_ranks<TestBackend>(ranks, [](World& world) {
+      Findings found;
+      const auto n = static_cast<std::size_t>(world.size());
+      // A block of each size: those of processes lie in the heap, or in memory that they share.
+      for (const std::size_t piece : {1U, 1000U})
+      {
+        std::vector<int, TestBackend::Engine::Buffer<int>::allocator_type> mine(n * piece, -1);
+        auto window = world.expose_writable(std::span<int>{mine});
+        const auto me = static_cast<std::size_t>(world.rank());
+        for (int r = 0; r < world.size(); ++r)
+          for (std::size_t i = 0; i < piece; ++i)
+            window[r][me * piece + i] = 100 * world.rank() + r;
+        window.close();
+        window.wait();
+        for (std::size_t i = 0; i < mine.size(); ++i)
+          found.check(mine[i] == 100 * static_cast<int>(i / piece) + world.rank(), "element ", i,
+                      " of ", mine.size(), " is ", mine[i]);
+      }
+      return found;
+    }));
+}
+
+TEST_CASE("those who expose know how many cores they share")
+{
+  if (!exposes<TestBackend>() || !fits(2)) return;
+  require_clear(on_ranks<TestBackend>(2, [](World& world) {
+    Findings found;
+    std::vector<int> all(static_cast<std::size_t>(world.size()));
+    world.all_gather(std::array{world.cores()}, all);
+    for (const int cores : all)
+      found.check(cores == all[0] && cores >= 1 &&
+                      cores <= static_cast<int>(std::thread::hardware_concurrency()),
+                  "a rank knows of ", cores, " cores, the first of ", all[0]);
+    return found;
+  }));
+}
+
+#ifndef CUBIST_TEST_MPI
+
+TEST_CASE("a rank that throws while others read what it has lent stays until they have read")
+{
+  constexpr int ranks = 4;
+  std::atomic<int> reading = 0;
+  std::atomic<bool> freed = false;
+  std::atomic<bool> read_late = false;
+  const auto text = message_of<Error>([&] {
+    launch<Threads>({.ranks = ranks}, [&](World& world) {
+      struct Freed
+      {
+        std::vector<int> data;
+        std::atomic<bool>* flag;
+        ~Freed()
+        {
+          if (flag != nullptr) *flag = true;
+        }
+      };
+      const Freed mine{std::vector<int>(1000, 1), world.rank() == 0 ? &freed : nullptr};
+      auto window = world.expose(mine.data);
+      const auto theirs = window[0];
+      ++reading;
+      if (world.rank() == 0)
+      {
+        while (reading < ranks) std::this_thread::yield();
+        throw DataError{"the file ended"};
+      }
+      for (int i = 0; i < 20; ++i)
+      {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (freed || std::accumulate(theirs.begin(), theirs.end(), 0) != 1000) read_late = true;
+      }
+      window.close();
+      window.wait();
+    });
+  });
+  CHECK(text == "rank 0: the file ended");
+  CHECK(freed);
+  CHECK_FALSE(read_late);
+}
+
+TEST_CASE("a revoked window wakes those who wait for something else while they read")
+{
+  // Rank 1 reads rank 0's block and waits for a message that never comes; rank 0 must not wait for
+  // it for ever.
+  const auto text = message_of<Error>([&] {
+    launch<Threads>({.ranks = 2}, [&](World& world) {
+      const std::vector<int> mine(3, world.rank());
+      std::vector<int> message(1);
+      auto window = world.expose(mine);
+      if (window[1 - world.rank()][2] != 1 - world.rank()) throw std::logic_error{"a wrong block"};
+      if (world.rank() == 0) throw DataError{"the file ended"};
+      world.receive(message, 0);
+    });
+  });
+  CHECK(text == "rank 0: the file ended");
+}
+
+TEST_CASE("a rank that fails before it exposes releases its peers")
+{
+  std::atomic<int> told = 0;
+  const auto text = message_of<Error>([&] {
+    launch<Threads>({.ranks = 3}, [&](World& world) {
+      if (world.rank() == 2) throw DataError{"the file ended"};
+      const std::vector<int> mine(3);
+      try
+      {
+        auto window = world.expose(mine);
+        static_cast<void>(window[2]);
+      }
+      catch (const PeerFailed&)
+      {
+        ++told;
+        throw;
+      }
+    });
+  });
+  CHECK(text == "rank 2: the file ended");
+  CHECK(told == 2);
+}
+
+TEST_CASE("blocks of different sizes are a mismatch, and windows that nobody gives back a deadlock")
+{
+  CHECK(mentions(message_of<CollectiveMismatch>([] {
+                   launch<Threads>({.ranks = 2}, [](World& world) {
+                     const std::vector<int> mine(static_cast<std::size_t>(world.rank()) + 1);
+                     auto window = world.expose(mine);
+                     window.close();
+                   });
+                 }),
+                 "expose of 1 int32", "expose of 2 int32"));
+  CHECK(mentions(message_of<DeadlockError>([] {
+                   launch<Threads>({.ranks = 2}, [](World& world) {
+                     const std::vector<int> mine(3);
+                     auto window = world.expose(mine);
+                     static_cast<void>(window[0]);
+                     if (world.rank() == 0) window.close(), window.wait();
+                     if (world.rank() == 1) world.barrier();
+                   });
+                 }),
+                 "expose of 3 int32"));
+}
+
+#endif

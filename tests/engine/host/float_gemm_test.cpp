@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "cubist/engine/host/engine.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+namespace
+{
+
+/// A matrix inside a larger piece of memory, whose other elements have a mark.
+template <class T>
+struct Random
+{
+  static inline const T mark = T{-77};
+
+  Random(Shape s, std::size_t gap, int seed)
+      : memory(s.rows * (s.cols + gap), mark), view{memory.data(), s.rows, s.cols, s.cols + gap}
+  {
+    for (std::size_t i = 0; i < s.rows; ++i)
+      for (std::size_t j = 0; j < s.cols; ++j)
+        view(i, j) = std::sin(static_cast<float>(seed) + 3.0F * static_cast<float>(i * s.cols + j));
+  }
+  [[nodiscard]] std::vector<T> elements() const
+  {
+    std::vector<T> all;
+    for (std::size_t i = 0; i < view.rows(); ++i)
+      all.insert(all.end(), view.row(i), view.row(i) + view.cols());
+    return all;
+  }
+  [[nodiscard]] bool untouched_outside() const
+  {
+    for (std::size_t i = 0; i < view.rows(); ++i)
+      for (std::size_t j = view.cols(); j < view.ld(); ++j)
+        if (view.row(i)[j] != mark) return false;
+    return true;
+  }
+
+  std::vector<T> memory;
+  MatrixView<T> view;
+};
+
+template <class T>
+double element(Op op, const Random<T>& a, std::size_t i, std::size_t j)
+{
+  return op == Op::none ? a.view(i, j) : a.view(j, i);
+}
+
+template <class T>
+void gemm(Op op_a, Op op_b, T alpha, MatrixView<T> a, MatrixView<T> b, T beta, MatrixView<T> c)
+{
+  HostEngine{}.gemm<T>(op_a, op_b, alpha, a, b, beta, c);
+}
+
+constexpr Op ops[] = {Op::none, Op::transpose, Op::adjoint};
+
+}  // namespace
+
+// The products of 16-bit numbers are exact in float, and their sums rounded as float's.
+TEMPLATE_TEST_CASE("gemm of 16 bits sums in float and rounds once", "", bfloat16, half)
+{
+  using T = TestType;
+  const std::size_t m = 9;
+  const std::size_t n = 7;
+  const std::size_t k = 300;
+  for (const Op op_a : ops)
+    for (const Op op_b : ops)
+      for (const double beta : {0.0, -0.5})
+      {
+        const Random<T> a{op_shape(op_a, {m, k}), 3, 1};
+        const Random<T> b{op_shape(op_b, {k, n}), 0, 2};
+        const Random<T> c{{m, n}, 2, 3};
+        const auto before = c.elements();
+        if (beta == 0) HostEngine{}.fill(c.view, std::numeric_limits<T>::quiet_NaN());
+        gemm(op_a, op_b, T{2}, a.view, b.view, T{beta}, c.view);
+        REQUIRE(c.untouched_outside());
+        for (std::size_t i = 0; i < m; ++i)
+          for (std::size_t j = 0; j < n; ++j)
+          {
+            double sum = beta * before[i * n + j];
+            double size = std::abs(sum);
+            for (std::size_t l = 0; l < k; ++l)
+            {
+              const double term = 2.0 * element(op_a, a, i, l) * element(op_b, b, l, j);
+              sum += term;
+              size += std::abs(term);
+            }
+            const double rounding = std::abs(sum) * std::numeric_limits<T>::epsilon() / 2;
+            const double summing = size * (k + 2) * std::numeric_limits<float>::epsilon();
+            REQUIRE(std::abs(c.view(i, j) - sum) <= 1.01 * rounding + summing);
+          }
+      }
+}
+
+TEMPLATE_TEST_CASE("gemm of 16 bits multiplies nothing, too", "", bfloat16, half)
+{
+  using T = TestType;
+  const Random<T> a{{4, 0}, 0, 1};
+  const Random<T> b{{0, 3}, 0, 2};
+  const Random<T> c{{4, 3}, 1, 3};
+  auto expected = c.elements();
+  gemm(Op::none, Op::none, T{1}, a.view, b.view, T{3}, c.view);
+  for (auto& x : expected) x *= 3;
+  CHECK(c.elements() == expected);
+  gemm(Op::none, Op::none, T{1}, a.view, b.view, T{}, c.view);
+  CHECK(c.elements() == std::vector<T>(12, T{}));
+  CHECK_NOTHROW(gemm(Op::none, Op::none, T{1}, MatrixView<T>{}, MatrixView<T>{}, T{}, {}));
+  CHECK_THROWS_AS(gemm(Op::none, Op::none, T{1}, c.view, c.view, T{}, c.view), ShapeError);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/engine/host/shared_engine.hpp"
+#include "cubist/memory/shared_arena.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+TEST_CASE("A shared engine computes as the host's does, in memory that others can read")
+{
+  const SharedEngine engine;
+  SharedEngine::Buffer<double> x(64 * 64, 2.0);
+  SharedEngine::Buffer<double> y(64 * 64);
+  CHECK(SharedArena::mine().contains(x.data()));
+  CHECK(SharedArena::mine().contains(y.data()));
+  const Shape shape{64, 64};
+  engine.gemm(Op::none, Op::transpose, 0.5, MatrixView<const double>{x.data(), shape},
+              MatrixView<const double>{x.data(), shape}, 0.0, MatrixView<double>{y.data(), shape});
+  CHECK(y == SharedEngine::Buffer<double>(64 * 64, 128.0));
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "cubist/io/atomic_file.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "nn.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+void write(File& file, std::uint64_t to, const std::string& text)
+{
+  file.write(to, std::as_bytes(std::span{text}));
+}
+
+}  // namespace
+
+TEST_CASE("what ranks write together appears when it is published, and not before")
+{
+  if (!fits(4)) return;
+  const Folder folder;
+  const auto path = folder / "all";
+  once([&] { write_contents(path, "before"); });
+  const auto ranks = on_mesh(two_by_two, [&](const auto& mesh) {
+    Findings found;
+    AtomicFile draft{mesh, path, "head", 8};
+    write(draft.file(), 4 + static_cast<std::uint64_t>(mesh.rank()), std::to_string(mesh.rank()));
+    mesh.world().barrier();
+    found.check(contents(path) == "before", contents(path));
+    draft.write_beginning("HEAD");
+    draft.publish();
+    found.check(contents(path) == "HEAD0123", contents(path));
+    return found;
+  });
+  require_clear(ranks);
+  CHECK_FALSE(std::filesystem::exists(folder / "all.part"));
+}
+
+TEST_CASE("a draft that an error interrupts leaves what was there")
+{
+  if (!fits(4)) return;
+  const Folder folder;
+  const auto path = folder / "all";
+  once([&] { write_contents(path, "before"); });
+  const auto message = message_of<ArgumentError>([&] {
+    (void)on_mesh(two_by_two, [&](const auto& mesh) {
+      AtomicFile draft{mesh, path, "head", 8};
+      require<ArgumentError>(mesh.rank() != 2, "stop");
+      draft.publish();
+      return 0;
+    });
+  });
+  CHECK(message == "rank 2: stop");
+  CHECK(contents(path) == "before");
+}
+
+TEST_CASE("a draft where nothing can be written says so, on rank 0, and nobody waits")
+{
+  if (!fits(4)) return;
+  const Folder folder;
+  const auto message = message_of<DataError>([&] {
+    (void)on_mesh(two_by_two, [&](const auto& mesh) {
+      AtomicFile draft{mesh, folder / "none" / "all", "head", 8};
+      draft.publish();
+      return 0;
+    });
+  });
+  CHECK(mentions(message, "rank 0: cannot write to", "all.part", "No such file"));
+}

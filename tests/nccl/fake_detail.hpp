@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What the two halves of the fake share.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "fake.hpp"
+
+namespace cubist::test::fake
+{
+
+struct Counts
+{
+  std::atomic<int> communicators = 0;
+  std::atomic<int> streams = 0;
+  std::atomic<int> events = 0;
+  std::atomic<int> allocations = 0;
+  std::atomic<int> aborts = 0;
+};
+inline Counts counts;
+
+/// The code that a call is to return instead of doing its work, or 0.
+[[nodiscard]] int injected(const char* function);
+[[nodiscard]] bool on_device(const void* data, std::size_t bytes);
+/// The stream itself: a thread's own has one name on all threads, cudaStreamPerThread.
+[[nodiscard]] cudaStream_t resolved(cudaStream_t stream);
+
+/// A place in a stream's work.
+class Point
+{
+ public:
+  void reach()
+  {
+    const std::lock_guard lock{mutex_};
+    reached_ = true;
+    when_ = std::chrono::steady_clock::now();
+    changed_.notify_all();
+  }
+  void wait()
+  {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [this] { return reached_; });
+  }
+  [[nodiscard]] bool reached()
+  {
+    const std::lock_guard lock{mutex_};
+    return reached_;
+  }
+  /// @pre reached
+  [[nodiscard]] std::chrono::steady_clock::time_point when()
+  {
+    const std::lock_guard lock{mutex_};
+    return when_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool reached_ = false;
+  std::chrono::steady_clock::time_point when_;
+};
+
+}  // namespace cubist::test::fake
+
+/// A thread that does what it is given, in its order.
+struct CUstream_st
+{
+  CUstream_st();
+  ~CUstream_st();
+  void enqueue(std::function<void()> task);
+  void run();
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> tasks;  // the first one is running
+  bool stopped = false;
+  std::thread worker;
+};

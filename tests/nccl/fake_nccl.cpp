@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// NCCL, as fake.hpp says. One mutex guards all of it; data moves under it.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/float16.hpp"
+
+#include "fake_detail.hpp"
+
+namespace fake = cubist::test::fake;
+
+namespace
+{
+
+enum class Kind
+{
+  all_reduce,
+  reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  send,
+  receive
+};
+
+struct Op
+{
+  Kind kind = Kind::all_reduce;
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  std::size_t count = 0;
+  ncclDataType_t type = ncclInt8;
+  ncclRedOp_t op = ncclSum;
+  int peer = 0;  // or root
+  cudaStream_t stream = nullptr;
+};
+
+struct Member;
+
+/// A collective that some ranks have come to.
+struct Meeting
+{
+  std::vector<std::optional<Op>> parts;
+  int left = 0;
+  bool done = false;
+};
+
+struct Message
+{
+  Member* owner;
+  Op op;
+  std::shared_ptr<bool> done;
+};
+
+struct Clique;
+
+struct Splitting
+{
+  std::map<int, std::pair<int, int>> wishes;  // of each rank: colour, key
+  std::map<int, std::shared_ptr<Clique>> parts;
+};
+
+/// The ranks of one communicator.
+struct Clique
+{
+  explicit Clique(int n) : size{n} {}
+
+  int size;
+  int joined = 0;
+  int finalized = 0;
+  std::vector<Member*> members;
+  std::map<std::uint64_t, Meeting> meetings;
+  std::map<std::pair<int, int>, std::deque<Message>> sends;
+  std::map<std::pair<int, int>, std::deque<Message>> receives;
+  std::map<std::uint64_t, Splitting> splittings;
+};
+
+/// One rank of it. What still runs in a stream keeps it alive.
+struct Member
+{
+  std::shared_ptr<Clique> clique;
+  int rank = 0;
+  bool aborted = false;
+  bool finalized = false;
+  ncclResult_t error = ncclSuccess;
+  unsigned polls = 0;  // until what was given is launched
+  std::vector<Op> given;
+  int running = 0;
+  std::uint64_t calls = 0;
+  std::uint64_t splits = 0;
+  ncclComm_t* room = nullptr;  // of a split under way
+};
+
+std::mutex mutex;
+std::condition_variable changed;
+std::map<std::string, std::shared_ptr<Clique>> cliques;
+std::uint64_t ids = 0;
+std::atomic<bool> notices = false;
+std::mt19937 dice{17};
+
+thread_local int depth = 0;
+thread_local std::vector<std::pair<ncclComm_t, Op>> grouped;
+thread_local ncclResult_t later = ncclSuccess;
+
+std::size_t size_of(ncclDataType_t type)
+{
+  switch (type)
+  {
+  case ncclInt8:
+  case ncclUint8:
+    return 1;
+  case ncclFloat16:
+  case ncclBfloat16:
+    return 2;
+  case ncclInt32:
+  case ncclUint32:
+  case ncclFloat32:
+    return 4;
+  default:
+    return 8;
+  }
+}
+
+template <class T>
+void combine_as(const std::vector<const std::byte*>& in, std::size_t count, ncclRedOp_t op,
+                std::byte* out)
+{
+  for (std::size_t i = 0; i < count; ++i)
+  {
+    const auto at = [&](std::size_t r) {
+      T x;
+      std::memcpy(&x, in[r] + i * sizeof(T), sizeof(T));
+      return x;
+    };
+    T all = at(0);
+    for (std::size_t r = 1; r < in.size(); ++r)
+      all = op == ncclSum   ? static_cast<T>(all + at(r))
+            : op == ncclMin ? std::min(all, at(r))
+                            : std::max(all, at(r));
+    std::memcpy(out + i * sizeof(T), &all, sizeof(T));
+  }
+}
+
+void combine(ncclDataType_t type, const std::vector<const std::byte*>& in, std::size_t count,
+             ncclRedOp_t op, std::byte* out)
+{
+  switch (type)
+  {
+  case ncclInt8:
+    return combine_as<std::int8_t>(in, count, op, out);
+  case ncclUint8:
+    return combine_as<std::uint8_t>(in, count, op, out);
+  case ncclInt32:
+    return combine_as<std::int32_t>(in, count, op, out);
+  case ncclUint32:
+    return combine_as<std::uint32_t>(in, count, op, out);
+  case ncclInt64:
+    return combine_as<std::int64_t>(in, count, op, out);
+  case ncclUint64:
+    return combine_as<std::uint64_t>(in, count, op, out);
+  case ncclFloat16:
+    return combine_as<cubist::half>(in, count, op, out);
+  case ncclBfloat16:
+    return combine_as<cubist::bfloat16>(in, count, op, out);
+  case ncclFloat32:
+    return combine_as<float>(in, count, op, out);
+  default:
+    return combine_as<double>(in, count, op, out);
+  }
+}
+
+/// All ranks have come to it.
+void carry_out(const std::vector<std::optional<Op>>& parts)
+{
+  const std::size_t ranks = parts.size();
+  const Op& first = *parts[0];
+  const std::size_t bytes = first.count * size_of(first.type);
+  const auto root = static_cast<std::size_t>(first.peer);
+  std::vector<std::vector<std::byte>> results(ranks);  // sends and receives may be one buffer
+  const auto combined = [&](std::size_t offset) {
+    std::vector<const std::byte*> in;
+    for (const auto& p : parts) in.push_back(p->send + offset);
+    std::vector<std::byte> out(bytes);
+    combine(first.type, in, first.count, first.op, out.data());
+    return out;
+  };
+  for (std::size_t r = 0; r < ranks; ++r) switch (first.kind)
+    {
+    case Kind::all_reduce:
+      results[r] = r == 0 ? combined(0) : results[0];
+      break;
+    case Kind::reduce:
+      if (r == root) results[r] = combined(0);
+      break;
+    case Kind::broadcast:
+      results[r].assign(parts[root]->send, parts[root]->send + bytes);
+      break;
+    case Kind::all_gather:
+      for (const auto& p : parts) results[r].insert(results[r].end(), p->send, p->send + bytes);
+      break;
+    case Kind::reduce_scatter:
+      results[r] = combined(r * bytes);
+      break;
+    default:
+      break;
+    }
+  for (std::size_t r = 0; r < ranks; ++r)
+    for (std::size_t at = 0; at < results[r].size(); at += bytes)
+    {
+      auto* const to = parts[r]->recv + at;
+      // What is in its place already NCCL only reads.
+      const bool in_place = (first.kind == Kind::broadcast && parts[root]->send == to) ||
+                            (first.kind == Kind::all_gather && parts[at / bytes]->send == to);
+      if (in_place) continue;
+      std::memcpy(to, results[r].data() + at, bytes);
+    }
+}
+
+bool alike(const std::vector<std::optional<Op>>& parts)
+{
+  return std::all_of(parts.begin(), parts.end(), [&](const auto& p) {
+    return std::tie(p->kind, p->count, p->type, p->op, p->peer) ==
+           std::tie(parts[0]->kind, parts[0]->count, parts[0]->type, parts[0]->op, parts[0]->peer);
+  });
+}
+
+void meet(Member& me, std::uint64_t call, const Op& op, std::unique_lock<std::mutex>& lock)
+{
+  auto& meeting = me.clique->meetings[call];
+  const auto ranks = static_cast<std::size_t>(me.clique->size);
+  meeting.parts.resize(ranks);
+  meeting.parts[static_cast<std::size_t>(me.rank)] = op;
+  // Ranks that call different collectives wait for ever.
+  if (std::all_of(meeting.parts.begin(), meeting.parts.end(), [](auto& p) { return !!p; }) &&
+      alike(meeting.parts))
+  {
+    carry_out(meeting.parts);
+    meeting.done = true;
+    changed.notify_all();
+  }
+  changed.wait(lock, [&] { return meeting.done || me.aborted; });
+  if (!meeting.done) return meeting.parts[static_cast<std::size_t>(me.rank)].reset();
+  if (++meeting.left == me.clique->size) me.clique->meetings.erase(call);
+}
+
+void exchange(Member& me, const std::vector<Op>& ops, std::unique_lock<std::mutex>& lock)
+{
+  std::vector<std::shared_ptr<bool>> all;
+  for (const auto& op : ops)
+  {
+    const bool sends = op.kind == Kind::send;
+    const auto pair = sends ? std::pair{me.rank, op.peer} : std::pair{op.peer, me.rank};
+    auto& mine = (sends ? me.clique->sends : me.clique->receives)[pair];
+    auto& theirs = (sends ? me.clique->receives : me.clique->sends)[pair];
+    auto& done = all.emplace_back(std::make_shared<bool>(false));
+    if (theirs.empty())
+    {
+      mine.push_back({&me, op, done});
+      continue;
+    }
+    const auto& other = theirs.front();
+    const auto bytes = std::min(op.count, other.op.count);
+    if (sends)
+      std::memcpy(other.op.recv, op.send, bytes);
+    else
+      std::memcpy(op.recv, other.op.send, bytes);
+    *other.done = *done = true;
+    theirs.pop_front();
+    changed.notify_all();
+  }
+  const auto complete = [&] {
+    return std::all_of(all.begin(), all.end(), [](auto& done) { return *done; });
+  };
+  changed.wait(lock, [&] { return me.aborted || complete(); });
+  if (complete()) return;
+  for (auto* const posted : {&me.clique->sends, &me.clique->receives})
+    for (auto& [pair, messages] : *posted)
+      std::erase_if(messages, [&](const Message& m) { return m.owner == &me; });
+}
+
+/// Puts what was given into its stream.
+void launch(const std::shared_ptr<Member>& member)
+{
+  std::vector<Op> ops = std::exchange(member->given, {});
+  if (ops.empty()) return;
+  std::vector<Op> messages;
+  std::vector<std::pair<std::uint64_t, Op>> collectives;
+  for (const auto& op : ops)
+    if (op.kind == Kind::send || op.kind == Kind::receive)
+      messages.push_back(op);
+    else
+      collectives.emplace_back(member->calls++, op);
+  ++member->running;
+  ops[0].stream->enqueue([member, messages, collectives] {
+    std::unique_lock lock{mutex};
+    for (const auto& [call, op] : collectives)
+      if (!member->aborted) meet(*member, call, op, lock);
+    if (!messages.empty() && !member->aborted) exchange(*member, messages, lock);
+    --member->running;
+    changed.notify_all();
+  });
+}
+
+}  // namespace
+
+struct ncclComm
+{
+  explicit ncclComm(std::shared_ptr<Clique> clique, int rank)
+  {
+    member->clique = std::move(clique);
+    member->rank = rank;
+    member->clique->members.push_back(member.get());
+    ++member->clique->joined;
+    ++fake::counts.communicators;
+  }
+  ~ncclComm()
+  {
+    std::erase(member->clique->members, member.get());
+    --fake::counts.communicators;
+  }
+
+  std::shared_ptr<Member> member = std::make_shared<Member>();
+};
+
+void fake::fail_later(ncclResult_t code) { later = code; }
+void fake::notice_aborts(bool notice) { notices = notice; }
+fake::Live fake::live()
+{
+  return {counts.communicators, counts.streams, counts.events, counts.allocations};
+}
+int fake::aborts() { return counts.aborts; }
+
+#define CUBIST_INJECT(function)                                                                    \
+  if (const int code = fake::injected(#function)) return static_cast<ncclResult_t>(code)
+
+namespace
+{
+
+/// What is given while NCCL is at something else is refused.
+ncclResult_t give(ncclComm_t comm, const std::vector<Op>& ops)
+{
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  if (m.finalized || m.polls > 0 || m.room != nullptr || m.clique->joined < m.clique->size)
+    return ncclInvalidUsage;
+  if (later != ncclSuccess)
+  {
+    m.error = std::exchange(later, ncclSuccess);
+    return ncclInProgress;
+  }
+  m.given = ops;
+  m.polls = static_cast<unsigned>(dice() % 3);
+  if (m.polls > 0) return ncclInProgress;
+  launch(comm->member);
+  return ncclSuccess;
+}
+
+ncclResult_t add(ncclComm_t comm, const Op& op, std::size_t send_pieces, std::size_t recv_pieces)
+{
+  const std::size_t bytes = op.count * size_of(op.type);
+  if (!fake::on_device(op.send, send_pieces * bytes) ||
+      !fake::on_device(op.recv, recv_pieces * bytes) || op.stream == nullptr)
+    return ncclInvalidArgument;
+  if (depth == 0) return give(comm, {op});
+  grouped.emplace_back(comm, op);
+  return ncclSuccess;
+}
+
+std::size_t ranks(ncclComm_t comm) { return static_cast<std::size_t>(comm->member->clique->size); }
+
+const std::byte* bytes(const void* p) { return static_cast<const std::byte*>(p); }
+std::byte* bytes(void* p) { return static_cast<std::byte*>(p); }
+
+}  // namespace
+
+ncclResult_t ncclGroupStart()
+{
+  CUBIST_INJECT(ncclGroupStart);
+  ++depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd()
+{
+  if (--depth > 0) return ncclSuccess;
+  const auto all = std::exchange(grouped, {});
+  CUBIST_INJECT(ncclGroupEnd);
+  ncclResult_t result = ncclSuccess;
+  std::vector<ncclComm_t> comms;
+  for (const auto& [comm, _] : all)
+    if (std::find(comms.begin(), comms.end(), comm) == comms.end()) comms.push_back(comm);
+  for (auto* const comm : comms)
+  {
+    std::vector<Op> ops;
+    for (const auto& [its, op] : all)
+      if (its == comm) ops.push_back(op);
+    const auto code = give(comm, ops);
+    if (code != ncclSuccess) result = code;
+  }
+  return result;
+}
+
+ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+  CUBIST_INJECT(ncclAllReduce);
+  return add(comm, {Kind::all_reduce, bytes(send), bytes(recv), count, type, op, 0, stream}, 1, 1);
+}
+
+ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+  CUBIST_INJECT(ncclReduce);
+  return add(comm, {Kind::reduce, bytes(send), bytes(recv), count, type, op, root, stream}, 1,
+             comm->member->rank == root ? 1 : 0);
+}
+
+ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream)
+{
+  CUBIST_INJECT(ncclBroadcast);
+  return add(comm, {Kind::broadcast, bytes(send), bytes(recv), count, type, ncclSum, root, stream},
+             comm->member->rank == root ? 1 : 0, 1);
+}
+
+ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+  CUBIST_INJECT(ncclAllGather);
+  return add(comm, {Kind::all_gather, bytes(send), bytes(recv), count, type, ncclSum, 0, stream}, 1,
+             ranks(comm));
+}
+
+ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+  CUBIST_INJECT(ncclReduceScatter);
+  return add(comm, {Kind::reduce_scatter, bytes(send), bytes(recv), count, type, op, 0, stream},
+             ranks(comm), 1);
+}
+
+ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream)
+{
+  CUBIST_INJECT(ncclSend);
+  return add(comm, {Kind::send, bytes(data), nullptr, count, type, ncclSum, peer, stream}, 1, 0);
+}
+
+ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream)
+{
+  CUBIST_INJECT(ncclRecv);
+  return add(comm, {Kind::receive, nullptr, bytes(data), count, type, ncclSum, peer, stream}, 0, 1);
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id)
+{
+  CUBIST_INJECT(ncclGetUniqueId);
+  const std::lock_guard lock{mutex};
+  *id = {};
+  const auto name = std::to_string(++ids);
+  std::copy(name.begin(), name.end(), id->internal);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* room, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config)
+{
+  CUBIST_INJECT(ncclCommInitRankConfig);
+  if (config->blocking != 0) return ncclInvalidArgument;
+  const std::lock_guard lock{mutex};
+  auto& clique = cliques[id.internal];
+  if (!clique) clique = std::make_shared<Clique>(size);
+  std::atomic_ref{*room}.store(new ncclComm{clique, rank}, std::memory_order_release);
+  if (clique->joined == size) cliques.erase(id.internal);
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t* room,
+                           ncclConfig_t* config)
+{
+  CUBIST_INJECT(ncclCommSplit);
+  if (config == nullptr || config->blocking != 0 || colour < 0) return ncclInvalidArgument;
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  if (m.finalized || m.polls > 0 || m.room != nullptr || m.running > 0) return ncclInvalidUsage;
+  m.clique->splittings[m.splits].wishes[m.rank] = {colour, key};
+  m.room = room;
+  return ncclInProgress;
+}
+
+namespace
+{
+
+/// Makes this rank's part once all ranks have called for the split.
+bool end_split(Member& m)
+{
+  auto& splitting = m.clique->splittings[m.splits];
+  if (static_cast<int>(splitting.wishes.size()) < m.clique->size) return false;
+  const auto [colour, key] = splitting.wishes.at(m.rank);
+  std::vector<std::pair<int, int>> same;  // key, rank
+  for (const auto& [rank, requested] : splitting.wishes)
+    if (requested.first == colour) same.emplace_back(requested.second, rank);
+  std::sort(same.begin(), same.end());
+  auto& part = splitting.parts[colour];
+  if (!part) part = std::make_shared<Clique>(static_cast<int>(same.size()));
+  const auto mine = std::find(same.begin(), same.end(), std::pair{key, m.rank});
+  std::atomic_ref{*std::exchange(m.room, nullptr)}.store(
+      new ncclComm{part, static_cast<int>(mine - same.begin())}, std::memory_order_release);
+  ++m.splits;
+  return true;
+}
+
+}  // namespace
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result)
+{
+  CUBIST_INJECT(ncclCommGetAsyncError);
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  *result = m.error;
+  if (m.error != ncclSuccess) return ncclSuccess;
+  if (m.clique->joined < m.clique->size)
+    *result = ncclInProgress;
+  else if (m.room != nullptr)
+    *result = end_split(m) ? ncclSuccess : ncclInProgress;
+  else if (m.finalized)
+    *result = m.running > 0 || m.clique->finalized < m.clique->size ? ncclInProgress : ncclSuccess;
+  else if (m.polls > 0)
+  {
+    *result = ncclInProgress;
+    if (--m.polls == 0) launch(comm->member);
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+  CUBIST_INJECT(ncclCommFinalize);
+  const std::lock_guard lock{mutex};
+  if (comm->member->finalized || comm->member->polls > 0) return ncclInvalidUsage;
+  comm->member->finalized = true;
+  ++comm->member->clique->finalized;
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+  const std::lock_guard lock{mutex};
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  m.aborted = true;
+  for (auto* const other : m.clique->members)
+    if (notices && other != &m) other->error = ncclRemoteError;
+  delete comm;
+  ++fake::counts.aborts;
+  changed.notify_all();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommCount(const ncclComm_t comm, int* count)
+{
+  *count = comm->member->clique->size;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank)
+{
+  *rank = comm->member->rank;
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t code)
+{
+  return code == ncclRemoteError       ? "remote process exited or there was a network error"
+         : code == ncclInvalidUsage    ? "invalid usage"
+         : code == ncclInvalidArgument ? "invalid argument"
+                                       : "internal error";
+}
+
+const char* ncclGetLastError(ncclComm_t) { return ""; }

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/testing/faulty_communicator.hpp"
+
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "ranks.hpp"
+
+// Which call of which rank is hit. What then becomes of a launch is tested in
+// backend/faulty_test.cpp.
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using Kind = Fault::Kind;
+using World = FaultyCommunicator<ThreadsCommunicator>;
+
+/// Runs `body` on ranks that have these faults.
+template <class F>
+void run(int ranks, const std::vector<Fault>& faults, F body)
+{
+  launch<Threads>({.ranks = ranks}, [&](ThreadsCommunicator& inner) {
+    const auto die = [] { throw 42; };
+    World world{inner, std::make_shared<RankFaults>(faults, inner.rank(), die)};
+    body(world);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a communicator without faults is as the one inside")
+{
+  STATIC_REQUIRE(Communicator<World>);
+  STATIC_REQUIRE(ExposesMemory<World>);
+  require_clear(on_ranks<Threads>(4, [](ThreadsCommunicator& inner) {
+    World world{inner, std::make_shared<RankFaults>(std::vector<Fault>{}, inner.rank(), nullptr)};
+    Findings found;
+    for (const std::size_t n : {0U, 1U, 1000U})
+      conformance::EveryCollective<World, double>{world, n, conformance::Form::waited, found}.run();
+    auto half = world.split(world.rank() % 2, 0);
+    const std::vector<int> mine{world.rank()};
+    auto window = half.expose(mine);
+    found.check(half.exposes() && window[1][0] == world.rank() % 2 + 2, "another block was lent");
+    window.close();
+    window.wait();
+    return found;
+  }));
+}
+
+TEST_CASE("calls are counted for each collective, over all communicators of a rank")
+{
+  std::vector<int> made(3);
+  const auto text = message_of<CommunicationError>([&] {
+    run(3, {{.kind = Kind::error, .rank = 2, .collective = Collective::all_reduce, .call = 4}},
+        [&](World& world) {
+          auto half = world.split(world.rank() % 2, 0);
+          for (int i = 0; i < 10; ++i)
+          {
+            std::vector<float> x(7);
+            (i % 2 == 0 ? world : half).all_reduce(x);
+            ++made[static_cast<std::size_t>(world.rank())];
+            world.barrier();
+          }
+        });
+  });
+  CHECK(text ==
+        "rank 2: all_reduce of 7 float by sum failed as call 4 of rank 2, as a fault demands, so "
+        "its data is incomplete; launch without the fault");
+  CHECK(made[2] == 4);
+}
+
+TEST_CASE("a fault of any collective counts all calls")
+{
+  const auto text = message_of<CommunicationError>([&] {
+    run(2, {{.kind = Kind::error, .rank = 0, .call = 2}}, [&](World& world) {
+      world.barrier();
+      world.all_reduce(std::vector<int>(1));
+      std::vector<int> x(3);
+      (void)world.expose(x)[0];
+    });
+  });
+  CHECK(mentions(text, "rank 0: expose of 3 int32 failed as call 2 of rank 0"));
+}
+
+TEST_CASE("a delay is slept before the call, and several faults may hit one")
+{
+  using namespace std::chrono_literals;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto text = message_of<RankFailed>([&] {
+    run(2,
+        {{.kind = Kind::delay, .rank = 1, .delay = 30ms},
+         {.kind = Kind::delay, .rank = 1, .call = 1, .delay = 30ms},
+         {.kind = Kind::death, .rank = 1, .call = 1}},
+        [&](World& world) {
+          world.barrier();
+          world.barrier();
+        });
+  });
+  CHECK(std::chrono::steady_clock::now() - begin >= 60ms);
+  CHECK(mentions(text, "rank 1"));
+}
+
+TEST_CASE("a wrong size is one element less in each piece")
+{
+  const auto text = message_of<CollectiveMismatch>([&] {
+    run(2, {{.kind = Kind::wrong_size, .rank = 1, .collective = Collective::all_gather}},
+        [&](World& world) { world.all_gather(std::vector<int>(5), std::vector<int>(10)); });
+  });
+  CHECK(mentions(text, "rank 1 called all_gather of 4 int32", "rank 0 called all_gather of 5"));
+  CHECK_NOTHROW(run(
+      2, {{.kind = Kind::wrong_size, .rank = 1}, {.kind = Kind::wrong_size, .rank = 1, .call = 1}},
+      [&](World& world) {
+        world.barrier();
+        world.all_reduce(std::vector<int>{});
+      }));
+}
+
+TEST_CASE("a wrong order is a call of another kind first")
+{
+  const auto sum = message_of<CollectiveMismatch>([&] {
+    run(2, {{.kind = Kind::wrong_order, .rank = 1}},
+        [&](World& world) { world.all_reduce(std::vector<int>(5)); });
+  });
+  CHECK(mentions(sum, "rank 1 called barrier", "rank 0 called all_reduce of 5 int32"));
+  const auto barrier = message_of<CollectiveMismatch>([&] {
+    run(2, {{.kind = Kind::wrong_order, .rank = 1}}, [&](World& world) { world.barrier(); });
+  });
+  CHECK(mentions(barrier, "rank 1 called all_reduce of 1 int32", "rank 0 called barrier"));
+}

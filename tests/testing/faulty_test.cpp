@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cubist/testing/faulty.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+// Whatever goes wrong on rank 1 of four, in whatever call: the launch ends with a message, or with
+// the right data. Processes that die are tested in tests/job.
+
+using namespace cubist;
+using namespace cubist::test;
+using namespace std::chrono_literals;
+
+namespace cubist::test
+{
+template <class B>
+inline constexpr bool on_processes<Faulty<B>> = on_processes<B>;
+}  // namespace cubist::test
+
+namespace
+{
+
+using Kind = Fault::Kind;
+using B = Faulty<TestBackend>;
+using World = B::Communicator;
+
+/// Faults while it lives.
+struct With
+{
+  explicit With(const std::vector<Fault>& faults) { B::faults = faults; }
+  With(const With&) = delete;
+  With& operator=(const With&) = delete;
+  ~With() { B::faults = {}; }
+};
+
+/// The collectives in which rank 1 has a part, of those that the ranks offer.
+std::vector<Collective> collectives()
+{
+  std::vector<Collective> all;
+  for (std::size_t c = 0; c < collective_count; ++c)
+    if (static_cast<Collective>(c) != Collective::expose || exposes<TestBackend>())
+      all.push_back(static_cast<Collective>(c));
+  return all;
+}
+
+/// A call, and what rank `world.rank()` has of it.
+double made(World& world, Collective c)
+{
+  const auto ranks = static_cast<std::size_t>(world.size());
+  std::vector<double> mine(6, 1.0 + world.rank());
+  std::vector<double> pieces(6 * ranks, 1.0 + world.rank());
+  const int next = (world.rank() + 1) % world.size();
+  const int previous = (world.rank() + world.size() - 1) % world.size();
+  switch (c)
+  {
+  case Collective::barrier:
+    world.barrier();
+    break;
+  case Collective::broadcast:
+    world.broadcast(mine, 0);
+    break;
+  case Collective::reduce:
+    world.reduce(std::vector<double>(mine), mine, 0);
+    break;
+  case Collective::all_reduce:
+    world.all_reduce(mine);
+    break;
+  case Collective::all_gather:
+    world.all_gather(mine, pieces);
+    break;
+  case Collective::reduce_scatter:
+    world.reduce_scatter(pieces, mine);
+    break;
+  case Collective::all_to_all:
+    world.all_to_all(std::vector<double>(pieces), pieces);
+    break;
+  case Collective::gather:
+    world.gather(mine, pieces, 0);
+    break;
+  case Collective::scatter:
+    world.scatter(std::vector<double>(pieces), mine, 0);
+    break;
+  case Collective::send:
+  case Collective::receive:
+  {
+    const std::vector<double> sent(mine);
+    auto sending = world.async_send(sent, next);
+    world.receive(mine, previous);
+    sending.wait();
+    break;
+  }
+  case Collective::expose:
+    if constexpr (ExposesMemory<World>)
+    {
+      auto window = world.expose(mine);
+      const double theirs = window[next][5];
+      window.close();
+      window.wait();
+      return theirs;
+    }
+  }
+  return mine[5] + pieces[6 * ranks - 1] + pieces[5];
+}
+
+struct Ending
+{
+  std::string type;
+  std::string text;
+};
+
+/// How a launch ends in which each rank makes one call, and one barrier.
+Ending ending(Collective c, std::chrono::milliseconds limit)
+{
+  try
+  {
+    launch<B>({.ranks = 4, .rethrow = true, .time_limit = limit}, [&](World& world) {
+      (void)made(world, c);
+      world.barrier();
+    });
+  }
+  catch (const PeerFailed& e)
+  {
+    return {"PeerFailed", e.what()};
+  }
+  catch (const CollectiveMismatch& e)
+  {
+    return {"CollectiveMismatch", e.what()};
+  }
+  catch (const DeadlockError& e)
+  {
+    return {"DeadlockError", e.what()};
+  }
+  catch (const TimeLimitError& e)
+  {
+    return {"TimeLimitError", e.what()};
+  }
+  catch (const CommunicationError& e)
+  {
+    return {"CommunicationError", e.what()};
+  }
+  return {"nothing", ""};
+}
+
+/// Whether the message is of our own, and of rank 1.
+bool names_rank_1(const std::string& text)
+{
+  return text.find("rank 1") != std::string::npos || text.find("ranks {1}") != std::string::npos;
+}
+
+/// More processes than four would do the same again.
+bool fits_four()
+{
+#ifdef CUBIST_TEST_MPI
+  return process_count() == 4;
+#else
+  return true;
+#endif
+}
+
+}  // namespace
+
+TEST_CASE("a faulty backend has the engine and the launch of the one inside")
+{
+  STATIC_REQUIRE(Backend<B>);
+  STATIC_REQUIRE(Backend<Faulty<Counting<TestBackend>>>);
+  STATIC_REQUIRE(std::same_as<B::Engine, TestBackend::Engine>);
+}
+
+TEST_CASE("a delay changes nothing but the time")
+{
+  if (!fits_four()) return;
+  for (const auto c : collectives())
+  {
+    CAPTURE(to_string(c));
+    const auto call = [&](World& world) { return made(world, c); };
+    const auto right = on_ranks<B>(4, call);
+    const With delay{{{.kind = Kind::delay, .rank = 1, .collective = c, .delay = 20ms}}};
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(on_ranks<B>(4, call) == right);
+    CHECK(std::chrono::steady_clock::now() - begin >= 20ms);
+  }
+}
+
+TEST_CASE("an error on a rank is that of the launch")
+{
+  if (!fits_four()) return;
+  for (const auto c : collectives())
+  {
+    const With error{{{.kind = Kind::error, .rank = 1, .collective = c}}};
+    const auto [type, text] = ending(c, 10s);
+    CAPTURE(to_string(c), type, text);
+    CHECK((type == "CommunicationError" || (on_processes<B> && type == "PeerFailed")));
+    CHECK(mentions(text, "rank 1", to_string(c), "failed as call 0 of rank 1"));
+  }
+}
+
+TEST_CASE("a wrong size is a mismatch")
+{
+  if (!fits_four()) return;
+  for (const auto c : collectives())
+  {
+    const With fault{{{.kind = Kind::wrong_size, .rank = 1, .collective = c}}};
+    const auto [type, text] = ending(c, 10s);
+    CAPTURE(to_string(c), type, text);
+    if (c == Collective::barrier)
+    {
+      CHECK(type == "nothing");
+      continue;
+    }
+    CHECK((type == "CollectiveMismatch" || (on_processes<B> && type == "PeerFailed")));
+    CHECK(names_rank_1(text));
+  }
+}
+
+TEST_CASE("a wrong order is a mismatch, or ranks wait in vain")
+{
+  if (!fits_four()) return;
+  for (const auto c : collectives())
+  {
+    const bool message = c == Collective::send || c == Collective::receive;
+    const With fault{{{.kind = Kind::wrong_order, .rank = 1, .collective = c}}};
+    const auto [type, text] = ending(c, 2000ms);
+    CAPTURE(to_string(c), type, text);
+    if (message)
+      CHECK((type == "DeadlockError" || type == "TimeLimitError" || type == "PeerFailed"));
+    else
+    {
+      CHECK((type == "CollectiveMismatch" || (on_processes<B> && type == "PeerFailed")));
+      CHECK(names_rank_1(text));
+    }
+  }
+}
+
+#ifndef CUBIST_TEST_MPI
+TEST_CASE("a thread that leaves without a word leaves its peers in a deadlock, which names it")
+{
+  for (const auto c : collectives())
+  {
+    const With fault{{{.kind = Kind::death, .rank = 1, .collective = c}}};
+    const auto [type, text] = ending(c, 10s);
+    CAPTURE(to_string(c), type, text);
+    // A request that goes with the rank tells more.
+    CHECK((type == "DeadlockError" || (c == Collective::receive && type == "PeerFailed")));
+    CHECK(names_rank_1(text));
+  }
+}
+#endif

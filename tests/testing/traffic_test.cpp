@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstdint>
+#include <vector>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/testing/counting.hpp"
+#include "cubist/testing/traffic.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+Sent sent(Collective c, std::size_t count, int rank, int ranks, int peer = 0)
+{
+  return sent_by(Call<float>{.collective = c, .count = count, .peer = peer}, rank, ranks);
+}
+
+Sent total(Collective c, std::size_t count, int ranks, int root = 0)
+{
+  Sent all;
+  for (int r = 0; r < ranks; ++r) all += sent(c, count, r, ranks, root);
+  return all;
+}
+
+/// What each rank sends when n elements are reduced around a ring and then gathered around it: in
+/// each step it passes one of the P shares on to the next rank.
+std::vector<Sent> ring_all_reduce(std::uint64_t n, int ranks)
+{
+  const auto p = static_cast<std::uint64_t>(ranks);
+  const auto share = [&](std::uint64_t i) { return n / p + (i < n % p ? 1 : 0); };
+  std::vector<Sent> by_rank(p);
+  for (std::uint64_t step = 0; step + 1 < p; ++step)
+    for (std::uint64_t r = 0; r < p; ++r)
+    {
+      by_rank[r] += {1, share((r + p - step) % p)};      // a partial sum
+      by_rank[r] += {1, share((r + 1 + p - step) % p)};  // a complete one
+    }
+  return by_rank;
+}
+
+}  // namespace
+
+TEST_CASE("one rank sends nothing")
+{
+  for (std::size_t c = 0; c < collective_count; ++c)
+    CHECK(sent(static_cast<Collective>(c), 10, 0, 1) == Sent{});
+}
+
+TEST_CASE("all_reduce is a ring of shares, also of sizes that the ranks do not divide")
+{
+  for (int p = 2; p <= 9; ++p)
+    for (std::uint64_t n = 0; n <= 30; ++n)
+    {
+      CAPTURE(p, n);
+      const auto ring = ring_all_reduce(n, p);
+      for (int r = 0; r < p; ++r)
+        REQUIRE(sent(Collective::all_reduce, n, r, p) == ring[static_cast<std::size_t>(r)]);
+      const auto q = static_cast<std::uint64_t>(p);
+      REQUIRE(total(Collective::all_reduce, n, p) == Sent{2 * q * (q - 1), 2 * (q - 1) * n});
+    }
+}
+
+TEST_CASE("broadcast and reduce are chains through the ranks behind the root")
+{
+  for (int root = 0; root < 4; ++root)
+  {
+    // The root starts a broadcast and its last rank, just before the root, ends it; in a reduction
+    // everything flows to the root.
+    const int last = (root + 3) % 4;
+    for (int r = 0; r < 4; ++r)
+    {
+      CAPTURE(root, r);
+      CHECK(sent(Collective::broadcast, 7, r, 4, root) == (r == last ? Sent{} : Sent{1, 7}));
+      CHECK(sent(Collective::reduce, 7, r, 4, root) == (r == root ? Sent{} : Sent{1, 7}));
+    }
+    CHECK(total(Collective::broadcast, 7, 4, root) == Sent{3, 21});
+    CHECK(total(Collective::reduce, 7, 4, root) == Sent{3, 21});
+  }
+}
+
+TEST_CASE("rings and direct messages send all pieces but one")
+{
+  for (const auto c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all})
+    for (int r = 0; r < 5; ++r) CHECK(sent(c, 3, r, 5) == Sent{4, 12});
+}
+
+TEST_CASE("gather and scatter are direct messages from or to the root")
+{
+  for (int root = 0; root < 5; ++root)
+    for (int r = 0; r < 5; ++r)
+    {
+      CHECK(sent(Collective::gather, 3, r, 5, root) == (r == root ? Sent{} : Sent{1, 3}));
+      CHECK(sent(Collective::scatter, 3, r, 5, root) == (r == root ? Sent{4, 12} : Sent{}));
+    }
+}
+
+TEST_CASE("a barrier is one message for each doubling of the ranks")
+{
+  const std::vector<std::uint64_t> messages{0, 0, 1, 2, 2, 3, 3, 3, 3, 4};
+  for (int p = 1; p <= 9; ++p)
+    CHECK(sent(Collective::barrier, 0, 0, p) == Sent{messages[static_cast<std::size_t>(p)], 0});
+  CHECK(sent(Collective::barrier, 0, 0, 512) == Sent{9, 0});
+}
+
+TEST_CASE("a message counts where it is sent, unless it stays")
+{
+  CHECK(sent(Collective::send, 6, 1, 4, 3) == Sent{1, 6});
+  CHECK(sent(Collective::send, 6, 3, 4, 3) == Sent{});
+  CHECK(sent(Collective::receive, 6, 3, 4, 1) == Sent{});
+}
+
+TEST_CASE("traffic adds up by collective, and starts anew")
+{
+  Traffic traffic;
+  traffic.add(Collective::broadcast, {1, 10});
+  traffic.add(Collective::broadcast, {1, 20});
+  traffic.add(Collective::barrier, {3, 0});
+  CHECK(traffic[Collective::broadcast] == Sent{2, 30});
+  CHECK(traffic[Collective::barrier] == Sent{3, 0});
+  CHECK(traffic[Collective::reduce] == Sent{});
+  CHECK(traffic.total() == Sent{5, 30});
+  traffic.reset();
+  CHECK(traffic.total() == Sent{});
+}
+
+TEST_CASE("a counting communicator counts each collective as the formulas say")
+{
+  const int ranks = GENERATE(1, 2, 3, 4, 7);
+  const std::size_t n = GENERATE(0U, 1U, 10U, 1001U);
+  CAPTURE(ranks, n);
+  require_clear(on_ranks<Counting<Threads>>(ranks, [&](auto& world) {
+    Findings found;
+    const auto p = static_cast<std::uint64_t>(world.size());
+    const int rank = world.rank();
+    const int root = world.size() / 2;
+    const int behind = (rank - root + world.size()) % world.size();
+    const bool alone = p == 1;
+    std::vector<double> x(n);
+    std::vector<double> y(n);
+    std::vector<double> wide(n * p);
+    std::vector<double> wider(n * p);
+    auto& traffic = world.traffic();
+    const auto counted = [&](Collective c, Sent expected) {
+      const Sent got = traffic[c];
+      found.check(got == expected && traffic.total() == expected, to_string(c), " on rank ", rank,
+                  " of ", p, " with ", n, " elements counted ", got.messages, " messages, ",
+                  got.elements, " elements, of ", traffic.total().messages, " and ",
+                  traffic.total().elements, " in all");
+      traffic.reset();
+    };
+    world.barrier();
+    counted(Collective::barrier, {ranks == 1 ? 0U : ranks == 2 ? 1U : ranks <= 4 ? 2U : 3U, 0});
+    world.broadcast(x, root);
+    counted(Collective::broadcast, behind == world.size() - 1 ? Sent{} : Sent{1, n});
+    world.reduce(x, y, root);
+    counted(Collective::reduce, behind == 0 ? Sent{} : Sent{1, n});
+    world.all_reduce(x);
+    counted(Collective::all_reduce, ring_all_reduce(n, ranks)[static_cast<std::size_t>(rank)]);
+    world.all_gather(x, wide);
+    counted(Collective::all_gather, {p - 1, (p - 1) * n});
+    world.reduce_scatter(wide, x, ReduceOp::max);
+    counted(Collective::reduce_scatter, {p - 1, (p - 1) * n});
+    world.all_to_all(wide, wider);
+    counted(Collective::all_to_all, {p - 1, (p - 1) * n});
+    world.gather(x, wide, root);
+    counted(Collective::gather, behind == 0 ? Sent{} : Sent{1, n});
+    world.scatter(wide, x, root);
+    counted(Collective::scatter, behind == 0 ? Sent{p - 1, (p - 1) * n} : Sent{});
+    auto request = world.async_send(x, (rank + 1) % world.size());
+    counted(Collective::send, alone ? Sent{} : Sent{1, n});
+    world.receive(y, (rank + world.size() - 1) % world.size());
+    counted(Collective::receive, {});
+    request.wait();
+    counted(Collective::send, {});
+    return found;
+  }));
+}
+
+TEST_CASE("groups count on the account of their rank, by their own size")
+{
+  require_clear(on_ranks<Counting<Threads>>(6, [](auto& world) {
+    Findings found;
+    auto group = world.split(world.rank() % 2, 0);
+    auto pairs = group.split(group.rank() / 2, 0);
+    auto copy = world;
+    found.check(world.traffic().total() == Sent{}, "splitting was counted");
+    std::vector<float> x(5);
+    std::vector<float> y(15);
+    group.all_gather(x, y);
+    found.check(world.traffic().total() == Sent{2, 10}, "a group's traffic is not its rank's");
+    pairs.all_gather(x, std::span{y}.first(5 * static_cast<std::size_t>(pairs.size())));
+    const bool paired = pairs.size() == 2;
+    found.check(group.traffic().total() == (paired ? Sent{3, 15} : Sent{2, 10}),
+                "a group of a group's traffic is not its rank's");
+    found.check(&copy.traffic() == &world.traffic(), "a copy counts on another account");
+    return found;
+  }));
+}
+
+TEST_CASE("calls that fail are not counted")
+{
+  require_clear(on_ranks<Counting<Threads>>(2, [](auto& world) {
+    Findings found;
+    std::vector<float> x(5);
+    const auto no_rank = message_of<ArgumentError>([&] { world.broadcast(x, 2); });
+    const auto no_fit = message_of<ShapeError>([&] { world.all_gather(x, x); });
+    found.check(!no_rank.empty() && !no_fit.empty(), "bad arguments were taken");
+    found.check(world.traffic().total() == Sent{}, "a call that was refused was counted");
+    return found;
+  }));
+}
+
+TEST_CASE("the words of all ranks add up to the formulas")
+{
+  const int ranks = GENERATE(2, 3, 8);
+  constexpr std::size_t n = 100;
+  const auto p = static_cast<std::uint64_t>(ranks);
+  const auto sums = on_ranks<Counting<Threads>>(ranks, [&](auto& world) {
+    std::vector<float> x(n);
+    std::vector<float> wide(n * p);
+    world.broadcast(x, 1);
+    world.reduce(x, x, 0);
+    world.all_reduce(x);
+    world.all_gather(x, wide);
+    std::vector<std::uint64_t> elements{
+        world.traffic()[Collective::broadcast].elements,
+        world.traffic()[Collective::reduce].elements,
+        world.traffic()[Collective::all_reduce].elements,
+        world.traffic()[Collective::all_gather].elements,
+        world.traffic().total().elements,
+    };
+    world.all_reduce(elements);
+    return elements;
+  });
+  for (const auto& s : sums)
+    CHECK(s == std::vector<std::uint64_t>{(p - 1) * n, (p - 1) * n, 2 * (p - 1) * n,
+                                          p * (p - 1) * n, (p - 1) * n * (4 + p)});
+}
