@@ -5,6 +5,19 @@
 # one component needs only that component's dependencies.
 include(GNUInstallDirs)
 
+# cubist_headers(<variable> <folder or header>...): the headers in these folders of include/cubist, and below them.
+function(cubist_headers variable)
+  set(found)
+  foreach(name IN LISTS ARGN)
+    file(REAL_PATH "include/cubist/${name}" path)
+    if(IS_DIRECTORY "${path}")
+      file(GLOB_RECURSE path CONFIGURE_DEPENDS "${path}/*.hpp")
+    endif()
+    list(APPEND found ${path})
+  endforeach()
+  set(${variable} ${found} PARENT_SCOPE)
+endfunction()
+
 set(CUBIST_CMAKE_DIR "${CMAKE_INSTALL_DATADIR}/cmake/cubist")
 
 function(cubist_component name)

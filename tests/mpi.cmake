@@ -4,15 +4,13 @@ target_compile_features(cubist_mpi_test_main PUBLIC cxx_std_20)
 target_compile_definitions(cubist_mpi_test_main PUBLIC CUBIST_TEST_MPI)
 target_include_directories(cubist_mpi_test_main PUBLIC support)
 target_link_libraries(cubist_mpi_test_main PUBLIC cubist::mpi Catch2::Catch2 PRIVATE cubist_warnings)
-cubist_precompile(cubist_mpi_test_headers cubist_mpi_test_main
-  HEADERS support/catch.hpp <cubist/cubist.hpp> <cubist/backend/mpi.hpp>)
 
 set(mpi_layers)
 foreach(source IN LISTS test_sources mpi_only_sources)
   file(STRINGS ${source} on_any_backend REGEX "TestBackend" LIMIT_COUNT 1)
   if(on_any_backend OR source IN_LIST mpi_only_sources)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${source}")
-    cmake_path(GET source PARENT_PATH layer)
+    string(REGEX MATCH "^[^/]+" layer "${source}")
     list(APPEND mpi_layers ${layer})
     list(APPEND ${layer}_mpi_sources ${source})
   endif()
@@ -21,11 +19,7 @@ list(REMOVE_DUPLICATES mpi_layers)
 
 set(process_counts 1 2 4 6 8)
 set(tested_layers ${mpi_layers})
-# As root and on few cores, by Open MPI 4 and 5; a job that hangs is ended by mpiexec, with all of its processes.
-set(mpi_environment
-  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-  MPIEXEC_TIMEOUT=280)
+set(mpi_environment ${CUBIST_MPI_ENVIRONMENT})
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*thread")
   set(tested_layers) # MPI is not built with the sanitizer, which sees races in it
 elseif(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*address")
@@ -43,7 +37,6 @@ foreach(layer IN LISTS mpi_layers)
   set(target cubist_${layer}_mpi_tests)
   add_executable(${target} ${${layer}_mpi_sources})
   target_link_libraries(${target} PRIVATE cubist_mpi_test_main cubist_warnings)
-  cubist_reuse_precompiled(${target} cubist_mpi_test_headers)
   set(counts ${process_counts})
   if(layer STREQUAL scheme AND 8 IN_LIST counts)
     list(APPEND counts 12) # for Grid3D on 2 x 3 x 2

@@ -4,23 +4,14 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*address")
   list(APPEND nccl_sources comm/communicator_test.cpp) # long to compile, and without errors, whose paths free memory
 endif()
 add_executable(cubist_nccl_tests ${nccl_sources} nccl/fake_cuda.cpp nccl/fake_nccl.cpp)
+set_source_files_properties(nccl/fake_cuda.cpp nccl/fake_nccl.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 target_include_directories(cubist_nccl_tests SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_include_directories(cubist_nccl_tests PRIVATE nccl cuda)
 target_compile_definitions(cubist_nccl_tests PRIVATE CUBIST_TEST_NCCL)
 target_link_libraries(cubist_nccl_tests PRIVATE cubist::cubist cubist_test_main cubist_warnings)
-cubist_reuse_precompiled(cubist_nccl_tests cubist_test_headers)
 catch_discover_tests(cubist_nccl_tests
   TEST_PREFIX "nccl."
   PROPERTIES LABELS nccl TIMEOUT 300)
-
-# With the libraries themselves, on as many GPUs as there are.
-if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
-  add_executable(cubist_nccl_device nccl/device.cpp)
-  target_link_libraries(cubist_nccl_device PRIVATE cubist::nccl cubist_warnings)
-  add_test(NAME "nccl: on devices" COMMAND cubist_nccl_device)
-  set_tests_properties("nccl: on devices" PROPERTIES
-    LABELS nccl TIMEOUT 300 SKIP_REGULAR_EXPRESSION "no GPU")
-endif()
 
 # The conformance suite with the libraries themselves, and a process for each rank; two of them may share a GPU:
 #   cmake --build … --target cubist_nccl_mpi_tests && mpiexec -n 2 tests/cubist_nccl_mpi_tests

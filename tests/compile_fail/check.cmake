@@ -8,6 +8,18 @@ function(fail)
   message(FATAL_ERROR "not as it must be")
 endfunction()
 
+# Naming the compiler's own directories on its command line would change their order.
+list(REMOVE_DUPLICATES INCLUDES)
+list(REMOVE_ITEM INCLUDES ${IMPLICIT_INCLUDES})
+list(TRANSFORM INCLUDES PREPEND -I)
+set(command "${COMPILER}" ${STANDARD} ${INCLUDES})
+
+# Without a source the headers that all of them include are precompiled.
+if(NOT SOURCE)
+  execute_process(COMMAND ${command} -x c++-header "${PRECOMPILED}" -o "${PRECOMPILED}.gch" COMMAND_ERROR_IS_FATAL ANY)
+  return()
+endif()
+
 file(STRINGS "${SOURCE}" first_line LIMIT_COUNT 1)
 if(NOT first_line MATCHES "^// expect: (.+)$")
   fail("the first line must be '// expect: <regular expression>'")
@@ -21,11 +33,7 @@ else()
   set(no_quotes -fno-diagnostics-show-caret)
 endif()
 
-# Naming the compiler's own directories on its command line would change their order.
-list(REMOVE_DUPLICATES INCLUDES)
-list(REMOVE_ITEM INCLUDES ${IMPLICIT_INCLUDES})
-list(TRANSFORM INCLUDES PREPEND -I)
-set(command "${COMPILER}" ${STANDARD} ${INCLUDES} ${no_quotes} -fsyntax-only "${SOURCE}")
+list(APPEND command ${no_quotes} -include "${PRECOMPILED}" -fsyntax-only "${SOURCE}")
 
 execute_process(COMMAND ${command} -DCUBIST_CONTROL RESULT_VARIABLE status ERROR_VARIABLE message)
 if(NOT status EQUAL 0)

@@ -1,2 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-// Empty: CMake precompiles headers only for a target with a source.
