@@ -1,10 +1,10 @@
-# Shared by the scripts beside it; sourced, not run.
+# Functions of the scripts in this folder; sourced, not run.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf '\n== %s\n' "$*"; }
 
-# Not libopenblas-dev, which may bring any build of OpenBLAS; this one also provides LAPACK.
+# Not libopenblas-dev, which may install any build of OpenBLAS; this one also provides LAPACK.
 packages=(
   g++ cmake ninja-build
   libopenblas-pthread-dev libxtensor-dev libxtensor-blas-dev librandom123-dev
@@ -14,11 +14,11 @@ packages=(
 test_packages=(clang)  # compiles the tests in half the time of g++
 sanitizer_packages=(libclang-rt-dev)
 format_packages=(clang-format)
-# Without them the tests on several hosts, of the charts, and of files that NumPy reads and writes are skipped.
+# Without them the tests on several hosts, of charts, and of NumPy files are skipped.
 optional_packages=(iproute2 python3-matplotlib python3-numpy)
 
-# install_missing PACKAGE...: by apt where there is one; elsewhere the packages are named and
-# CMake decides whether what is there will do.
+# install_missing PACKAGE...: installs by apt where it exists; elsewhere prints the names of the packages, and CMake
+# checks what is installed.
 install_missing() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     say "Not Debian or Ubuntu: make sure you have the equivalents of: $*"
@@ -53,8 +53,8 @@ use_ccache() {
   fi
 }
 
-# An OpenBLAS older than the processor runs its oldest kernels, at a fifth of the speed. Where the
-# processor has what the SkylakeX kernels need, ask for those; a choice already made is kept.
+# An OpenBLAS older than the processor runs its oldest kernels, at a fifth of the speed. If the processor has the
+# instructions of the SkylakeX kernels, this selects those; a variable that is already set is kept.
 choose_openblas_kernels() {
   [[ -z "${OPENBLAS_CORETYPE:-}" ]] || return 0
   local flag

@@ -1,0 +1,13 @@
+# The examples of CONTRIBUTING.md are complete changes: they are applied to a copy, built and run.
+include(contributing/extract.cmake)
+set(page "${PROJECT_SOURCE_DIR}/CONTRIBUTING.md")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}"
+  "${PROJECT_SOURCE_DIR}/include/cubist/scheme/catalogue.hpp" "${PROJECT_SOURCE_DIR}/include/cubist/nn/activation.hpp")
+set(examples "${CMAKE_CURRENT_BINARY_DIR}/contributing")
+cubist_extract_page("${page}" "${PROJECT_SOURCE_DIR}" "${examples}")
+
+add_executable(cubist_contributing_tests contributing/examples.cpp)
+target_include_directories(cubist_contributing_tests BEFORE PRIVATE "${examples}" "${examples}/include")
+target_link_libraries(cubist_contributing_tests PRIVATE cubist::cubist cubist_test_main cubist_warnings)
+add_test(NAME "contributing: examples" COMMAND cubist_contributing_tests)
+set_tests_properties("contributing: examples" PROPERTIES LABELS examples TIMEOUT 60)

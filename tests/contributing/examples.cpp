@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The examples of CONTRIBUTING.md, extracted by extract.cmake, in one translation unit.
+
+#include <string>
+
+#include "cubist/nn/activation.hpp"
+#include "cubist/plan/cost.hpp"
+#include "cubist/scheme/catalogue.hpp"
+
+#include "tests/backend/serial_test.cpp"
+#include "tests/comm/serial/communicator_test.cpp"
+#include "tests/nn/scale_test.cpp"
+#include "tests/scheme/row_shard1d_test.cpp"
+
+TEST_CASE("the catalogue has the scheme of CONTRIBUTING.md, and the planner its cost")
+{
+  CHECK(cubist::scheme_names().find("RowShard1D") != std::string::npos);
+  // (P-1)/P KN on 4 ranks.
+  const auto cost = cubist::cost<cubist::RowShard1D>({4}, {.m = 8, .n = 12, .k = 16});
+  CHECK(cost.forward.words() == 3 * 12 * 16 / 4);
+}
+
+TEST_CASE("the activation of CONTRIBUTING.md has a value and a derivative")
+{
+  const cubist::Activation f = cubist::leaky_relu;
+  CHECK(f.index() == 7);
+  CHECK(cubist::leaky_relu(3.0) == 3);
+  CHECK(cubist::leaky_relu(-2.0) == -0.02);
+  CHECK(cubist::leaky_relu.derivative(-2.0) == 0.01);
+}
