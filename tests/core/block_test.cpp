@@ -8,9 +8,12 @@
 
 #include "catch.hpp"
 
+namespace core_block_test
+{
+
 using namespace cubist;
 
-TEST_CASE("shapes")
+TEST_CASE("a shape has a size and is printed")
 {
   STATIC_REQUIRE(Shape{3, 4}.size() == 12);
   STATIC_REQUIRE(Shape{3, 0}.size() == 0);
@@ -21,7 +24,7 @@ TEST_CASE("shapes")
   CHECK(out.str() == "(16, 256)");
 }
 
-TEST_CASE("division that rounds up, and padding")
+TEST_CASE("ceil_div and pad round up")
 {
   STATIC_REQUIRE(ceil_div(0, 4) == 0);
   STATIC_REQUIRE(ceil_div(1, 4) == 1);
@@ -35,18 +38,18 @@ TEST_CASE("division that rounds up, and padding")
   STATIC_REQUIRE(pad(9, 4) == 12);
 }
 
-TEST_CASE("a dimension in pieces")
+TEST_CASE("a dimension in blocks")
 {
   CHECK(block_range(10, 12, 4, 0) == Range{0, 3, 3});
   CHECK(block_range(10, 12, 4, 2) == Range{6, 3, 3});
   CHECK(block_range(10, 12, 4, 3) == Range{9, 3, 1});
-  // Fewer indices than pieces: the last ones are padding alone.
+  // With fewer indices than blocks, the last blocks are padding only.
   CHECK(block_range(2, 4, 4, 1) == Range{1, 1, 1});
   CHECK(block_range(2, 4, 4, 2) == Range{2, 1, 0});
   CHECK(block_range(0, 0, 4, 3) == Range{0, 0, 0});
 }
 
-TEST_CASE("the pieces cover every index once, and only the last ones are padded")
+TEST_CASE("the blocks cover every index once, and only the last ones are padded")
 {
   for (std::size_t n = 0; n <= 30; ++n)
     for (std::size_t parts = 1; parts <= 9; ++parts)
@@ -75,7 +78,7 @@ TEST_CASE("a block's sizes with and without padding")
   STATIC_REQUIRE_FALSE(b == Block{{6, 3, 3}, {8, 4, 4}});
 }
 
-TEST_CASE("matrices whose elements 64 bits do not count are refused, with their sizes")
+TEST_CASE("matrices of more bytes than 64 bits count are refused")
 {
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   constexpr std::size_t two_33 = std::size_t{1} << 33;
@@ -90,3 +93,5 @@ TEST_CASE("matrices whose elements 64 bits do not count are refused, with their 
                     "more than 64 bits count; check its sizes for negative numbers and for rows "
                     "and columns that are swapped or multiplied");
 }
+
+}  // namespace core_block_test

@@ -8,6 +8,9 @@
 
 #include "catch.hpp"
 
+namespace core_error_test
+{
+
 using namespace cubist;
 
 TEST_CASE("every error is a cubist::Error and a std::runtime_error")
@@ -26,7 +29,7 @@ TEST_CASE("every error is a cubist::Error and a std::runtime_error")
   STATIC_REQUIRE_FALSE(std::is_base_of_v<CommunicationError, RankFailed>);
 }
 
-TEST_CASE("an error knows its rank once it is told")
+TEST_CASE("an error has a rank after set_rank")
 {
   ShapeError e{"got 3 rows; give 4"};
   CHECK_FALSE(e.rank().has_value());
@@ -36,26 +39,26 @@ TEST_CASE("an error knows its rank once it is told")
   CHECK(e.rank() == 7);
   CHECK(std::string{e.what()} == "rank 7: got 3 rows; give 4");
 
-  SECTION("the last rank counts")
+  SECTION("the last rank is kept")
   {
     e.set_rank(0);
     CHECK(e.rank() == 0);
     CHECK(std::string{e.what()} == "rank 0: got 3 rows; give 4");
   }
-  SECTION("a copy knows it too")
+  SECTION("a copy has it, too")
   {
     const Error copy = e;
     CHECK(copy.rank() == 7);
     CHECK(std::string{copy.what()} == "rank 7: got 3 rows; give 4");
   }
-  SECTION("what() works through the standard's base")
+  SECTION("what() works through std::exception")
   {
     const std::exception& base = e;
     CHECK(std::string{base.what()} == "rank 7: got 3 rows; give 4");
   }
 }
 
-TEST_CASE("require throws the wanted type with the parts put together")
+TEST_CASE("require throws the requested type with the parts as its message")
 {
   CHECK_NOTHROW(require<MeshError>(true, "never seen"));
   CHECK_THROWS_AS(require<MeshError>(false, "x"), MeshError);
@@ -64,3 +67,5 @@ TEST_CASE("require throws the wanted type with the parts put together")
       require<MeshError>(false, "got ", 6, " ranks, not ", std::string{"a cube"}, '!'),
       "got 6 ranks, not a cube!");
 }
+
+}  // namespace core_error_test

@@ -13,6 +13,9 @@
 #include "catch.hpp"
 #include "matrices.hpp"
 
+namespace core_fingerprint_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -25,9 +28,9 @@ MatrixView<const T> view(const Dense<T>& a)
   return {a.data.data(), a.shape};
 }
 
-/// With bit `bit` of the bytes of element n flipped.
+/// The matrix with bit `bit` of element n flipped.
 template <class T>
-Dense<T> flipped(Dense<T> a, std::size_t n, std::size_t bit)
+Dense<T> flip(Dense<T> a, std::size_t n, std::size_t bit)
 {
   unsigned char bytes[sizeof(T)];
   std::memcpy(bytes, &a.data[n], sizeof(T));
@@ -38,7 +41,7 @@ Dense<T> flipped(Dense<T> a, std::size_t n, std::size_t bit)
 
 }  // namespace
 
-TEST_CASE("what is mixed is splitmix64")
+TEST_CASE("mix is splitmix64")
 {
   // The first numbers of splitmix64 from the seed 1234567, as the reference by Vigna gives them.
   CHECK(mix(1234567, 0) == 6457827717110365317U);
@@ -64,19 +67,18 @@ TEMPLATE_TEST_CASE("A fingerprint does not depend on how a matrix is cut", "", f
   CHECK(fingerprint(MatrixView<const TestType>{}, 3, 4, 7) == 0);
 }
 
-TEMPLATE_TEST_CASE("A flipped bit changes a fingerprint, each in its own way", "", float, double,
+TEMPLATE_TEST_CASE("Each flipped bit gives another fingerprint", "", float, double,
                    std::complex<float>, std::complex<double>)
 {
   const auto a = random_matrix<TestType, Fractions>({3, 5}, 2);
   std::set<std::uint64_t> seen{fingerprint(view(a))};
   for (std::size_t n = 0; n < a.data.size(); ++n)
     for (std::size_t bit = 0; bit < 8 * sizeof(TestType); ++bit)
-      seen.insert(fingerprint(view(flipped(a, n, bit))));
+      seen.insert(fingerprint(view(flip(a, n, bit))));
   CHECK(seen.size() == 1 + 15 * 8 * sizeof(TestType));
 }
 
-TEMPLATE_TEST_CASE("Elements that change places change a fingerprint", "", float,
-                   std::complex<double>)
+TEMPLATE_TEST_CASE("Swapped elements give another fingerprint", "", float, std::complex<double>)
 {
   const auto a = random_matrix<TestType>({4, 5}, 3);
   const std::uint64_t whole = fingerprint(view(a));
@@ -93,7 +95,7 @@ TEMPLATE_TEST_CASE("Elements that change places change a fingerprint", "", float
   CHECK(fingerprint(view(transposed(a))) != whole);
 }
 
-TEST_CASE("Real and imaginary parts are not taken for each other")
+TEST_CASE("Real and imaginary parts have indices of their own")
 {
   using C = std::complex<double>;
   const Dense<C> a{{1, 1}, [](std::size_t, std::size_t) { return C{1, 2}; }};
@@ -104,7 +106,7 @@ TEST_CASE("Real and imaginary parts are not taken for each other")
   CHECK(fingerprint(view(a)) == fingerprint(view(parts)));
 }
 
-TEMPLATE_TEST_CASE("Zeros count, by their number and their sign", "", float, double)
+TEMPLATE_TEST_CASE("A fingerprint depends on the number and the sign of zeros", "", float, double)
 {
   const auto zeros = [](std::size_t n) { return Dense<TestType>{{n, 1}}; };
   std::set<std::uint64_t> seen;
@@ -115,7 +117,7 @@ TEMPLATE_TEST_CASE("Zeros count, by their number and their sign", "", float, dou
   CHECK(fingerprint(view(minus)) != fingerprint(view(zeros(3))));
 }
 
-TEST_CASE("A NaN counts by its bits")
+TEST_CASE("NaNs are compared by their bits")
 {
   const auto of = [](std::uint64_t bits) {
     const double x = std::bit_cast<double>(bits);
@@ -126,7 +128,7 @@ TEST_CASE("A NaN counts by its bits")
   CHECK(of(0x7ff8000000000000) != of(0xfff8000000000000));
 }
 
-TEST_CASE("An element of 16 bits counts as the float that it is")
+TEST_CASE("A 16-bit element counts as the float of its value")
 {
   const std::vector<float> x{1, -0.0F, 0.0F, -2.5F, std::numeric_limits<float>::infinity(), 0.375F};
   const std::vector<bfloat16> brief(x.begin(), x.end());
@@ -135,3 +137,5 @@ TEST_CASE("An element of 16 bits counts as the float that it is")
   CHECK(of(brief) == of(x));
   CHECK(of(halves) == of(x));
 }
+
+}  // namespace core_fingerprint_test

@@ -11,6 +11,9 @@
 
 #include "catch.hpp"
 
+namespace core_float16_test
+{
+
 using namespace cubist;
 
 namespace
@@ -22,9 +25,9 @@ T of_bits(unsigned bits)
   return T::from_bits(static_cast<std::uint16_t>(bits));
 }
 
-/// What the bits mean, by the definition of the format.
+/// The value of the bits, by the definition of the format.
 template <class T>
-double meaning(unsigned bits)
+double value_of(unsigned bits)
 {
   constexpr int fraction_bits = std::numeric_limits<T>::digits - 1;
   constexpr int bias = std::numeric_limits<T>::max_exponent - 1;
@@ -36,48 +39,42 @@ double meaning(unsigned bits)
   return sign * std::ldexp(std::ldexp(fraction, -fraction_bits) + 1, exponent - bias);
 }
 
-/// The bits of the positive number nearest to x >= 0, even ones if there are two: by search.
+/// The bits of the positive number nearest to x >= 0, ties to even, by bisection.
 template <class T>
 unsigned nearest(double x)
 {
   const unsigned infinite = std::numeric_limits<T>::infinity().bits();
   unsigned below = 0;
   for (unsigned step = 0x8000U; step > 0; step /= 2)
-    if (below + step < infinite && meaning<T>(below + step) <= x) below += step;
+    if (below + step < infinite && value_of<T>(below + step) <= x) below += step;
   const double next = below + 1 == infinite
-                          ? 2 * meaning<T>(infinite - 1) - meaning<T>(infinite - 2)
-                          : meaning<T>(below + 1);
+                          ? 2 * value_of<T>(infinite - 1) - value_of<T>(infinite - 2)
+                          : value_of<T>(below + 1);
   const double up = next - x;
-  const double down = x - meaning<T>(below);
+  const double down = x - value_of<T>(below);
   return down < up || (down == up && below % 2 == 0) ? below : below + 1;
 }
 
-float neighbour(float x, float to) { return std::nextafter(x, to); }
-
 }  // namespace
 
-TEMPLATE_TEST_CASE("every number of 16 bits is a float, and comes back from it", "", bfloat16, half)
+TEMPLATE_TEST_CASE("every 16-bit number converts to a float and back", "", bfloat16, half)
 {
   using T = TestType;
   for (unsigned bits = 0; bits < 0x10000U; ++bits)
   {
     const auto x = of_bits<T>(bits);
-    const double expected = meaning<T>(bits);
+    const double expected = value_of<T>(bits);
     const float wide = x;
-    if (std::isnan(expected))
-    {
-      REQUIRE(std::isnan(wide));
-      REQUIRE(std::isnan(static_cast<float>(T{wide})));
-      continue;
-    }
-    REQUIRE(double{wide} == expected);
-    REQUIRE(std::signbit(wide) == ((bits & 0x8000U) != 0));
-    REQUIRE(T{wide}.bits() == bits);
-    REQUIRE(T{expected}.bits() == bits);
+    const bool right = std::isnan(expected)
+                           ? std::isnan(wide) && std::isnan(static_cast<float>(T{wide}))
+                           : double{wide} == expected && T{wide}.bits() == bits &&
+                                 std::signbit(wide) == ((bits & 0x8000U) != 0) &&
+                                 T{expected}.bits() == bits;
+    if (!right) FAIL("bits " << bits);
   }
 }
 
-TEMPLATE_TEST_CASE("what lies between two of them is rounded to the nearest, ties to even", "",
+TEMPLATE_TEST_CASE("numbers between two neighbours are rounded to the nearest, ties to even", "",
                    bfloat16, half)
 {
   using T = TestType;
@@ -88,18 +85,19 @@ TEMPLATE_TEST_CASE("what lies between two of them is rounded to the nearest, tie
     const float above = of_bits<T>(bits + 1);
     const float tie = below + (above - below) / 2;
     const unsigned even = bits % 2 == 0 ? bits : bits + 1;
-    REQUIRE(T{tie}.bits() == even);
-    REQUIRE(T{-tie}.bits() == (even | 0x8000U));
-    REQUIRE(T{neighbour(tie, 0)}.bits() == bits);
-    REQUIRE(T{neighbour(tie, INFINITY)}.bits() == bits + 1);
-    // As a double beside the tie, which as a float is the tie.
-    REQUIRE(T{std::nextafter(double{tie}, 0.0)}.bits() == bits);
-    REQUIRE(T{std::nextafter(double{tie}, 1e300)}.bits() == bits + 1);
-    REQUIRE(T{-std::nextafter(double{tie}, 1e300)}.bits() == ((bits + 1) | 0x8000U));
+    // Doubles next to the tie round to the tie as floats.
+    const double less = std::nextafter(double{tie}, 0.0);
+    const double more = std::nextafter(double{tie}, 1e300);
+    const bool right = T{tie}.bits() == even && T{-tie}.bits() == (even | 0x8000U) &&
+                       T{std::nextafter(tie, 0.0F)}.bits() == bits &&
+                       T{std::nextafter(tie, INFINITY)}.bits() == bits + 1 &&
+                       T{less}.bits() == bits && T{more}.bits() == bits + 1 &&
+                       T{-more}.bits() == ((bits + 1) | 0x8000U);
+    if (!right) FAIL("bits " << bits);
   }
 }
 
-TEMPLATE_TEST_CASE("floats of all sizes are rounded as a search says", "", bfloat16, half)
+TEMPLATE_TEST_CASE("floats of all magnitudes are rounded to the nearest", "", bfloat16, half)
 {
   using T = TestType;
   std::uint32_t bits = 12345;
@@ -108,11 +106,12 @@ TEMPLATE_TEST_CASE("floats of all sizes are rounded as a search says", "", bfloa
     bits = bits * 1664525U + 1013904223U;
     const auto x = std::bit_cast<float>(bits & 0x7FFF'FFFFU);
     if (std::isnan(x)) continue;
-    REQUIRE(T{x}.bits() == nearest<T>(x));
+    if (T{x}.bits() != nearest<T>(x)) FAIL("float " << x);
   }
 }
 
-TEMPLATE_TEST_CASE("the ends of the range", "", bfloat16, half)
+TEMPLATE_TEST_CASE("infinities, subnormal numbers, zeros and NaNs are converted", "", bfloat16,
+                   half)
 {
   using T = TestType;
   using Limits = std::numeric_limits<T>;
@@ -141,7 +140,7 @@ TEMPLATE_TEST_CASE("the ends of the range", "", bfloat16, half)
   CHECK(std::isnan(static_cast<float>(T{static_cast<double>(NAN)})));
 }
 
-TEMPLATE_TEST_CASE("the limits are those of the format", "", bfloat16, half)
+TEMPLATE_TEST_CASE("numeric_limits are those of the format", "", bfloat16, half)
 {
   using T = TestType;
   using Limits = std::numeric_limits<T>;
@@ -158,7 +157,7 @@ TEMPLATE_TEST_CASE("the limits are those of the format", "", bfloat16, half)
   CHECK(std::isnan(static_cast<float>(Limits::signaling_NaN())));
 }
 
-TEST_CASE("known numbers")
+TEST_CASE("known numbers have their bits")
 {
   CHECK(bfloat16{1}.bits() == 0x3F80);
   CHECK(bfloat16{3.14159265F}.bits() == 0x4049);
@@ -172,7 +171,7 @@ TEST_CASE("known numbers")
   CHECK(half{0x1.8p-25F}.bits() == 1);
 }
 
-TEMPLATE_TEST_CASE("arithmetic is float's", "", bfloat16, half)
+TEMPLATE_TEST_CASE("arithmetic is that of float", "", bfloat16, half)
 {
   using T = TestType;
   STATIC_REQUIRE(sizeof(T) == 2);
@@ -196,3 +195,5 @@ TEMPLATE_TEST_CASE("arithmetic is float's", "", bfloat16, half)
   const T sum = T{1} + 0x1p-12F;
   CHECK(sum == 1);
 }
+
+}  // namespace core_float16_test

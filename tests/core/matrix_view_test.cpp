@@ -7,11 +7,14 @@
 
 #include "catch.hpp"
 
+namespace core_matrix_view_test
+{
+
 using namespace cubist;
 
 namespace
 {
-std::vector<int> counted(int n)
+std::vector<int> iota(int n)
 {
   std::vector<int> v(static_cast<std::size_t>(n));
   std::iota(v.begin(), v.end(), 0);
@@ -19,9 +22,9 @@ std::vector<int> counted(int n)
 }
 }  // namespace
 
-TEST_CASE("a view is row-major, with a distance between rows")
+TEST_CASE("a view is row-major, with a leading dimension")
 {
-  auto memory = counted(20);
+  auto memory = iota(20);
   const MatrixView<int> m{memory.data(), 4, 3, 5};
   CHECK(m.shape() == Shape{4, 3});
   CHECK(m.size() == 12);
@@ -37,7 +40,7 @@ TEST_CASE("a view is row-major, with a distance between rows")
 
 TEST_CASE("a block of a view is a view of the same memory")
 {
-  auto memory = counted(20);
+  auto memory = iota(20);
   const MatrixView<int> m{memory.data(), {4, 5}};
   const auto b = m.block(1, 2, {2, 3});
   CHECK(b.shape() == Shape{2, 3});
@@ -50,9 +53,9 @@ TEST_CASE("a block of a view is a view of the same memory")
   CHECK(m.block(4, 5, {0, 0}).size() == 0);
 }
 
-TEST_CASE("a row that stands for many")
+TEST_CASE("a repeated row has the same memory in every row")
 {
-  auto memory = counted(6);
+  auto memory = iota(6);
   const MatrixView<int> row{memory.data() + 3, {1, 3}};
   const MatrixView<const int> m = row.repeated(4);
   CHECK(m.shape() == Shape{4, 3});
@@ -62,21 +65,21 @@ TEST_CASE("a row that stands for many")
   CHECK(row.repeated(0).size() == 0);
 }
 
-TEST_CASE("a view to write to is one to read from, never the other way round")
+TEST_CASE("a view converts to a read-only one, and not back")
 {
   STATIC_REQUIRE(std::is_convertible_v<MatrixView<int>, MatrixView<const int>>);
   STATIC_REQUIRE_FALSE(std::is_convertible_v<MatrixView<const int>, MatrixView<int>>);
 
-  auto memory = counted(6);
+  auto memory = iota(6);
   const MatrixView<const int> m = MatrixView<int>{memory.data(), 2, 2, 3};
   CHECK(m.data() == memory.data());
   CHECK(m.shape() == Shape{2, 2});
   CHECK(m.ld() == 3);
 }
 
-TEST_CASE("the elements as one run of memory")
+TEST_CASE("contiguous elements are a span, and others are refused")
 {
-  auto memory = counted(20);
+  auto memory = iota(20);
   const MatrixView<int> whole{memory.data(), {4, 5}};
   REQUIRE(whole.contiguous());
   CHECK(whole.elements().size() == 20);
@@ -96,3 +99,5 @@ TEST_CASE("the elements as one run of memory")
   CHECK_THROWS_WITH(cut.elements(), Catch::Contains("2 x 3") && Catch::Contains("5 apart") &&
                                         Catch::Contains("copy it into a buffer"));
 }
+
+}  // namespace core_matrix_view_test

@@ -12,6 +12,9 @@
 
 #include "catch.hpp"
 
+namespace core_philox_test
+{
+
 using namespace cubist;
 
 namespace
@@ -88,7 +91,7 @@ TEST_CASE("symmetric numbers fill [-bound, bound)")
   for (std::uint64_t i = 0; i < n; ++i)
   {
     const double x = random.symmetric<double>(i, 0.25);
-    CHECK(x == (2 * random.uniform<double>(i) - 1) * 0.25);
+    if (x != (2 * random.uniform<double>(i) - 1) * 0.25) FAIL("index " << i);
     sum += x;
     least = std::min(least, x);
     most = std::max(most, x);
@@ -118,7 +121,7 @@ TEST_CASE("a number depends on seed, stream and index alone")
     REQUIRE(again.uniform<double>(i) == forward[i - (std::uint64_t{1} << 32)]);
 }
 
-TEST_CASE("seeds, streams and indices give other numbers, in both of their words")
+TEST_CASE("a number depends on both words of seed, stream and index")
 {
   constexpr std::uint64_t high = std::uint64_t{1} << 32;
   const double x = Philox{5, 9}.uniform<double>(3);
@@ -139,8 +142,10 @@ TEMPLATE_TEST_CASE("uniform numbers of 16 bits are exact, and never 1", "", bflo
   {
     const float x = random.uniform<TestType>(i);
     const float places = std::ldexp(x, digits);
-    REQUIRE(places == std::floor(places));
+    if (places != std::floor(places)) FAIL("index " << i);
     most = std::max(most, x);
   }
   CHECK(most == 1 - std::ldexp(1.0F, -digits));
 }
+
+}  // namespace core_philox_test

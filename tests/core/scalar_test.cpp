@@ -8,9 +8,12 @@
 
 #include "catch.hpp"
 
+namespace core_scalar_test
+{
+
 using namespace cubist;
 
-TEST_CASE("the six scalars, and nothing else")
+TEST_CASE("there are six scalar types")
 {
   STATIC_REQUIRE(Scalar<float>);
   STATIC_REQUIRE(Scalar<double>);
@@ -45,7 +48,7 @@ TEST_CASE("elements are scalars and integers")
   STATIC_REQUIRE_FALSE(Element<std::byte>);
 }
 
-TEST_CASE("the real type under a scalar")
+TEST_CASE("Real is the real type of a scalar")
 {
   STATIC_REQUIRE(std::same_as<Real<float>, float>);
   STATIC_REQUIRE(std::same_as<Real<double>, double>);
@@ -54,7 +57,7 @@ TEST_CASE("the real type under a scalar")
   STATIC_REQUIRE(std::same_as<Real<bfloat16>, bfloat16>);
 }
 
-TEST_CASE("what elements are computed with")
+TEST_CASE("Accumulator is float for 16-bit elements")
 {
   STATIC_REQUIRE(std::same_as<Accumulator<bfloat16>, float>);
   STATIC_REQUIRE(std::same_as<Accumulator<half>, float>);
@@ -63,7 +66,7 @@ TEST_CASE("what elements are computed with")
   STATIC_REQUIRE(std::same_as<Accumulator<int>, int>);
 }
 
-TEST_CASE("names of elements")
+TEST_CASE("elements have names")
 {
   CHECK(element_name<float>() == "float");
   CHECK(element_name<double>() == "double");
@@ -77,3 +80,5 @@ TEST_CASE("names of elements")
   CHECK(element_name<std::int64_t>() == "int64");
   CHECK(element_name<std::uint64_t>() == "uint64");
 }
+
+}  // namespace core_scalar_test

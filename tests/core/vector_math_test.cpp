@@ -7,6 +7,9 @@
 
 #include "catch.hpp"
 
+namespace core_vector_math_test
+{
+
 using namespace cubist;
 
 namespace
@@ -40,7 +43,7 @@ constexpr T nan_of = std::numeric_limits<T>::quiet_NaN();
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("one of two numbers, by a condition", "", float, double)
+TEMPLATE_TEST_CASE("pick selects one of two numbers", "", float, double)
 {
   using T = TestType;
   CHECK(detail::pick(true, T{2}, infinity<T>) == 2);
@@ -49,7 +52,7 @@ TEMPLATE_TEST_CASE("one of two numbers, by a condition", "", float, double)
   CHECK(std::signbit(detail::pick(true, -T{}, T{})));
 }
 
-TEMPLATE_TEST_CASE("polynomials", "", float, double)
+TEMPLATE_TEST_CASE("polynomial evaluates its coefficients from the lowest", "", float, double)
 {
   using T = TestType;
   CHECK(detail::polynomial(T{2}, T{3}, T{-2}, T{5}) == 19);
@@ -72,10 +75,10 @@ TEMPLATE_TEST_CASE("exponentials are exact to 2 units in the last place", "", fl
         2);
 }
 
-TEMPLATE_TEST_CASE("an exponent may be the sum of two numbers", "", float, double)
+TEMPLATE_TEST_CASE("exp_of_negative takes the tail of its exponent", "", float, double)
 {
   using T = TestType;
-  // As one number the sum would lose all of the tail, and e^x that much.
+  // The sum would round to x, and e^x would lose the tail.
   const T x = -40;
   const T tail = std::numeric_limits<T>::epsilon() * 15;
   CHECK(x - tail == x);
@@ -83,7 +86,7 @@ TEMPLATE_TEST_CASE("an exponent may be the sum of two numbers", "", float, doubl
   CHECK(error(detail::exp_of_negative(x), std::exp(-40.0L - tail)) > 14);
 }
 
-TEMPLATE_TEST_CASE("exponentials at their ends", "", float, double)
+TEMPLATE_TEST_CASE("exponentials at the ends of their ranges", "", float, double)
 {
   using T = TestType;
   constexpr T least = detail::VectorMath<T>::least_exponent;
@@ -101,15 +104,15 @@ TEMPLATE_TEST_CASE("exponentials at their ends", "", float, double)
   CHECK(detail::expm1_of_negative(tiny) == tiny);
 }
 
-TEMPLATE_TEST_CASE("the tail of the normal distribution", "", float, double)
+TEMPLATE_TEST_CASE("normal_tail is the tail of the normal distribution", "", float, double)
 {
   using T = TestType;
-  // From 0 to where the bell is no normal number any more; the longest products of the polynomial
-  // are at the far end.
+  // From 0 to where the gaussian falls below the normal numbers; the polynomial's rounding errors
+  // are largest at the far end.
   const T end = sizeof(T) == 4 ? T(13.2) : T(37.6);
   const auto tail = [](T x) {
     const auto q = detail::normal_tail(x);
-    return q.ratio * (q.bell / std::numeric_limits<T>::min());
+    return q.ratio * (q.gaussian / std::numeric_limits<T>::min());
   };
   const auto wanted = [](long double x) {
     return std::erfc(std::abs(x) / std::sqrt(2.0L)) / 2 / std::numeric_limits<T>::min();
@@ -119,16 +122,16 @@ TEMPLATE_TEST_CASE("the tail of the normal distribution", "", float, double)
   CHECK(tail(T{1.5}) == tail(T{-1.5}));
 
   const auto middle = detail::normal_tail(T{});
-  CHECK(middle.bell == 1);
+  CHECK(middle.gaussian == 1);
   CHECK(middle.ratio == T{0.5});
   for (const T x : {infinity<T>, -infinity<T>, std::numeric_limits<T>::max(), T{1000}})
   {
     const auto far = detail::normal_tail(x);
     CHECK(far.a == detail::VectorMath<T>::tail_end);
-    CHECK(far.bell == 0);
+    CHECK(far.gaussian == 0);
     CHECK(far.ratio > 0);
   }
-  CHECK(std::isnan(detail::normal_tail(nan_of<T>).bell));
+  CHECK(std::isnan(detail::normal_tail(nan_of<T>).gaussian));
 }
 
 TEMPLATE_TEST_CASE("square roots are exact to 2 units in the last place", "", float, double)
@@ -148,3 +151,5 @@ TEMPLATE_TEST_CASE("square roots are exact to 2 units in the last place", "", fl
   CHECK(detail::square_root(infinity<T>) == infinity<T>);
   CHECK(std::isnan(detail::square_root(nan_of<T>)));
 }
+
+}  // namespace core_vector_math_test

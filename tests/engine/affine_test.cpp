@@ -7,6 +7,9 @@
 
 #include "catch.hpp"
 
+namespace engine_affine_test
+{
+
 using namespace cubist;
 
 namespace
@@ -17,17 +20,17 @@ struct Twice
   double operator()(double x) const { return 2 * x; }
 };
 
-/// An engine that does some of them in one pass.
+/// An engine that supports some fused products.
 struct Fusing : HostEngine
 {
-  bool can = true;
-  mutable int done = 0;
+  bool supported = true;
+  mutable int calls = 0;
 
   bool fused_affine(MatrixView<const double>, MatrixView<const double>, MatrixView<const double>,
                     MatrixView<double> z) const
   {
-    if (can) fill(z, static_cast<double>(++done));
-    return can;
+    if (supported) fill(z, static_cast<double>(++calls));
+    return supported;
   }
   template <class F>
   bool fused_affine(MatrixView<const double> x, MatrixView<const double> w,
@@ -70,7 +73,7 @@ const std::vector<double> doubled{214, 416, 232, 434};
 
 }  // namespace
 
-TEST_CASE("an affine map is a product and a pass")
+TEST_CASE("an affine map is a product, a bias and an activation")
 {
   Operands o;
   o.only_z(HostEngine{});
@@ -82,7 +85,7 @@ TEST_CASE("an affine map is a product and a pass")
   CHECK(o.y == doubled);
 }
 
-TEST_CASE("an engine that can does it in one pass, and one that can't as others do")
+TEST_CASE("a fused product is used where the engine supports it")
 {
   Operands o;
   Fusing engine;
@@ -92,10 +95,12 @@ TEST_CASE("an engine that can does it in one pass, and one that can't as others 
   CHECK(o.z == std::vector<double>(4, 2));
   CHECK(o.y == std::vector<double>(4, 4));
 
-  engine.can = false;
+  engine.supported = false;
   o.only_z(engine);
   CHECK(o.z == sums);
   o.both(engine);
   CHECK(o.y == doubled);
-  CHECK(engine.done == 2);
+  CHECK(engine.calls == 2);
 }
+
+}  // namespace engine_affine_test

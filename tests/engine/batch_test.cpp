@@ -8,6 +8,9 @@
 
 #include "catch.hpp"
 
+namespace engine_batch_test
+{
+
 using namespace cubist;
 
 namespace
@@ -32,7 +35,7 @@ static_assert(!detail::MultipliesBatches<HostEngine, double>);
 
 }  // namespace
 
-TEST_CASE("products are collected as they are stored, and made at once")
+TEST_CASE("products are collected as they are stored, and computed in one call")
 {
   const std::vector<double> a{1, 2, 3, 4};
   const std::vector<double> b{5, 6, 7, 8};
@@ -59,3 +62,5 @@ TEST_CASE("products are collected as they are stored, and made at once")
   CHECK(BatchingEngine::products == 1);
   CHECK(c == std::vector<double>{17, 39, 23, 53});
 }
+
+}  // namespace engine_batch_test

@@ -6,6 +6,9 @@
 
 #include "catch.hpp"
 
+namespace engine_engine_test
+{
+
 using namespace cubist;
 
 namespace
@@ -42,14 +45,14 @@ struct FloatOfFold : HostEngine
 
 }  // namespace
 
-TEST_CASE("the shape of an operand")
+TEST_CASE("op_shape is the shape of an operand")
 {
   STATIC_REQUIRE(op_shape(Op::none, {2, 3}) == Shape{2, 3});
   STATIC_REQUIRE(op_shape(Op::transpose, {2, 3}) == Shape{3, 2});
   STATIC_REQUIRE(op_shape(Op::adjoint, {2, 3}) == Shape{3, 2});
 }
 
-TEST_CASE("what is an engine, and what is not")
+TEST_CASE("the concept requires all functions of an engine")
 {
   STATIC_REQUIRE(Engine<HostEngine>);
   STATIC_REQUIRE_FALSE(Engine<int>);
@@ -59,3 +62,5 @@ TEST_CASE("what is an engine, and what is not")
   STATIC_REQUIRE_FALSE(Engine<NotDefault>);
   STATIC_REQUIRE_FALSE(Engine<FloatOfFold>);
 }
+
+}  // namespace engine_engine_test

@@ -3,9 +3,12 @@
 
 #include "catch.hpp"
 
+namespace engine_functions_test
+{
+
 using namespace cubist;
 
-TEST_CASE("what engines map and fold")
+TEST_CASE("the functions of maps and folds")
 {
   CHECK(detail::Sum{}(2, 3) == 5);
   CHECK(detail::Larger{}(2, 3) == 3);
@@ -20,3 +23,5 @@ TEST_CASE("what engines map and fold")
   CHECK(detail::Scaled<int>{4}(7, 8, 3) == 12);
   CHECK(detail::AddScaled<int>{4}(3, 5) == 23);
 }
+
+}  // namespace engine_functions_test

@@ -3,10 +3,13 @@
 
 #include "catch.hpp"
 
+namespace engine_shapes_test
+{
+
 using namespace cubist;
 using Catch::Matchers::Contains;
 
-TEST_CASE("the sizes of a product are those of its operands as they are multiplied")
+TEST_CASE("product_size is the size of op(A) op(B)")
 {
   const ProductSize size = product_size(Op::transpose, {5, 2}, Op::none, {5, 3}, {2, 3});
   CHECK(size.m == 2);
@@ -15,7 +18,7 @@ TEST_CASE("the sizes of a product are those of its operands as they are multipli
   CHECK_NOTHROW(product_size(Op::none, {2, 5}, Op::adjoint, {3, 5}, {2, 3}));
 }
 
-TEST_CASE("shapes that do not fit")
+TEST_CASE("shapes that do not fit are refused")
 {
   CHECK_THROWS_WITH(product_size(Op::none, {2, 5}, Op::none, {4, 3}, {2, 3}),
                     Contains("gemm got (2, 5) times (4, 3) for a result of (2, 3)"));
@@ -24,3 +27,5 @@ TEST_CASE("shapes that do not fit")
   CHECK_NOTHROW(require_shape({2, 3}, {2, 3}));
   CHECK_THROWS_WITH(require_shape({2, 3}, {3, 2}), Contains("an operand of (2, 3)"));
 }
+
+}  // namespace engine_shapes_test

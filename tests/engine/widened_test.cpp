@@ -7,6 +7,9 @@
 
 #include "catch.hpp"
 
+namespace engine_widened_test
+{
+
 using namespace cubist;
 using cubist::detail::on_widened;
 using cubist::detail::wide;
@@ -27,7 +30,7 @@ struct Shift
 
 }  // namespace
 
-TEST_CASE("elements of 16 bits are widened, others stay where they are")
+TEST_CASE("16-bit elements are widened, others are passed by reference")
 {
   const std::complex<double> z{1, 2};
   CHECK(&wide(z) == &z);
@@ -35,7 +38,7 @@ TEST_CASE("elements of 16 bits are widened, others stay where they are")
   CHECK(wide(bfloat16{2.5F}) == 2.5F);
 }
 
-TEST_CASE("a function writes floats, which are rounded where they are stored")
+TEST_CASE("a function writes floats, which are rounded when they are stored")
 {
   half a{5};
   const bfloat16 b{1};
@@ -46,7 +49,9 @@ TEST_CASE("a function writes floats, which are rounded where they are stored")
   CHECK(b == 1);
 }
 
-TEST_CASE("functions of other elements stay as they are")
+TEST_CASE("functions of other elements are not wrapped")
 {
   STATIC_REQUIRE(std::is_same_v<decltype(on_widened<float, const int>(Shift{})), Shift>);
 }
+
+}  // namespace engine_widened_test

@@ -11,6 +11,9 @@
 #include "folder.hpp"
 #include "nn.hpp"
 
+namespace io_atomic_file_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -24,7 +27,7 @@ void write(File& file, std::uint64_t to, const std::string& text)
 
 }  // namespace
 
-TEST_CASE("what ranks write together appears when it is published, and not before")
+TEST_CASE("a file that ranks write together appears under its name when it is published")
 {
   if (!fits(4)) return;
   const Folder folder;
@@ -32,12 +35,12 @@ TEST_CASE("what ranks write together appears when it is published, and not befor
   once([&] { write_contents(path, "before"); });
   const auto ranks = on_mesh(two_by_two, [&](const auto& mesh) {
     Findings found;
-    AtomicFile draft{mesh, path, "head", 8};
-    write(draft.file(), 4 + static_cast<std::uint64_t>(mesh.rank()), std::to_string(mesh.rank()));
+    AtomicFile file{mesh, path, "head", 8};
+    write(file.file(), 4 + static_cast<std::uint64_t>(mesh.rank()), std::to_string(mesh.rank()));
     mesh.world().barrier();
     found.check(contents(path) == "before", contents(path));
-    draft.write_beginning("HEAD");
-    draft.publish();
+    file.write_header("HEAD");
+    file.publish();
     found.check(contents(path) == "HEAD0123", contents(path));
     return found;
   });
@@ -45,7 +48,7 @@ TEST_CASE("what ranks write together appears when it is published, and not befor
   CHECK_FALSE(std::filesystem::exists(folder / "all.part"));
 }
 
-TEST_CASE("a draft that an error interrupts leaves what was there")
+TEST_CASE("an error before publishing leaves the previous file")
 {
   if (!fits(4)) return;
   const Folder folder;
@@ -53,9 +56,9 @@ TEST_CASE("a draft that an error interrupts leaves what was there")
   once([&] { write_contents(path, "before"); });
   const auto message = message_of<ArgumentError>([&] {
     (void)on_mesh(two_by_two, [&](const auto& mesh) {
-      AtomicFile draft{mesh, path, "head", 8};
+      AtomicFile file{mesh, path, "head", 8};
       require<ArgumentError>(mesh.rank() != 2, "stop");
-      draft.publish();
+      file.publish();
       return 0;
     });
   });
@@ -63,16 +66,18 @@ TEST_CASE("a draft that an error interrupts leaves what was there")
   CHECK(contents(path) == "before");
 }
 
-TEST_CASE("a draft where nothing can be written says so, on rank 0, and nobody waits")
+TEST_CASE("a folder that does not exist is an error on rank 0, and no rank keeps waiting")
 {
   if (!fits(4)) return;
   const Folder folder;
   const auto message = message_of<DataError>([&] {
     (void)on_mesh(two_by_two, [&](const auto& mesh) {
-      AtomicFile draft{mesh, folder / "none" / "all", "head", 8};
-      draft.publish();
+      AtomicFile file{mesh, folder / "none" / "all", "head", 8};
+      file.publish();
       return 0;
     });
   });
   CHECK(mentions(message, "rank 0: cannot write to", "all.part", "No such file"));
 }
+
+}  // namespace io_atomic_file_test

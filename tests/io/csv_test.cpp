@@ -11,6 +11,9 @@
 
 #include "catch.hpp"
 
+namespace io_csv_test
+{
+
 using namespace cubist;
 using Catch::Matchers::Contains;
 
@@ -19,7 +22,7 @@ namespace
 
 using Values = std::vector<double>;
 
-/// What is said of a text that is refused; empty for one that is not.
+/// The message for a text that is refused; empty for one that is accepted.
 std::string error(const std::string& text, const CsvOptions& options = {})
 {
   try
@@ -46,7 +49,7 @@ TEST_CASE("a table of numbers is read line by line")
   CHECK((none.rows == 0 && none.cols == 0 && none.values.empty()));
 }
 
-TEST_CASE("every double is read as it was written")
+TEST_CASE("every double is read exactly")
 {
   using Limits = std::numeric_limits<double>;
   const auto table =
@@ -55,7 +58,7 @@ TEST_CASE("every double is read as it was written")
   CHECK(std::signbit(table.values[3]));
 }
 
-TEST_CASE("the separator and the header are a choice")
+TEST_CASE("the separator and the header are options")
 {
   CHECK(parse_csv("1;2\n", "x", {.separator = ';'}).values == Values{1, 2});
   CHECK(parse_csv("1 2\n", "x", {.separator = ' '}).values == Values{1, 2});
@@ -68,7 +71,7 @@ TEST_CASE("the separator and the header are a choice")
   CHECK_THAT(error("a,b\n1,x\n", {.header = true}), Contains("line 2, value 2, is \"x\""));
 }
 
-TEST_CASE("what is no finite number is refused, with its place")
+TEST_CASE("a value that is no finite number is refused, with its line and place")
 {
   CHECK_THAT(error("1,2\n3,four\n"), Contains("x.csv, whose line 2, value 2, is \"four\""));
   for (const char* bad : {"", " ", "nan", "-inf", "infinity", "NaN(1)", "1e999", "1e-999", "+1",
@@ -85,13 +88,14 @@ TEST_CASE("what is no finite number is refused, with its place")
   CHECK(error(std::string(1'000'000, 'x') + '\n').size() < 200);
 }
 
-TEST_CASE("lines are equally long")
+TEST_CASE("lines with different numbers of values are refused")
 {
-  CHECK_THAT(error("1,2,3\n4,5\n"), Contains("line 2 has 2 values where those before have 3"));
-  CHECK_THAT(error("1\n4,5\n"), Contains("line 2 has 2 values where those before have 1"));
+  CHECK_THAT(error("1,2,3\n4,5\n"),
+             Contains("line 2 has 2 values where the lines before it have 3"));
+  CHECK_THAT(error("1\n4,5\n"), Contains("line 2 has 2 values where the lines before it have 1"));
 }
 
-TEST_CASE("a last line without an end is that of a truncated file")
+TEST_CASE("a last line without a newline is refused as truncated")
 {
   CHECK_THAT(error("1,2\n3,4"), Contains("line 2 has no end, so the file is truncated"));
   CHECK_THAT(error("1"), Contains("line 1 has no end"));
@@ -99,7 +103,7 @@ TEST_CASE("a last line without an end is that of a truncated file")
   CHECK_THAT(error("1\r"), Contains("truncated"));
 }
 
-TEST_CASE("a file is read whole, and a missing one is an error")
+TEST_CASE("a long file is read, and a missing one is an error")
 {
   const std::string path = "csv_test_" + std::to_string(std::random_device{}()) + ".csv";
   std::string text;
@@ -113,3 +117,5 @@ TEST_CASE("a file is read whole, and a missing one is an error")
   CHECK_THROWS_AS(read_csv("/"), DataError);
   CHECK(read_csv("/dev/null").rows == 0);
 }
+
+}  // namespace io_csv_test

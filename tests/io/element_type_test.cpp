@@ -14,14 +14,17 @@
 
 #include "catch.hpp"
 
+namespace io_element_type_test
+{
+
 using namespace cubist;
 
 namespace
 {
 
-/// The elements, decoded from where no element could be aligned.
+/// The elements, decoded from bytes that are not aligned.
 template <class T, class From>
-std::vector<T> decoded(ElementType type, const std::vector<From>& elements)
+std::vector<T> decode_all(ElementType type, const std::vector<From>& elements)
 {
   std::vector<std::byte> bytes(elements.size() * sizeof(From) + 1);
   std::memcpy(bytes.data() + 1, elements.data(), bytes.size() - 1);
@@ -34,7 +37,7 @@ using Halfs = std::vector<std::uint16_t>;
 
 }  // namespace
 
-TEST_CASE("every element type has a size and a name that leads back to it")
+TEST_CASE("every element type has a size, and is found by its name")
 {
   for (int i = 0; i <= static_cast<int>(ElementType::c128); ++i)
   {
@@ -71,7 +74,7 @@ TEST_CASE("the size of a tensor is known unless it overflows")
   CHECK(!bytes_of(ElementType::c128, Sizes{std::numeric_limits<std::uint64_t>::max()}));
 }
 
-TEST_CASE("reals are read as reals, complex numbers as complex numbers")
+TEST_CASE("real types convert to real scalars, complex types to complex scalars")
 {
   for (int i = 0; i <= static_cast<int>(ElementType::c128); ++i)
   {
@@ -90,7 +93,7 @@ TEST_CASE("reals are read as reals, complex numbers as complex numbers")
   }
 }
 
-TEST_CASE("bytes must be as many as their elements have")
+TEST_CASE("the number of bytes must match the number of elements")
 {
   const std::array<std::byte, 9> bytes{};
   const std::span<const std::byte> all{bytes};
@@ -103,27 +106,27 @@ TEST_CASE("bytes must be as many as their elements have")
   CHECK_NOTHROW(decode<double>(ElementType::f64, {}, {}));
 }
 
-TEST_CASE("elements of 16 bits are read as they are, and others rounded once")
+TEST_CASE("16-bit elements keep their bits, and others are rounded once")
 {
   CHECK(bytes_of(element_type<bfloat16>()) == 2);
   CHECK(element_type<half>() == ElementType::f16);
   const Halfs bits{0x3C00, 0x0001, 0xFC00, 0x7E01};
-  const auto same = decoded<half>(ElementType::f16, bits);
+  const auto same = decode_all<half>(ElementType::f16, bits);
   for (std::size_t i = 0; i < bits.size(); ++i) CHECK(same[i].bits() == bits[i]);
-  CHECK(decoded<bfloat16>(ElementType::f16, Halfs{0x3C00})[0] == 1);
-  CHECK(decoded<half>(ElementType::bf16, Halfs{0x3F80})[0] == 1);
-  CHECK(decoded<bfloat16>(ElementType::f32, std::vector<float>{1.0F / 3})[0].bits() == 0x3EAB);
-  // As a float it would be halfway between two.
+  CHECK(decode_all<bfloat16>(ElementType::f16, Halfs{0x3C00})[0] == 1);
+  CHECK(decode_all<half>(ElementType::bf16, Halfs{0x3F80})[0] == 1);
+  CHECK(decode_all<bfloat16>(ElementType::f32, std::vector<float>{1.0F / 3})[0].bits() == 0x3EAB);
+  // Rounded to float first, it would be a tie.
   const double above = 1 + 0x1p-8 + 0x1p-40;
-  CHECK(decoded<bfloat16>(ElementType::f64, std::vector<double>{above})[0] == 1 + 0x1p-7F);
+  CHECK(decode_all<bfloat16>(ElementType::f64, std::vector<double>{above})[0] == 1 + 0x1p-7F);
 }
 
-TEST_CASE("all 65536 halfs")
+TEST_CASE("all 65536 halfs are decoded to their values")
 {
   Halfs halfs(65536);
   for (std::size_t i = 0; i < halfs.size(); ++i) halfs[i] = static_cast<std::uint16_t>(i);
-  const auto single = decoded<float>(ElementType::f16, halfs);
-  const auto twice = decoded<double>(ElementType::f16, halfs);
+  const auto single = decode_all<float>(ElementType::f16, halfs);
+  const auto twice = decode_all<double>(ElementType::f16, halfs);
   int wrong = 0;
   for (const std::uint16_t h : halfs)
   {
@@ -142,35 +145,39 @@ TEST_CASE("all 65536 halfs")
   CHECK(wrong == 0);
 }
 
-TEST_CASE("halfs and bfloats of known bits")
+TEST_CASE("halfs and bfloat16s of known bits")
 {
-  CHECK(decoded<float>(ElementType::f16, Halfs{0x3C00, 0xC000, 0x7BFF, 0x0400, 0x0001, 0x3555}) ==
-        std::vector<float>{1, -2, 65504, 0x1p-14F, 0x1p-24F, 0.333251953125F});
-  CHECK(decoded<float>(ElementType::bf16, Halfs{0x3F80, 0xC000, 0x7F7F, 0x0001, 0x4049, 0xFF80}) ==
-        std::vector<float>{1, -2, 0x1.FEp127F, 0x1p-133F, 3.140625F, -INFINITY});
-  CHECK(std::isnan(decoded<double>(ElementType::bf16, Halfs{0x7FC0})[0]));
+  CHECK(
+      decode_all<float>(ElementType::f16, Halfs{0x3C00, 0xC000, 0x7BFF, 0x0400, 0x0001, 0x3555}) ==
+      std::vector<float>{1, -2, 65504, 0x1p-14F, 0x1p-24F, 0.333251953125F});
+  CHECK(
+      decode_all<float>(ElementType::bf16, Halfs{0x3F80, 0xC000, 0x7F7F, 0x0001, 0x4049, 0xFF80}) ==
+      std::vector<float>{1, -2, 0x1.FEp127F, 0x1p-133F, 3.140625F, -INFINITY});
+  CHECK(std::isnan(decode_all<double>(ElementType::bf16, Halfs{0x7FC0})[0]));
 }
 
 TEST_CASE("a narrower scalar rounds, a wider one is exact")
 {
-  CHECK(decoded<float>(ElementType::f64, std::vector<double>{1.0 / 3, 1 + 0x1p-25, 1e300}) ==
+  CHECK(decode_all<float>(ElementType::f64, std::vector<double>{1.0 / 3, 1 + 0x1p-25, 1e300}) ==
         std::vector<float>{1.0F / 3, 1, INFINITY});
-  CHECK(decoded<double>(ElementType::f32, std::vector<float>{0.1F}) ==
+  CHECK(decode_all<double>(ElementType::f32, std::vector<float>{0.1F}) ==
         std::vector<double>{static_cast<double>(0.1F)});
   using C64 = std::complex<float>;
   using C128 = std::complex<double>;
-  CHECK(decoded<C64>(ElementType::c128, std::vector<C128>{{1.0 / 3, -2}}) ==
+  CHECK(decode_all<C64>(ElementType::c128, std::vector<C128>{{1.0 / 3, -2}}) ==
         std::vector<C64>{{1.0F / 3, -2}});
-  CHECK(decoded<C128>(ElementType::c64, std::vector<C64>{{0.5F, -2}}) ==
+  CHECK(decode_all<C128>(ElementType::c64, std::vector<C64>{{0.5F, -2}}) ==
         std::vector<C128>{{0.5, -2}});
-  CHECK(decoded<C128>(ElementType::c128, std::vector<C128>{{0.1, -2}}) ==
+  CHECK(decode_all<C128>(ElementType::c128, std::vector<C128>{{0.1, -2}}) ==
         std::vector<C128>{{0.1, -2}});
 }
 
 TEST_CASE("elements of the scalar itself keep their bits")
 {
   const auto nan = std::bit_cast<double>(0x7FF0'0000'0000'0001U);
-  const auto out = decoded<double>(ElementType::f64, std::vector<double>{nan, -0.0});
+  const auto out = decode_all<double>(ElementType::f64, std::vector<double>{nan, -0.0});
   CHECK(std::bit_cast<std::uint64_t>(out[0]) == 0x7FF0'0000'0000'0001U);
   CHECK(std::signbit(out[1]));
 }
+
+}  // namespace io_element_type_test

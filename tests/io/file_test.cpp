@@ -16,6 +16,9 @@
 #include "folder.hpp"
 #include "ranks.hpp"
 
+namespace io_file_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using Mode = File::Mode;
@@ -34,7 +37,7 @@ std::string read(const File& file, std::uint64_t from, std::size_t count)
 
 }  // namespace
 
-TEST_CASE("a file is read and written at any place")
+TEST_CASE("a file is read and written at any position")
 {
   const Folder folder;
   const auto path = (folder / "a").string();
@@ -57,16 +60,16 @@ TEST_CASE("a file is read and written at any place")
   CHECK(File{path, Mode::create}.bytes() == 0);
 }
 
-TEST_CASE("a file that ends too soon says so")
+TEST_CASE("a read beyond the end of a file is an error")
 {
   const Folder folder;
   write_contents(folder / "short", "12345");
   const File file{(folder / "short").string(), Mode::read};
   CHECK(mentions(message_of<DataError>([&] { (void)read(file, 3, 4); }), "short ends at byte 5",
-                 "2 more belong there", "truncated"));
+                 "2 more are expected", "truncated"));
 }
 
-TEST_CASE("files that cannot be opened or written to say why")
+TEST_CASE("errors of opening and writing name the file and the reason")
 {
   const Folder folder;
   const auto open = [&](const std::string& name, Mode mode) {
@@ -83,18 +86,17 @@ TEST_CASE("files that cannot be opened or written to say why")
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK(mentions(open("pipe", Mode::read), "pipe", "no regular file"));
   File full{(folder / "full").string(), Mode::create};
-  CHECK(mentions(message_of<DataError>([&] { full.resize(~std::uint64_t{0}); }),
-                 "cannot make room in"));
+  CHECK(mentions(message_of<DataError>([&] { full.resize(~std::uint64_t{0}); }), "cannot extend"));
   write_contents(folder / "read only", "12345");
   File file{(folder / "read only").string(), Mode::read};
   CHECK(mentions(message_of<DataError>([&] { file.write(0, bytes("6")); }), "cannot write to"));
 }
 
-TEST_CASE("a disk that is full is an error")
+TEST_CASE("a full disk is an error")
 {
   const Folder folder;
   File file{(folder / "full").string(), Mode::create};
-  // To this process a file that may not grow looks like one on a full disk.
+  // A limit of the size of files stands for a full disk.
   struct rlimit before = {};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -103,10 +105,10 @@ TEST_CASE("a disk that is full is an error")
   const auto message = message_of<DataError>([&] { file.write(0, bytes(std::string(2000, 'x'))); });
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
-  CHECK(mentions(message, "cannot write to", "full", "make room on the disk"));
+  CHECK(mentions(message, "cannot write to", "full", "free space on the disk"));
 }
 
-TEST_CASE("a renamed file replaces the one that had its name")
+TEST_CASE("a renamed file replaces the file of its new name")
 {
   const Folder folder;
   write_contents(folder / "old", "old");
@@ -118,3 +120,5 @@ TEST_CASE("a renamed file replaces the one that had its name")
                  "cannot rename", "No such file"));
   CHECK(contents(folder / "old") == "new");
 }
+
+}  // namespace io_file_test

@@ -8,6 +8,9 @@
 
 #include "catch.hpp"
 
+namespace io_npy_dictionary_test
+{
+
 using namespace cubist;
 using Catch::Matchers::Contains;
 
@@ -18,10 +21,10 @@ using Sizes = std::vector<std::uint64_t>;
 
 NpyHeader parse(const std::string& text)
 {
-  return cubist::detail::NpyDictionary{text, "x.npy"}.read();
+  return cubist::detail::NpyDictionary{text, "x.npy"}.parse();
 }
 
-/// What is said of a text that is refused; empty for one that is not.
+/// The message for a text that is refused; empty for one that is accepted.
 std::string error(const std::string& text)
 {
   try
@@ -35,7 +38,7 @@ std::string error(const std::string& text)
   return "";
 }
 
-/// Of a matrix of 2 x 3 elements.
+/// The dictionary of a matrix of 2 x 3 elements.
 std::string dictionary(const std::string& descr, const std::string& order = "False",
                        const std::string& shape = "(2, 3)")
 {
@@ -50,7 +53,7 @@ std::string error_of_shape(const std::string& shape)
 
 }  // namespace
 
-TEST_CASE("keys come in any order, with either quote and with or without a last comma")
+TEST_CASE("keys may be in any order, with either quote, with or without a last comma")
 {
   for (const char* text :
        {"{'shape': (2, 3), 'fortran_order': False, 'descr': '<f8'}",
@@ -78,7 +81,7 @@ TEST_CASE("the types that cubist knows have NumPy's names")
   CHECK(type("'<c16'") == ElementType::c128);
 }
 
-TEST_CASE("other types are refused, saying how to save the matrix")
+TEST_CASE("other types are refused, with advice on how to save the matrix")
 {
   CHECK_THAT(error_of_type("'>f8'"), Contains("wrong order") && Contains("np.asarray(x, '<f8')"));
   CHECK_THAT(error_of_type("'|O'"), Contains("Python objects"));
@@ -91,7 +94,7 @@ TEST_CASE("other types are refused, saying how to save the matrix")
     CHECK(!error_of_type(descr).empty());
 }
 
-TEST_CASE("shapes of any number of sizes are read")
+TEST_CASE("shapes may have any number of sizes")
 {
   const auto shape = [](const std::string& tuple) {
     return parse(dictionary("'<f8'", "False", tuple)).shape;
@@ -107,7 +110,7 @@ TEST_CASE("shapes of any number of sizes are read")
     CHECK_THAT(error_of_shape(bad), Contains("belongs"));
 }
 
-TEST_CASE("the dictionary has its three keys once, and nothing else")
+TEST_CASE("the dictionary must have each of its three keys once, and nothing else")
 {
   const std::string whole = dictionary("'<f8'");
   CHECK(error(whole).empty());
@@ -123,7 +126,9 @@ TEST_CASE("the dictionary has its three keys once, and nothing else")
   CHECK_THAT(error(whole + "x"), Contains("\"x\" where nothing"));
   CHECK_THAT(error(whole + std::string(1, '\0')), Contains("\\x00"));
   CHECK_THAT(error(open + ", }"), Contains("a text in quotes"));
-  for (const char* truth : {"false", "0", "None", "Falsehood", "'False'"})
-    CHECK(!error(dictionary("'<f8'", truth)).empty());
+  for (const char* value : {"false", "0", "None", "Falsehood", "'False'"})
+    CHECK(!error(dictionary("'<f8'", value)).empty());
   CHECK(error("{'" + std::string(10000, 'k') + "': 1}").size() < 300);
 }
+
+}  // namespace io_npy_dictionary_test

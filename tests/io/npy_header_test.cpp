@@ -8,6 +8,9 @@
 
 #include "catch.hpp"
 
+namespace io_npy_header_test
+{
+
 using namespace cubist;
 using Catch::Matchers::Contains;
 
@@ -16,7 +19,7 @@ namespace
 
 using Sizes = std::vector<std::uint64_t>;
 
-/// The beginning of a file of that version, with the dictionary as it stands.
+/// The start of a file of this version with this dictionary.
 std::string file(const std::string& dictionary, char major = 1)
 {
   const auto length = dictionary.size();
@@ -26,17 +29,17 @@ std::string file(const std::string& dictionary, char major = 1)
   return text + dictionary;
 }
 
-NpyHeader parse(const std::string& beginning, std::uint64_t data_bytes)
+NpyHeader parse(const std::string& start, std::uint64_t data_bytes)
 {
-  return parse_npy_header(beginning, beginning.size() + data_bytes, "x.npy");
+  return parse_npy_header(start, start.size() + data_bytes, "x.npy");
 }
 
-/// What is said of a file that is refused; empty for one that is not.
-std::string error(const std::string& beginning, std::uint64_t data_bytes = 48)
+/// The message for a file that is refused; empty for one that is accepted.
+std::string error(const std::string& start, std::uint64_t data_bytes = 48)
 {
   try
   {
-    (void)parse(beginning, data_bytes);
+    (void)parse(start, data_bytes);
   }
   catch (const DataError& e)
   {
@@ -45,7 +48,7 @@ std::string error(const std::string& beginning, std::uint64_t data_bytes = 48)
   return "";
 }
 
-/// Of a matrix of 2 x 3 elements.
+/// The dictionary of a matrix of 2 x 3 elements.
 std::string dictionary(const std::string& descr, const std::string& order = "False",
                        const std::string& shape = "(2, 3)")
 {
@@ -59,23 +62,22 @@ std::string error_of_shape(const std::string& shape)
 
 }  // namespace
 
-TEST_CASE("a header as NumPy writes it")
+TEST_CASE("headers of NumPy are parsed")
 {
   for (const char major : {'\1', '\2', '\3'})
   {
-    const std::string beginning = file(dictionary("'<f8'") + "       \n", major);
-    const auto header = parse(beginning, 48);
+    const std::string start = file(dictionary("'<f8'") + "       \n", major);
+    const auto header = parse(start, 48);
     CHECK(header.type == ElementType::f64);
     CHECK(!header.fortran_order);
     CHECK(header.shape == Sizes{2, 3});
-    CHECK(header.data_offset == beginning.size());
-    CHECK(parse_npy_header(beginning + "elements", beginning.size() + 48, "x").data_offset ==
-          beginning.size());
+    CHECK(header.data_offset == start.size());
+    CHECK(parse_npy_header(start + "elements", start.size() + 48, "x").data_offset == start.size());
   }
   CHECK(parse(file(dictionary("'<f8'", "True")), 48).fortran_order);
 }
 
-TEST_CASE("the file is as long as its header asks for")
+TEST_CASE("the size of the file must match its header")
 {
   const std::string whole = file(dictionary("'<f8'"));
   CHECK_THAT(error(whole, 47), Contains("47 bytes of elements where its header asks for 48"));
@@ -92,7 +94,7 @@ TEST_CASE("the file is as long as its header asks for")
   CHECK_THAT(error(minor), Contains("version 1.1"));
 }
 
-TEST_CASE("a shape of too many elements is no file's")
+TEST_CASE("a shape whose size overflows is refused")
 {
   CHECK_THAT(error_of_shape("(2305843009213693952,)"), Contains("64 bits"));
   CHECK_THAT(error_of_shape("(4294967296, 4294967296)"), Contains("64 bits"));
@@ -100,7 +102,7 @@ TEST_CASE("a shape of too many elements is no file's")
   CHECK_THAT(error_of_shape("(18446744073709551615, 2)"), Contains("64 bits"));
 }
 
-TEST_CASE("a header may be as long as the limit, and no longer")
+TEST_CASE("a header beyond the limit is refused")
 {
   const std::string text = dictionary("'<f8'");
   const auto padded = [&](std::size_t size) {
@@ -108,13 +110,13 @@ TEST_CASE("a header may be as long as the limit, and no longer")
   };
   CHECK(error(padded(npy_header_limit)).empty());
   CHECK_THAT(error(padded(npy_header_limit + 1)), Contains("more than any matrix needs"));
-  std::string liar = padded(1000);
-  liar[10] = liar[11] = '\xFF';
-  CHECK_THAT(error(liar), Contains("truncated"));
-  CHECK_THROWS_AS(parse_npy_header(liar, ~std::uint64_t{0}, "x"), DataError);
+  std::string corrupt = padded(1000);
+  corrupt[10] = corrupt[11] = '\xFF';
+  CHECK_THAT(error(corrupt), Contains("truncated"));
+  CHECK_THROWS_AS(parse_npy_header(corrupt, ~std::uint64_t{0}, "x"), DataError);
 }
 
-TEST_CASE("a header that is written is NumPy's own and read as the same")
+TEST_CASE("a written header is NumPy's own, and is parsed as the same")
 {
   CHECK(format_npy_header(ElementType::f64, {3, 4}) ==
         std::string("\x93NUMPY\x01\x00\x76\x00", 10) +
@@ -141,3 +143,5 @@ TEST_CASE("a header that is written is NumPy's own and read as the same")
   }
   CHECK(format_npy_header(ElementType::f64, {~std::size_t{0}, ~std::size_t{0}}).size() == 128);
 }
+
+}  // namespace io_npy_header_test

@@ -5,9 +5,12 @@
 
 #include "catch.hpp"
 
+namespace io_quote_test
+{
+
 using cubist::quote;
 
-TEST_CASE("what a message quotes is short and printable")
+TEST_CASE("a quote is short and printable")
 {
   CHECK(quote("") == "\"\"");
   CHECK(quote("layers.0.weight") == "\"layers.0.weight\"");
@@ -16,3 +19,5 @@ TEST_CASE("what a message quotes is short and printable")
   CHECK(quote("123456", 5) == "\"12345...\"");
   CHECK(quote(std::string(50'000'000, 'x')).size() == 45);
 }
+
+}  // namespace io_quote_test

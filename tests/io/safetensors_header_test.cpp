@@ -11,6 +11,9 @@
 
 #include "catch.hpp"
 
+namespace io_safetensors_header_test
+{
+
 using namespace cubist;
 using Catch::Matchers::Contains;
 
@@ -24,7 +27,7 @@ std::string tensor(const std::string& name, const std::string& dtype, const std:
          R"(],"data_offsets":[)" + offsets + "]}";
 }
 
-/// What is said of a header that is refused; empty for one that is not.
+/// The message for a header that is refused; empty for one that is accepted.
 std::string error(const std::string& tensors, std::uint64_t data_bytes)
 {
   try
@@ -38,20 +41,20 @@ std::string error(const std::string& tensors, std::uint64_t data_bytes)
   return "";
 }
 
-std::uint64_t length(std::uint64_t says, std::uint64_t file_bytes)
+std::uint64_t length(std::uint64_t value, std::uint64_t file_bytes)
 {
   std::array<std::byte, 8> first{};
   for (auto& byte : first)
   {
-    byte = static_cast<std::byte>(says % 256);
-    says /= 256;
+    byte = static_cast<std::byte>(value % 256);
+    value /= 256;
   }
   return safetensors_header_bytes(first, file_bytes, "x.safetensors");
 }
 
 }  // namespace
 
-TEST_CASE("the length of a header fits the file and the format")
+TEST_CASE("the length of a header must fit the file and the limit")
 {
   CHECK(length(2, 10) == 2);
   CHECK(length(0x0102, 1000) == 0x0102);
@@ -67,7 +70,7 @@ TEST_CASE("the length of a header fits the file and the format")
     CHECK_THROWS_AS(length(most, ~std::uint64_t{0}), DataError);
 }
 
-TEST_CASE("tensors are given in the order of their bytes, and found by name")
+TEST_CASE("tensors are sorted by their bytes, and found by name")
 {
   const auto header = parse_safetensors_header(
       '{' + tensor("b", "F64", "1", "6,14") + ',' + tensor("a", "U8", "2,3", "0,6") + ',' +
@@ -84,7 +87,7 @@ TEST_CASE("tensors are given in the order of their bytes, and found by name")
   CHECK(parse_safetensors_header("{}", 0, "x").tensors.empty());
 }
 
-TEST_CASE("tensors cover the data once and wholly")
+TEST_CASE("tensors must cover the data without gaps and overlaps")
 {
   const std::string a = tensor("a", "F16", "2", "0,4") + ',';
   CHECK(error(a + tensor("b", "F16", "2", "4,8"), 8).empty());
@@ -94,12 +97,12 @@ TEST_CASE("tensors cover the data once and wholly")
   CHECK_THAT(error(a + tensor("b", "F16", "0", "2,2"), 4), Contains("\"b\" at byte 2"));
   CHECK_THAT(error(tensor("a", "F16", "2", "1,5"), 5), Contains("\"a\" at byte 1"));
   CHECK_THAT(error(a + tensor("b", "F16", "2", "4,8"), 7), Contains("truncated"));
-  CHECK_THAT(error(a + tensor("b", "F16", "2", "4,8"), 9), Contains("1 bytes behind"));
-  CHECK_THAT(error("", 1), Contains("1 bytes behind"));
+  CHECK_THAT(error(a + tensor("b", "F16", "2", "4,8"), 9), Contains("1 bytes after"));
+  CHECK_THAT(error("", 1), Contains("1 bytes after"));
   CHECK_THAT(error(a + tensor("a", "F16", "2", "4,8"), 8), Contains("two tensors of the name"));
 }
 
-TEST_CASE("a tensor has as many bytes as its shape and type ask for")
+TEST_CASE("the bytes of a tensor must match its shape and type")
 {
   CHECK_THAT(error(tensor("a", "F16", "2", "0,5"), 5), Contains("ask for 4"));
   CHECK_THAT(error(tensor("a", "F16", "2,0", "0,4"), 4), Contains("ask for 0"));
@@ -111,7 +114,7 @@ TEST_CASE("a tensor has as many bytes as its shape and type ask for")
   CHECK_THAT(error(tensor("a", "U8", "0,4294967296,4294967296", "0,0"), 0), Contains("64 bits"));
 }
 
-TEST_CASE("a header that is written is read as the same")
+TEST_CASE("a written header is parsed as the same")
 {
   SafetensorsHeader header;
   header.metadata = {{"format", "cubist"}, {"quote\"", "\xC3\xA9\n\\"}};
@@ -132,7 +135,7 @@ TEST_CASE("a header that is written is read as the same")
   CHECK(format_safetensors_header({}) == std::string("\x08\0\0\0\0\0\0\0{}      ", 16));
 }
 
-TEST_CASE("the text of a header is safetensors' own")
+TEST_CASE("the text of a header is that of safetensors")
 {
   CHECK(format_safetensors_header({{{"k", "v"}}, {{"a", ElementType::i32, {2, 2}, 0, 16}}})
             .substr(8) ==
@@ -140,7 +143,7 @@ TEST_CASE("the text of a header is safetensors' own")
         "     ");
 }
 
-TEST_CASE("a name that safetensors cannot keep is not written")
+TEST_CASE("names that safetensors cannot store are refused")
 {
   const auto write = [](const std::string& name) {
     return format_safetensors_header({{}, {{name, ElementType::u8, {}, 0, 1}}});
@@ -149,3 +152,5 @@ TEST_CASE("a name that safetensors cannot keep is not written")
   CHECK_THROWS_AS(write("\xFF"), ArgumentError);
   CHECK_THROWS_AS(format_safetensors_header({{{"note", "\xFF"}}, {}}), ArgumentError);
 }
+
+}  // namespace io_safetensors_header_test

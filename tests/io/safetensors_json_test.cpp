@@ -8,13 +8,16 @@
 
 #include "catch.hpp"
 
+namespace io_safetensors_json_test
+{
+
 using namespace cubist;
 using cubist::detail::SafetensorsJson;
 
 namespace
 {
 
-/// What is said of a text that is refused; empty for one that is not.
+/// The message for a text that is refused; empty for one that is accepted.
 std::string error(const std::string& json)
 {
   try
@@ -28,7 +31,7 @@ std::string error(const std::string& json)
   return "";
 }
 
-/// Of a tensor "a" with those fields.
+/// The message for a tensor "a" with these fields.
 std::string error_of_tensor(const std::string& fields)
 {
   return error(R"({"a":{)" + fields + "}}");
@@ -40,7 +43,7 @@ const std::string offsets = R"("data_offsets":[0,24])";
 
 }  // namespace
 
-TEST_CASE("the JSON of a header is read, in the order of its text")
+TEST_CASE("the JSON of a header is parsed, in the order of its text")
 {
   const std::string text = R"( "b" : {"shape":[], "dtype":"BF16", "data_offsets":[24,26]},
     "__metadata__":{"format":"pt", "":"\u00e9\n"},
@@ -54,7 +57,7 @@ TEST_CASE("the JSON of a header is read, in the order of its text")
   CHECK(error(R"({"__metadata__":{}})").empty());
 }
 
-TEST_CASE("numbers of 64 bits are read, no others")
+TEST_CASE("numbers must be integers of 64 bits")
 {
   const auto most = std::numeric_limits<std::uint64_t>::max();
   const std::string number = std::to_string(most);
@@ -75,7 +78,7 @@ TEST_CASE("numbers of 64 bits are read, no others")
   CHECK_THAT(error_of_tensor(R"("shape":[1.5])"), Contains("\"1.5\" at \"a\" where a list of"));
 }
 
-TEST_CASE("a duplicate key hides nothing, wherever it is")
+TEST_CASE("duplicate keys are refused, wherever they are")
 {
   using Catch::Matchers::Contains;
   CHECK(error_of_tensor(dtype + ',' + shape + ',' + offsets).empty());
@@ -87,7 +90,7 @@ TEST_CASE("a duplicate key hides nothing, wherever it is")
              Contains("a second \"__metadata__\""));
 }
 
-TEST_CASE("fields are those of the format, all of them")
+TEST_CASE("a tensor must have all fields of the format, and no others")
 {
   using Catch::Matchers::Contains;
   CHECK_THAT(error_of_tensor(dtype + ',' + shape), Contains("too little at \"a\""));
@@ -110,7 +113,7 @@ TEST_CASE("fields are those of the format, all of them")
   CHECK_THAT(error(R"({"__metadata__":null})"), Contains("an object of texts"));
 }
 
-TEST_CASE("what is no JSON is no header")
+TEST_CASE("text that is no JSON is refused")
 {
   using Catch::Matchers::Contains;
   const std::string whole = R"({"a":{)" + dtype + ',' + shape + ',' + offsets + "}}";
@@ -129,7 +132,7 @@ TEST_CASE("what is no JSON is no header")
   CHECK_THAT(error("{\"\\ud800\":{}}"), Contains("no JSON"));
 }
 
-TEST_CASE("a hostile header costs no stack, little memory and a short message")
+TEST_CASE("a malicious header takes no deep stack, and has a short message")
 {
   using Catch::Matchers::Contains;
   const std::string long_name(1'000'000, 'n');
@@ -151,3 +154,5 @@ TEST_CASE("a hostile header costs no stack, little memory and a short message")
   CHECK_THAT(error_of_tensor(dtype + ',' + offsets + R"(,"shape":[)" + sizes + ",1]"),
              Contains("more than 64 sizes"));
 }
+
+}  // namespace io_safetensors_json_test

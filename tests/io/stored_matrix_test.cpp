@@ -14,6 +14,9 @@
 #include "folder.hpp"
 #include "matrices.hpp"
 
+namespace io_stored_matrix_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -25,7 +28,7 @@ Range part(std::size_t n, std::size_t parts, std::size_t index)
   return block_range(n, pad(n, parts), parts, index);
 }
 
-/// Calls f(block) for all blocks of a matrix that is cut 3 x 2.
+/// Calls f(block) for all blocks of a matrix, cut into 3 x 2.
 template <class F>
 void for_blocks(Shape shape, F f)
 {
@@ -34,14 +37,14 @@ void for_blocks(Shape shape, F f)
 }
 
 template <class T>
-MatrixView<const T> of(const MatrixView<T>& all, const Block& b)
+MatrixView<const T> take(const MatrixView<T>& all, const Block& b)
 {
   return all.block(b.rows.offset, b.cols.offset, b.valid());
 }
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("blocks that are written make up the matrix, and are read as it", "", float,
+TEMPLATE_TEST_CASE("the blocks of a matrix are written and read at their positions", "", float,
                    std::complex<double>)
 {
   using T = TestType;
@@ -56,8 +59,9 @@ TEMPLATE_TEST_CASE("blocks that are written make up the matrix, and are read as 
     const auto path = (folder / "matrix").string();
     File file{path, File::Mode::create};
     std::uint64_t sum = 0;
-    for_blocks(shape,
-               [&](const Block& b) { sum += write_block<T>(file, stored, b, engine, of(all, b)); });
+    for_blocks(shape, [&](const Block& b) {
+      sum += write_block<T>(file, stored, b, engine, take(all, b));
+    });
     CHECK(sum == fingerprint(MatrixView<const T>{all}));
     const auto bytes = std::as_bytes(std::span{global.data});
     const auto text = contents(path);
@@ -77,7 +81,7 @@ TEMPLATE_TEST_CASE("blocks that are written make up the matrix, and are read as 
   }
 }
 
-TEST_CASE("a matrix that lies column by column is read as its rows")
+TEST_CASE("a column-major matrix is read as row-major")
 {
   const HostEngine engine;
   const Folder folder;
@@ -115,7 +119,7 @@ TEST_CASE(
   constexpr std::size_t n = std::size_t{1} << 17U;
   const StoredMatrix stored{24, ElementType::f32, {n, n}};
   File file{(folder / "large").string(), File::Mode::create};
-  file.resize(stored.begin + n * n * sizeof(float));  // a hole, but for what is written
+  file.resize(stored.begin + n * n * sizeof(float));  // sparse
   const auto corner = [](std::size_t offset) { return Range{offset, 2, 2}; };
   std::vector<float> values{1, 2, 3, 4};
   std::vector<float> found(4);
@@ -135,7 +139,7 @@ TEST_CASE(
   CHECK(last[0] == 4);
 }
 
-TEST_CASE("a file that became shorter is an error")
+TEST_CASE("a file shorter than its matrix is an error")
 {
   const HostEngine engine;
   const Folder folder;
@@ -147,3 +151,5 @@ TEST_CASE("a file that became shorter is an error")
                                      MatrixView<double>{out.data(), {2, 2}}),
                   DataError);
 }
+
+}  // namespace io_stored_matrix_test

@@ -1,77 +1,84 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <thread>
 
 #include "cubist/memory/futex_event.hpp"
 
 #include "catch.hpp"
 
+namespace memory_futex_event_test
+{
+
 using cubist::detail::FutexEvent;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-TEST_CASE("one sleeps until a bell rings")
+TEST_CASE("a thread waits until it is notified")
 {
-  FutexEvent bell;
-  std::atomic<bool> brought{false};
+  FutexEvent event;
+  std::atomic<bool> ready{false};
   std::atomic<bool> seen{false};
-  std::thread sleeper{[&] {
+  std::thread waiting{[&] {
     for (;;)
     {
-      const auto known = bell.rings();
-      if (brought) break;
-      bell.sleep(known, 60s);  // longer than the test may take
+      const auto count = event.count();
+      if (ready) break;
+      event.wait(count, 60s);  // longer than the test may take
     }
     seen = true;
   }};
   std::this_thread::sleep_for(20ms);
   CHECK_FALSE(seen);
-  brought = true;
-  bell.ring();
-  sleeper.join();
+  ready = true;
+  event.notify();
+  waiting.join();
   CHECK(seen);
 }
 
-TEST_CASE("a ring since the last look ends a sleep before it begins")
+TEST_CASE("a notification since the count was read ends a wait at once")
 {
-  FutexEvent bell;
-  const auto known = bell.rings();
-  bell.ring();
-  CHECK(bell.rings() == known + 1);
+  FutexEvent event;
+  const auto count = event.count();
+  event.notify();
+  CHECK(event.count() == count + 1);
   const auto before = Clock::now();
-  bell.sleep(known, 60s);
+  event.wait(count, 60s);
   CHECK(Clock::now() - before < 30s);
 }
 
-TEST_CASE("without a ring, sleep ends in time")
+TEST_CASE("without a notification, a wait ends at its timeout")
 {
-  FutexEvent bell;
+  FutexEvent event;
   const auto before = Clock::now();
-  bell.sleep(bell.rings(), 2ms);
+  event.wait(event.count(), 2ms);
   CHECK(Clock::now() - before >= 1ms);
 }
 
-TEST_CASE("no ring is lost between two that answer each other")
+TEST_CASE("no notification is lost between two threads that notify each other")
 {
-  FutexEvent bells[2];
-  std::atomic<int> turn{0};
-  constexpr int turns = 20'000;
-  const auto play = [&](int me) {
-    for (int t = me; t < turns; t += 2)
+  std::array<FutexEvent, 2> events;
+  std::atomic<int> step{0};
+  constexpr int steps = 20'000;
+  const auto run = [&](std::size_t me) {
+    for (int t = static_cast<int>(me); t < steps; t += 2)
     {
       for (;;)
       {
-        const auto known = bells[me].rings();
-        if (turn == t) break;
-        bells[me].sleep(known, 60s);
+        const auto count = events[me].count();
+        if (step == t) break;
+        events[me].wait(count, 60s);
       }
-      turn = t + 1;
-      bells[1 - me].ring();
+      step = t + 1;
+      events[1 - me].notify();
     }
   };
-  std::thread other{play, 1};
-  play(0);
+  std::thread other{run, 1};
+  run(0);
   other.join();
-  CHECK(turn == turns);
+  CHECK(step == steps);
 }
+
+}  // namespace memory_futex_event_test

@@ -9,17 +9,20 @@
 
 #include "catch.hpp"
 
+namespace memory_huge_pages_test
+{
+
 using namespace cubist;
 
 namespace
 {
 
-using Paged = std::vector<float, HugePages<float>>;
+using Vector = std::vector<float, HugePages<float>>;
 
-std::uintptr_t address(const Paged& v) { return reinterpret_cast<std::uintptr_t>(v.data()); }
+std::uintptr_t address(const Vector& v) { return reinterpret_cast<std::uintptr_t>(v.data()); }
 
-/// Whether the system was asked to give this memory huge pages: "hg" among its flags.
-bool asked_for(std::uintptr_t p)
+/// Whether huge pages were requested for this memory: "hg" among its flags.
+bool has_huge_page_flag(std::uintptr_t p)
 {
   std::ifstream maps{"/proc/self/smaps"};
   bool here = false;
@@ -36,34 +39,36 @@ bool asked_for(std::uintptr_t p)
   return false;
 }
 
-constexpr std::size_t large = HugePages<float>::least / sizeof(float);
+constexpr std::size_t large = HugePages<float>::threshold / sizeof(float);
 
 }  // namespace
 
-TEST_CASE("What is large begins on a huge page, which the system is asked for")
+TEST_CASE("A large allocation begins on a huge page, and requests them")
 {
-  const Paged v(large + 5);
+  const Vector v(large + 5);
   CHECK(address(v) % HugePages<float>::page == 0);
-  CHECK(asked_for(address(v)));
-  CHECK(v == Paged(large + 5, 0.0F));
+  CHECK(has_huge_page_flag(address(v)));
+  CHECK(v == Vector(large + 5, 0.0F));
 }
 
-TEST_CASE("What is small comes from the heap")
+TEST_CASE("A small allocation is from the heap")
 {
-  const Paged v(1000, 2.0F);
-  CHECK_FALSE(asked_for(address(v)));
+  const Vector v(1000, 2.0F);
+  CHECK_FALSE(has_huge_page_flag(address(v)));
   CHECK(v.back() == 2);
 }
 
-TEST_CASE("Memory on huge pages is copied, moved and given back as any other")
+TEST_CASE("Memory on huge pages is copied, moved and freed")
 {
-  Paged v(large, 1.0F);
-  Paged w = v;
+  Vector v(large, 1.0F);
+  Vector w = v;
   w[3] = 2;
   CHECK(v[3] == 1);
   const auto* p = w.data();
   v = std::move(w);
   CHECK(v.data() == p);
-  v = Paged(3);
+  v = Vector(3);
   CHECK(v.size() == 3);
 }
+
+}  // namespace memory_huge_pages_test

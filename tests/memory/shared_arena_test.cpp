@@ -11,6 +11,9 @@
 
 #include "catch.hpp"
 
+namespace memory_shared_arena_test
+{
+
 using namespace cubist;
 
 namespace
@@ -21,9 +24,9 @@ constexpr std::size_t page = 4096;
 template <class T>
 using Shared = std::vector<T, ArenaAllocator<T>>;
 
-/// What a child process says of `good()`.
+/// good(), called in a child process.
 template <class F>
-bool in_another_process(F good)
+bool in_child_process(F good)
 {
   const pid_t child = fork();
   if (child == 0) _exit(good() ? 0 : 1);
@@ -34,7 +37,7 @@ bool in_another_process(F good)
 
 }  // namespace
 
-TEST_CASE("An arena gives pages of zeros, and gives those again that come back")
+TEST_CASE("An arena allocates zeroed pages, and reuses freed ones")
 {
   auto& arena = SharedArena::mine();
   REQUIRE(arena.exists());
@@ -55,14 +58,14 @@ TEST_CASE("An arena gives pages of zeros, and gives those again that come back")
   CHECK(c[2 * page - 1] == 0);
   arena.deallocate(c, 2 * page);
   arena.deallocate(b, 1);
-  // All runs have become one again.
+  // All free runs are merged.
   void* large = arena.allocate(arena.name().size / 2);
   CHECK(large != nullptr);
   CHECK(arena.allocate(arena.name().size) == nullptr);
   arena.deallocate(large, arena.name().size / 2);
 }
 
-TEST_CASE("Vectors of some size lie in the arena, small ones on the heap")
+TEST_CASE("Large vectors are in the arena, small ones on the heap")
 {
   const auto& arena = SharedArena::mine();
   const Shared<double> large(1000, 1.5);
@@ -75,7 +78,7 @@ TEST_CASE("Vectors of some size lie in the arena, small ones on the heap")
   CHECK(arena.offset(copy.data()) != arena.offset(large.data()));
 }
 
-TEST_CASE("Another process reads what this one writes, and keeps its sight of what is freed")
+TEST_CASE("Another process reads what this one writes, and its mapping outlives a free")
 {
   Shared<int> data(100'000, 7);
   const auto name = SharedArena::mine().name();
@@ -114,10 +117,12 @@ TEST_CASE("Another process reads what this one writes, and keeps its sight of wh
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("An arena that can't be reached is none")
+TEST_CASE("An arena that cannot be mapped is null")
 {
-  CHECK(in_another_process([] {
+  CHECK(in_child_process([] {
     return SharedArena::of({.process = 0, .file = 3, .size = page}) == nullptr &&
            SharedArena::of({.process = getppid(), .file = -1, .size = page}) == nullptr;
   }));
 }
+
+}  // namespace memory_shared_arena_test

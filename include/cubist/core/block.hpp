@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How one dimension is cut: n indices, padded with zeros to a multiple of a quantum, in equal
-// blocks. Padding makes every piece of every collective equally long, which NCCL requires.
+// How a dimension is cut: n indices, padded with zeros to a multiple of a quantum, in equal blocks.
+// Padding makes the parts of every collective equally long, as NCCL requires.
 
 #include <algorithm>
 #include <cstddef>
@@ -30,13 +30,13 @@ inline std::ostream& operator<<(std::ostream& out, Shape s)
   return out << '(' << s.rows << ", " << s.cols << ')';
 }
 
-/// Sizes and indices of a matrix that passes, and of its blocks, do not overflow. One that passes
-/// may still be larger than the memory.
+/// Refuses a matrix whose sizes or indices, with padding, could overflow. It may still be larger
+/// than the memory.
 /// @throws ShapeError for a matrix of more bytes than 64 bits count
 inline void require_countable(Shape s, std::size_t bytes_each)
 {
-  // With room for padding.
-  const std::size_t most = std::numeric_limits<std::size_t>::max() / 256 / bytes_each;
+  constexpr std::size_t padding = 256;
+  const std::size_t most = std::numeric_limits<std::size_t>::max() / padding / bytes_each;
   require<ShapeError>(s.rows <= most && s.cols <= most &&
                           s.cols <= most / std::max(s.rows, std::size_t{1}),
                       "got a matrix of ", s, " with ", bytes_each,
@@ -57,13 +57,13 @@ struct ProductSize
   return n / parts + (n % parts != 0 ? 1 : 0);
 }
 
-/// The smallest multiple of `quantum` that is no less than `n`.
+/// `n` rounded up to a multiple of `quantum`.
 [[nodiscard]] constexpr std::size_t pad(std::size_t n, std::size_t quantum)
 {
   return ceil_div(n, quantum) * quantum;
 }
 
-/// The indices [offset, offset + valid) of a dimension; `size` counts the padding behind them too.
+/// The indices [offset, offset + valid) of a dimension, padded to `size`.
 struct Range
 {
   std::size_t offset = 0;
@@ -73,7 +73,7 @@ struct Range
   friend constexpr bool operator==(const Range&, const Range&) = default;
 };
 
-/// Piece `index` of `parts` of a dimension of `n` indices that is padded to `padded`.
+/// Block `index` of `parts` of a dimension of `n` indices, padded to `padded`.
 /// @pre parts divides padded, index < parts, n <= padded
 [[nodiscard]] constexpr Range block_range(std::size_t n, std::size_t padded, std::size_t parts,
                                           std::size_t index)
@@ -83,7 +83,7 @@ struct Range
   return {offset, size, std::min(size, n - offset)};
 }
 
-/// The slice of a global matrix that one rank owns.
+/// The block of a global matrix that a rank owns.
 struct Block
 {
   Range rows;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The errors of cubist. Every message has three parts: what was wrong, why that is a problem, and
-// what to do about it.
+// The errors of cubist. A message has three parts: what was got, why that is a problem, what to do.
 
 #include <optional>
 #include <sstream>
@@ -13,13 +12,13 @@
 namespace cubist
 {
 
-/// The root of everything that cubist throws.
+/// The base of all errors that cubist throws.
 class Error : public std::runtime_error
 {
  public:
   using std::runtime_error::runtime_error;
 
-  /// The message, which names the rank that threw once `launch` has caught it.
+  /// The message, with the rank in front once `launch` has caught the error.
   [[nodiscard]] const char* what() const noexcept override
   {
     return message_.empty() ? std::runtime_error::what() : message_.c_str();
@@ -76,7 +75,7 @@ struct NumericError : Error
   using Error::Error;
 };
 
-/// A device failed, or has not what was asked of it.
+/// A device failed, or lacks a feature that was requested.
 struct DeviceError : Error
 {
   using Error::Error;
@@ -88,7 +87,7 @@ struct CommunicationError : Error
   using Error::Error;
 };
 
-/// Another rank threw, so what this rank waits for cannot come.
+/// Another rank threw, so an operation that this rank waits for cannot complete.
 struct PeerFailed : CommunicationError
 {
   using CommunicationError::CommunicationError;
@@ -100,26 +99,25 @@ struct CollectiveMismatch : CommunicationError
   using CommunicationError::CommunicationError;
 };
 
-/// Every live rank waits for something that cannot come.
+/// Every live rank waits for an operation that cannot complete.
 struct DeadlockError : CommunicationError
 {
   using CommunicationError::CommunicationError;
 };
 
-/// A rank waited for others for longer than the time limit of its `launch`.
+/// A rank waited for others longer than the time limit of its `launch`.
 struct TimeLimitError : CommunicationError
 {
   using CommunicationError::CommunicationError;
 };
 
-/// A rank's body threw something that is not a cubist::Error; the original is nested in it.
+/// A rank's body threw an exception that is no cubist::Error; it is nested in this one.
 struct RankFailed : Error
 {
   using Error::Error;
 };
 
-/// Throws `E` with a message put together from the parts.
-/// @throws E unless `condition` holds
+/// @throws E, with the parts as its message, unless `condition` holds
 template <class E, class... Parts>
 void require(bool condition, const Parts&... parts)
 {

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A checksum of a matrix that does not depend on how it is cut: the sum modulo 2^64, over all
-// elements, of mix(bits of the element, its global index). Ranks add up what they have, in any
-// order.
+// A checksum of a matrix that does not depend on how the matrix is cut: the sum modulo 2^64, over
+// all elements, of mix(bits of the element, its global index). Ranks sum over their blocks, in any
+// order; a CRC would need the bytes in the order of the file.
 //
-// Two matrices that differ in one element never have the same fingerprint; others have it with a
-// probability of about 2^-64, unless somebody means them to. Elements are compared by their bits:
-// -0.0 is not 0.0, and a NaN is equal to itself. One of 16 bits counts as the float that it is.
-//
-// It is not a CRC, because that needs the bytes in the order of the file, where a rank holds a
-// rectangle.
+// Two matrices that differ in one element have different fingerprints; two that differ in more have
+// the same one with a probability of about 2^-64, unless by intent. Elements are compared by their
+// bits: -0.0 is not 0.0, and a NaN is equal to itself. A 16-bit element counts as the float of its
+// value.
 //
 // Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014
 // (splitmix64); its last step is variant 13 of Stafford, "Better bit mixing", 2011.
@@ -28,8 +26,7 @@
 namespace cubist
 {
 
-/// What an element of these bits at this index adds to a fingerprint; for any index, no two
-/// elements add the same.
+/// The term of an element with these bits at this index; one to one in the bits for each index.
 [[nodiscard]] CUBIST_HOST_DEVICE constexpr std::uint64_t mix(std::uint64_t bits,
                                                              std::uint64_t index)
 {
@@ -39,8 +36,8 @@ namespace cubist
   return x ^ (x >> 31);
 }
 
-/// What elements of a part of a row-major matrix with `cols` columns, whose first element is (i0,
-/// j0), add: a function for an engine's `fold`. A complex number counts as two reals.
+/// The terms of a block, whose first element is (i0, j0), of a row-major matrix with `cols`
+/// columns: a function for an engine's `fold`. A complex number counts as two reals.
 struct FingerprintTerm
 {
   std::size_t i0 = 0;
@@ -67,23 +64,23 @@ struct FingerprintTerm
   }
 };
 
-/// The fingerprint of a part, in host memory, of a row-major matrix with `cols` columns; its first
-/// element is (i0, j0). Those of parts that make up a matrix add up to the matrix's.
+/// The fingerprint of a block in host memory, whose first element is (i0, j0), of a row-major
+/// matrix with `cols` columns. Those of the blocks of a matrix add up to the matrix's.
 template <Scalar T>
-[[nodiscard]] std::uint64_t fingerprint(MatrixView<const T> part, std::size_t i0, std::size_t j0,
+[[nodiscard]] std::uint64_t fingerprint(MatrixView<const T> block, std::size_t i0, std::size_t j0,
                                         std::size_t cols)
 {
   const FingerprintTerm term{i0, j0, cols};
   std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < part.rows(); ++i)
+  for (std::size_t i = 0; i < block.rows(); ++i)
   {
-    const T* row = part.row(i);
-    for (std::size_t j = 0; j < part.cols(); ++j) sum += term(i, j, row[j]);
+    const T* row = block.row(i);
+    for (std::size_t j = 0; j < block.cols(); ++j) sum += term(i, j, row[j]);
   }
   return sum;
 }
 
-/// Of a matrix in one piece.
+/// The fingerprint of a whole matrix in host memory.
 template <Scalar T>
 [[nodiscard]] std::uint64_t fingerprint(MatrixView<const T> matrix)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Real numbers of 16 bits. They are for storage: each converts to float without loss, arithmetic
-// happens there, and what is stored is rounded to nearest, ties to even.
+// Real numbers of 16 bits, for storage: they convert to float without loss, arithmetic is float's,
+// and a result is rounded to nearest, ties to even, when it is stored.
 //
 //              sign, exponent, fraction   epsilon   largest
 //   bfloat16   1     8         7          2^-7      3.4e38, as float
 //   half       1     5         10         2^-10     65504
 //
-// A number beyond the largest becomes an infinity, a NaN stays one. Plain arithmetic on bits, so it
-// runs on a device as well.
+// A number beyond the largest becomes an infinity, and a NaN stays a NaN. The conversions are
+// integer arithmetic on bits, which runs on a device, too.
 //
 // Source: IEEE 754-2019, 3.6 (half is its binary16); Intel, "BFLOAT16 - Hardware Numerics
 // Definition", 2018.
@@ -33,31 +33,28 @@ struct Bfloat16Format
   static constexpr int digits = 8;
   static constexpr int max_exponent = 128;
 
-  CUBIST_HOST_DEVICE static constexpr std::uint16_t rounded(std::uint32_t bits)
+  CUBIST_HOST_DEVICE static constexpr std::uint16_t round(std::uint32_t bits)
   {
     // The fraction of a NaN must not vanish.
     if ((bits & 0x7FFF'FFFFU) > 0x7F80'0000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
     return static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
   }
-  CUBIST_HOST_DEVICE static constexpr std::uint32_t widened(std::uint32_t bits)
-  {
-    return bits << 16;
-  }
+  CUBIST_HOST_DEVICE static constexpr std::uint32_t widen(std::uint32_t bits) { return bits << 16; }
 };
 
-/// binary16
+/// IEEE 754's binary16.
 struct HalfFormat
 {
   static constexpr int digits = 11;
   static constexpr int max_exponent = 16;
 
-  CUBIST_HOST_DEVICE static constexpr std::uint16_t rounded(std::uint32_t bits)
+  CUBIST_HOST_DEVICE static constexpr std::uint16_t round(std::uint32_t bits)
   {
     const std::uint32_t sign = bits >> 16 & 0x8000U;
-    const std::uint32_t size = bits & 0x7FFF'FFFFU;
-    return static_cast<std::uint16_t>(sign | rounded_size(size));
+    const std::uint32_t magnitude = bits & 0x7FFF'FFFFU;
+    return static_cast<std::uint16_t>(sign | round_magnitude(magnitude));
   }
-  CUBIST_HOST_DEVICE static constexpr std::uint32_t widened(std::uint32_t bits)
+  CUBIST_HOST_DEVICE static constexpr std::uint32_t widen(std::uint32_t bits)
   {
     const std::uint32_t sign = (bits & 0x8000U) << 16;
     const std::uint32_t exponent = bits >> 10 & 31U;
@@ -68,7 +65,7 @@ struct HalfFormat
   }
 
  private:
-  CUBIST_HOST_DEVICE static constexpr std::uint32_t rounded_size(std::uint32_t size)
+  CUBIST_HOST_DEVICE static constexpr std::uint32_t round_magnitude(std::uint32_t size)
   {
     if (size > 0x7F80'0000U) return 0x7E00U | (size >> 13 & 0x3FFU);
     if (size >= 0x4780'0000U) return 0x7C00U;  // 2^16
@@ -80,13 +77,13 @@ struct HalfFormat
   }
 };
 
-/// The float next to x, never even unless it is x: rounded again, it is x rounded once.
-[[nodiscard]] CUBIST_HOST_DEVICE constexpr float rounded_to_odd(double x)
+/// x as a float, rounded to odd: rounding that float again gives x rounded once.
+[[nodiscard]] CUBIST_HOST_DEVICE constexpr float round_to_odd(double x)
 {
   const auto near = static_cast<float>(x);
   const auto bits = std::bit_cast<std::uint32_t>(near);
   const double error = static_cast<double>(near) - x;
-  // Of a NaN or an infinity there is no error.
+  // NaN and infinity have no error.
   if (!(error < 0 || error > 0) || x - x != 0 || (bits & 1U) != 0) return near;
   const bool too_small = (error < 0) == (x > 0);
   return std::bit_cast<float>(too_small ? bits + 1 : bits - 1);
@@ -94,17 +91,17 @@ struct HalfFormat
 
 }  // namespace detail
 
-/// A number of 16 bits in a format.
+/// A 16-bit number in a format.
 template <class Format>
 class Float16
 {
  public:
   Float16() = default;
   CUBIST_HOST_DEVICE constexpr Float16(float x)
-      : bits_{Format::rounded(std::bit_cast<std::uint32_t>(x))}
+      : bits_{Format::round(std::bit_cast<std::uint32_t>(x))}
   {
   }
-  CUBIST_HOST_DEVICE constexpr explicit Float16(double x) : Float16{detail::rounded_to_odd(x)} {}
+  CUBIST_HOST_DEVICE constexpr explicit Float16(double x) : Float16{detail::round_to_odd(x)} {}
   template <std::integral I>
   CUBIST_HOST_DEVICE constexpr explicit Float16(I x) : Float16{static_cast<double>(x)}
   {
@@ -112,7 +109,7 @@ class Float16
 
   CUBIST_HOST_DEVICE constexpr operator float() const
   {
-    return std::bit_cast<float>(Format::widened(bits_));
+    return std::bit_cast<float>(Format::widen(bits_));
   }
 
   [[nodiscard]] CUBIST_HOST_DEVICE static constexpr Float16 from_bits(std::uint16_t bits)
@@ -133,7 +130,7 @@ class Float16
 };
 
 using bfloat16 = Float16<detail::Bfloat16Format>;
-/// CUDA's headers have another ::half: a program that uses both namespaces says cubist::half.
+/// CUDA's headers declare a ::half: with `using namespace cubist`, write cubist::half.
 using half = Float16<detail::HalfFormat>;
 
 }  // namespace cubist

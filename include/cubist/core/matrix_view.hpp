@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A matrix in somebody else's memory: row-major, with the distance between rows. Blocks of it cost
-// nothing. It may point to host or device memory; only an engine looks at the elements.
+// A view of a row-major matrix in host or device memory that it does not own: pointer, shape, and
+// leading dimension. A block of it is another view. Only an engine accesses the elements.
 
 #include <cstddef>
 #include <span>
@@ -21,7 +21,7 @@ class MatrixView
  public:
   MatrixView() = default;
 
-  /// @pre ld >= cols; or ld is 0, every row is the same, and nobody writes to them
+  /// @pre ld >= cols; or ld is 0, and every row is the same memory, which is only read
   MatrixView(T* data, std::size_t rows, std::size_t cols, std::size_t ld)
       : data_{data}, rows_{rows}, cols_{cols}, ld_{ld}
   {
@@ -29,7 +29,7 @@ class MatrixView
 
   MatrixView(T* data, Shape shape) : MatrixView{data, shape.rows, shape.cols, shape.cols} {}
 
-  /// A view to read from, out of one to write to.
+  /// A read-only view of the same matrix.
   operator MatrixView<const T>() const requires(!std::is_const_v<T>)
   {
     return {data_, rows_, cols_, ld_};
@@ -52,11 +52,11 @@ class MatrixView
   /// @pre they lie inside the matrix
   [[nodiscard]] MatrixView block(std::size_t i, std::size_t j, Shape shape) const
   {
-    // An empty matrix may have no address to count from.
+    // The data of an empty matrix may be null.
     return {shape.size() == 0 ? data_ : data_ + i * ld_ + j, shape.rows, shape.cols, ld_};
   }
 
-  /// The first row, standing for each of `rows` rows: what a bias is to a batch of tokens.
+  /// The first row, repeated as `rows` rows: a bias, broadcast over a batch.
   /// @pre there is a row
   [[nodiscard]] MatrixView<const T> repeated(std::size_t rows) const
   {
@@ -66,7 +66,7 @@ class MatrixView
   [[nodiscard]] bool contiguous() const { return ld_ == cols_ || rows_ <= 1; }
 
   /// All elements, row by row.
-  /// @throws ShapeError unless the rows lie one behind the other
+  /// @throws ShapeError unless the view is contiguous
   [[nodiscard]] std::span<T> elements() const
   {
     require<ShapeError>(contiguous(), "got a view of ", rows_, " x ", cols_,

@@ -2,7 +2,7 @@
 #pragma once
 
 // Counter-based random numbers: a number depends on the seed, the stream and the global index
-// alone, so it is the same on every scheme, mesh and backend, in whatever order it is asked for.
+// alone, so it is the same on every scheme, mesh and backend, in whatever order it is computed.
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
 // Philox4x32-10 of the Random123 library.
@@ -10,7 +10,12 @@
 #include <cstdint>
 #include <limits>
 
+// Philox needs no SSE types; without them the header does not parse the compiler's intrinsics.
+#pragma push_macro("R123_USE_SSE")
+#undef R123_USE_SSE
+#define R123_USE_SSE 0
 #include <Random123/philox.h>
+#pragma pop_macro("R123_USE_SSE")
 
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
@@ -22,7 +27,7 @@ namespace cubist
 class Philox
 {
  public:
-  /// `stream` tells apart what is drawn with one seed: each weight, each dropout mask of each step.
+  /// Each weight, and each dropout mask of each step, has a `stream` of its own under one seed.
   CUBIST_HOST_DEVICE constexpr Philox(std::uint64_t seed, std::uint64_t stream)
       : seed_{seed}, stream_{stream}
   {

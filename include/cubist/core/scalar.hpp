@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The numbers that matrices are made of, and the elements that ranks exchange.
+// The scalar types of matrices, and the element types that ranks exchange.
 
 #include <complex>
 #include <concepts>
@@ -14,7 +14,7 @@
 namespace cubist
 {
 
-/// Real numbers of 16 bits: stored so, and computed with in float.
+/// Real numbers of 16 bits, which are computed with in float.
 template <class T>
 concept ShortReal = std::same_as<T, bfloat16> || std::same_as<T, half>;
 
@@ -25,11 +25,11 @@ template <class T>
 concept ComplexScalar =
     std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
 
-/// What a matrix may hold: the four types that BLAS multiplies, and two of 16 bits.
+/// The types of a matrix: the four that BLAS multiplies, and two of 16 bits.
 template <class T>
 concept Scalar = RealScalar<T> || ComplexScalar<T>;
 
-/// What a communicator may carry: scalars and integers.
+/// The types that a communicator transfers: scalars and integers.
 template <class T>
 concept Element = Scalar<T> ||(std::integral<T> && !std::same_as<T, bool>);
 
@@ -64,7 +64,7 @@ struct AccumulatorOf<T>
 template <Scalar T>
 using Real = typename detail::RealOf<T>::type;
 
-/// What elements of type T are computed with, and summed in: float for those of 16 bits, else T.
+/// The type in which elements of type T are computed and summed: float for 16 bits, else T.
 template <class T>
 using Accumulator = typename detail::AccumulatorOf<T>::type;
 

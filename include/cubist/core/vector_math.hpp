@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Exponentials, the tail of the normal distribution and square roots, written for loops that
-// compilers vectorise: plain arithmetic on one number, without a branch, a call or a table, so that
-// it runs on a device as well. (std::sqrt is one instruction, but sets errno, so that it is not
-// vectorised either.)
+// Exponentials, the tail of the normal distribution and square roots for loops that compilers
+// vectorise: arithmetic without branches, calls or tables, which runs on a device, too. (std::sqrt
+// sets errno, so compilers do not vectorise it.)
 //
 //   e^x, x <= 0     x = n ln 2 + r, |r| <= ln 2 / 2;  e^x = 2^n (1 + r + r^2 q(r))
 //   Q(a), a >= 0    = e^(-a^2/2) G(a), G = t (1/2 + w g(w)), t = 1 / (1 + p a), w = t - 1
 //   sqrt(x)         = x y, with y = 1 / sqrt(x) by Newton's method from a guess of y's bits
 //
-// q and g interpolate at Chebyshev's nodes, over |r| <= ln 2 / 2 and over all a where Q is a normal
-// number; their errors relative to e^r and to G are beside them. A result that would be smaller
-// than the smallest normal number is 0.
-//
-// They rely on IEEE arithmetic as it is written: -ffast-math breaks them.
+// q and g interpolate at Chebyshev nodes, over |r| <= ln 2 / 2 and over all a where Q is a normal
+// number; the comments beside them give their errors relative to e^r and to G. A result below the
+// smallest normal number is 0. -ffast-math breaks these functions.
 //
 // Source: Cody, Waite, "Software Manual for the Elementary Functions", 1980 (the reduction); Press
 // et al., "Numerical Recipes", 6.2.2 (the form of G); Lomont, "Fast Inverse Square Root", 2003 (the
@@ -51,14 +48,14 @@ struct VectorMath<float>
   using Bits = std::uint32_t;
   static constexpr int fraction_bits = 23;
   static constexpr Bits exponent_bias = 127;
-  /// So large that adding it rounds to an integer, which its lowest bits then hold.
+  /// Adding it rounds to an integer, which the lowest bits of the sum hold.
   static constexpr float rounder = 0x1.8p23F;
-  static constexpr float least_exponent = -87.33654F;  // e^x is normal from here on
+  static constexpr float least_exponent = -87.33654F;  // e^x is a normal number from here on
   static constexpr float log2_e = 0x1.715476p0F;
   static constexpr float ln2_high = 0x1.62ep-1F;  // n times it is exact
   static constexpr float ln2_low = 0x1.0bfbe8p-15F;
-  static constexpr Bits high_half = ~Bits{0xfff};  // of the bits of a number: its square is exact
-  // 1e-9
+  static constexpr Bits high_half = ~Bits{0xfff};  // mask: the square of what it leaves is exact
+  // error 1e-9
   [[gnu::always_inline]] CUBIST_HOST_DEVICE static constexpr float q(float r)
   {
     return polynomial(r, 0.5F, 0.166665769897F, 0.0416665546172F, 0.00836317905272F,
@@ -66,7 +63,7 @@ struct VectorMath<float>
   }
   static constexpr float tail_end = 13.3F;  // Q is 0 from here on
   static constexpr float p = 0.29F;
-  // 1e-8
+  // error 1e-8
   [[gnu::always_inline]] CUBIST_HOST_DEVICE static constexpr float g(float w)
   {
     return polynomial(w, 0.875663030321F, 0.721324396821F, 0.161484463839F, -0.140568249334F,
@@ -89,7 +86,7 @@ struct VectorMath<double>
   static constexpr double ln2_high = 0x1.62e42fefap-1;
   static constexpr double ln2_low = 0x1.cf79abc9e3b3ap-40;
   static constexpr Bits high_half = ~Bits{0x7ff'ffff};
-  // 2e-19
+  // error 2e-19
   [[gnu::always_inline]] CUBIST_HOST_DEVICE static constexpr double q(double r)
   {
     return polynomial(r, 0.5, 0.16666666666666671, 0.0416666666666666698, 0.00833333333332613513,
@@ -99,7 +96,7 @@ struct VectorMath<double>
   }
   static constexpr double tail_end = 37.8;
   static constexpr double p = 0.24;
-  // 3e-17
+  // error 3e-17
   [[gnu::always_inline]] CUBIST_HOST_DEVICE static constexpr double g(double w)
   {
     return polynomial(
@@ -114,13 +111,13 @@ struct VectorMath<double>
   static constexpr int root_steps = 3;
 };
 
-/// a if it holds, else b. Compilers make branches of conditional expressions, and then no vectors;
-/// not of this.
+/// condition ? a : b, by masks: compilers may turn a conditional expression into a branch, and then
+/// do not vectorise the loop.
 template <RealScalar T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE inline T pick(bool holds, T a, T b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE inline T pick(bool condition, T a, T b)
 {
   using Bits = typename VectorMath<T>::Bits;
-  const Bits mask = Bits{0} - static_cast<Bits>(holds);
+  const Bits mask = Bits{0} - static_cast<Bits>(condition);
   return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
 }
 
@@ -132,7 +129,7 @@ struct Power
   T rest;
 };
 
-/// Of e^(x - tail), where the tail is what x as one number would lose.
+/// e^(x - tail), where the tail is the part of the exponent that rounding to x loses.
 /// @pre x is from `least_exponent` to 0
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline Power<T> power(T x, T tail)
@@ -147,7 +144,7 @@ template <RealScalar T>
 }
 
 /// e^(x - tail), or 0 where that is below the normal numbers.
-/// @pre x <= 0 or no number
+/// @pre x <= 0 or NaN
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T exp_of_negative(T x, T tail = T{})
 {
@@ -158,7 +155,7 @@ template <RealScalar T>
 }
 
 /// e^x - 1
-/// @pre x is from `least_exponent` to 0, or no number
+/// @pre x is from `least_exponent` to 0, or NaN
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T expm1_of_negative(T x)
 {
@@ -166,12 +163,13 @@ template <RealScalar T>
   return e.rest * e.scale + (e.scale - T{1});
 }
 
-/// Q(a) = bell ratio, the probability that a normal number is larger than a; bell = e^(-a^2/2).
+/// Q(a) = gaussian ratio, the probability that a standard normal variable exceeds a, with gaussian
+/// = e^(-a^2/2).
 template <RealScalar T>
 struct NormalTail
 {
-  T a;  // |x|, and no more than `tail_end`, where the bell is 0
-  T bell;
+  T a;  // min(|x|, `tail_end`), where the gaussian is 0
+  T gaussian;
   T ratio;
 };
 
@@ -184,20 +182,20 @@ template <RealScalar T>
   const T a = pick(size > M::tail_end, M::tail_end, size);
   // a^2 = high^2 + (a - high) (a + high): e^(-a^2/2) would have a^2/2 times the rounding of a^2.
   const T high = std::bit_cast<T>(std::bit_cast<typename M::Bits>(a) & M::high_half);
-  const T bell = exp_of_negative(T{-0.5} * high * high, T{0.5} * (a - high) * (a + high));
+  const T gaussian = exp_of_negative(T{-0.5} * high * high, T{0.5} * (a - high) * (a + high));
   const T t = T{1} / (M::p * a + T{1});
   const T w = t - T{1};
-  return {a, bell, t * (M::g(w) * w + T{0.5})};
+  return {a, gaussian, t * (M::g(w) * w + T{0.5})};
 }
 
 /// sqrt(x)
-/// @pre x >= 0 or no number
+/// @pre x >= 0 or NaN
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T square_root(T x)
 {
   using M = VectorMath<T>;
   using Limits = std::numeric_limits<T>;
-  // The guess is for normal numbers.
+  // Subnormal numbers are scaled: the guess is for normal ones.
   constexpr T up = T{1} / Limits::epsilon() / Limits::epsilon();
   constexpr T down = Limits::epsilon();
   const bool small = x < Limits::min();
@@ -206,7 +204,7 @@ template <RealScalar T>
   for (int i = 0; i < M::root_steps; ++i) y = y * (T{1.5} - (T{0.5} * normal) * y * y);
   const T rough = normal * y;
   const T root = (T{0.5} * y) * (normal - rough * rough) + rough;
-  // Infinity and what is no number are their own roots.
+  // Infinity and NaN are their own roots.
   return pick(x <= Limits::max(), pick(small, root * down, root), x);
 }
 

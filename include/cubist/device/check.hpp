@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// CUDA's return codes as errors.
+// Return codes of CUDA as DeviceError.
 
 #include <cuda_runtime_api.h>
 
@@ -10,13 +10,13 @@
 namespace cubist::detail
 {
 
-/// @param what the call was for: "a buffer of 64 bytes"
+/// @param what the purpose of the call: "a buffer of 64 bytes"
 /// @throws DeviceError unless the call succeeded
 template <class... What>
 void require_cuda(cudaError_t code, const char* call, const What&... what)
 {
   if (code == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // or a later call would report it again
+  static_cast<void>(cudaGetLastError());  // otherwise a later call reports it again
   const char* const advice = code == cudaErrorMemoryAllocation
                                  ? "use more devices, or smaller matrices"
                                  : "look for an error of earlier work on the device, and at its "

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// CUDA's streams and events, owned, and its return codes as errors. A call that CUDA has not
-// finished yet (cudaErrorNotReady) is an answer, not an error.
+// Owners of CUDA streams and events, and return codes of CUDA as CommunicationError.
 
-#include <string>
 #include <utility>
 
 #include <cuda_runtime_api.h>
@@ -14,8 +12,8 @@
 namespace cubist::detail
 {
 
-/// @param doing gives what the call was for, as "all_reduce of 4 double by sum on rank 0 of 2"
-/// @throws CommunicationError
+/// @param doing returns the purpose of the call: "all_reduce of 4 double by sum on rank 0 of 2"
+/// @throws CommunicationError unless the call succeeded
 template <class Doing>
 void cuda_check(cudaError_t code, const char* call, Doing doing)
 {
@@ -26,7 +24,7 @@ void cuda_check(cudaError_t code, const char* call, Doing doing)
                               "earlier work on it, and at its state with nvidia-smi");
 }
 
-/// Work in the order in which it was enqueued; it does not wait for the default stream.
+/// A stream that does not synchronize with the default stream.
 class CudaStream
 {
  public:
@@ -52,7 +50,7 @@ class CudaStream
   cudaStream_t stream_ = nullptr;
 };
 
-/// A point in a stream's work.
+/// An event without timing.
 class CudaEvent
 {
  public:
@@ -78,7 +76,7 @@ class CudaEvent
   cudaEvent_t event_ = nullptr;
 };
 
-/// Whether the work before the event is complete.
+/// Whether the work before the event is complete; cudaErrorNotReady is no error here.
 template <class Doing>
 [[nodiscard]] bool is_complete(const CudaEvent& event, Doing doing)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A product with what follows it at once: Z = X W + b, and Y = f(Z).
+// A product with bias and activation: Z = X W + b, and Y = f(Z).
 //
 //   X (M, K)    W (K, N)    b (1, N)    Z, Y (M, N), in the memory of one engine
 //
-// A product, and one pass over the elements behind it; an engine whose library adds b and applies f
-// while it writes Z says so by `fused_affine`, and needs none:
+// It is a product and one pass over the elements. An engine whose library adds b and applies f in
+// the product (an epilogue) has, in addition,
 //
-//   bool fused_affine(x, w, b, z)          // false: it has done nothing
+//   bool fused_affine(x, w, b, z)          // false where it supports no such call, and did nothing
 //   bool fused_affine(x, w, b, f, z, y)
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace cubist::detail
 {
 
-/// The functions that such libraries know.
+/// The functions that epilogues support.
 enum class KnownFunction : std::uint8_t
 {
   other,

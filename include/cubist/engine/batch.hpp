@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Many products of one size at once: C[i] = alpha A[i] B[i] + beta C[i]. An engine whose library
-// has a call for that, which small products on a GPU want, says so by `gemm_batch`:
+// Batches of products of one size: C[i] = alpha A[i] B[i] + beta C[i]. An engine whose library has
+// a batched product, which is faster for small matrices on a GPU, has, in addition,
 //
 //   void gemm_batch(op_a, op_b, alpha, span of A, span of B, beta, span of C)
 
@@ -28,7 +28,7 @@ concept MultipliesBatches =
     };
 // clang-format on
 
-/// Products that are collected, and then made in one call.
+/// Products that are collected, and then computed in one call.
 template <Scalar T>
 class ProductBatch
 {
@@ -40,7 +40,7 @@ class ProductBatch
     c_.clear();
   }
 
-  /// @pre operands are stored as those of the products before
+  /// @pre the operands are stored like those of the previous products
   void add(Operand<const T> a, Operand<const T> b, Operand<T> c)
   {
     // C^T = B^T A^T
@@ -52,8 +52,8 @@ class ProductBatch
     c_.push_back(c.stored());
   }
 
-  /// C = alpha A B + beta C for all of them
-  /// @throws ShapeError unless the shapes fit, and are those of all
+  /// C = alpha A B + beta C for every product
+  /// @throws ShapeError unless the shapes fit, and are the same for all products
   template <MultipliesBatches<T> E>
   void multiply(const E& engine, T alpha, T beta) const
   {

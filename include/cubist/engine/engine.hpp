@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What an engine is: who owns a rank's memory and computes on it. An engine is cheap to copy, and
-// works on views of its own memory; the functions that it maps are small callables without side
-// effects, which run on a device, too (core/host_device.hpp). They see elements of 16 bits as
-// floats (engine/widened.hpp), and sums of these are made in float.
+// The concept of an engine, which allocates a rank's memory and computes on it. An engine is cheap
+// to copy and works on views of its own memory. It maps small functions without side effects, which
+// run on a device, too (core/host_device.hpp). 16-bit elements are passed to them as floats
+// (engine/widened.hpp) and summed in float.
 
 #include <concepts>
 #include <cstddef>
@@ -45,7 +45,7 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    e.fill(out, alpha);
                    e.upload(in, out);    // from host memory
                    e.download(in, out);  // to host memory
-                   // f(m(i, j), …), which writes to what is not const
+                   // f(m(i, j), …), which may write to elements that are not const
                    e.for_each(write, out, out, in);
                    // out(i, j) = f(in(i, j), …), or f(i, j, in(i, j), …)
                    e.map(out, f, in);
@@ -54,16 +54,16 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    e.map_sums(out, out, f, in);
                    // out(0, j) = sum over i of in(i, j)
                    e.column_sums(in, out);
-                   // out(i, 0) = init combined with f(i, j, in(i, j), …) for all j, in an order of
-                   // the engine's that is the same on every run
+                   // out(i, 0) = init combined with f(i, j, in(i, j), …) for all j, in an order
+                   // that is the same on every run
                    e.row_fold(out, alpha, combine, at, in);
-                   // the same over all rows and columns, given back to the host
+                   // the same over all rows and columns, returned to the host
                    { e.fold(alpha, combine, at, in) } -> std::same_as<double>;
-                   e.view(out);  // what `local()` gives to users
+                   e.view(out);  // what `local()` returns to users
                  };
 // clang-format on
 
-/// Whether the memory of engine `E` is the host's, which communicators and programs may look at.
+/// Whether engine `E` has its memory on the host, where communicators and programs may access it.
 template <class E>
 inline constexpr bool in_host_memory = true;
 

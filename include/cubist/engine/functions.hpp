@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What engines map and fold more than once.
+// Functions that several algorithms map and fold.
 
 #include <cstddef>
 
@@ -37,7 +37,7 @@ struct Smaller
   }
 };
 
-/// An element itself.
+/// An element, for a fold.
 struct Itself
 {
   template <class T>
@@ -47,6 +47,7 @@ struct Itself
   }
 };
 
+/// An element, for a map.
 struct Same
 {
   template <class T>

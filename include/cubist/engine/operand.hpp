@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// op(A), where A lies in memory: what a product reads, or writes. Blocks are taken of op(A), so
-// that an algorithm need not know whether its matrices are stored transposed.
+// An operand op(A) of a product, where A is a matrix in memory. Blocks are blocks of op(A), so an
+// algorithm need not know whether its matrices are stored transposed.
 
 #include <cstddef>
 #include <utility>
@@ -27,7 +27,7 @@ class Operand
   {
   }
 
-  /// One to read from, out of one to write to.
+  /// A read-only view of the same operand.
   operator Operand<const T>() const requires(!std::is_const_v<T>)
   {
     return Operand<const T>{stored_}.like(transposed_, conjugated_);
@@ -39,8 +39,8 @@ class Operand
   [[nodiscard]] std::size_t rows() const { return shape().rows; }
   [[nodiscard]] std::size_t cols() const { return shape().cols; }
 
-  /// How BLAS is to read what is stored.
-  /// @throws ArgumentError for a matrix that is conjugated without being transposed
+  /// The BLAS operation on the stored matrix.
+  /// @throws ArgumentError for a conjugate that is not transposed
   [[nodiscard]] Op op() const
   {
     require<ArgumentError>(transposed_ || !conjugated_,
@@ -60,7 +60,7 @@ class Operand
   /// The transpose of op(A).
   [[nodiscard]] Operand t() const { return Operand{*this}.like(!transposed_, conjugated_); }
 
-  /// Another matrix, stored as this one is.
+  /// Another matrix, with the same operation.
   template <class U>
   [[nodiscard]] Operand<U> with(MatrixView<U> stored) const
   {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What engines ask of the shapes of their operands.
+// Checks of the shapes of operands.
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
@@ -22,7 +22,7 @@ namespace cubist
   return {.m = c.rows, .n = c.cols, .k = x.cols};
 }
 
-/// @throws ShapeError unless an operand has the shape of the others
+/// @throws ShapeError unless the operand has the shape `wanted`
 inline void require_shape(Shape operand, Shape wanted)
 {
   require<ShapeError>(operand == wanted, "got an operand of ", operand, " where one of ", wanted,

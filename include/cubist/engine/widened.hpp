@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What functions see of elements that an engine maps or folds: elements of 16 bits as floats, which
-// are rounded where they are stored; all others themselves.
+// The arguments of functions that an engine maps or folds: 16-bit elements are passed as floats,
+// and rounded when they are stored; others are passed unchanged.
 
 #include <type_traits>
 
@@ -23,7 +23,7 @@ template <ShortReal T>
   return x;
 }
 
-/// An element that a function may write to.
+/// An element as an argument; `store` rounds what the function wrote.
 template <class T>
 struct Widened
 {
@@ -47,7 +47,7 @@ struct Widened<const T>
   CUBIST_HOST_DEVICE void store() const {}
 };
 
-/// f, called with wide elements.
+/// Calls f with widened elements.
 template <class F>
 struct OnWidened
 {
@@ -69,7 +69,7 @@ struct OnWidened
   }
 };
 
-/// f for elements of types T: itself, where none has 16 bits.
+/// f for elements of types T, wrapped if any has 16 bits.
 template <class... T, class F>
 [[nodiscard]] auto on_widened(F f)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A file that the ranks of a mesh write together. It has another name, with ".part" behind it,
-// until all of it has reached the disk; so whoever reads finds a whole file, or none, or the one
-// that was there before, at whatever moment the job is killed.
+// A file that the ranks of a mesh write together. It has a temporary name, ending in ".part", until
+// all of it is on the disk. So a reader finds a complete file, the previous one, or none, whenever
+// the job is killed.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,51 +23,51 @@ template <class M>
 class AtomicFile
 {
  public:
-  /// A file of `bytes` bytes that starts with `beginning`. Every rank of the mesh calls this.
+  /// Creates a file of `bytes` bytes that starts with `header`. Every rank of the mesh calls it.
   /// @throws DataError where the system refuses
-  AtomicFile(M mesh, std::filesystem::path path, std::string_view beginning, std::uint64_t bytes)
+  AtomicFile(M mesh, std::filesystem::path path, std::string_view header, std::uint64_t bytes)
       : mesh_{std::move(mesh)}, path_{std::move(path)}
   {
     part_ = path_;
     part_ += ".part";
-    if (first())
+    if (is_root())
     {
       file_.emplace(part_.string(), File::Mode::create);
       file_->resize(bytes);
-      write_beginning(beginning);
+      write_header(header);
     }
     mesh_.world().barrier();
-    if (!first()) file_.emplace(part_.string(), File::Mode::write);
+    if (!is_root()) file_.emplace(part_.string(), File::Mode::write);
   }
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile()
   {
-    std::error_code nobody_asks;
-    if (first() && !published_) std::filesystem::remove(part_, nobody_asks);
+    std::error_code ignored;
+    if (is_root() && !published_) std::filesystem::remove(part_, ignored);
   }
 
   [[nodiscard]] File& file() { return *file_; }
 
-  /// Rank 0 writes the first bytes anew, once it knows what belongs there.
-  void write_beginning(std::string_view beginning)
+  /// Rank 0 overwrites the first bytes.
+  void write_header(std::string_view header)
   {
-    if (first()) file_->write(0, std::as_bytes(std::span{beginning}));
+    if (is_root()) file_->write(0, std::as_bytes(std::span{header}));
   }
 
-  /// Gives the file its name. Every rank of the mesh calls this when it has written its part.
+  /// Renames the file to its final name. Every rank of the mesh calls it after its last write.
   /// @throws DataError where the system refuses
   void publish()
   {
     file_->sync();
     mesh_.world().barrier();
-    if (first()) rename_durably(part_, path_);
+    if (is_root()) rename_durably(part_, path_);
     published_ = true;
     mesh_.world().barrier();
   }
 
  private:
-  [[nodiscard]] bool first() const { return mesh_.rank() == 0; }
+  [[nodiscard]] bool is_root() const { return mesh_.rank() == 0; }
 
   M mesh_;
   std::filesystem::path path_;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The checkpoints of a training run: a folder of safetensors files, one for each step that was
-// saved, `step-000000000050.safetensors`. They know no scheme and no mesh, so a run goes on from
-// them on any. A file has its name only once all of it is on the disk: a job may be killed at any
-// moment.
+// The checkpoints of a training run: a folder of safetensors files, one for each saved step,
+// `step-000000000050.safetensors`. They do not depend on scheme or mesh, so a run may continue on
+// another one. Files are written atomically (atomic_file.hpp): a job may be killed at any time.
 //
 //   Checkpoints checkpoints{mesh, "run1", {.keep = 3}};
 //   const auto state = state_of(mlp, adam);
@@ -29,7 +28,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/numbers.hpp"
+#include "cubist/dist/staging.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/io/safetensors.hpp"
 #include "cubist/mesh/mesh.hpp"
@@ -39,11 +38,11 @@ namespace cubist
 
 struct CheckpointOptions
 {
-  /// How many stay; the oldest go first. 0: all of them.
+  /// How many are kept; the oldest are removed first. 0: all of them.
   std::size_t keep = 0;
 };
 
-/// Every rank of the mesh calls its functions, and idle ranks may. All nodes must see the folder.
+/// Every rank of the mesh calls its functions, and idle ranks may. All nodes share the folder.
 template <class A, class B>
 class Checkpoints
 {
@@ -56,8 +55,8 @@ class Checkpoints
   {
   }
 
-  /// Saves the state after step `step`, and removes the oldest checkpoints if there are too many.
-  /// @throws DataError where the system refuses; older checkpoints are whole then
+  /// Saves the state after step `step`, and removes the oldest checkpoints beyond `keep`.
+  /// @throws DataError where the system refuses; older checkpoints stay complete
   template <Scalar T>
   void save(std::uint64_t step, const State<T, M>& state)
   {
@@ -66,24 +65,24 @@ class Checkpoints
     for (const auto& number : state.numbers)
       require<ArgumentError>(metadata.emplace(number.name, std::to_string(*number.value)).second,
                              "got two numbers of the name ", number.name,
-                             ", of which only one would be found again; give each its own");
-    if (first()) create_folder();
+                             ", of which only one could be loaded; give each its own");
+    if (is_root()) create_folder();
     detail::save_lists(file(step), std::move(metadata), state.matrices, state.accumulators);
-    if (first()) remove_oldest(step);
+    if (is_root()) remove_oldest(step);
   }
 
-  /// Sets the state from the newest checkpoint, and gives back its step; nothing, and the state as
-  /// it was, where there is none, and on idle ranks.
+  /// Sets the state from the newest checkpoint, and returns its step. Without a checkpoint, and on
+  /// idle ranks, returns nothing and leaves the state unchanged.
   /// @throws what the other `load` throws
   template <Scalar T>
   [[nodiscard]] std::optional<std::uint64_t> load(const State<T, M>& state)
   {
     if (!mesh_.active()) return std::nullopt;
-    // Rank 0 chooses: another may see the folder as it was, or will be.
+    // Rank 0 chooses, because nodes may see different states of the folder.
     std::vector<std::uint64_t> newest(2);
-    if (first())
+    if (is_root())
       if (const auto all = steps(); !all.empty()) newest = {1, *all.rbegin()};
-    carry_numbers(mesh_.engine(), std::span{newest},
+    with_staging_buffer(mesh_.engine(), std::span{newest},
                   [&](auto numbers) { mesh_.world().broadcast(numbers, 0); });
     if (newest[0] == 0) return std::nullopt;
     load(newest[1], state);
@@ -91,7 +90,7 @@ class Checkpoints
   }
 
   /// Sets the state from the checkpoint of step `step`.
-  /// @throws DataError for one that is missing, damaged, or of another network or set-up
+  /// @throws DataError for one that is missing, damaged, or of another network or configuration
   /// @throws ShapeError for matrices of other shapes
   template <Scalar T>
   void load(std::uint64_t step, const State<T, M>& state)
@@ -107,7 +106,7 @@ class Checkpoints
       if (!state.numbers[i].setting) *state.numbers[i].value = numbers[i];
   }
 
-  /// The steps that there are checkpoints of, as this rank sees them.
+  /// The steps that have checkpoints, as this rank sees the folder.
   [[nodiscard]] std::set<std::uint64_t> steps() const
   {
     std::set<std::uint64_t> all;
@@ -133,7 +132,7 @@ class Checkpoints
   static constexpr const char* suffix = ".safetensors";
   static constexpr std::size_t width = 12;
 
-  [[nodiscard]] bool first() const { return mesh_.rank() == 0; }
+  [[nodiscard]] bool is_root() const { return mesh_.rank() == 0; }
 
   [[nodiscard]] static std::optional<std::uint64_t> number(const std::string& text)
   {
@@ -158,19 +157,19 @@ class Checkpoints
   {
     std::error_code error;
     std::filesystem::create_directories(folder_, error);
-    require<DataError>(!error, "cannot make the folder ", folder_.string(), " (", error.message(),
+    require<DataError>(!error, "cannot create the folder ", folder_.string(), " (", error.message(),
                        "), so nothing could be saved; check the path and its permissions");
   }
 
-  /// Of a run that has gone back, newer checkpoints stay.
+  /// Keeps checkpoints newer than this one, which a run that went back to an older step has.
   void remove_oldest(std::uint64_t just_saved) const
   {
     auto all = steps();
     all.erase(all.upper_bound(just_saved), all.end());
     for (; options_.keep > 0 && all.size() > options_.keep; all.erase(all.begin()))
     {
-      std::error_code stays;
-      std::filesystem::remove(file(*all.begin()), stays);
+      std::error_code ignored;
+      std::filesystem::remove(file(*all.begin()), ignored);
     }
   }
 
@@ -179,19 +178,20 @@ class Checkpoints
   {
     const auto& metadata = saved.header().metadata;
     const auto entry = metadata.find(wanted.name);
-    require<DataError>(entry != metadata.end(), saved.path(), " does not say ", wanted.name,
-                       ", so the run could not go on as it was; use a checkpoint of this program");
+    require<DataError>(
+        entry != metadata.end(), saved.path(), " has no ", wanted.name,
+        ", so the run could not continue unchanged; use a checkpoint of this program");
     const auto value = number(entry->second);
     require<DataError>(value.has_value(), saved.path(), " has ", wanted.name, " = ",
                        entry->second.substr(0, 20),
                        ", which is no whole number, so it is damaged; use an older checkpoint");
-    require<DataError>(!wanted.setting || *value == *wanted.value, saved.path(), " was made with ",
+    require<DataError>(!wanted.setting || *value == *wanted.value, saved.path(), " was saved with ",
                        wanted.name, " = ", *value, ", and this run has ", *wanted.value,
-                       ", so it would not go on as that one did; set it to ", *value);
+                       ", so it would continue differently; set it to ", *value);
     return *value;
   }
 
-  /// Nothing that was saved may be dropped silently, or converted.
+  /// A load must not silently drop or convert a saved tensor.
   template <Scalar T>
   static void check_tensors(const SafetensorsFile& saved, const State<T, M>& state)
   {
@@ -203,11 +203,11 @@ class Checkpoints
     {
       const auto mine = wanted.find(tensor.name);
       require<DataError>(mine != wanted.end(), saved.path(), " has ", tensor.name.substr(0, 100),
-                         ", which has no place in this run's state, so it would be lost; use the "
+                         ", which this run's state does not have, so it would be lost; use the "
                          "network and the optimizer that it was saved from");
       require<DataError>(tensor.type == mine->second, saved.path(), " has ", tensor.name, " in ",
                          to_string(tensor.type), ", and this run's is ", to_string(mine->second),
-                         ", so it would not go on as that one did; use the same scalar");
+                         ", so it would continue differently; use the same scalar");
     }
   }
 

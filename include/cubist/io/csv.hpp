@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Tables of numbers as text: a line for each row, as many values on each.
+// Tables of numbers as text: a line for each row, with the same number of values.
 //
 //   5.1,3.5,-1e-3
 //   4.9, 3.0, 2
 //
-// Every line ends with a newline, so a truncated file is noticed. "nan" and "inf" are refused:
-// where a table has them, they mean that something is missing.
+// Every line ends with a newline, so truncation is detected. "nan" and "inf", which usually mark
+// missing values, are refused.
 
 #include <algorithm>
 #include <array>
@@ -42,7 +42,7 @@ struct CsvTable
 namespace detail
 {
 
-/// What stands before the first `end`, which is taken away with it; all where there is none.
+/// Removes and returns the text before the first `end`, or all of it, and removes that `end`.
 [[nodiscard]] inline std::string_view take_until(std::string_view& text, char end)
 {
   const auto size = text.find(end);
@@ -51,14 +51,14 @@ namespace detail
   return taken;
 }
 
-[[nodiscard]] inline std::string_view without_blanks(std::string_view text)
+[[nodiscard]] inline std::string_view trim(std::string_view text)
 {
   const auto first = text.find_first_not_of(' ');
   return first == text.npos ? "" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
-/// The number that is all of `text`, or NaN.
-[[nodiscard]] inline double finite_number(std::string_view text)
+/// `text` as a finite number, or NaN.
+[[nodiscard]] inline double parse_finite(std::string_view text)
 {
   double number = 0;
   const char* const end = text.data() + text.size();
@@ -68,10 +68,10 @@ namespace detail
 
 }  // namespace detail
 
-/// @param text all of the file
+/// @param text the whole file
 /// @param file its name, for messages
-/// @throws DataError, naming line and value, for what is no finite number, lines of different
-/// lengths, or a last line without an end
+/// @throws DataError, naming line and value, for a value that is no finite number, lines of
+/// different lengths, or a last line without a newline
 [[nodiscard]] inline CsvTable parse_csv(std::string_view text, const std::string& file,
                                         const CsvOptions& options = {})
 {
@@ -94,8 +94,8 @@ namespace detail
     for (bool more = true; more; ++count)
     {
       more = line.find(options.separator) != line.npos;
-      const auto value = detail::without_blanks(detail::take_until(line, options.separator));
-      table.values.push_back(detail::finite_number(value));
+      const auto value = detail::trim(detail::take_until(line, options.separator));
+      table.values.push_back(detail::parse_finite(value));
       if (std::isnan(table.values.back()))
         throw DataError{where() + ", value " + std::to_string(count + 1) + ", is " +
                         quote(value, 20) +
@@ -105,8 +105,8 @@ namespace detail
     if (table.rows++ == 0) table.cols = count;
     if (count != table.cols)
       throw DataError{where() + " has " + std::to_string(count) +
-                      " values where those before have " + std::to_string(table.cols) +
-                      ", so it is unclear which column they are of; make the lines equally long"};
+                      " values where the lines before it have " + std::to_string(table.cols) +
+                      ", so their columns are unclear; make the lines equally long"};
   }
   return table;
 }

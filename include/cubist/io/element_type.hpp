@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The element types of files, by safetensors' names, and their elements as scalars. Files are
-// little-endian, and so must the machine be.
+// The element types of files, and their conversion to scalars. Files and the machine are
+// little-endian.
 
 #include <array>
 #include <bit>
@@ -22,7 +22,8 @@
 namespace cubist
 {
 
-static_assert(std::endian::native == std::endian::little, "elements are read as they lie in files");
+static_assert(std::endian::native == std::endian::little,
+              "elements are read without swapping bytes");
 
 enum class ElementType : std::uint8_t
 {
@@ -47,53 +48,53 @@ enum class ElementType : std::uint8_t
 
 namespace detail
 {
-struct ElementTypeFacts
+struct ElementTypeInfo
 {
   const char* name;
   std::size_t bytes;
 };
 
 /// In the order of ElementType.
-inline constexpr std::array<ElementTypeFacts, 17> element_type_facts{{{"BOOL", 1},
-                                                                      {"U8", 1},
-                                                                      {"I8", 1},
-                                                                      {"F8_E4M3", 1},
-                                                                      {"F8_E5M2", 1},
-                                                                      {"U16", 2},
-                                                                      {"I16", 2},
-                                                                      {"F16", 2},
-                                                                      {"BF16", 2},
-                                                                      {"U32", 4},
-                                                                      {"I32", 4},
-                                                                      {"F32", 4},
-                                                                      {"U64", 8},
-                                                                      {"I64", 8},
-                                                                      {"F64", 8},
-                                                                      {"C64", 8},
-                                                                      {"C128", 16}}};
+inline constexpr std::array<ElementTypeInfo, 17> element_type_infos{{{"BOOL", 1},
+                                                                     {"U8", 1},
+                                                                     {"I8", 1},
+                                                                     {"F8_E4M3", 1},
+                                                                     {"F8_E5M2", 1},
+                                                                     {"U16", 2},
+                                                                     {"I16", 2},
+                                                                     {"F16", 2},
+                                                                     {"BF16", 2},
+                                                                     {"U32", 4},
+                                                                     {"I32", 4},
+                                                                     {"F32", 4},
+                                                                     {"U64", 8},
+                                                                     {"I64", 8},
+                                                                     {"F64", 8},
+                                                                     {"C64", 8},
+                                                                     {"C128", 16}}};
 }  // namespace detail
 
 /// The size of one element.
 [[nodiscard]] constexpr std::size_t bytes_of(ElementType type)
 {
-  return detail::element_type_facts.at(static_cast<std::size_t>(type)).bytes;
+  return detail::element_type_infos.at(static_cast<std::size_t>(type)).bytes;
 }
 
-/// "F32", "BF16": safetensors' names.
+/// The name in safetensors files: "F32", "BF16".
 [[nodiscard]] constexpr const char* to_string(ElementType type)
 {
-  return detail::element_type_facts.at(static_cast<std::size_t>(type)).name;
+  return detail::element_type_infos.at(static_cast<std::size_t>(type)).name;
 }
 
-/// The type of that name, if there is one.
+/// The type with this name in safetensors files, if there is one.
 [[nodiscard]] constexpr std::optional<ElementType> element_type_named(std::string_view name)
 {
-  for (std::size_t i = 0; i < detail::element_type_facts.size(); ++i)
-    if (name == detail::element_type_facts[i].name) return static_cast<ElementType>(i);
+  for (std::size_t i = 0; i < detail::element_type_infos.size(); ++i)
+    if (name == detail::element_type_infos[i].name) return static_cast<ElementType>(i);
   return std::nullopt;
 }
 
-/// The size of a tensor. Empty where it overflows 63 bits; a zero among the sizes hides nothing.
+/// The size of a tensor in bytes; empty if the product of its nonzero sizes overflows 63 bits.
 [[nodiscard]] constexpr std::optional<std::uint64_t> bytes_of(ElementType type,
                                                               std::span<const std::uint64_t> shape)
 {
@@ -120,7 +121,7 @@ template <Scalar T>
   if constexpr (std::same_as<T, std::complex<double>>) return ElementType::c128;
 }
 
-/// Whether `decode` makes T of such elements: reals of reals, complex numbers of complex numbers.
+/// Whether `decode` converts such elements to T: real to real, and complex to complex.
 template <Scalar T>
 [[nodiscard]] constexpr bool readable_as(ElementType type)
 {
@@ -134,7 +135,7 @@ template <Scalar T>
 namespace detail
 {
 
-/// Every From, wherever they lie, as a T.
+/// Converts elements of type From at any alignment.
 template <class From, Scalar T>
 void decode_each(std::span<const std::byte> bytes, std::span<T> out)
 {
@@ -148,13 +149,13 @@ void decode_each(std::span<const std::byte> bytes, std::span<T> out)
 
 }  // namespace detail
 
-/// Elements of a file as scalars, rounded where T is narrower. The bytes need no alignment.
-/// @throws DataError where T cannot hold such elements, or there are more or fewer than `out` holds
+/// Converts elements of a file to scalars, rounded if T is narrower. The bytes need no alignment.
+/// @throws DataError for elements that do not convert to T, or more or fewer of them than `out` has
 template <Scalar T>
 void decode(ElementType from, std::span<const std::byte> bytes, std::span<T> out)
 {
   require<DataError>(readable_as<T>(from), "got elements of ", to_string(from),
-                     ", of which cubist makes no ", element_name<T>(), "; save them as ",
+                     ", which do not convert to ", element_name<T>(), "; save them as ",
                      to_string(element_type<T>()));
   require<DataError>(
       bytes.size() / bytes_of(from) == out.size() && bytes.size() % bytes_of(from) == 0, "got ",

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A file that ranks read and write at places of their own, and how it gets its name only when it is
-// complete.
+// A file that ranks read and write at positions of their own, and a durable rename.
 
 #include <cerrno>
 #include <cstddef>
@@ -22,15 +21,15 @@
 namespace cubist
 {
 
-/// A file, open as long as this object lives. Every failure throws DataError.
+/// An open file. Every failure throws DataError.
 class File
 {
  public:
   enum class Mode
   {
-    read,    // what is there
-    write,   // what is there, too
-    create,  // an empty file, also in place of one that is there
+    read,    // an existing file
+    write,   // an existing file
+    create,  // an empty file, which replaces an existing one
   };
 
   File(std::string path, Mode mode) : path_{std::move(path)}
@@ -40,10 +39,10 @@ class File
                                             : O_RDWR | O_CREAT | O_TRUNC;
     do descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644);
     while (descriptor_ < 0 && errno == EINTR);
-    demand(descriptor_ >= 0, mode == Mode::read ? "open" : "write to",
-           "check the path, and that every node sees it");
+    check(descriptor_ >= 0, mode == Mode::read ? "open" : "write to",
+          "check the path, and that every node sees it");
     struct stat about = {};
-    // Another kind of file may never end; O_NONBLOCK is for those that nobody writes to.
+    // Reading another kind of file might not end; O_NONBLOCK opens pipes without a writer.
     if (::fstat(descriptor_, &about) == 0 && S_ISREG(about.st_mode)) return;
     ::close(descriptor_);
     throw DataError{"got " + path_ +
@@ -69,53 +68,53 @@ class File
   [[nodiscard]] std::uint64_t bytes() const
   {
     struct stat about = {};
-    demand(::fstat(descriptor_, &about) == 0, "ask for the size of", "check the file system");
+    check(::fstat(descriptor_, &about) == 0, "ask for the size of", "check the file system");
     return static_cast<std::uint64_t>(about.st_size);
   }
 
-  /// Reads exactly `out.size()` bytes from byte `from` on.
+  /// Reads exactly `out.size()` bytes at byte `from`.
   void read(std::uint64_t from, std::span<std::byte> out) const
   {
     while (!out.empty())
     {
       const auto n = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(from));
       if (n < 0 && errno == EINTR) continue;
-      demand(n >= 0, "read", "check the file system");
+      check(n >= 0, "read", "check the file system");
       require<DataError>(n > 0, path_, " ends at byte ", from, ", and ", out.size(),
-                         " more belong there, so it is truncated; take a fresh copy of it");
+                         " more are expected, so it is truncated; take a fresh copy of it");
       from += static_cast<std::uint64_t>(n);
       out = out.subspan(static_cast<std::size_t>(n));
     }
   }
 
-  /// Writes all of `in` from byte `to` on.
+  /// Writes all of `in` at byte `to`.
   void write(std::uint64_t to, std::span<const std::byte> in)
   {
     while (!in.empty())
     {
       const auto n = ::pwrite(descriptor_, in.data(), in.size(), static_cast<off_t>(to));
       if (n < 0 && errno == EINTR) continue;
-      demand(n > 0, "write to", "make room on the disk, or choose another");
+      check(n > 0, "write to", "free space on the disk, or use another");
       to += static_cast<std::uint64_t>(n);
       in = in.subspan(static_cast<std::size_t>(n));
     }
   }
 
-  /// Makes the file `bytes` long.
+  /// Sets the size of the file.
   void resize(std::uint64_t bytes)
   {
-    demand(::ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0, "make room in",
-           "make room on the disk, or choose another");
+    check(::ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0, "extend",
+          "free space on the disk, or use another");
   }
 
-  /// Returns when what was written has reached the disk.
+  /// Returns when all that was written is on the disk.
   void sync()
   {
-    demand(::fsync(descriptor_) == 0, "write to", "make room on the disk, or choose another");
+    check(::fsync(descriptor_) == 0, "write to", "free space on the disk, or use another");
   }
 
  private:
-  void demand(bool success, const char* action, const char* advice) const
+  void check(bool success, const char* action, const char* advice) const
   {
     if (success) return;
     const std::string why = std::generic_category().message(errno);
@@ -127,8 +126,8 @@ class File
   int descriptor_ = -1;
 };
 
-/// Gives a file another name, in place of what has it, and returns when the disk knows. Whoever
-/// looks meanwhile sees the one or the other, whole.
+/// Renames a file, replacing one of the new name, and returns when the rename is on the disk. A
+/// reader sees either the old or the new file, complete.
 /// @throws DataError where the system refuses
 inline void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to)
 {
@@ -139,7 +138,7 @@ inline void rename_durably(const std::filesystem::path& from, const std::filesys
                      "), so it would not be found; check the folder's permissions");
   const auto folder = to.has_parent_path() ? to.parent_path() : std::filesystem::path{"."};
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // a folder that may be written to, and not be read
+  if (descriptor < 0) return;  // a folder without read permission
   ::fsync(descriptor);
   ::close(descriptor);
 }

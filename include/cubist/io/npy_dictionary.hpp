@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the header of a .npy file says, as Python would write it, padded with spaces and a newline:
+// The dictionary in the header of a .npy file, a Python literal padded with spaces and a newline:
 //
 //   {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }
 //
@@ -28,7 +28,7 @@ namespace cubist
 struct NpyHeader
 {
   ElementType type = ElementType::f64;
-  bool fortran_order = false;  ///< column by column
+  bool fortran_order = false;  ///< column-major
   std::vector<std::uint64_t> shape;
   std::uint64_t data_offset = 0;  ///< of the first element in the file
 };
@@ -42,7 +42,7 @@ struct NpyName
   ElementType type;
 };
 
-/// NumPy's names without the order of bytes.
+/// NumPy's names without the byte order.
 inline constexpr std::array<NpyName, 14> npy_names{{{"b1", ElementType::boolean},
                                                     {"u1", ElementType::u8},
                                                     {"i1", ElementType::i8},
@@ -58,13 +58,13 @@ inline constexpr std::array<NpyName, 14> npy_names{{{"b1", ElementType::boolean}
                                                     {"c8", ElementType::c64},
                                                     {"c16", ElementType::c128}}};
 
-/// Reads the dictionary and nothing else: no expression of Python's is evaluated.
+/// Parses the dictionary, and evaluates no Python expressions.
 class NpyDictionary
 {
  public:
   NpyDictionary(std::string_view text, const std::string& file) : rest_{text}, file_{file} {}
 
-  [[nodiscard]] NpyHeader read()
+  [[nodiscard]] NpyHeader parse()
   {
     NpyHeader header;
     bool has_type = false;
@@ -78,7 +78,7 @@ class NpyDictionary
       if (key == "descr" && !std::exchange(has_type, true))
         header.type = type();
       else if (key == "fortran_order" && !std::exchange(has_order, true))
-        header.fortran_order = truth();
+        header.fortran_order = boolean();
       else if (key == "shape" && !std::exchange(has_shape, true))
         header.shape = shape();
       else
@@ -123,7 +123,7 @@ class NpyDictionary
     return text;
   }
 
-  bool truth()
+  bool boolean()
   {
     skip(" ");
     for (const bool value : {false, true})

@@ -20,7 +20,7 @@
 namespace cubist
 {
 
-/// Longer headers are refused; NumPy itself reads no longer ones than 10000 bytes.
+/// Longer headers are refused; NumPy's own limit is 10000 bytes.
 inline constexpr std::size_t npy_header_limit = 1 << 16;
 
 namespace detail
@@ -28,23 +28,22 @@ namespace detail
 inline constexpr std::string_view npy_magic = "\x93NUMPY";
 }
 
-/// @param beginning the file's first min(file_bytes, npy_header_limit) bytes or more
+/// @param start the file's first min(file_bytes, npy_header_limit) bytes, or more
 /// @param file its name, for messages
-/// @throws DataError unless all of the header is as the format says and the elements, of a type
-/// that cubist knows, fill the rest of the file
-[[nodiscard]] inline NpyHeader parse_npy_header(std::string_view beginning,
-                                                std::uint64_t file_bytes, const std::string& file)
+/// @throws DataError unless the header is valid, has a type that cubist knows, and the elements
+/// fill the rest of the file
+[[nodiscard]] inline NpyHeader parse_npy_header(std::string_view start, std::uint64_t file_bytes,
+                                                const std::string& file)
 {
   const auto byte = [&](std::size_t i) {
-    return static_cast<std::size_t>(static_cast<unsigned char>(beginning[i]));
+    return static_cast<std::size_t>(static_cast<unsigned char>(start[i]));
   };
-  require<DataError>(beginning.starts_with(detail::npy_magic) && beginning.size() >= 12, "got ",
-                     file, " that begins with ", quote(beginning, 12),
+  require<DataError>(start.starts_with(detail::npy_magic) && start.size() >= 12, "got ", file,
+                     " that begins with ", quote(start, 12),
                      ", so it is no .npy file; save the matrix with np.save");
-  require<DataError>(byte(6) >= 1 && byte(6) <= 3 && byte(7) == 0, "got ", file, " of version ",
-                     byte(6), '.', byte(7),
-                     " of the format, of which cubist knows 1.0, 2.0 and 3.0; save the matrix with "
-                     "np.save");
+  require<DataError>(
+      byte(6) >= 1 && byte(6) <= 3 && byte(7) == 0, "got ", file, " of version ", byte(6), '.',
+      byte(7), " of the format, and cubist reads 1.0, 2.0 and 3.0; save the matrix with np.save");
   const bool is_short = byte(6) == 1;
   const std::size_t begin = is_short ? 10 : 12;
   const std::size_t length =
@@ -54,12 +53,12 @@ inline constexpr std::string_view npy_magic = "\x93NUMPY";
                      " bytes, which its header of ", data_offset,
                      " bytes does not fit, so the file is truncated; take a fresh copy of it");
   require<DataError>(
-      data_offset <= npy_header_limit && data_offset <= beginning.size(), "got ", file,
+      data_offset <= npy_header_limit && data_offset <= start.size(), "got ", file,
       " with a header of ", data_offset,
       " bytes, more than any matrix needs, so it is damaged or holds something else; "
       "save the matrix with np.save");
 
-  NpyHeader header = detail::NpyDictionary{beginning.substr(begin, length), file}.read();
+  NpyHeader header = detail::NpyDictionary{start.substr(begin, length), file}.parse();
   header.data_offset = data_offset;
   const auto bytes = bytes_of(header.type, header.shape);
   require<DataError>(bytes.has_value(), "got ", file,
@@ -71,7 +70,7 @@ inline constexpr std::string_view npy_magic = "\x93NUMPY";
   return header;
 }
 
-/// The file up to its elements: version 1.0, a multiple of 64 bytes, row by row.
+/// The file up to its elements: version 1.0, a multiple of 64 bytes, row-major.
 /// @throws ArgumentError for a type that NumPy does not have
 [[nodiscard]] inline std::string format_npy_header(ElementType type, Shape shape)
 {

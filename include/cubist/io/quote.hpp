@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A part of a file in a message, whatever it holds.
+// Excerpts of files in messages.
 
 #include <array>
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace cubist
 {
 
-/// "text" in quotes: at most `limit` bytes of it, all but printable ASCII as \xNN.
+/// At most `limit` bytes of `text` in quotes; those that are no printable ASCII as \xNN.
 [[nodiscard]] inline std::string quote(std::string_view text, std::size_t limit = 40)
 {
   constexpr std::string_view digits = "0123456789abcdef";

@@ -4,10 +4,10 @@
 // Distributed matrices in safetensors files, which other frameworks read: each rank writes and
 // reads its own blocks.
 //
-// With each tensor its fingerprint (core/fingerprint.hpp) is saved, as metadata
-// "fingerprint.<name>", and compared when it is loaded; files of others have none.
+// The fingerprint of each tensor (core/fingerprint.hpp) is saved as metadata "fingerprint.<name>",
+// and compared by a load; files of other programs have none.
 //
-// Words: an all_reduce of one word for each tensor, and two barriers when saving.
+// Words: an all_reduce of one word for each tensor; a save has barriers, too.
 // Source: github.com/huggingface/safetensors, "Format".
 
 #include <array>
@@ -22,7 +22,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/numbers.hpp"
+#include "cubist/dist/staging.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/io/atomic_file.hpp"
 #include "cubist/io/file.hpp"
@@ -37,7 +37,7 @@ using Metadata = std::map<std::string, std::string>;
 namespace detail
 {
 
-/// 16 digits, so that a header has its length before the number is known.
+/// Always 16 digits, so the length of a header does not depend on the number.
 inline std::string hexadecimal(std::uint64_t value)
 {
   std::string digits(16, '0');
@@ -49,11 +49,11 @@ inline std::string fingerprint_key(const std::string& name) { return "fingerprin
 
 }  // namespace detail
 
-/// A safetensors file to read from.
+/// A safetensors file, opened for reading.
 class SafetensorsFile
 {
  public:
-  /// @throws DataError for a file that is missing or is not one
+  /// @throws DataError for a file that is missing or no safetensors file
   explicit SafetensorsFile(const std::filesystem::path& path)
       : file_{path.string(), File::Mode::read}
   {
@@ -72,9 +72,9 @@ class SafetensorsFile
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
   [[nodiscard]] const std::string& path() const { return file_.path(); }
 
-  /// Sets matrices from the tensors of their names; F16, BF16, F32 and F64 become their T. A tensor
-  /// of one dimension is a row. Every rank of the mesh calls it, and idle ranks may.
-  /// @throws DataError for a tensor that is missing, of another type, or not what was saved
+  /// Sets matrices from the tensors of their names; F16, BF16, F32 and F64 are converted to T. A
+  /// tensor of one dimension is a row. Every rank of the mesh calls it, and idle ranks may.
+  /// @throws DataError for a tensor that is missing, of another type, or damaged
   /// @throws ShapeError for one of another shape
   template <Scalar T, class M>
   void load(const std::vector<NamedMatrix<T, M>>& matrices) const
@@ -90,7 +90,7 @@ class SafetensorsFile
       if (x.primary(x.mesh, rank)) sums[i] = sum;
     }
     const M& mesh = matrices.front().matrix.mesh;
-    carry_numbers(mesh.engine(), std::span{sums},
+    with_staging_buffer(mesh.engine(), std::span{sums},
                   [&](auto numbers) { mesh.world().all_reduce(numbers); });
     for (std::size_t i = 0; i < matrices.size(); ++i) check<T>(matrices[i].name, sums[i]);
   }
@@ -116,7 +116,7 @@ class SafetensorsFile
     return stored;
   }
 
-  /// What was converted to T has another fingerprint.
+  /// Does not check tensors that were converted to T, which have another fingerprint.
   template <Scalar T>
   void check(const std::string& name, std::uint64_t sum) const
   {
@@ -136,14 +136,13 @@ class SafetensorsFile
 namespace detail
 {
 
-/// Writes lists of matrices into one file.
+/// Saves lists of matrices in one file.
 template <class First, class... Lists>
 void save_lists(const std::filesystem::path& path, Metadata metadata, const First& first,
                 const Lists&... more)
 {
   require<ArgumentError>(!first.empty(),
-                         "got no matrices to save, so it is unknown whose ranks save them; give at "
-                         "least one");
+                         "got no matrices to save, so the mesh is unknown; give at least one");
   const auto& mesh = first.front().matrix.mesh;
   if (!mesh.active()) return;
   SafetensorsHeader header{.metadata = std::move(metadata), .tensors = {}};
@@ -159,37 +158,36 @@ void save_lists(const std::filesystem::path& path, Metadata metadata, const Firs
     require<ArgumentError>(
         header.metadata.emplace(fingerprint_key(m.name), std::string(16, '0')).second,
         "got two matrices of the name ", m.name,
-        ", of which only one would be found again; give each its own");
+        ", of which only one could be loaded; give each its own");
     const Shape s = m.matrix.shape;
     const std::uint64_t begin = end;
     end += s.size() * sizeof(T);
     header.tensors.push_back(
         {m.name, element_type<std::remove_const_t<T>>(), {s.rows, s.cols}, begin, end});
   });
-  const std::string beginning = format_safetensors_header(header);
-  AtomicFile draft{mesh, path, beginning, beginning.size() + end};
+  const std::string start = format_safetensors_header(header);
+  AtomicFile file{mesh, path, start, start.size() + end};
   std::vector<std::uint64_t> sums;
   each([&]<class T, class M>(const NamedMatrix<T, M>& m) {
     const auto& x = m.matrix;
     const auto& tensor = header.tensors[sums.size()];
-    const StoredMatrix stored{beginning.size() + tensor.begin, tensor.type, x.shape};
+    const StoredMatrix stored{start.size() + tensor.begin, tensor.type, x.shape};
     sums.push_back(x.primary(mesh, mesh.rank())
                        ? write_block<std::remove_const_t<T>>(
-                             draft.file(), stored, x.block(mesh.rank()), mesh.engine(), x.valid())
+                             file.file(), stored, x.block(mesh.rank()), mesh.engine(), x.valid())
                        : 0);
   });
-  carry_numbers(mesh.engine(), std::span{sums},
+  with_staging_buffer(mesh.engine(), std::span{sums},
                 [&](auto numbers) { mesh.world().all_reduce(numbers); });
   for (std::size_t i = 0; i < sums.size(); ++i)
     header.metadata[fingerprint_key(header.tensors[i].name)] = hexadecimal(sums[i]);
-  draft.write_beginning(format_safetensors_header(header));
-  draft.publish();
+  file.write_header(format_safetensors_header(header));
+  file.publish();
 }
 
 }  // namespace detail
 
-/// Writes matrices on one mesh, and text beside them. Every rank of the mesh calls it, and idle
-/// ranks may.
+/// Saves matrices of one mesh, and metadata. Every rank of the mesh calls it, and idle ranks may.
 /// @throws DataError where the system refuses, ArgumentError for two matrices of one name
 template <class T, class M>
 void save_safetensors(const std::filesystem::path& path,

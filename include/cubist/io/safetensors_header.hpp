@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The header of a safetensors file: 8 bytes with the length of what follows, JSON that says where
-// every tensor lies, and behind it the tensors, row-major and little-endian, without holes.
-// Source: huggingface/safetensors, README, "Format".
+// The header of a safetensors file: the length of the JSON in 8 bytes, and JSON with the position
+// of every tensor. The tensors follow, row-major and little-endian, without gaps. Source:
+// huggingface/safetensors, README, "Format".
 
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@
 namespace cubist
 {
 
-/// What a file may have at most; the format's own limit.
+/// The format's limit of the JSON, in bytes.
 inline constexpr std::uint64_t safetensors_header_limit = 100'000'000;
 
 struct SafetensorsHeader
@@ -35,7 +35,7 @@ struct SafetensorsHeader
   std::map<std::string, std::string> metadata;
   std::vector<TensorInfo> tensors;  ///< in the order of their bytes
 
-  /// The tensor of that name, or null.
+  /// The tensor of this name, or null.
   [[nodiscard]] const TensorInfo* find(std::string_view name) const
   {
     const auto found = std::find_if(tensors.begin(), tensors.end(),
@@ -45,7 +45,7 @@ struct SafetensorsHeader
 };
 
 /// The length of the JSON, from the file's first 8 bytes.
-/// @throws DataError unless such a header fits the file and the limit
+/// @throws DataError unless such a header fits in the file and the limit
 [[nodiscard]] inline std::uint64_t safetensors_header_bytes(std::span<const std::byte, 8> first,
                                                             std::uint64_t file_bytes,
                                                             const std::string& file)
@@ -78,7 +78,7 @@ inline void check_names(const SafetensorsHeader& header, const std::string& file
                   ", so it is unclear which one is meant; give each a name of its own"};
 }
 
-/// The tensors, in the order of their bytes, must cover the data: no holes, no overlaps.
+/// @throws DataError unless the tensors cover the data without gaps and overlaps
 inline void check_offsets(const SafetensorsHeader& header, std::uint64_t data_bytes,
                           const std::string& file)
 {
@@ -102,17 +102,18 @@ inline void check_offsets(const SafetensorsHeader& header, std::uint64_t data_by
   require<DataError>(covered <= data_bytes, "got ", file, " with ", data_bytes,
                      " bytes of data where its tensors have ", covered,
                      ", so the file is truncated; take a fresh copy of it");
-  require<DataError>(covered == data_bytes, "got ", file, " with ", data_bytes - covered,
-                     " bytes behind its last tensor, which belong to none, so it is damaged or "
-                     "holds something else; save the file anew");
+  require<DataError>(
+      covered == data_bytes, "got ", file, " with ", data_bytes - covered,
+      " bytes after its last tensor, so it is damaged or has other contents; save the "
+      "file anew");
 }
 
 }  // namespace detail
 
 /// @param json the header's text
-/// @param data_bytes what the file has behind it
+/// @param data_bytes the size of the file after the header
 /// @param file its name, for messages
-/// @throws DataError unless all of the header is as the format says and fits the data
+/// @throws DataError unless the header is valid and fits the data
 [[nodiscard]] inline SafetensorsHeader
 parse_safetensors_header(std::string_view json, std::uint64_t data_bytes, const std::string& file)
 {
@@ -127,8 +128,9 @@ parse_safetensors_header(std::string_view json, std::uint64_t data_bytes, const 
 }
 
 /// The file up to its tensors: length, JSON, and spaces up to a multiple of 8 bytes.
-/// @pre names differ, and begin and end are where the tensors lie, in their order, without holes
-/// @throws ArgumentError for a name that is no UTF-8 or taken by the format, or too long a header
+/// @pre names differ, and the tensors are in the order of their bytes, without gaps
+/// @throws ArgumentError for a name that is no UTF-8 or reserved by the format, or too long a
+/// header
 [[nodiscard]] inline std::string format_safetensors_header(const SafetensorsHeader& header)
 try
 {
@@ -138,10 +140,10 @@ try
     json += text(detail::metadata_key) + ':' + nlohmann::json(header.metadata).dump();
   for (const auto& tensor : header.tensors)
   {
-    require<ArgumentError>(tensor.name != detail::metadata_key, "got a tensor of the name ",
-                           tensor.name,
-                           ", under which safetensors keep notes, so it would not be found again; "
-                           "use another name");
+    require<ArgumentError>(
+        tensor.name != detail::metadata_key, "got a tensor of the name ", tensor.name,
+        ", which safetensors reserve for metadata, so it could not be loaded; use "
+        "another name");
     if (json.size() > 1) json += ',';
     json += text(tensor.name) + ":{\"dtype\":\"" + to_string(tensor.type) +
             "\",\"shape\":" + nlohmann::json(tensor.shape).dump() + ",\"data_offsets\":[" +
@@ -152,14 +154,14 @@ try
   require<ArgumentError>(json.size() <= safetensors_header_limit, "got ", header.tensors.size(),
                          " tensors, whose names and shapes take ", json.size(),
                          " bytes, more than ", safetensors_header_limit,
-                         ", so no reader would take the file; save them in several files");
+                         ", so readers would refuse the file; save them in several files");
   const auto length = std::bit_cast<std::array<char, 8>>(std::uint64_t{json.size()});
   return std::string(length.begin(), length.end()) + json;
 }
 catch (const nlohmann::json::exception&)
 {
-  throw ArgumentError{"got a tensor's name or a note that is no UTF-8, which safetensors cannot "
-                      "keep; use another text"};
+  throw ArgumentError{"got a tensor's name or metadata that are no UTF-8, which safetensors cannot "
+                      "store; use another text"};
 }
 
 }  // namespace cubist

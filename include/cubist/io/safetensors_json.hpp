@@ -6,8 +6,8 @@
 //   {"__metadata__": {"note": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets":
 //   [0, 24]}}
 //
-// Read token by token, and only what belongs there: nothing nests deeper than this, no duplicate
-// key hides another, and nothing grows beyond a small multiple of the text.
+// The parser accepts this structure only, token by token: no deeper nesting, no duplicate keys. Its
+// memory is bounded by a small multiple of the text.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@
 namespace cubist
 {
 
-/// A tensor in a safetensors file: its bytes are [begin, end) of the data.
+/// A tensor in a safetensors file: bytes [begin, end) of the data.
 struct TensorInfo
 {
   std::string name;
@@ -43,11 +43,11 @@ namespace detail
 
 inline constexpr const char* metadata_key = "__metadata__";
 
-/// More than any library's; each takes two bytes of the text and eight of memory.
-inline constexpr std::size_t most_dimensions = 64;
+/// A limit on memory: a dimension takes two bytes of text, but eight of memory.
+inline constexpr std::size_t max_dimensions = 64;
 
-/// What the text says; whether that can be is not asked here.
-/// @throws DataError, naming `file`, for what is no JSON or not of this form
+/// Parses the JSON; parse_safetensors_header checks the values.
+/// @throws DataError, naming `file`, for text that is no JSON or not of this structure
 class SafetensorsJson
 {
  public:
@@ -57,12 +57,12 @@ class SafetensorsJson
   SafetensorsJson(std::string_view json, const std::string& file) : file_{file}
   {
     expect(json.starts_with('{'), "text that does not begin with {", "an object");
-    // To the parser a zero byte is the end of the text, whatever follows.
+    // The parser stops at a zero byte.
     expect(json.find('\0') == json.npos, "a zero byte", "text");
     nlohmann::json::sax_parse(json, this);
   }
 
-  // What the parser calls, token by token; it sees to brackets, and to keys before values.
+  // Callbacks of the parser, one for each token; it checks brackets, and that values have keys.
 
   bool start_object(std::size_t)
   {
@@ -93,7 +93,7 @@ class SafetensorsJson
       at_ = At::entry;
     }
     else if (at_ == At::metadata)
-      note_ = std::move(name);
+      metadata_key_ = std::move(name);
     else if (name == "dtype")
       begin_field(At::type, has_type_, name);
     else if (name == "shape")
@@ -109,8 +109,8 @@ class SafetensorsJson
   {
     if (at_ == At::metadata)
     {
-      const auto [note, is_new] = metadata.try_emplace(std::move(note_), std::move(text));
-      expect(is_new, "a second note " + quote(note->first), "another");
+      const auto [entry, is_new] = metadata.try_emplace(std::move(metadata_key_), std::move(text));
+      expect(is_new, "a second note " + quote(entry->first), "another");
     }
     else if (at_ == At::type)
     {
@@ -136,7 +136,7 @@ class SafetensorsJson
   {
     if (in_list_ && at_ == At::shape)
     {
-      expect(count_ < most_dimensions, "more than 64 sizes", "fewer");
+      expect(count_ < max_dimensions, "more than 64 sizes", "fewer");
       tensors.back().shape.push_back(number);
     }
     else if (in_list_ && count_ < 2)
@@ -176,7 +176,7 @@ class SafetensorsJson
   }
 
  private:
-  /// Inside what the parser is, or the value of which key comes next.
+  /// The object or list that the parser is in, or the key whose value is next.
   enum class At
   {
     file,
@@ -196,7 +196,7 @@ class SafetensorsJson
     at_ = field;
   }
 
-  /// What belongs where the parser is.
+  /// A description of the tokens that may follow.
   [[nodiscard]] const char* expected() const
   {
     switch (at_)
@@ -236,8 +236,8 @@ class SafetensorsJson
   const std::string& file_;
   At at_ = At::file;
   bool in_list_ = false;
-  std::string key_;   // of the entry that is read
-  std::string note_;  // of the metadata
+  std::string key_;           // of the current tensor, or metadata
+  std::string metadata_key_;  // of the current entry of the metadata
   std::size_t count_ = 0;
   bool has_metadata_ = false;
   bool has_type_ = false;

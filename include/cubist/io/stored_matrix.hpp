@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A global matrix in a file, row by row, of which each rank reads and writes its own block: no rank
-// needs room for more than that, and a chunk to pass it through.
+// A global matrix in a file. Each rank reads and writes its own block, and needs memory for that
+// and for a chunk of rows.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,13 +24,13 @@
 namespace cubist
 {
 
-/// Where a matrix lies in a file, and what its elements are.
+/// The position of a matrix in a file, and its elements.
 struct StoredMatrix
 {
-  std::uint64_t begin = 0;  // byte of the file
+  std::uint64_t begin = 0;  // offset in the file, in bytes
   ElementType type = ElementType::f64;
   Shape shape;
-  bool transposed = false;  // column by column
+  bool transposed = false;  // column-major
 };
 
 namespace detail
@@ -46,8 +46,8 @@ void for_chunks(Shape shape, std::size_t element_bytes, F f)
   for (std::size_t i = 0; i < shape.rows; i += rows) f(i, std::min(rows, shape.rows - i));
 }
 
-/// Calls f(byte of the file, first byte of `bytes`, how many) for each run of the file that `rows`
-/// rows from row `i` of block `b` are made of.
+/// Calls f(offset in the file, offset in the rows, bytes) for each contiguous part of rows [i, i +
+/// rows) of block `b`.
 template <class F>
 void for_runs(const StoredMatrix& m, const Block& b, std::size_t i, std::size_t rows, F f)
 {
@@ -64,25 +64,25 @@ template <class T>
 void require_readable(const File& file, const StoredMatrix& m, const std::string& what)
 {
   require<DataError>(readable_as<T>(m.type), file.path(), " has ", what, " in ", to_string(m.type),
-                     ", which cannot be read as ", element_name<T>(),
-                     " without loss of its meaning; save it as ", to_string(element_type<T>()));
+                     ", which cannot be read as ", element_name<T>(), "; save it as ",
+                     to_string(element_type<T>()));
 }
 
 }  // namespace detail
 
-/// Writes block `b`, whose elements are `mine`; gives back its part of the matrix's fingerprint.
+/// Writes block `b` with the elements `local`; returns its term of the matrix's fingerprint.
 /// @pre `m` has elements of type T, and is not transposed
 /// @throws DataError where the system refuses
 template <Scalar T, Engine E>
 std::uint64_t write_block(File& file, const StoredMatrix& m, const Block& b, const E& engine,
-                          MatrixView<const T> mine)
+                          MatrixView<const T> local)
 {
   std::uint64_t sum = 0;
   std::vector<T> chunk;
   detail::for_chunks(b.valid(), sizeof(T), [&](std::size_t i, std::size_t rows) {
     const Shape shape{rows, b.cols.valid};
     chunk.resize(shape.size());
-    engine.download(mine.block(i, 0, shape), MatrixView<T>{chunk.data(), shape});
+    engine.download(local.block(i, 0, shape), MatrixView<T>{chunk.data(), shape});
     sum += fingerprint(MatrixView<const T>{chunk.data(), shape}, b.rows.offset + i, b.cols.offset,
                        m.shape.cols);
     const auto bytes = std::as_bytes(std::span{chunk});
@@ -93,22 +93,22 @@ std::uint64_t write_block(File& file, const StoredMatrix& m, const Block& b, con
   return sum;
 }
 
-/// Reads block `b` into `mine`, as elements of type T; gives back its part of the matrix's
-/// fingerprint as one of T.
+/// Reads block `b` into `local`, converted to T; returns its term of the fingerprint of the
+/// converted matrix.
 /// @pre `m` lies inside the file
-/// @throws DataError for elements that are no T, or a file that is shorter than it was
+/// @throws DataError for elements that do not convert to T, or a file that was truncated meanwhile
 template <Scalar T, Engine E>
 std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b, const E& engine,
-                         MatrixView<T> mine)
+                         MatrixView<T> local)
 {
-  // In the order of the file.
+  // As the file stores it.
   const StoredMatrix stored{m.begin, m.type,
                             m.transposed ? Shape{m.shape.cols, m.shape.rows} : m.shape};
   const Block block = m.transposed ? Block{b.cols, b.rows} : b;
   std::uint64_t sum = 0;
   std::vector<std::byte> bytes;
   std::vector<T> chunk;
-  std::vector<T> turned;
+  std::vector<T> swapped;
   const std::size_t element = bytes_of(m.type);
   detail::for_chunks(block.valid(), element, [&](std::size_t i, std::size_t rows) {
     Shape shape{rows, block.cols.valid};
@@ -123,17 +123,17 @@ std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b
     std::size_t j0 = 0;
     if (m.transposed)
     {
-      turned.resize(chunk.size());
+      swapped.resize(chunk.size());
       for (std::size_t r = 0; r < shape.rows; ++r)
         for (std::size_t c = 0; c < shape.cols; ++c)
-          turned[c * shape.rows + r] = chunk[r * shape.cols + c];
-      chunk.swap(turned);
+          swapped[c * shape.rows + r] = chunk[r * shape.cols + c];
+      chunk.swap(swapped);
       shape = {shape.cols, shape.rows};
       std::swap(i0, j0);
     }
     const MatrixView<const T> read{chunk.data(), shape};
     sum += fingerprint(read, b.rows.offset + i0, b.cols.offset + j0, m.shape.cols);
-    engine.upload(read, mine.block(i0, j0, shape));
+    engine.upload(read, local.block(i0, j0, shape));
   });
   return sum;
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How a process sleeps until another one of its machine rings: a count of rings in memory that both
-// have, and Linux's futex.
+// An event in shared memory, on which processes of one machine wait: a count of notifications, and
+// Linux's futex.
 //
-//   the one that waits    const auto known = bell.rings();
-//                         look for what it waits for; if it has not come,
-//                         bell.sleep(known, longest);   which a ring since then ends at once
-//   the other             bring it; bell.ring();
+//   waiting process     const auto seen = event.count();
+//                       check the condition; unless it holds,
+//                       event.wait(seen, timeout);   returns at once after a notification since
+//                       then
+//   notifying process   make the condition true; event.notify();
 
 #include <atomic>
 #include <chrono>
@@ -22,39 +23,40 @@
 namespace cubist::detail
 {
 
-/// Zeroed memory is one, too.
+/// Zeroed memory is a valid event.
 class FutexEvent
 {
  public:
-  [[nodiscard]] std::uint32_t rings() const { return rings_.load(); }
+  /// How many notifications there were.
+  [[nodiscard]] std::uint32_t count() const { return count_.load(); }
 
-  void ring()
+  void notify()
   {
-    rings_.fetch_add(1);
-    if (sleepers_.load() > 0) futex(FUTEX_WAKE, INT_MAX, nullptr);
+    count_.fetch_add(1);
+    if (waiting_.load() > 0) futex(FUTEX_WAKE, INT_MAX, nullptr);
   }
 
-  /// Until it has rung more often than is `known`, but not longer than that; may return earlier.
-  void sleep(std::uint32_t known, std::chrono::nanoseconds longest)
+  /// Waits until the count is not `seen`, but no longer than `timeout`; may return earlier.
+  void wait(std::uint32_t seen, std::chrono::nanoseconds timeout)
   {
     constexpr std::chrono::nanoseconds::rep second = 1'000'000'000;
-    const timespec time{static_cast<std::time_t>(longest.count() / second),
-                        static_cast<long>(longest.count() % second)};
-    sleepers_.fetch_add(1);
-    futex(FUTEX_WAIT, known, &time);
-    sleepers_.fetch_sub(1);
+    const timespec time{static_cast<std::time_t>(timeout.count() / second),
+                        static_cast<long>(timeout.count() % second)};
+    waiting_.fetch_add(1);
+    futex(FUTEX_WAIT, seen, &time);
+    waiting_.fetch_sub(1);
   }
 
  private:
-  void futex(int what, std::uint32_t value, const timespec* time)
+  void futex(int operation, std::uint32_t value, const timespec* timeout)
   {
-    static_assert(sizeof rings_ == sizeof(std::uint32_t) &&
+    static_assert(sizeof count_ == sizeof(std::uint32_t) &&
                   std::atomic<std::uint32_t>::is_always_lock_free);
-    syscall(SYS_futex, &rings_, what, value, time, nullptr, 0);
+    syscall(SYS_futex, &count_, operation, value, timeout, nullptr, 0);
   }
 
-  std::atomic<std::uint32_t> rings_{0};
-  std::atomic<std::uint32_t> sleepers_{0};
+  std::atomic<std::uint32_t> count_{0};
+  std::atomic<std::uint32_t> waiting_{0};
 };
 
 }  // namespace cubist::detail

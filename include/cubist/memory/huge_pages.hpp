@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Memory for matrices in pages of 2 MiB. BLAS reads a block of a matrix row by row, and each row of
-// a large one begins on another page: with pages of 4 KiB the processor looks most of them up
-// again. Linux gives large pages to those who ask (transparent_hugepage/enabled: madvise, its
-// usual setting, or always). docs/decisions/0020-huge-pages.md has figures.
+// An allocator of memory in pages of 2 MiB. BLAS reads blocks row by row, and each row of a large
+// matrix begins on another page: pages of 4 KiB would miss the processor's TLB. Linux grants huge
+// pages on request where transparent_hugepage/enabled is madvise, the usual setting, or always.
+// Measured: docs/decisions/0020-huge-pages.md.
 
 #include <cstddef>
 #include <new>
@@ -14,7 +14,7 @@
 namespace cubist
 {
 
-/// What is large lies on huge pages, where the system has them; the rest is from the heap.
+/// Requests huge pages for large allocations; small ones are from the heap.
 template <class T>
 class HugePages
 {
@@ -22,7 +22,7 @@ class HugePages
   using value_type = T;
 
   static constexpr std::size_t page = std::size_t{2} << 20;
-  static constexpr std::size_t least = 2 * page;  // in bytes
+  static constexpr std::size_t threshold = 2 * page;  // bytes from which huge pages are used
 
   HugePages() = default;
   template <class U>
@@ -33,14 +33,14 @@ class HugePages
   [[nodiscard]] T* allocate(std::size_t n)
   {
     const std::size_t bytes = n * sizeof(T);
-    if (bytes < least) return static_cast<T*>(::operator new(bytes));
+    if (bytes < threshold) return static_cast<T*>(::operator new(bytes));
     void* p = ::operator new (bytes, std::align_val_t{page});
-    madvise(p, bytes / page * page, MADV_HUGEPAGE);  // if not, pages are small
+    madvise(p, bytes / page * page, MADV_HUGEPAGE);  // a refusal leaves small pages
     return static_cast<T*>(p);
   }
   void deallocate(T* p, std::size_t n)
   {
-    if (n * sizeof(T) < least) return ::operator delete(p);
+    if (n * sizeof(T) < threshold) return ::operator delete(p);
     ::operator delete (p, std::align_val_t{page});
   }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How far apart the rows of a matrix are best stored that is made only to be multiplied: a cache
-// has few places for lines whose addresses differ by a multiple of a large power of two, and a
-// product goes down columns. Rows that would be so far apart get one line more.
+// Leading dimensions of matrices that are stored to be multiplied. A product reads down columns,
+// and cache lines whose addresses differ by a multiple of a large power of two compete for few
+// places in a cache: rows at such a distance are padded by one line.
 
 #include <cstddef>
 
@@ -13,28 +13,28 @@
 namespace cubist
 {
 
-/// Elements from one row to the next.
+/// Elements from one row to the next, for rows of `cols` elements.
 template <class T>
-[[nodiscard]] constexpr std::size_t leading_dimension(std::size_t cols)
+[[nodiscard]] constexpr std::size_t padded_leading_dimension(std::size_t cols)
 {
   constexpr std::size_t line = 64 / sizeof(T);
-  constexpr std::size_t far = 1024 / sizeof(T);
-  return cols > 0 && cols % far == 0 ? cols + line : cols;
+  constexpr std::size_t conflict = 1024 / sizeof(T);
+  return cols > 0 && cols % conflict == 0 ? cols + line : cols;
 }
 
-/// Elements that such a matrix takes.
+/// Elements of a buffer for a matrix with padded rows.
 template <class T>
-[[nodiscard]] constexpr std::size_t elements_apart(Shape shape)
+[[nodiscard]] constexpr std::size_t padded_size(Shape shape)
 {
-  return shape.rows * leading_dimension<T>(shape.cols);
+  return shape.rows * padded_leading_dimension<T>(shape.cols);
 }
 
-/// Such a matrix in `data`.
-/// @pre `data` has room for `elements_apart<T>(shape)` elements
+/// A matrix with padded rows in `data`.
+/// @pre `data` has `padded_size<T>(shape)` elements
 template <class T>
-[[nodiscard]] MatrixView<T> rows_apart(T* data, Shape shape)
+[[nodiscard]] MatrixView<T> padded_view(T* data, Shape shape)
 {
-  return {data, shape.rows, shape.cols, leading_dimension<T>(shape.cols)};
+  return {data, shape.rows, shape.cols, padded_leading_dimension<T>(shape.cols)};
 }
 
 }  // namespace cubist

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Memory of one process that others on the machine can read where it lies: a file without a name,
-// as large as the machine's memory and empty at first, which a peer maps once.
+// Memory of a process that other processes of the machine map and read: an anonymous file, sparse
+// and as large as the machine's memory, which a peer maps once.
 //
-// A block is a run of pages, taken where the first run fits; pages that are given back go back to
-// the system. Linux only: memfd_create, and /proc/PID/fd to reach it.
+// A block is a run of pages, allocated first fit; freed pages return to the system. Linux only:
+// memfd_create, and /proc/PID/fd to open the file in another process.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +25,7 @@
 namespace cubist
 {
 
-/// Where to find the arena of a process: what peers tell each other.
+/// Identifies the arena of a process to its peers.
 struct ArenaName
 {
   int process = 0;
@@ -41,31 +41,31 @@ struct ArenaName
 class SharedArena
 {
  public:
-  /// This process's.
+  /// The arena of this process.
   static SharedArena& mine()
   {
     static auto& arena = *new SharedArena;  // outlives what was allocated from it
     return arena;
   }
 
-  /// Whether there is one; without it, memory comes from the heap.
+  /// Whether the system provided an arena; otherwise memory is from the heap.
   [[nodiscard]] bool exists() const { return begin_ != nullptr; }
   [[nodiscard]] ArenaName name() const { return {getpid(), file_, size_}; }
 
-  /// Whether an address lies in this process's arena.
+  /// Whether an address lies in the arena.
   [[nodiscard]] bool contains(const void* p) const
   {
     const auto* address = static_cast<const std::byte*>(p);
     return exists() && address >= begin_ && address < begin_ + size_;
   }
-  /// The distance of an address from the begin.
+  /// The distance of an address from the beginning, in bytes.
   /// @pre contains(p)
   [[nodiscard]] std::uint64_t offset(const void* p) const
   {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - begin_);
   }
 
-  /// Zeros, or nothing if there is no run of free pages that is long enough.
+  /// Zeroed memory, or null where no run of free pages is long enough.
   [[nodiscard]] void* allocate(std::size_t bytes)
   {
     const std::lock_guard lock{mutex_};
@@ -79,7 +79,7 @@ class SharedArena
     return begin_ + offset;
   }
 
-  /// @pre p came from allocate(bytes)
+  /// @pre p is from allocate(bytes)
   void deallocate(void* p, std::size_t bytes)
   {
     const std::lock_guard lock{mutex_};
@@ -102,15 +102,15 @@ class SharedArena
     free_.emplace(begin, run);
   }
 
-  /// The arena of a process of this machine; nothing if it can't be reached.
+  /// Maps the arena of a process of this machine; null where that fails.
   [[nodiscard]] static std::byte* of(const ArenaName& name)
   {
     if (name.process == getpid()) return mine().begin_;
     static std::mutex mutex;
-    static auto& reached = *new std::map<ArenaName, std::byte*>;
+    static auto& mapped = *new std::map<ArenaName, std::byte*>;
     const std::lock_guard lock{mutex};
-    const auto found = reached.find(name);
-    if (found != reached.end()) return found->second;
+    const auto found = mapped.find(name);
+    if (found != mapped.end()) return found->second;
     const auto path = "/proc/" + std::to_string(name.process) + "/fd/" + std::to_string(name.file);
     const int file = name.file < 0 ? -1 : open(path.c_str(), O_RDWR | O_CLOEXEC);
     void* begin = MAP_FAILED;
@@ -121,7 +121,7 @@ class SharedArena
       close(file);
     }
     auto* arena = begin == MAP_FAILED ? nullptr : static_cast<std::byte*>(begin);
-    reached.emplace(name, arena);
+    mapped.emplace(name, arena);
     return arena;
   }
 
@@ -135,7 +135,7 @@ class SharedArena
     if (file_ < 0 || ftruncate(file_, static_cast<off_t>(size)) != 0) return;
     void* begin = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
     if (begin == MAP_FAILED) return;
-    madvise(begin, size, MADV_HUGEPAGE);  // where the system has them for shared memory
+    madvise(begin, size, MADV_HUGEPAGE);  // a refusal leaves small pages
     begin_ = static_cast<std::byte*>(begin);
     size_ = size;
     free_.emplace(0, size);
@@ -151,10 +151,11 @@ class SharedArena
   std::size_t page_ = 1;
   int file_ = -1;
   std::mutex mutex_;
-  std::map<std::size_t, std::size_t> free_;  // runs by their begin
+  std::map<std::size_t, std::size_t> free_;  // sizes of free runs by offset
 };
 
-/// What is not tiny comes from this process's arena, the rest from the heap.
+/// Allocates from the arena of this process; less than a page, and what does not fit, from the
+/// heap.
 template <class T>
 class ArenaAllocator
 {
@@ -169,7 +170,7 @@ class ArenaAllocator
 
   [[nodiscard]] T* allocate(std::size_t n)
   {
-    if (n * sizeof(T) >= least)
+    if (n * sizeof(T) >= page)
       if (void* p = SharedArena::mine().allocate(n * sizeof(T))) return static_cast<T*>(p);
     return static_cast<T*>(::operator new(n * sizeof(T)));
   }
@@ -182,7 +183,7 @@ class ArenaAllocator
   friend bool operator==(const ArenaAllocator&, const ArenaAllocator&) { return true; }
 
  private:
-  static constexpr std::size_t least = 4096;  // a page: less is not worth one
+  static constexpr std::size_t page = 4096;
 };
 
 }  // namespace cubist

@@ -5,6 +5,9 @@
 
 #include "catch.hpp"
 
+namespace engine_host_blas_kernels_test
+{
+
 using namespace cubist;
 
 namespace
@@ -16,7 +19,7 @@ constexpr Processor avx512{.avx2 = true, .avx512 = true};
 bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 }  // namespace
 
-TEST_CASE("kernels older than the processor are warned of, with those to ask for instead")
+TEST_CASE("kernels older than the processor give a warning, with better ones")
 {
   for (const char* kernels : {"Prescott", "Core2", "Nehalem", "Sandybridge", "Barcelona"})
   {
@@ -26,7 +29,7 @@ TEST_CASE("kernels older than the processor are warned of, with those to ask for
   }
 }
 
-TEST_CASE("the warning is one line of three parts, and says how to hide it")
+TEST_CASE("the warning is one line of three parts, with how to hide it")
 {
   const auto line = blas_warning("Prescott", avx512);
   CHECK_FALSE(has(line, "\n"));
@@ -35,7 +38,7 @@ TEST_CASE("the warning is one line of three parts, and says how to hide it")
   CHECK(has(line, "CUBIST_BLAS_WARNING=off"));
 }
 
-TEST_CASE("kernels that use what the processor has, or that nobody knows, are not warned of")
+TEST_CASE("kernels for the processor, and unknown ones, give no warning")
 {
   for (const char* kernels : {"Haswell", "Zen", "SkylakeX", "Cooperlake", "unknown", ""})
     for (const auto& processor : {plain, avx2, avx512})
@@ -44,7 +47,7 @@ TEST_CASE("kernels that use what the processor has, or that nobody knows, are no
     CHECK(blas_warning(kernels, plain).empty());
 }
 
-TEST_CASE("a process gives its warning once")
+TEST_CASE("a process prints its warning once")
 {
   static_cast<void>(detail::take_blas_warning());
   CHECK(detail::take_blas_warning().empty());
@@ -52,6 +55,8 @@ TEST_CASE("a process gives its warning once")
 
 TEST_CASE("a processor with AVX-512 has AVX2")
 {
-  const auto here = Processor::here();
-  CHECK((here.avx2 || !here.avx512));
+  const auto current = Processor::current();
+  CHECK((current.avx2 || !current.avx512));
 }
+
+}  // namespace engine_host_blas_kernels_test

@@ -3,16 +3,19 @@
 
 #include "catch.hpp"
 
+namespace engine_host_blas_threads_test
+{
+
 using namespace cubist;
 
 namespace
 {
-// With another BLAS than OpenBLAS the number is not ours to set.
+// Only OpenBLAS has a function for it.
 bool settable() { return openblas_get_num_threads != nullptr; }
 int threads() { return settable() ? openblas_get_num_threads() : 0; }
 }  // namespace
 
-TEST_CASE("BLAS threads are set for a scope, and given back")
+TEST_CASE("BLAS threads are set for a scope, and restored")
 {
   const int before = threads();
   {
@@ -29,7 +32,7 @@ TEST_CASE("BLAS threads are set for a scope, and given back")
   CHECK(threads() == before);
 }
 
-TEST_CASE("BLAS threads are given back when an error passes")
+TEST_CASE("BLAS threads are restored by an exception")
 {
   const int before = threads();
   try
@@ -43,8 +46,10 @@ TEST_CASE("BLAS threads are given back when an error passes")
   CHECK(threads() == before);
 }
 
-TEST_CASE("BLAS tells its kernels, or that they are unknown")
+TEST_CASE("the kernels of BLAS are named, or unknown")
 {
   CHECK_FALSE(blas_core_name().empty());
   CHECK((blas_core_name() == "unknown") == (openblas_get_corename == nullptr));
 }
+
+}  // namespace engine_host_blas_threads_test

@@ -10,6 +10,9 @@
 
 #include "catch.hpp"
 
+namespace engine_host_element_loop_test
+{
+
 using namespace cubist;
 using detail::Target;
 
@@ -25,7 +28,7 @@ struct Elaborate
   void operator()(T& out, const T& x) const
   {
     const auto tail = detail::normal_tail(x);
-    out = detail::pick(x < T{}, T{}, x) - tail.a * tail.ratio * tail.bell;
+    out = detail::pick(x < T{}, T{}, x) - tail.a * tail.ratio * tail.gaussian;
   }
 };
 
@@ -39,7 +42,7 @@ std::vector<T> numbers(std::size_t n)
 
 }  // namespace
 
-TEST_CASE("the best target is one that the processor supports, and what was compiled always is")
+TEST_CASE("the best target is one that the processor supports")
 {
   CHECK(detail::supports(Target::as_compiled));
   CHECK(detail::supports(detail::best_target()));
@@ -47,8 +50,8 @@ TEST_CASE("the best target is one that the processor supports, and what was comp
     if (detail::supports(t)) CHECK(detail::best_target() >= t);
 }
 
-TEMPLATE_TEST_CASE("an element's bits depend neither on where it stands nor on what is beside it",
-                   "", float, double)
+TEMPLATE_TEST_CASE("an element's bits depend neither on its place nor on its neighbours", "", float,
+                   double)
 {
   using T = TestType;
   constexpr std::size_t n = 3 * detail::block_length + 7;
@@ -71,7 +74,7 @@ TEMPLATE_TEST_CASE("an element's bits depend neither on where it stands nor on w
   }
 }
 
-TEMPLATE_TEST_CASE("targets differ by what contraction changes", "", float, double)
+TEMPLATE_TEST_CASE("targets differ only by contraction", "", float, double)
 {
   using T = TestType;
   const auto x = numbers<T>(1000);
@@ -89,7 +92,7 @@ TEMPLATE_TEST_CASE("targets differ by what contraction changes", "", float, doub
   if (contracted.size() == 2) CHECK(contracted[0] == contracted[1]);
 }
 
-TEST_CASE("every element is visited once, and nothing beyond")
+TEST_CASE("every element is visited once, and none beyond")
 {
   for (const Target target : targets)
     for (const std::size_t n : {0U, 1U, 2U, 31U, 32U, 33U, 64U, 100U})
@@ -114,7 +117,7 @@ TEST_CASE("every element is visited once, and nothing beyond")
     }
 }
 
-TEST_CASE("a row may be read where it is written, and hold complex numbers")
+TEST_CASE("a loop may be in place, and of complex numbers")
 {
   using C = std::complex<double>;
   for (const std::size_t n : {5U, 32U, 70U})
@@ -131,7 +134,7 @@ TEST_CASE("a row may be read where it is written, and hold complex numbers")
   }
 }
 
-TEST_CASE("what fills up the last block is nothing that the function could not take")
+TEST_CASE("the padding of the last block consists of valid elements")
 {
   const std::vector<int> x(5, 3);
   std::vector<int> y(5);
@@ -139,3 +142,5 @@ TEST_CASE("what fills up the last block is nothing that the function could not t
       detail::best_target(), 5, [](int& out, const int& in) { out = 12 / in; }, y.data(), x.data());
   CHECK(y == std::vector<int>(5, 4));
 }
+
+}  // namespace engine_host_element_loop_test

@@ -26,12 +26,17 @@
 #include <xtensor/xtensor.hpp>
 #endif
 
+namespace engine_host_engine_test
+{
+
 using namespace cubist;
 
 namespace
 {
 
 using Scalars = std::tuple<float, double, std::complex<float>, std::complex<double>>;
+/// Of the functions that call no BLAS; the other scalars instantiate the same code.
+using FewScalars = std::tuple<float, std::complex<double>>;
 
 template <Scalar T>
 T number(int re, int im)
@@ -42,7 +47,7 @@ T number(int re, int im)
     return static_cast<T>(re);
 }
 
-/// A matrix inside a larger piece of memory, whose other elements have a mark.
+/// A matrix inside a larger buffer, whose other elements have a mark.
 template <Scalar T>
 struct Strided
 {
@@ -93,8 +98,8 @@ T element(Op op, MatrixView<const T> a, std::size_t i, std::size_t j)
 
 /// gemm by its definition.
 template <Scalar T>
-std::vector<T> naive(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b,
-                     T beta, MatrixView<const T> c)
+std::vector<T> reference(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b,
+                         T beta, MatrixView<const T> c)
 {
   std::vector<T> out;
   const std::size_t k = op_shape(op_a, a.shape()).cols;
@@ -120,7 +125,7 @@ constexpr Op ops[] = {Op::none, Op::transpose, Op::adjoint};
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("gemm multiplies what its definition says, in strided blocks", "", Scalars)
+TEMPLATE_LIST_TEST_CASE("gemm multiplies strided blocks as defined", "", Scalars)
 {
   using T = TestType;
   const HostEngine engine;
@@ -140,7 +145,7 @@ TEMPLATE_LIST_TEST_CASE("gemm multiplies what its definition says, in strided bl
               const Strided<T> a{op_shape(op_a, {m, k}), gap, 3};
               const Strided<T> b{op_shape(op_b, {k, n}), 2 * gap, 5};
               const Strided<T> c{{m, n}, gap, 7};
-              const auto expected = naive<T>(op_a, op_b, alpha, a.in(), b.in(), beta, c.in());
+              const auto expected = reference<T>(op_a, op_b, alpha, a.in(), b.in(), beta, c.in());
               engine.gemm<T>(op_a, op_b, alpha, a.in(), b.in(), beta, c.view);
               REQUIRE(elements(c.view) == expected);
               REQUIRE(c.untouched_outside());
@@ -160,14 +165,14 @@ TEMPLATE_LIST_TEST_CASE("gemm does not read the result when beta is 0", "", Scal
         const Strided<T> a{op_shape(op, {n, k}), 1, 1};
         const Strided<T> b{{k, n}, 0, 2};
         const Strided<T> c{{n, n}, 2, 3};
-        const auto expected = naive<T>(op, Op::none, T{1}, a.in(), b.in(), T{}, c.in());
+        const auto expected = reference<T>(op, Op::none, T{1}, a.in(), b.in(), T{}, c.in());
         engine.fill(c.view, nan);
         engine.gemm<T>(op, Op::none, T{1}, a.in(), b.in(), T{}, c.view);
         REQUIRE(elements(c.view) == expected);
       }
 }
 
-TEMPLATE_LIST_TEST_CASE("gemm of nothing scales the result", "", Scalars)
+TEMPLATE_LIST_TEST_CASE("gemm of an empty sum scales the result", "", Scalars)
 {
   using T = TestType;
   const HostEngine engine;
@@ -189,7 +194,7 @@ TEMPLATE_LIST_TEST_CASE("gemm of nothing scales the result", "", Scalars)
                                MatrixView<T>{nullptr, 4, 0, 1}));
 }
 
-TEST_CASE("gemm of fractions is as exact as its arithmetic")
+TEST_CASE("gemm of fractions is exact to rounding")
 {
   const HostEngine engine;
   constexpr std::size_t n = 50;
@@ -220,7 +225,7 @@ TEST_CASE("gemm of fractions is as exact as its arithmetic")
   CHECK(worst <= 2 * (n + 1) * std::numeric_limits<double>::epsilon());
 }
 
-TEST_CASE("gemm refuses shapes that do not fit, and names them")
+TEST_CASE("gemm refuses shapes that do not fit")
 {
   const HostEngine engine;
   std::vector<double> memory(100);
@@ -254,9 +259,9 @@ TEST_CASE("gemm refuses extents that BLAS cannot count")
                     Catch::Contains("2147483648") && Catch::Contains("cut it over more ranks"));
 }
 
-TEST_CASE("many threads multiply at once")
+TEST_CASE("many threads multiply concurrently")
 {
-  // More callers than OpenBLAS has room for.
+  // More callers than OpenBLAS has buffers for.
   const BlasThreads one{1};
   constexpr int callers = 100;
   constexpr std::size_t n = 48;
@@ -270,7 +275,8 @@ TEST_CASE("many threads multiply at once")
         const Strided<double> a{{n, n}, 0, t + 1};
         const Strided<double> b{{n, n}, 1, t + 2};
         const Strided<double> c{{n, n}, 2, t + 3};
-        const auto expected = naive<double>(Op::none, Op::transpose, 1, a.in(), b.in(), 0, c.in());
+        const auto expected =
+            reference<double>(Op::none, Op::transpose, 1, a.in(), b.in(), 0, c.in());
         ++ready;
         while (ready < callers) std::this_thread::yield();
         bool all = true;
@@ -285,7 +291,7 @@ TEST_CASE("many threads multiply at once")
   CHECK(std::ranges::count(right, 1) == callers);
 }
 
-TEMPLATE_LIST_TEST_CASE("copies and fills stay inside their blocks", "", Scalars)
+TEMPLATE_LIST_TEST_CASE("copies and fills stay inside their blocks", "", FewScalars)
 {
   using T = TestType;
   const HostEngine engine;
@@ -328,7 +334,7 @@ TEMPLATE_LIST_TEST_CASE("copies and fills stay inside their blocks", "", Scalars
   }
 }
 
-TEST_CASE("maps")
+TEST_CASE("maps write f of their inputs")
 {
   const HostEngine engine;
   const Strided<double> a{{3, 4}, 2, 1};
@@ -417,7 +423,7 @@ TEST_CASE("several matrices are read and written in one pass")
   CHECK_NOTHROW(engine.for_each([](double& x) { x = 0; }, MatrixView<double>{}));
 }
 
-TEST_CASE("one row may stand for all of them")
+TEST_CASE("a repeated row is an input")
 {
   const HostEngine engine;
   const Strided<double> a{{3, 40}, 0, 1};
@@ -428,7 +434,7 @@ TEST_CASE("one row may stand for all of them")
     for (std::size_t j = 0; j < 40; ++j) CHECK(a.view(i, j) == before[i * 40 + j] + row.view(0, j));
 }
 
-TEMPLATE_LIST_TEST_CASE("a map with the sums of its columns", "", Scalars)
+TEMPLATE_LIST_TEST_CASE("map_sums maps and sums columns", "", FewScalars)
 {
   using T = TestType;
   const HostEngine engine;
@@ -459,8 +465,7 @@ TEMPLATE_LIST_TEST_CASE("a map with the sums of its columns", "", Scalars)
     }
 }
 
-TEMPLATE_TEST_CASE("the sums of a map's columns are those of what it wrote, to the bit", "", float,
-                   double)
+TEMPLATE_TEST_CASE("map_sums has the bits of map and column_sums", "", float, double)
 {
   using T = TestType;
   const HostEngine engine;
@@ -499,7 +504,7 @@ TEST_CASE("sums and folds of other shapes are refused")
   CHECK_NOTHROW(engine.row_fold(fitting.view, 0.0, add, sum_of, in.in(), in.in()));
 }
 
-TEMPLATE_LIST_TEST_CASE("column sums", "", Scalars)
+TEMPLATE_LIST_TEST_CASE("column_sums sums each column", "", FewScalars)
 {
   using T = TestType;
   const HostEngine engine;
@@ -518,7 +523,7 @@ TEMPLATE_LIST_TEST_CASE("column sums", "", Scalars)
   }
 }
 
-TEST_CASE("folds go through columns, and through rows and columns, in order")
+TEST_CASE("folds combine elements in row-major order")
 {
   const HostEngine engine;
   std::vector<double> memory{1, 2, 3, -1, 4, 5, 6, -1};
@@ -544,7 +549,7 @@ TEST_CASE("folds go through columns, and through rows and columns, in order")
   CHECK(rows == std::vector<double>{9, -1, 9, -1});
 }
 
-TEST_CASE("a buffer is zeros")
+TEST_CASE("a buffer is zeroed")
 {
   const HostEngine::Buffer<std::complex<float>> buffer(5);
   CHECK(buffer.size() == 5);
@@ -624,7 +629,7 @@ TEST_CASE("a view is an xtensor of the same memory")
   }
 }
 
-TEST_CASE("a view of nothing is an empty xtensor")
+TEST_CASE("a view of an empty matrix is an empty xtensor")
 {
   const HostEngine engine;
   std::vector<float> memory(6);
@@ -640,12 +645,13 @@ TEST_CASE("a view of nothing is an empty xtensor")
   }
 }
 
-TEMPLATE_TEST_CASE("functions of 16 bits see floats, and sums are float's", "", bfloat16, half)
+TEMPLATE_TEST_CASE("functions of 16-bit elements get floats, and sums are in float", "", bfloat16,
+                   half)
 {
   using T = TestType;
   const HostEngine engine;
   constexpr std::size_t rows = 3000;
-  const T small = 0x1p-9F;  // vanishes beside 1, and beside a sum of many of them
+  const T small = 0x1p-9F;  // lost when added to 1, or to a sum of many, in 16 bits
   const Strided<T> x{{rows, 3}, 1, 1};
   const Strided<T> y{{rows, 3}, 2, 1};
   const Strided<T> sums{{1, 3}, 0, 1};
@@ -671,7 +677,7 @@ TEMPLATE_TEST_CASE("functions of 16 bits see floats, and sums are float's", "", 
       [](std::size_t, std::size_t, float) { return 0x1p-12F; }, wide);
   CHECK(column[0] == T{1 + 1000 * 0x1p-12F});
 
-  // Not rounded in between, once at the end.
+  // Rounded once, at the end.
   engine.map(
       y.view, [](float a) { return (1 + a * 0x1p-9F) - 1; }, x.in());
   CHECK(y.view(7, 1) == 0x1p-18F);
@@ -688,3 +694,5 @@ TEMPLATE_TEST_CASE("functions of 16 bits see floats, and sums are float's", "", 
   CHECK(x.view(257, 0) == T{T{257 + 0x1p-9F} + small});
   CHECK(y.view(257, 0) == small);
 }
+
+}  // namespace engine_host_engine_test

@@ -8,12 +8,15 @@
 
 #include "catch.hpp"
 
+namespace engine_host_float_gemm_test
+{
+
 using namespace cubist;
 
 namespace
 {
 
-/// A matrix inside a larger piece of memory, whose other elements have a mark.
+/// A matrix inside a larger buffer, whose other elements have a mark.
 template <class T>
 struct Random
 {
@@ -62,7 +65,7 @@ constexpr Op ops[] = {Op::none, Op::transpose, Op::adjoint};
 }  // namespace
 
 // The products of 16-bit numbers are exact in float, and their sums rounded as float's.
-TEMPLATE_TEST_CASE("gemm of 16 bits sums in float and rounds once", "", bfloat16, half)
+TEMPLATE_TEST_CASE("gemm of 16-bit elements sums in float and rounds once", "", bfloat16, half)
 {
   using T = TestType;
   const std::size_t m = 9;
@@ -97,7 +100,7 @@ TEMPLATE_TEST_CASE("gemm of 16 bits sums in float and rounds once", "", bfloat16
       }
 }
 
-TEMPLATE_TEST_CASE("gemm of 16 bits multiplies nothing, too", "", bfloat16, half)
+TEMPLATE_TEST_CASE("gemm of 16-bit elements takes empty matrices", "", bfloat16, half)
 {
   using T = TestType;
   const Random<T> a{{4, 0}, 0, 1};
@@ -112,3 +115,5 @@ TEMPLATE_TEST_CASE("gemm of 16 bits multiplies nothing, too", "", bfloat16, half
   CHECK_NOTHROW(gemm(Op::none, Op::none, T{1}, MatrixView<T>{}, MatrixView<T>{}, T{}, {}));
   CHECK_THROWS_AS(gemm(Op::none, Op::none, T{1}, c.view, c.view, T{}, c.view), ShapeError);
 }
+
+}  // namespace engine_host_float_gemm_test

@@ -7,32 +7,37 @@
 
 #include "catch.hpp"
 
+namespace engine_host_gemm_semaphore_test
+{
+
 using namespace cubist;
 
-TEST_CASE("no more callers have their turn at once than BLAS has room for, and all get one")
+TEST_CASE("concurrent callers are limited, and all of them run")
 {
-  const int limit = detail::GemmSemaphore::most();
+  const int limit = detail::GemmSemaphore::limit();
   CHECK(limit <= 64);
   std::atomic<int> now{0};
   std::atomic<int> most{0};
-  std::atomic<int> turns{0};
+  std::atomic<int> calls{0};
   {
     std::vector<std::jthread> callers;
     for (int t = 0; t < 2 * limit; ++t)
       callers.emplace_back([&] {
         for (int i = 0; i < 20; ++i)
         {
-          const detail::GemmSemaphore turn;
-          const int here = ++now;
+          const detail::GemmSemaphore semaphore;
+          const int running = ++now;
           int before = most;
-          while (before < here && !most.compare_exchange_weak(before, here))
+          while (before < running && !most.compare_exchange_weak(before, running))
             ;
           std::this_thread::yield();
           --now;
-          ++turns;
+          ++calls;
         }
       });
   }
   CHECK(most <= limit);
-  CHECK(turns == 2 * limit * 20);
+  CHECK(calls == 2 * limit * 20);
 }
+
+}  // namespace engine_host_gemm_semaphore_test

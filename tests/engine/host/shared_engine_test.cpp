@@ -4,9 +4,12 @@
 
 #include "catch.hpp"
 
+namespace engine_host_shared_engine_test
+{
+
 using namespace cubist;
 
-TEST_CASE("A shared engine computes as the host's does, in memory that others can read")
+TEST_CASE("A shared engine computes like the host's, in the shared arena")
 {
   const SharedEngine engine;
   SharedEngine::Buffer<double> x(64 * 64, 2.0);
@@ -18,3 +21,5 @@ TEST_CASE("A shared engine computes as the host's does, in memory that others ca
               MatrixView<const double>{x.data(), shape}, 0.0, MatrixView<double>{y.data(), shape});
   CHECK(y == SharedEngine::Buffer<double>(64 * 64, 128.0));
 }
+
+}  // namespace engine_host_shared_engine_test

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Z = X W + b, and Y = f(Z) for the GELU that has tanh in it, in one pass by cublasLt, whose
-// epilogues do to an element what is to be done before they write it.
+// Z = X W + b, and Y = gelu_tanh(Z), in one pass by an epilogue of cublasLt.
 //
-//   Z^T = W^T X^T by columns, so b is added to each of cublasLt's columns
+//   row-major Z = X W is column-major Z^T = W^T X^T, so b is added to each of its columns
 //
-// Which of its algorithms it is to be is asked once for each size. cublasLt has none for some types
-// and strides; then nothing is done, and the caller goes another way.
+// The algorithm is looked up once for each size. cublasLt does not support all types and
+// strides; then nothing is computed, and the caller uses another path.
 
 #include <array>
 #include <concepts>
@@ -32,12 +31,13 @@
 namespace cubist::detail
 {
 
-/// A product as cublasLt has it described: D = A B with an epilogue, by columns.
+/// One fused product, described to cublasLt as the column-major D = A B with an epilogue.
 template <RealScalar T>
 class CublasAffine
 {
  public:
-  /// @param y empty for no more than Z
+  /// @param x (M, K)  @param w (K, N)  @param b (1, N)  @param z (M, N)
+  /// @param y (M, N), or nullopt to compute Z only
   /// @throws ShapeError unless the shapes fit
   CublasAffine(MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b, MatrixView<T> z,
                std::optional<MatrixView<T>> y)
@@ -48,23 +48,24 @@ class CublasAffine
     require_shape(out_.shape(), z.shape());
   }
 
-  /// @returns whether cublasLt can do it; if not, it has done nothing
+  /// Computes Z, and Y if there is one.
+  /// @returns false, and computes nothing, if cublasLt does not support the product
   [[nodiscard]] bool run()
   {
     if (size_.m == 0 || size_.n == 0 || size_.k == 0 || !aligned()) return false;
     describe();
-    auto& known = algorithms();
-    auto found = known.find(key());
-    if (found == known.end()) found = known.emplace(key(), ask()).first;
+    auto& cache = algorithms();
+    auto found = cache.find(key());
+    if (found == cache.end()) found = cache.emplace(key(), find_algorithm()).first;
     if (!found->second) return false;
     const auto& best = *found->second;
-    auto& room = workspace();
-    if (room.size() < best.workspaceSize) room = CudaBuffer<std::uint8_t>(best.workspaceSize);
+    auto& memory = workspace();
+    if (memory.size() < best.workspaceSize) memory = CudaBuffer<std::uint8_t>(best.workspaceSize);
     const Factor alpha{1};
     const Factor beta{0};
     require_cublas(cublasLtMatmul(lt(), &product_, &alpha, w_.data(), &a_, x_.data(), &b_layout_,
                                   &beta, out_.data(), &d_, out_.data(), &d_, &best.algo,
-                                  room.data(), room.size(), ComputeStream::get()),
+                                  memory.data(), memory.size(), ComputeStream::get()),
                    "cublasLtMatmul", "a product of ", x_.shape(), " times ", w_.shape());
     return true;
   }
@@ -74,20 +75,20 @@ class CublasAffine
   using Algorithm = std::optional<cublasLtMatmulHeuristicResult_t>;
   using Key = std::tuple<int, cudaDataType, cublasComputeType_t, std::array<std::size_t, 7>, bool>;
 
-  static constexpr std::size_t most_workspace = std::size_t{32} << 20;
+  static constexpr std::size_t max_workspace = std::size_t{32} << 20;
 
-  // Of the thread, as the handle of cuBLAS is.
+  // Thread-local, like the handle of cuBLAS.
   static std::map<Key, Algorithm>& algorithms()
   {
-    static thread_local std::map<Key, Algorithm> known;
-    return known;
+    static thread_local std::map<Key, Algorithm> cache;
+    return cache;
   }
   static CudaBuffer<std::uint8_t>& workspace()
   {
-    static thread_local std::map<int, CudaBuffer<std::uint8_t>> rooms;
-    return rooms[device()];
+    static thread_local std::map<int, CudaBuffer<std::uint8_t>> buffers;
+    return buffers[device()];
   }
-  /// A handle of cuBLAS is one of cublasLt, too.
+  /// A cuBLAS handle is also a cublasLt handle.
   static cublasLtHandle_t lt() { return reinterpret_cast<cublasLtHandle_t>(cublas()); }
   static int device()
   {
@@ -96,7 +97,7 @@ class CublasAffine
     return current;
   }
 
-  /// What cublasLt takes for granted when it is asked, and what GELU's epilogue wants.
+  /// The alignment that cublasLt's heuristic assumes, and that GELU's epilogue needs.
   [[nodiscard]] bool aligned() const
   {
     for (const void* p : {static_cast<const void*>(x_.data()), static_cast<const void*>(w_.data()),
@@ -118,19 +119,19 @@ class CublasAffine
   void describe()
   {
     constexpr auto type = cublas_type<T>();
-    constexpr bool wide = std::same_as<T, double>;
+    constexpr bool is_double = std::same_as<T, double>;
     const auto ok = [](cublasStatus_t status) {
       require_cublas(status, "cublasLt", "the description of a product");
     };
-    const auto layout = [&](auto& made, std::size_t rows, std::size_t cols, std::size_t ld) {
-      ok(cublasLtMatrixLayoutInit(&made, type, rows, cols, static_cast<std::int64_t>(ld)));
+    const auto layout = [&](auto& layout_out, std::size_t rows, std::size_t cols, std::size_t ld) {
+      ok(cublasLtMatrixLayoutInit(&layout_out, type, rows, cols, static_cast<std::int64_t>(ld)));
     };
     layout(a_, size_.n, size_.k, w_.ld());
     layout(b_layout_, size_.k, size_.m, x_.ld());
     layout(d_, size_.n, size_.m, out_.ld());
-    ok(cublasLtMatmulDescInit(&product_, cublas_compute<T>(), wide ? CUDA_R_64F : CUDA_R_32F));
-    const auto set = [&](cublasLtMatmulDescAttributes_t what, const auto& value) {
-      ok(cublasLtMatmulDescSetAttribute(&product_, what, &value, sizeof value));
+    ok(cublasLtMatmulDescInit(&product_, cublas_compute<T>(), is_double ? CUDA_R_64F : CUDA_R_32F));
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+      ok(cublasLtMatmulDescSetAttribute(&product_, attribute, &value, sizeof value));
     };
     set(CUBLASLT_MATMUL_DESC_EPILOGUE,
         activates_ ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_BIAS);
@@ -140,15 +141,15 @@ class CublasAffine
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(z_.ld()));
   }
 
-  /// The algorithm that cublasLt believes to be the fastest, if it has one.
-  [[nodiscard]] Algorithm ask() const
+  /// The fastest algorithm by cublasLt's heuristic, if there is one.
+  [[nodiscard]] Algorithm find_algorithm() const
   {
     cublasLtMatmulPreferenceOpaque_t preference;
     require_cublas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit",
                    "a product");
     require_cublas(cublasLtMatmulPreferenceSetAttribute(&preference,
                                                         CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                        &most_workspace, sizeof most_workspace),
+                                                        &max_workspace, sizeof max_workspace),
                    "cublasLtMatmulPreferenceSetAttribute", "a product");
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
@@ -166,7 +167,7 @@ class CublasAffine
   MatrixView<T> z_;
   MatrixView<T> out_;
   bool activates_;
-  // Descriptions, which the handle's functions take by address.
+  // Mutable because cublasLt takes them by non-const address.
   mutable cublasLtMatmulDescOpaque_t product_{};
   mutable cublasLtMatrixLayoutOpaque_t a_{};
   mutable cublasLtMatrixLayoutOpaque_t b_layout_{};

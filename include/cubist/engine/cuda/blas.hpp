@@ -1,35 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// cuBLAS, for row-major matrices. It reads them as the transposes of column-major ones:
+// cuBLAS for row-major matrices, which it reads as transposes of column-major ones:
 //
-//   C = op(A) op(B) by rows is C^T = op(B)^T op(A)^T by columns
+//   row-major C = op(A) op(B) is column-major C^T = op(B)^T op(A)^T
 //
-// Products have the precision of their scalars, unless a program allows TF32. Those of 16 bits are
-// summed in float, and rounded once.
+// Products have the precision of their scalars, unless the program allows TF32. Products of 16-bit
+// scalars are accumulated in float and rounded once.
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
 
 #include <cublas_v2.h>
+#include <cuda_runtime_api.h>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/device/check.hpp"
+#include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/engine.hpp"
 
 namespace cubist
 {
 
-/// What products may make of their operands' precision; set before ranks are launched.
+/// The precision of products; set before ranks are launched.
 struct CudaPrecision
 {
-  /// Rounds floats to TF32, of 10 bits behind the point, so that tensor cores multiply them.
+  /// Rounds float operands to TF32 (10 bits of mantissa), which tensor cores multiply.
   static inline bool tf32 = false;
 };
 
@@ -44,7 +49,7 @@ void require_cublas(cublasStatus_t status, const char* call, const What&... what
 {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   require<DeviceError>(false, call, " failed (", cublasGetStatusString(status), ") for ", what...,
-                       ", so its result is not there; look for an error of earlier work on the "
+                       ", so there is no result; look for an error of earlier work on the "
                        "device, and whether it has memory left");
 }
 
@@ -63,14 +68,14 @@ struct DestroyCublas
   auto& handle = handles[device];
   if (!handle)
   {
-    cublasHandle_t made = nullptr;
-    require_cublas(cublasCreate(&made), "cublasCreate", "device ", device);
-    handle.reset(made);
-    require_cublas(cublasSetStream(made, ComputeStream::get()), "cublasSetStream", "device ",
+    cublasHandle_t created = nullptr;
+    require_cublas(cublasCreate(&created), "cublasCreate", "device ", device);
+    handle.reset(created);
+    require_cublas(cublasSetStream(created, ComputeStream::get()), "cublasSetStream", "device ",
                    device);
     constexpr auto mode = static_cast<cublasMath_t>(
         CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
-    require_cublas(cublasSetMathMode(made, mode), "cublasSetMathMode", "device ", device);
+    require_cublas(cublasSetMathMode(created, mode), "cublasSetMathMode", "device ", device);
   }
   return handle.get();
 }
@@ -88,7 +93,7 @@ template <Scalar T>
     return ComplexScalar<T> ? CUDA_C_64F : CUDA_R_64F;
 }
 
-/// In what a product of T is added up.
+/// The type in which products of T are accumulated.
 template <Scalar T>
 [[nodiscard]] cublasComputeType_t cublas_compute()
 {
@@ -110,15 +115,60 @@ void cublas_gemm(Op op_a, Op op_b, ProductSize size, T alpha, MatrixView<const T
                  MatrixView<const T> b, T beta, MatrixView<T> c)
 {
   constexpr auto type = cublas_type<T>();
-  const Accumulator<T> by = alpha;
-  const Accumulator<T> kept = beta;
+  const Accumulator<T> a_factor = alpha;
+  const Accumulator<T> c_factor = beta;
   const auto n = [](std::size_t x) { return static_cast<std::int64_t>(x); };
   const auto ld = [&](auto m) { return n(m.ld() > 0 ? m.ld() : 1); };
   require_cublas(
       cublasGemmEx_64(cublas(), cublas_op(op_b), cublas_op(op_a), n(size.n), n(size.m), n(size.k),
-                      &by, b.data(), type, ld(b), a.data(), type, ld(a), &kept, c.data(), type,
-                      ld(c), cublas_compute<T>(), CUBLAS_GEMM_DEFAULT),
+                      &a_factor, b.data(), type, ld(b), a.data(), type, ld(a), &c_factor, c.data(),
+                      type, ld(c), cublas_compute<T>(), CUBLAS_GEMM_DEFAULT),
       "cublasGemmEx", "a product of ", Shape{size.m, size.k}, " times ", Shape{size.k, size.n});
+}
+
+/// C[i] = alpha op(A[i]) op(B[i]) + beta C[i]
+/// @pre equal numbers of A, B and C, at least one; C has elements
+/// @throws ShapeError unless all A, all B and all C have the same shape and leading dimension
+template <Scalar T>
+void cublas_gemm_batch(Op op_a, Op op_b, ProductSize size, T alpha,
+                       std::span<const MatrixView<const T>> a,
+                       std::span<const MatrixView<const T>> b, T beta,
+                       std::span<const MatrixView<T>> c)
+{
+  // The pointers of all B, which is cuBLAS's A, then of all A, then of all C.
+  std::vector<const void*> pointers;
+  pointers.reserve(3 * c.size());
+  const auto list = [&](auto matrices) {
+    for (const auto& m : matrices)
+    {
+      require<ShapeError>(m.shape() == matrices[0].shape() && m.ld() == matrices[0].ld(),
+                          "got a batch of products with matrices of ", matrices[0].shape(), " and ",
+                          m.shape(),
+                          ", but one call computes products of equal shape and leading dimension; "
+                          "multiply them one by one");
+      pointers.push_back(m.data());
+    }
+  };
+  list(b), list(a), list(c);
+  CudaBuffer<const void*> on_device(pointers.size());
+  require_cuda(cudaMemcpyAsync(on_device.data(), pointers.data(), pointers.size() * sizeof(void*),
+                               cudaMemcpyHostToDevice, ComputeStream::get()),
+               "cudaMemcpyAsync", "the addresses of ", c.size(), " products");
+
+  constexpr auto type = cublas_type<T>();
+  const Accumulator<T> a_factor = alpha;
+  const Accumulator<T> c_factor = beta;
+  const auto n = [](std::size_t x) { return static_cast<std::int64_t>(x); };
+  const auto ld = [&](const auto& m) { return n(m.ld() > 0 ? m.ld() : 1); };
+  const void* const* const bs = on_device.data();
+  const void* const* const as = bs + c.size();
+  auto* const cs = const_cast<void* const*>(as + c.size());
+  require_cublas(cublasGemmBatchedEx_64(cublas(), cublas_op(op_b), cublas_op(op_a), n(size.n),
+                                        n(size.m), n(size.k), &a_factor, bs, type, ld(b[0]), as,
+                                        type, ld(a[0]), &c_factor, cs, type, ld(c[0]), n(c.size()),
+                                        cublas_compute<T>(), CUBLAS_GEMM_DEFAULT),
+                 "cublasGemmBatchedEx", c.size(), " products of ", Shape{size.m, size.k}, " times ",
+                 Shape{size.k, size.n});
 }
 
 }  // namespace cubist::detail

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Memory of a device, owned. It is taken and given back in the order of the compute stream, from
-// CUDA's pool, which keeps what is given back: after the first step of a training nothing is asked
-// of the driver. It belongs to the thread that made it.
+// Owned device memory, allocated and freed in the order of the compute stream from CUDA's memory
+// pool. The pool keeps freed memory, so after the first training step the driver allocates nothing.
+// A buffer belongs to the thread that created it.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,20 +22,20 @@ namespace cubist
 namespace detail
 {
 
-/// Lets the pool of the current device keep memory, the first time that this thread asks.
-inline void keep_memory()
+/// Sets the release threshold of the current device's pool, once per thread and device.
+inline void keep_pool_memory()
 {
-  static thread_local int kept = -1;
+  static thread_local int configured = -1;
   int device = 0;
   require_cuda(cudaGetDevice(&device), "cudaGetDevice", "memory");
-  if (device == kept) return;
+  if (device == configured) return;
   cudaMemPool_t pool = nullptr;
   require_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "cudaDeviceGetDefaultMemPool",
                "the memory of device ", device);
   auto all = std::numeric_limits<std::uint64_t>::max();
   require_cuda(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all),
                "cudaMemPoolSetAttribute", "the memory of device ", device);
-  kept = device;
+  configured = device;
 }
 
 }  // namespace detail
@@ -48,9 +48,12 @@ class CudaBuffer
  public:
   CudaBuffer() = default;
   /// n zeros
-  /// @throws DeviceError if the device has no room
-  explicit CudaBuffer(std::size_t n) : CudaBuffer{n, Raw{}} { zero(0); }
-  CudaBuffer(const CudaBuffer& other) : CudaBuffer{other.size_, Raw{}} { copy(other, size_); }
+  /// @throws DeviceError if the device is out of memory
+  explicit CudaBuffer(std::size_t n) : CudaBuffer{n, Uninitialized{}} { zero(0); }
+  CudaBuffer(const CudaBuffer& other) : CudaBuffer{other.size_, Uninitialized{}}
+  {
+    copy(other, size_);
+  }
   CudaBuffer(CudaBuffer&& other) noexcept
       : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)}
   {
@@ -70,11 +73,11 @@ class CudaBuffer
   [[nodiscard]] const T* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  /// Takes zeros on, or elements away, at the end.
+  /// Appends zeros, or removes elements at the end.
   void resize(std::size_t n)
   {
     if (n == size_) return;
-    CudaBuffer other{n, Raw{}};
+    CudaBuffer other{n, Uninitialized{}};
     const std::size_t kept = n < size_ ? n : size_;
     other.copy(*this, kept);
     other.zero(kept);
@@ -82,21 +85,21 @@ class CudaBuffer
   }
 
  private:
-  struct Raw
+  struct Uninitialized
   {
   };
 
-  CudaBuffer(std::size_t n, Raw) : size_{n}
+  CudaBuffer(std::size_t n, Uninitialized) : size_{n}
   {
     if (n == 0) return;
-    detail::keep_memory();
+    detail::keep_pool_memory();
     void* data = nullptr;
     detail::require_cuda(cudaMallocAsync(&data, n * sizeof(T), ComputeStream::get()),
                          "cudaMallocAsync", "a buffer of ", n * sizeof(T), " bytes");
     data_ = static_cast<T*>(data);
   }
 
-  /// From element `first` on.
+  /// Sets the elements from `first` on to zero.
   void zero(std::size_t first)
   {
     if (first == size_) return;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The stream on which a rank computes: CUDA's own of the rank's thread. Memory, products, maps and
-// folds are given to it in the order of the program, and the host waits for it only where it looks
-// at results.
+// The stream on which a rank computes: CUDA's per-thread default stream of the rank's thread.
+// Memory, products, maps and folds are enqueued in program order; the host waits only where it
+// reads results.
 
 #include <functional>
 #include <utility>
@@ -20,25 +20,29 @@ class ComputeStream
  public:
   [[nodiscard]] static cudaStream_t get() { return cudaStreamPerThread; }
 
-  /// Waits until the device has done all that this thread has given it.
+  /// Waits until all work that this thread has enqueued is complete.
   /// @throws DeviceError for an error of that work
   static void synchronize()
   {
-    if (wait()) wait()();
+    if (wait_function()) wait_function()();
     detail::require_cuda(cudaStreamSynchronize(get()), "cudaStreamSynchronize",
                          "the work of this rank");
   }
 
-  /// Lets this thread wait by `wait`, which returns when the stream has nothing left to do: a
-  /// backend looks after the other ranks meanwhile, as the stream may wait for one that is gone.
-  /// Empty, it waits for the device alone.
-  static void wait_by(std::function<void()> how) { wait() = std::move(how); }
+  /// Makes `synchronize` of this thread call `wait` first, which returns when the stream is idle. A
+  /// backend polls for failures meanwhile, because the stream may wait for a rank that has ended.
+  /// An empty function removes it.
+  static void set_wait(std::function<void()> wait) { wait_function() = std::move(wait); }
+  [[deprecated("use set_wait")]] static void wait_by(std::function<void()> wait)
+  {
+    set_wait(std::move(wait));
+  }
 
  private:
-  static std::function<void()>& wait()
+  static std::function<void()>& wait_function()
   {
-    static thread_local std::function<void()> how;
-    return how;
+    static thread_local std::function<void()> function;
+    return function;
   }
 };
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The memory and processors of a GPU: the current device of the thread, which a backend sets before
-// anything else. Products are cuBLAS's, the rest kernels. All work goes to one stream
-// (engine/cuda/compute_stream.hpp) in the order of the program; the host runs ahead, and waits
-// where data comes from it or goes to it: in `upload`, `download` and `fold`.
+// The engine of a GPU: the current device of the thread, which a backend sets first. cuBLAS
+// computes products, kernels the rest. All work is enqueued on one stream
+// (engine/cuda/compute_stream.hpp) in program order; the host waits only in `upload`, `download`
+// and `fold`.
 //
-// Buffers, products and copies compile with any compiler; maps and folds with nvcc, and what is
-// mapped is callable on the device (core/host_device.hpp).
+// Buffers, products and copies compile with any compiler; maps and folds need nvcc, and their
+// functions must be callable on the device (core/host_device.hpp).
 
 #include <concepts>
 #include <cstddef>
@@ -21,7 +21,6 @@
 #include "cubist/device/check.hpp"
 #include "cubist/engine/affine.hpp"
 #include "cubist/engine/cuda/affine.hpp"
-#include "cubist/engine/cuda/batch.hpp"
 #include "cubist/engine/cuda/blas.hpp"
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
@@ -65,7 +64,7 @@ class CudaEngine
     if (c[0].size() > 0) detail::cublas_gemm_batch(op_a, op_b, size, alpha, a, b, beta, c);
   }
 
-  /// Z = X W + b in one pass, or nothing, and false
+  /// Z = X W + b in one pass; false, and nothing is computed, if cublasLt does not support it.
   /// @throws ShapeError unless the shapes fit
   template <RealScalar T>
   [[nodiscard]] bool fused_affine(MatrixView<const T> x, MatrixView<const T> w,
@@ -73,14 +72,14 @@ class CudaEngine
   {
     return detail::CublasAffine<T>{x, w, b, z, {}}.run();
   }
-  /// Z = X W + b, Y = f(Z) in one pass, or nothing, and false
+  /// Z = X W + b, Y = f(Z) in one pass; false, and nothing is computed, if it is not supported.
   /// @throws ShapeError unless the shapes fit
   template <RealScalar T, class F>
   [[nodiscard]] bool fused_affine(MatrixView<const T> x, MatrixView<const T> w,
                                   MatrixView<const T> b, const F&, MatrixView<T> z,
                                   MatrixView<T> y) const
   {
-    // How exact cublasLt's tanh is in double, it does not say.
+    // The accuracy of cublasLt's tanh in double is not documented.
     if constexpr (detail::known_function<F> == detail::KnownFunction::gelu_tanh &&
                   !std::same_as<T, double>)
       return detail::CublasAffine<T>{x, w, b, z, y}.run();
@@ -93,25 +92,25 @@ class CudaEngine
   {
     transfer(in, out, cudaMemcpyDeviceToDevice);
   }
-  /// The host's memory may be changed when this returns.
+  /// The host may change its memory when this returns.
   template <Element T>
-  void upload(MatrixView<const T> host, MatrixView<T> mine) const
+  void upload(MatrixView<const T> host, MatrixView<T> device) const
   {
-    transfer(host, mine, cudaMemcpyHostToDevice);
+    transfer(host, device, cudaMemcpyHostToDevice);
     ComputeStream::synchronize();
   }
   /// The host's memory has the elements when this returns.
   template <Element T>
-  void download(MatrixView<const T> mine, MatrixView<T> host) const
+  void download(MatrixView<const T> device, MatrixView<T> host) const
   {
-    transfer(mine, host, cudaMemcpyDeviceToHost);
+    transfer(device, host, cudaMemcpyDeviceToHost);
     ComputeStream::synchronize();
   }
 
   template <Element T>
   void fill(MatrixView<T> out, T value) const
   {
-    for_each(detail::Become<T>{value}, out);
+    for_each(detail::FillWith<T>{value}, out);
   }
 
   /// f(m(i, j), …) for all i and j; f writes to what is not const.
@@ -120,13 +119,13 @@ class CudaEngine
   {
     (require_shape(m.shape(), first.shape()), ...);
     if (first.size() == 0) return;
-    // Rows that lie one behind the other are one long one.
-    const Shape one{1, first.size()};
+    // Contiguous matrices are mapped as one row.
+    const Shape row{1, first.size()};
     const auto wide = detail::on_widened<First, T...>(f);
-    const detail::WithIndices<std::remove_const_t<decltype(wide)>> g{wide};
+    const detail::IgnoreIndices<std::remove_const_t<decltype(wide)>> g{wide};
     if (first.contiguous() && (m.contiguous() && ...))
-      detail::launch_elements(one, g, MatrixView<First>{first.data(), one},
-                              MatrixView<T>{m.data(), one}...);
+      detail::launch_elements(row, g, MatrixView<First>{first.data(), row},
+                              MatrixView<T>{m.data(), row}...);
     else
       detail::launch_elements(first.shape(), g, first, m...);
   }
@@ -135,7 +134,7 @@ class CudaEngine
   template <class T, class F, class... In>
   void map(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
-    for_each(detail::Mapped<F>{f}, out, MatrixView<const In>{in}...);
+    for_each(detail::StoreResult<F>{f}, out, MatrixView<const In>{in}...);
   }
 
   /// The same, and sums(0, j) = sum over i of out(i, j), for sums of one row.
@@ -145,7 +144,7 @@ class CudaEngine
     (require_shape(in.shape(), out.shape()), ...);
     require_shape(sums.shape(), Shape{1, out.cols()});
     if (out.cols() > 0)
-      detail::launch_column_sums(out.shape(), sums.data(), detail::MappedTerm<F>{f}, out,
+      detail::launch_column_sums(out.shape(), sums.data(), detail::StoreAndSum<F>{f}, out,
                                  MatrixView<const In>{in}...);
   }
 
@@ -155,7 +154,7 @@ class CudaEngine
   {
     (require_shape(in.shape(), out.shape()), ...);
     if (out.size() > 0)
-      detail::launch_elements(out.shape(), detail::MappedAt<F>{f}, out,
+      detail::launch_elements(out.shape(), detail::StoreIndexedResult<F>{f}, out,
                               MatrixView<const In>{in}...);
   }
 
@@ -167,7 +166,7 @@ class CudaEngine
     if (in.cols() > 0) detail::launch_column_sums(in.shape(), out.data(), detail::Itself{}, in);
   }
 
-  /// out(i, 0) = init combined with f(i, j, in(i, j), …) for all columns j.
+  /// out(i, 0) = the fold of f(i, j, in(i, j), …) over all columns j, starting with init.
   template <class T, class Combine, class F, class First, class... In>
   void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
                 MatrixView<In>... in) const
@@ -179,7 +178,7 @@ class CudaEngine
                               MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
-  /// init combined with f(i, j, in(i, j), …) for all rows and columns.
+  /// The fold of f(i, j, in(i, j), …) over all rows and columns, starting with init.
   template <class T, class Combine, class F, class First, class... In>
   [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
                        MatrixView<In>... in) const
@@ -190,7 +189,7 @@ class CudaEngine
                                MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
-  /// The same elements, in the device's memory.
+  /// A view of device memory.
   template <class T>
   [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const
   {
@@ -202,8 +201,8 @@ class CudaEngine
   static void transfer(MatrixView<const T> from, MatrixView<T> to, cudaMemcpyKind kind)
   {
     require_shape(from.shape(), to.shape());
-    const bool itself = from.data() == to.data() && from.ld() == to.ld();
-    if (to.size() == 0 || itself) return;
+    const bool same = from.data() == to.data() && from.ld() == to.ld();
+    if (to.size() == 0 || same) return;
     if (from.ld() < from.cols() && from.rows() > 1)
       for (std::size_t i = 0; i < to.rows(); ++i)
         transfer(from.block(i, 0, {1, to.cols()}), to.block(i, 0, {1, to.cols()}), kind);

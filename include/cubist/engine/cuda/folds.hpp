@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Folds on a device. Each thread combines elements at a fixed distance, and threads combine in a
-// tree: results depend on the shape alone, the same on every run.
+// Fold kernels. Each thread combines elements at a fixed stride, and a tree reduction combines
+// threads: the order of combination depends on the shape alone, so results are the same on every
+// run.
 
 #include <cstddef>
 
@@ -21,23 +22,23 @@ namespace cubist::detail
 
 #ifdef __CUDACC__
 
-/// A sum, or nothing yet, of which none knows a neutral element.
+/// A partial result, which may be empty because there is no neutral element.
 template <class T>
 struct Folded
 {
   T value;
-  bool has;
+  bool has_value;
 
   template <class Combine>
   __device__ void add(const T& x, Combine combine)
   {
-    value = has ? static_cast<T>(combine(value, x)) : x;
-    has = true;
+    value = has_value ? static_cast<T>(combine(value, x)) : x;
+    has_value = true;
   }
 };
 
-/// Combines mine[0], mine[1], … of n threads, n a power of two, into the first one's. All
-/// threads of a block call it, each as number k of its n.
+/// A tree reduction of the partial results of n adjacent threads, n a power of two, into that of
+/// the first one. All threads of the block call it; `mine` is that of thread k of the n.
 template <class T, class Combine>
 __device__ void combine_threads(Folded<T>* mine, unsigned k, unsigned n, Combine combine)
 {
@@ -46,13 +47,13 @@ __device__ void combine_threads(Folded<T>* mine, unsigned k, unsigned n, Combine
     __syncthreads();
     if (k >= half) continue;
     const Folded<T>& other = mine[half];
-    if (other.has) mine->add(other.value, combine);
+    if (other.has_value) mine->add(other.value, combine);
   }
 }
 
 inline constexpr unsigned fold_lanes = 32;
 
-/// out(i, 0) = init combined with f(i, j, m(i, j), …) for all j, by threads (fold_lanes, rows)
+/// out(i, 0) = fold of f(i, j, m(i, j), …) over j; blocks of (fold_lanes, rows) threads
 template <class Out, class V, class Combine, class F, class... T>
 __global__ void row_kernel(Shape shape, MatrixView<Out> out, V init, Combine combine, F f,
                            MatrixView<T>... m)
@@ -70,12 +71,12 @@ __global__ void row_kernel(Shape shape, MatrixView<Out> out, V init, Combine com
     *mine = fold;
     combine_threads(mine, threadIdx.x, fold_lanes, combine);
     if (i < shape.rows && threadIdx.x == 0)
-      out(i, 0) = mine->has ? static_cast<V>(combine(init, mine->value)) : init;
+      out(i, 0) = mine->has_value ? static_cast<V>(combine(init, mine->value)) : init;
     __syncthreads();
   }
 }
 
-/// Each block's part of f(i, j, m(i, j), …) combined over all i and j.
+/// parts[block] = the block's part of the fold of f(i, j, m(i, j), …) over i and j
 template <class V, class Combine, class F, class... T>
 __global__ void fold_kernel(Shape shape, Folded<V>* parts, V init, Combine combine, F f,
                             MatrixView<T>... m)
@@ -95,18 +96,18 @@ __global__ void fold_kernel(Shape shape, Folded<V>* parts, V init, Combine combi
   if (k == 0) parts[std::size_t{blockIdx.y} * gridDim.x + blockIdx.x] = *mine;
 }
 
-/// parts[0] = init combined with all parts, by one block
+/// parts[0] = fold of all parts; one block
 template <class V, class Combine>
 __global__ void parts_kernel(Folded<V>* parts, unsigned count, V init, Combine combine)
 {
   auto* const mine = shared_memory<Folded<V>, block_threads>() + threadIdx.x;
   Folded<V> fold{init, false};
   for (unsigned p = threadIdx.x; p < count; p += block_threads)
-    if (parts[p].has) fold.add(parts[p].value, combine);
+    if (parts[p].has_value) fold.add(parts[p].value, combine);
   *mine = fold;
   combine_threads(mine, threadIdx.x, block_threads, combine);
   if (threadIdx.x == 0)
-    *parts = {mine->has ? static_cast<V>(combine(init, mine->value)) : init, true};
+    *parts = {mine->has_value ? static_cast<V>(combine(init, mine->value)) : init, true};
 }
 
 /// @pre there are rows
@@ -115,9 +116,9 @@ void launch_row_fold(Shape shape, MatrixView<Out> out, V init, Combine combine, 
                      MatrixView<T>... m)
 {
   const dim3 block{fold_lanes, block_threads / fold_lanes};
-  const unsigned grid = blocks_of(shape.rows, block.y, 1U << 20);
+  const unsigned grid = block_count(shape.rows, block.y, 1U << 20);
   row_kernel<<<grid, block, 0, ComputeStream::get()>>>(shape, out, init, combine, f, m...);
-  require_launched("a fold of the rows of ", shape, " elements");
+  check_launch("a fold of the rows of ", shape, " elements");
 }
 
 /// @pre there are elements
@@ -125,13 +126,13 @@ template <class V, class Combine, class F, class... T>
 [[nodiscard]] V launch_fold(Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
 {
   const dim3 block = block_over(shape);
-  const unsigned x = blocks_of(shape.cols, block.x, 32);
-  const unsigned y = blocks_of(shape.rows, block.y, 1024 / x);
+  const unsigned x = block_count(shape.cols, block.x, 32);
+  const unsigned y = block_count(shape.rows, block.y, 1024 / x);
   CudaBuffer<Folded<V>> parts(std::size_t{x} * y);
   const auto stream = ComputeStream::get();
   fold_kernel<<<dim3{x, y}, block, 0, stream>>>(shape, parts.data(), init, combine, f, m...);
   parts_kernel<<<1, block_threads, 0, stream>>>(parts.data(), x * y, init, combine);
-  require_launched("a fold of ", shape, " elements");
+  check_launch("a fold of ", shape, " elements");
   require_cuda(
       cudaMemcpyAsync(&init, &parts.data()->value, sizeof(V), cudaMemcpyDeviceToHost, stream),
       "cudaMemcpyAsync", "the result of a fold");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions that an engine is given, as functions that a kernel calls with the elements.
+// Adapters of an engine's element functions to the signatures that kernels call.
 
 #include <cstddef>
 
@@ -12,9 +12,9 @@
 namespace cubist::detail
 {
 
-/// f as a function of indices, too, which it does not look at.
+/// f(x…) as a function of (i, j, x…).
 template <class F>
-struct WithIndices
+struct IgnoreIndices
 {
   F f;
   template <class... T>
@@ -26,7 +26,7 @@ struct WithIndices
 
 /// out = value
 template <class T>
-struct Become
+struct FillWith
 {
   T value;
   CUBIST_HOST_DEVICE void operator()(Accumulator<T>& out) const { out = value; }
@@ -34,7 +34,7 @@ struct Become
 
 /// out = f(in…)
 template <class F>
-struct Mapped
+struct StoreResult
 {
   F f;
   template <class T, class... In>
@@ -46,7 +46,7 @@ struct Mapped
 
 /// out = f(i, j, in…)
 template <class F>
-struct MappedAt
+struct StoreIndexedResult
 {
   F f;
   template <class T, class... In>
@@ -56,9 +56,9 @@ struct MappedAt
   }
 };
 
-/// out = f(in…), which is added, too.
+/// out = f(in…); returns the value before it is rounded to T, for a sum.
 template <class F>
-struct MappedTerm
+struct StoreAndSum
 {
   F f;
   template <class T, class... In>

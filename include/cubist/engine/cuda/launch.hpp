@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What kernels and their launches share. Only nvcc compiles them; other compilers see what engines
-// call, and say so where it is called.
+// What kernel launches share. Only nvcc compiles kernels; with another compiler, a call of an
+// engine's map or fold fails to compile with a message.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,13 +17,13 @@ namespace cubist::detail
 
 inline constexpr unsigned block_threads = 256;
 
-/// How many blocks take n elements, `each` at a time: up to `most`, which then go round.
-[[nodiscard]] inline unsigned blocks_of(std::size_t n, unsigned each, std::size_t most)
+/// The number of blocks for n elements, `each` per block: at most `most`, with a grid-stride loop.
+[[nodiscard]] inline unsigned block_count(std::size_t n, unsigned each, std::size_t most)
 {
   return static_cast<unsigned>(std::clamp<std::size_t>(ceil_div(n, each), 1, most));
 }
 
-/// Threads side by side along the columns, as far as these reach, and then along the rows.
+/// A block of threads over as many columns as there are, and then over rows.
 [[nodiscard]] inline dim3 block_over(Shape s)
 {
   unsigned x = 1;
@@ -31,7 +31,7 @@ inline constexpr unsigned block_threads = 256;
   return {x, block_threads / x};
 }
 
-/// Memory of a block of threads, for one T each.
+/// Shared memory for one T per thread of a block.
 template <class T, unsigned threads>
 __device__ T* shared_memory()
 {
@@ -40,7 +40,7 @@ __device__ T* shared_memory()
 }
 
 template <class... What>
-void require_launched(const What&... what)
+void check_launch(const What&... what)
 {
   require_cuda(cudaGetLastError(), "the launch of a kernel", what...);
 }
@@ -55,14 +55,15 @@ namespace cubist::detail
 template <class F>
 inline constexpr bool compiled_by_nvcc = false;
 
-/// Instead of a launch.
+/// Replaces a launch where the compiler is not nvcc.
 template <class F>
 constexpr void require_nvcc()
 {
-  static_assert(compiled_by_nvcc<F>,
-                "this maps or folds a function on a device, which becomes a kernel, and this "
-                "compiler makes none; compile the file with nvcc (CMake: LANGUAGE CUDA), with "
-                "--extended-lambda and --expt-relaxed-constexpr");
+  static_assert(
+      compiled_by_nvcc<F>,
+      "this maps or folds a function on a device, which needs a kernel, and this compiler "
+      "compiles none; compile the file with nvcc (CMake: LANGUAGE CUDA), with "
+      "--extended-lambda and --expt-relaxed-constexpr");
 }
 
 }  // namespace cubist::detail

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Maps, and sums of columns, on a device. A column is summed by threads that take every so many of
-// its elements, and then add up in a tree: sums depend on the shape alone, the same on every run.
+// Map and column-sum kernels. Each thread of a column sums elements at a fixed stride, and a tree
+// reduction combines threads: the order depends on the shape alone, so sums are the same on every
+// run.
 
 #include <cstddef>
 
@@ -34,7 +35,7 @@ inline constexpr unsigned sum_rows = 32;
 inline constexpr unsigned sum_cols = 32;
 inline constexpr unsigned sum_threads = sum_rows * sum_cols;
 
-/// sums[j] = sum over i of f(i, j, m(i, j), …), by threads (sum_cols, sum_rows)
+/// sums[j] = sum over i of f(i, j, m(i, j), …), blocks of (sum_cols, sum_rows) threads
 template <class S, class F, class... T>
 __global__ __launch_bounds__(sum_threads) void column_kernel(Shape shape, S* sums, F f,
                                                              MatrixView<T>... m)
@@ -60,18 +61,19 @@ template <class F, class... T>
 void launch_elements(Shape shape, F f, MatrixView<T>... m)
 {
   const dim3 block = block_over(shape);
-  const dim3 grid{blocks_of(shape.cols, block.x, 1U << 20), blocks_of(shape.rows, block.y, 65535)};
+  const dim3 grid{block_count(shape.cols, block.x, 1U << 20),
+                  block_count(shape.rows, block.y, 65535)};
   element_kernel<<<grid, block, 0, ComputeStream::get()>>>(shape, f, m...);
-  require_launched("a map over ", shape, " elements");
+  check_launch("a map over ", shape, " elements");
 }
 
 /// @pre there are columns
 template <class S, class F, class... T>
 void launch_column_sums(Shape shape, S* sums, F f, MatrixView<T>... m)
 {
-  const unsigned grid = blocks_of(shape.cols, sum_cols, 1U << 30);
+  const unsigned grid = block_count(shape.cols, sum_cols, 1U << 30);
   column_kernel<<<grid, dim3{sum_cols, sum_rows}, 0, ComputeStream::get()>>>(shape, sums, f, m...);
-  require_launched("column sums of ", shape, " elements");
+  check_launch("column sums of ", shape, " elements");
 }
 
 #else

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Whether BLAS runs kernels that are worth of this processor. OpenBLAS chooses them when it loads:
-// one that is older than the processor takes those of a processor of long ago, at a fifth of the
-// speed, and keeps quiet about it. `launch` tells the user, once in a process and once in a job;
-// CUBIST_BLAS_WARNING=off in the environment keeps it quiet, too.
+// A warning about BLAS kernels that are too old for the processor. OpenBLAS selects its kernels
+// when it loads; a version older than the processor silently falls back to generic ones, at a fifth
+// of the speed. `launch` prints the warning once in a process and once in a job, unless the
+// environment has CUBIST_BLAS_WARNING=off.
 
 #include <algorithm>
 #include <array>
@@ -19,14 +19,14 @@
 namespace cubist
 {
 
-/// The instructions of a processor that kernels make use of.
+/// The instruction sets of a processor that kernels use.
 struct Processor
 {
   bool avx2 = false;    // and fused multiply-add
-  bool avx512 = false;  // as much of it as the SkylakeX kernels need
+  bool avx512 = false;  // the subsets that the SkylakeX kernels need
 
-  /// The one that this runs on; one without either where compilers can't tell.
-  [[nodiscard]] static Processor here()
+  /// The processor that this runs on.
+  [[nodiscard]] static Processor current()
   {
 #if defined(__x86_64__) || defined(__i386__)
     return {__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
@@ -39,11 +39,11 @@ struct Processor
   }
 };
 
-/// What a user of these kernels, by OpenBLAS's name, is to know; empty if they will do.
+/// The warning for these kernels, by OpenBLAS's name, on this processor; empty if there is none.
 [[nodiscard]] inline std::string blas_warning(std::string_view kernels, Processor processor)
 {
   using namespace std::string_view_literals;
-  // Those of OpenBLAS for x86 that are older than AVX2.
+  // OpenBLAS's kernels for x86 that predate AVX2.
   static constexpr std::array old{
       "Katmai"sv, "Coppermine"sv,  "Northwood"sv,    "Prescott"sv,   "Banias"sv,
       "Atom"sv,   "Core2"sv,       "Penryn"sv,       "Dunnington"sv, "Nehalem"sv,
@@ -61,17 +61,17 @@ struct Processor
 namespace detail
 {
 
-/// The warning that this process has still to give: the first call gets it, the others nothing.
+/// The warning of this process, on the first call; empty on later ones.
 [[nodiscard]] inline std::string take_blas_warning()
 {
   static std::atomic<bool> taken{false};
   if (taken.exchange(true)) return "";
-  const char* requested = std::getenv("CUBIST_BLAS_WARNING");
-  if (requested != nullptr && std::string_view{requested} == "off") return "";
-  return blas_warning(blas_core_name(), Processor::here());
+  const char* setting = std::getenv("CUBIST_BLAS_WARNING");
+  if (setting != nullptr && std::string_view{setting} == "off") return "";
+  return blas_warning(blas_core_name(), Processor::current());
 }
 
-/// On standard error, as a line of its own.
+/// Prints a line on standard error, unless it is empty.
 inline void warn(const std::string& line)
 {
   if (!line.empty()) std::fputs((line + '\n').c_str(), stderr);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How many threads BLAS uses, which is one number for the whole process. The functions are
-// OpenBLAS's and looked up weakly: with another BLAS they do nothing, and its own environment
-// variables (BLIS_NUM_THREADS, MKL_NUM_THREADS) decide.
+// The number of threads of BLAS, one setting for the whole process. OpenBLAS's functions are weak
+// symbols: with another BLAS these do nothing, and that library's environment variables
+// (BLIS_NUM_THREADS, MKL_NUM_THREADS) apply.
 
 #include <string>
 
@@ -16,20 +16,19 @@ extern "C" {
 namespace cubist
 {
 
-/// The kernels that BLAS chose for this processor, or "unknown"; Debian 12's OpenBLAS takes its
-/// slow "Prescott" for processors newer than itself, and OPENBLAS_CORETYPE=SkylakeX mends that.
+/// The kernels that BLAS selected for this processor, or "unknown".
 [[nodiscard]] inline std::string blas_core_name()
 {
   return openblas_get_corename != nullptr ? openblas_get_corename() : "unknown";
 }
 
-/// How many threads a BLAS call has, or 0 if that is unknown.
+/// The number of threads of a BLAS call, or 0 if it is unknown.
 [[nodiscard]] inline int blas_threads()
 {
   return openblas_get_num_threads != nullptr ? openblas_get_num_threads() : 0;
 }
 
-/// Gives each BLAS call `threads` threads, until the end of the scope.
+/// Sets the number of threads of each BLAS call until the end of the scope.
 class BlasThreads
 {
  public:

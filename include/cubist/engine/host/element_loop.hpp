@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's loop over the elements of rows: f(a[j], b[j], …) for j in [0, n), vectorised for the
-// processor that runs it, as well as for the one that it was compiled for.
+// The host's loop over elements of rows: f(a[j], b[j], …) for j in [0, n), compiled and vectorised
+// for several instruction sets, of which the best that the processor has is selected at run time.
 //
-// It goes in blocks of one length. What is left over at the end is copied into a block, so that the
-// same instructions compute every element: its bits do not depend on where in a row it stands, and
-// a compiler may contract products and sums as it likes. Ahead of the block that is computed, the
-// next ones are fetched: a processor overlaps arithmetic with waiting for memory only as far as it
-// looks ahead, which is not beyond one long function.
+// The loop runs over blocks of a fixed length. The remainder is copied into a block, so the same
+// instructions compute every element, and its bits do not depend on its place in a row, however the
+// compiler contracts products and sums. Blocks ahead are prefetched: f is often so long that the
+// processor's own look-ahead does not reach the next loads.
 
 #include <algorithm>
 #include <array>
@@ -16,8 +15,7 @@
 #include <tuple>
 #include <type_traits>
 
-// Without optimization nothing is inlined into the loops, and other instruction sets would be of no
-// use there.
+// Without optimization nothing is inlined into the loops, and other instruction sets are useless.
 #if defined __x86_64__ && defined __OPTIMIZE__ && (defined __GNUC__ || defined __clang__)
 #define CUBIST_X86_TARGETS
 #endif
@@ -25,7 +23,7 @@
 #if defined __clang__
 #define CUBIST_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define CUBIST_WIDE
-// It warns of loops that it cannot vectorise, which are those of complex numbers and short words.
+// clang warns of loops that it cannot vectorise: those of complex and of 16-bit numbers.
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wpass-failed"
 #else
@@ -36,7 +34,7 @@
 namespace cubist::detail
 {
 
-/// What a loop is compiled for.
+/// An instruction set that the loop is compiled for.
 enum class Target
 {
   as_compiled,
@@ -68,9 +66,9 @@ enum class Target
 /// Elements of a block: four vectors of double, if they are as wide as AVX-512's.
 inline constexpr std::size_t block_length = 32;
 
-/// Fetches the block that is so far ahead that it comes in time.
+/// Prefetches the block at the distance that hides the latency of memory.
 template <class T>
-[[gnu::always_inline]] inline void fetch_ahead(T* block)
+[[gnu::always_inline]] inline void prefetch(T* block)
 {
   constexpr std::size_t line = 64;
   constexpr std::size_t ahead = 2048;
@@ -84,7 +82,7 @@ template <class F, class... T>
 {
   for (; blocks > 0; --blocks)
   {
-    (fetch_ahead(m), ...);
+    (prefetch(m), ...);
     CUBIST_INDEPENDENT
     for (std::size_t j = 0; j < block_length; ++j) f(m[j]...);
     ((m += block_length), ...);
@@ -112,7 +110,7 @@ blocks_avx512(F f, std::size_t blocks, T*... m)
 }
 #endif
 
-/// What is left over of a row, in a block of its own that it fills up with copies.
+/// The remainder of a row, copied into a block and padded with copies of its last element.
 template <class T>
 class LastBlock
 {
@@ -134,8 +132,8 @@ class LastBlock
   std::size_t n_;
 };
 
-/// f(m[j]…) for j in [0, n), on a target that this processor supports. f writes to what is not
-/// const; rows may be the same, but must not overlap otherwise.
+/// f(m[j]…) for j in [0, n), on a target that this processor supports. f may write to elements that
+/// are not const. Rows may be identical, but must not overlap otherwise.
 template <class F, class... T>
 void for_elements(Target target, std::size_t n, F f, T*... m)
 {
@@ -177,7 +175,7 @@ struct Assign
   }
 };
 
-/// That, and sum += out.
+/// out = f(in…), sum += out
 template <class F>
 struct AssignAndAdd
 {

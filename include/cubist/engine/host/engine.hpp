@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's memory and processors: products by BLAS, through the interface that xtensor-blas
-// carries, straight into strided blocks; everything else in loops over rows, which compilers
-// vectorise.
+// The engine of the host. Products are BLAS's, on strided blocks, through the interface that
+// xtensor-blas contains; other functions are loops over rows, which compilers vectorise.
 
 #include <algorithm>
 #include <array>
@@ -73,11 +72,11 @@ class HostEngine
     const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
     const auto ld_b = blas_int(std::max<std::size_t>(b.ld(), 1));
     const auto ld_c = blas_int(std::max<std::size_t>(c.ld(), 1));
-    const detail::GemmSemaphore turn;
+    const detail::GemmSemaphore semaphore;
     cxxblas::gemm<int>(cxxblas::RowMajor, blas_op<T>(op_a), blas_op<T>(op_b), m, n, k, alpha,
                        a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
   }
-  /// The same, in float.
+  /// The same for 16-bit elements, computed in float.
   template <ShortReal T>
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
             MatrixView<T> c) const
@@ -92,14 +91,14 @@ class HostEngine
     for (std::size_t i = 0; i < out.rows(); ++i) std::copy_n(in.row(i), out.cols(), out.row(i));
   }
   template <Element T>
-  void upload(MatrixView<const T> host, MatrixView<T> mine) const
+  void upload(MatrixView<const T> in, MatrixView<T> out) const
   {
-    copy(host, mine);
+    copy(in, out);
   }
   template <Element T>
-  void download(MatrixView<const T> mine, MatrixView<T> host) const
+  void download(MatrixView<const T> in, MatrixView<T> out) const
   {
-    copy(mine, host);
+    copy(in, out);
   }
 
   template <Element T>
@@ -108,12 +107,12 @@ class HostEngine
     for (std::size_t i = 0; i < out.rows(); ++i) std::fill_n(out.row(i), out.cols(), value);
   }
 
-  /// f(m(i, j), …) for all i and j; f writes to what is not const.
+  /// f(m(i, j), …) for all i and j; f may write to elements that are not const.
   template <class F, class First, class... T>
   void for_each(F f, MatrixView<First> first, MatrixView<T>... m) const
   {
     (check(m, first.shape()), ...);
-    // Rows that lie one behind the other are one long one.
+    // Contiguous rows are one long row.
     const bool one = first.contiguous() && (m.contiguous() && ...);
     for (std::size_t i = 0; i < (one ? 1 : first.rows()); ++i)
       detail::for_elements(one ? first.size() : first.cols(), detail::on_widened<First, T...>(f),
@@ -127,7 +126,7 @@ class HostEngine
     for_each(detail::Assign<F>{f}, out, MatrixView<const In>{in}...);
   }
 
-  /// The same, and sums(0, j) = sum over i of out(i, j), in this order, for sums of one row.
+  /// The same, and sums(0, j) = sum of out(i, j) over i, in this order; `sums` has one row.
   template <class T, class F, class... In>
   void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
   {
@@ -149,7 +148,7 @@ class HostEngine
       for (std::size_t j = 0; j < out.cols(); ++j) out(i, j) = f(i, j, detail::wide(in(i, j))...);
   }
 
-  /// out(0, j) = sum over i of in(i, j), for out of one row.
+  /// out(0, j) = sum of in(i, j) over i, in this order; `out` has one row.
   template <class T>
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {
@@ -196,7 +195,7 @@ class HostEngine
   template <class T>
   [[nodiscard]] auto view(MatrixView<T> m) const
   {
-    // An adaptor with strides of its own would lose them when something is assigned to it.
+    // An adaptor with strides would lose them in an assignment.
     const std::array<std::size_t, 2> rows{m.rows(), m.ld()};
     return xt::view(xt::adapt(m.data(), m.rows() * m.ld(), xt::no_ownership(), rows), xt::all(),
                     xt::range(std::size_t{0}, m.cols()));
@@ -210,7 +209,7 @@ class HostEngine
     return op == Op::adjoint && ComplexScalar<T> ? cxxblas::ConjTrans : cxxblas::Trans;
   }
 
-  /// Calls add(row) with a row of zeros, in which sums are made.
+  /// Calls add(row) with a row of zeros, in which it sums.
   template <class T, class F>
   void sum_up(MatrixView<T> sums, F add) const
   {

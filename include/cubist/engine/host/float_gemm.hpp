@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Products of 16 bits where BLAS has none: operands are copied into matrices of float, which are
+// Products of 16-bit matrices, which BLAS does not have: operands are converted to float and
 // multiplied, and the result is rounded once.
 
 #include <array>
@@ -22,14 +22,14 @@ void gemm_in_float(const E& engine, Op op_a, Op op_b, T alpha, MatrixView<const 
                    MatrixView<const T> b, T beta, MatrixView<T> c)
 {
   // Kept for the thread's next product.
-  static thread_local std::array<typename E::template Buffer<float>, 3> rooms;
-  const auto room = [](auto& buffer, Shape shape) {
+  static thread_local std::array<typename E::template Buffer<float>, 3> buffers;
+  const auto reserve = [](auto& buffer, Shape shape) {
     if (buffer.size() < shape.size()) buffer.resize(shape.size());
     return MatrixView<float>{buffer.data(), shape};
   };
-  const auto wide_a = room(rooms[0], a.shape());
-  const auto wide_b = room(rooms[1], b.shape());
-  const auto wide_c = room(rooms[2], c.shape());
+  const auto wide_a = reserve(buffers[0], a.shape());
+  const auto wide_b = reserve(buffers[1], b.shape());
+  const auto wide_c = reserve(buffers[2], c.shape());
   engine.map(wide_a, Same{}, a);
   engine.map(wide_b, Same{}, b);
   if (beta != T{}) engine.map(wide_c, Same{}, c);

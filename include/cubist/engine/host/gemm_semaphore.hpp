@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Lets so many ranks multiply at once that OpenBLAS, which has room for 64 callers, takes them all.
-//
-// Fewer, such as one a core, would be slower: ranks that share the cores in slices of time end
-// together, and ranks that take turns leave a core idle before the last ones end. Measured:
-// docs/decisions/0007-blas.md.
+// Limits the number of concurrent calls of BLAS: OpenBLAS has buffers for 64 callers. A lower
+// limit, such as the number of cores, is slower: ranks that share the cores finish together, and
+// ranks that queue leave cores idle at the end. Measured: docs/decisions/0007-blas.md.
 
 #include <algorithm>
 #include <condition_variable>
@@ -15,7 +13,7 @@
 namespace cubist::detail
 {
 
-/// A rank's turn to multiply, until the end of the scope; making one waits for it.
+/// The constructor acquires the semaphore, and the destructor releases it.
 class GemmSemaphore
 {
  public:
@@ -36,8 +34,8 @@ class GemmSemaphore
     condition().notify_one();
   }
 
-  /// How many have their turn at once.
-  [[nodiscard]] static int most()
+  /// The number of concurrent callers.
+  [[nodiscard]] static int limit()
   {
     return static_cast<int>(std::clamp(16 * std::thread::hardware_concurrency(), 1U, 64U));
   }
@@ -55,7 +53,7 @@ class GemmSemaphore
   }
   static int& free()
   {
-    static int f = most();
+    static int f = limit();
     return f;
   }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's processors, and memory that other processes of the machine can read.
+// The host's engine with memory that other processes of the machine can read.
 
 #include <vector>
 

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/core/call_guard.hpp"
+
+#include "catch.hpp"
+
+namespace core_call_guard_test
+{
+
+using namespace cubist;
+
+TEST_CASE("a second call is refused until the first one ends")
+{
+  CallGuard guard;
+  {
+    const auto call = guard.enter("a plan");
+    CHECK_THROWS_WITH(
+        guard.enter("a plan"),
+        "got a call of a plan while another call is in progress, so both would write to "
+        "its workspace; give each thread its own");
+    CHECK_THROWS_AS(guard.enter("a plan"), ArgumentError);  // the refused call ended nothing
+    CallGuard copy = guard;
+    CHECK_NOTHROW(copy.enter("a plan"));
+  }
+  CHECK_NOTHROW(guard.enter("a plan"));
+}
+
+}  // namespace core_call_guard_test
