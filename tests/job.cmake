@@ -1,4 +1,4 @@
-# How a job ends in which a rank fails: soon, as failed, and with one message.
+# A job in which a rank fails ends soon, as failed, and with one message.
 add_executable(cubist_job job/job.cpp)
 target_link_libraries(cubist_job PRIVATE cubist::mpi cubist_warnings)
 
@@ -13,15 +13,15 @@ cubist_add_job_test("none throws")
 cubist_add_job_test("throws" "cubist: rank 2: no weights.bin")
 cubist_add_job_test("throws under way" "cubist: rank 2: no weights.bin")
 cubist_add_job_test("throws while others compute" "cubist: rank 2: no weights.bin")
-# The lowest rank speaks, unless it starves on a busy machine.
+# The lowest rank prints its message, unless a busy machine delays it.
 cubist_add_job_test("all throw" ": no weights.bin")
 cubist_add_job_test("some throw" ": no weights.bin")
 cubist_add_job_test("drops" "cubist: rank 2 dropped the request of its all_reduce on rank 2 of 4")
 cubist_add_job_test("exits" "cubist: the program called exit inside launch")
 foreach(what "is late" "is stopped")
-  cubist_add_job_test("${what}" "waited for 3000 ms in barrier on ranks {0, 1, 2, 3}, longer than the time limit allows; nothing has come from ranks {2};")
+  cubist_add_job_test("${what}" "waited for 1500 ms in barrier on ranks {0, 1, 2, 3}, longer than the time limit allows; nothing received from ranks {2};")
 endforeach()
-cubist_add_job_test("is late for a sum" "nothing has come from ranks {2}")
+cubist_add_job_test("is late for a sum" "nothing received from ranks {2}")
 cubist_add_job_test("has an error" "cubist: rank 2: all_reduce of 100000 double by sum failed as call 0 of rank 2")
 cubist_add_job_test("has a wrong size" "called it with another size, type, root or operation")
 cubist_add_job_test("has a wrong order" "called barrier")

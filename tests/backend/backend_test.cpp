@@ -8,13 +8,16 @@
 
 #include "catch.hpp"
 
+namespace backend_backend_test
+{
+
 using namespace cubist;
 
 namespace
 {
 
-/// Notes what it is launched with, and runs nothing but one rank of threads.
-struct Noting
+/// Records its arguments, and runs one rank of threads.
+struct Recording
 {
   using Communicator = ThreadsCommunicator;
   using Engine = HostEngine;
@@ -27,7 +30,7 @@ struct Noting
   {
     ranks = options.ranks;
     arguments = argc;
-    // As MPI does, which takes its own arguments away.
+    // As MPI does, which removes its own arguments.
     if (argc > 1)
     {
       argc = 1;
@@ -50,26 +53,26 @@ struct WrongEngine
 
 }  // namespace
 
-TEST_CASE("what is a backend, and what is not")
+TEST_CASE("a backend has a communicator and an engine")
 {
   STATIC_REQUIRE(Backend<Threads>);
   STATIC_REQUIRE(Backend<Counting<Threads>>);
-  STATIC_REQUIRE(Backend<Noting>);
+  STATIC_REQUIRE(Backend<Recording>);
   STATIC_REQUIRE_FALSE(Backend<NoEngine>);
   STATIC_REQUIRE_FALSE(Backend<WrongEngine>);
 }
 
-TEST_CASE("the number of ranks is left to the backend unless it is given")
+TEST_CASE("the backend chooses the number of ranks unless it is given")
 {
   CHECK_FALSE(LaunchOptions{}.ranks.has_value());
   const auto nothing = [](auto&) {};
-  launch<Noting>({}, nothing);
-  CHECK_FALSE(Noting::ranks.has_value());
-  launch<Noting>({.ranks = 3}, nothing);
-  CHECK(Noting::ranks == 3);
+  launch<Recording>({}, nothing);
+  CHECK_FALSE(Recording::ranks.has_value());
+  launch<Recording>({.ranks = 3}, nothing);
+  CHECK(Recording::ranks == 3);
 }
 
-TEST_CASE("launch hands the program's arguments to the backend, and gives 0 back")
+TEST_CASE("launch passes the program's arguments to the backend, and returns 0")
 {
   char program[] = "program";
   char option[] = "--backend-option";
@@ -77,13 +80,15 @@ TEST_CASE("launch hands the program's arguments to the backend, and gives 0 back
   int argc = 2;
   char** argv = arguments;
   int runs = 0;
-  CHECK(launch<Noting>(argc, argv, {}, [&](auto& world) { runs += world.size(); }) == 0);
-  CHECK(Noting::arguments == 2);
+  CHECK(launch<Recording>(argc, argv, {}, [&](auto& world) { runs += world.size(); }) == 0);
+  CHECK(Recording::arguments == 2);
   CHECK(argc == 1);
   CHECK(argv[1] == nullptr);
   CHECK(runs == 1);
 
-  CHECK(launch<Noting>({}, [&](auto&) { ++runs; }) == 0);
-  CHECK(Noting::arguments == 0);
+  CHECK(launch<Recording>({}, [&](auto&) { ++runs; }) == 0);
+  CHECK(Recording::arguments == 0);
   CHECK(runs == 2);
 }
+
+}  // namespace backend_backend_test

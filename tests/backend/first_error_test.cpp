@@ -8,6 +8,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace backend_first_error_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using cubist::detail::FirstError;
@@ -23,7 +26,7 @@ std::exception_ptr error(const E& e)
 
 }  // namespace
 
-TEST_CASE("without an error nothing is told or thrown")
+TEST_CASE("without an error there is no message, and nothing is thrown")
 {
   const FirstError first;
   CHECK_FALSE(first);
@@ -31,7 +34,7 @@ TEST_CASE("without an error nothing is told or thrown")
   CHECK_NOTHROW(first.rethrow());
 }
 
-TEST_CASE("an error is thrown as what it is, with the rank that threw it")
+TEST_CASE("an error is rethrown with its type, and with the rank that threw it")
 {
   FirstError first;
   first.record(3, error(ShapeError{"too long"}), false);
@@ -49,7 +52,7 @@ TEST_CASE("an error is thrown as what it is, with the rank that threw it")
   }
 }
 
-TEST_CASE("of several errors the first is told")
+TEST_CASE("of several errors the first is reported")
 {
   FirstError first;
   first.record(3, error(ShapeError{"too long"}), false);
@@ -58,12 +61,12 @@ TEST_CASE("of several errors the first is told")
   CHECK(first.message() == "rank 3: too long");
 }
 
-TEST_CASE("an error that follows from another rank's gives way to the one that does not")
+TEST_CASE("an error that is a consequence of another rank's is replaced by the root cause")
 {
   FirstError first;
   first.record(1, error(PeerFailed{"rank 3 failed"}), true);
   CHECK(first.message() == "rank 1: rank 3 failed");
-  first.record(2, error(PeerFailed{"so it did"}), true);
+  first.record(2, error(PeerFailed{"rank 3 failed, too"}), true);
   CHECK(first.message() == "rank 1: rank 3 failed");
   first.record(3, error(ShapeError{"too long"}), false);
   CHECK(first.message() == "rank 3: too long");
@@ -71,7 +74,7 @@ TEST_CASE("an error that follows from another rank's gives way to the one that d
   CHECK(first.message() == "rank 3: too long");
 }
 
-TEST_CASE("a foreign error is nested in one that names its rank")
+TEST_CASE("an error of another library is nested in one that names its rank")
 {
   FirstError first;
   first.record(2, error(std::out_of_range{"element 7"}), false);
@@ -89,10 +92,12 @@ TEST_CASE("a foreign error is nested in one that names its rank")
   CHECK(inner == "element 7");
 }
 
-TEST_CASE("what is no exception is told, too")
+TEST_CASE("an object that is no exception is reported, too")
 {
   FirstError first;
   first.record(2, error(7), false);
   CHECK(mentions(first.message(), "rank 2: ", "no std::exception", "throw a cubist::Error"));
   CHECK_THROWS_AS(first.rethrow(), RankFailed);
 }
+
+}  // namespace backend_first_error_test

@@ -16,11 +16,15 @@
 #include "cubist/backend/mpi.hpp"
 #include "cubist/testing/counting.hpp"
 
+#include "../comm/mpi/job_context.hpp"
 #include "catch.hpp"
 #include "ranks.hpp"
 #include "sanitized.hpp"
 
-// Every process runs these tests: each asserts what it saw itself.
+namespace backend_mpi_test
+{
+
+// Every process runs these tests, and asserts its own results.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -29,9 +33,6 @@ namespace
 {
 
 using World = MpiCommunicator;
-
-int processes() { return boost::mpi::communicator{}.size(); }
-int process() { return boost::mpi::communicator{}.rank(); }
 
 /// What `launch` throws on this process when `body` runs on every rank.
 template <class E, class F>
@@ -68,7 +69,7 @@ TEST_CASE("fewer ranks than processes leave the last processes idle")
   }
 }
 
-TEST_CASE("numbers of ranks that cannot be are refused with both numbers and the fix")
+TEST_CASE("an impossible number of ranks is an error that names both numbers and the fix")
 {
   for (const int ranks : {processes() + 1, 0, -1})
   {
@@ -83,7 +84,7 @@ TEST_CASE("numbers of ranks that cannot be are refused with both numbers and the
   }
 }
 
-TEST_CASE("ranks on a communicator of the program's")
+TEST_CASE("a launch on a communicator of the program runs on its ranks")
 {
   const boost::mpi::communicator all;
   const auto backwards = all.split(all.rank() % 2, -all.rank());
@@ -117,7 +118,7 @@ TEST_CASE("ranks on a communicator of the program's")
   CHECK((words > 0) == (odd_or_even > 1));
 }
 
-TEST_CASE("traffic of the program's own does not meet that of the ranks")
+TEST_CASE("messages of the program are not matched with those of the ranks")
 {
   const boost::mpi::communicator all;
   const int next = (all.rank() + 1) % all.size();
@@ -135,9 +136,9 @@ TEST_CASE("traffic of the program's own does not meet that of the ranks")
   CHECK(from_previous == (all.rank() + all.size() - 1) % all.size());
 }
 
-TEST_CASE("thousands of launches one after another leave no communicators behind")
+TEST_CASE("many launches one after the other free all of their communicators")
 {
-  // The number of a new communicator is the lowest one that is free.
+  // The number of a new communicator is the lowest free one.
   const auto number = [] {
     MPI_Comm fresh = MPI_COMM_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
@@ -146,7 +147,7 @@ TEST_CASE("thousands of launches one after another leave no communicators behind
     return n;
   };
   const auto before = number();
-  const int launches = repeats(1000, 100);
+  const int launches = repeats(100, 50);
   int sum = 0;
   for (int i = 0; i < launches; ++i)
     launch<Mpi>({}, [&](World& world) {
@@ -161,7 +162,7 @@ TEST_CASE("thousands of launches one after another leave no communicators behind
   CHECK(number() == before);
 }
 
-TEST_CASE("a program that has initialised MPI goes on with it")
+TEST_CASE("a program that has initialised MPI can use it after a launch")
 {
   // The main of these tests is such a program.
   launch<Mpi>({}, [](World& world) { world.barrier(); });
@@ -174,7 +175,7 @@ TEST_CASE("a program that has initialised MPI goes on with it")
 
 TEST_CASE("when all ranks throw, each launch throws its own rank's error")
 {
-  for (int run = 0; run < 20; ++run)
+  for (int run = 0; run < 10; ++run)
   {
     const auto text = thrown<ShapeError>(
         [](World& world) { throw ShapeError{"got " + std::to_string(world.rank()) + " rows"}; });
@@ -182,9 +183,9 @@ TEST_CASE("when all ranks throw, each launch throws its own rank's error")
   }
 }
 
-TEST_CASE("when one rank throws, the others' launches tell its error")
+TEST_CASE("when one rank throws, the launches of the others throw PeerFailed with its error")
 {
-  const int thrower = GENERATE(0, 1, 5) % processes();
+  const int thrower = GENERATE(0, 1) * (processes() - 1);
   const auto calls = std::to_array<void (*)(World&)>(
       {[](World& w) { w.barrier(); }, [](World& w) { w.broadcast(std::vector<int>(3), 0); },
        [](World& w) { w.all_reduce(std::vector<double>(100'000)); },
@@ -218,15 +219,15 @@ TEST_CASE("when one rank throws, the others' launches tell its error")
     {
       CHECK(rank == process());
       CHECK(mentions(text, "rank " + std::to_string(thrower) + " failed (the file ended)",
-                     "mend that rank's error"));
+                     "fix that rank's error"));
     }
   }
 }
 
-TEST_CASE("a rank may throw while its calls are under way")
+TEST_CASE("a rank may throw while its calls are in flight")
 {
-  // Peers may be taking the data when the buffer goes.
-  for (const std::size_t n : {10U, 100'000U, 4'000'000U})
+  // Peers may be reading its buffers when they are freed.
+  for (const std::size_t n : {10U, 1'000'000U})
   {
     const auto text = thrown<Error>([&](World& world) {
       std::vector<double> x(n, 1.0);
@@ -244,7 +245,7 @@ TEST_CASE("a rank may throw while its calls are under way")
   }
 }
 
-TEST_CASE("a rank that learns of a failure may catch it; launch throws all the same")
+TEST_CASE("a rank may catch PeerFailed; launch throws nevertheless")
 {
   const auto text = thrown<Error>([](World& world) {
     if (world.rank() == 0) throw DataError{"the file ended"};
@@ -260,20 +261,20 @@ TEST_CASE("a rank that is late ends the launch at its time limit")
   if (processes() != 2) return;
   using namespace std::chrono_literals;
   const auto text = message_of<Error>([&] {
-    launch<Mpi>({.rethrow = true, .time_limit = 1000ms}, [&](World& world) {
-      if (world.rank() == 1) std::this_thread::sleep_for(3000ms);
+    launch<Mpi>({.rethrow = true, .time_limit = 300ms}, [&](World& world) {
+      if (world.rank() == 1) std::this_thread::sleep_for(900ms);
       world.barrier();
       world.barrier();
     });
   });
   CHECK(mentions(text,
-                 process() == 0 ? "rank 0: waited for 1000 ms in barrier on ranks {0, 1}"
-                                : "rank 1: rank 0 failed (waited for 1000 ms",
-                 "nothing has come from ranks {1}"));
+                 process() == 0 ? "rank 0: waited for 300 ms in barrier on ranks {0, 1}"
+                                : "rank 1: rank 0 failed (waited for 300 ms",
+                 "nothing received from ranks {1}"));
   CHECK_THROWS_AS(launch<Mpi>({.rethrow = true, .time_limit = 0ms}, [](World&) {}), ArgumentError);
 }
 
-TEST_CASE("foreign errors come out of launch inside RankFailed")
+TEST_CASE("launch throws an error of another library inside RankFailed")
 {
   try
   {
@@ -289,17 +290,17 @@ TEST_CASE("foreign errors come out of launch inside RankFailed")
   const auto text = thrown<RankFailed>([](World&) { throw 42; });
   CHECK(mentions(text, "no std::exception", "throw a cubist::Error instead"));
 
-  const auto told = thrown<Error>([](World& world) {
+  const auto peer = thrown<Error>([](World& world) {
     if (world.rank() == 0) throw 42;
     world.barrier();
   });
-  CHECK(mentions(told, process() == 0 ? "no std::exception" : "rank 0 failed"));
+  CHECK(mentions(peer, process() == 0 ? "no std::exception" : "rank 0 failed"));
 }
 
-TEST_CASE("after an error the next launch begins anew")
+TEST_CASE("a failed launch does not affect the next one")
 {
-  // What a failed launch has sent and nobody received must not reach the next one.
-  for (int run = 0; run < repeats(200, 20); ++run)
+  // The next launch must not receive messages that no rank of the failed one has received.
+  for (int run = 0; run < repeats(30, 10); ++run)
   {
     const auto text = thrown<Error>([&](World& world) {
       auto half = world.split(world.rank() % 2, 0);
@@ -322,20 +323,20 @@ TEST_CASE("a launch may run inside a rank of another one")
   int outer = 0;
   launch<Mpi>({}, [&](World& world) {
     std::vector<int> x{1};
-    auto under_way = world.async_all_reduce(x);
+    auto pending = world.async_all_reduce(x);
     launch<Mpi>({}, [&](World& within) {
       std::vector<int> y{10};
       within.all_reduce(y);
       inner = y[0];
     });
-    under_way.wait();
+    pending.wait();
     outer = x[0];
   });
   CHECK(inner == 10 * processes());
   CHECK(outer == processes());
 }
 
-TEST_CASE("a machine's cores are shared out among the BLAS of its ranks")
+TEST_CASE("the BLAS of each rank uses its share of the machine's cores")
 {
   if (openblas_get_num_threads != nullptr)
   {
@@ -348,7 +349,7 @@ TEST_CASE("a machine's cores are shared out among the BLAS of its ranks")
   }
 }
 
-TEST_CASE("whether mpiexec or its like started the process")
+TEST_CASE("started() says whether mpiexec or the like started the process")
 {
   constexpr std::array names{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALNRANKS"};
   std::array<std::optional<std::string>, names.size()> before;
@@ -367,3 +368,5 @@ TEST_CASE("whether mpiexec or its like started the process")
   for (std::size_t i = 0; i < names.size(); ++i)
     if (before[i]) setenv(names[i], before[i]->c_str(), 1);
 }
+
+}  // namespace backend_mpi_test

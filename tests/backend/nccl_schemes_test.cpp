@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Schemes, networks and checkpoints on the backend for GPUs: on the fake, where whatever is not
-// ordered by streams comes in another order.
+// A scheme, a network and checkpoints on the NCCL backend, with the fake of CUDA and NCCL, whose
+// random delays reveal missing synchronization.
 #include <cstddef>
 
 #include "cubist/backend/nccl.hpp"
-#include "cubist/cubist.hpp"
+#include "cubist/backend/threads.hpp"
+#include "cubist/scheme/summa25d.hpp"
 
 #include "catch.hpp"
 #include "comparison.hpp"
 #include "fake.hpp"
-#include "late_engine.hpp"
+#include "fake_engine.hpp"
 #include "scheme_run.hpp"
+
+namespace backend_nccl_schemes_test
+{
 
 using namespace cubist;
 using namespace cubist::test;
@@ -29,10 +33,10 @@ void compare(const NamedGlobals& got, const NamedGlobals& expected, double units
 
 }  // namespace
 
-TEST_CASE("Summa25D on GPUs has the results of the host, and the same ones on every run")
+TEST_CASE("Summa25D on NCCL: the results of threads, and the same bits on every run")
 {
   const auto results = [] {
-    return results_of<Summa25D, LateNccl>({.ranks = 8}, {.q = 2, .d = 2});
+    return results_of<Summa25D, FakeNccl>({.ranks = 8}, {.q = 2, .d = 2});
   };
   const auto host = results_of<Summa25D, Threads>({.ranks = 8}, {.q = 2, .d = 2});
   const auto first = results();
@@ -41,10 +45,12 @@ TEST_CASE("Summa25D on GPUs has the results of the host, and the same ones on ev
   compare(first.again, first.training, 0);
 
   ComputeStream::synchronize();
-  const auto before = fake::live();  // this thread, rank 0, keeps some buffers for later
+  const auto before = fake::live();  // this thread, rank 0, keeps some buffers
   const auto second = results();
   compare(second.products, first.products, 0);
   compare(second.training, first.training, 0);
   ComputeStream::synchronize();
   CHECK(fake::live() == before);
 }
+
+}  // namespace backend_nccl_schemes_test

@@ -15,6 +15,9 @@
 #include "fake.hpp"
 #include "ranks.hpp"
 
+namespace backend_nccl_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using namespace std::chrono_literals;
@@ -22,16 +25,16 @@ using namespace std::chrono_literals;
 namespace
 {
 
-/// The sum of a number over the ranks, all of it on the devices but the number.
-float sum(NcclCommunicator& world, float mine)
+/// The sum of a host value over the ranks, computed on the devices.
+float sum(NcclCommunicator& world, float value)
 {
   const CudaEngine engine;
   CudaBuffer<float> buffer(1);
-  const MatrixView<float> there{buffer.data(), {1, 1}};
-  engine.upload(MatrixView<const float>{&mine, {1, 1}}, there);
-  world.all_reduce(there.elements());
-  engine.download(MatrixView<const float>{there}, MatrixView<float>{&mine, {1, 1}});
-  return mine;
+  const MatrixView<float> device{buffer.data(), {1, 1}};
+  engine.upload(MatrixView<const float>{&value, {1, 1}}, device);
+  world.all_reduce(device.elements());
+  engine.download(MatrixView<const float>{device}, MatrixView<float>{&value, {1, 1}});
+  return value;
 }
 
 int current_device()
@@ -41,18 +44,18 @@ int current_device()
   return device;
 }
 
-/// Options for a test, which are the usual ones again at its end.
-struct With
+/// Sets options in a scope.
+struct ScopedOptions
 {
-  explicit With(const NcclLaunchOptions& options) { Nccl::options = options; }
-  With(const With&) = delete;
-  With& operator=(const With&) = delete;
-  ~With() { Nccl::options = {}; }
+  explicit ScopedOptions(const NcclLaunchOptions& options) { Nccl::options = options; }
+  ScopedOptions(const ScopedOptions&) = delete;
+  ScopedOptions& operator=(const ScopedOptions&) = delete;
+  ~ScopedOptions() { Nccl::options = {}; }
 };
 
 }  // namespace
 
-TEST_CASE("NCCL's backend is one, as are decorators of it")
+TEST_CASE("Nccl and its decorators are backends")
 {
   STATIC_REQUIRE(Backend<Nccl>);
   STATIC_REQUIRE(Backend<Counting<Nccl>>);
@@ -60,7 +63,7 @@ TEST_CASE("NCCL's backend is one, as are decorators of it")
   STATIC_REQUIRE_FALSE(Nccl::ranks_are_processes);
 }
 
-TEST_CASE("each rank has a GPU of its own, and computes and communicates on it")
+TEST_CASE("each rank computes and communicates on its own GPU")
 {
   const auto before = fake::live();
   for (const int ranks : {1, 3, 8})
@@ -77,7 +80,7 @@ TEST_CASE("each rank has a GPU of its own, and computes and communicates on it")
   CHECK(fake::live() == before);
 }
 
-TEST_CASE("without a number there are as many ranks as GPUs")
+TEST_CASE("by default there are as many ranks as GPUs")
 {
   int size = 0;
   launch<Nccl>({}, [&](NcclCommunicator& world) {
@@ -86,18 +89,18 @@ TEST_CASE("without a number there are as many ranks as GPUs")
   CHECK(size == 8);
 }
 
-TEST_CASE("more ranks than GPUs are an error that names both")
+TEST_CASE("more ranks than GPUs: the error names both numbers")
 {
   const auto message = [] {
     return message_of<ArgumentError>([] { launch<Nccl>({.ranks = 9}, [](NcclCommunicator&) {}); });
   };
   CHECK(mentions(message(), "got 9 ranks on a machine that has 8 GPUs", "start fewer"));
-  // Threads have one host for NCCL, so they cannot share.
-  const With sharing{{.share_gpus = true}};
+  // Threads have one host id in NCCL, so they can't share GPUs.
+  const ScopedOptions sharing{{.share_gpus = true}};
   CHECK(mentions(message(), "got 9 ranks on a machine that has 8 GPUs"));
 }
 
-TEST_CASE("a machine without a GPU is an error that says so")
+TEST_CASE("a machine without a GPU: the error says so")
 {
   fake::fail("cudaGetDeviceCount", cudaErrorNoDevice);
   CHECK(mentions(message_of<DeviceError>([] { launch<Nccl>({}, [](NcclCommunicator&) {}); }),
@@ -107,21 +110,21 @@ TEST_CASE("a machine without a GPU is an error that says so")
 namespace
 {
 
-/// What four ranks choose that see `count` GPUs each, from first(rank) on.
+/// The choices of four ranks that see `count` GPUs each, from GPU first(rank) on.
 template <class First>
 std::vector<std::pair<int, bool>> choices(First first, int count, bool may_share)
 {
   return on_ranks<Threads>(4, [&](ThreadsCommunicator& host) {
     fake::see_gpus(first(host.rank()), count);
     const auto restore = std::shared_ptr<void>(nullptr, [](void*) { fake::see_gpus(0, 8); });
-    const auto gpu = cubist::detail::choose_gpu(host, may_share, "and what to do");
+    const auto gpu = cubist::detail::choose_gpu(host, may_share, "the advice");
     return std::pair{gpu.device, gpu.shared};
   });
 }
 
 }  // namespace
 
-TEST_CASE("GPUs are told apart by their addresses, whatever each rank sees")
+TEST_CASE("choose_gpu: PCI addresses decide whether ranks share a GPU")
 {
   using Choices = std::vector<std::pair<int, bool>>;
   const auto same = [](int) { return 0; };
@@ -132,10 +135,10 @@ TEST_CASE("GPUs are told apart by their addresses, whatever each rank sees")
   CHECK(choices(halves, 1, true) == Choices{{0, true}, {0, true}, {0, true}, {0, true}});
   CHECK(choices(same, 3, true) == Choices{{0, true}, {1, true}, {2, true}, {0, true}});
   CHECK(mentions(message_of<ArgumentError>([&] { (void)choices(halves, 1, false); }),
-                 "got 4 ranks on a machine that has 2 GPUs", "and what to do"));
+                 "got 4 ranks on a machine that has 2 GPUs", "the advice"));
 }
 
-TEST_CASE("the first error of a rank ends the launch, and what others wait for")
+TEST_CASE("the error of a rank ends the launch, and the waits of other ranks")
 {
   const auto start = std::chrono::steady_clock::now();
   for (const bool in_a_call : {true, false})
@@ -157,13 +160,13 @@ TEST_CASE("the first error of a rank ends the launch, and what others wait for")
       });
     });
     CHECK(text == "rank 1: no good");
-    ComputeStream::synchronize();  // no communicator waits for this thread any more
+    ComputeStream::synchronize();  // the communicator's wait function is removed
     CHECK(fake::live() == before);
   }
   CHECK(std::chrono::steady_clock::now() - start < 30s);
 }
 
-TEST_CASE("the time limit of a launch is that of its ranks' calls")
+TEST_CASE("the time limit of a launch applies to each call of its ranks")
 {
   const auto message = [](const LaunchOptions& options) {
     return message_of<TimeLimitError>([&] {
@@ -174,7 +177,7 @@ TEST_CASE("the time limit of a launch is that of its ranks' calls")
   };
   CHECK(mentions(message({.ranks = 2, .time_limit = 200ms}), "rank 0: waited 200 ms",
                  "all_reduce of 1 float"));
-  const With limit{{.time_limit = 100ms}};
+  const ScopedOptions limit{{.time_limit = 100ms}};
   CHECK(mentions(message({.ranks = 2}), "rank 0: waited 100 ms"));
   CHECK(mentions(message_of<ArgumentError>([] {
                    launch<Nccl>({.ranks = 1, .time_limit = 0ms}, [](NcclCommunicator&) {});
@@ -182,7 +185,7 @@ TEST_CASE("the time limit of a launch is that of its ranks' calls")
                  "got a time limit of 0 ms"));
 }
 
-TEST_CASE("after an error nothing writes to the host's memory any more")
+TEST_CASE("after an error, no pending copy writes to host memory")
 {
   constexpr Shape shape{1, 4'000'000};
   bool idle = false;
@@ -190,13 +193,13 @@ TEST_CASE("after an error nothing writes to the host's memory any more")
     launch<Nccl>({.ranks = 2, .time_limit = 100ms}, [&](NcclCommunicator& world) {
       if (world.rank() == 1) return;
       CudaBuffer<float> buffer(shape.size());
-      const MatrixView<float> there{buffer.data(), shape};
-      std::vector<float> here(shape.size());
-      world.all_reduce(there.elements());
+      const MatrixView<float> device{buffer.data(), shape};
+      std::vector<float> host(shape.size());
+      world.all_reduce(device.elements());
       try
       {
-        CudaEngine{}.download(MatrixView<const float>{there},
-                              MatrixView<float>{here.data(), shape});
+        CudaEngine{}.download(MatrixView<const float>{device},
+                              MatrixView<float>{host.data(), shape});
       }
       catch (const TimeLimitError&)
       {
@@ -209,7 +212,7 @@ TEST_CASE("after an error nothing writes to the host's memory any more")
   CHECK(idle);
 }
 
-TEST_CASE("an error of the device that nobody looked for is the rank's")
+TEST_CASE("an asynchronous device error is reported as the rank's error at the end")
 {
   const auto text = message_of<CommunicationError>([] {
     launch<Nccl>({.ranks = 2}, [](NcclCommunicator& world) {
@@ -218,3 +221,5 @@ TEST_CASE("an error of the device that nobody looked for is the rank's")
   });
   CHECK(mentions(text, "rank 1: cudaStreamQuery failed", "the compute stream"));
 }
+
+}  // namespace backend_nccl_test

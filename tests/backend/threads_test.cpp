@@ -23,6 +23,9 @@
 #include "ranks.hpp"
 #include "sanitized.hpp"
 
+namespace backend_threads_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -48,7 +51,7 @@ struct OnExit
   F at_exit;
 };
 
-/// Throws `error` on rank 1 of 3, whose peers wait in a barrier.
+/// Throws `error` on rank 1 of 3, while its peers wait in a barrier.
 template <class E>
 void throw_on_rank_1(const E& error)
 {
@@ -60,7 +63,7 @@ void throw_on_rank_1(const E& error)
 
 }  // namespace
 
-TEST_CASE("every rank is a thread of its own, and rank 0 the one that launches")
+TEST_CASE("every rank has a thread of its own, and rank 0 runs on the launching one")
 {
   const int ranks = GENERATE(1, 2, 7);
   struct Seen
@@ -84,14 +87,14 @@ TEST_CASE("every rank is a thread of its own, and rank 0 the one that launches")
   CHECK(seen[0].thread == std::this_thread::get_id());
 }
 
-TEST_CASE("left out, the ranks are the cores")
+TEST_CASE("by default there is a rank for each core")
 {
   std::atomic<int> ranks{0};
   launch<Threads>({}, [&](World&) { ++ranks; });
   CHECK(ranks == static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-TEST_CASE("numbers of ranks that cannot be are refused with the numbers that can")
+TEST_CASE("invalid numbers of ranks are errors that name the valid ones")
 {
   for (const int ranks : {0, -1, Threads::most_ranks + 1, std::numeric_limits<int>::max(),
                           std::numeric_limits<int>::min()})
@@ -106,19 +109,19 @@ TEST_CASE("numbers of ranks that cannot be are refused with the numbers that can
   }
 }
 
-TEST_CASE("more threads than the system gives are an error, not a hang")
+TEST_CASE("more threads than the system allows are an error, not a hang")
 {
   if constexpr (!sanitized)  // sanitizers map more memory than any limit
   {
-    // Each thread wants megabytes of stack; a gigabyte more than now has room for some of them.
+    // Each thread needs megabytes of stack; one gigabyte more suffices for some of them.
     rlim_t pages = 0;
     std::ifstream{"/proc/self/statm"} >> pages;
     REQUIRE(pages > 0);
     rlimit before{};
     REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
-    rlimit tight = before;
-    tight.rlim_cur = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{1} << 30);
-    REQUIRE(setrlimit(RLIMIT_AS, &tight) == 0);
+    rlimit limited = before;
+    limited.rlim_cur = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{1} << 30);
+    REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);
     const auto text = message_of<CommunicationError>(
         [] { launch<Threads>({.ranks = 4000}, [](World& world) { world.barrier(); }); });
     REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
@@ -126,7 +129,7 @@ TEST_CASE("more threads than the system gives are an error, not a hang")
   }
 }
 
-TEST_CASE("an error comes out of launch as it was thrown, with its rank")
+TEST_CASE("launch rethrows an error with its type, and its rank")
 {
   try
   {
@@ -141,7 +144,7 @@ TEST_CASE("an error comes out of launch as it was thrown, with its rank")
   }
 }
 
-TEST_CASE("a foreign error comes out of launch inside RankFailed")
+TEST_CASE("launch nests an error of another library in RankFailed")
 {
   try
   {
@@ -157,7 +160,7 @@ TEST_CASE("a foreign error comes out of launch inside RankFailed")
   }
 }
 
-TEST_CASE("what is no std::exception comes out of launch inside RankFailed, too")
+TEST_CASE("launch nests an object that is no std::exception in RankFailed, too")
 {
   try
   {
@@ -184,9 +187,9 @@ TEST_CASE("rank 0 may throw, and so may the only rank")
   CHECK(text == "rank 0: no file");
 }
 
-TEST_CASE("of several errors one comes out, and it is none that only followed")
+TEST_CASE("of several errors launch rethrows one that is no consequence of another")
 {
-  for (int run = 0; run < 100; ++run)
+  for (int run = 0; run < 40; ++run)
   {
     const auto text = message_of<Error>([&] {
       launch<Threads>({.ranks = 4}, [&](World& world) {
@@ -198,7 +201,7 @@ TEST_CASE("of several errors one comes out, and it is none that only followed")
   }
 }
 
-TEST_CASE("after an error the next launch begins anew")
+TEST_CASE("an error does not affect the next launch")
 {
   CHECK_THROWS_AS(throw_on_rank_1(DataError{"x"}), DataError);
   const auto sums = on_ranks<Threads>(3, [](World& world) {
@@ -224,7 +227,7 @@ TEST_CASE("a launch may run inside a rank of another one")
   CHECK(sums == std::vector<int>{36, 36});
 }
 
-TEST_CASE("a machine's cores are shared out among the BLAS of its ranks")
+TEST_CASE("the BLAS of each rank has a share of the machine's cores")
 {
   if (openblas_get_num_threads != nullptr)
   {
@@ -239,12 +242,12 @@ TEST_CASE("a machine's cores are shared out among the BLAS of its ranks")
   }
 }
 
-TEST_CASE("a time limit comes out of launch with the rank that waited and those that are late")
+TEST_CASE("launch throws at the time limit, naming the rank that waited and those that are late")
 {
   using namespace std::chrono_literals;
   std::atomic<bool> released{false};
   const auto text = message_of<TimeLimitError>([&] {
-    launch<Threads>({.ranks = 3, .time_limit = 1000ms}, [&](World& world) {
+    launch<Threads>({.ranks = 3, .time_limit = 400ms}, [&](World& world) {
       world.barrier();
       if (world.rank() == 1)
         while (!released) std::this_thread::sleep_for(1ms);
@@ -252,12 +255,12 @@ TEST_CASE("a time limit comes out of launch with the rank that waited and those 
       world.barrier();
     });
   });
-  CHECK(mentions(text, "waited for 1000 ms in barrier on ranks {0, 1, 2}, which ranks {1} have not",
+  CHECK(mentions(text, "waited for 400 ms in barrier on ranks {0, 1, 2}, which ranks {1} have not",
                  "rank 1 is not waiting"));
   CHECK((text.starts_with("rank 0: ") || text.starts_with("rank 2: ")));
 }
 
-TEST_CASE("a rank that never returns keeps launch, which says so")
+TEST_CASE("launch waits for ranks that do not return, and prints which")
 {
   using namespace std::chrono_literals;
   std::FILE* const printed = std::tmpfile();
@@ -265,7 +268,7 @@ TEST_CASE("a rank that never returns keeps launch, which says so")
   const int before = dup(STDERR_FILENO);
   dup2(fileno(printed), STDERR_FILENO);
   const auto text = message_of<DataError>([&] {
-    launch<Threads>({.ranks = 3, .time_limit = 500ms}, [&](World& world) {
+    launch<Threads>({.ranks = 3, .time_limit = 200ms}, [&](World& world) {
       if (world.rank() == 2) throw DataError{"no file"};
       if (world.rank() == 0) return world.barrier();
       while (std::ftell(printed) == 0 && std::fseek(printed, 0, SEEK_END) == 0)
@@ -283,7 +286,7 @@ TEST_CASE("a rank that never returns keeps launch, which says so")
                  "; launch still waits for ranks {1} to return\n"));
 }
 
-TEST_CASE("a time limit that leaves no time is refused, and one for ages is none")
+TEST_CASE("a time limit must be positive, and may be longer than clocks can count")
 {
   using namespace std::chrono_literals;
   for (const auto limit : {0ms, -5ms})
@@ -302,7 +305,7 @@ TEST_CASE("a time limit that leaves no time is refused, and one for ages is none
   CHECK(sum == 2);
 }
 
-TEST_CASE("ranks that are kept from a launch that has returned can't be called any more")
+TEST_CASE("calls on communicators whose launch has returned are errors")
 {
   const int ranks = GENERATE(1, 3);
   const auto refused = [](auto call) {
@@ -330,3 +333,5 @@ TEST_CASE("ranks that are kept from a launch that has returned can't be called a
   CHECK(refused([&] { request->wait(); }));
   CHECK(sum[0] == 1);
 }
+
+}  // namespace backend_threads_test

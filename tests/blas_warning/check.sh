@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# check.sh KERNELS on|off TIMES COMMAND...: whether a program whose OpenBLAS is told to run these kernels warns so many
-# times on standard error, and of nothing else. Skipped (77) where OpenBLAS can't run them, or is not the BLAS.
+# check.sh KERNELS on|off TIMES COMMAND...: a program whose OpenBLAS must run these kernels prints its warning so many
+# times on standard error, and nothing else. Skipped (77) where OpenBLAS cannot run them, or is not the BLAS.
 set -euo pipefail
-kernels="$1" wish="$2" times="$3"
+kernels="$1" requested="$2" times="$3"
 shift 3
 
 errors="$(mktemp)"
 trap 'rm -f "$errors"' EXIT
 unset CUBIST_BLAS_WARNING
-[[ $wish == on ]] || export CUBIST_BLAS_WARNING=off
+[[ $requested == on ]] || export CUBIST_BLAS_WARNING=off
 runs="$(OPENBLAS_CORETYPE="$kernels" "$@" 2>"$errors")"
 cat "$errors"
 if [[ $runs != "$kernels" ]]; then

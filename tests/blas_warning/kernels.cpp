@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program that launches more than once and multiplies, and prints the kernels of its BLAS where
-// the processor has better ones than the oldest: what tests/blas_warning/check.sh runs.
+// The program that tests/blas_warning/check.sh runs: it launches several times, multiplies, and
+// prints the kernels of its BLAS if the processor has AVX2.
 #include <array>
 #include <cstdio>
 
@@ -25,7 +25,7 @@ int main()
         threads.barrier();
       });
       if (i > 0 || world.rank() > 0) return;
-      const bool newer = cubist::Processor::here().avx2;
+      const bool newer = cubist::Processor::current().avx2;
       std::printf("%s\n", newer ? cubist::blas_core_name().c_str() : "unknown");
     });
 }

@@ -6,18 +6,23 @@
 
 #include "catch.hpp"
 
+namespace comm_backoff_test
+{
+
 using cubist::detail::Backoff;
 using namespace std::chrono_literals;
 
-TEST_CASE("a pause is at least a quarter of the time waited, once the first looks are over")
+TEST_CASE("a pause is at least a quarter of the time waited, after the first polls")
 {
   Backoff backoff;
-  for (int looks = 1; looks < 16; ++looks) backoff.pause();
+  for (int polls = 1; polls < 16; ++polls) backoff.pause();
   for (int pauses = 0; pauses < 40; ++pauses)
   {
     const auto before = backoff.waited();
     backoff.pause();
-    const auto least = std::clamp<Backoff::Clock::duration>(before / 4, 2us, 500us);
-    REQUIRE(backoff.waited() - before >= least);
+    const auto shortest = std::clamp<Backoff::Clock::duration>(before / 4, 2us, 500us);
+    REQUIRE(backoff.waited() - before >= shortest);
   }
 }
+
+}  // namespace comm_backoff_test

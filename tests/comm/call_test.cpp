@@ -8,6 +8,9 @@
 
 #include "catch.hpp"
 
+namespace comm_call_test
+{
+
 using namespace cubist;
 
 TEST_CASE("every collective has a name of its own")
@@ -44,7 +47,7 @@ TEST_CASE("which collectives have a root, and which reduce")
   CHECK(reducing == std::set<std::string>{"reduce", "all_reduce", "reduce_scatter"});
 }
 
-TEST_CASE("a call is a barrier until told otherwise")
+TEST_CASE("a call is a barrier by default")
 {
   constexpr Call<float> call;
   STATIC_REQUIRE(call.collective == Collective::barrier);
@@ -54,7 +57,7 @@ TEST_CASE("a call is a barrier until told otherwise")
   STATIC_REQUIRE(call.op == ReduceOp::sum);
 }
 
-TEST_CASE("what is received may lie on what is sent only as a rank's own piece in place")
+TEST_CASE("buffers may overlap only where a rank's own piece is in place")
 {
   std::array<float, 12> x{};
   const auto fits = [&](Collective c, std::size_t send, std::size_t sends, std::size_t recv,
@@ -79,7 +82,9 @@ TEST_CASE("what is received may lie on what is sent only as a rank's own piece i
   CHECK_FALSE(fits(reduce_scatter, 0, 12, 8, 4, 0));
   CHECK(fits(gather, 0, 4, 0, 12, 0));
   CHECK_FALSE(fits(gather, 4, 4, 0, 12, 0));
-  CHECK(fits(gather, 0, 4, 0, 12, 1));  // which receives nothing
+  CHECK(fits(gather, 0, 4, 0, 12, 1));  // a rank that receives nothing
   CHECK(fits(scatter, 0, 12, 4, 4, 1, 1));
   CHECK_FALSE(fits(scatter, 0, 12, 4, 4, 2, 2));
 }
+
+}  // namespace comm_call_test

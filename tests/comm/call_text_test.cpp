@@ -7,9 +7,12 @@
 
 #include "catch.hpp"
 
+namespace comm_call_text_test
+{
+
 using namespace cubist;
 
-TEST_CASE("a call is written with its size, its reduction and its root, if it has them")
+TEST_CASE("the text of a call has its size, its reduction and its root, if it has them")
 {
   const auto text = [](Collective c) {
     return cubist::detail::call_text(c, 4, "double", ReduceOp::max, 3);
@@ -21,7 +24,7 @@ TEST_CASE("a call is written with its size, its reduction and its root, if it ha
   CHECK(text(Collective::scatter) == "scatter of 4 double with root 3");
 }
 
-TEST_CASE("ranks are listed, the first sixteen of them")
+TEST_CASE("at most sixteen ranks are listed")
 {
   using cubist::detail::rank_list;
   CHECK(rank_list({}) == "{}");
@@ -30,3 +33,5 @@ TEST_CASE("ranks are listed, the first sixteen of them")
   std::iota(many.begin(), many.end(), 0);
   CHECK(rank_list(many) == "{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, …}");
 }
+
+}  // namespace comm_call_text_test

@@ -10,6 +10,9 @@
 
 #include "catch.hpp"
 
+namespace comm_reduction_test
+{
+
 using namespace cubist;
 using namespace cubist::detail;
 
@@ -27,7 +30,7 @@ void combine_to(T* out, ReduceOp op, const Inputs<T>& in)
 }
 
 template <class T>
-std::vector<T> combined(ReduceOp op, const Inputs<T>& in)
+std::vector<T> combine_all(ReduceOp op, const Inputs<T>& in)
 {
   std::vector<T> out(in[0].size());
   combine_to(out.data(), op, in);
@@ -54,7 +57,7 @@ std::vector<float> added(const Inputs<float>& in, const std::vector<std::size_t>
 
 }  // namespace
 
-TEST_CASE("inputs are added in their order, in blocks of any size")
+TEST_CASE("inputs are added in their order, whatever their size")
 {
   for (const std::size_t n : {0U, 1U, 511U, 512U, 513U, 2000U})
   {
@@ -62,11 +65,11 @@ TEST_CASE("inputs are added in their order, in blocks of any size")
     const auto in = uneven(4, n);
     const auto expected = added(in, {0, 1, 2, 3});
     if (n > 1) REQUIRE(expected != added(in, {3, 2, 1, 0}));  // or the order would not matter here
-    CHECK(combined(ReduceOp::sum, in) == expected);
+    CHECK(combine_all(ReduceOp::sum, in) == expected);
   }
 }
 
-TEST_CASE("the result may take the place of any input")
+TEST_CASE("the result may overwrite any input")
 {
   for (std::size_t place = 0; place < 4; ++place)
   {
@@ -82,34 +85,34 @@ TEST_CASE("one input is copied")
 {
   const auto in = uneven(1, 700);
   for (const auto op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max})
-    CHECK(combined(op, in) == in[0]);
+    CHECK(combine_all(op, in) == in[0]);
 }
 
 TEST_CASE("minimum and maximum of inputs")
 {
   const Inputs<std::int8_t> bytes{{-5, 100}, {3, 127}, {-128, 50}};
-  CHECK(combined(ReduceOp::min, bytes) == std::vector<std::int8_t>{-128, 50});
-  CHECK(combined(ReduceOp::max, bytes) == std::vector<std::int8_t>{3, 127});
+  CHECK(combine_all(ReduceOp::min, bytes) == std::vector<std::int8_t>{-128, 50});
+  CHECK(combine_all(ReduceOp::max, bytes) == std::vector<std::int8_t>{3, 127});
 
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const Inputs<double> doubles{{-5, 1e300}, {3, -1}, {-128, infinity}};
-  CHECK(combined(ReduceOp::min, doubles) == std::vector<double>{-128, -1});
-  CHECK(combined(ReduceOp::max, doubles) == std::vector<double>{3, infinity});
+  CHECK(combine_all(ReduceOp::min, doubles) == std::vector<double>{-128, -1});
+  CHECK(combine_all(ReduceOp::max, doubles) == std::vector<double>{3, infinity});
 }
 
 TEST_CASE("complex numbers are added in each part")
 {
   const Inputs<std::complex<float>> in{{{1, 2}, {3, 4}}, {{10, 20}, {30, 40}}, {{-5, 0}, {0, -5}}};
-  CHECK(combined(ReduceOp::sum, in) == std::vector<std::complex<float>>{{6, 22}, {33, 39}});
+  CHECK(combine_all(ReduceOp::sum, in) == std::vector<std::complex<float>>{{6, 22}, {33, 39}});
 }
 
 TEST_CASE("small integers are added modulo their range")
 {
   const Inputs<std::uint8_t> in{{200}, {100}};
-  CHECK(combined(ReduceOp::sum, in) == std::vector<std::uint8_t>{44});
+  CHECK(combine_all(ReduceOp::sum, in) == std::vector<std::uint8_t>{44});
 }
 
-TEST_CASE("ranks are combined around the ring, the one that keeps the result last")
+TEST_CASE("ranks are combined around the ring, and the one that keeps the result is last")
 {
   const auto order = [](int keeper, int ranks) {
     std::vector<int> all;
@@ -122,7 +125,7 @@ TEST_CASE("ranks are combined around the ring, the one that keeps the result las
   CHECK(order(3, 4) == std::vector<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("shares cover all elements once, the first ones being the larger ones")
+TEST_CASE("shares cover all elements once, and the first ones are the larger ones")
 {
   for (int ranks = 1; ranks <= 9; ++ranks)
     for (std::size_t n = 0; n <= 40; ++n)
@@ -142,3 +145,5 @@ TEST_CASE("shares cover all elements once, the first ones being the larger ones"
       REQUIRE(next == n);
     }
 }
+
+}  // namespace comm_reduction_test

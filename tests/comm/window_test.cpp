@@ -2,7 +2,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <complex>
 #include <cstdint>
 #include <numeric>
 #include <span>
@@ -20,7 +19,10 @@
 #include "ranks.hpp"
 #include "sanitized.hpp"
 
-// What every lender must do.
+namespace comm_window_test
+{
+
+// What every communicator that exposes memory must do.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -31,7 +33,7 @@ namespace
 using World = TestBackend::Communicator;
 
 template <Element T>
-void check_loans(World& world, std::size_t count, Findings& found)
+void check_windows(World& world, std::size_t count, Findings& found)
 {
   auto mine = conformance::values<T>(world.rank(), count);
   for (int round = 0; round < 3; ++round)
@@ -58,22 +60,21 @@ TEST_CASE("which communicators expose")
   STATIC_REQUIRE_FALSE(ExposesMemory<Counting<TestBackend>::Communicator>);
   require_clear(on_ranks<Counting<TestBackend>>(1, [](auto& world) {
     Findings found;
-    found.check(!can_expose(world), "what counts messages does not expose");
+    found.check(!can_expose(world), "a counting communicator exposes memory");
     return found;
   }));
 }
 
-TEST_CASE("every rank reads what all have lent, and may change it when it has come back")
+TEST_CASE("every rank reads the blocks of all, and may change its own once the window is complete")
 {
   if (exposes<TestBackend>())
     for (const int ranks : those_that_fit<TestBackend>(conformance::group_sizes))
       require_clear(on_ranks<TestBackend>(ranks, [](World& world) {
         Findings found;
-        for (const std::size_t count : conformance::counts())
+        for (const std::size_t count : conformance::more_counts())
         {
-          check_loans<double>(world, count, found);
-          check_loans<std::complex<float>>(world, count, found);
-          check_loans<std::uint8_t>(world, count, found);
+          check_windows<double>(world, count, found);
+          check_windows<std::uint8_t>(world, count, found);
         }
         return found;
       }));
@@ -95,9 +96,9 @@ TEST_CASE("several windows are open at once, beside other calls")
         auto bs = half.expose(b);
         int sum = as[(world.rank() + 1) % 4][9];
         world.all_reduce(std::span{&sum, 1});
-        found.check(sum == 6, "the sum of what was lent is ", sum);
+        found.check(sum == 6, "the sum of the exposed elements is ", sum);
         const int other = (world.rank() + 2) % 4;
-        found.check(bs[1 - half.rank()][6] == 10 * other + round % 2, "a split exposes");
+        found.check(bs[1 - half.rank()][6] == 10 * other + round % 2, "wrong block of a split");
         bs.close();
         as.close();
         bs.wait();
@@ -109,7 +110,7 @@ TEST_CASE("several windows are open at once, beside other calls")
   }
 }
 
-TEST_CASE("a window that is moved is the same window, and one that is not read can be given back")
+TEST_CASE("a window can be moved, and one that was not read can be closed")
 {
   if (exposes<TestBackend>())
   {
@@ -119,7 +120,7 @@ TEST_CASE("a window that is moved is the same window, and one that is not read c
       const std::vector<double> mine{1.0 + world.rank()};
       auto first = world.expose(mine);
       auto window = std::move(first);
-      found.check(window[1 - world.rank()][0] == 2.0 - world.rank(), "moved");
+      found.check(window[1 - world.rank()][0] == 2.0 - world.rank(), "wrong block after a move");
       window.close();
       window.wait();
       auto unread = world.expose(mine);
@@ -130,12 +131,12 @@ TEST_CASE("a window that is moved is the same window, and one that is not read c
   }
 }
 
-TEST_CASE("some ranks expose blocks, and the others none")
+TEST_CASE("some ranks may expose blocks, and the others empty ones")
 {
   if (!exposes<TestBackend>() || !fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     Findings found;
-    for (const std::size_t count : conformance::counts())
+    for (const std::size_t count : conformance::more_counts())
     {
       const bool exposes = world.rank() % 2 == 0;
       const auto mine = conformance::values<double>(world.rank(), exposes ? count : 0);
@@ -154,14 +155,14 @@ TEST_CASE("some ranks expose blocks, and the others none")
   }));
 }
 
-TEST_CASE("what is lent to be written to has what others wrote when it comes back")
+TEST_CASE("a writable block has what peers wrote once the window is complete")
 {
   if (!exposes<TestBackend>()) return;
   for (const int ranks : those_that_fit<TestBackend>(conformance::group_sizes))
     require_clear(on_ranks<TestBackend>(ranks, [](World& world) {
       Findings found;
       const auto n = static_cast<std::size_t>(world.size());
-      // A block of each size: those of processes lie in the heap, or in memory that they share.
+      // Small blocks of processes are in the heap, large ones in shared memory.
       for (const std::size_t piece : {1U, 1000U})
       {
         std::vector<int, TestBackend::Engine::Buffer<int>::allocator_type> mine(n * piece, -1);
@@ -180,7 +181,7 @@ TEST_CASE("what is lent to be written to has what others wrote when it comes bac
     }));
 }
 
-TEST_CASE("those who expose know how many cores they share")
+TEST_CASE("ranks that expose memory agree on how many cores they share")
 {
   if (!exposes<TestBackend>() || !fits(2)) return;
   require_clear(on_ranks<TestBackend>(2, [](World& world) {
@@ -190,14 +191,14 @@ TEST_CASE("those who expose know how many cores they share")
     for (const int cores : all)
       found.check(cores == all[0] && cores >= 1 &&
                       cores <= static_cast<int>(std::thread::hardware_concurrency()),
-                  "a rank knows of ", cores, " cores, the first of ", all[0]);
+                  "a rank reports ", cores, " cores, the first one ", all[0]);
     return found;
   }));
 }
 
 #ifndef CUBIST_TEST_MPI
 
-TEST_CASE("a rank that throws while others read what it has lent stays until they have read")
+TEST_CASE("a rank that throws while peers read its block waits until they have read it")
 {
   constexpr int ranks = 4;
   std::atomic<int> reading = 0;
@@ -237,10 +238,10 @@ TEST_CASE("a rank that throws while others read what it has lent stays until the
   CHECK_FALSE(read_late);
 }
 
-TEST_CASE("a revoked window wakes those who wait for something else while they read")
+TEST_CASE("a revoked window wakes peers that read its block and wait in another call")
 {
-  // Rank 1 reads rank 0's block and waits for a message that never comes; rank 0 must not wait for
-  // it for ever.
+  // Rank 1 reads rank 0's block and waits for a message that is never sent; rank 0 must not wait
+  // for rank 1 for ever.
   const auto text = message_of<Error>([&] {
     launch<Threads>({.ranks = 2}, [&](World& world) {
       const std::vector<int> mine(3, world.rank());
@@ -256,7 +257,7 @@ TEST_CASE("a revoked window wakes those who wait for something else while they r
 
 TEST_CASE("a rank that fails before it exposes releases its peers")
 {
-  std::atomic<int> told = 0;
+  std::atomic<int> released = 0;
   const auto text = message_of<Error>([&] {
     launch<Threads>({.ranks = 3}, [&](World& world) {
       if (world.rank() == 2) throw DataError{"the file ended"};
@@ -268,16 +269,16 @@ TEST_CASE("a rank that fails before it exposes releases its peers")
       }
       catch (const PeerFailed&)
       {
-        ++told;
+        ++released;
         throw;
       }
     });
   });
   CHECK(text == "rank 2: the file ended");
-  CHECK(told == 2);
+  CHECK(released == 2);
 }
 
-TEST_CASE("blocks of different sizes are a mismatch, and windows that nobody gives back a deadlock")
+TEST_CASE("blocks of different sizes are a mismatch, and windows that no rank closes a deadlock")
 {
   CHECK(mentions(message_of<CollectiveMismatch>([] {
                    launch<Threads>({.ranks = 2}, [](World& world) {
@@ -300,3 +301,5 @@ TEST_CASE("blocks of different sizes are a mismatch, and windows that nobody giv
 }
 
 #endif
+
+}  // namespace comm_window_test

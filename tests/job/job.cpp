@@ -17,7 +17,7 @@ int main(int argc, char** argv)
 {
   const std::string what = argv[1];
   LaunchOptions options;
-  if (what.starts_with("is late") || what == "is stopped") options.time_limit = 3000ms;
+  if (what.starts_with("is late") || what == "is stopped") options.time_limit = 1500ms;
   const auto body = [&](auto& world) {
     std::vector<double> x(100'000);
     world.all_reduce(x);

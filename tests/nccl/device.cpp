@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The libraries themselves, not the fake: ranks that are threads, one for each GPU, sum and
-// pass on data that never leaves the devices.
+// CUDA and NCCL themselves, not the fake: threads, one for each GPU, reduce and send device memory.
 #include <cstdio>
 #include <exception>
 #include <numeric>
@@ -19,18 +18,18 @@ namespace
 
 constexpr std::size_t n = 1 << 20;
 
-/// So few ranks of ones have an exact sum in 16 bits.
+/// The sum of ones over few ranks is exact in 16 bits.
 template <ShortReal T>
 void check_short_sums(cudaStream_t compute, NcclCommunicator& world)
 {
   const test::DeviceMemory mine{n * sizeof(T)};
-  std::vector<T> numbers(n, T{1});
+  std::vector<T> values(n, T{1});
   const std::size_t bytes = n * sizeof(T);
-  test::copy_bytes(mine.as<T>(), numbers.data(), bytes, cudaMemcpyHostToDevice, compute);
+  test::copy_bytes(mine.as<T>(), values.data(), bytes, cudaMemcpyHostToDevice, compute);
   world.all_reduce(std::span{mine.as<T>(), n});
-  test::copy_bytes(numbers.data(), mine.as<T>(), bytes, cudaMemcpyDeviceToHost, compute);
+  test::copy_bytes(values.data(), mine.as<T>(), bytes, cudaMemcpyDeviceToHost, compute);
   world.synchronize();
-  for (const float x : numbers)
+  for (const float x : values)
     require<CommunicationError>(x == static_cast<float>(world.size()), "got ", x, " as the sum of ",
                                 world.size(), " times 1 in ", element_name<T>());
 }

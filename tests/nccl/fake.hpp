@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A fake on the host for what cubist uses of CUDA's run time and NCCL, compiled against their
-// own headers and linked in place of their libraries: ranks are threads, device memory is the
-// host's. It checks orders, not speed: streams have a thread each and run late at random, NCCL
-// answers ncclInProgress and launches later, refuses memory that is not the device's, and hangs
-// where NCCL would.
+// A fake of the functions of CUDA's runtime and NCCL that cubist uses. It is compiled against their
+// headers and linked instead of their libraries: ranks are threads, device memory is host memory.
+// It tests ordering: each stream is a thread with random delays; NCCL returns ncclInProgress and
+// launches later, rejects memory that is not on a device, and blocks where NCCL would.
 
 #include <functional>
 #include <memory>
@@ -21,17 +20,17 @@ class Point;
 
 /// The next call of `function` by this thread but `after` ones returns `code` and does nothing.
 void fail(const std::string& function, int code, int after = 0);
-/// The GPUs of this machine that this thread sees; at first 8 from the first one.
+/// The GPUs of this machine that this thread sees; by default GPUs 0 to 7.
 void see_gpus(int first, int count);
-/// What this thread gives NCCL next is not carried out, and has this asynchronous result.
+/// The next call of this thread is not executed, and has this asynchronous result.
 void fail_later(ncclResult_t code);
-/// Whether ranks get ncclRemoteError when another one aborts its communicator; at first they don't.
-void notice_aborts(bool notice);
+/// Whether ranks get ncclRemoteError when another one aborts its communicator; by default no.
+void report_aborts(bool report);
 
-/// Gives a stream something to do.
+/// Enqueues work on a stream.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
-/// Holds a stream's work from here on until it is opened.
+/// Blocks the work that is enqueued on a stream after it, until it is opened.
 class Gate
 {
  public:
@@ -45,7 +44,7 @@ class Gate
   std::shared_ptr<Point> point_;
 };
 
-/// What was made and is not freed.
+/// The number of resources that exist.
 struct Live
 {
   int communicators = 0;
@@ -55,7 +54,7 @@ struct Live
   friend bool operator==(const Live&, const Live&) = default;
 };
 [[nodiscard]] Live live();
-/// How often a communicator was aborted so far.
+/// The number of communicators that were aborted so far.
 [[nodiscard]] int aborts();
 
 }  // namespace cubist::test::fake

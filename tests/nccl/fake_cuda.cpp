@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CUDA's run time, as fake.hpp says.
+// The fake of CUDA's runtime; see fake.hpp.
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -26,8 +26,8 @@ thread_local int first_gpu = 0;
 thread_local int gpus = 8;
 thread_local int current_device = 0;
 
-/// Now and then a while, so that work which nothing orders comes in another order.
-void be_late()
+/// Delays some tasks at random, so that unordered work of streams runs in varying orders.
+void delay_at_random()
 {
   thread_local std::mt19937 random{std::random_device{}()};
   if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
@@ -108,7 +108,7 @@ void CUstream_st::run()
     if (tasks.empty()) return;
     auto& task = tasks.front();
     lock.unlock();
-    be_late();
+    delay_at_random();
     task();
     lock.lock();
     tasks.pop_front();
@@ -240,7 +240,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
   const auto* const p = static_cast<const std::byte*>(from);
   if (from_device)
     fake::resolved(stream)->enqueue([=] { copy(p); });
-  else  // Memory that is not pinned is read at once.
+  else  // Pageable host memory is read before the call returns.
     fake::resolved(stream)->enqueue(
         [copy, data = std::vector<std::byte>(p, p + read)] { copy(data.data()); });
   return cudaSuccess;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the two halves of the fake share.
+// What the fakes of CUDA and NCCL share.
 
 #include <atomic>
 #include <chrono>
@@ -27,13 +27,13 @@ struct Counts
 };
 inline Counts counts;
 
-/// The code that a call is to return instead of doing its work, or 0.
+/// The error code that a call returns instead of its work, or 0.
 [[nodiscard]] int injected(const char* function);
 [[nodiscard]] bool on_device(const void* data, std::size_t bytes);
-/// The stream itself: a thread's own has one name on all threads, cudaStreamPerThread.
+/// The stream of a handle; cudaStreamPerThread is another stream on each thread.
 [[nodiscard]] cudaStream_t resolved(cudaStream_t stream);
 
-/// A place in a stream's work.
+/// A point in a stream's work.
 class Point
 {
  public:
@@ -70,7 +70,7 @@ class Point
 
 }  // namespace cubist::test::fake
 
-/// A thread that does what it is given, in its order.
+/// A thread that runs tasks in order.
 struct CUstream_st
 {
   CUstream_st();

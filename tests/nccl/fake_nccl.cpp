@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NCCL, as fake.hpp says. One mutex guards all of it; data moves under it.
+// The fake of NCCL; see fake.hpp. One mutex guards all state, and is held while data is copied.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -48,72 +48,72 @@ struct Op
   cudaStream_t stream = nullptr;
 };
 
-struct Member;
+struct Rank;
 
-/// A collective that some ranks have come to.
-struct Meeting
+/// A collective that some ranks have called.
+struct CollectiveState
 {
   std::vector<std::optional<Op>> parts;
-  int left = 0;
+  int finished = 0;
   bool done = false;
 };
 
 struct Message
 {
-  Member* owner;
+  Rank* owner;
   Op op;
   std::shared_ptr<bool> done;
 };
 
-struct Clique;
+struct Group;
 
-struct Splitting
+struct SplitState
 {
-  std::map<int, std::pair<int, int>> wishes;  // of each rank: colour, key
-  std::map<int, std::shared_ptr<Clique>> parts;
+  std::map<int, std::pair<int, int>> requested;  // of each rank: colour, key
+  std::map<int, std::shared_ptr<Group>> parts;
 };
 
 /// The ranks of one communicator.
-struct Clique
+struct Group
 {
-  explicit Clique(int n) : size{n} {}
+  explicit Group(int n) : size{n} {}
 
   int size;
   int joined = 0;
   int finalized = 0;
-  std::vector<Member*> members;
-  std::map<std::uint64_t, Meeting> meetings;
+  std::vector<Rank*> members;
+  std::map<std::uint64_t, CollectiveState> collectives;
   std::map<std::pair<int, int>, std::deque<Message>> sends;
   std::map<std::pair<int, int>, std::deque<Message>> receives;
-  std::map<std::uint64_t, Splitting> splittings;
+  std::map<std::uint64_t, SplitState> pending_splits;
 };
 
-/// One rank of it. What still runs in a stream keeps it alive.
-struct Member
+/// One rank of it. Its pending work in streams shares ownership.
+struct Rank
 {
-  std::shared_ptr<Clique> clique;
+  std::shared_ptr<Group> group;
   int rank = 0;
   bool aborted = false;
   bool finalized = false;
   ncclResult_t error = ncclSuccess;
-  unsigned polls = 0;  // until what was given is launched
-  std::vector<Op> given;
+  unsigned polls = 0;  // until the issued operations are launched
+  std::vector<Op> issued;
   int running = 0;
   std::uint64_t calls = 0;
   std::uint64_t splits = 0;
-  ncclComm_t* room = nullptr;  // of a split under way
+  ncclComm_t* split_result = nullptr;  // of a pending split
 };
 
 std::mutex mutex;
 std::condition_variable changed;
-std::map<std::string, std::shared_ptr<Clique>> cliques;
+std::map<std::string, std::shared_ptr<Group>> groups;
 std::uint64_t ids = 0;
-std::atomic<bool> notices = false;
-std::mt19937 dice{17};
+std::atomic<bool> reports_aborts = false;
+std::mt19937 random_number{17};
 
 thread_local int depth = 0;
-thread_local std::vector<std::pair<ncclComm_t, Op>> grouped;
-thread_local ncclResult_t later = ncclSuccess;
+thread_local std::vector<std::pair<ncclComm_t, Op>> group_ops;
+thread_local ncclResult_t later_result = ncclSuccess;
 
 std::size_t size_of(ncclDataType_t type)
 {
@@ -182,8 +182,8 @@ void combine(ncclDataType_t type, const std::vector<const std::byte*>& in, std::
   }
 }
 
-/// All ranks have come to it.
-void carry_out(const std::vector<std::optional<Op>>& parts)
+/// Executes a collective that all ranks have called.
+void execute(const std::vector<std::optional<Op>>& parts)
 {
   const std::size_t ranks = parts.size();
   const Op& first = *parts[0];
@@ -221,7 +221,7 @@ void carry_out(const std::vector<std::optional<Op>>& parts)
     for (std::size_t at = 0; at < results[r].size(); at += bytes)
     {
       auto* const to = parts[r]->recv + at;
-      // What is in its place already NCCL only reads.
+      // NCCL does not write the data of an in-place call.
       const bool in_place = (first.kind == Kind::broadcast && parts[root]->send == to) ||
                             (first.kind == Kind::all_gather && parts[at / bytes]->send == to);
       if (in_place) continue;
@@ -229,7 +229,7 @@ void carry_out(const std::vector<std::optional<Op>>& parts)
     }
 }
 
-bool alike(const std::vector<std::optional<Op>>& parts)
+bool match(const std::vector<std::optional<Op>>& parts)
 {
   return std::all_of(parts.begin(), parts.end(), [&](const auto& p) {
     return std::tie(p->kind, p->count, p->type, p->op, p->peer) ==
@@ -237,34 +237,34 @@ bool alike(const std::vector<std::optional<Op>>& parts)
   });
 }
 
-void meet(Member& me, std::uint64_t call, const Op& op, std::unique_lock<std::mutex>& lock)
+void join_collective(Rank& me, std::uint64_t call, const Op& op, std::unique_lock<std::mutex>& lock)
 {
-  auto& meeting = me.clique->meetings[call];
-  const auto ranks = static_cast<std::size_t>(me.clique->size);
-  meeting.parts.resize(ranks);
-  meeting.parts[static_cast<std::size_t>(me.rank)] = op;
-  // Ranks that call different collectives wait for ever.
-  if (std::all_of(meeting.parts.begin(), meeting.parts.end(), [](auto& p) { return !!p; }) &&
-      alike(meeting.parts))
+  auto& state = me.group->collectives[call];
+  const auto ranks = static_cast<std::size_t>(me.group->size);
+  state.parts.resize(ranks);
+  state.parts[static_cast<std::size_t>(me.rank)] = op;
+  // Ranks that call different collectives block.
+  if (std::all_of(state.parts.begin(), state.parts.end(), [](auto& p) { return !!p; }) &&
+      match(state.parts))
   {
-    carry_out(meeting.parts);
-    meeting.done = true;
+    execute(state.parts);
+    state.done = true;
     changed.notify_all();
   }
-  changed.wait(lock, [&] { return meeting.done || me.aborted; });
-  if (!meeting.done) return meeting.parts[static_cast<std::size_t>(me.rank)].reset();
-  if (++meeting.left == me.clique->size) me.clique->meetings.erase(call);
+  changed.wait(lock, [&] { return state.done || me.aborted; });
+  if (!state.done) return state.parts[static_cast<std::size_t>(me.rank)].reset();
+  if (++state.finished == me.group->size) me.group->collectives.erase(call);
 }
 
-void exchange(Member& me, const std::vector<Op>& ops, std::unique_lock<std::mutex>& lock)
+void exchange(Rank& me, const std::vector<Op>& ops, std::unique_lock<std::mutex>& lock)
 {
   std::vector<std::shared_ptr<bool>> all;
   for (const auto& op : ops)
   {
     const bool sends = op.kind == Kind::send;
     const auto pair = sends ? std::pair{me.rank, op.peer} : std::pair{op.peer, me.rank};
-    auto& mine = (sends ? me.clique->sends : me.clique->receives)[pair];
-    auto& theirs = (sends ? me.clique->receives : me.clique->sends)[pair];
+    auto& mine = (sends ? me.group->sends : me.group->receives)[pair];
+    auto& theirs = (sends ? me.group->receives : me.group->sends)[pair];
     auto& done = all.emplace_back(std::make_shared<bool>(false));
     if (theirs.empty())
     {
@@ -286,15 +286,15 @@ void exchange(Member& me, const std::vector<Op>& ops, std::unique_lock<std::mute
   };
   changed.wait(lock, [&] { return me.aborted || complete(); });
   if (complete()) return;
-  for (auto* const posted : {&me.clique->sends, &me.clique->receives})
+  for (auto* const posted : {&me.group->sends, &me.group->receives})
     for (auto& [pair, messages] : *posted)
       std::erase_if(messages, [&](const Message& m) { return m.owner == &me; });
 }
 
-/// Puts what was given into its stream.
-void launch(const std::shared_ptr<Member>& member)
+/// Enqueues the issued operations on their stream.
+void launch(const std::shared_ptr<Rank>& member)
 {
-  std::vector<Op> ops = std::exchange(member->given, {});
+  std::vector<Op> ops = std::exchange(member->issued, {});
   if (ops.empty()) return;
   std::vector<Op> messages;
   std::vector<std::pair<std::uint64_t, Op>> collectives;
@@ -307,7 +307,7 @@ void launch(const std::shared_ptr<Member>& member)
   ops[0].stream->enqueue([member, messages, collectives] {
     std::unique_lock lock{mutex};
     for (const auto& [call, op] : collectives)
-      if (!member->aborted) meet(*member, call, op, lock);
+      if (!member->aborted) join_collective(*member, call, op, lock);
     if (!messages.empty() && !member->aborted) exchange(*member, messages, lock);
     --member->running;
     changed.notify_all();
@@ -318,25 +318,25 @@ void launch(const std::shared_ptr<Member>& member)
 
 struct ncclComm
 {
-  explicit ncclComm(std::shared_ptr<Clique> clique, int rank)
+  explicit ncclComm(std::shared_ptr<Group> group, int rank)
   {
-    member->clique = std::move(clique);
+    member->group = std::move(group);
     member->rank = rank;
-    member->clique->members.push_back(member.get());
-    ++member->clique->joined;
+    member->group->members.push_back(member.get());
+    ++member->group->joined;
     ++fake::counts.communicators;
   }
   ~ncclComm()
   {
-    std::erase(member->clique->members, member.get());
+    std::erase(member->group->members, member.get());
     --fake::counts.communicators;
   }
 
-  std::shared_ptr<Member> member = std::make_shared<Member>();
+  std::shared_ptr<Rank> member = std::make_shared<Rank>();
 };
 
-void fake::fail_later(ncclResult_t code) { later = code; }
-void fake::notice_aborts(bool notice) { notices = notice; }
+void fake::fail_later(ncclResult_t code) { later_result = code; }
+void fake::report_aborts(bool report) { reports_aborts = report; }
 fake::Live fake::live()
 {
   return {counts.communicators, counts.streams, counts.events, counts.allocations};
@@ -349,20 +349,20 @@ int fake::aborts() { return counts.aborts; }
 namespace
 {
 
-/// What is given while NCCL is at something else is refused.
-ncclResult_t give(ncclComm_t comm, const std::vector<Op>& ops)
+/// @returns ncclInvalidUsage while an earlier call is in progress
+ncclResult_t issue(ncclComm_t comm, const std::vector<Op>& ops)
 {
   const std::lock_guard lock{mutex};
   auto& m = *comm->member;
-  if (m.finalized || m.polls > 0 || m.room != nullptr || m.clique->joined < m.clique->size)
+  if (m.finalized || m.polls > 0 || m.split_result != nullptr || m.group->joined < m.group->size)
     return ncclInvalidUsage;
-  if (later != ncclSuccess)
+  if (later_result != ncclSuccess)
   {
-    m.error = std::exchange(later, ncclSuccess);
+    m.error = std::exchange(later_result, ncclSuccess);
     return ncclInProgress;
   }
-  m.given = ops;
-  m.polls = static_cast<unsigned>(dice() % 3);
+  m.issued = ops;
+  m.polls = static_cast<unsigned>(random_number() % 3);
   if (m.polls > 0) return ncclInProgress;
   launch(comm->member);
   return ncclSuccess;
@@ -374,12 +374,12 @@ ncclResult_t add(ncclComm_t comm, const Op& op, std::size_t send_pieces, std::si
   if (!fake::on_device(op.send, send_pieces * bytes) ||
       !fake::on_device(op.recv, recv_pieces * bytes) || op.stream == nullptr)
     return ncclInvalidArgument;
-  if (depth == 0) return give(comm, {op});
-  grouped.emplace_back(comm, op);
+  if (depth == 0) return issue(comm, {op});
+  group_ops.emplace_back(comm, op);
   return ncclSuccess;
 }
 
-std::size_t ranks(ncclComm_t comm) { return static_cast<std::size_t>(comm->member->clique->size); }
+std::size_t ranks(ncclComm_t comm) { return static_cast<std::size_t>(comm->member->group->size); }
 
 const std::byte* bytes(const void* p) { return static_cast<const std::byte*>(p); }
 std::byte* bytes(void* p) { return static_cast<std::byte*>(p); }
@@ -396,7 +396,7 @@ ncclResult_t ncclGroupStart()
 ncclResult_t ncclGroupEnd()
 {
   if (--depth > 0) return ncclSuccess;
-  const auto all = std::exchange(grouped, {});
+  const auto all = std::exchange(group_ops, {});
   CUBIST_INJECT(ncclGroupEnd);
   ncclResult_t result = ncclSuccess;
   std::vector<ncclComm_t> comms;
@@ -407,7 +407,7 @@ ncclResult_t ncclGroupEnd()
     std::vector<Op> ops;
     for (const auto& [its, op] : all)
       if (its == comm) ops.push_back(op);
-    const auto code = give(comm, ops);
+    const auto code = issue(comm, ops);
     if (code != ncclSuccess) result = code;
   }
   return result;
@@ -476,49 +476,50 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id)
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* room, int size, ncclUniqueId id, int rank,
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config)
 {
   CUBIST_INJECT(ncclCommInitRankConfig);
   if (config->blocking != 0) return ncclInvalidArgument;
   const std::lock_guard lock{mutex};
-  auto& clique = cliques[id.internal];
-  if (!clique) clique = std::make_shared<Clique>(size);
-  std::atomic_ref{*room}.store(new ncclComm{clique, rank}, std::memory_order_release);
-  if (clique->joined == size) cliques.erase(id.internal);
+  auto& group = groups[id.internal];
+  if (!group) group = std::make_shared<Group>(size);
+  std::atomic_ref{*comm}.store(new ncclComm{group, rank}, std::memory_order_release);
+  if (group->joined == size) groups.erase(id.internal);
   return ncclInProgress;
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t* room,
+ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t* child,
                            ncclConfig_t* config)
 {
   CUBIST_INJECT(ncclCommSplit);
   if (config == nullptr || config->blocking != 0 || colour < 0) return ncclInvalidArgument;
   const std::lock_guard lock{mutex};
   auto& m = *comm->member;
-  if (m.finalized || m.polls > 0 || m.room != nullptr || m.running > 0) return ncclInvalidUsage;
-  m.clique->splittings[m.splits].wishes[m.rank] = {colour, key};
-  m.room = room;
+  if (m.finalized || m.polls > 0 || m.split_result != nullptr || m.running > 0)
+    return ncclInvalidUsage;
+  m.group->pending_splits[m.splits].requested[m.rank] = {colour, key};
+  m.split_result = child;
   return ncclInProgress;
 }
 
 namespace
 {
 
-/// Makes this rank's part once all ranks have called for the split.
-bool end_split(Member& m)
+/// Creates this rank's new communicator once all ranks have called split.
+bool end_split(Rank& m)
 {
-  auto& splitting = m.clique->splittings[m.splits];
-  if (static_cast<int>(splitting.wishes.size()) < m.clique->size) return false;
-  const auto [colour, key] = splitting.wishes.at(m.rank);
+  auto& split = m.group->pending_splits[m.splits];
+  if (static_cast<int>(split.requested.size()) < m.group->size) return false;
+  const auto [colour, key] = split.requested.at(m.rank);
   std::vector<std::pair<int, int>> same;  // key, rank
-  for (const auto& [rank, requested] : splitting.wishes)
+  for (const auto& [rank, requested] : split.requested)
     if (requested.first == colour) same.emplace_back(requested.second, rank);
   std::sort(same.begin(), same.end());
-  auto& part = splitting.parts[colour];
-  if (!part) part = std::make_shared<Clique>(static_cast<int>(same.size()));
+  auto& part = split.parts[colour];
+  if (!part) part = std::make_shared<Group>(static_cast<int>(same.size()));
   const auto mine = std::find(same.begin(), same.end(), std::pair{key, m.rank});
-  std::atomic_ref{*std::exchange(m.room, nullptr)}.store(
+  std::atomic_ref{*std::exchange(m.split_result, nullptr)}.store(
       new ncclComm{part, static_cast<int>(mine - same.begin())}, std::memory_order_release);
   ++m.splits;
   return true;
@@ -533,12 +534,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result)
   auto& m = *comm->member;
   *result = m.error;
   if (m.error != ncclSuccess) return ncclSuccess;
-  if (m.clique->joined < m.clique->size)
+  if (m.group->joined < m.group->size)
     *result = ncclInProgress;
-  else if (m.room != nullptr)
+  else if (m.split_result != nullptr)
     *result = end_split(m) ? ncclSuccess : ncclInProgress;
   else if (m.finalized)
-    *result = m.running > 0 || m.clique->finalized < m.clique->size ? ncclInProgress : ncclSuccess;
+    *result = m.running > 0 || m.group->finalized < m.group->size ? ncclInProgress : ncclSuccess;
   else if (m.polls > 0)
   {
     *result = ncclInProgress;
@@ -553,7 +554,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
   const std::lock_guard lock{mutex};
   if (comm->member->finalized || comm->member->polls > 0) return ncclInvalidUsage;
   comm->member->finalized = true;
-  ++comm->member->clique->finalized;
+  ++comm->member->group->finalized;
   return ncclInProgress;
 }
 
@@ -569,8 +570,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
   const std::lock_guard lock{mutex};
   auto& m = *comm->member;
   m.aborted = true;
-  for (auto* const other : m.clique->members)
-    if (notices && other != &m) other->error = ncclRemoteError;
+  for (auto* const other : m.group->members)
+    if (reports_aborts && other != &m) other->error = ncclRemoteError;
   delete comm;
   ++fake::counts.aborts;
   changed.notify_all();
@@ -579,7 +580,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count)
 {
-  *count = comm->member->clique->size;
+  *count = comm->member->group->size;
   return ncclSuccess;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// NCCL itself with ranks that are processes of MPI, on one machine. Where they are more than its
-// GPUs, they share them, as if each were on a host of its own: NCCL 2.28 refuses that otherwise.
+// NCCL with processes of MPI as ranks, on one machine. If there are more processes than GPUs, they
+// share the GPUs, each with a host id of its own: NCCL 2.28 rejects two ranks of one host on one
+// GPU.
 
 #include <chrono>
 
@@ -16,12 +17,12 @@
 namespace cubist::test
 {
 
-/// How many GPUs there are; before the first call of NCCL.
+/// The number of GPUs. To be called before NCCL.
 inline int prepare_gpus(int processes, int process)
 {
   int devices = 0;
   detail::cuda_check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount", [] { return "a test"; });
-  if (processes > devices) detail::pretend_own_host(process, false);
+  if (processes > devices) detail::set_own_host_id(process, false);
   return devices;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// NCCL with ranks that are threads, each with a compute stream.
+// NCCL with threads as ranks, each with a compute stream.
 
 #include <chrono>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// NCCL's communicator for tests whose data is on the host: what they send is copied to the device
-// in the compute stream, and what they receive back.
+// NCCL's communicator for tests with data on the host: what is sent is copied to the device in the
+// compute stream, and what is received back.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace cubist::test
 {
 
-/// Memory of the device.
+/// Owned device memory.
 class DeviceMemory
 {
  public:
@@ -53,14 +53,15 @@ inline void copy_bytes(void* to, const void* from, std::size_t bytes, cudaMemcpy
                      [] { return "a test"; });
 }
 
-/// What a call sends and receives, on the device. Ranges that overlap on the host do so there.
+/// Device copies of the ranges of a call. Ranges that overlap on the host overlap there, too.
 template <Element T>
 class Staging
 {
  public:
   Staging(const Call<T>& host, cudaStream_t stream)
-      : host_{host}, stream_{stream}, first_{room(host)}, second_{apart(host) ? bytes(host.recv)
-                                                                              : 0}
+      : host_{host}, stream_{stream}, first_{first_size(host)}, second_{disjoint(host)
+                                                                            ? bytes(host.recv)
+                                                                            : 0}
   {
     device_ = host;
     const auto at = [&](const T* p) {
@@ -69,12 +70,12 @@ class Staging
     const auto* const send =
         host.send.empty() ? nullptr : first_.template as<T>(at(host.send.data()));
     auto* const recv = host.recv.empty() ? nullptr
-                       : apart(host)     ? second_.template as<T>()
+                       : disjoint(host)  ? second_.template as<T>()
                                          : first_.template as<T>(at(host.recv.data()));
     device_.send = {send, host.send.size()};
     device_.recv = {recv, host.recv.size()};
-    up(recv, host.recv);
-    up(const_cast<T*>(send), host.send);
+    upload(recv, host.recv);
+    upload(const_cast<T*>(send), host.send);
   }
 
   [[nodiscard]] const Call<T>& call() const { return device_; }
@@ -91,7 +92,7 @@ class Staging
   {
     return range.size_bytes();
   }
-  static bool apart(const Call<T>& c)
+  static bool disjoint(const Call<T>& c)
   {
     const std::less<const T*> before;
     return c.send.empty() || c.recv.empty() ||
@@ -101,17 +102,17 @@ class Staging
   static const std::byte* begin(const Call<T>& c)
   {
     const T* first = c.send.data();
-    if (!apart(c)) first = std::min<const T*>(first, c.recv.data());
+    if (!disjoint(c)) first = std::min<const T*>(first, c.recv.data());
     return reinterpret_cast<const std::byte*>(first);
   }
-  static std::size_t room(const Call<T>& c)
+  static std::size_t first_size(const Call<T>& c)
   {
     const T* last = c.send.data() + c.send.size();
-    if (!apart(c)) last = std::max<const T*>(last, c.recv.data() + c.recv.size());
+    if (!disjoint(c)) last = std::max<const T*>(last, c.recv.data() + c.recv.size());
     return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(last) - begin(c));
   }
   template <class Range>
-  void up(T* to, const Range& from) const
+  void upload(T* to, const Range& from) const
   {
     if (!from.empty()) copy_bytes(to, from.data(), bytes(from), cudaMemcpyHostToDevice, stream_);
   }
@@ -123,7 +124,7 @@ class Staging
   DeviceMemory second_;
 };
 
-/// A request whose data comes back to the host.
+/// A request that copies what was received to the host.
 class StagedRequest
 {
  public:
@@ -192,5 +193,5 @@ namespace cubist
 template <>
 inline constexpr bool sums_in_order<test::StagedCommunicator> = false;
 template <>
-inline constexpr bool messages_alone<test::StagedCommunicator> = false;
+inline constexpr bool independent_messages<test::StagedCommunicator> = false;
 }  // namespace cubist

@@ -5,7 +5,7 @@ count="$1" program="$2" mpiexec="$3" first="${4:-0}"
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 
-# Not --quiet: of a process that was killed, mpiexec alone can tell the rank.
+# Not --quiet: only mpiexec can name the rank of a process that was killed.
 run() { timeout -k 5 40 "$mpiexec" -n 4 "$program" "$@" "$folder/run" 2>&1; }
 fail() {
   printf 'seed %d: %s; the job printed:\n%s\n' "$seed" "$1" "$output" >&2
@@ -14,7 +14,7 @@ fail() {
 
 seed=0
 output="$(run whole 0)" || fail "the undisturbed run failed"
-undisturbed="$output" carried_on=0 ended=0 longest=0
+undisturbed="$output" completed=0 ended=0 longest=0
 for ((seed = first; seed < first + count; ++seed)); do
   rm -rf "$folder/run"
   begin="$(date +%s%N)"
@@ -23,12 +23,12 @@ for ((seed = first; seed < first + count; ++seed)); do
   ((milliseconds <= longest)) || longest="$milliseconds"
   ((milliseconds < 30000)) || fail "the job took $milliseconds ms"
   if ((status == 0)); then
-    carried_on=$((carried_on + 1))
+    completed=$((completed + 1))
   else
     ended=$((ended + 1))
     grep -q 'rank [0-9]' <<<"$output" || fail "the job ended with $status and names no rank"
-    output="$(run whole "$seed")" || fail "the job could not go on"
+    output="$(run whole "$seed")" || fail "the job could not be continued"
   fi
   [[ $output == "$undisturbed" ]] || fail "the loss should be $undisturbed"
 done
-echo "$count faults: $carried_on jobs carried on, $ended ended and went on; the longest took $longest ms"
+echo "$count faults: $completed jobs completed, $ended failed and were continued; the longest took $longest ms"

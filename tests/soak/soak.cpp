@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Training under faults: a network trains, and saves checkpoints, while one rank has a fault that a
-// seed draws. The run must end soon, with an error that names a rank, or carry on; a run that went
-// wrong is started again without the fault, and goes on from the newest checkpoint. In the end the
-// loss must be, to the last bit, that of a run that nothing happened to.
+// seed selects. The run must end soon, with an error that names a rank, or complete. A failed run
+// is started again without the fault, from the newest checkpoint. In the end the loss must have the
+// bits of that of an undisturbed run.
 //
-//   soak COUNT [FIRST]                        does all this for COUNT seeds, with ranks as threads
+//   soak COUNT [FIRST]                          runs COUNT seeds, with ranks as threads
 //   mpiexec -n 4 soak faulty|whole SEED FOLDER  one run, and prints the loss: ranks that are
-//   processes
-//                                             end with the job, so check.sh does the rest
+//                                               processes end with the job, so check.sh does the
+//                                               rest
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -25,10 +25,19 @@
 #include <type_traits>
 #include <vector>
 
-#include "cubist/cubist.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/io/checkpoints.hpp"
+#include "cubist/mesh/mesh.hpp"
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/scheme/summa2d.hpp"
 #include "cubist/testing/faulty.hpp"
 #ifdef CUBIST_TEST_MPI
 #include "cubist/backend/mpi.hpp"
+#else
+#include "cubist/backend/threads.hpp"
+#include "cubist/scheme/grid3d.hpp"
 #endif
 
 using namespace cubist;
@@ -39,17 +48,18 @@ namespace
 
 #ifdef CUBIST_TEST_MPI
 using Backend = Faulty<Mpi>;
+constexpr std::chrono::milliseconds limit = 250ms;
 #else
 using Backend = Faulty<Threads>;
+constexpr std::chrono::milliseconds limit = 100ms;
 #endif
 
 constexpr std::uint64_t steps = 12;
 constexpr std::uint64_t every = 4;
 constexpr std::uint64_t calls = 200;  // of a rank in a run, about
-constexpr std::chrono::milliseconds limit = 250ms;
-constexpr auto bound = 20s;  // of a run that takes milliseconds
+constexpr auto bound = 20s;           // of a run that takes milliseconds
 
-/// Where a seed trains.
+/// The ranks, scheme and method of a seed.
 struct Case
 {
   int ranks;
@@ -60,8 +70,8 @@ struct Case
       : ranks{4}, scheme{0}, method{seed % 2 == 0 ? Method::automatic : Method::collectives}
   {
 #ifndef CUBIST_TEST_MPI
-    scheme = static_cast<int>(seed / 2 % 3);
-    ranks = scheme == 0 ? 4 : scheme == 1 ? 8 : 6;
+    scheme = static_cast<int>(seed / 2 % 2);
+    ranks = scheme == 0 ? 4 : 6;
 #endif
   }
 };
@@ -80,7 +90,7 @@ Fault fault_of(std::uint64_t seed)
           .delay = below(2) == 0 ? 20ms : 2 * limit};
 }
 
-/// The last loss, on rank 0, of a training run that goes on from the newest checkpoint.
+/// The last loss, on rank 0, of a training run that starts from the newest checkpoint.
 template <class S>
 std::optional<double> train(const Case& c, const typename S::Extents& extents,
                             const std::filesystem::path& folder,
@@ -111,7 +121,8 @@ std::optional<double> train(const Case& c, const typename S::Extents& extents,
                       loss = softmax_cross_entropy(y, labels, dy);
                       mlp.backward(dy);
                       optimizer.step(mlp.parameters());
-                      // Not after the last step: a run that is started again has something to do.
+                      // Not after the last step, so that a run that is started again has a step to
+                      // do.
                       if (++step % every == 0 && step < steps) checkpoints.save(step, state);
                     }
                     if (world.rank() == 0) last = loss;
@@ -124,8 +135,7 @@ std::optional<double> train(std::uint64_t seed, const std::filesystem::path& fol
 {
   const Case c{seed};
 #ifndef CUBIST_TEST_MPI
-  if (c.scheme == 1) return train<Cube3D>(c, {.q = 2}, folder, time_limit);
-  if (c.scheme == 2) return train<Grid3D>(c, {.x = 1, .y = 2, .z = 3}, folder, time_limit);
+  if (c.scheme == 1) return train<Grid3D>(c, {.x = 1, .y = 2, .z = 3}, folder, time_limit);
 #endif
   return train<Summa2D>(c, {.q = 2}, folder, time_limit);
 }
@@ -133,10 +143,10 @@ std::optional<double> train(std::uint64_t seed, const std::filesystem::path& fol
 #ifndef CUBIST_TEST_MPI
 constexpr const char* kinds[] = {"delay", "error", "death", "wrong size", "wrong order"};
 
-/// What came of the seeds with a fault of one kind.
+/// The outcomes of the seeds with a fault of one kind.
 struct Tally
 {
-  int carried_on = 0;
+  int completed = 0;
   std::map<std::string, int> errors;
 };
 
@@ -166,7 +176,7 @@ void soak(std::uint64_t first, std::uint64_t count)
   const auto folder = std::filesystem::temp_directory_path() /
                       ("cubist-soak-" + std::to_string(std::random_device{}()));
   std::map<std::uint64_t, double> undisturbed;
-  for (std::uint64_t seed = 0; seed < 6; ++seed)
+  for (std::uint64_t seed = 0; seed < 4; ++seed)
   {
     undisturbed[seed] = *train(seed, folder);
     std::filesystem::remove_all(folder);
@@ -183,7 +193,7 @@ void soak(std::uint64_t first, std::uint64_t count)
     try
     {
       loss = train(seed, folder, limit);
-      ++tally.carried_on;
+      ++tally.completed;
     }
     catch (const Error& e)
     {
@@ -197,12 +207,12 @@ void soak(std::uint64_t first, std::uint64_t count)
     if (time > bound) fail(seed, "the run took " + std::to_string(time.count()) + " s");
     Backend::faults.clear();
     if (!loss) loss = train(seed, folder);
-    if (*loss != undisturbed[seed % 6]) fail(seed, "the loss is " + std::to_string(*loss));
+    if (*loss != undisturbed[seed % 4]) fail(seed, "the loss is " + std::to_string(*loss));
     std::filesystem::remove_all(folder);
   }
   for (std::size_t kind = 0; kind < tallies.size(); ++kind)
   {
-    std::printf("%-12s carried on %4d", kinds[kind], tallies[kind].carried_on);
+    std::printf("%-12s completed %4d", kinds[kind], tallies[kind].completed);
     for (const auto& [error, times] : tallies[kind].errors)
       std::printf("  %s %d", error.c_str(), times);
     std::printf("\n");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What tests' bodies return, as bytes and back, to bring it from one process to another: numbers,
-// strings, vectors, optionals, tuples, xtensors, and structs of such members.
+// Serialization of the results of test bodies, to send them between processes: numbers, strings,
+// vectors, optionals, tuples, xtensors, and structs of such members.
 
 #include <complex>
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace cubist::test
 namespace archive
 {
 
-/// Converts to whatever a member is.
+/// Converts to the type of any member.
 struct Anything
 {
   template <class T>
@@ -129,7 +129,7 @@ concept Tensor = requires(T& t) { t.dimension(); T::from_shape(t.shape()); };
 template <class T>
 concept TupleLike = requires { std::tuple_size<T>::value; };
 template <class T>
-concept WithMembers = requires(T& t) { t.members(); };  // a class that lists what it consists of
+concept WithMembers = requires(T& t) { t.members(); };  // a class that lists its members
 // clang-format on
 
 /// Calls f(part) for the parts of something of fixed size.

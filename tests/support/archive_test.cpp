@@ -16,6 +16,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace support_archive_test
+{
+
 using namespace cubist::test;
 
 namespace
@@ -59,7 +62,7 @@ bool comes_back(const T& value)
 
 }  // namespace
 
-TEST_CASE("what is packed is unpacked as it was")
+TEST_CASE("values are unpacked as they were packed")
 {
   CHECK(comes_back(true));
   CHECK(comes_back(-7));
@@ -106,8 +109,10 @@ TEST_CASE("findings keep their count and their messages")
   CHECK(back.wrong() == std::vector<std::string>{"element 3 is wrong"});
 }
 
-TEST_CASE("more than was packed can't be unpacked")
+TEST_CASE("unpacking more than was packed is an error")
 {
   CHECK_THROWS_AS(unpacked<double>(packed(1.0F)), std::out_of_range);
   CHECK_THROWS_AS(unpacked<std::string>(packed(std::size_t{1})), std::out_of_range);
 }
+
+}  // namespace support_archive_test

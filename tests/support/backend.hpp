@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The backend that tests of layers above backend/ run on: a test says TestBackend, and is built for
-// threads, with CUBIST_TEST_MPI for MPI, with CUBIST_TEST_NCCL for NCCL on its fake, and with
-// both for NCCL itself with MPI's processes.
+// The backend that tests of layers above backend/ run on, TestBackend: threads; with
+// CUBIST_TEST_MPI, MPI; with CUBIST_TEST_NCCL, NCCL on its fake; with both, NCCL itself on the
+// processes of MPI.
 
 #include <type_traits>
 
@@ -45,7 +45,7 @@ inline constexpr bool on_processes = false;
 template <class B>
 inline constexpr bool on_processes<Counting<B>> = on_processes<B>;
 
-/// Whether many ranks on few cores are slow: processes, and ranks with a device of threads.
+/// Whether many ranks on few cores are slow: processes, and the fake devices of NCCL.
 #ifdef CUBIST_TEST_NCCL
 template <class B>
 inline constexpr bool many_are_slow = true;
@@ -54,13 +54,13 @@ template <class B>
 inline constexpr bool many_are_slow = on_processes<B>;
 #endif
 
-/// Whether few types stand for all: under sanitizers, and where many ranks are slow, of which the
-/// conformance suite of communicators shows that they carry every type of element.
+/// Whether tests use few types of elements: under sanitizers, and where many ranks are slow; the
+/// conformance suite of communicators tests all types.
 template <class B>
 inline constexpr bool few_suffice = sanitized || many_are_slow<B>;
 
 #ifdef CUBIST_TEST_MPI
-/// Whether all processes are on one node. The first time all of them ask, which main does.
+/// Whether all processes are on one node. The first call is collective; main makes it.
 [[nodiscard]] inline bool one_node()
 {
   static const bool one = [] {
@@ -77,8 +77,8 @@ inline constexpr bool few_suffice = sanitized || many_are_slow<B>;
 }
 #endif
 
-/// Whether all ranks of a backend can expose each other memory in these tests: processes on several
-/// nodes can't.
+/// Whether the ranks of a backend can expose memory in these tests: processes on several nodes
+/// cannot.
 template <class B>
 [[nodiscard]] bool exposes()
 {

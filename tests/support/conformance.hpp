@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What every communicator must do. Each function is the body of a rank: it calls a communicator,
-// checks what arrives against what it computes alone, and returns its findings. Any backend runs
-// them: `require_clear(on_ranks<B>(n, [](auto& world) { return conformance::…(world); }))`.
+// The conformance suite of communicators. Each function is the body of a rank: it calls a
+// communicator, compares what it receives with what it computes locally, and returns its findings.
+// Any backend runs them: `require_clear(on_ranks<B>(n, [](auto& world) { return
+// conformance::…(world); }))`.
 
 #include <algorithm>
 #include <array>
@@ -11,13 +12,13 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "cubist/backend/function_ref.hpp"
 #include "cubist/comm/communicator.hpp"
 
 #include "ranks.hpp"
@@ -29,18 +30,21 @@ namespace cubist::test::conformance
 inline constexpr std::array group_sizes{1, 2, 3, 4, 5, 6, 8};
 
 /// The sizes of a piece: none, one, fewer and more than ranks, more than a block of a reduction.
-inline std::vector<std::size_t> counts()
+inline std::vector<std::size_t> counts() { return {0, 1, 7, 600}; }
+
+/// The same, and one of several blocks.
+inline std::vector<std::size_t> more_counts()
 {
-  return sanitized ? std::vector<std::size_t>{0, 1, 7, 1000}
-                   : std::vector<std::size_t>{0, 1, 7, 1000, 5000};
+  auto sizes = counts();
+  sizes.push_back(sanitized ? 1300 : 5000);
+  return sizes;
 }
 
-/// Calls `f.template operator()<T>()` for every type of element.
+/// Calls `f.template operator()<T>()` for every type of element other than double.
 template <class F>
-void for_each_element(F f)
+void for_each_other_element(F f)
 {
   f.template operator()<float>();
-  f.template operator()<double>();
   f.template operator()<std::complex<float>>();
   f.template operator()<std::complex<double>>();
   f.template operator()<std::int32_t>();
@@ -48,7 +52,7 @@ void for_each_element(F f)
   f.template operator()<std::uint8_t>();
 }
 
-/// Element i of what `rank` contributes: so small that its sum over 8 ranks fits 8 bits.
+/// Element i of the input of `rank`: so small that its sum over 8 ranks fits 8 bits.
 template <Element T>
 [[nodiscard]] T value(int rank, std::size_t i)
 {
@@ -67,16 +71,16 @@ template <Element T>
   return v;
 }
 
-/// What no rank contributes: a buffer that holds it was not written.
+/// A value that no rank sends: a buffer that holds it was not written.
 template <Element T>
 [[nodiscard]] std::vector<T> untouched(std::size_t n)
 {
   return std::vector<T>(n, T{99});
 }
 
-/// `value` of all ranks, combined.
+/// `value` of all ranks, reduced.
 template <Element T>
-[[nodiscard]] std::vector<T> combined(int ranks, std::size_t n, ReduceOp op)
+[[nodiscard]] std::vector<T> reduced_values(int ranks, std::size_t n, ReduceOp op)
 {
   std::vector<T> all = values<T>(0, n);
   for (int r = 1; r < ranks; ++r)
@@ -102,7 +106,7 @@ template <Element T>
     return {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
 }
 
-/// How a rank makes a call.
+/// How a rank calls a collective.
 enum class Form
 {
   blocking,
@@ -120,8 +124,7 @@ void complete(R request, Form form)
   request.wait();
 }
 
-/// Every collective with one type, one size and one form; a rank may use another form than its
-/// peers.
+/// Every collective with one element type, one size and one form; ranks may use different forms.
 template <class C, Element T>
 class EveryCollective
 {
@@ -130,6 +133,17 @@ class EveryCollective
       : world_{world}, n_{n}, form_{form}, found_{found}, rank_{world.rank()}, size_{world.size()},
         ranks_{static_cast<std::size_t>(size_)}, mine_{static_cast<std::size_t>(rank_)}
   {
+  }
+
+  /// What depends on the type of element: the arithmetic, and the size of what is sent.
+  void run_type()
+  {
+    const int root = size_ / 2;
+    broadcast(root);
+    for (const auto op : operations<T>()) reduce(root, op), all_reduce(op), reduce_scatter(op);
+    all_gather();
+    all_to_all();
+    ring();
   }
 
   void run()
@@ -150,7 +164,7 @@ class EveryCollective
   }
 
  private:
-  /// All of them for buffers of one size; else the first, one between, and the last.
+  /// All ranks for one size; else the first, one between, and the last.
   [[nodiscard]] std::vector<int> roots() const
   {
     std::vector<int> all;
@@ -176,14 +190,15 @@ class EveryCollective
       complete(world_.async_broadcast(data, root), form_);
     check(data == values<T>(root, n_), "broadcast", root);
 
-    // From one buffer to others: those that have no part in it are left alone, whatever their size.
+    // From one buffer to others: the buffers that take no part are not accessed, whatever their
+    // size.
     const auto from = rank_ == root ? values<T>(root, n_) : untouched<T>(n_ + 2);
     auto to = untouched<T>(rank_ == root ? n_ + 2 : n_);
     complete(world_.async_broadcast(from, to, root), form_);
     check(to == (rank_ == root ? untouched<T>(n_ + 2) : values<T>(root, n_)), "broadcast from, to",
           root);
     check(from == (rank_ == root ? values<T>(root, n_) : untouched<T>(n_ + 2)),
-          "the buffer that was broadcast from", root);
+          "the send buffer of broadcast", root);
   }
 
   void reduce(int root, ReduceOp op)
@@ -194,7 +209,8 @@ class EveryCollective
       world_.reduce(in, out, root, op);
     else
       complete(world_.async_reduce(in, out, root, op), form_);
-    check(out == (rank_ == root ? combined<T>(size_, n_, op) : untouched<T>(n_)), "reduce", root);
+    check(out == (rank_ == root ? reduced_values<T>(size_, n_, op) : untouched<T>(n_)), "reduce",
+          root);
     check(in == values<T>(rank_, n_), "the input of reduce", root);
   }
 
@@ -207,7 +223,7 @@ class EveryCollective
       world_.reduce(data, out, root, op);
     else
       complete(world_.async_reduce(data, out, root, op), form_);
-    check(data == (rank_ == root ? combined<T>(size_, n_, op) : values<T>(rank_, n_)),
+    check(data == (rank_ == root ? reduced_values<T>(size_, n_, op) : values<T>(rank_, n_)),
           "reduce in place", root);
   }
 
@@ -218,7 +234,7 @@ class EveryCollective
       world_.all_reduce(data, op);
     else
       complete(world_.async_all_reduce(data, op), form_);
-    check(data == combined<T>(size_, n_, op), "all_reduce");
+    check(data == reduced_values<T>(size_, n_, op), "all_reduce");
   }
 
   void all_gather()
@@ -252,7 +268,7 @@ class EveryCollective
       world_.reduce_scatter(in, out, op);
     else
       complete(world_.async_reduce_scatter(in, out, op), form_);
-    auto all = combined<T>(size_, ranks_ * n_, op);
+    auto all = reduced_values<T>(size_, ranks_ * n_, op);
     check(std::ranges::equal(out, piece(all)), "reduce_scatter");
     check(in == values<T>(rank_, ranks_ * n_), "the input of reduce_scatter");
   }
@@ -266,7 +282,7 @@ class EveryCollective
     else
       complete(world_.async_reduce_scatter(data, own, op), form_);
     auto expected = values<T>(rank_, ranks_ * n_);
-    auto all = combined<T>(size_, ranks_ * n_, op);
+    auto all = reduced_values<T>(size_, ranks_ * n_, op);
     std::ranges::copy(piece(all), piece(expected).begin());
     check(data == expected, "reduce_scatter in place");
   }
@@ -359,19 +375,23 @@ class EveryCollective
   std::size_t mine_;
 };
 
-/// Every collective, type, size and root; `form_of(rank)` is how a rank makes its calls.
+/// Every collective, size and root, and every type of element; `form_of(rank)` is the form of a
+/// rank's calls.
 template <class C, class FormOf>
-[[nodiscard]] Findings every_collective(C& world, FormOf form_of)
+[[nodiscard]] Findings every_collective(C& world, FormOf form_of,
+                                        const std::vector<std::size_t>& sizes = counts())
 {
   Findings found;
-  for_each_element([&]<class T>() {
-    for (const auto n : counts())
-      EveryCollective<C, T>{world, n, form_of(world.rank()), found}.run();
+  for (const auto n : sizes)
+    EveryCollective<C, double>{world, n, form_of(world.rank()), found}.run();
+  for_each_other_element([&]<class T>() {
+    for (const std::size_t n : {7U, 600U})
+      EveryCollective<C, T>{world, n, form_of(world.rank()), found}.run_type();
   });
   return found;
 }
 
-/// One call of each collective under way at once, completed in reverse order.
+/// One call of each collective in flight at once, completed in reverse order.
 template <class C>
 [[nodiscard]] Findings many_at_once(C& world, std::size_t n)
 {
@@ -385,7 +405,7 @@ template <class C>
   const int root = size - 1;
   const auto in = values<double>(rank, n);
   const auto wide = values<double>(rank, ranks * n);
-  const auto all = combined<double>(size, ranks * n, ReduceOp::sum);
+  const auto all = reduced_values<double>(size, ranks * n, ReduceOp::sum);
 
   auto broadcast = rank == 0 ? values<double>(0, n) : untouched<double>(n);
   auto reduced = untouched<double>(n);
@@ -408,7 +428,7 @@ template <class C>
     auto r8 = world.async_gather(in, collected, root);
     auto r9 = world.async_scatter(wide, dealt, root);
     auto r10 = world.async_send(in, next);
-    // Every other rank polls the first request, which helps all the others on.
+    // Every other rank polls the first request, which advances all others.
     if (rank % 2 == 1)
       while (!r0.test()) std::this_thread::yield();
     r10.wait();
@@ -422,7 +442,7 @@ template <class C>
     r2.wait();
     r1.wait();
     r0.wait();
-    found.check(r4.test(), "test() says that a request which was waited for is incomplete");
+    found.check(r4.test(), "test() returns false for a request that was waited for");
     r4.wait();
   }
 
@@ -440,9 +460,9 @@ template <class C>
     }
   const auto from_root = values<double>(root, ranks * n);
   check("broadcast", broadcast == values<double>(0, n));
-  check("reduce", reduced == (rank == root ? combined<double>(size, n, ReduceOp::sum)
+  check("reduce", reduced == (rank == root ? reduced_values<double>(size, n, ReduceOp::sum)
                                            : untouched<double>(n)));
-  check("all_reduce", all_reduced == combined<double>(size, n, ReduceOp::sum));
+  check("all_reduce", all_reduced == reduced_values<double>(size, n, ReduceOp::sum));
   check("all_gather", gathered == every);
   check("reduce_scatter", std::ranges::equal(scattered, own));
   check("all_to_all", exchanged == mine_of_all);
@@ -452,7 +472,7 @@ template <class C>
   return found;
 }
 
-/// Many calls of one collective under way at once; only their order tells them apart.
+/// Many calls of one collective in flight at once, matched by their order alone.
 template <class C>
 [[nodiscard]] Findings many_alike(C& world)
 {
@@ -469,7 +489,7 @@ template <class C>
   for (std::size_t c = 0; c < calls; ++c)
     found.check(data[c] ==
                     std::vector<std::int64_t>{static_cast<std::int64_t>(c) * p, p * (p - 1) / 2, p},
-                "all_reduce ", c, " of many got another one's data");
+                "all_reduce ", c, " of many received the data of another");
   return found;
 }
 
@@ -493,7 +513,7 @@ template <class C>
     for (int to = 0; to < size; ++to)
       sent.push_back(world.async_send(buffers.emplace_back(message(rank, to, number)), to));
 
-  // The pairs in another order than they were sent in; those of one pair in order.
+  // The pairs in another order than they were sent in; the messages of a pair in order.
   struct Received
   {
     int from;
@@ -504,22 +524,22 @@ template <class C>
   for (int from = size - 1; from >= 0; --from)
     for (int number = 0; number < each; ++number)
       received.push_back({from, number, std::vector<int>(static_cast<std::size_t>(number * 10))});
-  if constexpr (messages_alone<C>)
+  if constexpr (independent_messages<C>)
     for (auto& r : received) world.receive(r.data, r.from);
   else
   {
-    std::vector<decltype(world.async_receive(received[0].data, 0))> coming;
-    for (auto& r : received) coming.push_back(world.async_receive(r.data, r.from));
-    for (auto& c : coming) c.wait();
+    std::vector<decltype(world.async_receive(received[0].data, 0))> pending;
+    for (auto& r : received) pending.push_back(world.async_receive(r.data, r.from));
+    for (auto& p : pending) p.wait();
   }
   for (const auto& [from, number, data] : received)
-    found.check(data == message(from, rank, number), "rank ", rank, " got another message than ",
-                number, " from rank ", from);
+    found.check(data == message(from, rank, number), "rank ", rank,
+                " received another message than ", number, " from rank ", from);
   for (auto& s : sent) s.wait();
   return found;
 }
 
-/// The ranks of `world` in each group of a split, as the group sees them.
+/// The ranks of `world` in a group, in the order of the group.
 template <class C>
 [[nodiscard]] std::vector<int> members(C& group, int world_rank)
 {
@@ -560,7 +580,7 @@ template <class C>
   auto alone = world.split(rank, 0);
   check(alone.size() == 1 && alone.rank() == 0, "own colour is not a group of one");
 
-  // Two levels; the group between them is gone before the last one is used.
+  // Two levels; the group between them is destroyed before the last one is used.
   auto grandchild = [&] {
     auto parent = world.split(rank % 2, -rank);
     return parent.split(parent.rank() / 2, 0);
@@ -591,11 +611,11 @@ template <class C>
     return s;
   };
   check(a[0] == size * (size - 1) / 2 && b[0] == sum(expected) && c[0] == sum(pair),
-        "calls on different groups mixed up their data");
+        "calls on different groups exchanged their data");
   return found;
 }
 
-/// All ranks agree whether they are on several nodes; a rank alone is not.
+/// All ranks agree whether they are on several nodes; a single rank is on one.
 template <class C>
 [[nodiscard]] Findings nodes(C& world)
 {
@@ -603,7 +623,7 @@ template <class C>
   std::array<int, 1> remote{world.remote() ? 1 : 0};
   world.all_reduce(remote);
   found.check(remote[0] == (world.remote() ? world.size() : 0), "ranks disagree on remote()");
-  found.check(!world.split(world.rank(), 0).remote(), "a rank is far from itself");
+  found.check(!world.split(world.rank(), 0).remote(), "a single rank is on several nodes");
   return found;
 }
 
@@ -613,21 +633,22 @@ template <class C>
 {
   Findings found;
   C copy = world;
-  found.check(copy.rank() == world.rank() && copy.size() == world.size(), "a copy is another one");
+  found.check(copy.rank() == world.rank() && copy.size() == world.size(),
+              "a copy has another rank or size");
   std::vector<int> a{1};
   std::vector<int> b{2};
-  // Some ranks use the copy and some the original: their calls still meet.
+  // Some ranks use the copy and some the original: their calls still match.
   auto& one = world.rank() % 2 == 0 ? copy : world;
   auto& other = world.rank() % 3 == 0 ? copy : world;
   auto ra = one.async_all_reduce(a);
   auto rb = other.async_all_reduce(b);
   rb.wait();
   ra.wait();
-  found.check(a[0] == world.size() && b[0] == 2 * world.size(), "a copy's calls went elsewhere");
+  found.check(a[0] == world.size() && b[0] == 2 * world.size(), "calls of a copy did not match");
   return found;
 }
 
-/// Bad arguments throw at once, name the fix, and leave the communicator as it was.
+/// Bad arguments throw at once, name the fix, and do not change the communicator.
 template <class C>
 [[nodiscard]] Findings bad_arguments(C& world)
 {
@@ -695,7 +716,7 @@ template <class C>
   world.all_reduce(x);
   const auto p = static_cast<float>(size);
   found.check(x == std::vector<float>{p, 2 * p, 3 * p, 4 * p},
-              "bad arguments left something behind");
+              "bad arguments changed the communicator");
   return found;
 }
 
@@ -720,15 +741,17 @@ template <class C>
 }
 
 /// The same bits on every run, and on every communicator that adds in order: what rank r keeps is
-/// summed from the rank behind it around the ring to itself. An all_reduce keeps share r on rank r.
-template <class C, Element T>
-[[nodiscard]] Findings reproducible_sums(C& world, const std::function<void()>& disturb)
+/// summed from its successor around the ring to itself. An all_reduce keeps share r on rank r.
+/// `disturb` is called between the calls, to change their timing.
+template <class C>
+[[nodiscard]] Findings reproducible_sums(C& world, cubist::detail::FunctionRef<void()> disturb)
 {
+  using T = float;
   Findings found;
   constexpr std::size_t n = 1003;
   const auto ranks = static_cast<std::size_t>(world.size());
   const auto x = [](int rank, std::size_t i) {
-    // Magnitudes that differ so much that every order of summation rounds in another way.
+    // Magnitudes that differ so much that every order of summation rounds differently.
     const int exponent = static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 5) % 23);
     return static_cast<T>((static_cast<std::size_t>(rank) + i) % 2 == 0 ? 1 : -1) *
            static_cast<T>(1 << exponent) / T(3);
@@ -740,7 +763,7 @@ template <class C, Element T>
     for (int step = 2; step <= world.size(); ++step) sum += x((keeper + step) % world.size(), i);
     return sum;
   };
-  // As many elements for each of the first ranks, one less for each of the others.
+  // The last rank keeps a share of one element less.
   std::vector<T> shared(ranks * n - 1);
   for (std::size_t i = 0; i < shared.size(); ++i)
     shared[i] = kept_by(static_cast<int>(i < (ranks - 1) * n ? i / n : ranks - 1), i);
@@ -752,21 +775,21 @@ template <class C, Element T>
   for (std::size_t i = 0; i < in.size(); ++i) at_root[i] = kept_by(root, i);
   if constexpr (!sums_in_order<C>)
   {
-    // Near them, and from then on the same.
-    const auto settle = [&](std::vector<T>& expected, const std::vector<T>& got, const char* what) {
+    // Close to the expected sums; every later run must give the same bits as the first.
+    const auto accept = [&](std::vector<T>& expected, const std::vector<T>& got, const char* what) {
       for (std::size_t i = 0; i < got.size(); ++i)
         found.check(std::abs(got[i] - expected[i]) < T(8), what, " gave another sum");
       expected = got;
     };
     std::vector<T> all{in.begin(), in.end() - 1};
     world.all_reduce(all);
-    settle(shared, all, "all_reduce");
+    accept(shared, all, "all_reduce");
     std::vector<T> mine(n);
     world.reduce_scatter(in, mine);
-    settle(own, mine, "reduce_scatter");
+    accept(own, mine, "reduce_scatter");
     std::vector<T> reduced(in.size());
     world.reduce(in, reduced, root);
-    if (world.rank() == root) settle(at_root, reduced, "reduce");
+    if (world.rank() == root) accept(at_root, reduced, "reduce");
   }
   for (int run = 0; run < 10; ++run)
   {
@@ -786,8 +809,7 @@ template <class C, Element T>
   return found;
 }
 
-/// Sums of 16 bits, each rounded before the next is added; in order where the communicator keeps
-/// one.
+/// 16-bit sums, rounded after each addition; in order if the communicator adds in order.
 template <ShortReal T, class C>
 void short_sums(C& world, Findings& found)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Any backend, its ranks said to be on several nodes: what is cut finer there runs on one machine.
+// A decorator of any backend that reports its ranks to be on several nodes, to run the code for
+// several nodes on one machine.
 
 #include <utility>
 

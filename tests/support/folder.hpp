@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A folder for a test to write to, empty at first, and gone after it. Processes of one test share
-// it.
+// A temporary folder for a test, which removes it. The processes of one test share it.
 
 #include <array>
 #include <cstdlib>
@@ -21,7 +20,7 @@
 namespace cubist::test
 {
 
-/// Whether this process does what is to be done once.
+/// Whether this is the process that does what must be done once.
 [[nodiscard]] inline bool first_process()
 {
 #ifdef CUBIST_TEST_MPI
@@ -33,7 +32,7 @@ namespace cubist::test
 #endif
 }
 
-/// Calls f on one process, when all have come here, and returns when it is done.
+/// Calls f on one process, between two barriers.
 template <class F>
 void once(F f)
 {
@@ -69,8 +68,8 @@ class Folder
 #ifdef CUBIST_TEST_MPI
     MPI_Barrier(MPI_COMM_WORLD);  // others may be reading
 #endif
-    std::error_code nobody_asks;
-    if (first_process()) std::filesystem::remove_all(path_, nobody_asks);
+    std::error_code ignored;
+    if (first_process()) std::filesystem::remove_all(path_, ignored);
   }
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

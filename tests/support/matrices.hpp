@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Matrices whose elements follow from their global index, and the serial products of them: the
-// oracle. Every rank can work out any element by itself, so tests need no communication of their
+// Matrices whose elements are functions of their global index, and their serial products, the
+// reference. Every rank can compute any element locally, so tests need no communication of their
 // own.
 
 #include <cmath>
@@ -30,7 +30,7 @@ namespace cubist::test
   return hash(hash(hash(seed) ^ i) ^ j);
 }
 
-/// From real and imaginary part; a real scalar has no use for the second.
+/// From real and imaginary part; a real scalar ignores the second.
 template <Scalar T>
 [[nodiscard]] T scalar(double re, double im)
 {
@@ -108,7 +108,7 @@ template <class T>
           }};
 }
 
-namespace detail
+namespace matrices_detail
 {
 template <class T>
 struct Wide
@@ -120,11 +120,11 @@ struct Wide<std::complex<T>>
 {
   using type = std::complex<long double>;
 };
-}  // namespace detail
+}  // namespace matrices_detail
 
-/// The same elements with more digits, for products to compare rounded ones with.
+/// The scalar of higher precision that rounded products are compared with.
 template <class T>
-using Wide = typename detail::Wide<T>::type;
+using Wide = typename matrices_detail::Wide<T>::type;
 
 template <class T>
 [[nodiscard]] Dense<Wide<T>> widened(const Dense<T>& a)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the tests of layers and networks share: meshes to run on, matrices to feed in, serial
-// oracles, and how far results are from them. Ranks return what they found; the test asserts.
+// What the tests of layers and networks share: meshes to run on, input matrices, serial oracles,
+// and differences from them. Ranks return their findings; the test asserts.
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +29,7 @@
 namespace cubist::test
 {
 
-/// A mesh to run on.
+/// A scheme and a mesh to run it on.
 template <Scheme S>
 struct Place
 {
@@ -46,18 +46,18 @@ struct Place
 
 inline const Place<Summa2D> one_rank{1, {.q = 1}};
 inline const Place<Summa2D> two_by_two{4, {.q = 2}};
+inline const Place<Summa25D> single_rank{1, {.q = 1, .d = 1}};
+inline const Place<Summa25D> single_layer{4, {.q = 2, .d = 1}};
 inline const Place<Summa25D> two_two_two{8, {.q = 2, .d = 2}};
 inline const Place<Cube3D> cube{8, {.q = 2}};
 
 template <Scheme S>
 std::vector<Place<S>> places()
 {
-  if constexpr (std::same_as<S, Summa2D>)
-    return {{4, {.q = 2}}, {6, {.rows = 2, .cols = 3}}, {2, {.rows = 2, .cols = 1}}};
-  else if constexpr (std::same_as<S, Summa25D>)
-    return {{8, {.q = 2, .d = 2}}, {16, {.q = 2, .d = 4}}, {4, {.q = 1, .d = 4}}};
+  if constexpr (std::same_as<S, Summa25D>)
+    return {single_layer, two_two_two, {4, {.q = 1, .d = 4}}, {9, {.q = 3, .d = 1}}};
   else
-    return {{8, {.q = 2}}};
+    return {cube};
 }
 
 template <Scheme S>
@@ -74,16 +74,17 @@ void for_each_place_of(F f)
     if (fits(place)) f(place);
 }
 
-/// Calls f(place) for each place of each scheme that fits.
+/// Calls f(place) for each place of two schemes that fits. What depends on layouts alone sees all
+/// their kinds: replicated weights, and layers whose `Next` cuts differently. All schemes are in
+/// mlp_on_meshes_test.cpp.
 template <class F>
 void for_each_place(F f)
 {
-  for_each_place_of<Summa2D>(f);
   for_each_place_of<Summa25D>(f);
   for_each_place_of<Cube3D>(f);
 }
 
-/// What body(mesh) returned on each rank.
+/// What body(mesh) returns on each rank.
 template <class B = TestBackend, Scheme S, class F>
 auto on_mesh(const Place<S>& place, F body)
 {
@@ -92,7 +93,7 @@ auto on_mesh(const Place<S>& place, F body)
   });
 }
 
-/// What body(mesh) returned on rank 0, where matrices are gathered.
+/// What body(mesh) returns on rank 0, where matrices are gathered.
 template <class B = TestBackend, Scheme S, class F>
 auto on_root(const Place<S>& place, F body)
 {
@@ -112,7 +113,7 @@ Global<T> generate(std::size_t rows, std::size_t cols, F f)
   return m;
 }
 
-/// Uniform in [-bound, bound), in each component of a complex one; of 16 bits, float's rounded.
+/// Uniform in [-bound, bound), in each component of a complex number; 16 bits are rounded floats.
 template <Scalar T>
 Global<T> uniform(std::size_t rows, std::size_t cols, std::uint64_t seed, double bound = 1)
 {
@@ -169,14 +170,14 @@ Global<T> column_sums(const Global<T>& a)
   });
 }
 
-/// Whether all elements are equal, none of them merely near.
+/// Whether shapes and all elements are equal.
 template <class T>
 bool identical(const Global<T>& a, const Global<T>& b)
 {
   return a.shape() == b.shape() && std::equal(a.data(), a.data() + a.size(), b.data());
 }
 
-/// The largest |a - b|; infinite for other shapes or what is no number.
+/// The largest |a - b|; infinite for different shapes or NaN.
 template <class T>
 double difference(const Global<T>& a, const Global<T>& b)
 {
@@ -191,7 +192,7 @@ double difference(const Global<T>& a, const Global<T>& b)
   return worst;
 }
 
-/// The largest |a - b| / |b| of two curves; infinite for other lengths or what is no number.
+/// The largest |a - b| / |b| of two curves; infinite for different lengths or NaN.
 inline double deviation(const std::vector<double>& a, const std::vector<double>& b)
 {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
@@ -205,7 +206,7 @@ inline double deviation(const std::vector<double>& a, const std::vector<double>&
   return worst;
 }
 
-/// How much of a block is padding, and the largest element in it, which must be 0.
+/// The number of padding elements of a block, and the largest of them, which must be 0.
 struct Padding
 {
   std::size_t count = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Matrices cut in blocks over ranks, without a mesh.
+// Matrices in blocks on ranks, without a mesh.
 
 #include <cstddef>
 #include <vector>

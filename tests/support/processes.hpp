@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// With a process for each rank, every process runs the whole test, and each must have the results
-// of all ranks, or the same error, to go on as the others do.
+// With a process for each rank, every process runs the whole test, and must have the results of all
+// ranks, or the same error, to take the same path as the others.
 
 #include <cstddef>
 #include <optional>
@@ -28,7 +28,7 @@ namespace cubist::test
   return size;
 }
 
-/// What all processes give, in their order, brought to each of them.
+/// An all-gather of bytes: those of all processes, in their order.
 [[nodiscard]] inline std::vector<Bytes> exchanged(const Bytes& mine)
 {
   const auto processes = static_cast<std::size_t>(process_count());
@@ -46,7 +46,7 @@ namespace cubist::test
   return parts;
 }
 
-/// An error of this library that can travel.
+/// An error of this library that can be sent between processes.
 struct Failure
 {
   std::size_t type = 0;
@@ -100,8 +100,8 @@ struct Failure
   }
 };
 
-/// The results of the first `ranks` processes, brought to all of them.
-/// @throws the first error that a process has, rather than one that follows from another's
+/// The results of the first `ranks` processes, on all of them.
+/// @throws the first error of a process, and a root cause rather than a consequence
 template <class R>
 [[nodiscard]] std::vector<R> shared_results(int ranks, const std::optional<Failure>& failure,
                                             const std::optional<R>& result)

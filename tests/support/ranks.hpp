@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Bodies of ranks in tests. Catch2's assertions are for the main thread alone, so a rank returns
-// what it found and the main thread asserts.
+// Runs test bodies on ranks. Catch2's assertions may be used on the main thread only, so a rank
+// returns its findings and the main thread asserts.
 //
-// With one rank per process (MPI), every process runs the test, and has the results of all ranks: a
-// test goes the same way in each of them. A body must return what it finds; what it writes to
-// variables outside stays in its own process.
+// With one rank per process (MPI), every process runs the test and receives the results of all
+// ranks, so all processes take the same path. A body must return its findings: variables that it
+// captures belong to its own process.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "cubist/backend/backend.hpp"
+#include "cubist/backend/function_ref.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"
@@ -31,31 +31,31 @@
 namespace cubist::test
 {
 
-/// How often tests ran something on ranks, some of it inside ranks, and how often they left it out
-/// for want of processes.
+/// How often tests launched ranks, nested launches included, and how often they skipped a launch
+/// because there are too few processes.
 struct Tally
 {
   std::atomic<int> launches = 0;
-  std::atomic<int> left_out = 0;
+  std::atomic<int> skipped = 0;
 };
 inline Tally tally;
 
-/// Whether a backend has so many ranks; a test or the part of it that needs more is left out:
-/// `if (!fits(8)) return;`. Threads are as many as one likes, processes are not.
+/// Whether a backend has so many ranks; a test that needs more is skipped: `if (!fits(8)) return;`.
+/// The number of threads is not limited, that of processes is.
 template <Backend B = TestBackend>
 [[nodiscard]] bool fits([[maybe_unused]] int ranks)
 {
 #ifdef CUBIST_TEST_MPI
   if (on_processes<B> && ranks > process_count())
   {
-    ++tally.left_out;
+    ++tally.skipped;
     return false;
   }
 #endif
   return true;
 }
 
-/// Those of some numbers of ranks that fit.
+/// The numbers of ranks that fit.
 template <Backend B = TestBackend, class Range>
 [[nodiscard]] std::vector<int> those_that_fit(const Range& ranks)
 {
@@ -65,13 +65,12 @@ template <Backend B = TestBackend, class Range>
   return fitting;
 }
 
-/// Runs `body(world)` on `ranks` ranks, and gives back what it returned on each of them, in the
-/// order of the ranks.
+/// What `body(world)` returned on each rank, in the order of the ranks; compiled once for each R.
 /// @throws what `launch` throws
-template <Backend B, class F>
-[[nodiscard]] auto on_ranks(int ranks, F&& body)
+template <class R, Backend B>
+[[nodiscard]] std::vector<R>
+results_of(int ranks, cubist::detail::FunctionRef<R(typename B::Communicator&)> body)
 {
-  using R = std::invoke_result_t<F&, typename B::Communicator&>;
   ++tally.launches;
 #ifdef CUBIST_TEST_MPI
   if constexpr (on_processes<B>)
@@ -92,24 +91,30 @@ template <Backend B, class F>
   else
 #endif
   {
-    std::mutex mutex;
-    std::map<int, R> by_rank;
+    std::vector<std::optional<R>> by_rank(static_cast<std::size_t>(std::max(ranks, 0)));
     launch<B>({.ranks = ranks}, [&](typename B::Communicator& world) {
-      R result = body(world);
-      const std::lock_guard lock{mutex};
-      by_rank.emplace(world.rank(), std::move(result));
+      by_rank[static_cast<std::size_t>(world.rank())].emplace(body(world));
     });
     std::vector<R> results;
-    for (auto& [_, result] : by_rank) results.push_back(std::move(result));
+    for (auto& result : by_rank)
+      if (result) results.push_back(std::move(*result));
     return results;
   }
 }
 
-/// What one rank checked, and what it found wrong.
+/// The same, R deduced.
+template <Backend B, class F>
+[[nodiscard]] auto on_ranks(int ranks, F&& body)
+{
+  using R = std::invoke_result_t<F&, typename B::Communicator&>;
+  return results_of<R, B>(ranks, body);
+}
+
+/// What one rank checked, and what was wrong.
 class Findings
 {
  public:
-  /// Notes a message put together from the parts, unless `holds`.
+  /// Unless `holds`, adds a message composed of the parts.
   template <class... Parts>
   void check(bool holds, const Parts&... parts)
   {
@@ -143,7 +148,7 @@ inline void require_clear(const std::vector<Findings>& ranks)
   }
 }
 
-/// The message of the `E` that `f` throws; what else it throws passes, and nothing is "".
+/// The message of the `E` that `f` throws, or "" if it throws nothing; other errors propagate.
 template <class E, class F>
 [[nodiscard]] std::string message_of(F&& f)
 {
@@ -158,7 +163,7 @@ template <class E, class F>
   return "";
 }
 
-/// Whether `text` has all of `parts`.
+/// Whether `text` contains all of `parts`.
 template <class... Parts>
 [[nodiscard]] bool mentions(const std::string& text, const Parts&... parts)
 {

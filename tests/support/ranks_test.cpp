@@ -8,10 +8,13 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace support_ranks_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
-TEST_CASE("the results of all ranks come in their order")
+TEST_CASE("results are in the order of the ranks")
 {
   const int size = GENERATE(from_range(those_that_fit(std::vector{1, 2, 3, 4, 8})));
   const auto got = on_ranks<TestBackend>(size, [](auto& world) {
@@ -22,7 +25,7 @@ TEST_CASE("the results of all ranks come in their order")
     CHECK(got[r] == std::string(r, 'x') + std::to_string(size));
 }
 
-TEST_CASE("the error of one rank is thrown, not those that follow from it")
+TEST_CASE("the error of one rank is thrown, not its consequences")
 {
   if (!fits(2)) return;
   const auto run = [] {
@@ -53,18 +56,20 @@ TEST_CASE("an error that all ranks throw is thrown")
                    "rank ", "too many"));
 }
 
-TEST_CASE("what does not fit is left out, and counted")
+TEST_CASE("a launch that does not fit is skipped, and counted")
 {
   const int launches = tally.launches;
-  const int left_out = tally.left_out;
+  const int skipped = tally.skipped;
   CHECK(fits(1));
-  CHECK(tally.left_out == left_out);
+  CHECK(tally.skipped == skipped);
   const bool any_number = fits(1'000'000);
   CHECK(any_number == !on_processes<TestBackend>);
-  CHECK(tally.left_out == left_out + (any_number ? 0 : 1));
+  CHECK(tally.skipped == skipped + (any_number ? 0 : 1));
   CHECK(those_that_fit(std::vector{1, 1'000'000}).size() == (any_number ? 2 : 1));
   (void)on_ranks<TestBackend>(1, [](auto&) { return 0; });
   CHECK(tally.launches == launches + 1);
   tally.launches = launches;
-  tally.left_out = left_out;
+  tally.skipped = skipped;
 }
+
+}  // namespace support_ranks_test

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Whether a sanitizer watches this build: tests that repeat a race many times then do so less
-// often.
+// Whether this build has a sanitizer: tests that repeat a race many times then do so less often.
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define CUBIST_SANITIZED 1

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Networks that the tests train, on any scheme and mesh, and the losses that they go through.
+// Networks that the tests train on any scheme and mesh, and their loss curves.
 
 #include <cstddef>
-#include <functional>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "cubist/nn/mlp.hpp"
@@ -24,7 +23,7 @@ enum class Rule
   adam_w
 };
 
-/// A network and how it is trained.
+/// A network and its training.
 struct Training
 {
   std::vector<std::size_t> sizes;
@@ -40,9 +39,9 @@ struct Training
 inline constexpr std::size_t rows = 13;
 inline const int steps = repeats(32, 4);
 
-/// The loss of each step of training on mesh; watch() is called after each.
+/// The loss of each training step on a mesh; calls after_step() after each.
 template <class T, class S, class B, class F>
-std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F watch)
+std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F after_step)
 {
   using Network = MLP<S, B, T>;
   Network mlp{mesh, t.sizes, t.options};
@@ -50,16 +49,13 @@ std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F watch)
   const typename Network::Activations x{
       scatter<typename S::Input>(mesh, uniform<T>(rows, t.in(), 1, 2))};
   const auto labels = classes(rows, t.out());
-  const auto with = [&](auto optimizer) -> std::function<void()> {
-    return
-        [optimizer = std::move(optimizer), &parameters]() mutable { optimizer.step(parameters); };
-  };
   using M = typename Network::Mesh;
-  const auto step =
-      t.rule == Rule::adam ? with(Adam<T, M>{parameters, {.learning_rate = t.rate}})
-      : t.rule == Rule::adam_w
-          ? with(AdamW<T, M>{parameters, {.learning_rate = t.rate}})
-          : with(Sgd<T, M>{parameters, {.learning_rate = t.rate, .momentum = t.momentum}});
+  std::optional<Sgd<T, M>> sgd;
+  std::optional<Adam<T, M>> adam;
+  std::optional<AdamW<T, M>> adam_w;
+  if (t.rule == Rule::sgd) sgd.emplace(parameters, SgdOptions{t.rate, t.momentum});
+  if (t.rule == Rule::adam) adam.emplace(parameters, AdamOptions{.learning_rate = t.rate});
+  if (t.rule == Rule::adam_w) adam_w.emplace(parameters, AdamOptions{.learning_rate = t.rate});
   std::vector<double> curve;
   for (int i = 0; i < steps; ++i)
   {
@@ -67,8 +63,10 @@ std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F watch)
     auto dy = zeros_like(y);
     curve.push_back(softmax_cross_entropy(y, labels, dy));
     mlp.backward(dy);
-    step();
-    watch();
+    if (sgd) sgd->step(parameters);
+    if (adam) adam->step(parameters);
+    if (adam_w) adam_w->step(parameters);
+    after_step();
   }
   return curve;
 }
@@ -110,13 +108,14 @@ template <class S, class B>
     const auto& y = mlp.forward(x);
     auto dy = zeros_like(y);
     const double loss = softmax_cross_entropy(y, labels, dy);
-    found.check(loss == 0, "of one class, the loss is ", loss);
-    found.check(accuracy(y, labels) == static_cast<double>(m), "one class was not hit");
+    found.check(loss == 0, "the loss of one class is ", loss);
+    found.check(accuracy(y, labels) == static_cast<double>(m),
+                "the accuracy of one class is not 1");
     const Shape dx = mlp.backward(dy).shape();
     found.check(dx == Shape{m, 1}, "dX is ", dx);
     optimizer.step(parameters);
   }
-  found.check(mlp.evaluate(x, labels).loss == 0, "evaluate has another loss");
+  found.check(mlp.evaluate(x, labels).loss == 0, "evaluate gives another loss");
   return found;
 }
 

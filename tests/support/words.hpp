@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How many elements the products of the schemes send: by the published formulas, and as counted.
+// The elements that the products of the schemes send: by the published formulas, and as counted.
 //
 // The formulas are averages over the ranks, of ring collectives and pipelined broadcasts; times the
 // number of ranks they are whole numbers. Sizes are padded to the mesh's quantum.
@@ -64,7 +64,7 @@ struct Operands
   return {f, f, f, 2 * f};
 }
 
-/// The same with an input or a weight that stays: the two matrices that move are others.
+/// The same with a stationary input or weight: the other two matrices are sent.
 [[nodiscard]] inline Words summa2d_words(Stationary stays, std::uint64_t r, std::uint64_t c,
                                          const Operands& o)
 {
@@ -84,7 +84,7 @@ struct Operands
   return {f, f, f + sum, 2 * f + sum};
 }
 
-/// The same with an input or a weight that stays.
+/// The same with a stationary input or weight.
 [[nodiscard]] inline Words summa25d_words(Stationary stays, std::uint64_t q, std::uint64_t d,
                                           const Operands& o)
 {
@@ -93,8 +93,8 @@ struct Operands
   return {f, f, f + sum, 2 * f + sum};
 }
 
-/// Three axes, gathered and scattered: F = [(y-1) MK + (z-1) KN + (x-1) MN] / xyz; B = F if what
-/// was gathered is kept, else F + [(y-1) MK + (z-1) KN] / xyz. The cube has x = y = z.
+/// Three axes, gathered and scattered: F = [(y-1) MK + (z-1) KN + (x-1) MN] / xyz; B = F if
+/// gathered operands are kept, else F + [(y-1) MK + (z-1) KN] / xyz. The cube has x = y = z.
 [[nodiscard]] inline Words grid3d_words(std::uint64_t x, std::uint64_t y, std::uint64_t z,
                                         const Operands& o, Gathered policy)
 {
@@ -104,7 +104,7 @@ struct Operands
   return {f, f, f, policy == Gathered::kept ? f : f + operands};
 }
 
-/// What the ranks of a mesh send, counted.
+/// The elements that the ranks of a mesh send, as counted.
 template <Scheme S, class B = Counting<TestBackend>>
 [[nodiscard]] Words counted_words(const TestMesh<S>& on, ProductSize size,
                                   Gathered policy = Gathered::again)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,15 +9,18 @@
 #include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
+#include "conformance.hpp"
 #include "ranks.hpp"
 
-// What is counted is tested in traffic_test.cpp, and that the data stays right in
-// communicator_test.cpp.
+namespace testing_counting_test
+{
+
+// What is counted is tested in traffic_test.cpp.
 
 using namespace cubist;
 using namespace cubist::test;
 
-TEST_CASE("a counting backend has the engine and the launch of the one inside")
+TEST_CASE("a counting backend has the engine and the launch of the decorated one")
 {
   using B = Counting<Threads>;
   STATIC_REQUIRE(Backend<B>);
@@ -27,7 +31,7 @@ TEST_CASE("a counting backend has the engine and the launch of the one inside")
   CHECK_THROWS_AS(launch<B>({.ranks = 0}, [](auto&) {}), ArgumentError);
 }
 
-TEST_CASE("every launch and every rank counts on an account of its own")
+TEST_CASE("every rank of every launch has counters of its own")
 {
   for (int run = 0; run < 2; ++run)
   {
@@ -39,7 +43,21 @@ TEST_CASE("every launch and every rank counts on an account of its own")
   }
 }
 
-TEST_CASE("failures pass through a counting backend")
+TEST_CASE("a counting communicator does not change what ranks receive")
+{
+  using World = Counting<Threads>::Communicator;
+  require_clear(on_ranks<Counting<Threads>>(4, [](World& world) {
+    Findings found;
+    const auto form = conformance::forms[static_cast<std::size_t>(world.rank()) % 3];
+    for (const std::size_t n : {0U, 1U, 600U})
+      conformance::EveryCollective<World, double>{world, n, form, found}.run();
+    return found;
+  }));
+  require_clear(
+      on_ranks<Counting<Threads>>(6, [](World& world) { return conformance::splits(world); }));
+}
+
+TEST_CASE("errors propagate through a counting backend")
 {
   using B = Counting<Threads>;
   std::string peer;
@@ -60,3 +78,5 @@ TEST_CASE("failures pass through a counting backend")
       launch<B>({.ranks = 2}, [](auto& world) { world.receive(std::vector<int>(1), 0); }),
       DeadlockError);
 }
+
+}  // namespace testing_counting_test

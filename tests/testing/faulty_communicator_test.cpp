@@ -10,8 +10,10 @@
 #include "conformance.hpp"
 #include "ranks.hpp"
 
-// Which call of which rank is hit. What then becomes of a launch is tested in
-// backend/faulty_test.cpp.
+namespace testing_faulty_communicator_test
+{
+
+// Which call of which rank has the fault. How a launch then ends is tested in faulty_test.cpp.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -35,7 +37,7 @@ void run(int ranks, const std::vector<Fault>& faults, F body)
 
 }  // namespace
 
-TEST_CASE("a communicator without faults is as the one inside")
+TEST_CASE("a communicator without faults behaves as the decorated one")
 {
   STATIC_REQUIRE(Communicator<World>);
   STATIC_REQUIRE(ExposesMemory<World>);
@@ -47,16 +49,16 @@ TEST_CASE("a communicator without faults is as the one inside")
     auto half = world.split(world.rank() % 2, 0);
     const std::vector<int> mine{world.rank()};
     auto window = half.expose(mine);
-    found.check(half.exposes() && window[1][0] == world.rank() % 2 + 2, "another block was lent");
+    found.check(half.exposes() && window[1][0] == world.rank() % 2 + 2, "wrong block");
     window.close();
     window.wait();
     return found;
   }));
 }
 
-TEST_CASE("calls are counted for each collective, over all communicators of a rank")
+TEST_CASE("calls are numbered for each collective, over all communicators of a rank")
 {
-  std::vector<int> made(3);
+  std::vector<int> completed(3);
   const auto text = message_of<CommunicationError>([&] {
     run(3, {{.kind = Kind::error, .rank = 2, .collective = Collective::all_reduce, .call = 4}},
         [&](World& world) {
@@ -65,18 +67,18 @@ TEST_CASE("calls are counted for each collective, over all communicators of a ra
           {
             std::vector<float> x(7);
             (i % 2 == 0 ? world : half).all_reduce(x);
-            ++made[static_cast<std::size_t>(world.rank())];
+            ++completed[static_cast<std::size_t>(world.rank())];
             world.barrier();
           }
         });
   });
   CHECK(text ==
-        "rank 2: all_reduce of 7 float by sum failed as call 4 of rank 2, as a fault demands, so "
-        "its data is incomplete; launch without the fault");
-  CHECK(made[2] == 4);
+        "rank 2: all_reduce of 7 float by sum failed as call 4 of rank 2, as a fault was injected, "
+        "so its data is incomplete; launch without the fault");
+  CHECK(completed[2] == 4);
 }
 
-TEST_CASE("a fault of any collective counts all calls")
+TEST_CASE("a fault of no particular collective numbers all calls")
 {
   const auto text = message_of<CommunicationError>([&] {
     run(2, {{.kind = Kind::error, .rank = 0, .call = 2}}, [&](World& world) {
@@ -89,7 +91,7 @@ TEST_CASE("a fault of any collective counts all calls")
   CHECK(mentions(text, "rank 0: expose of 3 int32 failed as call 2 of rank 0"));
 }
 
-TEST_CASE("a delay is slept before the call, and several faults may hit one")
+TEST_CASE("the rank sleeps before a delayed call, and one call may have several faults")
 {
   using namespace std::chrono_literals;
   const auto begin = std::chrono::steady_clock::now();
@@ -122,7 +124,7 @@ TEST_CASE("a wrong size is one element less in each piece")
       }));
 }
 
-TEST_CASE("a wrong order is a call of another kind first")
+TEST_CASE("a wrong order is a call of another collective first")
 {
   const auto sum = message_of<CollectiveMismatch>([&] {
     run(2, {{.kind = Kind::wrong_order, .rank = 1}},
@@ -134,3 +136,5 @@ TEST_CASE("a wrong order is a call of another kind first")
   });
   CHECK(mentions(barrier, "rank 1 called all_reduce of 1 int32", "rank 0 called barrier"));
 }
+
+}  // namespace testing_faulty_communicator_test

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A backend bundles who carries the data with who computes: a communicator, an engine, and a way to
-// run a function on every rank.
+// A backend: a communicator, an engine, and a way to run a function on every rank.
 
 #include <algorithm>
 #include <chrono>
@@ -19,20 +18,20 @@ namespace cubist
 
 struct LaunchOptions
 {
-  /// How many ranks; left out, as many as the backend offers (processor cores, or MPI's world).
+  /// How many ranks; by default as many as the backend offers (processor cores, or MPI's world).
   std::optional<int> ranks = {};
   /// Where ranks are processes, a rank that throws ends the job with its message. With `rethrow`,
   /// `launch` throws on every rank instead, as it does where ranks are threads.
   bool rethrow = false;
   /// The longest that a rank may wait for others in a call; then it throws TimeLimitError, which
-  /// says for whom. Left out, ranks wait for ever. The same on all ranks.
+  /// names the late ranks. By default there is no limit. The same on all ranks.
   std::optional<std::chrono::milliseconds> time_limit = {};
 };
 
 namespace detail
 {
 
-/// The time limit of a launch, of which clocks can count the end.
+/// The time limit of a launch, at most a year, so that clocks can represent its end.
 /// @throws ArgumentError if it is not positive
 [[nodiscard]] inline std::optional<std::chrono::milliseconds>
 time_limit(const LaunchOptions& options)
@@ -51,8 +50,10 @@ template <class B>
 concept Backend = Communicator<typename B::Communicator> && Engine<typename B::Engine>;
 
 /// Runs `body(world)` on every rank, `world` being the rank's `B::Communicator&`, and returns 0.
-/// @throws the first error that a rank threw, which knows its rank; a foreign one inside RankFailed
-/// @throws ArgumentError for a number of ranks that the backend can't give, or no time
+/// @throws the first error that a rank threw, with its rank; one that is no cubist::Error is nested
+/// in RankFailed
+/// @throws ArgumentError for a number of ranks that the backend cannot give, or a time limit that
+/// is not positive
 template <Backend B, class F>
 int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
 {
@@ -60,7 +61,7 @@ int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
   return 0;
 }
 
-/// The same on ranks that exist already, such as those of a `boost::mpi::communicator`.
+/// The same on existing ranks, such as those of a `boost::mpi::communicator`.
 template <Backend B, class Ranks, class F>
 requires requires(const Ranks& ranks, F&& body) { B::launch_on(ranks, LaunchOptions{}, body); }
 int launch(const Ranks& ranks, F&& body)

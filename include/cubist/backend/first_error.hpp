@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the ranks of a launch threw, and which of it is to be told.
+// Which of the errors that the ranks of a launch threw is rethrown by it.
 
 #include <exception>
 #include <mutex>
@@ -13,7 +13,8 @@
 namespace cubist::detail
 {
 
-/// What the ranks threw. An error that only follows from another rank's is not the first one.
+/// The first error of the ranks, and the first root cause if there is one: an error that is only a
+/// consequence of another rank's is replaced.
 class FirstError
 {
  public:
@@ -62,7 +63,7 @@ class FirstError
     }
     catch (...)
     {
-      RankFailed failed{"threw something that is no std::exception; throw a cubist::Error instead"};
+      RankFailed failed{"threw an object that is no std::exception; throw a cubist::Error instead"};
       failed.set_rank(rank_);
       std::throw_with_nested(failed);
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ranks as MPI processes, on as many nodes as mpiexec or srun gives. Include it before or after
+// Ranks as MPI processes, on as many nodes as mpiexec or srun starts. Include it before or after
 // cubist.hpp, and link cubist::mpi.
 //
 // `launch` initialises MPI unless the program has done so; what it initialised it finalises at the
-// end of the program. A rank that throws tells the others, which leave their bodies where they
-// wait; then the rank's message is printed, once, and the job ends.
+// end of the program. A rank that throws notifies the others, which throw PeerFailed in their next
+// call; then one rank prints its message, and the job ends.
 
 #include <algorithm>
 #include <array>
@@ -29,9 +29,13 @@
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
+#include "cubist/backend/function_ref.hpp"
 #include "cubist/comm/mpi/communicator.hpp"
 #include "cubist/comm/mpi/cores.hpp"
+#include "cubist/comm/mpi/failure.hpp"
+#include "cubist/comm/mpi/group.hpp"
 #include "cubist/comm/mpi/progress.hpp"
+#include "cubist/comm/mpi/shutdown.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/engine/host/blas_kernels.hpp"
 #include "cubist/engine/host/blas_threads.hpp"
@@ -43,7 +47,7 @@ namespace cubist
 namespace detail
 {
 
-/// MPI as this process has it: initialised here, if nobody else did, and then finalised at exit.
+/// Initialises MPI, unless the program has done so, and in that case finalises it at exit.
 class MpiProcess
 {
  public:
@@ -56,14 +60,13 @@ class MpiProcess
   MpiProcess& operator=(const MpiProcess&) = delete;
   ~MpiProcess()
   {
-    // A body that called exit: its peers would wait in their calls, and MPI_Finalize for them.
-    if (inside && !boost::mpi::environment::finalized())
-      MpiProgress::end_job(
-          "the program called exit inside launch, so other ranks would wait for ever; "
-          "throw an error instead");
+    // After exit inside a body, its peers would wait in their calls, and MPI_Finalize for them.
+    if (inside_launch && !boost::mpi::environment::finalized())
+      abort_job("the program called exit inside launch, so other ranks would wait forever; "
+                "throw an error instead");
   }
 
-  bool inside = false;
+  bool inside_launch = false;
 
  private:
   MpiProcess(int& argc, char**& argv)
@@ -83,23 +86,13 @@ class MpiProcess
   std::optional<boost::mpi::environment> environment_;
 };
 
-/// How many threads this rank's BLAS may use.
-inline int cores_of_rank(MPI_Comm comm)
-{
-  MPI_Comm node = MPI_COMM_NULL;
-  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  const int share = Cores::of(node).share;
-  MPI_Comm_free(&node);
-  return share;
-}
-
-/// Of the ranks that have a warning of their BLAS to give, the lowest gives it.
-inline void warn_of_blas(const boost::mpi::communicator& control)
+/// Prints the warning about the BLAS of the lowest rank that has one.
+inline void print_blas_warning(const boost::mpi::communicator& control)
 {
   const std::string warning = take_blas_warning();
-  int speaker = warning.empty() ? INT_MAX : control.rank();
-  MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, control);
-  if (speaker == control.rank()) warn(warning);
+  int lowest = warning.empty() ? INT_MAX : control.rank();
+  MPI_Allreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, control);
+  if (lowest == control.rank()) warn(warning);
 }
 
 }  // namespace detail
@@ -129,11 +122,19 @@ struct Mpi
     launch_on(boost::mpi::communicator{}, launch, std::forward<F>(body));
   }
 
-  /// On a communicator of the program's, whose ranks all call this. It is duplicated, so traffic of
-  /// the program's own does not get in the way.
+  /// On a communicator of the program, whose ranks all call this. It is duplicated, so messages of
+  /// the program on it are never matched with those of the ranks.
   template <class F>
   static void launch_on(const boost::mpi::communicator& processes, const LaunchOptions& launch,
                         F&& body)
+  {
+    run(processes, launch, [&body](MpiCommunicator& world) { body(world); });
+  }
+
+ private:
+  using Body = detail::FunctionRef<void(MpiCommunicator&)>;
+
+  static void run(const boost::mpi::communicator& processes, const LaunchOptions& launch, Body body)
   {
     int argc = 0;
     char** argv = nullptr;
@@ -141,90 +142,104 @@ struct Mpi
     const auto limit = detail::time_limit(launch);
     const boost::mpi::communicator control{processes, boost::mpi::comm_duplicate};
     MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
-    const bool may_help = options.overlap && boost::mpi::environment::thread_level() ==
-                                                 boost::mpi::threading::multiple;
-    prctl(PR_SET_TIMERSLACK, 1'000UL);  // ranks that wait sleep microseconds, not the usual 50 more
-    const auto world = std::make_shared<detail::MpiProgress>(control, may_help, limit);
-    const int cores = detail::cores_of_rank(control);
-    const int most = blas_threads();
-    const BlasThreads share{most > 0 ? std::min(most, cores) : cores};
-    detail::warn_of_blas(control);
+    const bool with_helper = options.overlap && boost::mpi::environment::thread_level() ==
+                                                    boost::mpi::threading::multiple;
+    prctl(PR_SET_TIMERSLACK, 1'000UL);  // ns; the default lets short sleeps take 50 us longer
+    const auto progress = std::make_shared<detail::MpiProgress>(control, with_helper, limit);
+    const int rank = progress->rank();
+    const int cores = detail::Cores::of_process(control);
+    const int max_threads = blas_threads();
+    const BlasThreads share{max_threads > 0 ? std::min(max_threads, cores) : cores};
+    detail::print_blas_warning(control);
 
-    detail::FirstError first;
-    bool consequence = false;
-    const auto failed = [&](const char* what, bool follows) {
-      consequence = follows;
-      first.record(world->rank(), std::current_exception(), follows);
-      if (!follows)
-        world->spread("rank " + std::to_string(world->rank()) + " failed (" + what +
-                      "), so what other ranks wait for cannot come; mend that rank's error");
+    detail::FirstError error;
+    bool is_consequence = false;
+    const auto record = [&](const char* what, bool follows) {
+      is_consequence = follows;
+      error.record(rank, std::current_exception(), follows);
+      if (follows) return;
+      progress->with_failures([&](detail::MpiFailures& failures) {
+        failures.broadcast(
+            "rank " + std::to_string(rank) + " failed (" + what +
+                "), so the calls of other ranks cannot complete; fix that rank's error",
+            detail::MpiFailures::Kind::error);
+      });
     };
-    // Held until all ranks are through: what a rank sends that makes more calls than others
-    // would else arrive at a later communicator that has got this one's number.
+    // Freed only when all ranks have left their bodies: MPI could else reuse its number, and match
+    // the messages of a rank that makes more calls than others with those of a later communicator.
     std::optional<boost::mpi::communicator> members;
-    const bool inside_another = std::exchange(process.inside, true);
+    const bool inside_another = std::exchange(process.inside_launch, true);
     try
     {
-      const int ranks = launch.ranks.value_or(world->size());
+      const int ranks = launch.ranks.value_or(progress->size());
       require<ArgumentError>(
-          ranks >= 1 && ranks <= world->size(), "got ", ranks, " ranks, but MPI has ",
-          world->size(), " processes, of which each is one rank; start ", ranks < 1 ? 1 : ranks,
+          ranks >= 1 && ranks <= progress->size(), "got ", ranks, " ranks, but MPI has ",
+          progress->size(), " processes, of which each is one rank; start ", ranks < 1 ? 1 : ranks,
           " with mpiexec -n or srun -n, or leave the number out to use them all");
-      members = control.split(world->rank() < ranks ? 0 : 1);
-      if (world->rank() < ranks)
+      members = control.split(rank < ranks ? 0 : 1);
+      if (rank < ranks)
       {
-        MpiCommunicator communicator{std::make_shared<detail::MpiGroup>(world, *members, options)};
-        body(communicator);
+        MpiCommunicator world{std::make_shared<detail::MpiGroup>(progress, *members, options)};
+        body(world);
       }
     }
     catch (const PeerFailed& e)
     {
-      failed(e.what(), true);
+      record(e.what(), true);
     }
     catch (const std::exception& e)
     {
-      failed(e.what(), false);
+      record(e.what(), false);
     }
     catch (...)
     {
-      failed("an unknown exception", false);
+      record("an unknown exception", false);
     }
-    process.inside = inside_another;
-    finish(control, members, *world, first, consequence, launch.rethrow);
+    process.inside_launch = inside_another;
+    finish(control, members, *progress, error, is_consequence, launch.rethrow);
   }
 
- private:
-  /// Returns when all ranks are through; throws, or ends the job, if one failed.
+  /// Returns when all ranks have left their bodies; throws, or aborts the job, if one has failed.
   static void finish(const boost::mpi::communicator& control,
                      const std::optional<boost::mpi::communicator>& members,
-                     detail::MpiProgress& world, const detail::FirstError& first, bool consequence,
-                     bool rethrow)
+                     detail::MpiProgress& progress, const detail::FirstError& error,
+                     bool is_consequence, bool rethrow)
   {
     using namespace std::chrono_literals;
-    const auto limit = !first    ? std::chrono::steady_clock::duration::max() / 2
+    using detail::MpiFailures;
+    const auto limit = !error    ? std::chrono::steady_clock::duration::max() / 2
                        : rethrow ? std::chrono::steady_clock::duration{60s}
                                  : 1s;
-    // The lowest rank with an error of its own, else the lowest with another's.
-    int reporter = !first ? INT_MAX : world.rank() + (consequence ? INT_MAX / 2 : 0);
-    const bool all_through = world.agree_on_smallest(reporter, limit);
-    if (reporter != INT_MAX || world.broken())
+    // The lowest rank with an error of its own reports it, else the lowest with a consequence.
+    const int mine = !error ? INT_MAX : progress.rank() + (is_consequence ? INT_MAX / 2 : 0);
+    const auto agreed = detail::agree_on_minimum(progress, mine, limit);
+    const int reporter = agreed.value_or(mine);
+    if (reporter != INT_MAX ||
+        progress.with_failures([](const MpiFailures& f) { return f.is_broken(); }))
     {
-      detail::keep_for_ever(control);
-      if (members) detail::keep_for_ever(*members);
+      detail::leak_communicator(control);
+      if (members) detail::leak_communicator(*members);
     }
-    if (all_through && reporter == INT_MAX) return;
-    if (all_through && rethrow)
+    if (agreed && reporter == INT_MAX) return;
+    const auto peer_error = [&] {
+      return progress.with_failures([](MpiFailures& f) { return f.wait_for_error(); });
+    };
+    if (agreed && rethrow)
     {
-      if (!consequence) first.rethrow();
-      const auto news = world.news();
-      PeerFailed failed{news.empty() ? "another rank failed; look for its error" : news};
-      failed.set_rank(world.rank());
+      if (!is_consequence) error.rethrow();
+      const auto message = peer_error();
+      PeerFailed failed{message.empty() ? "another rank failed; look for its error" : message};
+      failed.set_rank(progress.rank());
       throw failed;
     }
-    const bool reports = all_through ? reporter % (INT_MAX / 2) == world.rank()
-                                     : !consequence && !world.failed_below();
+    const auto has_lower_failure = [&] {
+      return progress.with_failures(
+          [&](MpiFailures& f) { return f.poll() && f.source() < progress.rank(); });
+    };
+    const bool reports = agreed ? reporter % (INT_MAX / 2) == progress.rank()
+                                : !is_consequence && !has_lower_failure();
     if (!reports) std::this_thread::sleep_for(5s);  // the reporter ends this process meanwhile
-    detail::MpiProgress::end_job(first ? first.message() : world.news());
+    detail::abort_job(error ? error.message() : peer_error());
   }
 };
 

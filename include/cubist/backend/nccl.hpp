@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ranks with a GPU each: NCCL carries what lies in their memory, CudaEngine computes. Compile the
-// program with nvcc, and link cubist::nccl.
+// Ranks with a GPU each: NCCL communicates device memory, CudaEngine computes. Compile the program
+// with nvcc, and link cubist::nccl.
 //
 //   Nccl           ranks are threads, one for each GPU of this machine
-//   NcclOn<Mpi>    ranks are processes, on as many nodes as mpiexec or srun gives; include
+//   NcclOn<Mpi>    ranks are processes, on the nodes that mpiexec or srun gives; include
 //                  backend/mpi.hpp, and link cubist::mpi, too
 //
-// NCCL needs to be told which ranks there are, and does not always notice one that is gone. Both is
-// the work of a host backend: it starts the ranks, chooses the error to report and ends the job. A
-// rank that waits for its GPU looks whether the host knows of a failure.
+// A host backend starts the ranks, exchanges NCCL's id, chooses the error to report and ends the
+// job, because NCCL does not detect every rank that has ended. While a rank waits for its GPU, it
+// polls the host backend for failures.
 
 #include <algorithm>
 #include <array>
@@ -42,16 +42,16 @@
 namespace cubist
 {
 
-/// How ranks use GPUs; the same on all ranks.
+/// How ranks use GPUs; equal on all ranks.
 struct NcclLaunchOptions
 {
-  /// Lets ranks that are processes of one machine share its GPUs where they are more. Slow, for
-  /// tests alone. NCCL must not have been called before.
+  /// Allows several processes of one machine to share a GPU: slow, for tests only.
+  /// @pre NCCL has not been called in this process
   bool share_gpus = false;
-  /// For launches without a time limit (NcclOptions::time_limit).
+  /// The NcclOptions::time_limit of launches without a time limit.
   std::optional<std::chrono::milliseconds> time_limit = std::chrono::minutes{10};
-  /// Lets products of floats round their operands to TF32: several times as fast, and right to
-  /// three digits.
+  /// Rounds float operands of products to TF32: several times as fast, and accurate to three
+  /// digits.
   bool tf32 = false;
 };
 
@@ -75,21 +75,21 @@ namespace detail
 struct GpuChoice
 {
   int device = 0;
-  bool shared = false;  // by any ranks, on any node
+  bool shared = false;  // whether any ranks of any node share a GPU
 };
 
-/// The k-th rank of a node has its k-th GPU, as far as it sees them: schedulers may show each rank
-/// another one, so only their addresses tell whether two ranks have the same.
-/// @throws ArgumentError if this node has too few, and ranks may not share them
+/// Rank k of a node gets GPU k of those that it sees. A scheduler may show each rank other GPUs, so
+/// PCI addresses decide whether two ranks share one.
+/// @throws ArgumentError if this node has fewer GPUs than ranks, and `may_share` is false
 template <Communicator Host>
 [[nodiscard]] GpuChoice choose_gpu(Host& host, bool may_share, const char* advice)
 {
-  const auto all = [&](auto mine) {
-    std::vector<decltype(mine)> everyones(static_cast<std::size_t>(host.size()));
-    host.all_gather(std::array{mine}, everyones);
-    return everyones;
+  const auto gather_all = [&](auto mine) {
+    std::vector<decltype(mine)> all(static_cast<std::size_t>(host.size()));
+    host.all_gather(std::array{mine}, all);
+    return all;
   };
-  const auto nodes = all(node_of(host));
+  const auto nodes = gather_all(first_rank_on_node(host));
   const auto mine = nodes.begin() + host.rank();
   const auto before = static_cast<int>(std::count(nodes.begin(), mine, *mine));
   const int device = before % gpu_count();
@@ -97,21 +97,22 @@ template <Communicator Host>
   std::array<char, 64> address{};
   require_cuda(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), device),
                "cudaDeviceGetPCIBusId", "device ", device);
-  const auto gpus = all(static_cast<std::uint64_t>(std::hash<std::string_view>{}(address.data())));
-  std::set<std::pair<int, std::uint64_t>> different;
-  for (std::size_t r = 0; r < gpus.size(); ++r) different.emplace(nodes[r], gpus[r]);
+  const auto gpus =
+      gather_all(static_cast<std::uint64_t>(std::hash<std::string_view>{}(address.data())));
+  std::set<std::pair<int, std::uint64_t>> distinct;
+  for (std::size_t r = 0; r < gpus.size(); ++r) distinct.emplace(nodes[r], gpus[r]);
 
   const auto ranks = std::count(nodes.begin(), nodes.end(), *mine);
-  const auto here = std::count_if(different.begin(), different.end(),
+  const auto here = std::count_if(distinct.begin(), distinct.end(),
                                   [&](const auto& gpu) { return gpu.first == *mine; });
   require<ArgumentError>(may_share || here == ranks, "got ", ranks, " ranks on a machine that has ",
                          here, " GPUs for them, but each needs one of its own; ", advice);
-  return {device, different.size() < gpus.size()};
+  return {device, distinct.size() < gpus.size()};
 }
 
-/// Makes NCCL take this process for one on a host of its own, as it refuses two ranks of a host on
-/// the same GPU. What the environment says already stays.
-inline void pretend_own_host(int rank, bool remote)
+/// Gives this process a host id of its own in NCCL, which refuses two ranks of one host on one GPU.
+/// Environment variables that are set already do not change.
+inline void set_own_host_id(int rank, bool remote)
 {
   const auto set = [](const char* name, const std::string& value) {
     setenv(name, value.c_str(), 0);
@@ -123,14 +124,14 @@ inline void pretend_own_host(int rank, bool remote)
   if (!remote) set("NCCL_SOCKET_IFNAME", "lo");
 }
 
-/// Tells a rank of failures elsewhere: a message to itself under way on the host, which throws when
-/// the host learns of one.
+/// Detects failures of other ranks by the host backend: a pending receive of a message from this
+/// rank to itself, whose `test` throws when the host detects one.
 template <Communicator Host>
 class FailureProbe
 {
  public:
   explicit FailureProbe(Host& host)
-      : alone_{host.split(host.rank(), 0)}, request_{alone_.async_receive(received_, 0)}
+      : self_{host.split(host.rank(), 0)}, request_{self_.async_receive(received_, 0)}
   {
   }
   FailureProbe(const FailureProbe&) = delete;
@@ -139,34 +140,35 @@ class FailureProbe
   {
     try
     {
-      alone_.send(std::array{0}, 0);
+      self_.send(std::array{0}, 0);
       request_.wait();
     }
     catch (...)
-    {  // The host tells of it where the rank leaves.
+    {  // The host backend reports it at the end of the launch.
     }
   }
 
   /// @throws PeerFailed
-  void look() { request_.test(); }
+  void poll() { request_.test(); }
 
  private:
   std::array<int, 1> received_{};
-  Host alone_;
+  Host self_;
   decltype(std::declval<Host&>().async_receive(std::declval<std::array<int, 1>&>(), 0)) request_;
 };
 
-/// Lets the thread wait for its device by the communicator, as long as this lives.
-class WaitByNccl
+/// The scope in which this thread waits for its device by the communicator, which polls for
+/// failures.
+class WaitThroughNccl
 {
  public:
-  explicit WaitByNccl(NcclCommunicator world)
+  explicit WaitThroughNccl(NcclCommunicator world)
   {
-    ComputeStream::wait_by([world]() mutable { world.synchronize(); });
+    ComputeStream::set_wait([world]() mutable { world.synchronize(); });
   }
-  WaitByNccl(const WaitByNccl&) = delete;
-  WaitByNccl& operator=(const WaitByNccl&) = delete;
-  ~WaitByNccl() { ComputeStream::wait_by({}); }
+  WaitThroughNccl(const WaitThroughNccl&) = delete;
+  WaitThroughNccl& operator=(const WaitThroughNccl&) = delete;
+  ~WaitThroughNccl() { ComputeStream::set_wait({}); }
 };
 
 }  // namespace detail
@@ -179,10 +181,10 @@ struct NcclOn
   using Engine = CudaEngine;
   static constexpr bool ranks_are_processes = requires { requires Host::ranks_are_processes; };
 
-  /// Read by `launch`.
+  /// `launch` reads them.
   static inline NcclLaunchOptions options = {};
 
-  /// Without a number, as many ranks as this machine has GPUs, or as there are processes.
+  /// Without LaunchOptions::ranks: one rank for each GPU of this machine, or each process.
   template <class F>
   static void launch(int& argc, char**& argv, const LaunchOptions& requested, F&& body)
   {
@@ -207,22 +209,22 @@ struct NcclOn
   template <class F>
   static auto on_gpus(const LaunchOptions& requested, F& body)
   {
-    return [&body, its = options, limit = detail::time_limit(requested)](auto& host) {
+    return [&body, gpu_options = options, limit = detail::time_limit(requested)](auto& host) {
       const auto gpu = detail::choose_gpu(
-          host, its.share_gpus && ranks_are_processes,
+          host, gpu_options.share_gpus && ranks_are_processes,
           ranks_are_processes ? "start fewer there, or, for tests, let them share GPUs by the "
                                 "option share_gpus"
                               : "start fewer, or processes on more machines (NcclOn<Mpi>)");
-      if (gpu.shared) detail::pretend_own_host(host.rank(), host.remote());
+      if (gpu.shared) detail::set_own_host_id(host.rank(), host.remote());
 
-      const auto news = std::make_shared<detail::FailureProbe<typename Host::Communicator>>(host);
+      const auto probe = std::make_shared<detail::FailureProbe<typename Host::Communicator>>(host);
       NcclOptions nccl;
-      nccl.time_limit = limit ? limit : its.time_limit;
-      nccl.look = [news] { news->look(); };
+      nccl.time_limit = limit ? limit : gpu_options.time_limit;
+      nccl.poll_failure = [probe] { probe->poll(); };
       auto world = NcclCommunicator::make(host, gpu.device, std::move(nccl));
-      const detail::WaitByNccl wait{world};
+      const detail::WaitThroughNccl wait{world};
       body(world);
-      world.synchronize();  // an error of the rank's work is the rank's
+      world.synchronize();  // throws an error of the device as this rank's error
     };
   }
 };

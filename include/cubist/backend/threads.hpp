@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ranks as threads of this process, on the host's processors: to develop and test on one machine
-// what later runs on a cluster, and to use all cores of one.
+// The backend whose ranks are threads of this process, on the host's processors: to develop and
+// test on one machine what later runs on a cluster, and to use all cores of one.
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +19,7 @@
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
+#include "cubist/backend/function_ref.hpp"
 #include "cubist/comm/call_text.hpp"
 #include "cubist/comm/threads/communicator.hpp"
 #include "cubist/comm/threads/group.hpp"
@@ -41,6 +42,15 @@ struct Threads
   template <class F>
   static void launch(int&, char**&, const LaunchOptions& options, F&& body)
   {
+    run(options, [&body](Communicator& world) { body(world); });
+  }
+
+ private:
+  using Body = detail::FunctionRef<void(Communicator&)>;
+  using Scheduler = detail::ThreadScheduler;
+
+  static void run(const LaunchOptions& options, Body body)
+  {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     const int ranks = options.ranks.value_or(cores);
     require<ArgumentError>(
@@ -48,49 +58,22 @@ struct Threads
         most_ranks, " ranks; use a number of these, or none for ", cores, ", one for each core");
 
     const auto limit = detail::time_limit(options);
-    const auto world = std::make_shared<detail::ThreadScheduler>(ranks, limit);
+    const auto scheduler = std::make_shared<Scheduler>(ranks, limit);
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
-    const auto group = std::make_shared<detail::ThreadGroup>(world, std::move(all));
+    const auto group = std::make_shared<detail::ThreadGroup>(scheduler, std::move(all));
     const BlasThreads share{std::max(1, cores / ranks)};
     detail::warn(detail::take_blas_warning());
 
     detail::FirstError first;
-    const auto run = [&](int rank) {
-      const auto failed = [&](const char* what, bool consequence) {
-        // Put together first: another rank may free the error once it is recorded.
-        auto message = "rank " + std::to_string(rank) + " failed (" + what +
-                       "), so what other ranks wait for cannot come; mend that rank's error";
-        first.record(rank, std::current_exception(), consequence);
-        world->fail(detail::ThreadScheduler::Failure::peer_failed, std::move(message));
-      };
-      try
-      {
-        ThreadsCommunicator communicator{group, rank};
-        body(communicator);
-      }
-      catch (const PeerFailed& e)
-      {
-        failed(e.what(), true);
-      }
-      catch (const std::exception& e)
-      {
-        failed(e.what(), false);
-      }
-      catch (...)
-      {
-        failed("an unknown exception", false);
-      }
-      world->finish(rank);
-    };
-
+    const auto run_one = [&](int rank) { run_rank(rank, *scheduler, group, body, first); };
     {
       std::vector<std::jthread> threads;
       threads.reserve(static_cast<std::size_t>(ranks));
       try
       {
-        for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run, rank);
-        if (limit) threads.emplace_back([&] { tell_of_stragglers(*world, *limit); });
+        for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run_one, rank);
+        if (limit) threads.emplace_back([&] { report_stragglers(*scheduler, *limit); });
       }
       catch (const std::system_error& e)
       {
@@ -98,24 +81,55 @@ struct Threads
         message << "got " << ranks << " ranks, but the system lets this process start only "
                 << threads.size() + 1 << " threads (" << e.what()
                 << "); use fewer ranks, or raise the limit (ulimit -u)";
-        world->fail(detail::ThreadScheduler::Failure::peer_failed, message.str());
+        scheduler->fail(Scheduler::Failure::peer_failed, message.str());
         threads.clear();
         throw CommunicationError{message.str()};
       }
-      run(0);
+      run_one(0);
     }
-    world->fail(detail::ThreadScheduler::Failure::ended,
-                "got a call on ranks whose launch has returned, so none of them can take part; use "
-                "communicators, meshes and what lies on them inside the body of launch");
+    scheduler->fail(Scheduler::Failure::ended,
+                    "got a call on ranks whose launch has returned, so none of them can take part; "
+                    "use communicators, meshes and what lies on them inside the body of launch");
     first.rethrow();
   }
 
- private:
-  /// A thread cannot be ended from outside, so `launch` waits for ranks that compute; but not
-  /// silently.
-  static void tell_of_stragglers(detail::ThreadScheduler& world, std::chrono::milliseconds limit)
+  /// Runs the body on one rank, and fails the others if it throws.
+  static void run_rank(int rank, Scheduler& scheduler,
+                       const std::shared_ptr<detail::ThreadGroup>& group, Body body,
+                       detail::FirstError& first)
   {
-    const auto [message, late] = world.stragglers(limit);
+    const auto failed = [&](const char* what, bool consequence) {
+      // Composed first: another rank may free the error once it is recorded.
+      auto message = "rank " + std::to_string(rank) + " failed (" + what +
+                     "), so calls of other ranks cannot complete; correct that rank's error";
+      first.record(rank, std::current_exception(), consequence);
+      scheduler.fail(Scheduler::Failure::peer_failed, std::move(message));
+    };
+    try
+    {
+      Communicator communicator{group, rank};
+      body(communicator);
+    }
+    catch (const PeerFailed& e)
+    {
+      failed(e.what(), true);
+    }
+    catch (const std::exception& e)
+    {
+      failed(e.what(), false);
+    }
+    catch (...)
+    {
+      failed("an unknown exception", false);
+    }
+    scheduler.finish(rank);
+  }
+
+  /// A thread cannot be ended from outside, so `launch` waits for ranks that compute; this prints
+  /// which ones.
+  static void report_stragglers(Scheduler& scheduler, std::chrono::milliseconds limit)
+  {
+    const auto [message, late] = scheduler.stragglers(limit);
     if (!late.empty())
       std::fprintf(stderr, "cubist: %s; launch still waits for ranks %s to return\n",
                    message.c_str(), detail::rank_list(late).c_str());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How a rank waits for what it must look for itself.
+// Backoff of a rank that polls.
 
 #include <algorithm>
 #include <chrono>
@@ -10,38 +10,37 @@
 namespace cubist::detail
 {
 
-/// How long to leave the processor to others between two looks at what does not come: hardly at
-/// first, later a quarter of the time waited so far. Ranks may be more than cores, and each look is
-/// a call of MPI.
+/// Pauses between polls: the first 15 only yield, each later one sleeps a quarter of the time
+/// waited so far. There may be more ranks than cores, and a poll may be a call of MPI.
 class Backoff
 {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Says how long it has been waited so far, or nothing at first.
+  /// Pauses for 2 to 500 us, and returns the time waited before, or zero after a yield.
   Clock::duration pause()
   {
     using namespace std::chrono_literals;
     return pause([](Clock::duration d) { std::this_thread::sleep_for(d); }, 2us, 500us);
   }
-  /// The same, by a `sleep` of its own, for so long at least and at most.
+  /// The same by a given `sleep`, within the given bounds.
   template <class F>
-  Clock::duration pause(F sleep, Clock::duration least, Clock::duration most)
+  Clock::duration pause(F sleep, Clock::duration shortest, Clock::duration longest)
   {
-    if (++looks_ < 16)
+    if (++polls_ < 16)
     {
       std::this_thread::yield();
       return {};
     }
     const auto so_far = waited();
-    sleep(std::clamp<Clock::duration>(so_far / 4, least, most));
+    sleep(std::clamp<Clock::duration>(so_far / 4, shortest, longest));
     return so_far;
   }
   [[nodiscard]] Clock::duration waited() const { return Clock::now() - start_; }
 
  private:
   Clock::time_point start_ = Clock::now();
-  int looks_ = 0;
+  int polls_ = 0;
 };
 
 }  // namespace cubist::detail

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One rank's part in one collective, as data: what `start` of a communicator carries out, what a
-// decorator looks at, and what an error message prints.
+// One rank's arguments of one collective: what `start` of a communicator executes, decorators
+// inspect, and error messages print.
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 
 #include "cubist/core/scalar.hpp"
 
@@ -41,7 +40,7 @@ inline constexpr std::size_t collective_count = 12;
   return names[static_cast<std::size_t>(c)];
 }
 
-/// How a reduction combines elements; in which order, reduction.hpp says.
+/// The operation of a reduction; reduction.hpp defines the order of the operands.
 enum class ReduceOp : std::uint8_t
 {
   sum,
@@ -55,20 +54,21 @@ enum class ReduceOp : std::uint8_t
   return names[static_cast<std::size_t>(op)];
 }
 
-/// `count` is the number of elements of one piece, the same on every rank that takes part:
+/// `count` is the number of elements of one piece, the same on every participant. Sizes of `send`
+/// and `recv`; (r): on the root, else ignored:
 ///
-///   collective      send             recv               peer
-///   broadcast       count (root)     count (others)     root
-///   reduce          count            count (root)       root
-///   all_reduce      recv             count              -
-///   all_gather      count            count x ranks      -
-///   reduce_scatter  count x ranks    count              -
-///   all_to_all      count x ranks    count x ranks      -
-///   gather          count            count x ranks (r)  root
-///   scatter         count x ranks(r) count              root
-///   send            count            -                  destination
-///   receive         -                count              source
-///   expose            count            -                  -
+///   collective      send               recv               peer
+///   broadcast       count (root)       count (others)     root
+///   reduce          count              count (root)       root
+///   all_reduce      recv               count              -
+///   all_gather      count              count x ranks      -
+///   reduce_scatter  count x ranks      count              -
+///   all_to_all      count x ranks      count x ranks      -
+///   gather          count              count x ranks (r)  root
+///   scatter         count x ranks (r)  count              root
+///   send            count              -                  destination
+///   receive         -                  count              source
+///   expose          count              -                  -
 template <Element T>
 struct Call
 {
@@ -92,15 +92,15 @@ struct Call
 }
 
 /// Whether what `rank` receives overwrites nothing that it sends: its buffers are disjoint, or its
-/// own piece lies in place.
+/// own piece is in place.
 template <Element T>
 [[nodiscard]] bool buffers_fit(const Call<T>& call, int rank)
 {
-  const std::less_equal<const T*> up_to;
+  const std::less_equal<const T*> is_before;
   const T* send = call.send.data();
   const T* recv = call.recv.data();
-  if (call.send.empty() || call.recv.empty() || up_to(send + call.send.size(), recv) ||
-      up_to(recv + call.recv.size(), send))
+  if (call.send.empty() || call.recv.empty() || is_before(send + call.send.size(), recv) ||
+      is_before(recv + call.recv.size(), send))
     return true;
   const std::size_t mine = static_cast<std::size_t>(rank) * call.count;
   const bool root = call.peer == rank;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Calls and ranks in words, for messages: "all_reduce of 4 double by sum", "{0, 1}".
+// Calls and ranks as text, for messages: "all_reduce of 4 double by sum", "{0, 1}".
 
 #include <cstddef>
 #include <string>
@@ -24,7 +24,7 @@ namespace cubist::detail
   return t;
 }
 
-/// "{0, 1}", the first 16 of them
+/// "{0, 1}"; only the first 16 ranks are listed.
 [[nodiscard]] inline std::string rank_list(const std::vector<int>& ranks)
 {
   std::string list;

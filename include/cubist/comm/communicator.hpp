@@ -1,74 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a communicator is, and the collectives that every communicator offers.
+// The concept of a communicator, and the collectives that every communicator offers.
 //
-// A communicator implements `rank`, `size`, `split` and `start`, which begins one call and returns
-// a request. `Collectives` adds the names that programs use, checks their arguments once for all
-// backends, and gives each a blocking and an asynchronous form. The buffers of an asynchronous call
-// belong to the communicator until its request has been waited for; a request that is dropped
-// before that abandons the call, and the ranks that wait for it get `PeerFailed`.
+// A communicator implements `rank`, `size`, `split` and `start`, which starts one call and returns
+// its request. `Collectives` adds the functions that programs call: it checks their arguments, once
+// for all backends, and gives each a blocking and an asynchronous form. The communicator uses the
+// buffers of an asynchronous call until its request has been waited for. A request that is
+// destroyed earlier abandons the call, and the ranks that wait for it throw `PeerFailed`.
 //
-// Every rank of a communicator calls its collectives in the same order, one thread of it at a time.
+// All ranks of a communicator call its collectives in the same order, and one thread of a rank at a
+// time does so.
 
 #include <concepts>
 #include <cstddef>
-#include <iterator>
 #include <span>
-#include <type_traits>
-#include <utility>
 
 #include "cubist/comm/call.hpp"
+#include "cubist/comm/element_range.hpp"
+#include "cubist/comm/request.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 
 namespace cubist
 {
-
-/// Contiguous elements: a std::span, std::vector, std::array, …
-// clang-format off
-template <class R>
-concept ElementRange = requires(R& r) {
-  requires Element<std::remove_cv_t<std::remove_pointer_t<decltype(std::data(r))>>>;
-  std::size(r);
-};
-// clang-format on
-
-template <ElementRange R>
-using ElementOf = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
-
-/// Ranges of the same elements, the second one writable.
-// clang-format off
-template <class In, class Out>
-concept SendReceive = ElementRange<const In> && ElementRange<Out> &&
-                      std::same_as<ElementOf<const In>, ElementOf<Out>> && requires(Out& out) {
-                        { std::data(out) } -> std::same_as<ElementOf<Out>*>;
-                      };
-// clang-format on
-
-namespace detail
-{
-template <class R>
-auto read_span(const R& r)
-{
-  return std::span<const ElementOf<const R>>{std::data(r), std::size(r)};
-}
-
-template <class R>
-auto write_span(R& r)
-{
-  return std::span<ElementOf<R>>{std::data(r), std::size(r)};
-}
-}  // namespace detail
-
-/// An operation under way.
-// clang-format off
-template <class R>
-concept Request = std::movable<R> && requires(R r) {
-  r.wait();                                   // returns when the call is complete, once
-  { r.test() } -> std::convertible_to<bool>;  // helps the call on, and says whether it is complete
-};
-// clang-format on
 
 /// @throws PeerFailed, CollectiveMismatch, DeadlockError, TimeLimitError, CommunicationError from
 /// every call
@@ -78,7 +33,7 @@ concept Communicator =
     std::copyable<C> && requires(C c, const C& k, std::span<double> x, std::span<const double> in) {
       { k.rank() } -> std::same_as<int>;
       { k.size() } -> std::same_as<int>;
-      { k.remote() } -> std::same_as<bool>;  // whether data leaves the machine, and so takes its time
+      { k.remote() } -> std::same_as<bool>;  // whether its ranks are on several nodes
       { c.split(0, 0) } -> std::same_as<C>;  // the ranks of one colour, ordered by key, then rank
       { c.start(Call<double>{}) } -> Request;
       c.barrier();
@@ -101,16 +56,16 @@ concept Communicator =
 /// a sum are the same on every run, but not those of other communicators.
 template <class C>
 inline constexpr bool sums_in_order = true;
-/// Whether each message of communicator `C` travels on its own, whenever its other end comes. Where
-/// not, those that a rank has started before it waits for one of them travel as one group.
+/// Whether each message of communicator `C` completes independently, once its peer has posted the
+/// other end. Where not, the messages that a rank has started before it waits for one of them form
+/// one group, as between ncclGroupStart and ncclGroupEnd.
 template <class C>
-inline constexpr bool messages_alone = true;
+inline constexpr bool independent_messages = true;
 
 /// The collectives of communicator `C`, on top of its `rank`, `size` and `start`.
 ///
 /// Sizes are in elements. "Pieces" means `size()` equal pieces, one for each rank, in rank order.
-/// A receive buffer may not overlap a send buffer, but for a rank's own piece, which may lie in
-/// place.
+/// Send and receive buffers may not overlap, except that a rank's own piece may be in place.
 /// @throws ShapeError for buffers of wrong sizes; ArgumentError for a rank that does not exist, or
 /// buffers that overlap
 template <class C>
@@ -131,7 +86,8 @@ class Collectives
   {
     return async_broadcast(data, data, root);
   }
-  /// Copies the root's `from` to `to` of every other rank; the other two are not touched.
+  /// Copies the root's `from` to `to` of every other rank. The root's `to` and the other ranks'
+  /// `from` are not accessed.
   template <class In, class Out>
   requires SendReceive<In, Out>
   [[nodiscard]] auto async_broadcast(const In& from, Out&& to, int root)
@@ -176,7 +132,7 @@ class Collectives
                                        detail::write_span(data), std::size(data), 0, op});
   }
 
-  /// Gives every rank `mine` of all ranks, as pieces.
+  /// Concatenates `mine` of all ranks, as `pieces`, on every rank.
   template <class In, class Out>
   requires SendReceive<In, Out>
   void all_gather(const In& mine, Out&& pieces) { async_all_gather(mine, pieces).wait(); }
@@ -189,7 +145,8 @@ class Collectives
                                       detail::write_span(pieces), std::size(mine)});
   }
 
-  /// Combines `pieces` of all ranks, element by element; each rank gets its piece of the result.
+  /// Combines `pieces` of all ranks, element by element; each rank receives its piece of the
+  /// result.
   template <class In, class Out>
   requires SendReceive<In, Out>
   void reduce_scatter(const In& pieces, Out&& mine, ReduceOp op = ReduceOp::sum)
@@ -205,7 +162,7 @@ class Collectives
                                       detail::write_span(mine), std::size(mine), 0, op});
   }
 
-  /// Sends piece i of `pieces` to rank i, which finds it as piece `rank()` of its `received`.
+  /// Sends piece i of `pieces` to rank i, which receives it as piece `rank()` of its `received`.
   template <class In, class Out>
   requires SendReceive<In, Out>
   void all_to_all(const In& pieces, Out&& received) { async_all_to_all(pieces, received).wait(); }
@@ -220,7 +177,7 @@ class Collectives
                                       detail::write_span(received), count});
   }
 
-  /// Gives the root `mine` of all ranks, as pieces; elsewhere `pieces` may be empty.
+  /// Concatenates `mine` of all ranks, as `pieces`, on the root; elsewhere `pieces` may be empty.
   template <class In, class Out>
   requires SendReceive<In, Out>
   void gather(const In& mine, Out&& pieces, int root) { async_gather(mine, pieces, root).wait(); }
@@ -234,7 +191,7 @@ class Collectives
                                       detail::write_span(pieces), std::size(mine), root});
   }
 
-  /// Gives each rank its piece of the root's `pieces`, which may be empty elsewhere.
+  /// Sends each rank its piece of the root's `pieces`, which may be empty elsewhere.
   template <class In, class Out>
   requires SendReceive<In, Out>
   void scatter(const In& pieces, Out&& mine, int root) { async_scatter(pieces, mine, root).wait(); }
@@ -281,7 +238,7 @@ class Collectives
   auto begin(const Call<T>& call)
   {
     require<ArgumentError>(call.peer >= 0 && call.peer < self().size(), "got rank ", call.peer,
-                           " as the other end of a ", to_string(call.collective),
+                           " as the peer or root of a ", to_string(call.collective),
                            ", which is not in this communicator; use one of 0 to ",
                            self().size() - 1);
     require<ArgumentError>(!(ComplexScalar<T> && call.op != ReduceOp::sum), "got the reduction ",
@@ -289,9 +246,8 @@ class Collectives
                            ", but complex numbers have no order; reduce real parts or magnitudes");
     require<ArgumentError>(
         buffers_fit(call, self().rank()), to_string(call.collective),
-        " got a buffer to receive in that overlaps the one to send from, so what "
-        "arrives would overwrite what is yet to go; use two buffers, or the "
-        "rank's own piece in place");
+        " got a receive buffer that overlaps the send buffer, so received elements would overwrite "
+        "elements that are not sent yet; use two buffers, or the rank's own piece in place");
     return self().start(call);
   }
 

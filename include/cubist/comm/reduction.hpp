@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The arithmetic of a reduction: several inputs combined element by element, in their order.
+// The arithmetic of a reduction: several inputs combined element by element, in a fixed order.
 //
-// Floating-point sums depend on that order, so it is part of what a communicator promises, and the
-// same for all of them: around the ring of ranks, from the rank behind the one that keeps the
-// result to the one that keeps it. Rank r of P keeps x[r+1] + x[r+2] + … + x[r], indices modulo P.
-// It is the order in which a pipelined chain or a ring can add as the data passes. Sums of 16 bits
-// are rounded one by one, as they are when they pass.
+// Floating-point sums depend on the order, so every communicator adds in the same one: around the
+// ring, from the successor of the rank that keeps the result to that rank itself. Rank r of P keeps
+// x[r+1] + x[r+2] + … + x[r], indices modulo P. A pipelined chain or a ring can add in this order
+// while it forwards partial sums. 16-bit sums are rounded after each addition.
 
 #include <algorithm>
 #include <array>
@@ -25,7 +24,7 @@ namespace cubist::detail
 template <Element T, class In>
 void combine(ReduceOp op, std::size_t inputs, In in, std::size_t count, T* out)
 {
-  // `out` may be an input, so sums are kept aside until the last one has been read.
+  // `out` may be an input, so the sums of a block are kept here until all inputs have been read.
   std::array<T, 512> sums;
   for (std::size_t begin = 0; begin < count; begin += sums.size())
   {
@@ -48,13 +47,13 @@ void combine(ReduceOp op, std::size_t inputs, In in, std::size_t count, T* out)
   }
 }
 
-/// The i-th rank to be combined into the result that rank `keeper` of `ranks` keeps.
+/// The i-th operand, as a rank, of the result that rank `keeper` of `ranks` keeps.
 [[nodiscard]] constexpr int combined_rank(int i, int keeper, int ranks)
 {
   return (keeper + 1 + i) % ranks;
 }
 
-/// A share of `count` elements, for a reduction that ranks divide among themselves.
+/// One rank's share of the elements of a reduction.
 struct Share
 {
   std::size_t offset;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Any backend, with every element that a rank sends counted: `Counting<Threads>`.
+// A decorator of any backend that counts the elements each rank sends: `Counting<Threads>`.
 
 #include <utility>
 

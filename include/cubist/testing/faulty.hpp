@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Any backend, with faults on demand: `Faulty<Mpi>`.
+// A decorator of any backend that injects faults: `Faulty<Mpi>`.
 //
 //   Faulty<Mpi>::faults = {{.kind = Fault::Kind::error, .rank = 1, .call = 100}};
 
@@ -42,8 +42,8 @@ struct Faulty
   }
 
  private:
-  /// What a rank throws that leaves its body without a word.
-  struct Gone
+  /// Thrown by a thread that dies: it leaves its body without a message.
+  struct Death
   {
   };
 
@@ -52,19 +52,19 @@ struct Faulty
     if constexpr (requires { requires B::ranks_are_processes; })
       std::raise(SIGKILL);
     else
-      throw Gone{};
+      throw Death{};
   }
 
   template <class F>
   static auto with_faults(F& body)
   {
-    return [&body, these = faults](typename B::Communicator& inner) {
-      Communicator world{inner, std::make_shared<RankFaults>(these, inner.rank(), &die)};
+    return [&body, injected = faults](typename B::Communicator& inner) {
+      Communicator world{inner, std::make_shared<RankFaults>(injected, inner.rank(), &die)};
       try
       {
         body(world);
       }
-      catch (const Gone&)
+      catch (const Death&)
       {
       }
     };

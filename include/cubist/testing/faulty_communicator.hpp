@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Faults on demand: a decorator of any communicator, on which chosen calls of chosen ranks come
-// late, fail, or are not those of the other ranks. Tests see with it that a program ends with a
-// message, and never hangs or takes wrong data, whatever goes wrong and wherever it does.
+// Fault injection: a decorator of any communicator on which chosen calls of chosen ranks are
+// delayed, fail, or differ from those of the other ranks. With it, tests show that a program ends
+// with a message, and never hangs or accepts wrong data, whatever fails and wherever.
 //
-// What ranks expose each other is passed on, so owners compute under it, too.
+// Windows are forwarded, so direct products run under it, too.
 
 #include <array>
 #include <chrono>
@@ -29,20 +29,20 @@
 namespace cubist
 {
 
-/// Something that goes wrong in one call of one rank.
+/// A fault in one call of one rank.
 struct Fault
 {
   enum class Kind : std::uint8_t
   {
     delay,       // the rank sleeps first
     error,       // the call throws CommunicationError, as if the network were broken
-    death,       // the process is killed; a thread leaves its body without a word
-    wrong_size,  // pieces are one element shorter; a barrier and an empty call stay as they are
+    death,       // the process is killed; a thread leaves its body without a message
+    wrong_size,  // pieces are one element shorter; barriers and empty calls do not change
     wrong_order  // the rank makes a call of another kind first
   };
   Kind kind = Kind::delay;
   int rank = 0;                               // of the launch
-  std::optional<Collective> collective = {};  // left out, any
+  std::optional<Collective> collective = {};  // by default any
   std::uint64_t call = 0;  // the number of that call among such calls of the rank, from 0 on
   std::chrono::milliseconds delay{0};
 };
@@ -58,17 +58,17 @@ class RankFaults
     std::erase_if(faults_, [&](const Fault& fault) { return fault.rank != rank; });
   }
 
-  /// Does what is due before a call, and gives the call that is to be made instead.
+  /// Injects the faults of a call; returns the call to make instead.
   /// @throws CommunicationError
   template <Communicator C, Element T>
-  [[nodiscard]] Call<T> meet(C& inner, Call<T> call)
+  [[nodiscard]] Call<T> inject(C& inner, Call<T> call)
   {
-    const auto of_its_kind = calls_[static_cast<std::size_t>(call.collective)]++;
+    const auto of_collective = calls_[static_cast<std::size_t>(call.collective)]++;
     const auto of_all = all_++;
     for (const auto& fault : faults_)
     {
       if (fault.collective.value_or(call.collective) != call.collective) continue;
-      const auto number = fault.collective ? of_its_kind : of_all;
+      const auto number = fault.collective ? of_collective : of_all;
       if (fault.call != number) continue;
       switch (fault.kind)
       {
@@ -79,7 +79,7 @@ class RankFaults
         throw CommunicationError{
             detail::call_text(call.collective, call.count, element_name<T>(), call.op, call.peer) +
             " failed as call " + std::to_string(number) + " of rank " + std::to_string(rank_) +
-            ", as a fault demands, so its data is incomplete; launch without the fault"};
+            ", as a fault was injected, so its data is incomplete; launch without the fault"};
       case Fault::Kind::death:
         die_();
         break;
@@ -87,7 +87,7 @@ class RankFaults
         call = shorter(call);
         break;
       case Fault::Kind::wrong_order:
-        make_another(inner, call.collective);
+        call_another(inner, call.collective);
         break;
       }
     }
@@ -109,7 +109,7 @@ class RankFaults
   }
 
   template <Communicator C>
-  static void make_another(C& inner, Collective collective)
+  static void call_another(C& inner, Collective collective)
   {
     if (collective != Collective::barrier) return inner.barrier();
     std::array<int, 1> x{};
@@ -145,7 +145,7 @@ class FaultyCommunicator : public Collectives<FaultyCommunicator<C>>
   template <Element T>
   [[nodiscard]] auto start(const Call<T>& call)
   {
-    return inner_.start(faults_->meet(inner_, call));
+    return inner_.start(faults_->inject(inner_, call));
   }
 
   [[nodiscard]] bool exposes() const { return can_expose(inner_); }
@@ -159,15 +159,15 @@ class FaultyCommunicator : public Collectives<FaultyCommunicator<C>>
   {
     using T = ElementOf<const Data>;
     const Call<T> call{Collective::expose, detail::read_span(mine), {}, size};
-    const Call<T> met = faults_->meet(inner_, call);
-    return inner_.expose(met.send, met.count);
+    const Call<T> changed = faults_->inject(inner_, call);
+    return inner_.expose(changed.send, changed.count);
   }
   template <Element T>
   requires ExposesMemory<C>
   [[nodiscard]] auto expose_writable(std::span<T> mine)
   {
     const Call<T> call{Collective::expose, mine, {}, mine.size()};
-    return inner_.expose_writable(mine.first(faults_->meet(inner_, call).send.size()));
+    return inner_.expose_writable(mine.first(faults_->inject(inner_, call).send.size()));
   }
 
  private:

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Counts what a rank would send on a cluster: a decorator of any communicator.
+// A decorator of any communicator that counts what its rank would send on a cluster.
 //
 // The conventions are those of the cost formulas: rings for the gathering and scattering
 // collectives, pipelined chains that start at the root for broadcast and reduce, direct messages
 // for the rest. With P ranks and n elements a piece, a rank sends
 //
-//   broadcast, reduce        n, but for the end of the chain        1 message
-//   all_gather, reduce_scatter, all_to_all      (P-1) n             P-1 messages
-//   all_reduce               2 (P-1)/P n: all its shares but one, twice; 2 (P-1) messages
-//   gather                   n, but for the root                    1 message
-//   scatter                  (P-1) n at the root                    P-1 messages
-//   barrier                  nothing                                ceil(log2 P) messages
+//   broadcast, reduce                        n, except the end of the chain   1 message
+//   all_gather, reduce_scatter, all_to_all   (P-1) n                          P-1 messages
+//   all_reduce                               2 (P-1)/P n: all shares except   2 (P-1) messages
+//                                            one, twice
+//   gather                                   n, except the root               1 message
+//   scatter                                  (P-1) n at the root              P-1 messages
+//   barrier                                  nothing                          ceil(log2 P) messages
 //
 // Source: Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice,
 // and experience", 2007.
@@ -66,13 +67,13 @@ class Traffic
   std::array<Sent, collective_count> sent_{};
 };
 
-/// What rank `rank` of `ranks` sends in this call, by the conventions above.
+/// What `rank` of `ranks` sends in a call, by the conventions above.
 template <Element T>
 [[nodiscard]] Sent sent_by(const Call<T>& call, int rank, int ranks)
 {
   const auto p = static_cast<std::uint64_t>(ranks);
   const std::uint64_t n = call.count;
-  const auto behind_root = static_cast<std::uint64_t>((rank - call.peer + ranks) % ranks);
+  const auto distance = static_cast<std::uint64_t>((rank - call.peer + ranks) % ranks);
   const auto share = [&](std::uint64_t i) { return n / p + (i % p < n % p ? 1 : 0); };
   if (p == 1) return {};
   switch (call.collective)
@@ -80,9 +81,9 @@ template <Element T>
   case Collective::barrier:
     return {static_cast<std::uint64_t>(std::bit_width(p - 1)), 0};
   case Collective::broadcast:
-    return behind_root == p - 1 ? Sent{} : Sent{1, n};
+    return distance == p - 1 ? Sent{} : Sent{1, n};
   case Collective::reduce:
-    return behind_root == 0 ? Sent{} : Sent{1, n};
+    return distance == 0 ? Sent{} : Sent{1, n};
   case Collective::all_reduce:
   {
     const auto r = static_cast<std::uint64_t>(rank);
@@ -93,9 +94,9 @@ template <Element T>
   case Collective::all_to_all:
     return {p - 1, (p - 1) * n};
   case Collective::gather:
-    return behind_root == 0 ? Sent{} : Sent{1, n};
+    return distance == 0 ? Sent{} : Sent{1, n};
   case Collective::scatter:
-    return behind_root == 0 ? Sent{p - 1, (p - 1) * n} : Sent{};
+    return distance == 0 ? Sent{p - 1, (p - 1) * n} : Sent{};
   case Collective::send:
     return rank == call.peer ? Sent{} : Sent{1, n};
   case Collective::receive:
@@ -142,6 +143,6 @@ class CountingCommunicator : public Collectives<CountingCommunicator<C>>
 template <class C>
 inline constexpr bool sums_in_order<CountingCommunicator<C>> = sums_in_order<C>;
 template <class C>
-inline constexpr bool messages_alone<CountingCommunicator<C>> = messages_alone<C>;
+inline constexpr bool independent_messages<CountingCommunicator<C>> = independent_messages<C>;
 
 }  // namespace cubist

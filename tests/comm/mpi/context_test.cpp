@@ -9,23 +9,26 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace comm_mpi_context_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
-using cubist::detail::MpiContext;
+using detail::MpiContext;
 
-TEST_CASE("ranks of a part are named as the world does")
+TEST_CASE("ranks of a part of the job are translated to ranks of the job")
 {
   const boost::mpi::communicator world;
   const auto backwards = world.split(0, -world.rank());
-  MpiContext place{backwards, backwards.rank(), backwards.size(), 16};
-  CHECK(cubist::detail::in_world(place, {0}) == std::vector<int>{0});
-  place.world = world;
+  MpiContext context{backwards, backwards.rank(), backwards.size(), 16};
+  CHECK(detail::job_ranks(context, {0}) == std::vector<int>{0});
+  context.job = world;
   const int last = world.size() - 1;
-  CHECK(cubist::detail::in_world(place, {0, last}) == std::vector<int>{last, 0});
-  CHECK(cubist::detail::in_world(place, {}).empty());
+  CHECK(detail::job_ranks(context, {0, last}) == std::vector<int>{last, 0});
+  CHECK(detail::job_ranks(context, {}).empty());
 }
 
-TEST_CASE("what MPI reports is an error with MPI's text, and what to do")
+TEST_CASE("an error of MPI is thrown with MPI's text, and says what to do")
 {
   CHECK_NOTHROW(detail::mpi_check(MPI_SUCCESS, "MPI_Isend", "send on rank 0 of 1"));
   const auto text = message_of<CollectiveMismatch>(
@@ -36,3 +39,13 @@ TEST_CASE("what MPI reports is an error with MPI's text, and what to do")
       [] { detail::mpi_check(MPI_ERR_COMM, "MPI_Test", "receive on rank 1 of 2"); });
   CHECK(mentions(other, "MPI_ERR_COMM"));
 }
+
+TEST_CASE("neighbours are counted cyclically")
+{
+  const MpiContext context{MPI_COMM_NULL, 1, 4};
+  CHECK(detail::neighbour(context, 2) == 3);
+  CHECK(detail::neighbour(context, 3) == 0);
+  CHECK(detail::neighbour(context, -2) == 3);
+}
+
+}  // namespace comm_mpi_context_test

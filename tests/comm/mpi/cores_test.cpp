@@ -8,21 +8,24 @@
 
 #include "catch.hpp"
 
+namespace comm_mpi_cores_test
+{
+
 // Run by all processes, which are on one node.
 
 using cubist::detail::Cores;
 
-TEST_CASE("processes that are bound to nothing share all cores")
+TEST_CASE("processes that are not bound share all cores")
 {
   const boost::mpi::communicator world;
-  const auto [together, share] = Cores::of(world);
-  CHECK(together >= 1);
-  CHECK(together <= static_cast<int>(std::thread::hardware_concurrency()));
-  CHECK(share >= 1);
-  CHECK(share <= together);
+  const auto cores = Cores::of(world);
+  CHECK(cores.node >= 1);
+  CHECK(cores.node <= static_cast<int>(std::thread::hardware_concurrency()));
+  CHECK(cores.process >= 1);
+  CHECK(cores.process <= cores.node);
 }
 
-TEST_CASE("processes that are bound to cores have these, and together those of any")
+TEST_CASE("a bound process has its cores, and the node those of any process")
 {
   const boost::mpi::communicator world;
   cpu_set_t before;
@@ -35,8 +38,10 @@ TEST_CASE("processes that are bound to cores have these, and together those of a
   CPU_SET(some, &one);
   const bool binds = world.rank() > 0;
   if (binds) sched_setaffinity(0, sizeof one, &one);
-  const auto [together, share] = Cores::of(world);
+  const auto cores = Cores::of(world);
   if (binds) sched_setaffinity(0, sizeof before, &before);
-  CHECK(together >= CPU_COUNT(&before));
-  if (binds) CHECK(share == 1);
+  CHECK(cores.node >= CPU_COUNT(&before));
+  if (binds) CHECK(cores.process == 1);
 }
+
+}  // namespace comm_mpi_cores_test

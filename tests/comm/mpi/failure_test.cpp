@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <chrono>
 #include <string>
 #include <thread>
 
@@ -8,86 +9,100 @@
 #include "cubist/comm/mpi/failure.hpp"
 
 #include "catch.hpp"
+#include "job_context.hpp"
 #include "ranks.hpp"
 
+namespace comm_mpi_failure_test
+{
+
 using namespace cubist::test;
+using namespace std::chrono_literals;
 using cubist::detail::MpiFailures;
 
-namespace
+TEST_CASE("without a failure, a poll receives nothing")
 {
-
-/// Looks until news has come that `is_enough` for.
-template <class F>
-void look_until(MpiFailures& news, F is_enough)
-{
-  while (!news.look() || !is_enough()) std::this_thread::yield();
-}
-
-}  // namespace
-
-TEST_CASE("no news is good news")
-{
-  const boost::mpi::communicator all{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
-  MpiFailures news{all};
-  CHECK(news.rank() == all.rank());
-  CHECK(news.size() == all.size());
-  CHECK_FALSE(news.look());
-  CHECK_FALSE(news.bad());
-  CHECK(std::string{news.text()}.empty());
+  const auto all = duplicate_world();
+  MpiFailures failures{all};
+  CHECK(failures.rank() == all.rank());
+  CHECK(failures.size() == all.size());
+  CHECK_FALSE(failures.poll());
+  CHECK_FALSE(failures.any());
+  CHECK_FALSE(failures.is_broken());
+  CHECK(std::string{failures.message()}.empty());
   all.barrier();
 }
 
-TEST_CASE("every other rank hears of the lowest rank's error, whatever it heard before")
+TEST_CASE("every other rank receives the error of the lowest rank, whatever it received before")
 {
-  const boost::mpi::communicator all{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
-  MpiFailures news{all};
+  const auto all = duplicate_world();
+  MpiFailures failures{all};
   const int last = all.size() - 1;
-  // The last rank leaves a call, then fails; so does the first, with a longer story.
+  // The last rank abandons a call, then fails; so does the first rank, with a long message.
   if (all.rank() == last && last > 0)
   {
-    news.tell("left", MpiFailures::Of::leaving);
-    news.tell("the last rank failed", MpiFailures::Of::error);
+    failures.broadcast("abandoned", MpiFailures::Kind::abandoned_call);
+    failures.broadcast("the last rank failed", MpiFailures::Kind::error);
+    CHECK(failures.is_broken());
   }
   if (all.rank() == 0)
-    news.tell("the first rank failed" + std::string(5000, '!'), MpiFailures::Of::error);
+    failures.broadcast("the first rank failed" + std::string(5000, '!'), MpiFailures::Kind::error);
 
-  if (all.rank() == 0)
+  if (all.rank() > 0)
   {
-    if (last > 0) look_until(news, [&] { return news.is_error(); });
-    if (last > 0) CHECK(std::string{news.text()} == "the last rank failed");
-    if (last > 0) CHECK(news.teller() == last);
+    while (!failures.poll() || !failures.is_error() || failures.source() != 0)
+      std::this_thread::yield();
+    CHECK(mentions(failures.message(), "the first rank failed!!!"));
+    CHECK(failures.is_broken());
   }
-  else
+  else if (last > 0)
   {
-    look_until(news, [&] { return news.is_error() && news.teller() == 0; });
-    CHECK(mentions(news.text(), "the first rank failed!!!"));
+    CHECK(failures.wait_for_error() == "the last rank failed");
+    CHECK(failures.source() == last);
   }
   all.barrier();
 }
 
-TEST_CASE("one look finds all that has come")
+TEST_CASE("one poll receives all notifications that have arrived")
 {
-  const boost::mpi::communicator all{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
-  MpiFailures news{all};
-  // Each rank tells two things, the last rank first; what it sends next follows them.
-  const boost::mpi::communicator apart;
-  for (int teller = all.size() - 1; teller >= 0; --teller)
+  const auto all = duplicate_world();
+  MpiFailures failures{all};
+  // Each rank sends two notifications, the last rank first, and then a message that follows them.
+  const boost::mpi::communicator world;
+  for (int sender = all.size() - 1; sender >= 0; --sender)
   {
-    if (all.rank() == teller)
+    if (all.rank() == sender)
     {
-      news.tell("left", MpiFailures::Of::leaving);
-      news.tell("rank " + std::to_string(teller) + " failed", MpiFailures::Of::error);
+      failures.broadcast("abandoned", MpiFailures::Kind::abandoned_call);
+      failures.broadcast("rank " + std::to_string(sender) + " failed", MpiFailures::Kind::error);
     }
-    for (int follower = 0; follower < all.size(); ++follower)
+    for (int peer = 0; peer < all.size(); ++peer)
     {
-      if (follower == teller) continue;
-      if (all.rank() == teller) apart.send(follower, 0);
-      if (all.rank() == follower) apart.recv(teller, 0);
+      if (peer == sender) continue;
+      if (all.rank() == sender) world.send(peer, 0);
+      if (all.rank() == peer) world.recv(sender, 0);
     }
   }
   const int lowest = all.rank() == 0 ? 1 : 0;
-  CHECK(news.look() == (all.size() > 1));
-  if (all.size() > 1) CHECK(news.teller() == lowest);
-  if (all.size() > 1) CHECK(news.text() == "rank " + std::to_string(lowest) + " failed");
+  CHECK(failures.poll() == (all.size() > 1));
+  if (all.size() > 1) CHECK(failures.source() == lowest);
+  if (all.size() > 1) CHECK(failures.message() == "rank " + std::to_string(lowest) + " failed");
   all.barrier();
 }
+
+TEST_CASE("a timer that is destroyed in time does not abort the job")
+{
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    const cubist::detail::AbortTimer timer{10s, "aborted"};
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < 5s);
+}
+
+TEST_CASE("the message of a timeout names the limit, the call and what to do")
+{
+  CHECK(cubist::detail::timeout_message(20ms, "barrier", "; reason") ==
+        "waited for 20 ms in barrier, longer than the time limit allows; reason; fix what delays "
+        "them, or give launch a longer time limit");
+}
+
+}  // namespace comm_mpi_failure_test

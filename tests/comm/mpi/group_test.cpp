@@ -12,6 +12,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace comm_mpi_group_test
+{
+
 // Run by all processes, on one node or several.
 
 using namespace cubist;
@@ -20,7 +23,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// mpiexec may bind a process to some of the node's.
+/// The cores of this process, which mpiexec may have bound.
 int own_cores()
 {
   cpu_set_t cores;
@@ -29,7 +32,7 @@ int own_cores()
   return CPU_COUNT(&cores);
 }
 
-/// Whether the ranks of a communicator are on several hosts, by what these are called.
+/// Whether the ranks of a communicator are on several hosts, by the names of the hosts.
 bool on_several_hosts(MpiCommunicator& world)
 {
   std::vector<char> name(MPI_MAX_PROCESSOR_NAME);
@@ -45,7 +48,7 @@ bool on_several_hosts(MpiCommunicator& world)
 
 }  // namespace
 
-TEST_CASE("a group knows its ranks, which are near each other and share cores")
+TEST_CASE("a group knows its ranks, whether they share memory, and their cores")
 {
   for (const int ranks : {1, 2, 4})
   {
@@ -72,3 +75,5 @@ TEST_CASE("a group knows its ranks, which are near each other and share cores")
     }));
   }
 }
+
+}  // namespace comm_mpi_group_test

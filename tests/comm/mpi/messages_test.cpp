@@ -4,33 +4,25 @@
 #include <string>
 #include <vector>
 
-#include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
 #include "cubist/comm/mpi/messages.hpp"
 
 #include "catch.hpp"
+#include "job_context.hpp"
 #include "ranks.hpp"
+
+namespace comm_mpi_messages_test
+{
 
 using namespace cubist;
 using namespace cubist::test;
-using detail::MpiContext;
 using detail::MpiMessages;
 
 namespace
 {
 
-struct Here
-{
-  explicit Here(std::size_t message_bytes) : place{comm, comm.rank(), comm.size(), message_bytes}
-  {
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  }
-  boost::mpi::communicator comm{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
-  MpiContext place;
-};
-
-std::vector<std::byte> bytes(int rank, std::size_t n)
+std::vector<std::byte> test_bytes(int rank, std::size_t n)
 {
   std::vector<std::byte> b(n);
   for (std::size_t i = 0; i < n; ++i)
@@ -40,127 +32,115 @@ std::vector<std::byte> bytes(int rank, std::size_t n)
 
 }  // namespace
 
-TEST_CASE("bytes of any number travel in messages of a bounded length, and arrive in order")
+TEST_CASE("a transfer of any size is cut into bounded messages, which complete in order")
 {
   const std::size_t n = GENERATE(0U, 1U, 16U, 17U, 1000U);
-  const Here here{16};
-  const int next = (here.place.rank + 1) % here.place.size;
-  const int previous = (here.place.rank + here.place.size - 1) % here.place.size;
-  const auto mine = bytes(here.place.rank, n);
+  const JobContext job{16};
+  const int next = detail::neighbour(job.context, 1);
+  const int previous = detail::neighbour(job.context, -1);
+  const auto mine = test_bytes(job.context.rank, n);
   std::vector<std::byte> got(n);
   MpiMessages messages;
   for (int round = 0; round < 3; ++round)
   {
-    messages.begin(here.place, 5, "test");
+    messages.begin(job.context, 5, "test");
     messages.receive(previous, {got.data(), n});
     const std::size_t pieces = (n + 15) / 16;
     CHECK(messages.count() == pieces);
     messages.send(next, {mine.data(), n});
     CHECK(messages.count() == 2 * pieces);
     std::vector<std::size_t> order;
-    while (!messages.advance([&](std::size_t i) { order.push_back(i); }))
-    {
-    }
-    CHECK(got == bytes(previous, n));
+    complete_all(messages, [&](std::size_t i) { order.push_back(i); });
+    CHECK(got == test_bytes(previous, n));
     CHECK(order.size() == 2 * pieces);
     CHECK(std::is_sorted(order.begin(), order.end()));
   }
 }
 
-TEST_CASE("what arrives may cause more messages")
+TEST_CASE("a message that completes may cause more messages")
 {
-  // A byte goes around the ring, from rank 0 to rank 0.
-  const Here here{16};
-  const int next = (here.place.rank + 1) % here.place.size;
-  const int previous = (here.place.rank + here.place.size - 1) % here.place.size;
-  std::byte token{here.place.rank == 0 ? std::byte{7} : std::byte{0}};
+  // A byte is forwarded around the ring, from rank 0 to rank 0.
+  const JobContext job{16};
+  const int next = detail::neighbour(job.context, 1);
+  const int previous = detail::neighbour(job.context, -1);
+  std::byte token{job.context.rank == 0 ? std::byte{7} : std::byte{0}};
   std::byte got{0};
   MpiMessages messages;
-  messages.begin(here.place, 6, "test");
+  messages.begin(job.context, 6, "test");
   messages.receive(previous, {&got, 1});
-  if (here.place.rank == 0) messages.send(next, {&token, 1});
-  const bool passes_on = here.place.rank != 0;
-  while (!messages.advance([&](std::size_t i) {
-    if (i == 0 && passes_on) messages.send(next, {&got, 1});
-  }))
-  {
-  }
+  if (job.context.rank == 0) messages.send(next, {&token, 1});
+  const bool forwards = job.context.rank != 0;
+  complete_all(messages, [&](std::size_t i) {
+    if (i == 0 && forwards) messages.send(next, {&got, 1});
+  });
   CHECK(got == std::byte{7});
 }
 
-TEST_CASE("messages that nobody sends can be taken back")
+TEST_CASE("receives that no send matches can be cancelled")
 {
-  const Here here{16};
-  std::vector<std::byte> room(40);
+  const JobContext job{16};
+  std::vector<std::byte> buffer(40);
   MpiMessages messages;
-  messages.begin(here.place, 7, "test");
-  messages.receive(here.place.rank, {room.data(), room.size()});
-  CHECK(messages.under_way() == 3);
+  messages.begin(job.context, 7, "test");
+  messages.receive(job.context.rank, {buffer.data(), buffer.size()});
+  CHECK(messages.count_pending() == 3);
   messages.cancel();
-  CHECK(messages.under_way() == 0);
-  messages.forget();
+  CHECK(messages.count_pending() == 0);
+  messages.release();
   CHECK(messages.count() == 0);
-  CHECK(messages.describe() == "test on rank " + std::to_string(here.place.rank) + " of " +
-                                   std::to_string(here.place.size));
+  CHECK(messages.describe() == "test on rank " + std::to_string(job.context.rank) + " of " +
+                                   std::to_string(job.context.size));
 }
 
-TEST_CASE("it is known whose messages have not come, and who has not taken his")
+TEST_CASE("the peers of pending receives and sends are known")
 {
-  const Here here{16};
-  const int me = here.place.rank;
-  std::vector<std::byte> room(40);
+  const JobContext job{16};
+  const int me = job.context.rank;
+  std::vector<std::byte> buffer(40);
   MpiMessages messages;
-  messages.begin(here.place, 7, "test");
-  CHECK(messages.awaited(true).empty());
-  messages.receive(me, {room.data(), room.size()});
-  CHECK(messages.awaited(true) == std::vector<int>{me});
-  CHECK(messages.awaited(false).empty());
-  messages.send(me, {room.data(), room.size()});
-  while (!messages.advance([](std::size_t) {}))
-  {
-  }
-  CHECK(messages.awaited(true).empty());
+  messages.begin(job.context, 7, "test");
+  CHECK(messages.pending_peers(true).empty());
+  messages.receive(me, {buffer.data(), buffer.size()});
+  CHECK(messages.pending_peers(true) == std::vector<int>{me});
+  CHECK(messages.pending_peers(false).empty());
+  messages.send(me, {buffer.data(), buffer.size()});
+  complete_all(messages);
+  CHECK(messages.pending_peers(true).empty());
 
-  messages.begin(here.place, 7, "test");
-  messages.send(me, {nullptr, 0});
+  messages.begin(job.context, 7, "test");
+  messages.send(me, {});
   CHECK(messages.count() == 0);
-  messages.receive(me, {nullptr, 0}, true);
-  CHECK(messages.awaited(true) == std::vector<int>{me});
-  messages.send(me, {nullptr, 0}, true);
-  while (!messages.advance([](std::size_t) {}))
-  {
-  }
+  messages.receive(me, {}, true);
+  CHECK(messages.pending_peers(true) == std::vector<int>{me});
+  messages.send(me, {}, true);
+  complete_all(messages);
 }
 
-TEST_CASE("a message of another size than its room is a mismatch")
+TEST_CASE("a message of another size than expected is a mismatch")
 {
-  const Here here{16};
-  if (here.place.size == 1) return;  // Open MPI cuts messages to oneself without a word
-  const int next = (here.place.rank + 1) % here.place.size;
-  const int previous = (here.place.rank + here.place.size - 1) % here.place.size;
-  std::vector<std::byte> room(40);
+  const JobContext job{16};
+  if (job.context.size == 1) return;  // Open MPI truncates a message to oneself silently
+  const int next = detail::neighbour(job.context, 1);
+  const int previous = detail::neighbour(job.context, -1);
+  std::vector<std::byte> buffer(40);
   for (const std::size_t size : {39U, 33U, 41U, 0U})
   {
     MpiMessages received;
     MpiMessages sent;
-    received.begin(here.place, 0, "receive");
-    sent.begin(here.place, 0, "send");
-    received.receive(previous, {room.data(), room.size()}, true);
+    received.begin(job.context, 0, "receive");
+    sent.begin(job.context, 0, "send");
+    received.receive(previous, {buffer.data(), buffer.size()}, true);
     const std::vector<std::byte> data(size);
     sent.send(next, {data.data(), size}, true);
-    const auto text = message_of<CollectiveMismatch>([&] {
-      while (!received.advance([](std::size_t) {}))
-      {
-      }
-    });
-    while (!sent.advance([](std::size_t) {}))
-    {
-    }
+    const auto text = message_of<CollectiveMismatch>([&] { complete_all(received); });
+    complete_all(sent);
     CAPTURE(size, text);
-    CHECK(mentions(text, "receive on rank " + std::to_string(here.place.rank),
+    CHECK(mentions(text, "receive on rank " + std::to_string(job.context.rank),
                    "its data is incomplete"));
     received.cancel();
-    CHECK(received.under_way() == 0);
-    MPI_Barrier(here.place.comm);
+    CHECK(received.count_pending() == 0);
+    MPI_Barrier(job.context.comm);
   }
 }
+
+}  // namespace comm_mpi_messages_test

@@ -10,12 +10,17 @@
 #include "cubist/comm/mpi/progress.hpp"
 
 #include "catch.hpp"
+#include "job_context.hpp"
 #include "ranks.hpp"
+
+namespace comm_mpi_progress_test
+{
 
 using namespace cubist;
 using namespace cubist::test;
 using namespace std::chrono_literals;
 using detail::MpiContext;
+using detail::MpiFailures;
 using detail::MpiProgress;
 
 namespace
@@ -23,187 +28,133 @@ namespace
 
 using Clock = std::chrono::steady_clock;
 
-/// Communicators of all processes: one for the world's own use, one for data.
-struct Processes
+/// Communicators of all processes: one for control, one for data.
+struct Communicators
 {
-  Processes()
-  {
-    MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(data, MPI_ERRORS_RETURN);
-  }
-  boost::mpi::communicator control{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
-  boost::mpi::communicator data{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
-  MpiContext place{data, data.rank(), data.size(), 1 << 20};
+  boost::mpi::communicator control = duplicate_world();
+  JobContext job{1 << 20};
+  const MpiContext& context = job.context;
 };
 
-/// Every process gets here before one goes on; nobody calls MPI for long.
-void meet() { MPI_Barrier(MPI_COMM_WORLD); }
+void synchronize() { MPI_Barrier(MPI_COMM_WORLD); }
+
+[[nodiscard]] bool is_broken(MpiProgress& progress)
+{
+  return progress.with_failures([](const MpiFailures& f) { return f.is_broken(); });
+}
 
 }  // namespace
 
-TEST_CASE("a call is under way until it is waited for")
+TEST_CASE("a call is pending until it has been waited for")
 {
-  Processes processes;
-  MpiProgress world{processes.control, false};
+  Communicators all;
+  MpiProgress progress{all.control, false};
   std::vector<int> x{1};
   for (int tag = 1; tag <= 100; ++tag)
   {
     x = {tag};
     const Call<int> sum{Collective::all_reduce, x, x, 1};
-    auto& call = world.start(processes.place, processes.place.tags.tag(tag, sum), false, sum);
+    auto& call = progress.start(all.context, all.context.tags.tag(tag, sum), false, sum);
     if (tag % 2 == 0)
-      world.wait(call);
+      progress.wait(call);
     else
-      while (!world.test(call)) std::this_thread::yield();
-    world.leave(call);
-    CHECK(x[0] == tag * processes.place.size);
+      while (!progress.test(call)) std::this_thread::yield();
+    progress.release(call);
+    CHECK(x[0] == tag * all.context.size);
   }
-  CHECK_FALSE(world.broken());
-  meet();
+  CHECK_FALSE(is_broken(progress));
+  synchronize();
 }
 
-TEST_CASE("the helper moves calls between nodes while their rank computes")
+TEST_CASE("the helper thread advances calls between nodes while their rank computes")
 {
-  Processes processes;
-  const auto& place = processes.place;
-  MpiProgress world{processes.control, true};
-  std::vector<double> x(100'000, place.rank == 0 ? 5.0 : 0.0);
-  meet();
+  Communicators all;
+  const auto& context = all.context;
+  MpiProgress progress{all.control, true};
+  std::vector<double> x(100'000, context.rank == 0 ? 5.0 : 0.0);
+  synchronize();
   const auto begin = Clock::now();
-  // The ranks in the middle of the chain must pass the data on.
+  // The ranks in the middle of the chain must forward the data.
   auto& call =
-      world.start(place, 1, true,
-                  place.rank == 0 ? Call<double>{Collective::broadcast, x, {}, x.size(), 0}
-                                  : Call<double>{Collective::broadcast, {}, x, x.size(), 0});
-  const bool in_the_middle = place.rank > 0 && place.rank + 1 < place.size;
-  if (in_the_middle) std::this_thread::sleep_for(1500ms);  // computes, and does not call MPI
-  world.wait(call);
-  if (!in_the_middle) CHECK(Clock::now() - begin < 1000ms);
-  world.leave(call);
+      progress.start(context, 1, true,
+                     context.rank == 0 ? Call<double>{Collective::broadcast, x, {}, x.size(), 0}
+                                       : Call<double>{Collective::broadcast, {}, x, x.size(), 0});
+  const bool in_the_middle = context.rank > 0 && context.rank + 1 < context.size;
+  if (in_the_middle) std::this_thread::sleep_for(1000ms);  // computes, and does not call MPI
+  progress.wait(call);
+  if (!in_the_middle) CHECK(Clock::now() - begin < 700ms);
+  progress.release(call);
   CHECK(x == std::vector<double>(100'000, 5.0));
-  meet();
+  synchronize();
 }
 
-TEST_CASE("what a rank spreads ends the others' calls")
+TEST_CASE("a failure that a rank reports ends the calls of the others")
 {
-  Processes processes;
-  const auto& place = processes.place;
-  MpiProgress world{processes.control, false};
-  meet();
-  if (place.rank == 0)
+  Communicators all;
+  const auto& context = all.context;
+  MpiProgress progress{all.control, false};
+  synchronize();
+  if (context.rank == 0)
   {
     std::this_thread::sleep_for(5ms);
-    world.spread("rank 0 failed (no file)");
-    CHECK(world.broken());
-    CHECK_FALSE(world.failed_below());
+    progress.with_failures(
+        [](MpiFailures& f) { f.broadcast("rank 0 failed (no file)", MpiFailures::Kind::error); });
+    CHECK(is_broken(progress));
   }
   else
   {
     std::vector<int> x(1);
     const auto text = message_of<PeerFailed>([&] {
-      auto& call = world.start(place, 1, false, Call<int>{Collective::receive, {}, x, 1, 0});
-      struct Leave
+      auto& call = progress.start(context, 1, false, Call<int>{Collective::receive, {}, x, 1, 0});
+      struct Release
       {
-        MpiProgress& world;
-        detail::MpiMember& call;
-        ~Leave() { world.leave(call); }
-      } leave{world, call};
-      world.wait(call);
+        MpiProgress& progress;
+        detail::MpiPendingCall& call;
+        ~Release() { progress.release(call); }
+      } release{progress, call};
+      progress.wait(call);
     });
     CHECK(text == "rank 0 failed (no file)");
-    CHECK(world.news() == text);
-    CHECK(world.failed_below());
-    CHECK(world.broken());
+    CHECK(progress.with_failures([](MpiFailures& f) { return f.source(); }) == 0);
+    CHECK(is_broken(progress));
     const auto later = message_of<PeerFailed>([&] {
-      (void)world.start(place, 2, false, Call<int>{Collective::receive, {}, x, 1, 0});
+      (void)progress.start(context, 2, false, Call<int>{Collective::receive, {}, x, 1, 0});
     });
     CHECK(later == text);
   }
-  meet();
+  synchronize();
 }
 
-TEST_CASE("of what several ranks spread, the lowest one's counts")
+TEST_CASE("a blocking call of MPI returns within the limit")
 {
-  Processes processes;
-  MpiProgress world{processes.control, false};
-  const int rank = processes.place.rank;
-  world.spread("rank " + std::to_string(rank));
-  meet();
-  std::this_thread::sleep_for(20ms);
-  if (processes.place.size > 1)
-  {
-    const auto end = Clock::now() + 2s;
-    const std::string lowest = rank == 0 ? "rank 1" : "rank 0";
-    while (world.news() != lowest && Clock::now() < end) std::this_thread::yield();
-    CHECK(world.news() == lowest);
-  }
-  CHECK(world.failed_below() == (rank > 0));
-  meet();
-}
-
-TEST_CASE("a long message is cut")
-{
-  Processes processes;
-  MpiProgress world{processes.control, false};
-  if (processes.place.rank == 0) world.spread(std::string(10'000, 'x'));
-  if (processes.place.rank > 0) CHECK(mentions(world.news(), std::string(1000, 'x')));
-  meet();
-}
-
-TEST_CASE("ranks agree on the smallest value, or know that one has not come")
-{
-  Processes processes;
-  MpiProgress world{processes.control, false};
-  int value = 100 + processes.place.rank;
-  CHECK(world.agree_on_smallest(value, 10s));
-  CHECK(value == 100);
-
-  if (processes.place.size > 1)
-  {
-    const bool late = processes.place.rank + 1 == processes.place.size;
-    const auto begin = Clock::now();
-    if (late) std::this_thread::sleep_for(400ms);
-    value = 7;
-    const bool all_came = world.agree_on_smallest(value, late ? Clock::duration{10s} : 50ms);
-    if (late)
-      CHECK(all_came);
-    else if (!all_came)
-      CHECK(Clock::now() - begin >= 50ms);
-    if (processes.place.rank == 0) CHECK_FALSE(all_came);
-    // The agreement that was given up on goes on in MPI, with the world's memory.
-    MPI_Barrier(processes.control);
-    std::this_thread::sleep_for(50ms);
-    meet();
-  }
-}
-
-TEST_CASE("what blocks in MPI is done within the limit")
-{
-  Processes processes;
-  MpiProgress world{processes.control, false, 10s};
-  CHECK(world.has_limit());
+  Communicators all;
+  MpiProgress progress{all.control, false, 10s};
+  CHECK(progress.has_limit());
   const auto begin = Clock::now();
-  CHECK(world.exclusively("a test", [] { return 7; }) == 7);
+  CHECK(progress.call_blocking_mpi("a test", [] { return 7; }) == 7);
   CHECK(Clock::now() - begin < 5s);
-  meet();
+  synchronize();
 }
 
 TEST_CASE("a wait ends at the limit")
 {
-  Processes processes;
-  const auto& place = processes.place;
-  MpiProgress world{processes.control, false, 150ms};
-  meet();
+  Communicators all;
+  const auto& context = all.context;
+  MpiProgress progress{all.control, false, 150ms};
+  synchronize();
   std::vector<int> x(1);
   const auto begin = Clock::now();
-  // No rank sends, so each waits for itself.
-  auto& call = world.start(place, 0, false, Call<int>{Collective::receive, {}, x, 1, place.rank});
-  const auto text = message_of<CommunicationError>([&] { world.wait(call); });
-  world.leave(call);
+  // Each rank waits for a message of its own, which it does not send.
+  auto& call =
+      progress.start(context, 0, false, Call<int>{Collective::receive, {}, x, 1, context.rank});
+  const auto text = message_of<CommunicationError>([&] { progress.wait(call); });
+  progress.release(call);
   CHECK(Clock::now() - begin >= 100ms);
-  const auto me = std::to_string(place.rank);
+  const auto me = std::to_string(context.rank);
   const bool first = mentions(text, "waited for 150 ms in receive of 1 int32 on ranks {" + me,
-                              "; nothing has come from ranks {" + me + "}; mend");
+                              "; nothing received from ranks {" + me + "}; fix");
   CHECK((first || mentions(text, "failed (waited for 150 ms in receive")));
-  meet();
+  synchronize();
 }
+
+}  // namespace comm_mpi_progress_test

@@ -6,6 +6,9 @@
 
 #include "catch.hpp"
 
+namespace comm_mpi_signature_test
+{
+
 using namespace cubist;
 using detail::MpiContext;
 using detail::MpiSignature;
@@ -13,20 +16,20 @@ using detail::MpiSignature;
 namespace
 {
 
-MpiContext place_of(int ranks, int rank)
+MpiContext context_of(int ranks, int rank)
 {
-  MpiContext place;
-  place.size = ranks;
-  place.rank = rank;
-  return place;
+  MpiContext context;
+  context.size = ranks;
+  context.rank = rank;
+  return context;
 }
 
 }  // namespace
 
-TEST_CASE("a call is told by what it is, and its ranks")
+TEST_CASE("the text of a call names its arguments and its ranks")
 {
   const auto on_two = [](const auto& call) {
-    return detail::text(place_of(2, 1), MpiSignature::of(call));
+    return detail::text(context_of(2, 1), MpiSignature::of(call));
   };
   CHECK(on_two(Call<double>{Collective::all_reduce, {}, {}, 4}) ==
         "all_reduce of 4 double by sum on ranks {0, 1}");
@@ -37,12 +40,13 @@ TEST_CASE("a call is told by what it is, and its ranks")
   CHECK(on_two(Call<float>{Collective::send, {}, {}, 3, 0}) == "send of 3 float on ranks {1, 0}");
 }
 
-TEST_CASE("of two calls that do not fit, both are told")
+TEST_CASE("the error of a mismatched peer names both calls")
 {
-  const auto place = place_of(4, 2);
+  const auto context = context_of(4, 2);
   const auto text = [&](const auto& mine, const auto& other) {
     return std::string{
-        detail::mismatch(place, MpiSignature::of(mine), 3, place.tags.tag(1, other)).what()};
+        detail::mismatch_error(context, MpiSignature::of(mine), 3, context.tags.tag(1, other))
+            .what()};
   };
   const Call<double> sum{Collective::all_reduce, {}, {}, 4};
   CHECK(text(sum, Call<double>{Collective::barrier}) ==
@@ -55,3 +59,5 @@ TEST_CASE("of two calls that do not fit, both are told")
   CHECK(text(barrier, barrier).find("rank 3 called split, or the other way round") !=
         std::string::npos);
 }
+
+}  // namespace comm_mpi_signature_test

@@ -8,30 +8,33 @@
 
 #include "catch.hpp"
 
+namespace comm_mpi_tags_test
+{
+
 using namespace cubist;
 using cubist::detail::MpiTags;
 
-TEST_CASE("tags are of MPI's range, and their numbers begin anew")
+TEST_CASE("tags are in MPI's range, and their numbers are reused cyclically")
 {
-  for (const int most : {32'767, (1 << 26) - 1, 1 << 26, 268'435'455, 2'147'483'647})
+  for (const int largest : {32'767, (1 << 26) - 1, 1 << 26, 268'435'455, 2'147'483'647})
   {
-    const MpiTags tags{most};
-    CAPTURE(most, tags.numbers());
+    const MpiTags tags{largest};
+    CAPTURE(largest, tags.numbers());
     CHECK(tags.numbers() >= 1000);
     const Call<double> last{Collective::expose, {}, {}, 4092};
     CHECK(tags.tag(1, last) > 0);
     CHECK(tags.tag(tags.numbers(), last) > tags.tag(1, last));
-    CHECK(tags.tag(tags.numbers(), last) <= most);
+    CHECK(tags.tag(tags.numbers(), last) <= largest);
     CHECK(tags.tag(tags.numbers() + 1, last) == tags.tag(1, last));
     CHECK(tags.collective(tags.tag(17, last)) == Collective::expose);
   }
   CHECK(MpiTags::of_mpi().numbers() >= 1000);
 }
 
-TEST_CASE("calls of one number are told apart by what ranks must agree on")
+TEST_CASE("calls of one number differ in their tags if ranks disagree on an argument")
 {
   const MpiTags tags{2'147'483'647};
-  CHECK(tags.know_sizes());
+  CHECK(tags.have_checksum());
   std::set<int> seen;
   const auto is_new = [&](const auto& call) { return seen.insert(tags.tag(5, call)).second; };
   CHECK(is_new(Call<double>{Collective::reduce, {}, {}, 1000, 1}));
@@ -46,19 +49,21 @@ TEST_CASE("calls of one number are told apart by what ranks must agree on")
   CHECK(is_new(Call<half>{Collective::reduce, {}, {}, 1000, 1}));
   CHECK(is_new(Call<std::int16_t>{Collective::reduce, {}, {}, 1000, 1}));
   for (const int tag : seen)
-    for (const int other : seen) CHECK(tags.differ(tag, other) == (tag != other));
+    for (const int other : seen) CHECK(tags.mismatch(tag, other) == (tag != other));
 
-  // What has no root and no operation does not look at them.
+  // The tag of a call without a root or an operation does not depend on them.
   const Call<int> plain{Collective::all_gather, {}, {}, 3};
   CHECK(tags.tag(5, plain) == tags.tag(5, Call<int>{Collective::all_gather, {}, {}, 3, 1}));
-  CHECK_FALSE(tags.differ(tags.tag(5, plain), tags.tag(6, Call<int>{Collective::barrier})));
+  CHECK_FALSE(tags.mismatch(tags.tag(5, plain), tags.tag(6, Call<int>{Collective::barrier})));
 }
 
-TEST_CASE("where tags are short, they know the collective alone")
+TEST_CASE("short tags hold the collective, but no checksum")
 {
   const MpiTags tags;
-  CHECK_FALSE(tags.know_sizes());
+  CHECK_FALSE(tags.have_checksum());
   const Call<int> three{Collective::all_gather, {}, {}, 3};
   CHECK(tags.tag(1, three) == tags.tag(1, Call<int>{Collective::all_gather, {}, {}, 4}));
-  CHECK(tags.differ(tags.tag(1, three), tags.tag(1, Call<int>{Collective::barrier})));
+  CHECK(tags.mismatch(tags.tag(1, three), tags.tag(1, Call<int>{Collective::barrier})));
 }
+
+}  // namespace comm_mpi_tags_test

@@ -7,82 +7,85 @@
 
 #include "catch.hpp"
 
-// Laws of the ways of data, whatever ranks are together on a node. That data goes them is tested by
-// mpi_call_test.cpp, and what crosses a network by tests/multihost.
+namespace comm_mpi_topology_test
+{
+
+// Properties of the routes, for any placement of ranks on nodes. collectives/*_test.cpp test that
+// data takes them, and tests/multihost what crosses a network.
 
 using cubist::detail::MpiTopology;
 
 namespace
 {
 
-using OfRanks = std::vector<int>;
+using NodeIds = std::vector<int>;
 
-const std::vector<OfRanks> all_nodes{{0},
-                                     {7, 7},
-                                     {0, 1},
-                                     {0, 1, 2, 3},
-                                     {0, 0, 1, 1},
-                                     {0, 1, 0, 1},
-                                     {2, 2, 1, 1, 0, 0},
-                                     {0, 0, 0, 1},
-                                     {0, 1, 1, 1, 1},
-                                     {0, 0, 1, 2, 2, 2, 1},
-                                     {3, 3, 3, 5, 5, 5, 9, 9, 9}};
+const std::vector<NodeIds> placements{{0},
+                                      {7, 7},
+                                      {0, 1},
+                                      {0, 1, 2, 3},
+                                      {0, 0, 1, 1},
+                                      {0, 1, 0, 1},
+                                      {2, 2, 1, 1, 0, 0},
+                                      {0, 0, 0, 1},
+                                      {0, 1, 1, 1, 1},
+                                      {0, 0, 1, 2, 2, 2, 1},
+                                      {3, 3, 3, 5, 5, 5, 9, 9, 9}};
 
-int count_nodes(const OfRanks& of)
+int count_nodes(const NodeIds& ids)
 {
-  return static_cast<int>(std::set<int>(of.begin(), of.end()).size());
+  return static_cast<int>(std::set<int>(ids.begin(), ids.end()).size());
 }
 
 }  // namespace
 
-TEST_CASE("a broadcast comes to every rank once, and to every node once")
+TEST_CASE("the chain of a broadcast visits every rank once, and enters every node once")
 {
-  for (const auto& of : all_nodes)
-    for (int root = 0; root < static_cast<int>(of.size()); ++root)
+  for (const auto& ids : placements)
+    for (int root = 0; root < static_cast<int>(ids.size()); ++root)
     {
-      CAPTURE(of, root);
-      const MpiTopology nodes{of, 0};
-      CHECK(nodes.before(root, root) == -1);
+      CAPTURE(ids, root);
+      const MpiTopology nodes{ids, 0};
+      CHECK(nodes.predecessor(root, root) == -1);
       std::set<int> reached{root};
       int crossings = 0;
       int rank = root;
-      for (int next = 0; (next = nodes.after(rank, root)) >= 0; rank = next)
+      for (int next = 0; (next = nodes.successor(rank, root)) >= 0; rank = next)
       {
-        CHECK(nodes.before(next, root) == rank);
-        crossings += of[static_cast<std::size_t>(next)] != of[static_cast<std::size_t>(rank)];
+        CHECK(nodes.predecessor(next, root) == rank);
+        crossings += ids[static_cast<std::size_t>(next)] != ids[static_cast<std::size_t>(rank)];
         REQUIRE(reached.insert(next).second);
       }
-      CHECK(reached.size() == of.size());
-      CHECK(crossings == count_nodes(of) - 1);
+      CHECK(reached.size() == ids.size());
+      CHECK(crossings == count_nodes(ids) - 1);
     }
 }
 
-TEST_CASE("what is gathered comes to every rank once, and to every node once")
+TEST_CASE("the blocks of an all_gather reach every rank once, and enter every node once")
 {
-  for (const auto& of : all_nodes)
+  for (const auto& ids : placements)
   {
-    CAPTURE(of);
-    const int ranks = static_cast<int>(of.size());
+    CAPTURE(ids);
+    const int ranks = static_cast<int>(ids.size());
     std::vector<MpiTopology> nodes;
-    for (int rank = 0; rank < ranks; ++rank) nodes.emplace_back(of, rank);
+    for (int rank = 0; rank < ranks; ++rank) nodes.emplace_back(ids, rank);
     for (int to = 0; to < ranks; ++to)
     {
       const auto& here = nodes[static_cast<std::size_t>(to)];
       for (int source = 0; source < ranks; ++source)
       {
         if (source == to) continue;
-        int times = here.directly(source, to) ? 1 : 0;
-        for (const auto& mine : here.passed_by_mates())
+        int times = here.sends_directly(source, to) ? 1 : 0;
+        for (const auto& mine : here.forwarded_by_peers())
         {
           if (mine.source != source) continue;
           ++times;
-          const auto& there = nodes[static_cast<std::size_t>(mine.by)];
-          CHECK(there.directly(source, mine.by));
-          CHECK(std::count(there.mates().begin(), there.mates().end(), to) == 1);
+          const auto& there = nodes[static_cast<std::size_t>(mine.leader)];
+          CHECK(there.sends_directly(source, mine.leader));
+          CHECK(std::count(there.node_peers().begin(), there.node_peers().end(), to) == 1);
           CHECK(
-              std::count_if(there.passed_on().begin(), there.passed_on().end(), [&](const auto& p) {
-                return p.by == mine.by && p.source == source;
+              std::count_if(there.forwarded().begin(), there.forwarded().end(), [&](const auto& p) {
+                return p.leader == mine.leader && p.source == source;
               }) == 1);
         }
         CHECK(times == 1);
@@ -92,42 +95,44 @@ TEST_CASE("what is gathered comes to every rank once, and to every node once")
     {
       int crossings = 0;
       for (int to = 0; to < ranks; ++to)
-        if (of[static_cast<std::size_t>(to)] != of[static_cast<std::size_t>(source)])
-          crossings += nodes[0].directly(source, to) ? 1 : 0;
-      CHECK(crossings == count_nodes(of) - 1);
+        if (ids[static_cast<std::size_t>(to)] != ids[static_cast<std::size_t>(source)])
+          crossings += nodes[0].sends_directly(source, to) ? 1 : 0;
+      CHECK(crossings == count_nodes(ids) - 1);
     }
   }
 }
 
-TEST_CASE("what a mate passes on comes in the order in which it does")
+TEST_CASE("peers receive forwarded blocks in the order in which their leader forwards them")
 {
-  const std::vector<int> of{0, 1, 2, 0, 1, 2, 0, 1};
+  const std::vector<int> ids{0, 1, 2, 0, 1, 2, 0, 1};
   for (int rank = 0; rank < 8; ++rank)
   {
-    const MpiTopology here{of, rank};
-    for (const int mate : here.mates())
+    const MpiTopology here{ids, rank};
+    for (const int peer : here.node_peers())
     {
-      const MpiTopology there{of, mate};
+      const MpiTopology there{ids, peer};
       std::vector<int> sent, expected;
-      for (const auto& p : there.passed_on()) sent.push_back(p.source);
-      for (const auto& p : here.passed_by_mates())
-        if (p.by == mate) expected.push_back(p.source);
+      for (const auto& p : there.forwarded()) sent.push_back(p.source);
+      for (const auto& p : here.forwarded_by_peers())
+        if (p.leader == peer) expected.push_back(p.source);
       CHECK(sent == expected);
     }
   }
 }
 
-TEST_CASE("with as many ranks on each node, each sends a piece as often as to all others")
+TEST_CASE("with as many ranks on each node, every rank sends P-1 blocks")
 {
-  for (const OfRanks& of :
-       {OfRanks{0, 0, 1, 1}, OfRanks{0, 1, 2, 0, 1, 2}, OfRanks{0, 0, 0, 0}, OfRanks{4, 3, 2, 1}})
-    for (int rank = 0; rank < static_cast<int>(of.size()); ++rank)
+  for (const NodeIds& ids :
+       {NodeIds{0, 0, 1, 1}, NodeIds{0, 1, 2, 0, 1, 2}, NodeIds{0, 0, 0, 0}, NodeIds{4, 3, 2, 1}})
+    for (int rank = 0; rank < static_cast<int>(ids.size()); ++rank)
     {
-      CAPTURE(of, rank);
-      const MpiTopology nodes{of, rank};
-      std::size_t sent = nodes.passed_on().size() * nodes.mates().size();
-      for (int to = 0; to < static_cast<int>(of.size()); ++to)
-        sent += to != rank && nodes.directly(rank, to) ? 1 : 0;
-      CHECK(sent == of.size() - 1);
+      CAPTURE(ids, rank);
+      const MpiTopology nodes{ids, rank};
+      std::size_t sent = nodes.forwarded().size() * nodes.node_peers().size();
+      for (int to = 0; to < static_cast<int>(ids.size()); ++to)
+        sent += to != rank && nodes.sends_directly(rank, to) ? 1 : 0;
+      CHECK(sent == ids.size() - 1);
     }
 }
+
+}  // namespace comm_mpi_topology_test

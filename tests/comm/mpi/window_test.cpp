@@ -10,8 +10,11 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
-// What windows between processes promise beyond those of every lender, which are tested in
-// lender_test.cpp.
+namespace comm_mpi_window_test
+{
+
+// What windows between processes guarantee beyond those of every backend, which
+// comm/window_test.cpp tests.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -26,7 +29,7 @@ using Shared = SharedEngine::Buffer<T>;
 
 }  // namespace
 
-TEST_CASE("processes of one machine expose, unless they are told not to")
+TEST_CASE("processes of one machine share memory, unless the options forbid it")
 {
   const auto exposes = [](bool share) {
     const MpiOptions before = Mpi::options;
@@ -39,7 +42,7 @@ TEST_CASE("processes of one machine expose, unless they are told not to")
   CHECK_FALSE(exposes(false));
 }
 
-TEST_CASE("what lies in an arena is read where it lies, the rest from a copy")
+TEST_CASE("a block in the arena is read in place, another one from a copy")
 {
   if (!fits<Mpi>(2) || !exposes<Mpi>()) return;
   require_clear(on_ranks<Mpi>(2, [](World& world) {
@@ -51,21 +54,23 @@ TEST_CASE("what lies in an arena is read where it lies, the rest from a copy")
     auto copied = world.expose(heap);
     found.check(in_place[other][1999] == 1.0 + other, "in place");
     found.check(copied[other][1999] == 3.0 + other, "a copy");
-    // What is written now is seen at once by the one, and not by the other.
+    // Peers see what is written now to the first block, and not to the other.
     world.barrier();
     shared[0] = 10.0 + world.rank();
     heap[0] = 20.0 + world.rank();
     world.barrier();
     found.check(in_place[other][0] == 10.0 + other, "the block of rank ", other, " is a copy");
-    found.check(copied[other][0] == 3.0 + other, "the copy of rank ", other, " is none");
-    found.check(copied[world.rank()].data() == heap.data(), "a rank's own is no copy");
+    found.check(copied[other][0] == 3.0 + other, "the block of rank ", other, " is no copy");
+    found.check(copied[world.rank()].data() == heap.data(),
+                "a rank's own block is not read in place");
     in_place.close(), copied.close();
     in_place.wait(), copied.wait();
     return found;
   }));
 }
 
-TEST_CASE("a process that fails while it exposes ends the launch, and its peers read on unharmed")
+TEST_CASE(
+    "a process that fails while it exposes a block ends the launch, and peers may still read it")
 {
   if (!fits<Mpi>(4) || !exposes<Mpi>()) return;
   const auto message = message_of<DataError>([] {
@@ -87,3 +92,5 @@ TEST_CASE("a process that fails while it exposes ends the launch, and its peers 
   });
   CHECK(message == "rank 2: the file ended");
 }
+
+}  // namespace comm_mpi_window_test

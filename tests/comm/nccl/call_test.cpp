@@ -9,12 +9,15 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace comm_nccl_call_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using cubist::detail::nccl_call;
 using cubist::detail::nccl_type;
 
-TEST_CASE("elements have the type that NCCL combines")
+TEST_CASE("nccl_type: the type by which NCCL reduces elements")
 {
   STATIC_REQUIRE(nccl_type<float>() == ncclFloat32);
   STATIC_REQUIRE(nccl_type<double>() == ncclFloat64);
@@ -30,19 +33,19 @@ TEST_CASE("elements have the type that NCCL combines")
   STATIC_REQUIRE(nccl_type<unsigned long>() == ncclUint64);
 }
 
-TEST_CASE("a complex number is two numbers, and bytes count for what moves")
+TEST_CASE("NcclCall: a complex number counts as two reals in a reduction")
 {
   const std::vector<std::complex<double>> z(3);
   const auto call = nccl_call(
       Call<std::complex<double>>{Collective::all_reduce, z, {}, z.size(), 0, ReduceOp::sum});
-  CHECK(call.numbers == 6);
+  CHECK(call.reals == 6);
   CHECK(call.bytes() == 48);
   CHECK_FALSE(call.is_message());
   CHECK_FALSE(call.is_empty());
   CHECK(call.text() == "all_reduce of 3 complex<double> by sum");
 }
 
-TEST_CASE("calls in words")
+TEST_CASE("NcclCall: the text of a call")
 {
   CHECK(nccl_call(Call<int>{Collective::barrier}).text() == "barrier");
   CHECK_FALSE(nccl_call(Call<int>{Collective::barrier}).is_empty());
@@ -52,7 +55,7 @@ TEST_CASE("calls in words")
   CHECK(nccl_call(Call<float>{Collective::broadcast, {}, {}, 0, 2}).is_empty());
 }
 
-TEST_CASE("integers of 16 bits travel, but are not combined")
+TEST_CASE("nccl_call: 16-bit integers can be gathered, but not reduced")
 {
   using Short = std::int16_t;
   CHECK(nccl_call(Call<Short>{Collective::all_gather, {}, {}, 5}).bytes() == 10);
@@ -63,16 +66,18 @@ TEST_CASE("integers of 16 bits travel, but are not combined")
                    to_string(c), "int16", "use 8, 32 or 64 bits"));
 }
 
-TEST_CASE("errors of NCCL say which call failed, for what, and why")
+TEST_CASE("nccl_check: an error names the function that failed, the call, and the reason")
 {
-  const auto doing = [] { return "all_reduce of 4 double by sum on rank 1 of 2"; };
+  const auto describe = [] { return "all_reduce of 4 double by sum on rank 1 of 2"; };
   const auto check = [&](ncclResult_t code) {
-    cubist::detail::nccl_check(code, "ncclAllReduce", nullptr, doing);
+    cubist::detail::nccl_check(code, "ncclAllReduce", nullptr, describe);
   };
   CHECK_NOTHROW(check(ncclSuccess));
   CHECK_NOTHROW(check(ncclInProgress));
   CHECK(mentions(message_of<CommunicationError>([&] { check(ncclInvalidUsage); }),
-                 "ncclAllReduce failed (invalid usage)", doing(), "NCCL_DEBUG=WARN"));
+                 "ncclAllReduce failed (invalid usage)", describe(), "NCCL_DEBUG=WARN"));
   CHECK(mentions(message_of<PeerFailed>([&] { check(ncclRemoteError); }), "remote process exited",
-                 doing(), "mend the error of the rank that ended"));
+                 describe(), "fix the error of the rank that ended"));
 }
+
+}  // namespace comm_nccl_call_test

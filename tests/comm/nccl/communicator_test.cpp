@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What NCCL's communicator has beside what conformance.hpp demands of all of them.
+// Properties of NcclCommunicator beyond those that conformance.hpp tests of every communicator.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -15,6 +15,9 @@
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"
 
+namespace comm_nccl_communicator_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using namespace std::chrono_literals;
@@ -22,7 +25,7 @@ using namespace std::chrono_literals;
 namespace
 {
 
-NcclOptions limited(std::chrono::milliseconds limit)
+NcclOptions with_time_limit(std::chrono::milliseconds limit)
 {
   NcclOptions options;
   options.time_limit = limit;
@@ -31,20 +34,21 @@ NcclOptions limited(std::chrono::milliseconds limit)
 
 }  // namespace
 
-TEST_CASE("NCCL's communicator is one, with an order of sums and groups of messages of its own")
+TEST_CASE(
+    "NcclCommunicator is a Communicator; its sums have NCCL's order, its messages are grouped")
 {
   STATIC_REQUIRE(Communicator<NcclCommunicator>);
   STATIC_REQUIRE_FALSE(sums_in_order<NcclCommunicator>);
-  STATIC_REQUIRE_FALSE(messages_alone<NcclCommunicator>);
+  STATIC_REQUIRE_FALSE(independent_messages<NcclCommunicator>);
   STATIC_REQUIRE_FALSE(sums_in_order<CountingCommunicator<NcclCommunicator>>);
   STATIC_REQUIRE(sums_in_order<CountingCommunicator<ThreadsCommunicator>>);
-  STATIC_REQUIRE(messages_alone<ThreadsCommunicator>);
+  STATIC_REQUIRE(independent_messages<ThreadsCommunicator>);
 }
 
-TEST_CASE("a call sends what the compute stream has computed, and gives it back")
+TEST_CASE("a call reads and writes in the order of the compute stream")
 {
   const auto before = fake::live();
-  with_nccl(3, limited(10s), [](NcclCommunicator& world, cudaStream_t compute, auto&) {
+  with_nccl(3, with_time_limit(10s), [](NcclCommunicator& world, cudaStream_t compute, auto&) {
     const DeviceMemory a{sizeof(int)};
     const DeviceMemory b{sizeof(int)};
     const std::span<int> x{a.as<int>(), 1};
@@ -67,10 +71,10 @@ TEST_CASE("a call sends what the compute stream has computed, and gives it back"
   CHECK(fake::live() == before);
 }
 
-TEST_CASE("memory of the host is refused")
+TEST_CASE("host memory is an error")
 {
   const auto text = message_of<CommunicationError>([&] {
-    with_nccl(1, limited(1s), [](NcclCommunicator& world, auto&&...) {
+    with_nccl(1, with_time_limit(1s), [](NcclCommunicator& world, auto&&...) {
       std::vector<float> host(4);
       world.all_reduce(host);
     });
@@ -78,9 +82,9 @@ TEST_CASE("memory of the host is refused")
   CHECK(mentions(text, "rank 0: ncclAllReduce failed (invalid argument)", "rank 0 of 1"));
 }
 
-TEST_CASE("what NCCL can't do is refused at once, and leaves the communicator as it was")
+TEST_CASE("an unsupported call throws immediately, and the communicator remains usable")
 {
-  with_nccl(2, limited(10s), [](NcclCommunicator& world, cudaStream_t, auto&) {
+  with_nccl(2, with_time_limit(10s), [](NcclCommunicator& world, cudaStream_t, auto&) {
     const DeviceMemory memory{16};
     const std::span<std::int16_t> shorts{memory.as<std::int16_t>(), 8};
     const auto text = message_of<ArgumentError>([&] { world.all_reduce(shorts); });
@@ -92,7 +96,7 @@ TEST_CASE("what NCCL can't do is refused at once, and leaves the communicator as
   });
 }
 
-TEST_CASE("a start of NCCL that fails says so")
+TEST_CASE("an error while NCCL is initialized names the function and the rank")
 {
   const auto start = [](const std::string& function, int code, int rank) {
     const auto before = fake::live();
@@ -102,7 +106,7 @@ TEST_CASE("a start of NCCL that fails says so")
       Threads::launch(argc, argv, {.ranks = 2}, [&](ThreadsCommunicator& host) {
         const cubist::detail::CudaStream compute;
         if (host.rank() == rank) fake::fail(function, code);
-        auto options = limited(2s);
+        auto options = with_time_limit(1s);
         options.stream = compute.get();
         (void)NcclCommunicator::make(host, 0, options);
       });
@@ -122,19 +126,19 @@ TEST_CASE("a start of NCCL that fails says so")
 namespace
 {
 
-/// Ranks of which the first two are on a node of their own, as far as they say.
-struct FarHost : Collectives<FarHost>
+/// A host communicator that reports ranks 0 and 1 on one node, and the others on another one.
+struct TwoNodeHost : Collectives<TwoNodeHost>
 {
-  explicit FarHost(ThreadsCommunicator ranks) : inner{std::move(ranks)} {}
+  explicit TwoNodeHost(ThreadsCommunicator ranks) : inner{std::move(ranks)} {}
   [[nodiscard]] int rank() const { return inner.rank(); }
   [[nodiscard]] int size() const { return inner.size(); }
   [[nodiscard]] bool remote() const { return true; }
-  FarHost split(int colour, int key) { return FarHost{inner.split(colour, key)}; }
+  TwoNodeHost split(int colour, int key) { return TwoNodeHost{inner.split(colour, key)}; }
   template <Element T>
   auto start(const Call<T>& call)
   {
     auto request = inner.start(call);
-    if constexpr (std::same_as<T, std::uint64_t>)  // the names of their nodes
+    if constexpr (std::same_as<T, std::uint64_t>)  // the hashes of node names
     {
       request.wait();
       for (std::size_t i = 2; i < call.recv.size(); ++i) call.recv[i] += 1;
@@ -146,20 +150,23 @@ struct FarHost : Collectives<FarHost>
 
 }  // namespace
 
-TEST_CASE("groups know whether they are on several nodes")
+TEST_CASE("remote() of a split: whether its ranks are on several nodes")
 {
   std::vector<std::array<bool, 3>> remote(4);
   int argc = 0;
   char** argv = nullptr;
   Threads::launch(argc, argv, {.ranks = 4}, [&](ThreadsCommunicator& ranks) {
-    FarHost host{ranks};
+    TwoNodeHost host{ranks};
     const cubist::detail::CudaStream compute;
-    auto options = limited(10s);
+    auto options = with_time_limit(10s);
     options.stream = compute.get();
     auto world = NcclCommunicator::make(host, 0, options);
-    auto near = world.split(host.rank() / 2, 0);
-    auto far = world.split(host.rank() % 2, 0);
-    remote[static_cast<std::size_t>(host.rank())] = {world.remote(), near.remote(), far.remote()};
+    auto same_node = world.split(host.rank() / 2, 0);
+    auto two_nodes = world.split(host.rank() % 2, 0);
+    remote[static_cast<std::size_t>(host.rank())] = {world.remote(), same_node.remote(),
+                                                     two_nodes.remote()};
   });
   for (const auto& r : remote) CHECK(r == std::array{true, false, true});
 }
+
+}  // namespace comm_nccl_communicator_test

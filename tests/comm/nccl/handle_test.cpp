@@ -7,6 +7,9 @@
 #include "fake.hpp"
 #include "ranks.hpp"
 
+namespace comm_nccl_handle_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using cubist::detail::NcclHandle;
@@ -14,36 +17,36 @@ using cubist::detail::NcclHandle;
 namespace
 {
 
-const auto doing = [] { return "a test"; };
+const auto describe = [] { return "a test"; };
 
-void open(NcclHandle& handle)
+void create(NcclHandle& handle)
 {
   ncclUniqueId id{};
   ncclGetUniqueId(&id);
   auto config = NcclHandle::config();
-  ncclCommInitRankConfig(handle.room(), 1, id, 0, &config);
+  ncclCommInitRankConfig(handle.address(), 1, id, 0, &config);
 }
 
 }  // namespace
 
-TEST_CASE("a handle that is dropped is aborted, one that is left in peace is not")
+TEST_CASE("NcclHandle: the destructor aborts, unless the communicator was finalized and destroyed")
 {
   const auto before = fake::live();
   const int aborts = fake::aborts();
   {
     NcclHandle none;
     CHECK(none.get() == nullptr);
-    CHECK_FALSE(none.is_settled(doing));
+    CHECK_FALSE(none.is_ready(describe));
     NcclHandle dropped;
-    open(dropped);
-    CHECK(dropped.is_settled(doing));
+    create(dropped);
+    CHECK(dropped.is_ready(describe));
   }
   CHECK(fake::aborts() == aborts + 1);
   {
     NcclHandle handle;
-    open(handle);
+    create(handle);
     CHECK(handle.finalize());
-    while (!handle.is_settled(doing))
+    while (!handle.is_ready(describe))
     {
     }
     handle.destroy();
@@ -53,28 +56,30 @@ TEST_CASE("a handle that is dropped is aborted, one that is left in peace is not
   CHECK(fake::live() == before);
 }
 
-TEST_CASE("what NCCL meets later is thrown when it is asked")
+TEST_CASE("NcclHandle: is_ready throws an asynchronous error of NCCL")
 {
   NcclHandle handle;
-  open(handle);
+  create(handle);
   fake::fail("ncclCommGetAsyncError", ncclInternalError);
-  CHECK(mentions(message_of<CommunicationError>([&] { (void)handle.is_settled(doing); }),
+  CHECK(mentions(message_of<CommunicationError>([&] { (void)handle.is_ready(describe); }),
                  "ncclCommGetAsyncError failed (internal error) for a test"));
   fake::fail("ncclCommFinalize", ncclInternalError);
   CHECK_FALSE(handle.finalize());
 }
 
-TEST_CASE("an exception ends a group of calls")
+TEST_CASE("NcclGroupScope: an exception ends the group")
 {
   try
   {
-    const cubist::detail::NcclGrouped grouped{doing};
+    const cubist::detail::NcclGroupScope group{describe};
     throw std::runtime_error{"between calls"};
   }
   catch (const std::runtime_error&)
   {
   }
-  cubist::detail::NcclGrouped next{doing};
+  cubist::detail::NcclGroupScope next{describe};
   fake::fail("ncclGroupEnd", ncclInternalError);
   CHECK_THROWS_AS(next.end(), CommunicationError);
 }
+
+}  // namespace comm_nccl_handle_test

@@ -10,35 +10,38 @@
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"
 
+namespace comm_nccl_queue_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using cubist::detail::nccl_call;
-using cubist::detail::NcclMember;
 using cubist::detail::NcclQueue;
-using Stage = NcclMember::State;
+using cubist::detail::PendingNcclCall;
+using State = PendingNcclCall::State;
 
 namespace
 {
 
-/// The queue of a rank alone.
-struct Alone
+/// The queue of a single rank.
+struct SingleRank
 {
-  Alone()
+  SingleRank()
   {
     ncclUniqueId id{};
     ncclGetUniqueId(&id);
     auto config = cubist::detail::NcclHandle::config();
-    ncclCommInitRankConfig(queue.handle().room(), 1, id, 0, &config);
-    queue.set_place(0, 1);
+    ncclCommInitRankConfig(queue.handle().address(), 1, id, 0, &config);
+    queue.set_rank(0, 1);
   }
 
   [[nodiscard]] Call<int> call(Collective c) const
   {
     return {c, {memory.as<int>(), 2}, {memory.as<int>(8), 2}, 2};
   }
-  void advance_until(const NcclMember& member, Stage state)
+  void advance_until(const PendingNcclCall& pending, State state)
   {
-    while (member.state < state)
+    while (pending.state < state)
     {
       queue.advance();
       std::this_thread::yield();
@@ -52,56 +55,58 @@ struct Alone
 
 }  // namespace
 
-TEST_CASE("a call runs when the compute stream has come to it")
+TEST_CASE("NcclQueue: a call runs after the earlier work of the compute stream")
 {
-  Alone rank;
+  SingleRank rank;
   auto& queue = rank.queue;
   fake::Gate gate{rank.compute.get()};
-  auto& member = queue.start(nccl_call(rank.call(Collective::all_reduce)), rank.compute.get());
-  rank.advance_until(member, Stage::under_way);
+  auto& pending = queue.start(nccl_call(rank.call(Collective::all_reduce)), rank.compute.get());
+  rank.advance_until(pending, State::in_flight);
   queue.advance();
-  CHECK(member.state == Stage::under_way);
-  CHECK_FALSE(queue.awaited());  // it waits for its own rank
+  CHECK(pending.state == State::in_flight);
+  CHECK_FALSE(queue.oldest_wait());  // it waits for its own compute stream
   CHECK_FALSE(queue.is_idle());
-  CHECK(queue.text(member) == "all_reduce of 2 int32 by sum on rank 0 of 1");
+  CHECK(queue.text(pending) == "all_reduce of 2 int32 by sum on rank 0 of 1");
   gate.open();
-  rank.advance_until(member, Stage::complete);
+  rank.advance_until(pending, State::complete);
   CHECK(queue.is_idle());
-  queue.leave(member);
-  // Its place is taken by the next call.
-  CHECK(&queue.start(nccl_call(Call<int>{Collective::broadcast}), rank.compute.get()) == &member);
-  CHECK(member.state == Stage::complete);  // of nothing
+  queue.release(pending);
+  // The next call uses its record.
+  CHECK(&queue.start(nccl_call(Call<int>{Collective::broadcast}), rank.compute.get()) == &pending);
+  CHECK(pending.state == State::complete);  // an empty call
 }
 
-TEST_CASE("messages travel as one group, once one of them is waited for")
+TEST_CASE("NcclQueue: messages run as one group after one of them is waited for")
 {
-  Alone rank;
+  SingleRank rank;
   auto& queue = rank.queue;
-  const auto start = [&](Collective c) -> NcclMember& {
+  const auto start = [&](Collective c) -> PendingNcclCall& {
     return queue.start(nccl_call(rank.call(c)), rank.compute.get());
   };
   const std::array<int, 2> sent{3, 4};
   copy_bytes(rank.memory.as<int>(), sent.data(), 8, cudaMemcpyHostToDevice, rank.compute.get());
   auto& receive = start(Collective::receive);
   auto& barrier = start(Collective::barrier);
-  rank.advance_until(barrier, Stage::complete);
-  CHECK(receive.state == Stage::queued);
+  rank.advance_until(barrier, State::complete);
+  CHECK(receive.state == State::queued);
   queue.close_group(barrier);
   queue.advance();
-  CHECK(receive.state == Stage::queued);
+  CHECK(receive.state == State::queued);
 
   auto& send = start(Collective::send);
-  CHECK(send.state == Stage::queued);
+  CHECK(send.state == State::queued);
   CHECK(queue.has_queued());
   queue.close_group(receive);
   auto& later = start(Collective::send);
-  queue.close_group(receive);  // of a group that is closed
-  rank.advance_until(receive, Stage::complete);
-  rank.advance_until(send, Stage::complete);
-  CHECK(later.state == Stage::queued);
+  queue.close_group(receive);  // its group is closed already
+  rank.advance_until(receive, State::complete);
+  rank.advance_until(send, State::complete);
+  CHECK(later.state == State::queued);
 
   std::array<int, 2> got{};
   copy_bytes(got.data(), rank.memory.as<int>(8), 8, cudaMemcpyDeviceToHost, rank.compute.get());
   cudaStreamSynchronize(rank.compute.get());
   CHECK(got == sent);
 }
+
+}  // namespace comm_nccl_queue_test

@@ -8,39 +8,42 @@
 #include "fake.hpp"
 #include "ranks.hpp"
 
+namespace comm_nccl_watchdog_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using cubist::detail::NcclWatchdog;
 
-TEST_CASE("an error aborts all communicators, and is told to whoever comes later")
+TEST_CASE("NcclWatchdog: an error aborts all communicators, and later calls throw with its message")
 {
-  NcclWatchdog watch{{}};
+  NcclWatchdog watchdog{{}};
   ncclUniqueId id{};
   auto config = cubist::detail::NcclHandle::config();
   for (int i = 0; i < 2; ++i)
   {
     ncclGetUniqueId(&id);
-    ncclCommInitRankConfig(watch.add(nullptr).handle().room(), 1, id, 0, &config);
+    ncclCommInitRankConfig(watchdog.add(nullptr).handle().address(), 1, id, 0, &config);
   }
-  CHECK(watch.attempt([] { return 7; }) == 7);
+  CHECK(watchdog.abort_on_error([] { return 7; }) == 7);
   const int aborts = fake::aborts();
-  CHECK_THROWS_AS(watch.attempt([] { throw std::runtime_error{"out of paper"}; }),
+  CHECK_THROWS_AS(watchdog.abort_on_error([] { throw std::runtime_error{"the first error"}; }),
                   std::runtime_error);
   CHECK(fake::aborts() == aborts + 2);
-  CHECK(watch.failed());
-  CHECK(mentions(message_of<CommunicationError>([&] { watch.attempt([] {}); }),
-                 "were aborted (out of paper)", "carries data any more"));
-  watch.abort("again");
+  CHECK(watchdog.is_aborted());
+  CHECK(mentions(message_of<CommunicationError>([&] { watchdog.abort_on_error([] {}); }),
+                 "were aborted (the first error)", "none of them can carry data"));
+  watchdog.abort("again");
   CHECK(fake::aborts() == aborts + 2);
 }
 
-TEST_CASE("waits end at the time limit, or when the program knows of a failure")
+TEST_CASE("NcclWatchdog: a wait ends at the time limit, or when poll_failure throws")
 {
   using namespace std::chrono_literals;
   const auto never = [] { return false; };
   NcclWatchdog limited{{.stream = nullptr, .time_limit = 20ms}};
   const auto text =
-      message_of<TimeLimitError>([&] { limited.until(never, [] { return "a handshake"; }); });
+      message_of<TimeLimitError>([&] { limited.wait_until(never, [] { return "a handshake"; }); });
   CHECK(mentions(text, "waited 20 ms", "in a handshake", "give a longer time limit"));
 
   for (const auto bad : {0ms, -1ms})
@@ -48,15 +51,17 @@ TEST_CASE("waits end at the time limit, or when the program knows of a failure")
                        [&] { const NcclWatchdog none{{.stream = nullptr, .time_limit = bad}}; }),
                    "got a time limit of", "give a longer one"));
 
-  int looks = 0;
-  const auto look = [&] {
-    if (++looks == 3) throw PeerFailed{"rank 5 failed"};
+  int polls = 0;
+  const auto poll_failure = [&] {
+    if (++polls == 3) throw PeerFailed{"rank 5 failed"};
   };
-  NcclWatchdog told{{.stream = nullptr, .time_limit = {}, .look = look}};
-  CHECK_THROWS_AS(told.until(never), PeerFailed);
-  CHECK(looks == 3);
-  int asked = 0;
-  NcclWatchdog calm{{}};
-  calm.until([&] { return ++asked == 100; });
-  CHECK(asked == 100);
+  NcclWatchdog failing{{.stream = nullptr, .time_limit = {}, .poll_failure = poll_failure}};
+  CHECK_THROWS_AS(failing.wait_until(never), PeerFailed);
+  CHECK(polls == 3);
+  int calls = 0;
+  NcclWatchdog unlimited{{}};
+  unlimited.wait_until([&] { return ++calls == 100; });
+  CHECK(calls == 100);
 }
+
+}  // namespace comm_nccl_watchdog_test

@@ -10,6 +10,9 @@
 
 #include "catch.hpp"
 
+namespace comm_threads_call_test
+{
+
 using namespace cubist;
 using namespace cubist::detail;
 
@@ -18,7 +21,7 @@ namespace
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-/// A call of several members that one thread takes through its stages, in a given order.
+/// A call of several members, which one thread takes through their stages, in a given order.
 template <class T>
 struct OneThread
 {
@@ -51,7 +54,7 @@ struct OneThread
 
   void signal(Gate g) { ++call.gates[static_cast<std::size_t>(g)]; }
 
-  /// Takes each member as far as it can go, from `first` on; false when nobody can go on.
+  /// Takes each member through its open stages, from `first` on; whether all complete.
   bool run(std::size_t first)
   {
     for (bool moved = true; moved;)
@@ -77,12 +80,12 @@ struct OneThread
   std::vector<std::vector<T>> out;
 };
 
-/// Element i of what rank r contributes.
+/// Element i of the input of rank r.
 int element(std::size_t r, std::size_t i) { return static_cast<int>(100 * r + i + 1); }
 
 }  // namespace
 
-TEST_CASE("the stages of every collective lead to its end, and to the right data")
+TEST_CASE("the stages of every collective complete it, with the right data")
 {
   constexpr std::size_t ranks = 3;
   constexpr std::size_t n = 5;
@@ -131,7 +134,7 @@ TEST_CASE("the stages of every collective lead to its end, and to the right data
 
 TEST_CASE("no stage begins before its gate is open")
 {
-  // Without the last member nothing but a source's data can be used.
+  // Without the last member, only the data of a source may be read.
   for (std::size_t c = 0; c < collective_count; ++c)
   {
     const auto collective = static_cast<Collective>(c);
@@ -169,7 +172,21 @@ TEST_CASE("shares of a reduction cover it once")
     }
 }
 
-TEST_CASE("what a member keeps is summed around the ring, from the member behind it to itself")
+TEST_CASE("messages name the ranks of a call, or the two ends of a message")
+{
+  ThreadContext context{nullptr, {5, 3}, {}, {}};
+  ThreadCall call;
+  call.context = &context;
+  CHECK(call.where() == " on ranks {5, 3}");
+  call.from = 0;
+  call.to = 1;
+  call.members.resize(2);
+  call.members[0].world_rank = 5;
+  call.members[1].world_rank = 3;
+  CHECK(call.where() == " from rank 5 to rank 3");
+}
+
+TEST_CASE("what a member keeps is summed around the ring, from its successor to itself")
 {
   const std::size_t n = GENERATE(1U, 513U, 2000U);
   const std::size_t keeper = GENERATE(0U, 1U, 3U);
@@ -195,7 +212,7 @@ TEST_CASE("what a member keeps is summed around the ring, from the member behind
   combine_members<float>(one.call, keeper, 0, n, reinterpret_cast<std::byte*>(got.data()));
   CHECK(got == expected);
 
-  // From the middle, and into the memory of one of the ranks.
+  // From the middle, in place on one of the ranks.
   const std::size_t from = n / 3;
   auto* in_place = one.in[2].data() + from;
   combine_members<float>(one.call, keeper, from, n - from, reinterpret_cast<std::byte*>(in_place));
@@ -220,3 +237,5 @@ TEST_CASE("minimum and maximum")
   CHECK(most.out[2][0] == 3);
   CHECK(most.out[2][1] == std::numeric_limits<double>::infinity());
 }
+
+}  // namespace comm_threads_call_test

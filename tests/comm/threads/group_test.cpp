@@ -8,7 +8,10 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
-// One thread plays all ranks here. How threads meet is tested in threads_communicator_test.cpp.
+namespace comm_threads_group_test
+{
+
+// One thread makes the calls of all ranks here; communicator_test.cpp has a thread for each.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -19,8 +22,8 @@ namespace
 
 struct Two
 {
-  std::shared_ptr<ThreadScheduler> world = std::make_shared<ThreadScheduler>(6);
-  ThreadGroup group{world, {5, 3}};
+  std::shared_ptr<ThreadScheduler> scheduler = std::make_shared<ThreadScheduler>(6);
+  ThreadGroup group{scheduler, {5, 3}};
 
   ThreadMember& sum(int rank, std::vector<int>& x)
   {
@@ -32,28 +35,28 @@ struct Two
 
 }  // namespace
 
-TEST_CASE_METHOD(Two, "a call is complete when all have advanced to its end")
+TEST_CASE_METHOD(Two, "a call is complete once all ranks have advanced through their stages")
 {
   std::vector<int> a{1, 2};
   std::vector<int> b{10, 20};
   auto& zero = sum(0, a);
   CHECK(zero.world_rank == 5);
-  CHECK_FALSE(group.advance(zero));
-  CHECK(mentions(group.describe(zero),
+  CHECK_FALSE(zero.advance());
+  CHECK(mentions(zero.describe(),
                  "all_reduce of 2 int32 by sum on ranks {5, 3}, which ranks {3} have not called"));
 
   auto& one = sum(1, b);
   CHECK(one.world_rank == 3);
-  CHECK_FALSE(group.advance(zero));  // its share is reduced, but not the other one's
-  CHECK(mentions(group.describe(zero), "which ranks {3} have not completed"));
-  CHECK_FALSE(group.advance(one));
-  CHECK(group.advance(zero));
-  CHECK(group.advance(one));
+  CHECK_FALSE(zero.advance());  // its share is reduced, but not that of rank 1
+  CHECK(mentions(zero.describe(), "which ranks {3} have not completed"));
+  CHECK_FALSE(one.advance());
+  CHECK(zero.advance());
+  CHECK(one.advance());
   CHECK(a == std::vector<int>{11, 22});
   CHECK(b == a);
 }
 
-TEST_CASE_METHOD(Two, "calls are told apart by their order, and their room is used again")
+TEST_CASE_METHOD(Two, "calls are matched by their order, and a completed one is reused")
 {
   std::vector<int> a{1};
   std::vector<int> b{2};
@@ -66,15 +69,15 @@ TEST_CASE_METHOD(Two, "calls are told apart by their order, and their room is us
   auto& d1 = sum(1, d);
   CHECK(c1.call == a0.call);
   CHECK(d1.call == b0.call);
-  for (auto* m : {&b0, &d1, &b0, &d1}) group.advance(*m);
+  for (auto* m : {&b0, &d1, &b0, &d1}) m->advance();
   CHECK(b[0] == 6);
   CHECK(a[0] == 1);
 
-  const auto* room = b0.call;
-  group.leave(b0);
-  group.leave(d1);
+  const auto* completed = b0.call;
+  group.release(b0);
+  group.release(d1);
   std::vector<int> e{5};
-  CHECK(sum(0, e).call == room);
+  CHECK(sum(0, e).call == completed);
 }
 
 TEST_CASE_METHOD(Two, "a rank that leaves early revokes the call")
@@ -84,15 +87,15 @@ TEST_CASE_METHOD(Two, "a rank that leaves early revokes the call")
   auto& zero = sum(0, a);
   const bool after = GENERATE(true, false);
   if (after) sum(1, b);
-  group.leave(zero);
+  group.abandon(zero);
   auto& one = after ? zero.call->members[1] : sum(1, b);
-  const auto text = message_of<PeerFailed>([&] { group.advance(one); });
+  const auto text = message_of<PeerFailed>([&] { one.advance(); });
   CHECK(mentions(text, "rank 5 left all_reduce of 1 int32 by sum on ranks {5, 3}",
                  "so rank 3 cannot complete it", "look for the error of that rank"));
   CHECK(b[0] == 2);
 }
 
-TEST_CASE_METHOD(Two, "a mismatch fails the world")
+TEST_CASE_METHOD(Two, "a mismatch fails all ranks")
 {
   std::vector<int> a{1};
   std::vector<int> b{1, 2};
@@ -100,11 +103,11 @@ TEST_CASE_METHOD(Two, "a mismatch fails the world")
   const auto text = message_of<CollectiveMismatch>([&] { sum(1, b); });
   CHECK(mentions(text, "rank 3 called all_reduce of 2 int32 by sum",
                  "rank 5 called all_reduce of 1 int32 by sum", "as call 0 on ranks {5, 3}"));
-  CHECK_THROWS_WITH(world->raise(), text);
+  CHECK_THROWS_WITH(scheduler->raise(), text);
   CHECK_THROWS_WITH(sum(0, a), text);
 }
 
-TEST_CASE_METHOD(Two, "messages meet by their ends and order, beside collectives")
+TEST_CASE_METHOD(Two, "messages are matched by their ends and order, apart from collectives")
 {
   std::vector<int> a{1};
   std::vector<int> x{7, 8};
@@ -119,25 +122,25 @@ TEST_CASE_METHOD(Two, "messages meet by their ends and order, beside collectives
   };
   auto& collective = sum(0, a);
   auto& r0 = receive(got_x);
-  CHECK(mentions(group.describe(r0),
+  CHECK(mentions(r0.describe(),
                  "receive of 2 int32 from rank 5 to rank 3, which ranks {5} have not called"));
   auto& s0 = send(x);
   auto& s1 = send(y);
   auto& r1 = receive(got_y);
-  CHECK(mentions(group.describe(s1), "send of 1 int32 from rank 5 to rank 3"));
+  CHECK(mentions(s1.describe(), "send of 1 int32 from rank 5 to rank 3"));
   CHECK(s0.call == r0.call);
   CHECK(s1.call == r1.call);
   CHECK(collective.call != s0.call);
-  CHECK(group.advance(r1));
-  CHECK(group.advance(s1));
-  CHECK_FALSE(group.advance(s0));
-  CHECK(group.advance(r0));
-  CHECK(group.advance(s0));
+  CHECK(r1.advance());
+  CHECK(s1.advance());
+  CHECK_FALSE(s0.advance());
+  CHECK(r0.advance());
+  CHECK(s0.advance());
   CHECK(got_x == x);
   CHECK(got_y == y);
 }
 
-TEST_CASE_METHOD(Two, "the ranks of one colour get one group, at every split a new one")
+TEST_CASE_METHOD(Two, "the ranks of one colour share a group, and every split creates a new one")
 {
   const auto first = group.child(0, 4, {5, 3});
   const auto again = group.child(0, 4, {5, 3});
@@ -145,5 +148,7 @@ TEST_CASE_METHOD(Two, "the ranks of one colour get one group, at every split a n
   CHECK(group.child(1, 4, {5, 3}) == first);
   CHECK(group.child(1, 4, {5, 3}) == again);
   CHECK(first->ranks() == std::vector<int>{5, 3});
-  CHECK(&first->world() == world.get());
+  CHECK(&first->scheduler() == scheduler.get());
 }
+
+}  // namespace comm_threads_group_test

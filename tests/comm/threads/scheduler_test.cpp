@@ -13,6 +13,9 @@
 #include "ranks.hpp"
 #include "sanitized.hpp"
 
+namespace comm_threads_scheduler_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using detail::ThreadScheduler;
@@ -24,44 +27,44 @@ struct Flag final : detail::Waiter
 {
   bool advance() override
   {
-    ++looks;
+    ++polls;
     return raised;
   }
   [[nodiscard]] std::string describe() const override { return "the " + name + " flag"; }
 
   std::string name = "red";
   std::atomic<bool> raised{false};
-  int looks = 0;
+  int polls = 0;
 };
 
 void short_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 }  // namespace
 
-TEST_CASE("a rank waits until it is notified that its waiter can complete")
+TEST_CASE("a rank waits until it is notified and its waiter is complete")
 {
-  ThreadScheduler world{2};
+  ThreadScheduler scheduler{2};
   Flag flag;
-  world.add(0, flag);
+  scheduler.add(0, flag);
   std::jthread other{[&] {
     short_sleep();
-    world.notify(0);  // for nothing: rank 0 looks, and waits on
+    scheduler.notify(0);  // spurious: rank 0 polls, and waits again
     short_sleep();
     flag.raised = true;
-    world.notify(0);
-    world.finish(1);
+    scheduler.notify(0);
+    scheduler.finish(1);
   }};
-  world.wait(0, flag);
+  scheduler.wait(0, flag);
   CHECK(flag.raised);
-  CHECK(flag.looks >= 2);
-  world.finish(0);
-  CHECK_NOTHROW(world.raise());
+  CHECK(flag.polls >= 2);
+  scheduler.finish(0);
+  CHECK_NOTHROW(scheduler.raise());
 }
 
-TEST_CASE("no notification is lost, and no rank that is about to wake is taken for parked")
+TEST_CASE("no notification is lost, and no rank that was notified counts as parked")
 {
-  // Two ranks pass a ball, and each may be anywhere between looking and parking when it comes; more
-  // pairs than cores see to it that ranks are interrupted at any point.
+  // Two ranks pass a ball; the receiver may be anywhere between polling and parking. With more
+  // pairs than cores, threads are interrupted at any point.
   struct Ball final : detail::Waiter
   {
     Ball(std::atomic<int>& t, int m) : turn{t}, me{m} {}
@@ -72,25 +75,25 @@ TEST_CASE("no notification is lost, and no rank that is about to wake is taken f
   };
   struct Pair
   {
-    ThreadScheduler world{2};
+    ThreadScheduler scheduler{2};
     std::atomic<int> turn{0};
     std::atomic<int> passes{0};
     std::string errors[2];
   };
-  constexpr int each = repeats(100000, 5000);
+  constexpr int each = repeats(20000, 5000);
   const auto play = [](Pair& pair, int me) {
     pair.errors[me] = message_of<Error>([&] {
       for (int i = 0; i < each; ++i)
       {
         Ball ball{pair.turn, me};
-        pair.world.add(me, ball);
-        pair.world.wait(me, ball);
+        pair.scheduler.add(me, ball);
+        pair.scheduler.wait(me, ball);
         ++pair.passes;
         pair.turn = 1 - me;
-        pair.world.notify(1 - me);
+        pair.scheduler.notify(1 - me);
       }
     });
-    pair.world.finish(me);
+    pair.scheduler.finish(me);
   };
   std::array<Pair, 6> pairs;
   {
@@ -106,42 +109,42 @@ TEST_CASE("no notification is lost, and no rank that is about to wake is taken f
   }
 }
 
-TEST_CASE("test helps everything on that its rank has under way")
+TEST_CASE("test advances all pending calls of its rank")
 {
-  ThreadScheduler world{1};
+  ThreadScheduler scheduler{1};
   Flag first;
   Flag second;
-  world.add(0, first);
-  world.add(0, second);
-  CHECK_FALSE(world.test(0, second));
-  CHECK(first.looks == 1);
-  CHECK(second.looks == 1);
+  scheduler.add(0, first);
+  scheduler.add(0, second);
+  CHECK_FALSE(scheduler.test(0, second));
+  CHECK(first.polls == 1);
+  CHECK(second.polls == 1);
 
   first.raised = true;
-  CHECK_FALSE(world.test(0, second));
-  CHECK(first.looks == 2);
-  CHECK(world.test(0, first));  // complete, and not looked at again
-  CHECK(first.looks == 2);
+  CHECK_FALSE(scheduler.test(0, second));
+  CHECK(first.polls == 2);
+  CHECK(scheduler.test(0, first));  // complete, and not polled again
+  CHECK(first.polls == 2);
 
-  world.remove(0, second);
-  CHECK(world.test(0, first));
-  CHECK(second.looks == 3);
+  scheduler.remove(0, second);
+  CHECK(scheduler.test(0, first));
+  CHECK(second.polls == 3);
 }
 
-TEST_CASE("a failure releases a rank that waits, and every later call")
+TEST_CASE("a failure ends the wait of a rank, and every later call")
 {
-  ThreadScheduler world{2};
+  ThreadScheduler scheduler{2};
   Flag flag;
-  world.add(0, flag);
+  scheduler.add(0, flag);
   std::jthread other{[&] {
     short_sleep();
-    world.fail(ThreadScheduler::Failure::peer_failed, "rank 1 is gone");
-    world.fail(ThreadScheduler::Failure::mismatch, "too late to be reported");
-    world.finish(1);
+    scheduler.fail(ThreadScheduler::Failure::peer_failed, "rank 1 failed");
+    scheduler.fail(ThreadScheduler::Failure::mismatch, "too late to be reported");
+    scheduler.finish(1);
   }};
-  CHECK_THROWS_AS(world.wait(0, flag), PeerFailed);
-  CHECK_THROWS_WITH(world.test(0, flag), "rank 1 is gone");
-  CHECK_THROWS_WITH(world.raise(), "rank 1 is gone");
+  CHECK_THROWS_AS(scheduler.wait(0, flag), PeerFailed);
+  CHECK_THROWS_WITH(scheduler.test(0, flag), "rank 1 failed");
+  CHECK_THROWS_WITH(scheduler.raise(), "rank 1 failed");
 }
 
 TEST_CASE("each failure has its error")
@@ -154,24 +157,24 @@ TEST_CASE("each failure has its error")
   CHECK_THROWS_AS(deadlock.raise(), DeadlockError);
 }
 
-TEST_CASE("ranks that all wait are a deadlock, found by the last one")
+TEST_CASE("ranks that all wait are a deadlock, detected by the last one")
 {
-  ThreadScheduler world{2};
+  ThreadScheduler scheduler{2};
   Flag red;
   Flag green;
   green.name = "green";
   std::string other_text;
   {
     std::jthread other{[&] {
-      world.add(1, green);
-      other_text = message_of<DeadlockError>([&] { world.wait(1, green); });
-      world.finish(1);
+      scheduler.add(1, green);
+      other_text = message_of<DeadlockError>([&] { scheduler.wait(1, green); });
+      scheduler.finish(1);
     }};
-    world.add(0, red);
-    const auto text = message_of<DeadlockError>([&] { world.wait(0, red); });
+    scheduler.add(0, red);
+    const auto text = message_of<DeadlockError>([&] { scheduler.wait(0, red); });
     CHECK(mentions(text, "rank 0 waits in the red flag", "rank 1 waits in the green flag"));
     CHECK_FALSE(mentions(text, "have returned"));
-    world.finish(0);
+    scheduler.finish(0);
   }
   CHECK(mentions(other_text, "rank 0 waits in the red flag", "rank 1 waits in the green flag"));
 }
@@ -190,9 +193,9 @@ TEST_CASE("a deadlock is reported once, though ranks finish while others are sti
     std::atomic<int>& described;
   };
   constexpr int ranks = 12;
-  for (int run = 0; run < repeats(300, 50); ++run)
+  for (int run = 0; run < repeats(150, 50); ++run)
   {
-    ThreadScheduler world{ranks};
+    ThreadScheduler scheduler{ranks};
     std::atomic<int> described{0};
     std::atomic<int> deadlocks{0};
     {
@@ -200,9 +203,9 @@ TEST_CASE("a deadlock is reported once, though ranks finish while others are sti
       for (int r = 0; r < ranks; ++r)
         threads.emplace_back([&, r] {
           Counted waiter{described};
-          world.add(r, waiter);
-          if (!message_of<DeadlockError>([&] { world.wait(r, waiter); }).empty()) ++deadlocks;
-          world.finish(r);
+          scheduler.add(r, waiter);
+          if (!message_of<DeadlockError>([&] { scheduler.wait(r, waiter); }).empty()) ++deadlocks;
+          scheduler.finish(r);
         });
     }
     REQUIRE(deadlocks == ranks);
@@ -212,25 +215,25 @@ TEST_CASE("a deadlock is reported once, though ranks finish while others are sti
 
 TEST_CASE("a rank that finishes while the others wait leaves a deadlock")
 {
-  ThreadScheduler world{2};
+  ThreadScheduler scheduler{2};
   Flag flag;
-  world.add(0, flag);
+  scheduler.add(0, flag);
   std::jthread other{[&] {
     short_sleep();
-    world.finish(1);
+    scheduler.finish(1);
   }};
-  const auto text = message_of<DeadlockError>([&] { world.wait(0, flag); });
+  const auto text = message_of<DeadlockError>([&] { scheduler.wait(0, flag); });
   CHECK(mentions(text, "rank 0 waits in the red flag", "ranks {1} have returned"));
 }
 
 TEST_CASE("ranks that all finish are no deadlock")
 {
-  ThreadScheduler world{3};
-  for (int r = 0; r < 3; ++r) world.finish(r);
-  CHECK_NOTHROW(world.raise());
+  ThreadScheduler scheduler{3};
+  for (int r = 0; r < 3; ++r) scheduler.finish(r);
+  CHECK_NOTHROW(scheduler.raise());
 }
 
-TEST_CASE("a wait that takes longer than the limit says for whom, and fails the others")
+TEST_CASE("a wait beyond the limit names the awaited ranks, and fails the others")
 {
   struct Late final : detail::Waiter
   {
@@ -239,49 +242,49 @@ TEST_CASE("a wait that takes longer than the limit says for whom, and fails the 
     [[nodiscard]] std::vector<int> awaited() const override { return {1, 2, 3}; }
   };
   using namespace std::chrono_literals;
-  ThreadScheduler world{4, 1000ms};
-  world.finish(3);
+  ThreadScheduler scheduler{4, 400ms};
+  scheduler.finish(3);
   std::atomic<bool> over{false};
   std::string waiting;
   std::jthread computes{[&] {
     while (!over) std::this_thread::yield();
-    world.finish(2);
+    scheduler.finish(2);
   }};
   std::jthread waits{[&] {
-    std::this_thread::sleep_for(300ms);  // its time ends later
+    std::this_thread::sleep_for(150ms);  // its limit ends later
     Flag flag;
-    world.add(1, flag);
-    waiting = message_of<PeerFailed>([&] { world.wait(1, flag); });
-    world.finish(1);
+    scheduler.add(1, flag);
+    waiting = message_of<PeerFailed>([&] { scheduler.wait(1, flag); });
+    scheduler.finish(1);
   }};
   Late call;
-  world.add(0, call);
+  scheduler.add(0, call);
   const auto begin = std::chrono::steady_clock::now();
-  const auto text = message_of<TimeLimitError>([&] { world.wait(0, call); });
-  CHECK(std::chrono::steady_clock::now() - begin >= 1000ms);
+  const auto text = message_of<TimeLimitError>([&] { scheduler.wait(0, call); });
+  CHECK(std::chrono::steady_clock::now() - begin >= 400ms);
   over = true;
-  CHECK(mentions(text, "waited for 1000 ms in a call, longer than the time limit allows",
+  CHECK(mentions(text, "waited for 400 ms in a call, longer than the time limit allows",
                  "; rank 1 waits in the red flag; rank 2 is not waiting; rank 3 has returned",
                  "longer time limit"));
   waits.join();
-  CHECK(mentions(waiting, "rank 0 waited for 1000 ms in a call"));
+  CHECK(mentions(waiting, "rank 0 waited for 400 ms in a call"));
 }
 
-TEST_CASE("a deadlock and the end of a wait do not get in each other's way")
+TEST_CASE("a deadlock that coincides with the end of a limit is reported once")
 {
-  // Ranks whose limits end as the last one of them parks.
+  // The limit of one rank ends as the other one parks.
   using namespace std::chrono_literals;
   for (int run = 0; run < repeats(100, 20); ++run)
   {
-    ThreadScheduler world{2, 2ms};
+    ThreadScheduler scheduler{2, 2ms};
     std::array<std::string, 2> seen;
     const auto wait = [&](int rank) {
       Flag flag;
-      world.add(rank, flag);
+      scheduler.add(rank, flag);
       if (rank == 1) std::this_thread::sleep_for(std::chrono::microseconds{1900 + run * 2});
       try
       {
-        world.wait(rank, flag);
+        scheduler.wait(rank, flag);
       }
       catch (const DeadlockError&)
       {
@@ -291,8 +294,8 @@ TEST_CASE("a deadlock and the end of a wait do not get in each other's way")
       {
         seen[static_cast<std::size_t>(rank)] = "limit";
       }
-      world.remove(rank, flag);
-      world.finish(rank);
+      scheduler.remove(rank, flag);
+      scheduler.finish(rank);
     };
     std::jthread other{wait, 1};
     wait(0);
@@ -302,16 +305,18 @@ TEST_CASE("a deadlock and the end of a wait do not get in each other's way")
   }
 }
 
-TEST_CASE("who has not returned a while after a failure is known")
+TEST_CASE("ranks that have not returned some time after a failure are listed")
 {
   using namespace std::chrono_literals;
-  ThreadScheduler world{3};
-  world.finish(1);
-  world.fail(ThreadScheduler::Failure::peer_failed, "rank 1 failed");
-  const auto [message, late] = world.stragglers(1ms);
+  ThreadScheduler scheduler{3};
+  scheduler.finish(1);
+  scheduler.fail(ThreadScheduler::Failure::peer_failed, "rank 1 failed");
+  const auto [message, late] = scheduler.stragglers(1ms);
   CHECK(message == "rank 1 failed");
   CHECK(late == std::vector<int>{0, 2});
-  world.finish(0);
-  world.finish(2);
-  CHECK(world.stragglers(1min).second.empty());
+  scheduler.finish(0);
+  scheduler.finish(2);
+  CHECK(scheduler.stragglers(1min).second.empty());
 }
+
+}  // namespace comm_threads_scheduler_test

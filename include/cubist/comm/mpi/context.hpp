@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where MPI's messages travel, what the ranks there are called, and MPI's errors.
+// What the calls of one MPI communicator share: its ranks, tags and nodes, and the translation of
+// MPI's error codes.
 
 #include <cstddef>
 #include <memory>
@@ -20,7 +21,7 @@ namespace cubist::detail
 {
 
 /// @throws CommunicationError with MPI's text unless `code` is MPI_SUCCESS; CollectiveMismatch for
-/// a message that is longer than its room
+/// a message that is longer than its receive buffer
 inline void mpi_check(int code, const char* function, std::string_view during)
 {
   if (code == MPI_SUCCESS) return;
@@ -30,40 +31,46 @@ inline void mpi_check(int code, const char* function, std::string_view during)
   const auto message =
       std::string{during} + " failed in " + function + " (" + text +
       "), so its data is incomplete; let all ranks make the same calls with the same sizes, and "
-      "look at the network if they do";
-  int of_class = code;
-  MPI_Error_class(code, &of_class);
-  if (of_class == MPI_ERR_TRUNCATE) throw CollectiveMismatch{message};
+      "check the network if they do";
+  int error_class = code;
+  MPI_Error_class(code, &error_class);
+  if (error_class == MPI_ERR_TRUNCATE) throw CollectiveMismatch{message};
   throw CommunicationError{message};
 }
 
-/// Where messages travel.
 struct MpiContext
 {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0;
   int size = 1;
   /// The longest message in bytes, a multiple of every element's size.
-  std::size_t message_bytes = 0;
+  std::size_t max_message_bytes = 0;
   MpiTags tags{};
-  /// Of all ranks, which messages to people name; left out, they name those of `comm`.
-  MPI_Comm world = MPI_COMM_NULL;
-  /// Whether it must be known for whom a barrier waits, which MPI's does not tell.
-  bool tells_whom = false;
-  /// Those of `comm`, if it has several.
-  std::shared_ptr<const MpiTopology> nodes{};
-  /// If it has one node, whose ranks share memory; their communicator's.
-  MpiSharedBarrier* meetings = nullptr;
+  /// The communicator whose ranks error messages name; without it, they name the ranks of `comm`.
+  MPI_Comm job = MPI_COMM_NULL;
+  /// Whether errors must name the ranks that miss in a barrier, which MPI_Ibarrier does not report.
+  bool names_missing_ranks = false;
+  /// The nodes of the ranks, if there are several nodes.
+  std::shared_ptr<const MpiTopology> topology{};
+  /// The barrier of the communicator, if all of its ranks share memory.
+  MpiSharedBarrier* shared_barrier = nullptr;
 };
 
-/// The ranks of a place, as the world numbers them.
-[[nodiscard]] inline std::vector<int> in_world(const MpiContext& place, std::vector<int> ranks)
+/// The rank `steps` after this one, cyclically.
+/// @pre -context.size <= steps <= context.size
+[[nodiscard]] inline int neighbour(const MpiContext& context, int steps)
 {
-  if (place.world == MPI_COMM_NULL || ranks.empty()) return ranks;
+  return (context.rank + steps + context.size) % context.size;
+}
+
+/// Translates ranks of `context.comm` to ranks of the job.
+[[nodiscard]] inline std::vector<int> job_ranks(const MpiContext& context, std::vector<int> ranks)
+{
+  if (context.job == MPI_COMM_NULL || ranks.empty()) return ranks;
   MPI_Group here = MPI_GROUP_NULL;
   MPI_Group all = MPI_GROUP_NULL;
-  MPI_Comm_group(place.comm, &here);
-  MPI_Comm_group(place.world, &all);
+  MPI_Comm_group(context.comm, &here);
+  MPI_Comm_group(context.job, &all);
   std::vector<int> translated(ranks.size());
   MPI_Group_translate_ranks(here, static_cast<int>(ranks.size()), ranks.data(), all,
                             translated.data());

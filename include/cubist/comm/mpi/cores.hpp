@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cores that MPI's processes of one node may run on: mpiexec binds each to some of them, or
-// leaves them all to all.
+// The processor cores that the MPI processes of one node may run on. mpiexec binds each process to
+// some cores, or none.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,14 +18,14 @@ namespace cubist::detail
 
 struct Cores
 {
-  int together = 1;  // on which any of the processes may run
-  int share = 1;     // of this process: its own, or its part of those that it shares
+  int node = 1;     // cores that any process of the node may run on
+  int process = 1;  // cores of this process: its own, or its part of those that it shares
 
-  /// Every process of `node` calls this.
+  /// Collective over the communicator.
   /// @pre all processes of the communicator are on one node
   [[nodiscard]] static Cores of(MPI_Comm node)
   {
-    struct Set  // nvcc 13.0 fails at a vector of cpu_set_t
+    struct Set  // nvcc 13.0 rejects a vector of cpu_set_t
     {
       cpu_set_t cores;
     };
@@ -36,13 +36,23 @@ struct Cores
     sched_getaffinity(0, sizeof mine.cores, &mine.cores);
     std::vector<Set> all(static_cast<std::size_t>(ranks));
     mpi_check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node),
-              "MPI_Allgather", "the cores of a node");
+              "MPI_Allgather", "the exchange of the cores of a node");
     Set any = mine;
     for (const auto& set : all) CPU_OR(&any.cores, &any.cores, &set.cores);
     const auto sharing = std::count_if(
         all.begin(), all.end(), [&](const Set& set) { return CPU_EQUAL(&set.cores, &mine.cores); });
     return {std::max(1, CPU_COUNT(&any.cores)),
             std::max(1, CPU_COUNT(&mine.cores) / static_cast<int>(sharing))};
+  }
+
+  /// The cores of this process. Collective over a communicator of any nodes.
+  [[nodiscard]] static int of_process(MPI_Comm comm)
+  {
+    MPI_Comm node = MPI_COMM_NULL;
+    MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    const int cores = of(node).process;
+    MPI_Comm_free(&node);
+    return cores;
   }
 };
 

@@ -1,111 +1,177 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How MPI processes tell each other of a failure: a message to every other rank, on a communicator
-// for nothing but that. Who waits for something else looks for it now and then.
+// Failures. A rank that fails notifies every other rank by a message, on a communicator that
+// carries nothing else; ranks that wait poll for such messages. What cannot be notified aborts the
+// job.
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <climits>
+#include <condition_variable>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <list>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include <mpi.h>
 
-#include "cubist/comm/mpi/messages.hpp"
+#include "cubist/comm/backoff.hpp"
+#include "cubist/comm/mpi/context.hpp"
 
 namespace cubist::detail
 {
 
+[[nodiscard]] inline std::string timeout_message(std::chrono::milliseconds limit,
+                                                 const std::string& what,
+                                                 const std::string& reason = "")
+{
+  return "waited for " + std::to_string(limit.count()) + " ms in " + what +
+         ", longer than the time limit allows" + reason +
+         "; fix what delays them, or give launch a longer time limit";
+}
+
+/// Prints the message, and ends the processes of all ranks.
+[[noreturn]] inline void abort_job(const std::string& message)
+{
+  std::fflush(stdout);
+  std::fprintf(stderr, "cubist: %s\n", message.c_str());
+  std::fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+/// Aborts the job with `message` unless it is destroyed within `limit`: for blocking calls of MPI.
+class AbortTimer
+{
+ public:
+  AbortTimer(std::chrono::milliseconds limit, std::string message)
+      : thread_{[limit, message = std::move(message)](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::condition_variable_any never;
+          std::unique_lock lock{mutex};
+          never.wait_for(lock, stop, limit, [] { return false; });
+          if (!stop.stop_requested()) abort_job(message);
+        }}
+  {
+  }
+
+ private:
+  std::jthread thread_;
+};
+
 class MpiFailures
 {
  public:
-  /// What a rank tells: its error, or, before that is known, that it left a call.
-  enum class Of : int
+  /// An error of the rank, or, before that is known, that the rank abandoned a call.
+  enum class Kind : int
   {
     error,
-    leaving
+    abandoned_call
   };
 
   explicit MpiFailures(MPI_Comm comm) : comm_{comm}
   {
     MPI_Comm_rank(comm, &rank_);
     MPI_Comm_size(comm, &size_);
-    await();
+    post_receive();
   }
   MpiFailures(const MpiFailures&) = delete;
   MpiFailures& operator=(const MpiFailures&) = delete;
   ~MpiFailures()
   {
-    MPI_Cancel(&next_);
-    MPI_Request_free(&next_);
+    MPI_Cancel(&receive_);
+    MPI_Request_free(&receive_);
   }
 
   [[nodiscard]] MPI_Comm comm() const { return comm_; }
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
-  void tell(const std::string& message, Of of)
+  /// Sends a notification to every other rank; does not wait.
+  void broadcast(const std::string& message, Kind kind)
   {
-    auto& text = told_.emplace_back(message.substr(0, text_.size() - 1));
+    mark_broken();
+    auto& text = sent_.emplace_back(message.substr(0, message_.size() - 1));
     for (int peer = 0; peer < size_; ++peer)
       if (peer != rank_)
       {
-        MPI_Request sent = MPI_REQUEST_NULL;
+        MPI_Request request = MPI_REQUEST_NULL;
         MPI_Isend(text.c_str(), static_cast<int>(text.size() + 1), MPI_CHAR, peer,
-                  static_cast<int>(of), comm_, &sent);
-        MPI_Request_free(&sent);
+                  static_cast<int>(kind), comm_, &request);
+        MPI_Request_free(&request);
       }
   }
 
-  /// Looks for all the news there is, by calls of MPI; says whether any has ever come.
-  bool look()
+  /// Receives all notifications that have arrived; calls MPI. Returns `any()`.
+  bool poll()
   {
     MPI_Status status;
-    while (arrived(status))
+    while (has_arrived(status))
     {
-      const int teller = status.MPI_TAG * size_ + status.MPI_SOURCE;
-      if (teller < teller_) text_ = arriving_;
-      teller_ = std::min(teller_, teller);
-      await();
+      const int priority = status.MPI_TAG * size_ + status.MPI_SOURCE;
+      if (priority < first_) message_ = incoming_;
+      first_ = std::min(first_, priority);
+      post_receive();
     }
-    return bad();
+    return any();
   }
-  /// Whether any has come.
-  [[nodiscard]] bool bad() const { return teller_ != INT_MAX; }
-  /// Whether a rank's error has come, and not only that it left a call.
-  [[nodiscard]] bool is_error() const { return teller_ < size_; }
-  /// The lowest rank that told of its error, or else that it left a call.
-  /// @pre bad()
-  [[nodiscard]] int teller() const { return teller_ % size_; }
-  /// What it told.
-  [[nodiscard]] const char* text() const { return text_.data(); }
+  /// Whether a notification has been received; does not call MPI.
+  [[nodiscard]] bool any() const { return first_ != INT_MAX; }
+  /// Whether there may be pending messages that no rank will receive.
+  [[nodiscard]] bool is_broken() const { return broken_ || any(); }
+  void mark_broken() { broken_ = true; }
+  /// Whether one of them is a rank's error.
+  [[nodiscard]] bool is_error() const { return first_ < size_; }
+  /// The lowest rank that sent an error, or else the lowest that abandoned a call.
+  /// @pre any()
+  [[nodiscard]] int source() const { return first_ % size_; }
+  /// The message of that rank.
+  [[nodiscard]] const char* message() const { return message_.data(); }
+
+  /// Polls until an error has arrived, but at most for a second; returns `message()`.
+  [[nodiscard]] std::string wait_for_error()
+  {
+    for (Backoff backoff; !poll() || !is_error(); backoff.pause())
+      if (backoff.waited() > std::chrono::seconds{1}) break;
+    return message();
+  }
 
  private:
-  static void check(int code) { mpi_check(code, "MPI", "the news between ranks"); }
+  static void check(int code, const char* function)
+  {
+    mpi_check(code, function, "the failure notification");
+  }
 
-  [[nodiscard]] bool arrived(MPI_Status& status)
+  [[nodiscard]] bool has_arrived(MPI_Status& status)
   {
     int flag = 0;
-    check(MPI_Test(&next_, &flag, &status));
+    check(MPI_Test(&receive_, &flag, &status), "MPI_Test");
     return flag != 0;
   }
 
-  void await()
+  void post_receive()
   {
-    check(MPI_Irecv(arriving_.data(), static_cast<int>(arriving_.size()), MPI_CHAR, MPI_ANY_SOURCE,
-                    MPI_ANY_TAG, comm_, &next_));
+    check(MPI_Irecv(incoming_.data(), static_cast<int>(incoming_.size()), MPI_CHAR, MPI_ANY_SOURCE,
+                    MPI_ANY_TAG, comm_, &receive_),
+          "MPI_Irecv");
   }
 
   MPI_Comm comm_;
   int rank_ = 0;
   int size_ = 1;
-  std::array<char, 2048> text_{};
-  std::array<char, 2048> arriving_{};
-  MPI_Request next_ = MPI_REQUEST_NULL;
-  int teller_ = INT_MAX;         // its rank, + size_ if it left a call
-  std::list<std::string> told_;  // by this rank; MPI may still be sending it
+  std::array<char, 2048> message_{};
+  std::array<char, 2048> incoming_{};
+  MPI_Request receive_ = MPI_REQUEST_NULL;
+  bool broken_ = false;
+  int first_ = INT_MAX;          // kind * size + rank: the lowest notification so far
+  std::list<std::string> sent_;  // MPI may still read them
 };
 
 }  // namespace cubist::detail

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One MPI communicator of one process: where its messages travel (mpi/context.hpp), which of its
-// ranks are together on a node, and whether they read each other's memory.
+// One MPI communicator of one process: its context (mpi/context.hpp), the nodes of its ranks, and,
+// where all ranks are on one node, the memory that they share.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,10 +17,14 @@
 #include <mpi.h>
 
 #include "cubist/comm/call.hpp"
+#include "cubist/comm/mpi/context.hpp"
 #include "cubist/comm/mpi/cores.hpp"
-#include "cubist/comm/mpi/messages.hpp"
+#include "cubist/comm/mpi/failure.hpp"
+#include "cubist/comm/mpi/pending.hpp"
 #include "cubist/comm/mpi/progress.hpp"
 #include "cubist/comm/mpi/shared_barrier.hpp"
+#include "cubist/comm/mpi/shutdown.hpp"
+#include "cubist/comm/mpi/tags.hpp"
 #include "cubist/comm/mpi/topology.hpp"
 #include "cubist/comm/mpi/window.hpp"
 #include "cubist/memory/futex_event.hpp"
@@ -29,7 +33,7 @@
 namespace cubist
 {
 
-/// How messages travel; the same on all ranks.
+/// How ranks exchange data; the same on all ranks.
 struct MpiOptions
 {
   /// The longest message between nodes, in bytes. Over TCP, messages below Open MPI's eager limit
@@ -37,156 +41,158 @@ struct MpiOptions
   std::size_t remote_message_bytes = 65'000;
   /// The longest message within a node, in bytes.
   std::size_t local_message_bytes = std::size_t{1} << 30;
-  /// Whether calls between nodes move on while their rank computes; if not, `start` completes them.
+  /// Whether calls between nodes advance while their rank computes; if not, `start` completes them.
   bool overlap = true;
-  /// Whether ranks of one node read each other's memory where that saves messages.
+  /// Whether ranks of one node read each other's memory instead of sending messages.
   bool share_memory = true;
 };
 
 namespace detail
 {
 
-/// Keeps a communicator that may have messages under way, as a failure leaves them. Were it freed,
-/// MPI would give its number to a new one, which would get those messages.
-inline void keep_for_ever(boost::mpi::communicator comm)
-{
-  static auto& all = *new std::vector<boost::mpi::communicator>;
-  all.push_back(std::move(comm));
-}
-
-/// One MPI communicator of one process.
 class MpiGroup
 {
  public:
-  MpiGroup(std::shared_ptr<MpiProgress> world, boost::mpi::communicator comm,
+  using Member = MpiPendingCall;
+
+  MpiGroup(std::shared_ptr<MpiProgress> progress, boost::mpi::communicator comm,
            const MpiOptions& options)
-      : world_{std::move(world)}, comm_{std::move(comm)}, options_{options}
+      : progress_{std::move(progress)}, comm_{std::move(comm)}, options_{options}
   {
     MPI_Comm node = MPI_COMM_NULL;
     mpi_check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
-              "MPI_Comm_split_type", "a communicator");
-    int neighbours = 0;
-    MPI_Comm_size(node, &neighbours);
-    remote_ = neighbours < comm_.size();
-    const auto nodes = remote_ ? nodes_of(node) : nullptr;
+              "MPI_Comm_split_type", "the creation of a communicator");
+    int node_size = 0;
+    MPI_Comm_size(node, &node_size);
+    remote_ = node_size < comm_.size();
+    const auto topology = remote_ ? make_topology(node) : nullptr;
     MPI_Comm_free(&node);
 
     const std::size_t longest =
         remote_ ? options.remote_message_bytes : options.local_message_bytes;
     constexpr std::size_t widest_element = 16;
-    place_ = {comm_,
-              comm_.rank(),
-              comm_.size(),
-              std::max<std::size_t>(longest / widest_element, 1) * widest_element,
-              MpiTags::of_mpi(),
-              world_->comm(),
-              world_->has_limit(),
-              nodes};
-    if (!remote_ && options.share_memory) meet_neighbours();
+    context_ = {comm_,
+                comm_.rank(),
+                comm_.size(),
+                std::max<std::size_t>(longest / widest_element, 1) * widest_element,
+                MpiTags::of_mpi(),
+                progress_->comm(),
+                progress_->has_limit(),
+                topology};
+    if (!remote_ && options.share_memory) share_memory();
   }
   MpiGroup(const MpiGroup&) = delete;
   MpiGroup& operator=(const MpiGroup&) = delete;
   ~MpiGroup()
   {
-    if (std::uncaught_exceptions() > 0 || world_->broken())
+    const bool is_broken =
+        progress_->with_failures([](const MpiFailures& f) { return f.is_broken(); });
+    if (std::uncaught_exceptions() > 0 || is_broken)
     {
-      keep_for_ever(std::move(comm_));
-      if (seat_) seat_->keep();
+      leak_communicator(std::move(comm_));
+      if (slot_) slot_->leak();
     }
     else
-      world_->exclusively([&] { comm_ = {}; });
+      progress_->call_mpi([&] { comm_ = {}; });
   }
 
-  [[nodiscard]] MpiProgress& world() const { return *world_; }
-  [[nodiscard]] const MpiContext& place() const { return place_; }
+  [[nodiscard]] const MpiContext& context() const { return context_; }
+  /// Whether the ranks are on several nodes.
   [[nodiscard]] bool remote() const { return remote_; }
-  /// The memory of all ranks, or nothing if they don't share it.
+  /// The arena of each rank, mapped here; empty if the ranks do not share memory.
   [[nodiscard]] const std::vector<std::byte*>& arenas() const { return arenas_; }
-  /// On which all ranks run together.
+  /// The cores that the ranks may run on, all together.
   [[nodiscard]] int cores() const { return cores_; }
-  [[nodiscard]] LoanRooms& loan_rooms() { return loan_rooms_; }
+  [[nodiscard]] WindowBufferPool& window_buffers() { return window_buffers_; }
 
   template <Element T>
-  MpiMember& start(const Call<T>& call)
+  MpiPendingCall& start(const Call<T>& call)
   {
     const bool message =
         call.collective == Collective::send || call.collective == Collective::receive;
-    return world_->start(place_, message ? 0 : place_.tags.tag(++calls_, call), remote_, call);
+    return progress_->start(context_, message ? 0 : context_.tags.tag(++calls_, call), remote_,
+                            call);
   }
-  /// Whether a collective is to be complete once it is started.
-  [[nodiscard]] bool at_once() const { return remote_ && !options_.overlap; }
+  void wait(MpiPendingCall& call) { progress_->wait(call); }
+  bool test(MpiPendingCall& call) { return progress_->test(call); }
+  void release(MpiPendingCall& call) { progress_->release(call); }
+  void abandon(MpiPendingCall& call) { progress_->release(call); }
+  /// Whether a collective must be complete when `start` returns.
+  [[nodiscard]] bool completes_at_start() const { return remote_ && !options_.overlap; }
 
-  /// @pre every rank of the communicator is here, so none waits for another one's help
+  /// @pre every rank of the communicator calls it, so no rank waits for messages to be forwarded
   std::shared_ptr<MpiGroup> split(int colour, int key)
   {
-    return world_->exclusively("split", [&] {
-      return std::make_shared<MpiGroup>(world_, comm_.split(colour, key), options_);
+    return progress_->call_blocking_mpi("split", [&] {
+      return std::make_shared<MpiGroup>(progress_, comm_.split(colour, key), options_);
     });
   }
 
  private:
-  /// A node is known by the first of its ranks here.
-  [[nodiscard]] std::shared_ptr<const MpiTopology> nodes_of(MPI_Comm node) const
+  /// The lowest rank of a node is the number of the node.
+  [[nodiscard]] std::shared_ptr<const MpiTopology> make_topology(MPI_Comm node) const
   {
-    int first = comm_.rank();
-    mpi_check(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast", "the ranks of a node");
-    std::vector<int> of_ranks(static_cast<std::size_t>(comm_.size()));
-    mpi_check(MPI_Allgather(&first, 1, MPI_INT, of_ranks.data(), 1, MPI_INT, comm_),
-              "MPI_Allgather", "the nodes of a communicator");
-    return std::make_shared<const MpiTopology>(of_ranks, comm_.rank());
+    int lowest = comm_.rank();
+    mpi_check(MPI_Bcast(&lowest, 1, MPI_INT, 0, node), "MPI_Bcast",
+              "the exchange of the ranks of a node");
+    std::vector<int> node_ids(static_cast<std::size_t>(comm_.size()));
+    mpi_check(MPI_Allgather(&lowest, 1, MPI_INT, node_ids.data(), 1, MPI_INT, comm_),
+              "MPI_Allgather", "the exchange of the nodes of a communicator");
+    return std::make_shared<const MpiTopology>(node_ids, comm_.rank());
   }
 
-  /// What the ranks of a node tell each other, to share memory.
-  struct Neighbour
+  /// Where a rank's shared memory, flag slot and event are.
+  struct SharedObjects
   {
     ArenaName arena;
-    std::uint64_t seat = 0;
-    std::uint64_t bell = 0;
-    std::uint64_t reached = 0;
+    std::uint64_t slot = 0;  // offsets in the arena
+    std::uint64_t event = 0;
+    std::uint64_t barriers = 0;
   };
 
-  void meet_neighbours()
+  /// Maps the arenas of all ranks, and sets up their shared-memory barrier, if every rank can.
+  void share_memory()
   {
-    constexpr int bytes = sizeof(Neighbour);
+    constexpr int bytes = sizeof(SharedObjects);
     const auto& arena = SharedArena::mine();
-    const Seat* const seat = seat_.emplace().get();
-    const FutexEvent* const bell = MySeat::bell();
-    Neighbour mine{.arena = arena.name()};
-    const bool seated = seat != nullptr && bell != nullptr;
-    if (seated) mine = {arena.name(), arena.offset(seat), arena.offset(bell), seat->reached};
-    std::vector<Neighbour> all(static_cast<std::size_t>(comm_.size()));
+    const FlagSlot* const slot = slot_.emplace().get();
+    const FutexEvent* const event = FlagSlotHandle::process_event();
+    SharedObjects mine{.arena = arena.name()};
+    int can_share = slot != nullptr && event != nullptr ? 1 : 0;
+    if (can_share == 1)
+      mine = {arena.name(), arena.offset(slot), arena.offset(event), slot->arrived};
+    std::vector<SharedObjects> all(static_cast<std::size_t>(comm_.size()));
     mpi_check(MPI_Allgather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_),
-              "MPI_Allgather", "the arenas of a node");
-    int reached = seated ? 1 : 0;
-    std::vector<MpiSharedBarrier::Place> places;
-    for (const auto& n : all)
+              "MPI_Allgather", "the exchange of the arenas of a node");
+    std::vector<MpiSharedBarrier::Rank> ranks;
+    for (const auto& rank : all)
     {
-      arenas_.push_back(SharedArena::of(n.arena));
-      if (arenas_.back() == nullptr)
-        reached = 0;
+      auto* const peer_arena = arenas_.emplace_back(SharedArena::of(rank.arena));
+      if (peer_arena == nullptr)
+        can_share = 0;
       else
-        places.push_back({reinterpret_cast<Seat*>(arenas_.back() + n.seat),
-                          reinterpret_cast<FutexEvent*>(arenas_.back() + n.bell), n.reached});
+        ranks.push_back({reinterpret_cast<FlagSlot*>(peer_arena + rank.slot),
+                         reinterpret_cast<FutexEvent*>(peer_arena + rank.event), rank.barriers});
     }
-    mpi_check(MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce",
-              "the arenas of a node");
-    cores_ = Cores::of(comm_).together;
-    if (reached == 0) return arenas_.clear();
-    meetings_.emplace(std::move(places), comm_.rank());
-    place_.meetings = &*meetings_;
+    mpi_check(MPI_Allreduce(MPI_IN_PLACE, &can_share, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce",
+              "the exchange of the arenas of a node");
+    cores_ = Cores::of(comm_).node;
+    if (can_share == 0) return arenas_.clear();
+    barrier_.emplace(std::move(ranks), comm_.rank());
+    context_.shared_barrier = &*barrier_;
   }
 
-  std::shared_ptr<MpiProgress> world_;
+  std::shared_ptr<MpiProgress> progress_;
   boost::mpi::communicator comm_;
   MpiOptions options_;
-  MpiContext place_;
+  MpiContext context_;
   bool remote_ = false;
   std::int64_t calls_ = 0;
   std::vector<std::byte*> arenas_;
-  std::optional<MySeat> seat_;
-  std::optional<MpiSharedBarrier> meetings_;
+  std::optional<FlagSlotHandle> slot_;
+  std::optional<MpiSharedBarrier> barrier_;
   int cores_ = 1;
-  LoanRooms loan_rooms_;
+  WindowBufferPool window_buffers_;
 };
 
 }  // namespace detail

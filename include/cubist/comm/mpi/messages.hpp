@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Messages between MPI processes, of any length: cut into pieces that the network carries well and
-// that MPI's 32-bit counts can name, and completed in the order in which they were posted.
+// The point-to-point messages of one call. A transfer between two ranks may have any size: it is
+// cut into messages that the network carries well and that MPI's 32-bit counts can express.
+// Messages are completed in the order in which they were posted.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 #include <mpi.h>
 
-#include "cubist/comm/mpi/blocks.hpp"
+#include "cubist/comm/mpi/collectives/blocks.hpp"
 #include "cubist/comm/mpi/context.hpp"
 #include "cubist/core/error.hpp"
 
@@ -25,126 +26,131 @@ class MpiMessages
   MpiMessages()
   {
     requests_.reserve(64);
-    parts_.reserve(64);
+    transfers_.reserve(64);
   }
 
-  /// Forgets what was posted before; messages bear `tag`, errors name what they are part `of`.
-  void begin(const MpiContext& place, int tag, const char* of)
+  /// Starts a new call.
+  /// @param name of the call, for errors
+  void begin(const MpiContext& context, int tag, const char* name)
   {
-    place_ = place;
+    context_ = context;
     tag_ = tag;
-    of_ = of;
+    name_ = name;
     barrier_ = false;
     clear();
   }
 
-  /// @pre all messages have been completed
+  /// @pre all messages are complete
   void clear()
   {
     requests_.clear();
-    parts_.clear();
-    done_ = 0;
+    transfers_.clear();
+    completed_ = 0;
   }
 
+  [[nodiscard]] const MpiContext& context() const { return context_; }
   [[nodiscard]] std::size_t count() const { return requests_.size(); }
   [[nodiscard]] int tag() const { return tag_; }
 
   /// "reduce_scatter on rank 3 of 8"
   [[nodiscard]] std::string describe() const
   {
-    return of_ + (" on rank " + std::to_string(place_.rank)) + " of " + std::to_string(place_.size);
+    return name_ + (" on rank " + std::to_string(context_.rank)) + " of " +
+           std::to_string(context_.size);
   }
 
-  /// Empty parts take no message, unless they are signals.
-  void send(int peer, Part part, bool signal = false)
+  /// Posts the messages that send `bytes` to a peer: none for an empty transfer, unless
+  /// `even_if_empty`.
+  void send(int peer, ConstBytes bytes, bool even_if_empty = false)
   {
-    for_each_message(
-        peer, false, part.size, signal, [&](std::size_t offset, int size, MPI_Request& request) {
-          check(MPI_Isend(part.data + offset, size, MPI_BYTE, peer, tag_, place_.comm, &request),
-                "MPI_Isend");
-        });
+    post(peer, false, bytes.size(), even_if_empty,
+         [&](std::size_t offset, int size, MPI_Request& request) {
+           check(MPI_Isend(bytes.data() + offset, size, MPI_BYTE, peer, tag_, context_.comm,
+                           &request),
+                 "MPI_Isend");
+         });
   }
 
-  void receive(int peer, Room room, bool signal = false)
+  void receive(int peer, Bytes bytes, bool even_if_empty = false)
   {
-    for_each_message(
-        peer, true, room.size, signal, [&](std::size_t offset, int size, MPI_Request& request) {
-          check(MPI_Irecv(room.data + offset, size, MPI_BYTE, peer, tag_, place_.comm, &request),
-                "MPI_Irecv");
-        });
+    post(peer, true, bytes.size(), even_if_empty,
+         [&](std::size_t offset, int size, MPI_Request& request) {
+           check(MPI_Irecv(bytes.data() + offset, size, MPI_BYTE, peer, tag_, context_.comm,
+                           &request),
+                 "MPI_Irecv");
+         });
   }
 
   void barrier()
   {
     barrier_ = true;
-    check(MPI_Ibarrier(place_.comm, &requests_.emplace_back(MPI_REQUEST_NULL)), "MPI_Ibarrier");
+    check(MPI_Ibarrier(context_.comm, &requests_.emplace_back(MPI_REQUEST_NULL)), "MPI_Ibarrier");
   }
 
-  /// Calls arrived(i) for each message that is complete, in their order; says whether all are.
-  /// `arrived` may post more.
-  /// @throws CommunicationError for what MPI reports, CollectiveMismatch for messages of other
-  /// sizes
+  /// Calls on_complete(i) for each message that completes, in order; it may post more messages.
+  /// Returns whether all are complete.
+  /// @throws CommunicationError for MPI's errors, CollectiveMismatch for messages of other sizes
   template <class F>
-  bool advance(F arrived)
+  bool advance(F on_complete)
   {
-    for (; done_ < requests_.size(); ++done_)
+    for (; completed_ < requests_.size(); ++completed_)
     {
       int complete = 0;
       MPI_Status status;
-      check(MPI_Test(&requests_[done_], &complete, &status), "MPI_Test");
+      check(MPI_Test(&requests_[completed_], &complete, &status), "MPI_Test");
       if (complete == 0) return false;
-      if (tag_ == 0 || !place_.tags.know_sizes()) check_size(done_, status);
-      arrived(done_);
+      if (tag_ == 0 || !context_.tags.have_checksum()) check_size(completed_, status);
+      on_complete(completed_);
     }
     return true;
   }
 
-  /// The ranks whose messages have not come, or which have not taken theirs.
-  [[nodiscard]] std::vector<int> awaited(bool incoming)
+  /// The peers of pending receives, or of pending sends.
+  [[nodiscard]] std::vector<int> pending_peers(bool receives)
   {
-    std::vector<int> ranks;
+    std::vector<int> peers;
     std::size_t i = 0;
-    for (const auto& part : parts_)
+    for (const auto& transfer : transfers_)
     {
-      bool all = true;
-      for (; i < part.end; ++i)
+      bool is_complete = true;
+      for (; i < transfer.end; ++i)
       {
         int complete = 1;
         if (requests_[i] != MPI_REQUEST_NULL)
           MPI_Request_get_status(requests_[i], &complete, MPI_STATUS_IGNORE);
-        all = all && complete != 0;
+        is_complete = is_complete && complete != 0;
       }
-      const bool known = std::find(ranks.begin(), ranks.end(), part.peer) != ranks.end();
-      if (!all && part.incoming == incoming && !known) ranks.push_back(part.peer);
+      const bool known = std::find(peers.begin(), peers.end(), transfer.peer) != peers.end();
+      if (!is_complete && transfer.receives == receives && !known) peers.push_back(transfer.peer);
     }
-    return ranks;
+    return peers;
   }
 
-  /// A rank that has sent a message of another call with this one's number, and its tag; {-1, 0} if
-  /// there is none.
-  [[nodiscard]] std::pair<int, int> stranger() const
+  /// A peer that has sent a message of another call with this call's number, and the tag of that
+  /// message; {-1, 0} for none.
+  [[nodiscard]] std::pair<int, int> find_mismatch() const
   {
     if (tag_ == 0) return {-1, 0};
-    for (int peer = 0; peer < place_.size; ++peer)
+    for (int peer = 0; peer < context_.size; ++peer)
     {
       int found = 0;
       MPI_Status status;
-      check(MPI_Iprobe(peer, MPI_ANY_TAG, place_.comm, &found, &status), "MPI_Iprobe");
-      if (found != 0 && place_.tags.differ(status.MPI_TAG, tag_)) return {peer, status.MPI_TAG};
+      check(MPI_Iprobe(peer, MPI_ANY_TAG, context_.comm, &found, &status), "MPI_Iprobe");
+      if (found != 0 && context_.tags.mismatch(status.MPI_TAG, tag_)) return {peer, status.MPI_TAG};
     }
     return {-1, 0};
   }
 
-  /// Takes back what peers have not sent yet. What is under way already stays so.
+  /// Cancels what MPI has not matched yet; the rest stays pending.
   void cancel() noexcept
   {
-    if (barrier_) return forget();  // which MPI can't take back
+    if (barrier_) return release();  // MPI cannot cancel a collective
     for (auto& request : requests_)
       if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
   }
 
-  /// How many are still under way; none arrives any more.
-  std::size_t under_way() noexcept
+  /// How many messages are still pending, after `cancel`.
+  std::size_t count_pending() noexcept
   {
     for (auto& request : requests_)
     {
@@ -152,12 +158,12 @@ class MpiMessages
       if (request != MPI_REQUEST_NULL) MPI_Test(&request, &complete, MPI_STATUS_IGNORE);
     }
     std::erase(requests_, MPI_REQUEST_NULL);
-    parts_.clear();
+    transfers_.clear();
     return requests_.size();
   }
 
-  /// Leaves what is under way to MPI.
-  void forget() noexcept
+  /// Leaves pending messages to MPI.
+  void release() noexcept
   {
     if (!barrier_)
       for (auto& request : requests_)
@@ -166,44 +172,45 @@ class MpiMessages
   }
 
  private:
-  /// What was posted for one peer: the messages up to `end`.
-  struct Posted
+  /// Consecutive messages from or to one peer, up to message `end`.
+  struct Transfer
   {
     int peer = 0;
-    bool incoming = false;
+    bool receives = false;
     std::size_t size = 0;
     std::size_t end = 0;
   };
 
   template <class F>
-  void for_each_message(int peer, bool incoming, std::size_t size, bool signal, F f)
+  void post(int peer, bool receives, std::size_t size, bool even_if_empty, F post_message)
   {
-    if (size == 0 && !signal) return;
-    auto& part = parts_.emplace_back(Posted{peer, incoming, size, requests_.size()});
+    if (size == 0 && !even_if_empty) return;
+    auto& transfer = transfers_.emplace_back(Transfer{peer, receives, size, requests_.size()});
     std::size_t offset = 0;
     do
     {
-      ++part.end;
-      f(offset, static_cast<int>(std::min(place_.message_bytes, size - offset)),
-        requests_.emplace_back(MPI_REQUEST_NULL));
-      offset += place_.message_bytes;
+      ++transfer.end;
+      post_message(offset, static_cast<int>(std::min(context_.max_message_bytes, size - offset)),
+                   requests_.emplace_back(MPI_REQUEST_NULL));
+      offset += context_.max_message_bytes;
     } while (offset < size);
   }
 
-  /// @throws CollectiveMismatch if message i is shorter than its room
+  /// @throws CollectiveMismatch if message i is shorter than expected
   void check_size(std::size_t i, const MPI_Status& status) const
   {
-    const auto part =
-        std::find_if(parts_.begin(), parts_.end(), [&](const Posted& p) { return i < p.end; });
-    if (part == parts_.end() || !part->incoming) return;
+    const auto transfer = std::find_if(transfers_.begin(), transfers_.end(),
+                                       [&](const Transfer& t) { return i < t.end; });
+    if (transfer == transfers_.end() || !transfer->receives) return;
     int got = 0;
     MPI_Get_count(&status, MPI_BYTE, &got);
-    const std::size_t last = part->size == 0 ? 0 : (part->size - 1) % place_.message_bytes + 1;
-    const std::size_t size = i + 1 == part->end ? last : place_.message_bytes;
-    if (static_cast<std::size_t>(got) == size) return;
+    const std::size_t last =
+        transfer->size == 0 ? 0 : (transfer->size - 1) % context_.max_message_bytes + 1;
+    const std::size_t expected = i + 1 == transfer->end ? last : context_.max_message_bytes;
+    if (static_cast<std::size_t>(got) == expected) return;
     throw CollectiveMismatch{describe() + " got " + std::to_string(got) + " bytes from rank " +
-                             std::to_string(in_world(place_, {part->peer})[0]) +
-                             ", but has room for " + std::to_string(size) +
+                             std::to_string(job_ranks(context_, {transfer->peer})[0]) +
+                             ", but expects " + std::to_string(expected) +
                              ", so its data is incomplete; let all ranks make the same calls with "
                              "the same sizes"};
   }
@@ -213,12 +220,12 @@ class MpiMessages
     if (code != MPI_SUCCESS) mpi_check(code, function, describe());
   }
 
-  MpiContext place_;
+  MpiContext context_;
   int tag_ = 0;
-  const char* of_ = "a message";
+  const char* name_ = "a message";
   std::vector<MPI_Request> requests_;
-  std::vector<Posted> parts_;
-  std::size_t done_ = 0;
+  std::vector<Transfer> transfers_;
+  std::size_t completed_ = 0;
   bool barrier_ = false;
 };
 

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where MPI processes of one node meet without messages. Each has a seat in its arena
-// (memory/shared_arena.hpp), on which it writes to how many meetings of a communicator it has come,
-// and what it has to tell there. Once all have come to a meeting it is complete; the last one
-// rings for those that sleep. MPI's own barrier must be looked after by all of its ranks, again and
-// again, which takes processor time from those that compute.
+// A barrier of MPI processes that share memory, without messages. Each rank of a communicator has a
+// flag slot in its arena (memory/shared_arena.hpp): the number of barriers at which it has arrived,
+// and a payload for each. A barrier is complete when every rank's number has reached it; the last
+// rank to arrive notifies those that sleep. MPI_Ibarrier advances only while all ranks call MPI,
+// which takes processor time from ranks that compute.
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <new>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -25,177 +23,180 @@
 namespace cubist::detail
 {
 
-/// What a rank tells at a meeting: which call that is to it, and two numbers.
-using Told = std::array<std::uint64_t, 3>;
+/// What a rank passes to its peers at a barrier: the tag of its call, and two numbers.
+using BarrierPayload = std::array<std::uint64_t, 3>;
 
-/// In its rank's arena; peers read it. Counts never go back, whoever has the seat.
-struct Seat
+/// Lies in the arena of its rank; peers read it. The numbers never decrease, whichever communicator
+/// has the slot.
+struct FlagSlot
 {
-  /// What is told at a meeting is kept until this many later ones.
-  static constexpr std::size_t kept = 64;
-  static constexpr std::size_t line = 64;
+  /// How many barriers a rank may be ahead of the slowest reader of its payloads.
+  static constexpr std::size_t depth = 64;
+  static constexpr std::size_t cache_line = 64;
 
-  alignas(line) std::atomic<std::uint64_t> reached;  // so many meetings
-  alignas(line) std::atomic<std::uint64_t> heard;    // all that was told at so many
-  alignas(line) std::array<Told, kept> told;
+  alignas(cache_line) std::atomic<std::uint64_t> arrived;  // at so many barriers
+  alignas(cache_line) std::atomic<std::uint64_t> read;  // the payloads of so many, all in sequence
+  alignas(cache_line) std::array<BarrierPayload, depth> payloads;
 };
 
-/// A seat of this process, for as long as a communicator lasts.
-class MySeat
+/// Takes a flag slot of this process for the lifetime of a communicator.
+class FlagSlotHandle
 {
  public:
-  MySeat() : seat_{take()}
+  FlagSlotHandle() : slot_{acquire()}
   {
-    if (seat_ != nullptr) seat_->heard = seat_->reached.load();
+    if (slot_ != nullptr) slot_->read = slot_->arrived.load();
   }
-  MySeat(const MySeat&) = delete;
-  MySeat& operator=(const MySeat&) = delete;
-  ~MySeat()
+  FlagSlotHandle(const FlagSlotHandle&) = delete;
+  FlagSlotHandle& operator=(const FlagSlotHandle&) = delete;
+  ~FlagSlotHandle()
   {
-    if (seat_ == nullptr) return;
-    auto& spare = Spare::get();
-    const std::lock_guard lock{spare.mutex};
-    spare.seats.push_back(seat_);
+    if (slot_ == nullptr) return;
+    auto& pool = Pool::get();
+    const std::lock_guard lock{pool.mutex};
+    pool.slots.push_back(slot_);
   }
 
-  [[nodiscard]] Seat* get() const { return seat_; }
-  /// Nobody else gets it: peers may not be through with it, as a failure leaves them.
-  void keep() { seat_ = nullptr; }
-  /// One for all communicators of this process; nothing without an arena.
-  [[nodiscard]] static FutexEvent* bell()
+  /// The slot; nothing without an arena.
+  [[nodiscard]] FlagSlot* get() const { return slot_; }
+  /// Never reuses the slot: after a failure peers may still access it.
+  void leak() { slot_ = nullptr; }
+  /// One event for all communicators of this process; nothing without an arena.
+  [[nodiscard]] static FutexEvent* process_event()
   {
-    static FutexEvent* const mine = in_arena<FutexEvent>();
-    return mine;
+    static FutexEvent* const event = make_in_arena<FutexEvent>();
+    return event;
   }
 
  private:
-  struct Spare
+  struct Pool
   {
     std::mutex mutex;
-    std::vector<Seat*> seats;
+    std::vector<FlagSlot*> slots;
 
-    static Spare& get()
+    static Pool& get()
     {
-      static auto& spare = *new Spare;
-      return spare;
+      static auto& pool = *new Pool;
+      return pool;
     }
   };
 
-  /// Stays for ever: a peer may look at it when this process has gone on.
+  /// Never freed: a peer may read it after this process has left the communicator.
   template <class U>
-  static U* in_arena()
+  static U* make_in_arena()
   {
     auto& arena = SharedArena::mine();
-    void* room = arena.exists() ? arena.allocate(sizeof(U)) : nullptr;
-    return room == nullptr ? nullptr : new (room) U{};
+    void* memory = arena.exists() ? arena.allocate(sizeof(U)) : nullptr;
+    return memory == nullptr ? nullptr : new (memory) U{};
   }
 
-  static Seat* take()
+  static FlagSlot* acquire()
   {
-    auto& spare = Spare::get();
-    const std::lock_guard lock{spare.mutex};
-    if (spare.seats.empty()) return in_arena<Seat>();
-    Seat* const last = spare.seats.back();
-    spare.seats.pop_back();
+    auto& pool = Pool::get();
+    const std::lock_guard lock{pool.mutex};
+    if (pool.slots.empty()) return make_in_arena<FlagSlot>();
+    FlagSlot* const last = pool.slots.back();
+    pool.slots.pop_back();
     return last;
   }
 
-  Seat* seat_;
+  FlagSlot* slot_;
 };
 
-/// The meetings of a communicator, as one rank has them.
+/// The barriers of one communicator, as one of its ranks sees them.
 class MpiSharedBarrier
 {
  public:
-  /// A rank as its peers reach it.
-  struct Place
+  /// Where this process maps what belongs to a rank.
+  struct Rank
   {
-    Seat* seat = nullptr;
-    FutexEvent* bell = nullptr;
-    std::uint64_t reached = 0;  // before the first meeting
+    FlagSlot* slot = nullptr;
+    FutexEvent* event = nullptr;
+    std::uint64_t base = 0;  // slot->arrived before the first barrier of the communicator
   };
 
-  MpiSharedBarrier(std::vector<Place> ranks, int rank)
+  MpiSharedBarrier(std::vector<Rank> ranks, int rank)
       : ranks_{std::move(ranks)}, mine_{ranks_[static_cast<std::size_t>(rank)]}
   {
-    constexpr std::size_t at_once = 64;
-    unheard_.reserve(at_once);
+    constexpr std::size_t barriers_in_flight = 64;
+    unread_.reserve(barriers_in_flight);
   }
 
-  /// The number of this rank's next meeting.
-  [[nodiscard]] std::uint64_t next()
+  /// The number of this rank's next barrier, from 1 on.
+  [[nodiscard]] std::uint64_t next_barrier()
   {
-    unheard_.push_back(++next_);
-    return next_;
+    unread_.push_back(++last_);
+    return last_;
   }
 
-  /// Comes to a meeting, after those before it, if peers have heard all that its place was used
-  /// for.
-  bool come(std::uint64_t meeting, const Told& tells)
+  /// Arrives at a barrier, unless this rank has not arrived at the one before it, or a rank has yet
+  /// to read the payload that this one would overwrite. Returns whether it has arrived.
+  bool try_arrive(std::uint64_t barrier, const BarrierPayload& payload)
   {
-    if (mine_.seat->reached.load() - mine_.reached + 1 != meeting) return false;
-    const bool room = std::all_of(ranks_.begin(), ranks_.end(), [&](const Place& r) {
-      return r.seat->heard.load() - r.reached + Seat::kept >= meeting;
+    if (mine_.slot->arrived.load() - mine_.base + 1 != barrier) return false;
+    const bool is_free = std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) {
+      return r.slot->read.load() - r.base + FlagSlot::depth >= barrier;
     });
-    if (!room) return false;
-    mine_.seat->told[meeting % Seat::kept] = tells;
-    mine_.seat->reached.store(mine_.reached + meeting);
-    if (complete(meeting))
-      for (const Place& r : ranks_)
-        if (r.bell != mine_.bell) r.bell->ring();
+    if (!is_free) return false;
+    mine_.slot->payloads[barrier % FlagSlot::depth] = payload;
+    mine_.slot->arrived.store(mine_.base + barrier);
+    if (is_complete(barrier))
+      for (const Rank& r : ranks_)
+        if (r.event != mine_.event) r.event->notify();
     return true;
   }
 
-  [[nodiscard]] bool complete(std::uint64_t meeting) const
+  [[nodiscard]] bool is_complete(std::uint64_t barrier) const
   {
     return std::all_of(ranks_.begin(), ranks_.end(),
-                       [&](const Place& r) { return has_come(r, meeting); });
+                       [&](const Rank& r) { return has_arrived(r, barrier); });
   }
 
-  /// What each rank has told; hears(i, told) for each of them.
-  /// @pre complete(meeting), and this rank has not heard it yet
+  /// Calls use(i, payload) for the payload of each rank i.
+  /// @pre is_complete(barrier), and this rank has not read its payloads yet
   template <class F>
-  void hear(std::uint64_t meeting, F hears)
+  void read_payloads(std::uint64_t barrier, F use)
   {
     for (std::size_t i = 0; i < ranks_.size(); ++i)
-      hears(i, std::as_const(ranks_[i].seat->told[meeting % Seat::kept]));
-    std::erase(unheard_, meeting);
-    const std::uint64_t all = unheard_.empty() ? next_ : unheard_.front() - 1;
-    mine_.seat->heard.store(mine_.reached + all);
+      use(i, std::as_const(ranks_[i].slot->payloads[barrier % FlagSlot::depth]));
+    std::erase(unread_, barrier);
+    const std::uint64_t in_sequence = unread_.empty() ? last_ : unread_.front() - 1;
+    mine_.slot->read.store(mine_.base + in_sequence);
   }
 
-  /// A rank at whose last meeting, which this one has not heard, it differs(told) from what this
-  /// one waits in; -1 for none. (Numbers of calls come again, so older meetings say nothing.)
+  /// A rank whose last payload, which this rank has not read, does not fit; -1 for none. Earlier
+  /// payloads prove nothing, as tags are reused.
   template <class F>
-  [[nodiscard]] int stranger(F differs) const
+  [[nodiscard]] int find_mismatch(F mismatches) const
   {
-    const auto heard = mine_.seat->heard.load() - mine_.reached;
+    const auto read = mine_.slot->read.load() - mine_.base;
     for (std::size_t i = 0; i < ranks_.size(); ++i)
-      if (const auto last = ranks_[i].seat->reached.load() - ranks_[i].reached;
-          last > heard && differs(std::as_const(ranks_[i].seat->told[last % Seat::kept])))
+      if (const auto last = ranks_[i].slot->arrived.load() - ranks_[i].base;
+          last > read &&
+          mismatches(std::as_const(ranks_[i].slot->payloads[last % FlagSlot::depth])))
         return static_cast<int>(i);
     return -1;
   }
 
-  /// The ranks that have not come.
-  [[nodiscard]] std::vector<int> missing(std::uint64_t meeting) const
+  /// The ranks that have not arrived.
+  [[nodiscard]] std::vector<int> missing_ranks(std::uint64_t barrier) const
   {
-    std::vector<int> all;
+    std::vector<int> missing;
     for (std::size_t i = 0; i < ranks_.size(); ++i)
-      if (!has_come(ranks_[i], meeting)) all.push_back(static_cast<int>(i));
-    return all;
+      if (!has_arrived(ranks_[i], barrier)) missing.push_back(static_cast<int>(i));
+    return missing;
   }
 
  private:
-  [[nodiscard]] static bool has_come(const Place& rank, std::uint64_t meeting)
+  [[nodiscard]] static bool has_arrived(const Rank& rank, std::uint64_t barrier)
   {
-    return rank.seat->reached.load() - rank.reached >= meeting;
+    return rank.slot->arrived.load() - rank.base >= barrier;
   }
 
-  std::vector<Place> ranks_;
-  Place mine_;
-  std::uint64_t next_ = 0;
-  std::vector<std::uint64_t> unheard_;  // in their order
+  std::vector<Rank> ranks_;
+  Rank mine_;
+  std::uint64_t last_ = 0;
+  std::vector<std::uint64_t> unread_;  // barriers, ascending
 };
 
 }  // namespace cubist::detail

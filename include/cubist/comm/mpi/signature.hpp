@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A call of MPI processes in words, for messages: "all_reduce of 4 double by sum on ranks {0, 1}".
+// A call as text, for errors: "all_reduce of 4 double by sum on ranks {0, 1}".
 
 #include <cstddef>
 #include <numeric>
@@ -17,7 +17,7 @@
 namespace cubist::detail
 {
 
-/// What a call is, whatever its data.
+/// A call without its buffers.
 struct MpiSignature
 {
   Collective collective{};
@@ -33,28 +33,28 @@ struct MpiSignature
   }
 };
 
-/// "all_reduce of 4 double by sum on ranks {0, 1}", the first 16 of them
-[[nodiscard]] inline std::string text(const MpiContext& place, const MpiSignature& s)
+/// "all_reduce of 4 double by sum on ranks {0, 1}", with at most 16 ranks
+[[nodiscard]] inline std::string text(const MpiContext& context, const MpiSignature& s)
 {
   const bool message = s.collective == Collective::send || s.collective == Collective::receive;
-  std::vector<int> ranks(message ? 0 : static_cast<std::size_t>(place.size));
+  std::vector<int> ranks(message ? 0 : static_cast<std::size_t>(context.size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  if (message) ranks = {place.rank, s.root};
-  // What a window tells of its block has another size than the block.
-  const auto what = s.collective == Collective::expose
+  if (message) ranks = {context.rank, s.root};
+  // The call of an expose carries an address; its count is not that of the block.
+  const auto call = s.collective == Collective::expose
                         ? to_string(s.collective)
                         : call_text(s.collective, s.count, s.element(), s.op, s.root);
-  return what + " on ranks " + rank_list(in_world(place, ranks));
+  return call + " on ranks " + rank_list(job_ranks(context, ranks));
 }
 
-/// A peer called something else, whose messages bear this tag.
-[[nodiscard]] inline CollectiveMismatch mismatch(const MpiContext& place, const MpiSignature& s,
-                                                 int peer, int tag)
+/// The error of a rank whose peer called something else, whose messages have `tag`.
+[[nodiscard]] inline CollectiveMismatch mismatch_error(const MpiContext& context,
+                                                       const MpiSignature& s, int peer, int tag)
 {
-  const auto ranks = in_world(place, {place.rank, peer});
-  const auto other = place.tags.collective(tag);
+  const auto ranks = job_ranks(context, {context.rank, peer});
+  const auto other = context.tags.collective(tag);
   return CollectiveMismatch{
-      "rank " + std::to_string(ranks[0]) + " called " + text(place, s) + ", but rank " +
+      "rank " + std::to_string(ranks[0]) + " called " + text(context, s) + ", but rank " +
       std::to_string(ranks[1]) + " called " +
       (other != s.collective                 ? to_string(other)
        : s.collective == Collective::barrier ? "split, or the other way round"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The tags of MPI's messages. A tag has the number of its call, its collective, and a checksum of
-// what all ranks must agree on:
+// Message tags. A tag holds the number of the call, its collective, and a checksum of what all
+// ranks must agree on:
 //
-//   number | collective (4 bits) | size, type, root and operation (12 bits, where tags are so wide)
+//   number | collective (4 bits) | checksum of size, type, root, operation (12 bits, if they fit)
 //
-// So messages of ranks that call different things never meet, and one that a rank finds with the
-// number of its own call, but another rest, tells it of the mistake. Messages of `send` and
-// `receive`, of which each pair counts its own, have tag 0.
+// So MPI never matches messages of different calls, and a message that has the number of this
+// rank's call, but differs in the rest, reveals a mismatched peer. `send` and `receive` have tag 0,
+// as each pair of ranks counts its own messages.
 
 #include <algorithm>
 #include <concepts>
@@ -25,23 +25,23 @@ namespace cubist::detail
 class MpiTags
 {
  public:
-  /// @param most the largest tag; MPI has at least 32767
-  explicit MpiTags(int most = 32'767) : signature_bits_{most >= 1 << 26 ? 12 : 0}
+  /// @param largest the largest tag that MPI takes, at least 32767
+  explicit MpiTags(int largest = 32'767) : checksum_bits_{largest >= 1 << 26 ? 12 : 0}
   {
-    const auto numbers = ((static_cast<unsigned>(most) + 1) >> shift()) - 1;
+    const auto numbers = ((static_cast<unsigned>(largest) + 1) >> shift()) - 1;
     numbers_ = static_cast<int>(std::min(numbers, 32'000U));
   }
   [[nodiscard]] static MpiTags of_mpi()
   {
-    int* most = nullptr;
+    int* largest = nullptr;
     int found = 0;
-    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found);
-    return found != 0 ? MpiTags{*most} : MpiTags{};
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &found);
+    return found != 0 ? MpiTags{*largest} : MpiTags{};
   }
 
-  /// Whether tags tell calls of different sizes apart.
-  [[nodiscard]] bool know_sizes() const { return signature_bits_ > 0; }
-  /// How many calls may be under way at once.
+  /// Whether tags hold the checksum, so that calls of different sizes have different tags.
+  [[nodiscard]] bool have_checksum() const { return checksum_bits_ > 0; }
+  /// How many calls may be in flight at once.
   [[nodiscard]] int numbers() const { return numbers_; }
 
   /// @param number of the call, from 1 on
@@ -49,28 +49,28 @@ class MpiTags
   [[nodiscard]] int tag(std::int64_t number, const Call<T>& call) const
   {
     const auto n = static_cast<int>((number - 1) % numbers_) + 1;
-    const int kind = static_cast<int>(call.collective) << signature_bits_;
-    return n << shift() | kind | (know_sizes() ? signature(call) : 0);
+    const int collective = static_cast<int>(call.collective) << checksum_bits_;
+    return n << shift() | collective | (have_checksum() ? checksum(call) : 0);
   }
 
-  /// Whether two tags are of calls of the same number that are not the same call.
-  [[nodiscard]] bool differ(int tag, int other) const
+  /// Whether two tags have the same number, but are not of the same call.
+  [[nodiscard]] bool mismatch(int tag, int other) const
   {
     return tag != other && tag >> shift() == other >> shift();
   }
   [[nodiscard]] Collective collective(int tag) const
   {
-    return static_cast<Collective>(tag >> signature_bits_ & 15);
+    return static_cast<Collective>(tag >> checksum_bits_ & 15);
   }
 
  private:
   static_assert(collective_count <= 16);
-  [[nodiscard]] int shift() const { return signature_bits_ + 4; }
+  [[nodiscard]] int shift() const { return checksum_bits_ + 4; }
 
   template <Element T>
-  static int signature(const Call<T>& call)
+  static int checksum(const Call<T>& call)
   {
-    // Sizes that differ by less than the prime differ here.
+    // Sizes that differ by less than the prime have different checksums.
     constexpr std::uint64_t prime = 4093;
     constexpr unsigned type = sizeof(T) + (std::integral<T> ? 32 : 0) +
                               (std::unsigned_integral<T> || std::same_as<T, half> ? 64 : 0) +
@@ -80,7 +80,7 @@ class MpiTags
     return static_cast<int>((call.count % prime * 293 + type * 17 + root * 5 + op) % prime);
   }
 
-  int signature_bits_;
+  int checksum_bits_;
   int numbers_;
 };
 

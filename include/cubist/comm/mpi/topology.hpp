@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The nodes on which the ranks of a communicator are, and ways among them on which data enters each
-// node once, however many of its ranks it is for.
+// The nodes of a communicator's ranks, and routes on which each block enters each node once,
+// however many ranks of the node need it:
 //
 //   broadcast    a chain: from the root through its node, then through the other nodes in turn
-//   all_gather   a rank sends its piece to all ranks of its node and to one of each other node,
-//                which passes it on there
+//   all_gather   a rank sends its block to all ranks of its node and to one leader on each other
+//                node, which forwards it there
 //
-// With as many ranks on each node, every rank sends as often as it would to all others by itself.
+// With as many ranks on each node, every rank sends P-1 blocks, as in a direct exchange.
 //
 // Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
-// MPICH", 2005: what is sent once between nodes, and then within.
+// MPICH", 2005: data is sent once between nodes, and then within each node.
 
 #include <cstddef>
 #include <map>
@@ -23,95 +23,101 @@ namespace cubist::detail
 class MpiTopology
 {
  public:
-  /// @param of_ranks for each rank its node: any number that others of that node have, too
-  MpiTopology(const std::vector<int>& of_ranks, int rank)
+  /// @param node_ids for each rank a number that all ranks of its node have, and no others
+  MpiTopology(const std::vector<int>& node_ids, int rank)
   {
     std::map<int, std::size_t> known;
-    for (std::size_t r = 0; r < of_ranks.size(); ++r)
+    for (std::size_t r = 0; r < node_ids.size(); ++r)
     {
-      const auto [node, is_new] = known.try_emplace(of_ranks[r], nodes_.size());
+      const auto [node, is_new] = known.try_emplace(node_ids[r], nodes_.size());
       if (is_new) nodes_.emplace_back();
       auto& ranks = nodes_[node->second];
-      places_.push_back({node->second, ranks.size()});
+      positions_.push_back({node->second, ranks.size()});
       ranks.push_back(static_cast<int>(r));
     }
-    mates_ = node_of(rank);
-    std::erase(mates_, rank);
-    if (mates_.empty()) return;
-    for (const int by : node_of(rank))
-      for (int source = 0; source < static_cast<int>(places_.size()); ++source)
-        if (!together(source, by) && entrance(source, node_of(by)) == by)
-          (by == rank ? passed_on_ : passed_by_mates_).push_back({by, source});
+    node_peers_ = node_of(rank);
+    std::erase(node_peers_, rank);
+    if (node_peers_.empty()) return;
+    for (const int leader : node_of(rank))
+      for (int source = 0; source < static_cast<int>(positions_.size()); ++source)
+        if (!same_node(source, leader) && leader_for(source, node_of(leader)) == leader)
+          (leader == rank ? forwarded_ : forwarded_by_peers_).push_back({leader, source});
   }
 
-  /// From whom a broadcast comes to a rank, and to whom it goes from there; -1 for nobody.
-  [[nodiscard]] int before(int rank, int root) const
+  /// The ranks before and after a rank in the chain of a broadcast; -1 for none.
+  [[nodiscard]] int predecessor(int rank, int root) const
   {
     if (rank == root) return -1;
-    const auto& [node, index] = place(rank);
-    if (index > 0 || together(rank, root)) return along(nodes_[node], index, -1);
-    const auto& previous = along(nodes_, node, -1);
-    return along(previous, together(previous[0], root) ? place(root).index : 0, -1);
+    const auto& [node, index] = position(rank);
+    if (index > 0 || same_node(rank, root)) return cyclic(nodes_[node], index, -1);
+    const auto& previous = cyclic(nodes_, node, -1);
+    return cyclic(previous, same_node(previous[0], root) ? position(root).index : 0, -1);
   }
-  [[nodiscard]] int after(int rank, int root) const
+  [[nodiscard]] int successor(int rank, int root) const
   {
-    const auto& [node, index] = place(rank);
-    const int next = along(nodes_[node], index, 1);
-    if (next != (together(rank, root) ? root : nodes_[node][0])) return next;
-    const auto& entered = along(nodes_, node, 1);
-    return together(entered[0], root) ? -1 : entered[0];
+    const auto& [node, index] = position(rank);
+    const int next = cyclic(nodes_[node], index, 1);
+    if (next != (same_node(rank, root) ? root : nodes_[node][0])) return next;
+    const auto& next_node = cyclic(nodes_, node, 1);
+    return same_node(next_node[0], root) ? -1 : next_node[0];
   }
 
-  /// Whether a rank sends its piece to another one itself.
-  [[nodiscard]] bool directly(int source, int to) const
+  /// Whether `source` sends its block of an all_gather to `to` itself.
+  [[nodiscard]] bool sends_directly(int source, int to) const
   {
-    return together(source, to) || entrance(source, node_of(to)) == to;
+    return same_node(source, to) || leader_for(source, node_of(to)) == to;
   }
   /// The other ranks of this rank's node.
-  [[nodiscard]] const std::vector<int>& mates() const { return mates_; }
+  [[nodiscard]] const std::vector<int>& node_peers() const { return node_peers_; }
 
-  /// A piece that comes to one rank of a node for all of them.
-  struct Passed
+  /// A block of another node's rank `source`, which `leader` forwards to its node.
+  struct Forwarded
   {
-    int by;
+    int leader;
     int source;
   };
-  /// What this rank passes on to its mates, in this order.
-  [[nodiscard]] const std::vector<Passed>& passed_on() const { return passed_on_; }
-  /// What they pass on, each in its order.
-  [[nodiscard]] const std::vector<Passed>& passed_by_mates() const { return passed_by_mates_; }
+  /// The blocks that this rank forwards to its node, in this order.
+  [[nodiscard]] const std::vector<Forwarded>& forwarded() const { return forwarded_; }
+  /// The blocks that the other ranks of the node forward, those of each in its order.
+  [[nodiscard]] const std::vector<Forwarded>& forwarded_by_peers() const
+  {
+    return forwarded_by_peers_;
+  }
 
  private:
-  struct Place
+  struct Position
   {
     std::size_t node;
     std::size_t index;  // among the ranks of the node
   };
 
-  [[nodiscard]] const Place& place(int rank) const
+  [[nodiscard]] const Position& position(int rank) const
   {
-    return places_[static_cast<std::size_t>(rank)];
+    return positions_[static_cast<std::size_t>(rank)];
   }
-  [[nodiscard]] const std::vector<int>& node_of(int rank) const { return nodes_[place(rank).node]; }
-  [[nodiscard]] bool together(int a, int b) const { return place(a).node == place(b).node; }
-  /// The rank to which a piece comes on another node.
-  [[nodiscard]] int entrance(int source, const std::vector<int>& node) const
+  [[nodiscard]] const std::vector<int>& node_of(int rank) const
   {
-    return node[place(source).index % node.size()];
+    return nodes_[position(rank).node];
+  }
+  [[nodiscard]] bool same_node(int a, int b) const { return position(a).node == position(b).node; }
+  /// The rank of another node that receives the block of `source` for all of its node.
+  [[nodiscard]] int leader_for(int source, const std::vector<int>& node) const
+  {
+    return node[position(source).index % node.size()];
   }
 
-  /// So many steps from element `i` of all around.
+  /// The element `steps` after element `i`, cyclically.
   template <class T>
-  [[nodiscard]] static const T& along(const std::vector<T>& all, std::size_t i, int steps)
+  [[nodiscard]] static const T& cyclic(const std::vector<T>& all, std::size_t i, int steps)
   {
     return all[(i + all.size() + static_cast<std::size_t>(steps)) % all.size()];
   }
 
   std::vector<std::vector<int>> nodes_;
-  std::vector<Place> places_;
-  std::vector<int> mates_;
-  std::vector<Passed> passed_on_;
-  std::vector<Passed> passed_by_mates_;
+  std::vector<Position> positions_;
+  std::vector<int> node_peers_;
+  std::vector<Forwarded> forwarded_;
+  std::vector<Forwarded> forwarded_by_peers_;
 };
 
 }  // namespace cubist::detail

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One rank's part in one call, as NCCL is given it.
+// One rank's part of one collective or message, translated to NCCL.
 //
-//   broadcast, reduce, all_reduce, all_gather, reduce_scatter    NCCL's own
-//   all_to_all, gather, scatter    a group of sends and receives; a rank's own piece is copied
-//   send, receive                  several of them in one group (nccl/queue.hpp)
-//   barrier                        an all_reduce of one number
+//   broadcast, reduce, all_reduce, all_gather, reduce_scatter    NCCL's collective
+//   all_to_all, gather, scatter    a group of sends and receives; a rank copies its own piece
+//   send, receive                  grouped by comm/nccl/queue.hpp
+//   barrier                        an all_reduce of one integer
 //
-// What only moves travels as bytes. What is combined has a type that NCCL knows: complex numbers
-// are pairs of reals, as their sums are.
+// Data that is only moved is sent as bytes. Data that is reduced has an NCCL type; a complex number
+// is a pair of reals.
 
 #include <concepts>
 #include <cstddef>
-#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -29,26 +28,26 @@
 namespace cubist::detail
 {
 
-/// @param doing gives what the call was for
-/// @throws PeerFailed if NCCL says that another rank is gone, CommunicationError for other errors
-template <class Doing>
-void nccl_check(ncclResult_t code, const char* call, ncclComm_t comm, Doing doing)
+/// @param describe returns the text "all_reduce of 4 double by sum on rank 0 of 2"
+/// @throws PeerFailed if NCCL reports that another rank ended, CommunicationError for other errors
+template <class Describe>
+void nccl_check(ncclResult_t code, const char* call, ncclComm_t comm, Describe describe)
 {
   if (code == ncclSuccess || code == ncclInProgress) return;
   const char* last = ncclGetLastError(comm);
   std::string message = std::string{call} + " failed (" + ncclGetErrorString(code);
   if (last != nullptr && *last != '\0') message += std::string{"; "} + last;
-  message += ") for " + std::string{doing()};
+  message += ") for " + std::string{describe()};
   if (code == ncclRemoteError)
     throw PeerFailed{message +
-                     ", so what this rank waits for cannot come; mend the error of the rank that "
-                     "ended"};
+                     ", so the data that this rank waits for cannot arrive; fix the error of the "
+                     "rank that ended"};
   throw CommunicationError{message +
-                           ", so its data cannot be trusted; run again with NCCL_DEBUG=WARN, which "
-                           "says more"};
+                           ", so its data is undefined; run again with NCCL_DEBUG=WARN, which "
+                           "prints the cause"};
 }
 
-/// Elements of `T` as NCCL combines them.
+/// The type by which NCCL reduces elements of `T`.
 template <Element T>
 [[nodiscard]] constexpr ncclDataType_t nccl_type()
 {
@@ -75,7 +74,7 @@ struct NcclCall
   std::byte* recv = nullptr;
   std::size_t count = 0;
   std::size_t element_size = 1;
-  std::size_t numbers = 0;  // that NCCL combines: two for each complex number
+  std::size_t reals = 0;  // to reduce: two for each complex number
   ncclDataType_t type = ncclInt8;
   std::string (*element)() = nullptr;
 
@@ -94,14 +93,14 @@ struct NcclCall
   }
 };
 
-/// @throws ArgumentError for a reduction of 16-bit integers, which NCCL does not know
+/// @throws ArgumentError for a reduction of 16-bit integers, which NCCL does not support
 template <Element T>
 [[nodiscard]] NcclCall nccl_call(const Call<T>& call)
 {
-  constexpr bool unknown = std::integral<T> && sizeof(T) == 2;
-  require<ArgumentError>(!(unknown && reduces(call.collective)), "got a ",
+  constexpr bool unsupported = std::integral<T> && sizeof(T) == 2;
+  require<ArgumentError>(!(unsupported && reduces(call.collective)), "got a ",
                          to_string(call.collective), " of ", element_name<T>(),
-                         ", which NCCL cannot combine; use 8, 32 or 64 bits");
+                         ", which NCCL cannot reduce; use 8, 32 or 64 bits");
   return {call.collective,
           call.op,
           call.peer,
@@ -119,21 +118,21 @@ template <Element T>
   return op == ReduceOp::sum ? ncclSum : op == ReduceOp::min ? ncclMin : ncclMax;
 }
 
-/// A rank's place in a communicator of NCCL, and the stream on which its calls run.
-struct NcclPlace
+/// A rank of an NCCL communicator, and the stream on which its calls run.
+struct NcclRank
 {
   int rank = 0;
   int size = 1;
   cudaStream_t stream = nullptr;
-  int* scratch = nullptr;  // one number on the device, for barriers
+  int* scratch = nullptr;  // device memory for the all_reduce of a barrier
 };
 
-/// Gives one call to NCCL, which may still be at it when this returns (ncclInProgress).
-class NcclIssue
+/// Issues one call to NCCL, which may still be in progress on return (ncclInProgress).
+class NcclIssuer
 {
  public:
-  NcclIssue(ncclComm_t comm, const NcclPlace& place, const NcclCall& call)
-      : comm_{comm}, place_{place}, call_{call}
+  NcclIssuer(ncclComm_t comm, const NcclRank& rank, const NcclCall& call)
+      : comm_{comm}, rank_{rank}, call_{call}
   {
   }
 
@@ -142,32 +141,32 @@ class NcclIssue
   {
     const auto& c = call_;
     const auto op = nccl_op(c.op);
-    const auto stream = place_.stream;
+    const auto stream = rank_.stream;
     switch (c.collective)
     {
     case Collective::barrier:
     case Collective::expose:
       return check(
-          ncclAllReduce(place_.scratch, place_.scratch, 1, ncclInt32, ncclMax, comm_, stream),
+          ncclAllReduce(rank_.scratch, rank_.scratch, 1, ncclInt32, ncclMax, comm_, stream),
           "ncclAllReduce");
     case Collective::broadcast:
     {
-      // The root's data stays where it is.
-      auto* const data = place_.rank == c.peer ? const_cast<std::byte*>(c.send) : c.recv;
+      // The root broadcasts in place.
+      auto* const data = rank_.rank == c.peer ? const_cast<std::byte*>(c.send) : c.recv;
       return check(ncclBroadcast(data, data, c.bytes(), ncclInt8, c.peer, comm_, stream),
                    "ncclBroadcast");
     }
     case Collective::reduce:
-      return check(ncclReduce(c.send, c.recv, c.numbers, c.type, op, c.peer, comm_, stream),
+      return check(ncclReduce(c.send, c.recv, c.reals, c.type, op, c.peer, comm_, stream),
                    "ncclReduce");
     case Collective::all_reduce:
-      return check(ncclAllReduce(c.send, c.recv, c.numbers, c.type, op, comm_, stream),
+      return check(ncclAllReduce(c.send, c.recv, c.reals, c.type, op, comm_, stream),
                    "ncclAllReduce");
     case Collective::all_gather:
       return check(ncclAllGather(c.send, c.recv, c.bytes(), ncclInt8, comm_, stream),
                    "ncclAllGather");
     case Collective::reduce_scatter:
-      return check(ncclReduceScatter(c.send, c.recv, c.numbers, c.type, op, comm_, stream),
+      return check(ncclReduceScatter(c.send, c.recv, c.reals, c.type, op, comm_, stream),
                    "ncclReduceScatter");
     case Collective::all_to_all:
     case Collective::gather:
@@ -180,30 +179,30 @@ class NcclIssue
     }
   }
 
-  [[nodiscard]] std::string doing() const
+  [[nodiscard]] std::string describe() const
   {
-    return call_.text() + " on rank " + std::to_string(place_.rank) + " of " +
-           std::to_string(place_.size);
+    return call_.text() + " on rank " + std::to_string(rank_.rank) + " of " +
+           std::to_string(rank_.size);
   }
 
  private:
   void check(ncclResult_t code, const char* name) const
   {
-    nccl_check(code, name, comm_, [this] { return doing(); });
+    nccl_check(code, name, comm_, [this] { return describe(); });
   }
   void send(const std::byte* data, int to) const
   {
-    check(ncclSend(data, call_.bytes(), ncclInt8, to, comm_, place_.stream), "ncclSend");
+    check(ncclSend(data, call_.bytes(), ncclInt8, to, comm_, rank_.stream), "ncclSend");
   }
   void receive(std::byte* data, int from) const
   {
-    check(ncclRecv(data, call_.bytes(), ncclInt8, from, comm_, place_.stream), "ncclRecv");
+    check(ncclRecv(data, call_.bytes(), ncclInt8, from, comm_, rank_.stream), "ncclRecv");
   }
 
-  /// Pieces to those who get one from this rank, and from those who have one for it.
+  /// Sends a piece to each rank that needs one from this rank, and receives likewise.
   void exchange() const
   {
-    const bool is_root = place_.rank == call_.peer;
+    const bool is_root = rank_.rank == call_.peer;
     const bool to_all = call_.collective != Collective::gather;
     const bool from_all = call_.collective != Collective::scatter;
     const auto offset = [&](bool pieces, int rank) {
@@ -217,27 +216,26 @@ class NcclIssue
              (from_all ? is_root : peer == call_.peer);
     };
 
-    const int me = place_.rank;
+    const int me = rank_.rank;
     if (sends_to(me) && receives_from(me))
     {
       const auto* const from = call_.send + offset(to_all, me);
       auto* const to = call_.recv + offset(from_all, me);
       if (from != to)
-        cuda_check(
-            cudaMemcpyAsync(to, from, call_.bytes(), cudaMemcpyDeviceToDevice, place_.stream),
-            "cudaMemcpyAsync", [this] { return doing(); });
+        cuda_check(cudaMemcpyAsync(to, from, call_.bytes(), cudaMemcpyDeviceToDevice, rank_.stream),
+                   "cudaMemcpyAsync", [this] { return describe(); });
     }
-    for (int i = 1; i < place_.size; ++i)
+    for (int i = 1; i < rank_.size; ++i)
     {
-      const int to = (me + i) % place_.size;
-      const int from = (me + place_.size - i) % place_.size;
+      const int to = (me + i) % rank_.size;
+      const int from = (me + rank_.size - i) % rank_.size;
       if (sends_to(to)) send(call_.send + offset(to_all, to), to);
       if (receives_from(from)) receive(call_.recv + offset(from_all, from), from);
     }
   }
 
   ncclComm_t comm_;
-  const NcclPlace& place_;
+  const NcclRank& rank_;
   const NcclCall& call_;
 };
 

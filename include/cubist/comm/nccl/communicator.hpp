@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ranks that have a GPU each: the communicator, and its requests. Spans are of device memory.
+// The communicator of ranks with a GPU each, and its requests. Spans are device memory.
 //
-// A call waits for what the compute stream (NcclOptions::stream) was given before it, and runs on a
-// stream of its communicator. `wait` lets the compute stream wait for it, not the host: what is
-// enqueued there from then on may read what was received and overwrite what was sent, and
-// `synchronize` is when the host may. Only a barrier waits on the host, for that is what it is for.
+// A call waits for the earlier work of the compute stream (NcclOptions::stream) and runs on a
+// stream of its communicator. `wait` makes the compute stream wait for it, not the host: work
+// enqueued there afterwards may read what was received and overwrite what was sent; the host may
+// after `synchronize`. Only a barrier waits on the host.
 //
-// The messages that a rank has started travel as one group once it waits for one of them; so ranks
-// must agree on the order of such groups and of collectives, as far as they meet.
+// The messages that a rank has started are issued as one group when it waits for one of them, so
+// ranks that share such groups and collectives must agree on their order.
 
 #include <algorithm>
 #include <array>
@@ -30,9 +30,9 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
 #include "cubist/comm/nccl/call.hpp"
+#include "cubist/comm/nccl/context.hpp"
 #include "cubist/comm/nccl/queue.hpp"
 #include "cubist/comm/nccl/watchdog.hpp"
-#include "cubist/comm/nccl/world.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/device/stream.hpp"
@@ -44,25 +44,25 @@ namespace detail
 {
 
 /// One communicator of one rank.
-struct NcclGroup
+struct NcclCommState
 {
-  NcclGroup(std::shared_ptr<NcclWorld> its_world, NcclQueue& its_queue, int its_node)
-      : world{std::move(its_world)}, queue{its_queue}, node{its_node}
+  NcclCommState(std::shared_ptr<NcclContext> rank_context, NcclQueue& comm_queue, int node_id)
+      : context{std::move(rank_context)}, queue{comm_queue}, node{node_id}
   {
   }
-  NcclGroup(const NcclGroup&) = delete;
-  NcclGroup& operator=(const NcclGroup&) = delete;
-  ~NcclGroup() { world->retire(queue); }
+  NcclCommState(const NcclCommState&) = delete;
+  NcclCommState& operator=(const NcclCommState&) = delete;
+  ~NcclCommState() { context->finalize(queue); }
 
-  std::shared_ptr<NcclWorld> world;
+  std::shared_ptr<NcclContext> context;
   NcclQueue& queue;
-  int node;  // a rank on the same one
+  int node;  // the lowest rank on it
   bool remote = false;
 };
 
 /// The lowest rank on the same node.
 template <Communicator Host>
-[[nodiscard]] int node_of(Host& host)
+[[nodiscard]] int first_rank_on_node(Host& host)
 {
   if (!host.remote()) return 0;
   std::array<char, 256> name{};
@@ -76,142 +76,146 @@ template <Communicator Host>
 
 }  // namespace detail
 
-/// A call of an NcclCommunicator under way. One that is dropped before it is complete aborts the
-/// communicators of its rank.
+/// A pending call of an NcclCommunicator. Its destruction before the call is complete aborts all
+/// communicators of the rank.
 class NcclRequest
 {
  public:
-  NcclRequest(std::shared_ptr<detail::NcclGroup> group, detail::NcclMember& member)
-      : group_{std::move(group)}, member_{&member}
+  NcclRequest(std::shared_ptr<detail::NcclCommState> state, detail::PendingNcclCall& pending)
+      : state_{std::move(state)}, pending_{&pending}
   {
   }
   NcclRequest(NcclRequest&& other) noexcept
-      : group_{std::move(other.group_)}, member_{std::exchange(other.member_, nullptr)}
+      : state_{std::move(other.state_)}, pending_{std::exchange(other.pending_, nullptr)}
   {
   }
   NcclRequest& operator=(NcclRequest&& other) noexcept
   {
-    std::swap(group_, other.group_);
-    std::swap(member_, other.member_);
+    std::swap(state_, other.state_);
+    std::swap(pending_, other.pending_);
     return *this;
   }
   ~NcclRequest()
   {
-    if (member_ != nullptr) group_->world->drop(group_->queue, *member_);
+    if (pending_ != nullptr) state_->context->drop(state_->queue, *pending_);
   }
 
   void wait()
   {
-    if (member_ == nullptr) return;
-    group_->world->wait(group_->queue, *member_);
-    leave();
+    if (pending_ == nullptr) return;
+    state_->context->wait(state_->queue, *pending_);
+    release();
   }
 
   /// Whether the call is complete, for the host as well.
   bool test()
   {
-    if (member_ != nullptr && group_->world->test(group_->queue, *member_)) leave();
-    return member_ == nullptr;
+    if (pending_ != nullptr && state_->context->test(state_->queue, *pending_)) release();
+    return pending_ == nullptr;
   }
 
  private:
-  void leave() { group_->queue.leave(*std::exchange(member_, nullptr)); }
+  void release() { state_->queue.release(*std::exchange(pending_, nullptr)); }
 
-  std::shared_ptr<detail::NcclGroup> group_;
-  detail::NcclMember* member_;
+  std::shared_ptr<detail::NcclCommState> state_;
+  detail::PendingNcclCall* pending_;
 };
 
 class NcclCommunicator : public Collectives<NcclCommunicator>
 {
  public:
-  /// The same ranks as `host`, each on a device of its own, which becomes its thread's current one
-  /// and must stay so. All ranks call it. A communicator is used by one thread.
+  /// A communicator of the ranks of `host`, each with its own device, which becomes the current
+  /// device of its thread and must remain so. All ranks call it; each uses its communicator from
+  /// one thread.
   /// @throws CommunicationError, PeerFailed, TimeLimitError
   template <Communicator Host>
   [[nodiscard]] static NcclCommunicator make(Host& host, int device, NcclOptions options = {})
   {
-    const auto doing = [&] {
+    const auto describe = [&] {
       return "the start of NCCL on rank " + std::to_string(host.rank()) + " of " +
              std::to_string(host.size());
     };
-    auto world = std::make_shared<detail::NcclWorld>(device, std::move(options));
+    auto context = std::make_shared<detail::NcclContext>(device, std::move(options));
     ncclUniqueId id{};
     if (host.rank() == 0)
-      detail::nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr, doing);
+      detail::nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr, describe);
     host.broadcast(id.internal, 0);
-    const int node = detail::node_of(host);
-    auto& queue = world->open(
-        [&](ncclComm_t* room, ncclConfig_t* config) {
-          detail::nccl_check(ncclCommInitRankConfig(room, host.size(), id, host.rank(), config),
-                             "ncclCommInitRankConfig", nullptr, doing);
+    const int node = detail::first_rank_on_node(host);
+    auto& queue = context->create(
+        [&](ncclComm_t* comm, ncclConfig_t* config) {
+          detail::nccl_check(ncclCommInitRankConfig(comm, host.size(), id, host.rank(), config),
+                             "ncclCommInitRankConfig", nullptr, describe);
         },
-        doing);
-    NcclCommunicator made{std::make_shared<detail::NcclGroup>(std::move(world), queue, node)};
-    made.group_->remote = host.remote();
-    return made;
+        describe);
+    NcclCommunicator result{
+        std::make_shared<detail::NcclCommState>(std::move(context), queue, node)};
+    result.state_->remote = host.remote();
+    return result;
   }
 
-  [[nodiscard]] int rank() const { return group_->queue.place().rank; }
-  [[nodiscard]] int size() const { return group_->queue.place().size; }
-  /// Whether its ranks are on more than one node.
-  [[nodiscard]] bool remote() const { return group_->remote; }
+  [[nodiscard]] int rank() const { return state_->queue.rank_info().rank; }
+  [[nodiscard]] int size() const { return state_->queue.rank_info().size; }
+  /// Whether the ranks are on more than one node.
+  [[nodiscard]] bool remote() const { return state_->remote; }
 
   template <Element T>
   [[nodiscard]] NcclRequest start(const Call<T>& call)
   {
-    return {group_, group_->world->start(group_->queue, detail::nccl_call(call))};
+    return {state_, state_->context->start(state_->queue, detail::nccl_call(call))};
   }
 
-  /// The ranks that give the same colour, ordered by key, then by rank. Waits on the host until
-  /// the calls of this communicator are complete.
+  /// The ranks of the same colour, ordered by key, then by rank. Waits on the host until the calls
+  /// of this communicator are complete.
   /// @throws ArgumentError for a negative colour
   [[nodiscard]] NcclCommunicator split(int colour, int key)
   {
     require<ArgumentError>(colour >= 0, "got the colour ", colour,
-                           " for a split, but to NCCL a negative one means a rank in no group; "
+                           " for a split, but in NCCL a negative one excludes the rank; "
                            "use colours from 0");
-    auto& world = *group_->world;
-    NcclCommunicator part{std::make_shared<detail::NcclGroup>(
-        group_->world, world.split(group_->queue, colour, key), group_->node)};
+    auto& context = *state_->context;
+    NcclCommunicator part{std::make_shared<detail::NcclCommState>(
+        state_->context, context.split(state_->queue, colour, key), state_->node)};
     if (remote()) part.find_remote();
     return part;
   }
 
-  /// Waits on the host until the compute stream has done all that it was given, calls that were
-  /// waited for included. Unlike cudaStreamSynchronize, it ends when another rank is gone.
+  /// Waits on the host until the compute stream is idle, and with it all calls that were waited
+  /// for. Unlike cudaStreamSynchronize, it throws when another rank has failed.
   /// @throws CommunicationError, PeerFailed, TimeLimitError
-  void synchronize() { group_->world->synchronize(); }
-  /// The stream that computes.
-  [[nodiscard]] cudaStream_t stream() const { return group_->world->stream(); }
+  void synchronize() { state_->context->synchronize(); }
+  /// The compute stream.
+  [[nodiscard]] cudaStream_t stream() const { return state_->context->stream(); }
 
  private:
-  explicit NcclCommunicator(std::shared_ptr<detail::NcclGroup> group) : group_{std::move(group)} {}
+  explicit NcclCommunicator(std::shared_ptr<detail::NcclCommState> state) : state_{std::move(state)}
+  {
+  }
 
-  /// Whether the largest and the smallest node among the ranks differ.
+  /// Sets `remote`: the largest and the smallest node of the ranks differ.
   void find_remote()
   {
-    const auto doing = [] { return "the nodes of a split"; };
-    std::array<int, 2> nodes{group_->node, -group_->node};
-    const std::span found{group_->queue.place().scratch, nodes.size()};
+    const auto describe = [] { return "the nodes of a split"; };
+    std::array<int, 2> nodes{state_->node, -state_->node};
+    const std::span found{state_->queue.rank_info().scratch, nodes.size()};
     const auto copy = [&](void* to, const void* from, cudaMemcpyKind kind) {
       detail::cuda_check(cudaMemcpyAsync(to, from, sizeof(nodes), kind, stream()),
-                         "cudaMemcpyAsync", doing);
+                         "cudaMemcpyAsync", describe);
     };
     copy(found.data(), nodes.data(), cudaMemcpyHostToDevice);
     all_reduce(found, ReduceOp::max);
     copy(nodes.data(), found.data(), cudaMemcpyDeviceToHost);
     synchronize();
-    group_->remote = nodes[0] != -nodes[1];
+    state_->remote = nodes[0] != -nodes[1];
   }
 
-  std::shared_ptr<detail::NcclGroup> group_;
+  std::shared_ptr<detail::NcclCommState> state_;
 };
 
-/// NCCL chooses the order of a sum by the topology and the size; it is the same on every run.
+/// NCCL chooses the order of a sum by topology and size; it is the same on every run.
 template <>
 inline constexpr bool sums_in_order<NcclCommunicator> = false;
 template <>
-inline constexpr bool messages_alone<NcclCommunicator> = false;
+inline constexpr bool independent_messages<NcclCommunicator> = false;
 
 static_assert(Communicator<NcclCommunicator>);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// NCCL's communicator, owned, in its mode that does not block: NCCL goes on by itself after a call
-// has returned, and is asked until it has settled. One that is dropped is aborted, which ends what
-// runs on the device.
+// An owned, non-blocking NCCL communicator: a call may return before it is complete, and the caller
+// polls until the communicator is ready. The destructor aborts a communicator that was not
+// destroyed, which ends its kernels on the device.
 
 #include <atomic>
 #include <utility>
@@ -30,35 +30,35 @@ class NcclHandle
     return config;
   }
 
-  /// Where NCCL puts the communicator, perhaps when the call that makes it has long returned.
-  [[nodiscard]] ncclComm_t* room() { return &comm_; }
-  /// Null until NCCL has put it there.
+  /// NCCL stores the communicator here, possibly after the call that creates it has returned.
+  [[nodiscard]] ncclComm_t* address() { return &comm_; }
+  /// Null until NCCL has stored it.
   [[nodiscard]] ncclComm_t get() const
   {
     return std::atomic_ref{const_cast<ncclComm_t&>(comm_)}.load(std::memory_order_acquire);
   }
 
-  /// Whether NCCL has done with what it was told, and takes the next call.
-  /// @throws CommunicationError, PeerFailed for what it has met meanwhile
-  template <class Doing>
-  [[nodiscard]] bool is_settled(Doing doing) const
+  /// Whether NCCL accepts the next call: no earlier one is in progress.
+  /// @throws CommunicationError, PeerFailed for an asynchronous error of NCCL
+  template <class Describe>
+  [[nodiscard]] bool is_ready(Describe describe) const
   {
     const auto comm = get();
     if (comm == nullptr) return false;
     ncclResult_t state = ncclSuccess;
-    nccl_check(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError", comm, doing);
-    nccl_check(state, "NCCL", comm, doing);
+    nccl_check(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError", comm, describe);
+    nccl_check(state, "NCCL", comm, describe);
     return state == ncclSuccess;
   }
 
-  /// Begins to end it in peace, which all ranks do; then it is settled. Calls under way are
-  /// completed.
+  /// Starts the collective that ends the communicator and completes its pending calls; then it is
+  /// ready.
   [[nodiscard]] bool finalize()
   {
     const auto code = ncclCommFinalize(get());
     return code == ncclSuccess || code == ncclInProgress;
   }
-  /// @pre finalize() has settled
+  /// @pre is_ready() after finalize()
   void destroy() noexcept
   {
     if (const auto comm = std::exchange(comm_, nullptr)) ncclCommDestroy(comm);
@@ -73,19 +73,19 @@ class NcclHandle
   ncclComm_t comm_ = nullptr;
 };
 
-/// Calls that NCCL gets as one: `end` gives them, and an exception takes them back as far as NCCL
+/// The scope of a group of NCCL calls: `end` issues them; an exception discards them as far as NCCL
 /// can.
-template <class Doing>
-class NcclGrouped
+template <class Describe>
+class NcclGroupScope
 {
  public:
-  explicit NcclGrouped(Doing doing) : doing_{std::move(doing)}
+  explicit NcclGroupScope(Describe describe) : doing_{std::move(describe)}
   {
     nccl_check(ncclGroupStart(), "ncclGroupStart", nullptr, doing_);
   }
-  NcclGrouped(const NcclGrouped&) = delete;
-  NcclGrouped& operator=(const NcclGrouped&) = delete;
-  ~NcclGrouped()
+  NcclGroupScope(const NcclGroupScope&) = delete;
+  NcclGroupScope& operator=(const NcclGroupScope&) = delete;
+  ~NcclGroupScope()
   {
     if (!ended_) ncclGroupEnd();
   }
@@ -97,7 +97,7 @@ class NcclGrouped
   }
 
  private:
-  Doing doing_;
+  Describe doing_;
   bool ended_ = false;
 };
 

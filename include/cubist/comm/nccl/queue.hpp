@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One communicator of NCCL with the calls that its rank has started, on a stream of its own.
+// One NCCL communicator, its stream, and the calls that its rank has started.
 //
-// A call waits for what the compute stream was given before it, and goes through four states:
+// A call waits for the earlier work of the compute stream, and has four states:
 //
-//   queued       NCCL is still busy with an earlier call (ncclInProgress), or it is a message and
-//                its group is not closed
-//   issuing      NCCL has it
-//   under way    NCCL has launched it, and `done` marks its end in the stream
+//   queued       an earlier call is in progress (ncclInProgress), or the group of a message is open
+//   issuing      issued to NCCL
+//   in flight    launched by NCCL; the event `done` marks its end in the stream
 //   complete
 //
-// Collectives are given to NCCL one by one, in their order. NCCL runs the calls of a communicator
-// one after the other, so a receive on its own would keep the send behind it from running, and
-// with it the rank that waits for that. So messages gather until one of them is waited for, and
-// then are given to NCCL as one group, in which all of them run at once.
+// Collectives are issued one by one in their order. NCCL runs the calls of a communicator one after
+// the other, so a receive alone would block the send behind it, and with it the peer that waits for
+// that send. So messages are collected until the rank waits for one of them, and issued as one
+// group, in which they run concurrently.
 
 #include <algorithm>
 #include <chrono>
@@ -38,199 +37,201 @@
 namespace cubist::detail
 {
 
-/// A call with what the queue knows of it.
-struct NcclMember
+/// A call and its progress.
+struct PendingNcclCall
 {
   enum class State
   {
     queued,
     issuing,
-    under_way,
+    in_flight,
     complete
   };
 
   NcclCall call;
-  CudaEvent ready;  // the compute stream has come to it
+  CudaEvent ready;  // reached by the compute stream
   CudaEvent done;
   State state = State::complete;
-  bool held = false;                                     // by its request
-  std::optional<Backoff::Clock::time_point> began = {};  // to wait for other ranks, as far as seen
+  bool has_request = false;
+  std::optional<Backoff::Clock::time_point> wait_start = {};  // when it was first seen waiting
 };
 
 class NcclQueue
 {
  public:
-  using State = NcclMember::State;
+  using State = PendingNcclCall::State;
 
-  explicit NcclQueue(int* scratch) { place_.scratch = scratch; }
+  explicit NcclQueue(int* scratch) { rank_.scratch = scratch; }
 
-  /// The handle to be filled by NCCL, and then this rank's place.
+  /// The caller creates the communicator in the handle, and then sets this rank.
   [[nodiscard]] NcclHandle& handle() { return handle_; }
-  void set_place(int rank, int size)
+  void set_rank(int rank, int size)
   {
-    place_.rank = rank;
-    place_.size = size;
-    place_.stream = stream_.get();
+    rank_.rank = rank;
+    rank_.size = size;
+    rank_.stream = stream_.get();
   }
-  [[nodiscard]] const NcclPlace& place() const { return place_; }
+  [[nodiscard]] const NcclRank& rank_info() const { return rank_; }
 
   /// @throws ArgumentError, CommunicationError
-  NcclMember& start(const NcclCall& call, cudaStream_t compute)
+  PendingNcclCall& start(const NcclCall& call, cudaStream_t compute)
   {
-    auto& member = spare();
-    member.call = call;
-    member.held = true;
-    member.began.reset();
-    if (call.is_empty()) return member;
-    cuda_check(cudaEventRecord(member.ready.get(), compute), "cudaEventRecord", doing(member));
-    member.state = State::queued;
+    auto& pending = take_free();
+    pending.call = call;
+    pending.has_request = true;
+    pending.wait_start.reset();
+    if (call.is_empty()) return pending;
+    cuda_check(cudaEventRecord(pending.ready.get(), compute), "cudaEventRecord", describe(pending));
+    pending.state = State::queued;
     if (call.is_message())
-      messages_.push_back(&member);
+      messages_.push_back(&pending);
     else
-      queued_.push_back({&member});
+      queued_.push_back({&pending});
     advance();
-    return member;
+    return pending;
   }
 
-  /// The messages so far are a group. If `member` is none of them, this is no time for that: ranks
-  /// must agree on the order of groups and collectives.
-  void close_group(const NcclMember& member)
+  /// Closes the group of messages if `pending` is one of them. Only then: all ranks must agree on
+  /// the order of groups and collectives.
+  void close_group(const PendingNcclCall& pending)
   {
-    if (std::find(messages_.begin(), messages_.end(), &member) != messages_.end()) close_group();
+    if (std::find(messages_.begin(), messages_.end(), &pending) != messages_.end()) close_group();
   }
   void close_group()
   {
     if (!messages_.empty()) queued_.push_back(std::exchange(messages_, {}));
   }
 
-  /// Gives NCCL what it can take, and sees what is complete.
-  /// @throws CommunicationError, PeerFailed for what NCCL has met meanwhile
+  /// Issues the calls that NCCL accepts, and marks those that are complete.
+  /// @throws CommunicationError, PeerFailed for an asynchronous error of NCCL
   void advance()
   {
     if (is_idle()) return;
-    if (handle_.is_settled([this] { return first_text(); }))
+    if (handle_.is_ready([this] { return current_text(); }))
     {
-      launched();
+      mark_in_flight();
       while (!queued_.empty() && issuing_.empty()) issue();
     }
-    while (!under_way_.empty() && is_complete(under_way_.front()->done, doing(*under_way_.front())))
+    while (!in_flight_.empty() &&
+           is_complete(in_flight_.front()->done, describe(*in_flight_.front())))
     {
-      finish(*under_way_.front());
-      under_way_.pop_front();
+      finish(*in_flight_.front());
+      in_flight_.pop_front();
     }
   }
 
   /// Whether all calls that were started are complete.
-  [[nodiscard]] bool is_idle() const { return !has_queued() && under_way_.empty(); }
-  /// Whether NCCL has not launched all calls that were started.
+  [[nodiscard]] bool is_idle() const { return !has_queued() && in_flight_.empty(); }
+  /// Whether a call that was started is not in flight yet.
   [[nodiscard]] bool has_queued() const
   {
     return !messages_.empty() || !queued_.empty() || !issuing_.empty();
   }
-  [[nodiscard]] std::size_t under_way() const { return under_way_.size(); }
+  [[nodiscard]] std::size_t in_flight() const { return in_flight_.size(); }
 
-  /// The request is gone.
-  void leave(NcclMember& member)
+  /// Releases a call whose request has ended.
+  void release(PendingNcclCall& pending)
   {
-    member.held = false;
-    if (member.state == State::complete) spare_.push_back(&member);
+    pending.has_request = false;
+    if (pending.state == State::complete) free_.push_back(&pending);
   }
 
-  /// The call that has waited for other ranks for longest, and since when; nothing if none does.
-  /// What its own rank still computes before it is no such wait.
-  [[nodiscard]] std::optional<std::pair<const NcclMember*, Backoff::Clock::time_point>> awaited()
+  using Wait = std::pair<const PendingNcclCall*, Backoff::Clock::time_point>;
+
+  /// The call that has waited longest for other ranks, and since when. Time in which the compute
+  /// stream of this rank has not reached the call does not count.
+  [[nodiscard]] std::optional<Wait> oldest_wait()
   {
-    auto* const first = !under_way_.empty() ? under_way_.front()
+    auto* const first = !in_flight_.empty() ? in_flight_.front()
                         : !issuing_.empty() ? issuing_.front()
                                             : nullptr;
     if (first == nullptr) return {};
-    if (!first->began)
+    if (!first->wait_start)
     {
-      if (!is_complete(first->ready, doing(*first))) return {};
-      first->began = Backoff::Clock::now();
+      if (!is_complete(first->ready, describe(*first))) return {};
+      first->wait_start = Backoff::Clock::now();
     }
-    return std::pair{first, *first->began};
+    return Wait{first, *first->wait_start};
   }
 
   /// "all_reduce of 4 double by sum on rank 1 of 4"
-  [[nodiscard]] std::string text(const NcclMember& member) const
+  [[nodiscard]] std::string text(const PendingNcclCall& pending) const
   {
-    return NcclIssue{nullptr, place_, member.call}.doing();
+    return NcclIssuer{nullptr, rank_, pending.call}.describe();
   }
 
  private:
-  /// What is done, for errors.
-  struct Doing
+  struct Describe
   {
     const NcclQueue& queue;
-    const NcclMember& member;
-    std::string operator()() const { return queue.text(member); }
+    const PendingNcclCall& pending;
+    std::string operator()() const { return queue.text(pending); }
   };
-  [[nodiscard]] Doing doing(const NcclMember& member) const { return {*this, member}; }
-  /// What NCCL is at.
-  [[nodiscard]] std::string first_text() const
+  [[nodiscard]] Describe describe(const PendingNcclCall& pending) const { return {*this, pending}; }
+  /// The oldest call that is not complete, as text.
+  [[nodiscard]] std::string current_text() const
   {
-    if (!under_way_.empty()) return text(*under_way_.front());
+    if (!in_flight_.empty()) return text(*in_flight_.front());
     if (!issuing_.empty()) return text(*issuing_.front());
     if (!queued_.empty()) return text(*queued_.front().front());
-    return "rank " + std::to_string(place_.rank) + " of " + std::to_string(place_.size);
+    return "rank " + std::to_string(rank_.rank) + " of " + std::to_string(rank_.size);
   }
 
-  /// Gives the first call or group to NCCL. Without an answer yet, it is launched later.
+  /// Issues the first collective or group, which may stay in the state `issuing`.
   void issue()
   {
     issuing_ = std::move(queued_.front());
     queued_.pop_front();
     const auto comm = handle_.get();
-    for (auto* const member : issuing_)
+    for (auto* const pending : issuing_)
     {
-      member->state = State::issuing;
-      cuda_check(cudaStreamWaitEvent(stream_.get(), member->ready.get(), 0), "cudaStreamWaitEvent",
-                 doing(*member));
+      pending->state = State::issuing;
+      cuda_check(cudaStreamWaitEvent(stream_.get(), pending->ready.get(), 0), "cudaStreamWaitEvent",
+                 describe(*pending));
     }
     {
-      NcclGrouped grouped{doing(*issuing_.front())};
-      for (auto* const member : issuing_) NcclIssue{comm, place_, member->call}();
-      grouped.end();
+      NcclGroupScope group{describe(*issuing_.front())};
+      for (auto* const pending : issuing_) NcclIssuer{comm, rank_, pending->call}();
+      group.end();
     }
-    if (handle_.is_settled(doing(*issuing_.front()))) launched();
+    if (handle_.is_ready(describe(*issuing_.front()))) mark_in_flight();
   }
 
-  void launched()
+  void mark_in_flight()
   {
-    for (auto* const member : issuing_)
+    for (auto* const pending : issuing_)
     {
-      cuda_check(cudaEventRecord(member->done.get(), stream_.get()), "cudaEventRecord",
-                 doing(*member));
-      member->state = State::under_way;
-      under_way_.push_back(member);
+      cuda_check(cudaEventRecord(pending->done.get(), stream_.get()), "cudaEventRecord",
+                 describe(*pending));
+      pending->state = State::in_flight;
+      in_flight_.push_back(pending);
     }
     issuing_.clear();
   }
 
-  void finish(NcclMember& member)
+  void finish(PendingNcclCall& pending)
   {
-    member.state = State::complete;
-    if (!member.held) spare_.push_back(&member);
+    pending.state = State::complete;
+    if (!pending.has_request) free_.push_back(&pending);
   }
 
-  NcclMember& spare()
+  PendingNcclCall& take_free()
   {
-    if (spare_.empty()) spare_.push_back(members_.emplace_back(new NcclMember).get());
-    auto& member = *spare_.back();
-    spare_.pop_back();
-    return member;
+    if (free_.empty()) free_.push_back(calls_.emplace_back(new PendingNcclCall).get());
+    auto& pending = *free_.back();
+    free_.pop_back();
+    return pending;
   }
 
-  NcclPlace place_;
+  NcclRank rank_;
   CudaStream stream_;
-  std::vector<std::unique_ptr<NcclMember>> members_;
-  std::vector<NcclMember*> spare_;
-  std::vector<NcclMember*> messages_;            // of the group that is not closed
-  std::deque<std::vector<NcclMember*>> queued_;  // each a collective, or a group of messages
-  std::vector<NcclMember*> issuing_;
-  std::deque<NcclMember*> under_way_;
-  NcclHandle handle_;  // the first to go: then nothing runs in the stream
+  std::vector<std::unique_ptr<PendingNcclCall>> calls_;
+  std::vector<PendingNcclCall*> free_;
+  std::vector<PendingNcclCall*> messages_;            // of the open group
+  std::deque<std::vector<PendingNcclCall*>> queued_;  // each a collective, or a group of messages
+  std::vector<PendingNcclCall*> issuing_;
+  std::deque<PendingNcclCall*> in_flight_;
+  NcclHandle handle_;  // destroyed first: no call runs in the stream after that
 };
 
 }  // namespace cubist::detail

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How a rank waits for NCCL, and how its communicators end together.
+// How a rank waits for NCCL, and how its communicators are aborted together.
 //
-// Whatever the host waits for, it polls, and looks at every communicator of the rank meanwhile: for
-// NCCL's errors, for the time limit, and for what the program knows of other ranks. An error aborts
-// all of them, which ends what runs on the device: none is left half alive. Its peers see that,
-// where NCCL does not tell them, by their own time limits.
+// The host waits by polling. Each poll checks all communicators of the rank for asynchronous errors
+// of NCCL, the time limit, and failures of other ranks that the program knows of. An error aborts
+// all communicators of the rank. Where NCCL does not report that to the peers, their time limits
+// do.
 
 #include <algorithm>
 #include <chrono>
@@ -32,14 +32,13 @@ namespace cubist
 /// How a rank communicates by NCCL.
 struct NcclOptions
 {
-  /// The stream that computes what is sent, and with what was received.
+  /// The compute stream: it produces what is sent and consumes what is received.
   cudaStream_t stream = cudaStreamPerThread;
-  /// The longest that the rank may wait for others, in a call or on its way out; then it throws
-  /// TimeLimitError. NCCL alone does not notice every rank that is gone. Left out, it waits for
-  /// ever.
+  /// How long the rank waits for others, in a call or at the end, before it throws TimeLimitError;
+  /// nullopt: without limit. NCCL alone does not detect every rank that has ended.
   std::optional<std::chrono::milliseconds> time_limit = std::chrono::minutes{10};
-  /// Called now and then while the rank waits; throws if the job has failed elsewhere.
-  std::function<void()> look = {};
+  /// Called repeatedly while the rank waits; throws if another rank has failed.
+  std::function<void()> poll_failure = {};
 };
 
 namespace detail
@@ -56,8 +55,8 @@ class NcclWatchdog
     const auto limit = options_.time_limit;
     require<ArgumentError>(!limit || limit->count() > 0, "got a time limit of ",
                            limit ? limit->count() : 0,
-                           " ms, in which no call can be complete; give a longer one, or leave it "
-                           "out to wait for ever");
+                           " ms, in which no call can complete; give a longer one, or nullopt "
+                           "to wait without limit");
   }
 
   [[nodiscard]] cudaStream_t stream() const { return options_.stream; }
@@ -71,26 +70,26 @@ class NcclWatchdog
     std::erase_if(queues_, [&](const auto& q) { return q.get() == &queue; });
   }
 
-  [[nodiscard]] bool failed() const { return !why_.empty(); }
-  /// Ends what runs on the device. No communicator of this rank can be used any more.
+  [[nodiscard]] bool is_aborted() const { return !reason_.empty(); }
+  /// Aborts all communicators of this rank, which ends their kernels on the device.
   void abort(const std::string& why) noexcept
   {
-    if (failed()) return;
-    why_ = why;
-    // One at a time, an abort may wait for what another one would end.
+    if (is_aborted()) return;
+    reason_ = why;
+    // In one group: an abort alone may wait for a kernel that another abort would end.
     ncclGroupStart();
     for (const auto& queue : queues_) queue->handle().abort();
     ncclGroupEnd();
   }
 
-  /// Calls `f`; what it throws ends all communicators of the rank.
-  /// @throws CommunicationError if they have ended
+  /// Calls `f`, and aborts all communicators of the rank if it throws.
+  /// @throws CommunicationError if they are aborted already
   template <class F>
-  std::invoke_result_t<F&> attempt(F f)
+  std::invoke_result_t<F&> abort_on_error(F f)
   {
     require<CommunicationError>(
-        !failed(), "got a call after the communicators of this rank were aborted (", why_,
-        "), so none of them carries data any more; mend that, and leave the body of the rank");
+        !is_aborted(), "got a call after the communicators of this rank were aborted (", reason_,
+        "), so none of them can carry data; fix that error, and return from the rank's body");
     try
     {
       return f();
@@ -107,53 +106,54 @@ class NcclWatchdog
     }
   }
 
-  /// Waits until `done()`.
-  /// @throws CommunicationError, PeerFailed, TimeLimitError, what NcclOptions::look throws
+  /// Polls until `done()`.
+  /// @throws CommunicationError, PeerFailed, TimeLimitError, what NcclOptions::poll_failure throws
   template <class Done>
-  void until(Done done)
+  void wait_until(Done done)
   {
     for (Backoff backoff; !done(); backoff.pause())
     {
-      look();
+      poll();
       if (done()) return;
     }
   }
-  /// The same for what is no call, which has a time limit of its own.
-  template <class Done, class Doing>
-  void until(Done done, Doing doing)
+  /// The same for an operation that is not a call of a queue, with the time limit from now on.
+  template <class Done, class Describe>
+  void wait_until(Done done, Describe describe)
   {
-    const auto began = Clock::now();
-    until([&] {
+    const auto start = Clock::now();
+    wait_until([&] {
       if (done()) return true;
-      check_time(began, doing);
+      check_time_limit(start, describe);
       return false;
     });
   }
 
-  void look()
+  /// Advances all queues, and checks for errors, the time limit and failures of other ranks.
+  void poll()
   {
     for (const auto& queue : queues_)
     {
       queue->advance();
-      if (const auto awaited = queue->awaited())
-        check_time(awaited->second, [&] { return queue->text(*awaited->first); });
+      if (const auto wait = queue->oldest_wait())
+        check_time_limit(wait->second, [&] { return queue->text(*wait->first); });
     }
-    if (options_.look) options_.look();
+    if (options_.poll_failure) options_.poll_failure();
   }
 
  private:
-  template <class Doing>
-  void check_time(Clock::time_point began, Doing doing) const
+  template <class Describe>
+  void check_time_limit(Clock::time_point start, Describe describe) const
   {
     const auto limit = options_.time_limit;
-    if (!limit || Clock::now() - began < *limit) return;
-    require<TimeLimitError>(false, "waited ", limit->count(), " ms for other ranks in ", doing(),
-                            ", the time limit, so one of them is gone or calls something else; "
+    if (!limit || Clock::now() - start < *limit) return;
+    require<TimeLimitError>(false, "waited ", limit->count(), " ms for other ranks in ", describe(),
+                            ", the time limit, so one of them has ended or makes another call; "
                             "look for its error, or give a longer time limit");
   }
 
   NcclOptions options_;
-  std::string why_;  // they were aborted
+  std::string reason_;  // of the abort
   std::vector<std::unique_ptr<NcclQueue>> queues_;
 };
 

@@ -1,111 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What happens in one call of ranks that share memory. Nothing is sent: each rank leaves the
-// addresses of its buffers with the call, and its peers copy or combine straight from them.
+// A call in flight between ranks that are threads: the addresses that each rank has posted, and the
+// stages (stages.hpp) through which each rank advances.
 //
-// A call goes through stages. A stage waits for a gate (all have posted, the source has posted, all
-// pieces are reduced, all have read), does its share of the work, and signals another gate:
-//
-//   broadcast       source posted -> copy it -> done          the source waits for done
-//   all_gather      all posted -> copy all -> done -> all done
-//   reduce_scatter  all posted -> reduce my piece -> done -> all done
-//   all_reduce      all posted -> reduce piece r in place -> reduced -> copy the others' pieces ->
-//                   done -> all done
-//   expose            all posted -> read on, until the rank closes its window -> done -> all done
+// A rank that leaves a call before its end (it threw, or dropped its request) revokes the call: it
+// waits until no peer reads its buffers, so none is read after it is freed.
 
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cubist/comm/call.hpp"
+#include "cubist/comm/call_text.hpp"
 #include "cubist/comm/reduction.hpp"
+#include "cubist/comm/threads/rank_state.hpp"
 #include "cubist/comm/threads/scheduler.hpp"
+#include "cubist/comm/threads/signature.hpp"
+#include "cubist/comm/threads/stages.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 
 namespace cubist::detail
 {
 
-enum class Gate : std::uint8_t
+/// What the calls of one communicator share.
+struct ThreadContext
 {
-  source,
-  posted,
-  reduced,
-  done,
-  none
+  std::shared_ptr<ThreadScheduler> scheduler;
+  std::vector<int> ranks;  // of the launch
+  std::mutex mutex;        // of all calls
+  std::condition_variable drained;
 };
-
-enum class CopyWork : std::uint8_t
-{
-  none,
-  copy_source,
-  copy_piece,
-  gather_pieces,
-  exchange_pieces,
-  reduce_piece,
-  copy_reduced,
-  read_on  // what peers have lent, from now on
-};
-
-struct Stage
-{
-  Gate waits_for;
-  CopyWork work = CopyWork::none;
-  Gate signals = Gate::none;
-};
-
-/// What a member of a call does; `source` is the root, or the sender of a message.
-inline std::span<const Stage> stages(Collective c, bool source)
-{
-  static constexpr Stage wait_done[] = {{Gate::done}};
-  static constexpr Stage barrier[] = {{Gate::posted}};
-  static constexpr Stage copy[] = {{Gate::source, CopyWork::copy_source, Gate::done}};
-  static constexpr Stage scatter_root[] = {{Gate::source, CopyWork::copy_piece}, {Gate::done}};
-  static constexpr Stage scatter[] = {{Gate::source, CopyWork::copy_piece, Gate::done}};
-  static constexpr Stage gather_root[] = {{Gate::posted, CopyWork::gather_pieces, Gate::done}};
-  static constexpr Stage all_gather[] = {{Gate::posted, CopyWork::gather_pieces, Gate::done},
-                                         {Gate::done}};
-  static constexpr Stage all_to_all[] = {{Gate::posted, CopyWork::exchange_pieces, Gate::done},
-                                         {Gate::done}};
-  static constexpr Stage reduce[] = {{Gate::posted, CopyWork::reduce_piece, Gate::done},
-                                     {Gate::done}};
-  static constexpr Stage all_reduce[] = {{Gate::posted, CopyWork::reduce_piece, Gate::reduced},
-                                         {Gate::reduced, CopyWork::copy_reduced, Gate::done},
-                                         {Gate::done}};
-  static constexpr Stage expose[] = {{Gate::posted, CopyWork::read_on}, {Gate::done}};
-  switch (c)
-  {
-  case Collective::barrier:
-    return barrier;
-  case Collective::broadcast:
-  case Collective::send:
-  case Collective::receive:
-    return source ? std::span{wait_done} : std::span<const Stage>{copy};
-  case Collective::scatter:
-    return source ? std::span<const Stage>{scatter_root} : scatter;
-  case Collective::gather:
-    return source ? std::span<const Stage>{gather_root} : wait_done;
-  case Collective::all_gather:
-    return all_gather;
-  case Collective::all_to_all:
-    return all_to_all;
-  case Collective::reduce:
-  case Collective::reduce_scatter:
-    return reduce;
-  case Collective::all_reduce:
-    return all_reduce;
-  case Collective::expose:
-    return expose;
-  }
-  return {};
-}
-
-class ThreadGroup;
-struct ThreadCall;
 
 /// One rank's part in a call.
 struct ThreadMember final : Waiter
@@ -121,28 +55,15 @@ struct ThreadMember final : Waiter
   std::byte* recv = nullptr;
   std::span<const Stage> remaining;
   bool posted = false;
-  bool reads_on = false;
+  bool reads_peers = false;
 };
 
-/// What all ranks of a call must agree on.
-struct Signature
-{
-  Collective collective{};
-  std::size_t count = 0;
-  std::size_t element_size = 0;
-  std::string (*element)() = nullptr;
-  int root = 0;
-  ReduceOp op{};
-  void (*reduce)(const ThreadCall&, std::size_t keeper, std::size_t first, std::size_t count,
-                 std::byte* out) = nullptr;
-
-  friend bool operator==(const Signature&, const Signature&) = default;
-};
-
-/// A call under way, on all its ranks.
+/// A call in flight, on all its ranks.
 struct ThreadCall
 {
-  ThreadGroup* group = nullptr;
+  using Notify = ThreadScheduler::DeferredNotify;
+
+  ThreadContext* context = nullptr;
   int from = -1;  // of a message; a collective has none
   int to = -1;
   std::uint64_t number = 0;
@@ -154,6 +75,8 @@ struct ThreadCall
   int readers = 0;
   int revoked_by = -1;
 
+  [[nodiscard]] bool is_message() const { return from >= 0; }
+
   [[nodiscard]] bool open(Gate g) const
   {
     const auto all = members.size();
@@ -162,10 +85,81 @@ struct ThreadCall
     {
       if (signature.collective == Collective::gather) target = 1;
       if (signature.collective == Collective::broadcast ||
-          signature.collective == Collective::scatter || from >= 0)
+          signature.collective == Collective::scatter || is_message())
         target = all - 1;
     }
     return gates[static_cast<std::size_t>(g)] >= target;
+  }
+
+  /// @pre context->mutex is locked
+  void signal(Gate gate, Notify& notify)
+  {
+    ++gates[static_cast<std::size_t>(gate)];
+    if (!open(gate)) return;
+    for (const auto& m : members)
+      if (m.posted && !m.remaining.empty() && m.remaining.front().waits_for == gate)
+        notify.add(m.world_rank);
+  }
+
+  /// Takes a rank through the stages whose gates are open; true when none is left.
+  bool advance(ThreadMember& me)
+  {
+    Notify notify{*context->scheduler, me.world_rank};
+    std::unique_lock lock{context->mutex};
+    while (!me.remaining.empty())
+    {
+      const Stage stage = me.remaining.front();
+      if (revoked_by >= 0)
+      {
+        context->scheduler->raise();  // the reason why that rank left, if all ranks failed
+        throw PeerFailed{"rank " + std::to_string(revoked_by) + " left " + text(signature) +
+                         where() + " before its end, so rank " + std::to_string(me.world_rank) +
+                         " cannot complete it; look for the error of that rank"};
+      }
+      if (!open(stage.waits_for)) return false;
+      if (stage.work == CopyWork::read_peers)
+      {
+        ++readers;
+        me.reads_peers = true;
+      }
+      else if (stage.work != CopyWork::none)
+      {
+        ++readers;
+        lock.unlock();
+        perform(stage.work, me);
+        lock.lock();
+        remove_reader();
+      }
+      me.remaining = me.remaining.subspan(1);
+      if (stage.signals != Gate::none) signal(stage.signals, notify);
+    }
+    return true;
+  }
+
+  /// A rank no longer reads its peers' blocks.
+  void close(ThreadMember& me)
+  {
+    Notify notify{*context->scheduler, me.world_rank};
+    const std::lock_guard lock{context->mutex};
+    stop_reading(me);
+    signal(Gate::done, notify);
+  }
+
+  /// Ends the call for all its ranks; returns when no rank reads the buffers of this one.
+  void revoke(ThreadMember& me)
+  {
+    {
+      // Ranks that read peers' blocks may be parked in another call: wake them first.
+      Notify notify{*context->scheduler, me.world_rank};
+      const std::lock_guard lock{context->mutex};
+      context->scheduler->remove(me.world_rank, me);
+      stop_reading(me);
+      if (revoked_by < 0) revoked_by = me.world_rank;
+      for (const auto& m : members)
+        if (m.posted && !m.remaining.empty() && &m != &me) notify.add(m.world_rank);
+    }
+    std::unique_lock lock{context->mutex};
+    context->drained.wait(lock, [&] { return readers == 0; });
   }
 
   [[nodiscard]] Share share(std::size_t member) const
@@ -183,10 +177,10 @@ struct ThreadCall
     switch (work)
     {
     case CopyWork::none:
-    case CopyWork::read_on:
+    case CopyWork::read_peers:
       break;
     case CopyWork::copy_source:
-      copy(me.recv, members[from >= 0 ? 0 : root].send, bytes);
+      copy(me.recv, members[is_message() ? 0 : root].send, bytes);
       break;
     case CopyWork::copy_piece:
       copy(me.recv, members[root].send + me.index * bytes, bytes);
@@ -220,9 +214,65 @@ struct ThreadCall
       break;
     }
   }
+
+  /// " on ranks {0, 1}", the first 16 of them; " from rank 0 to rank 1" for a message.
+  [[nodiscard]] std::string where() const
+  {
+    if (is_message())
+      return " from rank " + std::to_string(members[0].world_rank) + " to rank " +
+             std::to_string(members[1].world_rank);
+    return " on ranks " + rank_list(context->ranks);
+  }
+
+  [[nodiscard]] std::string describe(const ThreadMember& me) const
+  {
+    const std::lock_guard lock{context->mutex};
+    auto mine = signature;
+    if (is_message() && me.index == 1) mine.collective = Collective::receive;
+    const auto [ranks, called] = awaited_by(me);
+    return text(mine) + where() + ", which " +
+           (ranks.empty() ? "another rank has" : "ranks " + rank_list(ranks) + " have") +
+           (called ? " not completed" : " not called");
+  }
+
+  [[nodiscard]] std::vector<int> awaited(const ThreadMember& me) const
+  {
+    const std::lock_guard lock{context->mutex};
+    return awaited_by(me).first;
+  }
+
+ private:
+  void remove_reader()
+  {
+    if (--readers == 0 && revoked_by >= 0) context->drained.notify_all();
+  }
+  void stop_reading(ThreadMember& me)
+  {
+    if (std::exchange(me.reads_peers, false)) remove_reader();
+  }
+
+  /// The ranks that have not called; or else, once all have, those that can advance, or read peers'
+  /// blocks. And whether all have called.
+  [[nodiscard]] std::pair<std::vector<int>, bool> awaited_by(const ThreadMember& me) const
+  {
+    std::pair<std::vector<int>, bool> awaited;
+    auto& [ranks, called] = awaited;
+    for (const auto& m : members)
+      if (!m.posted) ranks.push_back(m.world_rank);
+    called = ranks.empty();
+    if (!called) return awaited;
+    for (const auto& m : members)
+      if (&m != &me && !m.remaining.empty() &&
+          (m.reads_peers || open(m.remaining.front().waits_for)))
+        ranks.push_back(m.world_rank);
+    return awaited;
+  }
 };
 
-/// Combines elements [first, first + count) of all members, for `keeper`.
+inline bool ThreadMember::advance() { return call->advance(*this); }
+inline std::string ThreadMember::describe() const { return call->describe(*this); }
+inline std::vector<int> ThreadMember::awaited() const { return call->awaited(*this); }
+
 template <Element T>
 void combine_members(const ThreadCall& call, std::size_t keeper, std::size_t first,
                      std::size_t count, std::byte* out)

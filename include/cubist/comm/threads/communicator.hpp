@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ranks that are threads of one process: the communicator, and its requests.
+// The communicator of ranks that are threads of one process.
 
 #include <algorithm>
 #include <array>
@@ -14,92 +14,18 @@
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
+#include "cubist/comm/element_range.hpp"
+#include "cubist/comm/request.hpp"
 #include "cubist/comm/threads/group.hpp"
+#include "cubist/comm/threads/window.hpp"
 #include "cubist/comm/window.hpp"
 #include "cubist/core/scalar.hpp"
 
 namespace cubist
 {
 
-/// A call of a ThreadsCommunicator under way.
-class ThreadsRequest
-{
- public:
-  ThreadsRequest(std::shared_ptr<detail::ThreadGroup> group, detail::ThreadMember& member)
-      : group_{std::move(group)}, member_{&member}
-  {
-  }
-  ThreadsRequest(ThreadsRequest&& other) noexcept
-      : group_{std::move(other.group_)}, member_{std::exchange(other.member_, nullptr)}
-  {
-  }
-  ThreadsRequest& operator=(ThreadsRequest&& other) noexcept
-  {
-    std::swap(group_, other.group_);
-    std::swap(member_, other.member_);
-    return *this;
-  }
-  ~ThreadsRequest() { leave(); }
-
-  void wait()
-  {
-    if (member_ == nullptr) return;
-    group_->world().wait(member_->world_rank, *member_);
-    leave();
-  }
-
-  bool test()
-  {
-    if (member_ != nullptr && group_->world().test(member_->world_rank, *member_)) leave();
-    return member_ == nullptr;
-  }
-
- private:
-  void leave()
-  {
-    if (member_ != nullptr) group_->leave(*std::exchange(member_, nullptr));
-  }
-
-  std::shared_ptr<detail::ThreadGroup> group_;
-  detail::ThreadMember* member_;
-};
-
-/// What the ranks of a ThreadsCommunicator expose each other: a block of each, where it lies.
-/// @tparam T const, unless others may write to the blocks
-template <class T>
-class ThreadsWindow
-{
- public:
-  ThreadsWindow(const std::shared_ptr<detail::ThreadGroup>& group, detail::ThreadMember& member,
-                std::size_t count)
-      : group_{group.get()}, member_{&member}, count_{count}, request_{group, member}
-  {
-  }
-
-  [[nodiscard]] std::span<T> operator[](int rank)
-  {
-    open();
-    const auto* begin = member_->call->members[static_cast<std::size_t>(rank)].send;
-    return {reinterpret_cast<T*>(const_cast<std::byte*>(begin)), count_};
-  }
-  void close()
-  {
-    open();
-    group_->close(*member_);
-  }
-  void wait() { request_.wait(); }
-
- private:
-  void open()
-  {
-    group_->world().wait(member_->world_rank, *member_, [this] { return member_->reads_on; });
-  }
-
-  detail::ThreadGroup* group_;  // the request keeps it alive
-  detail::ThreadMember* member_;
-  std::size_t count_;
-  ThreadsRequest request_;
-};
+/// A call of a ThreadsCommunicator in flight.
+using ThreadsRequest = detail::PendingCall<detail::ThreadGroup>;
 
 class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
 {

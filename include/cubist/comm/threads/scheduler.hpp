@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The ranks of one process: how a thread waits for others without burning a core, how it learns
-// that one of them failed, and how all of them learn that nobody can go on.
+// The scheduler of ranks that are threads of one process: it parks a thread that waits without
+// burning a core, propagates failures to all ranks, and detects deadlocks.
 //
-// A rank that waits parks. `running_` counts the ranks that are neither parked nor finished:
-// whoever parks takes itself off, whoever wakes a parked rank puts it back on before it can park
-// itself. So the count reaches zero only when every live rank is parked and nobody is left to wake
-// one: a deadlock, found at once and never by a time-out.
+// A rank that waits is parked. `running_` counts the ranks that are neither parked nor finished: a
+// rank that parks decrements it, and a rank that notifies a parked one increments it before it can
+// park itself. So the count reaches zero only when every live rank is parked and no rank is left to
+// notify one: a deadlock, detected at once and without a time-out.
 //
-// A time limit is for what is no deadlock: ranks that wait for one that computes for ever. A rank
-// that has waited for so long puts itself back on the count, as a waker would, and fails.
+// A time limit is for waits that are no deadlock: ranks that wait for one that computes for ever. A
+// rank that has waited for so long increments the count, as a notifying rank would, and fails.
 
 #include <algorithm>
 #include <atomic>
@@ -24,25 +24,11 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/comm/threads/rank_state.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist::detail
 {
-
-/// Something that one rank waits for.
-class Waiter
-{
- public:
-  /// Does what can be done now, without waiting; true when nothing is left to do.
-  virtual bool advance() = 0;
-  /// "all_reduce of 4 double on ranks {0, 1}, which rank 1 has not called".
-  [[nodiscard]] virtual std::string describe() const = 0;
-  /// The ranks whose turn it is to do something for it.
-  [[nodiscard]] virtual std::vector<int> awaited() const { return {}; }
-
- protected:
-  ~Waiter() = default;
-};
 
 class ThreadScheduler
 {
@@ -65,16 +51,16 @@ class ThreadScheduler
     for (std::size_t r = 0; r < ranks_; ++r)
     {
       states_[r].outstanding.reserve(32);
-      states_[r].wakes.reserve(4 * std::min<std::size_t>(ranks_, 64));
+      states_[r].to_notify.reserve(4 * std::min<std::size_t>(ranks_, 64));
     }
   }
 
-  /// From now on every wait of `rank` helps this waiter on, too.
+  /// Adds a pending call: every wait of `rank` advances it from now on.
   void add(int rank, Waiter& waiter) { state(rank).outstanding.push_back(&waiter); }
 
   void remove(int rank, Waiter& waiter) { std::erase(state(rank).outstanding, &waiter); }
 
-  /// Helps everything that `rank` has under way on, and says whether `waiter` is complete.
+  /// Advances all pending calls of `rank`; returns whether `waiter` is complete.
   /// @throws what `raise` throws, once a rank has failed
   bool test(int rank, Waiter& waiter)
   {
@@ -94,7 +80,7 @@ class ThreadScheduler
     const auto end = this->end();
     while (!test(rank, waiter)) park(rank, waiter, end);
   }
-  /// Waits until `waiter` has come so far that `ready()`.
+  /// Advances `waiter` until `ready()`.
   template <class Ready>
   void wait(int rank, Waiter& waiter, Ready ready)
   {
@@ -102,46 +88,49 @@ class ThreadScheduler
     for (test(rank, waiter); !ready(); test(rank, waiter)) park(rank, waiter, end);
   }
 
-  /// Tells `rank` that something it may wait for has happened.
+  /// Wakes `rank`: something that it may wait for has happened.
   void notify(int rank)
   {
-    // Counted before it is woken: a rank that was seen parked may run, and park again, at once.
+    // Counted before it is woken: a rank that was parked may run, and park again, at once.
     auto& s = state(rank);
     running_.fetch_add(1);
-    if (s.flag.exchange(Flag::notified) != Flag::parked)
+    if (s.flag.exchange(RankFlag::notified) != RankFlag::parked)
     {
       running_.fetch_sub(1);
       return;
     }
     {
-      const std::lock_guard not_between_look_and_sleep{s.mutex};
+      const std::lock_guard not_between_check_and_sleep{s.mutex};
     }
     s.wake.notify_one();
   }
 
-  /// Notifies ranks at the end of its scope: behind the lock that is held inside, which the woken
-  /// ones will want.
-  class Wakes
+  /// Notifies ranks at the end of its scope, after a lock inside it is released, which the woken
+  /// ranks need.
+  class DeferredNotify
   {
    public:
-    Wakes(ThreadScheduler& world, int waker) : world_{world}, ranks_{world.state(waker).wakes} {}
-    Wakes(const Wakes&) = delete;
-    Wakes& operator=(const Wakes&) = delete;
-    ~Wakes()
+    DeferredNotify(ThreadScheduler& scheduler, int rank)
+        : scheduler_{scheduler}, ranks_{scheduler.state(rank).to_notify}
     {
-      for (const int rank : ranks_) world_.notify(rank);
+    }
+    DeferredNotify(const DeferredNotify&) = delete;
+    DeferredNotify& operator=(const DeferredNotify&) = delete;
+    ~DeferredNotify()
+    {
+      for (const int rank : ranks_) scheduler_.notify(rank);
       ranks_.clear();
     }
-    // The waker, too: one of its calls may complete another that it has looked at already.
+    // The notifying rank, too: one of its calls may complete another that it has already advanced.
     void add(int rank) { ranks_.push_back(rank); }
 
    private:
-    ThreadScheduler& world_;
+    ThreadScheduler& scheduler_;
     std::vector<int>& ranks_;
   };
 
-  /// Releases every rank from what it waits for, unless that has happened already: the first
-  /// failure is the one that is reported.
+  /// Fails all ranks, in the wait they are in or at their next call. Only the first failure counts.
+  /// Returns whether this is it.
   bool fail(Failure failure, std::string message)
   {
     {
@@ -155,8 +144,8 @@ class ThreadScheduler
     return true;
   }
 
-  /// @throws PeerFailed, CollectiveMismatch, DeadlockError or, once the ranks are gone,
-  /// CommunicationError after `fail` was called
+  /// @throws PeerFailed, CollectiveMismatch, DeadlockError or, after the launch,
+  /// CommunicationError, once `fail` was called
   void raise() const
   {
     switch (failure_.load())
@@ -186,15 +175,14 @@ class ThreadScheduler
     if (running_.fetch_sub(1) == 1) report_deadlock();
   }
 
-  /// Returns when all ranks are finished, or a while after a failure: what failed, and who is not
-  /// finished yet.
-  [[nodiscard]] std::pair<std::string, std::vector<int>>
-  stragglers(std::chrono::milliseconds a_while)
+  /// Returns when all ranks are finished, or `grace` after a failure: the message of the failure,
+  /// and the ranks that are not finished.
+  [[nodiscard]] std::pair<std::string, std::vector<int>> stragglers(std::chrono::milliseconds grace)
   {
     const auto all_finished = [this] { return unfinished_ == 0; };
     std::unique_lock lock{mutex_};
     changed_.wait(lock, [&] { return all_finished() || failure_.load() != Failure::none; });
-    changed_.wait_for(lock, a_while, all_finished);
+    changed_.wait_for(lock, grace, all_finished);
     std::vector<int> late;
     for (std::size_t r = 0; r < ranks_; ++r)
       if (!states_[r].finished) late.push_back(static_cast<int>(r));
@@ -205,26 +193,6 @@ class ThreadScheduler
   using Clock = std::chrono::steady_clock;
   using End = std::optional<Clock::time_point>;
 
-  enum class Flag : int
-  {
-    running,
-    notified,
-    parked
-  };
-
-  struct alignas(64) RankState
-  {
-    std::atomic<Flag> flag{Flag::running};
-    // Not flag.wait(): it yields before it sleeps, and a yield costs a whole time slice of any
-    // other busy process, hundreds of times the wait itself.
-    std::mutex mutex;
-    std::condition_variable wake;
-    std::vector<Waiter*> outstanding;
-    std::vector<int> wakes;
-    const Waiter* waits_for = nullptr;
-    bool finished = false;
-  };
-
   RankState& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
 
   [[nodiscard]] End end() const
@@ -233,29 +201,30 @@ class ThreadScheduler
     return Clock::now() + *limit_;
   }
 
-  /// @throws TimeLimitError if it is not woken before the end
+  /// Parks `rank` until it is notified.
+  /// @throws TimeLimitError if it is not notified before the end
   void park(int rank, const Waiter& waiter, const End& end)
   {
     auto& s = state(rank);
     s.waits_for = &waiter;
-    auto expected = Flag::running;
-    if (s.flag.compare_exchange_strong(expected, Flag::parked))
+    auto expected = RankFlag::running;
+    if (s.flag.compare_exchange_strong(expected, RankFlag::parked))
     {
       if (running_.fetch_sub(1) == 1) report_deadlock();
       std::unique_lock lock{s.mutex};
-      const auto woken = [&] { return s.flag.load() != Flag::parked; };
-      if (end && !s.wake.wait_until(lock, *end, woken) && take_up())
+      const auto woken = [&] { return s.flag.load() != RankFlag::parked; };
+      if (end && !s.wake.wait_until(lock, *end, woken) && count_as_running())
       {
         lock.unlock();
         return exceed_limit(rank, waiter);
       }
       s.wake.wait(lock, woken);
     }
-    s.flag.exchange(Flag::running);
+    s.flag.exchange(RankFlag::running);
   }
 
-  /// Puts a parked rank back on the count, unless that is zero: then a deadlock is being reported.
-  bool take_up()
+  /// Counts a parked rank as running, unless the count is zero: then a deadlock is being reported.
+  bool count_as_running()
   {
     int running = running_.load();
     while (running > 0)
@@ -263,20 +232,21 @@ class ThreadScheduler
     return false;
   }
 
-  /// The end of a wait by a rank that is parked, but counted; returns if it is woken meanwhile.
+  /// Ends the wait of a rank that is parked but counted as running; returns if it is notified
+  /// meanwhile.
   void exceed_limit(int rank, const Waiter& waiter)
   {
     std::string message = "waited for " + std::to_string(limit_->count()) + " ms in " +
                           waiter.describe() + ", longer than the time limit allows";
     for (const int other : waiter.awaited())
-      message += "; rank " + std::to_string(other) + " " + whereabouts(other);
-    message += "; mend what keeps them, or give launch a longer time limit";
+      message += "; rank " + std::to_string(other) + " " + activity(other);
+    message += "; remove what delays them, or give launch a longer time limit";
     auto& s = state(rank);
     {
-      const std::lock_guard nobody_looks_at_it{s.mutex};
-      if (s.flag.exchange(Flag::running) != Flag::parked)
+      const std::lock_guard no_rank_reads_it{s.mutex};
+      if (s.flag.exchange(RankFlag::running) != RankFlag::parked)
       {
-        running_.fetch_sub(1);  // whoever woke it has put it on the count, too
+        running_.fetch_sub(1);  // the rank that notified it has counted it, too
         return;
       }
     }
@@ -285,44 +255,25 @@ class ThreadScheduler
     throw TimeLimitError{message};
   }
 
-  /// What another rank does, which may be running.
-  [[nodiscard]] std::string whereabouts(int rank)
+  /// What another rank is doing, as text; it may be running.
+  [[nodiscard]] std::string activity(int rank)
   {
     {
       const std::lock_guard lock{mutex_};
       if (state(rank).finished) return "has returned";
     }
     auto& s = state(rank);
-    const std::lock_guard until_then_it_stays_parked{s.mutex};
-    return s.flag.load() == Flag::parked ? "waits in " + s.waits_for->describe() : "is not waiting";
+    const std::lock_guard it_stays_parked{s.mutex};
+    return s.flag.load() == RankFlag::parked ? "waits in " + s.waits_for->describe()
+                                             : "is not waiting";
   }
 
-  // Called when no rank is running: all of them are parked or finished, so their states stand
-  // still.
+  // Called when no rank is running: all are parked or finished, so their states do not change.
   void report_deadlock()
   {
     if (failure_.load() != Failure::none) return;  // the ranks are being released already
-    constexpr std::size_t most = 16;
-    std::string waits;
-    std::string finished;
-    std::size_t parked = 0;
-    for (std::size_t r = 0; r < ranks_; ++r)
-    {
-      const auto& s = states_[r];
-      if (s.finished)
-      {
-        finished += (finished.empty() ? "" : ", ") + std::to_string(r);
-        continue;
-      }
-      if (++parked <= most)
-        waits += "; rank " + std::to_string(r) + " waits in " + s.waits_for->describe();
-    }
-    if (parked == 0) return;
-    if (parked > most) waits += "; and " + std::to_string(parked - most) + " more ranks wait";
-    if (!finished.empty()) waits += "; ranks {" + finished + "} have returned";
-    fail(Failure::deadlock, "every live rank waits for another, so none can go on" + waits +
-                                "; let all ranks of a communicator make the same calls in the same "
-                                "order, and match every send with a receive");
+    if (auto text = deadlock_text({states_.get(), ranks_}); !text.empty())
+      fail(Failure::deadlock, std::move(text));
   }
 
   Limit limit_;

@@ -8,22 +8,25 @@
 #include <string>
 #include <vector>
 
-#include "cubist/comm/nccl/world.hpp"
+#include "cubist/comm/nccl/context.hpp"
 
 #include "catch.hpp"
 #include "fake.hpp"
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"
 
+namespace comm_nccl_context_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using namespace std::chrono_literals;
-using cubist::detail::NcclWorld;
+using cubist::detail::NcclContext;
 
 namespace
 {
 
-/// What a rank has in a test.
+/// The arguments of a rank's body.
 struct Rank
 {
   NcclCommunicator& world;
@@ -33,7 +36,7 @@ struct Rank
   std::span<float> other;
 };
 
-NcclOptions limited(std::optional<std::chrono::milliseconds> limit)
+NcclOptions with_time_limit(std::optional<std::chrono::milliseconds> limit)
 {
   NcclOptions options;
   options.time_limit = limit;
@@ -51,14 +54,14 @@ void on_nccl(int ranks, const NcclOptions& options, const std::function<void(Ran
     }
     catch (...)
     {
-      cudaStreamSynchronize(compute);  // aborted calls have left the memory
+      cudaStreamSynchronize(compute);  // aborted calls no longer access the memory
       throw;
     }
     world.synchronize();
   });
 }
 
-/// The first error of two ranks, "rank 1: what was wrong", after which nothing is left over.
+/// The first error of two ranks, "rank 1: message"; checks that all resources are freed.
 template <class E>
 std::string first_error(const NcclOptions& options, const std::function<void(Rank)>& body)
 {
@@ -70,32 +73,32 @@ std::string first_error(const NcclOptions& options, const std::function<void(Ran
 
 }  // namespace
 
-TEST_CASE("a wait is the compute stream's, not the host's, up to a number of calls")
+TEST_CASE("the compute stream waits for calls, the host only after max_in_flight of them")
 {
-  on_nccl(2, limited(10s), [](Rank r) {
-    const auto run_ahead = [&] {
-      for (std::size_t i = 0; i < NcclWorld::run_ahead; ++i) r.world.all_reduce(r.data);
+  on_nccl(2, with_time_limit(10s), [](Rank r) {
+    const auto start_all = [&] {
+      for (std::size_t i = 0; i < NcclContext::max_in_flight; ++i) r.world.all_reduce(r.data);
     };
-    if (r.host.rank() == 0) run_ahead();
+    if (r.host.rank() == 0) start_all();
     r.host.barrier();
-    if (r.host.rank() == 1) run_ahead();
+    if (r.host.rank() == 1) start_all();
   });
-  const auto text = first_error<TimeLimitError>(limited(300ms), [](Rank r) {
+  const auto text = first_error<TimeLimitError>(with_time_limit(300ms), [](Rank r) {
     if (r.host.rank() == 0)
-      for (std::size_t i = 0; i < NcclWorld::run_ahead + 1; ++i) r.world.all_reduce(r.data);
+      for (std::size_t i = 0; i < NcclContext::max_in_flight + 1; ++i) r.world.all_reduce(r.data);
     r.host.barrier();
   });
   CHECK(mentions(text, "rank 0: waited 300 ms", "all_reduce of 8 float by sum on rank 0 of 2"));
 }
 
-TEST_CASE("a rank computes while its calls travel")
+TEST_CASE("a rank computes while its calls are in flight")
 {
-  on_nccl(2, limited(10s), [](Rank r) {
+  on_nccl(2, with_time_limit(10s), [](Rank r) {
     auto request = r.world.async_broadcast(r.data, 0);
-    cudaStreamSynchronize(r.compute);  // it is free until the request is waited for
+    cudaStreamSynchronize(r.compute);  // it waits for the call only after request.wait()
     request.wait();
   });
-  on_nccl(2, limited(10s), [](Rank r) {
+  on_nccl(2, with_time_limit(10s), [](Rank r) {
     if (r.host.rank() == 0)
     {
       auto request = r.world.async_all_reduce(r.data);
@@ -112,9 +115,9 @@ TEST_CASE("a rank computes while its calls travel")
   });
 }
 
-TEST_CASE("the time limit does not count what a rank itself computes")
+TEST_CASE("the time limit does not count the computation of the rank itself")
 {
-  on_nccl(2, limited(300ms), [](Rank r) {
+  on_nccl(2, with_time_limit(300ms), [](Rank r) {
     fake::Gate gate{r.compute};
     auto request = r.world.async_all_reduce(r.data);
     const auto end = std::chrono::steady_clock::now() + 700ms;
@@ -125,10 +128,10 @@ TEST_CASE("the time limit does not count what a rank itself computes")
   });
 }
 
-TEST_CASE("whatever a rank waits for too long is named")
+TEST_CASE("an error by the time limit names the call")
 {
   const auto waits = [](const std::function<void(Rank)>& call) {
-    return first_error<TimeLimitError>(limited(300ms), [&](Rank r) {
+    return first_error<TimeLimitError>(with_time_limit(300ms), [&](Rank r) {
       if (r.host.rank() == 0)
       {
         call(r);
@@ -151,45 +154,47 @@ TEST_CASE("whatever a rank waits for too long is named")
                  }),
                  "broadcast of 8 float with root 0 on rank 0 of 2"));
 
-  // Both are there, but not in the same call.
-  const auto text = first_error<TimeLimitError>(limited(300ms), [](Rank r) {
+  // Both ranks make a call, but not the same one.
+  const auto text = first_error<TimeLimitError>(with_time_limit(300ms), [](Rank r) {
     if (r.host.rank() == 0)
       r.world.all_reduce(r.data);
     else
       r.world.broadcast(r.data, 0);
     r.world.synchronize();
   });
-  CHECK(mentions(text, "one of them is gone or calls something else"));
+  CHECK(mentions(text, "one of them has ended or makes another call"));
 }
 
-TEST_CASE("a rank that dies ends the others")
+TEST_CASE("a rank that throws ends the others")
 {
-  const auto rank_1_dies = [](Rank r) {
+  const auto rank_1_throws = [](Rank r) {
     if (r.host.rank() == 1) throw ArgumentError{"no such colour"};
     r.world.all_reduce(r.data);
     r.world.synchronize();
   };
   SECTION("by the time limit")
   {
-    CHECK(first_error<ArgumentError>(limited(300ms), rank_1_dies) == "rank 1: no such colour");
+    CHECK(first_error<ArgumentError>(with_time_limit(300ms), rank_1_throws) ==
+          "rank 1: no such colour");
   }
-  SECTION("where NCCL notices, at once")
+  SECTION("immediately, where NCCL reports it")
   {
-    fake::notice_aborts(true);
-    CHECK(first_error<ArgumentError>(limited({}), rank_1_dies) == "rank 1: no such colour");
-    fake::notice_aborts(false);
+    fake::report_aborts(true);
+    CHECK(first_error<ArgumentError>(with_time_limit({}), rank_1_throws) ==
+          "rank 1: no such colour");
+    fake::report_aborts(false);
   }
-  SECTION("where the program notices, at once")
+  SECTION("immediately, where poll_failure throws")
   {
-    std::atomic<bool> dead = false;
-    auto options = limited({});
-    options.look = [&] {
-      if (dead) throw PeerFailed{"rank 1 is dead"};
+    std::atomic<bool> failed = false;
+    auto options = with_time_limit({});
+    options.poll_failure = [&] {
+      if (failed) throw PeerFailed{"rank 1 has failed"};
     };
     CHECK(first_error<ArgumentError>(options, [&](Rank r) {
             if (r.host.rank() == 1)
             {
-              dead = true;
+              failed = true;
               throw ArgumentError{"no such colour"};
             }
             (void)r.world.split(0, 0);
@@ -197,11 +202,12 @@ TEST_CASE("a rank that dies ends the others")
   }
 }
 
-TEST_CASE("errors of every call name it, the rank and the collective, and nothing is left over")
+TEST_CASE(
+    "an error of any function names it, the rank and the collective, and all resources are freed")
 {
-  fake::notice_aborts(true);  // so the other rank ends soon
+  fake::report_aborts(true);  // so that the other rank ends immediately
   const auto at = [](const std::string& function, int code) {
-    return first_error<CommunicationError>(limited(10s), [&](Rank r) {
+    return first_error<CommunicationError>(with_time_limit(10s), [&](Rank r) {
       if (r.host.rank() == 1) fake::fail(function, code);
       r.world.all_reduce(r.data);
       r.world.synchronize();
@@ -218,7 +224,7 @@ TEST_CASE("errors of every call name it, the rank and the collective, and nothin
                  "the compute stream"));
 
   const auto later = [](ncclResult_t code) {
-    return first_error<CommunicationError>(limited(10s), [&](Rank r) {
+    return first_error<CommunicationError>(with_time_limit(10s), [&](Rank r) {
       if (r.host.rank() == 1) fake::fail_later(code);
       r.world.all_reduce(r.data);
       r.world.synchronize();
@@ -227,63 +233,65 @@ TEST_CASE("errors of every call name it, the rank and the collective, and nothin
   CHECK(mentions(later(ncclSystemError), "rank 1: NCCL failed (internal error",
                  "all_reduce of 8 float by sum on rank 1 of 2"));
   CHECK(mentions(later(ncclRemoteError), "NCCL failed (remote process exited",
-                 "mend the error of the rank that ended"));
+                 "fix the error of the rank that ended"));
 
-  CHECK(mentions(first_error<CommunicationError>(limited(10s),
+  CHECK(mentions(first_error<CommunicationError>(with_time_limit(10s),
                                                  [](Rank r) {
                                                    if (r.host.rank() == 1)
                                                      fake::fail("ncclCommSplit", ncclInternalError);
                                                    (void)r.world.split(0, 0);
                                                  }),
                  "rank 1: ncclCommSplit failed", "a split on rank 1 of 2"));
-  fake::notice_aborts(false);
+  fake::report_aborts(false);
 }
 
-TEST_CASE("after an error no call hangs")
+TEST_CASE("after an error each call throws")
 {
   const auto body = [](Rank r) {
     auto copy = r.world.split(0, 0);
-    auto under_way = copy.async_all_reduce(r.other);
+    auto in_flight = copy.async_all_reduce(r.other);
     fake::fail("ncclAllReduce", ncclInternalError);
-    std::vector<std::string> said;
-    const auto note = [&](auto f) { said.push_back(message_of<CommunicationError>(f)); };
-    note([&] { r.world.all_reduce(r.data); });
-    note([&] { r.world.barrier(); });
-    note([&] { copy.broadcast(r.data, 0); });
-    note([&] { under_way.wait(); });
-    note([&] { (void)under_way.test(); });
-    note([&] { (void)copy.split(0, 0); });
-    note([&] { r.world.synchronize(); });
-    for (std::size_t i = 1; i < said.size(); ++i)
-      require<Error>(mentions(said[i], "were aborted (ncclAllReduce failed"), i, ": ", said[i]);
+    std::vector<std::string> messages;
+    const auto record = [&](auto f) { messages.push_back(message_of<CommunicationError>(f)); };
+    record([&] { r.world.all_reduce(r.data); });
+    record([&] { r.world.barrier(); });
+    record([&] { copy.broadcast(r.data, 0); });
+    record([&] { in_flight.wait(); });
+    record([&] { (void)in_flight.test(); });
+    record([&] { (void)copy.split(0, 0); });
+    record([&] { r.world.synchronize(); });
+    for (std::size_t i = 1; i < messages.size(); ++i)
+      require<Error>(mentions(messages[i], "were aborted (ncclAllReduce failed"), i, ": ",
+                     messages[i]);
     throw Error{"all of them threw"};
   };
-  CHECK(message_of<Error>([&] { on_nccl(1, limited(10s), body); }) == "rank 0: all of them threw");
+  CHECK(message_of<Error>([&] { on_nccl(1, with_time_limit(10s), body); }) ==
+        "rank 0: all of them threw");
 }
 
-TEST_CASE("a request that is dropped before its call is complete ends the communicators")
+TEST_CASE("to destroy a request before its call is complete aborts the communicators")
 {
-  fake::notice_aborts(true);
-  const auto text = first_error<CommunicationError>(limited(10s), [](Rank r) {
+  fake::report_aborts(true);
+  const auto text = first_error<CommunicationError>(with_time_limit(10s), [](Rank r) {
     if (r.host.rank() == 1) (void)r.world.async_all_reduce(r.data);
     r.world.broadcast(r.data, 0);
     r.world.synchronize();
   });
-  fake::notice_aborts(false);
+  fake::report_aborts(false);
   CHECK(mentions(text, "rank 1: ", "this rank dropped the request of its all_reduce of 8 float"));
 
-  on_nccl(1, limited(10s), [](Rank r) {
+  on_nccl(1, with_time_limit(10s), [](Rank r) {
     {
       auto request = r.world.async_all_reduce(r.data);
-      r.world.barrier();  // behind it
+      r.world.barrier();  // completes the call, too
     }
     r.world.all_reduce(r.data);
   });
 }
 
-TEST_CASE("a split waits for the messages under way")
+TEST_CASE("a split waits for pending messages")
 {
-  on_nccl(2, limited(10s), [](Rank r) {
+  on_nccl(2, with_time_limit(10s), [](Rank r) {
     auto received = r.world.async_receive(r.data, 1 - r.world.rank());
     auto sent = r.world.async_send(r.other, 1 - r.world.rank());
     (void)r.world.split(0, 0);
@@ -291,11 +299,11 @@ TEST_CASE("a split waits for the messages under way")
   });
 }
 
-TEST_CASE("communicators are left in any order, and without waiting")
+TEST_CASE("communicators are destroyed in any order, without waiting")
 {
   const int aborts = fake::aborts();
   const auto before = fake::live();
-  on_nccl(3, limited(10s), [](Rank r) {
+  on_nccl(3, with_time_limit(10s), [](Rank r) {
     std::optional<NcclCommunicator> a{r.world.split(0, 0)};
     std::optional<NcclCommunicator> b{a->split(0, 0)};
     b->all_reduce(r.data);
@@ -309,3 +317,5 @@ TEST_CASE("communicators are left in any order, and without waiting")
   CHECK(fake::aborts() == aborts);
   CHECK(fake::live() == before);
 }
+
+}  // namespace comm_nccl_context_test

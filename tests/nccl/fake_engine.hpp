@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// CudaEngine without kernels: the host's engine computes what it is given, on the fake's
-// devices, in the order of the compute stream, and late.
+// A fake of CudaEngine without kernels: HostEngine computes on the fake's device memory, in the
+// order of the compute stream, with the fake's delays.
 
 #include <cstddef>
 
@@ -15,7 +15,7 @@
 namespace cubist::test
 {
 
-class LateEngine
+class FakeCudaEngine
 {
  public:
   template <class T>
@@ -25,7 +25,7 @@ class LateEngine
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
             MatrixView<T> c) const
   {
-    later([=] { HostEngine{}.gemm(op_a, op_b, alpha, a, b, beta, c); });
+    enqueue([=] { HostEngine{}.gemm(op_a, op_b, alpha, a, b, beta, c); });
   }
   template <Element T>
   void copy(MatrixView<const T> in, MatrixView<T> out) const
@@ -45,43 +45,43 @@ class LateEngine
   template <Element T>
   void fill(MatrixView<T> out, T value) const
   {
-    later([=] { HostEngine{}.fill(out, value); });
+    enqueue([=] { HostEngine{}.fill(out, value); });
   }
   template <class F, class... M>
   void for_each(F f, M... m) const
   {
-    later([=] { HostEngine{}.for_each(f, m...); });
+    enqueue([=] { HostEngine{}.for_each(f, m...); });
   }
   template <class T, class F, class... In>
   void map(MatrixView<T> out, F f, In... in) const
   {
-    later([=] { HostEngine{}.map(out, f, in...); });
+    enqueue([=] { HostEngine{}.map(out, f, in...); });
   }
   template <class T, class F, class... In>
   void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, In... in) const
   {
-    later([=] { HostEngine{}.map_sums(out, sums, f, in...); });
+    enqueue([=] { HostEngine{}.map_sums(out, sums, f, in...); });
   }
   template <class T, class F, class... In>
   void map_indexed(MatrixView<T> out, F f, In... in) const
   {
-    later([=] { HostEngine{}.map_indexed(out, f, in...); });
+    enqueue([=] { HostEngine{}.map_indexed(out, f, in...); });
   }
   template <class T>
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {
-    later([=] { HostEngine{}.column_sums(in, out); });
+    enqueue([=] { HostEngine{}.column_sums(in, out); });
   }
   template <class T, class Combine, class F, class... In>
   void row_fold(MatrixView<T> out, T init, Combine combine, F f, In... in) const
   {
-    later([=] { HostEngine{}.row_fold(out, init, combine, f, in...); });
+    enqueue([=] { HostEngine{}.row_fold(out, init, combine, f, in...); });
   }
   template <class T, class Combine, class F, class... In>
   [[nodiscard]] T fold(T init, Combine combine, F f, In... in) const
   {
     T result{};
-    later([=, &result] { result = HostEngine{}.fold(init, combine, f, in...); });
+    enqueue([=, &result] { result = HostEngine{}.fold(init, combine, f, in...); });
     ComputeStream::synchronize();
     return result;
   }
@@ -93,16 +93,16 @@ class LateEngine
 
  private:
   template <class F>
-  static void later(F f)
+  static void enqueue(F f)
   {
     fake::enqueue(ComputeStream::get(), f);
   }
 };
 
-/// The backend for GPUs, computing on the fake's.
-struct LateNccl : Nccl
+/// The NCCL backend with this engine.
+struct FakeNccl : Nccl
 {
-  using Engine = LateEngine;
+  using Engine = FakeCudaEngine;
 };
 
 }  // namespace cubist::test
@@ -110,5 +110,5 @@ struct LateNccl : Nccl
 namespace cubist
 {
 template <>
-inline constexpr bool in_host_memory<test::LateEngine> = false;
+inline constexpr bool in_host_memory<test::FakeCudaEngine> = false;
 }  // namespace cubist

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a rank sends and receives in a call, in bytes: one block, or a piece of as many elements for
-// each rank; a share of a block is what one of the ranks adds up of it.
+// The buffers of one rank's collective call, as bytes: a block, or a piece of `count` elements for
+// each rank. A rank's share of a block is the part that it sums up in an all_reduce.
 
 #include <cstddef>
 #include <cstring>
+#include <span>
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/reduction.hpp"
@@ -14,28 +15,20 @@
 namespace cubist::detail
 {
 
-/// Bytes to send, and to receive into.
-struct Part
-{
-  const std::byte* data = nullptr;
-  std::size_t size = 0;
-};
-struct Room
-{
-  std::byte* data = nullptr;
-  std::size_t size = 0;
-};
+using ConstBytes = std::span<const std::byte>;
+using Bytes = std::span<std::byte>;
 
-inline void copy_bytes(Part in, Room out)
+/// @pre out.size() <= in.size()
+inline void copy_bytes(ConstBytes in, Bytes out)
 {
-  if (out.size != 0 && out.data != in.data) std::memcpy(out.data, in.data, out.size);
+  if (!out.empty() && out.data() != in.data()) std::memcpy(out.data(), in.data(), out.size());
 }
 
 class MpiBlocks
 {
  public:
   MpiBlocks() = default;
-  /// @param ranks of the call
+  /// @param ranks how many ranks take part in the call
   template <Element T>
   MpiBlocks(const Call<T>& call, int ranks)
       : send_{reinterpret_cast<const std::byte*>(call.send.data())},
@@ -44,31 +37,29 @@ class MpiBlocks
   {
   }
 
-  /// Of a block, or of a rank's piece.
+  /// The bytes of a block, or of one rank's piece.
   [[nodiscard]] std::size_t bytes() const { return count_ * element_size_; }
   [[nodiscard]] std::size_t element_size() const { return element_size_; }
 
-  [[nodiscard]] Part sent() const { return {send_, bytes()}; }
-  [[nodiscard]] Room received() const { return {receive_, bytes()}; }
+  [[nodiscard]] ConstBytes send_block() const { return {send_, bytes()}; }
+  [[nodiscard]] Bytes receive_block() const { return {receive_, bytes()}; }
 
-  /// A rank's piece.
-  [[nodiscard]] Part piece_sent(int rank) const { return {send_ + begin(rank), bytes()}; }
-  [[nodiscard]] Room piece_received(int rank) const { return {receive_ + begin(rank), bytes()}; }
+  [[nodiscard]] ConstBytes send_piece(int rank) const { return {send_ + offset(rank), bytes()}; }
+  [[nodiscard]] Bytes receive_piece(int rank) const { return {receive_ + offset(rank), bytes()}; }
 
-  /// A rank's share of a block.
-  [[nodiscard]] Part share_sent(int rank) const
+  [[nodiscard]] ConstBytes send_share(int rank) const
   {
     const auto s = share_of(rank, ranks_, count_);
     return {send_ + s.offset * element_size_, s.count * element_size_};
   }
-  [[nodiscard]] Room share_received(int rank) const
+  [[nodiscard]] Bytes receive_share(int rank) const
   {
     const auto s = share_of(rank, ranks_, count_);
     return {receive_ + s.offset * element_size_, s.count * element_size_};
   }
 
  private:
-  [[nodiscard]] std::size_t begin(int rank) const
+  [[nodiscard]] std::size_t offset(int rank) const
   {
     return static_cast<std::size_t>(rank) * bytes();
   }

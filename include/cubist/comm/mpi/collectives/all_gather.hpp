@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The all_gather of ranks on several nodes (mpi/topology.hpp): a block enters each other node once,
+// at one leader, which forwards each message of it to the other ranks of its node as soon as the
+// message has arrived.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "cubist/comm/mpi/collectives/blocks.hpp"
+#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/messages.hpp"
+
+namespace cubist::detail
+{
+
+/// Posts the messages. Those between two ranks have one tag, so each side posts them in the order
+/// in which the other does. Returns how many messages this rank must forward: the first so many.
+/// @pre messages.context().topology
+[[nodiscard]] inline std::size_t gather_over_nodes(MpiMessages& messages, const MpiBlocks& blocks)
+{
+  const MpiContext& context = messages.context();
+  const MpiTopology& topology = *context.topology;
+  for (const auto& [_, source] : topology.forwarded())
+    messages.receive(source, blocks.receive_piece(source));
+  const std::size_t to_forward = messages.count();
+  const auto is_forwarded = [&](int source) {
+    return std::any_of(topology.forwarded().begin(), topology.forwarded().end(),
+                       [&](const auto& f) { return f.source == source; });
+  };
+  for (int i = 1; i < context.size; ++i)
+    if (const int source = neighbour(context, -i);
+        topology.sends_directly(source, context.rank) && !is_forwarded(source))
+      messages.receive(source, blocks.receive_piece(source));
+  for (const auto& [leader, source] : topology.forwarded_by_peers())
+    messages.receive(leader, blocks.receive_piece(source));
+  for (int i = 1; i < context.size; ++i)
+    if (const int peer = neighbour(context, i); topology.sends_directly(context.rank, peer))
+      messages.send(peer, blocks.send_block());
+  copy_bytes(blocks.send_block(), blocks.receive_piece(context.rank));
+  return to_forward;
+}
+
+/// Forwards message i of `to_forward`, which has arrived.
+inline void forward_in_node(std::size_t i, std::size_t to_forward, MpiMessages& messages,
+                            const MpiBlocks& blocks)
+{
+  const auto& context = messages.context();
+  const auto& forwarded = context.topology->forwarded();
+  const std::size_t messages_a_block = to_forward / forwarded.size();
+  const auto block = blocks.receive_piece(forwarded[i / messages_a_block].source);
+  const std::size_t offset = i % messages_a_block * context.max_message_bytes;
+  const std::size_t size = std::min(context.max_message_bytes, block.size() - offset);
+  for (const int peer : context.topology->node_peers())
+    messages.send(peer, block.subspan(offset, size));
+}
+
+/// The ranks whose blocks `leaders` of this rank's node forward.
+[[nodiscard]] inline std::vector<int> forwarded_sources(const MpiTopology& topology,
+                                                        const std::vector<int>& leaders)
+{
+  std::vector<int> sources;
+  for (const auto& [leader, source] : topology.forwarded_by_peers())
+    if (std::find(leaders.begin(), leaders.end(), leader) != leaders.end())
+      sources.push_back(source);
+  return sources;
+}
+
+}  // namespace cubist::detail

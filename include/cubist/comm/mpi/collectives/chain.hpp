@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Broadcast and reduce along a chain of ranks, pipelined: a message that has arrived is forwarded
+// while later ones are in flight.
+//
+//   broadcast   from the root, node by node (mpi/topology.hpp), to all others
+//   reduce      from the rank after the root, cyclically, to the root; each rank adds its elements
+//
+// Every rank sends the block once, but the last of the chain, which sends nothing.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/mpi/collectives/blocks.hpp"
+#include "cubist/comm/mpi/collectives/reduction.hpp"
+#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/messages.hpp"
+
+namespace cubist::detail
+{
+
+/// The order of the ranks.
+class MpiChain
+{
+ public:
+  MpiChain(const MpiContext& context, Collective collective, int root)
+      : size_{context.size}, first_{collective == Collective::reduce ? (root + 1) % size_ : root},
+        topology_{collective == Collective::broadcast ? context.topology.get() : nullptr}
+  {
+  }
+
+  /// The ranks before and after a rank; -1 for none.
+  [[nodiscard]] int predecessor(int rank) const
+  {
+    if (topology_ != nullptr) return topology_->predecessor(rank, first_);
+    return rank == first_ ? -1 : (rank + size_ - 1) % size_;
+  }
+  [[nodiscard]] int successor(int rank) const
+  {
+    if (topology_ != nullptr) return topology_->successor(rank, first_);
+    const int next = (rank + 1) % size_;
+    return next == first_ ? -1 : next;
+  }
+
+  /// The ranks before a rank's predecessor, the nearest first: their data it forwards.
+  [[nodiscard]] std::vector<int> forwarded_sources(int rank) const
+  {
+    std::vector<int> ranks;
+    for (int r = predecessor(rank); r >= 0 && (r = predecessor(r)) >= 0;) ranks.push_back(r);
+    return ranks;
+  }
+
+ private:
+  int size_;
+  int first_;
+  const MpiTopology* topology_;
+};
+
+/// Posts the first messages of a broadcast; returns how many messages this rank must forward.
+[[nodiscard]] inline std::size_t start_broadcast(const MpiChain& chain, MpiMessages& messages,
+                                                 const MpiBlocks& blocks)
+{
+  const int rank = messages.context().rank;
+  const int from = chain.predecessor(rank);
+  const int to = chain.successor(rank);
+  if (from >= 0)
+    messages.receive(from, blocks.receive_block());
+  else if (to >= 0)
+    messages.send(to, blocks.send_block());
+  return from >= 0 && to >= 0 ? messages.count() : 0;
+}
+
+/// Forwards message i, which has arrived.
+inline void forward_broadcast(std::size_t i, const MpiChain& chain, MpiMessages& messages,
+                              const MpiBlocks& blocks)
+{
+  const auto& context = messages.context();
+  const std::size_t offset = i * context.max_message_bytes;
+  const std::size_t size = std::min(context.max_message_bytes, blocks.bytes() - offset);
+  messages.send(chain.successor(context.rank), blocks.receive_block().subspan(offset, size));
+}
+
+/// Posts the first messages of a reduce; returns how many messages this rank must combine.
+[[nodiscard]] inline std::size_t start_reduce(const MpiChain& chain, MpiMessages& messages,
+                                              const MpiBlocks& blocks, MpiReduction& reduction)
+{
+  const auto& context = messages.context();
+  if (context.size == 1)
+  {
+    copy_bytes(blocks.send_block(), blocks.receive_block());
+    return 0;
+  }
+  const int from = chain.predecessor(context.rank);
+  if (from < 0)
+  {
+    messages.send(chain.successor(context.rank), blocks.send_block());
+    return 0;
+  }
+  messages.receive(from, {reduction.workspace(blocks.bytes()), blocks.bytes()});
+  return messages.count();
+}
+
+/// Adds this rank's elements to message i, which has arrived, and forwards the sum.
+inline void combine_and_forward(std::size_t i, const MpiChain& chain, MpiMessages& messages,
+                                const MpiBlocks& blocks, MpiReduction& reduction)
+{
+  const auto& context = messages.context();
+  const int to = chain.successor(context.rank);
+  const std::size_t offset = i * context.max_message_bytes;
+  const std::size_t size = std::min(context.max_message_bytes, blocks.bytes() - offset);
+  std::byte* const partial = reduction.workspace(blocks.bytes()) + offset;
+  const Bytes sum{to >= 0 ? partial : blocks.receive_block().data() + offset, size};
+  reduction.combine(partial, blocks.send_block().data() + offset, sum);
+  if (to >= 0) messages.send(to, sum);
+}
+
+}  // namespace cubist::detail

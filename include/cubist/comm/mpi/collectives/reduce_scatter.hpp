@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// reduce_scatter: a direct exchange of pieces, which each rank then combines in the order of
+// comm/reduction.hpp. all_reduce: a reduce_scatter of shares, then an all_gather of shares.
+//
+// Elements that a rank sends, for P ranks: (P-1) n for a reduce_scatter to pieces of n, and
+// 2 (P-1)/P n for an all_reduce of n.
+//
+// Source: Rabenseifner, "Optimization of collective reduction operations", 2004.
+
+#include <cstddef>
+
+#include "cubist/comm/mpi/collectives/blocks.hpp"
+#include "cubist/comm/mpi/collectives/exchange.hpp"
+#include "cubist/comm/mpi/collectives/reduction.hpp"
+#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/messages.hpp"
+
+namespace cubist::detail
+{
+
+/// Sends send(peer) to every peer, and receives `size` bytes of each peer into the workspace, in
+/// the order of the sum: from the rank after this one, cyclically, to the one before it.
+template <class Send>
+void exchange_to_combine(MpiMessages& messages, MpiReduction& reduction, Send send,
+                         std::size_t size)
+{
+  const MpiContext& context = messages.context();
+  auto* const workspace = reduction.workspace(static_cast<std::size_t>(context.size - 1) * size);
+  for (int i = 1; i < context.size; ++i)
+    messages.receive(neighbour(context, i),
+                     {workspace + static_cast<std::size_t>(i - 1) * size, size});
+  for (int i = 1; i < context.size; ++i)
+    messages.send(neighbour(context, -i), send(neighbour(context, -i)));
+}
+
+inline void start_reduce_scatter(MpiMessages& messages, const MpiBlocks& blocks,
+                                 MpiReduction& reduction)
+{
+  if (messages.context().size == 1) return copy_bytes(blocks.send_block(), blocks.receive_block());
+  exchange_to_combine(
+      messages, reduction, [&](int peer) { return blocks.send_piece(peer); }, blocks.bytes());
+}
+
+inline void start_all_reduce(MpiMessages& messages, const MpiBlocks& blocks,
+                             MpiReduction& reduction)
+{
+  const MpiContext& context = messages.context();
+  if (context.size == 1) return copy_bytes(blocks.send_block(), blocks.receive_block());
+  exchange_to_combine(
+      messages, reduction, [&](int peer) { return blocks.send_share(peer); },
+      blocks.send_share(context.rank).size());
+}
+
+/// Combines this rank's piece once all messages have arrived.
+inline void finish_reduce_scatter(const MpiContext& context, const MpiBlocks& blocks,
+                                  MpiReduction& reduction)
+{
+  reduction.combine_workspace(static_cast<std::size_t>(context.size - 1),
+                              blocks.send_piece(context.rank), blocks.receive_block());
+}
+
+/// Combines this rank's share once all messages have arrived, and starts the all_gather of shares.
+inline void start_gather_of_shares(MpiMessages& messages, const MpiBlocks& blocks,
+                                   MpiReduction& reduction)
+{
+  const MpiContext& context = messages.context();
+  const Bytes mine = blocks.receive_share(context.rank);
+  reduction.combine_workspace(static_cast<std::size_t>(context.size - 1),
+                              blocks.send_share(context.rank), mine);
+  messages.clear();
+  exchange(
+      messages, [&](int) { return ConstBytes{mine}; },
+      [&](int peer) { return blocks.receive_share(peer); });
+}
+
+}  // namespace cubist::detail

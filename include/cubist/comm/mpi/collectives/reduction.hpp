@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The arithmetic of a reduction on bytes, and the workspace that received blocks wait in.
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/mpi/collectives/blocks.hpp"
+#include "cubist/comm/reduction.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::detail
+{
+
+class MpiReduction
+{
+ public:
+  template <Element T>
+  void begin(ReduceOp op)
+  {
+    op_ = op;
+    combine_ = &combine_bytes<T>;
+  }
+
+  /// At least `size` bytes, which later calls reuse.
+  std::byte* workspace(std::size_t size)
+  {
+    if (size > size_)
+    {
+      workspace_.reset(new std::byte[size]);
+      size_ = size;
+    }
+    return workspace_.get();
+  }
+
+  /// Combines the first `blocks` blocks of the workspace, each as long as `out`, then `last`.
+  void combine_workspace(std::size_t blocks, ConstBytes last, Bytes out)
+  {
+    inputs_.clear();
+    for (std::size_t i = 0; i < blocks; ++i) inputs_.push_back(workspace_.get() + i * out.size());
+    inputs_.push_back(last.data());
+    combine_(op_, inputs_, out);
+  }
+
+  void combine(const std::byte* first, const std::byte* second, Bytes out)
+  {
+    inputs_.assign({first, second});
+    combine_(op_, inputs_, out);
+  }
+
+ private:
+  using Inputs = std::vector<const std::byte*>;
+
+  template <Element T>
+  static void combine_bytes(ReduceOp op, const Inputs& in, Bytes out)
+  {
+    detail::combine(
+        op, in.size(), [&](std::size_t i) { return reinterpret_cast<const T*>(in[i]); },
+        out.size() / sizeof(T), reinterpret_cast<T*>(out.data()));
+  }
+
+  // Call objects are reused in turn; this keeps small calls from allocating in each of them.
+  static constexpr std::size_t initial_size = 4096;
+
+  ReduceOp op_{};
+  void (*combine_)(ReduceOp, const Inputs&, Bytes) = nullptr;
+  Inputs inputs_ = Inputs(64);
+  std::unique_ptr<std::byte[]> workspace_{new std::byte[initial_size]};
+  std::size_t size_ = initial_size;
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The calls of one MPI process that have started and whose requests still exist. Their objects are
+// reused, so that a steady state allocates nothing.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "cubist/comm/backoff.hpp"
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/mpi/call.hpp"
+#include "cubist/comm/mpi/context.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::detail
+{
+
+struct MpiPendingCall
+{
+  MpiCall call;
+  bool active = false;  // neither complete nor failed
+  bool remote = false;  // between nodes
+  bool failed = false;
+  std::exception_ptr error;  // of a failed call, until it is thrown
+};
+
+class MpiPendingCalls
+{
+ public:
+  MpiPendingCalls()
+  {
+    constexpr std::size_t in_flight = 32;
+    for (auto* all : {&unused_, &active_}) all->reserve(2 * in_flight);
+    for (std::size_t i = 0; i < in_flight; ++i)
+      unused_.push_back(calls_.emplace_back(std::make_unique<MpiPendingCall>()).get());
+  }
+
+  /// The call may be complete, or have failed, at once.
+  template <Element T>
+  MpiPendingCall& start(const MpiContext& context, int tag, bool remote, const Call<T>& call)
+  {
+    auto& pending = acquire();
+    pending.failed = false;
+    pending.error = nullptr;
+    pending.remote = remote;
+    pending.active = true;
+    active_.push_back(&pending);
+    attempt(pending, [&] {
+      pending.call.start(context, tag, call);
+      return pending.call.advance();
+    });
+    return pending;
+  }
+
+  void advance_all()
+  {
+    for (std::size_t i = active_.size(); i-- > 0;)
+      attempt(*active_[i], [call = &active_[i]->call] { return call->advance(); });
+  }
+
+  /// Ends a cancelled call: waits until none of its messages is pending, or none has completed for
+  /// 500 ms, and leaves the rest to MPI. Peers may access the buffers of the call until they
+  /// receive the failure notification.
+  void drain(MpiPendingCall& pending)
+  {
+    using namespace std::chrono_literals;
+    deactivate(pending);
+    std::size_t count = pending.call.count_pending();
+    for (Backoff backoff; count > 0 && backoff.waited() < 500ms; backoff.pause())
+    {
+      const std::size_t now = pending.call.count_pending();
+      if (now < count) backoff = {};
+      count = now;
+    }
+    pending.call.release();
+  }
+
+  /// The object may be reused.
+  /// @pre !pending.active
+  void release(MpiPendingCall& pending) { unused_.push_back(&pending); }
+
+  [[nodiscard]] bool any_remote() const
+  {
+    return std::any_of(active_.begin(), active_.end(), [](const auto* p) { return p->remote; });
+  }
+  /// Whether peers notify this process of the completion of every active call.
+  [[nodiscard]] bool all_use_shared_barrier() const
+  {
+    return std::all_of(active_.begin(), active_.end(),
+                       [](const auto* p) { return p->call.uses_shared_barrier(); });
+  }
+
+ private:
+  void deactivate(MpiPendingCall& pending)
+  {
+    pending.active = false;
+    std::erase(active_, &pending);
+  }
+
+  /// Runs a step that returns whether the call is complete; keeps the error that it throws.
+  template <class F>
+  void attempt(MpiPendingCall& pending, F step)
+  {
+    try
+    {
+      if (step()) deactivate(pending);
+    }
+    catch (...)
+    {
+      pending.error = std::current_exception();
+      pending.failed = true;
+      deactivate(pending);
+    }
+  }
+
+  MpiPendingCall& acquire()
+  {
+    if (unused_.empty()) return *calls_.emplace_back(std::make_unique<MpiPendingCall>());
+    auto& pending = *unused_.back();
+    unused_.pop_back();
+    return pending;
+  }
+
+  std::vector<std::unique_ptr<MpiPendingCall>> calls_;
+  std::vector<MpiPendingCall*> unused_;
+  std::vector<MpiPendingCall*> active_;
+};
+
+}  // namespace cubist::detail

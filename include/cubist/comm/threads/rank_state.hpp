@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What the scheduler knows of a rank: whether it runs or is parked, the calls that it has pending,
+// and the one that it waits for.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cubist::detail
+{
+
+/// Something that one rank waits for.
+class Waiter
+{
+ public:
+  /// Does what can be done now, without waiting; true when nothing is left to do.
+  virtual bool advance() = 0;
+  /// "all_reduce of 4 double on ranks {0, 1}, which rank 1 has not called".
+  [[nodiscard]] virtual std::string describe() const = 0;
+  /// The ranks that it waits for.
+  [[nodiscard]] virtual std::vector<int> awaited() const { return {}; }
+
+ protected:
+  ~Waiter() = default;
+};
+
+enum class RankFlag : int
+{
+  running,
+  notified,
+  parked
+};
+
+/// On a cache line of its own.
+struct alignas(64) RankState
+{
+  std::atomic<RankFlag> flag{RankFlag::running};
+  // Not flag.wait(): it yields before it sleeps, and a yield costs a whole time slice of any other
+  // busy process, hundreds of times the wait itself.
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::vector<Waiter*> outstanding;
+  std::vector<int> to_notify;
+  const Waiter* waits_for = nullptr;
+  bool finished = false;
+};
+
+/// The message of a deadlock: for each parked rank, the first 16 of them, the call that it waits
+/// in. Empty if all ranks are finished.
+/// @pre every rank is parked or finished
+[[nodiscard]] inline std::string deadlock_text(std::span<const RankState> states)
+{
+  constexpr std::size_t most = 16;
+  std::string waits;
+  std::string finished;
+  std::size_t parked = 0;
+  for (std::size_t r = 0; r < states.size(); ++r)
+  {
+    const auto& s = states[r];
+    if (s.finished)
+      finished += (finished.empty() ? "" : ", ") + std::to_string(r);
+    else if (++parked <= most)
+      waits += "; rank " + std::to_string(r) + " waits in " + s.waits_for->describe();
+  }
+  if (parked == 0) return "";
+  if (parked > most) waits += "; and " + std::to_string(parked - most) + " more ranks wait";
+  if (!finished.empty()) waits += "; ranks {" + finished + "} have returned";
+  return "every live rank waits for another, so none can continue" + waits +
+         "; let all ranks of a communicator make the same calls in the same order, and match every "
+         "send with a receive";
+}
+
+}  // namespace cubist::detail

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The stages of a call between ranks that share memory. No data is sent: each rank posts the
+// addresses of its buffers, and its peers copy or combine straight from them.
+//
+// A stage waits for a gate (all ranks have posted, the source has posted, all pieces are reduced,
+// all ranks have read), does its rank's share of the work, and signals another gate:
+//
+//   broadcast       source posted -> copy -> done             the source waits for done
+//   all_gather      all posted -> copy all -> done -> all done
+//   reduce_scatter  all posted -> reduce my piece -> done -> all done
+//   all_reduce      all posted -> reduce piece r in place -> reduced -> copy the others' pieces ->
+//                   done -> all done
+//   expose          all posted -> read, until the rank closes its window -> done -> all done
+
+#include <cstdint>
+#include <span>
+
+#include "cubist/comm/call.hpp"
+
+namespace cubist::detail
+{
+
+enum class Gate : std::uint8_t
+{
+  source,
+  posted,
+  reduced,
+  done,
+  none
+};
+
+enum class CopyWork : std::uint8_t
+{
+  none,
+  copy_source,
+  copy_piece,
+  gather_pieces,
+  exchange_pieces,
+  reduce_piece,
+  copy_reduced,
+  read_peers  // until the window is closed
+};
+
+struct Stage
+{
+  Gate waits_for;
+  CopyWork work = CopyWork::none;
+  Gate signals = Gate::none;
+};
+
+/// The stages of one rank; `source` is the root, or the sender of a message.
+inline std::span<const Stage> stages(Collective c, bool source)
+{
+  static constexpr Stage wait_done[] = {{Gate::done}};
+  static constexpr Stage barrier[] = {{Gate::posted}};
+  static constexpr Stage copy[] = {{Gate::source, CopyWork::copy_source, Gate::done}};
+  static constexpr Stage scatter_root[] = {{Gate::source, CopyWork::copy_piece}, {Gate::done}};
+  static constexpr Stage scatter[] = {{Gate::source, CopyWork::copy_piece, Gate::done}};
+  static constexpr Stage gather_root[] = {{Gate::posted, CopyWork::gather_pieces, Gate::done}};
+  static constexpr Stage all_gather[] = {{Gate::posted, CopyWork::gather_pieces, Gate::done},
+                                         {Gate::done}};
+  static constexpr Stage all_to_all[] = {{Gate::posted, CopyWork::exchange_pieces, Gate::done},
+                                         {Gate::done}};
+  static constexpr Stage reduce[] = {{Gate::posted, CopyWork::reduce_piece, Gate::done},
+                                     {Gate::done}};
+  static constexpr Stage all_reduce[] = {{Gate::posted, CopyWork::reduce_piece, Gate::reduced},
+                                         {Gate::reduced, CopyWork::copy_reduced, Gate::done},
+                                         {Gate::done}};
+  static constexpr Stage expose[] = {{Gate::posted, CopyWork::read_peers}, {Gate::done}};
+  switch (c)
+  {
+  case Collective::barrier:
+    return barrier;
+  case Collective::broadcast:
+  case Collective::send:
+  case Collective::receive:
+    return source ? std::span{wait_done} : std::span<const Stage>{copy};
+  case Collective::scatter:
+    return source ? std::span<const Stage>{scatter_root} : scatter;
+  case Collective::gather:
+    return source ? std::span<const Stage>{gather_root} : wait_done;
+  case Collective::all_gather:
+    return all_gather;
+  case Collective::all_to_all:
+    return all_to_all;
+  case Collective::reduce:
+  case Collective::reduce_scatter:
+    return reduce;
+  case Collective::all_reduce:
+    return all_reduce;
+  case Collective::expose:
+    return expose;
+  }
+  return {};
+}
+
+}  // namespace cubist::detail

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// For tests of one layer below communicators: a context of all processes, and their numbers.
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <boost/mpi/communicator.hpp>
+#include <mpi.h>
+
+#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/messages.hpp"
+
+namespace cubist::test
+{
+
+[[nodiscard]] inline int processes() { return boost::mpi::communicator{}.size(); }
+[[nodiscard]] inline int process() { return boost::mpi::communicator{}.rank(); }
+
+/// A duplicate of MPI_COMM_WORLD whose errors are returned.
+[[nodiscard]] inline boost::mpi::communicator duplicate_world()
+{
+  boost::mpi::communicator all{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
+  MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+  return all;
+}
+
+/// The context of all processes, with a communicator of its own.
+struct JobContext
+{
+  /// @param ranks_a_node how many consecutive ranks the topology has on each node; 0 for none
+  explicit JobContext(std::size_t max_message_bytes, int ranks_a_node = 0)
+      : context{comm, comm.rank(), comm.size(), max_message_bytes}
+  {
+    if (ranks_a_node == 0) return;
+    std::vector<int> node_ids;
+    for (int r = 0; r < context.size; ++r) node_ids.push_back(r / ranks_a_node);
+    context.topology = std::make_shared<detail::MpiTopology>(node_ids, context.rank);
+  }
+
+  boost::mpi::communicator comm = duplicate_world();
+  detail::MpiContext context;
+};
+
+/// Advances messages to their end; calls on_complete(i) for each.
+template <class F>
+void complete_all(detail::MpiMessages& messages, F on_complete)
+{
+  while (!messages.advance(on_complete))
+  {
+  }
+}
+inline void complete_all(detail::MpiMessages& messages)
+{
+  complete_all(messages, [](std::size_t) {});
+}
+
+/// Elements of a block: none, one message, and several, the last of which is not full.
+inline constexpr std::size_t block_counts[] = {0, 1, 3, 130};
+
+}  // namespace cubist::test

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <string>
+#include <vector>
+
+#include "cubist/comm/mpi/pending.hpp"
+
+#include "catch.hpp"
+#include "job_context.hpp"
+#include "ranks.hpp"
+
+namespace comm_mpi_pending_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+using detail::MpiPendingCalls;
+
+TEST_CASE("pending calls advance together, and their objects are reused")
+{
+  const JobContext job{1 << 20};
+  MpiPendingCalls calls;
+  std::vector<int> x{1}, y{2};
+  auto& first = calls.start(job.context, 1, false, Call<int>{Collective::all_reduce, x, x, 1});
+  auto& second = calls.start(job.context, 2, true, Call<int>{Collective::all_reduce, y, y, 1});
+  CHECK(calls.any_remote() == second.active);
+  CHECK(calls.all_use_shared_barrier() == !(first.active || second.active));
+  while (first.active || second.active) calls.advance_all();
+  CHECK(x[0] == job.context.size);
+  CHECK(y[0] == 2 * job.context.size);
+  CHECK_FALSE(calls.any_remote());
+
+  calls.release(second);
+  CHECK(&calls.start(job.context, 3, false, Call<int>{Collective::barrier}) == &second);
+  while (second.active) calls.advance_all();
+}
+
+TEST_CASE("a call that throws has failed, and keeps its error")
+{
+  const JobContext job{16};
+  MpiPendingCalls calls;
+  std::vector<int> x{1};
+  auto& pending =
+      calls.start(job.context, 1, false, Call<int>{Collective::send, x, {}, 1, job.context.size});
+  CHECK(pending.failed);
+  CHECK_FALSE(pending.active);
+  CHECK_THROWS_AS(std::rethrow_exception(pending.error), CommunicationError);
+  calls.drain(pending);
+}
+
+}  // namespace comm_mpi_pending_test

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include <mpi.h>
+
+#include "cubist/comm/mpi/shutdown.hpp"
+
+#include "catch.hpp"
+#include "job_context.hpp"
+
+namespace comm_mpi_shutdown_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+using namespace std::chrono_literals;
+using detail::MpiProgress;
+
+TEST_CASE("ranks agree on the minimum, unless one is late")
+{
+  const auto control = duplicate_world();
+  MpiProgress progress{control, false};
+  const auto agree = [&](int value, std::chrono::steady_clock::duration limit) {
+    return detail::agree_on_minimum(progress, value, limit);
+  };
+  CHECK(agree(100 + process(), 10s) == 100);
+
+  if (processes() > 1)
+  {
+    const bool late = process() + 1 == processes();
+    const auto begin = std::chrono::steady_clock::now();
+    if (late) std::this_thread::sleep_for(250ms);
+    const auto agreed = agree(7, late ? 10s : 50ms);
+    if (late) CHECK(agreed == 7);
+    if (!agreed) CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
+    if (process() == 0) CHECK_FALSE(agreed);
+  }
+  MPI_Barrier(control);
+}
+
+TEST_CASE("the number of a leaked communicator is not reused")
+{
+  const auto leaked = MPI_Comm_c2f([] {
+    auto comm = duplicate_world();
+    const MPI_Comm number = comm;
+    detail::leak_communicator(std::move(comm));
+    return number;
+  }());
+  const auto fresh = duplicate_world();
+  CHECK(MPI_Comm_c2f(fresh) != leaked);
+}
+
+}  // namespace comm_mpi_shutdown_test
