@@ -8,6 +8,9 @@
 
 #include "catch.hpp"
 
+namespace algorithm_local_product_test
+{
+
 using namespace cubist;
 
 namespace
@@ -25,42 +28,49 @@ TEST_CASE("The cube gathers X along y and W along z, and scatters Y along x")
 {
   using L = Local<Cube3D>;
   STATIC_REQUIRE((same<L::M, Axes<AxisZ>> && same<L::K, Axes<AxisX>> && same<L::N, Axes<AxisY>>));
-  STATIC_REQUIRE((L::Input::cut == Dimension::rows && same<L::Input::Meets, Axes<AxisY>>));
-  STATIC_REQUIRE((L::Weight::cut == Dimension::rows && same<L::Weight::Meets, Axes<AxisZ>>));
-  STATIC_REQUIRE((L::Output::cut == Dimension::rows && same<L::Output::Meets, Axes<AxisX>>));
+  STATIC_REQUIRE((L::Input::cut == Dimension::rows && same<L::Input::CollectiveAxes, Axes<AxisY>>));
+  STATIC_REQUIRE(
+      (L::Weight::cut == Dimension::rows && same<L::Weight::CollectiveAxes, Axes<AxisZ>>));
+  STATIC_REQUIRE(
+      (L::Output::cut == Dimension::rows && same<L::Output::CollectiveAxes, Axes<AxisX>>));
 }
 
-TEST_CASE("A grid of two axes gathers and scatters columns, and has W at hand")
+TEST_CASE("A grid of two axes gathers and scatters columns, and uses W in place")
 {
   using L = Local<Grid2D>;
   STATIC_REQUIRE((same<L::M, Axes<>> && same<L::K, Axes<AxisX>> && same<L::N, Axes<AxisY>>));
-  STATIC_REQUIRE((L::Input::cut == Dimension::cols && same<L::Input::Meets, Axes<AxisY>>));
-  STATIC_REQUIRE((L::Weight::cut == Dimension::none && same<L::Weight::Meets, Axes<>>));
-  STATIC_REQUIRE((L::Output::cut == Dimension::cols && same<L::Output::Meets, Axes<AxisX>>));
+  STATIC_REQUIRE((L::Input::cut == Dimension::cols && same<L::Input::CollectiveAxes, Axes<AxisY>>));
+  STATIC_REQUIRE((L::Weight::cut == Dimension::none && same<L::Weight::CollectiveAxes, Axes<>>));
+  STATIC_REQUIRE(
+      (L::Output::cut == Dimension::cols && same<L::Output::CollectiveAxes, Axes<AxisX>>));
 }
 
-TEST_CASE("What is replicated along an axis that cuts the inner dimension is summed along it")
+TEST_CASE(
+    "A result that is replicated along an axis that cuts the inner dimension is summed along it")
 {
   using Column = Local<Megatron1D>;
   STATIC_REQUIRE((Column::Input::cut == Dimension::none));
-  STATIC_REQUIRE((same<Column::Input::Meets, Axes<Tensor>>));
-  STATIC_REQUIRE((same<Column::Output::Meets, Axes<>>));
+  STATIC_REQUIRE((same<Column::Input::CollectiveAxes, Axes<Tensor>>));
+  STATIC_REQUIRE((same<Column::Output::CollectiveAxes, Axes<>>));
   using Row = Local<Megatron1D::Next>;
-  STATIC_REQUIRE((same<Row::Input::Meets, Axes<>> && same<Row::Output::Meets, Axes<Tensor>>));
+  STATIC_REQUIRE((same<Row::Input::CollectiveAxes, Axes<>> &&
+                  same<Row::Output::CollectiveAxes, Axes<Tensor>>));
 }
 
 TEST_CASE("Rows that are cut between pairs are gathered and scattered")
 {
   using Column = Local<Megatron1DSequence>;
   STATIC_REQUIRE((Column::Input::cut == Dimension::rows));
-  STATIC_REQUIRE((same<Column::Input::Meets, Axes<Tensor>>));
+  STATIC_REQUIRE((same<Column::Input::CollectiveAxes, Axes<Tensor>>));
   STATIC_REQUIRE((same<Column::M, Axes<>> && same<Column::N, Axes<Tensor>>));
 }
 
-TEST_CASE("The gradient of replicated weights is the product's to sum")
+TEST_CASE("DistMatMul sums the gradient of replicated weights")
 {
   using Rep = Layout<Rows<>, Cols<>>;
   using CutRows = Layout<Rows<Depth>, Cols<>>;
   using L = LocalProduct<CutRows, Rep, CutRows>;
-  STATIC_REQUIRE((same<L::M, Axes<Depth>> && same<L::Weight::Meets, Axes<>>));
+  STATIC_REQUIRE((same<L::M, Axes<Depth>> && same<L::Weight::CollectiveAxes, Axes<>>));
 }
+
+}  // namespace algorithm_local_product_test

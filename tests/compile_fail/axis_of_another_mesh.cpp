@@ -1,7 +1,8 @@
 // expect: constraint.*has<(Axis|cubist::Depth)>
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cubist/backend/threads.hpp"
 #include "cubist/scheme/summa2d.hpp"
+
+#include "declared_backend.hpp"
 
 #ifdef CUBIST_CONTROL
 using Axis = cubist::Row;
@@ -9,7 +10,4 @@ using Axis = cubist::Row;
 using Axis = cubist::Depth;
 #endif
 
-int extent(const cubist::Mesh<cubist::Summa2D, cubist::Threads>& mesh)
-{
-  return mesh.extent<Axis>();
-}
+int extent(const cubist::Mesh<cubist::Summa2D, Declared>& mesh) { return mesh.extent<Axis>(); }

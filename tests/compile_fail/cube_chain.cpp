@@ -1,12 +1,13 @@
 // expect: AxisZ, cubist::AxisY>.*AxisZ, cubist::AxisX>.*this matrix has layout Got
 // SPDX-License-Identifier: BSD-3-Clause
 // The second layer of a cube takes the first one's output, not its input.
-#include "cubist/backend/threads.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/scheme/cube3d.hpp"
 
-using First = cubist::DistMatMul<cubist::Cube3D, cubist::Threads, double>;
-using Second = cubist::DistMatMul<cubist::Cube3D::Next, cubist::Threads, double>;
+#include "declared_backend.hpp"
+
+using First = cubist::DistMatMul<cubist::Cube3D, Declared, double>;
+using Second = cubist::DistMatMul<cubist::Cube3D::Next, Declared, double>;
 
 void multiply(Second& second, First::Input& x1, First::Output& y1, Second::Weight& w,
               Second::Output& y2)

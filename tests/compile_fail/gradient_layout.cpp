@@ -1,10 +1,11 @@
 // expect: Rows<cubist::AxisX, cubist::AxisZ>.*Rows<cubist::AxisZ, .*this matrix has layout Got
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cubist/backend/threads.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/scheme/cube3d.hpp"
 
-using Product = cubist::DistMatMul<cubist::Cube3D, cubist::Threads, double>;
+#include "declared_backend.hpp"
+
+using Product = cubist::DistMatMul<cubist::Cube3D, Declared, double>;
 
 void multiply(Product& plan, Product::Output& dy, Product::Weight& w, Product::Input& dx,
               Product::Weight& dw)

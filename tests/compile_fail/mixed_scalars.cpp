@@ -1,11 +1,12 @@
 // expect: no matching (member )?function for call to .*forward
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cubist/backend/threads.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
+#include "declared_backend.hpp"
+
 template <class T>
-using Product = cubist::DistMatMul<cubist::Summa2D, cubist::Threads, T>;
+using Product = cubist::DistMatMul<cubist::Summa2D, Declared, T>;
 
 #ifdef CUBIST_CONTROL
 using T = double;

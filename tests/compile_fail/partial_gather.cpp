@@ -1,8 +1,8 @@
 // expect: layout with Partial.*complete it first
 // SPDX-License-Identifier: BSD-3-Clause
-// Parts of a sum are no matrix to gather.
+// Parts of a sum can not be gathered as a matrix.
 #include "cubist/backend/threads.hpp"
-#include "cubist/dist/complete.hpp"
+#include "cubist/dist/sum_partial.hpp"
 #include "cubist/dist/global.hpp"
 
 using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, cubist::Threads>;

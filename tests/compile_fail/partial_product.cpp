@@ -1,11 +1,12 @@
 // expect: Partial<cubist::Row>.*this matrix has layout Got
 // SPDX-License-Identifier: BSD-3-Clause
 // A product takes a matrix, not the parts of one.
-#include "cubist/backend/threads.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
-using Product = cubist::DistMatMul<cubist::Summa25D, cubist::Threads, double>;
+#include "declared_backend.hpp"
+
+using Product = cubist::DistMatMul<cubist::Summa25D, Declared, double>;
 #ifdef CUBIST_CONTROL
 using L = cubist::Summa25D::Weight;
 #else

@@ -1,11 +1,11 @@
 // expect: layout with Partial.*complete it first
 // SPDX-License-Identifier: BSD-3-Clause
-// Moving the parts would not sum them.
+// Redistributing the parts would not sum them.
 #include "cubist/backend/threads.hpp"
 #include "cubist/dist/redistribute.hpp"
 
 using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, cubist::Threads>;
-using Wanted = cubist::Layout<cubist::Rows<>, cubist::Cols<cubist::Row>>;
+using Target = cubist::Layout<cubist::Rows<>, cubist::Cols<cubist::Row>>;
 #ifdef CUBIST_CONTROL
 using L = cubist::Layout<cubist::Rows<cubist::Row>, cubist::Cols<>>;
 #else
@@ -14,5 +14,5 @@ using L = cubist::Layout<cubist::Rows<cubist::Row>, cubist::Cols<>, cubist::Part
 
 auto move(const cubist::DistMatrix<double, L, Mesh>& m, const Mesh& mesh)
 {
-  return cubist::redistribute<Wanted>(m, mesh);
+  return cubist::redistribute<Target>(m, mesh);
 }

@@ -1,6 +1,6 @@
 // expect: layout with Partial.*complete it first
 // SPDX-License-Identifier: BSD-3-Clause
-// A global matrix has no parts to hand out.
+// A global matrix can not be scattered as parts of a sum.
 #include "cubist/backend/threads.hpp"
 #include "cubist/dist/global.hpp"
 

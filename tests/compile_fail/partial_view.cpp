@@ -1,10 +1,11 @@
 // expect: layout with Partial.*complete it first
 // SPDX-License-Identifier: BSD-3-Clause
-// A view has forgotten the layout, and so that a sum is pending.
-#include "cubist/backend/threads.hpp"
+// A view has no layout, so it can not say that a sum is pending.
 #include "cubist/dist/dist_matrix.hpp"
 
-using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, cubist::Threads>;
+#include "declared_backend.hpp"
+
+using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, Declared>;
 #ifdef CUBIST_CONTROL
 using L = cubist::Layout<cubist::Rows<cubist::Row>, cubist::Cols<>>;
 #else

@@ -1,9 +1,10 @@
 // expect: constrain.*Scalar
 // SPDX-License-Identifier: BSD-3-Clause
 // There are six scalars and no others.
-#include "cubist/backend/threads.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/scheme/summa2d.hpp"
+
+#include "declared_backend.hpp"
 
 #ifdef CUBIST_CONTROL
 using T = double;
@@ -11,4 +12,4 @@ using T = double;
 using T = long double;
 #endif
 
-cubist::DistMatMul<cubist::Summa2D, cubist::Threads, T>* plan = nullptr;
+cubist::DistMatMul<cubist::Summa2D, Declared, T>* plan = nullptr;

@@ -16,6 +16,9 @@
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 
+namespace matmul_dist_batch_matmul_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -81,9 +84,9 @@ void check_batch(const Case<S>& c)
     for (std::size_t i = 0; i < x.size(); ++i)
     {
       const auto& layer = layers[x.offset() + i];
-      const auto is = [&](const char* what, const auto& shard, const Dense<double>& wanted) {
+      const auto is = [&](const char* what, const auto& shard, const Dense<double>& expected) {
         check_shard(found, what, shard,
-                    [&](std::size_t r, std::size_t s, double got) { return got == wanted(r, s); });
+                    [&](std::size_t r, std::size_t s, double got) { return got == expected(r, s); });
       };
       is("Y", y[i], layer.y);
       is("dX", dx[i], stored(op_x, layer.dx));
@@ -125,7 +128,7 @@ std::vector<double> elements(Batch& batch)
   return all;
 }
 
-/// Y, dX and dW of batches that lie in memory as the operations say, with factors.
+/// Y, dX and dW of batches that are stored as the operations say, with factors.
 template <class B, Op op_x, Op op_w>
 std::vector<std::vector<double>> products(TestBackend::Communicator& world, int groups)
 {
@@ -159,7 +162,7 @@ TEST_CASE("Each product of a batch is the oracle's, with transposed operands too
   });
 }
 
-TEST_CASE("A weight that is shared multiplies the whole batch, and its gradient is the sum")
+TEST_CASE("A shared weight multiplies the whole batch, and its gradient is the sum")
 {
   const auto w_global = random_matrix<double>({size.k, size.n}, 50);
   std::vector<Layer<double>> layers;
@@ -259,17 +262,17 @@ TEST_CASE("A batch that does not match is refused")
                    "make the plan for this batch"));
 }
 
-TEST_CASE("An engine's call for batches makes what one product after the other makes")
+TEST_CASE("An engine's call for batches gives what one product after the other gives")
 {
   const auto same = []<Op op_x, Op op_w>(int ranks, int groups, int calls) {
     if (!fits(ranks)) return;
     require_clear(on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
       Findings found;
-      const auto wanted = products<TestBackend, op_x, op_w>(world, groups);
+      const auto expected = products<TestBackend, op_x, op_w>(world, groups);
       BatchingEngine::calls = 0;
       const auto got = products<Batching, op_x, op_w>(world, groups);
       found.check(BatchingEngine::calls == calls, BatchingEngine::calls, " calls");
-      found.check(got == wanted, "the products");
+      found.check(got == expected, "the products");
       return found;
     }));
   };
@@ -278,3 +281,5 @@ TEST_CASE("An engine's call for batches makes what one product after the other m
   same.operator()<Op::transpose, Op::transpose>(4, 4, 3);
   same.operator()<Op::none, Op::none>(4, 2, 0);
 }
+
+}  // namespace matmul_dist_batch_matmul_test

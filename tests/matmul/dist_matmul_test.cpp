@@ -22,6 +22,9 @@
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 
+namespace matmul_dist_matmul_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -48,37 +51,56 @@ struct Matrices
   Product::Weight dw;
 };
 
-/// What plan and good operands throw once `spoil(operands, mesh, other)` has replaced some.
-template <class E, class Spoil>
-void check_refused(Spoil spoil, const std::string& what, const std::string& fix,
-                   std::initializer_list<const char*> calls)
+/// An operand of another size, or on another mesh, and the calls that refuse it.
+struct Refusal
 {
+  char operand;  // x, w, y, X for dX, W for dW
+  Shape shape;
+  std::string message;
+  std::vector<std::string> calls;
+};
+
+void replace(Matrices& o, char operand, const Product::Mesh& mesh, Shape shape)
+{
+  if (operand == 'x') o.x = {mesh, shape};
+  if (operand == 'w') o.w = {mesh, shape};
+  if (operand == 'y') o.y = {mesh, shape};
+  if (operand == 'X') o.dx = {mesh, shape};
+  if (operand == 'W') o.dw = {mesh, shape};
+}
+
+/// Whether every call of each refusal throws its message and how to mend it.
+template <class E>
+void check_refused(bool on_another_mesh, const std::string& fix,
+                   const std::vector<Refusal>& refusals)
+{
+  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [&](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
     const TestMesh2 other{world, {.q = 2}};
     Product plan{mesh, size};
-    Matrices o{mesh};
-    spoil(o, mesh, other);
     Findings found;
-    for (const std::string call : calls)
+    for (const auto& refusal : refusals)
     {
-      const auto message = message_of<E>([&] {
-        if (call == "forward") plan.forward(o.x, o.w, o.y);
-        if (call == "grad_input") plan.grad_input(o.y, o.w, o.dx);
-        if (call == "grad_weight") plan.grad_weight(o.x, o.y, o.dw);
-        if (call == "backward") plan.backward(o.x, o.w, o.y, o.dx, o.dw);
-      });
-      found.check(mentions(message, what, fix), call, " said '", message, "'");
+      Matrices o{mesh};
+      replace(o, refusal.operand, on_another_mesh ? other : mesh, refusal.shape);
+      for (const auto& call : refusal.calls)
+      {
+        const auto message = message_of<E>([&] {
+          if (call == "forward") plan.forward(o.x, o.w, o.y);
+          if (call == "grad_input") plan.grad_input(o.y, o.w, o.dx);
+          if (call == "grad_weight") plan.grad_weight(o.x, o.y, o.dw);
+          if (call == "backward") plan.backward(o.x, o.w, o.y, o.dx, o.dw);
+        });
+        found.check(mentions(message, refusal.message, fix), call, " said '", message, "'");
+      }
+      // The plan can still be used.
+      Matrices fresh{mesh};
+      plan.forward(fresh.x, fresh.w, fresh.y);
     }
-    // The plan is as good as before.
-    Matrices fresh{mesh};
-    plan.forward(fresh.x, fresh.w, fresh.y);
     return found;
   }));
 }
-
-const std::string make_fit = "make the plan for these matrices, or the matrices for this plan";
-const std::string same_mesh = "make it on the product's mesh";
 
 }  // namespace
 
@@ -90,13 +112,13 @@ TEST_CASE("A plan knows its mesh and size")
     const Product plan{mesh, size};
     Findings found;
     found.check(plan.mesh() == mesh, "mesh");
-    found.check(!plan.is_local(), "ranks have something for each other");
+    found.check(!plan.is_local(), "ranks exchange blocks");
     found.check(plan.size().m == 4 && plan.size().n == 8 && plan.size().k == 6, "size");
     return found;
   }));
 }
 
-TEST_CASE("A plan says by which method it multiplies, and takes a requested")
+TEST_CASE("A plan has the requested method")
 {
   if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
@@ -109,12 +131,12 @@ TEST_CASE("A plan says by which method it multiplies, and takes a requested")
     found.check(method(Method::collectives) == Method::collectives, "collectives");
     found.check(method(Method::automatic) == (exposes ? Method::direct : Method::collectives),
                 "automatic");
-    if (exposes) found.check(method(Method::direct) == Method::direct, "owner computes");
+    if (exposes) found.check(method(Method::direct) == Method::direct, "direct");
     return found;
   }));
 }
 
-TEST_CASE("Where ranks can't expose, a plan uses collectives, and refuses another requested")
+TEST_CASE("Where ranks can't expose memory, a plan uses collectives and refuses the direct method")
 {
   using B = Counting<TestBackend>;
   if (!fits(4)) return;
@@ -131,83 +153,30 @@ TEST_CASE("Where ranks can't expose, a plan uses collectives, and refuses anothe
   }));
 }
 
-TEST_CASE("Mismatched inner sizes are refused on every rank")
+TEST_CASE("Every operand of another size is refused, on every rank, by every call that takes it")
 {
-  if (!fits(4)) return;
   check_refused<ShapeError>(
-      [](Matrices& o, auto& mesh, auto&) {
-        o.w = {mesh, {5, 8}};
-      },
-      "got W of (5, 8) for a product with m = 4, n = 8, k = 6, where it is (6, 8)", make_fit,
-      {"forward", "grad_input", "backward"});
-}
-
-TEST_CASE("Every operand of another size is refused by every call that takes it")
-{
-  if (!fits(4)) return;
-  const auto refused = [](auto spoil, const std::string& what,
-                          std::initializer_list<const char*> calls) {
-    check_refused<ShapeError>(spoil, what, make_fit, calls);
-  };
-  refused(
-      [](Matrices& o, auto& mesh, auto&) {
-        o.x = {mesh, {4, 7}};
-      },
-      "got X of (4, 7)", {"forward", "grad_weight", "backward"});
-  refused(
-      [](Matrices& o, auto& mesh, auto&) {
-        o.y = {mesh, {8, 4}};
-      },
-      "got Y of (8, 4)", {"forward"});
-  refused(
-      [](Matrices& o, auto& mesh, auto&) {
-        o.y = {mesh, {8, 4}};
-      },
-      "got dY of (8, 4)", {"grad_input", "grad_weight", "backward"});
-  refused(
-      [](Matrices& o, auto& mesh, auto&) {
-        o.dx = {mesh, {5, 6}};
-      },
-      "got dX of (5, 6)", {"grad_input", "backward"});
-  refused(
-      [](Matrices& o, auto& mesh, auto&) {
-        o.dw = {mesh, {6, 7}};
-      },
-      "got dW of (6, 7)", {"grad_weight", "backward"});
+      false, "make the plan for these matrices, or the matrices for this plan",
+      {{'x', {4, 7}, "got X of (4, 7)", {"forward", "grad_weight", "backward"}},
+       {'w',
+        {5, 8},
+        "got W of (5, 8) for a product with m = 4, n = 8, k = 6, where it is (6, 8)",
+        {"forward", "grad_input", "backward"}},
+       {'y', {8, 4}, "got Y of (8, 4)", {"forward"}},
+       {'y', {8, 4}, "got dY of (8, 4)", {"grad_input", "grad_weight", "backward"}},
+       {'X', {5, 6}, "got dX of (5, 6)", {"grad_input", "backward"}},
+       {'W', {6, 7}, "got dW of (6, 7)", {"grad_weight", "backward"}}});
 }
 
 TEST_CASE("A matrix of another mesh is refused by every call that takes it")
 {
-  if (!fits(4)) return;
-  const auto refused = [](auto spoil, const std::string& what,
-                          std::initializer_list<const char*> calls) {
-    check_refused<MeshError>(spoil, what, same_mesh, calls);
-  };
-  refused(
-      [](Matrices& o, auto&, auto& other) {
-        o.x = {other, {4, 6}};
-      },
-      "got X of (4, 6) on another mesh", {"forward", "grad_weight", "backward"});
-  refused(
-      [](Matrices& o, auto&, auto& other) {
-        o.w = {other, {6, 8}};
-      },
-      "got W of (6, 8) on another mesh", {"forward", "grad_input", "backward"});
-  refused(
-      [](Matrices& o, auto&, auto& other) {
-        o.y = {other, {4, 8}};
-      },
-      "got dY of (4, 8) on another mesh", {"grad_input", "grad_weight", "backward"});
-  refused(
-      [](Matrices& o, auto&, auto& other) {
-        o.dx = {other, {4, 6}};
-      },
-      "got dX of (4, 6) on another mesh", {"grad_input", "backward"});
-  refused(
-      [](Matrices& o, auto&, auto& other) {
-        o.dw = {other, {6, 8}};
-      },
-      "got dW of (6, 8) on another mesh", {"grad_weight", "backward"});
+  check_refused<MeshError>(
+      true, "make it on the product's mesh",
+      {{'x', {4, 6}, "got X of (4, 6) on another mesh", {"forward", "grad_weight", "backward"}},
+       {'w', {6, 8}, "got W of (6, 8) on another mesh", {"forward", "grad_input", "backward"}},
+       {'y', {4, 8}, "got dY of (4, 8) on another mesh", {"grad_input", "grad_weight", "backward"}},
+       {'X', {4, 6}, "got dX of (4, 6) on another mesh", {"grad_input", "backward"}},
+       {'W', {6, 8}, "got dW of (6, 8) on another mesh", {"grad_weight", "backward"}}});
 }
 
 TEST_CASE("A refused product leaves its result as it was")
@@ -259,7 +228,7 @@ TEST_CASE("The outputs of a cube's layers are the inputs of its next ones")
   }));
 }
 
-TEST_CASE("Plans on one mesh do not disturb each other")
+TEST_CASE("Two plans on one mesh do not change each other's results")
 {
   if (!fits(8)) return;
   const auto layer = random_layer<double>({.m = 9, .n = 14, .k = 11}, 1);
@@ -282,7 +251,7 @@ TEST_CASE("Plans on one mesh do not disturb each other")
   }));
 }
 
-TEST_CASE("A plan of Summa25D sums dW over the layers, and counts beta once")
+TEST_CASE("A plan of Summa25D sums dW over the layers, and adds beta dW once")
 {
   if (!fits(16)) return;
   const auto layer = random_layer<double>({.m = 16, .n = 5, .k = 3}, 1);
@@ -310,10 +279,10 @@ TEST_CASE("A plan of Summa25D sums dW over the layers, and counts beta once")
 namespace
 {
 
-std::atomic<int> buffers_made{0};
+std::atomic<int> buffers_allocated{0};
 
-/// The host's engine, its buffers counted.
-struct WatchedEngine : HostEngine
+/// The host's engine, which counts buffers.
+struct CountingEngine : HostEngine
 {
   template <class T>
   struct Allocator : std::allocator<T>
@@ -330,7 +299,7 @@ struct WatchedEngine : HostEngine
     };
     T* allocate(std::size_t n)
     {
-      ++buffers_made;
+      ++buffers_allocated;
       return std::allocator<T>::allocate(n);
     }
   };
@@ -339,66 +308,66 @@ struct WatchedEngine : HostEngine
   using Buffer = std::vector<T, Allocator<T>>;
 };
 
-struct Watched : TestBackend
+struct CountedBuffers : TestBackend
 {
-  using Engine = WatchedEngine;
+  using Engine = CountingEngine;
 };
 
-/// How many buffers a rank needs where owners compute: for what it makes that is not C, and for
-/// what it puts together of A or of B.
+/// How many buffers a rank needs for direct products: for what it computes that is not C, and for
+/// the panels of A or of B that it assembles.
 template <Scheme S>
-int buffers_of_owners(const Mesh<S, Watched>& mesh, ProductSize s)
+int buffers_of_direct(const Mesh<S, CountedBuffers>& mesh, ProductSize s)
 {
   const auto x = cubist::detail::placement<typename S::Input>(mesh, {s.m, s.k}, Op::none);
   const auto w = cubist::detail::placement<typename S::Weight>(mesh, {s.k, s.n}, Op::none);
   const auto y = cubist::detail::placement<typename S::Output>(mesh, {s.m, s.n}, Op::none);
-  int rooms = 0;
+  int workspaces = 0;
   bool panels_of_a = false;
   bool panels_of_b = false;
   const auto count = [&](const auto& a, const auto& b, const auto& c) {
-    const auto plan =
-        cubist::detail::owned_product(a, b, c, mesh.rank(), mesh.world().cores(), sizeof(float));
-    rooms += plan.rooms && !plan.tiles.empty() ? 1 : 0;
-    for (const auto& tile : plan.tiles)
+    const auto work =
+        cubist::detail::assign_work(a, b, c, mesh.rank(), mesh.world().cores(), sizeof(float));
+    workspaces += work.in_workspace && !work.products.empty() ? 1 : 0;
+    for (const auto& p : work.products)
     {
-      panels_of_a = panels_of_a || tile.a.size() > 1;
-      panels_of_b = panels_of_b || tile.b.size() > 1;
+      panels_of_a = panels_of_a || p.a.size() > 1;
+      panels_of_b = panels_of_b || p.b.size() > 1;
     }
   };
   count(x, w, y);
   count(y, w.t(), x);
   count(x.t(), y, w);
-  return rooms + (panels_of_a ? 1 : 0) + (panels_of_b ? 1 : 0);
+  return workspaces + (panels_of_a ? 1 : 0) + (panels_of_b ? 1 : 0);
 }
 
-/// How many buffers the ranks of a process need and make.
+/// How many buffers the ranks of a process need and allocate.
 struct Buffers
 {
-  int needed_by_owners = 0;
-  int planned = 0;
-  int made_by_calls = 0;
+  int needed_by_direct = 0;
+  int by_plans = 0;
+  int by_calls = 0;
 };
 
 template <Scheme S>
 Buffers buffers(int ranks, typename S::Extents extents, const Way& way, ProductSize s)
 {
   std::atomic<int> needed{0};
-  return on_ranks<Watched>(ranks, [&](World& world) {
+  return on_ranks<CountedBuffers>(ranks, [&](World& world) {
     Buffers of_process;
-    using P = DistMatMul<S, Watched, float>;
-    const Mesh<S, Watched> mesh{world, extents};
-    needed += buffers_of_owners<S>(mesh, s);
+    using P = DistMatMul<S, CountedBuffers, float>;
+    const Mesh<S, CountedBuffers> mesh{world, extents};
+    needed += buffers_of_direct<S>(mesh, s);
     typename P::Input x{mesh, {s.m, s.k}};
     typename P::Weight w{mesh, {s.k, s.n}};
     typename P::Output y{mesh, {s.m, s.n}};
     auto dx = x;
     auto dw = w;
     world.barrier();
-    if (world.rank() == 0) buffers_made = 0;
+    if (world.rank() == 0) buffers_allocated = 0;
     world.barrier();
     P plan{mesh, s, way.policy, way.method};
     world.barrier();
-    if (world.rank() == 0) of_process.planned = buffers_made.exchange(0);
+    if (world.rank() == 0) of_process.by_plans = buffers_allocated.exchange(0);
     world.barrier();
     for (int repeat = 0; repeat < 3; ++repeat)
     {
@@ -408,15 +377,15 @@ Buffers buffers(int ranks, typename S::Extents extents, const Way& way, ProductS
       plan.grad_weight(x, y, dw);
     }
     world.barrier();
-    if (world.rank() == 0) of_process.made_by_calls = buffers_made;
-    of_process.needed_by_owners = needed;
+    if (world.rank() == 0) of_process.by_calls = buffers_allocated;
+    of_process.needed_by_direct = needed;
     return of_process;
   })[0];
 }
 
 }  // namespace
 
-TEST_CASE("A plan makes its workspace when it is made, and none when it multiplies")
+TEST_CASE("A plan allocates its workspace when it is made, and nothing when it multiplies")
 {
   const auto check = []<class S>(std::type_identity<S>, const TestMesh<S>& on) {
     if (!fits(on.ranks)) return;
@@ -427,10 +396,10 @@ TEST_CASE("A plan makes its workspace when it is made, and none when it multipli
       {
         const auto found = buffers<S>(on.ranks, on.extents, way, s);
         if (way.method == Method::collectives)
-          CHECK((found.planned > 0) == (on.ranks > 1));
+          CHECK((found.by_plans > 0) == (on.ranks > 1));
         else
-          CHECK(found.planned == found.needed_by_owners);
-        CHECK(found.made_by_calls == 0);
+          CHECK(found.by_plans == found.needed_by_direct);
+        CHECK(found.by_calls == 0);
       }
     }
   };
@@ -441,7 +410,7 @@ TEST_CASE("A plan makes its workspace when it is made, and none when it multipli
   check(std::type_identity<Cube3D>{}, {8, {.q = 2}});
 }
 
-TEST_CASE("A result that is an operand as well is refused by every call, and no operand changes")
+TEST_CASE("A result that is also an operand is refused by every call, and no operand changes")
 {
   if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
@@ -489,11 +458,11 @@ TEST_CASE("A plan of sizes that 64 bits do not count is refused")
       CHECK(mentions(m, "(8589934592, 8589934592)", "64 bits"));
 }
 
-TEST_CASE("Two threads of a rank in one plan: one is told, the other multiplies")
+TEST_CASE("Of two threads of a rank in one plan one multiplies, the other gets an error")
 {
   if (on_processes<TestBackend>) return;
-  std::atomic<bool> told = false;
-  const auto told_per_rank = on_ranks<TestBackend>(2, [&](World& world) {
+  std::atomic<bool> refused = false;
+  const auto refusals_per_rank = on_ranks<TestBackend>(2, [&](World& world) {
     const TestMesh2 mesh{world, {.rows = 1, .cols = 2}};
     Product plan{mesh, size};
     Matrices o{mesh};
@@ -503,7 +472,7 @@ TEST_CASE("Two threads of a rank in one plan: one is told, the other multiplies"
                    "another call is in"))
       {
         ++refusals;
-        told = true;
+        refused = true;
       }
     };
     if (world.rank() == 0)
@@ -513,16 +482,16 @@ TEST_CASE("Two threads of a rank in one plan: one is told, the other multiplies"
     }
     else
     {
-      // The first of rank 0 can't go on before this, so the second finds it there.
-      while (!told) std::this_thread::yield();
+      // The first call of rank 0 waits for this one, so the second call of rank 0 meets it.
+      while (!refused) std::this_thread::yield();
       multiply();
     }
     return refusals.load();
   });
-  CHECK(told_per_rank == std::vector<int>{1, 0});
+  CHECK(refusals_per_rank == std::vector<int>{1, 0});
 }
 
-// Of what is summed in bfloat16, each of two panels or parts is rounded, and their sum.
+// Two panels or parts are rounded to bfloat16, and their sum.
 TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
 {
   using T = bfloat16;
@@ -533,14 +502,14 @@ TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
   const auto dy = random_matrix<T, Fractions>({s.m, s.n}, 3);
   require_clear(on_ranks<TestBackend>(4, [&](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
-    const auto of = [&]<class Matrix>(std::type_identity<Matrix>, const Dense<T>& all) {
+    const auto matrix_of = [&]<class Matrix>(std::type_identity<Matrix>, const Dense<T>& all) {
       Matrix m{mesh, all.shape};
       m.generate([&](std::size_t i, std::size_t j) { return all(i, j); });
       return m;
     };
     Findings found;
     const auto check = [&](const auto& got, const Dense<T>& a, const Dense<T>& b, auto what) {
-      const auto wanted = product(widened(a), widened(b));
+      const auto expected = product(widened(a), widened(b));
       const auto sizes = product(magnitudes(a), magnitudes(b));
       const auto mine = got.valid();
       for (std::size_t i = 0; i < mine.rows(); ++i)
@@ -548,7 +517,7 @@ TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
         {
           const std::size_t gi = got.block().rows.offset + i;
           const std::size_t gj = got.block().cols.offset + j;
-          const auto error = std::abs(mine(i, j) - wanted(gi, gj));
+          const auto error = std::abs(mine(i, j) - expected(gi, gj));
           const auto bound = 1.5F * std::numeric_limits<T>::epsilon() * sizes(gi, gj);
           found.check(error <= bound, what, " is off by ", error, ", more than ", bound);
         }
@@ -557,9 +526,9 @@ TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
     {
       using P = DistMatMul<Summa2D, TestBackend, T>;
       P plan{mesh, s, Gathered::kept, method};
-      const auto xs = of(std::type_identity<typename P::Input>{}, x);
-      const auto ws = of(std::type_identity<typename P::Weight>{}, w);
-      const auto given = of(std::type_identity<typename P::Output>{}, dy);
+      const auto xs = matrix_of(std::type_identity<typename P::Input>{}, x);
+      const auto ws = matrix_of(std::type_identity<typename P::Weight>{}, w);
+      const auto given = matrix_of(std::type_identity<typename P::Output>{}, dy);
       auto y = given;
       auto dx = xs;
       auto dw = ws;
@@ -572,3 +541,5 @@ TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
     return found;
   }));
 }
+
+}  // namespace matmul_dist_matmul_test

@@ -4,6 +4,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace matmul_operands_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -26,10 +29,12 @@ TEST_CASE("a result that is an operand, too, is refused")
   const int a = 0;
   const int b = 0;
   const int c = 0;
-  CHECK_NOTHROW(cubist::detail::require_apart("Y", &a, {&b, &c}));
+  CHECK_NOTHROW(cubist::detail::require_distinct("Y", &a, {&b, &c}));
   for (const auto* other : {&b, &c})
     CHECK(mentions(message_of<ArgumentError>([&] {
-                     cubist::detail::require_apart("Y", other, {&a, &b, &c});
+                     cubist::detail::require_distinct("Y", other, {&a, &b, &c});
                    }),
                    "got as Y a matrix that is also another operand", "make Y a matrix of its own"));
 }
+
+}  // namespace matmul_operands_test

@@ -15,13 +15,18 @@
 #include "scheme_conformance.hpp"
 #include "words.hpp"
 
+namespace scheme_cube3d_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
 namespace
 {
 
-using Types = Subjects<Cube3D, TestBackend>;
+using Types = AllOrFirst<Subjects<Cube3D, TestBackend>,
+                         std::tuple<Subject<Cube3D, TestBackend, float>,
+                                    Subject<Cube3D, TestBackend, std::complex<double>>>>;
 using NextTypes = std::tuple<Subject<Cube3D::Next, TestBackend, double>>;
 
 template <class S>
@@ -34,9 +39,9 @@ std::string error(Cube3D::Extents requested, int ranks)
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("Cube3D multiplies small integers as the oracle does", "", Types)
+TEMPLATE_LIST_TEST_CASE("Cube3D multiplies small integers exactly", "", Types)
 {
-  conform_exactly<TestType>(meshes<Cube3D>, 24);
+  conform_exactly<TestType>(meshes<Cube3D>, 12);
 }
 
 TEMPLATE_LIST_TEST_CASE("Cube3D multiplies fractions within rounding", "", Types)
@@ -44,9 +49,9 @@ TEMPLATE_LIST_TEST_CASE("Cube3D multiplies fractions within rounding", "", Types
   conform_within_rounding<TestType>(meshes<Cube3D>);
 }
 
-TEMPLATE_LIST_TEST_CASE("The next layer's Cube3D multiplies as the oracle does", "", NextTypes)
+TEMPLATE_LIST_TEST_CASE("The next layer's Cube3D multiplies small integers exactly", "", NextTypes)
 {
-  conform_exactly<TestType>(meshes<Cube3D::Next>, 10);
+  conform_exactly<TestType>(meshes<Cube3D::Next>, 5);
 }
 
 TEST_CASE("Cube3D sends what its formula says, kept and gathered again")
@@ -62,7 +67,7 @@ TEST_CASE("Cube3D sends what its formula says, kept and gathered again")
         const auto q = static_cast<std::uint64_t>(e[0]);
         CHECK(counted_words<Cube3D>(mesh, size, policy) == grid3d_words(q, q, q, padded, policy));
       }
-  SECTION("by numbers worked out by hand")
+  SECTION("by numbers computed by hand")
   {
     if (!fits(8)) return;
     // 2 x 2 x 2 ranks, 4 x 8 times 8 x 12: every element of X, W and Y is sent once in each
@@ -104,7 +109,7 @@ TEST_CASE("Cube3D derives its edge from the ranks")
   CHECK(Cube3D::extents({.q = 3}, 27) == Array{3, 3, 3});
 }
 
-TEST_CASE("Cube3D refuses 6 ranks and names numbers and schemes that would do")
+TEST_CASE("Cube3D refuses 6 ranks and names numbers of ranks and a scheme that fit")
 {
   if (!fits(6)) return;
   CHECK(mentions(error({}, 6), "Cube3D got 6 ranks", "use 1 or 8 ranks",
@@ -128,3 +133,5 @@ TEST_CASE("Cube3D refuses a negative edge")
 {
   CHECK(mentions(error({.q = -2}, 8), "Cube3D", "q = -2", "8 ranks", "use a positive extent"));
 }
+
+}  // namespace scheme_cube3d_test

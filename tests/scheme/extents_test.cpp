@@ -6,6 +6,9 @@
 
 #include "catch.hpp"
 
+namespace scheme_extents_test
+{
+
 using namespace cubist;
 using namespace cubist::detail;
 
@@ -62,11 +65,11 @@ TEST_CASE("ranks_on multiplies without overflow, and or_ranks leaves out what no
   CHECK(or_ranks(ranks_on({INT_MAX, INT_MAX, INT_MAX})).empty());
 }
 
-TEST_CASE("written has the extents that are not left out")
+TEST_CASE("extents_text has the extents that are not left out")
 {
-  CHECK(written({{"q", 2}, {"d", 3}}) == "{.q = 2, .d = 3}");
-  CHECK(written({{"q", 0}, {"d", 3}}) == "{.d = 3}");
-  CHECK(written({{"q", 0}}) == "{}");
+  CHECK(extents_text({{"q", 2}, {"d", 3}}) == "{.q = 2, .d = 3}");
+  CHECK(extents_text({{"q", 0}, {"d", 3}}) == "{.d = 3}");
+  CHECK(extents_text({{"q", 0}}) == "{}");
 }
 
 TEST_CASE("require_extents refuses negative extents and nothing else")
@@ -76,3 +79,5 @@ TEST_CASE("require_extents refuses negative extents and nothing else")
   CHECK_THROWS_WITH(require_extents("Some", 8, {{"q", 2}, {"d", -3}}),
                     Catch::Contains("Some got d = -3 for 8 ranks"));
 }
+
+}  // namespace scheme_extents_test

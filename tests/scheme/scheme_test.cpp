@@ -11,6 +11,9 @@
 
 #include "catch.hpp"
 
+namespace scheme_scheme_test
+{
+
 using namespace cubist;
 
 namespace
@@ -38,7 +41,7 @@ struct NoQuantum : Summa2D
   using Summa2D::quantum;
 };
 
-/// Layers chain: what one puts out is what the next takes in, as far as one looks.
+/// The output layout of a layer is the input layout of the next one, and of the one after it.
 template <class S>
 constexpr bool chains()
 {
@@ -48,7 +51,7 @@ constexpr bool chains()
 
 }  // namespace
 
-TEST_CASE("The schemes and what follows them are schemes, and chain")
+TEST_CASE("The schemes and their next ones are schemes, and chain")
 {
   STATIC_REQUIRE((Scheme<Summa2D> && Scheme<Summa25D> && Scheme<Cube3D> && Scheme<Cube3D::Next>));
   STATIC_REQUIRE((chains<Summa2D>() && chains<Summa25D>() && chains<Cube3D>()));
@@ -58,7 +61,7 @@ TEST_CASE("The schemes and what follows them are schemes, and chain")
                   chains<Megatron1DSequence>()));
 }
 
-TEST_CASE("What lacks a part, or whose next layer takes in something else, is no scheme")
+TEST_CASE("A type that lacks a member, or whose next layer has another input, is no scheme")
 {
   STATIC_REQUIRE_FALSE(Scheme<int>);
   STATIC_REQUIRE_FALSE(Scheme<NoAlgorithm>);
@@ -67,7 +70,7 @@ TEST_CASE("What lacks a part, or whose next layer takes in something else, is no
   STATIC_REQUIRE_FALSE(Scheme<SameAxesOtherInput>);
 }
 
-TEST_CASE("The layer after the next of a cube is the cube again")
+TEST_CASE("The scheme after the next of a cube is the cube again")
 {
   STATIC_REQUIRE_FALSE(std::is_same_v<Cube3D::Next, Cube3D>);
   STATIC_REQUIRE(std::is_same_v<Cube3D::Next::Next, Cube3D>);
@@ -90,3 +93,5 @@ TEST_CASE("The schemes cut their matrices as published")
   CHECK(Cube3D::Output::to_string() == "rows [z x] cols [y]");
   CHECK(Cube3D::Next::Weight::to_string() == "rows [y z] cols [x]");
 }
+
+}  // namespace scheme_scheme_test

@@ -13,6 +13,9 @@
 #include "scheme_conformance.hpp"
 #include "words.hpp"
 
+namespace scheme_summa25d_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -21,8 +24,8 @@ namespace
 
 using Types = Subjects<Summa25D, TestBackend>;
 
-using StayingSchemes = std::tuple<Summa25DInput, Summa25DWeight>;
-using StayingTypes =
+using StationarySchemes = std::tuple<Summa25DInput, Summa25DWeight>;
+using StationaryTypes =
     AllOrFirst<std::tuple<Subject<Summa25DInput, TestBackend, double>,
                           Subject<Summa25DWeight, TestBackend, double>,
                           Subject<Summa25D, TestBackend, double, Op::transpose, Op::transpose>>,
@@ -34,6 +37,10 @@ const TestMeshes<S> meshes = {
     {9, {.q = 3, .d = 1}}, {16, {.q = 2, .d = 4}}, {18, {.q = 3, .d = 2}},
 };
 
+template <class S>
+const TestMeshes<S> few_meshes = {
+    {8, {.q = 2, .d = 2}}, {4, {.q = 1, .d = 4}}, {18, {.q = 3, .d = 2}}};
+
 std::string error(Summa25D::Extents requested, int ranks)
 {
   return message_of<MeshError>([&] { (void)Summa25D::extents(requested, ranks); });
@@ -41,9 +48,9 @@ std::string error(Summa25D::Extents requested, int ranks)
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("Summa25D multiplies small integers as the oracle does", "", Types)
+TEMPLATE_LIST_TEST_CASE("Summa25D multiplies small integers exactly", "", Types)
 {
-  conform_exactly<TestType>(meshes<Summa25D>, 10);
+  conform_exactly<TestType>(meshes<Summa25D>, 6);
 }
 
 TEMPLATE_LIST_TEST_CASE("Summa25D multiplies fractions within rounding", "", Types)
@@ -51,14 +58,15 @@ TEMPLATE_LIST_TEST_CASE("Summa25D multiplies fractions within rounding", "", Typ
   conform_within_rounding<TestType>(meshes<Summa25D>);
 }
 
-TEMPLATE_LIST_TEST_CASE("Summa25D multiplies as the oracle does, whatever stays", "", StayingTypes)
+TEMPLATE_LIST_TEST_CASE("Summa25D multiplies with each matrix stationary", "", StationaryTypes)
 {
-  conform_exactly<TestType>(meshes<typename TestType::Scheme>, 5);
+  conform_exactly<TestType>(few_meshes<typename TestType::Scheme>, 3);
 }
 
-TEMPLATE_LIST_TEST_CASE("Summa25D sends what its formula says, whatever stays", "", StayingSchemes)
+TEMPLATE_LIST_TEST_CASE("Summa25D sends what its formula says with each matrix stationary", "",
+                        StationarySchemes)
 {
-  constexpr auto stays =
+  constexpr auto stationary =
       std::is_same_v<TestType, Summa25DInput> ? Stationary::input : Stationary::weight;
   for (const auto& mesh : those_that_fit(meshes<TestType>))
     for (const ProductSize size : {ProductSize{24, 36, 48}, {37, 101, 23}, {1, 1, 1}, {5, 3, 0}})
@@ -68,7 +76,7 @@ TEMPLATE_LIST_TEST_CASE("Summa25D sends what its formula says, whatever stays", 
       const Operands padded{size, TestType::quantum(e)};
       const auto d = static_cast<std::uint64_t>(e[0]);
       const auto q = static_cast<std::uint64_t>(e[1]);
-      CHECK(counted_words<TestType>(mesh, size) == summa25d_words(stays, q, d, padded));
+      CHECK(counted_words<TestType>(mesh, size) == summa25d_words(stationary, q, d, padded));
     }
 }
 
@@ -87,7 +95,7 @@ TEST_CASE("Summa25D sends what its formula says, with the sum of dW along depth"
       const auto q = static_cast<std::uint64_t>(e[1]);
       CHECK(counted_words<Summa25D>(mesh, size) == summa25d_words(q, d, padded));
     }
-  SECTION("by numbers worked out by hand")
+  SECTION("by numbers computed by hand")
   {
     if (!fits(8)) return;
     // 2 layers of 2 x 2 ranks, 4 x 8 times 8 x 12: every element of X is sent once, of W once in
@@ -111,7 +119,7 @@ TEST_CASE("Summa25D derives the extents that are left out, q as large as it can 
   CHECK(Summa25D::extents({.q = 1, .d = 6}, 6) == Array{6, 1, 1});
 }
 
-TEST_CASE("Summa25D names extents that would fit instead of those that don't")
+TEST_CASE("Summa25D names extents that would fit where those requested do not")
 {
   CHECK(mentions(error({.q = 2, .d = 3}, 8), "Summa25D", "got {.q = 2, .d = 3} for 8 ranks",
                  "use {.q = 2, .d = 2}", "or 12 ranks"));
@@ -121,7 +129,7 @@ TEST_CASE("Summa25D names extents that would fit instead of those that don't")
   CHECK(mentions(error({.q = 2}, 6), "got {.q = 2}", "use {.q = 1, .d = 6}", "or 4 ranks"));
 }
 
-TEST_CASE("Summa25D has an answer to extents beyond the ranks")
+TEST_CASE("Summa25D names extents that fit where those requested exceed the ranks")
 {
   CHECK(mentions(error({.q = 3}, 8), "use {.q = 2, .d = 2}", "or 9 ranks"));
   CHECK(mentions(error({.d = 9}, 8), "use {.q = 2, .d = 2}", "or 9 ranks"));
@@ -135,3 +143,5 @@ TEST_CASE("Summa25D refuses negative extents")
   CHECK(mentions(error({.q = -2, .d = 1}, 4), "q = -2", "use a positive extent"));
   CHECK(mentions(error({.d = -1}, 4), "d = -1", "use a positive extent"));
 }
+
+}  // namespace scheme_summa25d_test

@@ -2,13 +2,13 @@
 #pragma once
 
 // What follows from the layouts of X (M, K), W (K, N) and Y (M, N): the product that each rank
-// multiplies by itself, and how its operands come together.
+// multiplies locally, and the axes along which its operands are gathered.
 //
 //   M, K, N   are cut for it by the axes that the two matrices which have the dimension begin with
 //   a matrix  may be cut by one axis more, inside these: an operand is gathered along it, a result
 //             is summed and scattered along it
 //   a result  that holds replicas along an axis which cuts the inner dimension is summed along it;
-//             dW by the product (dist_matmul.hpp), since its sum may travel longer
+//             dW by DistMatMul, whose caller may overlap that sum with other work
 //
 // An example, the cube: X rows [z y] cols [x], W rows [x z] cols [y], Y rows [z x] cols [y] have M
 // cut by z, K by x, N by y; X is gathered along y, W along z, and Y is scattered along x.
@@ -47,7 +47,7 @@ struct AxesOf<Cols<A...>>
   using type = Axes<A...>;
 };
 
-/// The axes that both begin with, and what comes behind them in the first.
+/// The axes that both begin with, and those that follow them in the first.
 template <class Common, class A, class B>
 struct Split
 {
@@ -76,7 +76,7 @@ struct PendingAlong<L, Axes<A...>> : Pending<Axes<>, L, A...>
 };
 
 /// How one matrix takes part.
-/// @tparam RowRest, ColRest what is behind the axes that cut its rows and columns for the product
+/// @tparam RowRest, ColRest the axes behind those that cut its rows and columns for the product
 /// @tparam Third the axes that cut the dimension which it does not have
 /// @tparam sums whether as a result it is summed over its replicas
 template <class L, class RowRest, class ColRest, class Third, bool sums>
@@ -88,9 +88,9 @@ struct MatrixRole
                                                         : Dimension::none;
   using Along = std::conditional_t<cut == Dimension::rows, RowRest, ColRest>;
   using Replicas = std::conditional_t<sums, typename PendingAlong<L, Third>::type, Axes<>>;
-  /// The axes whose ranks have something for each other: one that it is gathered and scattered
-  /// along, those that it is summed along, or none.
-  using Meets = std::conditional_t<cut == Dimension::none, Replicas, Along>;
+  /// The axes that collectives run along: one that it is gathered and scattered along, those that
+  /// it is summed along, or none.
+  using CollectiveAxes = std::conditional_t<cut == Dimension::none, Replicas, Along>;
 
   static_assert(RowRest::count + ColRest::count <= 1,
                 "this layout has more than one axis behind those that cut the local product, so "

@@ -6,11 +6,11 @@
 //   X (B, M, K) each S::Input    W (B, K, N) or (K, N) S::Weight    Y (B, M, N) each S::Output
 //
 // A batch is cut over groups of ranks; a weight that all products share has a replica in each
-// group, and its gradient is summed over them.
+// group, and its gradient is summed over the groups.
 //
 // Words: those of the scheme, for each product of a rank's group; a shared weight's gradient
-// 2(g-1)/g of a rank's block more, g being the groups. A weight that is shared travels with every
-// product: where it is large, one product of B M rows (DistMatMul) sends it once.
+// 2(g-1)/g of a rank's block more, g being the groups. A shared weight is sent for every product:
+// where it is large, one product of B M rows (DistMatMul) sends it once.
 // Source: MindSpore, High Dimension Tensor Parallel (BatchMatMul).
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct BatchSize
 };
 
 /// A plan for batches of one size. Every rank makes the plan and calls it.
-/// @tparam op_x, op_w how X and W follow from the matrices that are handed in; see DistMatMul
+/// @tparam op_x, op_w how X and W follow from the matrices that are passed; see DistMatMul
 template <Scheme S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistBatchMatMul
 {
@@ -66,13 +66,13 @@ class DistBatchMatMul
                T alpha = T{1}, T beta = T{})
   {
     check("X", x), check("W", w), check("Y", y);
-    detail::require_apart("Y", &y, {&x, &w});
-    const auto made = at_once(x, w, y, alpha, beta, [&](auto& batch, std::size_t i) {
-      batch.add({x[i].valid(), op_x}, {of_batch(w, i).valid(), op_w}, y[i].valid());
+    detail::require_distinct("Y", &y, {&x, &w});
+    const bool done = multiply_batch(x, w, y, alpha, beta, [&](auto& batch, std::size_t i) {
+      batch.add({x[i].valid(), op_x}, {matrix_of(w, i).valid(), op_w}, y[i].valid());
     });
-    if (made) return;
+    if (done) return;
     for (std::size_t i = 0; i < y.size(); ++i)
-      product_.forward(x[i], of_batch(w, i), y[i], alpha, beta);
+      product_.forward(x[i], matrix_of(w, i), y[i], alpha, beta);
   }
 
   /// dX = alpha dY op(W)^T + beta dX for each of the batch.
@@ -82,13 +82,13 @@ class DistBatchMatMul
                   T alpha = T{1}, T beta = T{})
   {
     check("dY", dy), check("W", w), check("dX", dx);
-    detail::require_apart("dX", &dx, {&dy, &w});
-    const auto made = at_once(dx, w, dy, alpha, beta, [&](auto& batch, std::size_t i) {
-      batch.add(dy[i].valid(), Factor{of_batch(w, i).valid(), op_w}.t(), {dx[i].valid(), op_x});
+    detail::require_distinct("dX", &dx, {&dy, &w});
+    const bool done = multiply_batch(dx, w, dy, alpha, beta, [&](auto& batch, std::size_t i) {
+      batch.add(dy[i].valid(), Factor{matrix_of(w, i).valid(), op_w}.t(), {dx[i].valid(), op_x});
     });
-    if (made) return;
+    if (done) return;
     for (std::size_t i = 0; i < dy.size(); ++i)
-      product_.grad_input(dy[i], of_batch(w, i), dx[i], alpha, beta);
+      product_.grad_input(dy[i], matrix_of(w, i), dx[i], alpha, beta);
   }
 
   /// dW = alpha op(X)^T dY + beta dW for each of the batch.
@@ -98,11 +98,11 @@ class DistBatchMatMul
                    DistBatch<T, LW, Mesh>& dw, T alpha = T{1}, T beta = T{})
   {
     check("X", x), check("dY", dy), check("dW", dw);
-    detail::require_apart("dW", &dw, {&x, &dy});
-    const auto made = at_once(x, dw, dy, alpha, beta, [&](auto& batch, std::size_t i) {
+    detail::require_distinct("dW", &dw, {&x, &dy});
+    const bool done = multiply_batch(x, dw, dy, alpha, beta, [&](auto& batch, std::size_t i) {
       batch.add(Factor{x[i].valid(), op_x}.t(), dy[i].valid(), {dw[i].valid(), op_w});
     });
-    if (made) return;
+    if (done) return;
     for (std::size_t i = 0; i < dy.size(); ++i)
       product_.grad_weight(x[i], dy[i], dw[i], alpha, beta);
   }
@@ -114,7 +114,7 @@ class DistBatchMatMul
                    DistMatrix<T, LW, typename Mesh::Group>& dw, T alpha = T{1}, T beta = T{})
   {
     check("X", x), check("dY", dy);
-    // What was there counts once in the sum over the groups.
+    // beta dW is added once in the sum over the groups.
     const T first = mesh_.index() == 0 ? beta : T{};
     const auto block = dw.valid();
     const auto& engine = mesh_.group().engine();
@@ -129,34 +129,35 @@ class DistBatchMatMul
  private:
   using Factor = Operand<const T>;
 
-  /// All products in one call, where ranks multiply by themselves and their engine has one.
-  /// @returns whether that is so; if not, nothing was done
+  /// All products in one call of the engine, if each group is one rank and the engine has such a
+  /// call.
+  /// @returns false if not, and nothing was computed
   template <class X, class W, class Y, class Add>
-  bool at_once(const X& x, const W& w, const Y& y, T alpha, T beta, Add add)
+  bool multiply_batch(const X& x, const W& w, const Y& y, T alpha, T beta, Add add)
   {
     using Engine = typename B::Engine;
     if constexpr (detail::MultipliesBatches<Engine, T>)
       if (mesh_.group().size() == 1)
       {
-        at_once_.clear();
+        batch_products_.clear();
         for (std::size_t i = 0; i < y.size(); ++i)
         {
-          product_.require_operands(x[i], of_batch(w, i), y[i]);
-          add(at_once_, i);
+          product_.require_operands(x[i], matrix_of(w, i), y[i]);
+          add(batch_products_, i);
         }
-        at_once_.multiply(mesh_.group().engine(), alpha, beta);
+        batch_products_.multiply(mesh_.group().engine(), alpha, beta);
         return true;
       }
     return false;
   }
 
   template <class L>
-  static const auto& of_batch(const DistBatch<T, L, Mesh>& w, std::size_t i)
+  static const auto& matrix_of(const DistBatch<T, L, Mesh>& w, std::size_t i)
   {
     return w[i];
   }
   template <class L>
-  static const auto& of_batch(const DistMatrix<T, L, typename Mesh::Group>& w, std::size_t)
+  static const auto& matrix_of(const DistMatrix<T, L, typename Mesh::Group>& w, std::size_t)
   {
     return w;
   }
@@ -164,11 +165,12 @@ class DistBatchMatMul
   template <class L>
   void check(const char* what, const DistBatch<T, L, Mesh>& x) const
   {
-    require<ShapeError>(x.batch() == batch_ && x.mesh().groups() == mesh_.groups(), "got ", what,
-                        " of ", x.batch(), " matrices in ", x.mesh().groups(),
-                        " groups for a batch of ", batch_, " products in ", mesh_.groups(),
-                        " groups, so some would be without a partner; make the plan for this "
-                        "batch, or the batch for this plan, and share W if there is but one");
+    require<ShapeError>(
+        x.batch() == batch_ && x.mesh().groups() == mesh_.groups(), "got ", what, " of ", x.batch(),
+        " matrices in ", x.mesh().groups(), " groups for a batch of ", batch_, " products in ",
+        mesh_.groups(),
+        " groups, so some would have no matrix to be multiplied with; make the plan for this "
+        "batch, or the batch for this plan, and share W if there is but one");
   }
   template <class L>
   void check(const char*, const DistMatrix<T, L, typename Mesh::Group>&) const
@@ -178,7 +180,7 @@ class DistBatchMatMul
   Mesh mesh_;
   std::size_t batch_;
   Product product_;
-  detail::ProductBatch<T> at_once_;
+  detail::ProductBatch<T> batch_products_;
 };
 
 }  // namespace cubist

@@ -5,23 +5,27 @@
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y = X W (M, N) S::Output
 //
-// X and W may lie in memory transposed: Y = op(A) op(B), where A or B or both are the transpose of
-// X and W, or their adjoint, and each rank holds the transpose of its block: Transposed<S::Input>.
+// X and W may be stored transposed: Y = op(A) op(B), where A or B or both are the transpose of X
+// and W, or their adjoint, and each rank holds the transpose of its block: Transposed<S::Input>.
+//
+// A call checks its operands and passes its blocks to a ProductPlan of one of three algorithms
+// (scheme/scheme.hpp says which).
 //
 // Words: those of the scheme, see its header; none where ranks read each other's memory instead.
 
+#include <memory>
 #include <type_traits>
-#include <utility>
-#include <variant>
 
 #include "cubist/algorithm/direct/direct_product.hpp"
+#include "cubist/algorithm/product_plan.hpp"
 #include "cubist/comm/window.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/core/exclusive.hpp"
+#include "cubist/core/call_guard.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
+#include "cubist/dist/placement.hpp"
 #include "cubist/dist/replica_sum.hpp"
 #include "cubist/matmul/operands.hpp"
 #include "cubist/mesh/mesh.hpp"
@@ -30,11 +34,11 @@
 namespace cubist
 {
 
-/// A plan for products of one size: it owns its workspace, and allocates nothing after it is made.
-/// Every rank of the mesh makes the plan and calls it, from one thread at a time. What is written
+/// A plan for products of one size: it owns its workspace, and allocates nothing after the first
+/// call. Every rank of the mesh makes the plan and calls it, from one thread at a time. A result
 /// may not be an operand as well; X, W and Y must not share memory.
 /// @throws ArgumentError from every call for a result that is an operand, and for two calls at once
-/// @tparam op_x, op_w how X and W follow from the matrices that are handed in
+/// @tparam op_x, op_w how X and W follow from the matrices that are passed
 template <Scheme S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistMatMul
 {
@@ -49,24 +53,25 @@ class DistMatMul
   using Weight = DistMatrix<T, WeightLayout, Mesh>;
   using Output = DistMatrix<T, typename S::Output, Mesh>;
 
-  /// @throws ArgumentError for a method that the ranks of the mesh can't meet, ShapeError for sizes
+  /// @throws ArgumentError for a method that the ranks of the mesh can't use, ShapeError for sizes
   /// that 64 bits do not count
   explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again,
                       Method requested = Method::automatic)
-      : mesh_{mesh}, size_{size}, plan_{made(policy, requested)},
-        is_local_{detail::multiplies_blockwise(x_place(), w_place(), y_place())}
+      : mesh_{mesh}, size_{size}
   {
+    for (const Shape s : {x_shape(), w_shape(), y_shape()}) require_countable(s, sizeof(T));
+    const bool exposed = can_expose(mesh_.world());
+    if (requested == Method::direct) detail::require_exposed(exposed);
+    if (exposed && requested != Method::collectives) method_ = Method::direct;
+    make_plan(policy);
   }
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] ProductSize size() const { return size_; }
   /// What it uses: collectives or direct.
-  [[nodiscard]] Method method() const
-  {
-    return plan_.index() == 0 ? Method::collectives : Method::direct;
-  }
-  /// Whether each rank's block of Y is the product of its blocks of X and W, so that ranks have
-  /// nothing for each other.
+  [[nodiscard]] Method method() const { return method_; }
+  /// Whether each rank's block of Y is the product of its own blocks of X and W, so that `forward`
+  /// sends nothing.
   [[nodiscard]] bool is_local() const { return is_local_; }
 
   /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
@@ -74,9 +79,7 @@ class DistMatMul
   void require_operands(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                         const DistMatrix<T, LY, Mesh>& y) const
   {
-    check_x("X", x);
-    check_w("W", w);
-    check_y("Y", y);
+    check_x("X", x), check_w("W", w), check_y("Y", y);
   }
 
   /// Y = alpha op(X) op(W) + beta Y
@@ -86,9 +89,9 @@ class DistMatMul
                DistMatrix<T, LY, Mesh>& y, T alpha = T{1}, T beta = T{})
   {
     require_operands(x, w, y);
-    detail::require_apart("Y", &y, {&x, &w});
-    const auto turn = exclusive_.turn("a plan");
-    with_plan([&](auto& p) { p.forward(alpha, x.padded(), w.padded(), beta, y.padded()); });
+    detail::require_distinct("Y", &y, {&x, &w});
+    const auto turn = call_guard_.enter("a plan");
+    plan_->forward(alpha, x.padded(), w.padded(), beta, y.padded());
   }
 
   /// Y = op(X) op(W), in a new matrix.
@@ -96,12 +99,12 @@ class DistMatMul
   template <class LX, class LW>
   [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w)
   {
-    Output y{mesh_, {size_.m, size_.n}};
+    Output y{mesh_, y_shape()};
     forward(x, w, y);
     return y;
   }
 
-  /// Calls `multiply` with this rank's blocks of X, W and Y, to make Y = X W and more in its way.
+  /// Calls `multiply` with this rank's blocks of X, W and Y, which computes Y = X W in its own way.
   /// @pre is_local()
   /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LW, class LY, class F>
@@ -109,8 +112,8 @@ class DistMatMul
                        DistMatrix<T, LY, Mesh>& y, F multiply)
   {
     require_operands(x, w, y);
-    detail::require_apart("Y", &y, {&x, &w});
-    const auto turn = exclusive_.turn("a plan");
+    detail::require_distinct("Y", &y, {&x, &w});
+    const auto turn = call_guard_.enter("a plan");
     multiply(x.valid(), w.valid(), y.valid());
   }
 
@@ -122,12 +125,10 @@ class DistMatMul
                   DistMatrix<T, LX, Mesh>& dx, T alpha = T{1}, T beta = T{})
   {
     require_gradients();
-    check_y("dY", dy);
-    check_w("W", w);
-    check_x("dX", dx);
-    detail::require_apart("dX", &dx, {&dy, &w});
-    const auto turn = exclusive_.turn("a plan");
-    with_plan([&](auto& p) { p.grad_input(alpha, dy.padded(), w.padded(), beta, dx.padded()); });
+    check_y("dY", dy), check_w("W", w), check_x("dX", dx);
+    detail::require_distinct("dX", &dx, {&dy, &w});
+    const auto turn = call_guard_.enter("a plan");
+    plan_->grad_input(alpha, dy.padded(), w.padded(), beta, dx.padded());
   }
 
   /// dW = alpha op(X)^T dY + beta dW, or the transpose of that, complete on every replica; nothing
@@ -138,14 +139,10 @@ class DistMatMul
                    DistMatrix<T, LW, Mesh>& dw, T alpha = T{1}, T beta = T{})
   {
     require_gradients();
-    check_x("X", x);
-    check_y("dY", dy);
-    check_w("dW", dw);
-    detail::require_apart("dW", &dw, {&x, &dy});
-    const auto turn = exclusive_.turn("a plan");
-    with_plan([&](auto& p) {
-      p.grad_weight(alpha, x.padded(), dy.padded(), counted_once(beta), dw.padded());
-    });
+    check_x("X", x), check_y("dY", dy), check_w("dW", dw);
+    detail::require_distinct("dW", &dw, {&x, &dy});
+    const auto turn = call_guard_.enter("a plan");
+    plan_->grad_weight(alpha, x.padded(), dy.padded(), beta_once(beta), dw.padded());
     sum(dw).wait();
   }
 
@@ -160,8 +157,10 @@ class DistMatMul
     start_backward(x, w, dy, dx, dw, beta).wait();
   }
 
-  /// The same; but dW is complete only once what is returned has been waited for, so that the sum
-  /// over its replicas, if it has any, travels while other work is done.
+  /// The same, but dW may be incomplete until the returned request has been waited for: with
+  /// Method::collectives the all_reduce of dW over the replicas of W, if W has any, is in flight,
+  /// and overlaps what the caller does before it waits. With Method::direct dW is complete, and the
+  /// request is empty.
   template <class LX, class LW, class LY, class LDX, class LDW>
   [[nodiscard]] ReplicaSum<typename B::Communicator>
   start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
@@ -169,17 +168,11 @@ class DistMatMul
                  DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
   {
     require_gradients();
-    check_x("X", x);
-    check_w("W", w);
-    check_y("dY", dy);
-    check_x("dX", dx);
-    check_w("dW", dw);
-    detail::require_apart("dX", &dx, {&x, &w, &dy, &dw});
-    detail::require_apart("dW", &dw, {&x, &w, &dy});
-    const auto turn = exclusive_.turn("a plan");
-    with_plan([&](auto& p) {
-      p.backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(), counted_once(beta));
-    });
+    check_x("X", x), check_w("W", w), check_y("dY", dy), check_x("dX", dx), check_w("dW", dw);
+    detail::require_distinct("dX", &dx, {&x, &w, &dy, &dw});
+    detail::require_distinct("dW", &dw, {&x, &w, &dy});
+    const auto turn = call_guard_.enter("a plan");
+    plan_->backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(), beta_once(beta));
     return sum(dw);
   }
 
@@ -187,47 +180,29 @@ class DistMatMul
   // Replicas of W see other rows of X and dY, so each has only a part of the sum over M.
   using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;
 
-  using Collectives = typename S::Algorithm::template Plan<T, Mesh>;
-  template <bool exposes, class = void>
-  struct Plans
-  {
-    using type = std::variant<Collectives>;
-  };
-  template <class None>
-  struct Plans<true, None>
-  {
-    using type = std::variant<Collectives, DirectProduct<T, Mesh>>;
-  };
-  static constexpr bool exposes = ExposesMemory<typename B::Communicator>;
-  using Plan = typename Plans<exposes>::type;
-
-  [[nodiscard]] Plan made(Gathered policy, Method requested) const
-  {
-    for (const Shape s : {x_shape(), w_shape(), Shape{size_.m, size_.n}})
-      require_countable(s, sizeof(T));
-    const bool reads = can_expose(mesh_.world());
-    require<ArgumentError>(requested != Method::direct || reads,
-                           "got Method::direct, for which all ranks of the mesh read "
-                           "each other's memory, but these can't; use Method::automatic");
-    if constexpr (exposes)
-      if (reads && requested != Method::collectives)
-        return DirectProduct<T, Mesh>{mesh_, {op_x, op_w}, x_place(), w_place(), y_place()};
-    return Collectives{mesh_,
-                       {padded<typename S::Input>({size_.m, size_.k}),
-                        padded<typename S::Weight>({size_.k, size_.n}),
-                        padded<typename S::Output>({size_.m, size_.n})},
-                       {op_x, op_w},
-                       policy};
-  }
-
-  template <class F>
-  void with_plan(F f)
-  {
-    std::visit(f, plan_);
-  }
-
   [[nodiscard]] Shape x_shape() const { return op_shape(op_x, {size_.m, size_.k}); }
   [[nodiscard]] Shape w_shape() const { return op_shape(op_w, {size_.k, size_.n}); }
+  [[nodiscard]] Shape y_shape() const { return {size_.m, size_.n}; }
+
+  void make_plan(Gathered policy)
+  {
+    using C = typename B::Communicator;
+    const auto x = detail::placement<InputLayout>(mesh_, x_shape(), op_x);
+    const auto w = detail::placement<WeightLayout>(mesh_, w_shape(), op_w);
+    const auto y = detail::placement<typename S::Output>(mesh_, y_shape(), Op::none);
+    is_local_ = detail::is_blockwise_product(x, w, y);
+    const Ops ops{op_x, op_w};
+    if constexpr (ExposesMemory<C>)
+      if (method_ == Method::direct)
+      {
+        using Direct = DirectProduct<T, C, typename B::Engine>;
+        plan_ = std::make_unique<Direct>(mesh_.world(), mesh_.engine(), ops, x, w, y);
+        return;
+      }
+    const int rank = mesh_.rank();
+    const LocalShapes local{x[rank].padded(), w[rank].padded(), y[rank].padded()};
+    plan_ = S::Algorithm::template make_plan<T>(mesh_, local, ops, policy);
+  }
 
   static constexpr void require_gradients()
   {
@@ -237,32 +212,11 @@ class DistMatMul
                   "the matrix first and use Op::transpose");
   }
 
-  [[nodiscard]] auto x_place() const
+  template <class Expected, class L>
+  void check(const char* what, const DistMatrix<T, L, Mesh>& m, Shape expected) const
   {
-    return detail::placement<InputLayout>(mesh_, x_shape(), op_x);
-  }
-  [[nodiscard]] auto w_place() const
-  {
-    return detail::placement<WeightLayout>(mesh_, w_shape(), op_w);
-  }
-  [[nodiscard]] auto y_place() const
-  {
-    return detail::placement<typename S::Output>(mesh_, {size_.m, size_.n}, Op::none);
-  }
-
-  template <class L>
-  [[nodiscard]] Shape padded(Shape global) const
-  {
-    return L::template block<typename S::Axes>(global, mesh_.extents(), mesh_.coordinates(),
-                                               mesh_.quantum())
-        .padded();
-  }
-
-  template <class Wanted, class L>
-  void check(const char* what, const DistMatrix<T, L, Mesh>& m, Shape wanted) const
-  {
-    detail::require_layout<L, Wanted>();
-    detail::require_operand(what, m.shape(), wanted, m.mesh() == mesh_, size_);
+    detail::require_layout<L, Expected>();
+    detail::require_operand(what, m.shape(), expected, m.mesh() == mesh_, size_);
   }
   template <class L>
   void check_x(const char* what, const DistMatrix<T, L, Mesh>& x) const
@@ -277,33 +231,34 @@ class DistMatMul
   template <class L>
   void check_y(const char* what, const DistMatrix<T, L, Mesh>& y) const
   {
-    check<typename S::Output>(what, y, {size_.m, size_.n});
+    check<typename S::Output>(what, y, y_shape());
   }
 
-  /// Completes dW; owners have made complete ones.
+  /// Starts the sum of dW over its replicas; the direct product has summed it already.
   template <class LW>
   [[nodiscard]] ReplicaSum<typename B::Communicator> sum(DistMatrix<T, LW, Mesh>& dw) const
   {
-    if (method() == Method::direct) return {};
+    if (method_ == Method::direct) return {};
     return sum_replicas(mesh_, Pending{}, dw.padded());
   }
 
-  /// beta on one of the replicas that are summed, and nothing on the others.
-  [[nodiscard]] T counted_once(T beta) const
+  /// beta on the first of the replicas that are summed, 0 on the others.
+  [[nodiscard]] T beta_once(T beta) const
   {
-    return method() == Method::direct ? beta : counted_once(beta, Pending{});
+    return method_ == Method::direct || is_first(Pending{}) ? beta : T{};
   }
   template <class... A>
-  [[nodiscard]] T counted_once(T beta, Axes<A...>) const
+  [[nodiscard]] bool is_first(Axes<A...>) const
   {
-    return ((mesh_.template coordinate<A>() == 0) && ...) ? beta : T{};
+    return ((mesh_.template coordinate<A>() == 0) && ...);
   }
 
-  Mesh mesh_;
+  Mesh mesh_;  // before plan_, which has references to its communicators
   ProductSize size_;
-  Plan plan_;
-  bool is_local_;
-  Exclusive exclusive_;
+  Method method_ = Method::collectives;
+  bool is_local_ = false;
+  std::unique_ptr<ProductPlan<T>> plan_;
+  CallGuard call_guard_;
 };
 
 }  // namespace cubist

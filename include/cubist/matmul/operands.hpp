@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a product demands of the matrices that it is handed.
+// What a product requires of its operands. The functions are not inlined: all schemes share them.
 
 #include <algorithm>
 #include <initializer_list>
@@ -13,11 +13,12 @@ namespace cubist::detail
 {
 
 /// @throws ShapeError for a matrix of another size, MeshError for one of another mesh
-inline void require_operand(const char* what, Shape got, Shape wanted, bool same_mesh,
-                            ProductSize size)
+[[gnu::noinline]] inline void require_operand(const char* what, Shape got, Shape expected,
+                                              bool same_mesh, ProductSize size)
 {
-  require<ShapeError>(got == wanted, "got ", what, " of ", got, " for a product with m = ", size.m,
-                      ", n = ", size.n, ", k = ", size.k, ", where it is ", wanted,
+  require<ShapeError>(got == expected, "got ", what, " of ", got,
+                      " for a product with m = ", size.m, ", n = ", size.n, ", k = ", size.k,
+                      ", where it is ", expected,
                       ", so the inner sizes do not fit; make the plan for these matrices, or the "
                       "matrices for this plan");
   require<MeshError>(same_mesh, "got ", what, " of ", got,
@@ -25,15 +26,21 @@ inline void require_operand(const char* what, Shape got, Shape wanted, bool same
                      "it on the product's mesh");
 }
 
-/// Whether a result is a matrix of its own.
-/// @throws ArgumentError if it is one of the others
-inline void require_apart(const char* what, const void* result,
-                          std::initializer_list<const void*> others)
+/// @throws ArgumentError for a result that is also one of the other operands
+[[gnu::noinline]] inline void require_distinct(const char* what, const void* result,
+                                               std::initializer_list<const void*> others)
 {
   require<ArgumentError>(
       std::find(others.begin(), others.end(), result) == others.end(), "got as ", what,
       " a matrix that is also another operand, which would be overwritten while it is read; make ",
       what, " a matrix of its own");
+}
+
+/// @throws ArgumentError unless the ranks can read each other's memory
+inline void require_exposed(bool exposed)
+{
+  require<ArgumentError>(exposed, "got Method::direct, for which all ranks of the mesh read "
+                                  "each other's memory, but these can't; use Method::automatic");
 }
 
 }  // namespace cubist::detail

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// All schemes, by type and by name. A new one is one more line.
+// The catalogue of schemes, by type and by name. It drives the planner, the tools, the examples,
+// the benchmarks and the tests: a new scheme is its header, its test, and a line in `Catalogue`.
+//
+//   for_each_scheme([&]<class S>() { ... });                         // every scheme
+//   with_scheme("summa2d", [&]<class S>() { return ...; });          // the scheme of a name
+//   with_scheme<Schemes<Summa2D, Grid3D>>(name, f);                  // one of a part of the
+//   catalogue
 
 #include <cctype>
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <type_traits>
+#include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/scheme/cube3d.hpp"
@@ -20,9 +26,11 @@
 namespace cubist
 {
 
+/// A list of schemes.
 template <class... S>
 struct Schemes
 {
+  static constexpr std::size_t size = sizeof...(S);
 };
 
 // clang-format off
@@ -40,18 +48,7 @@ using Catalogue = Schemes<
     Grid3D>;
 // clang-format on
 
-namespace detail
-{
-
-template <class F, class... S>
-void for_each(Schemes<S...>, F& f)
-{
-  (f.template operator()<S>(), ...);
-}
-
-}  // namespace detail
-
-/// Whether two names are the same but for capitals.
+/// Whether two names are the same but for upper and lower case.
 [[nodiscard]] inline bool same_name(std::string_view a, std::string_view b)
 {
   if (a.size() != b.size()) return false;
@@ -61,35 +58,63 @@ void for_each(Schemes<S...>, F& f)
   return true;
 }
 
-/// Calls f.operator()<S>() for every scheme.
-template <class F>
-void for_each_scheme(F&& f)
+namespace detail
 {
-  detail::for_each(Catalogue{}, f);
+
+template <class F, class... S>
+void for_each(Schemes<S...>, F& f)
+{
+  (f.template operator()<S>(), ...);
 }
 
-/// "Megatron1D, Grid2D, …", for messages.
-[[nodiscard]] inline std::string scheme_names()
+/// @pre the list has the name
+template <class F, class First, class... Rest>
+decltype(auto) call_for_name(Schemes<First, Rest...>, [[maybe_unused]] std::string_view name, F& f)
 {
-  std::string names;
-  for_each_scheme([&]<class S>() { names += (names.empty() ? "" : ", ") + std::string{S::name}; });
+  if constexpr (sizeof...(Rest) > 0)
+    if (!same_name(name, First::name)) return call_for_name(Schemes<Rest...>{}, name, f);
+  return f.template operator()<First>();
+}
+
+}  // namespace detail
+
+/// Calls f.operator()<S>() for every scheme of a list, in its order.
+template <class List = Catalogue, class F>
+void for_each_scheme(F&& f)
+{
+  detail::for_each(List{}, f);
+}
+
+/// The names of a list, for the choices of a command line.
+template <class List = Catalogue>
+[[nodiscard]] std::vector<std::string> scheme_name_list()
+{
+  std::vector<std::string> names;
+  for_each_scheme<List>([&]<class S>() { names.emplace_back(S::name); });
   return names;
 }
 
-/// Calls f.operator()<S>() for the scheme of this name; capitals do not matter.
-/// @throws ArgumentError if there is none
-template <class F>
-void with_scheme(std::string_view name, F&& f)
+/// "Megatron1D, Grid2D, …", for messages.
+template <class List = Catalogue>
+[[nodiscard]] std::string scheme_names()
+{
+  std::string names;
+  for_each_scheme<List>(
+      [&]<class S>() { names += (names.empty() ? "" : ", ") + std::string{S::name}; });
+  return names;
+}
+
+/// Returns f.operator()<S>() for the scheme of this name, in upper or lower case.
+/// @throws ArgumentError for a name that the list does not have
+template <class List = Catalogue, class F>
+decltype(auto) with_scheme(std::string_view name, F&& f)
 {
   bool found = false;
-  for_each_scheme([&]<class S>() {
-    if (found || !same_name(name, S::name)) return;
-    found = true;
-    f.template operator()<S>();
-  });
+  for_each_scheme<List>([&]<class S>() { found = found || same_name(name, S::name); });
   require<ArgumentError>(found, "got the scheme \"", name,
                          "\", which is none of cubist's, so nothing is known of its meshes; use ",
-                         scheme_names());
+                         scheme_names<List>());
+  return detail::call_for_name(List{}, name, f);
 }
 
 }  // namespace cubist

@@ -41,9 +41,10 @@ struct BasicCube3D : BasicGrid3D<X, Y>
     const bool is_cube = edge * edge * edge == ranks;
     const int q = requested.q != 0 ? requested.q : edge;
     require<MeshError>(
-        requested.q == 0 || q == edge, name, " got ", detail::written({{"q", q}}), " for ", ranks,
-        " ranks, but ranks would be left out or missing unless q·q·q is their number; use ",
-        is_cube ? detail::written({{"q", edge}}) : detail::nearest_powers(ranks, 3) + " without q",
+        requested.q == 0 || q == edge, name, " got ", detail::extents_text({{"q", q}}), " for ",
+        ranks, " ranks, but ranks would be left out or missing unless q·q·q is their number; use ",
+        is_cube ? detail::extents_text({{"q", edge}})
+                : detail::nearest_powers(ranks, 3) + " without q",
         detail::or_ranks(detail::ranks_on({q, q, q})));
     require<MeshError>(is_cube, name, " got ", ranks,
                        " ranks, which are no cube q·q·q, so some would be left out; use ",

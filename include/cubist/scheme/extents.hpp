@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Helpers of the schemes that derive a mesh from a number of ranks.
+// What schemes use to choose the extents of a mesh from a number of ranks.
 
 #include <algorithm>
 #include <array>
@@ -50,9 +50,9 @@ namespace cubist::detail
 }
 
 /// Extents of which those that are left out (0) share what the others leave of `ranks`, as evenly
-/// as it goes, the smaller ones first.
+/// as possible, the smaller ones first.
 template <std::size_t n>
-[[nodiscard]] constexpr std::array<int, n> filled(std::array<int, n> extents, int ranks)
+[[nodiscard]] constexpr std::array<int, n> fill_extents(std::array<int, n> extents, int ranks)
 {
   int rest = ranks;
   int open = 0;
@@ -90,7 +90,7 @@ template <std::size_t n>
     last = &e;
   }
   if (!open && last != nullptr) *last *= rest;
-  return filled(requested, ranks);
+  return fill_extents(requested, ranks);
 }
 
 /// "1 or 8 ranks": the numbers q^power around `ranks`.
@@ -116,7 +116,7 @@ template <class Extents = std::initializer_list<int>>
   return p;
 }
 
-/// ", or 12 ranks", and nothing if that is more than a world may have.
+/// ", or 12 ranks"; empty if that is more than a world may have.
 [[nodiscard]] inline std::string or_ranks(long ranks)
 {
   return ranks > std::numeric_limits<int>::max() ? "" : ", or " + std::to_string(ranks) + " ranks";
@@ -129,9 +129,9 @@ struct NamedExtent
   int value;
 };
 
-/// "{.q = 2, .d = 3}": the extents that are not left out, as a user writes them.
+/// "{.q = 2, .d = 3}": the extents that are not left out, as the user gives them.
 template <class Extents = std::initializer_list<NamedExtent>>
-[[nodiscard]] std::string written(const Extents& extents)
+[[nodiscard]] std::string extents_text(const Extents& extents)
 {
   std::string s;
   for (const auto& [name, value] : extents)
@@ -168,9 +168,9 @@ template <std::size_t n>
   const auto text = [&](std::array<int, n> extents) {
     auto named = requested;
     for (std::size_t i = 0; i < n; ++i) named[i].value = extents[i];
-    return written(named);
+    return extents_text(named);
   };
-  const auto extents = filled(values, ranks);
+  const auto extents = fill_extents(values, ranks);
   require<MeshError>(ranks_on(extents) == ranks, scheme, " got ", text(values), " for ", ranks,
                      " ranks, but ranks would be left out or missing unless the extents multiply "
                      "up to their number; use ",

@@ -36,7 +36,7 @@ struct BasicGrid2D
   using Next = BasicGrid2D<Y, X>;
   using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
 
-  /// Those that are left out share the ranks that the other leaves, as evenly as it goes.
+  /// Those that are left out share the ranks that the other leaves, as evenly as possible.
   struct Extents
   {
     int x = 0;

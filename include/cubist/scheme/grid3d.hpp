@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A mesh of x x y x z ranks, any extents: every matrix is cut over all of them, none is replicated.
+// A mesh of x x y x z ranks, of any extents: every matrix is cut over all ranks, none is
+// replicated.
 //
 //   X (M, K) rows [z y] cols [x]    W (K, N) rows [x z] cols [y]    Y (M, N) rows [z x] cols [y]
 //
@@ -37,7 +38,7 @@ struct BasicGrid3D
   using Next = BasicGrid3D<Y, X>;
   using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
 
-  /// Those that are left out share the ranks that the others leave, as evenly as it goes.
+  /// Those that are left out share the ranks that the others leave, as evenly as possible.
   struct Extents
   {
     int x = 0;

@@ -9,7 +9,7 @@
 //
 // Forward all-reduces Y of the row half, backward dX of the column half. With sequence parallelism
 // what is replicated is cut by rows, rows [t]: it takes P times less memory, and the all_reduce
-// becomes an all_gather before the column half and a reduce_scatter behind the row half.
+// becomes an all_gather before the column half and a reduce_scatter after the row half.
 //
 // Words a rank, for a pair h -> 4h -> h: forward 2(P-1)/P M h, backward the same. With sequence
 // parallelism, too, if the gathered X is kept, else + (P-1)/P M h.
@@ -28,7 +28,7 @@
 namespace cubist
 {
 
-/// What the two halves of a pair have in common.
+/// What the two halves of a pair share.
 /// @tparam Between the layout of activations between pairs
 template <class Between>
 struct MegatronPair

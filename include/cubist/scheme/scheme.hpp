@@ -1,53 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a scheme is: the axes of its mesh, how the three matrices of a layer are cut, what the next
-// layer sees, and the algorithm that multiplies them. A scheme is a type without data; its
-// algorithm's `Plan` owns the workspace.
+// What a scheme is: a type without data that gives
 //
-//   X (M, K) Input      W (K, N) Weight      Y = X W (M, N) Output
+//   Axes, Extents, extents, quantum   the axes of its mesh, and which extents they may have
+//   Input, Weight, Output             the layouts of the three matrices of a layer,
+//                                     X (M, K), W (K, N) and Y = X W (M, N)
+//   Next                              the scheme of the next layer, whose Input is this Output
+//   Algorithm                         which algorithm multiplies by collectives: Summa or
+//                                     GatherMultiplyScatter
+//
+// One of three algorithms runs. Where all ranks of the mesh can read each other's memory, it is the
+// direct product (algorithm/direct/), for every scheme, as it follows from the layouts alone;
+// elsewhere, or for Method::collectives, it is the scheme's own, SUMMA (algorithm/summa/) or
+// gather-multiply-scatter (algorithm/gather/). `DistMatMul::method()` says which.
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 
-#include "cubist/core/block.hpp"
-#include "cubist/dist/layout.hpp"
-#include "cubist/engine/engine.hpp"
+#include "cubist/algorithm/product_plan.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist
 {
 
-/// The padded blocks of one rank, of op(X), op(W) and Y: what a plan is made for.
-struct LocalShapes
-{
-  Shape x;
-  Shape w;
-  Shape y;
-};
-
-/// How the operands of a product lie in memory: Y = op(X) op(W).
-struct Ops
-{
-  Op x = Op::none;
-  Op w = Op::none;
-};
-
-/// Whether a plan keeps what it gathered in forward until backward (more memory, fewer words), or
-/// gathers it again.
-enum class Gathered : bool
-{
-  again,
-  kept
-};
-
-/// How a rank gets the operands of a product that other ranks hold.
+/// How a rank gets the blocks of operands that other ranks hold.
 enum class Method : std::uint8_t
 {
-  automatic,    // direct where every rank of the mesh can read the others' memory, else collectives
-  collectives,  // by the scheme's own algorithm, S::Algorithm
-  direct,       // in place, out of the peers' memory: algorithm/direct/direct_product.hpp
+  automatic,    // direct if every rank of the mesh can read the others' memory, else collectives
+  collectives,  // S::Algorithm
+  direct,       // reads peers' memory in place: algorithm/direct/direct_product.hpp
   fastest [[deprecated("use Method::automatic")]] = automatic,
   owner_computes [[deprecated("use Method::direct")]] = direct,
 };

@@ -68,10 +68,10 @@ struct BasicSumma25D : SummaLayouts<stationary, R, C, Depth>
     const long used = detail::ranks_on({q, q, d});
     const int fits = largest(requested.q != 0 ? q : ranks);
     require<MeshError>(
-        used == ranks, name, " got ", detail::written({{"q", requested.q}, {"d", requested.d}}),
-        " for ", ranks,
+        used == ranks, name, " got ",
+        detail::extents_text({{"q", requested.q}, {"d", requested.d}}), " for ", ranks,
         " ranks, but ranks would be left out or missing unless q·q·d is their number; use ",
-        detail::written({{"q", fits}, {"d", ranks / (fits * fits)}}), detail::or_ranks(used));
+        detail::extents_text({{"q", fits}, {"d", ranks / (fits * fits)}}), detail::or_ranks(used));
     return {d, q, q};
   }
 

@@ -52,12 +52,12 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
   /// @throws MeshError unless the extents multiply up to `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
-    const auto written =
-        detail::written({{"q", requested.q}, {"rows", requested.rows}, {"cols", requested.cols}});
+    const auto text = detail::extents_text(
+        {{"q", requested.q}, {"rows", requested.rows}, {"cols", requested.cols}});
     detail::require_extents(
         name, ranks, {{"q", requested.q}, {"rows", requested.rows}, {"cols", requested.cols}});
     require<MeshError>(requested.q == 0 || (requested.rows == 0 && requested.cols == 0), name,
-                       " got ", written, " for ", ranks,
+                       " got ", text, " for ", ranks,
                        " ranks, but q is both rows and cols; use q alone, or rows and cols");
     int r = std::max(requested.rows, requested.q);
     int c = std::max(requested.cols, requested.q);
@@ -68,7 +68,8 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
           r > 1 || ranks == 1, name, " got ", ranks,
           " ranks and no extents, but no mesh of several rows and columns uses up that many; use ",
           ranks <= 3 ? 1 : ranks - 1, " or ", ranks <= 3 ? 4 : ranks + 1,
-          " ranks, or ask for a single row: ", detail::written({{"rows", 1}, {"cols", ranks}}));
+          " ranks, or ask for a single row: ",
+          detail::extents_text({{"rows", 1}, {"cols", ranks}}));
     }
     if (r == 0) r = std::max(1, ranks / c);
     if (c == 0) c = std::max(1, ranks / r);
@@ -76,9 +77,9 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
     const int fits =
         requested.q != 0 ? detail::middle_divisor(ranks) : detail::nearest_divisor(ranks, r);
     require<MeshError>(
-        used == ranks, name, " got ", written, " for ", ranks,
+        used == ranks, name, " got ", text, " for ", ranks,
         " ranks, but ranks would be left out or missing unless rows x cols is their number; use ",
-        detail::written({{"rows", fits}, {"cols", ranks / fits}}), detail::or_ranks(used));
+        detail::extents_text({{"rows", fits}, {"cols", ranks / fits}}), detail::or_ranks(used));
     return {r, c};
   }
 

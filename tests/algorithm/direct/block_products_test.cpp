@@ -7,6 +7,9 @@
 #include "catch.hpp"
 #include "placements.hpp"
 
+namespace algorithm_direct_block_products_test
+{
+
 using namespace cubist;
 using namespace cubist::detail;
 using namespace cubist::test;
@@ -16,14 +19,14 @@ namespace
 
 Range all(std::size_t n) { return {0, n, n}; }
 
-/// The tiles of rank 0 for a whole product.
-std::vector<OwnedTile> tiles(const Placement& a, const Placement& b)
+/// The block products of rank 0 for a whole product.
+std::vector<BlockProduct> products(const Placement& a, const Placement& b)
 {
-  return owned_tiles(a, b, {all(a.shape().rows), all(b.shape().cols)}, all(a.shape().cols), {}, 0,
-                     {1, 1, 0.5});
+  return block_products(a, b, {all(a.shape().rows), all(b.shape().cols)}, all(a.shape().cols), {},
+                        0, {1, 1, 0.5});
 }
 
-std::vector<Shape> shapes(const std::vector<OwnedTile::Piece>& pieces)
+std::vector<Shape> shapes(const std::vector<BlockProduct::Piece>& pieces)
 {
   std::vector<Shape> found;
   for (const auto& p : pieces) found.push_back(p.to.shape);
@@ -34,11 +37,12 @@ using Shapes = std::vector<Shape>;
 
 }  // namespace
 
-TEST_CASE("Each piece of the result is begun once, and its inner indices are in order")
+TEST_CASE("One product is the first for each piece of the result, and inner indices are in order")
 {
-  // Two pieces of rows, too large to be put together, and four of inner indices.
-  const auto found = owned_tiles(blocks({512, 1024}, 2, 2), blocks({1024, 512}, 4, 1),
-                                 {all(512), {128, 128, 128}}, all(1024), {3, 5, 7}, 1, {1, 1, 0.5});
+  // Two pieces of rows, too large to be assembled, and four of inner indices.
+  const auto found =
+      block_products(blocks({512, 1024}, 2, 2), blocks({1024, 512}, 4, 1),
+                     {all(512), {128, 128, 128}}, all(1024), {3, 5, 7}, 1, {1, 1, 0.5});
   REQUIRE(found.size() == 8);
   for (std::size_t i = 0; i < found.size(); ++i)
   {
@@ -49,68 +53,68 @@ TEST_CASE("Each piece of the result is begun once, and its inner indices are in 
     CHECK(t.size.m == 256);
     CHECK(t.size.k == 256);
     CHECK(t.first == (i < 2));
-    CHECK(t.b.front().at.rank == static_cast<int>(i / 2));
-    CHECK(t.b.front().at.j == 128);
+    CHECK(t.b.front().from.rank == static_cast<int>(i / 2));
+    CHECK(t.b.front().from.j == 128);
   }
 }
 
 TEST_CASE("Only inner indices of the part are multiplied")
 {
-  const auto found = owned_tiles(blocks({64, 1024}, 1, 2), blocks({1024, 64}, 1, 2),
-                                 {all(64), all(32)}, {300, 400, 400}, {}, 0, {1, 1, 0.5});
+  const auto found = block_products(blocks({64, 1024}, 1, 2), blocks({1024, 64}, 1, 2),
+                                    {all(64), all(32)}, {300, 400, 400}, {}, 0, {1, 1, 0.5});
   REQUIRE(found.size() == 2);
-  CHECK(found[0].a.front().at.j == 300);
-  CHECK(found[0].b.front().at.i == 300);
+  CHECK(found[0].a.front().from.j == 300);
+  CHECK(found[0].b.front().from.i == 300);
   CHECK(found[0].size.k == 212);
-  CHECK(found[1].a.front().at.rank == 1);
-  CHECK(found[1].a.front().at.j == 0);
-  CHECK(found[1].b.front().at.i == 512);
+  CHECK(found[1].a.front().from.rank == 1);
+  CHECK(found[1].a.front().from.j == 0);
+  CHECK(found[1].b.front().from.i == 512);
   CHECK(found[1].size.k == 188);
 }
 
-TEST_CASE("Small pieces of rows or columns are put together, in panels")
+TEST_CASE("Small pieces of rows or columns are assembled, in panels")
 {
   // 4 pieces of 64 rows: with one copy of A, B is packed once instead of four times.
-  const auto found = tiles(blocks({256, 3000}, 4, 1), blocks({3000, 256}, 1, 1, 4));
+  const auto found = products(blocks({256, 3000}, 4, 1), blocks({3000, 256}, 1, 1, 4));
   REQUIRE(found.size() == 3);
   CHECK(shapes(found[0].a) == Shapes(4, {64, 1024}));
   CHECK(found[0].a[2].to.i == 128);
   CHECK(found[0].b.size() == 1);
   CHECK(found[2].size.k == 3000 - 2048);
-  CHECK(found[2].a[1].at.rank == 1);
-  CHECK(found[2].a[1].at.j == 2048);
+  CHECK(found[2].a[1].from.rank == 1);
+  CHECK(found[2].a[1].from.j == 2048);
 
-  const auto turned = tiles(blocks({256, 3000}, 1, 1, 4), blocks({3000, 256}, 1, 4));
+  const auto turned = products(blocks({256, 3000}, 1, 1, 4), blocks({3000, 256}, 1, 4));
   REQUIRE(turned.size() == 3);
   CHECK(turned[0].a.size() == 1);
   CHECK(shapes(turned[0].b) == Shapes(4, {1024, 64}));
 
   // Panels are as long in bytes, whatever the scalars.
   const auto of_doubles =
-      owned_tiles(blocks({256, 3000}, 4, 1), blocks({3000, 256}, 1, 1, 4), {all(256), all(256)},
-                  all(3000), {}, 0, GemmTimes::of(sizeof(double)));
+      block_products(blocks({256, 3000}, 4, 1), blocks({3000, 256}, 1, 1, 4), {all(256), all(256)},
+                     all(3000), {}, 0, GemmTimes::of(sizeof(double)));
   CHECK(shapes(of_doubles[0].a) == Shapes(4, {64, 512}));
   CHECK(of_doubles[5].size.k == 3000 - 5 * 512);
 
-  // Where a copy takes longer it is not made for as little, nor of so many rows for few columns.
+  // A copy that takes longer pays later, and one of many rows does not pay for few columns.
   const auto rows = blocks({256, 8}, 2, 1);
   const auto half = [&](double copy) {
-    return owned_tiles(rows, blocks({8, 200}, 1, 1, 2), {all(256), all(200)}, all(8), {}, 0,
-                       {1, 1, copy})
+    return block_products(rows, blocks({8, 200}, 1, 1, 2), {all(256), all(200)}, all(8), {}, 0,
+                          {1, 1, copy})
         .size();
   };
   CHECK(half(0.5) == 1);
   CHECK(half(1) == 2);
-  CHECK(tiles(blocks({256, 3000}, 4, 1), blocks({3000, 8}, 1, 1, 4)).size() == 4);
+  CHECK(products(blocks({256, 3000}, 4, 1), blocks({3000, 8}, 1, 1, 4)).size() == 4);
 }
 
-TEST_CASE("What is put together for one tile is not copied again for the next")
+TEST_CASE("A factor assembled for one product is used by the next")
 {
-  // A's rows are put together, B's columns are not.
-  const auto found = tiles(blocks({64, 8}, 8, 1), blocks({8, 4096}, 1, 8));
+  // A's rows are assembled, B's columns are not.
+  const auto found = products(blocks({64, 8}, 8, 1), blocks({8, 4096}, 1, 8));
   REQUIRE(found.size() == 8);
   CHECK(found[0].a.size() == 8);
-  const auto turned = tiles(blocks({4096, 8}, 8, 1), blocks({8, 64}, 1, 8));
+  const auto turned = products(blocks({4096, 8}, 8, 1), blocks({8, 64}, 1, 8));
   REQUIRE(turned.size() == 8);
   CHECK(turned[0].b.size() == 8);
   for (std::size_t i = 0; i < 8; ++i)
@@ -123,39 +127,39 @@ TEST_CASE("What is put together for one tile is not copied again for the next")
 
 TEST_CASE("Thin pieces of one factor are merged under a block of the other")
 {
-  const auto found = tiles(blocks({256, 640}, 1, 1, 10), blocks({640, 8}, 10, 1));
+  const auto found = products(blocks({256, 640}, 1, 1, 10), blocks({640, 8}, 10, 1));
   REQUIRE(found.size() == 2);
   CHECK(shapes(found[0].a) == Shapes{{256, 512}});
   CHECK(shapes(found[0].b) == Shapes(8, {64, 8}));
   CHECK(found[0].b[3].to.i == 3 * 64);
   CHECK(found[0].size.k == 512);
   CHECK(found[0].first);
-  CHECK(found[1].a.front().at.j == 512);
+  CHECK(found[1].a.front().from.j == 512);
   CHECK(shapes(found[1].b) == Shapes(2, {64, 8}));
   CHECK_FALSE(found[1].first);
 
-  const auto turned = tiles(blocks({8, 640}, 1, 10), blocks({640, 256}, 1, 1, 10));
+  const auto turned = products(blocks({8, 640}, 1, 10), blocks({640, 256}, 1, 1, 10));
   REQUIRE(turned.size() == 2);
   CHECK(shapes(turned[0].a) == Shapes(8, {8, 64}));
   CHECK(shapes(turned[0].b) == Shapes{{512, 256}});
 }
 
-TEST_CASE("Deeper pieces are merged where there is more of the other factor")
+TEST_CASE("Deeper pieces are merged where the other factor is larger")
 {
-  CHECK(tiles(blocks({2048, 1024}, 1, 1, 4), blocks({1024, 8}, 4, 1)).size() == 2);
-  CHECK(tiles(blocks({1024, 1024}, 1, 1, 4), blocks({1024, 8}, 4, 1)).size() == 4);
+  CHECK(products(blocks({2048, 1024}, 1, 1, 4), blocks({1024, 8}, 4, 1)).size() == 2);
+  CHECK(products(blocks({1024, 1024}, 1, 1, 4), blocks({1024, 8}, 4, 1)).size() == 4);
 }
 
-TEST_CASE("A copy that would not pay is not made")
+TEST_CASE("A copy that does not pay is not done")
 {
-  CHECK(tiles(blocks({255, 640}, 1, 1, 10), blocks({640, 8}, 10, 1)).size() == 10);
-  CHECK(tiles(blocks({256, 1280}, 1, 1, 10), blocks({1280, 8}, 10, 1)).size() == 10);
-  CHECK(tiles(blocks({256, 256}, 1, 4), blocks({256, 256}, 4, 1)).size() == 4);
+  CHECK(products(blocks({255, 640}, 1, 1, 10), blocks({640, 8}, 10, 1)).size() == 10);
+  CHECK(products(blocks({256, 1280}, 1, 1, 10), blocks({1280, 8}, 10, 1)).size() == 10);
+  CHECK(products(blocks({256, 256}, 1, 4), blocks({256, 256}, 4, 1)).size() == 4);
 }
 
 TEST_CASE("Very thin pieces of both factors are merged")
 {
-  const auto found = tiles(blocks({8, 160}, 1, 10), blocks({160, 8}, 10, 1));
+  const auto found = products(blocks({8, 160}, 1, 10), blocks({160, 8}, 10, 1));
   REQUIRE(found.size() == 2);
   CHECK(shapes(found[0].a) == Shapes(8, {8, 16}));
   CHECK(shapes(found[0].b) == Shapes(8, {16, 8}));
@@ -164,13 +168,13 @@ TEST_CASE("Very thin pieces of both factors are merged")
 
 TEST_CASE("Where nothing is copied, blocks are multiplied as a whole")
 {
-  const auto found = tiles(blocks({64, 5000}, 1, 1, 2), blocks({5000, 64}, 1, 1, 2));
+  const auto found = products(blocks({64, 5000}, 1, 1, 2), blocks({5000, 64}, 1, 1, 2));
   REQUIRE(found.size() == 1);
   CHECK(found[0].size.k == 5000);
   CHECK(time_of(found[0], {}) == Approx(64. * 64 * 5000 / 56 + 128 * 5000 + 64 * 64 / 2));
 }
 
-TEST_CASE("Copies go by bytes, and of long scalars a tile is better wide than high")
+TEST_CASE("A copy takes time by its bytes, and long scalars are multiplied faster in wide blocks")
 {
   const auto floats = GemmTimes::of(sizeof(float));
   const auto doubles = GemmTimes::of(sizeof(double));
@@ -178,8 +182,10 @@ TEST_CASE("Copies go by bytes, and of long scalars a tile is better wide than hi
   CHECK(floats.panel == doubles.panel * 2);
   CHECK(floats({64, 512, 100}) == floats({512, 64, 100}));
   CHECK(doubles({64, 512, 100}) < doubles({512, 64, 100}));
-  auto tile = tiles(blocks({64, 8}, 8, 1), blocks({8, 4096}, 1, 8)).front();
-  const double copied = time_of(tile, doubles);
-  tile.same_a = true;
-  CHECK(copied - time_of(tile, doubles) == Approx(64. * 8));
+  auto block_product = products(blocks({64, 8}, 8, 1), blocks({8, 4096}, 1, 8)).front();
+  const double copied = time_of(block_product, doubles);
+  block_product.same_a = true;
+  CHECK(copied - time_of(block_product, doubles) == Approx(64. * 8));
 }
+
+}  // namespace algorithm_direct_block_products_test

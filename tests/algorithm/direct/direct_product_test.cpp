@@ -18,9 +18,12 @@
 #include "sanitized.hpp"
 #include "scheme_conformance.hpp"
 
-// The products that owners do not make alone: those with so few elements that the inner indices
-// are cut, and those of which thin pieces are copied together. The others are tested for every
-// scheme by its own conformance.
+namespace algorithm_direct_direct_product_test
+{
+
+// Products that are not computed in each rank's own block: with so few elements of the result that
+// the inner indices are cut, and with thin pieces that are assembled. The others are tested for
+// every scheme by its own conformance.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -29,55 +32,57 @@ namespace
 {
 
 template <class Sub>
-void conform_where_sums_and_merged_pieces_are_made(const TestMesh<typename Sub::Scheme>& mesh)
+void check_sums_and_merged_pieces(const TestMesh<typename Sub::Scheme>& mesh)
 {
-  // Few elements of Y, of dX and of dW; thin pieces of one factor, of the other, and of both.
+  if (!exposes<TestBackend>()) return;
   std::uint64_t seed = 1;
-  constexpr std::size_t many = 100003;
+  constexpr std::size_t many = 60013;
+  const std::vector<Way> direct{{"direct", Gathered::again, Method::direct}};
   const auto ranks = static_cast<std::size_t>(mesh.ranks);
   for (const int cores : {1, mesh.ranks})
-    REQUIRE(cubist::detail::owned_product(blocks({9, many}, 2, ranks / 2),
-                                          blocks({many, 7}, ranks / 2, 2),
-                                          blocks({9, 7}, 2, ranks / 2), 0, cores, sizeof(double))
-                .rooms);
-  conform_exactly<Sub>(mesh, {{9, 7, many}}, seed);
+    REQUIRE(cubist::detail::assign_work(blocks({9, many}, 2, ranks / 2),
+                                        blocks({many, 7}, ranks / 2, 2),
+                                        blocks({9, 7}, 2, ranks / 2), 0, cores, sizeof(double))
+                .in_workspace);
+  // Few elements of Y, of dX and of dW; thin pieces of one factor, of the other, and of both.
+  conform_exactly<Sub>(mesh, {{9, 7, many}}, seed, direct);
   constexpr bool one_suffices = !std::is_same_v<typename Sub::Scheme, Summa25D>;
-  if (!sanitized && !one_suffices) conform_exactly<Sub>(mesh, {{9, many, 7}, {many, 7, 9}}, seed);
-  conform_exactly<Sub>(mesh, {{530, 40, 40}, {40, 530, 40}, {40, 40, 530}, {21, 22, 43}}, seed);
+  if (!sanitized && !one_suffices)
+    conform_exactly<Sub>(mesh, {{9, many, 7}, {many, 7, 9}}, seed, direct);
+  conform_exactly<Sub>(mesh, {{530, 40, 40}, {40, 530, 40}, {40, 40, 530}, {21, 22, 43}}, seed,
+                       direct);
 }
 
 }  // namespace
 
-TEST_CASE("Owners add up sums and multiply merged pieces as the oracle does")
+TEST_CASE("Direct products add up sums and multiply merged pieces exactly")
 {
-  conform_where_sums_and_merged_pieces_are_made<Subject<Summa25D, TestBackend, double>>(
-      {8, {.q = 2, .d = 2}});
+  check_sums_and_merged_pieces<Subject<Summa25D, TestBackend, double>>({8, {.q = 2, .d = 2}});
   if (sanitized) return;
-  conform_where_sums_and_merged_pieces_are_made<Subject<Grid3D, TestBackend, double>>(
-      {6, {.x = 1, .y = 2, .z = 3}});
-  conform_where_sums_and_merged_pieces_are_made<Subject<Megatron1D, TestBackend, double>>({4, {}});
+  check_sums_and_merged_pieces<Subject<Grid3D, TestBackend, double>>({6, {.x = 1, .y = 2, .z = 3}});
+  check_sums_and_merged_pieces<Subject<Megatron1D, TestBackend, double>>({4, {}});
 }
 
-TEST_CASE("Owners of transposed operands do, too")
+TEST_CASE("Direct products of transposed operands do, too")
 {
-  conform_where_sums_and_merged_pieces_are_made<
-      Subject<Cube3D, TestBackend, double, Op::transpose, Op::none>>({8, {.q = 2}});
+  check_sums_and_merged_pieces<Subject<Cube3D, TestBackend, double, Op::transpose, Op::none>>(
+      {8, {.q = 2}});
   if (sanitized) return;
-  conform_where_sums_and_merged_pieces_are_made<
-      Subject<Cube3D, TestBackend, double, Op::none, Op::transpose>>({8, {.q = 2}});
+  check_sums_and_merged_pieces<Subject<Cube3D, TestBackend, double, Op::none, Op::transpose>>(
+      {8, {.q = 2}});
 }
 
 namespace
 {
 
 /// Products so large that as many ranks work as there are cores, in blocks of each other or in
-/// rooms, against collectives, which make the same bits of integers.
+/// workspaces, against collectives, which compute the same bits of integers.
 template <Op op_x = Op::none, Scheme S>
 void compare_methods(const Mesh<S, TestBackend>& mesh, ProductSize size, Findings& found)
 {
   using P = DistMatMul<S, TestBackend, double, op_x>;
   const Shape x_shape = op_shape(op_x, {size.m, size.k});
-  std::vector<std::vector<double>> made;
+  std::vector<std::vector<double>> results;
   for (const auto method : {Method::collectives, Method::direct})
   {
     P product{mesh, size, Gathered::again, method};
@@ -93,21 +98,21 @@ void compare_methods(const Mesh<S, TestBackend>& mesh, ProductSize size, Finding
     fill(x, w, dy, y, dw);
     product.forward(x, w, y, 2.0, 3.0);
     product.backward(x, w, dy, dx, dw, 1.0);
-    auto& all = made.emplace_back();
+    auto& all = results.emplace_back();
     for (const auto& m : {y.valid(), dx.valid(), dw.valid()})
       for (std::size_t i = 0; i < m.rows(); ++i)
         all.insert(all.end(), m.row(i), m.row(i) + m.cols());
   }
-  found.check(made[0] == made[1], S::name, ", ", text(size), ": the methods differ");
+  found.check(results[0] == results[1], S::name, ", ", text(size), ": the methods differ");
 }
 
 }  // namespace
 
-TEST_CASE("Ranks that work for others make the same as collectives")
+TEST_CASE("Ranks that compute blocks of their peers get the same results as collectives")
 {
   if (!exposes<TestBackend>() || !fits(8)) return;
-  // With two cores the first has the work of all in blocks of C, the second in strips of those, the
-  // last in rooms.
+  // With two cores, workers compute the first in blocks of C, the second in strips of those, the
+  // last in workspaces.
   for (const ProductSize size : {ProductSize{900, 701, 803}, {9001, 130, 131}, {130, 131, 9001}})
     require_clear(on_ranks<TestBackend>(8, [&](auto& world) {
       Findings found;
@@ -119,3 +124,5 @@ TEST_CASE("Ranks that work for others make the same as collectives")
       return found;
     }));
 }
+
+}  // namespace algorithm_direct_direct_product_test

@@ -8,6 +8,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace algorithm_direct_peer_matrix_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -40,13 +43,13 @@ TEST_CASE("Pieces of every rank's block are read, as stored or transposed")
       Matrix matrix{world, stored, true};
       for (int r = 0; r < 3; ++r)
       {
-        // Element (1, 2) of what is stored, whichever way round the factor is.
+        // Element (1, 2) of the stored block.
         const std::size_t i = transposed ? 2 : 1;
         const auto one = matrix.all().piece({r, i, 3 - i}, {1, 1});
         const auto turned = matrix.all().t().piece({r, 3 - i, i}, {1, 1});
-        const double wanted = 100 * r + 4 * 1 + 2;
-        found.check(*one.stored().data() == wanted, "rank ", r, ": ", *one.stored().data());
-        found.check(*turned.stored().data() == wanted, "rank ", r, ", turned");
+        const double expected = 100 * r + 4 * 1 + 2;
+        found.check(*one.stored().data() == expected, "rank ", r, ": ", *one.stored().data());
+        found.check(*turned.stored().data() == expected, "rank ", r, ", turned");
         found.check(one.transposed() == transposed && turned.transposed() != transposed,
                     "how it is stored");
       }
@@ -57,7 +60,7 @@ TEST_CASE("Pieces of every rank's block are read, as stored or transposed")
   }));
 }
 
-TEST_CASE("A matrix that no rank reads of another is not lent, and nobody waits")
+TEST_CASE("A matrix that no rank reads is not exposed, and no rank waits")
 {
   if (!exposes<TestBackend>() || !fits(2)) return;
   require_clear(on_ranks<TestBackend>(2, [](World& world) {
@@ -67,7 +70,7 @@ TEST_CASE("A matrix that no rank reads of another is not lent, and nobody waits"
     found.check(ranks == 2, ranks, " ranks");
     if (world.rank() == 0)
     {
-      // Rank 1 does not come.
+      // Rank 1 does not take part.
       Matrix matrix{world, {MatrixView<const double>{mine.data(), {3, 4}}}, false};
       const auto piece = matrix.all().piece({0, 2, 3}, {1, 1});
       found.check(*piece.stored().data() == 11, "the own block");
@@ -78,3 +81,5 @@ TEST_CASE("A matrix that no rank reads of another is not lent, and nobody waits"
     return found;
   }));
 }
+
+}  // namespace algorithm_direct_peer_matrix_test

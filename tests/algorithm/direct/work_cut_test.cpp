@@ -7,6 +7,9 @@
 
 #include "catch.hpp"
 
+namespace algorithm_direct_work_cut_test
+{
+
 using namespace cubist;
 using namespace cubist::detail;
 
@@ -39,3 +42,5 @@ TEST_CASE("All cuts among so many workers are found, those of fewer sums first")
   CHECK(work_cuts(2) == std::vector<WorkCut>{{1, 2, 1}, {2, 1, 1}, {1, 1, 2}});
   CHECK(work_cuts(8).size() == 10);
 }
+
+}  // namespace algorithm_direct_work_cut_test

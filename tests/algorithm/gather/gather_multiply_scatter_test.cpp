@@ -12,6 +12,9 @@
 #include "scheme_conformance.hpp"
 #include "words.hpp"
 
+namespace algorithm_gather_gather_multiply_scatter_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -83,3 +86,5 @@ TEST_CASE("Gathering and scattering send what the formula says, on a mesh of any
         CHECK(counted_words<XYZ, Counting<Far<TestBackend>>>(mesh, size, policy) == formula);
       }
 }
+
+}  // namespace algorithm_gather_gather_multiply_scatter_test

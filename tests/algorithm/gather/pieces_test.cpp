@@ -12,9 +12,12 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace algorithm_gather_pieces_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
-using cubist::detail::Travel;
+using cubist::detail::Granularity;
 
 namespace
 {
@@ -29,7 +32,7 @@ constexpr std::array sizes{1, 2, 3, 4};
 /// How a matrix is cut and stored.
 struct Case
 {
-  Travel travel;
+  Granularity granularity;
   Dimension cut;
   bool transposed;
 
@@ -45,10 +48,14 @@ struct Case
 };
 
 const Case cases[] = {
-    {Travel::whole, Dimension::rows, false},     {Travel::whole, Dimension::rows, true},
-    {Travel::whole, Dimension::cols, false},     {Travel::whole, Dimension::cols, true},
-    {Travel::piecewise, Dimension::rows, false}, {Travel::piecewise, Dimension::cols, false},
-    {Travel::piecewise, Dimension::rows, true},  {Travel::piecewise, Dimension::cols, true},
+    {Granularity::whole, Dimension::rows, false},
+    {Granularity::whole, Dimension::rows, true},
+    {Granularity::whole, Dimension::cols, false},
+    {Granularity::whole, Dimension::cols, true},
+    {Granularity::piecewise, Dimension::rows, false},
+    {Granularity::piecewise, Dimension::cols, false},
+    {Granularity::piecewise, Dimension::rows, true},
+    {Granularity::piecewise, Dimension::cols, true},
 };
 
 /// The intervals of a piece of a matrix.
@@ -91,17 +98,17 @@ TEST_CASE("Blocks are gathered whole or piece by piece, by rows or columns, stor
       Findings found;
       const auto p = static_cast<std::size_t>(world.size());
       const auto me = static_cast<std::size_t>(world.rank());
-      const Blocks blocks{world, how.travel, how.cut, how.transposed};
+      const Blocks blocks{world, how.granularity, how.cut, how.transposed};
       const Shape all = how.all(p);
       std::vector<double> mine(Case::stored.size());
-      std::vector<double> room(p * Case::stored.size());
+      std::vector<double> buffer(p * Case::stored.size());
       const Operand<double> here{MatrixView<double>{mine.data(), Case::stored}, how.op()};
       const Where block{all, {p, me, how.cut}, me};
       for (std::size_t i = 0; i < here.rows(); ++i)
         for (std::size_t j = 0; j < here.cols(); ++j)
           here.block(i, j, {1, 1}).stored()(0, 0) =
               global(block.rows.begin + i, block.cols.begin + j);
-      const MatrixView<double> stack{room.data(), {p * Case::stored.rows, Case::stored.cols}};
+      const MatrixView<double> stack{buffer.data(), {p * Case::stored.rows, Case::stored.cols}};
 
       const auto check = [&](Gather& gather, const char* what) {
         const auto pieces = blocks.pieces();
@@ -132,44 +139,45 @@ TEST_CASE("Blocks are gathered whole or piece by piece, by rows or columns, stor
     }));
 }
 
-TEST_CASE("Blocks make one piece where they are one matrix, and travel at once")
+TEST_CASE("Blocks are one piece where they form one matrix and are sent in one collective")
 {
   if (!fits(2)) return;
   require_clear(on_ranks<TestBackend>(2, [](World& world) {
     Findings found;
-    const auto count = [&](Travel travel, Dimension cut, bool transposed) {
-      return Blocks{world, travel, cut, transposed}.pieces().count;
+    const auto count = [&](Granularity granularity, Dimension cut, bool transposed) {
+      return Blocks{world, granularity, cut, transposed}.pieces().count;
     };
-    found.check(count(Travel::whole, Dimension::rows, false) == 1, "rows below each other");
-    found.check(count(Travel::whole, Dimension::cols, true) == 1, "stored rows below each other");
-    found.check(count(Travel::whole, Dimension::cols, false) == 2, "columns");
-    found.check(count(Travel::whole, Dimension::rows, true) == 2, "stored columns");
-    found.check(count(Travel::piecewise, Dimension::rows, false) == 2, "one by one");
-    found.check(count(Travel::piecewise, Dimension::none, false) == 1, "nothing is cut");
+    found.check(count(Granularity::whole, Dimension::rows, false) == 1, "rows below each other");
+    found.check(count(Granularity::whole, Dimension::cols, true) == 1,
+                "stored rows below each other");
+    found.check(count(Granularity::whole, Dimension::cols, false) == 2, "columns");
+    found.check(count(Granularity::whole, Dimension::rows, true) == 2, "stored columns");
+    found.check(count(Granularity::piecewise, Dimension::rows, false) == 2, "one by one");
+    found.check(count(Granularity::piecewise, Dimension::none, false) == 1, "nothing is cut");
     return found;
   }));
 }
 
-TEST_CASE("Sums are scattered or given to all, in an order of each rank's own")
+TEST_CASE("Sums are scattered, or sent to all ranks, whatever the order of a rank's pieces")
 {
   const int ranks = GENERATE(from_range(those_that_fit(sizes)));
   const double beta = GENERATE(0.0, 1.0, -2.0);
   std::vector<Case> all_cases(std::begin(cases), std::end(cases));
-  for (const auto travel : {Travel::whole, Travel::piecewise})
+  for (const auto granularity : {Granularity::whole, Granularity::piecewise})
     for (const bool transposed : {false, true})
-      all_cases.push_back({travel, Dimension::none, transposed});
+      all_cases.push_back({granularity, Dimension::none, transposed});
   for (const auto& how : all_cases)
     require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
       Findings found;
       const HostEngine engine;
       const auto p = static_cast<std::size_t>(world.size());
       const auto me = static_cast<std::size_t>(world.rank());
-      const Blocks blocks{world, how.travel, how.cut, how.transposed};
+      const Blocks blocks{world, how.granularity, how.cut, how.transposed};
       const Shape all = how.all(p);
       const double before = beta == 0 ? std::numeric_limits<double>::quiet_NaN() : 7;
       std::vector<double> mine(Case::stored.size(), before);
-      const std::size_t part_rows = Scatter::part_room(blocks) * Case::stored.rows;
-      const std::size_t sum_rows = Scatter::sum_room(blocks) * Case::stored.rows;
+      const std::size_t part_rows = Scatter::part_blocks(blocks) * Case::stored.rows;
+      const std::size_t sum_rows = Scatter::sum_blocks(blocks) * Case::stored.rows;
       std::vector<double> part(part_rows * Case::stored.cols);
       std::vector<double> sum(sum_rows * Case::stored.cols);
       const Operand<double> here{MatrixView<double>{mine.data(), Case::stored}, how.op()};
@@ -214,3 +222,5 @@ TEST_CASE("Sums are scattered or given to all, in an order of each rank's own")
       return found;
     }));
 }
+
+}  // namespace algorithm_gather_pieces_test

@@ -9,6 +9,9 @@
 
 #include "catch.hpp"
 
+namespace algorithm_gather_tiles_test
+{
+
 using namespace cubist;
 using namespace cubist::detail;
 
@@ -45,7 +48,7 @@ void check_order(const std::vector<Tile>& tiles, Pieces a, Pieces b, Pieces c)
   {
     CHECK(t.first == written.insert({t.rows.begin, t.cols.begin}).second);
     CHECK(t.last == (--left[t.c] == 0));
-    // What is here comes before what has to come, and what leaves before what stays.
+    // Own operands before received ones, and pieces to send before those that stay.
     const bool waits = foreign(t, a, b) > 0;
     CHECK((waits || !waited));
     waited = waits;
@@ -59,7 +62,7 @@ void check_order(const std::vector<Tile>& tiles, Pieces a, Pieces b, Pieces c)
 
 }  // namespace
 
-TEST_CASE("two cuts of one extent overlap in every index once")
+TEST_CASE("Two cuts of one extent overlap in every index once")
 {
   const std::size_t p = GENERATE(1U, 2U, 3U, 4U);
   const std::size_t q = GENERATE(1U, 2U, 3U, 4U);
@@ -77,7 +80,7 @@ TEST_CASE("two cuts of one extent overlap in every index once")
   CHECK(next == 24);
 }
 
-TEST_CASE("tiles multiply everything once, in an order that lets data travel")
+TEST_CASE("Tiles multiply everything once: own operands first, own results last")
 {
   const std::size_t p = GENERATE(1U, 2U, 3U);
   const std::size_t q = GENERATE(1U, 2U, 4U);
@@ -101,7 +104,7 @@ TEST_CASE("tiles multiply everything once, in an order that lets data travel")
       }
 }
 
-TEST_CASE("a tile lies in the pieces that it names")
+TEST_CASE("A tile lies in the pieces that it names")
 {
   const ProductSize s{.m = 12, .n = 6, .k = 24};
   const auto inside = [](Interval i, std::size_t n, std::size_t pieces, std::size_t piece) {
@@ -126,7 +129,7 @@ TEST_CASE("a tile lies in the pieces that it names")
       }
 }
 
-TEST_CASE("the pieces of a transpose cut the other dimension")
+TEST_CASE("The pieces of a transpose cut the other dimension")
 {
   CHECK(Pieces{3, 1, Dimension::rows}.t().of(Dimension::cols) == 3);
   CHECK(Pieces{3, 1, Dimension::cols}.t().of(Dimension::rows) == 3);
@@ -134,7 +137,7 @@ TEST_CASE("the pieces of a transpose cut the other dimension")
   CHECK(Pieces{}.t().count == 1);
 }
 
-TEST_CASE("a product without inner indices still has a first tile for every block of C")
+TEST_CASE("A product without inner indices still has a first tile for every block of C")
 {
   const Pieces two{2, 0, Dimension::rows};
   const Pieces three{3, 0, Dimension::rows};
@@ -146,7 +149,7 @@ TEST_CASE("a product without inner indices still has a first tile for every bloc
   CHECK(rows == std::vector<int>(6, 1));
 }
 
-TEST_CASE("tiles end where the matrices do, and every piece of C still has its last one")
+TEST_CASE("Tiles end where the matrices do, and every piece of C still has its last one")
 {
   // Four pieces of three rows, of which there are seven.
   const Pieces a{4, 1, Dimension::rows};
@@ -161,3 +164,5 @@ TEST_CASE("tiles end where the matrices do, and every piece of C still has its l
     if (t.last) complete.insert(t.c);
   CHECK(complete.size() == 2);
 }
+
+}  // namespace algorithm_gather_tiles_test

@@ -11,6 +11,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace algorithm_summa_panels_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -74,7 +77,7 @@ bool all_are(V view, F f)
 
 }  // namespace
 
-TEST_CASE("a cut into panels covers every owner's part once, all owners in turn")
+TEST_CASE("A cut into panels covers every owner's part once, all owners in turn")
 {
   for (const auto& c : {PanelCut{1, 1, 10, 3}, PanelCut{2, 2, 7, 7}, PanelCut{2, 4, 5, 2},
                         PanelCut{3, 6, 4, 4}, PanelCut{2, 6, 1, 256}, PanelCut{4, 4, 600, 256}})
@@ -95,24 +98,24 @@ TEST_CASE("a cut into panels covers every owner's part once, all owners in turn"
   }
 }
 
-TEST_CASE("a cut of nothing has one empty panel of each block, in which calls still match")
+TEST_CASE("A cut of no indices has one empty panel of each block, so that calls still match")
 {
   const PanelCut c{2, 4, 0, 0};
   CHECK(c.count() == 4);
   for (std::size_t t = 0; t < 4; ++t) CHECK(c.size(t) == 0);
 }
 
-TEST_CASE("panels have at least one buffer, and no more than travel at once")
+TEST_CASE("Panels have at least one buffer, and at most as many as can be in flight")
 {
   CHECK(Buffers({2, 3}, Buffers::most).count() == Buffers::most);
   for (const std::size_t count : {std::size_t{0}, Buffers::most + 1})
     CHECK(mentions(message_of<ArgumentError>([&] {
                      const Buffers refused({2, 3}, count);
                    }),
-                   "use one of these"));
+                   "use a number in that range"));
 }
 
-TEST_CASE("Broadcast panels come from their owners, some ahead of the one in use")
+TEST_CASE("Panels are broadcast by their owners, some ahead of the one in use")
 {
   if (!fits(ranks)) return;
   const std::size_t buffered = GENERATE(2U, 4U, 20U);
@@ -139,7 +142,7 @@ TEST_CASE("Broadcast panels come from their owners, some ahead of the one in use
           found.check(all_are(here, [&](auto i, auto j) { return element(owner(t), t, i, j); }),
                       "panel ", t, " of rank ", owner(t), " on rank ", world.rank());
           found.check((here.data() == source[t].stored().data()) == (owner(t) == world.rank()),
-                      "the owner, and nobody else, reads panel ", t, " where it lies");
+                      "only the owner reads panel ", t, " in place");
         }
         broadcast.finish();
       }
@@ -147,7 +150,7 @@ TEST_CASE("Broadcast panels come from their owners, some ahead of the one in use
     }));
 }
 
-TEST_CASE("Reduced panels are summed to their owners, plus beta times what was there")
+TEST_CASE("Panels are summed to their owners, plus beta times what was there")
 {
   if (!fits(ranks)) return;
   const std::size_t buffered = GENERATE(2U, 4U);
@@ -188,3 +191,5 @@ TEST_CASE("Reduced panels are summed to their owners, plus beta times what was t
         return found;
       }));
 }
+
+}  // namespace algorithm_summa_panels_test

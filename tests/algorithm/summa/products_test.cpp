@@ -11,6 +11,9 @@
 #include "matrices.hpp"
 #include "ranks.hpp"
 
+namespace algorithm_summa_products_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -18,7 +21,7 @@ namespace
 {
 
 using World = TestBackend::Communicator;
-using Place = cubist::detail::SummaPlace<World, HostEngine>;
+using Grid = cubist::detail::SummaGrid<World, HostEngine>;
 using Buffers = cubist::detail::PanelBuffers<double, HostEngine>;
 using cubist::detail::PanelCut;
 
@@ -67,41 +70,41 @@ void check_products(int r, int c, std::size_t depth)
     const HostEngine engine;
     const std::size_t blocks = std::lcm(rows, cols);
     const std::size_t block = k / blocks;
-    const Place at{row, column, engine, PanelCut{cols, blocks, block, depth},
-                   PanelCut{rows, blocks, block, depth}};
+    const Grid grid{row, column, engine, PanelCut{cols, blocks, block, depth},
+                    PanelCut{rows, blocks, block, depth}};
     const Shape p_panel{m / rows, depth};
     const Shape q_panel{depth, n / cols};
-    cubist::detail::FactorPanels<double, HostEngine> r_room{Buffers{p_panel, 2},
-                                                            Buffers{q_panel, 2}};
-    cubist::detail::SumPanels<double, HostEngine> p_room{Buffers{q_panel, 2}, Buffers{p_panel, 2},
-                                                         Buffers{p_panel, 2}};
-    cubist::detail::SumPanels<double, HostEngine> q_room{Buffers{p_panel, 2}, Buffers{q_panel, 2},
-                                                         Buffers{q_panel, 2}};
+    cubist::detail::FactorBuffers<double, HostEngine> r_buffers{Buffers{p_panel, 2},
+                                                                Buffers{q_panel, 2}};
+    cubist::detail::SumBuffers<double, HostEngine> p_buffers{
+        Buffers{q_panel, 2}, Buffers{p_panel, 2}, Buffers{p_panel, 2}};
+    cubist::detail::SumBuffers<double, HostEngine> q_buffers{
+        Buffers{p_panel, 2}, Buffers{q_panel, 2}, Buffers{q_panel, 2}};
     Mine p{p_all, rows, cols, i, j};
     Mine q{q_all, rows, cols, i, j};
     Mine s{r_all, rows, cols, i, j};
     Findings found;
     const auto check = [&](const char* what, const Mine& got, const Mine& before,
                            const Dense<double>& product, double beta) {
-      Mine wanted{product, rows, cols, i, j};
-      for (std::size_t e = 0; e < wanted.block.data.size(); ++e)
-        wanted.block.data[e] = 2 * wanted.block.data[e] + beta * before.block.data[e];
-      found.check(got.block.data == wanted.block.data, what, " on rank ", world.rank(), ", beta ",
+      Mine expected{product, rows, cols, i, j};
+      for (std::size_t e = 0; e < expected.block.data.size(); ++e)
+        expected.block.data[e] = 2 * expected.block.data[e] + beta * before.block.data[e];
+      found.check(got.block.data == expected.block.data, what, " on rank ", world.rank(), ", beta ",
                   beta);
     };
-    using MakeR = cubist::detail::MakeR<double, World, HostEngine>;
-    using MakeP = cubist::detail::MakeP<double, World, HostEngine>;
+    using ProductR = cubist::detail::ProductR<double, World, HostEngine>;
+    using ProductP = cubist::detail::ProductP<double, World, HostEngine>;
     for (const double beta : {0.0, 3.0})
     {
       Mine out = s;
-      run(MakeR{at, r_room, 2.0, p.read(), q.read(), beta, Operand<double>{out.view()}});
+      run(ProductR{grid, r_buffers, 2.0, p.read(), q.read(), beta, Operand<double>{out.view()}});
       check("R = P Q", out, s, product(p_all, q_all), beta);
       out = p;
-      run(MakeP{at, p_room, 2.0, s.read(), q.read(), beta, Operand<double>{out.view()}});
+      run(ProductP{grid, p_buffers, 2.0, s.read(), q.read(), beta, Operand<double>{out.view()}});
       check("P = R Q^T", out, p, product(r_all, transposed(q_all)), beta);
       out = q;
-      run(MakeP{at.t(), q_room, 2.0, s.read().t(), p.read().t(), beta,
-                Operand<double>{out.view()}.t()});
+      run(ProductP{grid.t(), q_buffers, 2.0, s.read().t(), p.read().t(), beta,
+                   Operand<double>{out.view()}.t()});
       check("Q = P^T R", out, q, product(transposed(p_all), r_all), beta);
     }
     return found;
@@ -110,7 +113,7 @@ void check_products(int r, int c, std::size_t depth)
 
 }  // namespace
 
-TEST_CASE("Each of three matrices is made of the two others, on any mesh of rows and columns")
+TEST_CASE("Each of three matrices is computed from the two others, on any mesh of rows and columns")
 {
   check_products(1, 1, 24);
   check_products(2, 2, 12);
@@ -120,8 +123,10 @@ TEST_CASE("Each of three matrices is made of the two others, on any mesh of rows
   check_products(6, 1, 4);
 }
 
-TEST_CASE("Panels that are slices of blocks make the same products")
+TEST_CASE("Panels that are slices of blocks give the same products")
 {
   check_products(2, 2, 5);
   check_products(3, 2, 3);
 }
+
+}  // namespace algorithm_summa_products_test

@@ -14,14 +14,17 @@
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 
+namespace algorithm_summa_summa_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
 namespace
 {
 
-/// SUMMA on axes of other names, in the other order, with a third axis that holds replicas: all
-/// that the algorithm may know are the two axes that it is given.
+/// SUMMA on axes of other names, in the other order, with a third axis that holds replicas: the
+/// algorithm knows only its two axes.
 struct ColumnsFirst
 {
   static constexpr const char* name = "ColumnsFirst";
@@ -136,3 +139,5 @@ TEST_CASE("SUMMA on several nodes cuts a long K finer, and sends the same words"
   CHECK(far_sent.elements == near_sent.elements);
   CHECK(far_sent.messages == 3 * near_sent.messages);
 }
+
+}  // namespace algorithm_summa_summa_test

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The product where ranks can read and write each other's memory: each rank, or as many as there
-// are cores for all, multiplies straight into blocks of the result, over the pieces of the operands
-// that this needs, read where they lie.
+// The product where ranks can read and write each other's memory: each rank, or as many ranks as
+// there are cores, multiplies straight into blocks of the result, and reads the blocks of its peers
+// in place.
 //
 //   X (M, K), W (K, N), Y (M, N): any layouts
 //
 //   C = A B, for Y = X W, dX = dY W^T and dW = X^T dY alike:
-//   1. everyone exposes its blocks of A, B and C, as far as others need them;
-//   2. C(rows, cols) += A(rows, inner) B(inner, cols) for all pieces in my part of the work
-//      (work_assignment.hpp says which that is);
-//   3. replicas copy each other's shares of C, or owners take what workers have made in rooms.
+//   1. every rank exposes its blocks of A, B and C, as far as other ranks access them;
+//   2. C(rows, cols) += A(rows, inner) B(inner, cols) for all pieces of the work assigned to this
+//      rank (work_assignment.hpp);
+//   3. each rank copies from its peers, or adds up, what they computed of its block of C.
 //
-// In memory: as a rule nothing; with rooms, C once more, cut among the workers, and where small
-// pieces are put together a panel of A or B on each of them.
+// Every call returns a complete result: it synchronises the ranks, and leaves no request in flight.
+//
+// Memory: usually none; if workers compute in workspaces, C once more, cut among the workers; where
+// small pieces are assembled, a panel of A or B on each worker.
 //
 // Words: none; memory is read, not sent.
-// Source: the rule of Callahan and Kennedy, "Compiling programs for distributed-memory
-// multiprocessors", 1988.
+// Source: the owner-computes rule of Callahan and Kennedy, "Compiling programs for
+// distributed-memory multiprocessors", 1988.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,6 +31,7 @@
 
 #include "cubist/algorithm/direct/peer_matrix.hpp"
 #include "cubist/algorithm/direct/work_assignment.hpp"
+#include "cubist/algorithm/product_plan.hpp"
 #include "cubist/comm/window.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
@@ -37,211 +40,202 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 #include "cubist/memory/leading_dimension.hpp"
-#include "cubist/scheme/scheme.hpp"
 
 namespace cubist
 {
 
-/// A plan for the three products of a layer; it has the interface of a scheme's own.
-template <Scalar T, class M>
-class DirectProduct
+/// @tparam C, E the communicator and the engine, so that all schemes of a backend share the type
+template <Scalar T, ExposesMemory C, Engine E>
+class DirectProduct final : public ProductPlan<T>
 {
   using In = MatrixView<const T>;
   using Out = MatrixView<T>;
   using Placement = detail::Placement;
-  using Buffer = typename M::Engine::template Buffer<T>;
+  using Buffer = typename E::template Buffer<T>;
 
  public:
-  /// @pre the ranks of the mesh can expose
-  DirectProduct(const M& mesh, Ops ops, const Placement& x, const Placement& w, const Placement& y)
-      : mesh_{mesh}, ops_{ops}, forward_{planned(x, w, y)}, grad_input_{planned(y, w.t(), x)},
-        grad_weight_{planned(x.t(), y, w)}
+  /// @param world the ranks of the mesh  @param x, w, y the blocks of op(X), op(W) and Y
+  /// @pre world.exposes(); `world` and `engine` outlive the plan
+  DirectProduct(C& world, const E& engine, Ops ops, const Placement& x, const Placement& w,
+                const Placement& y)
+      : world_{world}, engine_{engine}, ops_{ops}, forward_{assign(x, w, y)},
+        grad_input_{assign(y, w.t(), x)}, grad_weight_{assign(x.t(), y, w)}
   {
-    std::size_t of_a = 0;
-    std::size_t places = 0;
-    const auto need = [](std::size_t& room, Shape shape) {
+    std::size_t a_size = 0;
+    std::size_t b_slots = 0;
+    const auto enlarge = [](std::size_t& size, Shape shape) {
       for (const bool transposed : {false, true})  // as it is stored
-        room = std::max(room, elements_apart<T>(op_shape(transposed, shape)));
+        size = std::max(size, padded_size<T>(op_shape(transposed, shape)));
     };
-    for (const auto* product : {&forward_, &grad_input_, &grad_weight_})
-      for (const auto& t : product->plan.tiles)
+    for (const auto* assigned : {&forward_, &grad_input_, &grad_weight_})
+      for (const auto& p : assigned->work.products)
       {
-        if (t.a.size() > 1) need(of_a, {t.size.m, t.size.k});
-        if (t.b.size() > 1) need(b_place_, {t.size.k, t.size.n});
-        if (t.b.size() > 1) places = std::max(places, t.b_place + 1);
+        if (p.a.size() > 1) enlarge(a_size, {p.size.m, p.size.k});
+        if (p.b.size() > 1) enlarge(b_slot_size_, {p.size.k, p.size.n});
+        if (p.b.size() > 1) b_slots = std::max(b_slots, p.b_slot + 1);
       }
-    a_room_ = Buffer(of_a);
-    b_room_ = Buffer(places * b_place_);
+    a_workspace_ = Buffer(a_size);
+    b_workspace_ = Buffer(b_slots * b_slot_size_);
   }
 
-  /// Y = alpha X W + beta Y
-  void forward(T alpha, In x, In w, T beta, Out y)
+  void forward(T alpha, In x, In w, T beta, Out y) override
   {
-    Lent xs{world(), {x, ops_.x}, forward_.reads_a()};
-    Lent ws{world(), {w, ops_.w}, forward_.reads_b()};
+    Peers xs{world_, {x, ops_.x}, forward_.reads_a()};
+    Peers ws{world_, {w, ops_.w}, forward_.reads_b()};
     multiply(forward_, alpha, xs.all(), ws.all(), beta, y);
     close(xs, ws);
-    take_shares(forward_, beta, y);
+    read_peer_parts(forward_, beta, y);
     wait(xs, ws);
   }
 
-  /// dX = alpha dY W^T + beta dX
-  void grad_input(T alpha, In dy, In w, T beta, Out dx)
+  void grad_input(T alpha, In dy, In w, T beta, Out dx) override
   {
-    Lent dys{world(), dy, grad_input_.reads_a()};
-    Lent ws{world(), {w, ops_.w}, grad_input_.reads_b()};
+    Peers dys{world_, dy, grad_input_.reads_a()};
+    Peers ws{world_, {w, ops_.w}, grad_input_.reads_b()};
     multiply(grad_input_, alpha, dys.all(), ws.all().t(), beta, {dx, ops_.x});
     close(dys, ws);
-    take_shares(grad_input_, beta, dx);
+    read_peer_parts(grad_input_, beta, dx);
     wait(dys, ws);
   }
 
-  /// dW = alpha X^T dY + beta dW, complete on every replica
-  void grad_weight(T alpha, In x, In dy, T beta, Out dw)
+  void grad_weight(T alpha, In x, In dy, T beta, Out dw) override
   {
-    Lent xs{world(), {x, ops_.x}, grad_weight_.reads_a()};
-    Lent dys{world(), dy, grad_weight_.reads_b()};
+    Peers xs{world_, {x, ops_.x}, grad_weight_.reads_a()};
+    Peers dys{world_, dy, grad_weight_.reads_b()};
     multiply(grad_weight_, alpha, xs.all().t(), dys.all(), beta, {dw, ops_.w});
     close(xs, dys);
-    take_shares(grad_weight_, beta, dw);
+    read_peer_parts(grad_weight_, beta, dw);
     wait(xs, dys);
   }
 
-  /// Both gradients.
-  void backward(In x, In w, In dy, Out dx, Out dw, T beta)
+  void backward(In x, In w, In dy, Out dx, Out dw, T beta) override
   {
-    Lent xs{world(), {x, ops_.x}, grad_weight_.reads_a()};
-    Lent ws{world(), {w, ops_.w}, grad_input_.reads_b()};
-    Lent dys{world(), dy, grad_input_.reads_a() || grad_weight_.reads_b()};
+    Peers xs{world_, {x, ops_.x}, grad_weight_.reads_a()};
+    Peers ws{world_, {w, ops_.w}, grad_input_.reads_b()};
+    Peers dys{world_, dy, grad_input_.reads_a() || grad_weight_.reads_b()};
     multiply(grad_input_, T{1}, dys.all(), ws.all().t(), T{}, {dx, ops_.x});
     multiply(grad_weight_, T{1}, xs.all().t(), dys.all(), beta, {dw, ops_.w});
     close(xs, ws, dys);
-    take_shares(grad_input_, T{}, dx);
-    take_shares(grad_weight_, beta, dw);
+    read_peer_parts(grad_input_, T{}, dx);
+    read_peer_parts(grad_weight_, beta, dw);
     wait(xs, ws, dys);
   }
 
  private:
-  using Communicator = typename M::Communicator;
-  using Lent = detail::PeerMatrix<T, Communicator>;
-  using Factor = typename Lent::Factor;
-  using Pieces = std::vector<detail::OwnedTile::Piece>;
+  using Peers = detail::PeerMatrix<T, C>;
+  using Factor = typename Peers::Factor;
+  using Pieces = std::vector<detail::BlockProduct::Piece>;
+  using WritableWindow = decltype(std::declval<C&>().expose_writable(std::declval<std::span<T>>()));
 
-  /// One of the products, and room for what a rank makes that is not C.
-  struct Planned
+  /// What this rank does for one of the products, and the workspace where it computes that.
+  struct Assigned
   {
-    Planned(detail::OwnedProduct product, bool transposed)
-        : plan{std::move(product)}, turned{transposed},
-          room(plan.tiles.empty() ? 0 : elements_apart<T>(plan.room))
-    {
-    }
+    // Of A and B as the caller multiplies them; the assignment has C^T = B^T A^T if C is stored
+    // transposed.
+    [[nodiscard]] bool reads_a() const { return transposed ? work.reads_b : work.reads_a; }
+    [[nodiscard]] bool reads_b() const { return transposed ? work.reads_a : work.reads_b; }
 
-    // Of A and B as they are multiplied, whichever way round the plan has them.
-    [[nodiscard]] bool reads_a() const { return turned ? plan.reads_b : plan.reads_a; }
-    [[nodiscard]] bool reads_b() const { return turned ? plan.reads_a : plan.reads_b; }
-
-    detail::OwnedProduct plan;
-    bool turned;  // C is stored transposed
-    Buffer room;
+    detail::WorkAssignment work;
+    bool transposed;
+    Buffer workspace;
   };
 
-  [[nodiscard]] Planned planned(const Placement& a, const Placement& b, const Placement& c) const
+  [[nodiscard]] Assigned assign(const Placement& a, const Placement& b, const Placement& c) const
   {
-    return {detail::owned_product(a, b, c, mesh_.rank(), world().cores(), sizeof(T)),
-            c.transposed()};
+    auto work = detail::assign_work(a, b, c, world_.rank(), world_.cores(), sizeof(T));
+    const std::size_t size = work.products.empty() ? 0 : padded_size<T>(work.workspace);
+    return {std::move(work), c.transposed(), Buffer(size)};
   }
-
-  using LoanToWrite =
-      decltype(std::declval<Communicator&>().expose_writable(std::declval<std::span<T>>()));
-
-  [[nodiscard]] Communicator& world() const { return mesh_.world(); }
 
   template <class... All>
-  static void close(All&... lent)
+  static void close(All&... peers)
   {
-    (lent.close(), ...);
+    (peers.close(), ...);
   }
   template <class... All>
-  static void wait(All&... lent)
+  static void wait(All&... peers)
   {
-    (lent.wait(), ...);
+    (peers.wait(), ...);
   }
 
-  void multiply(Planned& product, T alpha, Factor a, Factor b, T beta, Operand<T> c)
+  /// C = alpha A B + beta C, as far as this rank computes it.
+  void multiply(Assigned& assigned, T alpha, Factor a, Factor b, T beta, Operand<T> c)
   {
-    if (c.transposed()) return multiply(product, alpha, b.t(), a.t(), beta, c.t());
-    const auto& plan = product.plan;
-    std::optional<LoanToWrite> cs;
-    if (plan.writes_c) cs.emplace(world().expose_writable(c.stored().elements()));
-    if (plan.rooms)
+    if (c.transposed()) return multiply(assigned, alpha, b.t(), a.t(), beta, c.t());
+    const auto& work = assigned.work;
+    std::optional<WritableWindow> cs;
+    if (work.writes_c) cs.emplace(world_.expose_writable(c.stored().elements()));
+    if (work.in_workspace)
     {
-      c = rows_apart(product.room.data(), plan.room);
+      c = padded_view(assigned.workspace.data(), work.workspace);
       beta = T{};
     }
-    for (const auto& t : plan.tiles)
+    for (const auto& p : work.products)
     {
-      const auto out = cs ? c.with(Out{(*cs)[t.c.rank].data(), c.stored().shape()}) : c;
-      const auto left = together(a, t.a, {t.size.m, t.size.k}, a_room_.data(), t.same_a);
-      const auto right =
-          together(b, t.b, {t.size.k, t.size.n}, b_room_.data() + t.b_place * b_place_, t.same_b);
-      cubist::multiply(mesh_.engine(), alpha, left, right, t.first ? beta : T{1},
-                       out.block(t.c.i, t.c.j, {t.size.m, t.size.n}));
+      const auto out = cs ? c.with(Out{(*cs)[p.c.rank].data(), c.stored().shape()}) : c;
+      const auto left = assemble(a, p.a, {p.size.m, p.size.k}, a_workspace_.data(), p.same_a);
+      const auto right = assemble(b, p.b, {p.size.k, p.size.n},
+                                  b_workspace_.data() + p.b_slot * b_slot_size_, p.same_b);
+      cubist::multiply(engine_, alpha, left, right, p.first ? beta : T{1},
+                       out.block(p.c.i, p.c.j, {p.size.m, p.size.n}));
     }
-    if (const auto& [i, j, shape] = plan.hollow; shape.size() > 0)
-      cubist::multiply(mesh_.engine(), alpha, Operand<const T>{In{nullptr, {shape.rows, 0}}},
+    if (const auto& [i, j, shape] = work.zero_k; shape.size() > 0)
+      cubist::multiply(engine_, alpha, Operand<const T>{In{nullptr, {shape.rows, 0}}},
                        Operand<const T>{In{nullptr, {0, shape.cols}}}, beta, c.block(i, j, shape));
     if (!cs) return;
     cs->close();
     cs->wait();
   }
 
-  /// A factor of a tile: where it lies, if it is one piece, else copied to `room`, if it is not
-  /// there yet.
-  [[nodiscard]] Operand<const T> together(Factor factor, const Pieces& pieces, Shape whole, T* room,
-                                          bool there)
+  /// A factor of a block product: in place if it is one piece, else a copy in `workspace`, which
+  /// has it already if it is `assembled`.
+  [[nodiscard]] Operand<const T> assemble(Factor factor, const Pieces& pieces, Shape whole,
+                                          T* workspace, bool assembled)
   {
-    const auto lying = [&](const auto& p) { return factor.piece(p.at, p.to.shape); };
-    const Operand<const T> first = lying(pieces.front());
+    const auto in_place = [&](const auto& p) { return factor.piece(p.from, p.to.shape); };
+    const Operand<const T> first = in_place(pieces.front());
     if (pieces.size() == 1) return first;
-    const Operand<T> all = first.with(rows_apart(room, op_shape(first.transposed(), whole)));
-    if (there) return all;
+    const Operand<T> all = first.with(padded_view(workspace, op_shape(first.transposed(), whole)));
+    if (assembled) return all;
     for (const auto& p : pieces)
-      mesh_.engine().copy(lying(p).stored(), all.block(p.to.i, p.to.j, p.to.shape).stored());
+      engine_.copy(in_place(p).stored(), all.block(p.to.i, p.to.j, p.to.shape).stored());
     return all;
   }
 
-  /// What other ranks have made of this rank's block of C = A B + beta C.
-  void take_shares(Planned& product, T beta, Out c)
+  /// Copies or adds to this rank's block of C = A B + beta C what peers computed of it.
+  void read_peer_parts(Assigned& assigned, T beta, Out c)
   {
-    const auto& plan = product.plan;
-    if (!plan.shared) return;
-    const auto made = [&](const T* data) {
-      return plan.rooms ? rows_apart(data, plan.room) : In{data, c.shape()};
+    const auto& work = assigned.work;
+    if (!work.reads_c) return;
+    const auto peer_view = [&](const T* data) {
+      return work.in_workspace ? padded_view(data, work.workspace) : In{data, c.shape()};
     };
-    auto window = world().expose(plan.rooms ? std::span<const T>{product.room} : In{c}.elements(),
-                                 plan.rooms ? elements_apart<T>(plan.room) : c.size());
-    for (const auto& [from, to, shape, first] : plan.shares)
+    auto window =
+        world_.expose(work.in_workspace ? std::span<const T>{assigned.workspace} : In{c}.elements(),
+                      work.in_workspace ? padded_size<T>(work.workspace) : c.size());
+    for (const auto& [from, to, shape, first] : work.peer_parts)
     {
-      const In share = made(window[from.rank].data()).block(from.i, from.j, shape);
+      const In part = peer_view(window[from.rank].data()).block(from.i, from.j, shape);
       const Out mine = c.block(to.i, to.j, shape);
       const T factor = first ? beta : T{1};
-      if (!plan.rooms || factor == T{})
-        mesh_.engine().copy(share, mine);
+      if (!work.in_workspace || factor == T{})
+        engine_.copy(part, mine);
       else
-        mesh_.engine().map(mine, detail::AddScaled<T>{factor}, share, In{mine});
+        engine_.map(mine, detail::AddScaled<T>{factor}, part, In{mine});
     }
     window.close();
     window.wait();
   }
 
-  M mesh_;
+  C& world_;
+  const E& engine_;
   Ops ops_;
-  Planned forward_;
-  Planned grad_input_;
-  Planned grad_weight_;
-  Buffer a_room_ = Buffer(0);
-  Buffer b_room_ = Buffer(0);
-  std::size_t b_place_ = 0;  // the elements of each place in it
+  Assigned forward_;
+  Assigned grad_input_;
+  Assigned grad_weight_;
+  Buffer a_workspace_ = Buffer(0);
+  Buffer b_workspace_ = Buffer(0);
+  std::size_t b_slot_size_ = 0;  // in elements
 };
 
 }  // namespace cubist

@@ -2,7 +2,7 @@
 #pragma once
 
 // A matrix of which every rank exposes its block (comm/window.hpp), as a factor of products: pieces
-// of it or of its transpose are read where they lie.
+// of it, or of its transpose, are read in place.
 
 #include <optional>
 #include <span>
@@ -24,44 +24,44 @@ class PeerMatrix
   /// The matrix, or its transpose.
   struct Factor
   {
-    PeerMatrix& lent;
+    PeerMatrix& matrix;
     bool transposed = false;
 
-    [[nodiscard]] Factor t() const { return {lent, !transposed}; }
-    /// A piece of the block of `at.rank`; waits until that is lent.
+    [[nodiscard]] Factor t() const { return {matrix, !transposed}; }
+    /// A piece of the block of `at.rank`; waits until it is exposed.
     /// @pre the matrix is read, or at.rank is this rank
     [[nodiscard]] Operand<const T> piece(Corner at, Shape shape) const
     {
-      const auto stored = lent.mine_.stored();
-      const T* data = lent.loan_ ? (*lent.loan_)[at.rank].data() : stored.data();
-      const auto block = lent.mine_.with(MatrixView<const T>{data, stored.shape()});
+      const auto stored = matrix.mine_.stored();
+      const T* data = matrix.window_ ? (*matrix.window_)[at.rank].data() : stored.data();
+      const auto block = matrix.mine_.with(MatrixView<const T>{data, stored.shape()});
       return (transposed ? block.t() : block).block(at.i, at.j, shape);
     }
   };
 
-  /// @param read whether any rank reads another's block; if not, none is lent, and nobody waits
+  /// @param read whether any rank reads another's block; if not, none is exposed and no rank waits
   PeerMatrix(C& world, Operand<const T> mine, bool read) : mine_{mine}
   {
-    if (read) loan_.emplace(world.expose(mine.stored().elements()));
+    if (read) window_.emplace(world.expose(mine.stored().elements()));
   }
 
   [[nodiscard]] Factor all() { return {*this}; }
-  /// This rank reads no more; it does not wait.
+  /// Ends the reads of this rank; does not wait.
   void close()
   {
-    if (loan_) loan_->close();
+    if (window_) window_->close();
   }
-  /// Until no rank reads this rank's block.
+  /// Waits until no rank reads this rank's block.
   void wait()
   {
-    if (loan_) loan_->wait();
+    if (window_) window_->wait();
   }
 
  private:
   using Window = decltype(std::declval<C&>().expose(std::declval<std::span<const T>>()));
 
   Operand<const T> mine_;
-  std::optional<Window> loan_;
+  std::optional<Window> window_;
 };
 
 }  // namespace cubist::detail

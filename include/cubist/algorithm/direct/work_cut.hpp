@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How the work of C = A B may be cut, whatever the blocks of C are: into m x n x k cuboids of its
-// products, each for one rank, its worker.
+// How the work of C = A B may be cut, whatever the blocks of C are: into m x n x k cuboids of
+// scalar products, each for one rank, its worker.
 //
-//   A (M, K), B (K, N); a worker makes an (M/m, N/n) sum over K/k inner indices
+//   A (M, K), B (K, N); a worker computes an (M/m, N/n) sum over K/k inner indices
 //
 // Source: the surfaces of cuboids that Irony, Toledo and Tiskin, "Communication lower bounds for
 // distributed-memory matrix multiplication", 2004, bound.
@@ -25,12 +25,12 @@ struct WorkCut
   std::size_t k = 1;
 
   [[nodiscard]] constexpr std::size_t workers() const { return m * n * k; }
-  /// The block of C that a worker makes.
+  /// The block of C that a worker computes.
   [[nodiscard]] Block block(ProductSize s, std::size_t worker) const
   {
     return {part(s.m, m, worker / n % m), part(s.n, n, worker % n)};
   }
-  /// The inner indices over which it does.
+  /// The inner indices that it sums over.
   [[nodiscard]] Range inner(ProductSize s, std::size_t worker) const
   {
     return part(s.k, k, worker / n / m);
@@ -44,7 +44,7 @@ struct WorkCut
   }
 };
 
-/// All cuts among so many workers, those of fewer sums first.
+/// All cuts among so many workers, those with the fewest parts of K first.
 [[nodiscard]] inline std::vector<WorkCut> work_cuts(std::size_t workers)
 {
   std::vector<WorkCut> all;

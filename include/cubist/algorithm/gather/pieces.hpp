@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Blocks of a matrix on their way along an axis of the mesh: gathered from all ranks there, or
-// summed and scattered to them. Blocks lie one behind the other in memory. Where that makes one
-// matrix of them, because they cut its stored rows, it is multiplied as one piece; elsewhere each
-// block is a piece. They travel whole, in one collective, or piece by piece, so that ranks multiply
-// what has come. Both send the same words. The objects live as long as one product; the memory is
-// the plan's.
+// Blocks of a matrix along an axis of the mesh: gathered from all ranks of the axis, or summed and
+// scattered to them. Blocks are adjacent in memory. If they cut the stored rows, they form one
+// matrix, which is multiplied as one piece; otherwise each block is a piece. Blocks are sent all at
+// once, in one collective, or piece by piece, so that ranks multiply what has arrived. Both send
+// the same words. GatherBlocks and ScatterSum live as long as one product; the plan owns the
+// buffers.
 
 #include <cstddef>
 #include <utility>
@@ -24,8 +24,8 @@ namespace cubist::detail
 template <class C>
 using RequestOf = decltype(std::declval<C&>().async_barrier());
 
-/// How blocks travel along an axis.
-enum class Travel : bool
+/// How blocks are sent along an axis: all in one collective, or one message for each piece.
+enum class Granularity : bool
 {
   whole,
   piecewise
@@ -36,7 +36,7 @@ template <class C>
 struct Blocks
 {
   C& along;
-  Travel travel;
+  Granularity granularity;
   Dimension cut;    // of op(A)
   bool transposed;  // whether A is stored transposed
 
@@ -48,30 +48,30 @@ struct Blocks
   [[nodiscard]] Pieces pieces() const
   {
     const bool one_matrix = (cut == Dimension::cols) == transposed;
-    if (count() == 1 || (travel == Travel::whole && one_matrix)) return {1, 0, cut};
+    if (count() == 1 || (granularity == Granularity::whole && one_matrix)) return {1, 0, cut};
     return {count(), static_cast<std::size_t>(along.rank()), cut};
   }
 };
 
-/// What is under way in a product; the room is the plan's, and used again.
+/// The requests of a product in flight; the plan owns the vector, and uses it again.
 template <class C>
 using Requests = std::vector<RequestOf<C>>;
 
-/// Room for requests while a product lasts; what is left in it at the end is dropped.
+/// A vector of requests while a product lasts; those that are left at the end are dropped.
 template <class C>
-class InUse
+class RequestScope
 {
  public:
-  explicit InUse(Requests<C>& room) : room_{room} { room_.clear(); }
-  InUse(const InUse&) = delete;
-  InUse& operator=(const InUse&) = delete;
-  ~InUse() { room_.clear(); }
+  explicit RequestScope(Requests<C>& requests) : requests_{requests} { requests_.clear(); }
+  RequestScope(const RequestScope&) = delete;
+  RequestScope& operator=(const RequestScope&) = delete;
+  ~RequestScope() { requests_.clear(); }
 
-  Requests<C>* operator->() { return &room_; }
-  Requests<C>& operator*() { return room_; }
+  Requests<C>* operator->() { return &requests_; }
+  Requests<C>& operator*() { return requests_; }
 
  private:
-  Requests<C>& room_;
+  Requests<C>& requests_;
 };
 
 /// A block of piece i of `pieces`, each of which is like `piece`: rows and columns count from the
@@ -85,19 +85,19 @@ template <class T>
   return piece.block(rows.begin - above, cols.begin - before, {rows.size(), cols.size()});
 }
 
-/// A matrix whose blocks come from the ranks along an axis.
+/// A matrix whose blocks are gathered from the ranks along an axis.
 template <class T, class C>
 class GatherBlocks
 {
  public:
-  /// Sends the block `mine` to all, and receives theirs in `all`, which has room for them one
-  /// below the other.
-  GatherBlocks(const Blocks<C>& blocks, Requests<C>& room, Operand<const T> mine, MatrixView<T> all)
-      : GatherBlocks{blocks, room, mine, MatrixView<const T>{all}}
+  /// Sends the block `mine` to all ranks, and receives theirs in `all`, one below the other.
+  GatherBlocks(const Blocks<C>& blocks, Requests<C>& requests, Operand<const T> mine,
+               MatrixView<T> all)
+      : GatherBlocks{blocks, requests, mine, MatrixView<const T>{all}}
   {
     C& along = blocks.along;
     if (blocks.count() == 1) return;
-    if (blocks.travel == Travel::whole)
+    if (blocks.granularity == Granularity::whole)
       requests_->push_back(along.async_all_gather(mine.stored().elements(), all.elements()));
     else
       for (std::size_t i = 0; i < pieces_.count; ++i)
@@ -105,15 +105,15 @@ class GatherBlocks
             mine.stored().elements(), stored_piece(all, i).elements(), static_cast<int>(i)));
   }
 
-  /// One whose other blocks are in `all` already.
-  GatherBlocks(const Blocks<C>& blocks, Requests<C>& room, Operand<const T> mine,
+  /// One whose other blocks have been gathered to `all` before.
+  GatherBlocks(const Blocks<C>& blocks, Requests<C>& requests, Operand<const T> mine,
                MatrixView<const T> all)
       : pieces_{blocks.pieces()}, mine_{mine}, all_{blocks.count() == 1 ? mine.stored() : all},
-        requests_{room}
+        requests_{requests}
   {
   }
 
-  /// A block of the whole matrix, all of it in piece i, once that has come.
+  /// A block of the whole matrix, all of it in piece i; waits until that has arrived.
   [[nodiscard]] Operand<const T> part(std::size_t i, Interval rows, Interval cols)
   {
     if (pieces_.count > 1 && i == pieces_.own)
@@ -122,7 +122,7 @@ class GatherBlocks
     return part_of_piece(mine_.with(stored_piece(all_, i)), i, pieces_.cut, rows, cols);
   }
 
-  /// Waits until nobody needs this rank's block any more.
+  /// Waits until no rank reads this rank's block.
   void finish()
   {
     for (auto& request : *requests_) request.wait();
@@ -139,42 +139,42 @@ class GatherBlocks
   Pieces pieces_;
   Operand<const T> mine_;
   MatrixView<const T> all_;
-  InUse<C> requests_;
+  RequestScope<C> requests_;
 };
 
-/// A matrix that every rank along an axis has a part of. Its sum is scattered to them by blocks,
-/// or, where no dimension is cut, all of it is given to each; what a rank has becomes the sum +
+/// A matrix of which every rank along an axis has a part. The sum of the parts is scattered by
+/// blocks or, if no dimension is cut, every rank gets all of it; a rank's block becomes that sum +
 /// beta times what it was.
 template <class T, class C, class E>
 class ScatterSum
 {
  public:
-  /// How many blocks of room a rank's part takes, and the sum of its own block.
-  [[nodiscard]] static std::size_t part_room(const Blocks<C>& b)
+  /// How many blocks the buffers need: for a rank's part, and for the sum of its own block.
+  [[nodiscard]] static std::size_t part_blocks(const Blocks<C>& b)
   {
     return b.along.size() == 1 ? 0 : b.count();
   }
-  [[nodiscard]] static std::size_t sum_room(const Blocks<C>& b)
+  [[nodiscard]] static std::size_t sum_blocks(const Blocks<C>& b)
   {
     if (b.count() == 1) return 0;
-    return b.travel == Travel::whole ? 1 : b.count();
+    return b.granularity == Granularity::whole ? 1 : b.count();
   }
 
-  /// @param part, sum `part_room` and `sum_room` blocks, one below the other
-  ScatterSum(const Blocks<C>& blocks, Requests<C>& room, const E& engine, MatrixView<T> part,
+  /// @param part, sum `part_blocks` and `sum_blocks` blocks, one below the other
+  ScatterSum(const Blocks<C>& blocks, Requests<C>& requests, const E& engine, MatrixView<T> part,
              MatrixView<T> sum, T beta, Operand<T> mine)
-      : along_{blocks.along}, engine_{engine}, whole_{blocks.travel == Travel::whole},
-        scattered_{blocks.count() > 1}, pieces_{blocks.pieces()}, left_{pieces_.count}, sum_{sum},
-        beta_{beta}, mine_{mine}, travels_{along_.size() > 1 && mine.stored().size() > 0},
-        requests_{room}
+      : along_{blocks.along}, engine_{engine}, whole_{blocks.granularity == Granularity::whole},
+        scattered_{blocks.count() > 1}, pieces_{blocks.pieces()},
+        remaining_{pieces_.count}, sum_{sum}, beta_{beta}, mine_{mine},
+        communicates_{along_.size() > 1 && mine.stored().size() > 0}, requests_{requests}
   {
     const bool in_place = along_.size() == 1 || (!scattered_ && beta == T{});
     part_ = in_place ? mine.stored() : part;
-    for (std::size_t i = 1; travels_ && scattered_ && !whole_ && i < pieces_.count; ++i)
+    for (std::size_t i = 1; communicates_ && scattered_ && !whole_ && i < pieces_.count; ++i)
       requests_->push_back(along_.async_receive(received(i).elements(), behind(i)));
   }
 
-  /// Where, and onto how much of it, a block in piece i of this rank's part is to be written.
+  /// Where this rank writes a block in piece i of its part, onto part_beta() times what is there.
   [[nodiscard]] Operand<T> part(std::size_t i, Interval rows, Interval cols) const
   {
     const std::size_t stored = part_.rows() / pieces_.count;
@@ -183,11 +183,11 @@ class ScatterSum
   }
   [[nodiscard]] T part_beta() const { return along_.size() == 1 ? beta_ : T{}; }
 
-  /// Sends piece i of the part on its way. Ranks may differ in the order of the pieces.
+  /// Starts to send piece i of the part. Ranks may differ in the order of the pieces.
   void start(std::size_t i)
   {
-    --left_;
-    if (!travels_) return;
+    --remaining_;
+    if (!communicates_) return;
     if (!scattered_)
       requests_->push_back(along_.async_all_reduce(part_.elements()));
     else if (!whole_)
@@ -195,23 +195,23 @@ class ScatterSum
       if (i != pieces_.own)
         requests_->push_back(along_.async_send(block_of_part(i).elements(), static_cast<int>(i)));
     }
-    else if (left_ == 0)
+    else if (remaining_ == 0)
       requests_->push_back(along_.async_reduce_scatter(MatrixView<const T>{part_}.elements(),
                                                        (beta_ == T{} ? mine() : sum_).elements()));
   }
 
-  /// Waits for this rank's block, and until nobody needs its parts any more.
+  /// Waits for this rank's block, and until no rank reads its part.
   void finish()
   {
     for (auto& request : *requests_) request.wait();
-    if (!travels_) return;
+    if (!communicates_) return;
     if (scattered_ && !whole_) return add_received();
     if (beta_ != T{}) add(mine(), scattered_ ? sum_ : part_, beta_, mine());
   }
 
  private:
   [[nodiscard]] MatrixView<T> mine() const { return mine_.stored(); }
-  /// The i-th rank behind this one: sums go around the ring, and end here.
+  /// The i-th rank behind this one on the ring: the sum begins with the next one and ends here.
   [[nodiscard]] int behind(std::size_t i) const
   {
     return static_cast<int>((pieces_.own + i) % pieces_.count);
@@ -245,13 +245,13 @@ class ScatterSum
   bool whole_;
   bool scattered_;
   Pieces pieces_;
-  std::size_t left_;
+  std::size_t remaining_;
   MatrixView<T> part_;
   MatrixView<T> sum_;
   T beta_;
   Operand<T> mine_;
-  bool travels_;
-  InUse<C> requests_;
+  bool communicates_;
+  RequestScope<C> requests_;
 };
 
 }  // namespace cubist::detail

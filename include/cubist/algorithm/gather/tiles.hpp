@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// In which order a rank multiplies the pieces of C = A B, when the pieces of A and B come from
-// other ranks one by one, and those of C go to other ranks.
+// In which order a rank multiplies the pieces of C = A B, when it receives the pieces of A and B
+// from other ranks one by one, and sends those of C to other ranks.
 //
-// A tile is a product of one piece of A and one of B, for one piece of C. First come the tiles
-// whose operands are this rank's own, which need not wait; then those for other ranks' pieces of C,
-// which travel while the rest is multiplied; last those that stay here.
+// A tile is a product of one piece of A and one of B, for one piece of C. The order: tiles whose
+// operands are this rank's own, which need not wait; those for other ranks' pieces of C, which are
+// in flight while the rest is multiplied; those for this rank's piece of C.
 
 #include <algorithm>
 #include <cstddef>
-#include <tuple>
 #include <vector>
 
 #include "cubist/algorithm/local_product.hpp"
@@ -34,14 +33,14 @@ struct Tile
   Interval rows;
   Interval cols;
   Interval inner;
-  std::size_t a = 0;  // the pieces that it needs, and makes a part of
+  std::size_t a = 0;  // the pieces that it reads, and the one that it adds to
   std::size_t b = 0;
   std::size_t c = 0;
-  bool first = true;  // nothing has been written to its block of C before
-  bool last = true;   // nothing will be written to its piece of C any more
+  bool first = true;  // of those that write to its block of C
+  bool last = true;   // of those that write to its piece of C
 };
 
-/// How many equal pieces a matrix has, which is this rank's own, and what dimension they cut.
+/// How many equal pieces a matrix has, which one is this rank's own, and what dimension they cut.
 struct Pieces
 {
   std::size_t count = 1;
@@ -83,29 +82,32 @@ struct Overlap
   return all;
 }
 
-/// Sorts tiles into the order of their products.
-[[nodiscard]] inline std::vector<Tile> in_order(std::vector<Tile> tiles, Pieces a, Pieces b,
-                                                Pieces c)
+/// Sorts tiles into the order in which they are multiplied.
+[[nodiscard]] inline std::vector<Tile> sort_tiles(const std::vector<Tile>& tiles, Pieces a,
+                                                  Pieces b, Pieces c)
 {
-  std::stable_sort(tiles.begin(), tiles.end(), [&](const Tile& s, const Tile& t) {
-    const auto rank = [&](const Tile& x) {
-      const int foreign = (x.a != a.own ? 1 : 0) + (x.b != b.own ? 1 : 0);
-      return std::tuple{foreign != 0, x.c == c.own, foreign};
-    };
-    return rank(s) < rank(t);
-  });
-  for (std::size_t i = 0; i < tiles.size(); ++i)
+  const auto step_of = [&](const Tile& t) {
+    const int foreign = (t.a != a.own ? 1 : 0) + (t.b != b.own ? 1 : 0);
+    const bool stays = t.c == c.own;
+    return foreign == 0 ? int{stays} : (stays ? 3 : 1) + foreign;
+  };
+  std::vector<Tile> sorted;
+  for (int step = 0; step <= 5; ++step)
+    for (const Tile& t : tiles)
+      if (step_of(t) == step) sorted.push_back(t);
+  for (std::size_t i = 0; i < sorted.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
     {
-      if (tiles[j].rows.begin == tiles[i].rows.begin && tiles[j].cols.begin == tiles[i].cols.begin)
-        tiles[i].first = false;
-      if (tiles[j].c == tiles[i].c) tiles[j].last = false;
+      if (sorted[j].rows.begin == sorted[i].rows.begin &&
+          sorted[j].cols.begin == sorted[i].cols.begin)
+        sorted[i].first = false;
+      if (sorted[j].c == sorted[i].c) sorted[j].last = false;
     }
-  return tiles;
+  return sorted;
 }
 
 /// C = A B, whose pieces may cut any of the three extents.
-/// @param s padded, so that all pieces of an extent are equal  @param valid what there is of it
+/// @param s padded, so that all pieces of an extent are equal  @param valid without padding
 [[nodiscard]] inline std::vector<Tile> product_tiles(ProductSize s, ProductSize valid, Pieces a,
                                                      Pieces b, Pieces c)
 {
@@ -120,7 +122,7 @@ struct Overlap
       for (const auto& k : overlaps(s.k, a.of(cols), b.of(rows)))
         tiles.push_back({clipped(m.part, valid.m), clipped(n.part, valid.n),
                          clipped(k.part, valid.k), m.i + k.i, k.j + n.i, m.j + n.j});
-  return in_order(std::move(tiles), a, b, c);
+  return sort_tiles(tiles, a, b, c);
 }
 
 }  // namespace cubist::detail

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Panels of a matrix on their way along an axis of the mesh, a few at a time: one is multiplied
-// while the others travel. What sends them lives as long as one product; the buffers are the
-// plan's.
+// Panels of a matrix that are broadcast or reduced along an axis of the mesh, a few at a time: one
+// is multiplied while the others are in flight. BroadcastPanels and ReducePanels live as long as
+// one product; the plan owns the buffers.
 
 #include <algorithm>
 #include <array>
@@ -23,9 +23,9 @@
 namespace cubist::detail
 {
 
-/// How one dimension of a matrix, which `owners` ranks have in equal parts, is cut into panels:
-/// into `blocks` of `block` indices, each into slices of at most `depth`. Panels take a slice of
-/// every block in turn, so that all owners send at once.
+/// How one dimension of a matrix, of which `owners` ranks hold equal parts, is cut into panels:
+/// into `blocks` of `block` indices, each into slices of at most `depth`. Successive panels are
+/// slices of successive blocks, so that all owners send at once.
 struct PanelCut
 {
   std::size_t owners = 1;
@@ -33,7 +33,7 @@ struct PanelCut
   std::size_t block = 0;
   std::size_t depth = 0;
 
-  /// How many panels; at least one of each block, be it empty.
+  /// How many panels; at least one of each block, even an empty one.
   [[nodiscard]] std::size_t count() const
   {
     return blocks * (depth < block ? ceil_div(block, depth) : 1);
@@ -80,7 +80,7 @@ template <class T, class E>
 class PanelBuffers
 {
  public:
-  /// Those that travel at once are kept without a heap.
+  /// Requests in flight are kept in an array of this size.
   static constexpr std::size_t most = 32;
 
   /// @throws ArgumentError for none, or for more than `most`
@@ -88,12 +88,12 @@ class PanelBuffers
   {
     require<ArgumentError>(count >= 1 && count <= most, "got ", count,
                            " buffers for panels, but 1 to ", most,
-                           " travel at once; use one of these");
+                           " panels are in flight at once; use a number in that range");
   }
 
   [[nodiscard]] std::size_t count() const { return data_.size(); }
-  /// Room for panel t.
-  [[nodiscard]] MatrixView<T> room(std::size_t t, Shape panel)
+  /// The buffer of panel t.
+  [[nodiscard]] MatrixView<T> buffer(std::size_t t, Shape panel)
   {
     return {data_[t % count()].data(), panel};
   }
@@ -103,7 +103,7 @@ class PanelBuffers
   std::vector<Buffer> data_;
 };
 
-/// Panels that their owners broadcast to everyone along `along`, as many at a time as there are
+/// Panels that their owners broadcast to all ranks of `along`, as many at a time as there are
 /// buffers.
 template <class T, class C, class E>
 class BroadcastPanels
@@ -116,13 +116,13 @@ class BroadcastPanels
   {
   }
 
-  /// Sends the first panels on their way, if that has not been done.
+  /// Starts to broadcast the first panels, unless that has been done.
   void start()
   {
     while (started_ < std::min(buffers_.count(), source_.count())) start(started_);
   }
 
-  /// Panel t, once it has come; the one before it is not needed any more.
+  /// Waits for panel t; its predecessor's buffer is used again.
   /// @pre panels are taken in their order
   [[nodiscard]] Operand<const T> operator[](std::size_t t)
   {
@@ -133,7 +133,7 @@ class BroadcastPanels
     return slot.panel;
   }
 
-  /// Waits until nobody needs this rank's panels any more.
+  /// Waits until no rank reads this rank's panels.
   void finish()
   {
     for (auto& slot : slots_)
@@ -156,7 +156,7 @@ class BroadcastPanels
     if (slot.request) slot.request->wait();
     const Operand<const T> panel = source_[t];
     const MatrixView<const T> mine = panel.stored();
-    const MatrixView<T> buffer = buffers_.room(t, mine.shape());
+    const MatrixView<T> buffer = buffers_.buffer(t, mine.shape());
     slot.mine = along_.rank() == source_.owner(t);
     slot.panel = slot.mine ? panel : panel.with(MatrixView<const T>{buffer});
     const bool packed = slot.mine && !mine.contiguous();
@@ -174,7 +174,7 @@ class BroadcastPanels
   std::size_t started_ = 0;
 };
 
-/// Panels that everyone along `along` has a part of, summed to their owners.
+/// Panels of which every rank of `along` has a part; their owners get the sums.
 template <class T, class C, class E>
 class ReducePanels
 {
@@ -188,32 +188,33 @@ class ReducePanels
   {
   }
 
-  /// Where, and onto how much of it, this rank's part of panel t is to be written: in place, if
-  /// there is no other.
+  /// Where this rank writes its part of panel t, onto part_beta() times what is there: in place if
+  /// it is the only rank.
   [[nodiscard]] Operand<T> operator[](std::size_t t)
   {
-    if (alone()) return target_[t];
+    if (is_alone()) return target_[t];
     finish(slot_of(t));
     const Operand<T> panel = target_[t];
-    return panel.with(parts_.room(t, panel.stored().shape()));
+    return panel.with(parts_.buffer(t, panel.stored().shape()));
   }
 
-  [[nodiscard]] T part_beta() const { return alone() ? beta_ : T{}; }
+  [[nodiscard]] T part_beta() const { return is_alone() ? beta_ : T{}; }
 
-  /// Sends panel t on its way.
+  /// Starts the reduction of panel t.
   void start(std::size_t t)
   {
-    if (alone()) return;
+    if (is_alone()) return;
     auto& slot = slot_of(t);
     const MatrixView<T> mine = target_[t].stored();
     slot.mine = along_.rank() == target_.owner(t);
     slot.out = mine;
-    slot.sum = slot.mine && beta_ == T{} && mine.contiguous() ? mine : sums_.room(t, mine.shape());
-    const MatrixView<const T> part = parts_.room(t, mine.shape());
+    slot.sum =
+        slot.mine && beta_ == T{} && mine.contiguous() ? mine : sums_.buffer(t, mine.shape());
+    const MatrixView<const T> part = parts_.buffer(t, mine.shape());
     slot.request = along_.async_reduce(part.elements(), slot.sum.elements(), target_.owner(t));
   }
 
-  /// Waits until all panels have come.
+  /// Waits until all sums are complete.
   void finish()
   {
     for (auto& slot : slots_) finish(slot);
@@ -228,7 +229,7 @@ class ReducePanels
     bool mine = false;
   };
 
-  [[nodiscard]] bool alone() const { return along_.size() == 1; }
+  [[nodiscard]] bool is_alone() const { return along_.size() == 1; }
   [[nodiscard]] Slot& slot_of(std::size_t t) { return slots_[t % parts_.count()]; }
 
   void finish(Slot& slot)

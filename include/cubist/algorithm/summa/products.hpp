@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The products of SUMMA, each from when its first panels travel until it is complete.
+// The products of SUMMA, from the broadcast of the first panels until the result is complete.
 //
 //   P (M, K), Q (K, N), R (M, N): rows [row] cols [col]
 //
 //   R = P Q    for each t: broadcast P_t along the row, Q_t along the column; R += P_t Q_t, thin
-//              ones several at a time
+//              ones several at a time (panel_coalescing.hpp)
 //   P = R Q^T  for each t: broadcast Q_t along the column; reduce R Q_t^T to P_t's owner
 //   Q = P^T R  for each t: broadcast P_t along the row; reduce P_t^T R to Q_t's owner
 //
@@ -23,32 +23,32 @@
 namespace cubist::detail
 {
 
-/// Where a rank multiplies, and how K is cut there.
+/// A rank's row and column of ranks, and how K is cut there.
 template <class C, class E>
-struct SummaPlace
+struct SummaGrid
 {
-  C& row;     // the ranks of this rank's row: panels of P travel here
-  C& column;  // those of its column: panels of Q
+  C& row;     // the ranks of this rank's row, among which panels of P are sent
+  C& column;  // those of its column, among which panels of Q are sent
   const E& engine;
   PanelCut p_cut;
   PanelCut q_cut;
 
-  /// The place for the transposed product.
-  [[nodiscard]] SummaPlace t() const { return {column, row, engine, q_cut, p_cut}; }
+  /// The grid of the transposed product.
+  [[nodiscard]] SummaGrid t() const { return {column, row, engine, q_cut, p_cut}; }
 };
 
-/// Room for the panels of both factors, and for a pile of thin ones.
+/// Buffers for the panels of both factors.
 template <class T, class E>
-struct FactorPanels
+struct FactorBuffers
 {
   PanelBuffers<T, E> p;
   PanelBuffers<T, E> q;
-  PileRoom<T, E> pile = {};
+  CoalescingBuffers<T, E> coalesced = {};
 };
 
-/// Room for the panels of one matrix, and for parts and sums of another.
+/// Buffers for the panels of one factor, and for parts and sums of the result.
 template <class T, class E>
-struct SumPanels
+struct SumBuffers
 {
   PanelBuffers<T, E> factor;
   PanelBuffers<T, E> parts;
@@ -57,18 +57,21 @@ struct SumPanels
 
 /// R = alpha P Q + beta R
 template <class T, class C, class E>
-class MakeR
+class ProductR
 {
  public:
-  MakeR(const SummaPlace<C, E>& at, FactorPanels<T, E>& room, T alpha, Operand<const T> p,
-        Operand<const T> q, T beta, Operand<T> r)
-      : at_{at}, alpha_{alpha}, ps_{at.row, at.engine, room.p, {p, Dimension::cols, at.p_cut}},
-        qs_{at.column, at.engine, room.q, {q, Dimension::rows, at.q_cut}},
-        pile_{at.engine, room.pile}, beta_{beta}, r_{r}
+  ProductR(const SummaGrid<C, E>& grid, FactorBuffers<T, E>& buffers, T alpha, Operand<const T> p,
+           Operand<const T> q, T beta, Operand<T> r)
+      : grid_{grid}, alpha_{alpha}, ps_{grid.row,
+                                        grid.engine,
+                                        buffers.p,
+                                        {p, Dimension::cols, grid.p_cut}},
+        qs_{grid.column, grid.engine, buffers.q, {q, Dimension::rows, grid.q_cut}},
+        coalescing_{grid.engine, buffers.coalesced}, beta_{beta}, r_{r}
   {
   }
 
-  /// Sends the first panels on their way.
+  /// Starts to broadcast the first panels.
   void start()
   {
     ps_.start();
@@ -76,23 +79,23 @@ class MakeR
   }
   void run()
   {
-    const std::size_t count = at_.p_cut.count();
+    const std::size_t count = grid_.p_cut.count();
     T beta = beta_;
     for (std::size_t t = 0; t < count; ++t)
     {
       const Operand<const T> p_t = ps_[t];
-      if (pile_.used())
+      if (coalescing_.is_used())
       {
-        pile_.add(p_t, qs_[t]);
-        if (!pile_.full() && t + 1 < count) continue;
-        pile_.multiply(alpha_, beta, r_);
+        coalescing_.add(p_t, qs_[t]);
+        if (!coalescing_.is_full() && t + 1 < count) continue;
+        coalescing_.multiply(alpha_, beta, r_);
       }
       else
-        multiply(at_.engine, alpha_, p_t, qs_[t], beta, r_);
+        multiply(grid_.engine, alpha_, p_t, qs_[t], beta, r_);
       beta = T{1};
     }
   }
-  /// Waits for what is still under way.
+  /// Waits for the requests in flight.
   void finish()
   {
     ps_.finish();
@@ -100,37 +103,38 @@ class MakeR
   }
 
  private:
-  SummaPlace<C, E> at_;
+  SummaGrid<C, E> grid_;
   T alpha_;
   BroadcastPanels<T, C, E> ps_;
   BroadcastPanels<T, C, E> qs_;
-  PanelCoalescing<T, E> pile_;
+  PanelCoalescing<T, E> coalescing_;
   T beta_;
   Operand<T> r_;
 };
 
 /// P = alpha R Q^T + beta P
 template <class T, class C, class E>
-class MakeP
+class ProductP
 {
  public:
-  MakeP(const SummaPlace<C, E>& at, SumPanels<T, E>& room, T alpha, Operand<const T> r,
-        Operand<const T> q, T beta, Operand<T> p)
-      : at_{at}, alpha_{alpha}, r_{r}, qs_{at.column,
-                                           at.engine,
-                                           room.factor,
-                                           {q, Dimension::rows, at.q_cut}},
-        ps_{at.row, at.engine, room.parts, room.sums, beta, {p, Dimension::cols, at.p_cut}}
+  ProductP(const SummaGrid<C, E>& grid, SumBuffers<T, E>& buffers, T alpha, Operand<const T> r,
+           Operand<const T> q, T beta, Operand<T> p)
+      : grid_{grid}, alpha_{alpha}, r_{r}, qs_{grid.column,
+                                               grid.engine,
+                                               buffers.factor,
+                                               {q, Dimension::rows, grid.q_cut}},
+        ps_{grid.row,     grid.engine, buffers.parts,
+            buffers.sums, beta,        {p, Dimension::cols, grid.p_cut}}
   {
   }
 
   void start() { qs_.start(); }
   void run()
   {
-    for (std::size_t t = 0; t < at_.q_cut.count(); ++t)
+    for (std::size_t t = 0; t < grid_.q_cut.count(); ++t)
     {
       const Operand<const T> q_t = qs_[t];
-      multiply(at_.engine, alpha_, r_, q_t.t(), ps_.part_beta(), ps_[t]);
+      multiply(grid_.engine, alpha_, r_, q_t.t(), ps_.part_beta(), ps_[t]);
       ps_.start(t);
     }
   }
@@ -141,7 +145,7 @@ class MakeP
   }
 
  private:
-  SummaPlace<C, E> at_;
+  SummaGrid<C, E> grid_;
   T alpha_;
   Operand<const T> r_;
   BroadcastPanels<T, C, E> qs_;

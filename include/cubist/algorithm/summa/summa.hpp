@@ -5,10 +5,10 @@
 //
 //   P (M, K), Q (K, N), R (M, N): rows [row] cols [col]
 //
-// R never moves. K is cut into lcm(r, c) blocks; block t of P lies on one column of ranks, of Q on
-// one row. A panel is such a block or, where ranks are far apart, a slice of one. The products
-// R = P Q, P = R Q^T and Q = P^T R (products.hpp) are the three of a layer, whichever of its
-// matrices is to stay where it is:
+// R never moves. K is cut into lcm(r, c) blocks; block t of P is on one column of ranks, of Q on
+// one row. A panel is such a block or, where ranks are on several nodes, a slice of one. The
+// products R = P Q, P = R Q^T and Q = P^T R (products.hpp) are the three of a layer, whichever of
+// its matrices is stationary:
 //
 //   stationary   P     Q     R
 //   output       X     W     Y    X, W, Y: rows [row] cols [col]
@@ -23,15 +23,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <type_traits>
 
+#include "cubist/algorithm/product_plan.hpp"
 #include "cubist/algorithm/summa/products.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/engine/operand.hpp"
-#include "cubist/scheme/scheme.hpp"
 
 namespace cubist
 {
@@ -44,167 +45,185 @@ enum class Stationary : std::uint8_t
   weight
 };
 
+namespace detail
+{
+
+/// The plan of SUMMA. It knows the communicators of this rank's row and column, not the mesh, so
+/// that all schemes of a backend share the type.
+template <Scalar T, class C, class E>
+class SummaPlan final : public ProductPlan<T>
+{
+  using In = MatrixView<const T>;
+  using Out = MatrixView<T>;
+
+ public:
+  /// @param row, column the ranks of this rank's row and column  @pre they outlive the plan
+  SummaPlan(C& row, C& column, const E& engine, Stationary stationary, const LocalShapes& local,
+            Ops ops)
+      : SummaPlan{row,
+                  column,
+                  engine,
+                  stationary,
+                  ops,
+                  p_block(stationary, local),
+                  q_block(stationary, local)}
+  {
+  }
+
+  void forward(T alpha, In x, In w, T beta, Out y) override
+  {
+    const Read xs{x, ops_.x};
+    const Read ws{w, ops_.w};
+    switch (stationary_)
+    {
+    case Stationary::output:
+      return run(r_product(alpha, xs, ws, beta, y));
+    case Stationary::input:
+      return run(p_product(alpha, xs, ws.t(), beta, y));
+    case Stationary::weight:
+      return run(q_product(alpha, xs.t(), ws, beta, y));
+    }
+  }
+
+  void grad_input(T alpha, In dy, In w, T beta, Out dx) override
+  {
+    const Read ws{w, ops_.w};
+    const Write dxs{dx, ops_.x};
+    switch (stationary_)
+    {
+    case Stationary::output:
+      return run(p_product(alpha, dy, ws, beta, dxs));
+    case Stationary::input:
+      return run(r_product(alpha, dy, ws.t(), beta, dxs));
+    case Stationary::weight:
+      return run(p_product(alpha, ws, dy, beta, dxs.t()));
+    }
+  }
+
+  void grad_weight(T alpha, In x, In dy, T beta, Out dw) override
+  {
+    const Read xs{x, ops_.x};
+    const Write dws{dw, ops_.w};
+    switch (stationary_)
+    {
+    case Stationary::output:
+      return run(q_product(alpha, xs, dy, beta, dws));
+    case Stationary::input:
+      return run(q_product(alpha, dy, xs, beta, dws.t()));
+    case Stationary::weight:
+      return run(r_product(alpha, xs.t(), dy, beta, dws));
+    }
+  }
+
+  /// The last sums of dX, and the first panels for dW, are in flight while panels are multiplied.
+  void backward(In x, In w, In dy, Out dx, Out dw, T beta) override
+  {
+    const Read xs{x, ops_.x};
+    const Read ws{w, ops_.w};
+    const Write dxs{dx, ops_.x};
+    const Write dws{dw, ops_.w};
+    constexpr T one{1};
+    switch (stationary_)
+    {
+    case Stationary::output:
+      return run(p_product(one, dy, ws, T{}, dxs), q_product(one, xs, dy, beta, dws));
+    case Stationary::input:
+      return run(r_product(one, dy, ws.t(), T{}, dxs), q_product(one, dy, xs, beta, dws.t()));
+    case Stationary::weight:
+      return run(p_product(one, ws, dy, T{}, dxs.t()), r_product(one, xs.t(), dy, beta, dws));
+    }
+  }
+
+ private:
+  using Read = Operand<const T>;
+  using Write = Operand<T>;
+  using Buffers = PanelBuffers<T, E>;
+
+  // Deep enough for a BLAS to reach its speed, thin enough for the first to arrive soon.
+  static constexpr std::size_t remote_depth = 256;
+
+  SummaPlan(C& row, C& column, const E& engine, Stationary stationary, Ops ops, Shape p, Shape q)
+      : stationary_{stationary}, ops_{ops}, remote_{row.remote() || column.remote()},
+        grid_{row, column, engine, cut(row, column, row.size(), p.cols),
+              cut(row, column, column.size(), q.rows)},
+        r_buffers_{p_buffers(p), q_buffers(q), coalescing_buffers({p.rows, q.cols})},
+        p_buffers_{q_buffers(q), p_buffers(p), p_buffers(p)}, q_buffers_{p_buffers(p), q_buffers(q),
+                                                                         q_buffers(q)}
+  {
+  }
+
+  [[nodiscard]] auto r_product(T alpha, Read p, Read q, T beta, Write r)
+  {
+    return ProductR<T, C, E>{grid_, r_buffers_, alpha, p, q, beta, r};
+  }
+  [[nodiscard]] auto p_product(T alpha, Read r, Read q, T beta, Write p)
+  {
+    return ProductP<T, C, E>{grid_, p_buffers_, alpha, r, q, beta, p};
+  }
+  /// Q = alpha P^T R + beta Q, as Q^T = R^T P.
+  [[nodiscard]] auto q_product(T alpha, Read p, Read r, T beta, Write q)
+  {
+    return ProductP<T, C, E>{grid_.t(), q_buffers_, alpha, r.t(), p.t(), beta, q.t()};
+  }
+  template <class... Product>
+  static void run(Product&&... products)
+  {
+    (products.start(), ...);
+    (products.run(), ...);
+    (products.finish(), ...);
+  }
+
+  [[nodiscard]] static Shape p_block(Stationary stationary, const LocalShapes& local)
+  {
+    if (stationary == Stationary::weight) return op_shape(true, local.x);
+    return stationary == Stationary::output ? local.x : local.y;
+  }
+  [[nodiscard]] static Shape q_block(Stationary stationary, const LocalShapes& local)
+  {
+    if (stationary == Stationary::input) return op_shape(true, local.w);
+    return stationary == Stationary::output ? local.w : local.y;
+  }
+
+  /// How `owners` ranks with `mine` of the indices of K each are cut into panels.
+  [[nodiscard]] PanelCut cut(const C& row, const C& column, int owners, std::size_t mine) const
+  {
+    const auto count = static_cast<std::size_t>(owners);
+    const auto blocks = static_cast<std::size_t>(std::lcm(row.size(), column.size()));
+    const std::size_t block = mine * count / blocks;
+    return {count, blocks, block, remote_ ? std::min(block, remote_depth) : block};
+  }
+  [[nodiscard]] Buffers p_buffers(Shape p) const { return buffers({p.rows, grid_.p_cut.depth}); }
+  [[nodiscard]] Buffers q_buffers(Shape q) const { return buffers({grid_.q_cut.depth, q.cols}); }
+  [[nodiscard]] Buffers buffers(Shape panel) const { return {panel, remote_ ? 4U : 2U}; }
+  [[nodiscard]] CoalescingBuffers<T, E> coalescing_buffers(Shape product) const
+  {
+    return {product, coalesced_depth(grid_.p_cut.block, grid_.p_cut.count())};
+  }
+
+  Stationary stationary_;
+  Ops ops_;
+  bool remote_;
+  SummaGrid<C, E> grid_;
+  FactorBuffers<T, E> r_buffers_;
+  SumBuffers<T, E> p_buffers_;
+  SumBuffers<T, E> q_buffers_;
+};
+
+}  // namespace detail
+
+/// SUMMA on the axes `Row` and `Col` of a mesh.
 template <class Row, class Col, Stationary stationary = Stationary::output>
 struct Summa
 {
+  /// Every rank of the mesh makes the plan, and keeps the mesh as long.
   template <Scalar T, class M>
-  class Plan
+  [[nodiscard]] static std::unique_ptr<ProductPlan<T>>
+  make_plan(const M& mesh, const LocalShapes& local, Ops ops, Gathered)
   {
-    using In = MatrixView<const T>;
-    using Out = MatrixView<T>;
-
-   public:
-    Plan(const M& mesh, const LocalShapes& local, Ops ops, Gathered)
-        : Plan{mesh, ops, p_block(local), q_block(local)}
-    {
-    }
-
-    /// Y = alpha X W + beta Y
-    void forward(T alpha, In x, In w, T beta, Out y)
-    {
-      auto product = output_product(alpha, {x, ops_.x}, {w, ops_.w}, beta, y);
-      run(product);
-    }
-
-    /// dX = alpha dY W^T + beta dX
-    void grad_input(T alpha, In dy, In w, T beta, Out dx)
-    {
-      auto product = input_product(alpha, dy, {w, ops_.w}, beta, {dx, ops_.x});
-      run(product);
-    }
-
-    /// dW = alpha X^T dY + beta dW
-    void grad_weight(T alpha, In x, In dy, T beta, Out dw)
-    {
-      auto product = weight_product(alpha, {x, ops_.x}, dy, beta, {dw, ops_.w});
-      run(product);
-    }
-
-    /// Both gradients. The last sums of the one, and the first panels of the other, travel while
-    /// panels are multiplied.
-    void backward(In x, In w, In dy, Out dx, Out dw, T beta)
-    {
-      auto to_input = input_product(T{1}, dy, {w, ops_.w}, T{}, {dx, ops_.x});
-      auto to_weight = weight_product(T{1}, {x, ops_.x}, dy, beta, {dw, ops_.w});
-      to_input.start();
-      to_weight.start();
-      to_input.run();
-      to_weight.run();
-      to_input.finish();
-      to_weight.finish();
-    }
-
-   private:
-    using Communicator = typename M::Communicator;
-    using Engine = typename M::Engine;
-    using Read = Operand<const T>;
-    using Write = Operand<T>;
-    using Buffers = detail::PanelBuffers<T, Engine>;
-    using MakeR = detail::MakeR<T, Communicator, Engine>;
-    using MakeP = detail::MakeP<T, Communicator, Engine>;
-
-    // Deep enough for a BLAS to reach its speed, thin enough for the first to come soon.
-    static constexpr std::size_t far_depth = 256;
-
-    Plan(const M& mesh, Ops ops, Shape p, Shape q)
-        : mesh_{mesh}, ops_{ops}, far_{row().remote() || column().remote()}, p_cut_{cut(cols(),
-                                                                                        p.cols)},
-          q_cut_{cut(rows(), q.rows)}, r_room_{p_buffers(p), q_buffers(q), pile({p.rows, q.cols})},
-          p_room_{q_buffers(q), p_buffers(p), p_buffers(p)}, q_room_{p_buffers(p), q_buffers(q),
-                                                                     q_buffers(q)}
-    {
-    }
-
-    [[nodiscard]] auto output_product(T alpha, Read x, Read w, T beta, Write y)
-    {
-      if constexpr (stationary == Stationary::output)
-        return MakeR{place(), r_room_, alpha, x, w, beta, y};
-      else if constexpr (stationary == Stationary::input)
-        return MakeP{place(), p_room_, alpha, x, w.t(), beta, y};
-      else
-        return make_q(alpha, x.t(), w, beta, y);
-    }
-    [[nodiscard]] auto input_product(T alpha, Read dy, Read w, T beta, Write dx)
-    {
-      if constexpr (stationary == Stationary::output)
-        return MakeP{place(), p_room_, alpha, dy, w, beta, dx};
-      else if constexpr (stationary == Stationary::input)
-        return MakeR{place(), r_room_, alpha, dy, w.t(), beta, dx};
-      else
-        return MakeP{place(), p_room_, alpha, w, dy, beta, dx.t()};
-    }
-    [[nodiscard]] auto weight_product(T alpha, Read x, Read dy, T beta, Write dw)
-    {
-      if constexpr (stationary == Stationary::output)
-        return make_q(alpha, x, dy, beta, dw);
-      else if constexpr (stationary == Stationary::input)
-        return make_q(alpha, dy, x, beta, dw.t());
-      else
-        return MakeR{place(), r_room_, alpha, x.t(), dy, beta, dw};
-    }
-    /// Q = alpha P^T R + beta Q, as Q^T = R^T P.
-    [[nodiscard]] MakeP make_q(T alpha, Read p, Read r, T beta, Write q)
-    {
-      return {place().t(), q_room_, alpha, r.t(), p.t(), beta, q.t()};
-    }
-    [[nodiscard]] static Shape p_block(const LocalShapes& local)
-    {
-      if (stationary == Stationary::weight) return op_shape(true, local.x);
-      return stationary == Stationary::output ? local.x : local.y;
-    }
-    [[nodiscard]] static Shape q_block(const LocalShapes& local)
-    {
-      if (stationary == Stationary::input) return op_shape(true, local.w);
-      return stationary == Stationary::output ? local.w : local.y;
-    }
-
-    template <class Product>
-    static void run(Product& product)
-    {
-      product.start();
-      product.run();
-      product.finish();
-    }
-
-    [[nodiscard]] std::size_t rows() const
-    {
-      return static_cast<std::size_t>(mesh_.template extent<Row>());
-    }
-    [[nodiscard]] std::size_t cols() const
-    {
-      return static_cast<std::size_t>(mesh_.template extent<Col>());
-    }
-    [[nodiscard]] Communicator& row() const { return mesh_.template along<Col>(); }
-    [[nodiscard]] Communicator& column() const { return mesh_.template along<Row>(); }
-    [[nodiscard]] detail::SummaPlace<Communicator, Engine> place() const
-    {
-      return {row(), column(), mesh_.engine(), p_cut_, q_cut_};
-    }
-
-    /// How `owners` ranks with `mine` of the indices of K each are cut into panels.
-    [[nodiscard]] detail::PanelCut cut(std::size_t owners, std::size_t mine) const
-    {
-      const std::size_t blocks = std::lcm(rows(), cols());
-      const std::size_t block = mine * owners / blocks;
-      return {owners, blocks, block, far_ ? std::min(block, far_depth) : block};
-    }
-    [[nodiscard]] Buffers p_buffers(Shape p) const { return buffers({p.rows, p_cut_.depth}); }
-    [[nodiscard]] Buffers q_buffers(Shape q) const { return buffers({q_cut_.depth, q.cols}); }
-    [[nodiscard]] Buffers buffers(Shape panel) const { return {panel, far_ ? 4U : 2U}; }
-    [[nodiscard]] detail::PileRoom<T, Engine> pile(Shape product) const
-    {
-      return {product, detail::pile_depth(p_cut_.block, p_cut_.count())};
-    }
-
-    M mesh_;
-    Ops ops_;
-    bool far_;
-    detail::PanelCut p_cut_;
-    detail::PanelCut q_cut_;
-    detail::FactorPanels<T, Engine> r_room_;
-    detail::SumPanels<T, Engine> p_room_;
-    detail::SumPanels<T, Engine> q_room_;
-  };
+    using Plan = detail::SummaPlan<T, typename M::Communicator, typename M::Engine>;
+    return std::make_unique<Plan>(mesh.template along<Col>(), mesh.template along<Row>(),
+                                  mesh.engine(), stationary, local, ops);
+  }
 };
 
 /// The layouts of a layer for SUMMA, on as many copies of the mesh as `Layers...` have ranks.

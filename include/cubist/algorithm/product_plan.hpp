@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The interface of the three algorithms that multiply: SUMMA (summa/), gather-multiply-scatter
+// (gather/) and the direct product (direct/). A plan is made for one size and owns its workspace.
+// It sees this rank's padded blocks, and depends on the scalar only, so that DistMatMul is compiled
+// without the code of the algorithm.
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+
+namespace cubist
+{
+
+/// The padded blocks of one rank, of op(X), op(W) and Y: what a plan is made for.
+struct LocalShapes
+{
+  Shape x;
+  Shape w;
+  Shape y;
+};
+
+/// How the operands of a product are stored: Y = op(X) op(W).
+struct Ops
+{
+  Op x = Op::none;
+  Op w = Op::none;
+};
+
+/// Whether a plan keeps what it gathered in forward until backward (more memory, fewer words), or
+/// gathers it again.
+enum class Gathered : bool
+{
+  again,
+  kept
+};
+
+/// The products of one layer, X and W standing for op(X) and op(W). Every rank of the mesh calls
+/// them, in the same order.
+template <Scalar T>
+class ProductPlan
+{
+ public:
+  using In = MatrixView<const T>;
+  using Out = MatrixView<T>;
+
+  ProductPlan() = default;
+  ProductPlan(const ProductPlan&) = delete;
+  ProductPlan& operator=(const ProductPlan&) = delete;
+  virtual ~ProductPlan() = default;
+
+  /// Y = alpha X W + beta Y
+  virtual void forward(T alpha, In x, In w, T beta, Out y) = 0;
+
+  /// dX = alpha dY W^T + beta dX
+  virtual void grad_input(T alpha, In dy, In w, T beta, Out dx) = 0;
+
+  /// dW = alpha X^T dY + beta dW. Where ranks hold replicas of W, the direct product completes the
+  /// sum over them; SUMMA and gather-multiply-scatter leave each replica with its part of it.
+  virtual void grad_weight(T alpha, In x, In dy, T beta, Out dw) = 0;
+
+  /// dX = dY W^T and dW = X^T dY + beta dW; a plan that keeps gathered operands reads those of the
+  /// last forward.
+  virtual void backward(In x, In w, In dy, Out dx, Out dw, T beta) = 0;
+};
+
+}  // namespace cubist

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A backend that is only declared: enough for what never runs, and quick to compile.
+
+#include <vector>
+
+struct Declared
+{
+  struct Communicator
+  {
+  };
+  struct Engine
+  {
+    template <class T>
+    using Buffer = std::vector<T>;
+  };
+};
