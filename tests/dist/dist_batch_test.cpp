@@ -11,6 +11,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace dist_dist_batch_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -22,7 +25,7 @@ double element(std::size_t b, std::size_t i, std::size_t j)
   return 1 + static_cast<double>(10000 * b + 100 * i + j);
 }
 
-/// A batch is scattered, read where it lies, and gathered.
+/// Scatters a batch, checks the blocks, and gathers it.
 template <class S>
 void round_trip(int ranks, int groups, typename S::Extents extents)
 {
@@ -39,7 +42,7 @@ void round_trip(int ranks, int groups, typename S::Extents extents)
       using M = AxisBatchMesh<typename S::Axes, TestBackend>;
       const M mesh = BatchMesh<S, TestBackend>{world, groups, extents};
       Findings found;
-      // W's layout has replicas on a 2.5D mesh.
+      // The weight's layout has replicas on a 2.5D mesh.
       DistBatch<double, typename S::Weight, M> x{mesh, batch, shape};
       scatter(global, x);
       for (std::size_t n = 0; n < x.size(); ++n)
@@ -56,7 +59,7 @@ void round_trip(int ranks, int groups, typename S::Extents extents)
       DistBatch<double, typename S::Weight, M> y{mesh, batch, shape};
       y.generate(element);
       const auto same = gather(y);
-      found.check(world.rank() != 0 || same == global, "what is generated is the same");
+      found.check(world.rank() != 0 || same == global, "generate gives the same elements");
       return std::pair{found, x.size()};
     });
     std::size_t held = 0;
@@ -71,7 +74,7 @@ void round_trip(int ranks, int groups, typename S::Extents extents)
 
 }  // namespace
 
-TEST_CASE("A batch is scattered to groups of ranks and gathered from them")
+TEST_CASE("DistBatch: gather undoes scatter on groups of ranks")
 {
   round_trip<Grid3D>(6, 1, {1, 2, 3});
   round_trip<Grid3D>(8, 2, {2, 1, 2});
@@ -79,7 +82,7 @@ TEST_CASE("A batch is scattered to groups of ranks and gathered from them")
   round_trip<Summa25D>(8, 2, {.q = 1, .d = 4});
 }
 
-TEST_CASE("A batch refuses a tensor of other sizes, on every rank")
+TEST_CASE("DistBatch: scatter of a tensor of other sizes throws on every rank")
 {
   if (!fits(2)) return;
   for (const auto& m : on_ranks<TestBackend>(2, [](TestBackend::Communicator& world) {
@@ -91,3 +94,5 @@ TEST_CASE("A batch refuses a tensor of other sizes, on every rank")
        }))
     CHECK(mentions(m, "batch of 3 matrices of (4, 5)", "give it these sizes"));
 }
+
+}  // namespace dist_dist_batch_test

@@ -12,6 +12,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace dist_dist_matrix_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -32,7 +35,7 @@ constexpr Shape shape{5, 7};
 
 }  // namespace
 
-TEST_CASE("A new matrix is zero, padding included, and knows its block")
+TEST_CASE("DistMatrix: a new matrix is zero, with its padding, and has the block of its layout")
 {
   if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
@@ -52,7 +55,7 @@ TEST_CASE("A new matrix is zero, padding included, and knows its block")
   }));
 }
 
-TEST_CASE("generate sets elements by global index and leaves the padding alone")
+TEST_CASE("DistMatrix: generate sets elements by global index, and not the padding")
 {
   if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
@@ -72,7 +75,7 @@ TEST_CASE("generate sets elements by global index and leaves the padding alone")
   }));
 }
 
-TEST_CASE("local is this rank's shard as an xtensor view, to read and to write")
+TEST_CASE("DistMatrix: local() is this rank's shard as an xtensor view")
 {
   if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
@@ -99,7 +102,7 @@ TEST_CASE("local is this rank's shard as an xtensor view, to read and to write")
   }));
 }
 
-TEST_CASE("A copy of a matrix has memory of its own on the same mesh")
+TEST_CASE("DistMatrix: a copy has its own memory, on the same mesh")
 {
   if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
@@ -116,7 +119,7 @@ TEST_CASE("A copy of a matrix has memory of its own on the same mesh")
   }));
 }
 
-TEST_CASE("A view refers to the block and maps every rank to its own")
+TEST_CASE("DistView: refers to the block, and gives the block of each rank")
 {
   if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
@@ -140,7 +143,7 @@ TEST_CASE("A view refers to the block and maps every rank to its own")
   }));
 }
 
-TEST_CASE("Matrices without rows or columns are allowed")
+TEST_CASE("DistMatrix: a matrix may have no rows or columns")
 {
   if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
@@ -156,7 +159,7 @@ TEST_CASE("Matrices without rows or columns are allowed")
   }));
 }
 
-TEST_CASE("On an idle rank a matrix has its global shape and an empty block")
+TEST_CASE("DistMatrix: on an idle rank the block is empty")
 {
   if (!fits(6)) return;
   require_clear(on_ranks<TestBackend>(6, [](World& world) {
@@ -175,7 +178,7 @@ TEST_CASE("On an idle rank a matrix has its global shape and an empty block")
   }));
 }
 
-TEST_CASE("A matrix of sizes that 64 bits do not count is refused")
+TEST_CASE("DistMatrix: a size in bytes over 64 bits is an error")
 {
   if (!fits(4)) return;
   for (const auto& m : on_ranks<TestBackend>(4, [](World& world) {
@@ -186,10 +189,11 @@ TEST_CASE("A matrix of sizes that 64 bits do not count is refused")
     CHECK(mentions(m, "(8589934592, 8589934592)", "4 bytes an element", "64 bits"));
 }
 
-TEST_CASE("What generate's function throws comes out of launch, and leaves the next one alone")
+TEST_CASE(
+    "DistMatrix: launch throws what the function of generate throws, and the next launch works")
 {
   if (!fits(4)) return;
-  const auto made = [](bool fails) {
+  const auto corners = [](bool fails) {
     return on_ranks<TestBackend>(4, [fails](World& world) {
       Matrix<double> m{TestMesh{world, {1, 2, 2}, 2}, shape};
       m.generate([fails](std::size_t i, std::size_t j) {
@@ -200,13 +204,13 @@ TEST_CASE("What generate's function throws comes out of launch, and leaves the n
       return m.valid()(0, 0);
     });
   };
-  CHECK(mentions(message_of<Error>([&] { (void)made(true); }), "got row 4"));
-  CHECK(made(false)[0] == element(0, 0));
+  CHECK(mentions(message_of<Error>([&] { (void)corners(true); }), "got row 4"));
+  CHECK(corners(false)[0] == element(0, 0));
 }
 
-TEST_CASE("A matrix that is kept after its launch is there to read, and can't be completed")
+TEST_CASE("DistMatrix: after its launch a matrix can be read, but its communicators throw")
 {
-  if (on_processes<TestBackend>) return;  // which are there still
+  if (on_processes<TestBackend>) return;  // whose communicators still exist
   std::vector<std::optional<Matrix<double>>> kept(4);
   launch<TestBackend>({.ranks = 4}, [&](World& world) {
     auto& m = kept[static_cast<std::size_t>(world.rank())];
@@ -218,3 +222,5 @@ TEST_CASE("A matrix that is kept after its launch is there to read, and can't be
   CHECK_THROWS_AS(kept[0]->mesh().world().barrier(), CommunicationError);
   CHECK_THROWS_AS(kept[3]->mesh().along<Row>().barrier(), CommunicationError);
 }
+
+}  // namespace dist_dist_matrix_test

@@ -8,12 +8,15 @@
 
 #include "catch.hpp"
 
+namespace dist_layout_test
+{
+
 using namespace cubist;
 
 namespace
 {
 
-/// The block of every rank of a mesh, and which ranks hold the first of its replicas.
+/// The blocks of all ranks of a mesh, and the ranks that hold first replicas.
 struct Cutting
 {
   std::vector<Block> blocks;
@@ -33,8 +36,8 @@ Cutting cutting(Shape shape, const typename A::Array& extents, std::size_t quant
   return c;
 }
 
-/// How many of these ranks own each element.
-std::vector<int> owners(Shape shape, const std::vector<Block>& blocks)
+/// For each element, the number of blocks that hold it.
+std::vector<int> coverage(Shape shape, const std::vector<Block>& blocks)
 {
   std::vector<int> count(shape.size());
   for (const Block& b : blocks)
@@ -44,7 +47,7 @@ std::vector<int> owners(Shape shape, const std::vector<Block>& blocks)
   return count;
 }
 
-/// The laws that every layout obeys on every mesh, for every shape.
+/// What holds for every layout, mesh and shape.
 template <class L, class A>
 void check_laws(Shape shape, const typename A::Array& extents, std::size_t quantum)
 {
@@ -53,9 +56,9 @@ void check_laws(Shape shape, const typename A::Array& extents, std::size_t quant
 
   std::vector<Block> primary;
   for (const auto r : c.primaries) primary.push_back(c.blocks[r]);
-  CHECK(owners(shape, primary) == std::vector<int>(shape.size(), 1));
+  CHECK(coverage(shape, primary) == std::vector<int>(shape.size(), 1));
   const auto replicas = c.blocks.size() / c.primaries.size();
-  CHECK(owners(shape, c.blocks) == std::vector<int>(shape.size(), static_cast<int>(replicas)));
+  CHECK(coverage(shape, c.blocks) == std::vector<int>(shape.size(), static_cast<int>(replicas)));
 
   for (const Block& b : c.blocks)
   {
@@ -108,14 +111,14 @@ void check_all(const std::vector<typename A::Array>& meshes)
 
 }  // namespace
 
-TEST_CASE("Blocks partition the matrix, on two axes")
+TEST_CASE("Layout: blocks partition the matrix, on two axes")
 {
   check_all<Axes<Row, Col>, Layout<Rows<Row>, Cols<Col>>, Layout<Rows<>, Cols<Col>>,
             Layout<Rows<Col>, Cols<Row>>, Layout<Rows<>, Cols<Row, Col>>, Layout<Rows<>, Cols<>>>(
       {{1, 1}, {2, 2}, {2, 3}, {4, 1}, {1, 5}, {7, 3}});
 }
 
-TEST_CASE("Blocks partition the matrix, on three axes")
+TEST_CASE("Layout: blocks partition the matrix, on three axes")
 {
   check_all<Three, Layout<Rows<Depth, Row>, Cols<Col>>, Layout<Rows<Row>, Cols<Col>>,
             Layout<Rows<>, Cols<Col>>, Layout<Rows<Depth>, Cols<>>>(
@@ -125,7 +128,7 @@ TEST_CASE("Blocks partition the matrix, on three axes")
       {{1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {2, 3, 4}, {5, 1, 2}});
 }
 
-TEST_CASE("Ranks that differ only along uncut axes hold the same block")
+TEST_CASE("Layout: ranks that differ along uncut axes only hold the same block")
 {
   using L = Layout<Rows<Row>, Cols<Col>>;
   const Three::Array extents{3, 2, 2};
@@ -140,7 +143,7 @@ TEST_CASE("Ranks that differ only along uncut axes hold the same block")
         std::vector<std::size_t>{0});
 }
 
-TEST_CASE("Blocks along the innermost axis are consecutive, and along an outer one are not")
+TEST_CASE("Layout: blocks along the innermost axis are consecutive, along an outer axis not")
 {
   using L = Layout<Rows<AxisZ, AxisY>, Cols<AxisX>>;
   const Cube::Array extents{2, 3, 2};
@@ -159,7 +162,7 @@ TEST_CASE("Blocks along the innermost axis are consecutive, and along an outer o
       CHECK(block(here).rows == block(there).rows);
     });
   }
-  // 12 rows on z 2, y 3: z jumps over all three pieces of y.
+  // 12 rows on z 2, y 3: the stride of z is the three pieces of y.
   const auto at_z = [&](int z) {
     return L::block<Cube>({12, 2}, extents, {0, 0, z}, 12).rows.offset;
   };
@@ -167,7 +170,7 @@ TEST_CASE("Blocks along the innermost axis are consecutive, and along an outer o
   CHECK(at_z(1) == 6);
 }
 
-TEST_CASE("Only dimensions that are cut are padded, to less than a quantum more")
+TEST_CASE("Layout: only dimensions that are cut are padded, by less than a quantum")
 {
   using Whole = Layout<Rows<>, Cols<Col>>;
   const Axes<Row, Col>::Array extents{2, 3};
@@ -180,7 +183,7 @@ TEST_CASE("Only dimensions that are cut are padded, to less than a quantum more"
   }
 }
 
-TEST_CASE("A quantum that the parts do not divide is padded to a multiple of both")
+TEST_CASE("Layout: a cut dimension is padded to a multiple of the quantum and the parts")
 {
   // 13 rows in 6 parts: 24 with their padding.
   using L = Layout<Rows<Row, Col>, Cols<>>;
@@ -188,7 +191,7 @@ TEST_CASE("A quantum that the parts do not divide is padded to a multiple of bot
   CHECK(b == Block{{12, 4, 1}, {0, 7, 7}});
 }
 
-TEST_CASE("More ranks than rows leave ranks with padding alone")
+TEST_CASE("Layout: with more ranks than rows some blocks are padding only")
 {
   using L = Layout<Rows<Row>, Cols<>>;
   const auto c = cutting<L, Axes<Row>>({2, 3}, {4}, 4);
@@ -197,7 +200,7 @@ TEST_CASE("More ranks than rows leave ranks with padding alone")
   CHECK(c.blocks[3] == Block{{2, 1, 0}, {0, 3, 3}});
 }
 
-TEST_CASE("A layout knows the axes that it cuts, and prints them")
+TEST_CASE("Layout: cuts and to_string")
 {
   using L = Layout<Rows<Depth, Row>, Cols<Col>>;
   STATIC_REQUIRE(L::cuts<Depth>);
@@ -207,7 +210,7 @@ TEST_CASE("A layout knows the axes that it cuts, and prints them")
   CHECK(Layout<Rows<>, Cols<>>::to_string() == "rows [] cols []");
 }
 
-TEST_CASE("A layout without parts is the same type as ever")
+TEST_CASE("Layout: partial axes are part of the type, and the default is none")
 {
   STATIC_REQUIRE(
       std::is_same_v<Layout<Rows<Row>, Cols<Col>, Partial<>>, Layout<Rows<Row>, Cols<Col>>>);
@@ -218,7 +221,8 @@ TEST_CASE("A layout without parts is the same type as ever")
         "rows [row] cols [] partial [depth col]");
 }
 
-TEST_CASE("Parts have the blocks of their sum, and the first replicas of each part partition it")
+TEST_CASE(
+    "Layout: parts have the blocks of their sum, and first replicas of each part partition it")
 {
   using Sum = Layout<Rows<Row>, Cols<>>;
   using Parts = Layout<Rows<Row>, Cols<>, Partial<Col>>;
@@ -234,18 +238,18 @@ TEST_CASE("Parts have the blocks of their sum, and the first replicas of each pa
         for (const auto r : parts.primaries)
           if (Three::coordinates(static_cast<int>(r), extents)[2] == part)
             primary.push_back(parts.blocks[r]);
-        CHECK(owners(shape, primary) == std::vector<int>(shape.size(), 1));
+        CHECK(coverage(shape, primary) == std::vector<int>(shape.size(), 1));
       }
     }
 }
 
-TEST_CASE("A row vector is cut as the columns are")
+TEST_CASE("RowVector is cut as the columns are")
 {
   using L = Layout<Rows<Depth, Row>, Cols<Col>>;
   STATIC_REQUIRE(std::is_same_v<RowVector<L>, Layout<Rows<>, Cols<Col>>>);
 }
 
-TEST_CASE("A gradient is summed along the axes that cut the sum and hold replicas of the parameter")
+TEST_CASE("PendingAxes: the axes that cut the sum and hold replicas of the parameter")
 {
   using Weight = Layout<Rows<Row>, Cols<Col>>;
   using Bias = Layout<Rows<>, Cols<Col>>;
@@ -255,3 +259,5 @@ TEST_CASE("A gradient is summed along the axes that cut the sum and hold replica
   STATIC_REQUIRE(std::is_same_v<PendingAxes<Weight, Rows<Row>>::type, Axes<>>);
   STATIC_REQUIRE(std::is_same_v<PendingAxes<Weight, Rows<>>::type, Axes<>>);
 }
+
+}  // namespace dist_layout_test

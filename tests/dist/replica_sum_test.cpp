@@ -10,6 +10,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace dist_replica_sum_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -19,7 +22,7 @@ using World = TestBackend::Communicator;
 using Grid = Mesh<Summa25D, TestBackend>;
 }  // namespace
 
-TEST_CASE("Replicas are summed along the axes that are named, and along no others")
+TEST_CASE("sum_replicas: sums along the given axes only")
 {
   if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
@@ -27,10 +30,10 @@ TEST_CASE("Replicas are summed along the axes that are named, and along no other
     Findings found;
     const auto sum = [&](auto axes) {
       std::array<double, 3> block{1.0 * world.rank(), 10.0, 0.5};
-      auto under_way = sum_replicas(mesh, axes, MatrixView<double>{block.data(), {1, 3}});
-      world.barrier();  // other calls may come between
-      under_way.wait();
-      under_way.wait();
+      auto in_flight = sum_replicas(mesh, axes, MatrixView<double>{block.data(), {1, 3}});
+      world.barrier();  // another call may be made in between
+      in_flight.wait();
+      in_flight.wait();
       return block;
     };
     const int r = world.rank();
@@ -43,7 +46,7 @@ TEST_CASE("Replicas are summed along the axes that are named, and along no other
   }));
 }
 
-TEST_CASE("A sum over one rank, and one that was never begun, are complete")
+TEST_CASE("ReplicaSum: wait returns for one rank, and without a sum")
 {
   require_clear(on_ranks<TestBackend>(1, [](World& world) {
     const Grid mesh{world};
@@ -55,3 +58,5 @@ TEST_CASE("A sum over one rank, and one that was never begun, are complete")
     return found;
   }));
 }
+
+}  // namespace dist_replica_sum_test

@@ -8,6 +8,9 @@
 #include "catch.hpp"
 #include "nn.hpp"
 
+namespace dist_state_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -16,8 +19,8 @@ namespace
 
 using M = AxisMesh<Summa2D::Axes, TestBackend>;
 
-/// Something with a matrix and a number.
-struct Thing
+/// A part with a matrix and a number.
+struct Part
 {
   using Value = double;
   using Mesh = M;
@@ -35,12 +38,12 @@ struct Thing
 
 }  // namespace
 
-TEST_CASE("a state refers to what it was made of, in order")
+TEST_CASE("state_of: refers to the matrices and numbers of its parts, in order")
 {
   const auto ranks = on_mesh(one_rank, [](const M& mesh) {
     Findings found;
-    Thing a{"a", {mesh, {2, 3}}};
-    Thing b{"b", {mesh, {4, 1}}};
+    Part a{"a", {mesh, {2, 3}}};
+    Part b{"b", {mesh, {4, 1}}};
     const auto state = state_of(a, b);
     found.check(state.matrices.size() == 2 && state.numbers.size() == 2, "other parts");
     found.check(state.matrices[0].name == "a.matrix", state.matrices[0].name);
@@ -53,3 +56,5 @@ TEST_CASE("a state refers to what it was made of, in order")
   });
   require_clear(ranks);
 }
+
+}  // namespace dist_state_test

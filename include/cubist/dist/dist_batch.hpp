@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A batch of equal matrices (B, M, N): each group of ranks has some of them, one behind the other
-// in the order of the batch, and cuts each as the layout says.
+// A batch of matrices of equal shape (B, M, N): each group of ranks holds a contiguous range of the
+// batch, and cuts each matrix as the layout says.
 //
-// Words: scatter and gather send every block that rank 0 does not hold once, padding included.
+// Elements sent: scatter and gather send each block that rank 0 does not hold once, with its
+// padding.
 
 #include <algorithm>
 #include <array>
@@ -24,7 +25,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/numbers.hpp"
+#include "cubist/dist/staging.hpp"
 
 namespace cubist
 {
@@ -32,9 +33,9 @@ namespace cubist
 namespace detail
 {
 
-/// f(b, i, j) as a function of i and j.
+/// f(b, i, j) for a fixed b, as a function of (i, j).
 template <class F>
-struct OfBatch
+struct BatchIndexed
 {
   F f;
   std::size_t b;
@@ -54,30 +55,30 @@ class DistBatch
   using Mesh = M;
   using Matrix = DistMatrix<T, L, typename M::Group>;
 
-  /// `batch` matrices of zeros. Every rank makes its own.
+  /// `batch` matrices of zeros. All ranks call it.
   DistBatch(const M& mesh, std::size_t batch, Shape shape)
       : mesh_{mesh}, batch_{batch}, shape_{shape}
   {
-    matrices_.reserve(mine().valid);
-    for (std::size_t i = 0; i < mine().valid; ++i) matrices_.emplace_back(mesh.group(), shape);
+    matrices_.reserve(own_range().valid);
+    for (std::size_t i = 0; i < own_range().valid; ++i) matrices_.emplace_back(mesh.group(), shape);
   }
 
   [[nodiscard]] const M& mesh() const { return mesh_; }
-  /// How many matrices all groups have together.
+  /// The number of matrices of all groups.
   [[nodiscard]] std::size_t batch() const { return batch_; }
-  /// The sizes of each.
+  /// The shape of each matrix.
   [[nodiscard]] Shape shape() const { return shape_; }
 
-  /// The matrices of this rank's group, and where in the batch the first of them is.
+  /// The number of matrices of this rank's group, and the index of the first one in the batch.
   [[nodiscard]] std::size_t size() const { return matrices_.size(); }
-  [[nodiscard]] std::size_t offset() const { return mine().offset; }
+  [[nodiscard]] std::size_t offset() const { return own_range().offset; }
   [[nodiscard]] Matrix& operator[](std::size_t i) { return matrices_[i]; }
   [[nodiscard]] const Matrix& operator[](std::size_t i) const { return matrices_[i]; }
   [[nodiscard]] auto begin() { return matrices_.begin(); }
   [[nodiscard]] auto end() { return matrices_.end(); }
 
-  /// The matrices that a group has: equally many, or one more.
-  [[nodiscard]] Range of_group(int group) const
+  /// The matrices of a group: the first batch % groups groups have one more than the others.
+  [[nodiscard]] Range group_range(int group) const
   {
     const auto g = static_cast<std::size_t>(group);
     const std::size_t each = batch_ / static_cast<std::size_t>(mesh_.groups());
@@ -91,11 +92,11 @@ class DistBatch
   void generate(F f)
   {
     for (std::size_t b = 0; b < size(); ++b)
-      matrices_[b].generate(detail::OfBatch<F>{f, offset() + b});
+      matrices_[b].generate(detail::BatchIndexed<F>{f, offset() + b});
   }
 
  private:
-  [[nodiscard]] Range mine() const { return of_group(mesh_.index()); }
+  [[nodiscard]] Range own_range() const { return group_range(mesh_.index()); }
 
   M mesh_;
   std::size_t batch_;
@@ -103,8 +104,9 @@ class DistBatch
   std::vector<Matrix> matrices_;
 };
 
-/// Sets a batch from rank 0's `global`; elsewhere `global` is not looked at. Every rank calls it.
-/// @throws ShapeError on all ranks unless `global` is of the batch's sizes
+/// Sets a batch from `global` (B, M, N) on rank 0; other ranks' `global` is not read. All ranks
+/// call it.
+/// @throws ShapeError on all ranks unless rank 0's `global` has the sizes of the batch
 template <Scalar T, class L, class M>
 void scatter(const xt::xtensor<T, 3>& global, DistBatch<T, L, M>& out)
 {
@@ -115,21 +117,22 @@ void scatter(const xt::xtensor<T, 3>& global, DistBatch<T, L, M>& out)
     fits[0] = global.shape()[0] == out.batch() && global.shape()[1] == shape.rows &&
               global.shape()[2] == shape.cols;
   const auto& engine = out.mesh().group().engine();
-  carry_numbers(engine, std::span<int>{fits}, [&](auto numbers) { world.broadcast(numbers, 0); });
+  with_staging_buffer(engine, std::span<int>{fits},
+                      [&](auto values) { world.broadcast(values, 0); });
   require<ShapeError>(fits[0] != 0, "got a global tensor of other sizes than the batch of ",
                       out.batch(), " matrices of ", shape,
-                      ", so elements would be missed or made up; give it these sizes");
+                      ", so their elements do not correspond; give it these sizes");
   if (world.rank() != 0)
   {
     for (auto& matrix : out) world.receive(matrix.padded().elements(), 0);
     return;
   }
-  DistMatrix<T, L, typename M::Group> any{out.mesh().group(), shape};
-  const auto like = any.view();
+  DistMatrix<T, L, typename M::Group> sample{out.mesh().group(), shape};
+  const auto like = sample.view();
   for (int rank = 0; rank < world.size(); ++rank)
   {
     const Block b = like.block(rank % out.mesh().group_size());
-    const Range range = out.of_group(rank / out.mesh().group_size());
+    const Range range = out.group_range(rank / out.mesh().group_size());
     for (std::size_t i = 0; i < range.valid; ++i)
     {
       const MatrixView<const T> all{global.data() + (range.offset + i) * shape.size(), shape};
@@ -142,15 +145,15 @@ void scatter(const xt::xtensor<T, 3>& global, DistBatch<T, L, M>& out)
   }
 }
 
-/// All matrices on rank 0, and an empty tensor elsewhere. Every rank calls it.
+/// The batch (B, M, N) on rank 0, and an empty tensor on other ranks. All ranks call it.
 template <Scalar T, class L, class M>
 [[nodiscard]] xt::xtensor<T, 3> gather(const DistBatch<T, L, M>& x)
 {
   using Global = xt::xtensor<T, 3>;
   auto& world = x.mesh().world();
   const auto& group = x.mesh().group();
-  DistMatrix<T, L, typename M::Group> any{group, x.shape()};
-  const auto like = any.view();
+  DistMatrix<T, L, typename M::Group> sample{group, x.shape()};
+  const auto like = sample.view();
   const auto is_primary = [&](int rank) {
     return like.primary(group, rank % x.mesh().group_size());
   };
@@ -165,7 +168,7 @@ template <Scalar T, class L, class M>
   {
     if (!is_primary(rank)) continue;
     const Block b = like.block(rank % x.mesh().group_size());
-    const Range range = x.of_group(rank / x.mesh().group_size());
+    const Range range = x.group_range(rank / x.mesh().group_size());
     for (std::size_t i = 0; i < range.valid; ++i)
     {
       const MatrixView<T> all{global.data() + (range.offset + i) * x.shape().size(), x.shape()};

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A matrix of which each rank holds a block, cut as its layout says.
+// A matrix of which each rank holds one block, cut as its layout says.
 //
-// The block is padded with zeros, so that it has the same size on every rank; users see only the
-// valid part. Whoever writes to the padding keeps it zero. On a rank that the mesh leaves idle the
-// block is empty.
+// The block is padded with zeros to the same size on every rank; users see the valid part only.
+// Code that writes to the padding keeps it zero. On an idle rank of the mesh the block is empty.
 
 #include <cstddef>
 #include <type_traits>
@@ -22,8 +21,8 @@
 namespace cubist
 {
 
-/// Any distributed matrix, its layout known at run time only: a reference to its block, and the map
-/// from ranks to blocks. What a program needs to gather, print, save or optimise it.
+/// A distributed matrix whose layout is known at run time only: a reference to this rank's block,
+/// and the map from ranks to blocks. It suffices to gather, print, save or update the matrix.
 template <class T, class M>
 struct DistView
 {
@@ -33,14 +32,13 @@ struct DistView
   Block (*block_of)(const M&, Shape, int rank) = nullptr;
   bool (*primary)(const M&, int rank) = nullptr;
 
-  /// The slice of the global matrix that a rank of the mesh's parent holds; an idle one's is empty.
+  /// The block that a rank of the mesh's parent holds; that of an idle rank is empty.
   [[nodiscard]] Block block(int rank) const { return block_of(mesh, shape, rank); }
   [[nodiscard]] MatrixView<T> valid() const
   {
     return padded.block(0, 0, block(mesh.rank()).valid());
   }
 
-  /// A view to read from, out of one to write to.
   operator DistView<const T, M>() const requires(!std::is_const_v<T>)
   {
     return {mesh, shape, padded, block_of, primary};
@@ -50,9 +48,9 @@ struct DistView
 namespace detail
 {
 
-/// f of global indices, as a function of those in a block.
+/// f(i, j) of global indices, as a function of indices in a block.
 template <class F>
-struct AtGlobal
+struct GlobalIndexed
 {
   F f;
   std::size_t i0;
@@ -74,33 +72,33 @@ class DistMatrix
   using Layout = L;
   using Mesh = M;
 
-  /// A matrix of zeros. Every rank of the mesh makes its own; an idle rank may, too.
-  /// @throws ShapeError for sizes that 64 bits do not count
+  /// A matrix (M, N) of zeros. All ranks of the mesh call it; idle ranks may.
+  /// @throws ShapeError if its size in bytes exceeds 64 bits
   DistMatrix(M mesh, Shape shape)
-      : mesh_{std::move(mesh)}, shape_{countable(shape)}, block_{block_of(mesh_, shape,
-                                                                          mesh_.rank())},
-        storage_(countable(block_.padded()).size())
+      : mesh_{std::move(mesh)}, shape_{checked_countable(shape)}, block_{block_of(mesh_, shape,
+                                                                                  mesh_.rank())},
+        storage_(checked_countable(block_.padded()).size())
   {
   }
 
-  /// The sum of matrices that each rank has parts of; dist/complete.hpp has what it takes.
+  /// The sum of parts of which each rank holds one: `sum_partial` of dist/sum_partial.hpp.
   /// @throws ShapeError, MeshError for parts of another shape or on another mesh
   template <class P>
   requires P::is_partial DistMatrix& operator=(const DistMatrix<T, P, M>& parts)
   {
-    complete(parts, *this);
+    sum_partial(parts, *this);
     return *this;
   }
 
   [[nodiscard]] const M& mesh() const { return mesh_; }
-  /// The global sizes.
+  /// The global shape (M, N).
   [[nodiscard]] Shape shape() const { return shape_; }
   [[nodiscard]] std::size_t rows() const { return shape_.rows; }
   [[nodiscard]] std::size_t cols() const { return shape_.cols; }
-  /// The slice of the global matrix that this rank owns.
+  /// The block of the global matrix that this rank holds.
   [[nodiscard]] const Block& block() const { return block_; }
 
-  /// This rank's shard as an xtensor view (on a device: as the engine's view).
+  /// This rank's shard as the engine's view: an xtensor view in host memory.
   [[nodiscard]] auto local() { return mesh_.engine().view(valid()); }
   [[nodiscard]] auto local() const { return mesh_.engine().view(valid()); }
 
@@ -108,28 +106,28 @@ class DistMatrix
   [[nodiscard]] MatrixView<T> valid() { return padded().block(0, 0, block_.valid()); }
   [[nodiscard]] MatrixView<const T> valid() const { return padded().block(0, 0, block_.valid()); }
 
-  /// This rank's shard with its padding: what collectives carry and products read.
+  /// This rank's shard with its padding: the operand of collectives and products.
   [[nodiscard]] MatrixView<T> padded() { return {storage_.data(), block_.padded()}; }
   [[nodiscard]] MatrixView<const T> padded() const { return {storage_.data(), block_.padded()}; }
 
-  /// Sets element (i, j) to f(i, j), i and j global; for a device, f is one of its functions
-  /// (core/host_device.hpp), or a lambda that is marked as these are.
+  /// Sets element (i, j) to f(i, j), for global i and j. On a device, f is callable there
+  /// (core/host_device.hpp).
   template <class F>
   void generate(F f)
   {
-    const detail::AtGlobal<F> at{f, block_.rows.offset, block_.cols.offset};
+    const detail::GlobalIndexed<F> at{f, block_.rows.offset, block_.cols.offset};
     mesh_.engine().map_indexed(valid(), at);
   }
 
-  /// A reference that forgets the layout's type.
+  /// A reference without the type of the layout.
   [[nodiscard]] DistView<T, M> view()
   {
-    detail::require_complete<L>();
+    detail::require_not_partial<L>();
     return {mesh_, shape_, padded(), &block_of, &primary};
   }
   [[nodiscard]] DistView<const T, M> view() const
   {
-    detail::require_complete<L>();
+    detail::require_not_partial<L>();
     return {mesh_, shape_, padded(), &block_of, &primary};
   }
 
@@ -140,7 +138,7 @@ class DistMatrix
     return L::template block<typename M::Axes>(shape, mesh.extents(), mesh.coordinates(rank),
                                                mesh.quantum());
   }
-  static Shape countable(Shape shape)
+  static Shape checked_countable(Shape shape)
   {
     require_countable(shape, sizeof(T));
     return shape;

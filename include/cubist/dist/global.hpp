@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// From a global matrix on rank 0 to the shards, and back. Global matrices are xtensor containers.
-// One block travels at a time, so rank 0 needs room for the global matrix and one block.
+// Scatter of a global matrix on rank 0 to the shards, and gather back. Global matrices are xtensor
+// containers. Blocks are sent one at a time, so rank 0 needs memory for the global matrix and one
+// block.
 //
-// Words: scatter sends each rank its padded block; gather, each first replica its.
-// A rank that the mesh leaves idle has no part in it.
+// Elements sent: scatter sends each rank its padded block; gather sends the padded block of the
+// first rank of each block's replicas. Idle ranks of the mesh take no part.
 
 #include <array>
 #include <cstddef>
@@ -22,7 +23,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/numbers.hpp"
+#include "cubist/dist/staging.hpp"
 
 namespace cubist
 {
@@ -30,7 +31,7 @@ namespace cubist
 namespace detail
 {
 
-/// Rank 0 hands out the blocks of `global`, which it alone has.
+/// Rank 0 sends each rank its block of `global`, which only rank 0 reads.
 template <class T, class M>
 void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
 {
@@ -54,9 +55,9 @@ void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
   }
 }
 
-/// Rank 0's shape, on all ranks.
+/// The shape of rank 0's `global`, on all ranks.
 template <class M, class E>
-Shape agree_on_shape(const M& mesh, const E& global)
+Shape broadcast_shape(const M& mesh, const E& global)
 {
   std::array<std::uint64_t, 3> shape{};
   if (mesh.rank() == 0)
@@ -64,14 +65,14 @@ Shape agree_on_shape(const M& mesh, const E& global)
     shape[0] = global.dimension();
     if (shape[0] == 2) shape = {2, global.shape()[0], global.shape()[1]};
   }
-  carry_numbers(mesh.engine(), std::span<std::uint64_t>{shape},
-                [&](auto numbers) { mesh.world().broadcast(numbers, 0); });
+  with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{shape},
+                      [&](auto values) { mesh.world().broadcast(values, 0); });
   require<ShapeError>(shape[0] == 2, "got a tensor of ", shape[0],
                       " dimensions, but only matrices are distributed; reshape it to two");
   return {shape[1], shape[2]};
 }
 
-/// Any xtensor expression as a row-major matrix, without a copy if it is one.
+/// An xtensor expression as a row-major matrix; a reference if it is one.
 template <class T>
 const xt::xtensor<T, 2>& as_matrix(const xt::xtensor<T, 2>& x)
 {
@@ -85,15 +86,15 @@ xt::xtensor<T, 2> as_matrix(const E& x)
 
 }  // namespace detail
 
-/// Cuts rank 0's `global` by layout `L`; elsewhere `global` is not looked at. Every rank of the
-/// mesh calls it.
+/// A matrix of layout `L` with the elements of rank 0's `global` (M, N); other ranks' `global` is
+/// not read. All ranks of the mesh call it.
 /// @throws ShapeError unless `global` has two dimensions; MeshError on an idle rank
 template <class L, class A, class B, class E>
 [[nodiscard]] auto scatter(const AxisMesh<A, B>& mesh, const E& global)
 {
-  detail::require_complete<L>();
+  detail::require_not_partial<L>();
   using T = std::remove_cv_t<typename E::value_type>;
-  DistMatrix<T, L, AxisMesh<A, B>> out{mesh, detail::agree_on_shape(mesh, global)};
+  DistMatrix<T, L, AxisMesh<A, B>> out{mesh, detail::broadcast_shape(mesh, global)};
   if (mesh.rank() != 0)
     detail::scatter_blocks<T, AxisMesh<A, B>>({}, out.view());
   else
@@ -104,14 +105,14 @@ template <class L, class A, class B, class E>
   return out;
 }
 
-/// Sets a distributed matrix, a parameter's value for instance, from rank 0's `global`. Every rank
-/// of the mesh calls it, and idle ranks may.
-/// @throws ShapeError unless `global` has the shape of `out`
+/// Sets a distributed matrix (M, N) from rank 0's `global`. All ranks of the mesh call it; idle
+/// ranks may.
+/// @throws ShapeError on all ranks unless rank 0's `global` has the shape of `out`
 template <class T, class M, class E>
 void scatter(const E& global, const DistView<T, M>& out)
 {
   if (!out.mesh.active()) return;
-  const Shape shape = detail::agree_on_shape(out.mesh, global);
+  const Shape shape = detail::broadcast_shape(out.mesh, global);
   require<ShapeError>(shape == out.shape, "got a matrix of ", shape, " to set one of ", out.shape,
                       ", which has other elements; give it that shape");
   if (out.mesh.rank() != 0) return detail::scatter_blocks<T, M>({}, out);
@@ -124,8 +125,8 @@ void scatter(const E& global, DistMatrix<T, L, M>& out)
   scatter(global, out.view());
 }
 
-/// The global matrix on rank 0, and an empty one elsewhere. Every rank of the mesh calls it, and
-/// idle ranks may.
+/// The global matrix (M, N) on rank 0, and an empty one on other ranks. All ranks of the mesh call
+/// it; idle ranks may.
 template <class T, class M>
 [[nodiscard]] xt::xtensor<std::remove_const_t<T>, 2> gather(const DistView<T, M>& x)
 {
@@ -140,19 +141,19 @@ template <class T, class M>
   }
   auto global = Global::from_shape({x.shape.rows, x.shape.cols});
   const MatrixView<Value> all{global.data(), x.shape};
-  const auto place = [&](int rank, MatrixView<const Value> block) {
+  const auto copy_block = [&](int rank, MatrixView<const Value> block) {
     const Block b = x.block(rank);
     x.mesh.engine().download(block.block(0, 0, b.valid()),
                              all.block(b.rows.offset, b.cols.offset, b.valid()));
   };
-  place(0, x.padded);
+  copy_block(0, x.padded);
   typename M::Engine::template Buffer<Value> buffer(x.padded.size());
   const MatrixView<Value> staged{buffer.data(), x.padded.shape()};
   for (int rank = 1; rank < world.size(); ++rank)
     if (x.primary(x.mesh, rank))
     {
       world.receive(staged.elements(), rank);
-      place(rank, staged);
+      copy_block(rank, staged);
     }
   return global;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How a matrix is cut, as a type, and all that follows from it.
+// How a matrix is cut, as a type.
 //
 // Layout<Rows<Depth, Row>, Cols<Col>>: rows are cut by Depth and, inside each piece, by Row;
-// columns by Col. An axis that is not named holds a replica. The last axis of a tuple is the
-// innermost: the one along which blocks can be gathered and scattered in the order of memory.
+// columns by Col. Ranks along an axis that is not named hold replicas. The last axis of a tuple is
+// the innermost: blocks can be gathered and scattered along it in memory order.
 //
 // Layout<Rows<Row>, Cols<>, Partial<Col>>: a sum along Col is pending. Each rank along Col holds a
-// part of the same block, and the matrix is the sum of the parts; see dist/complete.hpp.
+// part of the same block, and the matrix is the sum of the parts (dist/sum_partial.hpp).
 
 #include <cstddef>
 #include <initializer_list>
@@ -43,7 +43,7 @@ struct Layout;
 namespace detail
 {
 
-/// How often, and where, the axes of a tuple cut a dimension on a rank.
+/// A dimension cut by a tuple of axes: the number of parts, and the index of a rank's part.
 struct Cut
 {
   std::size_t parts = 1;
@@ -88,15 +88,15 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   using ColAxes = Cols<C...>;
   using PartialAxes = Partial<P...>;
 
-  /// Whether ranks hold parts of a sum rather than elements of the matrix.
+  /// Whether ranks hold parts of a sum instead of elements of the matrix.
   static constexpr bool is_partial = sizeof...(P) > 0;
 
-  /// Whether the layout cuts along an axis; if not, the axis holds replicas.
+  /// Whether the layout cuts along an axis; if not, its ranks hold replicas.
   template <class Axis>
   static constexpr bool cuts = is_one_of<Axis, R..., C...>;
 
-  /// The slice of a matrix of this shape that the rank at these coordinates owns. A dimension that
-  /// is cut is padded to a multiple of `quantum` and of its parts.
+  /// The block of a matrix of this shape that the rank at these coordinates holds. A dimension that
+  /// is cut is padded to a multiple of `quantum` and of its number of parts.
   template <class A>
   [[nodiscard]] static Block block(Shape shape, const typename A::Array& extents,
                                    const typename A::Array& coordinates, std::size_t quantum)
@@ -110,8 +110,8 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
     return {range(shape.rows, rows, sizeof...(R) > 0), range(shape.cols, cols, sizeof...(C) > 0)};
   }
 
-  /// Whether the rank at these coordinates is the first of the replicas of its block, or of its
-  /// part of one.
+  /// Whether the rank at these coordinates is the first replica of its block, or of its part of
+  /// one.
   template <class A>
   [[nodiscard]] static bool is_primary(const typename A::Array& coordinates)
   {
@@ -124,7 +124,7 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
     return true;
   }
 
-  /// "rows [depth row] cols [col]", and " partial [z]" behind it, for messages.
+  /// "rows [depth row] cols [col]", followed by " partial [z]" if it is partial.
   [[nodiscard]] static std::string to_string()
   {
     const std::string blocks =
@@ -133,8 +133,8 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   }
 };
 
-/// The vector that is added to every row of a matrix of layout `L`, or summed over its rows: (1,
-/// N), cut as the columns are.
+/// The layout of a row vector (1, N) that is added to the rows of a matrix of layout `L`, or summed
+/// over them: cut as the columns are.
 template <class L>
 using RowVector = Layout<Rows<>, typename L::ColAxes>;
 
@@ -149,14 +149,14 @@ struct Transpose<Layout<Rows<R...>, Cols<C...>>>
 };
 }  // namespace detail
 
-/// How the transpose of a matrix of layout `L` is cut, each rank holding the transpose of its
+/// The layout of the transpose of a matrix of layout `L`; each rank holds the transpose of its
 /// block.
 template <class L>
 using Transposed = typename detail::Transpose<L>::type;
 
-/// The axes of `Cut` along which layout `L` holds replicas: `Call` is called with them as template
-/// arguments. A sum over the dimension that `Cut` cuts has a part on each of these replicas, so
-/// these are the axes that the gradient of a parameter of layout `L` is all-reduced along.
+/// `type`: the axes of `Cut` along which layout `L` holds replicas. A sum over the dimension that
+/// `Cut` cuts has a part on each of these replicas, so the gradient of a parameter of layout `L` is
+/// all-reduced along these axes.
 template <class L, class Cut>
 struct PendingAxes;
 
@@ -190,16 +190,16 @@ constexpr void require_layout()
 {
   static_assert(std::is_same_v<Got, Wanted>,
                 "this matrix has layout Got, where layout Wanted is needed, so blocks would be "
-                "multiplied that do not belong together; make or scatter it with layout Wanted");
+                "multiplied that do not correspond; create or scatter it with layout Wanted");
 }
 
 template <class L>
-constexpr void require_complete()
+constexpr void require_not_partial()
 {
   static_assert(!L::is_partial,
-                "this matrix has a layout with Partial, so what its ranks hold are parts of a sum "
-                "and not its elements yet; complete it first: sum = parts, the sum being a matrix "
-                "whose layout has no Partial");
+                "this matrix has a layout with Partial, so its ranks hold parts of a sum and not "
+                "its elements; complete it first: assign it to a matrix whose layout has no "
+                "Partial, sum = parts");
 }
 }  // namespace detail
 

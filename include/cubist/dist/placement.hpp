@@ -1,28 +1,66 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where the blocks of a matrix are: those of all ranks of a mesh, as a layout cuts them.
+// The blocks of a matrix on all ranks of a mesh: rectangles of the global matrix, and which ranks
+// hold replicas of each. Replicas hold equal rectangles, other ranks disjoint ones.
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "cubist/core/block.hpp"
-#include "cubist/dist/holders.hpp"
 #include "cubist/engine/engine.hpp"
 
 namespace cubist::detail
 {
 
-/// The blocks of op(A) on the ranks of a mesh.
+/// A rectangle of a global matrix, whose first element is (i, j).
+struct Rectangle
+{
+  std::size_t i = 0;
+  std::size_t j = 0;
+  Shape shape;
+
+  [[nodiscard]] bool empty() const { return shape.size() == 0; }
+};
+
+/// The elements that both blocks hold.
+[[nodiscard]] inline Rectangle intersection(const Block& a, const Block& b)
+{
+  const auto common = [](const Range& r, const Range& s) {
+    const std::size_t begin = std::max(r.offset, s.offset);
+    const std::size_t end = std::min(r.offset + r.valid, s.offset + s.valid);
+    return std::pair{begin, end > begin ? end - begin : 0};
+  };
+  const auto [i, rows] = common(a.rows, b.rows);
+  const auto [j, cols] = common(a.cols, b.cols);
+  return {i, j, {rows, cols}};
+}
+
+/// The ranks that hold each block that is not empty; the key is its first element (i, j).
+using ReplicaMap = std::map<std::pair<std::size_t, std::size_t>, std::vector<int>>;
+
+/// @param block_of (rank) its block
+template <class BlockOf>
+[[nodiscard]] ReplicaMap replica_map(int ranks, BlockOf block_of)
+{
+  ReplicaMap all;
+  for (int r = 0; r < ranks; ++r)
+    if (const Block b = block_of(r); b.valid().size() > 0)
+      all[{b.rows.offset, b.cols.offset}].push_back(r);
+  return all;
+}
+
+/// The blocks of op(A) on all ranks of a mesh.
 class Placement
 {
  public:
+  /// @param stored the block of A of each rank
   Placement(std::vector<Block> stored, bool transposed)
-      : stored_{std::move(stored)}, transposed_{transposed}, holders_{detail::holders(
-                                                                 ranks(), [this](int rank) {
-                                                                   return (*this)[rank];
-                                                                 })}
+      : stored_{std::move(stored)}, transposed_{transposed},
+        replica_map_{detail::replica_map(ranks(), [this](int rank) { return (*this)[rank]; })}
   {
     for (const Block& b : stored_)
       stored_shape_ = {std::max(stored_shape_.rows, b.rows.offset + b.rows.valid),
@@ -37,19 +75,19 @@ class Placement
     const Block& b = stored_[static_cast<std::size_t>(rank)];
     return transposed_ ? Block{b.cols, b.rows} : b;
   }
-  /// The sizes of op(A) itself.
+  /// The shape of op(A).
   [[nodiscard]] Shape shape() const { return op_shape(transposed_, stored_shape_); }
-  [[nodiscard]] const Holders& holders() const { return holders_; }
+  [[nodiscard]] const ReplicaMap& replica_map() const { return replica_map_; }
 
  private:
   std::vector<Block> stored_;
   bool transposed_;
-  Holders holders_;
+  ReplicaMap replica_map_;
   Shape stored_shape_;
 };
 
-/// Whether every rank's block of C is the product of its blocks of A and B, for C = A B.
-[[nodiscard]] inline bool multiplies_blockwise(const Placement& a, const Placement& b,
+/// Whether, for C = A B, each rank's block of C is the product of its own blocks of A and B.
+[[nodiscard]] inline bool is_blockwise_product(const Placement& a, const Placement& b,
                                                const Placement& c)
 {
   const auto same = [](const Range& r, const Range& s) {
@@ -63,7 +101,7 @@ class Placement
   return true;
 }
 
-/// The blocks of a matrix of layout `L`, stored with this shape, on all ranks of a mesh.
+/// The blocks of op(A) on all ranks of a mesh, for A of layout `L` and shape `stored`.
 template <class L, class M>
 [[nodiscard]] Placement placement(const M& mesh, Shape stored, Op op)
 {

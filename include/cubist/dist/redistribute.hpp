@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// From any layout on any mesh to any other: other axes, extents or numbers of ranks, within the
-// communicator that both meshes were made on.
+// Redistribution from any layout on any mesh to any other: other axes, extents or numbers of ranks,
+// within the communicator of both meshes.
 //
 //   from (M, N): any layout without Partial    to (M, N): any layout without Partial
 //
-// A rank's block is a rectangle of the global matrix. Replicas have equal rectangles, other ranks
-// disjoint ones. So what a rank needs of one source block is one rectangle, which comes in one
-// message from one of the block's replicas:
+// A rank's block is a rectangle of the global matrix; replicas hold equal rectangles, other ranks
+// disjoint ones. So a rank needs one rectangle of each source block, and receives it in one message
+// from one of the block's replicas:
 //
-//   1. for each rank, intersect its new block with my old one: what I send, if the turn is mine;
-//   2. for each old block, intersect it with my new one: what I receive, and from which replica;
-//   3. pack, exchange, copy what stays, unpack.
+//   1. intersect this rank's old block with each rank's new block: what it sends
+//   2. intersect each old block with this rank's new block: what it receives, from one replica
+//   3. pack, exchange, copy the local part, unpack
 //
-// Words: each element once to each rank that needs it and does not hold it; padding never travels.
-// Replicas take turns by the number of the rank that receives.
+// Elements sent: each element once to each rank that needs it and does not hold it; no padding.
+// Receiver r receives from replica r mod (number of replicas).
 
 #include <algorithm>
 #include <cstddef>
@@ -28,7 +28,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/holders.hpp"
+#include "cubist/dist/placement.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist
@@ -37,85 +37,86 @@ namespace cubist
 namespace detail
 {
 
-/// What goes to another rank, or comes from it.
-struct Parcel
+/// A rectangle that is sent to another rank, or received from it.
+struct Message
 {
   int rank;
-  Rectangle what;
+  Rectangle elements;
 };
 
-/// What one rank does in a redistribution.
-struct Moves
+/// One rank's part of a redistribution.
+struct Transfers
 {
-  std::vector<Parcel> sends;
-  std::vector<Parcel> receives;
-  Rectangle stays;
+  std::vector<Message> sends;
+  std::vector<Message> receives;
+  Rectangle local;  // copied from this rank's old block to its new one
 };
 
 template <class From, class To>
-[[nodiscard]] Moves plan_moves(const From& from, const To& to)
+[[nodiscard]] Transfers plan_transfers(const From& from, const To& to)
 {
   const int rank = from.mesh.parent().rank();
   const int ranks = from.mesh.parent().size();
   const Block mine = from.block(rank);
-  const Block wanted = to.block(rank);
+  const Block target = to.block(rank);
 
-  Moves moves;
-  for (const auto& [_, replicas] : holders(ranks, [&](int r) { return from.block(r); }))
+  Transfers transfers;
+  for (const auto& [_, replicas] : replica_map(ranks, [&](int r) { return from.block(r); }))
   {
     const Block block = from.block(replicas.front());
     const auto sender_to = [&replicas = replicas](int receiver) {
       return replicas[static_cast<std::size_t>(receiver) % replicas.size()];
     };
-    const Rectangle needed = intersection(block, wanted);
+    const Rectangle needed = intersection(block, target);
     if (!(block == mine))
     {
-      if (!needed.empty()) moves.receives.push_back({sender_to(rank), needed});
+      if (!needed.empty()) transfers.receives.push_back({sender_to(rank), needed});
       continue;
     }
-    moves.stays = needed;
+    transfers.local = needed;
     for (int step = 1; step < ranks; ++step)
     {
-      const int receiver = (rank + step) % ranks;  // not all to the same one at once
+      const int receiver =
+          (rank + step) % ranks;  // staggered, so that no rank is the target of all at once
       const Rectangle theirs = intersection(block, to.block(receiver));
       if (sender_to(receiver) == rank && !theirs.empty() && !(from.block(receiver) == block))
-        moves.sends.push_back({receiver, theirs});
+        transfers.sends.push_back({receiver, theirs});
     }
   }
-  return moves;
+  return transfers;
 }
 
-/// A rectangle of the matrix in the memory of this rank's block.
+/// A rectangle of the global matrix in this rank's block.
 template <class T, class M>
-[[nodiscard]] MatrixView<T> in_memory(const DistView<T, M>& m, const Rectangle& r)
+[[nodiscard]] MatrixView<T> local_view(const DistView<T, M>& m, const Rectangle& r)
 {
   const Block b = m.block(m.mesh.rank());
   return r.empty() ? MatrixView<T>{}
                    : m.padded.block(r.i - b.rows.offset, r.j - b.cols.offset, r.shape);
 }
 
-/// Room for parcels, one behind the other.
+/// One buffer that holds all messages, one after the other.
 template <class T, class E>
-class Packed
+class PackedMessages
 {
  public:
-  explicit Packed(const std::vector<Parcel>& parcels) : buffer_(size_of(parcels))
+  explicit PackedMessages(const std::vector<Message>& messages) : buffer_(size_of(messages))
   {
     T* next = buffer_.data();
-    for (const Parcel& p : parcels)
+    for (const Message& p : messages)
     {
-      views_.emplace_back(next, p.what.shape);
-      next += p.what.shape.size();
+      views_.emplace_back(next, p.elements.shape);
+      next += p.elements.shape.size();
     }
   }
 
   [[nodiscard]] MatrixView<T> operator[](std::size_t i) const { return views_[i]; }
 
  private:
-  static std::size_t size_of(const std::vector<Parcel>& parcels)
+  static std::size_t size_of(const std::vector<Message>& messages)
   {
     std::size_t n = 0;
-    for (const Parcel& p : parcels) n += p.what.shape.size();
+    for (const Message& p : messages) n += p.elements.shape.size();
     return n;
   }
 
@@ -125,10 +126,10 @@ class Packed
 
 }  // namespace detail
 
-/// Copies the elements of `from` to `to`, whose padding is left alone. Every rank of the
-/// communicator that both meshes were made on calls it, idle ones too.
+/// Copies the elements of `from` (M, N) to `to` (M, N), whose padding does not change. All ranks of
+/// the communicator of both meshes call it, idle ones included.
 /// @pre the two share no memory, unless they are the same matrix
-/// @throws ShapeError unless both have the same shape, MeshError for meshes on other communicators
+/// @throws ShapeError for unequal shapes, MeshError for meshes on different communicators
 template <class In, class T, class M1, class M2>
 requires std::is_same_v<std::remove_const_t<In>, T>
 void redistribute(const DistView<In, M1>& from, const DistView<T, M2>& to)
@@ -136,37 +137,38 @@ void redistribute(const DistView<In, M1>& from, const DistView<T, M2>& to)
   using Communicator = typename M2::Communicator;
   using Engine = typename M2::Engine;
   static_assert(std::is_same_v<typename M1::Communicator, Communicator>,
-                "these meshes have communicators of different backends, so no message goes from "
-                "one to the other; make both meshes on the same backend");
+                "these meshes have communicators of different backends, so no message can be sent "
+                "from one to the other; create both meshes on the same backend");
   Communicator& parent = to.mesh.parent();
   require<ShapeError>(from.shape == to.shape, "got a matrix of ", from.shape, " for one of ",
                       to.shape, ", which has other elements; give them the same shape");
   require<MeshError>(from.mesh.parent().size() == parent.size() &&
                          from.mesh.parent().rank() == parent.rank(),
-                     "got a matrix on a mesh made as rank ", from.mesh.parent().rank(), " of ",
-                     from.mesh.parent().size(), " for one on a mesh made as rank ", parent.rank(),
-                     " of ", parent.size(),
-                     ", so messages would reach other ranks; make both meshes on the same "
+                     "got a matrix on a mesh created as rank ", from.mesh.parent().rank(), " of ",
+                     from.mesh.parent().size(), " for one on a mesh created as rank ",
+                     parent.rank(), " of ", parent.size(),
+                     ", so messages would reach other ranks; create both meshes on the same "
                      "communicator, the smaller one with IdleRanks::allowed");
 
   const Engine& engine = to.mesh.engine();
-  const detail::Moves moves = detail::plan_moves(from, to);
-  const detail::Packed<T, Engine> received{moves.receives};
-  const detail::Packed<T, Engine> sent{moves.sends};
+  const detail::Transfers transfers = detail::plan_transfers(from, to);
+  const detail::PackedMessages<T, Engine> received{transfers.receives};
+  const detail::PackedMessages<T, Engine> sent{transfers.sends};
   std::vector<decltype(parent.async_barrier())> requests;
-  for (std::size_t i = 0; i < moves.receives.size(); ++i)
-    requests.push_back(parent.async_receive(received[i].elements(), moves.receives[i].rank));
-  for (std::size_t i = 0; i < moves.sends.size(); ++i)
+  for (std::size_t i = 0; i < transfers.receives.size(); ++i)
+    requests.push_back(parent.async_receive(received[i].elements(), transfers.receives[i].rank));
+  for (std::size_t i = 0; i < transfers.sends.size(); ++i)
   {
-    const MatrixView<const T> source = detail::in_memory(from, moves.sends[i].what);
+    const MatrixView<const T> source = detail::local_view(from, transfers.sends[i].elements);
     engine.copy(source, sent[i]);
-    requests.push_back(parent.async_send(sent[i].elements(), moves.sends[i].rank));
+    requests.push_back(parent.async_send(sent[i].elements(), transfers.sends[i].rank));
   }
-  const MatrixView<const T> staying = detail::in_memory(from, moves.stays);
-  engine.copy(staying, detail::in_memory(to, moves.stays));
+  const MatrixView<const T> local = detail::local_view(from, transfers.local);
+  engine.copy(local, detail::local_view(to, transfers.local));
   for (auto& request : requests) request.wait();
-  for (std::size_t i = 0; i < moves.receives.size(); ++i)
-    engine.copy(MatrixView<const T>{received[i]}, detail::in_memory(to, moves.receives[i].what));
+  for (std::size_t i = 0; i < transfers.receives.size(); ++i)
+    engine.copy(MatrixView<const T>{received[i]},
+                detail::local_view(to, transfers.receives[i].elements));
 }
 
 template <Scalar T, class L1, class M1, class L2, class M2>
@@ -175,7 +177,7 @@ void redistribute(const DistMatrix<T, L1, M1>& from, DistMatrix<T, L2, M2>& to)
   redistribute(from.view(), to.view());
 }
 
-/// The same matrix in layout `L` on `mesh`. Every rank of the mesh's parent calls it.
+/// The same matrix in layout `L` on `mesh`. All ranks of the mesh's parent call it.
 /// @throws MeshError for a mesh on another communicator
 template <class L, Scalar T, class L1, class M1, class A, class B>
 [[nodiscard]] auto redistribute(const DistMatrix<T, L1, M1>& from, const AxisMesh<A, B>& mesh)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The sum of a matrix over its replicas along some axes of the mesh, on its way: what completes the
-// gradient of anything replicated.
+// The asynchronous sum of a block over its replicas along some axes of the mesh. It forms the
+// gradient of a replicated parameter.
 //
-// Words: 2 (P-1)/P of the block a rank, P being the ranks along the axes.
+// Elements sent per rank: 2 (P-1)/P of the block, for P ranks along the axes.
 
 #include <optional>
 #include <utility>
@@ -17,15 +17,16 @@
 namespace cubist
 {
 
-/// @tparam C the communicator that it travels on
+/// A pending all_reduce, or none.
+/// @tparam C the communicator
 template <class C>
 class ReplicaSum
 {
  public:
-  /// Nothing is under way.
   ReplicaSum() = default;
 
-  /// Sums `block`, which nobody touches until `wait`, over the ranks of `replicas`.
+  /// Starts the sum of `block` over the ranks of `replicas`.
+  /// @pre the block is not accessed before `wait` returns
   template <Scalar T>
   ReplicaSum(C& replicas, MatrixView<T> block)
   {
@@ -43,7 +44,7 @@ class ReplicaSum
   std::optional<Request> request_;
 };
 
-/// Starts the sum of `block` along `A...`; without axes there is nothing to do.
+/// Starts the sum of `block` along `A...`; without axes it does nothing.
 template <class M, Scalar T, class... A>
 [[nodiscard]] ReplicaSum<typename M::Communicator> sum_replicas(const M& mesh, Axes<A...>,
                                                                 MatrixView<T> block)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What makes a program go on where it stopped: distributed matrices, and numbers that are the same
-// on every rank, by name. A checkpoint (io/checkpoints.hpp) keeps it; networks and optimizers give
-// theirs by `append_state`.
+// The state that a program needs to resume: distributed matrices, and numbers that are equal on all
+// ranks, by name. Checkpoints (io/checkpoints.hpp) save it; networks and optimizers append theirs
+// by `append_state`.
 
 #include <concepts>
 #include <cstdint>
@@ -27,20 +27,20 @@ struct NamedNumber
 {
   std::string name;  // "steps"
   std::uint64_t* value = nullptr;
-  /// Part of how the program was set up, so it is compared, never changed.
+  /// A setting of the program: a checkpoint compares it, and does not change it.
   bool setting = false;
 };
 
-/// References: valid as long as what they refer to.
+/// References to matrices and numbers of the program, which must outlive it.
 template <class T, class M>
 struct State
 {
   std::vector<NamedMatrix<T, M>> matrices;
   std::vector<NamedNumber> numbers;
-  /// What is kept in float of a program in 16 bits.
+  /// Matrices that are kept in float for a program in 16 bits.
   std::vector<NamedMatrix<Accumulator<T>, M>> accumulators;
 
-  /// The list for matrices of V, which is T or its accumulator.
+  /// `matrices` or `accumulators`: the list of matrices of V.
   template <class V>
   [[nodiscard]] auto& matrices_of()
   {
@@ -56,15 +56,15 @@ template <class P, class T, class M>
 concept StatePart = requires(P& part, State<T, M>& state) { part.append_state(state); };
 // clang-format on
 
-/// The state of several things together: `state_of(mlp, adam)`.
+/// The state of networks and optimizers: `state_of(mlp, adam)`.
 template <class First, class... Rest>
 [[nodiscard]] auto state_of(First& first, Rest&... rest)
 {
   State<typename First::Value, typename First::Mesh> state;
   static_assert(
       (StatePart<Rest, typename First::Value, typename First::Mesh> && ...),
-      "something here has no state on the first one's mesh, so it could not be saved with "
-      "it; give networks and optimizers of one scalar and one mesh");
+      "one of these arguments has no state on the mesh of the first one, so both can't be saved "
+      "together; give networks and optimizers of one scalar and one mesh");
   first.append_state(state);
   (rest.append_state(state), ...);
   return state;

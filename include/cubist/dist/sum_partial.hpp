@@ -7,13 +7,12 @@
 //
 //   sum: rows [r] cols [c]      all_reduce along a
 //        rows [r a] cols [c]    reduce_scatter of the blocks of rows along a
-//        rows [r] cols [c a]    reduce_scatter of the blocks of columns, packed one behind the
-//        other
+//        rows [r] cols [c a]    reduce_scatter of the blocks of columns, packed one after the other
 //
-// A dimension that the sum cuts and the parts do not is padded on the way.
+// A dimension that the sum cuts and the parts do not is padded before the reduce_scatter.
 //
-// Words: all_reduce 2 (P-1)/P of the parts' block a rank, P being the ranks along a; reduce_scatter
-// (P-1)/P of it, padded as the sum's blocks are.
+// Elements sent per rank, for P ranks along a: all_reduce 2 (P-1)/P of the parts' block;
+// reduce_scatter (P-1)/P of it, padded as the sum's blocks are.
 
 #include <cstddef>
 #include <type_traits>
@@ -30,63 +29,62 @@ namespace cubist
 namespace detail
 {
 
-/// What becomes of the sum of parts.
-enum class Completion
+/// The collective that forms the sum.
+enum class SumMethod
 {
   none,
-  replicated,
-  rows_scattered,
-  cols_scattered
+  all_reduce,
+  scatter_rows,
+  scatter_cols
 };
 
-/// @tparam P the layout of the parts  @tparam L the layout of the sum
+/// The method, by P, the layout of the parts, and L, the layout of the sum.
 template <class P, class L>
-inline constexpr Completion completion = Completion::none;
+inline constexpr SumMethod sum_method = SumMethod::none;
 template <class R, class C, class A, class... Rest>
-inline constexpr Completion completion<Layout<R, C, Partial<A, Rest...>>, Layout<R, C>> =
-    Completion::replicated;
+inline constexpr SumMethod sum_method<Layout<R, C, Partial<A, Rest...>>, Layout<R, C>> =
+    SumMethod::all_reduce;
 template <class... R, class C, class A>
-inline constexpr Completion
-    completion<Layout<Rows<R...>, C, Partial<A>>, Layout<Rows<R..., A>, C>> =
-        Completion::rows_scattered;
+inline constexpr SumMethod sum_method<Layout<Rows<R...>, C, Partial<A>>, Layout<Rows<R..., A>, C>> =
+    SumMethod::scatter_rows;
 template <class R, class... C, class A>
-inline constexpr Completion
-    completion<Layout<R, Cols<C...>, Partial<A>>, Layout<R, Cols<C..., A>>> =
-        Completion::cols_scattered;
+inline constexpr SumMethod sum_method<Layout<R, Cols<C...>, Partial<A>>, Layout<R, Cols<C..., A>>> =
+    SumMethod::scatter_cols;
 
 template <class M, class... A>
-auto& along_parts(const M& mesh, Partial<A...>)
+auto& partial_communicator(const M& mesh, Partial<A...>)
 {
   return mesh.template along<A...>();
 }
 
 }  // namespace detail
 
-/// Every rank of the mesh calls it; also spelled `sum = parts`.
-/// @throws ShapeError, MeshError unless both have the same shape and the same mesh, whose quantum
-/// is a multiple of the ranks that cut the sum's rows, and of those that cut its columns
+/// sum = the sum of the parts of all ranks along P's partial axes; all ranks of the mesh call it.
+/// The assignment `sum = parts` does the same.
+/// @throws ShapeError for unequal shapes; MeshError for unequal meshes, or a mesh whose quantum is
+/// not a multiple of the ranks that cut the sum's rows and of those that cut its columns
 template <Scalar T, class P, class L, class M>
-void complete(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
+void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
 {
-  using detail::Completion;
-  constexpr Completion how = detail::completion<P, L>;
+  using detail::SumMethod;
+  constexpr SumMethod how = detail::sum_method<P, L>;
   static_assert(
-      how != Completion::none,
+      how != SumMethod::none,
       "these parts have a layout whose sum can't have this other layout, because a sum is "
-      "left whole or cut by its one Partial axis, innermost; complete it to the parts' "
-      "layout without Partial, or with that axis last in Rows or in Cols");
+      "replicated along its Partial axes or cut by its one Partial axis, innermost; sum them to the "
+      "parts' layout without Partial, or with that axis last in Rows or in Cols");
   require<ShapeError>(parts.shape() == sum.shape(), "got parts of a matrix of ", parts.shape(),
                       " for a sum of ", sum.shape(),
                       ", which has other elements; give them the same shape");
   require<MeshError>(parts.mesh() == sum.mesh(), "got parts of a matrix of ", parts.shape(),
-                     " on another mesh than their sum, so its blocks lie on other ranks; make both "
+                     " on another mesh than their sum, so other ranks hold its blocks; create both "
                      "on the same mesh");
   const auto& engine = sum.mesh().engine();
-  auto& ranks = detail::along_parts(sum.mesh(), typename P::PartialAxes{});
+  auto& ranks = detail::partial_communicator(sum.mesh(), typename P::PartialAxes{});
   const MatrixView<const T> part = parts.padded();
   const MatrixView<T> block = sum.padded();
 
-  if constexpr (how == Completion::replicated)
+  if constexpr (how == SumMethod::all_reduce)
   {
     engine.copy(part, block);
     ranks.all_reduce(block.elements());
@@ -94,15 +92,15 @@ void complete(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
   else
   {
     const auto count = static_cast<std::size_t>(ranks.size());
-    constexpr bool by_rows = how == Completion::rows_scattered;
+    constexpr bool by_rows = how == SumMethod::scatter_rows;
     constexpr bool cut_before = by_rows ? !std::is_same_v<typename P::RowAxes, Rows<>>
                                         : !std::is_same_v<typename P::ColAxes, Cols<>>;
     const std::size_t whole = by_rows ? part.rows() : part.cols();
     const std::size_t piece = by_rows ? block.rows() : block.cols();
     require<MeshError>(!cut_before || whole == count * piece, "got parts with blocks of ", whole,
                        " rows or columns for a sum with ", count, " blocks of ", piece,
-                       ", which do not lie in them; make the mesh with a quantum that is a "
-                       "multiple of the ranks that cut the sum");
+                       ", which they do not contain; create the mesh with a quantum that is "
+                       "a multiple of the ranks that cut the sum");
     typename M::Engine::template Buffer<T> buffer(count * block.size());
     const MatrixView<T> pieces{buffer.data(), {count * block.rows(), block.cols()}};
     if constexpr (by_rows)
@@ -120,6 +118,13 @@ void complete(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
     }
     ranks.reduce_scatter(pieces.elements(), block.elements());
   }
+}
+
+template <Scalar T, class P, class L, class M>
+[[deprecated("use sum_partial")]] void complete(const DistMatrix<T, P, M>& parts,
+                                                DistMatrix<T, L, M>& sum)
+{
+  sum_partial(parts, sum);
 }
 
 }  // namespace cubist

@@ -4,13 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "cubist/dist/replicas.hpp"
+#include "cubist/dist/check_replicas.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"
 #include "ranks.hpp"
+
+namespace dist_check_replicas_test
+{
 
 using namespace cubist;
 using namespace cubist::test;
@@ -27,7 +30,7 @@ using NoReplicas = Layout<Rows<Depth, Row>, Cols<Col>>;
 
 /// Flips the lowest bit of the last element of this rank's shard.
 template <class L>
-void disturb(DistMatrix<double, L, Grid>& m)
+void flip_bit(DistMatrix<double, L, Grid>& m)
 {
   const auto x = m.valid();
   double& last = x(x.rows() - 1, x.cols() - 1);
@@ -35,29 +38,29 @@ void disturb(DistMatrix<double, L, Grid>& m)
 }
 
 template <class L>
-DistMatrix<double, L, Grid> numbers(const Grid& mesh, Shape shape)
+DistMatrix<double, L, Grid> index_matrix(const Grid& mesh, Shape shape)
 {
   DistMatrix<double, L, Grid> m{mesh, shape};
   m.generate([](std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j); });
   return m;
 }
 
-/// What each rank is told of a (5, 7) matrix that these ranks have disturbed.
+/// The message of check_replicas on each rank, for a (5, 7) matrix in which these ranks flip a bit.
 template <class L>
-std::vector<std::string> told(std::vector<int> disturbed, const Grid::Array& extents = {2, 2, 2})
+std::vector<std::string> errors(std::vector<int> flipped, const Grid::Array& extents = {2, 2, 2})
 {
   return on_ranks<TestBackend>(Ranks::ranks(extents), [&](World& world) {
     const Grid mesh{world, extents, 1};
-    const auto sound = numbers<Everywhere>(mesh, {2, 2});
-    auto m = numbers<L>(mesh, {5, 7});
-    for (const int rank : disturbed)
-      if (rank == world.rank()) disturb(m);
-    const std::vector<NamedMatrix<const double, Grid>> both{{"A", sound.view()}, {"B", m.view()}};
+    const auto equal = index_matrix<Everywhere>(mesh, {2, 2});
+    auto m = index_matrix<L>(mesh, {5, 7});
+    for (const int rank : flipped)
+      if (rank == world.rank()) flip_bit(m);
+    const std::vector<NamedMatrix<const double, Grid>> both{{"A", equal.view()}, {"B", m.view()}};
     return message_of<ReplicaError>([&] { check_replicas(both); });
   });
 }
 
-void require_told(const std::vector<std::string>& ranks, const std::string& text)
+void require_error(const std::vector<std::string>& ranks, const std::string& text)
 {
   CAPTURE(ranks.front(), text);
   CHECK(mentions(ranks.front(), text));
@@ -66,43 +69,44 @@ void require_told(const std::vector<std::string>& ranks, const std::string& text
 
 }  // namespace
 
-TEST_CASE("Replicas that differ in one bit are named on every rank: matrix, axis and ranks")
+TEST_CASE("check_replicas: every rank gets an error with the matrix, axis and ranks that differ")
 {
   if (!fits(8)) return;
-  require_told(told<Tiles>({6}), "B differs along depth between rank 2 and rank 6, so ");
-  require_told(told<Tiles>({1}), "B differs along depth between rank 1 and rank 5, so ");
-  require_told(told<Everywhere>({3, 7}), "B differs along row between rank 1 and rank 3, so ");
-  require_told(told<Everywhere>({0}), "B differs along depth between rank 0 and rank 4, so ");
+  require_error(errors<Tiles>({6}), "B differs along depth between rank 2 and rank 6, so ");
+  require_error(errors<Tiles>({1}), "B differs along depth between rank 1 and rank 5, so ");
+  require_error(errors<Everywhere>({3, 7}), "B differs along row between rank 1 and rank 3, so ");
+  require_error(errors<Everywhere>({0}), "B differs along depth between rank 0 and rank 4, so ");
 }
 
-TEST_CASE("All replicas that differ from the first along an axis are named")
+TEST_CASE("check_replicas: names all replicas that differ from the first along an axis")
 {
   if (!fits(4)) return;
-  require_told(told<Tiles>({0}, {4, 1, 1}),
-               "B differs along depth between rank 0 and rank 1, rank 2, rank 3, so ");
-  require_told(told<Tiles>({2}, {4, 1, 1}), "B differs along depth between rank 0 and rank 2, so ");
+  require_error(errors<Tiles>({0}, {4, 1, 1}),
+                "B differs along depth between rank 0 and rank 1, rank 2, rank 3, so ");
+  require_error(errors<Tiles>({2}, {4, 1, 1}),
+                "B differs along depth between rank 0 and rank 2, so ");
 }
 
-TEST_CASE("Replicas that are equal are in order, and so is what has none")
+TEST_CASE("check_replicas: no error for equal replicas, and for layouts without replicas")
 {
   for (const auto& extents : {Grid::Array{1, 1, 1}, {1, 2, 2}, {2, 2, 2}, {2, 3, 1}})
   {
     if (!fits(Ranks::ranks(extents))) continue;
-    const std::vector<std::string> silence(static_cast<std::size_t>(Ranks::ranks(extents)));
-    CHECK(told<Tiles>({}, extents) == silence);
-    CHECK(told<Everywhere>({}, extents) == silence);
-    CHECK(told<NoReplicas>({0}, extents) == silence);
+    const std::vector<std::string> no_errors(static_cast<std::size_t>(Ranks::ranks(extents)));
+    CHECK(errors<Tiles>({}, extents) == no_errors);
+    CHECK(errors<Everywhere>({}, extents) == no_errors);
+    CHECK(errors<NoReplicas>({0}, extents) == no_errors);
   }
 }
 
-TEST_CASE("Empty matrices, padding and idle ranks do not count")
+TEST_CASE("check_replicas: ignores empty matrices, padding and idle ranks")
 {
   if (!fits(6)) return;
   require_clear(on_ranks<TestBackend>(6, [](World& world) {
     Findings found;
     const Grid mesh{world, {2, 2, 1}, 4, IdleRanks::allowed};
-    auto empty = numbers<Everywhere>(mesh, {0, 3});
-    auto padded = numbers<Tiles>(mesh, {1, 1});
+    auto empty = index_matrix<Everywhere>(mesh, {0, 3});
+    auto padded = index_matrix<Tiles>(mesh, {1, 1});
     if (mesh.active()) padded.padded()(1, 0) = world.rank();
     const std::vector<NamedMatrix<const double, Grid>> all{{"A", empty.view()},
                                                            {"B", padded.view()}};
@@ -115,7 +119,7 @@ TEST_CASE("Empty matrices, padding and idle ranks do not count")
   }));
 }
 
-TEST_CASE("A comparison of replicas sends a word for each matrix and rank")
+TEST_CASE("check_replicas: sends one value for each matrix and rank")
 {
   if (!fits(4)) return;
   using B = Counting<TestBackend>;
@@ -131,15 +135,17 @@ TEST_CASE("A comparison of replicas sends a word for each matrix and rank")
   CHECK(sent == std::vector<std::uint64_t>(4, 3 * 2));
 }
 
-TEST_CASE("Matrices of several meshes are not compared together")
+TEST_CASE("check_replicas: matrices of several meshes are an error")
 {
   require_clear(on_ranks<TestBackend>(1, [](World& world) {
     Findings found;
-    const auto a = numbers<Tiles>(Grid{world, {1, 1, 1}, 1}, {2, 2});
-    const auto b = numbers<Tiles>(Grid{world, {1, 1, 1}, 1}, {2, 2});
+    const auto a = index_matrix<Tiles>(Grid{world, {1, 1, 1}, 1}, {2, 2});
+    const auto b = index_matrix<Tiles>(Grid{world, {1, 1, 1}, 1}, {2, 2});
     const std::vector<NamedMatrix<const double, Grid>> both{{"A", a.view()}, {"B", b.view()}};
     found.check(mentions(message_of<MeshError>([&] { check_replicas(both); }), "got B", "than A"),
-                "two meshes pass for one");
+                "two meshes");
     return found;
   }));
 }
+
+}  // namespace dist_check_replicas_test

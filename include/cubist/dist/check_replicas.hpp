@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Whether replicas are still equal, bit by bit. Each rank takes fingerprints of its blocks, all
-// ranks get those of all, and compare them along each axis that holds replicas. No element is
-// copied, and a matrix without replicas is not looked at.
+// A check that replicas are equal, bit by bit. Each rank computes fingerprints of its blocks, all
+// ranks gather all fingerprints, and compare them along each axis of replicas. No element is
+// copied, and a matrix without replicas is not read.
 //
-// Words: (P-1) of 64 bits a matrix and rank, P being the ranks of the mesh.
+// Data sent per rank: (P-1) values of 64 bits a matrix, for P ranks of the mesh.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/fingerprint.hpp"
 #include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/numbers.hpp"
+#include "cubist/dist/staging.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/engine/functions.hpp"
 
@@ -26,9 +26,9 @@ namespace cubist
 namespace detail
 {
 
-/// The ranks that differ from `rank` only along an axis, in its order.
+/// The ranks whose coordinates differ from those of `rank` along one axis only, in its order.
 template <class M>
-[[nodiscard]] std::vector<int> line(const M& mesh, std::size_t axis, int rank)
+[[nodiscard]] std::vector<int> ranks_along(const M& mesh, std::size_t axis, int rank)
 {
   std::vector<int> ranks;
   auto at = mesh.coordinates(rank);
@@ -37,19 +37,19 @@ template <class M>
   return ranks;
 }
 
-/// Whether the ranks along an axis hold the same block, with elements in it.
+/// Whether the ranks along an axis hold replicas that are not empty.
 template <class T, class M>
-[[nodiscard]] bool replicated(const DistView<T, M>& x, std::size_t axis)
+[[nodiscard]] bool is_replicated(const DistView<T, M>& x, std::size_t axis)
 {
   if (x.mesh.extents()[axis] == 1 || x.shape.size() == 0) return false;
-  return x.block(line(x.mesh, axis, 0)[1]) == x.block(0);
+  return x.block(ranks_along(x.mesh, axis, 0)[1]) == x.block(0);
 }
 
 template <class T, class M>
-[[nodiscard]] std::uint64_t fingerprint_of_block(const DistView<T, M>& x)
+[[nodiscard]] std::uint64_t block_fingerprint(const DistView<T, M>& x)
 {
   bool has_replicas = false;
-  for (std::size_t axis = 0; axis < M::Axes::count; ++axis) has_replicas |= replicated(x, axis);
+  for (std::size_t axis = 0; axis < M::Axes::count; ++axis) has_replicas |= is_replicated(x, axis);
   if (!has_replicas) return 0;
   const Block b = x.block(x.mesh.rank());
   return x.mesh.engine().fold(std::uint64_t{0}, Sum{},
@@ -57,31 +57,32 @@ template <class T, class M>
                               x.valid());
 }
 
-/// @param fingerprint_of (rank) of its block
+/// @param fingerprint_of (rank) the fingerprint of its block
 template <class T, class M, class F>
 void compare_replicas(const NamedMatrix<const T, M>& x, F fingerprint_of)
 {
   const M& mesh = x.matrix.mesh;
   for (std::size_t axis = 0; axis < M::Axes::count; ++axis)
-    for (int rank = 0; replicated(x.matrix, axis) && rank < mesh.size(); ++rank)
+    for (int rank = 0; is_replicated(x.matrix, axis) && rank < mesh.size(); ++rank)
     {
       if (mesh.coordinates(rank)[axis] != 0) continue;
       std::string others;
-      for (const int other : line(mesh, axis, rank))
+      for (const int other : ranks_along(mesh, axis, rank))
         if (fingerprint_of(other) != fingerprint_of(rank))
           others += (others.empty() ? "rank " : ", rank ") + std::to_string(other);
-      require<ReplicaError>(others.empty(), x.name, " differs along ", M::Axes::name(axis),
-                            " between rank ", rank, " and ", others,
-                            ", so these ranks no longer work on one matrix; look for what only one "
-                            "of them did to it, and set it anew, from a checkpoint for instance");
+      require<ReplicaError>(
+          others.empty(), x.name, " differs along ", M::Axes::name(axis), " between rank ", rank,
+          " and ", others,
+          ", so these ranks no longer hold one matrix; look for code that only one "
+          "of them ran, and set the matrix again, from a checkpoint for instance");
     }
 }
 
 }  // namespace detail
 
-/// Compares the replicas of matrices, all of them on one mesh. Every rank of the mesh calls it with
-/// the same ones, and idle ranks may.
-/// @throws ReplicaError on every rank, the same, naming the first matrix whose replicas differ, the
+/// Compares the replicas of matrices on one mesh, bit by bit. All ranks of the mesh call it with
+/// the same matrices; idle ranks may.
+/// @throws ReplicaError, the same on all ranks, with the first matrix whose replicas differ, the
 /// axis and the ranks; MeshError for matrices on several meshes
 template <class T, class M>
 void check_replicas(const std::vector<NamedMatrix<const T, M>>& matrices)
@@ -97,10 +98,10 @@ void check_replicas(const std::vector<NamedMatrix<const T, M>>& matrices)
     require<MeshError>(x.matrix.mesh == matrices.front().matrix.mesh, "got ", x.name,
                        " on another mesh than ", matrices.front().name,
                        ", so other ranks hold it; check the matrices of one mesh at a time");
-    all[mine + i] = detail::fingerprint_of_block(x.matrix);
+    all[mine + i] = detail::block_fingerprint(x.matrix);
   }
-  carry_numbers(matrices.front().matrix.mesh.engine(), std::span{all},
-                [&](auto numbers) { world.all_gather(numbers.subspan(mine, count), numbers); });
+  with_staging_buffer(matrices.front().matrix.mesh.engine(), std::span{all},
+                      [&](auto values) { world.all_gather(values.subspan(mine, count), values); });
   for (std::size_t i = 0; i < count; ++i)
     detail::compare_replicas(
         matrices[i], [&](int rank) { return all[static_cast<std::size_t>(rank) * count + i]; });

@@ -4,13 +4,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "cubist/dist/complete.hpp"
+#include "cubist/dist/sum_partial.hpp"
 #include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"
 #include "matrices.hpp"
 #include "ranks.hpp"
+
+namespace dist_sum_partial_test
+{
 
 using namespace cubist;
 using namespace cubist::test;
@@ -44,7 +47,7 @@ int count(const Grid& mesh, Partial<A...>)
   return (1 * ... * mesh.extent<A>());
 }
 
-/// Completes parts of layout P to a sum of layout L, which has other elements before.
+/// Sums parts of layout P into a matrix of layout L that holds other elements before.
 template <class P, class L, class T = double>
 void check_sum(const Grid& mesh, Shape shape, Findings& found)
 {
@@ -55,8 +58,8 @@ void check_sum(const Grid& mesh, Shape shape, Findings& found)
   DistMatrix<T, L, Grid> sum{mesh, shape};
   DistMatrix<T, L, Grid> assigned{mesh, shape};
   sum.generate([](std::size_t, std::size_t) { return T{9}; });
-  complete(parts, sum);
-  found.check(&(assigned = parts) == &assigned, "assignment gives something else");
+  sum_partial(parts, sum);
+  found.check(&(assigned = parts) == &assigned, "assignment returns another object");
 
   const Block& b = sum.block();
   for (std::size_t i = 0; i < b.rows.size; ++i)
@@ -69,13 +72,13 @@ void check_sum(const Grid& mesh, Shape shape, Findings& found)
                   " to ", L::to_string(), " of ", shape, ", rank ", mesh.rank(), ": (", i, ", ", j,
                   ") is ", sum.padded()(i, j), ", not ", wanted);
     }
-  found.check(true, "empty blocks are right");
+  found.check(true, "");  // blocks may be empty
 }
 
 const std::vector<Shape> shapes = {{0, 0}, {0, 5}, {5, 0}, {1, 1}, {2, 3}, {13, 7}, {24, 12}};
 const std::vector<Three::Array> meshes = {{2, 2, 2}, {1, 2, 3}, {3, 1, 2}, {1, 1, 4}, {1, 1, 1}};
 
-/// The same on every mesh, for every shape.
+/// check_sum on every mesh, for every shape.
 template <class P, class... L>
 void check_sums()
 {
@@ -93,7 +96,7 @@ void check_sums()
 
 }  // namespace
 
-TEST_CASE("The sum of parts is left whole or cut along their axis, padding as zero as before")
+TEST_CASE("sum_partial: the sum is replicated or cut along the partial axis, with zero padding")
 {
   check_sums<Layout<Rows<>, Cols<>, Partial<Col>>, Layout<Rows<>, Cols<>>,
              Layout<Rows<Col>, Cols<>>, Layout<Rows<>, Cols<Col>>>();
@@ -103,14 +106,13 @@ TEST_CASE("The sum of parts is left whole or cut along their axis, padding as ze
              Layout<Rows<Row>, Cols<Col>>, Layout<Rows<>, Cols<Col, Row>>>();
 }
 
-TEST_CASE("Parts along several axes are summed along all of them")
+TEST_CASE("sum_partial: parts along several axes are summed along all of them")
 {
   check_sums<Layout<Rows<Row>, Cols<>, Partial<Depth, Col>>, Layout<Rows<Row>, Cols<>>>();
   check_sums<Layout<Rows<>, Cols<>, Partial<Depth, Row, Col>>, Layout<Rows<>, Cols<>>>();
 }
 
-TEMPLATE_TEST_CASE("Parts of all scalars are summed", "", float, double, std::complex<float>,
-                   std::complex<double>)
+TEMPLATE_TEST_CASE("sum_partial: other scalars", "", float, std::complex<double>)
 {
   if (!fits<B>(4)) return;
   require_clear(on_ranks<B>(4, [](World& world) {
@@ -124,28 +126,28 @@ TEMPLATE_TEST_CASE("Parts of all scalars are summed", "", float, double, std::co
   }));
 }
 
-TEST_CASE("A whole sum costs twice the words of one that is cut")
+TEST_CASE("sum_partial: a replicated sum sends twice the elements of one that is cut")
 {
   if (!fits<B>(8)) return;
   const auto sent = on_ranks<B>(8, [](World& world) {
     const Grid mesh{world, {1, 2, 4}, 8};
     const DistMatrix<double, Layout<Rows<>, Cols<Row>, Partial<Col>>, Grid> parts{mesh, {16, 24}};
-    const auto words = [&](auto sum) {
+    const auto elements_sent = [&](auto sum) {
       world.traffic().reset();
       sum = parts;
       return world.traffic().total().elements;
     };
     return std::vector{
-        words(DistMatrix<double, Layout<Rows<>, Cols<Row>>, Grid>{mesh, {16, 24}}),
-        words(DistMatrix<double, Layout<Rows<Col>, Cols<Row>>, Grid>{mesh, {16, 24}}),
-        words(DistMatrix<double, Layout<Rows<>, Cols<Row, Col>>, Grid>{mesh, {16, 24}})};
+        elements_sent(DistMatrix<double, Layout<Rows<>, Cols<Row>>, Grid>{mesh, {16, 24}}),
+        elements_sent(DistMatrix<double, Layout<Rows<Col>, Cols<Row>>, Grid>{mesh, {16, 24}}),
+        elements_sent(DistMatrix<double, Layout<Rows<>, Cols<Row, Col>>, Grid>{mesh, {16, 24}})};
   });
   const std::uint64_t block = 16 * 12;
-  for (const auto& words : sent)
-    CHECK(words == std::vector<std::uint64_t>{2 * 3 * block / 4, 3 * block / 4, 3 * block / 4});
+  for (const auto& elements : sent)
+    CHECK(elements == std::vector<std::uint64_t>{2 * 3 * block / 4, 3 * block / 4, 3 * block / 4});
 }
 
-TEST_CASE("Parts of another shape or on another mesh are refused on every rank")
+TEST_CASE("sum_partial: parts of another shape or on another mesh throw on every rank")
 {
   if (!fits<B>(4)) return;
   for (const auto& m : on_ranks<B>(4, [](World& world) {
@@ -154,14 +156,14 @@ TEST_CASE("Parts of another shape or on another mesh are refused on every rank")
          const DistMatrix<double, Layout<Rows<>, Cols<>, Partial<Row>>, Grid> parts{mesh, {5, 7}};
          DistMatrix<double, Layout<Rows<>, Cols<>>, Grid> turned{mesh, {7, 5}};
          DistMatrix<double, Layout<Rows<>, Cols<>>, Grid> elsewhere{other, {5, 7}};
-         return message_of<ShapeError>([&] { complete(parts, turned); }) +
+         return message_of<ShapeError>([&] { sum_partial(parts, turned); }) +
                 message_of<MeshError>([&] { elsewhere = parts; });
        }))
     CHECK(mentions(m, "(5, 7) for a sum of (7, 5)", "give them the same shape", "another mesh",
                    "on the same mesh"));
 }
 
-TEST_CASE("Parts whose blocks do not hold the sum's are refused on every rank")
+TEST_CASE("sum_partial: parts whose blocks do not contain those of the sum throw on every rank")
 {
   if (!fits<B>(4)) return;
   const auto messages = on_ranks<B>(4, [](World& world) {
@@ -172,5 +174,7 @@ TEST_CASE("Parts whose blocks do not hold the sum's are refused on every rank")
   });
   // Blocks of 3 rows, and of 2 where 6 rows are cut in 4.
   for (const auto& m : messages)
-    CHECK(mentions(m, "blocks of 3 rows", "2 blocks of 2", "make the mesh with a quantum"));
+    CHECK(mentions(m, "blocks of 3 rows", "2 blocks of 2", "create the mesh with a quantum"));
 }
+
+}  // namespace dist_sum_partial_test
