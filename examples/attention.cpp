@@ -4,8 +4,8 @@
 //
 //   Q, K, V (heads, tokens, d)    S = Q K^T (heads, tokens, tokens)    O = P V (heads, tokens, d)
 //
-// S comes out cut as the next layer's input, so P V is the next layer's product; nothing is
-// redistributed in between.
+// S is cut as the next layer's input, so P V is the next layer's product, without redistribution in
+// between.
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@
 
 #include <cubist/core/philox.hpp>
 #include <cubist/matmul/dist_batch_matmul.hpp>
-#include <cubist/nn/softmax.hpp>
+#include <cubist/nn/kernels/softmax.hpp>
 
 #include "backend.hpp"
 

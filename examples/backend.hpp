@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The examples run on any backend from one source: on MPI's ranks if mpiexec or srun started them,
-// else on threads. A program of yours would name its backend: `using Backend = cubist::Mpi;`.
+// The backend of the examples: MPI if mpiexec or srun started them, else threads. Other programs
+// name their backend: `using Backend = cubist::Mpi;`.
 
 #include <cubist/cubist.hpp>
 #ifdef CUBIST_EXAMPLES_WITH_MPI

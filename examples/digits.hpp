@@ -71,8 +71,8 @@ struct Split
   Images held_out;
 };
 
-/// A fifth of the images, drawn by `seed`, is held out; all are normalised by the mean and the
-/// deviation of the training part's pixels.
+/// Holds out a fifth of the images, drawn by `seed`, and normalises all by the mean and deviation
+/// of the training part's pixels.
 inline Split split(Images images, std::uint64_t seed)
 {
   std::shuffle(images.begin(), images.end(), std::mt19937_64{seed});

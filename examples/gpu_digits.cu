@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The digits on GPUs, in float, by the training of train_digits: the loss of every step must be
-// that of one rank on the host. Ranks are threads, one for each GPU, or MPI's processes, which
-// share GPUs where they are more.
+// The training of train_digits on GPUs, in float: the loss of each step must be that of one rank on
+// the host. Ranks are threads, one for each GPU, or MPI processes, which may share GPUs.
 
 #include <cstdio>
 #include <exception>
@@ -14,7 +13,7 @@ namespace
 
 using Scheme = cubist::Summa25D;
 
-/// Both round to float, in other orders, and a step makes more of it.
+/// The relative difference of losses that rounding in another order may cause.
 constexpr double bound = 1e-5;
 
 }  // namespace
@@ -31,7 +30,7 @@ try
   const auto extents = [](int n) { return Scheme::extents({}, n); };
   const auto run =
       digits::train<examples::Gpus, Scheme, float>(data, settings, ranks, extents(ranks), true);
-  if (run.losses.empty()) return 0;  // not rank 0's process
+  if (run.losses.empty()) return 0;  // the losses are on rank 0
   const auto host =
       digits::train<cubist::Threads, Scheme, float>(data, settings, 1, extents(1), false);
   const double d = digits::difference(run.losses, host.losses);

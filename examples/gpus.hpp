@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ranks with a GPU each: processes if mpiexec or srun started the program, else threads. They have
-// the same communicator and engine, so what runs on them is compiled once for both.
+// A backend of ranks with a GPU each: processes if mpiexec or srun started the program, else
+// threads. Both have the same communicator and engine, so code on top of them is compiled once.
 
 #include <utility>
 
@@ -22,7 +22,7 @@ struct Gpus
 #ifdef CUBIST_EXAMPLES_WITH_MPI
   using OnProcesses = cubist::NcclOn<cubist::Mpi>;
   [[nodiscard]] static bool are_processes() { return cubist::Mpi::started(); }
-  /// Before the first launch: processes share the GPUs where they are more, slowly.
+  /// Allows several processes on one GPU (slow); to be called before the first launch.
   static void share() { OnProcesses::options.share_gpus = true; }
 #else
   using OnProcesses = cubist::Nccl;
@@ -30,7 +30,7 @@ struct Gpus
   static void share() {}
 #endif
 
-  /// As many as there are processes, or GPUs of this machine.
+  /// The number of processes, or of GPUs of this machine.
   /// @throws cubist::DeviceError if there is none
   [[nodiscard]] static int usual_ranks()
   {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# resume.sh PROGRAM [MPIEXEC]: train_digits stops at step 50 on Summa25D and goes on to step 100 on other schemes, meshes
+# resume.sh PROGRAM [MPIEXEC]: train_digits stops at step 50 on Summa25D and continues to step 100 on other schemes, meshes
 # and numbers of ranks, on threads and on MPI. Its losses must be those of a run that did not stop: on the mesh that it
 # stopped on to the last bit, elsewhere to 1e-6.
 set -euo pipefail

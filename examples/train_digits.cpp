@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An MLP learns handwritten digits on the scheme and mesh of your choice, and once more on one
-// rank: the two loss curves must agree. Under mpiexec or srun its ranks are MPI's, else threads.
-// With --checkpoints a run that was stopped, or killed, goes on where it was: on any scheme, mesh
-// and number of ranks.
+// Trains an MLP on handwritten digits, on the scheme and mesh of your choice, and again on one
+// rank: the two loss curves must agree. Ranks are MPI's under mpiexec or srun, else threads. With
+// --checkpoints a run that was stopped or killed continues from its newest checkpoint, on any
+// scheme, mesh and number of ranks.
 
 #include <algorithm>
 #include <chrono>
@@ -61,7 +61,7 @@ int compare(const Settings& s, const typename Scheme::Axes::Array& extents)
   return d <= bound ? 0 : 1;
 }
 
-/// Makes `s.mesh` the extents of the scheme, and trains.
+/// Trains on the extents in `s.mesh`.
 template <class Backend, class Scheme>
 int train_on(const Settings& s)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How an MLP learns the digits on any scheme and backend, and how two loss curves compare.
+// Training of an MLP on the digits, on any scheme and backend, and comparison of loss curves.
 
 #include <algorithm>
 #include <chrono>
@@ -39,14 +39,14 @@ struct Settings
   std::uint64_t seed = 42;
 };
 
-/// What rank 0 has seen; empty in processes without it.
+/// The results on rank 0; empty in processes without it.
 struct Run
 {
-  std::vector<double> losses;  // of every step since it began, or went on
+  std::vector<double> losses;  // of every step since the start, or the checkpoint
   double accuracy = 0;         // on the held-out part
 };
 
-/// The images that `order` names from `begin` on, cut by the scheme's input layout.
+/// The images with the numbers in `order`, or the first ones, cut by the scheme's input layout.
 template <class T, class Scheme, class Backend>
 cubist::Activations<Scheme, Backend, T> inputs(const cubist::Mesh<Scheme, Backend>& mesh,
                                                const Images& images, const std::size_t* order,
@@ -55,7 +55,7 @@ cubist::Activations<Scheme, Backend, T> inputs(const cubist::Mesh<Scheme, Backen
   using AxisMesh = cubist::AxisMesh<typename Scheme::Axes, Backend>;
   cubist::DistMatrix<T, typename Scheme::Input, AxisMesh> x{mesh, {count, pixel_count}};
   const auto block = x.block();
-  std::vector<T> mine;  // generate() would look at the images where the engine is
+  std::vector<T> mine;  // generate() would read the images in the engine's memory
   for (std::size_t i = 0; i < block.valid().rows; ++i)
     for (std::size_t j = 0; j < block.valid().cols; ++j)
     {
@@ -76,12 +76,12 @@ inline std::vector<int> labels(const Images& images, const std::size_t* order, s
 
 template <class Backend, class Scheme, class T>
 Run train(const Split& data, const Settings& s, int ranks,
-          const typename Scheme::Axes::Array& extents, bool talk)
+          const typename Scheme::Axes::Array& extents, bool verbose)
 {
   Run run;
   cubist::launch<Backend>({.ranks = ranks}, [&](auto& world) {
     const bool first = world.rank() == 0;
-    if (first && talk)
+    if (first && verbose)
       std::printf("%s on %d ranks, %s, %zu digits to learn and %zu held out\n", Scheme::name,
                   world.size(), s.scalar.c_str(), data.training.size(), data.held_out.size());
     cubist::Mesh<Scheme, Backend> mesh{world, extents, cubist::IdleRanks::refused};
@@ -98,7 +98,7 @@ Run train(const Split& data, const Settings& s, int ranks,
 
     cubist::Checkpoints checkpoints{mesh, s.checkpoints, {.keep = s.keep}};
     const auto state = state_of(mlp, optimizer);
-    const bool saves = talk && !s.checkpoints.empty();
+    const bool saves = verbose && !s.checkpoints.empty();
     std::uint64_t step = saves ? checkpoints.load(state).value_or(0) : 0;
     if (first && step > 0) std::printf("goes on from step %" PRIu64 "\n", step);
     std::fflush(stdout);
@@ -107,7 +107,7 @@ Run train(const Split& data, const Settings& s, int ranks,
     const std::uint64_t per_epoch = cubist::ceil_div(all, s.batch);
     const std::uint64_t last = s.steps > 0 ? s.steps : s.epochs * per_epoch;
     double sum = 0;
-    std::size_t seen = 0;
+    std::size_t samples = 0;
     auto start = std::chrono::steady_clock::now();
     std::vector<std::size_t> order;
     while (step < last)
@@ -127,26 +127,26 @@ Run train(const Split& data, const Settings& s, int ranks,
 
       if (first) run.losses.push_back(loss);
       sum += loss * static_cast<double>(count);
-      seen += count;
+      samples += count;
       if (step % per_epoch != 0 && step != last) continue;
       const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
       const auto score = mlp.evaluate(test_x, test_labels);
       if (first) run.accuracy = score.accuracy;
-      if (first && talk)
+      if (first && verbose)
         std::printf("epoch %2" PRIu64
                     "  loss %.6f  held-out loss %.6f  accuracy %.4f  %8.0f samples/s\n",
-                    epoch, sum / static_cast<double>(seen), score.loss, score.accuracy,
-                    static_cast<double>(seen) / time.count());
+                    epoch, sum / static_cast<double>(samples), score.loss, score.accuracy,
+                    static_cast<double>(samples) / time.count());
       std::fflush(stdout);
       sum = 0;
-      seen = 0;
+      samples = 0;
       start = std::chrono::steady_clock::now();
     }
   });
   return run;
 }
 
-/// The largest relative difference of a loss curve from the end of another.
+/// The largest relative difference of a loss curve from the last losses of another.
 inline double difference(const std::vector<double>& a, const std::vector<double>& whole)
 {
   if (a.size() > whole.size()) return HUGE_VAL;

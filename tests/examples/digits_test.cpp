@@ -11,6 +11,9 @@
 #include "../../examples/digits.hpp"
 #include "catch.hpp"
 
+namespace examples_digits_test
+{
+
 namespace
 {
 
@@ -127,3 +130,5 @@ TEST_CASE("every epoch shuffles anew, and the same on every run")
   CHECK(a != digits::shuffled(100, 2, 1));
   CHECK(std::set<std::size_t>(a.begin(), a.end()).size() == 100);
 }
+
+}  // namespace examples_digits_test

@@ -6,7 +6,8 @@
 
 #include "catch.hpp"
 
-using namespace cubist;
+namespace cubist::test::axes_test
+{
 
 namespace
 {
@@ -41,7 +42,7 @@ TEST_CASE("Ranks and coordinates are a bijection")
   ranks_and_coordinates_are_a_bijection<Axes<AxisX>>({7});
 }
 
-TEST_CASE("The last axis runs fastest")
+TEST_CASE("The last axis varies fastest")
 {
   using Array = Three::Array;
   const Array extents{2, 3, 4};
@@ -79,3 +80,5 @@ TEST_CASE("More ranks than can be counted are the largest number of them")
   CHECK(Three::ranks({most, most, most}) == most);
   CHECK(Three::ranks({1, most, 1}) == most);
 }
+
+}  // namespace cubist::test::axes_test

@@ -9,13 +9,13 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::batch_mesh_test
+{
 
-TEST_CASE("A batch mesh has groups of ranks that follow each other, and their like in each group")
+TEST_CASE("A batch mesh has groups of consecutive ranks, and communicators across the groups")
 {
   if (!fits(8)) return;
-  const auto seen = on_ranks<TestBackend>(8, [](TestBackend::Communicator& world) {
+  const auto found = on_ranks<TestBackend>(8, [](TestBackend::Communicator& world) {
     const BatchMesh<Summa2D, TestBackend> mesh{world, 2, {.q = 2}};
     const auto c = mesh.group().coordinates();
     return std::tuple{mesh.index(),         mesh.groups(),       mesh.group_size(),
@@ -23,7 +23,7 @@ TEST_CASE("A batch mesh has groups of ranks that follow each other, and their li
                       mesh.across().rank(), mesh.across().size()};
   });
   for (int rank = 0; rank < 8; ++rank)
-    CHECK(seen[static_cast<std::size_t>(rank)] ==
+    CHECK(found[static_cast<std::size_t>(rank)] ==
           std::tuple{rank / 4, 2, 4, rank % 4, 4, rank % 4, rank / 4, 2});
 }
 
@@ -37,3 +37,5 @@ TEST_CASE("A batch mesh refuses groups that do not have equally many ranks, on e
       CHECK(mentions(m, "got " + std::to_string(groups) + " groups for 4 ranks",
                      "use a divisor of 4"));
 }
+
+}  // namespace cubist::test::batch_mesh_test

@@ -11,8 +11,8 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::mesh_test
+{
 
 namespace
 {
@@ -90,7 +90,7 @@ TEST_CASE("A group along axes has the ranks that differ only there, in the order
   }
 }
 
-TEST_CASE("The order in which axes are named does not matter")
+TEST_CASE("The order of axes does not matter")
 {
   if (!fits(6)) return;
   require_clear(on_ranks<TestBackend>(6, [](World& world) {
@@ -253,7 +253,7 @@ TEST_CASE("The first ranks are the mesh, and the others are idle")
   }
 }
 
-TEST_CASE("What the ranks of a mesh call together is refused on an idle rank")
+TEST_CASE("Collective calls of a mesh are refused on an idle rank")
 {
   if (!fits(4)) return;
   const auto messages = on_ranks<TestBackend>(4, [](World& world) {
@@ -263,7 +263,8 @@ TEST_CASE("What the ranks of a mesh call together is refused on an idle rank")
            message_of<MeshError>([&] { (void)mesh.along<Row, Col>(); });
   });
   for (std::size_t r = 0; r < 3; ++r) CHECK(messages[r].empty());
-  CHECK(mentions(messages[3], "rank 3 called", "3 ranks of a mesh", "ask active() first"));
+  CHECK(mentions(messages[3], "rank 3 made a collective call", "3 ranks of a mesh",
+                 "ask active() first"));
 }
 
 TEST_CASE("A mesh of a scheme takes exact extents and leaves ranks idle")
@@ -291,3 +292,5 @@ TEST_CASE("More ranks than the world has are refused, idle ranks or not")
        }))
     CHECK(mentions(m, "depth 1 x row 2 x col 3", "6 ranks", "the world has 4", "no more"));
 }
+
+}  // namespace cubist::test::mesh_test

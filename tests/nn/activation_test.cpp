@@ -12,7 +12,8 @@
 
 #include "catch.hpp"
 
-using namespace cubist;
+namespace cubist::test::activation_test
+{
 
 namespace
 {
@@ -44,7 +45,7 @@ struct Definition
 
 Wide logistic(Wide x) { return 1 / (1 + std::exp(-x)); }
 Wide normal(Wide x) { return std::erfc(-x / std::numbers::sqrt2_v<Wide>) / 2; }
-Wide bell(Wide x)
+Wide density(Wide x)
 {
   return std::exp(-x * x / 2) * std::numbers::inv_sqrtpi_v<Wide> / std::numbers::sqrt2_v<Wide>;
 }
@@ -64,7 +65,7 @@ const std::vector<Definition> definitions{
      }},
     {"gelu", gelu, [](Wide x) { return x * normal(x); },
      [](Wide x) {
-       return std::pair{normal(x), x * bell(x)};
+       return std::pair{normal(x), x * density(x)};
      }},
 };
 
@@ -132,7 +133,7 @@ TEMPLATE_TEST_CASE("GELU's approximation is exact to its terms", "", float, doub
   CHECK(worst_slope < 4);
 }
 
-TEMPLATE_TEST_CASE("activations at zeros, infinities and what is no number", "", float, double)
+TEMPLATE_TEST_CASE("activations at zeros, infinities and NaN", "", float, double)
 {
   using T = TestType;
   constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -246,3 +247,5 @@ TEMPLATE_TEST_CASE("large inputs make neither NaN nor infinity", "", float, doub
             std::numeric_limits<TestType>::min());
     }
 }
+
+}  // namespace cubist::test::activation_test

@@ -9,24 +9,24 @@
 #include "catch.hpp"
 #include "nn.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::activations_test
+{
 
 namespace
 {
 
 /// Calls f with activations of either layout of scheme S.
 template <class S, class F>
-auto with_both(const Mesh<S, TestBackend>& mesh, const Global<double>& global, F f)
+auto with_both(const Mesh<S, Threads>& mesh, const Global<double>& global, F f)
 {
-  using Matrix = Activations<S, TestBackend, double>;
+  using Matrix = Activations<S, Threads, double>;
   return std::pair{f(Matrix{scatter<typename S::Input>(mesh, global)}),
                    f(Matrix{scatter<typename S::Output>(mesh, global)})};
 }
 
 }  // namespace
 
-TEST_CASE("activations of either layout show what the matrix shows")
+TEST_CASE("activations of either layout have the properties of their matrix")
 {
   const auto global = uniform<double>(13, 11, 1);
   for_each_place([&]<class S>(const Place<S>& place) {
@@ -53,12 +53,12 @@ TEST_CASE("activations of either layout show what the matrix shows")
   });
 }
 
-TEST_CASE("a copy of activations is a copy")
+TEST_CASE("a copy of activations is independent")
 {
   if (!fits(cube)) return;
   const auto global = uniform<double>(13, 11, 1);
   const auto [original, copied] = on_root(cube, [&](const auto& mesh) {
-    Activations<Cube3D, TestBackend, double> y{scatter<Cube3D::Output>(mesh, global)};
+    Activations<Cube3D, Threads, double> y{scatter<Cube3D::Output>(mesh, global)};
     const auto copy = y;
     for (auto& v : y.local()) v = 7;
     return std::pair{gather(y), gather(copy)};
@@ -86,7 +86,7 @@ TEST_CASE("zeros like activations have their shape and layout")
   });
 }
 
-TEST_CASE("the matrix is had by its layout, and by no other")
+TEST_CASE("`as` returns the matrix for its layout only")
 {
   if (!fits(cube)) return;
   const auto global = uniform<double>(6, 5, 1);
@@ -94,7 +94,7 @@ TEST_CASE("the matrix is had by its layout, and by no other")
     using Wanted = typename decltype(layout)::type;
     return message_of<ShapeError>([&] {
       on_mesh(cube, [&](const auto& mesh) {
-        Activations<Cube3D, TestBackend, double> y{scatter<Cube3D::Output>(mesh, global)};
+        Activations<Cube3D, Threads, double> y{scatter<Cube3D::Output>(mesh, global)};
         const auto& unchanged = y;
         y.template as<Wanted>().local()(0, 0) = 1;
         return unchanged.template as<Wanted>().rows();
@@ -129,7 +129,7 @@ TEST_CASE("losses of activations are those of their matrices")
       f.accuracy = accuracy(of, labels);
       return f;
     };
-    using Wrapped = Activations<Cube3D, TestBackend, double>;
+    using Wrapped = Activations<Cube3D, Threads, double>;
     const Wrapped activations{y};
     return std::pair{found(activations, Wrapped{wanted}, zeros_like(activations)),
                      found(y, wanted, y)};
@@ -149,7 +149,7 @@ TEST_CASE("a gradient or a target of the other layout is refused")
   const auto with = [&]<class Other>(std::type_identity<Other>, bool entropy) {
     return message_of<ShapeError>([&] {
       on_mesh(cube, [&](const auto& mesh) {
-        using Matrix = Activations<Cube3D, TestBackend, double>;
+        using Matrix = Activations<Cube3D, Threads, double>;
         const Matrix y{scatter<Cube3D::Output>(mesh, global)};
         Matrix other{scatter<Other>(mesh, global)};
         auto dy = zeros_like(y);
@@ -166,3 +166,5 @@ TEST_CASE("a gradient or a target of the other layout is refused")
                    "has " + Cube3D::Output::to_string()));
   }
 }
+
+}  // namespace cubist::test::activations_test

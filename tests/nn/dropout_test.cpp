@@ -12,18 +12,18 @@
 #include "catch.hpp"
 #include "nn.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::dropout_test
+{
 
 namespace
 {
 
-/// What dropout leaves of ones, as a matrix of layout L.
+/// Dropout of a matrix of ones with layout L.
 template <class L, class T = double, class S>
 Global<T> mask(const Place<S>& place, Shape shape, const Dropout& dropout, std::uint64_t step)
 {
   return on_root(place, [&](const auto& mesh) {
-    DistMatrix<T, L, AxisMesh<typename S::Axes, TestBackend>> x{mesh, shape};
+    DistMatrix<T, L, AxisMesh<typename S::Axes, Threads>> x{mesh, shape};
     x.generate([](std::size_t, std::size_t) { return T{1}; });
     dropout.apply(x, step);
     return gather(x);
@@ -31,7 +31,7 @@ Global<T> mask(const Place<S>& place, Shape shape, const Dropout& dropout, std::
 }
 Global<double> mask(const Dropout& dropout, std::uint64_t step)
 {
-  return mask<Summa2D::Input>(one_rank, {13, 11}, dropout, step);
+  return mask<Summa25D::Input>(single_rank, {13, 11}, dropout, step);
 }
 
 double share_of_zeros(const Global<double>& x)
@@ -47,7 +47,7 @@ TEST_CASE("masks are bit-identical on every scheme and mesh")
 {
   const Dropout dropout{0.3, 42, 5};
   const auto wanted = mask(dropout, 7);
-  const auto wanted_float = mask<Summa2D::Input, float>(one_rank, {13, 11}, dropout, 7);
+  const auto wanted_float = mask<Summa25D::Input, float>(single_rank, {13, 11}, dropout, 7);
   for_each_place([&]<class S>(const Place<S>& place) {
     CAPTURE(place.name());
     CHECK(identical(mask<typename S::Input>(place, {13, 11}, dropout, 7), wanted));
@@ -67,11 +67,11 @@ TEST_CASE("another seed, layer or step makes another mask")
 
 TEST_CASE("an element is dropped with probability p, and scaled by 1/(1-p) otherwise")
 {
-  if (!fits(two_by_two)) return;
+  if (!fits(single_layer)) return;
   for (const double p : {0.1, 0.5, 0.9})
   {
     constexpr std::size_t n = 200;
-    const auto x = mask<Summa2D::Input>(two_by_two, {n, n}, Dropout{p, 1}, 1);
+    const auto x = mask<Summa25D::Input>(single_layer, {n, n}, Dropout{p, 1}, 1);
     const double deviation = std::sqrt(p * (1 - p)) / n;
     CAPTURE(p);
     CHECK(share_of_zeros(x) == Approx(p).epsilon(0).margin(5 * deviation));
@@ -94,7 +94,7 @@ TEST_CASE("without probability nothing is dropped")
   for (const double v : x) CHECK(v == 1);
 }
 
-TEST_CASE("what was applied forward is applied backward")
+TEST_CASE("forward and backward apply the same mask")
 {
   const auto values = uniform<double>(13, 11, 1);
   const auto gradients = uniform<double>(13, 11, 2);
@@ -117,13 +117,13 @@ TEST_CASE("what was applied forward is applied backward")
   });
 }
 
-TEST_CASE("what is left may go into another matrix")
+TEST_CASE("the result may be another matrix")
 {
-  if (!fits(two_by_two)) return;
+  if (!fits(single_layer)) return;
   const auto values = uniform<double>(13, 11, 1);
   const Dropout dropout{0.4, 3, 1};
-  const auto [in_place, elsewhere, before] = on_root(two_by_two, [&](const auto& mesh) {
-    auto x = scatter<Summa2D::Output>(mesh, values);
+  const auto [in_place, elsewhere, before] = on_root(single_layer, [&](const auto& mesh) {
+    auto x = scatter<Summa25D::Output>(mesh, values);
     auto y = x;
     dropout.apply(x, y, 9);
     auto untouched = gather(x);
@@ -134,9 +134,9 @@ TEST_CASE("what is left may go into another matrix")
   CHECK(identical(before, values));
 
   const auto other = [&](Shape shape, bool same_mesh) {
-    on_mesh(two_by_two, [&](const auto& mesh) {
-      const Mesh<Summa2D, TestBackend> second{mesh.world(), {.q = 2}};
-      using Matrix = DistMatrix<double, Summa2D::Output, AxisMesh<Summa2D::Axes, TestBackend>>;
+    on_mesh(single_layer, [&](const auto& mesh) {
+      const Mesh<Summa25D, Threads> second{mesh.world(), {.q = 2}};
+      using Matrix = DistMatrix<double, Summa25D::Output, AxisMesh<Summa25D::Axes, Threads>>;
       const Matrix x{mesh, {13, 11}};
       Matrix y{same_mesh ? mesh : second, shape};
       dropout.apply(x, y, 9);
@@ -174,3 +174,5 @@ TEST_CASE("a probability out of range is refused")
   CHECK(Dropout{0}.probability() == 0);
   CHECK(Dropout{0.25}.probability() == 0.25);
 }
+
+}  // namespace cubist::test::dropout_test

@@ -10,8 +10,8 @@
 #include "catch.hpp"
 #include "nn.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::finite_test
+{
 
 namespace
 {
@@ -19,7 +19,7 @@ namespace
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Something wrong in a gradient, at a global place.
+/// A value that is not finite, at a global place of a gradient.
 struct Fault
 {
   std::size_t parameter;
@@ -43,7 +43,7 @@ void put(const Fault& fault, const Parameters<T, M>& parameters)
 template <class T, class S>
 struct Gradients
 {
-  using M = AxisMesh<typename S::Axes, TestBackend>;
+  using M = AxisMesh<typename S::Axes, Threads>;
   using Next = typename S::Next;
   using Bias = RowVector<typename S::Output>;
 
@@ -60,9 +60,10 @@ struct Gradients
   Parameters<T, M> parameters;
 };
 
-/// What all ranks are told; "different" if they are not told the same.
+/// The message of the error on all ranks; "different" if ranks disagree.
 template <class T = double, class S>
-std::string told(const Place<S>& place, const std::vector<Fault>& faults, double loss = 0.5)
+std::string message_on_all(const Place<S>& place, const std::vector<Fault>& faults,
+                           double loss = 0.5)
 {
   const auto ranks = on_mesh(place, [&](const auto& mesh) {
     const Gradients<T, S> gradients{mesh};
@@ -79,25 +80,26 @@ void require_found(const Place<S>& place)
 {
   if (!fits(place)) return;
   CAPTURE(place.name());
-  CHECK(told(place, {}).empty());
-  for (std::size_t i = 0; i < 7; ++i)
+  CHECK(message_on_all(place, {}).empty());
+  for (const std::size_t i : {0U, 3U, 6U})
     for (std::size_t j = 0; j < 5; ++j)
-      CHECK(mentions(told(place, {{0, i, j, not_a_number}}),
+      CHECK(mentions(message_on_all(place, {{0, i, j, not_a_number}}),
                      "got a NaN in the gradient of w at row " + std::to_string(i) + ", column " +
                          std::to_string(j) + " in step 17, "));
-  CHECK(mentions(
-      told(place, {{2, 4, 1, not_a_number}, {1, 0, 4, -infinity}, {2, 0, 0, not_a_number}}),
-      "got an infinity in the gradient of b at row 0, column 4 in step 17, "));
-  CHECK(mentions(told(place, {{0, 6, 0, infinity}, {0, 3, 4, not_a_number}}), "a NaN",
+  CHECK(
+      mentions(message_on_all(
+                   place, {{2, 4, 1, not_a_number}, {1, 0, 4, -infinity}, {2, 0, 0, not_a_number}}),
+               "got an infinity in the gradient of b at row 0, column 4 in step 17, "));
+  CHECK(mentions(message_on_all(place, {{0, 6, 0, infinity}, {0, 3, 4, not_a_number}}), "a NaN",
                  "of w at row 3, column 4"));
-  CHECK(mentions(told(place, {{0, 0, 0, not_a_number}}, not_a_number),
+  CHECK(mentions(message_on_all(place, {{0, 0, 0, not_a_number}}, not_a_number),
                  "got a NaN in the loss in step 17, "));
-  CHECK(mentions(told(place, {}, infinity), "got an infinity in the loss in step 17, "));
+  CHECK(mentions(message_on_all(place, {}, infinity), "got an infinity in the loss in step 17, "));
 }
 
 }  // namespace
 
-TEST_CASE("The first NaN or infinity is told on every rank with its global place")
+TEST_CASE("Every rank throws an error with the global place of the first NaN or infinity")
 {
   require_found(two_two_two);
   require_found(cube);
@@ -107,26 +109,29 @@ TEST_CASE("The first NaN or infinity is told on every rank with its global place
 TEST_CASE("Complex gradients are finite in both parts")
 {
   using C = std::complex<float>;
-  CHECK(told<C>(one_rank, {}).empty());
-  CHECK(mentions(told<C>(one_rank, {{0, 2, 3, not_a_number}}), "a NaN", "row 2, column 3"));
+  CHECK(message_on_all<C>(single_rank, {}).empty());
+  CHECK(mentions(message_on_all<C>(single_rank, {{0, 2, 3, not_a_number}}), "a NaN",
+                 "row 2, column 3"));
 }
 
-TEST_CASE("What only one rank sees in the loss, all are told; idle ranks have nothing to do")
+TEST_CASE("All active ranks throw when the loss of one is not finite, and idle ranks do nothing")
 {
   if (!fits(3)) return;
-  const auto told = on_ranks<TestBackend>(3, [](TestBackend::Communicator& world) {
-    const AxisMesh<Summa2D::Axes, TestBackend> mesh{world, {1, 2}, 2, IdleRanks::allowed};
-    const Gradients<double, Summa2D> gradients{mesh};
+  const auto messages = on_ranks<Threads>(3, [](Threads::Communicator& world) {
+    const AxisMesh<Summa25D::Axes, Threads> mesh{world, {1, 1, 2}, 2, IdleRanks::allowed};
+    const Gradients<double, Summa25D> gradients{mesh};
     return message_of<NumericError>(
         [&] { check_finite(world.rank() == 0 ? 0.5 : not_a_number, gradients.parameters, 1); });
   });
-  CHECK(mentions(told[0], "a NaN in the loss in step 1"));
-  CHECK(told == std::vector<std::string>{told[0], told[0], ""});
+  CHECK(mentions(messages[0], "a NaN in the loss in step 1"));
+  CHECK(messages == std::vector<std::string>{messages[0], messages[0], ""});
 }
 
-TEST_CASE("A loss without parameters is looked at, too")
+TEST_CASE("A loss without parameters is checked, too")
 {
-  using None = Parameters<double, AxisMesh<Summa2D::Axes, TestBackend>>;
+  using None = Parameters<double, AxisMesh<Summa25D::Axes, Threads>>;
   CHECK_NOTHROW(check_finite(1.0, None{}, 0));
   CHECK_THROWS_AS(check_finite(not_a_number, None{}, 0), NumericError);
 }
+
+}  // namespace cubist::test::finite_test

@@ -12,8 +12,8 @@
 #include "catch.hpp"
 #include "nn.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::loss_test
+{
 
 namespace
 {
@@ -77,8 +77,8 @@ Global<T> as(const Global<double>& x)
                      [&](std::size_t i, std::size_t j) { return static_cast<T>(x(i, j)); });
 }
 
-/// What a rank is told of a distributed loss.
-struct Told
+/// A distributed loss as one rank sees it.
+struct RankLoss
 {
   double value = 0;
   Global<double> gradient;  // on rank 0
@@ -87,55 +87,55 @@ struct Told
 
 /// loss(Y, dY) on every rank, Y being distributed with layout L.
 template <class L, class T, class S, class F>
-std::vector<Told> told(const Place<S>& place, const Global<double>& y, F loss)
+std::vector<RankLoss> distributed(const Place<S>& place, const Global<double>& y, F loss)
 {
   return on_mesh(place, [&](const auto& mesh) {
     const auto shard = scatter<L>(mesh, as<T>(y));
     auto dy = scatter<L>(mesh, as<T>(y));  // overwritten
     const double value = loss(mesh, shard, dy);
-    return Told{value, as<double>(gather(dy)), padding(dy.view())};
+    return RankLoss{value, as<double>(gather(dy)), padding(dy.view())};
   });
 }
 
-void agrees(const std::vector<Told>& told, const Loss& wanted, double tolerance)
+void agrees(const std::vector<RankLoss>& ranks, const Loss& wanted, double tolerance)
 {
-  CHECK(difference(told[0].gradient, wanted.gradient) <= tolerance);
-  for (const auto& t : told)
+  CHECK(difference(ranks[0].gradient, wanted.gradient) <= tolerance);
+  for (const auto& t : ranks)
   {
     CHECK(t.value == Approx(wanted.value).epsilon(tolerance).margin(1e-300));
-    CHECK(t.value == told[0].value);
+    CHECK(t.value == ranks[0].value);
     CHECK(t.padding.largest == 0);
   }
 }
 
 template <class L, class T, class S>
-std::vector<Told> told_cross_entropy(const Place<S>& place, const Global<double>& y,
-                                     const std::vector<int>& labels)
+std::vector<RankLoss> distributed_cross_entropy(const Place<S>& place, const Global<double>& y,
+                                                const std::vector<int>& labels)
 {
-  return told<L, T>(place, y, [&](const auto&, const auto& shard, auto& dy) {
+  return distributed<L, T>(place, y, [&](const auto&, const auto& shard, auto& dy) {
     return softmax_cross_entropy(shard, labels, dy);
   });
 }
 
 template <class L, class T, class S>
-std::vector<Told> told_squared_error(const Place<S>& place, const Global<double>& y,
-                                     const Global<double>& target)
+std::vector<RankLoss> distributed_squared_error(const Place<S>& place, const Global<double>& y,
+                                                const Global<double>& target)
 {
-  return told<L, T>(place, y, [&](const auto& mesh, const auto& shard, auto& dy) {
+  return distributed<L, T>(place, y, [&](const auto& mesh, const auto& shard, auto& dy) {
     return mean_squared_error(shard, scatter<L>(mesh, as<T>(target)), dy);
   });
 }
 
 template <class S>
-std::vector<double> told_accuracy(const Place<S>& place, const Global<double>& y,
-                                  const std::vector<int>& labels)
+std::vector<double> distributed_accuracy(const Place<S>& place, const Global<double>& y,
+                                         const std::vector<int>& labels)
 {
   return on_mesh(place, [&](const auto& mesh) {
     return accuracy(scatter<typename S::Output>(mesh, y), labels);
   });
 }
 
-/// Some have ranks without a column or without a row.
+/// Some leave ranks without a column or without a row.
 const std::vector<Shape> shapes{{13, 10}, {5, 2}, {3, 3}, {6, 1}, {1, 17}};
 
 template <class F>
@@ -164,8 +164,9 @@ TEST_CASE("softmax cross-entropy and its gradient equal the serial oracle")
       const auto y = uniform<double>(shape.rows, shape.cols, 1, 3);
       const auto labels = classes(shape.rows, shape.cols);
       const auto wanted = cross_entropy(y, labels);
-      agrees(told_cross_entropy<typename S::Output, double>(place, y, labels), wanted, 1e-14);
-      agrees(told_cross_entropy<typename S::Output, float>(place, y, labels), wanted, 2e-6);
+      agrees(distributed_cross_entropy<typename S::Output, double>(place, y, labels), wanted,
+             1e-14);
+      agrees(distributed_cross_entropy<typename S::Output, float>(place, y, labels), wanted, 2e-6);
     }
   });
 }
@@ -179,36 +180,37 @@ TEST_CASE("mean squared error and its gradient equal the serial oracle")
       const auto y = uniform<double>(shape.rows, shape.cols, 1, 3);
       const auto target = uniform<double>(shape.rows, shape.cols, 2, 3);
       const auto wanted = squared_error(y, target);
-      agrees(told_squared_error<typename S::Output, double>(place, y, target), wanted, 1e-14);
-      agrees(told_squared_error<typename S::Output, float>(place, y, target), wanted, 2e-6);
+      agrees(distributed_squared_error<typename S::Output, double>(place, y, target), wanted,
+             1e-14);
+      agrees(distributed_squared_error<typename S::Output, float>(place, y, target), wanted, 2e-6);
     }
   });
 }
 
-TEST_CASE("losses take matrices of the input's layout too")
+TEST_CASE("losses accept matrices of the input's layout")
 {
   if (!fits(cube)) return;
   const auto y = uniform<double>(13, 10, 1, 3);
   const auto labels = classes(13, 10);
   const auto target = uniform<double>(13, 10, 2, 3);
-  agrees(told_cross_entropy<Cube3D::Input, double>(cube, y, labels), cross_entropy(y, labels),
-         1e-14);
-  agrees(told_squared_error<Cube3D::Input, double>(cube, y, target), squared_error(y, target),
-         1e-14);
+  agrees(distributed_cross_entropy<Cube3D::Input, double>(cube, y, labels),
+         cross_entropy(y, labels), 1e-14);
+  agrees(distributed_squared_error<Cube3D::Input, double>(cube, y, target),
+         squared_error(y, target), 1e-14);
 }
 
 TEST_CASE("gradients of losses agree with central differences")
 {
-  if (!fits(two_by_two)) return;
+  if (!fits(single_layer)) return;
   const auto y = uniform<double>(3, 5, 1, 2);
   const auto labels = classes(3, 5);
   const auto target = uniform<double>(3, 5, 2, 2);
-  const auto value_of = [](const auto& told) { return told[0].value; };
+  const auto value_of = [](const auto& ranks) { return ranks[0].value; };
   const auto entropy = [&](const Global<double>& at) {
-    return told_cross_entropy<Summa2D::Output, double>(two_by_two, at, labels);
+    return distributed_cross_entropy<Summa25D::Output, double>(single_layer, at, labels);
   };
   const auto error = [&](const Global<double>& at) {
-    return told_squared_error<Summa2D::Output, double>(two_by_two, at, target);
+    return distributed_squared_error<Summa25D::Output, double>(single_layer, at, target);
   };
   CHECK(difference(entropy(y)[0].gradient, central_differences(y, [&](const auto& at) {
                      return value_of(entropy(at));
@@ -233,8 +235,8 @@ TEST_CASE("large logits stay finite")
                     })};
   for_each_place([&]<class S>(const Place<S>& place) {
     CAPTURE(place.name());
-    agrees(told_cross_entropy<typename S::Output, double>(place, y, labels), wanted, 1e-14);
-    agrees(told_cross_entropy<typename S::Output, float>(place, y, labels), wanted, 1e-6);
+    agrees(distributed_cross_entropy<typename S::Output, double>(place, y, labels), wanted, 1e-14);
+    agrees(distributed_cross_entropy<typename S::Output, float>(place, y, labels), wanted, 1e-6);
   });
 }
 
@@ -255,7 +257,7 @@ TEST_CASE("accuracy is the share of rows whose largest column is their label")
       CAPTURE(place.name(), shape);
       const double wanted = hit_rate(y, labels);
       CHECK(wanted > 0);
-      for (const double got : told_accuracy(place, y, labels)) CHECK(got == wanted);
+      for (const double got : distributed_accuracy(place, y, labels)) CHECK(got == wanted);
     }
   });
 }
@@ -267,9 +269,9 @@ TEST_CASE("of equal columns accuracy takes the first")
   const auto y = generate<double>(4, 6, [&](std::size_t i, std::size_t j) { return tied[i][j]; });
   for_each_place([&](const auto& place) {
     CAPTURE(place.name());
-    CHECK(told_accuracy(place, y, {0, 1, 2, 4})[0] == 1);
-    CHECK(told_accuracy(place, y, {1, 5, 3, 5})[0] == 0);
-    CHECK(told_accuracy(place, y, {0, 5, 2, 5})[0] == 0.5);
+    CHECK(distributed_accuracy(place, y, {0, 1, 2, 4})[0] == 1);
+    CHECK(distributed_accuracy(place, y, {1, 5, 3, 5})[0] == 0);
+    CHECK(distributed_accuracy(place, y, {0, 5, 2, 5})[0] == 0.5);
   });
 }
 
@@ -278,8 +280,8 @@ TEST_CASE("nothing is gathered: the words do not depend on the number of columns
   for_each_place([]<class S>(const Place<S>& place) {
     const auto words = [&](std::size_t cols) {
       const std::vector<int> labels = classes(24, cols);
-      return on_mesh<Counting<TestBackend>>(place, [&](const auto& mesh) {
-        using M = AxisMesh<typename S::Axes, Counting<TestBackend>>;
+      return on_mesh<Counting<Threads>>(place, [&](const auto& mesh) {
+        using M = AxisMesh<typename S::Axes, Counting<Threads>>;
         const DistMatrix<double, typename S::Output, M> y{mesh, {24, cols}};
         DistMatrix<double, typename S::Output, M> dy{mesh, {24, cols}};
         softmax_cross_entropy(y, labels, dy);
@@ -297,15 +299,15 @@ TEST_CASE("nothing is gathered: the words do not depend on the number of columns
 
 TEST_CASE("labels that do not fit are refused")
 {
-  if (!fits(two_by_two)) return;
+  if (!fits(single_layer)) return;
   const auto y = uniform<double>(4, 3, 1);
   const auto message = [&]<class E>(std::type_identity<E>, const std::vector<int>& labels,
                                     bool loss) {
     return message_of<E>([&] {
       if (loss)
-        told_cross_entropy<Summa2D::Output, double>(two_by_two, y, labels);
+        distributed_cross_entropy<Summa25D::Output, double>(single_layer, y, labels);
       else
-        told_accuracy(two_by_two, y, labels);
+        distributed_accuracy(single_layer, y, labels);
     });
   };
   for (const bool loss : {true, false})
@@ -325,18 +327,18 @@ TEST_CASE("labels that do not fit are refused")
 
 TEST_CASE("a target or a gradient of another shape or mesh is refused")
 {
-  if (!fits(two_by_two)) return;
-  using Matrix = DistMatrix<double, Summa2D::Output, AxisMesh<Summa2D::Axes, TestBackend>>;
+  if (!fits(single_layer)) return;
+  using Matrix = DistMatrix<double, Summa25D::Output, AxisMesh<Summa25D::Axes, Threads>>;
   const std::vector<int> labels{0, 1, 2, 0};
   const auto entropy = [&](Shape gradient) {
-    on_mesh(two_by_two, [&](const auto& mesh) {
+    on_mesh(single_layer, [&](const auto& mesh) {
       Matrix dy{mesh, gradient};
       return softmax_cross_entropy(Matrix{mesh, {4, 3}}, labels, dy);
     });
   };
   const auto error = [](Shape target, Shape gradient, bool elsewhere) {
-    on_mesh(two_by_two, [&](const auto& mesh) {
-      const Mesh<Summa2D, TestBackend> other{mesh.world(), {.q = 2}};
+    on_mesh(single_layer, [&](const auto& mesh) {
+      const Mesh<Summa25D, Threads> other{mesh.world(), {.q = 2}};
       Matrix dy{mesh, gradient};
       return mean_squared_error(Matrix{mesh, {4, 3}}, Matrix{elsewhere ? other : mesh, target}, dy);
     });
@@ -358,22 +360,22 @@ TEST_CASE("a target or a gradient of another shape or mesh is refused")
   CHECK(mentions(message_of<ShapeError>([&] { error({4, 3}, {4, 3}, true); }), "shape and mesh"));
 }
 
-TEST_CASE("a gradient may take the place of the output")
+TEST_CASE("a gradient may overwrite the output")
 {
-  if (!fits(two_by_two)) return;
-  using Matrix = DistMatrix<double, Summa2D::Output, AxisMesh<Summa2D::Axes, TestBackend>>;
+  if (!fits(single_layer)) return;
+  using Matrix = DistMatrix<double, Summa25D::Output, AxisMesh<Summa25D::Axes, Threads>>;
   const auto y = uniform<double>(5, 3, 1);
   const auto target = uniform<double>(5, 3, 2);
   const auto labels = classes(5, 3);
-  const auto told = on_root(two_by_two, [&](const auto& mesh) {
-    Matrix a = scatter<Summa2D::Output>(mesh, y);
+  const auto losses = on_root(single_layer, [&](const auto& mesh) {
+    Matrix a = scatter<Summa25D::Output>(mesh, y);
     Matrix b = a;
-    const Matrix t = scatter<Summa2D::Output>(mesh, target);
+    const Matrix t = scatter<Summa25D::Output>(mesh, target);
     const double entropy = softmax_cross_entropy(a, labels, a);
     const double error = mean_squared_error(b, t, b);
     return std::tuple{entropy, gather(a), error, gather(b)};
   });
-  const auto& [entropy, entropy_gradient, error, error_gradient] = told;
+  const auto& [entropy, entropy_gradient, error, error_gradient] = losses;
   CHECK(entropy == Approx(cross_entropy(y, labels).value));
   CHECK(difference(entropy_gradient, cross_entropy(y, labels).gradient) < 1e-12);
   CHECK(error == Approx(squared_error(y, target).value));
@@ -382,9 +384,9 @@ TEST_CASE("a gradient may take the place of the output")
 
 TEST_CASE("rows without classes are refused, and no rows at all have no loss")
 {
-  using Matrix = DistMatrix<double, Summa2D::Output, AxisMesh<Summa2D::Axes, TestBackend>>;
+  using Matrix = DistMatrix<double, Summa25D::Output, AxisMesh<Summa25D::Axes, Threads>>;
   const auto loss = [](Shape shape) {
-    return on_root(one_rank, [&](const auto& mesh) {
+    return on_root(single_rank, [&](const auto& mesh) {
       const Matrix y{mesh, shape};
       Matrix dy{mesh, shape};
       const std::vector<int> labels(shape.rows, 0);
@@ -400,17 +402,17 @@ TEST_CASE("rows without classes are refused, and no rows at all have no loss")
   CHECK(loss({0, 0}) == 0);
 }
 
-TEST_CASE("losses of bfloat16 are those of its floats, and gradients are rounded once")
+TEST_CASE("losses of bfloat16 equal those of float, and gradients are rounded once")
 {
-  if (!fits(two_by_two)) return;
+  if (!fits(single_layer)) return;
   constexpr std::size_t rows = 13;
   const auto logits = uniform<bfloat16>(rows, 7, 1, 4);
   const auto targets = uniform<bfloat16>(rows, 7, 2);
   const auto labels = classes(rows, 7);
   const auto run = [&]<class T>(std::type_identity<T>) {
-    return on_root(two_by_two, [&](const auto& mesh) {
+    return on_root(single_layer, [&](const auto& mesh) {
       const auto cut = [&](const Global<bfloat16>& all) {
-        DistMatrix<T, Summa2D::Output, AxisMesh<Summa2D::Axes, TestBackend>> m{
+        DistMatrix<T, Summa25D::Output, AxisMesh<Summa25D::Axes, Threads>> m{
             mesh, {all.shape(0), all.shape(1)}};
         m.generate([&](std::size_t i, std::size_t j) { return static_cast<float>(all(i, j)); });
         return m;
@@ -444,3 +446,5 @@ TEST_CASE("losses of bfloat16 are those of its floats, and gradients are rounded
       CHECK(std::abs(got[i] - wanted[i]) <= 0x1p-7F * wanted[i]);
   }
 }
+
+}  // namespace cubist::test::loss_test

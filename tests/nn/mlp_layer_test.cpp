@@ -9,15 +9,15 @@
 #include "catch.hpp"
 #include "nn.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::mlp_layer_test
+{
 
 namespace
 {
 
 constexpr std::size_t tokens = 13, in = 7, out = 11;
 
-/// What a layer makes, and the same by hand: Linear, then the activation and the mask.
+/// The results of a layer, and of its steps by hand: Linear, the activation, the mask.
 struct Both
 {
   Global<double> y, dx, dw, db, y_by_hand, dx_by_hand, dw_by_hand, db_by_hand;
@@ -27,12 +27,13 @@ template <Scheme S>
 Both both(const Place<S>& place, const Activation& activation, double p,
           std::optional<std::uint64_t> step)
 {
-  using A = Activations<S, TestBackend, double>;
+  using A = Activations<S, Threads, double>;
   return on_root(place, [&](const auto& mesh) {
     const LinearOptions options{.seed = 5, .index = 3};
     const Dropout dropout{p, 5, 3};
-    detail::MlpLayer<A, S, TestBackend, double> layer{mesh, in, out, options, activation, dropout};
-    Linear<S, TestBackend, double> linear{mesh, in, out, options};
+    cubist::detail::MlpLayer<A, S, Threads, double> layer{mesh,    in,         out,
+                                                          options, activation, dropout};
+    Linear<S, Threads, double> linear{mesh, in, out, options};
 
     auto x = scatter<typename S::Input>(mesh, uniform<double>(tokens, in, 1));
     auto dy = scatter<typename S::Output>(mesh, uniform<double>(tokens, out, 2));
@@ -87,16 +88,18 @@ TEST_CASE("a layer is Linear, its activation and its dropout, forward and backwa
   });
 }
 
-TEST_CASE("a layer drops elements in training alone")
+TEST_CASE("a layer drops elements in training only")
 {
-  if (!fits(two_by_two)) return;
+  if (!fits(single_layer)) return;
   const auto zeros = [](const Global<double>& y) {
     std::size_t n = 0;
     for (const double v : y) n += v == 0 ? 1 : 0;
     return n;
   };
-  CHECK(zeros(both(two_by_two, identity, 0.4, std::nullopt).y) == 0);
-  const std::size_t dropped = zeros(both(two_by_two, identity, 0.4, 9).y);
+  CHECK(zeros(both(single_layer, identity, 0.4, std::nullopt).y) == 0);
+  const std::size_t dropped = zeros(both(single_layer, identity, 0.4, 9).y);
   CHECK(dropped > tokens * out / 5);
   CHECK(dropped < tokens * out * 3 / 5);
 }
+
+}  // namespace cubist::test::mlp_layer_test

@@ -9,15 +9,15 @@
 #include "catch.hpp"
 #include "nn.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::moments_test
+{
 
 namespace
 {
 
-using M = AxisMesh<Summa2D::Axes, TestBackend>;
+using M = AxisMesh<Summa25D::Axes, Threads>;
 template <class T>
-using Matrix = DistMatrix<T, Summa2D::Weight, M>;
+using Matrix = DistMatrix<T, Summa25D::Weight, M>;
 
 constexpr Shape shape{3, 5};
 
@@ -25,8 +25,8 @@ constexpr Shape shape{3, 5};
 template <class T, class F>
 void on_parameter(F body)
 {
-  if (!fits(two_by_two)) return;
-  require_clear(on_mesh(two_by_two, [&](const auto& mesh) {
+  if (!fits(single_layer)) return;
+  require_clear(on_mesh(single_layer, [&](const auto& mesh) {
     Findings found;
     Matrix<T> w{mesh, shape};
     w.generate([](std::size_t, std::size_t) { return 1.0F; });
@@ -48,7 +48,7 @@ void check(Findings& found, const Matrix<T>& w, float expected, const char* when
 
 }  // namespace
 
-TEST_CASE("steps that 16 bits do not show add up")
+TEST_CASE("updates too small for 16 bits add up")
 {
   on_parameter<bfloat16>([](Findings& found, auto& w, const auto& parameters) {
     Sgd<bfloat16, M> sgd{parameters, {.learning_rate = 0x1p-12}};
@@ -59,7 +59,7 @@ TEST_CASE("steps that 16 bits do not show add up")
   });
 }
 
-TEST_CASE("a weight that is set goes on from there")
+TEST_CASE("a weight that the user sets is updated from its new value")
 {
   on_parameter<half>([](Findings& found, auto& w, const auto& parameters) {
     Sgd<half, M> sgd{parameters, {.learning_rate = 0.25}};
@@ -71,7 +71,7 @@ TEST_CASE("a weight that is set goes on from there")
   });
 }
 
-TEST_CASE("what is kept of weights of 16 bits is in float, with masters")
+TEST_CASE("the state of weights of 16 bits is in float, with master copies")
 {
   on_parameter<bfloat16>([](Findings& found, auto&, const auto& parameters) {
     Adam<bfloat16, M> adam{parameters};
@@ -95,3 +95,5 @@ TEST_CASE("what is kept of weights of 16 bits is in float, with masters")
     found.check(state.matrices.size() == 2 && state.accumulators.empty(), "masters of floats");
   });
 }
+
+}  // namespace cubist::test::moments_test

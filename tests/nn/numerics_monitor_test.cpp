@@ -12,8 +12,8 @@
 #include "nn.hpp"
 #include "training.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::numerics_monitor_test
+{
 
 namespace
 {
@@ -22,10 +22,10 @@ namespace
 template <class S>
 struct Trained
 {
-  using Network = MLP<S, TestBackend, double>;
+  using Network = MLP<S, Threads, double>;
   using M = typename Network::Mesh;
 
-  explicit Trained(const Mesh<S, TestBackend>& mesh) : mlp{mesh, {7, 11, 5}}
+  explicit Trained(const Mesh<S, Threads>& mesh) : mlp{mesh, {7, 11, 5}}
   {
     const typename Network::Activations x{
         scatter<typename S::Input>(mesh, uniform<double>(rows, 7, 1))};
@@ -42,9 +42,10 @@ struct Trained
 
 void flip(double& x) { x = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) ^ 1U); }
 
-/// What all ranks are told when `rank` has one bit wrong.
+/// The message of the error on all ranks when `rank` has one bit wrong.
 template <class S>
-std::string told(const Place<S>& place, const std::string& name, bool in_gradient, int rank)
+std::string message_on_all(const Place<S>& place, const std::string& name, bool in_gradient,
+                           int rank)
 {
   const auto ranks = on_mesh(place, [&](const auto& mesh) {
     const Trained<S> t{mesh};
@@ -60,26 +61,25 @@ std::string told(const Place<S>& place, const std::string& name, bool in_gradien
 }
 
 template <class S>
-void train_watched(const Place<S>& place, const Training& t)
+void train_monitored(const Place<S>& place, const Training& t)
 {
   if (!fits(place)) return;
   CAPTURE(place.name());
   const auto errors = on_mesh(place, [&](const auto& mesh) {
     return message_of<Error>([&] {
-      // The losses are those of all tests of training; what is watched here are the replicas.
-      MLP<S, TestBackend, float> mlp{mesh, t.sizes, t.options};
+      MLP<S, Threads, double> mlp{mesh, t.sizes, t.options};
       const auto parameters = mlp.parameters();
       AdamW optimizer{parameters, {.learning_rate = 0.01}};
-      const Watch watch{{.replicas_every = 1, .finite_every = 1}};
-      const typename MLP<S, TestBackend, float>::Activations x{
-          scatter<typename S::Input>(mesh, uniform<float>(rows, t.in(), 1))};
+      const NumericsMonitor monitor{{.replicas_every = 1, .finite_every = 1}};
+      const typename MLP<S, Threads, double>::Activations x{
+          scatter<typename S::Input>(mesh, uniform<double>(rows, t.in(), 1))};
       for (std::uint64_t step = 0; step < 4; ++step)
       {
         const auto& y = mlp.forward(x);
         auto dy = zeros_like(y);
         const double loss = softmax_cross_entropy(y, classes(rows, t.out()), dy);
         mlp.backward(dy);
-        watch.look(step, loss, parameters);
+        monitor.check(step, loss, parameters);
         optimizer.step(parameters);
       }
     });
@@ -89,44 +89,45 @@ void train_watched(const Place<S>& place, const Training& t)
 
 }  // namespace
 
-TEST_CASE("One wrong bit in a replica of a parameter or a gradient is found, and told everywhere")
+TEST_CASE("One wrong bit in a replica of a parameter or a gradient throws on every rank")
 {
   if (fits(two_two_two))
   {
-    CHECK(mentions(told(two_two_two, "layers.1.weight", false, 4),
+    CHECK(mentions(message_on_all(two_two_two, "layers.1.weight", false, 4),
                    "layers.1.weight differs along depth between rank 0 and rank 4, so "));
     CHECK(
-        mentions(told(two_two_two, "layers.0.weight", true, 7),
+        mentions(message_on_all(two_two_two, "layers.0.weight", true, 7),
                  "gradient of layers.0.weight differs along depth between rank 3 and rank 7, so "));
-    CHECK(mentions(told(two_two_two, "layers.0.bias", false, 3),
+    CHECK(mentions(message_on_all(two_two_two, "layers.0.bias", false, 3),
                    "layers.0.bias differs along depth between rank 3 and rank 7, so "));
   }
   if (fits(cube))
-    CHECK(mentions(told(cube, "layers.0.bias", false, 1), "layers.0.bias differs along "));
+    CHECK(
+        mentions(message_on_all(cube, "layers.0.bias", false, 1), "layers.0.bias differs along "));
   if (fits(3))
     CHECK(
-        mentions(told(Place<Megatron1D>{3, {}}, "layers.1.bias", true, 2),
+        mentions(message_on_all(Place<Megatron1D>{3, {}}, "layers.1.bias", true, 2),
                  "gradient of layers.1.bias differs along tensor between rank 0 and rank 2, so "));
 }
 
-TEST_CASE("Nothing is wrong with a network that trains")
+TEST_CASE("A network that trains passes all checks")
 {
-  train_watched(two_two_two, three_layers);
-  train_watched(cube, two_layers);
-  train_watched(Place<Megatron1D>{3, {}}, two_layers);
+  train_monitored(two_two_two, three_layers);
+  train_monitored(cube, two_layers);
+  train_monitored(Place<Megatron1D>{3, {}}, two_layers);
 }
 
-TEST_CASE("Checks are made in the steps that are due")
+TEST_CASE("Checks run in the steps that are due")
 {
-  const auto steps_of = [](const WatchOptions& options, bool finite) {
-    return on_root(one_rank, [&](const auto& mesh) {
-      const Trained<Summa2D> t{mesh};
+  const auto steps_of = [](const NumericsMonitorOptions& options, bool finite) {
+    return on_root(single_rank, [&](const auto& mesh) {
+      const Trained<Summa25D> t{mesh};
       std::vector<int> failed;
       for (int step = 0; step < 7; ++step)
         if (!message_of<NumericError>([&] {
-               Watch{options}.look(static_cast<std::uint64_t>(step),
-                                   finite ? 1.0 : std::numeric_limits<double>::quiet_NaN(),
-                                   t.parameters);
+               NumericsMonitor{options}.check(
+                   static_cast<std::uint64_t>(step),
+                   finite ? 1.0 : std::numeric_limits<double>::quiet_NaN(), t.parameters);
              }).empty())
           failed.push_back(step);
       return failed;
@@ -137,3 +138,5 @@ TEST_CASE("Checks are made in the steps that are due")
   CHECK(steps_of({.finite_every = 3}, false) == std::vector<int>{0, 3, 6});
   CHECK(steps_of({.finite_every = 1}, true).empty());
 }
+
+}  // namespace cubist::test::numerics_monitor_test

@@ -15,8 +15,8 @@
 #include "catch.hpp"
 #include "nn.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::optimizer_test
+{
 
 namespace
 {
@@ -36,12 +36,12 @@ Global<T> gradient(Shape s, int step)
   return uniform<T>(s.rows, s.cols, 100 * static_cast<std::uint64_t>(step) + s.rows);
 }
 
-/// A weight and a bias with gradients that are given, as a network has them.
+/// A weight and a bias, cut as a network's, with given gradients.
 template <class S, class T>
 class TwoParameters
 {
  public:
-  using M = AxisMesh<typename S::Axes, TestBackend>;
+  using M = AxisMesh<typename S::Axes, Threads>;
 
   explicit TwoParameters(const M& mesh)
       : w_{scatter<typename S::Weight>(mesh, first_value<T>(weight))}, dw_{w_},
@@ -76,7 +76,7 @@ class TwoParameters
 template <template <class, class> class Optimizer, class T, class S>
 using On = Optimizer<T, typename TwoParameters<S, T>::M>;
 
-/// What becomes of the two parameters, the learning rate being halved after the third step.
+/// The two parameters after all steps; the learning rate is halved after the third.
 template <template <class, class> class Optimizer, class T, class S, class Options>
 std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& options)
 {
@@ -93,7 +93,7 @@ std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& op
   });
 }
 
-/// The same serially: update(w, g, step, rate, a, b) moves one element, whose state is a and b.
+/// The same serially: update(w, g, step, rate, a, b) updates one element, whose state is a and b.
 template <class F>
 Global<double> serially(Shape shape, double rate, F update)
 {
@@ -110,7 +110,7 @@ Global<double> serially(Shape shape, double rate, F update)
   return w;
 }
 
-/// On every place, the parameters are what the serial updates make of them.
+/// On every place, the parameters equal those of serial updates.
 template <template <class, class> class Optimizer, class Options, class F>
 void equals_serial(const Options& options, F update)
 {
@@ -152,11 +152,11 @@ template <template <class, class> class Optimizer, class Options>
 std::string message_for_rate(double rate)
 {
   return message_of<ArgumentError>([&] {
-    on_mesh(one_rank, [&](const auto& mesh) {
-      TwoParameters<Summa2D, double> two{mesh};
+    on_mesh(single_rank, [&](const auto& mesh) {
+      TwoParameters<Summa25D, double> two{mesh};
       Options options;
       options.learning_rate = rate;
-      On<Optimizer, double, Summa2D> optimizer{two.parameters(), options};
+      On<Optimizer, double, Summa25D> optimizer{two.parameters(), options};
       return 0;
     });
   });
@@ -167,9 +167,9 @@ void refuses_other_parameters()
 {
   const auto step = [](auto change) {
     return message_of<ShapeError>([&] {
-      on_mesh(one_rank, [&](const auto& mesh) {
-        TwoParameters<Summa2D, double> two{mesh};
-        On<Optimizer, double, Summa2D> optimizer{two.parameters()};
+      on_mesh(single_rank, [&](const auto& mesh) {
+        TwoParameters<Summa25D, double> two{mesh};
+        On<Optimizer, double, Summa25D> optimizer{two.parameters()};
         auto parameters = two.parameters();
         change(parameters);
         optimizer.step(parameters);
@@ -247,7 +247,7 @@ TEST_CASE("all replicas of a parameter stay bit-equal")
   for_each_place([]<class S>(const Place<S>& place) {
     /// Where a shard lies, and what it holds.
     using Shard = std::pair<std::vector<std::size_t>, std::vector<float>>;
-    using Layer = Linear<S, TestBackend, float>;
+    using Layer = Linear<S, Threads, float>;
     const auto train = [](const auto& mesh) {
       Layer layer{mesh, 7, 5};
       Parameters<float, typename Layer::Mesh> parameters;
@@ -288,7 +288,7 @@ TEST_CASE("all replicas of a parameter stay bit-equal")
   });
 }
 
-TEST_CASE("a learning rate that leads nowhere is refused")
+TEST_CASE("a learning rate that is negative or not finite is refused")
 {
   for (const double rate :
        {-0.1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
@@ -310,13 +310,13 @@ TEST_CASE("parameters of another network are refused")
   refuses_other_parameters<AdamW>();
 }
 
-TEST_CASE("the state of an optimizer is what it keeps of each parameter, and a copy has its own")
+TEST_CASE("the state of an optimizer holds its moments of each parameter, and a copy has its own")
 {
   if (!fits(4)) return;
-  const auto ranks = on_mesh(two_by_two, [](const auto& mesh) {
+  const auto ranks = on_mesh(single_layer, [](const auto& mesh) {
     Findings found;
-    using M = typename TwoParameters<Summa2D, double>::M;
-    TwoParameters<Summa2D, double> two{mesh};
+    using M = typename TwoParameters<Summa25D, double>::M;
+    TwoParameters<Summa25D, double> two{mesh};
     two.set_gradients(1);
     Adam<double, M> adam{two.parameters()};
     Sgd<double, M> sgd{two.parameters()};
@@ -347,3 +347,5 @@ TEST_CASE("the state of an optimizer is what it keeps of each parameter, and a c
   });
   require_clear(ranks);
 }
+
+}  // namespace cubist::test::optimizer_test

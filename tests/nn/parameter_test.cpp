@@ -10,16 +10,16 @@
 #include "catch.hpp"
 #include "nn.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::parameter_test
+{
 
 TEST_CASE("a layer's parameters have its prefix, and the shapes of value and gradient")
 {
-  if (!fits(two_by_two)) return;
+  if (!fits(single_layer)) return;
   const auto listed = [](bool bias) {
-    return on_root(two_by_two, [&](const auto& mesh) {
-      Linear<Summa2D, TestBackend, float> layer{mesh, 7, 5, {.bias = bias}};
-      Parameters<float, AxisMesh<Summa2D::Axes, TestBackend>> list;
+    return on_root(single_layer, [&](const auto& mesh) {
+      Linear<Summa25D, Threads, float> layer{mesh, 7, 5, {.bias = bias}};
+      Parameters<float, AxisMesh<Summa25D::Axes, Threads>> list;
       layer.append_parameters(list, "first.");
       layer.append_parameters(list, "second.");
       std::vector<std::string> lines;
@@ -39,7 +39,7 @@ TEST_CASE("a layer's parameters have its prefix, and the shapes of value and gra
         std::vector<std::string>{"first.weight (7, 5) (7, 5)", "second.weight (7, 5) (7, 5)"});
 }
 
-TEST_CASE("scatter into a parameter sets the layer, gather brings value and gradient")
+TEST_CASE("scatter into a parameter sets the layer, gather collects value and gradient")
 {
   for_each_place([]<class S>(const Place<S>& place) {
     struct Result
@@ -51,7 +51,7 @@ TEST_CASE("scatter into a parameter sets the layer, gather brings value and grad
     const auto w = integers<double>(7, 5, 3);
     const auto b = generate<double>(1, 5, [](std::size_t, std::size_t) { return 2.0; });
     const auto got = on_root(place, [&](const auto& mesh) {
-      using Layer = Linear<S, TestBackend, double>;
+      using Layer = Linear<S, Threads, double>;
       Layer layer{mesh, 7, 5};
       Parameters<double, typename Layer::Mesh> list;
       layer.append_parameters(list, "");
@@ -75,14 +75,14 @@ TEST_CASE("scatter into a parameter sets the layer, gather brings value and grad
   });
 }
 
-TEST_CASE("a matrix of another shape does not become a parameter")
+TEST_CASE("a parameter refuses a matrix of another shape")
 {
-  if (!fits(two_by_two)) return;
+  if (!fits(single_layer)) return;
   const auto set = [](std::size_t rows, std::size_t cols) {
     return message_of<ShapeError>([=] {
-      on_mesh(two_by_two, [=](const auto& mesh) {
-        Linear<Summa2D, TestBackend, double> layer{mesh, 7, 5};
-        Parameters<double, AxisMesh<Summa2D::Axes, TestBackend>> list;
+      on_mesh(single_layer, [=](const auto& mesh) {
+        Linear<Summa25D, Threads, double> layer{mesh, 7, 5};
+        Parameters<double, AxisMesh<Summa25D::Axes, Threads>> list;
         layer.append_parameters(list, "");
         scatter(integers<double>(rows, cols, 1), list[0].value);
         return 0;
@@ -92,3 +92,5 @@ TEST_CASE("a matrix of another shape does not become a parameter")
   CHECK(set(7, 5) == "");
   CHECK(mentions(set(5, 7), "got a matrix of (5, 7) to set one of (7, 5)", "give it that shape"));
 }
+
+}  // namespace cubist::test::parameter_test

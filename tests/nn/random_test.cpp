@@ -7,9 +7,10 @@
 
 #include "catch.hpp"
 
-using namespace cubist;
+namespace cubist::test::random_test
+{
 
-TEST_CASE("what is drawn does not change from release to release")
+TEST_CASE("random numbers do not change from release to release")
 {
   CHECK(stream(42, Draw::weight, 0).uniform<double>(0) == 0x1.39d5e0a6efea9p-1);
   CHECK(stream(42, Draw::bias, 1).uniform<double>(7) == 0x1.580f67dc0ad8fp-1);
@@ -32,3 +33,5 @@ TEST_CASE("seed, draw, layer and step each make a stream of their own")
         }
   CHECK(first.size() == streams);
 }
+
+}  // namespace cubist::test::random_test

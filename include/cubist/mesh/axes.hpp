@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The axes of a mesh, as types, and the coordinates of a rank along them.
+// The axes of a mesh, as types, and the coordinates of ranks along them.
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ struct Tensor { static constexpr const char* name = "tensor"; };
 template <class A, class... List>
 inline constexpr bool is_one_of = (std::same_as<A, List> || ...);
 
-/// The axes of a mesh; the last one runs fastest in the numbering of ranks.
+/// The axes of a mesh; the last one varies fastest in the numbering of ranks.
 template <class... A>
 struct Axes
 {
@@ -46,7 +46,7 @@ struct Axes
     return i;
   }
 
-  /// The product of the extents, or the largest int if it is larger.
+  /// The product of the extents, at most the largest int.
   [[nodiscard]] static constexpr int ranks(const Array& extents)
   {
     constexpr long long most = std::numeric_limits<int>::max();

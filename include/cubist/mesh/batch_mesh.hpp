@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Meshes for a batch of products: the ranks of a world in groups of equal size, each with a mesh of
-// the scheme. A batch is cut over the groups; with one group, each rank has a block of every
-// matrix.
+// Meshes for a batch of products: the ranks of a communicator in groups of equal size, each with a
+// mesh of the scheme. The matrices of a batch are distributed over the groups; with one group, each
+// rank has a block of every matrix.
 
 #include "cubist/core/error.hpp"
 #include "cubist/mesh/mesh.hpp"
@@ -21,26 +21,25 @@ class AxisBatchMesh
   [[nodiscard]] Communicator& world() const { return world_; }
   [[nodiscard]] int groups() const { return groups_; }
   [[nodiscard]] int group_size() const { return world_.size() / groups_; }
-  /// Which group this rank is in.
+  /// The number of this rank's group.
   [[nodiscard]] int index() const { return index_; }
   /// The mesh of this rank's group.
-  [[nodiscard]] const Group& group() const { return mine_; }
-  /// The ranks with the same place in each group.
+  [[nodiscard]] const Group& group() const { return group_; }
+  /// The ranks with the same number in each group.
   [[nodiscard]] Communicator& across() const { return across_; }
 
  protected:
-  /// @param make_group the mesh on the ranks that it is given
+  /// @param make_group makes the mesh of a group from its communicator
   template <class F>
   AxisBatchMesh(const Communicator& world, int groups, F make_group)
-      : world_{world}, groups_{checked(groups, world.size())}, index_{world.rank() / group_size()},
-        mine_{make_group(world_.split(index_, world.rank()))}, across_{world_.split(
-                                                                   world.rank() % group_size(),
-                                                                   world.rank())}
+      : world_{world}, groups_{require_divisor(groups, world.size())},
+        index_{world.rank() / group_size()}, group_{make_group(world_.split(index_, world.rank()))},
+        across_{world_.split(world.rank() % group_size(), world.rank())}
   {
   }
 
  private:
-  static int checked(int groups, int ranks)
+  static int require_divisor(int groups, int ranks)
   {
     require<MeshError>(groups >= 1 && ranks % groups == 0, "got ", groups, " groups for ", ranks,
                        " ranks, but groups have equally many of them; use a divisor of ", ranks);
@@ -50,7 +49,7 @@ class AxisBatchMesh
   mutable Communicator world_;
   int groups_;
   int index_;
-  Group mine_;
+  Group group_;
   mutable Communicator across_;
 };
 
@@ -60,7 +59,7 @@ class BatchMesh : public AxisBatchMesh<typename S::Axes, B>
  public:
   using Scheme = S;
 
-  /// Ranks that follow each other are a group. Every rank of `world` calls this.
+  /// Consecutive ranks are a group. Every rank of `world` calls this.
   /// @throws MeshError unless the ranks make so many groups, and the extents fit each of them
   BatchMesh(const typename B::Communicator& world, int groups,
             const typename S::Extents& extents = {})

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A mesh: the ranks of a communicator on the axes of a scheme, with one communicator along each
-// axis and along each set of axes that is asked for. A mesh may leave the last ranks of its parent
-// communicator idle: they hold no elements, and ask `active()` before they call what the ranks of
-// the mesh call together.
+// A mesh: the ranks of a communicator on the axes of a scheme, with a communicator along each axis
+// and, on request, along each set of axes. A mesh may leave the last ranks of its parent
+// communicator idle: these hold no elements, and take no part in collective calls (see `active()`).
 //
-// `AxisMesh` is the mesh proper, which all schemes on the same axes share; `Mesh` knows the scheme
-// as well, and so what extents it allows. Both are handles: a copy is the same mesh.
+// `AxisMesh` is the mesh itself, of any scheme with these axes; `Mesh` checks its extents for one
+// scheme. Both are handles: a copy refers to the same mesh.
 
 #include <array>
 #include <concepts>
@@ -24,7 +23,7 @@
 namespace cubist
 {
 
-/// Whether a mesh may have fewer ranks than the communicator that it is made on.
+/// Whether a mesh may have fewer ranks than its parent communicator.
 enum class IdleRanks : bool
 {
   refused,
@@ -47,11 +46,12 @@ class AxisMesh
   {
   }
 
-  /// The same on the first ranks of `parent`, as many as the extents make; the others are idle.
+  /// The same on the first ranks of `parent`, the product of the extents; the others are idle.
   /// Every rank of `parent` calls this.
   /// @throws MeshError unless the extents are positive and fit the ranks of the parent
   AxisMesh(const Communicator& parent, const Array& extents, std::size_t quantum, IdleRanks idle)
-      : state_{std::make_shared<State>(parent, checked(extents, parent.size(), idle), quantum)}
+      : state_{
+            std::make_shared<State>(parent, require_valid(extents, parent.size(), idle), quantum)}
   {
     for (std::size_t i = 0; i < A::count && active(); ++i) group(1U << i);
   }
@@ -60,14 +60,13 @@ class AxisMesh
   /// @throws MeshError on an idle rank
   [[nodiscard]] Communicator& world() const
   {
-    require<MeshError>(active(), "rank ", rank(), " called what the ", size(),
-                       " ranks of a mesh call together, but the mesh leaves it idle; ask active() "
-                       "first");
+    require<MeshError>(active(), "rank ", rank(), " made a collective call of the ", size(),
+                       " ranks of a mesh, which leaves it idle; ask active() first");
     return state_->world;
   }
-  /// The communicator that the mesh was made on: `world()`, and the ranks that are idle.
+  /// The communicator of the constructor: the ranks of `world()` and the idle ranks.
   [[nodiscard]] Communicator& parent() const { return state_->parent; }
-  /// Whether this rank is one of the mesh's.
+  /// Whether this rank is part of the mesh.
   [[nodiscard]] bool active() const { return rank() < size(); }
   [[nodiscard]] const Engine& engine() const { return state_->engine; }
   /// This rank's number, in the mesh as in its parent.
@@ -93,7 +92,7 @@ class AxisMesh
   }
 
   /// The ranks that differ from this one only along these axes, in the order of the mesh. The first
-  /// time that a set of several axes is asked for, every rank of the mesh must ask for it.
+  /// call for a set of several axes is collective: every rank of the mesh makes it.
   /// @throws MeshError on an idle rank
   template <class... Axis>
   [[nodiscard]] Communicator& along() const
@@ -101,7 +100,7 @@ class AxisMesh
     return group((0U | ... | (1U << A::template index<Axis>())));
   }
 
-  /// Whether two handles are the same mesh.
+  /// Whether two handles refer to the same mesh.
   friend bool operator==(const AxisMesh& a, const AxisMesh& b) { return a.state_ == b.state_; }
 
  private:
@@ -114,7 +113,7 @@ class AxisMesh
     }
 
     Communicator parent;
-    Communicator world;  // on an idle rank, the idle ones
+    Communicator world;  // on an idle rank, the idle ranks
     Engine engine;
     Array extents;
     Array coordinates{};
@@ -122,7 +121,7 @@ class AxisMesh
     std::map<unsigned, Communicator> groups;
   };
 
-  static const Array& checked(const Array& extents, int parent, IdleRanks idle)
+  static const Array& require_valid(const Array& extents, int parent, IdleRanks idle)
   {
     for (const int e : extents)
       require<MeshError>(e >= 1, "got the extents ", A::to_string(extents),
@@ -160,7 +159,7 @@ class AxisMesh
   std::shared_ptr<State> state_;
 };
 
-/// What a mesh needs to know of a scheme.
+/// The part of a scheme that a mesh uses.
 // clang-format off
 template <class S>
 concept MeshShape = requires(typename S::Extents requested, typename S::Axes::Array extents) {
@@ -169,8 +168,8 @@ concept MeshShape = requires(typename S::Extents requested, typename S::Axes::Ar
 };
 // clang-format on
 
-/// What says which scheme's mesh is the best, and its extents: `extents_of<S>(plan)` is found
-/// beside it.
+/// The planner's choice of a scheme and its extents, with a function `extents_of<S>(plan)` found by
+/// its argument.
 // clang-format off
 template <class P>
 concept MeshPlan = requires(const P& plan) { plan.scheme.size(); plan.extents.size(); };
@@ -189,8 +188,8 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   {
   }
 
-  /// Exactly these extents, which may be said to leave ranks idle. Without the third argument clang
-  /// 14 would take {.q = 2} inside a template for an array.
+  /// Exactly these extents, which may leave ranks idle. Without the third argument clang 14 would
+  /// take {.q = 2} inside a template for an array.
   /// @pre the scheme allows the extents
   /// @throws MeshError unless they are positive and fit the ranks
   Mesh(const typename B::Communicator& world, const typename S::Axes::Array& extents,
@@ -199,7 +198,7 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   {
   }
 
-  /// The mesh of a plan (plan/plan.hpp); ranks that it has no use for are idle.
+  /// The mesh of a plan (plan/plan.hpp); ranks that the plan does not use are idle.
   /// @throws MeshError for the plan of another scheme, or of more ranks
   template <MeshPlan P>
   Mesh(const typename B::Communicator& world, const P& plan)

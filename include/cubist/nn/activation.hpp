@@ -2,21 +2,18 @@
 #pragma once
 
 // Activation functions: small callables with a derivative, both as functions of the input, for an
-// engine to map. They are core/vector_math.hpp's arithmetic, without branches, so that an engine's
-// loops over them are vectorised.
+// engine to map. They use core/vector_math.hpp, without branches, so that compilers vectorise the
+// loops over them. nn/activate.hpp applies them.
 //
 // Source of GELU: Hendrycks, Gimpel, "Gaussian Error Linear Units", arXiv 1606.08415.
 
 #include <cmath>
-#include <concepts>
 #include <numbers>
 #include <variant>
 
 #include "cubist/core/host_device.hpp"
-#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
-#include "cubist/engine/affine.hpp"
 
 namespace cubist
 {
@@ -94,7 +91,7 @@ struct Silu
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
-    // So far to the left that it is 0, an infinite x would make it NaN.
+    // The result is 0 there, and an infinite x would give NaN.
     constexpr T far = detail::VectorMath<T>::least_exponent * T{2};
     return detail::pick(x < far, far, x) * Sigmoid{}(x);
   }
@@ -120,7 +117,7 @@ struct Gelu
   {
     // max(0, x) - |x| Q(|x|)
     const auto tail = detail::normal_tail(x);
-    return detail::pick(x < T{}, T{}, x) - tail.a * tail.ratio * tail.bell;
+    return detail::pick(x < T{}, T{}, x) - tail.a * tail.ratio * tail.gaussian;
   }
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
@@ -129,7 +126,7 @@ struct Gelu
     constexpr T density = std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
     const auto tail = detail::normal_tail(x);
     const T bend = tail.ratio - density * tail.a;
-    return detail::pick(x < T{}, T{}, T{1}) - detail::pick(x < T{}, -bend, bend) * tail.bell;
+    return detail::pick(x < T{}, T{}, T{1}) - detail::pick(x < T{}, -bend, bend) * tail.gaussian;
   }
 };
 
@@ -174,79 +171,7 @@ inline constexpr Silu silu{};
 inline constexpr Gelu gelu{};
 inline constexpr GeluTanh gelu_tanh{};
 
-/// One of them, chosen at run time.
+/// An activation function chosen at run time.
 using Activation = std::variant<Identity, Relu, Sigmoid, Tanh, Silu, Gelu, GeluTanh>;
-
-namespace detail
-{
-
-/// g(f), f being an activation function, or the one that was chosen at run time.
-template <class F, class G>
-void with_function(const F& f, G g)
-{
-  if constexpr (std::same_as<F, Activation>)
-    std::visit(g, f);
-  else
-    g(f);
-}
-
-// What an engine does with an activation f in one pass over the elements. The choice of f is made
-// here, as what is above depends on the scheme: it would be compiled for each pair of them.
-
-/// Y = f(Z)
-template <class E, class F, class T>
-void activate(const E& engine, const F& f, MatrixView<const T> z, MatrixView<T> y)
-{
-  with_function(f, [&](const auto& g) { engine.map(y, g, z); });
-}
-
-template <>
-inline constexpr KnownFunction known_function<GeluTanh> = KnownFunction::gelu_tanh;
-
-/// Z += B; Y = f(Z)
-template <class E, class F, class T>
-void add_and_activate(const E& engine, const F& f, MatrixView<T> z, MatrixView<T> y,
-                      MatrixView<const T> b)
-{
-  with_function(f, [&]<class G>(const G& g) { engine.for_each(AddAndActivate<G>{g}, z, y, b); });
-}
-
-/// Z = X W + b, Y = f(Z), of this rank's memory
-template <class E, class F, class T>
-void multiply_and_activate(const E& engine, MatrixView<const T> x, MatrixView<const T> w,
-                           MatrixView<const T> b, const F& f, MatrixView<T> z, MatrixView<T> y)
-{
-  with_function(f, [&](const auto& g) { affine(engine, x, w, b, g, z, y); });
-}
-
-/// f'(z) dy
-template <class F>
-struct Slope
-{
-  F f;
-  template <class T>
-  CUBIST_HOST_DEVICE T operator()(const T& dy, const T& z) const
-  {
-    return dy * f.derivative(z);
-  }
-};
-
-/// dZ = f'(Z) dY
-template <class E, class F, class T>
-void slopes(const E& engine, const F& f, MatrixView<const T> z, MatrixView<const T> dy,
-            MatrixView<T> dz)
-{
-  with_function(f, [&]<class G>(const G& g) { engine.map(dz, Slope<G>{g}, dy, z); });
-}
-
-/// dZ = f'(Z) dY, and the sums of its columns
-template <class E, class F, class T>
-void slopes_and_sums(const E& engine, const F& f, MatrixView<const T> z, MatrixView<const T> dy,
-                     MatrixView<T> dz, MatrixView<T> sums)
-{
-  with_function(f, [&]<class G>(const G& g) { engine.map_sums(dz, sums, Slope<G>{g}, dy, z); });
-}
-
-}  // namespace detail
 
 }  // namespace cubist

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The matrix between two layers of a network. How many layers a network has is known at run time,
-// and with a scheme whose `Next` cuts differently, so is the layout of what comes out: one of two.
+// The matrix between two layers of a network. The number of layers is known at run time only, and
+// so, with a scheme whose `Next` cuts differently, is the layout of the output: one of two.
 
 #include <concepts>
 #include <cstddef>
@@ -101,14 +101,12 @@ class Activations
   void require_layout() const
   {
     visit([]<class Got>(const DistMatrix<T, Got, Mesh>&) {
-      // The names are put together only for a message.
       if constexpr (!std::same_as<Got, L>)
-        require<ShapeError>(
-            false, "got a matrix with ", Got::to_string(), ", but this layer's has ",
-            L::to_string(),
-            ", so blocks would meet that do not belong together; after an odd number of "
-            "layers the output is cut as Scheme::Output, after an even one as "
-            "Scheme::Input");
+        require<ShapeError>(false, "got a matrix with ", Got::to_string(),
+                            ", but this layer's has ", L::to_string(),
+                            ", so their blocks do not correspond; after an odd number of "
+                            "layers the output is cut as Scheme::Output, after an even one as "
+                            "Scheme::Input");
     });
   }
 

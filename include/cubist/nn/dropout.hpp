@@ -23,7 +23,7 @@ namespace cubist
 namespace detail
 {
 
-/// An element, or 0, as its place in its global matrix of `cols` columns decides.
+/// The scaled element, or 0, by its index in its global matrix of `cols` columns.
 template <RealScalar T>
 struct DropoutMask
 {
@@ -51,7 +51,7 @@ class Dropout
       : p_{p}, seed_{seed}, layer_{layer}
   {
     require<ArgumentError>(p >= 0 && p < 1, "got a dropout probability of ", p,
-                           ", which would leave nothing or is none; use one in [0, 1)");
+                           ", which is none or drops everything; use one in [0, 1)");
   }
 
   [[nodiscard]] double probability() const { return p_; }
@@ -68,12 +68,13 @@ class Dropout
   template <RealScalar T, class L, class M>
   void apply(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, std::uint64_t step) const
   {
-    require<ShapeError>(x.shape() == y.shape(), "got a matrix of ", x.shape(), " and one of ",
-                        y.shape(), " for what dropout leaves of it; make the one like the other");
+    require<ShapeError>(
+        x.shape() == y.shape(), "got a matrix of ", x.shape(), " and one of ", y.shape(),
+        " for the result of dropout, so their elements do not correspond; make the one like the other");
     require<MeshError>(
         x.mesh() == y.mesh(),
-        "got a matrix and one on another mesh for what dropout "
-        "leaves of it, so their blocks lie on other ranks; make the one like the other");
+        "got a matrix and one on another mesh for the result of dropout, so their blocks are on "
+        "different ranks; make the one like the other");
     using A = Accumulator<T>;
     const detail::DropoutMask<A> mask{stream(seed_, Draw::dropout, layer_, step),
                                       p_,

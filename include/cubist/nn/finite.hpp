@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Whether a loss and all gradients are finite, and if not, where the first NaN or infinity is.
+// A check that a loss and all gradients are finite, which locates the first NaN or infinity.
 //
-// The loss and the elements of all gradients are numbered through, each gradient's by its global
-// row and column. One pass finds the first of a rank's that is not finite; their minimum over the
-// ranks is the first of all, and so every rank knows it.
+// The loss is number 0, and the elements of all gradients are numbered consecutively, each
+// gradient's by global row and column. One pass finds the first element of a rank that is not
+// finite; the minimum over the ranks is the first of all.
 //
 // Words: 2 (P-1)/P of 64 bits a rank, P being the ranks of the mesh.
 
@@ -21,7 +21,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/numbers.hpp"
+#include "cubist/dist/staging.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/parameter.hpp"
 
@@ -31,7 +31,7 @@ namespace cubist
 namespace detail
 {
 
-/// The number of something not finite, twice; one more if it is an infinity.
+/// Twice the number of a value that is not finite, plus one if it is an infinity.
 using FaultCode = std::uint64_t;
 inline constexpr FaultCode no_fault = std::numeric_limits<FaultCode>::max();
 
@@ -47,7 +47,7 @@ template <ComplexScalar T>
   return Smaller{}(fault_code(x.real(), number), fault_code(x.imag(), number));
 }
 
-/// Of an element of a matrix with `cols` columns, whose first element has number `first`.
+/// The code of an element of a matrix with `cols` columns, whose first element has number `first`.
 struct FaultCodeAt
 {
   std::uint64_t first;
@@ -62,7 +62,7 @@ struct FaultCodeAt
   }
 };
 
-/// Of this rank's elements; the gradient's first one has number `first`.
+/// The smallest code of this rank's elements; the gradient's first one has number `first`.
 template <class T, class M>
 [[nodiscard]] FaultCode first_fault(const DistView<T, M>& gradient, std::uint64_t first)
 {
@@ -92,17 +92,17 @@ void report_fault(FaultCode code, const Parameters<T, M>& parameters, std::uint6
     }
   require<NumericError>(false, "got ", code % 2 == 0 ? "a NaN" : "an infinity", " in ", place,
                         " in step ", step,
-                        ", which a step of an optimizer would spread to all weights; lower the "
-                        "learning rate, or look at the data of this step");
+                        ", which an optimizer would spread to all weights; lower the learning "
+                        "rate, or check the data of this step");
 }
 
 }  // namespace detail
 
-/// Looks at a loss and, before an optimizer uses them, the gradients of a network. Every rank of
-/// the parameters' mesh calls it, and idle ranks may.
+/// Checks a loss and the gradients of a network, before an optimizer uses them. Every rank of the
+/// parameters' mesh calls this; idle ranks may.
 /// @param step named in the message
-/// @throws NumericError on every rank, the same, naming the loss or the first such gradient in the
-/// order of the parameters, with global row and column
+/// @throws NumericError on every rank, the same: it names the loss, or the first gradient in the
+/// order of the parameters that is not finite, with global row and column
 template <class T, class M>
 void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t step)
 {
@@ -117,7 +117,7 @@ void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t
       first[0] = std::min(first[0], detail::first_fault(p.gradient, number));
       number += p.gradient.shape.size();
     }
-    carry_numbers(mesh.engine(), std::span<detail::FaultCode>{first},
+    with_staging_buffer(mesh.engine(), std::span<detail::FaultCode>{first},
                   [&](auto codes) { mesh.world().all_reduce(codes, ReduceOp::min); });
   }
   detail::report_fault(first[0], parameters, step);

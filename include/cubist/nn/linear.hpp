@@ -7,9 +7,8 @@
 //
 //   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
 //
-// and with an activation of dZ = f'(Z) dY instead of dY. What is done to single elements is done in
-// one pass over them: b and f, f' and the sums; or in none, where ranks multiply by themselves and
-// their engine adds b and applies f as it writes Z (engine/affine.hpp).
+// and with an activation, dZ = f'(Z) dY in place of dY. Where products are local, an engine may add
+// b and apply f as it writes Z (engine/affine.hpp).
 //
 // Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
 // rank's columns.
@@ -22,14 +21,12 @@
 #include <utility>
 
 #include "cubist/core/error.hpp"
-#include "cubist/core/host_device.hpp"
-#include "cubist/core/philox.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/affine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
-#include "cubist/nn/activation.hpp"
+#include "cubist/nn/activate.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -41,30 +38,11 @@ struct LinearOptions
 {
   bool bias = true;
   std::uint64_t seed = 0;
-  /// Tells apart the random numbers of layers with one seed.
+  /// The layer's number: layers with one seed have different random numbers.
   std::size_t index = 0;
   Gathered gathered = Gathered::kept;
   Method method = Method::automatic;
 };
-
-namespace detail
-{
-
-/// Uniform in ±bound; the element's place in its global matrix of `cols` columns decides.
-template <Scalar T>
-struct InitialValue
-{
-  Philox random;
-  Real<T> bound;
-  std::size_t cols;
-
-  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
-  {
-    return random.template symmetric<T>(i * cols + j, bound);
-  }
-};
-
-}  // namespace detail
 
 template <Scheme S, class B, Scalar T>
 class Linear
@@ -80,8 +58,8 @@ class Linear
   /// Weights and bias are uniform in ±1/sqrt(in), the same on every scheme and mesh.
   /// @throws ShapeError for a layer without inputs or outputs
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
-      : mesh_{mesh}, options_{options}, in_{in}, out_{out}, w_{mesh, {in, out}}, dw_{mesh,
-                                                                                     {in, out}}
+      : mesh_{mesh}, options_{options}, in_{in}, out_{out}, w_{mesh, {in, out}}, dw_{w_},
+        b_{mesh, {1, out}}, db_{b_}
   {
     require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
                         " features, which has no weights; give it at least one of each");
@@ -91,10 +69,10 @@ class Linear
           stream(options_.seed, what, options_.index), bound, out});
     };
     draw(w_, Draw::weight);
-    if (!options.bias) return;
-    b_.emplace(mesh, Shape{1, out});
-    db_.emplace(mesh, Shape{1, out});
-    draw(*b_, Draw::bias);
+    if (options.bias)
+      draw(b_, Draw::bias);
+    else
+      mesh.engine().fill(b_.valid(), T(-Accumulator<T>{}));
   }
 
   [[nodiscard]] std::size_t in() const { return in_; }
@@ -102,8 +80,8 @@ class Linear
   [[nodiscard]] Weight& weight() { return w_; }
   [[nodiscard]] const Weight& weight_gradient() const { return dw_; }
   /// @pre the layer has a bias
-  [[nodiscard]] Bias& bias() { return *b_; }
-  [[nodiscard]] const Bias& bias_gradient() const { return *db_; }
+  [[nodiscard]] Bias& bias() { return b_; }
+  [[nodiscard]] const Bias& bias_gradient() const { return db_; }
 
   /// Y = X W + b
   /// @throws ShapeError, MeshError for matrices that do not fit
@@ -111,15 +89,16 @@ class Linear
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
   {
     auto& p = product(x.rows());
-    if (b_ && p.is_local())
+    if (options_.bias && p.is_local())
       return p.forward_locally(x, w_, y, [&](auto x_mine, auto w_mine, auto y_mine) {
         detail::affine(mesh_.engine(), x_mine, w_mine, bias_row(), y_mine);
       });
     p.forward(x, w_, y);
-    if (b_) mesh_.engine().for_each(detail::Add{}, y.valid(), bias_of_rows(y));
+    if (options_.bias)
+      mesh_.engine().for_each(detail::Add{}, y.valid(), bias_rows(y.valid().rows()));
   }
 
-  /// Z = X W + b, Y = f(Z), f being an activation function, or an Activation
+  /// Z = X W + b, Y = f(Z), f being an activation function or an Activation
   /// @throws ShapeError, MeshError for matrices that do not fit
   template <class LX, class LY, class F>
   void forward(const DistMatrix<T, LX, Mesh>& x, F f, DistMatrix<T, LY, Mesh>& z,
@@ -127,16 +106,13 @@ class Linear
   {
     check("Y", y, z);
     auto& p = product(x.rows());
-    if (b_ && p.is_local())
+    if (options_.bias && p.is_local())
       return p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
         detail::multiply_and_activate(mesh_.engine(), x_mine, w_mine, bias_row(), f, z_mine,
                                       y.valid());
       });
     p.forward(x, w_, z);
-    if (b_)
-      detail::add_and_activate(mesh_.engine(), f, z.valid(), y.valid(), bias_of_rows(z));
-    else
-      detail::activate(mesh_.engine(), f, std::as_const(z).valid(), y.valid());
+    detail::add_and_activate(mesh_.engine(), f, z.valid(), y.valid(), bias_rows(z.valid().rows()));
   }
 
   /// Y = X W + b, in a new matrix.
@@ -159,19 +135,19 @@ class Linear
     finish_backward();
   }
 
-  /// The same; but the gradients of weight and bias are complete only after `finish_backward`, so
-  /// that their sums over replicas travel while the layers before this one do their work.
+  /// The same, but the gradients of weight and bias are complete only after `finish_backward`:
+  /// their sums over replicas overlap with the backward passes of the layers before this one.
   /// @pre X is that of the last `forward`
   template <class LX, class LY, class LDX>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                       DistMatrix<T, LDX, Mesh>& dx)
   {
-    finish_backward();  // of one that was begun and not finished, after an error
-    if (b_) mesh_.engine().column_sums(dy.valid(), db_->valid());
+    finish_backward();  // an earlier one, which an error interrupted
+    if (options_.bias) mesh_.engine().column_sums(dy.valid(), db_.valid());
     start_gradients(x, dy, dx);
   }
 
-  /// The same for Y = f(Z); it makes dZ = f'(Z) dY, which may be dY.
+  /// The same for Y = f(Z); also computes dZ = f'(Z) dY, which may be dY.
   /// @pre X and Z are those of the last `forward`
   /// @throws ShapeError, MeshError for matrices that do not fit
   template <class LX, class LY, class LDX, class F>
@@ -182,10 +158,7 @@ class Linear
     finish_backward();
     check("dY", dy, z);
     check("dZ", dz, z);
-    if (b_)
-      detail::slopes_and_sums(mesh_.engine(), f, z.valid(), dy.valid(), dz.valid(), db_->valid());
-    else
-      detail::slopes(mesh_.engine(), f, z.valid(), dy.valid(), dz.valid());
+    detail::slopes_and_sums(mesh_.engine(), f, z.valid(), dy.valid(), dz.valid(), db_.valid());
     start_gradients(x, dz, dx);
   }
 
@@ -199,16 +172,14 @@ class Linear
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     list.push_back({prefix + "weight", w_.view(), dw_.view()});
-    if (b_) list.push_back({prefix + "bias", b_->view(), db_->view()});
+    if (options_.bias) list.push_back({prefix + "bias", b_.view(), db_.view()});
   }
 
  private:
-  [[nodiscard]] MatrixView<const T> bias_row() const { return b_->valid(); }
-  /// The bias, for each of this rank's rows.
-  template <class L>
-  [[nodiscard]] MatrixView<const T> bias_of_rows(const DistMatrix<T, L, Mesh>& y) const
+  [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }
+  [[nodiscard]] MatrixView<const T> bias_rows(std::size_t n) const
   {
-    return bias_row().repeated(y.valid().rows());
+    return bias_row().repeated(n);
   }
 
   template <class L>
@@ -216,24 +187,24 @@ class Linear
              const DistMatrix<T, L, Mesh>& z) const
   {
     require<ShapeError>(m.shape() == z.shape(), "got ", what, " of ", m.shape(), " for a Z of ",
-                        z.shape(), ", whose elements would have no partner; make it like Z");
+                        z.shape(), ", so their elements do not correspond; make it like Z");
     require<MeshError>(
         m.mesh() == z.mesh(), "got ", what, " of ", m.shape(),
         " on another mesh than Z's, so its blocks lie on other ranks; make it on the "
         "layer's mesh");
   }
 
-  /// dX and dW, of a dY of which db has the sums on this rank; starts the sums over replicas.
+  /// Computes dX and dW, and starts the sums of dW and of db, which has this rank's sums.
   template <class LX, class LY, class LDX>
   void start_gradients(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                        DistMatrix<T, LDX, Mesh>& dx)
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
-    if (b_) db_sum_ = sum_replicas(mesh_, Pending{}, db_->padded());
+    if (options_.bias) db_sum_ = sum_replicas(mesh_, Pending{}, db_.padded());
     dw_sum_ = product(x.rows()).start_backward(x, w_, dy, dx, dw_);
   }
 
-  /// The product for M tokens; a new one when M changes.
+  /// The plan for M rows; a new one when M changes.
   Product& product(std::size_t m)
   {
     if (!product_ || product_->size().m != m)
@@ -248,8 +219,8 @@ class Linear
   std::size_t out_;
   Weight w_;
   Weight dw_;
-  std::optional<Bias> b_;
-  std::optional<Bias> db_;
+  Bias b_;  // without a bias, -0
+  Bias db_;
   std::optional<Product> product_;
   ReplicaSum<typename B::Communicator> dw_sum_;
   ReplicaSum<typename B::Communicator> db_sum_;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Losses on a distributed output, without gathering it: what a row needs from all columns is one
-// number or two, all-reduced along the axes that cut the columns.
+// Losses of a distributed output, without gathering it: one or two numbers a row are all-reduced
+// along the axes that cut the columns.
 //
 //   Y (M, N), dY (M, N): any layout    labels: M class numbers, the same on every rank
 //
-// Words: softmax_cross_entropy sends 2 values a row, accuracy 2, along the axes of the columns; of
-// matrices of 16 bits as floats.
+// Words: softmax_cross_entropy and accuracy all-reduce 2 values a row along those axes, as floats
+// for matrices of 16 bits.
 
 #include <algorithm>
 #include <cmath>
@@ -21,10 +21,10 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
-#include "cubist/dist/numbers.hpp"
+#include "cubist/dist/staging.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/row_values.hpp"
-#include "cubist/nn/softmax.hpp"
+#include "cubist/nn/kernels/row_values.hpp"
+#include "cubist/nn/kernels/softmax.hpp"
 
 namespace cubist
 {
@@ -36,7 +36,7 @@ template <class T, class L, class M>
 double mean_over_ranks(const DistMatrix<T, L, M>& y, double sum, std::size_t count)
 {
   auto& ranks = along_axes(y.mesh(), typename L::RowAxes{}, typename L::ColAxes{});
-  carry_numbers(y.mesh().engine(), std::span<double>{&sum, 1},
+  with_staging_buffer(y.mesh().engine(), std::span<double>{&sum, 1},
                 [&](auto numbers) { ranks.all_reduce(numbers); });
   return sum / static_cast<double>(std::max<std::size_t>(count, 1));
 }
@@ -44,9 +44,9 @@ double mean_over_ranks(const DistMatrix<T, L, M>& y, double sum, std::size_t cou
 inline void check_labels(std::span<const int> labels, Shape y)
 {
   require<ShapeError>(labels.size() == y.rows, "got ", labels.size(), " labels for an output of ",
-                      y, ", so rows would go without; give one label for each row");
+                      y, ", so labels and rows do not correspond; give one label for each row");
   require<ShapeError>(y.rows == 0 || y.cols > 0, "got an output of ", y,
-                      ", which has no class for a label to name; give it a column for each class");
+                      ", which has no class; give it a column for each class");
   for (std::size_t i = 0; i < labels.size(); ++i)
     require<ArgumentError>(labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < y.cols,
                            "got label ", labels[i], " for row ", i, " of an output with ", y.cols,
@@ -61,12 +61,12 @@ void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M>& other
                       ", which must agree in shape and mesh; make the one like the other");
 }
 
-/// The loss of a row, where its label is; 0 elsewhere.
+/// The loss of a row in the column of its label; 0 elsewhere.
 template <RealScalar T>
 struct CrossEntropy
 {
   const int* label;
-  std::size_t j0;  // of the first column here
+  std::size_t j0;  // the first column of this rank
   const T* max;
   const T* sum;
 
@@ -111,7 +111,7 @@ struct SquaredErrorSlope
   CUBIST_HOST_DEVICE T operator()(T a, T b) const { return scale * (a - b); }
 };
 
-/// The global column, if it has the row's maximum.
+/// The global column of an element that equals the row's maximum, else `none`.
 template <RealScalar T, class Index>
 struct ColumnOfMaximum
 {
@@ -138,15 +138,15 @@ struct IsLabel
 
 }  // namespace detail
 
-/// The mean over the rows of -log softmax(Y)[label]; dY, which may be Y, becomes its gradient.
-/// Every rank calls it, and gets the same value.
+/// The mean over the rows of -log softmax(Y)[label], the same on every rank; dY, which may be Y,
+/// becomes its gradient. Every rank of the mesh calls this.
 /// @throws ShapeError unless there is one label a row, and a column; ArgumentError for a label that
 /// is no class
 template <RealScalar T, class L, class M>
 double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
                              DistMatrix<T, L, M>& dy)
 {
-  detail::require_complete<L>();
+  detail::require_not_partial<L>();
   detail::check_labels(labels, y.shape());
   detail::check_target(y, dy, "gradient");
   const auto& engine = y.mesh().engine();
@@ -162,7 +162,7 @@ double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> 
   const A* sum =
       sums.combine(ReduceOp::sum, detail::Sum{}, detail::ShiftedPower<A>{max, A{1}}, logits);
 
-  // Every row's label is on one rank along the columns, which adds the row's loss.
+  // The rank with the column of a row's label adds the row's loss.
   const detail::CrossEntropy<A> entropy{label, j0, max, sum};
   const double loss = engine.fold(0.0, detail::Sum{}, entropy, logits);
   const A mean = A{1} / static_cast<A>(y.rows());
@@ -170,14 +170,14 @@ double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> 
   return detail::mean_over_ranks(y, loss, y.rows());
 }
 
-/// The mean over all elements of (Y - target)^2; dY, which may be Y, becomes its gradient. Every
-/// rank calls it, and gets the same value.
+/// The mean over all elements of (Y - target)^2, the same on every rank; dY, which may be Y,
+/// becomes its gradient. Every rank of the mesh calls this.
 /// @throws ShapeError unless all three agree in shape and mesh
 template <RealScalar T, class L, class M>
 double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M>& target,
                           DistMatrix<T, L, M>& dy)
 {
-  detail::require_complete<L>();
+  detail::require_not_partial<L>();
   detail::check_target(y, target, "target");
   detail::check_target(y, dy, "gradient");
   const auto& engine = y.mesh().engine();
@@ -190,14 +190,14 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M
   return detail::mean_over_ranks(y, sum, count);
 }
 
-/// The share of rows whose largest column (the first of equals) is their label. Every rank calls
-/// it, and gets the same value.
+/// The fraction of rows whose largest column (the first of equals) is their label, the same on
+/// every rank. Every rank of the mesh calls this.
 /// @throws ShapeError unless there is one label a row, and a column; ArgumentError for a label that
 /// is no class
 template <RealScalar T, class L, class M>
 double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
 {
-  detail::require_complete<L>();
+  detail::require_not_partial<L>();
   using Index = std::int64_t;
   detail::check_labels(labels, y.shape());
   const MatrixView<const T> logits = y.valid();
@@ -214,7 +214,7 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
   const auto& engine = y.mesh().engine();
   double hits = engine.fold(0.0, detail::Sum{}, detail::IsLabel{label}, classes.view());
   auto& ranks = detail::along_axes(y.mesh(), typename L::RowAxes{});
-  carry_numbers(engine, std::span<double>{&hits, 1},
+  with_staging_buffer(engine, std::span<double>{&hits, 1},
                 [&](auto numbers) { ranks.all_reduce(numbers); });
   return hits / static_cast<double>(std::max<std::size_t>(y.rows(), 1));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A multi-layer perceptron on any scheme and backend: Linear, activation, dropout, and so on, the
-// last layer with an activation of its own and without dropout.
+// A multi-layer perceptron on any scheme and backend: layers of Linear, activation and dropout. The
+// last layer has its own activation and no dropout.
 //
 //   X (M, sizes[0]) S::Input    Y (M, sizes[L]): S::Input if L is even, S::Output if it is odd
 
@@ -42,7 +42,7 @@ struct MlpOptions
   Method method = Method::automatic;
 };
 
-/// What a network reaches on labelled data.
+/// The quality of a network on labelled data.
 struct Score
 {
   double loss = 0;
@@ -84,7 +84,7 @@ class MLP
     }
   }
 
-  /// Y, which the network owns until the next `forward`; a copy of it is the caller's.
+  /// Y, which the network owns, and overwrites in the next `forward`.
   /// @throws ShapeError, MeshError for an X that does not fit
   const Activations& forward(const Activations& x)
   {
@@ -102,11 +102,12 @@ class MLP
   /// forward
   const Activations& backward(const Activations& dy)
   {
-    require<ArgumentError>(ys_.size() == layers_.size(),
+    require<ArgumentError>(inputs_.size() == layers_.size(),
                            "got backward before any forward, or after one that failed, so there is "
-                           "no output that the gradient could belong to; call forward first");
+                           "no output for the gradient; call forward first");
     const Activations* d = &dy;
-    for (std::size_t i = layers_.size(); i-- > 0;) d = &layers_[i]->backward(*ys_[i], *d, step_);
+    for (std::size_t i = layers_.size(); i-- > 0;)
+      d = &layers_[i]->backward(*inputs_[i], *d, step_);
     for (auto& layer : layers_) layer->finish_backward();
     return *d;
   }
@@ -120,7 +121,7 @@ class MLP
     return list;
   }
 
-  /// The parameters' values, by their names, and what the dropout of the next step is drawn from.
+  /// The parameters' values, by their names, and the seed and step of the next dropout masks.
   void append_state(State<T, Mesh>& state, const std::string& prefix = "")
   {
     for (const auto& p : parameters()) state.matrices.push_back({prefix + p.name, p.value});
@@ -128,7 +129,7 @@ class MLP
     state.numbers.push_back({prefix + "forwards", &steps_});
   }
 
-  /// Dropout acts in training mode, which a new network is in.
+  /// Dropout applies in training mode, the mode of a new network.
   void train() { training_ = true; }
   void eval() { training_ = false; }
   [[nodiscard]] bool training() const { return training_; }
@@ -153,20 +154,20 @@ class MLP
       x_->template as<typename S::Input>() = x;
     else
       x_.emplace(x);
-    ys_.clear();
+    inputs_.clear();
     const Activations* y = &*x_;
     for (auto& layer : layers_)
     {
-      const Activations* given = y;
-      y = &layer->forward(*given, step_);
-      ys_.push_back(given);
+      const Activations* input = y;
+      y = &layer->forward(*input, step_);
+      inputs_.push_back(input);
     }
     return *y;
   }
 
   std::vector<std::unique_ptr<Layer>> layers_;
   std::optional<Activations> x_;
-  std::vector<const Activations*> ys_;  // what each layer was given
+  std::vector<const Activations*> inputs_;  // of each layer
   bool training_ = true;
   std::uint64_t seed_;
   std::uint64_t steps_ = 0;            // forwards in training mode

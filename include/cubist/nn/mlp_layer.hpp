@@ -5,7 +5,8 @@
 //
 //   X (M, K) S::Input    Z, Y (M, N) S::Output
 //
-// It keeps Z for backward, and dZ = mask(dY) activation'(Z); Y is Z where nothing is done to it.
+// It keeps Z for backward, and dZ = mask(dY) activation'(Z). Without activation and dropout, Y is
+// Z.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,7 @@
 namespace cubist::detail
 {
 
-/// A layer whose scheme is known at run time only.
+/// A layer of any scheme.
 template <class A, class Parameters>
 class AnyLayer
 {
@@ -35,7 +36,7 @@ class AnyLayer
   virtual const A& forward(const A& x, std::optional<std::uint64_t> training_step) = 0;
   virtual const A& backward(const A& x, const A& dy,
                             std::optional<std::uint64_t> training_step) = 0;
-  /// Waits until the gradients that `backward` began are complete.
+  /// Waits until the gradients of `backward` are complete.
   virtual void finish_backward() = 0;
   virtual void append_parameters(Parameters& list, const std::string& prefix) = 0;
 };
@@ -55,10 +56,10 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
 
   const A& forward(const A& x, std::optional<std::uint64_t> training_step) override
   {
-    make_room(x.rows());
+    allocate(x.rows());
     const auto& in = x.template as<InputLayout>();
     auto& y = y_->template as<OutputLayout>();
-    if (plain())
+    if (is_linear())
     {
       linear_.forward(in, y);
       return *y_;
@@ -72,15 +73,15 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
   {
     const auto& in = x.template as<InputLayout>();
     auto& dx = dx_->template as<InputLayout>();
-    const auto& given = dy.template as<OutputLayout>();
-    if (plain())
+    const auto& gradient = dy.template as<OutputLayout>();
+    if (is_linear())
     {
-      linear_.start_backward(in, given, dx);
+      linear_.start_backward(in, gradient, dx);
       return *dx_;
     }
     const bool masked = training_step && dropout_.probability() > 0;
-    if (masked) dropout_.apply(given, *dz_, *training_step);
-    linear_.start_backward(in, activation_, std::as_const(*z_), masked ? *dz_ : given, *dz_, dx);
+    if (masked) dropout_.apply(gradient, *dz_, *training_step);
+    linear_.start_backward(in, activation_, std::as_const(*z_), masked ? *dz_ : gradient, *dz_, dx);
     return *dx_;
   }
 
@@ -98,17 +99,17 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
   using Output = DistMatrix<T, OutputLayout, Mesh>;
 
   /// Whether Y is Z.
-  [[nodiscard]] bool plain() const
+  [[nodiscard]] bool is_linear() const
   {
     return std::holds_alternative<Identity>(activation_) && dropout_.probability() == 0;
   }
 
-  void make_room(std::size_t m)
+  void allocate(std::size_t m)
   {
     if (y_ && y_->rows() == m) return;
     y_.emplace(Output{mesh_, {m, linear_.out()}});
     dx_.emplace(Input{mesh_, {m, linear_.in()}});
-    if (plain()) return;
+    if (is_linear()) return;
     z_.emplace(mesh_, Shape{m, linear_.out()});
     dz_.emplace(mesh_, Shape{m, linear_.out()});
   }

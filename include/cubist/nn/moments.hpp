@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What optimizers keep for each element of each parameter: means of gradients, and copies in float
-// of weights of 16 bits. Means of these are in float as well.
+// The state of optimizers, for each element of each parameter: means of gradients, and master
+// copies in float of weights of 16 bits, whose means are in float as well.
 
 #include <cstddef>
 #include <string>
@@ -30,8 +30,9 @@ class Moments
     for (const auto& p : parameters)
     {
       const auto& v = p.value;
-      like_.push_back({name + "." + p.name,
-                       {v.mesh, v.shape, {nullptr, v.padded.shape()}, v.block_of, v.primary}});
+      names_and_cuts_.push_back(
+          {name + "." + p.name,
+           {v.mesh, v.shape, {nullptr, v.padded.shape()}, v.block_of, v.primary}});
       shapes_.push_back(v.valid().shape());
       data_.emplace_back(v.padded.size());
     }
@@ -47,7 +48,7 @@ class Moments
   {
     for (std::size_t i = 0; i < size(); ++i)
     {
-      auto& mine = state.template matrices_of<Value>().emplace_back(like_[i]);
+      auto& mine = state.template matrices_of<Value>().emplace_back(names_and_cuts_[i]);
       mine.name = prefix + mine.name;
       mine.matrix.padded = padded(i);
     }
@@ -56,11 +57,11 @@ class Moments
  private:
   MatrixView<Value> padded(std::size_t i)
   {
-    return {data_[i].data(), like_[i].matrix.padded.shape()};
+    return {data_[i].data(), names_and_cuts_[i].matrix.padded.shape()};
   }
 
-  std::vector<NamedMatrix<Value, M>> like_;  // names, and how the parameters are cut
-  std::vector<Shape> shapes_;                // of the valid part
+  std::vector<NamedMatrix<Value, M>> names_and_cuts_;
+  std::vector<Shape> shapes_;  // of the valid part
   std::vector<typename M::Engine::template Buffer<Value>> data_;
 };
 
@@ -72,12 +73,12 @@ void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& s
     same = parameters[i].value.valid().shape() == state.shape(i);
   require<ShapeError>(
       same, "got ", parameters.size(),
-      " parameters that are not those the optimizer was made for, so its state does "
-      "not belong to them; make a new optimizer for them");
+      " parameters other than those of the optimizer, so its state does not correspond "
+      "to them; make a new optimizer for them");
 }
 
-/// update(master, x…), and the weight is the master, rounded. A weight that is not, because it was
-/// set since, or never updated, becomes the master first.
+/// update(master, x…), then rounds the master to the weight. A weight that is not the rounded
+/// master, because the user set it or this is the first update, first becomes the master.
 template <class T, class Update>
 struct UpdateMaster
 {
@@ -92,8 +93,8 @@ struct UpdateMaster
   }
 };
 
-/// The weights that an optimizer moves. Those of 16 bits have masters in float, which keep steps
-/// that are too small for 16 bits to show.
+/// The weights that an optimizer updates. Those of 16 bits have masters in float, which accumulate
+/// updates too small for 16 bits.
 template <class T, class M>
 class Weights
 {
@@ -102,7 +103,7 @@ class Weights
 
   /// update(w, x…) for all elements of the i-th parameter
   template <class Update, class... X>
-  void move(const Parameters<T, M>& parameters, std::size_t i, Update update, MatrixView<X>... x)
+  void apply(const Parameters<T, M>& parameters, std::size_t i, Update update, MatrixView<X>... x)
   {
     const auto& w = parameters[i].value;
     w.mesh.engine().for_each(update, w.valid(), x...);
@@ -120,7 +121,7 @@ class Weights<T, M>
   }
 
   template <class Update, class... X>
-  void move(const Parameters<T, M>& parameters, std::size_t i, Update update, MatrixView<X>... x)
+  void apply(const Parameters<T, M>& parameters, std::size_t i, Update update, MatrixView<X>... x)
   {
     const auto& w = parameters[i].value;
     w.mesh.engine().for_each(UpdateMaster<T, Update>{update}, w.valid(), masters_[i], x...);

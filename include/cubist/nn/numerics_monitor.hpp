@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The health of a training run, looked at every few steps:
+// Periodic checks of a training run: losses and gradients that are not finite, and replicas that
+// differ:
 //
-//   Watch watch{{.replicas_every = 100, .finite_every = 1}};
+//   NumericsMonitor monitor{{.replicas_every = 100, .finite_every = 1}};
 //   …
 //   mlp.backward(dy);
-//   watch.look(step, loss, parameters);
+//   monitor.check(step, loss, parameters);
 //   optimizer.step(parameters);
 //
-// Words: those of nn/finite.hpp; and of dist/replicas.hpp for two matrices a parameter.
+// Words: those of nn/finite.hpp; and of dist/check_replicas.hpp for two matrices a parameter.
 
 #include <cstdint>
 #include <vector>
 
-#include "cubist/dist/replicas.hpp"
+#include "cubist/dist/check_replicas.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/finite.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -23,7 +24,7 @@ namespace cubist
 {
 
 /// Compares the replicas of all parameters and of their gradients. Every rank of their mesh calls
-/// it, and idle ranks may.
+/// this; idle ranks may.
 /// @throws ReplicaError on every rank, the same: "gradient of layers.0.weight differs along depth
 /// between rank 0 and rank 4, …"
 template <class T, class M>
@@ -35,35 +36,44 @@ void check_replicas(const Parameters<T, M>& parameters)
   check_replicas(views);
 }
 
-/// After how many steps each check is made again; 0 is never.
-struct WatchOptions
+/// The steps from one check to the next; 0 is never.
+struct NumericsMonitorOptions
 {
   std::uint64_t replicas_every = 0;
   std::uint64_t finite_every = 0;
 };
 
-class Watch
+class NumericsMonitor
 {
  public:
-  explicit Watch(const WatchOptions& options) : options_{options} {}
+  explicit NumericsMonitor(const NumericsMonitorOptions& options) : options_{options} {}
 
-  /// Makes the checks that are due in this step. Every rank of the parameters' mesh calls it
-  /// between `backward` and the optimizer, with the same step.
+  /// Runs the checks that are due in this step. Every rank of the parameters' mesh calls it between
+  /// `backward` and the optimizer, with the same step.
   /// @throws NumericError, ReplicaError on every rank, the same
   template <class T, class M>
-  void look(std::uint64_t step, double loss, const Parameters<T, M>& parameters) const
+  void check(std::uint64_t step, double loss, const Parameters<T, M>& parameters) const
   {
-    if (due(step, options_.finite_every)) check_finite(loss, parameters, step);
-    if (due(step, options_.replicas_every)) check_replicas(parameters);
+    if (is_due(step, options_.finite_every)) check_finite(loss, parameters, step);
+    if (is_due(step, options_.replicas_every)) check_replicas(parameters);
+  }
+  template <class T, class M>
+  [[deprecated("use check")]] void look(std::uint64_t step, double loss,
+                                        const Parameters<T, M>& parameters) const
+  {
+    check(step, loss, parameters);
   }
 
  private:
-  [[nodiscard]] static bool due(std::uint64_t step, std::uint64_t every)
+  [[nodiscard]] static bool is_due(std::uint64_t step, std::uint64_t every)
   {
     return every != 0 && step % every == 0;
   }
 
-  WatchOptions options_;
+  NumericsMonitorOptions options_;
 };
+
+using Watch [[deprecated("use NumericsMonitor")]] = NumericsMonitor;
+using WatchOptions [[deprecated("use NumericsMonitorOptions")]] = NumericsMonitorOptions;
 
 }  // namespace cubist

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Optimizers. Each rank updates its own shards, without a word sent: replicas have equal gradients
+// Optimizers. Each rank updates its own shards without communication: replicas have equal gradients
 // and so stay equal. A step is one pass over each parameter, its gradient and its means. Weights of
-// 16 bits have masters in float (nn/moments.hpp).
+// 16 bits have master copies in float (nn/moments.hpp).
 //
 //   Sgd     v = momentum v + g;  w -= rate v
 //   Adam    m, v: running means of g and g^2;  w -= rate m' / (sqrt(v') + epsilon)
-//   AdamW   Adam, and w -= rate decay w, which does not pass through the means
+//   AdamW   Adam, and w -= rate decay w, apart from the means
 //
 // Source: Kingma, Ba, "Adam", arXiv 1412.6980; Loshchilov, Hutter, "Decoupled Weight Decay
 // Regularization", arXiv 1711.05101.
@@ -35,7 +35,7 @@ namespace detail
 inline void check_rate(double rate)
 {
   require<ArgumentError>(rate >= 0 && std::isfinite(rate), "got a learning rate of ", rate,
-                         ", which leads nowhere; use a small positive number");
+                         ", which is negative or not finite; use a small positive number");
 }
 
 template <class T>
@@ -51,7 +51,7 @@ struct SgdUpdate
   }
 };
 
-/// With the corrections of the means' bias in `rate` and `correction`.
+/// `rate` and `correction` include the corrections of the means' bias.
 template <class T>
 struct AdamUpdate
 {
@@ -89,8 +89,8 @@ class Sgd
     detail::check_rate(options.learning_rate);
   }
 
-  /// Moves the parameters against their gradients.
-  /// @throws ShapeError for other parameters than those it was made for
+  /// Updates the parameters from their gradients.
+  /// @throws ShapeError for other parameters than those of the constructor
   void step(const Parameters<T, M>& parameters)
   {
     detail::check_parameters(parameters, velocity_);
@@ -100,14 +100,14 @@ class Sgd
     for (std::size_t i = 0; i < parameters.size(); ++i)
     {
       const MatrixView<const T> g = parameters[i].gradient.valid();
-      weights_.move(parameters, i, update, g, velocity_[i]);
+      weights_.apply(parameters, i, update, g, velocity_[i]);
     }
   }
 
   [[nodiscard]] SgdOptions& options() { return options_; }
 
-  /// The velocities, `sgd.velocity.layers.0.weight` and so on, and the masters, `sgd.master.…`, of
-  /// weights of 16 bits; the options stay the program's.
+  /// The velocities, `sgd.velocity.layers.0.weight` and so on, and the masters of weights of 16
+  /// bits, `sgd.master.…`, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     velocity_.append_state(state, prefix);
@@ -143,8 +143,8 @@ class Adam
   {
   }
 
-  /// Moves the parameters against their gradients.
-  /// @throws ShapeError for other parameters than those it was made for
+  /// Updates the parameters from their gradients.
+  /// @throws ShapeError for other parameters than those of the constructor
   void step(const Parameters<T, M>& parameters)
   {
     detail::check_parameters(parameters, mean_);
@@ -161,14 +161,14 @@ class Adam
     for (std::size_t i = 0; i < parameters.size(); ++i)
     {
       const MatrixView<const T> g = parameters[i].gradient.valid();
-      weights_.move(parameters, i, update, g, mean_[i], square_[i]);
+      weights_.apply(parameters, i, update, g, mean_[i], square_[i]);
     }
   }
 
   [[nodiscard]] AdamOptions& options() { return options_; }
 
-  /// The means, `adam.mean.layers.0.weight` and so on, the masters, `adam.master.…`, of weights of
-  /// 16 bits, and how many steps they are of; the options stay the program's.
+  /// The means, `adam.mean.layers.0.weight` and so on, the masters of weights of 16 bits,
+  /// `adam.master.…`, and the number of steps, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     mean_.append_state(state, prefix);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A parameter of a network, for optimizers and for users: `gather` brings its value or its gradient
-// to rank 0, `scatter` sets it from there.
+// A parameter of a network, for optimizers and for users: `gather` collects its value or gradient
+// on rank 0, `scatter` sets it from there.
 
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace cubist
 {
 
-/// References: valid as long as the network is.
+/// References, valid as long as the network.
 template <class T, class M>
 struct Parameter
 {

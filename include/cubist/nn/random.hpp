@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which random numbers a network draws: each weight, and each dropout mask of each step, has a
-// stream of its own, indexed by the global position of the element.
+// The random streams of a network: one for each weight, and for each dropout mask of each step,
+// indexed by the global position of the element.
 
 #include <cstddef>
 #include <cstdint>
 
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/philox.hpp"
+#include "cubist/core/scalar.hpp"
 
 namespace cubist
 {
@@ -19,7 +21,7 @@ enum class Draw : std::uint8_t
   dropout
 };
 
-/// The stream of what layer `layer` draws in step `step`.
+/// The stream from which layer `layer` draws in step `step`.
 /// @pre layer < 2^16, step < 2^40
 [[nodiscard]] constexpr Philox stream(std::uint64_t seed, Draw draw, std::size_t layer,
                                       std::uint64_t step = 0)
@@ -27,5 +29,24 @@ enum class Draw : std::uint8_t
   return {seed,
           static_cast<std::uint64_t>(draw) << 56 | static_cast<std::uint64_t>(layer) << 40 | step};
 }
+
+namespace detail
+{
+
+/// Uniform in ±bound, drawn by the element's index in its global matrix of `cols` columns.
+template <Scalar T>
+struct InitialValue
+{
+  Philox random;
+  Real<T> bound;
+  std::size_t cols;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
+  {
+    return random.template symmetric<T>(i * cols + j, bound);
+  }
+};
+
+}  // namespace detail
 
 }  // namespace cubist

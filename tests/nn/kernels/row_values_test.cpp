@@ -4,14 +4,14 @@
 #include <limits>
 #include <utility>
 
-#include "cubist/nn/row_values.hpp"
+#include "cubist/nn/kernels/row_values.hpp"
 #include "cubist/scheme/grid2d.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::row_values_test
+{
 
 namespace
 {
@@ -24,7 +24,7 @@ void check_rows(const Place<S>& place)
   CAPTURE(place.name(), L::to_string());
   const auto global = integers<double>(13, 11, 3);
   require_clear(on_mesh(place, [&](const auto& mesh) {
-    using M = AxisMesh<typename S::Axes, TestBackend>;
+    using M = AxisMesh<typename S::Axes, Threads>;
     using Values = cubist::detail::RowValues<double, L, M>;
     DistMatrix<double, L, M> x{mesh, {13, 11}};
     x.generate([&](std::size_t i, std::size_t j) { return global(i, j); });
@@ -59,9 +59,11 @@ void check_rows(const Place<S>& place)
 
 TEST_CASE("values of rows are combined over all columns, whatever cuts them")
 {
-  check_rows<Summa2D::Input>(one_rank);
-  check_rows<Summa2D::Input>(two_by_two);
+  check_rows<Summa25D::Input>(single_rank);
+  check_rows<Summa25D::Input>(single_layer);
   check_rows<Summa25D::Input>(two_two_two);
   check_rows<Cube3D::Output>(cube);
   check_rows<Grid2D::Output>(Place<Grid2D>{6, {3, 2}});
 }
+
+}  // namespace cubist::test::row_values_test

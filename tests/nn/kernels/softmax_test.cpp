@@ -2,14 +2,14 @@
 #include <cmath>
 #include <cstddef>
 
-#include "cubist/nn/softmax.hpp"
+#include "cubist/nn/kernels/softmax.hpp"
 #include "cubist/scheme/grid2d.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"
 
-using namespace cubist;
-using namespace cubist::test;
+namespace cubist::test::softmax_test
+{
 
 namespace
 {
@@ -44,8 +44,8 @@ TEST_CASE("the softmax of rows is the serial one, whatever the columns' cut")
     CHECK(difference(got.first, serial(x, 0.5)) < 1e-15);
     CHECK(difference(got.second, serial(x, 1)) < 1e-15);
   };
-  check(one_rank, Summa2D::Input{});
-  check(two_by_two, Summa2D::Input{});
+  check(single_rank, Summa25D::Input{});
+  check(single_layer, Summa25D::Input{});
   check(cube, Cube3D::Output{});
   check(Place<Grid2D>{6, {3, 2}}, Grid2D::Output{});
 }
@@ -55,8 +55,8 @@ TEST_CASE("a softmax of large numbers does not overflow")
   const auto x = generate<double>(2, 3, [](std::size_t i, std::size_t j) {
     return i == 0 ? 1e6 * static_cast<double>(j) : -1e308;
   });
-  const auto got = on_root(one_rank, [&](const auto& mesh) {
-    auto in = scatter<Summa2D::Input>(mesh, x);
+  const auto got = on_root(single_rank, [&](const auto& mesh) {
+    auto in = scatter<Summa25D::Input>(mesh, x);
     softmax(in, in);
     return gather(in);
   });
@@ -67,10 +67,12 @@ TEST_CASE("a softmax of large numbers does not overflow")
 
 TEST_CASE("a softmax refuses matrices that do not agree")
 {
-  const auto m = on_root(one_rank, [](const auto& mesh) {
-    const auto in = scatter<Summa2D::Input>(mesh, uniform<double>(3, 4, 1));
-    auto out = scatter<Summa2D::Input>(mesh, uniform<double>(4, 3, 1));
+  const auto m = on_root(single_rank, [](const auto& mesh) {
+    const auto in = scatter<Summa25D::Input>(mesh, uniform<double>(3, 4, 1));
+    auto out = scatter<Summa25D::Input>(mesh, uniform<double>(4, 3, 1));
     return message_of<ShapeError>([&] { softmax(in, out); });
   });
   CHECK(mentions(m, "(3, 4)", "(4, 3)", "softmax"));
 }
+
+}  // namespace cubist::test::softmax_test

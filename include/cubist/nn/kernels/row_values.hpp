@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One number for each row of a distributed matrix, combined over all its columns: a row's maximum,
-// its sum. Every rank that has a part of a row gets it.
+// One number for each row of a distributed matrix, reduced over all its columns, for example a
+// row's maximum or sum. Every rank with a part of the row gets it.
 //
 // Words: 2 (p-1)/p a row, p being the ranks along the axes that cut the columns.
 
@@ -34,19 +34,20 @@ auto& along_axes(const M& mesh, Rows<R...>, Cols<C...>)
   return mesh.template along<R..., C...>();
 }
 
-/// One value for each of this rank's rows, combined over all columns of the matrix.
+/// One value for each of this rank's rows.
 template <class V, class L, class M>
 class RowValues
 {
  public:
   explicit RowValues(const M& mesh, std::size_t rows, V init)
-      : mesh_{mesh}, init_{init}, data_{taken(rows)}, view_{data_.data(), rows, 1, 1}
+      : mesh_{mesh}, init_{init}, data_{take_buffer(rows)}, view_{data_.data(), rows, 1, 1}
   {
   }
   RowValues(const RowValues&) = delete;
   RowValues& operator=(const RowValues&) = delete;
-  ~RowValues() { spare().push_back(std::move(data_)); }
+  ~RowValues() { unused_buffers().push_back(std::move(data_)); }
 
+  /// `init` combined with f(i, j, y(i, j)) over all columns of the matrix.
   template <class Combine, class F, class T>
   const V* combine(ReduceOp op, Combine combine, F f, MatrixView<const T> y)
   {
@@ -65,17 +66,17 @@ class RowValues
  private:
   using Buffer = typename M::Engine::template Buffer<V>;
 
-  /// Buffers of this rank that are used again, so that a step takes nothing from the heap.
-  static std::vector<Buffer>& spare()
+  /// Buffers of this rank for reuse, so that a training step allocates nothing.
+  static std::vector<Buffer>& unused_buffers()
   {
     static thread_local std::vector<Buffer> buffers;
     return buffers;
   }
-  [[nodiscard]] static Buffer taken(std::size_t rows)
+  [[nodiscard]] static Buffer take_buffer(std::size_t rows)
   {
-    if (spare().empty()) return Buffer(rows);
-    Buffer buffer = std::move(spare().back());
-    spare().pop_back();
+    if (unused_buffers().empty()) return Buffer(rows);
+    Buffer buffer = std::move(unused_buffers().back());
+    unused_buffers().pop_back();
     buffer.resize(rows);
     return buffer;
   }

@@ -18,7 +18,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/row_values.hpp"
+#include "cubist/nn/kernels/row_values.hpp"
 
 namespace cubist
 {
@@ -41,7 +41,7 @@ struct ShiftedPower
 
 /// x / the row's sum
 template <RealScalar T>
-struct ShareOfRow
+struct DivideByRowSum
 {
   const T* sum;
 
@@ -50,7 +50,7 @@ struct ShareOfRow
 
 }  // namespace detail
 
-/// Y = softmax(scale X), row by row; Y may be X. Every rank calls it.
+/// Y = softmax(scale X), row by row; Y may be X. Every rank of the mesh calls this.
 /// @throws ShapeError unless both agree in shape and mesh
 template <RealScalar T, class L, class M>
 void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
@@ -69,7 +69,7 @@ void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
   const MatrixView<const T> powers = y.valid();
   detail::RowValues<A, L, M> sums{y.mesh(), powers.rows(), A{}};
   const A* sum = sums.combine(ReduceOp::sum, detail::Sum{}, detail::Itself{}, powers);
-  engine.map_indexed(y.valid(), detail::ShareOfRow<A>{sum}, powers);
+  engine.map_indexed(y.valid(), detail::DivideByRowSum<A>{sum}, powers);
 }
 
 }  // namespace cubist
