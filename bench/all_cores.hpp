@@ -28,7 +28,7 @@ class AllCores
     cpu_set_t all;
     CPU_ZERO(&all);
     for (int i = 0; i < CPU_SETSIZE; ++i) CPU_SET(i, &all);
-    bind(all);  // the system takes away what is not ours
+    bind(all);  // the system removes cores that the process may not use
     sched_getaffinity(0, sizeof all, &all);
     blas_.emplace(std::max(1, CPU_COUNT(&all)));
   }

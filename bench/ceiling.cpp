@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,7 +34,7 @@ struct CeilingOptions : Options
 };
 
 /// A scheme with a mesh.
-struct Candidate
+struct SchemeOnMesh
 {
   std::string scheme;
   std::vector<int> mesh;
@@ -49,13 +48,13 @@ bool is_skinny(cubist::ProductSize s)
   return most >= 16 * least;
 }
 
-/// The mesh that the scheme takes by itself; for a skinny product every mesh of all ranks.
+/// The default mesh of the scheme; for a skinny product every mesh of all ranks.
 std::vector<std::vector<int>> meshes_of(const std::string& scheme, int ranks, bool every)
 {
   if (!fits(scheme, {}, ranks)) return {};
   if (!every) return {{}};
   std::vector<std::vector<int>> meshes;
-  with_scheme(scheme, [&]<class S>() {
+  cubist::with_scheme(scheme, [&]<class S>() {
     cubist::for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
       if (S::Axes::ranks(extents) == ranks) meshes.emplace_back(extents.begin(), extents.end());
     });
@@ -63,33 +62,26 @@ std::vector<std::vector<int>> meshes_of(const std::string& scheme, int ranks, bo
   return meshes;
 }
 
-/// What the planner takes of the schemes that the benchmarks know, on one node.
-Candidate planned(cubist::ProductSize size, const std::string& scalar, int ranks)
+/// The choice of the planner on one node.
+SchemeOnMesh choose_by_planner(cubist::ProductSize size, const CeilingOptions& options,
+                               const std::string& scalar, int ranks)
 {
   cubist::Machine machine;
   machine.cores = std::max(1U, std::thread::hardware_concurrency());
   machine.ranks_per_node = ranks;
-  std::optional<cubist::Plan> best;
-  for (const auto& scheme : scheme_names)
-  {
-    const auto name = with_scheme(scheme, []<class S>() { return std::string{S::name}; });
-    const auto plan =
-        cubist::plan(
-            size, ranks, machine,
-            {.scalar_bytes = scalar == "float" ? 4U : 8U, .training = false, .scheme = name})
-            .front();
-    if (best && best->seconds() <= plan.seconds()) continue;
-    best = plan;
-    best->scheme = scheme;
-  }
-  return {best->scheme, best->extents, best->ranks};
+  const auto plan = cubist::plan(size, ranks, machine,
+                                 {.scalar_bytes = scalar == "float" ? 4U : 8U,
+                                  .training = false,
+                                  .method = parse_method(options.method)})
+                        .front();
+  return {plan.scheme, plan.extents, plan.ranks};
 }
 
-std::vector<Candidate> candidates(const CeilingOptions& options, cubist::ProductSize size,
-                                  const std::string& scalar, int ranks)
+std::vector<SchemeOnMesh> candidates(const CeilingOptions& options, cubist::ProductSize size,
+                                     const std::string& scalar, int ranks)
 {
-  if (options.planned) return {planned(size, scalar, ranks)};
-  std::vector<Candidate> all;
+  if (options.planned) return {choose_by_planner(size, options, scalar, ranks)};
+  std::vector<SchemeOnMesh> all;
   for (const auto& scheme : options.schemes.empty() ? usual_schemes : options.schemes)
     for (const auto& mesh : meshes_of(scheme, ranks, is_skinny(size)))
       all.push_back({scheme, mesh, ranks});
@@ -174,7 +166,7 @@ void add_ceiling(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<CeilingOptions>();
   auto* command = app.add_subcommand(
-      "ceiling", "how near every scheme comes to BLAS on all cores, for six shapes");
+      "ceiling", "the speed of every scheme relative to BLAS on all cores, for six shapes");
   add_scheme_options(*command, *options);
   command->add_option("--rank-counts", options->counts)
       ->delimiter(',')

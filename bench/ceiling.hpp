@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How near every scheme comes to BLAS on all cores, for six shapes.
+// The speed of every scheme relative to BLAS on all cores, for six shapes.
 
 #include "job.hpp"
 

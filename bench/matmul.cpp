@@ -114,7 +114,6 @@ void run_matmul(const Job& job, const MatmulOptions& options)
       json["bandwidth_gbit_per_second"] = options.bandwidth;
       json["wire_seconds"] = bound.wire;
       json["bound_seconds"] = bound.overlapped();
-      json["seconds_by_sum"] = row->cost.total.median / bound.sum();
       json["apart_seconds"] = row->apart.median;
     }
     result["rows"].push_back(json);

@@ -14,36 +14,15 @@
 #include <span>
 #include <vector>
 
-#include <cubist/cubist.hpp>
-#include <cubist/plan/cost.hpp>
-
 #include "matmul.hpp"
 #include "meter.hpp"
+#include "product.hpp"
 #include "scalars.hpp"
-#include "schemes.hpp"
 
 namespace bench
 {
 
-/// The elements of X and W: small integers, whose products are exact in any order of summation.
-template <class T>
-struct XAt
-{
-  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
-  {
-    return static_cast<T>(static_cast<float>((3 * i + 5 * j) % 7) - 3);
-  }
-};
-template <class T>
-struct WAt
-{
-  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
-  {
-    return static_cast<T>(static_cast<float>((2 * i + 3 * j) % 5) - 2);
-  }
-};
-
-/// Of products of whole matrices, on ranks of a backend that has no library for them.
+/// For a backend without another library for distributed products.
 template <class T>
 struct NoPeer
 {
@@ -58,8 +37,8 @@ struct NoPeer
   }
 };
 
-template <class B, class S, class T, class Peer>
-std::optional<Row> measure_matmul(const MatmulTask& task)
+template <class B, class T, class Peer, class SchemeList>
+std::optional<Row> measure_matmul_on(const MatmulTask& task)
 {
   using cubist::MatrixView;
   using Backend = Measured<B>;
@@ -72,43 +51,38 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
   cubist::launch<Backend>({.ranks = task.on.ranks}, [&](auto& world) {
     const bool first = world.rank() == 0;
     const ThreadsPerRank<B> threads{world, task.on.threads_per_rank};
-    cubist::Mesh<S, Backend> mesh{world, Known<S>::extents(task.on.mesh, world.size())};
-    cubist::DistMatMul<S, Backend, T> product{mesh, task.size, cubist::Gathered::again,
-                                              task.on.method};
-    using Product = decltype(product);
-    typename Product::Input x{mesh, {m, k}};
-    typename Product::Weight w{mesh, {k, n}};
-    typename Product::Output y{mesh, {m, n}};
-    x.generate(XAt<T>{});
-    w.generate(WAt<T>{});
+    const auto product = make_product<Backend, T, SchemeList>(world, {.scheme = task.on.scheme,
+                                                                      .mesh = task.on.mesh,
+                                                                      .size = task.size,
+                                                                      .method = task.on.method});
     const auto plain = [](const auto& global) { return Here::plain(global.data(), global.size()); };
-    const auto X = plain(cubist::gather(x));
-    const auto W = plain(cubist::gather(w));
+    const auto X = plain(product->gather_x());
+    const auto W = plain(product->gather_w());
     auto Y = plain(std::vector<T>(first ? m * n : 0));
 
-    // What needs nothing of others: products as large as a share of Y's rows where it has replicas,
-    // as an owner makes it, and as many words as the scheme's.
+    // Without other ranks: a product as large as a rank's share of the rows of Y, and as many words
+    // as the scheme sends.
     const bool local = task.local || task.apart;
-    const auto block = y.block().padded();
+    const auto block = product->block();
     const std::size_t replicas = block.size() * static_cast<std::size_t>(world.size()) / (m * n);
     const cubist::Shape own{cubist::ceil_div(block.rows, std::max<std::size_t>(1, replicas)),
                             block.cols};
     using Buffer = typename B::Engine::template Buffer<T>;
     const auto ones = [&](bool wanted, std::size_t size) {
       Buffer all(wanted ? size : 0);
-      mesh.engine().fill(MatrixView<T>{all.data(), {1, all.size()}}, T{1});
+      product->engine().fill(MatrixView<T>{all.data(), {1, all.size()}}, T{1});
       return all;
     };
     const auto own_x = ones(local, own.rows * k);
     const auto own_w = ones(local, own.cols * k);
     Buffer own_y(local ? own.size() : 0);
     const auto ranks = static_cast<std::size_t>(world.size());
-    const double formula_words = cubist::cost<S>(mesh.extents(), task.size).forward.words();
+    const double formula_words = product->formula_words();
     const auto words =
         task.apart && ranks > 1 ? static_cast<std::size_t>(formula_words) / (ranks - 1) : 0;
     const auto sent = ones(task.apart, words);
     auto received = ones(task.apart, words * ranks);
-    // The whole product in memory of the engine's, for BLAS on all cores.
+    // The whole product in memory of the engine, for BLAS on all cores.
     const auto all_x = ones(task.local && first, m * k);
     const auto all_w = ones(task.local && first, k * n);
     Buffer all_y(task.local && first ? m * n : 0);
@@ -116,7 +90,7 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
     std::vector<double> blas;
     std::vector<double> paged;
     Meter ours{world};
-    Meter by_themselves{world};
+    Meter local_products{world};
     Meter apart{world};
     std::vector theirs(peer.count(), Meter{world});
     const typename B::Engine engine;
@@ -126,17 +100,17 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
                      MatrixView<T>{c.data(), {m, n}});
     };
     const auto multiply_own = [&] {
-      mesh.engine().gemm(cubist::Op::none, cubist::Op::none, T{1},
-                         MatrixView<const T>{own_x.data(), {own.rows, k}},
-                         MatrixView<const T>{own_w.data(), {k, own.cols}}, T{},
-                         MatrixView<T>{own_y.data(), own});
+      product->engine().gemm(cubist::Op::none, cubist::Op::none, T{1},
+                             MatrixView<const T>{own_x.data(), {own.rows, k}},
+                             MatrixView<const T>{own_w.data(), {k, own.cols}}, T{},
+                             MatrixView<T>{own_y.data(), own});
     };
-    // Short products are called several times in a row: a core that has slept, as they do between
-    // the measurements, is slow at first.
+    // Short products are called several times in a row, because a core that has slept between the
+    // measurements is slow at first.
     std::vector<double> once;
     alone(world, once, true, [&] { multiply_whole(X, W, Y); });
     std::array calls{first ? std::clamp(static_cast<int>(0.05 / once[0]), 1, 100) : 0};
-    cubist::carry_numbers(engine, std::span<int>{calls},
+    cubist::with_staging_buffer(engine, std::span<int>{calls},
                           [&](auto numbers) { world.broadcast(numbers, 0); });
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
     {
@@ -147,17 +121,16 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
         alone(
             world, paged, counts, [&] { multiply_whole(all_x, all_w, all_y); }, calls[0]);
       ours.run(
-          counts, [&] { product.forward(x, w, y); }, calls[0]);
-      if (task.local) by_themselves.run(counts, multiply_own, calls[0]);
+          counts, [&] { product->forward(); }, calls[0]);
+      if (task.local) local_products.run(counts, multiply_own, calls[0]);
       if (task.apart)
         apart.run(
             counts,
             [&] {
-              auto under_way =
-                  world.async_all_gather(std::span<const T>{sent.data(), sent.size()},
-                                         std::span<T>{received.data(), received.size()});
+              auto request = world.async_all_gather(std::span<const T>{sent.data(), sent.size()},
+                                                    std::span<T>{received.data(), received.size()});
               multiply_own();
-              under_way.wait();
+              request.wait();
             },
             calls[0]);
       for (std::size_t v = 0; v < theirs.size(); ++v)
@@ -165,12 +138,11 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
             counts, [&] { peer.multiply(v); }, calls[0]);
     }
 
-    const auto gathered = cubist::gather(y);
+    const auto gathered = product->gather_y();
     const std::vector<T> expected = Here::on_host(Y);
     if (first)
       cubist::require<cubist::Error>(
-          std::equal(expected.begin(), expected.end(), gathered.data()), S::name, " on ",
-          task.on.ranks,
+          expected == gathered, product->scheme(), " on ", task.on.ranks,
           " ranks and BLAS disagree, so their times mean nothing; one of the two is broken");
     for (std::size_t v = 0; v < theirs.size(); ++v)
       cubist::require<cubist::Error>(
@@ -178,11 +150,10 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
           " and BLAS disagree, so their times mean nothing; one of the two is broken, or "
           "ScaLAPACK is of another MPI than cubist");
 
-    Row result{
-        .scheme = S::name, .mesh = S::Axes::to_string(mesh.extents()), .method = product.method()};
+    Row result{.scheme = product->scheme(), .mesh = product->mesh(), .method = product->method()};
     result.giga_operations = giga_operations(task.size);
     result.cost = ours.cost();
-    if (task.local) result.local = by_themselves.cost().total;
+    if (task.local) result.local = local_products.cost().total;
     if (task.apart) result.apart = apart.cost().total;
     if (result.method == cubist::Method::collectives) result.formula_words = formula_words;
     for (std::size_t v = 0; v < theirs.size(); ++v)
@@ -201,13 +172,19 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
 }
 
 /// The measurement for the scheme and the scalar of the task.
-template <class B, template <class> class Peer, class List = Scalars>
+template <class B, template <class> class Peer, class List = Scalars,
+          class SchemeList = cubist::Catalogue>
 std::optional<Row> measure_matmul(const MatmulTask& task)
 {
-  return with_scheme(task.on.scheme, [&]<class S>() {
-    return List::with(task.on.scalar,
-                      [&]<class T>() { return measure_matmul<B, S, T, Peer<T>>(task); });
-  });
+  return List::with(task.on.scalar,
+                    [&]<class T>() { return measure_matmul_on<B, T, Peer<T>, SchemeList>(task); });
+}
+
+/// The same for one scheme and scalar.
+template <class B, class S, class T, class Peer>
+std::optional<Row> measure_matmul(const MatmulTask& task)
+{
+  return measure_matmul_on<B, T, Peer, cubist::Schemes<S>>(task);
 }
 
 }  // namespace bench

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Any backend, with what each rank sends and how long it spends in communication and in its engine
-// written down: `Measured<Threads>`. Time in communication is time inside `start`, `wait` and
-// `test`, so it has the waiting for slower ranks in it, and what travels behind a rank's back is
-// free. What is lent and read in place is not sent; waiting for lenders and for readers counts.
+// `Measured<Threads>`: any backend, with a record of what each rank sends and how long it is in
+// communication and in its engine. Time in communication is time inside `start`, `wait` and `test`:
+// waiting for slower ranks is included, messages that progress without the rank are not. Memory
+// that is exposed and read in place is not sent; waiting for its window counts.
 //
-// No function of a communicator only waits: a rank that waits for a broadcast copies it once it is
-// there. So the two are told apart by the processor: while the rank's thread has one it copies,
-// adds up and looks for messages, and the rest of the time it waits, for others or for a core.
+// No function of a communicator only waits: a rank that waits for a broadcast copies it when it has
+// arrived. The processor distinguishes the two: while the thread of the rank has one it copies,
+// adds and polls for messages; the rest of the time it waits, for other ranks or for a core.
 //
 // On a GPU the clock is the compute stream's: time in communication is how long that stream waits.
 
@@ -25,12 +25,12 @@
 namespace bench
 {
 
-/// What one rank sent, and the seconds that it spent on that and on receiving.
+/// What one rank sent, and the seconds in which it communicated.
 struct Ledger
 {
   cubist::Sent sent = {};
   double seconds = 0;
-  bool tells_waiting = false;  // at the price of two system calls for each of the library's
+  bool tells_waiting = false;  // which costs two system calls for each call of the library
   double busy = 0;             // if so: the seconds of these in which it had a processor
 };
 
@@ -88,11 +88,11 @@ class MeasuredRequest
   std::shared_ptr<Ledger> ledger_;
 };
 
-template <class E, class L>
-class MeasuredLoan
+template <class E, class W>
+class MeasuredWindow
 {
  public:
-  MeasuredLoan(L inner, std::shared_ptr<Ledger> ledger)
+  MeasuredWindow(W inner, std::shared_ptr<Ledger> ledger)
       : inner_{std::move(inner)}, ledger_{std::move(ledger)}
   {
   }
@@ -114,7 +114,7 @@ class MeasuredLoan
   }
 
  private:
-  L inner_;
+  W inner_;
   std::shared_ptr<Ledger> ledger_;
 };
 
@@ -160,7 +160,7 @@ class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C, 
   {
     const InCommunication<E> now{*ledger_};
     auto window = inner_.expose(mine, size);
-    return MeasuredLoan<E, decltype(window)>{std::move(window), ledger_};
+    return MeasuredWindow<E, decltype(window)>{std::move(window), ledger_};
   }
   template <cubist::Element T>
   requires cubist::ExposesMemory<C>
@@ -168,7 +168,7 @@ class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C, 
   {
     const InCommunication<E> now{*ledger_};
     auto window = inner_.expose_writable(mine);
-    return MeasuredLoan<E, decltype(window)>{std::move(window), ledger_};
+    return MeasuredWindow<E, decltype(window)>{std::move(window), ledger_};
   }
 
  private:
@@ -200,5 +200,5 @@ namespace cubist
 template <class C, class E>
 inline constexpr bool sums_in_order<bench::MeasuredCommunicator<C, E>> = sums_in_order<C>;
 template <class C, class E>
-inline constexpr bool messages_alone<bench::MeasuredCommunicator<C, E>> = messages_alone<C>;
+inline constexpr bool independent_messages<bench::MeasuredCommunicator<C, E>> = independent_messages<C>;
 }  // namespace cubist

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <cubist/backend/threads.hpp>
-#include <cubist/dist/numbers.hpp>
+#include <cubist/dist/staging.hpp>
 
 #include "measured.hpp"
 #include "row.hpp"
@@ -18,25 +18,25 @@
 namespace bench
 {
 
-/// Runs something on all ranks, again and again, and knows what it costs. Every rank makes one and
-/// calls it with the others.
+/// Runs a function on all ranks repeatedly and measures its cost. Every rank makes one and calls it
+/// with the others.
 template <class World>
 class Meter
 {
  public:
-  /// With `tells_shares` it knows what the time goes to, for little of it.
+  /// With `tells_shares` it also measures the shares of the time, which costs little.
   explicit Meter(World& world, bool tells_shares = false)
       : world_{&world}, tells_shares_{tells_shares}
   {
   }
 
-  /// From when all ranks are here until all are through; one of so many calls in a row, behind one
-  /// that does not count.
+  /// Measures from the barrier before f to the one after it: one of so many calls in a row, after
+  /// one that does not count.
   template <class F>
   void run(bool counts, F f, int calls = 1)
   {
     measure(counts, f, calls);
-    world_->barrier();  // none goes on, and takes a core, before all have looked at the clock
+    world_->barrier();  // no rank occupies a core before all have read the clock
   }
 
   /// What one run costs, the same on all ranks.
@@ -90,7 +90,7 @@ class Meter
   template <class Numbers>
   void reduce(Numbers& numbers, cubist::ReduceOp op) const
   {
-    cubist::carry_numbers(typename World::Engine{}, std::span<double>{numbers},
+    cubist::with_staging_buffer(typename World::Engine{}, std::span<double>{numbers},
                           [&](auto there) { world_->all_reduce(there, op); });
   }
 

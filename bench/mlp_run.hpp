@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <cubist/cubist.hpp>
+#include <cubist/nn/mlp.hpp>
+#include <cubist/nn/optimizer.hpp>
 #include <cubist/plan/cost.hpp>
 
 #include "meter.hpp"
@@ -30,7 +31,7 @@ inline cubist::Activation activation_of(const std::string& name)
   return cubist::identity;
 }
 
-/// What moves the parameters after each step.
+/// A function that updates the parameters after each step.
 template <class Parameters>
 std::function<void()> optimizer_of(const std::string& name, const Parameters& parameters)
 {
@@ -112,7 +113,8 @@ std::optional<Row> measure_mlp(const MlpTask& task)
   std::optional<Row> row;
   cubist::launch<Backend>({.ranks = task.on.ranks}, [&](auto& world) {
     const bool first = world.rank() == 0;
-    cubist::Mesh<S, Backend> mesh{world, Known<S>::extents(task.on.mesh, world.size())};
+    const cubist::Mesh<S, Backend> mesh{world, extents_for<S>(task.on.mesh, world.size()),
+                                        cubist::IdleRanks::refused};
     cubist::MLP<S, Backend, T> mlp{
         mesh,
         task.layers,
@@ -168,7 +170,7 @@ std::optional<Row> measure_mlp(const MlpTask& task)
 template <class B, class List = Scalars>
 std::optional<Row> measure_mlp(const MlpTask& task)
 {
-  return with_scheme(task.on.scheme, [&]<class S>() {
+  return cubist::with_scheme<FewSchemes>(task.on.scheme, [&]<class S>() {
     return List::with(task.on.scalar, [&]<class T>() { return measure_mlp<B, S, T>(task); });
   });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In place of the *_mpi.cpp where MPI was not found: this program then runs on threads alone, and
-// none of these but the first is called.
+// In place of the *_mpi.cpp where MPI was not found: the program runs on threads only, and of these
+// functions only the first is called.
 
 #include <cstdlib>
 

@@ -17,16 +17,14 @@ namespace
 /// @throws cubist::MeshError if the scheme has no such mesh
 void require_fit(const std::string& scheme, const std::vector<int>& mesh, int ranks)
 {
-  with_scheme(scheme, [&]<class S>() {
-    static_cast<void>(S::extents(Known<S>::extents(mesh, ranks), ranks));
-  });
+  cubist::with_scheme(scheme, [&]<class S>() { static_cast<void>(extents_for<S>(mesh, ranks)); });
 }
 
 int ranks_of_scheme(const Job& job, const Options& options, const std::string& scheme)
 {
   int on_mesh = 1;
   for (const int extent : options.mesh) on_mesh *= extent;
-  const int usual = with_scheme(scheme, []<class S>() { return Known<S>::usual_ranks; });
+  const int usual = cubist::with_scheme(scheme, []<class S>() { return usual_ranks<S>; });
   const int ranks = ranks_of(job, options, usual);
   return options.mesh.empty() || options.ranks != 0 ? ranks : on_mesh;
 }
@@ -43,7 +41,7 @@ void add_run_options(CLI::App& command, Options& options)
       ->capture_default_str();
   command
       .add_option("--overlap", options.overlap,
-                  "whether messages between nodes travel while ranks compute (MPI)")
+                  "whether messages between nodes overlap with computation (MPI)")
       ->check(CLI::IsMember({"on", "off", "both"}))
       ->capture_default_str();
   command.add_option("--json", options.json, "a file for the results; - for standard output");
@@ -53,17 +51,22 @@ void add_scheme_options(CLI::App& command, Options& options)
 {
   command.add_option("--schemes", options.schemes, "all that fit, if left out")
       ->delimiter(',')
-      ->check(CLI::IsMember(scheme_names));
+      ->check(CLI::IsMember(cubist::scheme_name_list(), CLI::ignore_case));
   command.add_option("--scalars", options.scalars)
       ->delimiter(',')
       ->check(CLI::IsMember(GpuScalars::names()))
       ->capture_default_str();
+  add_method_option(command, options);
+  add_run_options(command, options);
+}
+
+void add_method_option(CLI::App& command, Options& options)
+{
   command
       .add_option("--method", options.method,
                   "automatic reads peers' memory where ranks share it; collectives send")
       ->check(CLI::IsMember({"automatic", "collectives", "direct"}))
       ->capture_default_str();
-  add_run_options(command, options);
 }
 
 void add_ranks_option(CLI::App& command, Options& options)
@@ -87,7 +90,7 @@ std::vector<bool> overlaps(const Job& job, const Options& options)
   cubist::require<cubist::ArgumentError>(
       (job.mpi && job.gpus == 0) || options.overlap == "on", "got --overlap ", options.overlap,
       " for ranks that are threads, which send no messages, or have GPUs, where they always "
-      "travel so; leave it out, or start cubist_bench under mpiexec");
+      "overlap; leave it out, or start cubist_bench under mpiexec");
   if (options.overlap == "both") return {true, false};
   return {options.overlap == "on"};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the subcommands have in common on the command line.
+// The options that several subcommands have on the command line.
 
 #include <string>
 #include <vector>
@@ -34,6 +34,8 @@ struct Options
 void add_run_options(CLI::App& command, Options& options);
 /// These, --schemes, --scalars and --method
 void add_scheme_options(CLI::App& command, Options& options);
+/// --method
+void add_method_option(CLI::App& command, Options& options);
 /// --ranks
 void add_ranks_option(CLI::App& command, Options& options);
 /// That and --mesh

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -49,9 +49,8 @@ std::string on(const cubist::Plan& plan)
   return plan.idle == 0 ? s : s + ", " + std::to_string(plan.idle) + " idle";
 }
 
-void print(const Job& job, const PlannerTask& task, const PlannerResult& result)
+void print_machine(const Job& job, const PlannerTask& task, const cubist::Machine& m)
 {
-  const auto& m = result.machine;
   const auto& link = task.nodes > 1 ? m.across : m.inside;
   std::printf("\n%s, %d ranks on %d node%s: a core multiplies %.1f GFLOP/s, touches %.1f GB/s; "
               "a message takes %.1f us, %.2f GB/s, "
@@ -59,6 +58,11 @@ void print(const Job& job, const PlannerTask& task, const PlannerResult& result)
               job.backend(), task.ranks, task.nodes, task.nodes == 1 ? "" : "s", m.flops / 1e9,
               m.memory_bandwidth / 1e9, link.latency * 1e6, link.bandwidth / 1e9,
               task.nodes > 1 ? 100 * m.hidden : 0);
+}
+
+void print(const Job& job, const PlannerTask& task, const PlannerResult& result)
+{
+  print_machine(job, task, result.machine);
   std::printf(
       "| m x n x k | meshes | planned | predicted ms | measured ms | fastest | ms | planned "
       "/ fastest |\n|---|---|---|---|---|---|---|---|\n");
@@ -80,6 +84,7 @@ nlohmann::json to_json(const Candidate& c)
   return {{"scheme", c.plan.scheme},
           {"extents", c.plan.extents},
           {"idle", c.plan.idle},
+          {"method", to_string(c.plan.method)},
           {"predicted_seconds", c.plan.seconds()},
           {"seconds", c.seconds},
           {"products", c.plan.time.products},
@@ -103,6 +108,7 @@ void add_rows(nlohmann::json& json, const Job& job, const PlannerTask& task,
                             {"scalar", "double"},
                             {"training", task.training},
                             {"all_ranks", task.all_ranks},
+                            {"method", to_string(task.method)},
                             {"repeats", task.repeats},
                             {"m", row.size.m},
                             {"n", row.size.n},
@@ -115,6 +121,32 @@ void add_rows(nlohmann::json& json, const Job& job, const PlannerTask& task,
   }
 }
 
+PlannerTask task_of(const Job& job, const PlannerOptions& options, int ranks)
+{
+  PlannerTask task;
+  task.ranks = ranks;
+  task.nodes = job.nodes;
+  task.machines = job.machines;
+  task.overlap = options.overlap != "off";
+  return task;
+}
+
+void run_machine(const Job& job, const PlannerOptions& options)
+{
+  const int usual = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
+  const auto task = task_of(job, options, ranks_of(job, options, usual));
+  const auto result = job.mpi ? planner_on_mpi(task) : planner_on_threads(task);
+  if (!result) return;
+  auto json = describe(job, "machine");
+  json["machine"] = cubist::to_json(result->machine);
+  if (options.json != "-")
+  {
+    print_machine(job, task, result->machine);
+    std::printf("%s\n", json["machine"].dump(2).c_str());
+  }
+  write_json(json, options.json);
+}
+
 void run_planner(const Job& job, const PlannerOptions& options)
 {
   const bool table = job.first && options.json != "-";
@@ -123,16 +155,13 @@ void run_planner(const Job& job, const PlannerOptions& options)
   if (job.mpi) ranks_list = {job.processes};
   for (const int ranks : ranks_list)
   {
-    PlannerTask task;
-    task.ranks = ranks;
+    PlannerTask task = task_of(job, options, ranks);
     task.repeats = options.repeats;
     task.final_repeats = options.final_repeats;
     task.sample_seconds = options.sample_seconds;
     task.training = !options.forward;
     task.all_ranks = options.all_ranks;
-    task.nodes = job.nodes;
-    task.machines = job.machines;
-    task.overlap = options.overlap != "off";
+    task.method = parse_method(options.method);
     for (const auto& text : options.shapes.empty() ? twenty_shapes : options.shapes)
     {
       const auto s = parse_shape(text);
@@ -169,19 +198,27 @@ void add_planner(CLI::App& app, Action& action)
       ->capture_default_str();
   command
       ->add_option("--final-repeats", options->final_repeats,
-                   "of the planner's choice and those that come near it, in turns")
+                   "runs of the planner's choice and of the fastest others, in turns")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       ->add_option("--sample-seconds", options->sample_seconds,
-                   "that each of these takes at least, of as many steps as it needs")
+                   "that each of these runs takes at least")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--forward", options->forward, "without backward");
   command->add_flag("--all-ranks", options->all_ranks, "only meshes that leave no rank idle");
-  command->add_option("--machine", options->machine, "a description, in JSON; else it is measured");
+  command->add_option("--machine", options->machine, "its figures, in JSON; else it is measured");
+  add_method_option(*command, *options);
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_planner(job, *options); }; });
+
+  const auto machine = std::make_shared<PlannerOptions>();
+  auto* measure = app.add_subcommand("machine", "the figures of this machine for cubist_plan");
+  add_ranks_option(*measure, *machine);
+  measure->add_option("--json", machine->json, "a file for the figures; - for standard output");
+  measure->callback(
+      [machine, &action] { action = [machine](const Job& job) { run_machine(job, *machine); }; });
 }
 
 }  // namespace bench

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The planner's choice beside every other mesh of every scheme, measured: is it among the fastest?
+// The planner's choice beside every other mesh of every scheme, measured; and the figures of the
+// machine by which it chooses.
 
 #include <cstddef>
 #include <optional>
@@ -25,21 +26,20 @@ namespace bench
 struct PlannerTask
 {
   int ranks = 1;
-  std::vector<cubist::ProductSize> sizes;
-  /// Runs of every mesh; then, alternating, of the planner's and those that seem to be faster.
-  int repeats = 3;
-  int final_repeats = 9;
+  std::vector<cubist::ProductSize> sizes;  // none: only the machine is measured
+  int repeats = 3;                         // runs of every mesh
+  int final_repeats = 9;        // runs of the planner's choice and of the fastest others, in turns
   double sample_seconds = 0.1;  // that one of the latter takes at least
   bool training = true;         // forward and backward, or forward alone
   bool all_ranks = false;       // only meshes that leave none idle
-  /// Measured before anything else, if there is none.
-  std::optional<cubist::Machine> machine;
+  cubist::Method method = cubist::Method::automatic;
+  std::optional<cubist::Machine> machine;  // else it is measured
   int nodes = 1;
-  int machines = 1;  // of which each may stand for several nodes
+  int machines = 1;  // of which each may run several nodes
   bool overlap = true;
 };
 
-/// A mesh with the seconds that a layer is predicted to take, and those that it took.
+/// A mesh with the predicted and the measured seconds of a layer.
 struct Candidate
 {
   cubist::Plan plan;
@@ -66,7 +66,7 @@ struct PlannerResult
 [[nodiscard]] std::optional<PlannerResult> planner_on_threads(const PlannerTask& task);
 [[nodiscard]] std::optional<PlannerResult> planner_on_mpi(const PlannerTask& task);
 
-/// Adds the subcommand, which sets `action`.
+/// Adds the subcommands, `planner` and `machine`, which set `action`.
 void add_planner(CLI::App& app, Action& action);
 
 }  // namespace bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What is measured and what came of it: the same for products, networks and scaling.
+// Settings and results, the same for products, networks and scaling.
 
 #include <string>
 #include <vector>
@@ -34,16 +34,16 @@ struct Setting
   int threads_per_rank = 0;  // of BLAS; 0: the rank's share of the cores
   int repeats = 5;
   int warm_up = 1;
-  bool overlap = true;  // messages between nodes travel while ranks compute
+  bool overlap = true;  // messages between nodes overlap with computation
   cubist::Method method = cubist::Method::automatic;
 };
 
-/// What a rank does with its time: shares of it, mean over the ranks.
+/// Shares of the time of a rank, mean over the ranks.
 struct Shares
 {
   double gemm = 0;  // waiting for a core, where they are fewer than ranks, is in it
   double elementwise = 0;
-  double communication = 0;  // with a processor: copies, sums, looking for messages
+  double communication = 0;  // with a processor: copies, sums, polling for messages
   double waiting = 0;        // in communication without a processor
 };
 
@@ -70,7 +70,7 @@ struct Row
   double formula_words = 0;  // that a rank sends, mean
   Times blas = {};           // for the same products on all cores of one machine
   Times local = {};          // all ranks, each a product as large as its block of Y, and no more
-  Times apart = {};          // the same, while words travel that no product needs
+  Times apart = {};          // the same, while as many words are sent
   Times paged = {};          // BLAS on all cores, in memory of the engine's
   Times scalapack = {};      // with its best block size
   int scalapack_block = 0;   // 0: not measured

@@ -6,7 +6,7 @@
 
 #include "scalapack.hpp"
 
-// ScaLAPACK and BLACS come without headers.
+// ScaLAPACK and BLACS have no headers.
 extern "C" {
 int Csys2blacs_handle(MPI_Comm);
 void Cfree_blacs_system_handle(int);
@@ -40,8 +40,8 @@ Descriptor describe(const BlacsGrid& grid, std::size_t rows, std::size_t cols, s
   const int b = static_cast<int>(block);
   const int first = 0;
   const int context = grid.context();
-  const Dealt dealt{rows, block, grid.rows()};
-  const int ld = std::max(1, static_cast<int>(dealt.count(grid.row_of(grid.rank()))));
+  const BlockCyclic distribution{rows, block, grid.rows()};
+  const int ld = std::max(1, static_cast<int>(distribution.count(grid.row_of(grid.rank()))));
   int info = 0;
   Descriptor descriptor{};
   descinit_(descriptor.data(), &m, &n, &b, &b, &first, &first, &context, &ld, &info);

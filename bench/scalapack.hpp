@@ -4,8 +4,8 @@
 // ScaLAPACK's pdgemm and psgemm as a peer of matmul_run.hpp, on a grid of the same MPI processes
 // that is as square as their number allows, with blocks of 64, 128 and 256.
 //
-// Matrices are cut in square blocks, which are dealt out to the grid in turn along rows and columns
-// and lie column-major in each process.
+// Matrices are in square blocks, distributed block-cyclically along rows and columns of the grid
+// and column-major in each process.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,8 +17,8 @@
 namespace bench
 {
 
-/// One dimension of n indices, in blocks, dealt out in turn to the `parts` of the grid.
-struct Dealt
+/// One dimension of n indices, in blocks, distributed cyclically over the `parts` of the grid.
+struct BlockCyclic
 {
   std::size_t n;
   std::size_t block;
@@ -33,6 +33,19 @@ struct Dealt
   [[nodiscard]] std::size_t global(std::size_t part, std::size_t local) const
   {
     return (local / block * parts + part) * block + local % block;
+  }
+};
+
+/// The factors r <= c of `ranks` that are closest to each other.
+struct NearSquare
+{
+  int rows = 1;
+  int cols = 1;
+  explicit NearSquare(int ranks)
+  {
+    for (int r = 1; r * r <= ranks; ++r)
+      if (ranks % r == 0) rows = r;
+    cols = ranks / rows;
   }
 };
 
@@ -127,16 +140,22 @@ class Scalapack
     std::vector<T> y;
   };
 
-  [[nodiscard]] Dealt rows(std::size_t block) const { return {size_.m, block, grid_->rows()}; }
-  [[nodiscard]] Dealt cols(std::size_t block) const { return {size_.n, block, grid_->cols()}; }
+  [[nodiscard]] BlockCyclic rows(std::size_t block) const
+  {
+    return {size_.m, block, grid_->rows()};
+  }
+  [[nodiscard]] BlockCyclic cols(std::size_t block) const
+  {
+    return {size_.n, block, grid_->cols()};
+  }
 
   template <class F>
   [[nodiscard]] std::vector<T> matrix(std::size_t m, std::size_t n, std::size_t block, F at) const
   {
     std::vector<T> local;
     if (grid_->rank() < 0) return local;
-    const Dealt r{m, block, grid_->rows()};
-    const Dealt c{n, block, grid_->cols()};
+    const BlockCyclic r{m, block, grid_->rows()};
+    const BlockCyclic c{n, block, grid_->cols()};
     const std::size_t row = grid_->row_of(grid_->rank());
     const std::size_t col = grid_->col_of(grid_->rank());
     local.reserve(r.count(row) * c.count(col));
@@ -149,8 +168,8 @@ class Scalapack
   [[nodiscard]] bool equals(int rank, std::size_t block, const std::vector<T>& local,
                             const std::vector<T>& Y) const
   {
-    const Dealt r = rows(block);
-    const Dealt c = cols(block);
+    const BlockCyclic r = rows(block);
+    const BlockCyclic c = cols(block);
     const std::size_t row = grid_->row_of(rank);
     const std::size_t col = grid_->col_of(rank);
     auto element = local.begin();

@@ -143,7 +143,7 @@ class Scaling
 void add_scaling(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<ScalingOptions>();
-  options->schemes = {"summa2d", "summa25d"};
+  options->schemes = {"Summa2D", "Summa25D"};
   options->scalars = {"double"};
   auto* command = app.add_subcommand("scaling", "one product on more and more ranks");
   add_scheme_options(*command, *options);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where an engine computes, for those who measure it: its clock, what one rank alone has of the
-// machine, and its BLAS on a program's own memory. On the host unless specialised
+// How an engine is measured: its clock, the part of the machine that one rank alone can use, and
+// its BLAS in the memory of a program without cubist. For the host unless specialised
 // (gpu/device_site.hpp).
 
 #include <chrono>

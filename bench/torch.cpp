@@ -57,16 +57,16 @@ std::unique_ptr<Torch> Torch::start(const MlpTask& task)
   const auto& python = python_with_torch(task.gpu);
   if (python.empty()) return nullptr;
   std::unique_ptr<Torch> torch{new Torch{command_of(python, task)}};
-  const auto said = nlohmann::json::parse(torch->answer());
-  torch->threads_ = said.at("threads");
-  torch->version_ = said.at("version");
+  const auto first_line = nlohmann::json::parse(torch->answer());
+  torch->threads_ = first_line.at("threads");
+  torch->version_ = first_line.at("version");
   return torch;
 }
 
 Torch::Torch(const std::string& command) : command_{command}
 {
-  // One socket is the script's standard input and output: unlike a pipe it can tell us that the
-  // script is gone, instead of a signal.
+  // One socket is the script's standard input and output: unlike a pipe it reports the end of the
+  // script as an error, without a signal.
   std::array<int, 2> ends{};
   cubist::require<cubist::Error>(
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0,
@@ -88,7 +88,7 @@ Torch::Torch(const std::string& command) : command_{command}
 
 Torch::~Torch()
 {
-  close(socket_);  // at which the script ends
+  close(socket_);  // which ends the script
   if (process_ > 0) waitpid(process_, nullptr, 0);
 }
 

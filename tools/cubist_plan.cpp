@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which scheme and mesh to use for a network on so many ranks, and why; and how they cut it.
+// Prints which scheme and mesh to use for a network on so many ranks, and why, and draws how they
+// cut it.
 
 #include <algorithm>
 #include <cstdio>
@@ -31,6 +32,7 @@ struct Options
   std::vector<std::string> machines;
   std::string scalar = "float";
   std::string scheme;
+  std::string method = "automatic";
   std::vector<int> mesh;
   std::size_t top = 0;
   bool forward = false;
@@ -62,23 +64,18 @@ void on_scheme_of(const cubist::Plan& plan, F f)
                       [&]<class S>() { f.template operator()<S>(cubist::extents_of<S>(plan)); });
 }
 
-/// Throws what there is to say against a mesh that is not among the plans.
-void refuse(const Options& options, const std::vector<cubist::ProductSize>& layers)
+/// Throws the error for a mesh that is not among the plans.
+void throw_invalid_mesh(const Options& options, const std::vector<cubist::ProductSize>& layers)
 {
   cubist::with_scheme(options.scheme, [&]<class S>() {
-    typename S::Axes::Array extents{};
-    cubist::require<cubist::MeshError>(
-        options.mesh.size() == extents.size(), "got a mesh of ", options.mesh.size(),
-        " extents for ", S::name, ", which has ", extents.size(),
-        " axes, so it is unclear which is which; give one extent an axis, or leave --mesh out");
-    std::copy(options.mesh.begin(), options.mesh.end(), extents.begin());
-    static_cast<void>(cubist::plan_on<S>(extents, layers, options.ranks));
+    static_cast<void>(
+        cubist::plan_on<S>(cubist::extents_from_list<S>(options.mesh), layers, options.ranks));
   });
 }
 
-/// Those of all plans that the user wants to see.
-std::vector<cubist::Plan> selected(const std::vector<cubist::Plan>& all, const Options& options,
-                                   const std::vector<cubist::ProductSize>& layers)
+/// The plans to print.
+std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, const Options& options,
+                                       const std::vector<cubist::ProductSize>& layers)
 {
   std::vector<cubist::Plan> plans;
   std::set<std::string> seen;
@@ -91,7 +88,7 @@ std::vector<cubist::Plan> selected(const std::vector<cubist::Plan>& all, const O
     if (each && !seen.insert(plan.scheme).second) continue;
     if (plans.size() < most) plans.push_back(plan);
   }
-  if (plans.empty()) refuse(options, layers);
+  if (plans.empty()) throw_invalid_mesh(options, layers);
   return plans;
 }
 
@@ -105,12 +102,18 @@ void print_table(const std::vector<cubist::Plan>& plans, double unit)
                 plan.words / unit, plan.messages, plan.memory / (1 << 30), plan.reason.c_str());
 }
 
+const char* method_name(cubist::Method method)
+{
+  return method == cubist::Method::direct ? "direct" : "collectives";
+}
+
 nlohmann::json to_json(const cubist::Plan& plan, double unit)
 {
   return {{"scheme", plan.scheme},
           {"mesh", plan.extents},
           {"ranks", plan.ranks},
           {"idle", plan.idle},
+          {"method", method_name(plan.method)},
           {"seconds", plan.seconds()},
           {"product_seconds", plan.time.products},
           {"inside_seconds", plan.time.inside},
@@ -149,10 +152,13 @@ void run(const Options& options)
   const auto layers = cubist::mlp_layers(options.tokens, options.layers);
   const bool single = options.scalar == "float";
   const cubist::PlanOptions requested{.scalar_bytes = single ? sizeof(float) : sizeof(double),
-                                      .training = !options.forward};
+                                      .training = !options.forward,
+                                      .method = options.method == "collectives"
+                                                    ? cubist::Method::collectives
+                                                    : cubist::Method::automatic};
   if (!options.scheme.empty()) cubist::with_scheme(options.scheme, []<class S>() {});
   const auto plans =
-      selected(cubist::plan(layers, options.ranks, machine, requested), options, layers);
+      select_plans(cubist::plan(layers, options.ranks, machine, requested), options, layers);
   const double unit = static_cast<double>(options.tokens * options.layers.front());
 
   if (options.json)
@@ -175,28 +181,33 @@ void run(const Options& options)
 int main(int argc, char** argv)
 try
 {
-  CLI::App app{"Ranks the schemes and meshes of cubist for a network, and says why. Words and "
-               "messages are those of one step, M h is the tokens times the first layer's width."};
+  CLI::App app{
+      "Sorts the schemes and meshes of cubist by their predicted time for a network. Words and "
+      "messages are those of one step, M h is the tokens times the width of the first layer."};
   Options options;
   app.add_option("--layers", options.layers, "features: input, hidden layers, output")
       ->delimiter(',')
       ->required();
   app.add_option("--tokens", options.tokens, "rows of the input")->required();
-  app.add_option("--ranks", options.ranks, "how many there are; a plan may leave some idle")
+  app.add_option("--ranks", options.ranks, "the number of ranks; a plan may leave some idle")
       ->required();
   app.add_option("--machine", options.machines,
-                 "JSON with its figures, by hand or of cubist_bench collectives; several add up")
+                 "JSON with its figures, written by hand or by cubist_bench machine; a later file "
+                 "overrides those before")
       ->check(CLI::ExistingFile);
   app.add_option("--scalar", options.scalar)
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   auto* scheme = app.add_option("--scheme", options.scheme, cubist::scheme_names());
-  app.add_option("--mesh", options.mesh, "extents, of this mesh alone")
-      ->delimiter(',')
-      ->needs(scheme);
-  app.add_option("--top", options.top,
-                 "the so many best; left out, the best mesh of each scheme, or 10 of --scheme");
-  app.add_flag("--forward", options.forward, "forward alone, no training");
+  app.add_option("--mesh", options.mesh, "extents: only this mesh")->delimiter(',')->needs(scheme);
+  app.add_option(
+      "--top", options.top,
+      "how many of the fastest; left out, the fastest mesh of each scheme, or 10 of --scheme");
+  app.add_flag("--forward", options.forward, "forward only, no training");
+  app.add_option("--method", options.method,
+                 "automatic reads peers' memory where all ranks of a mesh are on one node")
+      ->check(CLI::IsMember({"automatic", "collectives"}))
+      ->capture_default_str();
   app.add_flag("--json", options.json, "JSON instead of the table");
   auto* drawn =
       app.add_flag("--draw", options.draw, "draw how the first plan cuts the first layer");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Draws which rank holds which block of X, W and Y, as SVG: W above Y and X beside it, so that what
-// is multiplied meets where the result lies. Blocks are drawn in proportion, as far as their labels
-// leave room, in one colour a rank or a group of replicas; padding lies behind a dashed line. The
-// file needs no scripts, styles or fonts, and can be read on light and on dark.
+// Draws which rank holds which block of X, W and Y, as SVG: W above Y, and X to its left. Blocks
+// are drawn in proportion, but no smaller than their labels, in one colour for each rank or group
+// of replicas; padding is behind a dashed line. The file needs no scripts, styles or fonts, and is
+// readable on light and on dark backgrounds.
 
 #include <algorithm>
 #include <cmath>
@@ -23,8 +23,8 @@ namespace cubist
 namespace detail
 {
 
-/// A matrix on a canvas of points.
-struct Place
+/// The area of a matrix, in points.
+struct Area
 {
   double left;
   double top;
@@ -33,7 +33,7 @@ struct Place
 };
 
 inline void svg_block(std::ostream& out, const CutPicture& matrix, std::size_t row, std::size_t col,
-                      const Place& at)
+                      const Area& at)
 {
   const auto& ranks = matrix.at(row, col);
   const double w = at.wide / double(matrix.col_parts);
@@ -51,11 +51,11 @@ inline void svg_block(std::ostream& out, const CutPicture& matrix, std::size_t r
       << "</text></g>\n";
 }
 
-inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Place& at)
+inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Area& at)
 {
   for (std::size_t row = 0; row < matrix.row_parts; ++row)
     for (std::size_t col = 0; col < matrix.col_parts; ++col) svg_block(out, matrix, row, col, at);
-  // Behind this line there is padding.
+  // Padding is behind this line.
   const double w = at.wide * double(matrix.shape.cols) / double(matrix.padded.cols);
   const double h = at.high * double(matrix.shape.rows) / double(matrix.padded.rows);
   if (matrix.shape != matrix.padded)
@@ -102,7 +102,7 @@ inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Place&
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
       << "\" width=\"" << width << "\" height=\"" << height
       << "\" font-family=\"sans-serif\" font-size=\"13\">\n";
-  // A grey that can be read on white and on black.
+  // A grey that is readable on white and on black.
   const auto text = [&](double at_x, double at_y, const std::string& what) {
     out << "  <text x=\"" << at_x << "\" y=\"" << at_y << "\" fill=\"#768390\">" << what
         << "</text>\n";

@@ -2,8 +2,8 @@
 #pragma once
 
 // Draws which rank holds which block of X, W and Y, as text for a terminal. Blocks are drawn in
-// proportion, as far as their labels leave room, in one colour a rank or a group of replicas. A
-// block that several ranks hold is labelled with all of them: "0 4". Of many blocks in a row only
+// proportion, but no smaller than their labels, in one colour for each rank or group of replicas.
+// The label of a block that several ranks hold has all of them: "0 4". Of many blocks in a row only
 // the outermost are shown.
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace cubist
 namespace detail
 {
 
-/// Columns that a text takes in a terminal: its bytes in UTF-8, but those that continue another.
+/// The columns of a text in a terminal: its bytes in UTF-8 without continuation bytes.
 [[nodiscard]] inline std::size_t width(const std::string& text)
 {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -43,8 +43,8 @@ namespace detail
   return std::string(before, ' ') + text + std::string(columns - before - width(text), ' ');
 }
 
-/// The pieces of a dimension that text shows: all, or the outermost around `parts`, which stands
-/// for those left out.
+/// The pieces of a dimension that are drawn: all, or the outermost ones with `parts` in place of
+/// the others.
 [[nodiscard]] inline std::vector<std::size_t> shown(std::size_t parts)
 {
   constexpr std::size_t most = 16;
@@ -58,7 +58,7 @@ namespace detail
   return pieces;
 }
 
-/// The nearest of a terminal's 216 colours behind the text, black on it.
+/// Black text on the nearest of the 216 colours of a terminal.
 [[nodiscard]] inline std::string painted(const std::string& text, const std::vector<int>& ranks)
 {
   int index = 16;
@@ -123,7 +123,7 @@ namespace detail
 
 }  // namespace detail
 
-/// @param colours whether the terminal shows them
+/// @param colours whether the terminal shows colours
 [[nodiscard]] inline std::string draw_text(const Picture& picture, bool colours)
 {
   constexpr double lines = 12;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which rank holds which block of X, W and Y: the cut as a value that can be drawn.
+// Which rank holds which block of X, W and Y, as a value to draw.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
 
@@ -20,7 +20,7 @@
 namespace cubist
 {
 
-/// A matrix in equal blocks, and who holds them.
+/// A matrix in equal blocks, and the ranks that hold them.
 struct CutPicture
 {
   std::string name;
@@ -40,7 +40,7 @@ struct CutPicture
   {
     return name + " (" + std::to_string(shape.rows) + ", " + std::to_string(shape.cols) + ")";
   }
-  /// "rows [depth row] cols [col]", and how much padding there is.
+  /// "rows [depth row] cols [col]", and the padded shape if it differs.
   [[nodiscard]] std::string legend() const
   {
     if (shape == padded) return layout;
@@ -98,8 +98,8 @@ template <Scheme S>
   };
 }
 
-/// "5", "0 4", "0-63", "0 4 .. 60": the ranks of a block, short.
-/// @param dots what stands for those in between
+/// The ranks of a block as short text: "5", "0 4", "0-63", "0 4 .. 60".
+/// @param dots in place of the ranks in between
 [[nodiscard]] inline std::string label(const std::vector<int>& ranks, const std::string& dots)
 {
   std::string s;
@@ -120,8 +120,8 @@ template <Scheme S>
   return s;
 }
 
-/// A light colour for a block by the first of its ranks, red, green, blue from 0 to 1: neighbours
-/// differ, and black can be read on it.
+/// A light colour for a block by the first of its ranks, red, green, blue from 0 to 1. Colours of
+/// neighbours differ, and black text is readable on them.
 [[nodiscard]] inline std::array<double, 3> colour(const std::vector<int>& ranks)
 {
   const double golden = 0.618033988749895;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The GPU as a program without cubist uses it: cublasGemmEx on matrices of its own, by a handle of
-// its own. To cuBLAS they are column-major, so row-major C = A B is C^T = B^T A^T.
+// The baseline without cubist: cublasGemmEx on plain buffers with its own handle. To cuBLAS they
+// are column-major, so row-major C = A B is C^T = B^T A^T.
 
 #include <cublas_v2.h>
 
@@ -28,7 +28,7 @@ class PlainCublas
   void multiply(cubist::Op op_a, cubist::Op op_b, cubist::MatrixView<const T> a,
                 cubist::MatrixView<const T> b, cubist::MatrixView<T> c) const
   {
-    // A new scalar adds what cuBLAS calls it, and in what it adds up.
+    // A new scalar needs its cuBLAS type and its compute type here.
     constexpr bool wide = std::same_as<T, double>;
     constexpr bool single = std::same_as<T, float>;
     static_assert(wide || single || std::same_as<T, cubist::bfloat16>);

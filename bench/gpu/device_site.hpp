@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What measuring an engine means on a GPU. The host is ahead of the device, so a scope on the host
-// takes no time that means anything: an event in the compute stream at its begin and another at its
-// end say how long that stream was busy in between, or waited.
+// How an engine is measured on a GPU. The host runs ahead of the device, so the host's time of a
+// scope means nothing: an event in the compute stream at its start and another at its end measure
+// how long that stream computed, or waited, between them.
 
 #include <algorithm>
 #include <optional>
@@ -22,8 +22,8 @@
 namespace bench
 {
 
-/// Adds to seconds, when the device has come so far, the time of the compute stream from here to
-/// the end of this scope. What it adds to must live until it is read or reset.
+/// Measures the time of the compute stream from the start to the end of a scope; `read` adds it to
+/// `seconds`, which must outlive it.
 class StreamStopwatch
 {
  public:
@@ -32,7 +32,7 @@ class StreamStopwatch
   StreamStopwatch& operator=(const StreamStopwatch&) = delete;
   ~StreamStopwatch() { all().running.push_back({seconds_, begin_, record()}); }
 
-  /// Adds up those of this thread; waits for the device.
+  /// Waits for the device, and adds the times of this thread's stopwatches.
   static void read()
   {
     cubist::ComputeStream::synchronize();
@@ -45,7 +45,7 @@ class StreamStopwatch
     }
     reset();
   }
-  /// Forgets them.
+  /// Discards them.
   static void reset()
   {
     auto& [running, spare] = all();
@@ -60,7 +60,7 @@ class StreamStopwatch
     cudaEvent_t begin;
     cudaEvent_t end;
   };
-  /// Of this thread: a rank has one device. Events are used again.
+  /// Of this thread: a rank has one device. Events are reused.
   struct Events
   {
     std::vector<Running> running = {};
@@ -81,10 +81,10 @@ class StreamStopwatch
     auto& spare = all().spare;
     if (spare.empty())
     {
-      cudaEvent_t made = nullptr;
-      cubist::detail::require_cuda(cudaEventCreateWithFlags(&made, cudaEventDefault),
+      cudaEvent_t created = nullptr;
+      cubist::detail::require_cuda(cudaEventCreateWithFlags(&created, cudaEventDefault),
                                    "cudaEventCreate", "a measurement");
-      spare.push_back(made);
+      spare.push_back(created);
     }
     const cudaEvent_t event = spare.back();
     cubist::detail::require_cuda(cudaEventRecord(event, cubist::ComputeStream::get()),
@@ -97,7 +97,7 @@ class StreamStopwatch
   cudaEvent_t begin_;
 };
 
-/// The row of ranks that have GPUs: of each its own, as far as there are enough.
+/// Sets the number of GPUs of a row: one for each rank, or all of the job.
 [[nodiscard]] inline std::optional<Row> with_gpus(std::optional<Row> row, const Job& job,
                                                   const Setting& setting)
 {
@@ -105,12 +105,12 @@ class StreamStopwatch
   return row;
 }
 
-/// For any engine whose memory is CudaBuffer.
+/// The site of an engine whose buffer is CudaBuffer.
 template <class E>
 struct DeviceSite : OwnProducts<E>
 {
   using Stopwatch = StreamStopwatch;
-  struct Whole  // a rank has its GPU anyway
+  struct Whole  // a rank always has a whole GPU
   {
     ~Whole() {}
   };

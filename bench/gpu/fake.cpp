@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The same measurements on the fake for CUDA and NCCL, of one scheme and scalar: that they run,
-// and order what they do. What they measure there means nothing.
+// The measurements on the fake of CUDA and NCCL, for one scheme and scalar: a test of their
+// synchronization. The measured times mean nothing.
 
-#include <late_engine.hpp>
+#include <fake_engine.hpp>
 
 #include "../matmul_run.hpp"
 #include "../mlp_run.hpp"
@@ -12,33 +12,33 @@ namespace bench
 {
 
 template <>
-struct Site<cubist::test::LateEngine> : DeviceSite<cubist::test::LateEngine>
+struct Site<cubist::test::FakeCudaEngine> : DeviceSite<cubist::test::FakeCudaEngine>
 {
 };
 
 namespace
 {
-using Late = cubist::test::LateNccl;
+using Fake = cubist::test::FakeNccl;
 
-void require_known(const Setting& on)
+void require_supported(const Setting& on)
 {
   cubist::require<cubist::ArgumentError>(
       on.scheme == "summa25d" && on.scalar == "float", "got ", on.scheme, " in ", on.scalar,
-      ", but this is built for summa25d in float alone; use cubist_bench_gpu for the others");
+      ", but this program supports summa25d in float only; use cubist_bench_gpu for others");
 }
 }  // namespace
 
 std::optional<Row> matmul_on(const Job& job, const MatmulTask& task)
 {
-  require_known(task.on);
-  return with_gpus(measure_matmul<Late, cubist::Summa25D, float, NoPeer<float>>(task), job,
+  require_supported(task.on);
+  return with_gpus(measure_matmul<Fake, cubist::Summa25D, float, NoPeer<float>>(task), job,
                    task.on);
 }
 
 std::optional<Row> mlp_on(const Job& job, const MlpTask& task)
 {
-  require_known(task.on);
-  return with_gpus(measure_mlp<Late, cubist::Summa25D, float>(task), job, task.on);
+  require_supported(task.on);
+  return with_gpus(measure_mlp<Fake, cubist::Summa25D, float>(task), job, task.on);
 }
 
 }  // namespace bench

@@ -11,13 +11,15 @@ namespace bench
 
 void find_gpus(Job& job, bool share)
 {
-  const int here = cubist::detail::gpu_count();
+  const int local_gpus = cubist::detail::gpu_count();
   cubist::require<cubist::ArgumentError>(
       !share || job.mpi,
-      "got --share-gpus for ranks that are threads, to which NCCL refuses it; start processes "
-      "with mpiexec, by a cubist_bench_gpu that was built with MPI");
+      "got --share-gpus for ranks that are threads, which NCCL rejects; start processes with "
+      "mpiexec and a cubist_bench_gpu that was built with MPI");
   if (share) examples::Gpus::share();
-  job.gpus = !job.mpi ? here : share ? std::min(job.processes, job.nodes * here) : job.processes;
+  job.gpus = !job.mpi ? local_gpus
+             : share  ? std::min(job.processes, job.nodes * local_gpus)
+                      : job.processes;
   cudaDeviceProp properties{};
   cubist::detail::require_cuda(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties",
                                "device 0");

@@ -8,10 +8,9 @@
 namespace bench
 {
 
-/// Makes them part of what is known of the job. Every process calls it, before all else that needs
-/// a GPU.
-/// @param share lets MPI's processes share GPUs where they are more: slow, to try things out
-/// @throws cubist::DeviceError if there is none, cubist::ArgumentError for threads that shall share
+/// Sets the GPUs of the job. All processes call it before any other use of a GPU.
+/// @param share allows several MPI processes on one GPU: slow, for trials
+/// @throws cubist::DeviceError if there is no GPU, cubist::ArgumentError for `share` with threads
 void find_gpus(Job& job, bool share);
 
 }  // namespace bench

@@ -5,12 +5,15 @@
 
 #include "catch.hpp"
 
+namespace plan_cutting_test
+{
+
 using namespace cubist;
 
 TEST_CASE("The axes of a tuple have the extents and strides of the mesh")
 {
   using A = Axes<Depth, Row, Col>;
-  const auto t = detail::tuple_of<A>(Rows<Col, Depth>{}, {2, 3, 5});
+  const auto t = cubist::detail::tuple_of<A>(Rows<Col, Depth>{}, {2, 3, 5});
   REQUIRE(t.count == 2);
   CHECK(t.axes[0].extent == 5);
   CHECK(t.axes[0].stride == 1);
@@ -20,7 +23,7 @@ TEST_CASE("The axes of a tuple have the extents and strides of the mesh")
   CHECK(t.parts() == 10);
   SECTION("nothing cuts into one part")
   {
-    const auto none = detail::tuple_of<A>(Cols<>{}, {2, 3, 5});
+    const auto none = cubist::detail::tuple_of<A>(Cols<>{}, {2, 3, 5});
     CHECK(none.parts() == 1);
     CHECK(none.innermost().extent == 1);
   }
@@ -30,7 +33,7 @@ TEST_CASE("Blocks are those of the layouts")
 {
   const Grid3D::Axes::Array e{2, 3, 4};
   const ProductSize size{37, 23, 101};
-  const auto p = detail::cut_product<Grid3D>(e, size);
+  const auto p = cubist::detail::cut_product<Grid3D>(e, size);
   const auto block = [&]<class L>(L, Shape shape) {
     return L::template block<Grid3D::Axes>(shape, e, {1, 2, 3}, Grid3D::quantum(e)).padded();
   };
@@ -42,8 +45,10 @@ TEST_CASE("Blocks are those of the layouts")
 
 TEST_CASE("The gradient of replicated weights is pending along their axis")
 {
-  const auto p = detail::cut_product<Summa25D>({3, 2, 2}, {24, 24, 24});
+  const auto p = cubist::detail::cut_product<Summa25D>({3, 2, 2}, {24, 24, 24});
   REQUIRE(p.pending.count == 1);
   CHECK(p.pending.axes[0].extent == 3);
   CHECK(p.pending.axes[0].stride == 4);
 }
+
+}  // namespace plan_cutting_test

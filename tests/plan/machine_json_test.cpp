@@ -8,6 +8,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace plan_machine_json_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using nlohmann::json;
@@ -20,7 +23,7 @@ std::string error(const char* text)
   return message_of<DataError>([&] { (void)machine_from_json(json::parse(text)); });
 }
 
-/// As cubist_bench collectives writes it.
+/// Results in the form of cubist_bench collectives.
 json measured(int nodes, int ranks)
 {
   json rows = json::array();
@@ -52,11 +55,15 @@ TEST_CASE("A machine reads back what it wrote")
   machine.inside = {1e-5, 2e9};
   machine.across = {1e-4, 1e8};
   machine.memory = 7e9;
+  machine.gemm.copy = 0.25;
+  machine.gemm.cache_bytes = 4096;
   const auto text = to_json(machine).dump();
   CHECK(to_json(machine_from_json(json::parse(text))).dump() == text);
+  const auto measured = json{{"benchmark", "machine"}, {"machine", to_json(machine)}};
+  CHECK(to_json(machine_from_json(measured)).dump() == text);
 }
 
-TEST_CASE("Figures that are left out stay as they are")
+TEST_CASE("Figures that are left out keep their values")
 {
   Machine base;
   base.cores = 3;
@@ -66,10 +73,11 @@ TEST_CASE("Figures that are left out stay as they are")
   CHECK(machine.cores == 3);
 }
 
-TEST_CASE("What is no machine is refused")
+TEST_CASE("JSON that describes no machine is refused")
 {
   CHECK(mentions(error(R"({"flop": 1})"), "\"flop\"", "does not know", "use flops"));
   CHECK(mentions(error(R"({"inside": {"speed": 1}})"), "\"inside.speed\"", "latency or bandwidth"));
+  CHECK(mentions(error(R"({"gemm": {"speed": 1}})"), "\"gemm.speed\"", "use products, result"));
   CHECK(mentions(error(R"({"flops": "fast"})"), "got \"fast\" for a machine's flops", "no number"));
   CHECK(mentions(error(R"({"across": 3})"), "got 3 for a machine's across", "use an object"));
   CHECK(mentions(error("[1, 2]"), "got [1,2] for a machine", "use an object"));
@@ -109,3 +117,5 @@ TEST_CASE("A machine is read from a file")
   std::remove(path.c_str());
   CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), "cannot read " + path));
 }
+
+}  // namespace plan_machine_json_test

@@ -7,6 +7,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace plan_machine_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -16,6 +19,8 @@ TEST_CASE("Ranks of a node share its cores and memory")
   machine.cores = 4;
   machine.ranks_per_node = 8;
   machine.memory = 80;
+  CHECK(machine.shares_memory(8));
+  CHECK_FALSE(machine.shares_memory(9));
   CHECK(machine.on_a_node(3) == 3);
   CHECK(machine.on_a_node(100) == 8);
   CHECK(machine.share(3) == 1);
@@ -52,7 +57,7 @@ TEST_CASE("Nodes that are namespaces of one machine share its cores")
   CHECK(machine.on_a_node(4) == 1);
 }
 
-TEST_CASE("A core is faster in float by its factor")
+TEST_CASE("The rate of a core in float is its rate in double times a factor")
 {
   Machine machine;
   machine.flops = 10;
@@ -61,7 +66,7 @@ TEST_CASE("A core is faster in float by its factor")
   CHECK(machine.rate(sizeof(double)) == 10);
 }
 
-TEST_CASE("A machine that can't be is refused")
+TEST_CASE("A machine with an invalid figure is refused")
 {
   CHECK(message_of<ArgumentError>([] { require_valid(Machine{}); }).empty());
   const auto refused = [](auto spoil) {
@@ -73,13 +78,16 @@ TEST_CASE("A machine that can't be is refused")
   };
   CHECK(mentions(refused([](Machine& m) { m.hidden = 1.5; }), "got hidden = 1.5",
                  "use a number from 0 to 1"));
-  CHECK(mentions(refused([](Machine& m) { m.flops = 0; }), "got flops = 0", "nothing would ever",
+  CHECK(mentions(refused([](Machine& m) { m.flops = 0; }), "got flops = 0", "infinite or zero",
                  "use a positive number"));
   CHECK(mentions(refused([](Machine& m) { m.ranks_per_node = -1; }), "ranks_per_node = -1"));
   CHECK(mentions(refused([](Machine& m) { m.memory = std::nan(""); }), "memory = nan"));
   CHECK(mentions(
       refused([](Machine& m) { m.across.bandwidth = std::numeric_limits<double>::infinity(); }),
       "across.bandwidth = inf"));
+  CHECK(mentions(refused([](Machine& m) { m.gemm.copy = 0; }), "gemm.copy = 0"));
   CHECK(mentions(refused([](Machine& m) { m.inside.latency = -1; }), "got a latency of -1",
                  "use 0 or more"));
 }
+
+}  // namespace plan_machine_test

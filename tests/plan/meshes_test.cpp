@@ -9,6 +9,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace plan_meshes_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -25,7 +28,7 @@ std::vector<typename S::Axes::Array> meshes(int most)
 
 }  // namespace
 
-TEST_CASE("Meshes are all that a scheme has of so many ranks or fewer")
+TEST_CASE("All meshes of so many ranks or fewer are listed")
 {
   using Array2 = Summa2D::Axes::Array;
   using Array3 = Cube3D::Axes::Array;
@@ -36,7 +39,7 @@ TEST_CASE("Meshes are all that a scheme has of so many ranks or fewer")
   CHECK(meshes<Megatron1D>(4).size() == 4);
 }
 
-TEST_CASE("Every mesh is one that fits, and comes once")
+TEST_CASE("Every mesh fits its scheme, and is listed once")
 {
   for_each_scheme([]<class S>() {
     CAPTURE(S::name);
@@ -66,3 +69,18 @@ TEST_CASE("Extents that a scheme cannot have are refused with the nearest that i
                  "the nearest is x 3 x y 3 x z 3"));
   CHECK(message_of<MeshError>([] { require_fit<Cube3D>({4, 4, 4}); }).empty());
 }
+
+TEST_CASE("A list of extents has one for each axis, and is a mesh of the scheme")
+{
+  CHECK(extents_from_list<Summa25D>({1, 2, 2}) == Summa25D::Axes::Array{1, 2, 2});
+  CHECK(mentions(message_of<MeshError>([] {
+                   (void)extents_from_list<Summa25D>({2, 2});
+                 }),
+                 "a mesh of 2 extents for Summa25D, which has 3 axes", "one extent for each axis"));
+  CHECK(mentions(message_of<MeshError>([] {
+                   (void)extents_from_list<Cube3D>({1, 2, 2});
+                 }),
+                 "for Cube3D", "the nearest is"));
+}
+
+}  // namespace plan_meshes_test

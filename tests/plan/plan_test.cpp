@@ -5,8 +5,18 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace plan_plan_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
+
+namespace
+{
+
+const PlanOptions collectives_only{.method = Method::collectives};
+
+}  // namespace
 
 TEST_CASE("The layers of a network are a product each")
 {
@@ -18,7 +28,7 @@ TEST_CASE("The layers of a network are a product each")
                  "no layer", "give those of its input"));
 }
 
-TEST_CASE("Layers that can't be planned are refused")
+TEST_CASE("Layers that do not chain or have no elements are refused")
 {
   CHECK(mentions(message_of<ArgumentError>([] { require_valid(std::vector<ProductSize>{}); }),
                  "got no layers", "give at least one"));
@@ -39,7 +49,7 @@ TEST_CASE("A plan is the sum of its layers, every other one on Next")
 {
   const auto layers = mlp_layers(96, {24, 48, 24});
   const Grid3D::Axes::Array e{1, 2, 3};
-  const auto plan = plan_on<Grid3D>(e, layers, 8);
+  const auto plan = plan_on<Grid3D>(e, layers, 8, {}, collectives_only);
   const auto first = cost<Grid3D>(e, layers[0]);
   const auto second = cost<Grid3D::Next>(e, layers[1]);
   CHECK(plan.scheme == "Grid3D");
@@ -54,7 +64,8 @@ TEST_CASE("A plan is the sum of its layers, every other one on Next")
   CHECK(plan.seconds() > 0);
   SECTION("forward alone costs less, and holds no gradients")
   {
-    const auto forward = plan_on<Grid3D>(e, layers, 8, {}, {.training = false});
+    const auto forward =
+        plan_on<Grid3D>(e, layers, 8, {}, {.training = false, .method = Method::collectives});
     CHECK(forward.words == Approx(first.forward.words() + second.forward.words()));
     CHECK(forward.flops == Approx(plan.flops / 3));
     CHECK(forward.memory < plan.memory);
@@ -62,28 +73,51 @@ TEST_CASE("A plan is the sum of its layers, every other one on Next")
   }
   SECTION("what is gathered again costs words")
   {
-    CHECK(plan_on<Grid3D>(e, layers, 8, {}, {.gathered = Gathered::again}).words > plan.words);
+    const PlanOptions again{.gathered = Gathered::again, .method = Method::collectives};
+    CHECK(plan_on<Grid3D>(e, layers, 8, {}, again).words > plan.words);
   }
   SECTION("padding is work")
   {
-    const auto padded = plan_on<Summa2D>({2, 2}, mlp_layers(3, {4, 4}), 4);
+    const auto padded = plan_on<Summa2D>({2, 2}, mlp_layers(3, {4, 4}), 4, {}, collectives_only);
     CHECK(padded.padding == Approx(1.0 / 3));
   }
 }
 
-TEST_CASE("A plan knows what moves, and what there are replicas of")
+TEST_CASE("A plan says which matrices are sent, and how many ranks hold the same weights")
 {
   const auto layers = mlp_layers(48, {48, 48, 48});
-  const auto weight = plan_on<Summa2DWeight>({2, 2}, layers, 4);
+  const auto weight = plan_on<Summa2DWeight>({2, 2}, layers, 4, {}, collectives_only);
   CHECK_FALSE(weight.moves_weights);
   CHECK(weight.moves_activations);
   CHECK(weight.weight_copies == 1);
-  const auto data_parallel = plan_on<Summa25D>({4, 1, 1}, layers, 4);
+  const auto data_parallel = plan_on<Summa25D>({4, 1, 1}, layers, 4, {}, collectives_only);
   CHECK_FALSE(data_parallel.moves_weights);
   CHECK_FALSE(data_parallel.moves_activations);
   CHECK(data_parallel.weight_copies == 4);
   CHECK(data_parallel.words > 0);
-  CHECK(plan_on<Cube3D>({2, 2, 2}, layers, 8).moves_weights);
+  CHECK(plan_on<Cube3D>({2, 2, 2}, layers, 8, {}, collectives_only).moves_weights);
+}
+
+TEST_CASE("A plan has the method that will run")
+{
+  const auto layers = mlp_layers(48, {48, 48, 48});
+  Machine machine;
+  machine.ranks_per_node = 8;
+  const auto shared = plan_on<Cube3D>({2, 2, 2}, layers, 8, machine);
+  CHECK(shared.method == Method::direct);
+  CHECK(shared.words == 0);
+  CHECK(shared.messages == 0);
+  CHECK(shared.time.across == 0);
+  CHECK(shared.padding == Approx(0).margin(1e-12));
+  CHECK(shared.seconds() > 0);
+  CHECK(plan_on<Cube3D>({2, 2, 2}, layers, 8, machine, collectives_only).method ==
+        Method::collectives);
+  machine.ranks_per_node = 4;
+  CHECK(plan_on<Cube3D>({2, 2, 2}, layers, 8, machine).method == Method::collectives);
+  CHECK(mentions(message_of<ArgumentError>([&] {
+                   (void)plan_on<Cube3D>({2, 2, 2}, layers, 8, machine, {.method = Method::direct});
+                 }),
+                 "Method::direct for 8 ranks on nodes of 4", "use Method::automatic"));
 }
 
 TEST_CASE("A plan that needs more memory than a rank has does not fit")
@@ -123,3 +157,5 @@ TEST_CASE("The extents of a plan are for its scheme alone")
                  "got a plan for Grid3D for a mesh of Cube3D", "other axes",
                  "plan with .scheme = \"Cube3D\""));
 }
+
+}  // namespace plan_plan_test

@@ -11,14 +11,18 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace plan_planner_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
 namespace
 {
 
-/// The plan of a scheme that sends the fewest words on all ranks, on these extents if there are
-/// any.
+const PlanOptions by_collectives{.method = Method::collectives};
+
+/// The plan of a scheme that sends the fewest words on all ranks; on these extents, if given.
 Plan least_words(const std::vector<Plan>& plans, const std::string& scheme,
                  const std::vector<int>& extents = {})
 {
@@ -47,7 +51,7 @@ TEST_CASE("An MLP of 8192 features on 64 ranks sends the words of the published 
   const std::size_t h = 8192;
   for (const auto& row : table)
   {
-    const auto plans = plan(mlp_layers(row.tokens, {h, 4 * h, h}), 64);
+    const auto plans = plan(mlp_layers(row.tokens, {h, 4 * h, h}), 64, {}, by_collectives);
     const auto units = [&](const Plan& p) { return p.words / double(row.tokens * h); };
     CAPTURE(row.tokens);
     CHECK(units(least_words(plans, "Megatron1D")) == Approx(row.megatron).margin(0.006));
@@ -59,7 +63,7 @@ TEST_CASE("An MLP of 8192 features on 64 ranks sends the words of the published 
   }
 }
 
-TEST_CASE("Plans are of every scheme and mesh, the fastest first, with reasons")
+TEST_CASE("There is a plan for every scheme and mesh, the fastest first, with a reason")
 {
   const auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 12);
   std::set<std::string> schemes;
@@ -80,7 +84,8 @@ TEST_CASE("Plans are of every scheme and mesh, the fastest first, with reasons")
   CHECK_FALSE(mentions(plans.back().reason, "fastest"));
 }
 
-TEST_CASE("Over slow links few words win, over fast ones little else than work")
+TEST_CASE(
+    "Over slow links the plan with the fewest words is the fastest, over fast ones all ranks work")
 {
   Machine slow;
   slow.ranks_per_node = 1;
@@ -88,12 +93,12 @@ TEST_CASE("Over slow links few words win, over fast ones little else than work")
   const auto plans = plan(mlp_layers(2048, {1024, 4096, 1024}), 16, slow);
   for (const auto& p : plans)
     if (p.idle == 0) CHECK(plans.front().words <= p.words);
-  SECTION("one rank sends nothing, and is the best where links are hopeless")
+  SECTION("one rank, which sends nothing, is the fastest over links of no bandwidth")
   {
     slow.across.bandwidth = 1;
     CHECK(plan(mlp_layers(64, {64, 64}), 16, slow).front().ranks == 1);
   }
-  SECTION("all ranks work where messages cost nothing")
+  SECTION("all ranks work where messages take no time")
   {
     Machine fast;
     fast.ranks_per_node = 1;
@@ -102,12 +107,12 @@ TEST_CASE("Over slow links few words win, over fast ones little else than work")
   }
 }
 
-TEST_CASE("Ranks are left idle where they would only pad")
+TEST_CASE("Ranks are left idle where they would only add padding")
 {
   // 5 ranks can share 4 x 4 x 4 only by padding it.
   Machine machine;
   machine.inside = {0, 1e15};
-  const auto best = plan({.m = 4, .n = 4, .k = 4}, 5, machine).front();
+  const auto best = plan({.m = 4, .n = 4, .k = 4}, 5, machine, by_collectives).front();
   CHECK(best.ranks == 4);
   CHECK(best.idle == 1);
   CHECK(best.padding == 0);
@@ -117,10 +122,10 @@ TEST_CASE("Ranks are left idle where they would only pad")
 TEST_CASE("Plans that do not fit in memory are the last, the smallest of them first")
 {
   const auto layers = mlp_layers(4096, {1024, 4096, 1024});
-  const auto all = plan(layers, 16);
+  const auto all = plan(layers, 16, {}, by_collectives);
   Machine small;
   small.memory = small.ranks_per_node * all.front().memory * 0.999;
-  const auto plans = plan(layers, 16, small);
+  const auto plans = plan(layers, 16, small, by_collectives);
   REQUIRE(plans.size() == all.size());
   const auto first_without =
       std::find_if(plans.begin(), plans.end(), [](const Plan& p) { return !p.fits_memory; });
@@ -133,7 +138,15 @@ TEST_CASE("Plans that do not fit in memory are the last, the smallest of them fi
     CHECK(p->reason.find("does not fit: needs ") == 0);
 }
 
-TEST_CASE("A plan can be asked for within one scheme")
+TEST_CASE("Ranks of one node are planned by the direct method, those of several by collectives")
+{
+  Machine machine;
+  machine.ranks_per_node = 4;
+  for (const auto& p : plan(mlp_layers(512, {256, 256}), 8, machine))
+    CHECK(p.method == (p.ranks <= 4 ? Method::direct : Method::collectives));
+}
+
+TEST_CASE("A plan can be requested within one scheme")
 {
   const auto layers = mlp_layers(131'072, {8192, 32'768, 8192});
   for (const auto& p : plan(layers, 12, {}, {.scheme = "summa25d"})) CHECK(p.scheme == "Summa25D");
@@ -142,19 +155,21 @@ TEST_CASE("A plan can be asked for within one scheme")
   CHECK(std::equal(extents.begin(), extents.end(), best.extents.begin(), best.extents.end()));
 }
 
-TEST_CASE("A mesh as planned leaves those ranks idle that the plan does")
+TEST_CASE("The mesh of a plan leaves the same ranks idle as the plan")
 {
   if (!fits(5)) return;
   Machine machine;
   machine.inside = {0, 1e15};
-  const auto best = plan({.m = 4, .n = 4, .k = 4}, 5, machine, {.scheme = "Grid3D"}).front();
+  const auto best = plan({.m = 4, .n = 4, .k = 4}, 5, machine,
+                         {.scheme = "Grid3D", .method = Method::collectives})
+                        .front();
   const auto active = on_ranks<TestBackend>(5, [&](TestBackend::Communicator& world) {
     return Mesh<Grid3D, TestBackend>{world, best}.active();
   });
   CHECK(active == std::vector<bool>{true, true, true, true, false});
 }
 
-TEST_CASE("What can't be planned is refused")
+TEST_CASE("Invalid arguments of the planner are refused")
 {
   const auto layers = mlp_layers(8, {8, 8});
   CHECK(mentions(message_of<ArgumentError>([] { (void)plan(std::vector<ProductSize>{}, 4); }),
@@ -171,3 +186,5 @@ TEST_CASE("What can't be planned is refused")
   broken.flops = -1;
   CHECK_THROWS_AS(plan(layers, 4, broken), ArgumentError);
 }
+
+}  // namespace plan_planner_test

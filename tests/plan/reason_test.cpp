@@ -6,6 +6,9 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
+namespace plan_reason_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -50,7 +53,7 @@ TEST_CASE("A reason compares words with meshes of as many ranks")
   }
 }
 
-TEST_CASE("A reason tells what stays, what is replicated, idle and padded")
+TEST_CASE("A reason names matrices that are not sent, replicas, idle ranks and padding")
 {
   auto plan = plan_with_words(42);
   plan.moves_weights = false;
@@ -67,7 +70,16 @@ TEST_CASE("A reason tells what stays, what is replicated, idle and padded")
   CHECK(mentions(reason_for(plan, rivals, {}), "; 8 ranks idle"));
 }
 
-TEST_CASE("A reason tells first that a plan does not fit")
+TEST_CASE("A reason of the direct method mentions no words")
+{
+  auto plan = plan_with_words(0);
+  plan.method = Method::direct;
+  plan.weight_copies = 4;
+  CHECK(reason_for(plan, rivals, {}) ==
+        "ranks read each other's blocks in place; 4 replicas of W; products take 75 % of the time");
+}
+
+TEST_CASE("A reason begins with the memory that a plan lacks")
 {
   auto plan = plan_with_words(42);
   plan.fits_memory = false;
@@ -80,3 +92,5 @@ TEST_CASE("A reason tells first that a plan does not fit")
   CHECK(reason_for(plan, first, machine)
             .find("does not fit: needs 12 GiB a rank, which has 8 GiB; moves 0.42") == 0);
 }
+
+}  // namespace plan_reason_test

@@ -3,6 +3,9 @@
 
 #include "catch.hpp"
 
+namespace plan_time_test
+{
+
 using namespace cubist;
 
 namespace
@@ -35,7 +38,7 @@ Work work(std::initializer_list<LocalGemm> products, std::initializer_list<Trans
 
 }  // namespace
 
-TEST_CASE("Products take their operations and what they touch")
+TEST_CASE("Products take the time of their operations and of the elements that they touch")
 {
   const auto time = time_of(work({gemm}, {}), {4, 4}, round_machine(), 8);
   CHECK(time.products == Approx(100 / 100.0 + 80 * 8 / 16.0));
@@ -89,7 +92,7 @@ TEST_CASE("Across nodes, ranks of a node share its link")
   CHECK(across(8, 2) == Approx(7 * 2 + 70 * 4 / (40.0 / 2)));
 }
 
-TEST_CASE("Across nodes operands travel while ranks multiply, but for the last piece")
+TEST_CASE("Across nodes operands overlap with products, except for the last piece")
 {
   const auto machine = round_machine();
   const Transfer panels{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4};
@@ -126,7 +129,7 @@ TEST_CASE("Across nodes pieces are multiplied one by one")
   CHECK(far.products > near.products);
 }
 
-TEST_CASE("What messages between nodes take of the processors is not hidden")
+TEST_CASE("The time in which messages between nodes occupy processors is not hidden")
 {
   auto machine = round_machine();
   const Transfer panels{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4};
@@ -140,7 +143,7 @@ TEST_CASE("What messages between nodes take of the processors is not hidden")
   CHECK(total(0.25) == Approx(0.25 * total(1) + 0.75 * total(0)));
 }
 
-TEST_CASE("Across nodes a result leaves while the rest of it, and what follows, is multiplied")
+TEST_CASE("Across nodes a result is sent while the rest of it and the next product are multiplied")
 {
   const auto machine = round_machine();
   const Transfer dx{Collective::reduce_scatter, LayerMatrix::x, 4, 4, 30, 1};
@@ -150,6 +153,8 @@ TEST_CASE("Across nodes a result leaves while the rest of it, and what follows, 
   const double first = seconds(dx, 16, machine, 8);
   const double second = seconds(dw, 16, machine, 8);
   CHECK(time.products == Approx(2 * one));
-  // dX leaves when a quarter of it is done; dW when it may, and the link is free.
+  // dX is sent when a quarter of it is complete; dW as soon as it may, when the link is free.
   CHECK(time.total == Approx(std::max(one / 4 + first, one + one / 4) + second));
 }
+
+}  // namespace plan_time_test

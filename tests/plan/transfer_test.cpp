@@ -6,6 +6,9 @@
 
 #include "catch.hpp"
 
+namespace plan_transfer_test
+{
+
 using namespace cubist;
 
 namespace
@@ -60,3 +63,5 @@ TEST_CASE("A transfer lies within nodes if every group of its axis does")
     CHECK(within(1, 4, 3, 16));
   }
 }
+
+}  // namespace plan_transfer_test

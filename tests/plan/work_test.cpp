@@ -3,19 +3,22 @@
 
 #include "catch.hpp"
 
+namespace plan_work_test
+{
+
 using namespace cubist;
 
 namespace
 {
 
-constexpr LocalGemm gemm{.m = 2, .n = 3, .k = 4, .times = 5};
-static_assert(gemm.flops() == 240);
-static_assert(gemm.touched() == 5 * (2 * 8 + 12 + 2 * 6));
+constexpr LocalGemm five_gemms{.m = 2, .n = 3, .k = 4, .times = 5};
+static_assert(five_gemms.flops() == 240);
+static_assert(five_gemms.touched() == 5 * (2 * 8 + 12 + 2 * 6));
 
 constexpr Work two_of_each()
 {
   Work work;
-  work.products.add(gemm);
+  work.products.add(five_gemms);
   work.products.add({1, 1, 1, 1});
   work.transfers.add({Collective::all_gather, LayerMatrix::x, 3, 1, 10, 1});
   work.transfers.add({Collective::reduce_scatter, LayerMatrix::y, 2, 3, 7, 1});
@@ -49,3 +52,5 @@ TEST_CASE("Few values are those that were added")
   for (const int value : few) sum += value;
   CHECK(sum == 16);
 }
+
+}  // namespace plan_work_test

@@ -9,13 +9,16 @@
 #include "draw_svg.hpp"
 #include "ranks.hpp"
 
+namespace tools_draw_svg_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
 namespace
 {
 
-std::size_t count(const std::string& text, const std::string& part)
+std::size_t count_in_svg(const std::string& text, const std::string& part)
 {
   std::size_t n = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
@@ -29,14 +32,14 @@ std::string label_of(int rank) { return std::string{">"} + std::to_string(rank) 
 TEST_CASE("Every block is one labelled rectangle")
 {
   const auto svg = draw_svg<Grid3D>({2, 3, 2}, {36, 36, 36});
-  CHECK(count(svg, "<rect ") == 3 * 12);
-  for (int rank = 0; rank < 12; ++rank) CHECK(count(svg, label_of(rank)) == 3);
+  CHECK(count_in_svg(svg, "<rect ") == 3 * 12);
+  for (int rank = 0; rank < 12; ++rank) CHECK(count_in_svg(svg, label_of(rank)) == 3);
 }
 
 TEST_CASE("Replicas share a rectangle, and the legend has the layouts")
 {
   const auto svg = draw_svg<Summa25D>({2, 2, 2}, {.m = 16, .n = 64, .k = 32});
-  CHECK(count(svg, "<rect ") == 8 + 4 + 8);
+  CHECK(count_in_svg(svg, "<rect ") == 8 + 4 + 8);
   CHECK(mentions(svg, ">0 4</text>", ">3 7</text>", "<title>W, block (1, 0): 2 6</title>",
                  ">Summa25D on depth 2 x row 2 x col 2: 8 ranks</text>",
                  ">X (16, 32)  rows [depth row] cols [col]</text>",
@@ -45,8 +48,8 @@ TEST_CASE("Replicas share a rectangle, and the legend has the layouts")
 
 TEST_CASE("Padding lies behind a dashed line")
 {
-  CHECK(count(draw_svg<Summa25D>({1, 2, 2}, {4, 4, 4}), "stroke-dasharray") == 0);
-  CHECK(count(draw_svg<Summa25D>({1, 2, 2}, {3, 4, 4}), "stroke-dasharray") == 2);
+  CHECK(count_in_svg(draw_svg<Summa25D>({1, 2, 2}, {4, 4, 4}), "stroke-dasharray") == 0);
+  CHECK(count_in_svg(draw_svg<Summa25D>({1, 2, 2}, {3, 4, 4}), "stroke-dasharray") == 2);
 }
 
 TEST_CASE("The file stands alone: every element is closed, nothing is loaded or run")
@@ -55,8 +58,10 @@ TEST_CASE("The file stands alone: every element is closed, nothing is loaded or 
   CHECK(svg.find("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ") == 0);
   CHECK(svg.substr(svg.size() - 7) == "</svg>\n");
   for (const std::string element : {"svg", "g", "title", "text"})
-    CHECK(count(svg, "<" + element + " ") + count(svg, "<" + element + ">") ==
-          count(svg, "</" + element + ">"));
+    CHECK(count_in_svg(svg, "<" + element + " ") + count_in_svg(svg, "<" + element + ">") ==
+          count_in_svg(svg, "</" + element + ">"));
   for (const char* foreign : {"<script", "href", "url(", "<style", "nan", "inf"})
-    CHECK(count(svg, foreign) == 0);
+    CHECK(count_in_svg(svg, foreign) == 0);
 }
+
+}  // namespace tools_draw_svg_test

@@ -10,13 +10,16 @@
 #include "draw_text.hpp"
 #include "ranks.hpp"
 
+namespace tools_draw_text_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
 namespace
 {
 
-std::size_t count(const std::string& text, const std::string& part)
+std::size_t count_in_text(const std::string& text, const std::string& part)
 {
   std::size_t n = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
@@ -84,18 +87,18 @@ TEST_CASE("Every block is drawn once")
   auto text = draw_text<Grid3D>({2, 3, 2}, {36, 36, 36}, false);
   text.erase(0, text.find('\n'));  // the title, which has the extents
   for (int rank = 0; rank < 12; ++rank)
-    CHECK(count(text, std::string{' '} + std::to_string(rank) + ' ') == 3);
+    CHECK(count_in_text(text, std::string{' '} + std::to_string(rank) + ' ') == 3);
 }
 
 TEST_CASE("A terminal gets a colour a block, and the same for the same ranks")
 {
   const auto plain = draw_text<Megatron1D>({2}, {4, 4, 4}, false);
   const auto coloured = draw_text<Megatron1D>({2}, {4, 4, 4}, true);
-  CHECK(count(plain, "\x1b") == 0);
-  CHECK(count(coloured, "\x1b[0m") == count(coloured, "\x1b[30;48;5;"));
-  const auto first = detail::painted(" 0 ", {0});
-  CHECK(detail::painted(" 0 ", {0, 4}) == first);
-  CHECK(detail::painted(" 0 ", {1}) != first);
+  CHECK(count_in_text(plain, "\x1b") == 0);
+  CHECK(count_in_text(coloured, "\x1b[0m") == count_in_text(coloured, "\x1b[30;48;5;"));
+  const auto first = cubist::detail::painted(" 0 ", {0});
+  CHECK(cubist::detail::painted(" 0 ", {0, 4}) == first);
+  CHECK(cubist::detail::painted(" 0 ", {1}) != first);
 }
 
 TEST_CASE("Of many blocks in a row the outermost are drawn")
@@ -105,3 +108,5 @@ TEST_CASE("Of many blocks in a row the outermost are drawn")
   CHECK_FALSE(mentions(text, " 6 "));
   CHECK_FALSE(mentions(text, " 57 "));
 }
+
+}  // namespace tools_draw_text_test

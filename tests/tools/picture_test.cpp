@@ -9,6 +9,9 @@
 #include "picture.hpp"
 #include "ranks.hpp"
 
+namespace tools_picture_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 
@@ -99,3 +102,5 @@ TEST_CASE("What can't be drawn is refused")
                  }),
                  "Cube3D", "the nearest is"));
 }
+
+}  // namespace tools_picture_test

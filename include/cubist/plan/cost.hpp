@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a linear layer costs on a scheme and mesh, derived from the scheme's layouts and from which
-// of the two algorithms it uses; a new scheme on these needs no line here.
+// What a linear layer costs on a scheme and mesh by collectives, derived from the layouts of the
+// scheme and from its algorithm. A new scheme on one of the two algorithms needs no code here.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y = X W (M, N) S::Output
 //
-// Summa: one matrix stays; the other two move along the innermost axis of the dimension that the
-// one that stays lacks, panel by panel: broadcast if they are operands of a product, reduced if
-// they are its result. On r x c ranks, words a rank, forward (backward is twice that):
+// Summa: one matrix is stationary. Panels of the other two are broadcast, if they are operands of
+// the product, or reduced, if they are its result, along the innermost axis of the dimension that
+// the stationary one lacks. On r x c ranks, words a rank, forward (backward is twice that):
 //
-//   Y stays  (c-1)/rc MK + (r-1)/rc KN
-//   X stays  (c-1)/rc MN + (r-1)/rc KN
-//   W stays  (c-1)/rc MK + (r-1)/rc MN
+//   Y stationary  (c-1)/rc MK + (r-1)/rc KN
+//   X stationary  (c-1)/rc MN + (r-1)/rc KN
+//   W stationary  (c-1)/rc MK + (r-1)/rc MN
 //
-// GatherMultiplyScatter: operands are gathered along the axis that they meet on, results are summed
-// and scattered along it, or all-reduced (local_product.hpp). On x x y x z ranks:
+// GatherMultiplyScatter: operands are gathered along their common axis, results are summed and
+// scattered along it, or all-reduced (local_product.hpp). On x x y x z ranks:
 // [(y-1) MK + (z-1) KN + (x-1) MN] / xyz; backward gathers dY once for both gradients, so it sends
 // as much, and [(y-1) MK + (z-1) KN] / xyz more where X and W are gathered again.
 //
@@ -47,14 +47,14 @@ constexpr void add(Work& work, Collective collective, LayerMatrix which, const A
     work.transfers.add({collective, which, axis.extent, axis.stride, count, times, slices});
 }
 
-/// The sum of a block over the replicas along some axes at once.
+/// Adds the sum of a block over its replicas along some axes at once.
 constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTuple& axes)
 {
   const AxisOfMesh together{0, static_cast<int>(axes.parts()), axes.innermost().stride};
   add(work, Collective::all_reduce, result.which, together, result.block.size());
 }
 
-/// The sizes of the local product whose result is `result`, of forward's m, n and k.
+/// The sizes of the local product with this result, from m, n and k of forward.
 [[nodiscard]] constexpr LocalGemm local_gemm(LayerMatrix result, std::size_t m, std::size_t n,
                                              std::size_t k, std::size_t times = 1)
 {
@@ -63,20 +63,20 @@ constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTup
   return {m, n, k, times};
 }
 
-/// A matrix whose panels travel, the axis along which they do, and how many indices of the
-/// dimension that is cut into panels a rank has.
+/// A matrix whose panels are sent, the axis along which they are, and the indices of a rank in the
+/// dimension that is cut into panels.
 struct Moving
 {
   const CutMatrix& matrix;
   AxisOfMesh along;
-  std::size_t mine;
+  std::size_t indices;
 };
 
-[[nodiscard]] constexpr Cost summa_cost(Stationary stays, const CutProduct& p)
+[[nodiscard]] constexpr Cost summa_cost(Stationary stationary, const CutProduct& p)
 {
   constexpr std::size_t far_depth = 256;  // as in Summa
-  const bool output = stays == Stationary::output;
-  const bool input = stays == Stationary::input;
+  const bool output = stationary == Stationary::output;
+  const bool input = stationary == Stationary::input;
   const Moving a = output  ? Moving{p.x, p.x.cols.innermost(), p.x.block.cols}
                    : input ? Moving{p.w, p.w.cols.innermost(), p.w.block.cols}
                            : Moving{p.x, p.x.rows.innermost(), p.x.block.rows};
@@ -87,7 +87,7 @@ struct Moving
   const auto panel = [panels](const Moving& m) {
     return m.matrix.block.size() * static_cast<std::size_t>(m.along.extent) / panels;
   };
-  const std::size_t deep = a.mine * static_cast<std::size_t>(a.along.extent) / panels;
+  const std::size_t deep = a.indices * static_cast<std::size_t>(a.along.extent) / panels;
   const std::size_t slices = std::max<std::size_t>(1, ceil_div(deep, far_depth));
   const std::size_t m = output || input ? p.y.block.rows : deep;
   const std::size_t n = input ? deep : p.w.block.cols;
@@ -105,27 +105,27 @@ struct Moving
   product(cost.forward, LayerMatrix::y);
   product(cost.backward, LayerMatrix::x);
   product(cost.backward, LayerMatrix::w);
-  // Each product has room for two panels of what is broadcast, and for parts and sums of two panels
-  // of what is reduced.
+  // Each product has buffers for two panels of a matrix that is broadcast, and for the terms and
+  // sums of two panels of one that is reduced.
   cost.memory.workspace = 8 * (panel(a) + panel(b));
   return cost;
 }
 
-/// A matrix, and the axes along which its ranks have something for each other: one that it is
-/// gathered and scattered along, or those that it is summed along as a result.
-struct Meeting
+/// A matrix, and the axes along which its ranks communicate: the axis along which it is gathered
+/// and scattered, or those along which it is summed as a result.
+struct CommunicatedMatrix
 {
   const CutMatrix& matrix;
   AxisTuple along;
   Dimension cut;
 
-  /// All blocks together.
+  /// The shape of all blocks together.
   [[nodiscard]] constexpr Shape all() const
   {
     const auto times = [this](Dimension d) { return cut == d ? along.parts() : 1; };
     return {matrix.block.rows * times(Dimension::rows), matrix.block.cols * times(Dimension::cols)};
   }
-  /// How many pieces of a dimension there are.
+  /// The number of pieces of a dimension.
   [[nodiscard]] constexpr std::size_t pieces(Dimension d) const
   {
     return cut == d ? along.parts() : 1;
@@ -142,31 +142,36 @@ struct Meeting
     else
       add_all_reduce(work, matrix, along);
   }
-  /// Room for all of it as an operand, or for this rank's part of it as a result.
-  [[nodiscard]] constexpr std::size_t room() const { return along.parts() > 1 ? all().size() : 0; }
-  /// Room for what is scattered to this rank.
-  [[nodiscard]] constexpr std::size_t sum_room() const
+  /// The buffer of the gathered operand, or of the terms of a result.
+  [[nodiscard]] constexpr std::size_t gathered_size() const
+  {
+    return along.parts() > 1 ? all().size() : 0;
+  }
+  /// The buffer of the sum that is scattered to a rank.
+  [[nodiscard]] constexpr std::size_t sum_size() const
   {
     return cut != Dimension::none && along.parts() > 1 ? matrix.block.size() : 0;
   }
 };
 
-[[nodiscard]] constexpr Cost gather_multiply_scatter_cost(const Meeting& x, const Meeting& w,
-                                                          const Meeting& y, Gathered policy)
+[[nodiscard]] constexpr Cost gather_multiply_scatter_cost(const CommunicatedMatrix& x,
+                                                          const CommunicatedMatrix& w,
+                                                          const CommunicatedMatrix& y,
+                                                          Gathered policy)
 {
-  // Where only one of two matrices is cut, only that one is padded.
+  // Of two matrices with a common dimension, only those that cut it are padded.
   const std::size_t m = std::min(x.all().rows, y.all().rows);
   const std::size_t k = std::min(x.all().cols, w.all().rows);
   const std::size_t n = std::min(w.all().cols, y.all().cols);
 
   constexpr auto rows = Dimension::rows;
   constexpr auto cols = Dimension::cols;
-  // Blocks of columns are multiplied one by one; between nodes those of rows, too, as they come.
+  // Blocks of columns are multiplied one by one; between nodes also blocks of rows, as they arrive.
   const auto add_product = [&](Work& work, LayerMatrix result) {
     const std::size_t ns = y.pieces(cols);
     const std::size_t ks = x.pieces(cols);
     work.products.add(local_gemm(result, m, ceil_div(n, ns), ceil_div(k, ks), ns * ks));
-    // What two cuts of one dimension make together.
+    // The pieces of a dimension that two matrices cut.
     const auto both = [](std::size_t p, std::size_t q) { return p + q - std::gcd(p, q); };
     const std::size_t far_m = both(x.pieces(rows), y.pieces(rows));
     const std::size_t far_n = both(w.pieces(cols), y.pieces(cols));
@@ -191,24 +196,25 @@ struct Meeting
   add_product(cost.backward, LayerMatrix::w);
   x.sum(cost.backward);
   w.sum(cost.backward);
-  // X, W, Y, dX and dW have room of their own.
+  // X, W, Y, dX and dW have buffers of their own.
   cost.memory.workspace =
-      2 * (x.room() + x.sum_room() + w.room() + w.sum_room()) + y.room() + y.sum_room();
+      2 * (x.gathered_size() + x.sum_size() + w.gathered_size() + w.sum_size()) +
+      y.gathered_size() + y.sum_size();
   return cost;
 }
 
-/// What an algorithm costs for the matrices of scheme `S`.
+/// The cost of an algorithm for the matrices of scheme `S`.
 template <class Algorithm>
 struct CostOf;
 
-template <class R, class C, Stationary stays>
-struct CostOf<Summa<R, C, stays>>
+template <class R, class C, Stationary stationary>
+struct CostOf<Summa<R, C, stationary>>
 {
   template <class S>
   [[nodiscard]] static constexpr Cost of(const CutProduct& p, const typename S::Axes::Array&,
                                          Gathered)
   {
-    return summa_cost(stays, p);
+    return summa_cost(stationary, p);
   }
 };
 
@@ -220,19 +226,19 @@ struct CostOf<GatherMultiplyScatter<X, W, Y>>
                                          const typename S::Axes::Array& extents, Gathered policy)
   {
     using Local = LocalProduct<X, W, Y>;
-    const auto meeting = [&]<class Part>(const CutMatrix& matrix, Part) {
-      return Meeting{matrix, tuple_of<typename S::Axes>(typename Part::Meets{}, extents),
-                     Part::cut};
+    const auto communicated = [&]<class Part>(const CutMatrix& matrix, Part) {
+      return CommunicatedMatrix{
+          matrix, tuple_of<typename S::Axes>(typename Part::CollectiveAxes{}, extents), Part::cut};
     };
-    return gather_multiply_scatter_cost(meeting(p.x, typename Local::Input{}),
-                                        meeting(p.w, typename Local::Weight{}),
-                                        meeting(p.y, typename Local::Output{}), policy);
+    return gather_multiply_scatter_cost(communicated(p.x, typename Local::Input{}),
+                                        communicated(p.w, typename Local::Weight{}),
+                                        communicated(p.y, typename Local::Output{}), policy);
   }
 };
 
 }  // namespace detail
 
-/// What a layer costs one rank of a mesh.
+/// The cost of a layer for one rank of a mesh, by collectives.
 /// @pre S::fits(extents)
 template <Scheme S>
 [[nodiscard]] constexpr Cost cost(const typename S::Axes::Array& extents, ProductSize size,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The matrices of a product as values: which axes of the mesh cut them, and the block that a rank
-// has of each. Layouts are types; here they become numbers, so that whoever reasons about costs
-// writes loops instead of templates.
+// The matrices of a product as values: the axes of the mesh that cut each of them, and the block of
+// a rank. Layouts are types; as numbers, costs are computed by loops instead of templates.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
 
@@ -54,6 +53,7 @@ struct CutMatrix
   Shape block;
 };
 
+/// The extents and strides of some axes of a mesh.
 template <class A, class... Axis>
 [[nodiscard]] constexpr AxisTuple tuple(const typename A::Array& extents)
 {
@@ -68,14 +68,14 @@ template <class A, class... Axis>
   return t;
 }
 
-/// The axes of a mesh, from a list of types.
+/// The same from a list of types.
 template <class A, template <class...> class List, class... Axis>
 [[nodiscard]] constexpr AxisTuple tuple_of(List<Axis...>, const typename A::Array& extents)
 {
   return tuple<A, Axis...>(extents);
 }
 
-/// A matrix of this shape under layout `L`. A dimension that is cut is padded to the quantum.
+/// A matrix of this shape with layout `L`. A dimension that is cut is padded to the quantum.
 template <class A, class L>
 [[nodiscard]] constexpr CutMatrix cut_matrix(LayerMatrix which, Shape shape,
                                              const typename A::Array& extents, std::size_t quantum)
@@ -94,7 +94,7 @@ struct CutProduct
   CutMatrix x;
   CutMatrix w;
   CutMatrix y;
-  /// Replicas of W see other rows: along these axes its gradient is summed.
+  /// The axes along which the gradient of W is summed, because replicas of W multiply other rows.
   AxisTuple pending;
 };
 

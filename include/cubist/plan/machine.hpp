@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a planner knows of a machine: nodes of some cores, each node with its memory and one link to
-// the others. The figures that come with it are those of a plain cluster of today: nodes of 16
-// cores with AVX2, 128 GiB, and 100 Gbit/s between them. `cubist_bench collectives` measures those
-// of a machine; machine_json.hpp reads them.
+// The figures of a machine that the planner's model takes: nodes of some cores, each node with its
+// memory and one link to the others. The defaults describe nodes of 16 cores with AVX2 and 128 GiB,
+// with 100 Gbit/s between them. `cubist_bench machine` measures a machine; machine_json.hpp reads
+// what it writes.
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <string_view>
 
+#include "cubist/algorithm/direct/gemm_rates.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist
 {
 
-/// What messages need: seconds each, and bytes in a second.
+/// The time of messages.
 struct Link
 {
-  double latency = 0;
-  double bandwidth = 0;
+  double latency = 0;    // seconds of each
+  double bandwidth = 0;  // bytes a second
 };
 
-/// Ranks that work, of those that were started; the others are idle.
+/// The active ranks of a mesh, and all that were started; the difference is idle.
 struct Ranks
 {
   int active = 1;
@@ -31,29 +33,31 @@ struct Ranks
 
 struct Machine
 {
-  /// Operations a second of one core that multiplies, in double.
+  /// Floating-point operations a second of one core in a matrix product, in double.
   double flops = 40e9;
-  /// How much faster it is in float.
+  /// The speed in float, relative to double.
   double float_factor = 2;
   /// Cores of a node, which its ranks share.
   double cores = 16;
   /// Nodes that share these cores: 1, but for containers and network namespaces of one machine.
   int nodes_sharing = 1;
-  /// Consecutive ranks on a node.
+  /// Consecutive ranks on a node; these can read each other's memory.
   int ranks_per_node = 16;
   /// Between ranks of a node; the bandwidth is that of one core.
   Link inside{1e-6, 4e9};
   /// Between nodes; the bandwidth is that of a node, which its ranks share.
   Link across{2e-6, 12.5e9};
-  /// The part of a message's time between nodes that passes under products; the rest takes the
-  /// processors that multiply.
+  /// The part of the time of messages between nodes that overlaps with products; during the rest
+  /// the messages occupy the processors that multiply.
   double hidden = 1;
   /// Bytes a second that one core reads and writes while it multiplies.
   double memory_bandwidth = 8e9;
   /// Bytes of a node.
   double memory = 128.0 * (1 << 30);
+  /// One core in a direct product.
+  GemmRates gemm;
 
-  /// How many of so many ranks a node has.
+  /// How many of so many ranks are on one node.
   [[nodiscard]] constexpr int on_a_node(int ranks) const { return std::min(ranks, ranks_per_node); }
 
   /// How many of so many ranks share the cores of a node.
@@ -62,59 +66,86 @@ struct Machine
     return std::min(ranks, ranks_per_node * nodes_sharing);
   }
 
-  /// The part of a core that each of so many ranks has for what it does alone.
+  /// The part of a core that each of so many ranks has.
   [[nodiscard]] constexpr double share(int ranks) const
   {
     return std::min(1.0, cores / on_the_cores(ranks));
   }
 
-  /// The cores that a rank has to multiply: BLAS has as many threads as `launch` gives it, an equal
-  /// share of the cores, whether all ranks work or not.
+  /// The cores on which BLAS runs for one of the ranks that multiply. `launch` gives each rank an
+  /// equal share of the cores as threads of BLAS, whether the rank is active or not.
   [[nodiscard]] constexpr double cores_to_multiply(Ranks ranks) const
   {
     const int threads = std::max(1, static_cast<int>(cores) / on_the_cores(ranks.started));
     return std::min<double>(threads, cores / on_the_cores(ranks.active));
   }
 
-  /// Bytes that a rank has.
+  /// Whether so many ranks are on one node, where they can read each other's memory.
+  [[nodiscard]] constexpr bool shares_memory(int ranks) const { return ranks <= ranks_per_node; }
+
+  /// Bytes of memory for each of so many ranks.
   [[nodiscard]] constexpr double memory_per_rank(int ranks) const
   {
     return memory / on_a_node(ranks);
   }
 
-  /// Operations a second of one core on numbers of so many bytes.
+  /// Floating-point operations a second of one core, for elements of so many bytes.
   [[nodiscard]] constexpr double rate(std::size_t scalar_bytes) const
   {
     return flops * (scalar_bytes <= sizeof(float) ? float_factor : 1);
   }
 };
 
-/// @throws ArgumentError for a figure of 0 or below, or one that is no number
+/// Calls f(name, figure) for every figure; a dot separates the name of a group.
+template <class M, class F>
+constexpr void for_each_figure(M& machine, F f)
+{
+  f("flops", machine.flops);
+  f("float_factor", machine.float_factor);
+  f("cores", machine.cores);
+  f("ranks_per_node", machine.ranks_per_node);
+  f("nodes_sharing", machine.nodes_sharing);
+  f("inside.latency", machine.inside.latency);
+  f("inside.bandwidth", machine.inside.bandwidth);
+  f("across.latency", machine.across.latency);
+  f("across.bandwidth", machine.across.bandwidth);
+  f("hidden", machine.hidden);
+  f("memory_bandwidth", machine.memory_bandwidth);
+  f("memory", machine.memory);
+  auto& gemm = machine.gemm;
+  f("gemm.products", gemm.products);
+  f("gemm.result", gemm.result);
+  f("gemm.pack_a_float", gemm.pack_a_float);
+  f("gemm.pack_b_float", gemm.pack_b_float);
+  f("gemm.pack_a_double", gemm.pack_a_double);
+  f("gemm.pack_b_double", gemm.pack_b_double);
+  f("gemm.copy", gemm.copy);
+  f("gemm.window", gemm.window);
+  f("gemm.shared_core", gemm.shared_core);
+  f("gemm.panel_bytes", gemm.panel_bytes);
+  f("gemm.cache_bytes", gemm.cache_bytes);
+}
+
+/// @throws ArgumentError for a figure that is not positive or not finite; a latency may be 0, and
+/// `hidden` is from 0 to 1
 inline void require_valid(const Machine& machine)
 {
-  const auto positive = [](const char* what, double value) {
-    require<ArgumentError>(value > 0 && value <= std::numeric_limits<double>::max(), "got ", what,
-                           " = ", value,
-                           " for a machine, with which nothing would ever end, or all at once; use "
-                           "a positive number");
-  };
-  positive("flops", machine.flops);
-  positive("float_factor", machine.float_factor);
-  positive("cores", machine.cores);
-  positive("ranks_per_node", machine.ranks_per_node);
-  positive("nodes_sharing", machine.nodes_sharing);
-  positive("inside.bandwidth", machine.inside.bandwidth);
-  positive("across.bandwidth", machine.across.bandwidth);
-  positive("memory_bandwidth", machine.memory_bandwidth);
-  positive("memory", machine.memory);
-  require<ArgumentError>(machine.hidden >= 0 && machine.hidden <= 1,
-                         "got hidden = ", machine.hidden,
-                         " for a machine, but messages can pass under products in no more than all "
-                         "of their time; use a number from 0 to 1");
-  for (const double latency : {machine.inside.latency, machine.across.latency})
-    require<ArgumentError>(latency >= 0, "got a latency of ", latency,
-                           " s for a machine, but no message arrives before it is sent; use 0 or "
-                           "more");
+  for_each_figure(machine, [](std::string_view name, const auto& figure) {
+    const auto value = static_cast<double>(figure);
+    if (name == "hidden")
+      require<ArgumentError>(value >= 0 && value <= 1, "got hidden = ", value,
+                             " for a machine, but no more than all of the time of messages can "
+                             "overlap with products; use a number from 0 to 1");
+    else if (name.ends_with("latency"))
+      require<ArgumentError>(value >= 0, "got a latency of ", value,
+                             " s for a machine, but no message arrives before it is sent; use 0 "
+                             "or more");
+    else
+      require<ArgumentError>(value > 0 && value <= std::numeric_limits<double>::max(), "got ", name,
+                             " = ", value,
+                             " for a machine, with which a prediction would be infinite or zero; "
+                             "use a positive number");
+  });
 }
 
 }  // namespace cubist

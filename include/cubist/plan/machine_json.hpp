@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A machine from JSON: written by hand,
+// A machine from JSON, written by hand,
 //
 //   {"flops": 40e9, "float_factor": 2, "cores": 16, "ranks_per_node": 16,
 //    "inside": {"latency": 1e-6, "bandwidth": 4e9}, "across": {"latency": 2e-6,
-//    "bandwidth": 12.5e9}, "hidden": 1, "memory_bandwidth": 8e9, "memory": 137438953472}
+//    "bandwidth": 12.5e9}, "hidden": 1, "memory_bandwidth": 8e9, "memory": 137438953472,
+//    "gemm": {"products": 56, "copy": 0.125}}
 //
-// where what is left out stays as it is; or measured, by `cubist_bench collectives --json`.
+// where a figure that is left out keeps its value, or measured, by `cubist_bench machine --json` or
+// `cubist_bench collectives --json`.
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +17,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -28,14 +31,6 @@ namespace cubist
 namespace detail
 {
 
-template <class T>
-void read_figure(const nlohmann::json& json, const std::string& name, T& figure)
-{
-  require<DataError>(json.is_number(), "got ", json.dump(), " for a machine's ", name,
-                     ", which is no number, so nothing can be worked out with it; use a number");
-  figure = json.get<T>();
-}
-
 inline void require_object(const nlohmann::json& json, const std::string& what)
 {
   require<DataError>(json.is_object(), "got ", json.dump().substr(0, 40), " for ", what,
@@ -43,22 +38,43 @@ inline void require_object(const nlohmann::json& json, const std::string& what)
                      "as {\"latency\": 1e-6}");
 }
 
-[[noreturn]] inline void throw_unknown(const std::string& name, const std::string& known)
+/// The names of the figures of a group, or of those outside any group and of the groups.
+[[nodiscard]] inline std::vector<std::string> figure_names(const std::string& group)
 {
+  std::vector<std::string> names;
+  const Machine machine;
+  for_each_figure(machine, [&](const std::string& name, const auto&) {
+    const auto dot = name.find('.');
+    const bool in_group = dot != std::string::npos && name.substr(0, dot) == group;
+    if (!in_group && !group.empty()) return;
+    const auto shown = in_group ? name.substr(dot + 1) : name.substr(0, dot);
+    if (names.empty() || names.back() != shown) names.push_back(shown);
+  });
+  return names;
+}
+
+[[noreturn]] inline void throw_unknown(const std::string& name)
+{
+  const auto dot = name.find('.');
+  const auto names = figure_names(dot == std::string::npos ? "" : name.substr(0, dot));
+  std::string known;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    known += (i == 0 ? "" : i + 1 < names.size() ? ", " : " or ") + names[i];
   throw DataError{"got a machine with \"" + name +
                   "\", which the planner does not know and would ignore; use " + known};
 }
 
-inline void read_link(const nlohmann::json& json, const std::string& name, Link& link)
+inline void read_figure(const nlohmann::json& json, const std::string& wanted, Machine& machine)
 {
-  require_object(json, "a machine's " + name);
-  for (const auto& [key, value] : json.items())
-    if (key == "latency")
-      read_figure(value, name + ".latency", link.latency);
-    else if (key == "bandwidth")
-      read_figure(value, name + ".bandwidth", link.bandwidth);
-    else
-      throw_unknown(name + '.' + key, "latency or bandwidth");
+  bool known = false;
+  for_each_figure(machine, [&](const std::string& name, auto& figure) {
+    if (name != wanted) return;
+    known = true;
+    require<DataError>(json.is_number(), "got ", json.dump(), " for a machine's ", name,
+                       ", which is no number, so nothing can be predicted with it; use a number");
+    figure = json.get<std::remove_reference_t<decltype(figure)>>();
+  });
+  if (!known) throw_unknown(wanted);
 }
 
 [[nodiscard]] inline double median(std::vector<double> values)
@@ -67,8 +83,8 @@ inline void read_link(const nlohmann::json& json, const std::string& name, Link&
   return values[values.size() / 2];
 }
 
-/// What the rows of `cubist_bench collectives` say: latency is the time of a message in the
-/// shortest calls, bandwidth that of the longest.
+/// A machine from the rows of `cubist_bench collectives`: the latency is the time of a message in
+/// the shortest calls, the bandwidth that of the longest.
 [[nodiscard]] inline Machine measured_machine(const nlohmann::json& json, Machine machine)
 try
 {
@@ -105,48 +121,35 @@ try
 }
 catch (const nlohmann::json::exception& error)
 {
-  throw DataError{std::string{"got results of cubist_bench that lack something ("} + error.what() +
-                  "), so the machine stays unknown; use those of cubist_bench collectives --json"};
+  throw DataError{
+      std::string{"got results of cubist_bench that lack something ("} + error.what() +
+      "), so the machine stays unknown; use those of cubist_bench machine or collectives "
+      "--json"};
 }
 
 }  // namespace detail
 
 /// @param machine the figures that are left out
-/// @throws DataError for what is no description of a machine, ArgumentError for figures that can't
-/// be
+/// @throws DataError for JSON that describes no machine, ArgumentError for invalid figures
 [[nodiscard]] inline Machine machine_from_json(const nlohmann::json& json, Machine machine = {})
 {
   detail::require_object(json, "a machine");
-  if (json.contains("benchmark"))
+  if (json.contains("benchmark") && !json.contains("machine"))
   {
     machine = detail::measured_machine(json, machine);
     require_valid(machine);
     return machine;
   }
+  if (json.contains("machine")) return machine_from_json(json["machine"], machine);
   for (const auto& [key, value] : json.items())
-    if (key == "flops")
-      detail::read_figure(value, key, machine.flops);
-    else if (key == "float_factor")
-      detail::read_figure(value, key, machine.float_factor);
-    else if (key == "cores")
-      detail::read_figure(value, key, machine.cores);
-    else if (key == "ranks_per_node")
-      detail::read_figure(value, key, machine.ranks_per_node);
-    else if (key == "nodes_sharing")
-      detail::read_figure(value, key, machine.nodes_sharing);
-    else if (key == "inside")
-      detail::read_link(value, key, machine.inside);
-    else if (key == "across")
-      detail::read_link(value, key, machine.across);
-    else if (key == "hidden")
-      detail::read_figure(value, key, machine.hidden);
-    else if (key == "memory_bandwidth")
-      detail::read_figure(value, key, machine.memory_bandwidth);
-    else if (key == "memory")
-      detail::read_figure(value, key, machine.memory);
+    if (key == "inside" || key == "across" || key == "gemm")
+    {
+      detail::require_object(value, "a machine's " + key);
+      for (const auto& [name, figure] : value.items())
+        detail::read_figure(figure, key + "." + name, machine);
+    }
     else
-      detail::throw_unknown(key, "flops, float_factor, cores, ranks_per_node, nodes_sharing, "
-                                 "inside, across, hidden, memory_bandwidth or memory");
+      detail::read_figure(value, key, machine);
   require_valid(machine);
   return machine;
 }
@@ -160,25 +163,21 @@ catch (const nlohmann::json::exception& error)
   const auto json = nlohmann::json::parse(file, nullptr, false);
   require<DataError>(!json.is_discarded(), "got ", path,
                      ", which is no JSON, so the machine stays unknown; look for a comma or a "
-                     "bracket too many, or let cubist_bench collectives --json write it");
+                     "bracket too many, or let cubist_bench machine --json write it");
   return machine_from_json(json, machine);
 }
 
-[[nodiscard]] inline nlohmann::json to_json(const Machine& m)
+[[nodiscard]] inline nlohmann::json to_json(const Machine& machine)
 {
-  const auto link = [](const Link& l) {
-    return nlohmann::json{{"latency", l.latency}, {"bandwidth", l.bandwidth}};
-  };
-  return {{"flops", m.flops},
-          {"float_factor", m.float_factor},
-          {"cores", m.cores},
-          {"ranks_per_node", m.ranks_per_node},
-          {"nodes_sharing", m.nodes_sharing},
-          {"inside", link(m.inside)},
-          {"across", link(m.across)},
-          {"hidden", m.hidden},
-          {"memory_bandwidth", m.memory_bandwidth},
-          {"memory", m.memory}};
+  nlohmann::json json;
+  for_each_figure(machine, [&](const std::string& name, const auto& figure) {
+    const auto dot = name.find('.');
+    if (dot == std::string::npos)
+      json[name] = figure;
+    else
+      json[name.substr(0, dot)][name.substr(dot + 1)] = figure;
+  });
+  return json;
 }
 
 }  // namespace cubist

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// All meshes that a scheme has of so many ranks or fewer, and the one nearest to a requested.
+// The meshes that a scheme has of so many ranks or fewer, the nearest one to requested extents, and
+// the mesh that a user lists.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -40,7 +43,7 @@ void for_each_mesh(int most, F&& f)
   detail::for_each_mesh<S>(most, extents, 0, f);
 }
 
-/// The mesh of scheme `S` whose extents differ least from these, and that has no more ranks.
+/// The mesh of scheme `S` whose extents are nearest to these, of no more ranks.
 template <Scheme S>
 [[nodiscard]] typename S::Axes::Array nearest_mesh(const typename S::Axes::Array& requested)
 {
@@ -68,6 +71,21 @@ void require_fit(const typename S::Axes::Array& extents)
   throw MeshError{std::string{"got the extents "} + S::Axes::to_string(extents) + " for " +
                   S::name + ", which has no such mesh; the nearest is " +
                   S::Axes::to_string(nearest_mesh<S>(extents)) + ", or let the planner choose"};
+}
+
+/// The extents that a user lists, one for each axis.
+/// @throws MeshError for another number of extents, or for extents that scheme `S` cannot have
+template <Scheme S>
+[[nodiscard]] typename S::Axes::Array extents_from_list(const std::vector<int>& list)
+{
+  typename S::Axes::Array extents{};
+  require<MeshError>(list.size() == extents.size(), "got a mesh of ", list.size(), " extents for ",
+                     S::name, ", which has ", extents.size(),
+                     " axes, so it is unclear which is which; give one extent for each axis, or "
+                     "leave the mesh out");
+  std::copy(list.begin(), list.end(), extents.begin());
+  require_fit<S>(extents);
+  return extents;
 }
 
 }  // namespace cubist

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A scheme on a mesh for the layers of a network, with what a step is predicted to cost: what the
-// planner ranks.
+// A plan: a scheme on a mesh for the layers of a network, and what a step is predicted to cost. The
+// planner sorts plans.
 //
 // Layer i is the product X_i (M, K_i) W_i (K_i, N_i) of the scheme, of its Next if i is odd.
 
@@ -14,6 +14,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/plan/cost.hpp"
+#include "cubist/plan/direct_cost.hpp"
 #include "cubist/plan/machine.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/plan/time.hpp"
@@ -28,8 +29,11 @@ struct PlanOptions
   /// Forward and backward, or forward alone.
   bool training = true;
   Gathered gathered = Gathered::kept;
-  /// Only this one, by its name; empty: all.
+  /// Only this scheme; empty: all.
   std::string scheme = {};
+  /// What the products will be given. A backend whose ranks can't read each other's memory, as
+  /// Nccl, takes collectives.
+  Method method = Method::automatic;
 };
 
 struct Plan
@@ -39,15 +43,16 @@ struct Plan
   int ranks = 1;
   int idle = 0;
   Gathered gathered = Gathered::kept;
-  Time time;            // seconds of a step
+  Method method = Method::collectives;  // that will run: collectives or direct
+  Time time;                            // seconds of a step
   double words = 0;     // elements that a rank sends in a step, averaged over the ranks
   double messages = 0;  // that a rank sends in a step, averaged over the ranks
-  double flops = 0;     // operations of a rank in a step, those on padding too
-  double padding = 0;   // operations on padding, as a part of those that are not
+  double flops = 0;     // operations in a step, padding included, averaged over the ranks
+  double padding = 0;   // operations on padding, relative to the others
   double memory = 0;    // bytes of a rank
   bool fits_memory = true;
-  int weight_copies = 1;       // ranks that have the same block of W
-  bool moves_weights = false;  // beyond the sum of their gradients
+  int weight_copies = 1;       // ranks that hold the same block of W
+  bool moves_weights = false;  // by messages, other than the sum of their gradients
   bool moves_activations = false;
   std::string reason;
 
@@ -68,7 +73,7 @@ struct Plan
   return layers;
 }
 
-/// @throws ArgumentError without layers, ShapeError for a size of 0 or layers that do not chain
+/// @throws ArgumentError without layers, ShapeError for a size of 0 or for layers that do not chain
 inline void require_valid(const std::vector<ProductSize>& layers)
 {
   require<ArgumentError>(!layers.empty(),
@@ -79,9 +84,9 @@ inline void require_valid(const std::vector<ProductSize>& layers)
     require<ShapeError>(m > 0 && n > 0 && k > 0, "got m = ", m, ", n = ", n, ", k = ", k,
                         " for layer ", i,
                         ", so there is nothing to multiply, on any mesh; use positive sizes");
-    const Shape given = i == 0 ? Shape{m, k} : Shape{layers[i - 1].m, layers[i - 1].n};
-    require<ShapeError>(given == Shape{m, k}, "got layer ", i, " for X of ", Shape{m, k},
-                        " behind a layer whose Y is ", given,
+    const Shape previous = i == 0 ? Shape{m, k} : Shape{layers[i - 1].m, layers[i - 1].n};
+    require<ShapeError>(previous == Shape{m, k}, "got layer ", i, " for X of ", Shape{m, k},
+                        " behind a layer whose Y is ", previous,
                         ", so it cannot be its X; give layers that fit, or plan them one by one");
   }
 }
@@ -89,15 +94,12 @@ inline void require_valid(const std::vector<ProductSize>& layers)
 namespace detail
 {
 
-/// Adds a layer on scheme `S` to what a plan costs.
-template <Scheme S>
-void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
-               const Machine& machine, const PlanOptions& options)
+/// Adds what a layer on scheme `S` costs by collectives. Returns the workspace in elements.
+inline std::size_t add_collectives(Plan& plan, const Cost& c, const Machine& machine,
+                                   const PlanOptions& options)
 {
-  const Cost c = cost<S>(extents, size, options.gathered);
-  const Ranks ranks{plan.ranks, plan.ranks + plan.idle};
   const auto add = [&](const Work& work) {
-    plan.time += time_of(work, ranks, machine, options.scalar_bytes);
+    plan.time += time_of(work, {plan.ranks, plan.ranks + plan.idle}, machine, options.scalar_bytes);
     plan.words += work.words();
     plan.messages += work.messages();
     plan.flops += work.flops();
@@ -109,17 +111,44 @@ void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize s
   };
   add(c.forward);
   if (options.training) add(c.backward);
+  return c.memory.workspace;
+}
+
+/// The same where ranks read each other's blocks, without padding.
+template <Scheme S>
+std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
+                       const Machine& machine, const PlanOptions& options)
+{
+  const auto c = direct_cost<S>(extents, size, {plan.ranks, plan.ranks + plan.idle}, machine,
+                                options.scalar_bytes);
+  plan.time += c.forward;
+  if (options.training) plan.time += c.backward;
+  plan.flops +=
+      (options.training ? 6 : 2) * double(size.m) * double(size.n) * double(size.k) / plan.ranks;
+  return c.workspace;
+}
+
+/// Adds a layer on scheme `S` to what a plan costs.
+template <Scheme S>
+void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
+               const Machine& machine, const PlanOptions& options)
+{
+  const Cost c = cost<S>(extents, size, options.gathered);
+  const std::size_t workspace = plan.method == Method::direct
+                                    ? add_direct<S>(plan, extents, size, machine, options)
+                                    : add_collectives(plan, c, machine, options);
   const double values = double(c.memory.parameters) + double(c.memory.activations);
-  plan.memory += double(options.scalar_bytes) *
-                 ((options.training ? values : values / 2) + double(c.memory.workspace));
+  plan.memory +=
+      double(options.scalar_bytes) * ((options.training ? values : values / 2) + double(workspace));
   const auto w = cut_product<S>(extents, size).w;
   plan.weight_copies = plan.ranks / static_cast<int>(w.rows.parts() * w.cols.parts());
 }
 
 }  // namespace detail
 
-/// What the layers cost on scheme `S` with these extents, a world of `ranks` given; no reason yet.
-/// @throws MeshError for extents that the scheme cannot have, or that need more ranks
+/// The plan of scheme `S` with these extents, in a world of `ranks`; its reason is empty.
+/// @throws MeshError for extents that the scheme cannot have, or that need more ranks;
+/// ArgumentError for Method::direct on ranks of several nodes
 template <Scheme S>
 [[nodiscard]] Plan plan_on(const typename S::Axes::Array& extents,
                            const std::vector<ProductSize>& layers, int ranks,
@@ -138,6 +167,11 @@ template <Scheme S>
   plan.ranks = used;
   plan.idle = ranks - used;
   plan.gathered = options.gathered;
+  const bool shared = machine.shares_memory(used);
+  require<ArgumentError>(shared || options.method != Method::direct, "got Method::direct for ",
+                         used, " ranks on nodes of ", machine.ranks_per_node,
+                         ", which can't read the memory of another node; use Method::automatic");
+  if (shared && options.method != Method::collectives) plan.method = Method::direct;
   double needed = 0;
   for (std::size_t i = 0; i < layers.size(); ++i)
   {

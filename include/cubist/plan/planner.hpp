@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which scheme and mesh are the best for a network on a machine: every scheme of the catalogue, on
-// every mesh that it has of so many ranks or fewer, ranked by the time that a step is predicted to
-// take.
+// Which scheme and mesh are the fastest for a network on a machine: every scheme of the catalogue
+// on every mesh that it has of so many ranks or fewer, sorted by the predicted time of a step with
+// the method that will run there.
 //
 //   auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 64, machine);
 //   with_scheme(plans.front().scheme, [&]<class S>() { Mesh<S, Mpi> mesh{world, plans.front()}; });
@@ -27,8 +27,8 @@ namespace cubist
 namespace detail
 {
 
-inline void check(const std::vector<ProductSize>& layers, int ranks, const Machine& machine,
-                  const PlanOptions& options)
+inline void require_plannable(const std::vector<ProductSize>& layers, int ranks,
+                              const Machine& machine, const PlanOptions& options)
 {
   require_valid(layers);
   require_valid(machine);
@@ -38,7 +38,8 @@ inline void check(const std::vector<ProductSize>& layers, int ranks, const Machi
                          "got elements of 0 bytes, which hold no number; use sizeof the scalar");
 }
 
-/// The best first; those that do not fit in memory last, the smallest of them first.
+/// The order of plans: the fastest first; those that do not fit in memory last, the smallest of
+/// them first.
 [[nodiscard]] inline bool better(const Plan& a, const Plan& b)
 {
   const auto key = [](const Plan& p) {
@@ -69,14 +70,14 @@ inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& ma
 
 }  // namespace detail
 
-/// All plans, the best first; those that do not fit in memory last.
-/// @throws ArgumentError without layers, for an unknown scheme or a machine that can't be;
-/// ShapeError for layers with a size of 0 or that do not chain; MeshError for fewer than one rank
+/// All plans, the fastest first; those that do not fit in memory last.
+/// @throws ArgumentError without layers, for an unknown scheme or an invalid machine; ShapeError
+/// for layers with a size of 0 or that do not chain; MeshError for fewer than one rank
 [[nodiscard]] inline std::vector<Plan> plan(const std::vector<ProductSize>& layers, int ranks,
                                             const Machine& machine = {},
                                             const PlanOptions& options = {})
 {
-  detail::check(layers, ranks, machine, options);
+  detail::require_plannable(layers, ranks, machine, options);
   std::vector<Plan> plans;
   const auto add = [&]<class S>() {
     for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
@@ -100,7 +101,7 @@ plan(ProductSize size, int ranks, const Machine& machine = {}, const PlanOptions
   return plan(std::vector{size}, ranks, machine, options);
 }
 
-/// The best extents within one scheme; ranks may be left idle.
+/// The fastest extents of one scheme; ranks may be left idle.
 /// @throws what `plan` throws
 template <Scheme S>
 [[nodiscard]] typename S::Axes::Array auto_mesh(const std::vector<ProductSize>& layers, int ranks,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Why a plan stands where it does, in words and from its numbers.
+// The reason for the position of a plan, as text, from its numbers.
 
 #include <array>
 #include <cstddef>
@@ -16,20 +16,20 @@
 namespace cubist
 {
 
-/// What a plan is compared with.
+/// The plans with which one is compared.
 struct Rivals
 {
-  std::size_t meshes = 0;   // that were looked at
-  std::size_t of_same = 0;  // those of them with as many ranks
-  double least_words = 0;   // of those
+  std::size_t meshes = 0;   // of all plans
+  std::size_t of_same = 0;  // of the plans with as many ranks
+  double least_words = 0;   // of these
   double unit = 1;          // elements in M·h: the tokens times the width of the first layer
-  bool first = false;       // the plan is the best of all
+  bool first = false;       // whether the plan is the fastest
 };
 
 namespace detail
 {
 
-/// "0.42", "13.1": three digits.
+/// "0.42", "13.1"
 [[nodiscard]] inline std::string three_digits(double value)
 {
   std::array<char, 32> text{};
@@ -52,6 +52,11 @@ namespace detail
 
 inline void add_words(std::ostream& out, const Plan& plan, const Rivals& rivals)
 {
+  if (plan.ranks > 1 && plan.method == Method::direct)
+  {
+    out << "ranks read each other's blocks in place";
+    return;
+  }
   if (plan.words == 0)
   {
     out << "moves nothing";
@@ -68,8 +73,9 @@ inline void add_words(std::ostream& out, const Plan& plan, const Rivals& rivals)
 
 inline void add_matrices(std::ostream& out, const Plan& plan)
 {
-  if (plan.ranks > 1 && !plan.moves_weights) out << "; W never moves";
-  if (plan.ranks > 1 && !plan.moves_activations) out << "; X and Y never move";
+  const bool sends = plan.ranks > 1 && plan.method == Method::collectives;
+  if (sends && !plan.moves_weights) out << "; W never moves";
+  if (sends && !plan.moves_activations) out << "; X and Y never move";
   if (plan.weight_copies > 1) out << "; " << plan.weight_copies << " replicas of W";
 }
 

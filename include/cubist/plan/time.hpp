@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How long a rank works on a machine, by a model of few terms. All coefficients are the machine's.
+// The time of the collectives method on a rank, by a model of few terms; its coefficients are
+// figures of the machine. direct_cost.hpp has the direct method.
 //
 //   products  operations / rate + bytes touched / memory bandwidth, the latter for thin blocks;
-//             pieces that come from other nodes are multiplied one by one
+//             pieces that arrive from other nodes are multiplied one by one
 //   inside    messages x latency + bytes / bandwidth, between ranks of one node
-//   across    the same between nodes, where those of a node's ranks that send share its link
+//   across    the same between nodes; the ranks of a node that send share its link
 //
-// A rank multiplies on all cores that are its share. Inside a node it also copies, on one of them:
-// the times add.
-// Across nodes messages travel while ranks multiply, by a timetable:
+// A rank multiplies on its share of the cores. Inside a node the rank itself copies, on one core,
+// so the times add. Between nodes messages overlap with products:
 //
-//   operands   travel from the beginning, one after the other; with the last of q pieces that come,
-//              1/q of the first product is left to do
-//   products   one after the other
-//   results    leave when 1/q of their product is done and the link is free; what is all-reduced,
-//              when all of it is
+//   operands   are sent from the beginning, one after the other; when the last of q pieces arrives,
+//              1/q of the first product remains
+//   products   run one after the other
+//   results    are sent when 1/q of their product is complete and the link is free; all-reduced
+//              results, when the product is complete
 //
-// A step ends with the last product or the last message, whichever is later. Messages also take
-// processors: of what overlaps so, only a part is hidden (`Machine::hidden`), the rest adds up.
+// A step ends with the last product or the last message, whichever is later. Messages also occupy
+// processors, so only a part of the overlapped time is hidden (`Machine::hidden`); the rest is
+// added.
 //
-// Padding counts as work, idle ranks don't. Source: Chan, Heimlich, Purkayastha, van de Geijn,
+// Padding counts as work, idle ranks do not. Source: Chan, Heimlich, Purkayastha, van de Geijn,
 // "Collective communication: theory, practice, and experience", 2007, section 2; Williams,
 // Waterman, Patterson, "Roofline", 2009.
 
@@ -34,13 +35,13 @@
 namespace cubist
 {
 
-/// Seconds, and what they go to.
+/// Seconds, and their parts.
 struct Time
 {
   double total = 0;
   double products = 0;
-  double inside = 0;
-  double across = 0;
+  double inside = 0;  // messages, copies and windows between ranks of a node
+  double across = 0;  // messages between nodes
 
   constexpr Time& operator+=(const Time& other)
   {
@@ -52,7 +53,7 @@ struct Time
   }
 };
 
-/// Seconds of one transfer on a mesh of so many ranks.
+/// Seconds of a transfer on a mesh of so many ranks.
 [[nodiscard]] constexpr double seconds(const Transfer& t, int ranks, const Machine& machine,
                                        std::size_t scalar_bytes)
 {
@@ -60,7 +61,7 @@ struct Time
   if (t.within(machine.ranks_per_node, ranks))
     return (t.messages() * machine.inside.latency + bytes / machine.inside.bandwidth) /
            machine.share(ranks);
-  // In a ring of neighbours only the last one on a node sends to another node.
+  // In a ring of neighbours only the last rank of a node sends to another node.
   const double senders = std::min(t.stride, machine.on_a_node(ranks));
   return t.messages() * double(t.slices) * machine.across.latency +
          bytes * senders / machine.across.bandwidth;
@@ -74,7 +75,7 @@ namespace detail
   return t.collective == Collective::all_gather || t.collective == Collective::broadcast;
 }
 
-/// The matrix that a product makes: Y in forward; dX, then dW in backward.
+/// The result of a product: Y in forward; dX, then dW in backward.
 [[nodiscard]] constexpr LayerMatrix result_of(std::size_t product, std::size_t products)
 {
   if (products == 1) return LayerMatrix::y;
@@ -91,7 +92,7 @@ namespace detail
   const auto within = [&](const Transfer& t) {
     return t.within(machine.ranks_per_node, ranks.active);
   };
-  const auto travel = [&](const Transfer& t) {
+  const auto time_on_link = [&](const Transfer& t) {
     return seconds(t, ranks.active, machine, scalar_bytes);
   };
   const auto multiply = [&](const LocalGemm& gemm) {
@@ -100,14 +101,14 @@ namespace detail
            machine.cores_to_multiply(ranks);
   };
 
-  double link = 0;  // when it is free
+  double link = 0;  // the time at which it is free
   double pieces = 1;
   for (const auto& t : work.transfers)
   {
-    (within(t) ? time.inside : time.across) += travel(t);
+    (within(t) ? time.inside : time.across) += time_on_link(t);
     if (within(t) || !detail::is_operand(t)) continue;
     pieces = link == 0 ? t.pieces() : std::min(pieces, t.pieces());
-    link += travel(t);
+    link += time_on_link(t);
   }
   const auto& products = time.across > 0 ? work.far_products : work.products;
   for (std::size_t i = 0; i < products.size(); ++i)
@@ -122,7 +123,7 @@ namespace detail
     {
       if (within(t) || detail::is_operand(t)) continue;
       if (t.matrix != detail::result_of(i, products.size())) continue;
-      link = std::max(link, time.total - product * (1 - 1 / t.pieces())) + travel(t);
+      link = std::max(link, time.total - product * (1 - 1 / t.pieces())) + time_on_link(t);
     }
   }
   const double apart = time.products + time.across;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One collective of a product, as a value: what it sends, without sending it.
+// A collective of a product, as a value: the words and messages that it sends.
 //
-// The conventions are those of traffic.hpp, averaged over the ranks of the axis. With p ranks and
-// pieces of b elements, a rank sends
+// The conventions are those of testing/traffic.hpp, averaged over the ranks of the axis. With p
+// ranks and pieces of b elements, a rank sends
 //
 //   broadcast, reduce              (p-1)/p b        (p-1)/p messages   pipelined
 //   all_gather, reduce_scatter     (p-1) b          p-1 messages       around a ring
@@ -29,20 +29,20 @@ enum class LayerMatrix : std::uint8_t
   y
 };
 
-/// What travels along one axis of a mesh, in one collective or in several of the same kind.
+/// Collectives of one kind along one axis of a mesh.
 struct Transfer
 {
   Collective collective = Collective::barrier;
   LayerMatrix matrix = LayerMatrix::x;
-  /// Along the axis.
+  /// Ranks along the axis.
   int ranks = 1;
-  /// From one rank of the axis to the next, in the numbering of the mesh.
+  /// The difference of the numbers of neighbours along the axis, in the mesh.
   int stride = 1;
-  /// Elements of one piece, as `Call` counts them.
+  /// Elements of one piece, as in `Call`.
   std::size_t count = 0;
-  /// How often: once, or once a panel.
+  /// The number of collectives: one, or one for each panel.
   std::size_t times = 1;
-  /// In how many parts a piece travels where ranks are far apart.
+  /// The number of messages into which a piece is cut between nodes.
   std::size_t slices = 1;
 
   /// Elements that a rank sends, averaged over the ranks.
@@ -59,7 +59,8 @@ struct Transfer
     return per_rank(collective) * rounds * static_cast<double>(times);
   }
 
-  /// In how many pieces it comes or goes where ranks are far apart; what has come is multiplied.
+  /// The number of pieces that arrive or are sent one after the other between nodes; each is
+  /// multiplied when it has arrived.
   [[nodiscard]] constexpr double pieces() const
   {
     if (collective == Collective::all_reduce) return 1;

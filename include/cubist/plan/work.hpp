@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What one layer costs a rank, as values: products of local blocks, collectives, memory. All ranks
-// have equal shares, padding included.
+// The cost of one layer for a rank, as values: products of local blocks, collectives, memory.
+// Shares of all ranks are equal, padding included.
 
 #include <array>
 #include <cstddef>
@@ -13,12 +13,12 @@
 namespace cubist
 {
 
-/// At most `most` values, without a heap.
+/// At most `most` values, without heap memory.
 template <class T, std::size_t most>
 class Few
 {
  public:
-  /// @pre there is room
+  /// @pre size() < most
   constexpr void add(const T& value) { values_[count_++] = value; }
   [[nodiscard]] constexpr std::size_t size() const { return count_; }
   [[nodiscard]] constexpr const T& operator[](std::size_t i) const { return values_[i]; }
@@ -30,7 +30,7 @@ class Few
   std::size_t count_ = 0;
 };
 
-/// C (m, n) += A (m, k) B (k, n) in a rank's memory, `times` in a row.
+/// C (m, n) += A (m, k) B (k, n) in the memory of a rank, `times` times.
 struct LocalGemm
 {
   std::size_t m = 0;
@@ -43,8 +43,9 @@ struct LocalGemm
   {
     return 2 * double(m) * double(n) * double(k) * double(times);
   }
-  /// Elements that are read or written in a call: C is both, and A counts twice, as BLAS packs it
-  /// against the order of its rows. (Measured: of two equal halves, that of rows is faster.)
+  /// Elements that are read or written: C is both, and A counts twice, because BLAS packs it
+  /// against the order of its rows. (Measured: a product of half the columns takes longer than one
+  /// of half the rows.)
   [[nodiscard]] constexpr double touched() const
   {
     return (2 * double(m) * double(k) + double(k) * double(n) + 2 * double(m) * double(n)) *
@@ -52,12 +53,12 @@ struct LocalGemm
   }
 };
 
-/// What a rank does in forward, or in backward.
+/// The work of a rank in forward, or in backward.
 struct Work
 {
   Few<LocalGemm, 2> products;
-  /// The same products where ranks are on several nodes: thinner, for pieces are multiplied as they
-  /// come.
+  /// The same products where ranks are on several nodes: thinner, because pieces are multiplied as
+  /// they arrive.
   Few<LocalGemm, 2> far_products;
   Few<Transfer, 8> transfers;
 
@@ -83,7 +84,7 @@ struct Work
   }
 };
 
-/// What a rank holds, in elements.
+/// The memory of a rank, in elements.
 struct Memory
 {
   std::size_t parameters = 0;   // W and dW
@@ -94,7 +95,7 @@ struct Memory
   friend constexpr bool operator==(const Memory&, const Memory&) = default;
 };
 
-/// A linear layer, without its bias.
+/// The cost of a linear layer without a bias.
 struct Cost
 {
   Work forward;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The measurements of products on threads. One source for both, so that the products of each scheme
+// are compiled once.
+
+#include <cubist/backend/threads.hpp>
+
+#include "matmul_run.hpp"
+#include "planner_run.hpp"
+
+namespace bench
+{
+
+std::optional<Row> matmul_on(const Job& job, const MatmulTask& task)
+{
+  return job.mpi ? matmul_on_mpi(task) : measure_matmul<cubist::Threads, NoPeer>(task);
+}
+
+std::optional<PlannerResult> planner_on_threads(const PlannerTask& task)
+{
+  return measure_planner<cubist::Threads>(task);
+}
+
+}  // namespace bench

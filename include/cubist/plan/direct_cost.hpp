@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What a linear layer costs where ranks read and write each other's blocks in place
+// (algorithm/direct): Method::direct, which DistMatMul takes where all ranks of a mesh share
+// memory.
+//
+//   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
+//
+//   Y = X W;   dX = dY W^T;   dW = X^T dY
+//
+// The way in which the ranks share the work, and its time, are those that the plan of a direct
+// product itself chooses by the same figures (work_assignment.hpp). Words: none.
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "cubist/algorithm/direct/work_assignment.hpp"
+#include "cubist/dist/placement.hpp"
+#include "cubist/plan/machine.hpp"
+#include "cubist/plan/time.hpp"
+#include "cubist/plan/work.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+/// A layer by the direct method.
+struct DirectCost
+{
+  Time forward;
+  Time backward;
+  std::size_t workspace = 0;  // elements of a rank
+};
+
+namespace detail
+{
+
+/// The blocks of a matrix of layout `L` on a mesh of scheme `S`.
+template <class S, class L>
+[[nodiscard]] Placement planned_placement(Shape shape, const typename S::Axes::Array& extents)
+{
+  using A = typename S::Axes;
+  std::vector<Block> blocks;
+  for (int rank = 0; rank < A::ranks(extents); ++rank)
+    blocks.push_back(
+        L::template block<A>(shape, extents, A::coordinates(rank, extents), S::quantum(extents)));
+  return {std::move(blocks), false};
+}
+
+/// Seconds of a direct product: of the products on the cores of a worker, and of the rest, which is
+/// windows and copies, on one.
+[[nodiscard]] inline Time direct_time(const WorkAssignment& product, Ranks ranks,
+                                      const Machine& machine, std::size_t scalar_bytes)
+{
+  const double unit = 2 * machine.gemm.products / machine.rate(scalar_bytes);
+  const int workers = std::clamp(static_cast<int>(machine.cores), 1, ranks.active);
+  const int threads =
+      std::max(1, static_cast<int>(machine.cores) / machine.on_the_cores(ranks.started));
+  Time time;
+  time.products = unit * product.products_time /
+                  std::min<double>(threads, machine.cores / static_cast<double>(workers));
+  time.inside = unit * (product.time - product.products_time);
+  time.total = time.products + time.inside;
+  return time;
+}
+
+/// The elements into which a rank copies small pieces, and those of its part of the result.
+[[nodiscard]] inline std::size_t direct_workspace(const std::vector<WorkAssignment>& products)
+{
+  std::size_t results = 0;
+  std::size_t a = 0;
+  std::size_t b = 0;
+  std::size_t places = 0;
+  for (const auto& product : products)
+  {
+    results += product.workspace.size();
+    for (const auto& t : product.products)
+    {
+      if (t.a.size() > 1) a = std::max(a, t.size.m * t.size.k);
+      if (t.b.size() <= 1) continue;
+      b = std::max(b, t.size.k * t.size.n);
+      places = std::max(places, t.b_slot + 1);
+    }
+  }
+  return results + a + places * b;
+}
+
+/// The same for any layouts.
+[[nodiscard]] inline DirectCost direct_cost(const Placement& x, const Placement& w,
+                                            const Placement& y, Ranks ranks, const Machine& machine,
+                                            std::size_t scalar_bytes)
+{
+  const int cores = std::max(1, static_cast<int>(machine.cores));
+  // Rank 0 has one of the largest parts of the work.
+  const auto product = [&](const Placement& a, const Placement& b, const Placement& c) {
+    return assign_work(a, b, c, 0, cores, scalar_bytes, machine.gemm);
+  };
+  const std::vector products{product(x, w, y), product(y, w.t(), x), product(x.t(), y, w)};
+  const auto time = [&](std::size_t i) {
+    return direct_time(products[i], ranks, machine, scalar_bytes);
+  };
+  DirectCost cost{time(0), time(1), direct_workspace(products)};
+  cost.backward += time(2);
+  return cost;
+}
+
+}  // namespace detail
+
+/// What a layer costs one rank of a mesh whose ranks are all on one node.
+/// @pre S::fits(extents)
+template <Scheme S>
+[[nodiscard]] DirectCost direct_cost(const typename S::Axes::Array& extents, ProductSize size,
+                                     Ranks ranks, const Machine& machine, std::size_t scalar_bytes)
+{
+  return detail::direct_cost(
+      detail::planned_placement<S, typename S::Input>({size.m, size.k}, extents),
+      detail::planned_placement<S, typename S::Weight>({size.k, size.n}, extents),
+      detail::planned_placement<S, typename S::Output>({size.m, size.n}, extents), ranks, machine,
+      scalar_bytes);
+}
+
+}  // namespace cubist
