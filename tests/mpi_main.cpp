@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The main of tests whose ranks are processes: mpiexec -n 4 cubist_nn_mpi_tests.
 //
-// Every process runs all tests, and process 0 prints the report. The others keep theirs in a file,
-// which is printed if a test case fails there; the job then ends at once, as processes that no
-// longer go the same way would wait for each other.
+// Every process runs all tests, and process 0 prints the report. The others write theirs to a file,
+// which is printed if a test case fails there; the job then ends at once, because processes that
+// take different paths would wait for each other.
 #if __has_include(<catch2/catch_session.hpp>)
 #include <catch2/catch_session.hpp>
 #include <catch2/catch_test_case_info.hpp>
@@ -12,7 +12,7 @@
 using Listener = Catch::EventListenerBase;
 #else
 #define CATCH_CONFIG_RUNNER
-#define CATCH_CONFIG_NO_POSIX_SIGNALS  // that a process is ended with the job is not its failure
+#define CATCH_CONFIG_NO_POSIX_SIGNALS  // a process that the job ends has not failed
 #include <catch2/catch.hpp>
 using Listener = Catch::TestEventListenerBase;
 #endif
@@ -28,7 +28,7 @@ using Listener = Catch::TestEventListenerBase;
 
 #include "ranks.hpp"
 
-// AddressSanitizer's, where it is in the program.
+// Defined if AddressSanitizer is linked.
 extern "C" {
 __attribute__((weak)) void __lsan_disable();
 __attribute__((weak)) void __lsan_enable();
@@ -41,8 +41,8 @@ namespace
 int process = 0;
 std::FILE* report = nullptr;  // of a process other than 0
 
-/// Sends what this process prints to a file without a name.
-void keep_report()
+/// Redirects the output of this process to a temporary file.
+void redirect_report()
 {
   report = std::tmpfile();
   if (report != nullptr) dup2(fileno(report), STDOUT_FILENO);
@@ -68,7 +68,7 @@ struct EndOnFailure : Listener
   void testCaseEnded(const Catch::TestCaseStats& stats) override
   {
     if (stats.totals.testCases.failed == 0) return;
-    // Most failures are those of all processes: the first one reports it, and ends the others.
+    // Most tests fail on all processes: the first one reports the failure, and ends the others.
     std::this_thread::sleep_for(process * std::chrono::milliseconds{100});
     print_report();
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -82,23 +82,22 @@ CATCH_REGISTER_LISTENER(EndOnFailure)
 int main(int argc, char** argv)
 {
   int level = 0;
-  // What MPI takes to begin with, some of it in parts that it unloads again, is not looked at.
+  // Ignore what MPI allocates at its start, some of it in plugins that it unloads.
   if (__lsan_disable != nullptr) __lsan_disable();
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   if (__lsan_enable != nullptr) __lsan_enable();
   MPI_Comm_rank(MPI_COMM_WORLD, &process);
   static_cast<void>(cubist::test::one_node());
-  if (process != 0) keep_report();
+  if (process != 0) redirect_report();
 
   const int mine = Catch::Session().run(argc, argv);
   int worst = 0;
   MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   if (process == 0)
     std::cout << cubist::test::tally.launches << " launches on up to "
-              << cubist::test::process_count() << " processes; " << cubist::test::tally.left_out
-              << " that need more were left out" << std::endl;
-  // Leaks are looked for while all parts of MPI are loaded: afterwards it is not seen what they
-  // hold.
+              << cubist::test::process_count() << " processes; " << cubist::test::tally.skipped
+              << " that need more were skipped" << std::endl;
+  // Check for leaks while all plugins of MPI are loaded: their pointers cannot be found later.
   if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
   MPI_Finalize();
   return worst;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What does not agree between a GPU and the host.
+// Comparison of results of a GPU and the host; prints those that differ.
 
 #include <algorithm>
 #include <cmath>
@@ -34,17 +34,17 @@ class Comparison
   {
     double scale = 0;
     double error = 0;
-    bool numbers = got.size() == expected.size();
-    for (std::size_t i = 0; numbers && i < got.size(); ++i)
+    bool finite = got.size() == expected.size();
+    for (std::size_t i = 0; finite && i < got.size(); ++i)
     {
       scale = std::max<double>(scale, std::abs(expected.data()[i]));
       const double difference = std::abs(got.data()[i] - expected.data()[i]);
       error = std::max(error, difference);
-      numbers = !std::isnan(difference);
+      finite = !std::isnan(difference);
     }
     using T = Real<std::remove_cv_t<std::remove_pointer_t<decltype(expected.data())>>>;
     const double allowed = units * std::numeric_limits<T>::epsilon() * std::max(scale, 1e-30);
-    check(numbers && error <= allowed,
+    check(finite && error <= allowed,
           what + ": off by " + std::to_string(error) + " at a scale of " + std::to_string(scale));
   }
   template <class A>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Every operation of an engine on strided blocks, into one list of results, which must be the same
-// for all engines. All numbers are small integers, so that every order of summation is exact.
+// Every operation of an engine on strided blocks, into one list of results, which must be equal for
+// all engines. All elements are small integers, so that sums are exact in any order.
 
 #include <complex>
 #include <cstddef>
@@ -29,7 +29,7 @@ T number(int re, int im)
     return static_cast<T>(re);
 }
 
-/// A matrix in the memory of an engine, inside a larger piece of memory of other numbers.
+/// A strided block in an engine's memory, inside a larger matrix of other numbers.
 template <Engine E, Scalar T>
 class Strided
 {
@@ -52,7 +52,7 @@ class Strided
     return MatrixView<T>{buffer_.data(), all_}.block(1, all_.cols - shape_.cols, shape_);
   }
   [[nodiscard]] MatrixView<const T> in() { return view(); }
-  /// All of the memory, so that a stray write is seen.
+  /// The larger matrix: shows writes outside of the block.
   [[nodiscard]] std::vector<T> everything()
   {
     std::vector<T> host(all_.size());
@@ -78,7 +78,7 @@ struct Swap
 };
 
 /// x + i - 2 j
-struct AddPlace
+struct AddIndices
 {
   template <class T>
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, const T& x) const
@@ -87,8 +87,8 @@ struct AddPlace
   }
 };
 
-/// A number for each element and place; what its maximum is, the order does not matter.
-struct Rank
+/// A distinct number for each element and index; its maximum does not depend on the order.
+struct DistinctNumber
 {
   template <class T>
   CUBIST_HOST_DEVICE long operator()(std::size_t i, std::size_t j, const T& x) const
@@ -136,7 +136,7 @@ void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
   engine.fill(c.view(), number<T>(4, 1)), keep("fill", c);
   engine.map(c.view(), AddScaled<T>{number<T>(3, 1)}, a.in(), b.in()), keep("map", c);
   engine.map(c.view(), AddScaled<T>{number<T>(3, 0)}, c.in(), b.in()), keep("map in place", c);
-  engine.map_indexed(c.view(), AddPlace{}, a.in()), keep("map_indexed", c);
+  engine.map_indexed(c.view(), AddIndices{}, a.in()), keep("map_indexed", c);
   engine.for_each(Swap{}, c.view(), b.view(), a.in()), keep("for_each", c), keep("for_each", b);
 
   Strided<E, T> sums{{1, shape.cols}, gap, 9};
@@ -148,10 +148,10 @@ void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
         keep("a repeated row", c);
 
   Strided<E, T> row{{shape.rows, 1}, gap, 11};
-  engine.row_fold(row.view(), number<T>(5, 0), cubist::detail::Sum{}, AddPlace{}, a.in());
+  engine.row_fold(row.view(), number<T>(5, 0), cubist::detail::Sum{}, AddIndices{}, a.in());
   keep("row_fold", row);
-  const T all = engine.fold(number<T>(5, 0), cubist::detail::Sum{}, AddPlace{}, a.in());
-  const long most = engine.fold(-1000000000L, cubist::detail::Larger{}, Rank{}, a.in());
+  const T all = engine.fold(number<T>(5, 0), cubist::detail::Sum{}, AddIndices{}, a.in());
+  const long most = engine.fold(-1000000000L, cubist::detail::Larger{}, DistinctNumber{}, a.in());
   results.push_back({"fold",
                      {all, number<T>(static_cast<int>(most / 1000000), 0),
                       number<T>(static_cast<int>(most % 1000000), 0)}});
@@ -167,7 +167,7 @@ template <Engine E, Scalar T>
   products<E, T>(results, {0, 4}, 3, 1);
   for (const Shape shape : {Shape{1, 1}, Shape{13, 7}, Shape{37, 101}, Shape{300, 1}, Shape{1, 999},
                             Shape{2, 1500}, Shape{700, 33}, Shape{0, 5}, Shape{5, 0}})
-    for (const std::size_t gap : {0, 3}) maps_and_folds<E, T>(results, shape, gap);
+    for (const std::size_t gap : {0U, 3U}) maps_and_folds<E, T>(results, shape, gap);
   typename E::template Buffer<T> zeros(100);
   zeros.resize(300);
   const auto copied = zeros;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Products, a network and its checkpoints on all GPUs of this machine, or on one, against one rank
-// on the host; under mpiexec on its processes, which share GPUs where they are more. Without a GPU
-// it says so, and has at least been compiled and linked.
+// Products, a network and its checkpoints on 1, 2, 4, … GPUs of this machine, compared with one
+// rank on the host; under mpiexec on its processes, which may share GPUs. Without a GPU the test
+// prints that and succeeds: it has been compiled and linked.
 
 #include <algorithm>
 #include <cstdio>
@@ -12,7 +12,9 @@
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
-#include "cubist/cubist.hpp"
+#include "cubist/backend/threads.hpp"
+#include "cubist/scheme/grid3d.hpp"
+#include "cubist/scheme/summa25d.hpp"
 
 #include "comparison.hpp"
 #include "gpus.hpp"
@@ -37,7 +39,7 @@ void compare(Comparison& found, int gpus, const std::string& scheme)
   const auto compare_on = [&](const LaunchOptions& options) {
     const auto device =
         results_of<S, Gpus>(options, {}, Gpus::are_processes() ? getppid() : getpid());
-    if (Gpus::are_processes() && device.products.empty()) return;  // rank 0 has them
+    if (Gpus::are_processes() && device.products.empty()) return;  // the results are on rank 0
     all_near(device.products, host.products, 64);
     all_near(device.training, host.training, 16384);
     all_near(device.again, device.training, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A network and what belongs to it, trained for a few steps on one rank with any engine.
+// A network, its losses and optimizers, trained for three steps on one rank with any engine.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,14 @@
 #include <vector>
 
 #include "cubist/core/host_device.hpp"
-#include "cubist/cubist.hpp"
+#include "cubist/core/philox.hpp"
+#include "cubist/dist/global.hpp"
+#include "cubist/dist/redistribute.hpp"
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/numerics_monitor.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/scheme/grid3d.hpp"
 
 #include "one_rank.hpp"
 
@@ -21,7 +28,7 @@ template <class T>
 using NamedGlobalsOf = std::vector<std::pair<std::string, xt::xtensor<T, 2>>>;
 using NamedGlobals = NamedGlobalsOf<float>;
 
-/// Numbers in [-1, 1).
+/// Uniform in [-1, 1).
 struct Uniform
 {
   std::size_t cols;
@@ -41,7 +48,7 @@ struct OnOneRank
   using B = OneRank<E>;
   using Matrix = DistMatrix<T, typename Scheme::Input, AxisMesh<typename Scheme::Axes, B>>;
 
-  Alone<E> world{};
+  SingleRank<E> world{};
   Mesh<Scheme, B> mesh{world};
   std::vector<int> labels = std::vector<int>(17);
 
@@ -57,7 +64,7 @@ struct OnOneRank
     return x;
   }
 
-  /// What must be the same to the bit: random numbers, and what scatter and gather move.
+  /// Results that must have the same bits: random numbers, scatter, gather and redistribute.
   [[nodiscard]] Results exact() const
   {
     Results results;
@@ -81,7 +88,8 @@ struct OnOneRank
     mesh.engine().map(wide.valid(), cubist::detail::Scaled<float>{8}, x.valid());
     auto y = x;
     const auto apply = [&](const char* name, const Activation& f) {
-      cubist::detail::activate(mesh.engine(), f, std::as_const(wide).valid(), y.valid());
+      cubist::detail::with_function(
+          f, [&](const auto& g) { mesh.engine().map(y.valid(), g, std::as_const(wide).valid()); });
       results.push_back({name, gather(y)});
       cubist::detail::slopes(mesh.engine(), f, std::as_const(wide).valid(),
                              std::as_const(x).valid(), y.valid());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A backend of one rank on any engine: what is distributed runs on a GPU without NCCL.
+// A backend of one rank with any engine: distributed code runs on a GPU without NCCL.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,9 +17,9 @@
 namespace cubist::test
 {
 
-/// What a rank sends to itself is copied, in host memory (E = HostEngine) or on the device.
+/// The communicator of one rank: a call copies what is sent to what is received, in E's memory.
 template <class E>
-class Alone : public Collectives<Alone<E>>
+class SingleRank : public Collectives<SingleRank<E>>
 {
  public:
   struct Request
@@ -28,10 +28,10 @@ class Alone : public Collectives<Alone<E>>
     [[nodiscard]] bool test() { return true; }
   };
 
-  [[nodiscard]] int rank() const { return 0; }
+  [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return 1; }
   [[nodiscard]] bool remote() const { return false; }
-  [[nodiscard]] Alone split(int, int) { return *this; }
+  [[nodiscard]] SingleRank split(int, int) { return *this; }
 
   template <class T>
   [[nodiscard]] Request start(const Call<T>& call)
@@ -47,12 +47,15 @@ class Alone : public Collectives<Alone<E>>
                                    "cudaMemcpyAsync", "a message to itself");
     return {};
   }
+
+ private:
+  int rank_ = 0;  // a member, since g++ 12 warns of an empty object as uninitialized
 };
 
 template <class E>
 struct OneRank
 {
-  using Communicator = Alone<E>;
+  using Communicator = SingleRank<E>;
   using Engine = E;
 };
 

@@ -12,22 +12,24 @@
 
 #include <unistd.h>
 
-#include "cubist/cubist.hpp"
+#include "cubist/backend/backend.hpp"
+#include "cubist/io/checkpoints.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
 
 #include "network.hpp"
 
 namespace cubist::test
 {
 
-/// What lies in a folder that goes with this.
-struct OwnFolder
+/// A folder that is removed at the end of the scope.
+struct TemporaryFolder
 {
   std::filesystem::path path;
-  explicit OwnFolder(pid_t id)
+  explicit TemporaryFolder(pid_t id)
       : path{std::filesystem::temp_directory_path() / ("cubist_cuda_nccl_" + std::to_string(id))}
   {
   }
-  ~OwnFolder()
+  ~TemporaryFolder()
   {
     std::error_code ignored;
     std::filesystem::remove_all(path, ignored);
@@ -44,7 +46,7 @@ class SchemeRun
     for (std::size_t i = 0; i < labels_.size(); ++i) labels_[i] = static_cast<int>(i * i % 10);
   }
 
-  /// Rank 0 has the results.
+  /// @returns the results on rank 0
   [[nodiscard]] NamedGlobals products()
   {
     using Product = DistMatMul<S, B, float>;
@@ -64,7 +66,7 @@ class SchemeRun
     return results;
   }
 
-  /// A training, and its second half again, from a checkpoint.
+  /// Trains four steps, and the last two again from a checkpoint.
   void train(NamedGlobals& results, NamedGlobals& again, const std::filesystem::path& folder)
   {
     MLP<S, B, float> mlp{mesh_, {12, 33, 10}, {.activation = gelu, .dropout = 0.1, .seed = 42}};
@@ -73,7 +75,7 @@ class SchemeRun
     x.generate(Uniform{12, 9});
     Checkpoints checkpoints{mesh_, folder};
     const auto state = state_of(mlp, optimizer);
-    const auto go_on = [&](std::uint64_t step, NamedGlobals& into) {
+    const auto train_from = [&](std::uint64_t step, NamedGlobals& into) {
       double loss = 0;
       for (; step < 4; ++step)
       {
@@ -88,8 +90,8 @@ class SchemeRun
       for (const auto& p : mlp.parameters()) into.push_back({p.name, gather(p.value)});
       into.push_back({"loss", {{static_cast<float>(loss)}}});
     };
-    go_on(0, results);
-    go_on(checkpoints.load(state).value_or(0), again);
+    train_from(0, results);
+    train_from(checkpoints.load(state).value_or(0), again);
   }
 
  private:
@@ -111,7 +113,7 @@ template <class S, class B>
                                        const typename S::Extents& requested = {},
                                        pid_t id = getpid())
 {
-  const OwnFolder folder{id};
+  const TemporaryFolder folder{id};
   SchemeResults results;
   launch<B>(options, [&](typename B::Communicator& world) {
     SchemeRun<S, B> mine{world, requested};

@@ -8,6 +8,9 @@
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"
 
+namespace device_stream_test
+{
+
 using namespace cubist;
 using namespace cubist::test;
 using cubist::detail::CudaEvent;
@@ -18,7 +21,7 @@ namespace
 const auto doing = [] { return "a test"; };
 }
 
-TEST_CASE("streams and events are owned, and moved")
+TEST_CASE("streams and events are destroyed once, and moved")
 {
   const auto before = fake::live();
   {
@@ -37,15 +40,15 @@ TEST_CASE("streams and events are owned, and moved")
   CHECK(fake::live() == before);
 }
 
-TEST_CASE("an event is complete once the work before it is")
+TEST_CASE("an event is complete when the work before it is")
 {
-  const CudaStream held;
+  const CudaStream blocked;
   const CudaStream other;
   const CudaEvent gate;
   const CudaEvent behind;
   CHECK(is_complete(gate, doing));
-  fake::Gate open{held.get()};
-  cudaEventRecord(gate.get(), held.get());
+  fake::Gate open{blocked.get()};
+  cudaEventRecord(gate.get(), blocked.get());
   cudaStreamWaitEvent(other.get(), gate.get(), 0);
   cudaEventRecord(behind.get(), other.get());
   CHECK_FALSE(is_complete(behind, doing));
@@ -54,7 +57,7 @@ TEST_CASE("an event is complete once the work before it is")
   CHECK(is_complete(behind, doing));
 }
 
-TEST_CASE("errors of CUDA say which call failed, for what, and why")
+TEST_CASE("errors of CUDA name the call, its purpose and the reason")
 {
   const auto text = message_of<CommunicationError>(
       [] { cubist::detail::cuda_check(cudaErrorIllegalAddress, "cudaEventRecord", doing); });
@@ -69,3 +72,5 @@ TEST_CASE("errors of CUDA say which call failed, for what, and why")
   fake::fail("cudaEventCreateWithFlags", cudaErrorMemoryAllocation);
   CHECK_THROWS_AS(CudaEvent{}, CommunicationError);
 }
+
+}  // namespace device_stream_test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The input is a choice of options, in one byte, and a text.
+// The input is a byte that selects options, and a text.
 
 #include <array>
 #include <bit>
@@ -53,16 +53,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text{reinterpret_cast<const char*>(data) + 1, size - 1};
   accepts([&] {
     const auto table = parse_csv(text, "file", options);
-    demand(table.values.size() == table.rows * table.cols, "every row has as many values");
+    demand(table.values.size() == table.rows * table.cols,
+           "every row has the same number of values");
     demand(std::all_of(table.values.begin(), table.values.end(),
                        [](double x) { return std::isfinite(x); }),
            "values are finite");
     const bool accepted = accepts([&] {
       const auto text_again = format(table, options.separator);
       demand(same(table, parse_csv(text_again, "again", {.separator = options.separator})),
-             "what is written is read as the same");
+             "a written table is parsed as the same");
     });
-    demand(accepted, "what is written is accepted");
+    demand(accepted, "a written table is accepted");
   });
   return 0;
 }

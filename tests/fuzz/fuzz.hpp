@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What every reader must do, whatever it is given.
+// Properties that every parser must have for every input.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,16 +17,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 namespace cubist::fuzz
 {
 
-/// Stops the program, which is what a fuzzer calls a finding.
+/// Aborts the program, which a fuzzer reports, unless the property holds.
 inline void demand(bool holds, const char* what)
 {
   if (holds) return;
-  std::fprintf(stderr, "it does not hold that %s\n", what);
+  std::fprintf(stderr, "violated: %s\n", what);
   std::abort();
 }
 
-/// Whether a reader accepts what it is given. If not, it must say so by a DataError that can be
-/// shown as it is.
+/// Whether a parser accepts its input. If not, it must throw a DataError with a short and printable
+/// message.
 template <class Read>
 bool accepts(const Read& read)
 try

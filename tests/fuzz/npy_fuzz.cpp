@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The input is a file; and then once more the dictionary of its header alone.
+// The input is parsed as a file, and as the dictionary of a header.
 
 #include <algorithm>
 #include <cstddef>
@@ -39,8 +39,8 @@ void check(const NpyHeader& header, std::string_view dictionary)
   file += dictionary;
   const bool accepted = accepts([&] {
     const auto again = parse_npy_header(file, file.size() + bytes.value_or(0), "again");
-    demand(same(again, header), "a file means what its dictionary means");
-    demand(again.data_offset == file.size(), "elements begin behind the header");
+    demand(same(again, header), "a file has the header of its dictionary");
+    demand(again.data_offset == file.size(), "elements begin after the header");
   });
   demand(accepted == bytes.has_value(), "a shape is accepted unless it overflows");
 
@@ -48,9 +48,9 @@ void check(const NpyHeader& header, std::string_view dictionary)
   const auto written = format_npy_header(header.type, {header.shape[0], header.shape[1]});
   const bool accepted_again = accepts([&] {
     demand(same(parse_npy_header(written, written.size() + *bytes, "written"), header),
-           "what is written is read as the same");
+           "a written header is parsed as the same");
   });
-  demand(accepted_again, "what is written is accepted");
+  demand(accepted_again, "a written header is accepted");
 }
 
 }  // namespace
@@ -66,11 +66,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::vector<double> out(bytes.size() / bytes_of(header.type));
     demand(accepts([&] { decode<double>(header.type, bytes, out); }) ==
                readable_as<double>(header.type),
-           "what is readable is read");
+           "readable elements are decoded");
   });
   accepts([&] {
     const auto dictionary = text.substr(0, 1 << 15);
-    check(cubist::detail::NpyDictionary{dictionary, "dictionary"}.read(), dictionary);
+    check(cubist::detail::NpyDictionary{dictionary, "dictionary"}.parse(), dictionary);
   });
   return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Where there is no libFuzzer: replay <directory> gives the reader every file of a corpus.
+// Replaces libFuzzer: replay <directory> calls the target with every file of a corpus.
 
 #include <cstdint>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The input is a file; and then once more its JSON alone, whatever the length before it says, with
-// offsets that fit.
+// The input is parsed as a file, and without the first 8 bytes as JSON, whose offsets are then made
+// valid.
 
 #include <complex>
 #include <cstddef>
@@ -29,7 +29,7 @@ void check(const SafetensorsHeader& header, std::uint64_t data_bytes)
   std::uint64_t covered = 0;
   for (const auto& tensor : header.tensors)
   {
-    demand(tensor.begin == covered && tensor.begin <= tensor.end, "tensors leave no holes");
+    demand(tensor.begin == covered && tensor.begin <= tensor.end, "tensors leave no gaps");
     demand(tensor.end - tensor.begin == bytes_of(tensor.type, tensor.shape), "sizes are right");
     demand(header.find(tensor.name) == &tensor, "a name means one tensor");
     covered = tensor.end;
@@ -40,9 +40,9 @@ void check(const SafetensorsHeader& header, std::uint64_t data_bytes)
   const bool accepted = accepts([&] {
     const auto again = parse_safetensors_header(text.substr(8), data_bytes, "again");
     demand(again.metadata == header.metadata && again.tensors == header.tensors,
-           "what is written is read as the same");
+           "a written header is parsed as the same");
   });
-  demand(accepted, "what is written is accepted");
+  demand(accepted, "a written header is accepted");
 }
 
 bool is_accepted(const SafetensorsHeader& header, std::uint64_t data_bytes)
@@ -51,8 +51,8 @@ bool is_accepted(const SafetensorsHeader& header, std::uint64_t data_bytes)
   return accepts([&] { (void)parse_safetensors_header(text.substr(8), data_bytes, "moved"); });
 }
 
-/// The header with its tensors one behind the other; those of a name before or too large are left
-/// out.
+/// Checks the header with consecutive tensors, without those that are too large or have the name of
+/// another.
 void check_in_order(SafetensorsHeader header)
 {
   std::uint64_t end = 0;
@@ -67,13 +67,13 @@ void check_in_order(SafetensorsHeader header)
   });
   check(header, end);
 
-  demand(!is_accepted(header, end + 1), "bytes behind the last tensor are refused");
+  demand(!is_accepted(header, end + 1), "bytes after the last tensor are refused");
   demand(end == 0 || !is_accepted(header, end - 1), "a truncated file is refused");
   if (header.tensors.empty()) return;
   ++header.tensors.back().begin;
   demand(!is_accepted(header, end), "a wrong size is refused");
   ++header.tensors.back().end;
-  demand(!is_accepted(header, end + 1), "a hole is refused");
+  demand(!is_accepted(header, end + 1), "a gap is refused");
 }
 
 template <class T>
@@ -82,7 +82,7 @@ void read(const TensorInfo& tensor, std::span<const std::byte> data)
   const auto bytes = data.subspan(tensor.begin, tensor.end - tensor.begin);
   std::vector<T> out(bytes.size() / bytes_of(tensor.type));
   demand(accepts([&] { decode<T>(tensor.type, bytes, out); }) == readable_as<T>(tensor.type),
-         "what is readable is read");
+         "readable elements are decoded");
 }
 
 }  // namespace

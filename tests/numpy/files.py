@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""files.py PROGRAM: what NumPy and a safetensors writer save, cubist loads on a mesh and saves; they find it the same.
+"""files.py PROGRAM: files of NumPy and of a safetensors writer survive a load and a save by cubist on a mesh.
 
-The few lines that safetensors takes are written here, so that nothing but NumPy is needed.
+The safetensors format is implemented here, so that the test needs only NumPy.
 """
 import json
 import pathlib
@@ -42,7 +42,7 @@ def load_safetensors(path):
 
 
 def fingerprint(x):
-    """core/fingerprint.hpp, once more."""
+    """The fingerprint of core/fingerprint.hpp."""
     with np.errstate(over="ignore"):
         bits = np.ascontiguousarray(x).view(f"<u{x.itemsize}").ravel().astype(np.uint64)
         v = bits + (np.arange(x.size, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -55,9 +55,9 @@ def main():
     program = sys.argv[1]
     random = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as folder:
-        given, found = pathlib.Path(folder) / "given", pathlib.Path(folder) / "found"
-        given.mkdir()
-        found.mkdir()
+        source, saved = pathlib.Path(folder) / "source", pathlib.Path(folder) / "saved"
+        source.mkdir()
+        saved.mkdir()
         arrays = {
             "square": random.standard_normal((16, 16)),
             "uneven": random.standard_normal((13, 7)),
@@ -68,16 +68,16 @@ def main():
             "empty": np.zeros((0, 3)),
         }
         for name, x in arrays.items():
-            np.save(given / f"{name}.npy", x)
+            np.save(source / f"{name}.npy", x)
         weights = {"weight": random.standard_normal((37, 11)).astype("<f4"), "bias": random.standard_normal(11).astype("<f2")}
-        save_safetensors(given / "weights.safetensors", weights)
+        save_safetensors(source / "weights.safetensors", weights)
 
-        subprocess.run([program, given, found], check=True, timeout=60)
+        subprocess.run([program, source, saved], check=True, timeout=60)
 
         for name, x in arrays.items():
-            y = np.load(found / f"{name}.npy")
+            y = np.load(saved / f"{name}.npy")
             assert y.dtype == np.float64 and np.array_equal(y, np.atleast_2d(x).astype(np.float64)), name
-        metadata, loaded = load_safetensors(found / "weights.safetensors")
+        metadata, loaded = load_safetensors(saved / "weights.safetensors")
         assert metadata.pop("step") == "7"
         for name, x in weights.items():
             y = loaded[name]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// npy read FILE...: a line for each file, with what its header says and its elements, or why it is
-// refused. npy header TYPE ROWS COLS: the header of a matrix.
+// npy read FILE...: prints a line for each file, with its header and elements, or the error.
+// npy header TYPE ROWS COLS: prints the header of a matrix.
 #include <complex>
 #include <cstddef>
 #include <fstream>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""npy.py PROGRAM: PROGRAM (npy.cpp) and NumPy mean the same by .npy files."""
+"""npy.py PROGRAM: PROGRAM (npy.cpp) and NumPy interpret .npy files alike."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def run(*words):
 
 
 def numbers(array):
-    """The elements as they lie in the file, a complex one as two."""
+    """The elements in the order of the file; a complex number is two."""
     flat = array.ravel(order="K")
     if array.dtype.kind == "c":
         flat = flat.astype("c16").view("f8")
