@@ -5,8 +5,7 @@ target_link_libraries(cubist_job PRIVATE cubist::mpi cubist_warnings)
 function(cubist_add_job_test what)
   add_test(NAME "mpi: job, ${what}" COMMAND
     "${CMAKE_CURRENT_SOURCE_DIR}/job/check.sh" "${MPIEXEC_EXECUTABLE}" $<TARGET_FILE:cubist_job> "${what}" ${ARGN})
-  set_tests_properties("mpi: job, ${what}" PROPERTIES LABELS mpi TIMEOUT 60 PROCESSORS 2 ENVIRONMENT
-    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;CUBIST_BLAS_WARNING=off")
+  set_tests_properties("mpi: job, ${what}" PROPERTIES LABELS mpi TIMEOUT 60 PROCESSORS 2 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
 endfunction()
 
 cubist_add_job_test("none throws")

@@ -3,11 +3,11 @@ set(nccl OFF)
 if(TARGET cubist_nccl)
   set(nccl ON)
 endif()
+set(mpi OFF)
+if(TARGET cubist_mpi)
+  set(mpi ON)
+endif()
 foreach(way IN ITEMS find_package add_subdirectory)
-  set(mpi OFF)
-  if(TARGET cubist_mpi)
-    set(mpi ON)
-  endif()
   add_test(NAME "package: ${way}"
     COMMAND "${CMAKE_COMMAND}"
       "-DWAY=${way}"
@@ -21,5 +21,7 @@ foreach(way IN ITEMS find_package add_subdirectory)
       "-DFLAGS=${CMAKE_CXX_FLAGS}"
       "-DPREFIX_PATH=${CMAKE_PREFIX_PATH}"
       -P "${CMAKE_CURRENT_SOURCE_DIR}/package/check.cmake")
+  set(mpi OFF) # the components are found once
+  set(nccl OFF)
   set_tests_properties("package: ${way}" PROPERTIES LABELS package TIMEOUT 300)
 endforeach()

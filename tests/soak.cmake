@@ -2,11 +2,11 @@
 set(soak_faults 500)
 set(soak_faults_mpi 20)
 if(CUBIST_QUICK_TESTS)
-  set(soak_faults 150)
-  set(soak_faults_mpi 8)
+  set(soak_faults 60)
+  set(soak_faults_mpi 4)
 endif()
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
-  set(soak_faults 60)
+  set(soak_faults 30)
 endif()
 
 add_executable(cubist_soak soak/soak.cpp)
@@ -21,6 +21,5 @@ if(TARGET cubist_mpi AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   add_test(NAME "soak: ${soak_faults_mpi} faults under mpiexec" COMMAND
     "${CMAKE_CURRENT_SOURCE_DIR}/soak/check.sh" ${soak_faults_mpi} $<TARGET_FILE:cubist_soak_mpi> "${MPIEXEC_EXECUTABLE}")
   set_tests_properties("soak: ${soak_faults_mpi} faults under mpiexec" PROPERTIES
-    LABELS mpi TIMEOUT 900 PROCESSORS 2 ENVIRONMENT
-    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe;CUBIST_BLAS_WARNING=off")
+    LABELS mpi TIMEOUT 900 PROCESSORS 2 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
 endif()

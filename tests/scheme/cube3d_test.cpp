@@ -80,10 +80,10 @@ TEST_CASE("Cube3D sends what its formula says, kept and gathered again")
   }
 }
 
-TEST_CASE("512 ranks multiply on an 8 x 8 x 8 cube")
+TEST_CASE("216 ranks multiply on a 6 x 6 x 6 cube")
 {
   using Sub = Subject<Cube3D, TestBackend, double>;
-  const int q = repeats(8, 4);
+  const int q = repeats(6, 4);
   if (!fits(q * q * q)) return;
   const std::vector<ProductSize> sizes = {{.m = 96, .n = 72, .k = 80},
                                           {.m = 321, .n = 130, .k = 257}};

@@ -60,7 +60,6 @@ TEST_CASE("Direct products add up sums and multiply merged pieces exactly")
   check_sums_and_merged_pieces<Subject<Summa25D, TestBackend, double>>({8, {.q = 2, .d = 2}});
   if (sanitized) return;
   check_sums_and_merged_pieces<Subject<Grid3D, TestBackend, double>>({6, {.x = 1, .y = 2, .z = 3}});
-  check_sums_and_merged_pieces<Subject<Megatron1D, TestBackend, double>>({4, {}});
 }
 
 TEST_CASE("Direct products of transposed operands do, too")
