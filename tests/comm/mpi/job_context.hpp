@@ -12,6 +12,7 @@
 
 #include "cubist/comm/mpi/context.hpp"
 #include "cubist/comm/mpi/messages.hpp"
+#include "cubist/comm/mpi/shutdown.hpp"
 
 namespace cubist::test
 {
@@ -19,11 +20,14 @@ namespace cubist::test
 [[nodiscard]] inline int processes() { return boost::mpi::communicator{}.size(); }
 [[nodiscard]] inline int process() { return boost::mpi::communicator{}.rank(); }
 
-/// A duplicate of MPI_COMM_WORLD whose errors are returned.
+/// A duplicate of MPI_COMM_WORLD whose errors are returned. It is never freed: between nodes,
+/// failure notifications may arrive after the end of a test, and a new communicator with the same
+/// number would receive them.
 [[nodiscard]] inline boost::mpi::communicator duplicate_world()
 {
   boost::mpi::communicator all{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
   MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+  detail::leak_communicator(all);
   return all;
 }
 
