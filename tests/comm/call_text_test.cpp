@@ -15,7 +15,8 @@ using namespace cubist;
 TEST_CASE("the text of a call has its size, its reduction and its root, if it has them")
 {
   const auto text = [](Collective c) {
-    return cubist::detail::call_text(c, 4, "double", ReduceOp::max, 3);
+    return detail::text(detail::CallSignature::of(
+        Call<double>{.collective = c, .count = 4, .peer = 3, .op = ReduceOp::max}));
   };
   CHECK(text(Collective::barrier) == "barrier");
   CHECK(text(Collective::expose) == "expose of 4 double");
@@ -26,7 +27,7 @@ TEST_CASE("the text of a call has its size, its reduction and its root, if it ha
 
 TEST_CASE("at most sixteen ranks are listed")
 {
-  using cubist::detail::rank_list;
+  using detail::rank_list;
   CHECK(rank_list({}) == "{}");
   CHECK(rank_list({5, 3}) == "{5, 3}");
   std::vector<int> many(17);

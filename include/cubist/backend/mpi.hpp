@@ -56,8 +56,7 @@ class MpiProcess
     static MpiProcess process{argc, argv};
     return process;
   }
-  MpiProcess(const MpiProcess&) = delete;
-  MpiProcess& operator=(const MpiProcess&) = delete;
+  MpiProcess(MpiProcess&&) = delete;
   ~MpiProcess()
   {
     // After exit inside a body, its peers would wait in their calls, and MPI_Finalize for them.

@@ -134,8 +134,7 @@ class FailureProbe
       : self_{host.split(host.rank(), 0)}, request_{self_.async_receive(received_, 0)}
   {
   }
-  FailureProbe(const FailureProbe&) = delete;
-  FailureProbe& operator=(const FailureProbe&) = delete;
+  FailureProbe(FailureProbe&&) = delete;
   ~FailureProbe()
   {
     try
@@ -166,8 +165,7 @@ class WaitThroughNccl
   {
     ComputeStream::set_wait([world]() mutable { world.synchronize(); });
   }
-  WaitThroughNccl(const WaitThroughNccl&) = delete;
-  WaitThroughNccl& operator=(const WaitThroughNccl&) = delete;
+  WaitThroughNccl(WaitThroughNccl&&) = delete;
   ~WaitThroughNccl() { ComputeStream::set_wait({}); }
 };
 

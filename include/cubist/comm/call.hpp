@@ -91,6 +91,11 @@ struct Call
   return c == Collective::reduce || c == Collective::all_reduce || c == Collective::reduce_scatter;
 }
 
+[[nodiscard]] constexpr bool is_message(Collective c)
+{
+  return c == Collective::send || c == Collective::receive;
+}
+
 /// Whether what `rank` receives overwrites nothing that it sends: its buffers are disjoint, or its
 /// own piece is in place.
 template <Element T>

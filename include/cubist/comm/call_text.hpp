@@ -8,19 +8,36 @@
 #include <vector>
 
 #include "cubist/comm/call.hpp"
+#include "cubist/core/scalar.hpp"
 
 namespace cubist::detail
 {
 
-/// "reduce of 4 double by sum with root 1"
-[[nodiscard]] inline std::string call_text(Collective c, std::size_t count,
-                                           const std::string& element, ReduceOp op, int root)
+/// A call without its buffers.
+struct CallSignature
 {
-  std::string t = to_string(c);
-  if (c == Collective::barrier) return t;
-  t += " of " + std::to_string(count) + " " + element;
-  if (reduces(c)) t += std::string{" by "} + to_string(op);
-  if (has_root(c)) t += " with root " + std::to_string(root);
+  Collective collective{};
+  ReduceOp op{};
+  int peer = 0;  // the root, or the other end of a message
+  std::size_t count = 0;
+  std::string (*element)() = nullptr;
+
+  template <Element T>
+  [[nodiscard]] static CallSignature of(const Call<T>& call)
+  {
+    return {call.collective, call.op, call.peer, call.count, &element_name<T>};
+  }
+  friend bool operator==(const CallSignature&, const CallSignature&) = default;
+};
+
+/// "reduce of 4 double by sum with root 1"
+[[nodiscard]] inline std::string text(const CallSignature& s)
+{
+  std::string t = to_string(s.collective);
+  if (s.collective == Collective::barrier) return t;
+  t += " of " + std::to_string(s.count) + " " + s.element();
+  if (reduces(s.collective)) t += std::string{" by "} + to_string(s.op);
+  if (has_root(s.collective)) t += " with root " + std::to_string(s.peer);
   return t;
 }
 

@@ -3,7 +3,8 @@
 
 // Owners of CUDA streams and events, and return codes of CUDA as CommunicationError.
 
-#include <utility>
+#include <memory>
+#include <type_traits>
 
 #include <cuda_runtime_api.h>
 
@@ -24,30 +25,27 @@ void cuda_check(cudaError_t code, const char* call, Doing doing)
                               "earlier work on it, and at its state with nvidia-smi");
 }
 
+struct CudaDestroy
+{
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+
 /// A stream that does not synchronize with the default stream.
 class CudaStream
 {
  public:
   CudaStream()
   {
-    cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+    cudaStream_t stream = nullptr;
+    cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
                "cudaStreamCreateWithFlags", [] { return "a stream"; });
+    stream_.reset(stream);
   }
-  CudaStream(CudaStream&& other) noexcept : stream_{std::exchange(other.stream_, nullptr)} {}
-  CudaStream& operator=(CudaStream&& other) noexcept
-  {
-    std::swap(stream_, other.stream_);
-    return *this;
-  }
-  ~CudaStream()
-  {
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
-  }
-
-  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  [[nodiscard]] cudaStream_t get() const { return stream_.get(); }
 
  private:
-  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<std::remove_pointer_t<cudaStream_t>, CudaDestroy> stream_;
 };
 
 /// An event without timing.
@@ -56,24 +54,15 @@ class CudaEvent
  public:
   CudaEvent()
   {
-    cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming),
-               "cudaEventCreateWithFlags", [] { return "an event"; });
+    cudaEvent_t event = nullptr;
+    cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags",
+               [] { return "an event"; });
+    event_.reset(event);
   }
-  CudaEvent(CudaEvent&& other) noexcept : event_{std::exchange(other.event_, nullptr)} {}
-  CudaEvent& operator=(CudaEvent&& other) noexcept
-  {
-    std::swap(event_, other.event_);
-    return *this;
-  }
-  ~CudaEvent()
-  {
-    if (event_ != nullptr) cudaEventDestroy(event_);
-  }
-
-  [[nodiscard]] cudaEvent_t get() const { return event_; }
+  [[nodiscard]] cudaEvent_t get() const { return event_.get(); }
 
  private:
-  cudaEvent_t event_ = nullptr;
+  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, CudaDestroy> event_;
 };
 
 /// Whether the work before the event is complete; cudaErrorNotReady is no error here.

@@ -77,8 +77,8 @@ class RankFaults
         break;
       case Fault::Kind::error:
         throw CommunicationError{
-            detail::call_text(call.collective, call.count, element_name<T>(), call.op, call.peer) +
-            " failed as call " + std::to_string(number) + " of rank " + std::to_string(rank_) +
+            text(detail::CallSignature::of(call)) + " failed as call " + std::to_string(number) +
+            " of rank " + std::to_string(rank_) +
             ", as a fault was injected, so its data is incomplete; launch without the fault"};
       case Fault::Kind::death:
         die_();

@@ -143,4 +143,24 @@ TEST_CASE("a message of another size than expected is a mismatch")
   }
 }
 
+TEST_CASE("a barrier by messages completes when all ranks have called it")
+{
+  JobContext job{16};
+  const int size = job.context.size;
+  MpiMessages messages;
+  for (const bool names_missing_ranks : {false, true})
+  {
+    CAPTURE(names_missing_ranks);
+    job.context.names_missing_ranks = names_missing_ranks;
+    messages.begin(job.context, 1, "barrier");
+    if (process() > 0) messages.barrier();
+    if (process() > 0) CHECK_FALSE(messages.advance([](std::size_t) {}));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (process() == 0) messages.barrier();
+    CHECK(messages.count() == (names_missing_ranks ? 2 * (static_cast<std::size_t>(size) - 1) : 1));
+    complete_all(messages);
+    CHECK(messages.pending_peers(true).empty());
+  }
+}
+
 }  // namespace comm_mpi_messages_test

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cubist/backend/mpi.hpp"
@@ -21,6 +23,7 @@ using detail::FlagSlot;
 using detail::FlagSlotHandle;
 using detail::FutexEvent;
 using detail::MpiSharedBarrier;
+using detail::MpiSharedBarrierCall;
 
 namespace
 {
@@ -40,6 +43,8 @@ struct Ranks
   std::vector<FutexEvent> events;
   std::vector<MpiSharedBarrier> all;
 };
+
+using Numbers = std::array<std::uint64_t, 2>;
 
 std::vector<BarrierPayload> payloads_read_by(MpiSharedBarrier& rank, std::uint64_t barrier)
 {
@@ -144,6 +149,44 @@ TEST_CASE("slots are reused, and their numbers increase")
   const FlagSlot* const slot = leaked.get();
   leaked.leak();
   CHECK(FlagSlotHandle{}.get() != slot);
+}
+
+TEST_CASE("every rank receives the bytes of all ranks once all have arrived")
+{
+  Ranks ranks{2};
+  std::array<MpiSharedBarrierCall, 2> calls;
+  const std::array<Numbers, 2> sent{Numbers{1, 2}, Numbers{3, 4}};
+  std::array<std::array<Numbers, 2>, 2> received{};
+  for (std::size_t r = 0; r < 2; ++r)
+    calls[r].begin(ranks.all[r], 5, std::as_bytes(std::span{sent[r]}),
+                   reinterpret_cast<std::byte*>(&received[r]));
+  static_assert(MpiSharedBarrierCall::max_bytes == sizeof(Numbers));
+
+  MpiSharedBarrierCall::Mismatch mismatch;
+  CHECK_FALSE(calls[0].advance(mismatch));
+  CHECK(calls[0].missing_ranks() == std::vector{1});
+  CHECK(calls[1].advance(mismatch));
+  CHECK(received[1] == sent);
+  CHECK(calls[0].advance(mismatch));
+  CHECK(calls[0].missing_ranks().empty());
+  CHECK(received[0] == sent);
+  CHECK(mismatch.rank == -1);
+}
+
+TEST_CASE("ranks that arrive with different calls detect the mismatch")
+{
+  Ranks ranks{2};
+  std::array<MpiSharedBarrierCall, 2> calls;
+  for (std::size_t r = 0; r < 2; ++r)
+    calls[r].begin(ranks.all[r], 5 + static_cast<int>(r), {}, nullptr);
+  std::array<MpiSharedBarrierCall::Mismatch, 2> mismatches;
+  CHECK_FALSE(calls[0].advance(mismatches[0]));
+  CHECK(calls[1].advance(mismatches[1]));
+  CHECK(calls[0].advance(mismatches[0]));
+  CHECK(mismatches[0].rank == 1);
+  CHECK(mismatches[0].tag == 6);
+  CHECK(mismatches[1].rank == 0);
+  CHECK(mismatches[1].tag == 5);
 }
 
 TEST_CASE("communicators of one node complete many barriers, in halves and as a whole")

@@ -10,8 +10,8 @@ namespace comm_mpi_signature_test
 {
 
 using namespace cubist;
+using detail::CallSignature;
 using detail::MpiContext;
-using detail::MpiSignature;
 
 namespace
 {
@@ -29,7 +29,7 @@ MpiContext context_of(int ranks, int rank)
 TEST_CASE("the text of a call names its arguments and its ranks")
 {
   const auto on_two = [](const auto& call) {
-    return detail::text(context_of(2, 1), MpiSignature::of(call));
+    return detail::text(context_of(2, 1), CallSignature::of(call));
   };
   CHECK(on_two(Call<double>{Collective::all_reduce, {}, {}, 4}) ==
         "all_reduce of 4 double by sum on ranks {0, 1}");
@@ -45,7 +45,7 @@ TEST_CASE("the error of a mismatched peer names both calls")
   const auto context = context_of(4, 2);
   const auto text = [&](const auto& mine, const auto& other) {
     return std::string{
-        detail::mismatch_error(context, MpiSignature::of(mine), 3, context.tags.tag(1, other))
+        detail::mismatch_error(context, CallSignature::of(mine), 3, context.tags.tag(1, other))
             .what()};
   };
   const Call<double> sum{Collective::all_reduce, {}, {}, 4};

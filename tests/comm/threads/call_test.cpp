@@ -31,7 +31,7 @@ struct OneThread
     const bool message = c == Collective::send;
     call.from = message ? 0 : -1;
     call.to = message ? 1 : -1;
-    call.signature = {c, count, sizeof(T), &element_name<T>, root, op, &combine_members<T>};
+    call.signature = {{c, op, root, count, &element_name<T>}, sizeof(T), &combine_members<T>};
     call.members.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r)
     {

@@ -12,23 +12,6 @@ namespace comm_threads_signature_test
 using namespace cubist;
 using namespace cubist::detail;
 
-TEST_CASE("the text of a signature has the size, the reduction and the root, if the call has them")
-{
-  Signature s;
-  s.count = 4;
-  s.element = &element_name<double>;
-  const auto written = [&](Collective c) {
-    s.collective = c;
-    return text(s);
-  };
-  CHECK(written(Collective::barrier) == "barrier");
-  CHECK(written(Collective::expose) == "expose of 4 double");
-  s.op = ReduceOp::max;
-  s.root = 3;
-  CHECK(written(Collective::all_reduce) == "all_reduce of 4 double by max");
-  CHECK(written(Collective::reduce) == "reduce of 4 double by max with root 3");
-}
-
 TEST_CASE("both ends of a message have one signature, and calls of different ranks differ")
 {
   std::vector<float> x(4);

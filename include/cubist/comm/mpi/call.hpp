@@ -8,8 +8,8 @@
 //   all_gather                           the same on one node, else collectives/all_gather.hpp
 //   reduce_scatter, all_reduce           collectives/reduce_scatter.hpp
 //   broadcast, reduce                    collectives/chain.hpp: a pipelined chain
-//   barrier, expose                      collectives/barrier.hpp; without shared memory, expose is
-//                                        a direct exchange
+//   barrier, expose                      shared_barrier.hpp; without shared memory, a barrier by
+//                                        messages.hpp, and a direct exchange
 
 #include <cstddef>
 #include <string>
@@ -18,7 +18,6 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/call_text.hpp"
 #include "cubist/comm/mpi/collectives/all_gather.hpp"
-#include "cubist/comm/mpi/collectives/barrier.hpp"
 #include "cubist/comm/mpi/collectives/blocks.hpp"
 #include "cubist/comm/mpi/collectives/chain.hpp"
 #include "cubist/comm/mpi/collectives/exchange.hpp"
@@ -38,7 +37,7 @@ class MpiCall
   template <Element T>
   void start(const MpiContext& context, int tag, const Call<T>& call)
   {
-    signature_ = MpiSignature::of(call);
+    signature_ = CallSignature::of(call);
     blocks_ = {call, context.size};
     reduction_.begin<T>(call.op);
     to_forward_ = 0;
@@ -121,11 +120,11 @@ class MpiCall
  private:
   void post_messages()
   {
-    const int root = signature_.root;
+    const int root = signature_.peer;
     switch (signature_.collective)
     {
     case Collective::barrier:
-      return start_barrier(messages_);
+      return messages_.barrier();
     case Collective::broadcast:
       to_forward_ = start_broadcast(chain(), messages_, blocks_);
       return;
@@ -191,7 +190,7 @@ class MpiCall
 
   [[nodiscard]] MpiChain chain() const
   {
-    return {messages_.context(), signature_.collective, signature_.root};
+    return {messages_.context(), signature_.collective, signature_.peer};
   }
 
   /// The ranks whose data the ranks `from` forward to this one.
@@ -206,7 +205,7 @@ class MpiCall
     return {};
   }
 
-  MpiSignature signature_;
+  CallSignature signature_;
   MpiBlocks blocks_;
   MpiReduction reduction_;
   MpiMessages messages_;

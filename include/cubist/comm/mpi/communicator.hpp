@@ -36,9 +36,7 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
   [[nodiscard]] MpiRequest start(const Call<T>& call)
   {
     MpiRequest request{group_, group_->start(call)};
-    const bool message =
-        call.collective == Collective::send || call.collective == Collective::receive;
-    if (group_->completes_at_start() && !message) request.wait();
+    if (group_->completes_at_start() && !is_message(call.collective)) request.wait();
     return request;
   }
 

@@ -82,8 +82,7 @@ class MpiFailures
     MPI_Comm_size(comm, &size_);
     post_receive();
   }
-  MpiFailures(const MpiFailures&) = delete;
-  MpiFailures& operator=(const MpiFailures&) = delete;
+  MpiFailures(MpiFailures&&) = delete;
   ~MpiFailures()
   {
     MPI_Cancel(&receive_);

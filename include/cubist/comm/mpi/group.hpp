@@ -81,8 +81,7 @@ class MpiGroup
                 topology};
     if (!remote_ && options.share_memory) share_memory();
   }
-  MpiGroup(const MpiGroup&) = delete;
-  MpiGroup& operator=(const MpiGroup&) = delete;
+  MpiGroup(MpiGroup&&) = delete;
   ~MpiGroup()
   {
     const bool is_broken =
@@ -108,10 +107,8 @@ class MpiGroup
   template <Element T>
   MpiPendingCall& start(const Call<T>& call)
   {
-    const bool message =
-        call.collective == Collective::send || call.collective == Collective::receive;
-    return progress_->start(context_, message ? 0 : context_.tags.tag(++calls_, call), remote_,
-                            call);
+    const int tag = is_message(call.collective) ? 0 : context_.tags.tag(++calls_, call);
+    return progress_->start(context_, tag, remote_, call);
   }
   void wait(MpiPendingCall& call) { progress_->wait(call); }
   bool test(MpiPendingCall& call) { return progress_->test(call); }

@@ -81,8 +81,22 @@ class MpiMessages
          });
   }
 
+  /// The part of a block that its i-th message carries.
+  [[nodiscard]] Bytes part(Bytes block, std::size_t i) const
+  {
+    const std::size_t offset = i * context_.max_message_bytes;
+    return block.subspan(offset, std::min(context_.max_message_bytes, block.size() - offset));
+  }
+
+  /// Posts a barrier by MPI, or, if errors must name the missing ranks, by empty messages.
   void barrier()
   {
+    if (context_.names_missing_ranks)
+    {
+      for (int i = 1; i < context_.size; ++i) receive(neighbour(context_, -i), {}, true);
+      for (int i = 1; i < context_.size; ++i) send(neighbour(context_, i), {}, true);
+      return;
+    }
     barrier_ = true;
     check(MPI_Ibarrier(context_.comm, &requests_.emplace_back(MPI_REQUEST_NULL)), "MPI_Ibarrier");
   }

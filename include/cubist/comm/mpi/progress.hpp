@@ -44,8 +44,7 @@ class MpiProgress
     if (with_helper)
       helper_ = std::jthread{[this](const std::stop_token& stop) { run_helper(stop); }};
   }
-  MpiProgress(const MpiProgress&) = delete;
-  MpiProgress& operator=(const MpiProgress&) = delete;
+  MpiProgress(MpiProgress&&) = delete;
   ~MpiProgress()
   {
     helper_.request_stop();

@@ -3,7 +3,6 @@
 
 // A call as text, for errors: "all_reduce of 4 double by sum on ranks {0, 1}".
 
-#include <cstddef>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -12,44 +11,25 @@
 #include "cubist/comm/call_text.hpp"
 #include "cubist/comm/mpi/context.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/core/scalar.hpp"
 
 namespace cubist::detail
 {
 
-/// A call without its buffers.
-struct MpiSignature
-{
-  Collective collective{};
-  ReduceOp op{};
-  int root = 0;  // or the peer of a message
-  std::size_t count = 0;
-  std::string (*element)() = nullptr;
-
-  template <Element T>
-  [[nodiscard]] static MpiSignature of(const Call<T>& call)
-  {
-    return {call.collective, call.op, call.peer, call.count, &element_name<T>};
-  }
-};
-
 /// "all_reduce of 4 double by sum on ranks {0, 1}", with at most 16 ranks
-[[nodiscard]] inline std::string text(const MpiContext& context, const MpiSignature& s)
+[[nodiscard]] inline std::string text(const MpiContext& context, const CallSignature& s)
 {
-  const bool message = s.collective == Collective::send || s.collective == Collective::receive;
+  const bool message = is_message(s.collective);
   std::vector<int> ranks(message ? 0 : static_cast<std::size_t>(context.size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  if (message) ranks = {context.rank, s.root};
+  if (message) ranks = {context.rank, s.peer};
   // The call of an expose carries an address; its count is not that of the block.
-  const auto call = s.collective == Collective::expose
-                        ? to_string(s.collective)
-                        : call_text(s.collective, s.count, s.element(), s.op, s.root);
+  const auto call = s.collective == Collective::expose ? to_string(s.collective) : text(s);
   return call + " on ranks " + rank_list(job_ranks(context, ranks));
 }
 
 /// The error of a rank whose peer called something else, whose messages have `tag`.
 [[nodiscard]] inline CollectiveMismatch mismatch_error(const MpiContext& context,
-                                                       const MpiSignature& s, int peer, int tag)
+                                                       const CallSignature& s, int peer, int tag)
 {
   const auto ranks = job_ranks(context, {context.rank, peer});
   const auto other = context.tags.collective(tag);

@@ -65,31 +65,21 @@ template <Element T>
     return std::signed_integral<T> ? ncclInt64 : ncclUint64;
 }
 
-struct NcclCall
+struct NcclCall : CallSignature
 {
-  Collective collective = Collective::barrier;
-  ReduceOp op = ReduceOp::sum;
-  int peer = 0;
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
-  std::size_t count = 0;
   std::size_t element_size = 1;
   std::size_t reals = 0;  // to reduce: two for each complex number
   ncclDataType_t type = ncclInt8;
-  std::string (*element)() = nullptr;
 
-  [[nodiscard]] bool is_message() const
-  {
-    return collective == Collective::send || collective == Collective::receive;
-  }
+  [[nodiscard]] bool is_message() const { return cubist::is_message(collective); }
   [[nodiscard]] bool is_empty() const { return count == 0 && collective != Collective::barrier; }
   [[nodiscard]] std::size_t bytes() const { return count * element_size; }
   /// "all_reduce of 4 double by sum"
   [[nodiscard]] std::string text() const
   {
-    return is_message() ? call_text(collective, count, element(), op, peer) + " with rank " +
-                              std::to_string(peer)
-                        : call_text(collective, count, element(), op, peer);
+    return detail::text(*this) + (is_message() ? " with rank " + std::to_string(peer) : "");
   }
 };
 
@@ -101,16 +91,12 @@ template <Element T>
   require<ArgumentError>(!(unsupported && reduces(call.collective)), "got a ",
                          to_string(call.collective), " of ", element_name<T>(),
                          ", which NCCL cannot reduce; use 8, 32 or 64 bits");
-  return {call.collective,
-          call.op,
-          call.peer,
+  return {CallSignature::of(call),
           reinterpret_cast<const std::byte*>(call.send.data()),
           reinterpret_cast<std::byte*>(call.recv.data()),
-          call.count,
           sizeof(T),
           call.count * (ComplexScalar<T> ? 2U : 1U),
-          nccl_type<T>(),
-          &element_name<T>};
+          nccl_type<T>()};
 }
 
 [[nodiscard]] constexpr ncclRedOp_t nccl_op(ReduceOp op)

@@ -33,6 +33,7 @@
 #include "cubist/comm/nccl/context.hpp"
 #include "cubist/comm/nccl/queue.hpp"
 #include "cubist/comm/nccl/watchdog.hpp"
+#include "cubist/comm/request.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/device/stream.hpp"
@@ -44,15 +45,21 @@ namespace detail
 {
 
 /// One communicator of one rank.
-struct NcclCommState
+struct NcclGroup
 {
-  NcclCommState(std::shared_ptr<NcclContext> rank_context, NcclQueue& comm_queue, int node_id)
+  using Member = PendingNcclCall;
+
+  NcclGroup(std::shared_ptr<NcclContext> rank_context, NcclQueue& comm_queue, int node_id)
       : context{std::move(rank_context)}, queue{comm_queue}, node{node_id}
   {
   }
-  NcclCommState(const NcclCommState&) = delete;
-  NcclCommState& operator=(const NcclCommState&) = delete;
-  ~NcclCommState() { context->finalize(queue); }
+  NcclGroup(NcclGroup&&) = delete;
+  ~NcclGroup() { context->finalize(queue); }
+
+  void wait(Member& call) { context->wait(queue, call); }
+  bool test(Member& call) { return context->test(queue, call); }
+  void release(Member& call) { queue.release(call); }
+  void abandon(Member& call) { context->drop(queue, call); }
 
   std::shared_ptr<NcclContext> context;
   NcclQueue& queue;
@@ -76,50 +83,9 @@ template <Communicator Host>
 
 }  // namespace detail
 
-/// A pending call of an NcclCommunicator. Its destruction before the call is complete aborts all
-/// communicators of the rank.
-class NcclRequest
-{
- public:
-  NcclRequest(std::shared_ptr<detail::NcclCommState> state, detail::PendingNcclCall& pending)
-      : state_{std::move(state)}, pending_{&pending}
-  {
-  }
-  NcclRequest(NcclRequest&& other) noexcept
-      : state_{std::move(other.state_)}, pending_{std::exchange(other.pending_, nullptr)}
-  {
-  }
-  NcclRequest& operator=(NcclRequest&& other) noexcept
-  {
-    std::swap(state_, other.state_);
-    std::swap(pending_, other.pending_);
-    return *this;
-  }
-  ~NcclRequest()
-  {
-    if (pending_ != nullptr) state_->context->drop(state_->queue, *pending_);
-  }
-
-  void wait()
-  {
-    if (pending_ == nullptr) return;
-    state_->context->wait(state_->queue, *pending_);
-    release();
-  }
-
-  /// Whether the call is complete, for the host as well.
-  bool test()
-  {
-    if (pending_ != nullptr && state_->context->test(state_->queue, *pending_)) release();
-    return pending_ == nullptr;
-  }
-
- private:
-  void release() { state_->queue.release(*std::exchange(pending_, nullptr)); }
-
-  std::shared_ptr<detail::NcclCommState> state_;
-  detail::PendingNcclCall* pending_;
-};
+/// A pending call of an NcclCommunicator; `test` tells whether it is complete for the host as well.
+/// Its destruction before the call is complete aborts all communicators of the rank.
+using NcclRequest = detail::PendingCall<detail::NcclGroup>;
 
 class NcclCommunicator : public Collectives<NcclCommunicator>
 {
@@ -147,21 +113,20 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
                              "ncclCommInitRankConfig", nullptr, describe);
         },
         describe);
-    NcclCommunicator result{
-        std::make_shared<detail::NcclCommState>(std::move(context), queue, node)};
-    result.state_->remote = host.remote();
+    NcclCommunicator result{std::make_shared<detail::NcclGroup>(std::move(context), queue, node)};
+    result.group_->remote = host.remote();
     return result;
   }
 
-  [[nodiscard]] int rank() const { return state_->queue.rank_info().rank; }
-  [[nodiscard]] int size() const { return state_->queue.rank_info().size; }
+  [[nodiscard]] int rank() const { return group_->queue.rank_info().rank; }
+  [[nodiscard]] int size() const { return group_->queue.rank_info().size; }
   /// Whether the ranks are on more than one node.
-  [[nodiscard]] bool remote() const { return state_->remote; }
+  [[nodiscard]] bool remote() const { return group_->remote; }
 
   template <Element T>
   [[nodiscard]] NcclRequest start(const Call<T>& call)
   {
-    return {state_, state_->context->start(state_->queue, detail::nccl_call(call))};
+    return {group_, group_->context->start(group_->queue, detail::nccl_call(call))};
   }
 
   /// The ranks of the same colour, ordered by key, then by rank. Waits on the host until the calls
@@ -172,9 +137,9 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     require<ArgumentError>(colour >= 0, "got the colour ", colour,
                            " for a split, but in NCCL a negative one excludes the rank; "
                            "use colours from 0");
-    auto& context = *state_->context;
-    NcclCommunicator part{std::make_shared<detail::NcclCommState>(
-        state_->context, context.split(state_->queue, colour, key), state_->node)};
+    auto& context = *group_->context;
+    NcclCommunicator part{std::make_shared<detail::NcclGroup>(
+        group_->context, context.split(group_->queue, colour, key), group_->node)};
     if (remote()) part.find_remote();
     return part;
   }
@@ -182,21 +147,19 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   /// Waits on the host until the compute stream is idle, and with it all calls that were waited
   /// for. Unlike cudaStreamSynchronize, it throws when another rank has failed.
   /// @throws CommunicationError, PeerFailed, TimeLimitError
-  void synchronize() { state_->context->synchronize(); }
+  void synchronize() { group_->context->synchronize(); }
   /// The compute stream.
-  [[nodiscard]] cudaStream_t stream() const { return state_->context->stream(); }
+  [[nodiscard]] cudaStream_t stream() const { return group_->context->stream(); }
 
  private:
-  explicit NcclCommunicator(std::shared_ptr<detail::NcclCommState> state) : state_{std::move(state)}
-  {
-  }
+  explicit NcclCommunicator(std::shared_ptr<detail::NcclGroup> group) : group_{std::move(group)} {}
 
   /// Sets `remote`: the largest and the smallest node of the ranks differ.
   void find_remote()
   {
     const auto describe = [] { return "the nodes of a split"; };
-    std::array<int, 2> nodes{state_->node, -state_->node};
-    const std::span found{state_->queue.rank_info().scratch, nodes.size()};
+    std::array<int, 2> nodes{group_->node, -group_->node};
+    const std::span found{group_->queue.rank_info().scratch, nodes.size()};
     const auto copy = [&](void* to, const void* from, cudaMemcpyKind kind) {
       detail::cuda_check(cudaMemcpyAsync(to, from, sizeof(nodes), kind, stream()),
                          "cudaMemcpyAsync", describe);
@@ -205,10 +168,10 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     all_reduce(found, ReduceOp::max);
     copy(nodes.data(), found.data(), cudaMemcpyDeviceToHost);
     synchronize();
-    state_->remote = nodes[0] != -nodes[1];
+    group_->remote = nodes[0] != -nodes[1];
   }
 
-  std::shared_ptr<detail::NcclCommState> state_;
+  std::shared_ptr<detail::NcclGroup> group_;
 };
 
 /// NCCL chooses the order of a sum by topology and size; it is the same on every run.

@@ -45,8 +45,7 @@ class NcclContext
     cuda_check(cudaMalloc(&scratch, scratch_slots * 2 * sizeof(int)), "cudaMalloc", describe);
     scratch_.reset(static_cast<int*>(scratch));
   }
-  NcclContext(const NcclContext&) = delete;
-  NcclContext& operator=(const NcclContext&) = delete;
+  NcclContext(NcclContext&&) = delete;
   /// Waits until all ranks have released the communicators.
   ~NcclContext()
   {

@@ -19,8 +19,7 @@ class NcclHandle
 {
  public:
   NcclHandle() = default;
-  NcclHandle(const NcclHandle&) = delete;
-  NcclHandle& operator=(const NcclHandle&) = delete;
+  NcclHandle(NcclHandle&&) = delete;
   ~NcclHandle() { abort(); }
 
   [[nodiscard]] static ncclConfig_t config()
@@ -83,8 +82,7 @@ class NcclGroupScope
   {
     nccl_check(ncclGroupStart(), "ncclGroupStart", nullptr, doing_);
   }
-  NcclGroupScope(const NcclGroupScope&) = delete;
-  NcclGroupScope& operator=(const NcclGroupScope&) = delete;
+  NcclGroupScope(NcclGroupScope&&) = delete;
   ~NcclGroupScope()
   {
     if (!ended_) ncclGroupEnd();

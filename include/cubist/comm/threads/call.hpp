@@ -173,7 +173,7 @@ struct ThreadCall
     const auto copy = [](std::byte* out, const std::byte* in, std::size_t n) {
       if (n != 0 && out != in) std::memcpy(out, in, n);
     };
-    const auto root = static_cast<std::size_t>(signature.root);
+    const auto root = static_cast<std::size_t>(signature.peer);
     switch (work)
     {
     case CopyWork::none:

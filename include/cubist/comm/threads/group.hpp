@@ -103,7 +103,7 @@ class ThreadGroup
                      const std::byte* send, std::byte* recv)
   {
     const bool sends = collective == Collective::send;
-    const bool message = sends || collective == Collective::receive;
+    const bool message = is_message(collective);
     const int from = sends ? rank : peer;
     const int to = sends ? peer : rank;
     scheduler().raise();

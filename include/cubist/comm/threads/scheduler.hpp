@@ -114,8 +114,7 @@ class ThreadScheduler
         : scheduler_{scheduler}, ranks_{scheduler.state(rank).to_notify}
     {
     }
-    DeferredNotify(const DeferredNotify&) = delete;
-    DeferredNotify& operator=(const DeferredNotify&) = delete;
+    DeferredNotify(DeferredNotify&&) = delete;
     ~DeferredNotify()
     {
       for (const int rank : ranks_) scheduler_.notify(rank);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What all ranks of a call between threads must agree on, and its text for messages.
+// What all ranks of a call between threads must agree on.
 
 #include <cstddef>
-#include <string>
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/call_text.hpp"
@@ -21,14 +20,9 @@ template <Element T>
 void combine_members(const ThreadCall& call, std::size_t keeper, std::size_t first,
                      std::size_t count, std::byte* out);
 
-struct Signature
+struct Signature : CallSignature
 {
-  Collective collective{};
-  std::size_t count = 0;
   std::size_t element_size = 0;
-  std::string (*element)() = nullptr;
-  int root = 0;
-  ReduceOp op{};
   void (*reduce)(const ThreadCall&, std::size_t keeper, std::size_t first, std::size_t count,
                  std::byte* out) = nullptr;
 
@@ -37,21 +31,12 @@ struct Signature
 
 /// Both ends of a message have the signature of the send.
 template <Element T>
-[[nodiscard]] Signature signature_of(const Call<T>& c)
+[[nodiscard]] Signature signature_of(const Call<T>& call)
 {
-  return {c.collective == Collective::receive ? Collective::send : c.collective,
-          c.count,
-          sizeof(T),
-          &element_name<T>,
-          has_root(c.collective) ? c.peer : 0,
-          c.op,
-          &combine_members<T>};
-}
-
-/// "all_reduce of 4 double by sum"
-[[nodiscard]] inline std::string text(const Signature& s)
-{
-  return call_text(s.collective, s.count, s.element(), s.op, s.root);
+  Signature s{CallSignature::of(call), sizeof(T), &combine_members<T>};
+  if (s.collective == Collective::receive) s.collective = Collective::send;
+  if (!has_root(s.collective)) s.peer = 0;
+  return s;
 }
 
 }  // namespace cubist::detail

@@ -47,14 +47,12 @@ namespace cubist::detail
 inline void forward_in_node(std::size_t i, std::size_t to_forward, MpiMessages& messages,
                             const MpiBlocks& blocks)
 {
-  const auto& context = messages.context();
-  const auto& forwarded = context.topology->forwarded();
+  const MpiTopology& topology = *messages.context().topology;
+  const auto& forwarded = topology.forwarded();
   const std::size_t messages_a_block = to_forward / forwarded.size();
   const auto block = blocks.receive_piece(forwarded[i / messages_a_block].source);
-  const std::size_t offset = i % messages_a_block * context.max_message_bytes;
-  const std::size_t size = std::min(context.max_message_bytes, block.size() - offset);
-  for (const int peer : context.topology->node_peers())
-    messages.send(peer, block.subspan(offset, size));
+  for (const int peer : topology.node_peers())
+    messages.send(peer, messages.part(block, i % messages_a_block));
 }
 
 /// The ranks whose blocks `leaders` of this rank's node forward.

@@ -9,7 +9,6 @@
 //
 // Every rank sends the block once, but the last of the chain, which sends nothing.
 
-#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -77,10 +76,7 @@ class MpiChain
 inline void forward_broadcast(std::size_t i, const MpiChain& chain, MpiMessages& messages,
                               const MpiBlocks& blocks)
 {
-  const auto& context = messages.context();
-  const std::size_t offset = i * context.max_message_bytes;
-  const std::size_t size = std::min(context.max_message_bytes, blocks.bytes() - offset);
-  messages.send(chain.successor(context.rank), blocks.receive_block().subspan(offset, size));
+  messages.send(chain.successor(messages.context().rank), messages.part(blocks.receive_block(), i));
 }
 
 /// Posts the first messages of a reduce; returns how many messages this rank must combine.
@@ -107,13 +103,12 @@ inline void forward_broadcast(std::size_t i, const MpiChain& chain, MpiMessages&
 inline void combine_and_forward(std::size_t i, const MpiChain& chain, MpiMessages& messages,
                                 const MpiBlocks& blocks, MpiReduction& reduction)
 {
-  const auto& context = messages.context();
-  const int to = chain.successor(context.rank);
-  const std::size_t offset = i * context.max_message_bytes;
-  const std::size_t size = std::min(context.max_message_bytes, blocks.bytes() - offset);
-  std::byte* const partial = reduction.workspace(blocks.bytes()) + offset;
-  const Bytes sum{to >= 0 ? partial : blocks.receive_block().data() + offset, size};
-  reduction.combine(partial, blocks.send_block().data() + offset, sum);
+  const int to = chain.successor(messages.context().rank);
+  const Bytes all{reduction.workspace(blocks.bytes()), blocks.bytes()};
+  const Bytes partial = messages.part(all, i);
+  const auto offset = partial.data() - all.data();
+  const Bytes sum = to >= 0 ? partial : messages.part(blocks.receive_block(), i);
+  reduction.combine(partial.data(), blocks.send_block().data() + offset, sum);
   if (to >= 0) messages.send(to, sum);
 }
 
