@@ -12,7 +12,6 @@
 #include <array>
 #include <chrono>
 #include <climits>
-#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -20,7 +19,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>

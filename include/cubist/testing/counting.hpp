@@ -3,8 +3,6 @@
 
 // A decorator of any backend that counts the elements each rank sends: `Counting<Threads>`.
 
-#include <utility>
-
 #include "cubist/backend/backend.hpp"
 #include "cubist/testing/traffic.hpp"
 

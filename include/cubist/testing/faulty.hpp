@@ -7,7 +7,6 @@
 
 #include <csignal>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "cubist/backend/backend.hpp"

@@ -27,6 +27,7 @@
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
+#include "cubist/comm/reduction.hpp"
 
 namespace cubist
 {
@@ -74,7 +75,7 @@ template <Element T>
   const auto p = static_cast<std::uint64_t>(ranks);
   const std::uint64_t n = call.count;
   const auto distance = static_cast<std::uint64_t>((rank - call.peer + ranks) % ranks);
-  const auto share = [&](std::uint64_t i) { return n / p + (i % p < n % p ? 1 : 0); };
+  const auto share = [&](int r) { return detail::share_of(r, ranks, call.count).count; };
   if (p == 1) return {};
   switch (call.collective)
   {
@@ -85,10 +86,7 @@ template <Element T>
   case Collective::reduce:
     return distance == 0 ? Sent{} : Sent{1, n};
   case Collective::all_reduce:
-  {
-    const auto r = static_cast<std::uint64_t>(rank);
-    return {2 * (p - 1), 2 * n - share(r + 1) - share(r + 2)};
-  }
+    return {2 * (p - 1), 2 * n - share((rank + 1) % ranks) - share((rank + 2) % ranks)};
   case Collective::all_gather:
   case Collective::reduce_scatter:
   case Collective::all_to_all:

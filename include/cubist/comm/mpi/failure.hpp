@@ -10,7 +10,6 @@
 #include <chrono>
 #include <climits>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <list>
@@ -112,7 +111,12 @@ class MpiFailures
   bool poll()
   {
     MPI_Status status;
-    while (has_arrived(status))
+    const auto has_arrived = [&] {
+      int flag = 0;
+      check(MPI_Test(&receive_, &flag, &status), "MPI_Test");
+      return flag != 0;
+    };
+    while (has_arrived())
     {
       const int priority = status.MPI_TAG * size_ + status.MPI_SOURCE;
       if (priority < first_) message_ = incoming_;
@@ -146,13 +150,6 @@ class MpiFailures
   static void check(int code, const char* function)
   {
     mpi_check(code, function, "the failure notification");
-  }
-
-  [[nodiscard]] bool has_arrived(MPI_Status& status)
-  {
-    int flag = 0;
-    check(MPI_Test(&receive_, &flag, &status), "MPI_Test");
-    return flag != 0;
   }
 
   void post_receive()

@@ -20,7 +20,6 @@
 
 #include "cubist/comm/call.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/memory/shared_arena.hpp"
 
 namespace cubist

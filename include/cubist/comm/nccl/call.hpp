@@ -14,7 +14,6 @@
 #include <concepts>
 #include <cstddef>
 #include <string>
-#include <type_traits>
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>

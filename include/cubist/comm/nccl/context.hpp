@@ -24,12 +24,12 @@
 #include "cubist/comm/nccl/handle.hpp"
 #include "cubist/comm/nccl/queue.hpp"
 #include "cubist/comm/nccl/watchdog.hpp"
-#include "cubist/core/error.hpp"
 #include "cubist/device/stream.hpp"
 
 namespace cubist::detail
 {
 
+/// @throws CommunicationError, PeerFailed, TimeLimitError from every function that is not noexcept
 class NcclContext
 {
  public:
@@ -66,7 +66,6 @@ class NcclContext
   [[nodiscard]] cudaStream_t stream() const { return watchdog_.stream(); }
 
   /// Creates a communicator by `begin(ncclComm_t*, ncclConfig_t*)`.
-  /// @throws CommunicationError, PeerFailed, TimeLimitError
   template <class Begin, class Describe>
   NcclQueue& create(Begin begin, Describe describe)
   {
@@ -86,7 +85,6 @@ class NcclContext
     });
   }
 
-  /// @throws CommunicationError, PeerFailed, TimeLimitError
   NcclQueue& split(NcclQueue& parent, int colour, int key)
   {
     const auto describe = [&] {
@@ -115,7 +113,6 @@ class NcclContext
     finalizing_.push_back(&queue);
   }
 
-  /// @throws CommunicationError, PeerFailed, TimeLimitError
   PendingNcclCall& start(NcclQueue& queue, const NcclCall& call)
   {
     return watchdog_.abort_on_error([&]() -> PendingNcclCall& {
@@ -125,7 +122,6 @@ class NcclContext
   }
 
   /// Makes the compute stream wait for a call. A barrier waits on the host.
-  /// @throws CommunicationError, PeerFailed, TimeLimitError
   void wait(NcclQueue& queue, PendingNcclCall& pending)
   {
     watchdog_.abort_on_error([&] {
@@ -140,7 +136,6 @@ class NcclContext
   }
 
   /// Whether a call is complete.
-  /// @throws CommunicationError, PeerFailed, TimeLimitError
   bool test(NcclQueue& queue, PendingNcclCall& pending)
   {
     return watchdog_.abort_on_error([&] {
@@ -168,7 +163,6 @@ class NcclContext
 
   /// Waits on the host until the compute stream is idle, and with it all calls that were waited
   /// for.
-  /// @throws CommunicationError, PeerFailed, TimeLimitError
   void synchronize()
   {
     try

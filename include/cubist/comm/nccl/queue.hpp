@@ -26,12 +26,10 @@
 #include <vector>
 
 #include <cuda_runtime_api.h>
-#include <nccl.h>
 
 #include "cubist/comm/backoff.hpp"
 #include "cubist/comm/nccl/call.hpp"
 #include "cubist/comm/nccl/handle.hpp"
-#include "cubist/core/error.hpp"
 #include "cubist/device/stream.hpp"
 
 namespace cubist::detail

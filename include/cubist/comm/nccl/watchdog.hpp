@@ -8,7 +8,6 @@
 // all communicators of the rank. Where NCCL does not report that to the peers, their time limits
 // do.
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <functional>
