@@ -75,7 +75,7 @@ TEST_CASE("There is a plan for every scheme and mesh, the fastest first, with a 
     CHECK(p.ranks + p.idle == 12);
     CHECK_FALSE(p.reason.empty());
   }
-  CHECK(schemes.size() == 11);
+  CHECK(schemes.size() == Catalogue::size);
   CHECK(meshes.size() == plans.size());
   CHECK(std::is_sorted(plans.begin(), plans.end(),
                        [](const Plan& a, const Plan& b) { return a.seconds() < b.seconds(); }));

@@ -13,7 +13,6 @@
 // An example, the cube: X rows [z y] cols [x], W rows [x z] cols [y], Y rows [z x] cols [y] have M
 // cut by z, K by x, N by y; X is gathered along y, W along z, and Y is scattered along x.
 
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -34,46 +33,27 @@ enum class Dimension : std::uint8_t
 namespace detail
 {
 
-template <class Tuple>
-struct AxesOf;
-template <class... A>
-struct AxesOf<Rows<A...>>
-{
-  using type = Axes<A...>;
-};
-template <class... A>
-struct AxesOf<Cols<A...>>
-{
-  using type = Axes<A...>;
-};
-
-/// The axes that both begin with, and those that follow them in the first.
-template <class Common, class A, class B>
-struct Split
+/// The axes that both tuples begin with, and those that follow them in the first.
+template <class A, class B, class Common = Axes<>>
+struct Split;
+template <template <class...> class Tuple, class... A, class B, class Common>
+struct Split<Tuple<A...>, B, Common>
 {
   using common = Common;
-  using rest = A;
+  using rest = Axes<A...>;
 };
-template <class... C, class Axis, class... A, class... B>
-struct Split<Axes<C...>, Axes<Axis, A...>, Axes<Axis, B...>>
-    : Split<Axes<C..., Axis>, Axes<A...>, Axes<B...>>
+template <template <class...> class TupleA, template <class...> class TupleB, class Axis,
+          class... A, class... B, class... C>
+struct Split<TupleA<Axis, A...>, TupleB<Axis, B...>, Axes<C...>>
+    : Split<TupleA<A...>, TupleB<B...>, Axes<C..., Axis>>
 {
 };
-template <class A, class B>
-using SplitOf = Split<Axes<>, typename AxesOf<A>::type, typename AxesOf<B>::type>;
 
 /// Whether all axes of the one are among those of the other.
 template <class A, class B>
 inline constexpr bool are_among = false;
 template <class... A, class... B>
 inline constexpr bool are_among<Axes<A...>, Axes<B...>> = (is_one_of<A, B...> && ...);
-
-template <class L, class Third>
-struct PendingAlong;
-template <class L, class... A>
-struct PendingAlong<L, Axes<A...>> : Pending<Axes<>, L, A...>
-{
-};
 
 /// How one matrix takes part.
 /// @tparam RowRest, ColRest the axes behind those that cut its rows and columns for the product
@@ -87,7 +67,7 @@ struct MatrixRole
                                    : ColRest::count > 0 ? Dimension::cols
                                                         : Dimension::none;
   using Along = std::conditional_t<cut == Dimension::rows, RowRest, ColRest>;
-  using Replicas = std::conditional_t<sums, typename PendingAlong<L, Third>::type, Axes<>>;
+  using Replicas = std::conditional_t<sums, typename PendingAxes<L, Third>::type, Axes<>>;
   /// The axes that collectives run along: one that it is gathered and scattered along, those that
   /// it is summed along, or none.
   using CollectiveAxes = std::conditional_t<cut == Dimension::none, Replicas, Along>;
@@ -111,12 +91,12 @@ template <class X, class W, class Y>
 struct LocalProduct
 {
  private:
-  using XRows = detail::SplitOf<typename X::RowAxes, typename Y::RowAxes>;
-  using YRows = detail::SplitOf<typename Y::RowAxes, typename X::RowAxes>;
-  using XCols = detail::SplitOf<typename X::ColAxes, typename W::RowAxes>;
-  using WRows = detail::SplitOf<typename W::RowAxes, typename X::ColAxes>;
-  using WCols = detail::SplitOf<typename W::ColAxes, typename Y::ColAxes>;
-  using YCols = detail::SplitOf<typename Y::ColAxes, typename W::ColAxes>;
+  using XRows = detail::Split<typename X::RowAxes, typename Y::RowAxes>;
+  using YRows = detail::Split<typename Y::RowAxes, typename X::RowAxes>;
+  using XCols = detail::Split<typename X::ColAxes, typename W::RowAxes>;
+  using WRows = detail::Split<typename W::RowAxes, typename X::ColAxes>;
+  using WCols = detail::Split<typename W::ColAxes, typename Y::ColAxes>;
+  using YCols = detail::Split<typename Y::ColAxes, typename W::ColAxes>;
 
  public:
   /// The axes that cut each dimension.

@@ -5,7 +5,6 @@
 
 #include <complex>
 #include <concepts>
-#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -46,18 +45,6 @@ struct RealOf<std::complex<T>>
 {
   using type = T;
 };
-
-template <class T>
-struct AccumulatorOf
-{
-  using type = T;
-};
-
-template <ShortReal T>
-struct AccumulatorOf<T>
-{
-  using type = float;
-};
 }  // namespace detail
 
 /// The real type under a scalar: float for float and std::complex<float>.
@@ -66,7 +53,7 @@ using Real = typename detail::RealOf<T>::type;
 
 /// The type in which elements of type T are computed and summed: float for 16 bits, else T.
 template <class T>
-using Accumulator = typename detail::AccumulatorOf<T>::type;
+using Accumulator = std::conditional_t<ShortReal<T>, float, T>;
 
 /// The name of an element type, for messages: "float", "bfloat16", "complex<double>", "int32".
 template <Element T>

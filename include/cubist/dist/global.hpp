@@ -9,7 +9,6 @@
 // first rank of each block's replicas. Idle ranks of the mesh take no part.
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>

@@ -80,6 +80,8 @@ std::string names()
 template <class... R, class... C, class... P>
 struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
 {
+  using Transpose = Layout<Rows<C...>, Cols<R...>, Partial<P...>>;
+
   static_assert((!is_one_of<P, R..., C...> && ...),
                 "this layout has parts of a sum along an axis that it cuts, so the parts would be "
                 "of different blocks; name the axis once");
@@ -138,48 +140,23 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
 template <class L>
 using RowVector = Layout<Rows<>, typename L::ColAxes>;
 
-namespace detail
-{
-template <class L>
-struct Transpose;
-template <class... R, class... C>
-struct Transpose<Layout<Rows<R...>, Cols<C...>>>
-{
-  using type = Layout<Rows<C...>, Cols<R...>>;
-};
-}  // namespace detail
-
 /// The layout of the transpose of a matrix of layout `L`; each rank holds the transpose of its
 /// block.
 template <class L>
-using Transposed = typename detail::Transpose<L>::type;
+using Transposed = typename L::Transpose;
 
-/// `type`: the axes of `Cut` along which layout `L` holds replicas. A sum over the dimension that
-/// `Cut` cuts has a part on each of these replicas, so the gradient of a parameter of layout `L` is
-/// all-reduced along these axes.
-template <class L, class Cut>
-struct PendingAxes;
-
-namespace detail
+/// `type`: the axes of `Cut`, Rows<A...> or Axes<A...>, along which layout `L` holds replicas. A
+/// sum over the dimension that `Cut` cuts has a part on each of these replicas, so the gradient of
+/// a parameter of layout `L` is all-reduced along these axes.
+template <class L, class Cut, class Found = Axes<>>
+struct PendingAxes
 {
-template <class Done, class L, class... A>
-struct Pending;
-
-template <class... Done, class L>
-struct Pending<Axes<Done...>, L>
-{
-  using type = Axes<Done...>;
+  using type = Found;
 };
-
-template <class... Done, class L, class A, class... Rest>
-struct Pending<Axes<Done...>, L, A, Rest...>
-    : Pending<std::conditional_t<L::template cuts<A>, Axes<Done...>, Axes<Done..., A>>, L, Rest...>
-{
-};
-}  // namespace detail
-
-template <class L, class... A>
-struct PendingAxes<L, Rows<A...>> : detail::Pending<Axes<>, L, A...>
+template <class L, template <class...> class Cut, class A, class... Rest, class... Found>
+struct PendingAxes<L, Cut<A, Rest...>, Axes<Found...>>
+    : PendingAxes<L, Cut<Rest...>,
+                  std::conditional_t<L::template cuts<A>, Axes<Found...>, Axes<Found..., A>>>
 {
 };
 

@@ -17,10 +17,8 @@
 // Elements sent: each element once to each rank that needs it and does not hold it; no padding.
 // Receiver r receives from replica r mod (number of replicas).
 
-#include <algorithm>
 #include <cstddef>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "cubist/core/block.hpp"

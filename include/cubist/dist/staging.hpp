@@ -3,7 +3,6 @@
 
 // Communication of values in host memory by a communicator whose data is in an engine's memory.
 
-#include <cstddef>
 #include <span>
 #include <utility>
 

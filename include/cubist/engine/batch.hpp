@@ -6,8 +6,6 @@
 //
 //   void gemm_batch(op_a, op_b, alpha, span of A, span of B, beta, span of C)
 
-#include <concepts>
-#include <cstddef>
 #include <span>
 #include <vector>
 

@@ -9,7 +9,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"

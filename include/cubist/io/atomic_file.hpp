@@ -5,12 +5,10 @@
 // all of it is on the disk. So a reader finds a complete file, the previous one, or none, whenever
 // the job is killed.
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 

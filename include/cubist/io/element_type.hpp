@@ -48,49 +48,31 @@ enum class ElementType : std::uint8_t
 
 namespace detail
 {
-struct ElementTypeInfo
-{
-  const char* name;
-  std::size_t bytes;
-};
-
-/// In the order of ElementType.
-inline constexpr std::array<ElementTypeInfo, 17> element_type_infos{{{"BOOL", 1},
-                                                                     {"U8", 1},
-                                                                     {"I8", 1},
-                                                                     {"F8_E4M3", 1},
-                                                                     {"F8_E5M2", 1},
-                                                                     {"U16", 2},
-                                                                     {"I16", 2},
-                                                                     {"F16", 2},
-                                                                     {"BF16", 2},
-                                                                     {"U32", 4},
-                                                                     {"I32", 4},
-                                                                     {"F32", 4},
-                                                                     {"U64", 8},
-                                                                     {"I64", 8},
-                                                                     {"F64", 8},
-                                                                     {"C64", 8},
-                                                                     {"C128", 16}}};
+// In the order of ElementType.
+inline constexpr std::array<const char*, 17> element_type_names{
+    "BOOL", "U8",  "I8",  "F8_E4M3", "F8_E5M2", "U16", "I16", "F16", "BF16",
+    "U32",  "I32", "F32", "U64",     "I64",     "F64", "C64", "C128"};
+inline constexpr std::array<std::size_t, 17> element_type_bytes{1, 1, 1, 1, 1, 2, 2, 2, 2,
+                                                                4, 4, 4, 8, 8, 8, 8, 16};
 }  // namespace detail
 
 /// The size of one element.
 [[nodiscard]] constexpr std::size_t bytes_of(ElementType type)
 {
-  return detail::element_type_infos.at(static_cast<std::size_t>(type)).bytes;
+  return detail::element_type_bytes.at(static_cast<std::size_t>(type));
 }
 
 /// The name in safetensors files: "F32", "BF16".
 [[nodiscard]] constexpr const char* to_string(ElementType type)
 {
-  return detail::element_type_infos.at(static_cast<std::size_t>(type)).name;
+  return detail::element_type_names.at(static_cast<std::size_t>(type));
 }
 
 /// The type with this name in safetensors files, if there is one.
 [[nodiscard]] constexpr std::optional<ElementType> element_type_named(std::string_view name)
 {
-  for (std::size_t i = 0; i < detail::element_type_infos.size(); ++i)
-    if (name == detail::element_type_infos[i].name) return static_cast<ElementType>(i);
+  for (std::size_t i = 0; i < detail::element_type_names.size(); ++i)
+    if (name == detail::element_type_names[i]) return static_cast<ElementType>(i);
   return std::nullopt;
 }
 
@@ -121,33 +103,34 @@ template <Scalar T>
   if constexpr (std::same_as<T, std::complex<double>>) return ElementType::c128;
 }
 
-/// Whether `decode` converts such elements to T: real to real, and complex to complex.
-template <Scalar T>
-[[nodiscard]] constexpr bool readable_as(ElementType type)
-{
-  if constexpr (ComplexScalar<T>)
-    return type == ElementType::c64 || type == ElementType::c128;
-  else
-    return type == ElementType::f16 || type == ElementType::bf16 || type == ElementType::f32 ||
-           type == ElementType::f64;
-}
-
 namespace detail
 {
 
-/// Converts elements of type From at any alignment.
-template <class From, Scalar T>
-void decode_each(std::span<const std::byte> bytes, std::span<T> out)
+template <class... From, class F>
+constexpr bool with_one_of(ElementType type, F f)
 {
-  for (std::size_t i = 0; i < out.size(); ++i)
-  {
-    From element;
-    std::memcpy(&element, bytes.data() + i * sizeof(From), sizeof(From));
-    out[i] = static_cast<T>(element);
-  }
+  return ((type == element_type<From>() && (f(From{}), true)) || ...);
+}
+
+/// Calls f(From{}) for the scalar From of a type that converts to T, real to real and complex to
+/// complex; returns false for another type.
+template <Scalar T, class F>
+constexpr bool with_source(ElementType type, F f)
+{
+  if constexpr (ComplexScalar<T>)
+    return with_one_of<std::complex<float>, std::complex<double>>(type, f);
+  else
+    return with_one_of<half, bfloat16, float, double>(type, f);
 }
 
 }  // namespace detail
+
+/// Whether `decode` converts such elements to T.
+template <Scalar T>
+[[nodiscard]] constexpr bool readable_as(ElementType type)
+{
+  return detail::with_source<T>(type, [](auto) {});
+}
 
 /// Converts elements of a file to scalars, rounded if T is narrower. The bytes need no alignment.
 /// @throws DataError for elements that do not convert to T, or more or fewer of them than `out` has
@@ -167,21 +150,13 @@ void decode(ElementType from, std::span<const std::byte> bytes, std::span<T> out
     if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
     return;
   }
-  if constexpr (ComplexScalar<T>)
-  {
-    if (from == ElementType::c64)
-      detail::decode_each<std::complex<float>>(bytes, out);
-    else
-      detail::decode_each<std::complex<double>>(bytes, out);
-  }
-  else if (from == ElementType::f16)
-    detail::decode_each<half>(bytes, out);
-  else if (from == ElementType::bf16)
-    detail::decode_each<bfloat16>(bytes, out);
-  else if (from == ElementType::f32)
-    detail::decode_each<float>(bytes, out);
-  else
-    detail::decode_each<double>(bytes, out);
+  detail::with_source<T>(from, [&]<class From>(From element) {
+    for (std::size_t i = 0; i < out.size(); ++i)
+    {
+      std::memcpy(&element, bytes.data() + i * sizeof(From), sizeof(From));
+      out[i] = static_cast<T>(element);
+    }
+  });
 }
 
 }  // namespace cubist

@@ -7,7 +7,6 @@
 // Source: numpy.lib.format, "NEP 1, a simple file format for NumPy arrays".
 
 #include <algorithm>
-#include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>

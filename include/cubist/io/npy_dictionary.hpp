@@ -36,27 +36,10 @@ struct NpyHeader
 namespace detail
 {
 
-struct NpyName
-{
-  const char* name;
-  ElementType type;
-};
-
-/// NumPy's names without the byte order.
-inline constexpr std::array<NpyName, 14> npy_names{{{"b1", ElementType::boolean},
-                                                    {"u1", ElementType::u8},
-                                                    {"i1", ElementType::i8},
-                                                    {"u2", ElementType::u16},
-                                                    {"i2", ElementType::i16},
-                                                    {"f2", ElementType::f16},
-                                                    {"u4", ElementType::u32},
-                                                    {"i4", ElementType::i32},
-                                                    {"f4", ElementType::f32},
-                                                    {"u8", ElementType::u64},
-                                                    {"i8", ElementType::i64},
-                                                    {"f8", ElementType::f64},
-                                                    {"c8", ElementType::c64},
-                                                    {"c16", ElementType::c128}}};
+/// NumPy's names without the byte order, in the order of ElementType; "" for types it lacks.
+inline constexpr std::array<std::string_view, 17> npy_names{"b1", "u1", "i1", "",   "",   "u2",
+                                                            "i2", "f2", "",   "u4", "i4", "f4",
+                                                            "u8", "i8", "f8", "c8", "c16"};
 
 /// Parses the dictionary, and evaluates no Python expressions.
 class NpyDictionary
@@ -149,10 +132,12 @@ class NpyDictionary
     require<DataError>(name.find('O') == name.npos, "got ", file_,
                        " with Python objects, which only Python can read, by running what the file "
                        "says; save numbers, as np.asarray(x, '<f8')");
-    for (const auto& known : npy_names)
-      if (name.size() > 1 && name.substr(1) == known.name &&
-          (name[0] == '<' || (name[0] == '|' && bytes_of(known.type) == 1)))
-        return known.type;
+    const auto known =
+        std::find(npy_names.begin(), npy_names.end(), name.substr(name.empty() ? 0 : 1));
+    const auto type = static_cast<ElementType>(known - npy_names.begin());
+    if (name.size() > 1 && known != npy_names.end() &&
+        (name[0] == '<' || (name[0] == '|' && bytes_of(type) == 1)))
+      return type;
     throw DataError{"got " + file_ + " with elements " + quote(name) +
                     ", which are no numbers that cubist knows; save np.asarray(x, '<f8')"};
   }

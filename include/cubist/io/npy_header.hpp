@@ -5,7 +5,6 @@
 // bytes (version 1) or four (2 and 3), and the dictionary of npy_dictionary.hpp.
 // Source: NumPy, numpy.lib.format.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -74,14 +73,13 @@ inline constexpr std::string_view npy_magic = "\x93NUMPY";
 /// @throws ArgumentError for a type that NumPy does not have
 [[nodiscard]] inline std::string format_npy_header(ElementType type, Shape shape)
 {
-  const auto known = std::find_if(detail::npy_names.begin(), detail::npy_names.end(),
-                                  [&](const auto& name) { return name.type == type; });
-  require<ArgumentError>(known != detail::npy_names.end(), "got elements of ", to_string(type),
+  const std::string name{detail::npy_names.at(static_cast<std::size_t>(type))};
+  require<ArgumentError>(!name.empty(), "got elements of ", to_string(type),
                          ", for which .npy files have no name, so NumPy could not read them; save "
                          "safetensors, or a matrix of float");
   std::string header{detail::npy_magic};
   header += {'\1', '\0', '\0', '\0'};
-  header += std::string{"{'descr': '"} + (bytes_of(type) == 1 ? '|' : '<') + known->name +
+  header += std::string{"{'descr': '"} + (bytes_of(type) == 1 ? '|' : '<') + name +
             "', 'fortran_order': False, 'shape': (" + std::to_string(shape.rows) + ", " +
             std::to_string(shape.cols) + "), }";
   header.resize((header.size() + 64) / 64 * 64, ' ');

@@ -23,7 +23,6 @@
 // rank's block. Sizes are padded to the scheme's quantum. Source: the schemes' headers.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <numeric>
 
@@ -122,8 +121,8 @@ struct CommunicatedMatrix
   /// The shape of all blocks together.
   [[nodiscard]] constexpr Shape all() const
   {
-    const auto times = [this](Dimension d) { return cut == d ? along.parts() : 1; };
-    return {matrix.block.rows * times(Dimension::rows), matrix.block.cols * times(Dimension::cols)};
+    return {matrix.block.rows * pieces(Dimension::rows),
+            matrix.block.cols * pieces(Dimension::cols)};
   }
   /// The number of pieces of a dimension.
   [[nodiscard]] constexpr std::size_t pieces(Dimension d) const

@@ -53,9 +53,9 @@ struct CutMatrix
   Shape block;
 };
 
-/// The extents and strides of some axes of a mesh.
-template <class A, class... Axis>
-[[nodiscard]] constexpr AxisTuple tuple(const typename A::Array& extents)
+/// The extents and strides of some axes of a mesh: Rows<Axis...>, for instance.
+template <class A, template <class...> class List, class... Axis>
+[[nodiscard]] constexpr AxisTuple tuple_of(List<Axis...>, const typename A::Array& extents)
 {
   static_assert(sizeof...(Axis) <= 4);
   AxisTuple t;
@@ -66,13 +66,6 @@ template <class A, class... Axis>
     t.axes[t.count++] = {i, extents[i], stride};
   }
   return t;
-}
-
-/// The same from a list of types.
-template <class A, template <class...> class List, class... Axis>
-[[nodiscard]] constexpr AxisTuple tuple_of(List<Axis...>, const typename A::Array& extents)
-{
-  return tuple<A, Axis...>(extents);
 }
 
 /// A matrix of this shape with layout `L`. A dimension that is cut is padded to the quantum.

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 #include <vector>
 
 #include "cubist/algorithm/direct/work_assignment.hpp"
@@ -42,12 +41,7 @@ namespace detail
 template <class S, class L>
 [[nodiscard]] Placement planned_placement(Shape shape, const typename S::Axes::Array& extents)
 {
-  using A = typename S::Axes;
-  std::vector<Block> blocks;
-  for (int rank = 0; rank < A::ranks(extents); ++rank)
-    blocks.push_back(
-        L::template block<A>(shape, extents, A::coordinates(rank, extents), S::quantum(extents)));
-  return {std::move(blocks), false};
+  return placement<L, typename S::Axes>(extents, S::quantum(extents), shape, Op::none);
 }
 
 /// Seconds of a direct product: of the products on the cores of a worker, and of the rest, which is

@@ -31,50 +31,43 @@ namespace cubist
 namespace detail
 {
 
-inline void require_object(const nlohmann::json& json, const std::string& what)
+/// Sets the figures of a group, whose names begin with `prefix`, as "inside.", or with an empty
+/// prefix all figures.
+inline void read_figures(const nlohmann::json& json, const std::string& prefix, Machine& machine)
 {
+  const std::string what =
+      prefix.empty() ? "a machine" : "a machine's " + prefix.substr(0, prefix.size() - 1);
   require<DataError>(json.is_object(), "got ", json.dump().substr(0, 40), " for ", what,
                      ", which has no names, so it is unclear what the figures are; use an object, "
                      "as {\"latency\": 1e-6}");
-}
-
-/// The names of the figures of a group, or of those outside any group and of the groups.
-[[nodiscard]] inline std::vector<std::string> figure_names(const std::string& group)
-{
-  std::vector<std::string> names;
-  const Machine machine;
-  for_each_figure(machine, [&](const std::string& name, const auto&) {
-    const auto dot = name.find('.');
-    const bool in_group = dot != std::string::npos && name.substr(0, dot) == group;
-    if (!in_group && !group.empty()) return;
-    const auto shown = in_group ? name.substr(dot + 1) : name.substr(0, dot);
-    if (names.empty() || names.back() != shown) names.push_back(shown);
-  });
-  return names;
-}
-
-[[noreturn]] inline void throw_unknown(const std::string& name)
-{
-  const auto dot = name.find('.');
-  const auto names = figure_names(dot == std::string::npos ? "" : name.substr(0, dot));
-  std::string known;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    known += (i == 0 ? "" : i + 1 < names.size() ? ", " : " or ") + names[i];
-  throw DataError{"got a machine with \"" + name +
-                  "\", which the planner does not know and would ignore; use " + known};
-}
-
-inline void read_figure(const nlohmann::json& json, const std::string& wanted, Machine& machine)
-{
-  bool known = false;
-  for_each_figure(machine, [&](const std::string& name, auto& figure) {
-    if (name != wanted) return;
-    known = true;
-    require<DataError>(json.is_number(), "got ", json.dump(), " for a machine's ", name,
-                       ", which is no number, so nothing can be predicted with it; use a number");
-    figure = json.get<std::remove_reference_t<decltype(figure)>>();
-  });
-  if (!known) throw_unknown(wanted);
+  for (const auto& [key, value] : json.items())
+  {
+    std::vector<std::string> names;  // of the figures and groups that may be here
+    bool is_figure = false;
+    for_each_figure(machine, [&, &key = key, &value = value](const std::string& name,
+                                                             auto& figure) {
+      if (!name.starts_with(prefix)) return;
+      const auto end = std::min(name.find('.', prefix.size()), name.size());
+      const auto shown = name.substr(prefix.size(), end - prefix.size());
+      if (names.empty() || names.back() != shown) names.push_back(shown);
+      if (name != prefix + key) return;
+      is_figure = true;
+      require<DataError>(value.is_number(), "got ", value.dump(), " for a machine's ", name,
+                         ", which is no number, so nothing can be predicted with it; use a number");
+      figure = value.template get<std::remove_reference_t<decltype(figure)>>();
+    });
+    if (is_figure) continue;
+    if (std::find(names.begin(), names.end(), key) != names.end())
+    {
+      read_figures(value, prefix + key + '.', machine);
+      continue;
+    }
+    std::string known;
+    for (std::size_t i = 0; i < names.size(); ++i)
+      known += (i == 0 ? "" : i + 1 < names.size() ? ", " : " or ") + names[i];
+    throw DataError{"got a machine with \"" + prefix + key +
+                    "\", which the planner does not know and would ignore; use " + known};
+  }
 }
 
 [[nodiscard]] inline double median(std::vector<double> values)
@@ -133,23 +126,11 @@ catch (const nlohmann::json::exception& error)
 /// @throws DataError for JSON that describes no machine, ArgumentError for invalid figures
 [[nodiscard]] inline Machine machine_from_json(const nlohmann::json& json, Machine machine = {})
 {
-  detail::require_object(json, "a machine");
-  if (json.contains("benchmark") && !json.contains("machine"))
-  {
-    machine = detail::measured_machine(json, machine);
-    require_valid(machine);
-    return machine;
-  }
   if (json.contains("machine")) return machine_from_json(json["machine"], machine);
-  for (const auto& [key, value] : json.items())
-    if (key == "inside" || key == "across" || key == "gemm")
-    {
-      detail::require_object(value, "a machine's " + key);
-      for (const auto& [name, figure] : value.items())
-        detail::read_figure(figure, key + "." + name, machine);
-    }
-    else
-      detail::read_figure(value, key, machine);
+  if (json.contains("benchmark"))
+    machine = detail::measured_machine(json, machine);
+  else
+    detail::read_figures(json, "", machine);
   require_valid(machine);
   return machine;
 }

@@ -9,9 +9,7 @@
 //   with_scheme(plans.front().scheme, [&]<class S>() { Mesh<S, Mpi> mesh{world, plans.front()}; });
 
 #include <algorithm>
-#include <cstddef>
 #include <map>
-#include <string>
 #include <tuple>
 #include <vector>
 
@@ -26,17 +24,6 @@ namespace cubist
 
 namespace detail
 {
-
-inline void require_plannable(const std::vector<ProductSize>& layers, int ranks,
-                              const Machine& machine, const PlanOptions& options)
-{
-  require_valid(layers);
-  require_valid(machine);
-  require<MeshError>(ranks >= 1, "got ", ranks,
-                     " ranks, but a mesh has at least one; use a positive number");
-  require<ArgumentError>(options.scalar_bytes > 0,
-                         "got elements of 0 bytes, which hold no number; use sizeof the scalar");
-}
 
 /// The order of plans: the fastest first; those that do not fit in memory last, the smallest of
 /// them first.
@@ -77,7 +64,12 @@ inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& ma
                                             const Machine& machine = {},
                                             const PlanOptions& options = {})
 {
-  detail::require_plannable(layers, ranks, machine, options);
+  require_valid(layers);
+  require_valid(machine);
+  require<MeshError>(ranks >= 1, "got ", ranks,
+                     " ranks, but a mesh has at least one; use a positive number");
+  require<ArgumentError>(options.scalar_bytes > 0,
+                         "got elements of 0 bytes, which hold no number; use sizeof the scalar");
   std::vector<Plan> plans;
   const auto add = [&]<class S>() {
     for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {

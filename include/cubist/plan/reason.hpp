@@ -29,22 +29,14 @@ struct Rivals
 namespace detail
 {
 
-/// "0.42", "13.1"
-[[nodiscard]] inline std::string three_digits(double value)
+[[nodiscard]] inline std::string format(const char* how, double value)
 {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3g", value);
+  std::snprintf(text.data(), text.size(), how, value);
   return text.data();
 }
-
-/// "42 %"
-[[nodiscard]] inline std::string percent(double part)
-{
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.0f %%", 100 * part);
-  return text.data();
-}
-
+[[nodiscard]] inline std::string three_digits(double value) { return format("%.3g", value); }
+[[nodiscard]] inline std::string percent(double part) { return format("%.0f %%", 100 * part); }
 [[nodiscard]] inline std::string gibibytes(double bytes)
 {
   return three_digits(bytes / (1 << 30)) + " GiB";

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 
 #include "cubist/plan/transfer.hpp"
 
@@ -24,6 +23,12 @@ class Few
   [[nodiscard]] constexpr const T& operator[](std::size_t i) const { return values_[i]; }
   [[nodiscard]] constexpr const T* begin() const { return values_.data(); }
   [[nodiscard]] constexpr const T* end() const { return values_.data() + count_; }
+  [[nodiscard]] constexpr double sum(double (T::*figure)() const) const
+  {
+    double all = 0;
+    for (const T& value : *this) all += (value.*figure)();
+    return all;
+  }
 
  private:
   std::array<T, most> values_{};
@@ -62,26 +67,10 @@ struct Work
   Few<LocalGemm, 2> far_products;
   Few<Transfer, 8> transfers;
 
-  [[nodiscard]] constexpr double flops() const
-  {
-    double sum = 0;
-    for (const auto& p : products) sum += p.flops();
-    return sum;
-  }
-  /// Elements that a rank sends, averaged over the ranks.
-  [[nodiscard]] constexpr double words() const
-  {
-    double sum = 0;
-    for (const auto& t : transfers) sum += t.words();
-    return sum;
-  }
-  /// Messages that a rank sends, averaged over the ranks.
-  [[nodiscard]] constexpr double messages() const
-  {
-    double sum = 0;
-    for (const auto& t : transfers) sum += t.messages();
-    return sum;
-  }
+  [[nodiscard]] constexpr double flops() const { return products.sum(&LocalGemm::flops); }
+  /// Elements and messages that a rank sends, averaged over the ranks.
+  [[nodiscard]] constexpr double words() const { return transfers.sum(&Transfer::words); }
+  [[nodiscard]] constexpr double messages() const { return transfers.sum(&Transfer::messages); }
 };
 
 /// The memory of a rank, in elements.

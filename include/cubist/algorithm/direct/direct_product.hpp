@@ -80,32 +80,17 @@ class DirectProduct final : public ProductPlan<T>
 
   void forward(T alpha, In x, In w, T beta, Out y) override
   {
-    Peers xs{world_, {x, ops_.x}, forward_.reads_a()};
-    Peers ws{world_, {w, ops_.w}, forward_.reads_b()};
-    multiply(forward_, alpha, xs.all(), ws.all(), beta, y);
-    close(xs, ws);
-    read_peer_parts(forward_, beta, y);
-    wait(xs, ws);
+    run(forward_, alpha, {x, ops_.x}, {w, ops_.w}, beta, y);
   }
 
   void grad_input(T alpha, In dy, In w, T beta, Out dx) override
   {
-    Peers dys{world_, dy, grad_input_.reads_a()};
-    Peers ws{world_, {w, ops_.w}, grad_input_.reads_b()};
-    multiply(grad_input_, alpha, dys.all(), ws.all().t(), beta, {dx, ops_.x});
-    close(dys, ws);
-    read_peer_parts(grad_input_, beta, dx);
-    wait(dys, ws);
+    run(grad_input_, alpha, dy, Operand{w, ops_.w}.t(), beta, {dx, ops_.x});
   }
 
   void grad_weight(T alpha, In x, In dy, T beta, Out dw) override
   {
-    Peers xs{world_, {x, ops_.x}, grad_weight_.reads_a()};
-    Peers dys{world_, dy, grad_weight_.reads_b()};
-    multiply(grad_weight_, alpha, xs.all().t(), dys.all(), beta, {dw, ops_.w});
-    close(xs, dys);
-    read_peer_parts(grad_weight_, beta, dw);
-    wait(xs, dys);
+    run(grad_weight_, alpha, Operand{x, ops_.x}.t(), dy, beta, {dw, ops_.w});
   }
 
   void backward(In x, In w, In dy, Out dx, Out dw, T beta) override
@@ -145,6 +130,18 @@ class DirectProduct final : public ProductPlan<T>
     auto work = detail::assign_work(a, b, c, world_.rank(), world_.cores(), sizeof(T));
     const std::size_t size = work.products.empty() ? 0 : padded_size<T>(work.workspace);
     return {std::move(work), c.transposed(), Buffer(size)};
+  }
+
+  /// C = alpha A B + beta C
+  void run(Assigned& assigned, T alpha, Operand<const T> a, Operand<const T> b, T beta,
+           Operand<T> c)
+  {
+    Peers as{world_, a, assigned.reads_a()};
+    Peers bs{world_, b, assigned.reads_b()};
+    multiply(assigned, alpha, as.all(), bs.all(), beta, c);
+    close(as, bs);
+    read_peer_parts(assigned, beta, c.stored());
+    wait(as, bs);
   }
 
   template <class... All>

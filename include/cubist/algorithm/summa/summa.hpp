@@ -87,51 +87,23 @@ class SummaPlan final : public ProductPlan<T>
 
   void grad_input(T alpha, In dy, In w, T beta, Out dx) override
   {
-    const Read ws{w, ops_.w};
-    const Write dxs{dx, ops_.x};
-    switch (stationary_)
-    {
-    case Stationary::output:
-      return run(p_product(alpha, dy, ws, beta, dxs));
-    case Stationary::input:
-      return run(r_product(alpha, dy, ws.t(), beta, dxs));
-    case Stationary::weight:
-      return run(p_product(alpha, ws, dy, beta, dxs.t()));
-    }
+    with_grad_input(alpha, dy, {w, ops_.w}, beta, {dx, ops_.x},
+                    [](auto&& product) { run(product); });
   }
 
   void grad_weight(T alpha, In x, In dy, T beta, Out dw) override
   {
-    const Read xs{x, ops_.x};
-    const Write dws{dw, ops_.w};
-    switch (stationary_)
-    {
-    case Stationary::output:
-      return run(q_product(alpha, xs, dy, beta, dws));
-    case Stationary::input:
-      return run(q_product(alpha, dy, xs, beta, dws.t()));
-    case Stationary::weight:
-      return run(r_product(alpha, xs.t(), dy, beta, dws));
-    }
+    with_grad_weight(alpha, {x, ops_.x}, dy, beta, {dw, ops_.w},
+                     [](auto&& product) { run(product); });
   }
 
   /// The last sums of dX, and the first panels for dW, are in flight while panels are multiplied.
   void backward(In x, In w, In dy, Out dx, Out dw, T beta) override
   {
-    const Read xs{x, ops_.x};
-    const Read ws{w, ops_.w};
-    const Write dxs{dx, ops_.x};
-    const Write dws{dw, ops_.w};
-    constexpr T one{1};
-    switch (stationary_)
-    {
-    case Stationary::output:
-      return run(p_product(one, dy, ws, T{}, dxs), q_product(one, xs, dy, beta, dws));
-    case Stationary::input:
-      return run(r_product(one, dy, ws.t(), T{}, dxs), q_product(one, dy, xs, beta, dws.t()));
-    case Stationary::weight:
-      return run(p_product(one, ws, dy, T{}, dxs.t()), r_product(one, xs.t(), dy, beta, dws));
-    }
+    with_grad_input(T{1}, dy, {w, ops_.w}, T{}, {dx, ops_.x}, [&](auto&& dxs) {
+      with_grad_weight(T{1}, {x, ops_.x}, dy, beta, {dw, ops_.w},
+                       [&](auto&& dws) { run(dxs, dws); });
+    });
   }
 
  private:
@@ -164,6 +136,34 @@ class SummaPlan final : public ProductPlan<T>
   [[nodiscard]] auto q_product(T alpha, Read p, Read r, T beta, Write q)
   {
     return ProductP<T, C, E>{grid_.t(), q_buffers_, alpha, r.t(), p.t(), beta, q.t()};
+  }
+  /// Calls f with the product dX = alpha dY W^T + beta dX.
+  template <class F>
+  void with_grad_input(T alpha, Read dy, Read w, T beta, Write dx, F f)
+  {
+    switch (stationary_)
+    {
+    case Stationary::output:
+      return f(p_product(alpha, dy, w, beta, dx));
+    case Stationary::input:
+      return f(r_product(alpha, dy, w.t(), beta, dx));
+    case Stationary::weight:
+      return f(p_product(alpha, w, dy, beta, dx.t()));
+    }
+  }
+  /// Calls f with the product dW = alpha X^T dY + beta dW.
+  template <class F>
+  void with_grad_weight(T alpha, Read x, Read dy, T beta, Write dw, F f)
+  {
+    switch (stationary_)
+    {
+    case Stationary::output:
+      return f(q_product(alpha, x, dy, beta, dw));
+    case Stationary::input:
+      return f(q_product(alpha, dy, x, beta, dw.t()));
+    case Stationary::weight:
+      return f(r_product(alpha, x.t(), dy, beta, dw));
+    }
   }
   template <class... Product>
   static void run(Product&&... products)
