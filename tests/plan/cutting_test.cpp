@@ -14,11 +14,11 @@ TEST_CASE("The axes of a tuple have the extents and strides of the mesh")
 {
   using A = Axes<Depth, Row, Col>;
   const auto t = cubist::detail::tuple_of<A>(Rows<Col, Depth>{}, {2, 3, 5});
-  REQUIRE(t.count == 2);
-  CHECK(t.axes[0].extent == 5);
-  CHECK(t.axes[0].stride == 1);
-  CHECK(t.axes[1].extent == 2);
-  CHECK(t.axes[1].stride == 15);
+  REQUIRE(t.size() == 2);
+  CHECK(t[0].extent == 5);
+  CHECK(t[0].stride == 1);
+  CHECK(t[1].extent == 2);
+  CHECK(t[1].stride == 15);
   CHECK(t.innermost().index == 0);
   CHECK(t.parts() == 10);
   SECTION("nothing cuts into one part")
@@ -40,15 +40,15 @@ TEST_CASE("Blocks are those of the layouts")
   CHECK(p.x.block == block(Grid3D::Input{}, {size.m, size.k}));
   CHECK(p.w.block == block(Grid3D::Weight{}, {size.k, size.n}));
   CHECK(p.y.block == block(Grid3D::Output{}, {size.m, size.n}));
-  CHECK(p.pending.count == 0);
+  CHECK(p.pending.size() == 0);
 }
 
 TEST_CASE("The gradient of replicated weights is pending along their axis")
 {
   const auto p = cubist::detail::cut_product<Summa25D>({3, 2, 2}, {24, 24, 24});
-  REQUIRE(p.pending.count == 1);
-  CHECK(p.pending.axes[0].extent == 3);
-  CHECK(p.pending.axes[0].stride == 4);
+  REQUIRE(p.pending.size() == 1);
+  CHECK(p.pending[0].extent == 3);
+  CHECK(p.pending[0].stride == 4);
 }
 
 }  // namespace plan_cutting_test

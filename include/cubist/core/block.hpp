@@ -31,9 +31,9 @@ inline std::ostream& operator<<(std::ostream& out, Shape s)
 }
 
 /// Refuses a matrix whose sizes or indices, with padding, could overflow. It may still be larger
-/// than the memory.
+/// than the memory. Returns `s`.
 /// @throws ShapeError for a matrix of more bytes than 64 bits count
-inline void require_countable(Shape s, std::size_t bytes_each)
+inline Shape require_countable(Shape s, std::size_t bytes_each)
 {
   constexpr std::size_t padding = 256;
   const std::size_t most = std::numeric_limits<std::size_t>::max() / padding / bytes_each;
@@ -42,6 +42,7 @@ inline void require_countable(Shape s, std::size_t bytes_each)
                       "got a matrix of ", s, " with ", bytes_each,
                       " bytes an element, which are more than 64 bits count; check its sizes for "
                       "negative numbers and for rows and columns that are swapped or multiplied");
+  return s;
 }
 
 /// The sizes of a product: (m, k) times (k, n) gives (m, n).

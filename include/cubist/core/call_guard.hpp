@@ -4,6 +4,7 @@
 // Detects concurrent calls of an object that one thread may use at a time.
 
 #include <atomic>
+#include <memory>
 
 #include "cubist/core/error.hpp"
 
@@ -19,17 +20,11 @@ class CallGuard
   CallGuard& operator=(const CallGuard&) { return *this; }
 
   /// A call, until the end of the scope.
-  class Scope
+  struct End
   {
-   public:
-    explicit Scope(std::atomic<bool>& active) : active_{active} {}
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-    ~Scope() { active_.store(false); }
-
-   private:
-    std::atomic<bool>& active_;
+    void operator()(std::atomic<bool>* active) const { active->store(false); }
   };
+  using Scope = std::unique_ptr<std::atomic<bool>, End>;
 
   /// @param what the object, for the message: "a plan"
   /// @throws ArgumentError while another call is active
@@ -39,7 +34,7 @@ class CallGuard
         !active_.exchange(true), "got a call of ", what,
         " while another call is in progress, so both would write to its workspace; "
         "give each thread its own");
-    return Scope{active_};
+    return Scope{&active_};
   }
 
  private:

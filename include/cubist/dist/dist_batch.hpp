@@ -13,18 +13,13 @@
 #include <span>
 #include <vector>
 
-#if __has_include(<xtensor/containers/xtensor.hpp>)
-#include <xtensor/containers/xtensor.hpp>
-#else
-#include <xtensor/xtensor.hpp>
-#endif
-
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/global.hpp"
 #include "cubist/dist/staging.hpp"
 
 namespace cubist

@@ -75,9 +75,10 @@ class DistMatrix
   /// A matrix (M, N) of zeros. All ranks of the mesh call it; idle ranks may.
   /// @throws ShapeError if its size in bytes exceeds 64 bits
   DistMatrix(M mesh, Shape shape)
-      : mesh_{std::move(mesh)}, shape_{checked_countable(shape)}, block_{block_of(mesh_, shape,
-                                                                                  mesh_.rank())},
-        storage_(checked_countable(block_.padded()).size())
+      : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))}, block_{block_of(
+                                                                                 mesh_, shape,
+                                                                                 mesh_.rank())},
+        storage_(require_countable(block_.padded(), sizeof(T)).size())
   {
   }
 
@@ -137,11 +138,6 @@ class DistMatrix
     if (rank >= mesh.size()) return {};
     return L::template block<typename M::Axes>(shape, mesh.extents(), mesh.coordinates(rank),
                                                mesh.quantum());
-  }
-  static Shape checked_countable(Shape shape)
-  {
-    require_countable(shape, sizeof(T));
-    return shape;
   }
   static bool primary(const M& mesh, int rank)
   {

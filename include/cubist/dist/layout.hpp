@@ -67,12 +67,25 @@ template <class... Axis>
 std::string names()
 {
   std::string s;
-  for (const char* name : std::initializer_list<const char*>{Axis::name...})
-  {
-    if (!s.empty()) s += ' ';
-    s += name;
-  }
+  ((s += s.empty() ? "" : " ", s += Axis::name), ...);
   return s;
+}
+
+template <class Got, class Wanted>
+constexpr void require_layout()
+{
+  static_assert(std::is_same_v<Got, Wanted>,
+                "this matrix has layout Got, where layout Wanted is needed, so blocks would be "
+                "multiplied that do not correspond; create or scatter it with layout Wanted");
+}
+
+template <class L>
+constexpr void require_not_partial()
+{
+  static_assert(!L::is_partial,
+                "this matrix has a layout with Partial, so its ranks hold parts of a sum and not "
+                "its elements; complete it first: assign it to a matrix whose layout has no "
+                "Partial, sum = parts");
 }
 
 }  // namespace detail
@@ -159,25 +172,5 @@ struct PendingAxes<L, Cut<A, Rest...>, Axes<Found...>>
                   std::conditional_t<L::template cuts<A>, Axes<Found...>, Axes<Found..., A>>>
 {
 };
-
-namespace detail
-{
-template <class Got, class Wanted>
-constexpr void require_layout()
-{
-  static_assert(std::is_same_v<Got, Wanted>,
-                "this matrix has layout Got, where layout Wanted is needed, so blocks would be "
-                "multiplied that do not correspond; create or scatter it with layout Wanted");
-}
-
-template <class L>
-constexpr void require_not_partial()
-{
-  static_assert(!L::is_partial,
-                "this matrix has a layout with Partial, so its ranks hold parts of a sum and not "
-                "its elements; complete it first: assign it to a matrix whose layout has no "
-                "Partial, sum = parts");
-}
-}  // namespace detail
 
 }  // namespace cubist

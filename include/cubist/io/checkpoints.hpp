@@ -14,6 +14,7 @@
 //     if (++step % 50 == 0) checkpoints.save(step, state);
 //   }
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -83,7 +85,7 @@ class Checkpoints
     if (is_root())
       if (const auto all = steps(); !all.empty()) newest = {1, *all.rbegin()};
     with_staging_buffer(mesh_.engine(), std::span{newest},
-                  [&](auto numbers) { mesh_.world().broadcast(numbers, 0); });
+                        [&](auto numbers) { mesh_.world().broadcast(numbers, 0); });
     if (newest[0] == 0) return std::nullopt;
     load(newest[1], state);
     return newest[1];
@@ -145,11 +147,8 @@ class Checkpoints
 
   [[nodiscard]] std::optional<std::uint64_t> step_of(const std::string& name) const
   {
-    const std::string before = prefix;
-    const std::string behind = suffix;
-    if (!name.starts_with(before) || !name.ends_with(behind)) return std::nullopt;
-    const auto step =
-        number(name.substr(before.size(), name.size() - before.size() - behind.size()));
+    const auto begin = std::min(name.size(), std::string_view{prefix}.size());
+    const auto step = number(name.substr(begin, name.find('.') - begin));
     return step && file(*step).filename() == name ? step : std::nullopt;
   }
 

@@ -46,14 +46,44 @@ enum class ElementType : std::uint8_t
   c128
 };
 
+template <Scalar T>
+[[nodiscard]] constexpr ElementType element_type()
+{
+  if constexpr (std::same_as<T, bfloat16>) return ElementType::bf16;
+  if constexpr (std::same_as<T, half>) return ElementType::f16;
+  if constexpr (std::same_as<T, float>) return ElementType::f32;
+  if constexpr (std::same_as<T, double>) return ElementType::f64;
+  if constexpr (std::same_as<T, std::complex<float>>) return ElementType::c64;
+  if constexpr (std::same_as<T, std::complex<double>>) return ElementType::c128;
+}
+
 namespace detail
 {
+
 // In the order of ElementType.
 inline constexpr std::array<const char*, 17> element_type_names{
     "BOOL", "U8",  "I8",  "F8_E4M3", "F8_E5M2", "U16", "I16", "F16", "BF16",
     "U32",  "I32", "F32", "U64",     "I64",     "F64", "C64", "C128"};
 inline constexpr std::array<std::size_t, 17> element_type_bytes{1, 1, 1, 1, 1, 2, 2, 2, 2,
                                                                 4, 4, 4, 8, 8, 8, 8, 16};
+
+template <class... From, class F>
+constexpr bool with_one_of(ElementType type, F f)
+{
+  return ((type == element_type<From>() && (f(From{}), true)) || ...);
+}
+
+/// Calls f(From{}) for the scalar From of a type that converts to T, real to real and complex to
+/// complex; returns false for another type.
+template <Scalar T, class F>
+constexpr bool with_source(ElementType type, F f)
+{
+  if constexpr (ComplexScalar<T>)
+    return with_one_of<std::complex<float>, std::complex<double>>(type, f);
+  else
+    return with_one_of<half, bfloat16, float, double>(type, f);
+}
+
 }  // namespace detail
 
 /// The size of one element.
@@ -91,39 +121,6 @@ inline constexpr std::array<std::size_t, 17> element_type_bytes{1, 1, 1, 1, 1, 2
   }
   return bytes;
 }
-
-template <Scalar T>
-[[nodiscard]] constexpr ElementType element_type()
-{
-  if constexpr (std::same_as<T, bfloat16>) return ElementType::bf16;
-  if constexpr (std::same_as<T, half>) return ElementType::f16;
-  if constexpr (std::same_as<T, float>) return ElementType::f32;
-  if constexpr (std::same_as<T, double>) return ElementType::f64;
-  if constexpr (std::same_as<T, std::complex<float>>) return ElementType::c64;
-  if constexpr (std::same_as<T, std::complex<double>>) return ElementType::c128;
-}
-
-namespace detail
-{
-
-template <class... From, class F>
-constexpr bool with_one_of(ElementType type, F f)
-{
-  return ((type == element_type<From>() && (f(From{}), true)) || ...);
-}
-
-/// Calls f(From{}) for the scalar From of a type that converts to T, real to real and complex to
-/// complex; returns false for another type.
-template <Scalar T, class F>
-constexpr bool with_source(ElementType type, F f)
-{
-  if constexpr (ComplexScalar<T>)
-    return with_one_of<std::complex<float>, std::complex<double>>(type, f);
-  else
-    return with_one_of<half, bfloat16, float, double>(type, f);
-}
-
-}  // namespace detail
 
 /// Whether `decode` converts such elements to T.
 template <Scalar T>

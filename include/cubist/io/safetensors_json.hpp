@@ -6,12 +6,14 @@
 //   {"__metadata__": {"note": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets":
 //   [0, 24]}}
 //
-// The parser accepts this structure only, token by token: no deeper nesting, no duplicate keys. Its
-// memory is bounded by a small multiple of the text.
+// The parser accepts this structure only: no deeper nesting, no duplicate keys. It checks each
+// token and converts each entry when it has read it, so its memory is bounded by a small multiple
+// of the text.
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,6 +52,9 @@ inline constexpr std::size_t max_dimensions = 64;
 /// @throws DataError, naming `file`, for text that is no JSON or not of this structure
 class SafetensorsJson
 {
+  using Json = nlohmann::json;
+  using Event = Json::parse_event_t;
+
  public:
   std::map<std::string, std::string> metadata;
   std::vector<TensorInfo> tensors;  ///< in the order of the text
@@ -59,190 +64,130 @@ class SafetensorsJson
     expect(json.starts_with('{'), "text that does not begin with {", "an object");
     // The parser stops at a zero byte.
     expect(json.find('\0') == json.npos, "a zero byte", "text");
-    nlohmann::json::sax_parse(json, this);
-  }
-
-  // Callbacks of the parser, one for each token; it checks brackets, and that values have keys.
-
-  bool start_object(std::size_t)
-  {
-    if (at_ == At::file)
-      at_ = At::tensors;
-    else if (at_ != At::entry)
-      unexpected("an object");
-    else if (key_ == metadata_key)
+    try
     {
-      expect(!has_metadata_, "a second " + quote(key_), "a tensor");
-      has_metadata_ = true;
-      at_ = At::metadata;
+      [[maybe_unused]] const Json rest =
+          Json::parse(json, [this](int depth, Event event, Json& value) {
+            return accept(depth, event, value);
+          });
     }
-    else
+    catch (const Json::exception& error)
     {
-      tensors.emplace_back().name = key_;
-      has_type_ = has_shape_ = has_offsets_ = false;
-      at_ = At::tensor;
+      const auto* parse_error = dynamic_cast<const Json::parse_error*>(&error);
+      const auto where = parse_error ? " at byte " + std::to_string(parse_error->byte) : "";
+      throw DataError{"got " + file + " with a header that" + where +
+                      " is no JSON, so it is damaged or truncated; take a fresh copy of it"};
     }
-    return true;
-  }
-
-  bool key(std::string& name)
-  {
-    if (at_ == At::tensors)
-    {
-      key_ = std::move(name);
-      at_ = At::entry;
-    }
-    else if (at_ == At::metadata)
-      metadata_key_ = std::move(name);
-    else if (name == "dtype")
-      begin_field(At::type, has_type_, name);
-    else if (name == "shape")
-      begin_field(At::shape, has_shape_, name);
-    else if (name == "data_offsets")
-      begin_field(At::offsets, has_offsets_, name);
-    else
-      unexpected(quote(name));
-    return true;
-  }
-
-  bool string(std::string& text)
-  {
-    if (at_ == At::metadata)
-    {
-      const auto [entry, is_new] = metadata.try_emplace(std::move(metadata_key_), std::move(text));
-      expect(is_new, "a second note " + quote(entry->first), "another");
-    }
-    else if (at_ == At::type)
-    {
-      const auto type = element_type_named(text);
-      expect(type.has_value(), "the dtype " + quote(text), "one that cubist knows");
-      tensors.back().type = *type;
-      at_ = At::tensor;
-    }
-    else
-      unexpected("the text " + quote(text));
-    return true;
-  }
-
-  bool start_array(std::size_t)
-  {
-    if (in_list_ || (at_ != At::shape && at_ != At::offsets)) unexpected("a list");
-    in_list_ = true;
-    count_ = 0;
-    return true;
-  }
-
-  bool number_unsigned(std::uint64_t number)
-  {
-    if (in_list_ && at_ == At::shape)
-    {
-      expect(count_ < max_dimensions, "more than 64 sizes", "fewer");
-      tensors.back().shape.push_back(number);
-    }
-    else if (in_list_ && count_ < 2)
-      (count_ == 0 ? tensors.back().begin : tensors.back().end) = number;
-    else
-      unexpected("the number " + std::to_string(number));
-    ++count_;
-    return true;
-  }
-
-  bool end_array()
-  {
-    expect(at_ != At::offsets || count_ == 2, "fewer than two offsets", expected());
-    in_list_ = false;
-    at_ = At::tensor;
-    return true;
-  }
-
-  bool end_object()
-  {
-    expect(at_ != At::tensor || (has_type_ && has_shape_ && has_offsets_), "too little",
-           "dtype, shape and data_offsets");
-    at_ = At::tensors;
-    return true;
-  }
-
-  bool null() { return unexpected("null"); }
-  bool boolean(bool) { return unexpected("a truth value"); }
-  bool number_integer(std::int64_t) { return unexpected("a negative number"); }
-  bool number_float(double, const std::string& text) { return unexpected(quote(text)); }
-  bool binary(nlohmann::json::binary_t&) { return unexpected("binary data"); }
-
-  bool parse_error(std::size_t byte, const std::string&, const nlohmann::json::exception&)
-  {
-    throw DataError{"got " + file_ + " with a header that at byte " + std::to_string(byte) +
-                    " is no JSON, so it is damaged or truncated; take a fresh copy of it"};
   }
 
  private:
-  /// The object or list that the parser is in, or the key whose value is next.
-  enum class At
+  /// Checks a token. The file's object has depth 0, its entries 1, their fields 2, and lists 3.
+  /// @returns whether the parser keeps the value; an entry is converted, and not kept
+  bool accept(int depth, Event event, const Json& value)
   {
-    file,
-    tensors,
-    entry,
-    metadata,
-    tensor,
-    type,
-    shape,
-    offsets
-  };
-
-  void begin_field(At field, bool& has, const std::string& name)
-  {
-    expect(!has, "a second " + quote(name), "another field");
-    has = true;
-    at_ = field;
-  }
-
-  /// A description of the tokens that may follow.
-  [[nodiscard]] const char* expected() const
-  {
-    switch (at_)
+    const bool is_metadata = key_ == metadata_key;
+    const char* entry =
+        is_metadata ? "an object of texts" : "an object of dtype, shape and data_offsets";
+    if (event == Event::key && depth == 1)
     {
-    case At::entry:
-    case At::tensor:
-      return key_ == metadata_key ? "an object of texts"
-                                  : "an object of dtype, shape and data_offsets";
-    case At::metadata:
-      return "a text";
-    case At::type:
-      return "a type's name";
-    case At::shape:
-      return "a list of whole numbers";
-    case At::offsets:
-      return "a list of two whole numbers";
-    default:
-      return "an object";
+      key_ = value;
+      fields_.clear();
+      expect(key_ != metadata_key || !std::exchange(has_metadata_, true), "a second " + quote(key_),
+             "a tensor");
     }
-  }
-
-  bool unexpected(const std::string& got)
-  {
-    expect(false, got, expected());
+    else if (event == Event::key)
+    {
+      const std::string name = value;
+      expect(is_metadata || name == "dtype" || name == "shape" || name == "data_offsets",
+             quote(name), entry);
+      expect(fields_.insert(name).second,
+             (is_metadata ? "a second note " : "a second ") + quote(name), "another");
+    }
+    else if (event == Event::object_start)
+      expect(depth < 2, "an object", is_metadata ? "a text" : "a text or a list");
+    else if (event == Event::array_start)
+    {
+      expect(depth == 2, "a list", depth == 1 ? entry : "a number");
+      count_ = 0;
+    }
+    else if (event == Event::value && depth == 3)
+      expect(++count_ <= max_dimensions, "more than 64 sizes", "fewer");
+    else if (event == Event::value && depth == 1)
+      expect(false, described(value), entry);
+    if (event != Event::object_end || depth != 1) return true;
+    is_metadata ? add_metadata(value) : add_tensor(value);
     return false;
   }
 
-  void expect(bool holds, std::string_view got, const char* wanted) const
+  void add_metadata(const Json& notes)
+  {
+    for (const auto& [name, text] : notes.items())
+    {
+      expect(text.is_string(), described(text), "a text");
+      metadata.emplace(name, text);
+    }
+  }
+
+  void add_tensor(const Json& fields)
+  {
+    TensorInfo tensor;
+    tensor.name = key_;
+    if (const auto field = fields.find("dtype"); field != fields.end())
+    {
+      expect(field->is_string(), described(*field), "a type's name");
+      const auto type = element_type_named(field->get_ref<const std::string&>());
+      expect(type.has_value(), "the dtype " + quote(field->get_ref<const std::string&>()),
+             "one that cubist knows");
+      tensor.type = *type;
+    }
+    tensor.shape = numbers(fields, "shape", "a list of whole numbers");
+    const char* two = "a list of two whole numbers";
+    const auto offsets = numbers(fields, "data_offsets", two);
+    expect(offsets.size() >= 2 || !fields.contains("data_offsets"), "fewer than two offsets", two);
+    expect(offsets.size() <= 2, "the number " + std::to_string(offsets.back()), two);
+    expect(fields.size() == 3, "too little", "dtype, shape and data_offsets");
+    tensor.begin = offsets[0];
+    tensor.end = offsets[1];
+    tensors.push_back(std::move(tensor));
+  }
+
+  /// The elements of a field, if it is there.
+  [[nodiscard]] std::vector<std::uint64_t> numbers(const Json& fields, const char* name,
+                                                   const char* wanted) const
+  {
+    std::vector<std::uint64_t> all;
+    const auto field = fields.find(name);
+    if (field == fields.end()) return all;
+    expect(field->is_array(), described(*field), wanted);
+    for (const Json& number : *field)
+    {
+      expect(number.is_number_unsigned(), described(number), wanted);
+      all.push_back(number);
+    }
+    return all;
+  }
+
+  [[nodiscard]] static std::string described(const Json& value)
+  {
+    if (value.is_array()) return "a list";
+    if (value.is_string()) return "the text " + quote(value.get_ref<const std::string&>());
+    if (value.is_number_unsigned()) return "the number " + value.dump();
+    return value.is_number_integer() ? "a negative number" : quote(value.dump());
+  }
+
+  void expect(bool holds, const std::string& got, const char* wanted) const
   {
     if (holds) return;
-    const std::string place = at_ == At::file ? "" : " at " + quote(key_);
-    require<DataError>(
-        false, "got ", file_, " whose header has ", got, place, " where ", wanted,
-        " belongs, so it is damaged or no safetensors file; take a fresh copy of it");
+    const std::string place = key_.empty() ? "" : " at " + quote(key_);
+    throw DataError{"got " + file_ + " whose header has " + got + place + " where " + wanted +
+                    " belongs, so it is damaged or no safetensors file; take a fresh copy of it"};
   }
 
   const std::string& file_;
-  At at_ = At::file;
-  bool in_list_ = false;
-  std::string key_;           // of the current tensor, or metadata
-  std::string metadata_key_;  // of the current entry of the metadata
-  std::size_t count_ = 0;
+  std::string key_;               // of the current tensor, or metadata
+  std::set<std::string> fields_;  // of the current entry
+  std::size_t count_ = 0;         // of the elements of the current list
   bool has_metadata_ = false;
-  bool has_type_ = false;
-  bool has_shape_ = false;
-  bool has_offsets_ = false;
 };
 
 }  // namespace detail

@@ -8,6 +8,7 @@
 // memfd_create, and /proc/PID/fd to open the file in another process.
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -15,7 +16,6 @@
 #include <mutex>
 #include <new>
 #include <string>
-#include <utility>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -32,10 +32,7 @@ struct ArenaName
   int file = -1;
   std::uint64_t size = 0;
 
-  friend bool operator<(const ArenaName& a, const ArenaName& b)
-  {
-    return std::pair{a.process, a.file} < std::pair{b.process, b.file};
-  }
+  friend auto operator<=>(const ArenaName&, const ArenaName&) = default;
 };
 
 class SharedArena

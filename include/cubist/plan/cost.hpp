@@ -202,38 +202,27 @@ struct CommunicatedMatrix
   return cost;
 }
 
-/// The cost of an algorithm for the matrices of scheme `S`.
-template <class Algorithm>
-struct CostOf;
-
-template <class R, class C, Stationary stationary>
-struct CostOf<Summa<R, C, stationary>>
+/// The cost of an algorithm for the matrices of a scheme with axes `A`.
+template <class A, class R, class C, Stationary stationary>
+[[nodiscard]] constexpr Cost cost_of(Summa<R, C, stationary>, const CutProduct& p,
+                                     const typename A::Array&, Gathered)
 {
-  template <class S>
-  [[nodiscard]] static constexpr Cost of(const CutProduct& p, const typename S::Axes::Array&,
-                                         Gathered)
-  {
-    return summa_cost(stationary, p);
-  }
-};
+  return summa_cost(stationary, p);
+}
 
-template <class X, class W, class Y>
-struct CostOf<GatherMultiplyScatter<X, W, Y>>
+template <class A, class X, class W, class Y>
+[[nodiscard]] constexpr Cost cost_of(GatherMultiplyScatter<X, W, Y>, const CutProduct& p,
+                                     const typename A::Array& extents, Gathered policy)
 {
-  template <class S>
-  [[nodiscard]] static constexpr Cost of(const CutProduct& p,
-                                         const typename S::Axes::Array& extents, Gathered policy)
-  {
-    using Local = LocalProduct<X, W, Y>;
-    const auto communicated = [&]<class Part>(const CutMatrix& matrix, Part) {
-      return CommunicatedMatrix{
-          matrix, tuple_of<typename S::Axes>(typename Part::CollectiveAxes{}, extents), Part::cut};
-    };
-    return gather_multiply_scatter_cost(communicated(p.x, typename Local::Input{}),
-                                        communicated(p.w, typename Local::Weight{}),
-                                        communicated(p.y, typename Local::Output{}), policy);
-  }
-};
+  using Local = LocalProduct<X, W, Y>;
+  const auto communicated = [&]<class Part>(const CutMatrix& matrix, Part) {
+    return CommunicatedMatrix{matrix, tuple_of<A>(typename Part::CollectiveAxes{}, extents),
+                              Part::cut};
+  };
+  return gather_multiply_scatter_cost(communicated(p.x, typename Local::Input{}),
+                                      communicated(p.w, typename Local::Weight{}),
+                                      communicated(p.y, typename Local::Output{}), policy);
+}
 
 }  // namespace detail
 
@@ -244,7 +233,7 @@ template <Scheme S>
                                   Gathered policy = Gathered::kept)
 {
   const auto p = detail::cut_product<S>(extents, size);
-  Cost c = detail::CostOf<typename S::Algorithm>::template of<S>(p, extents, policy);
+  Cost c = detail::cost_of<typename S::Axes>(typename S::Algorithm{}, p, extents, policy);
   detail::add_all_reduce(c.backward, p.w, p.pending);
   c.memory.parameters = 2 * p.w.block.size();
   c.memory.activations = 2 * (p.x.block.size() + p.y.block.size());

@@ -11,7 +11,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/dist/layout.hpp"
-#include "cubist/plan/transfer.hpp"
+#include "cubist/plan/work.hpp"
 
 namespace cubist::detail
 {
@@ -25,16 +25,11 @@ struct AxisOfMesh
 };
 
 /// The axes that cut a dimension, the innermost last.
-struct AxisTuple
+struct AxisTuple : Few<AxisOfMesh, 4>
 {
-  std::array<AxisOfMesh, 4> axes{};
-  std::size_t count = 0;
-
-  [[nodiscard]] constexpr const AxisOfMesh* begin() const { return axes.data(); }
-  [[nodiscard]] constexpr const AxisOfMesh* end() const { return axes.data() + count; }
   [[nodiscard]] constexpr AxisOfMesh innermost() const
   {
-    return count == 0 ? AxisOfMesh{} : axes[count - 1];
+    return size() == 0 ? AxisOfMesh{} : (*this)[size() - 1];
   }
   [[nodiscard]] constexpr std::size_t parts() const
   {
@@ -63,7 +58,7 @@ template <class A, template <class...> class List, class... Axis>
   {
     int stride = 1;
     for (std::size_t j = i + 1; j < A::count; ++j) stride *= extents[j];
-    t.axes[t.count++] = {i, extents[i], stride};
+    t.add({i, extents[i], stride});
   }
   return t;
 }
@@ -76,7 +71,7 @@ template <class A, class L>
   const auto rows = tuple_of<A>(typename L::RowAxes{}, extents);
   const auto cols = tuple_of<A>(typename L::ColAxes{}, extents);
   const auto piece = [quantum](std::size_t n, const AxisTuple& by) {
-    return by.count == 0 ? n : pad(n, quantum) / by.parts();
+    return by.size() == 0 ? n : pad(n, quantum) / by.parts();
   };
   return {which, rows, cols, {piece(shape.rows, rows), piece(shape.cols, cols)}};
 }

@@ -94,6 +94,12 @@ inline void require_valid(const std::vector<ProductSize>& layers)
 namespace detail
 {
 
+/// Operations of a layer in a step, without padding.
+[[nodiscard]] inline double needed_flops(ProductSize size, const PlanOptions& options)
+{
+  return (options.training ? 6 : 2) * double(size.m) * double(size.n) * double(size.k);
+}
+
 /// Adds what a layer on scheme `S` costs by collectives. Returns the workspace in elements.
 inline std::size_t add_collectives(Plan& plan, const Cost& c, const Machine& machine,
                                    const PlanOptions& options)
@@ -123,8 +129,7 @@ std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, Produ
                                 options.scalar_bytes);
   plan.time += c.forward;
   if (options.training) plan.time += c.backward;
-  plan.flops +=
-      (options.training ? 6 : 2) * double(size.m) * double(size.n) * double(size.k) / plan.ranks;
+  plan.flops += needed_flops(size, options) / plan.ranks;
   return c.workspace;
 }
 
@@ -180,7 +185,7 @@ template <Scheme S>
       detail::add_layer<S>(plan, extents, size, machine, options);
     else
       detail::add_layer<typename S::Next>(plan, extents, size, machine, options);
-    needed += (options.training ? 6 : 2) * double(size.m) * double(size.n) * double(size.k);
+    needed += detail::needed_flops(size, options);
   }
   plan.padding = plan.flops * used / needed - 1;
   plan.fits_memory = plan.memory <= machine.memory_per_rank(used);

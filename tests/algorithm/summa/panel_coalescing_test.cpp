@@ -24,24 +24,22 @@ constexpr std::size_t panels = 7;
 constexpr std::size_t k = depth * panels;
 
 using Coalescing = cubist::detail::PanelCoalescing<double, HostEngine>;
-using CoalescingBuffers = cubist::detail::CoalescingBuffers<double, HostEngine>;
 
 /// 2 P Q + 3 R of whole matrices, `together` panels of P and Q at a time.
 Dense<double> multiply_coalesced(Operand<const double> p, Operand<const double> q, Dense<double> r,
                                  std::size_t together)
 {
   const HostEngine engine;
-  CoalescingBuffers buffers{{m, n}, depth * together};
-  Coalescing coalescing{engine, buffers};
+  Coalescing coalescing{{m, n}, depth * together};
   const MatrixView<double> out{r.data.data(), r.shape};
   double beta = 3;
   std::size_t products = 0;
   for (std::size_t t = 0; t < panels; ++t)
   {
-    coalescing.add(p.block(0, t * depth, {m, depth}), q.block(t * depth, 0, {depth, n}));
+    coalescing.add(engine, p.block(0, t * depth, {m, depth}), q.block(t * depth, 0, {depth, n}));
     CHECK(coalescing.is_full() == ((t + 1) % together == 0));
     if (!coalescing.is_full() && t + 1 < panels) continue;
-    coalescing.multiply(2.0, beta, Operand<double>{out});
+    coalescing.multiply(engine, 2.0, beta, Operand<double>{out});
     beta = 1;
     ++products;
   }
@@ -70,9 +68,7 @@ TEST_CASE("A single panel and empty panels are not coalesced")
 {
   CHECK(coalesced_depth(16, 1) == 0);
   CHECK(coalesced_depth(0, 8) == 0);
-  const HostEngine engine;
-  CoalescingBuffers none{{m, n}, coalesced_depth(0, 8)};
-  CHECK_FALSE(Coalescing{engine, none}.is_used());
+  CHECK_FALSE(Coalescing({m, n}, coalesced_depth(0, 8)).is_used());
 }
 
 TEST_CASE("Coalesced panels give the sum of their products, however operands are stored")

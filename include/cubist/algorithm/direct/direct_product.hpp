@@ -100,10 +100,10 @@ class DirectProduct final : public ProductPlan<T>
     Peers dys{world_, dy, grad_input_.reads_a() || grad_weight_.reads_b()};
     multiply(grad_input_, T{1}, dys.all(), ws.all().t(), T{}, {dx, ops_.x});
     multiply(grad_weight_, T{1}, xs.all().t(), dys.all(), beta, {dw, ops_.w});
-    close(xs, ws, dys);
+    xs.close(), ws.close(), dys.close();
     read_peer_parts(grad_input_, T{}, dx);
     read_peer_parts(grad_weight_, beta, dw);
-    wait(xs, ws, dys);
+    xs.wait(), ws.wait(), dys.wait();
   }
 
  private:
@@ -139,20 +139,9 @@ class DirectProduct final : public ProductPlan<T>
     Peers as{world_, a, assigned.reads_a()};
     Peers bs{world_, b, assigned.reads_b()};
     multiply(assigned, alpha, as.all(), bs.all(), beta, c);
-    close(as, bs);
+    as.close(), bs.close();
     read_peer_parts(assigned, beta, c.stored());
-    wait(as, bs);
-  }
-
-  template <class... All>
-  static void close(All&... peers)
-  {
-    (peers.close(), ...);
-  }
-  template <class... All>
-  static void wait(All&... peers)
-  {
-    (peers.wait(), ...);
+    as.wait(), bs.wait();
   }
 
   /// C = alpha A B + beta C, as far as this rank computes it.

@@ -83,27 +83,24 @@ struct Overlap
 }
 
 /// Sorts tiles into the order in which they are multiplied.
-[[nodiscard]] inline std::vector<Tile> sort_tiles(const std::vector<Tile>& tiles, Pieces a,
-                                                  Pieces b, Pieces c)
+[[nodiscard]] inline std::vector<Tile> sort_tiles(std::vector<Tile> tiles, Pieces a, Pieces b,
+                                                  Pieces c)
 {
   const auto step_of = [&](const Tile& t) {
     const int foreign = (t.a != a.own ? 1 : 0) + (t.b != b.own ? 1 : 0);
     const bool stays = t.c == c.own;
     return foreign == 0 ? int{stays} : (stays ? 3 : 1) + foreign;
   };
-  std::vector<Tile> sorted;
-  for (int step = 0; step <= 5; ++step)
-    for (const Tile& t : tiles)
-      if (step_of(t) == step) sorted.push_back(t);
-  for (std::size_t i = 0; i < sorted.size(); ++i)
+  std::stable_sort(tiles.begin(), tiles.end(),
+                   [&](const Tile& s, const Tile& t) { return step_of(s) < step_of(t); });
+  for (std::size_t i = 0; i < tiles.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
     {
-      if (sorted[j].rows.begin == sorted[i].rows.begin &&
-          sorted[j].cols.begin == sorted[i].cols.begin)
-        sorted[i].first = false;
-      if (sorted[j].c == sorted[i].c) sorted[j].last = false;
+      if (tiles[j].rows.begin == tiles[i].rows.begin && tiles[j].cols.begin == tiles[i].cols.begin)
+        tiles[i].first = false;
+      if (tiles[j].c == tiles[i].c) tiles[j].last = false;
     }
-  return sorted;
+  return tiles;
 }
 
 /// C = A B, whose pieces may cut any of the three extents.

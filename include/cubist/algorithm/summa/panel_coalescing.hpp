@@ -29,69 +29,62 @@ namespace cubist::detail
   return depth * std::min(panels, enough / depth);
 }
 
-/// The workspace of coalesced panels, which the plan owns.
-template <class T, class E>
-struct CoalescingBuffers
-{
-  CoalescingBuffers() = default;
-  /// For products of (rows, cols).
-  CoalescingBuffers(Shape product, std::size_t max_depth)
-      : depth{max_depth}, p(product.rows * max_depth), q(max_depth * product.cols)
-  {
-  }
-
-  std::size_t depth = 0;
-  typename E::template Buffer<T> p = typename E::template Buffer<T>(0);
-  typename E::template Buffer<T> q = typename E::template Buffer<T>(0);
-};
-
+/// Panels of P and Q, one behind the other, in buffers for products of one size.
 template <class T, class E>
 class PanelCoalescing
 {
+  using Buffer = typename E::template Buffer<T>;
+
  public:
-  PanelCoalescing(const E& engine, CoalescingBuffers<T, E>& buffers)
-      : engine_{engine}, buffers_{buffers}
+  PanelCoalescing() = default;
+  /// @param product the shape of the results  @param depth of the panels together; 0: none are
+  /// added
+  PanelCoalescing(Shape product, std::size_t depth)
+      : depth_{depth}, p_buffer_(product.rows * depth), q_buffer_(depth * product.cols)
   {
   }
 
-  /// Whether panels are coalesced at all.
-  [[nodiscard]] bool is_used() const { return buffers_.depth > 0; }
-
-  /// Copies a panel of P and one of Q behind those before. All have the same depth, but the last.
-  /// @pre !is_full()
-  void add(Operand<const T> p_t, Operand<const T> q_t)
-  {
-    const std::size_t depth = p_t.cols();
-    const auto p = matrix_like(p_t, buffers_.p, {p_t.rows(), buffers_.depth});
-    const auto q = matrix_like(q_t, buffers_.q, {buffers_.depth, q_t.cols()});
-    engine_.copy(p_t.stored(), p.block(0, used_, p_t.shape()).stored());
-    engine_.copy(q_t.stored(), q.block(used_, 0, q_t.shape()).stored());
-    used_ += depth;
-    p_ = p.block(0, 0, {p_t.rows(), used_});
-    q_ = q.block(0, 0, {used_, q_t.cols()});
-    full_ = used_ + depth > buffers_.depth;
-  }
-
+  [[nodiscard]] bool is_used() const { return depth_ > 0; }
   [[nodiscard]] bool is_full() const { return full_; }
 
-  /// C = alpha [P …] [Q …] + beta C, after which there are no panels.
-  void multiply(T alpha, T beta, Operand<T> c)
+  void clear()
   {
-    cubist::multiply<E, T>(engine_, alpha, p_, q_, beta, c);
     used_ = 0;
     full_ = false;
   }
 
+  /// Copies a panel of P and one of Q behind those before. All have the same depth, but the last.
+  /// @pre !is_full()
+  void add(const E& engine, Operand<const T> p_t, Operand<const T> q_t)
+  {
+    const std::size_t depth = p_t.cols();
+    const auto p = matrix_like(p_t, p_buffer_, {p_t.rows(), depth_});
+    const auto q = matrix_like(q_t, q_buffer_, {depth_, q_t.cols()});
+    engine.copy(p_t.stored(), p.block(0, used_, p_t.shape()).stored());
+    engine.copy(q_t.stored(), q.block(used_, 0, q_t.shape()).stored());
+    used_ += depth;
+    p_ = p.block(0, 0, {p_t.rows(), used_});
+    q_ = q.block(0, 0, {used_, q_t.cols()});
+    full_ = used_ + depth > depth_;
+  }
+
+  /// C = alpha [P …] [Q …] + beta C, after which there are no panels.
+  void multiply(const E& engine, T alpha, T beta, Operand<T> c)
+  {
+    cubist::multiply<E, T>(engine, alpha, p_, q_, beta, c);
+    clear();
+  }
+
  private:
   /// A matrix in a buffer, stored transposed if the panel is.
-  [[nodiscard]] static Operand<T> matrix_like(Operand<const T> panel,
-                                              typename E::template Buffer<T>& buffer, Shape shape)
+  [[nodiscard]] static Operand<T> matrix_like(Operand<const T> panel, Buffer& buffer, Shape shape)
   {
     return panel.with(MatrixView<T>{buffer.data(), op_shape(panel.transposed(), shape)});
   }
 
-  const E& engine_;
-  CoalescingBuffers<T, E>& buffers_;
+  std::size_t depth_ = 0;
+  Buffer p_buffer_ = Buffer(0);
+  Buffer q_buffer_ = Buffer(0);
   Operand<const T> p_;
   Operand<const T> q_;
   std::size_t used_ = 0;

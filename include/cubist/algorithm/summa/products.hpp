@@ -43,7 +43,7 @@ struct FactorBuffers
 {
   PanelBuffers<T, E> p;
   PanelBuffers<T, E> q;
-  CoalescingBuffers<T, E> coalesced = {};
+  PanelCoalescing<T, E> coalesced = {};
 };
 
 /// Buffers for the panels of one factor, and for parts and sums of the result.
@@ -67,7 +67,7 @@ class ProductR
                                         buffers.p,
                                         {p, Dimension::cols, grid.p_cut}},
         qs_{grid.column, grid.engine, buffers.q, {q, Dimension::rows, grid.q_cut}},
-        coalescing_{grid.engine, buffers.coalesced}, beta_{beta}, r_{r}
+        coalescing_{buffers.coalesced}, beta_{beta}, r_{r}
   {
   }
 
@@ -80,15 +80,16 @@ class ProductR
   void run()
   {
     const std::size_t count = grid_.p_cut.count();
+    coalescing_.clear();
     T beta = beta_;
     for (std::size_t t = 0; t < count; ++t)
     {
       const Operand<const T> p_t = ps_[t];
       if (coalescing_.is_used())
       {
-        coalescing_.add(p_t, qs_[t]);
+        coalescing_.add(grid_.engine, p_t, qs_[t]);
         if (!coalescing_.is_full() && t + 1 < count) continue;
-        coalescing_.multiply(alpha_, beta, r_);
+        coalescing_.multiply(grid_.engine, alpha_, beta, r_);
       }
       else
         multiply(grid_.engine, alpha_, p_t, qs_[t], beta, r_);
@@ -107,7 +108,7 @@ class ProductR
   T alpha_;
   BroadcastPanels<T, C, E> ps_;
   BroadcastPanels<T, C, E> qs_;
-  PanelCoalescing<T, E> coalescing_;
+  PanelCoalescing<T, E>& coalescing_;
   T beta_;
   Operand<T> r_;
 };

@@ -118,7 +118,9 @@ class SummaPlan final : public ProductPlan<T>
       : stationary_{stationary}, ops_{ops}, remote_{row.remote() || column.remote()},
         grid_{row, column, engine, cut(row, column, row.size(), p.cols),
               cut(row, column, column.size(), q.rows)},
-        r_buffers_{p_buffers(p), q_buffers(q), coalescing_buffers({p.rows, q.cols})},
+        r_buffers_{p_buffers(p),
+                   q_buffers(q),
+                   {{p.rows, q.cols}, coalesced_depth(grid_.p_cut.block, grid_.p_cut.count())}},
         p_buffers_{q_buffers(q), p_buffers(p), p_buffers(p)}, q_buffers_{p_buffers(p), q_buffers(q),
                                                                          q_buffers(q)}
   {
@@ -195,10 +197,6 @@ class SummaPlan final : public ProductPlan<T>
   [[nodiscard]] Buffers p_buffers(Shape p) const { return buffers({p.rows, grid_.p_cut.depth}); }
   [[nodiscard]] Buffers q_buffers(Shape q) const { return buffers({grid_.q_cut.depth, q.cols}); }
   [[nodiscard]] Buffers buffers(Shape panel) const { return {panel, remote_ ? 4U : 2U}; }
-  [[nodiscard]] CoalescingBuffers<T, E> coalescing_buffers(Shape product) const
-  {
-    return {product, coalesced_depth(grid_.p_cut.block, grid_.p_cut.count())};
-  }
 
   Stationary stationary_;
   Ops ops_;

@@ -86,16 +86,10 @@ class CublasAffine
   static CudaBuffer<std::uint8_t>& workspace()
   {
     static thread_local std::map<int, CudaBuffer<std::uint8_t>> buffers;
-    return buffers[device()];
+    return buffers[current_device()];
   }
   /// A cuBLAS handle is also a cublasLt handle.
   static cublasLtHandle_t lt() { return reinterpret_cast<cublasLtHandle_t>(cublas()); }
-  static int device()
-  {
-    int current = 0;
-    require_cuda(cudaGetDevice(&current), "cudaGetDevice", "a product");
-    return current;
-  }
 
   /// The alignment that cublasLt's heuristic assumes, and that GELU's epilogue needs.
   [[nodiscard]] bool aligned() const
@@ -109,20 +103,22 @@ class CublasAffine
 
   [[nodiscard]] Key key() const
   {
-    return {device(),
+    return {current_device(),
             cublas_type<T>(),
             cublas_compute<T>(),
             {size_.m, size_.n, size_.k, x_.ld(), w_.ld(), z_.ld(), out_.ld()},
             activates_};
   }
 
+  static void ok(cublasStatus_t status)
+  {
+    require_cublas(status, "cublasLt", "the description of a product");
+  }
+
   void describe()
   {
     constexpr auto type = cublas_type<T>();
     constexpr bool is_double = std::same_as<T, double>;
-    const auto ok = [](cublasStatus_t status) {
-      require_cublas(status, "cublasLt", "the description of a product");
-    };
     const auto layout = [&](auto& layout_out, std::size_t rows, std::size_t cols, std::size_t ld) {
       ok(cublasLtMatrixLayoutInit(&layout_out, type, rows, cols, static_cast<std::int64_t>(ld)));
     };
@@ -145,12 +141,9 @@ class CublasAffine
   [[nodiscard]] Algorithm find_algorithm() const
   {
     cublasLtMatmulPreferenceOpaque_t preference;
-    require_cublas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit",
-                   "a product");
-    require_cublas(cublasLtMatmulPreferenceSetAttribute(&preference,
-                                                        CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                        &max_workspace, sizeof max_workspace),
-                   "cublasLtMatmulPreferenceSetAttribute", "a product");
+    ok(cublasLtMatmulPreferenceInit(&preference));
+    ok(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                            &max_workspace, sizeof max_workspace));
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
     const auto status = cublasLtMatmulAlgoGetHeuristic(lt(), &product_, &a_, &b_layout_, &d_, &d_,

@@ -63,8 +63,7 @@ struct DestroyCublas
 {
   using Handle = std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, DestroyCublas>;
   static thread_local std::map<int, Handle> handles;
-  int device = 0;
-  require_cuda(cudaGetDevice(&device), "cudaGetDevice", "a product");
+  const int device = current_device();
   auto& handle = handles[device];
   if (!handle)
   {

@@ -26,8 +26,7 @@ namespace detail
 inline void keep_pool_memory()
 {
   static thread_local int configured = -1;
-  int device = 0;
-  require_cuda(cudaGetDevice(&device), "cudaGetDevice", "memory");
+  const int device = current_device();
   if (device == configured) return;
   cudaMemPool_t pool = nullptr;
   require_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "cudaDeviceGetDefaultMemPool",

@@ -15,6 +15,17 @@
 namespace cubist
 {
 
+namespace detail
+{
+/// The device of this thread.
+[[nodiscard]] inline int current_device()
+{
+  int device = 0;
+  require_cuda(cudaGetDevice(&device), "cudaGetDevice", "the work of this rank");
+  return device;
+}
+}  // namespace detail
+
 class ComputeStream
 {
  public:
