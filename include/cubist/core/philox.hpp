@@ -58,17 +58,13 @@ class Philox
  private:
   [[nodiscard]] CUBIST_HOST_DEVICE r123::Philox4x32::ctr_type bits(std::uint64_t index) const
   {
-    return r123::Philox4x32{}({{low(index), high(index), low(stream_), high(stream_)}},
-                              {{low(seed_), high(seed_)}});
+    return r123::Philox4x32{}({{low(index), low(index >> 32), low(stream_), low(stream_ >> 32)}},
+                              {{low(seed_), low(seed_ >> 32)}});
   }
 
   CUBIST_HOST_DEVICE static constexpr std::uint32_t low(std::uint64_t x)
   {
     return static_cast<std::uint32_t>(x);
-  }
-  CUBIST_HOST_DEVICE static constexpr std::uint32_t high(std::uint64_t x)
-  {
-    return static_cast<std::uint32_t>(x >> 32);
   }
 
   // As many random bits as the mantissa holds, so that every value is exact and 1 is never reached.

@@ -98,8 +98,11 @@ template <class T, class E>
 class PackedMessages
 {
  public:
-  explicit PackedMessages(const std::vector<Message>& messages) : buffer_(size_of(messages))
+  explicit PackedMessages(const std::vector<Message>& messages)
   {
+    std::size_t size = 0;
+    for (const Message& p : messages) size += p.elements.shape.size();
+    buffer_ = Buffer(size);
     T* next = buffer_.data();
     for (const Message& p : messages)
     {
@@ -111,14 +114,8 @@ class PackedMessages
   [[nodiscard]] MatrixView<T> operator[](std::size_t i) const { return views_[i]; }
 
  private:
-  static std::size_t size_of(const std::vector<Message>& messages)
-  {
-    std::size_t n = 0;
-    for (const Message& p : messages) n += p.elements.shape.size();
-    return n;
-  }
-
-  typename E::template Buffer<T> buffer_;
+  using Buffer = typename E::template Buffer<T>;
+  Buffer buffer_ = Buffer(0);
   std::vector<MatrixView<T>> views_;
 };
 

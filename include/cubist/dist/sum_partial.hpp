@@ -51,12 +51,6 @@ template <class R, class... C, class A>
 inline constexpr SumMethod sum_method<Layout<R, Cols<C...>, Partial<A>>, Layout<R, Cols<C..., A>>> =
     SumMethod::scatter_cols;
 
-template <class M, class... A>
-auto& partial_communicator(const M& mesh, Partial<A...>)
-{
-  return mesh.template along<A...>();
-}
-
 }  // namespace detail
 
 /// sum = the sum of the parts of all ranks along P's partial axes; all ranks of the mesh call it.
@@ -80,7 +74,11 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
                      " on another mesh than their sum, so other ranks hold its blocks; create both "
                      "on the same mesh");
   const auto& engine = sum.mesh().engine();
-  auto& ranks = detail::partial_communicator(sum.mesh(), typename P::PartialAxes{});
+  auto& ranks = [&sum]<class... A>(Partial<A...>) -> auto&
+  {
+    return sum.mesh().template along<A...>();
+  }
+  (typename P::PartialAxes{});
   const MatrixView<const T> part = parts.padded();
   const MatrixView<T> block = sum.padded();
 
@@ -104,18 +102,14 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
     typename M::Engine::template Buffer<T> buffer(count * block.size());
     const MatrixView<T> pieces{buffer.data(), {count * block.rows(), block.cols()}};
     if constexpr (by_rows)
-    {
       engine.copy(part, pieces.block(0, 0, part.shape()));
-    }
     else
-    {
       for (std::size_t i = 0; i < count; ++i)
       {
         const Range cols = block_range(whole, count * piece, count, i);
         const Shape shape{block.rows(), cols.valid};
         engine.copy(part.block(0, cols.offset, shape), pieces.block(i * block.rows(), 0, shape));
       }
-    }
     ranks.reduce_scatter(pieces.elements(), block.elements());
   }
 }

@@ -33,29 +33,20 @@ struct Ranks
 
 struct Machine
 {
-  /// Floating-point operations a second of one core in a matrix product, in double.
-  double flops = 40e9;
-  /// The speed in float, relative to double.
-  double float_factor = 2;
-  /// Cores of a node, which its ranks share.
-  double cores = 16;
+  double flops = 40e9;      ///< operations a second of one core in a matrix product, in double
+  double float_factor = 2;  ///< the speed in float, relative to double
+  double cores = 16;        ///< of a node, which its ranks share
   /// Nodes that share these cores: 1, but for containers and network namespaces of one machine.
   int nodes_sharing = 1;
-  /// Consecutive ranks on a node; these can read each other's memory.
-  int ranks_per_node = 16;
-  /// Between ranks of a node; the bandwidth is that of one core.
-  Link inside{1e-6, 4e9};
-  /// Between nodes; the bandwidth is that of a node, which its ranks share.
-  Link across{2e-6, 12.5e9};
+  int ranks_per_node = 16;    ///< consecutive ranks, which can read each other's memory
+  Link inside{1e-6, 4e9};     ///< between ranks of a node; the bandwidth is that of one core
+  Link across{2e-6, 12.5e9};  ///< between nodes; the ranks of a node share the bandwidth
   /// The part of the time of messages between nodes that overlaps with products; during the rest
   /// the messages occupy the processors that multiply.
   double hidden = 1;
-  /// Bytes a second that one core reads and writes while it multiplies.
-  double memory_bandwidth = 8e9;
-  /// Bytes of a node.
-  double memory = 128.0 * (1 << 30);
-  /// One core in a direct product.
-  GemmRates gemm;
+  double memory_bandwidth = 8e9;      ///< bytes a second of one core while it multiplies
+  double memory = 128.0 * (1 << 30);  ///< bytes of a node
+  GemmRates gemm;                     ///< of one core in a direct product
 
   /// How many of so many ranks are on one node.
   [[nodiscard]] constexpr int on_a_node(int ranks) const { return std::min(ranks, ranks_per_node); }

@@ -24,13 +24,10 @@ namespace cubist
 
 struct PlanOptions
 {
-  /// Bytes of one element.
-  std::size_t scalar_bytes = sizeof(float);
-  /// Forward and backward, or forward alone.
-  bool training = true;
+  std::size_t scalar_bytes = sizeof(float);  ///< of one element
+  bool training = true;                      ///< forward and backward, or forward alone
   Gathered gathered = Gathered::kept;
-  /// Only this scheme; empty: all.
-  std::string scheme = {};
+  std::string scheme = {};  ///< only this one; empty: all
   /// What the products will be given. A backend whose ranks can't read each other's memory, as
   /// Nccl, takes collectives.
   Method method = Method::automatic;

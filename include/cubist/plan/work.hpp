@@ -36,16 +36,11 @@ struct Transfer
 {
   Collective collective = Collective::barrier;
   LayerMatrix matrix = LayerMatrix::x;
-  /// Ranks along the axis.
-  int ranks = 1;
-  /// The difference of the numbers of neighbours along the axis, in the mesh.
-  int stride = 1;
-  /// Elements of one piece, as in `Call`.
-  std::size_t count = 0;
-  /// The number of collectives: one, or one for each panel.
-  std::size_t times = 1;
-  /// The number of messages into which a piece is cut between nodes.
-  std::size_t slices = 1;
+  int ranks = 1;           ///< along the axis
+  int stride = 1;          ///< of the numbers of neighbours along the axis, in the mesh
+  std::size_t count = 0;   ///< elements of one piece, as in `Call`
+  std::size_t times = 1;   ///< collectives: one, or one for each panel
+  std::size_t slices = 1;  ///< messages into which a piece is cut between nodes
 
   /// Elements that a rank sends, averaged over the ranks.
   [[nodiscard]] constexpr double words() const
@@ -104,7 +99,8 @@ class Few
   [[nodiscard]] constexpr const T& operator[](std::size_t i) const { return values_[i]; }
   [[nodiscard]] constexpr const T* begin() const { return values_.data(); }
   [[nodiscard]] constexpr const T* end() const { return values_.data() + count_; }
-  [[nodiscard]] constexpr double sum(double (T::*figure)() const) const
+  template <class Figure>
+  [[nodiscard]] constexpr double sum(Figure figure) const
   {
     double all = 0;
     for (const T& value : *this) all += (value.*figure)();

@@ -204,18 +204,16 @@ struct GatherMultiplyScatter
   {
     using C = typename M::Communicator;
     using Plan = detail::GatherMultiplyScatterPlan<T, C, typename M::Engine>;
-    return std::make_unique<Plan>(detail::GatherAxes<C>{axes<typename Local::Input, C>(mesh),
-                                                        axes<typename Local::Weight, C>(mesh),
-                                                        axes<typename Local::Output, C>(mesh)},
+    const auto axes = [&mesh]<class Role>(Role) -> typename detail::GatherAxes<C>::Matrix {
+      return {along(mesh, typename Role::CollectiveAxes{}), Role::cut};
+    };
+    return std::make_unique<Plan>(detail::GatherAxes<C>{axes(typename Local::Input{}),
+                                                        axes(typename Local::Weight{}),
+                                                        axes(typename Local::Output{})},
                                   mesh.engine(), local, ops, policy);
   }
 
  private:
-  template <class MatrixRole, class C, class M>
-  [[nodiscard]] static typename detail::GatherAxes<C>::Matrix axes(const M& mesh)
-  {
-    return {along(mesh, typename MatrixRole::CollectiveAxes{}), MatrixRole::cut};
-  }
   template <class M, class... A>
   [[nodiscard]] static auto& along(const M& mesh, Axes<A...>)
   {

@@ -138,7 +138,7 @@ class CublasAffine
   }
 
   /// The fastest algorithm by cublasLt's heuristic, if there is one.
-  [[nodiscard]] Algorithm find_algorithm() const
+  [[nodiscard]] Algorithm find_algorithm()
   {
     cublasLtMatmulPreferenceOpaque_t preference;
     ok(cublasLtMatmulPreferenceInit(&preference));
@@ -160,11 +160,10 @@ class CublasAffine
   MatrixView<T> z_;
   MatrixView<T> out_;
   bool activates_;
-  // Mutable because cublasLt takes them by non-const address.
-  mutable cublasLtMatmulDescOpaque_t product_{};
-  mutable cublasLtMatrixLayoutOpaque_t a_{};
-  mutable cublasLtMatrixLayoutOpaque_t b_layout_{};
-  mutable cublasLtMatrixLayoutOpaque_t d_{};
+  cublasLtMatmulDescOpaque_t product_{};
+  cublasLtMatrixLayoutOpaque_t a_{};
+  cublasLtMatrixLayoutOpaque_t b_layout_{};
+  cublasLtMatrixLayoutOpaque_t d_{};
 };
 
 }  // namespace cubist::detail
