@@ -8,9 +8,6 @@ if(CUBIST_PLOT_PYTHON)
   execute_process(COMMAND "${CUBIST_PLOT_PYTHON}" -c "import matplotlib" RESULT_VARIABLE no_matplotlib ERROR_QUIET)
 endif()
 
-set(in_mpi OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
-
 # bench_test(threads|mpi|fake name benchmark arguments...)
 set(bench_results)
 set(bench_fixtures)
@@ -32,7 +29,7 @@ function(bench_test backend name benchmark)
   set_tests_properties("${label}" PROPERTIES
     LABELS bench TIMEOUT 300 FIXTURES_SETUP "${name}-${backend}")
   if(backend STREQUAL mpi)
-    set_tests_properties("${label}" PROPERTIES ENVIRONMENT "${in_mpi}" PROCESSORS 4)
+    set_tests_properties("${label}" PROPERTIES ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}" PROCESSORS 4)
   endif()
   set(bench_results ${bench_results} "${json}" PARENT_SCOPE)
   set(bench_fixtures ${bench_fixtures} "${name}-${backend}" PARENT_SCOPE)

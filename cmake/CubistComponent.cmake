@@ -4,6 +4,7 @@
 # here and after installation, in an export set of its own (cubist-<name>), so that a consumer of
 # one component needs only that component's dependencies.
 include(GNUInstallDirs)
+include(CubistHeaderChecks)
 
 # cubist_headers(<variable> <folder or header>...): the headers in these folders of include/cubist, and below them.
 function(cubist_headers variable)
@@ -36,14 +37,7 @@ function(cubist_component name)
     FILES ${arg_HEADERS})
 
   if(CUBIST_VERIFY_HEADERS)
-    # CMake makes the target that compiles each header alone, and gives it no options of its own.
-    set(verification ${arg_TARGET}_verify_interface_header_sets)
-    set_target_properties(${arg_TARGET} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
-    get_target_property(warnings cubist_warnings INTERFACE_COMPILE_OPTIONS)
-    target_compile_options(${arg_TARGET} INTERFACE
-      "$<BUILD_INTERFACE:$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,${verification}>:${warnings}>>")
-    add_custom_target(${arg_TARGET}_headers ALL)
-    add_dependencies(${arg_TARGET}_headers ${verification})
+    cubist_check_headers(${arg_TARGET} ${arg_HEADERS})
   endif()
 
   if(CUBIST_INSTALL)

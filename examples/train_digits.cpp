@@ -65,28 +65,10 @@ int compare(const Settings& s, const typename Scheme::Axes::Array& extents)
 template <class Backend, class Scheme>
 int train_on(const Settings& s)
 {
-  typename Scheme::Axes::Array extents{};
-  cubist::require<cubist::ArgumentError>(
-      s.mesh.empty() || s.mesh.size() == extents.size(), "got a mesh of ", s.mesh.size(),
-      " extents for ", Scheme::name, ", which has ", extents.size(),
-      " axes, so it is unclear which is which; give one extent for each, or leave --mesh out");
-  if (s.mesh.empty())
-    extents.fill(2);
-  else
-    std::copy(s.mesh.begin(), s.mesh.end(), extents.begin());
-  cubist::require_fit<Scheme>(extents);
+  const std::vector<int> twos(Scheme::Axes::count, 2);
+  const auto extents = cubist::extents_from_list<Scheme>(s.mesh.empty() ? twos : s.mesh);
   return s.scalar == "double" ? compare<Backend, Scheme, double>(s, extents)
                               : compare<Backend, Scheme, float>(s, extents);
-}
-
-template <class Backend, class... Scheme>
-int train_on_one_of(const Settings& s, cubist::Schemes<Scheme...>)
-{
-  int code = 0;
-  const bool known =
-      ((cubist::same_name(s.scheme, Scheme::name) && (code = train_on<Backend, Scheme>(s), true)) ||
-       ...);
-  return known ? code : 1;
 }
 
 using Known = cubist::Schemes<cubist::Summa2D, cubist::Summa25D, cubist::Cube3D, cubist::Grid2D,
@@ -101,7 +83,7 @@ try
   CLI::App app{"An MLP learns handwritten digits, cut over many ranks"};
   app.option_defaults()->always_capture_default();
   app.add_option("--scheme", s.scheme)
-      ->check(CLI::IsMember({"summa2d", "summa25d", "cube3d", "grid2d", "grid3d", "megatron1d"}));
+      ->check(CLI::IsMember(cubist::scheme_name_list<Known>(), CLI::ignore_case));
   app.add_option("--mesh", s.mesh, "the extents of its axes; else 2 along each")->delimiter(',');
   app.add_option("--scalar", s.scalar)->check(CLI::IsMember({"float", "double"}));
   app.add_option("--checkpoints", s.checkpoints, "a folder to save to, and to go on from");
@@ -118,8 +100,10 @@ try
   app.add_option("--data", s.data, "digits.csv");
   app.add_option("--losses", s.losses, "a file to write the loss of every step to");
   CLI11_PARSE(app, argc, argv);
-  return examples::on_backend(
-      [&]<class Backend>() { return train_on_one_of<Backend>(s, Known{}); });
+  return examples::on_backend([&]<class Backend>() {
+    return cubist::with_scheme<Known>(s.scheme,
+                                      [&]<class Scheme>() { return train_on<Backend, Scheme>(s); });
+  });
 }
 catch (const std::exception& e)
 {

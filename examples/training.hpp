@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <cubist/cubist.hpp>
+#include <cubist/io/checkpoints.hpp>
 
 #include "digits.hpp"
 
