@@ -13,13 +13,14 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <draw_svg.hpp>
-#include <draw_text.hpp>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <cubist/plan/machine_json.hpp>
 #include <cubist/plan/planner.hpp>
+
+#include "draw_svg.hpp"
+#include "draw_text.hpp"
 
 namespace
 {
