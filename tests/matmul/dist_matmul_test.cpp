@@ -392,7 +392,7 @@ TEST_CASE("A plan allocates its workspace when it is made, and nothing when it m
     for (const auto& way : ways<TestBackend>())
     {
       CAPTURE(S::name, on.ranks, way.name);
-      for (const ProductSize s : {ProductSize{9, 8, 7}, ProductSize{768, 768, 768}})
+      for (const ProductSize s : {ProductSize{9, 8, 7}, ProductSize{512, 512, 512}})
       {
         const auto found = buffers<S>(on.ranks, on.extents, way, s);
         if (way.method == Method::collectives)

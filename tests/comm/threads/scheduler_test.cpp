@@ -34,7 +34,7 @@ struct Flag final : detail::Waiter
 
   std::string name = "red";
   std::atomic<bool> raised{false};
-  int polls = 0;
+  std::atomic<int> polls{0};
 };
 
 void short_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
@@ -47,9 +47,9 @@ TEST_CASE("a rank waits until it is notified and its waiter is complete")
   Flag flag;
   scheduler.add(0, flag);
   std::jthread other{[&] {
-    short_sleep();
+    while (flag.polls == 0) short_sleep();
     scheduler.notify(0);  // spurious: rank 0 polls, and waits again
-    short_sleep();
+    while (flag.polls == 1) short_sleep();
     flag.raised = true;
     scheduler.notify(0);
     scheduler.finish(1);
