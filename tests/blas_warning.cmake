@@ -1,11 +1,11 @@
-# That launch warns of BLAS kernels older than the processor: once, on one rank, and not if they are good or it is told
-# not to.
+# That launch warns of BLAS kernels older than the processor: once, on one rank, and not if they are good or `CUBIST_BLAS_WARNING`
+# switches it off.
 add_executable(cubist_blas_warning blas_warning/kernels.cpp)
 target_link_libraries(cubist_blas_warning PRIVATE cubist::cubist cubist_warnings)
 
-function(cubist_add_blas_warning_test what kernels wish times)
+function(cubist_add_blas_warning_test what kernels requested times)
   add_test(NAME "blas warning: ${what}" COMMAND
-    "${CMAKE_CURRENT_SOURCE_DIR}/blas_warning/check.sh" ${kernels} ${wish} ${times} ${ARGN})
+    "${CMAKE_CURRENT_SOURCE_DIR}/blas_warning/check.sh" ${kernels} ${requested} ${times} ${ARGN})
   set_tests_properties("blas warning: ${what}" PROPERTIES LABELS threads TIMEOUT 60 SKIP_RETURN_CODE 77)
 endfunction()
 

@@ -112,19 +112,6 @@ TEST_CASE("small integers are added modulo their range")
   CHECK(combine_all(ReduceOp::sum, in) == std::vector<std::uint8_t>{44});
 }
 
-TEST_CASE("ranks are combined around the ring, and the one that keeps the result is last")
-{
-  const auto order = [](int keeper, int ranks) {
-    std::vector<int> all;
-    for (int i = 0; i < ranks; ++i) all.push_back(combined_rank(i, keeper, ranks));
-    return all;
-  };
-  CHECK(order(0, 1) == std::vector<int>{0});
-  CHECK(order(0, 4) == std::vector<int>{1, 2, 3, 0});
-  CHECK(order(2, 4) == std::vector<int>{3, 0, 1, 2});
-  CHECK(order(3, 4) == std::vector<int>{0, 1, 2, 3});
-}
-
 TEST_CASE("shares cover all elements once, and the first ones are the larger ones")
 {
   for (int ranks = 1; ranks <= 9; ++ranks)

@@ -47,12 +47,6 @@ void combine(ReduceOp op, std::size_t inputs, In in, std::size_t count, T* out)
   }
 }
 
-/// The i-th operand, as a rank, of the result that rank `keeper` of `ranks` keeps.
-[[nodiscard]] constexpr int combined_rank(int i, int keeper, int ranks)
-{
-  return (keeper + 1 + i) % ranks;
-}
-
 /// One rank's share of the elements of a reduction.
 struct Share
 {

@@ -4,7 +4,6 @@
 // Communication of values in host memory by a communicator whose data is in an engine's memory.
 
 #include <span>
-#include <utility>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
@@ -29,13 +28,6 @@ void with_staging_buffer(const E& engine, std::span<T> values, F communicate)
     communicate(staged.elements());
     engine.download(MatrixView<const T>{staged}, host);
   }
-}
-
-template <Engine E, Element T, class F>
-[[deprecated("use with_staging_buffer")]] void carry_numbers(const E& engine, std::span<T> values,
-                                                             F communicate)
-{
-  with_staging_buffer(engine, values, std::move(communicate));
 }
 
 }  // namespace cubist

@@ -44,10 +44,6 @@ class ComputeStream
   /// backend polls for failures meanwhile, because the stream may wait for a rank that has ended.
   /// An empty function removes it.
   static void set_wait(std::function<void()> wait) { wait_function() = std::move(wait); }
-  [[deprecated("use set_wait")]] static void wait_by(std::function<void()> wait)
-  {
-    set_wait(std::move(wait));
-  }
 
  private:
   static std::function<void()>& wait_function()

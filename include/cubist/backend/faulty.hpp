@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+#include "cubist/testing/faulty.hpp"  // deprecated: include that instead
