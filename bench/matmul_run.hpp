@@ -111,7 +111,7 @@ std::optional<Row> measure_matmul_on(const MatmulTask& task)
     alone(world, once, true, [&] { multiply_whole(X, W, Y); });
     std::array calls{first ? std::clamp(static_cast<int>(0.05 / once[0]), 1, 100) : 0};
     cubist::with_staging_buffer(engine, std::span<int>{calls},
-                          [&](auto numbers) { world.broadcast(numbers, 0); });
+                                [&](auto numbers) { world.broadcast(numbers, 0); });
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
     {
       const bool counts = i >= 0;

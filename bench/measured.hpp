@@ -200,5 +200,6 @@ namespace cubist
 template <class C, class E>
 inline constexpr bool sums_in_order<bench::MeasuredCommunicator<C, E>> = sums_in_order<C>;
 template <class C, class E>
-inline constexpr bool independent_messages<bench::MeasuredCommunicator<C, E>> = independent_messages<C>;
+inline constexpr bool independent_messages<bench::MeasuredCommunicator<C, E>> =
+    independent_messages<C>;
 }  // namespace cubist

@@ -91,7 +91,7 @@ class Meter
   void reduce(Numbers& numbers, cubist::ReduceOp op) const
   {
     cubist::with_staging_buffer(typename World::Engine{}, std::span<double>{numbers},
-                          [&](auto there) { world_->all_reduce(there, op); });
+                                [&](auto there) { world_->all_reduce(there, op); });
   }
 
   World* world_;

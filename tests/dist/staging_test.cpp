@@ -22,7 +22,6 @@ inline constexpr bool cubist::in_host_memory<DeviceEngine> = false;
 namespace dist_staging_test
 {
 
-
 using namespace cubist;
 
 TEST_CASE("with_staging_buffer: the values that are communicated are copied back")

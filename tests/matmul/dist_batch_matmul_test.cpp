@@ -85,8 +85,9 @@ void check_batch(const Case<S>& c)
     {
       const auto& layer = layers[x.offset() + i];
       const auto is = [&](const char* what, const auto& shard, const Dense<double>& expected) {
-        check_shard(found, what, shard,
-                    [&](std::size_t r, std::size_t s, double got) { return got == expected(r, s); });
+        check_shard(found, what, shard, [&](std::size_t r, std::size_t s, double got) {
+          return got == expected(r, s);
+        });
       };
       is("Y", y[i], layer.y);
       is("dX", dx[i], stored(op_x, layer.dx));

@@ -119,6 +119,4 @@ TEST_CASE("Allocations are counted")
 namespace nn_steady_state_test
 {
 
-
-
 }  // namespace nn_steady_state_test

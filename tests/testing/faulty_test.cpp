@@ -26,7 +26,6 @@ using namespace cubist;
 using namespace cubist::test;
 using namespace std::chrono_literals;
 
-
 namespace
 {
 

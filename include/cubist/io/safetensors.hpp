@@ -91,7 +91,7 @@ class SafetensorsFile
     }
     const M& mesh = matrices.front().matrix.mesh;
     with_staging_buffer(mesh.engine(), std::span{sums},
-                  [&](auto numbers) { mesh.world().all_reduce(numbers); });
+                        [&](auto numbers) { mesh.world().all_reduce(numbers); });
     for (std::size_t i = 0; i < matrices.size(); ++i) check<T>(matrices[i].name, sums[i]);
   }
 
@@ -178,7 +178,7 @@ void save_lists(const std::filesystem::path& path, Metadata metadata, const Firs
                        : 0);
   });
   with_staging_buffer(mesh.engine(), std::span{sums},
-                [&](auto numbers) { mesh.world().all_reduce(numbers); });
+                      [&](auto numbers) { mesh.world().all_reduce(numbers); });
   for (std::size_t i = 0; i < sums.size(); ++i)
     header.metadata[fingerprint_key(header.tensors[i].name)] = hexadecimal(sums[i]);
   file.write_header(format_safetensors_header(header));

@@ -118,7 +118,7 @@ void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t
       number += p.gradient.shape.size();
     }
     with_staging_buffer(mesh.engine(), std::span<detail::FaultCode>{first},
-                  [&](auto codes) { mesh.world().all_reduce(codes, ReduceOp::min); });
+                        [&](auto codes) { mesh.world().all_reduce(codes, ReduceOp::min); });
   }
   detail::report_fault(first[0], parameters, step);
 }

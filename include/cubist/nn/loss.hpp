@@ -37,7 +37,7 @@ double mean_over_ranks(const DistMatrix<T, L, M>& y, double sum, std::size_t cou
 {
   auto& ranks = along_axes(y.mesh(), typename L::RowAxes{}, typename L::ColAxes{});
   with_staging_buffer(y.mesh().engine(), std::span<double>{&sum, 1},
-                [&](auto numbers) { ranks.all_reduce(numbers); });
+                      [&](auto numbers) { ranks.all_reduce(numbers); });
   return sum / static_cast<double>(std::max<std::size_t>(count, 1));
 }
 
@@ -215,7 +215,7 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
   double hits = engine.fold(0.0, detail::Sum{}, detail::IsLabel{label}, classes.view());
   auto& ranks = detail::along_axes(y.mesh(), typename L::RowAxes{});
   with_staging_buffer(engine, std::span<double>{&hits, 1},
-                [&](auto numbers) { ranks.all_reduce(numbers); });
+                      [&](auto numbers) { ranks.all_reduce(numbers); });
   return hits / static_cast<double>(std::max<std::size_t>(y.rows(), 1));
 }
 
