@@ -153,7 +153,7 @@ template <class World, class Engine>
 cubist::Link measure_link(World& world, Gemms<double, World, Engine>& gemms, double scale)
 {
   const auto ranks = static_cast<std::size_t>(world.size());
-  const auto send = [&](std::size_t words) {
+  const auto send_seconds = [&](std::size_t words) {
     constexpr std::size_t times = 10;
     std::vector<double> piece(words, 1.0), all(words * ranks);
     const auto run = [&](bool multiply, bool send) {
@@ -173,9 +173,9 @@ cubist::Link measure_link(World& world, Gemms<double, World, Engine>& gemms, dou
   constexpr std::size_t many = 65'536;
   const double messages = world.size() - 1;
   cubist::Link link;
-  link.latency = send(1) * scale / messages;
+  link.latency = send_seconds(1) * scale / messages;
   link.bandwidth = sizeof(double) * messages * many /
-                   std::max(send(many) * scale - messages * link.latency, 1e-9);
+                   std::max(send_seconds(many) * scale - messages * link.latency, 1e-9);
   return link;
 }
 
