@@ -3,7 +3,9 @@
 
 // The errors of cubist. A message has three parts: what was got, why that is a problem, what to do.
 
+#include <initializer_list>
 #include <optional>
+#include <ostream>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -117,14 +119,47 @@ struct RankFailed : Error
   using Error::Error;
 };
 
+namespace detail
+{
+
+/// A part of a message: a text, or a value with the function that prints it.
+class MessagePart
+{
+ public:
+  MessagePart(const char* text) : value_{text}, print_{nullptr} {}
+  template <class T>
+  MessagePart(const T& value)
+      : value_{&value}, print_{[](std::ostream& out, const void* v) {
+          out << *static_cast<const T*>(v);
+        }}
+  {
+  }
+  friend std::ostream& operator<<(std::ostream& out, const MessagePart& part)
+  {
+    if (part.print_ == nullptr) return out << static_cast<const char*>(part.value_);
+    part.print_(out, part.value_);
+    return out;
+  }
+
+ private:
+  const void* value_;
+  void (*print_)(std::ostream&, const void*);
+};
+
+[[gnu::cold]] inline std::string join(std::initializer_list<MessagePart> parts)
+{
+  std::ostringstream message;
+  for (const auto& part : parts) message << part;
+  return message.str();
+}
+
+}  // namespace detail
+
 /// @throws E, with the parts as its message, unless `condition` holds
 template <class E, class... Parts>
 void require(bool condition, const Parts&... parts)
 {
-  if (condition) return;
-  std::ostringstream message;
-  (message << ... << parts);
-  throw E{message.str()};
+  if (!condition) throw E{detail::join({detail::MessagePart{parts}...})};
 }
 
 }  // namespace cubist

@@ -6,8 +6,7 @@
 //
 //   for_each_scheme([&]<class S>() { ... });                         // every scheme
 //   with_scheme("summa2d", [&]<class S>() { return ...; });          // the scheme of a name
-//   with_scheme<Schemes<Summa2D, Grid3D>>(name, f);                  // one of a part of the
-//   catalogue
+//   with_scheme<Schemes<Summa2D, Grid3D>>(name, f);                  // one of these schemes
 
 #include <cctype>
 #include <cstddef>

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <tuple>
 #include <type_traits>
 
 // Without optimization nothing is inlined into the loops, and other instruction sets are useless.
@@ -148,13 +147,10 @@ void for_elements(Target target, std::size_t n, F f, T*... m)
   const std::size_t whole = n - n % block_length;
   if (whole > 0) run(f, whole / block_length, m...);
   if (whole == n) return;
-  std::tuple<LastBlock<T>...> last{LastBlock<T>{m + whole, n - whole}...};
-  std::apply(
-      [&](auto&... block) {
-        run(f, 1, block.data()...);
-        (block.write_back(), ...);
-      },
-      last);
+  [&](LastBlock<T>&&... last) {
+    run(f, 1, last.data()...);
+    (last.write_back(), ...);
+  }(LastBlock<T>{m + whole, n - whole}...);
 }
 
 template <class F, class... T>

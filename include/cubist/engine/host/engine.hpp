@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The engine of the host. Products are BLAS's, on strided blocks, through the interface that
-// xtensor-blas contains; other functions are loops over rows, which compilers vectorise.
+// The engine of the host. Products are those of CBLAS, on strided blocks; other functions are loops
+// over rows, which compilers vectorise.
 
 #include <algorithm>
 #include <array>
 #include <complex>
+#include <concepts>
 #include <cstddef>
 #include <limits>
 #include <vector>
 
 #include <xtensor-blas/xblas_config.hpp>
-#include <xflens/cxxblas/cxxblas.cxx>
+#include <xflens/cxxblas/drivers/drivers.h>  // CBLAS, as xtensor-blas declares it
+
 #if __has_include(<xtensor/containers/xadapt.hpp>)
 #include <xtensor/containers/xadapt.hpp>
 #include <xtensor/views/xview.hpp>
@@ -47,6 +49,32 @@ inline int blas_int(std::size_t n)
   return static_cast<int>(n);
 }
 
+template <Scalar T>
+void cblas_gemm(Op op_a, Op op_b, int m, int n, int k, T alpha, const T* a, int ld_a, const T* b,
+                int ld_b, T beta, T* c, int ld_c)
+{
+  const auto cblas_op = [](Op op) {
+    if (op == Op::none) return CblasNoTrans;
+    return op == Op::adjoint && ComplexScalar<T> ? CblasConjTrans : CblasTrans;
+  };
+  const auto call = [&](auto gemm, auto scalar) {
+    using R = Real<T>;
+    gemm(CblasRowMajor, cblas_op(op_a), cblas_op(op_b), m, n, k, scalar(alpha),
+         reinterpret_cast<const R*>(a), ld_a, reinterpret_cast<const R*>(b), ld_b, scalar(beta),
+         reinterpret_cast<R*>(c), ld_c);
+  };
+  const auto by_value = [](const T& x) { return x; };
+  const auto by_address = [](const T& x) { return reinterpret_cast<const Real<T>*>(&x); };
+  if constexpr (std::same_as<T, float>)
+    call(cblas_sgemm, by_value);
+  else if constexpr (std::same_as<T, double>)
+    call(cblas_dgemm, by_value);
+  else if constexpr (std::same_as<T, std::complex<float>>)
+    call(cblas_cgemm, by_address);
+  else
+    call(cblas_zgemm, by_address);
+}
+
 }  // namespace detail
 
 class HostEngine
@@ -73,8 +101,8 @@ class HostEngine
     const auto ld_b = blas_int(std::max<std::size_t>(b.ld(), 1));
     const auto ld_c = blas_int(std::max<std::size_t>(c.ld(), 1));
     const detail::GemmSemaphore semaphore;
-    cxxblas::gemm<int>(cxxblas::RowMajor, blas_op<T>(op_a), blas_op<T>(op_b), m, n, k, alpha,
-                       a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
+    detail::cblas_gemm<T>(op_a, op_b, m, n, k, alpha, a.data(), ld_a, b.data(), ld_b, beta,
+                          c.data(), ld_c);
   }
   /// The same for 16-bit elements, computed in float.
   template <ShortReal T>
@@ -202,13 +230,6 @@ class HostEngine
   }
 
  private:
-  template <Scalar T>
-  static cxxblas::Transpose blas_op(Op op)
-  {
-    if (op == Op::none) return cxxblas::NoTrans;
-    return op == Op::adjoint && ComplexScalar<T> ? cxxblas::ConjTrans : cxxblas::Trans;
-  }
-
   /// Calls add(row) with a row of zeros, in which it sums.
   template <class T, class F>
   void sum_up(MatrixView<T> sums, F add) const
