@@ -2,7 +2,7 @@
 # where all of them are below.
 set(architectures 80 90)
 if(CUBIST_QUICK_TESTS)
-  set(architectures 90)
+  set(architectures 90-virtual) # PTX alone: what is compiled here runs without a GPU
 endif()
 set(CUBIST_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "What nvcc compiles cubist's own programs for; those that take long, for the last one alone")
 set(CMAKE_CUDA_ARCHITECTURES ${CUBIST_CUDA_ARCHITECTURES})
@@ -14,7 +14,11 @@ check_language(CUDA)
 if(CMAKE_CUDA_COMPILER)
   enable_language(CUDA)
   # What they run is cuBLAS's and kernels; they compile in less time than with -O3, which CMake would ask for.
-  string(REPLACE "-O3" "-O1" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
+  set(optimization -O1)
+  if(CUBIST_QUICK_TESTS)
+    set(optimization -O0)
+  endif()
+  string(REPLACE "-O3" "${optimization}" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
 endif()
 
 # cubist_cuda_program(<program> <source>... [LONG]): compiled by nvcc, for one architecture if that takes long.

@@ -9,9 +9,7 @@ target_include_directories(cubist_nccl_tests SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} 
 target_include_directories(cubist_nccl_tests PRIVATE nccl cuda)
 target_compile_definitions(cubist_nccl_tests PRIVATE CUBIST_TEST_NCCL)
 target_link_libraries(cubist_nccl_tests PRIVATE cubist::cubist cubist_test_main cubist_warnings)
-catch_discover_tests(cubist_nccl_tests
-  TEST_PREFIX "nccl."
-  PROPERTIES LABELS nccl TIMEOUT 300)
+cubist_test_cases(cubist_nccl_tests nccl. nccl)
 
 # The conformance suite with the libraries themselves, and a process for each rank; two of them may share a GPU:
 #   cmake --build … --target cubist_nccl_mpi_tests && mpiexec -n 2 tests/cubist_nccl_mpi_tests

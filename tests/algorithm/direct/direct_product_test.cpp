@@ -115,8 +115,9 @@ TEST_CASE("Ranks that compute blocks of their peers get the same results as coll
   for (const ProductSize size : {ProductSize{900, 701, 803}, {9001, 130, 131}, {130, 131, 9001}})
     require_clear(on_ranks<TestBackend>(8, [&](auto& world) {
       Findings found;
-      compare_methods(Mesh<Summa25D, TestBackend>{world, {2, 2, 2}, IdleRanks::refused}, size,
-                      found);
+      if (!sanitized)
+        compare_methods(Mesh<Summa25D, TestBackend>{world, {2, 2, 2}, IdleRanks::refused}, size,
+                        found);
       const Mesh<Cube3D, TestBackend> cube{world, {2, 2, 2}, IdleRanks::refused};
       compare_methods(cube, size, found);
       if (!sanitized) compare_methods<Op::transpose>(cube, size, found);
