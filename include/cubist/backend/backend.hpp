@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <concepts>
 #include <optional>
 #include <utility>
 

@@ -10,7 +10,6 @@
 #include <exception>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <system_error>

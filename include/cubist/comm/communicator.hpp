@@ -230,6 +230,12 @@ class Collectives
         Collective::receive, {}, detail::write_span(data), std::size(data), from});
   }
 
+  template <ElementRange Data>
+  [[deprecated("use expose")]] [[nodiscard]] auto lend(const Data& mine)
+  {
+    return self().expose(mine);
+  }
+
  private:
   C& self() { return static_cast<C&>(*this); }
   std::size_t ranks() { return static_cast<std::size_t>(self().size()); }

@@ -9,7 +9,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace cubist
 {
@@ -41,115 +40,62 @@ class Error : public std::runtime_error
   std::string message_;
 };
 
+// clang-format off
 /// The extents do not fit the ranks, or matrices live on different meshes.
-struct MeshError : Error
-{
-  using Error::Error;
-};
-
+struct MeshError : Error { using Error::Error; };
 /// Sizes that do not fit each other.
-struct ShapeError : Error
-{
-  using Error::Error;
-};
-
+struct ShapeError : Error { using Error::Error; };
 /// A setting outside its range.
-struct ArgumentError : Error
-{
-  using Error::Error;
-};
-
+struct ArgumentError : Error { using Error::Error; };
 /// A file that is missing, truncated, not what it should be, or cannot be written.
-struct DataError : Error
-{
-  using Error::Error;
-};
-
+struct DataError : Error { using Error::Error; };
 /// Ranks hold different copies of what should be the same.
-struct ReplicaError : Error
-{
-  using Error::Error;
-};
-
+struct ReplicaError : Error { using Error::Error; };
 /// A NaN or an infinity where numbers are needed.
-struct NumericError : Error
-{
-  using Error::Error;
-};
-
+struct NumericError : Error { using Error::Error; };
 /// A device failed, or lacks a feature that was requested.
-struct DeviceError : Error
-{
-  using Error::Error;
-};
-
+struct DeviceError : Error { using Error::Error; };
 /// Ranks failed to exchange data.
-struct CommunicationError : Error
-{
-  using Error::Error;
-};
-
+struct CommunicationError : Error { using Error::Error; };
 /// Another rank threw, so an operation that this rank waits for cannot complete.
-struct PeerFailed : CommunicationError
-{
-  using CommunicationError::CommunicationError;
-};
-
+struct PeerFailed : CommunicationError { using CommunicationError::CommunicationError; };
 /// Ranks of one communicator called different collectives, or one with different arguments.
-struct CollectiveMismatch : CommunicationError
-{
-  using CommunicationError::CommunicationError;
-};
-
+struct CollectiveMismatch : CommunicationError { using CommunicationError::CommunicationError; };
 /// Every live rank waits for an operation that cannot complete.
-struct DeadlockError : CommunicationError
-{
-  using CommunicationError::CommunicationError;
-};
-
+struct DeadlockError : CommunicationError { using CommunicationError::CommunicationError; };
 /// A rank waited for others longer than the time limit of its `launch`.
-struct TimeLimitError : CommunicationError
-{
-  using CommunicationError::CommunicationError;
-};
-
+struct TimeLimitError : CommunicationError { using CommunicationError::CommunicationError; };
 /// A rank's body threw an exception that is no cubist::Error; it is nested in this one.
-struct RankFailed : Error
-{
-  using Error::Error;
-};
+struct RankFailed : Error { using Error::Error; };
+// clang-format on
 
 namespace detail
 {
 
 /// A part of a message: a text, or a value with the function that prints it.
-class MessagePart
+struct MessagePart
 {
- public:
-  MessagePart(const char* text) : value_{text}, print_{nullptr} {}
+  MessagePart(const char* text) : value{text}, print{&print_text} {}
   template <class T>
-  MessagePart(const T& value)
-      : value_{&value}, print_{[](std::ostream& out, const void* v) {
-          out << *static_cast<const T*>(v);
-        }}
+  MessagePart(const T& v) : value{&v}, print{&print_value<T>}
   {
-  }
-  friend std::ostream& operator<<(std::ostream& out, const MessagePart& part)
-  {
-    if (part.print_ == nullptr) return out << static_cast<const char*>(part.value_);
-    part.print_(out, part.value_);
-    return out;
   }
 
- private:
-  const void* value_;
-  void (*print_)(std::ostream&, const void*);
+  static void print_text(std::ostream& out, const void* v) { out << static_cast<const char*>(v); }
+  template <class T>
+  static void print_value(std::ostream& out, const void* v)
+  {
+    out << *static_cast<const T*>(v);
+  }
+
+  const void* value;
+  void (*print)(std::ostream&, const void*);
 };
 
 [[gnu::cold]] inline std::string join(std::initializer_list<MessagePart> parts)
 {
   std::ostringstream message;
-  for (const auto& part : parts) message << part;
+  for (const auto& part : parts) part.print(message, part.value);
   return message.str();
 }
 

@@ -3,7 +3,6 @@
 
 // Excerpts of files in messages.
 
-#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>

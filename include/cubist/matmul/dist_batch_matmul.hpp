@@ -39,6 +39,7 @@ struct BatchSize
 };
 
 /// A plan for batches of one size. Every rank makes the plan and calls it.
+/// @throws ShapeError from every call, for another number of matrices, or matrices of other sizes
 /// @tparam op_x, op_w how X and W follow from the matrices that are passed; see DistMatMul
 template <Scheme S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistBatchMatMul
@@ -60,7 +61,6 @@ class DistBatchMatMul
   }
 
   /// Y = alpha op(X) op(W) + beta Y for each of the batch; W is a batch, or shared.
-  /// @throws ShapeError for a batch of another number of matrices, or matrices of other sizes
   template <class LX, class W, class LY>
   void forward(const DistBatch<T, LX, Mesh>& x, const W& w, DistBatch<T, LY, Mesh>& y,
                T alpha = T{1}, T beta = T{})
@@ -76,7 +76,6 @@ class DistBatchMatMul
   }
 
   /// dX = alpha dY op(W)^T + beta dX for each of the batch.
-  /// @throws ShapeError for a batch of another number of matrices, or matrices of other sizes
   template <class LY, class W, class LX>
   void grad_input(const DistBatch<T, LY, Mesh>& dy, const W& w, DistBatch<T, LX, Mesh>& dx,
                   T alpha = T{1}, T beta = T{})
@@ -92,7 +91,6 @@ class DistBatchMatMul
   }
 
   /// dW = alpha op(X)^T dY + beta dW for each of the batch.
-  /// @throws ShapeError for a batch of another number of matrices, or matrices of other sizes
   template <class LX, class LY, class LW>
   void grad_weight(const DistBatch<T, LX, Mesh>& x, const DistBatch<T, LY, Mesh>& dy,
                    DistBatch<T, LW, Mesh>& dw, T alpha = T{1}, T beta = T{})
@@ -108,7 +106,6 @@ class DistBatchMatMul
   }
 
   /// dW = alpha (sum of op(X)^T dY over the batch) + beta dW, complete in every group.
-  /// @throws ShapeError for a batch of another number of matrices, or matrices of other sizes
   template <class LX, class LY, class LW>
   void grad_weight(const DistBatch<T, LX, Mesh>& x, const DistBatch<T, LY, Mesh>& dy,
                    DistMatrix<T, LW, typename Mesh::Group>& dw, T alpha = T{1}, T beta = T{})

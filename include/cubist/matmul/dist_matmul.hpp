@@ -37,7 +37,8 @@ namespace cubist
 /// A plan for products of one size: it owns its workspace, and allocates nothing after the first
 /// call. Every rank of the mesh makes the plan and calls it, from one thread at a time. A result
 /// may not be an operand as well; X, W and Y must not share memory.
-/// @throws ArgumentError from every call for a result that is an operand, and for two calls at once
+/// @throws from every call: ShapeError for matrices of other sizes, MeshError for matrices of
+/// another mesh, ArgumentError for a result that is an operand, and for two calls at once
 /// @tparam op_x, op_w how X and W follow from the matrices that are passed
 template <Scheme S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistMatMul
@@ -74,7 +75,6 @@ class DistMatMul
   /// sends nothing.
   [[nodiscard]] bool is_local() const { return is_local_; }
 
-  /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LW, class LY>
   void require_operands(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                         const DistMatrix<T, LY, Mesh>& y) const
@@ -83,7 +83,6 @@ class DistMatMul
   }
 
   /// Y = alpha op(X) op(W) + beta Y
-  /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LW, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                DistMatrix<T, LY, Mesh>& y, T alpha = T{1}, T beta = T{})
@@ -95,7 +94,6 @@ class DistMatMul
   }
 
   /// Y = op(X) op(W), in a new matrix.
-  /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LW>
   [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w)
   {
@@ -106,7 +104,6 @@ class DistMatMul
 
   /// Calls `multiply` with this rank's blocks of X, W and Y, which computes Y = X W in its own way.
   /// @pre is_local()
-  /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LW, class LY, class F>
   void forward_locally(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                        DistMatrix<T, LY, Mesh>& y, F multiply)
@@ -119,7 +116,6 @@ class DistMatMul
 
   /// dX = alpha dY op(W)^T + beta dX, or the transpose of that where X is stored transposed;
   /// nothing is conjugated.
-  /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LY, class LW, class LX>
   void grad_input(const DistMatrix<T, LY, Mesh>& dy, const DistMatrix<T, LW, Mesh>& w,
                   DistMatrix<T, LX, Mesh>& dx, T alpha = T{1}, T beta = T{})
@@ -133,7 +129,6 @@ class DistMatMul
 
   /// dW = alpha op(X)^T dY + beta dW, or the transpose of that, complete on every replica; nothing
   /// is conjugated.
-  /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LY, class LW>
   void grad_weight(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                    DistMatrix<T, LW, Mesh>& dw, T alpha = T{1}, T beta = T{})
@@ -148,7 +143,6 @@ class DistMatMul
 
   /// dX = dY W^T and dW = X^T dY + beta dW, with fewer words than one after the other.
   /// @pre with Gathered::kept, X and W are those of the last `forward`, and of every call since
-  /// @throws ShapeError for matrices of other sizes, MeshError for matrices of another mesh
   template <class LX, class LW, class LY, class LDX, class LDW>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                 const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LDX, Mesh>& dx,

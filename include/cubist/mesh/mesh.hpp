@@ -8,13 +8,10 @@
 // `AxisMesh` is the mesh itself, of any scheme with these axes; `Mesh` checks its extents for one
 // scheme. Both are handles: a copy refers to the same mesh.
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <string>
-#include <utility>
 
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/error.hpp"

@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
@@ -44,6 +43,7 @@ struct LinearOptions
   Method method = Method::automatic;
 };
 
+/// @throws ShapeError, MeshError from every call, for matrices that do not fit
 template <Scheme S, class B, Scalar T>
 class Linear
 {
@@ -84,7 +84,6 @@ class Linear
   [[nodiscard]] const Bias& bias_gradient() const { return db_; }
 
   /// Y = X W + b
-  /// @throws ShapeError, MeshError for matrices that do not fit
   template <class LX, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
   {
@@ -99,7 +98,6 @@ class Linear
   }
 
   /// Z = X W + b, Y = f(Z), f being an activation function or an Activation
-  /// @throws ShapeError, MeshError for matrices that do not fit
   template <class LX, class LY, class F>
   void forward(const DistMatrix<T, LX, Mesh>& x, F f, DistMatrix<T, LY, Mesh>& z,
                DistMatrix<T, LY, Mesh>& y)
@@ -116,7 +114,6 @@ class Linear
   }
 
   /// Y = X W + b, in a new matrix.
-  /// @throws ShapeError, MeshError for an X that does not fit
   template <class LX>
   [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x)
   {
@@ -149,7 +146,6 @@ class Linear
 
   /// The same for Y = f(Z); also computes dZ = f'(Z) dY, which may be dY.
   /// @pre X and Z are those of the last `forward`
-  /// @throws ShapeError, MeshError for matrices that do not fit
   template <class LX, class LY, class LDX, class F>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, F f, const DistMatrix<T, LY, Mesh>& z,
                       const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LY, Mesh>& dz,

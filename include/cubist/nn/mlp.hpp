@@ -12,7 +12,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "cubist/core/error.hpp"

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"

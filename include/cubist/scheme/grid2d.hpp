@@ -12,7 +12,6 @@
 // kept, else + (y-1) MK / xy.
 // Source: MindSpore, High Dimension Tensor Parallel, 2D.
 
-#include <algorithm>
 #include <cstddef>
 
 #include "cubist/algorithm/gather/gather_multiply_scatter.hpp"

@@ -17,7 +17,6 @@
 // Activation Recomputation in Large Transformer Models", arXiv 2205.05198, section 4.2.
 
 #include <cstddef>
-#include <type_traits>
 
 #include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
 #include "cubist/core/error.hpp"

@@ -17,7 +17,6 @@
 // Source: Wang et al., "Tesseract", arXiv 2105.14500; Colossal-AI, 2.5D Tensor Parallelism.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <type_traits>
 

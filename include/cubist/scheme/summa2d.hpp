@@ -14,7 +14,6 @@
 // (Optimus), arXiv 2104.05343; Colossal-AI, 2D Tensor Parallelism.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <numeric>
 #include <type_traits>

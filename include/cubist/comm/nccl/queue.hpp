@@ -16,7 +16,6 @@
 // group, in which they run concurrently.
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <memory>
