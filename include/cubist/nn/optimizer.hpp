@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "cubist/core/error.hpp"
@@ -31,10 +32,12 @@ namespace cubist
 namespace detail
 {
 
-inline void check_rate(double rate)
+/// @throws ArgumentError unless 0 <= value < end
+inline void check_option(const char* name, double value,
+                         double end = std::numeric_limits<double>::infinity())
 {
-  require<ArgumentError>(rate >= 0 && std::isfinite(rate), "got a learning rate of ", rate,
-                         ", which is negative or not finite; use a small positive number");
+  require<ArgumentError>(value >= 0 && value < end, "got ", name, " of ", value,
+                         ", for which the update is not defined; use one in [0, ", end, ")");
 }
 
 template <class T>
@@ -50,16 +53,17 @@ struct SgdUpdate
   }
 };
 
-/// `rate` and `correction` include the corrections of the means' bias.
+/// `rate` and `correction` include the corrections of the means' bias. The shares of a new gradient
+/// are 1 - beta, rounded once: in float, 1 - 0.999F differs from 0.001F by 5e-5 of it.
 template <class T>
 struct AdamUpdate
 {
-  T beta1, beta2, rate, correction, keep, epsilon;
+  T beta1, beta2, share1, share2, rate, correction, keep, epsilon;
 
   CUBIST_HOST_DEVICE void operator()(T& w, const T& g, T& m, T& v) const
   {
-    const T mean = beta1 * m + (T{1} - beta1) * g;
-    const T square = beta2 * v + (T{1} - beta2) * g * g;
+    const T mean = beta1 * m + share1 * g;
+    const T square = beta2 * v + share2 * g * g;
     m = mean;
     v = square;
     w = keep * w - rate * mean / (square_root(square * correction) + epsilon);
@@ -72,6 +76,13 @@ struct SgdOptions
 {
   double learning_rate = 0.1;
   double momentum = 0;
+
+  /// @throws ArgumentError for a value out of its range
+  void check() const
+  {
+    detail::check_option("a learning rate", learning_rate);
+    detail::check_option("a momentum", momentum, 1);
+  }
 };
 
 template <RealScalar T, class M>
@@ -81,18 +92,20 @@ class Sgd
   using Value = T;
   using Mesh = M;
 
-  /// @throws ArgumentError for a learning rate that is negative or not finite
+  /// @throws ArgumentError for options out of range
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
       : options_{options}, velocity_{parameters, "sgd.velocity"}, weights_{parameters, "sgd"}
   {
-    detail::check_rate(options.learning_rate);
+    options_.check();
   }
 
   /// Updates the parameters from their gradients.
-  /// @throws ShapeError for other parameters than those of the constructor
+  /// @throws ShapeError for other parameters than those of the constructor, ArgumentError for
+  /// options out of range
   void step(const Parameters<T, M>& parameters)
   {
     detail::check_parameters(parameters, velocity_);
+    options_.check();
     using A = Accumulator<T>;
     const detail::SgdUpdate<A> update{static_cast<A>(options_.learning_rate),
                                       static_cast<A>(options_.momentum)};
@@ -127,6 +140,16 @@ struct AdamOptions
   double epsilon = 1e-8;
   /// Only AdamW decays weights.
   double weight_decay = 0.01;
+
+  /// @throws ArgumentError for a value out of its range
+  void check() const
+  {
+    detail::check_option("a learning rate", learning_rate);
+    detail::check_option("a beta1", beta1, 1);
+    detail::check_option("a beta2", beta2, 1);
+    detail::check_option("an epsilon", epsilon);
+    detail::check_option("a weight decay", weight_decay);
+  }
 };
 
 template <RealScalar T, class M>
@@ -136,23 +159,27 @@ class Adam
   using Value = T;
   using Mesh = M;
 
-  /// @throws ArgumentError for a learning rate that is negative or not finite
+  /// @throws ArgumentError for options out of range
   explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam{parameters, options, false}
   {
   }
 
   /// Updates the parameters from their gradients.
-  /// @throws ShapeError for other parameters than those of the constructor
+  /// @throws ShapeError for other parameters than those of the constructor, ArgumentError for
+  /// options out of range
   void step(const Parameters<T, M>& parameters)
   {
     detail::check_parameters(parameters, mean_);
+    options_.check();
     const auto n = static_cast<double>(++steps_);
     const auto& o = options_;
     using A = Accumulator<T>;
     const detail::AdamUpdate<A> update{
         .beta1 = static_cast<A>(o.beta1),
         .beta2 = static_cast<A>(o.beta2),
+        .share1 = static_cast<A>(1 - o.beta1),
+        .share2 = static_cast<A>(1 - o.beta2),
         .rate = static_cast<A>(o.learning_rate / (1 - std::pow(o.beta1, n))),
         .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
         .keep = static_cast<A>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
@@ -181,7 +208,7 @@ class Adam
       : options_{options}, decays_{decays}, mean_{parameters, "adam.mean"},
         square_{parameters, "adam.square"}, weights_{parameters, "adam"}
   {
-    detail::check_rate(options.learning_rate);
+    options_.check();
   }
 
  private:
