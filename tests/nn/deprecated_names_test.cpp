@@ -25,7 +25,6 @@ namespace cubist::test::deprecated_names_test
 static_assert(std::is_same_v<Watch, NumericsMonitor>);
 static_assert(std::is_same_v<WatchOptions, NumericsMonitorOptions>);
 static_assert(Method::fastest == Method::automatic && Method::owner_computes == Method::direct);
-static_assert(Lender<Threads::Communicator>);
 
 TEST_CASE("deprecated functions do what the new ones do")
 {

@@ -46,8 +46,6 @@ concept ExposesMemory = Communicator<C> && requires(C c, const C& k, std::span<c
   { c.expose_writable(ours) } -> Window<double>;
 };
 // clang-format on
-template <class C>
-concept Lender = ExposesMemory<C>;  // deprecated: use ExposesMemory
 
 /// Whether the ranks of a communicator can expose memory.
 template <Communicator C>

@@ -163,11 +163,9 @@ concept MeshShape = requires(typename S::Extents requested, typename S::Axes::Ar
   { S::extents(requested, 8) } -> std::same_as<typename S::Axes::Array>;  // @throws MeshError
   { S::quantum(extents) } -> std::same_as<std::size_t>;
 };
-// clang-format on
 
 /// The planner's choice of a scheme and its extents, with a function `extents_of<S>(plan)` found by
 /// its argument.
-// clang-format off
 template <class P>
 concept MeshPlan = requires(const P& plan) { plan.scheme.size(); plan.extents.size(); };
 // clang-format on

@@ -140,8 +140,7 @@ struct IsLabel
 
 /// The mean over the rows of -log softmax(Y)[label], the same on every rank; dY, which may be Y,
 /// becomes its gradient. Every rank of the mesh calls this.
-/// @throws ShapeError unless there is one label a row, and a column; ArgumentError for a label that
-/// is no class
+/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class
 template <RealScalar T, class L, class M>
 double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
                              DistMatrix<T, L, M>& dy)
@@ -192,8 +191,7 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M
 
 /// The fraction of rows whose largest column (the first of equals) is their label, the same on
 /// every rank. Every rank of the mesh calls this.
-/// @throws ShapeError unless there is one label a row, and a column; ArgumentError for a label that
-/// is no class
+/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class
 template <RealScalar T, class L, class M>
 double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
 {

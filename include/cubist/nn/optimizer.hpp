@@ -85,6 +85,7 @@ struct SgdOptions
   }
 };
 
+/// @throws ArgumentError from the constructor and from `step`, for options out of range
 template <RealScalar T, class M>
 class Sgd
 {
@@ -92,7 +93,6 @@ class Sgd
   using Value = T;
   using Mesh = M;
 
-  /// @throws ArgumentError for options out of range
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
       : options_{options}, velocity_{parameters, "sgd.velocity"}, weights_{parameters, "sgd"}
   {
@@ -100,8 +100,7 @@ class Sgd
   }
 
   /// Updates the parameters from their gradients.
-  /// @throws ShapeError for other parameters than those of the constructor, ArgumentError for
-  /// options out of range
+  /// @throws ShapeError for other parameters than those of the constructor
   void step(const Parameters<T, M>& parameters)
   {
     detail::check_parameters(parameters, velocity_);
@@ -152,6 +151,7 @@ struct AdamOptions
   }
 };
 
+/// @throws ArgumentError from the constructor and from `step`, for options out of range
 template <RealScalar T, class M>
 class Adam
 {
@@ -159,15 +159,13 @@ class Adam
   using Value = T;
   using Mesh = M;
 
-  /// @throws ArgumentError for options out of range
   explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam{parameters, options, false}
   {
   }
 
   /// Updates the parameters from their gradients.
-  /// @throws ShapeError for other parameters than those of the constructor, ArgumentError for
-  /// options out of range
+  /// @throws ShapeError for other parameters than those of the constructor
   void step(const Parameters<T, M>& parameters)
   {
     detail::check_parameters(parameters, mean_);

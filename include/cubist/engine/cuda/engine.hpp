@@ -35,6 +35,7 @@
 namespace cubist
 {
 
+/// @throws ShapeError from every call, unless the shapes fit
 class CudaEngine
 {
  public:
@@ -43,7 +44,6 @@ class CudaEngine
 
   /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not
   /// read when beta is 0.
-  /// @throws ShapeError unless the shapes fit
   template <Scalar T>
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
             MatrixView<T> c) const
@@ -65,7 +65,6 @@ class CudaEngine
   }
 
   /// Z = X W + b in one pass; false, and nothing is computed, if cublasLt does not support it.
-  /// @throws ShapeError unless the shapes fit
   template <RealScalar T>
   [[nodiscard]] bool fused_affine(MatrixView<const T> x, MatrixView<const T> w,
                                   MatrixView<const T> b, MatrixView<T> z) const
@@ -73,7 +72,6 @@ class CudaEngine
     return detail::CublasAffine<T>{x, w, b, z, {}}.run();
   }
   /// Z = X W + b, Y = f(Z) in one pass; false, and nothing is computed, if it is not supported.
-  /// @throws ShapeError unless the shapes fit
   template <RealScalar T, class F>
   [[nodiscard]] bool fused_affine(MatrixView<const T> x, MatrixView<const T> w,
                                   MatrixView<const T> b, const F&, MatrixView<T> z,
