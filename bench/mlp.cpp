@@ -23,6 +23,7 @@ struct MlpOptions : Options
   std::vector<std::size_t> layers{1024, 4096, 1024};
   std::string activation = "gelu";
   std::string optimizer = "none";
+  std::string input_gradient = "off";
   std::string torch = "auto";
 };
 
@@ -39,7 +40,8 @@ void print_mlp_header(const Job& job, int repeats)
         "one, for others or for a core; what is missing to 100 is none of these. PyTorch: its speed by\n"
         "BLAS's, on all cores.\n");
   print_header(job, repeats, "tokens: layers");
-  std::printf(" %7s %5s %5s %5s %5s %8s\n", "overlap", "gemm", "elem.", "comm.", "wait", "PyTorch");
+  std::printf(" %3s %7s %5s %5s %5s %5s %8s\n", "dX", "overlap", "gemm", "elem.", "comm.", "wait",
+              "PyTorch");
 }
 
 void print_mlp_row(const Job& job, const MlpTask& task, const Row& row)
@@ -48,8 +50,9 @@ void print_mlp_row(const Job& job, const MlpTask& task, const Row& row)
   for (const auto size : task.layers) what += " " + std::to_string(size);
   print_row(job, task.on, row, what);
   const auto& shares = row.cost.shares;
-  std::printf(" %7s %5.1f %5.1f %5.1f %5.1f", task.on.overlap ? "on" : "off", 100 * shares.gemm,
-              100 * shares.elementwise, 100 * shares.communication, 100 * shares.waiting);
+  std::printf(" %3s %7s %5.1f %5.1f %5.1f %5.1f", task.input_gradient ? "yes" : "no",
+              task.on.overlap ? "on" : "off", 100 * shares.gemm, 100 * shares.elementwise,
+              100 * shares.communication, 100 * shares.waiting);
   if (row.torch.measured())
     std::printf(" %8.2f\n", row.blas.median / row.torch.times.median);
   else
@@ -64,6 +67,7 @@ nlohmann::json mlp_json(const Job& job, const MlpTask& task, const Row& row)
   json["layers"] = task.layers;
   json["activation"] = task.activation;
   json["optimizer"] = task.optimizer;
+  json["input_gradient"] = task.input_gradient;
   json["gemm_share"] = row.cost.shares.gemm;
   json["elementwise_share"] = row.cost.shares.elementwise;
   json["communication_share"] = row.cost.shares.communication;
@@ -89,8 +93,10 @@ void run_mlp(const Job& job, const MlpOptions& options)
     for (const bool overlap : overlaps(job, options))
     {
       setting.overlap = overlap;
-      tasks.push_back({setting, options.tokens, options.layers, options.activation,
-                       options.optimizer, options.torch == "auto", job.gpus > 0});
+      for (const bool dx : {false, true})
+        if (options.input_gradient == "both" || dx == (options.input_gradient == "on"))
+          tasks.push_back({setting, options.tokens, options.layers, options.activation,
+                           options.optimizer, dx, options.torch == "auto", job.gpus > 0});
     }
 
   const bool table = job.first && options.json != "-";
@@ -133,6 +139,11 @@ void add_mlp(CLI::App& app, Action& action)
       ->capture_default_str();
   command->add_option("--optimizer", options->optimizer, "a step of it, too")
       ->check(CLI::IsMember({"none", "sgd", "adam"}))
+      ->capture_default_str();
+  command
+      ->add_option("--input-gradient", options->input_gradient,
+                   "whether backward computes the gradient of the network's input, too")
+      ->check(CLI::IsMember({"on", "off", "both"}))
       ->capture_default_str();
   command->add_option("--torch", options->torch, "whether to measure PyTorch where it is installed")
       ->check(CLI::IsMember({"auto", "off"}))

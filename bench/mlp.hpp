@@ -26,10 +26,12 @@ struct MlpTask
   std::vector<std::size_t> layers;  // features: of the input, between the layers, of the output
   std::string activation;
   std::string optimizer;
-  bool torch = false;  // whether to measure PyTorch's, where it is installed
-  bool gpu = false;    // on a GPU
+  bool input_gradient = false;  // whether backward computes dX in the first layer, too
+  bool torch = false;           // whether to measure PyTorch's, where it is installed
+  bool gpu = false;             // on a GPU
 
-  /// The forward products; backward has two of the same size for each.
+  /// The forward products; backward has two of the same size for each, but for the first layer
+  /// only that of dW without the gradient of the input.
   [[nodiscard]] std::vector<cubist::ProductSize> products() const
   {
     std::vector<cubist::ProductSize> all;

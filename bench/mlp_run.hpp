@@ -62,7 +62,7 @@ template <class T, class Engine>
 class Products
 {
  public:
-  explicit Products(const MlpTask& task)
+  explicit Products(const MlpTask& task) : input_gradient_{task.input_gradient}
   {
     for (const auto& size : task.products())
       layers_.push_back({size, matrix(size.m, size.k), matrix(size.k, size.n),
@@ -75,12 +75,15 @@ class Products
     using cubist::Op;
     for (auto& [s, x, w, y, dx, dw] : layers_)
     {
+      const bool wants_dx = input_gradient_ || &x != &layers_.front().x;
       const MatrixView<const T> X{x.data(), {s.m, s.k}};
       const MatrixView<const T> W{w.data(), {s.k, s.n}};
       const MatrixView<T> Y{y.data(), {s.m, s.n}};
       const MatrixView<const T> dY{Y};
       Here::multiply(engine, Op::none, Op::none, X, W, Y);
-      Here::multiply(engine, Op::none, Op::transpose, dY, W, MatrixView<T>{dx.data(), {s.m, s.k}});
+      if (wants_dx)
+        Here::multiply(engine, Op::none, Op::transpose, dY, W,
+                       MatrixView<T>{dx.data(), {s.m, s.k}});
       Here::multiply(engine, Op::transpose, Op::none, X, dY, MatrixView<T>{dw.data(), {s.k, s.n}});
     }
   }
@@ -102,6 +105,7 @@ class Products
     return Here::plain(elements.data(), elements.size());
   }
 
+  bool input_gradient_;
   std::vector<Layer> layers_;
 };
 
@@ -139,7 +143,10 @@ std::optional<Row> measure_mlp(const MlpTask& task)
       alone(world, blas, i >= 0, [&] { products->run(engine); });
       ours.run(i >= 0, [&] {
         mlp.forward(x);
-        mlp.backward(dy);
+        if (task.input_gradient)
+          (void)mlp.backward_with_input(dy);
+        else
+          mlp.backward(dy);
         optimize();
       });
       if (task.torch)
@@ -152,11 +159,15 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     if (task.on.method != cubist::Method::collectives && cubist::can_expose(world))
       result.method = cubist::Method::direct;
     result.cost = ours.cost();
+    bool with_dx = task.input_gradient;
     for (const auto& size : task.products())
     {
+      const auto cost = cubist::cost<S>(mesh.extents(), size);
       if (result.method == cubist::Method::collectives)
-        result.formula_words += cubist::cost<S>(mesh.extents(), size).words();
-      result.giga_operations += 3 * giga_operations(size);
+        result.formula_words +=
+            (cost.forward.words() + (with_dx ? cost.backward : cost.backward_weight).words());
+      result.giga_operations += (with_dx ? 3 : 2) * giga_operations(size);
+      with_dx = true;
     }
     if (!first) return;
     result.blas = Times{blas};

@@ -49,9 +49,11 @@ PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Ma
   PlannerRow row;
   row.size = size;
   double least = 1e9;
-  for (const auto& plan : cubist::plan(
-           size, world.size(), machine,
-           {.scalar_bytes = sizeof(double), .training = task.training, .method = task.method}))
+  for (const auto& plan : cubist::plan(size, world.size(), machine,
+                                       {.scalar_bytes = sizeof(double),
+                                       .training = task.training,
+                                       .input_gradient = true,
+                                       .method = task.method}))
   {
     if (task.all_ranks && plan.idle > 0) continue;
     const auto product = make_planned<B>(world, plan, size, task.training);

@@ -46,7 +46,8 @@ std::string command_of(const std::string& python, const MlpTask& task)
   for (std::size_t i = 0; i < task.layers.size(); ++i)
     line << (i == 0 ? "" : ",") << task.layers[i];
   line << " --activation " << task.activation << " --optimizer " << task.optimizer << " --scalar "
-       << task.on.scalar << (task.gpu ? " --device cuda" : "");
+       << task.on.scalar << (task.input_gradient ? " --input-gradient" : "")
+       << (task.gpu ? " --device cuda" : "");
   return line.str();
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The step that `cubist_bench mlp` measures, by PyTorch on the CPU or a GPU: forward and backward of an
-MLP, with the gradients of its input, weights and biases. Prints one line of JSON, with seconds; or, with
+MLP, with the gradients of its weights and biases, and of its input on request. Prints one line of JSON, with seconds; or, with
 --in-turns, one that it is ready, and one for each line that it reads.
 
     bench/peers/torch_mlp.py --tokens 4096 --layers 1024,4096,1024 --scalar float
@@ -24,6 +24,7 @@ def arguments():
     parser.add_argument("--layers", default="1024,4096,1024", help="features: input, between layers, output")
     parser.add_argument("--activation", default="gelu", choices=["gelu", "gelu_tanh", "relu", "silu", "identity"])
     parser.add_argument("--optimizer", default="none", choices=["none", "sgd", "adam"])
+    parser.add_argument("--input-gradient", action="store_true", help="the gradient of the input, too")
     parser.add_argument("--scalar", default="float", choices=["float", "double", "bfloat16", "half"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
@@ -67,7 +68,8 @@ def main():
     torch.manual_seed(42)
     layers = [int(size) for size in requested.layers.split(",")]
     mlp = network(torch, layers, requested.activation).to(requested.device)
-    x = torch.rand(requested.tokens, layers[0], device=requested.device, requires_grad=True)
+    x = torch.rand(requested.tokens, layers[0], device=requested.device,
+                   requires_grad=requested.input_gradient)
     dy = torch.rand(requested.tokens, layers[-1], device=requested.device)
     optimizer = {"none": lambda: None,
                  "sgd": lambda: torch.optim.SGD(mlp.parameters(), lr=1e-3),

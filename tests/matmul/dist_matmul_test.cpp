@@ -91,6 +91,7 @@ void check_refused(bool on_another_mesh, const std::string& fix,
           if (call == "grad_input") plan.grad_input(o.y, o.w, o.dx);
           if (call == "grad_weight") plan.grad_weight(o.x, o.y, o.dw);
           if (call == "backward") plan.backward(o.x, o.w, o.y, o.dx, o.dw);
+          if (call == "without dX") plan.backward(o.x, o.y, o.dw);
         });
         found.check(mentions(message, refusal.message, fix), call, " said '", message, "'");
       }
@@ -157,26 +158,35 @@ TEST_CASE("Every operand of another size is refused, on every rank, by every cal
 {
   check_refused<ShapeError>(
       false, "make the plan for these matrices, or the matrices for this plan",
-      {{'x', {4, 7}, "got X of (4, 7)", {"forward", "grad_weight", "backward"}},
+      {{'x', {4, 7}, "got X of (4, 7)", {"forward", "grad_weight", "backward", "without dX"}},
        {'w',
         {5, 8},
         "got W of (5, 8) for a product with m = 4, n = 8, k = 6, where it is (6, 8)",
         {"forward", "grad_input", "backward"}},
        {'y', {8, 4}, "got Y of (8, 4)", {"forward"}},
-       {'y', {8, 4}, "got dY of (8, 4)", {"grad_input", "grad_weight", "backward"}},
+       {'y', {8, 4}, "got dY of (8, 4)", {"grad_input", "grad_weight", "backward", "without dX"}},
        {'X', {5, 6}, "got dX of (5, 6)", {"grad_input", "backward"}},
-       {'W', {6, 7}, "got dW of (6, 7)", {"grad_weight", "backward"}}});
+       {'W', {6, 7}, "got dW of (6, 7)", {"grad_weight", "backward", "without dX"}}});
 }
 
 TEST_CASE("A matrix of another mesh is refused by every call that takes it")
 {
   check_refused<MeshError>(
       true, "make it on the product's mesh",
-      {{'x', {4, 6}, "got X of (4, 6) on another mesh", {"forward", "grad_weight", "backward"}},
+      {{'x',
+        {4, 6},
+        "got X of (4, 6) on another mesh",
+        {"forward", "grad_weight", "backward", "without dX"}},
        {'w', {6, 8}, "got W of (6, 8) on another mesh", {"forward", "grad_input", "backward"}},
-       {'y', {4, 8}, "got dY of (4, 8) on another mesh", {"grad_input", "grad_weight", "backward"}},
+       {'y',
+        {4, 8},
+        "got dY of (4, 8) on another mesh",
+        {"grad_input", "grad_weight", "backward", "without dX"}},
        {'X', {4, 6}, "got dX of (4, 6) on another mesh", {"grad_input", "backward"}},
-       {'W', {6, 8}, "got dW of (6, 8) on another mesh", {"grad_weight", "backward"}}});
+       {'W',
+        {6, 8},
+        "got dW of (6, 8) on another mesh",
+        {"grad_weight", "backward", "without dX"}}});
 }
 
 TEST_CASE("A refused product leaves its result as it was")
@@ -439,6 +449,7 @@ TEST_CASE("A result that is also an operand is refused by every call, and no ope
     refused("dX", [&] { plan.backward(a, b, b, a, c); });
     refused("dX", [&] { plan.backward(a, a, b, c, c); });
     refused("dW", [&] { plan.backward(a, a, b, c, b); });
+    refused("dW", [&] { plan.backward(a, b, b); });
     for (const auto* m : {&a, &b, &c})
       found.check(m->valid()(1, 1) == 4.0 * static_cast<double>(m->block().rows.offset + 1) +
                                           static_cast<double>(m->block().cols.offset + 1),

@@ -39,7 +39,7 @@ Both both(const Place<S>& place, const Activation& activation, double p,
     auto dy = scatter<typename S::Output>(mesh, uniform<double>(tokens, out, 2));
     Both b;
     b.y = gather(layer.forward(A{x}, step));
-    b.dx = gather(layer.backward(A{x}, A{dy}, step));
+    b.dx = gather(*layer.backward(A{x}, A{dy}, step, true));
     layer.finish_backward();
     Parameters<double, typename A::Mesh> parameters;
     layer.append_parameters(parameters, "");

@@ -12,6 +12,7 @@
 
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
+#include "cubist/plan/cost.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/testing/counting.hpp"
 
@@ -137,7 +138,7 @@ TEST_CASE("a padded sigmoid network trains as on one rank, and its padding stays
       const auto& y = mlp.forward(x);
       auto dy = zeros_like(y);
       curve.push_back(softmax_cross_entropy(y, labels, dy));
-      const auto& dx = mlp.backward(dy);
+      const auto& dx = mlp.backward_with_input(dy);
       optimizer.step(parameters);
       for (const auto& parameter : parameters)
       {
@@ -186,7 +187,7 @@ TEST_CASE("outputs and all gradients of a network of integers equal the serial o
         e.y = gather(y);
         auto d = zeros_like(y);
         scatter(dy, d.view());
-        e.dx = gather(mlp.backward(d));
+        e.dx = gather(mlp.backward_with_input(d));
         for (std::size_t l = 0; l < wanted.w.size(); ++l)
         {
           e.dw.push_back(gather(parameters[2 * l].gradient));
@@ -242,7 +243,7 @@ TEST_CASE("all gradients agree with central differences of the loss")
       scatter(global, value);
       found.push_back(f);
     };
-    const auto dx = gather(mlp.backward(loss().second));
+    const auto dx = gather(mlp.backward_with_input(loss().second));
     std::vector<Global<double>> gradients;
     for (const auto& p : mlp.parameters()) gradients.push_back(gather(p.gradient));
     check(x.view(), dx);
@@ -257,6 +258,60 @@ TEST_CASE("all gradients agree with central differences of the loss")
     checked += count;
   }
   CHECK(checked == 6 * 3 + 3 * 5 + 5 + 5 * 4 + 4 + 4 * 2 + 2);
+}
+
+TEST_CASE("backward computes the same gradients without that of the input")
+{
+  for (const auto gathered : {Gathered::kept, Gathered::again})
+    for (const auto method : {Method::direct, Method::collectives})
+      for_each_place([&]<class S>(const Place<S>& place) {
+        const auto gradients = on_root(place, [&](const auto& mesh) {
+          Network<S> mlp{mesh, {7, 6, 5}, {.dropout = 0.5, .gathered = gathered, .method = method}};
+          auto dy =
+              zeros_like(mlp.forward(scatter<typename S::Input>(mesh, uniform<double>(9, 7, 1))));
+          scatter(uniform<double>(9, 5, 2), dy.view());
+          std::vector<Global<double>> all;
+          const auto keep = [&] {
+            for (const auto& p : mlp.parameters())
+            {
+              all.push_back(gather(p.gradient));
+              mesh.engine().fill(p.gradient.valid(), 0.0);
+            }
+          };
+          mlp.backward(dy);
+          keep();
+          (void)mlp.backward_with_input(dy);
+          keep();
+          return all;
+        });
+        CAPTURE(place.name());
+        REQUIRE(gradients.size() == 8);
+        for (std::size_t i = 0; i < 4; ++i) CHECK(identical(gradients[i], gradients[i + 4]));
+      });
+}
+
+TEST_CASE("backward sends what the gradient of the input needs only where it is asked for")
+{
+  using B = Counting<Threads>;
+  const std::array<std::size_t, 3> sizes{16, 24, 32};
+  const auto sent = on_ranks<B>(8, [&](B::Communicator& world) {
+    const Mesh<Cube3D, B> mesh{world};
+    MLP<Cube3D, B, double> mlp{mesh, {sizes.begin(), sizes.end()}, {.method = Method::collectives}};
+    const auto& y = mlp.forward(scatter<Cube3D::Input>(mesh, uniform<double>(8, 16, 1)));
+    const auto dy = zeros_like(y);
+    const auto words = [&](auto call) {
+      world.traffic().reset();
+      call();
+      return world.traffic().total().elements;
+    };
+    return std::array{words([&] { mlp.backward(dy); }),
+                      words([&] { (void)mlp.backward_with_input(dy); })};
+  });
+  double more = 0;
+  for (const auto& [without, with] : sent) more += static_cast<double>(with - without);
+  const auto first = cost<Cube3D>({2, 2, 2}, {.m = 8, .n = sizes[1], .k = sizes[0]});
+  CHECK(more == 8 * (first.backward.words() - first.backward_weight.words()));
+  CHECK(more > 0);
 }
 
 TEST_CASE("parameters have names and shapes, and are the same on every scheme and mesh")
@@ -383,7 +438,7 @@ TEST_CASE("backward drops the elements that the last forward dropped")
       auto d = zeros_like(mlp.forward(in));
       scatter(dy, d.view());
       const auto pass = [&](Global<double> y) {
-        auto dx = gather(mlp.backward(d));
+        auto dx = gather(mlp.backward_with_input(d));
         return Pass{std::move(y), gather(parameters[0].gradient), std::move(dx)};
       };
       std::vector<Pass> all;

@@ -28,6 +28,7 @@ struct Formula
 {
   double forward;
   double backward;
+  double backward_weight;
 };
 
 double area(std::size_t a, std::size_t b, std::size_t quantum)
@@ -39,7 +40,8 @@ double area(std::size_t a, std::size_t b, std::size_t quantum)
 Formula summa(double d, double r, double c, double p, double q, double kn)
 {
   const double f = (c - 1) / (r * c) * p + (r - 1) / (r * c) * q;
-  return {f, 2 * f + 2 * (d - 1) / (d * r * c) * kn};
+  const double sum = 2 * (d - 1) / (d * r * c) * kn;
+  return {f, 2 * f + sum, f + sum};
 }
 
 Formula grid(double x, double y, double z, double mk, double kn, double mn, Gathered policy)
@@ -47,7 +49,8 @@ Formula grid(double x, double y, double z, double mk, double kn, double mn, Gath
   const double p = x * y * z;
   const double operands = ((y - 1) * mk + (z - 1) * kn) / p;
   const double f = operands + (x - 1) * mn / p;
-  return {f, policy == Gathered::kept ? f : f + operands};
+  if (policy == Gathered::kept) return {f, f, f - (y - 1) * mk / p};
+  return {f, f + operands, f};
 }
 
 template <class S>
@@ -57,6 +60,7 @@ void check(const typename S::Axes::Array& extents, ProductSize size, Gathered po
   const auto c = cost<S>(extents, size, policy);
   CHECK(c.forward.words() == Approx(f.forward).margin(1e-9));
   CHECK(c.backward.words() == Approx(f.backward).margin(1e-9));
+  CHECK(c.backward_weight.words() == Approx(f.backward_weight).margin(1e-9));
 }
 
 /// Compares with the counted words of the ranks of a mesh.
@@ -73,6 +77,8 @@ void check_counted(const std::vector<TestMesh<S>>& meshes)
         const auto counted = counted_words<S>(on, size, policy);
         CHECK(c.forward.words() * on.ranks == Approx(double(counted.forward)).margin(1e-6));
         CHECK(c.backward.words() * on.ranks == Approx(double(counted.backward)).margin(1e-6));
+        CHECK(c.backward_weight.words() * on.ranks ==
+              Approx(double(counted.backward_weight)).margin(1e-6));
       }
 }
 
@@ -151,11 +157,11 @@ TEST_CASE("A pair of Megatron1D layers sends the words of the published formulas
     const ProductSize up{.m = m, .n = 4 * h, .k = h};
     const ProductSize down{.m = m, .n = h, .k = 4 * h};
     const double f = 2.0 * (p - 1) / p * static_cast<double>(m * h);
-    check<Megatron1D>({p}, up, Gathered::kept, {0, f});
-    check<Megatron1D::Next>({p}, down, Gathered::kept, {f, 0});
-    check<Megatron1DSequence>({p}, up, Gathered::kept, {f / 2, f / 2});
-    check<Megatron1DSequence::Next>({p}, down, Gathered::kept, {f / 2, f / 2});
-    check<Megatron1DSequence>({p}, up, Gathered::again, {f / 2, f});
+    check<Megatron1D>({p}, up, Gathered::kept, {0, f, 0});
+    check<Megatron1D::Next>({p}, down, Gathered::kept, {f, 0, 0});
+    check<Megatron1DSequence>({p}, up, Gathered::kept, {f / 2, f / 2, 0});
+    check<Megatron1DSequence::Next>({p}, down, Gathered::kept, {f / 2, f / 2, f / 2});
+    check<Megatron1DSequence>({p}, up, Gathered::again, {f / 2, f, f / 2});
   }
 }
 
@@ -178,6 +184,7 @@ TEST_CASE("Ranks share the operations of the padded product")
     CAPTURE(S::name);
     CHECK(c.forward.flops() == Approx(all));
     CHECK(c.backward.flops() == Approx(2 * all));
+    CHECK(c.backward_weight.flops() == Approx(all));
   });
   CHECK(cost<Grid3D>({1, 2, 3}, {.m = 5, .n = 6, .k = 6}).forward.flops() == 2 * 2 * 6 * 6 / 2.0);
 }

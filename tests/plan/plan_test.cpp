@@ -56,9 +56,13 @@ TEST_CASE("A plan is the sum of its layers, every other one on Next")
   CHECK(plan.extents == std::vector{1, 2, 3});
   CHECK(plan.ranks == 6);
   CHECK(plan.idle == 2);
-  CHECK(plan.words == Approx(first.words() + second.words()));
-  CHECK(plan.messages == Approx(first.messages() + second.messages()));
-  CHECK(plan.flops == Approx(first.flops() + second.flops()));
+  const auto total = [&](auto figure) {
+    return figure(first.forward) + figure(first.backward_weight) + figure(second.forward) +
+           figure(second.backward);
+  };
+  CHECK(plan.words == Approx(total([](const Work& w) { return w.words(); })));
+  CHECK(plan.messages == Approx(total([](const Work& w) { return w.messages(); })));
+  CHECK(plan.flops == Approx(total([](const Work& w) { return w.flops(); })));
   CHECK(plan.padding == Approx(0).margin(1e-12));
   CHECK(plan.memory == 4.0 * double(first.memory.total() + second.memory.total()));
   CHECK(plan.seconds() > 0);
@@ -67,9 +71,22 @@ TEST_CASE("A plan is the sum of its layers, every other one on Next")
     const auto forward =
         plan_on<Grid3D>(e, layers, 8, {}, {.training = false, .method = Method::collectives});
     CHECK(forward.words == Approx(first.forward.words() + second.forward.words()));
-    CHECK(forward.flops == Approx(plan.flops / 3));
+    CHECK(forward.flops == Approx(plan.flops * 2 / 5));
     CHECK(forward.memory < plan.memory);
     CHECK(forward.seconds() < plan.seconds());
+  }
+  SECTION("the gradient of the first input costs one more product")
+  {
+    PlanOptions options = collectives_only;
+    options.input_gradient = true;
+    const auto whole = plan_on<Grid3D>(e, layers, 8, {}, options);
+    CHECK(whole.words == Approx(first.words() + second.words()));
+    CHECK(whole.flops == Approx(plan.flops * 6 / 5));
+    CHECK(whole.seconds() > plan.seconds());
+    options.method = Method::direct;
+    const auto direct = plan_on<Grid3D>(e, layers, 8, {.ranks_per_node = 8}, options);
+    CHECK(direct.flops == Approx(whole.flops));
+    CHECK(direct.seconds() > plan_on<Grid3D>(e, layers, 8, {.ranks_per_node = 8}).seconds());
   }
   SECTION("what is gathered again costs words")
   {

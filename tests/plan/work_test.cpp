@@ -36,7 +36,7 @@ static_assert(two_of_each().messages() == 3);
 TEST_CASE("A cost is the sum of forward and backward")
 {
   const Cost cost{
-      two_of_each(), two_of_each(), {.parameters = 1, .activations = 2, .workspace = 4}};
+      two_of_each(), two_of_each(), {}, {.parameters = 1, .activations = 2, .workspace = 4}};
   CHECK(cost.flops() == 484);
   CHECK(cost.words() == 54);
   CHECK(cost.messages() == 6);

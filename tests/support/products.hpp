@@ -180,6 +180,7 @@ struct Products
   virtual void grad_input(T alpha = T{1}, T beta = T{}) = 0;
   virtual void grad_weight(T alpha = T{1}, T beta = T{}) = 0;
   virtual void backward(T beta = T{}) = 0;
+  virtual void backward_weight(T beta = T{}) = 0;
   [[nodiscard]] virtual Shard<T> y() const = 0;
   [[nodiscard]] virtual Shard<T> dx() const = 0;
   [[nodiscard]] virtual Shard<T> dw() const = 0;
@@ -234,6 +235,10 @@ void check_products_exactly(Products<T>& p, const Layer<T>& layer, Findings& fou
   p.backward(beta);
   is("backward's dX, again", p.dx(), dx, one);
   is("backward's dW + beta dW", p.dw(), dw, one + beta);
+  p.backward_weight();
+  is("dW of backward without dX", p.dw(), dw, one);
+  p.backward_weight(beta);
+  is("dW + beta dW of backward without dX", p.dw(), dw, one + beta);
 }
 
 /// A layer, its products with more digits, and those of the magnitudes.

@@ -131,6 +131,10 @@ class Conformance final : public Products<typename Sub::Value>
   {
     if constexpr (has_gradients) plan_.backward(x_, w_, dy_, dx_, dw_, beta);
   }
+  void backward_weight(T beta) override
+  {
+    if constexpr (has_gradients) plan_.backward(x_, dy_, dw_, beta);
+  }
   [[nodiscard]] Shard<T> y() const override { return shard_of(y_); }
   [[nodiscard]] Shard<T> dx() const override { return shard_of(dx_); }
   [[nodiscard]] Shard<T> dw() const override { return shard_of(dw_); }

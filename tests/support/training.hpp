@@ -111,7 +111,7 @@ template <class S, class B>
     found.check(loss == 0, "the loss of one class is ", loss);
     found.check(accuracy(y, labels) == static_cast<double>(m),
                 "the accuracy of one class is not 1");
-    const Shape dx = mlp.backward(dy).shape();
+    const Shape dx = mlp.backward_with_input(dy).shape();
     found.check(dx == Shape{m, 1}, "dX is ", dx);
     optimizer.step(parameters);
   }

@@ -32,12 +32,14 @@ struct Words
   std::uint64_t grad_input = 0;
   std::uint64_t grad_weight = 0;
   std::uint64_t backward = 0;
+  std::uint64_t backward_weight = 0;  // without dX
 
   friend bool operator==(const Words&, const Words&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Words& w)
   {
     return out << "forward " << w.forward << ", grad_input " << w.grad_input << ", grad_weight "
-               << w.grad_weight << ", backward " << w.backward;
+               << w.grad_weight << ", backward " << w.backward << ", without dX "
+               << w.backward_weight;
   }
 };
 
@@ -61,7 +63,7 @@ struct Operands
 {
   const std::uint64_t p = r * c;
   const std::uint64_t f = p * ((c - 1) * o.mk + (r - 1) * o.kn) / (r * c);
-  return {f, f, f, 2 * f};
+  return {f, f, f, 2 * f, f};
 }
 
 /// The same with a stationary input or weight: the other two matrices are sent.
@@ -71,7 +73,7 @@ struct Operands
   const std::uint64_t p = stays == Stationary::input ? o.mn : o.mk;
   const std::uint64_t q = stays == Stationary::weight ? o.mn : o.kn;
   const std::uint64_t f = (c - 1) * p + (r - 1) * q;
-  return {f, f, f, 2 * f};
+  return {f, f, f, 2 * f, f};
 }
 
 /// Summa25D on d x q x q ranks: F = (q-1)/q^2 (MK/d + KN); B = 2 F + 2(d-1)/(d q^2) KN, the latter
@@ -81,7 +83,7 @@ struct Operands
   const std::uint64_t p = q * q * d;
   const std::uint64_t f = p * (q - 1) * (o.mk + d * o.kn) / (q * q * d);
   const std::uint64_t sum = p * 2 * (d - 1) * o.kn / (d * q * q);
-  return {f, f, f + sum, 2 * f + sum};
+  return {f, f, f + sum, 2 * f + sum, f + sum};
 }
 
 /// The same with a stationary input or weight.
@@ -90,18 +92,21 @@ struct Operands
 {
   const std::uint64_t f = (q - 1) * (stays == Stationary::input ? o.mn + d * o.kn : o.mk + o.mn);
   const std::uint64_t sum = 2 * (d - 1) * o.kn;
-  return {f, f, f + sum, 2 * f + sum};
+  return {f, f, f + sum, 2 * f + sum, f + sum};
 }
 
 /// Three axes, gathered and scattered: F = [(y-1) MK + (z-1) KN + (x-1) MN] / xyz; B = F if
-/// gathered operands are kept, else F + [(y-1) MK + (z-1) KN] / xyz. The cube has x = y = z.
+/// gathered operands are kept, else F + [(y-1) MK + (z-1) KN] / xyz; without dX F, less
+/// (y-1) MK / xyz if they are kept. The cube has x = y = z.
 [[nodiscard]] inline Words grid3d_words(std::uint64_t x, std::uint64_t y, std::uint64_t z,
                                         const Operands& o, Gathered policy)
 {
   const std::uint64_t p = x * y * z;
   const std::uint64_t operands = p * ((y - 1) * o.mk + (z - 1) * o.kn) / (x * y * z);
   const std::uint64_t f = operands + p * (x - 1) * o.mn / (x * y * z);
-  return {f, f, f, policy == Gathered::kept ? f : f + operands};
+  const std::uint64_t input = p * (y - 1) * o.mk / (x * y * z);
+  if (policy == Gathered::kept) return {f, f, f, f, f - input};
+  return {f, f, f, f + operands, f};
 }
 
 /// The elements that the ranks of a mesh send, as counted.
@@ -126,6 +131,7 @@ template <Scheme S, class B = Counting<TestBackend>>
     Words words;
     words.forward = sent([&] { plan.forward(x, w, y); });
     words.backward = sent([&] { plan.backward(x, w, y, dx, dw); });
+    words.backward_weight = sent([&] { plan.backward(x, y, dw); });
     words.grad_input = sent([&] { plan.grad_input(y, w, dx); });
     words.grad_weight = sent([&] { plan.grad_weight(x, y, dw); });
     return words;
@@ -137,6 +143,7 @@ template <Scheme S, class B = Counting<TestBackend>>
     sum.grad_input += w.grad_input;
     sum.grad_weight += w.grad_weight;
     sum.backward += w.backward;
+    sum.backward_weight += w.backward_weight;
   }
   return sum;
 }

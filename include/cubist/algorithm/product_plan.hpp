@@ -64,6 +64,9 @@ class ProductPlan
   /// dX = dY W^T and dW = X^T dY + beta dW; a plan that keeps gathered operands reads those of the
   /// last forward.
   virtual void backward(In x, In w, In dy, Out dx, Out dw, T beta) = 0;
+
+  /// The same without dX.
+  virtual void backward_weight(In x, In dy, Out dw, T beta) { grad_weight(T{1}, x, dy, beta, dw); }
 };
 
 }  // namespace cubist

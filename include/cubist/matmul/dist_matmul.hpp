@@ -170,6 +170,29 @@ class DistMatMul
     return sum(dw);
   }
 
+  /// dW = X^T dY + beta dW without dX, which is an operand of nothing where X is data.
+  /// @pre with Gathered::kept, X is that of the last `forward`, and of every call since
+  template <class LX, class LY, class LDW>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
+  {
+    start_backward(x, dy, dw, beta).wait();
+  }
+
+  /// The same, but dW may be incomplete until the returned request has been waited for.
+  template <class LX, class LY, class LDW>
+  [[nodiscard]] ReplicaSum<typename B::Communicator>
+  start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                 DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
+  {
+    require_gradients();
+    check_x("X", x), check_y("dY", dy), check_w("dW", dw);
+    detail::require_distinct("dW", &dw, {&x, &dy});
+    const auto turn = call_guard_.enter("a plan");
+    plan_->backward_weight(x.padded(), dy.padded(), dw.padded(), beta_once(beta));
+    return sum(dw);
+  }
+
  private:
   // Replicas of W see other rows of X and dY, so each has only a part of the sum over M.
   using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;

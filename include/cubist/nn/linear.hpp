@@ -7,6 +7,8 @@
 //
 //   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
 //
+// dX is computed only where it is asked for: the first layer of a network does not need it.
+//
 // and with an activation, dZ = f'(Z) dY in place of dY. Where products are local, an engine may add
 // b and apply f as it writes Z (engine/affine.hpp).
 //
@@ -122,40 +124,63 @@ class Linear
     return y;
   }
 
+  /// The gradients of weight and bias, without dX.
+  /// @pre X is that of the last `forward`
+  template <class LX, class LY>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy)
+  {
+    start_backward(x, dy);
+    finish_backward();
+  }
+
   /// dX, and the gradients of weight and bias.
   /// @pre X is that of the last `forward`
   template <class LX, class LY, class LDX>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                 DistMatrix<T, LDX, Mesh>& dx)
   {
-    start_backward(x, dy, dx);
+    start_backward(x, dy, &dx);
     finish_backward();
   }
 
-  /// The same, but the gradients of weight and bias are complete only after `finish_backward`:
-  /// their sums over replicas overlap with the backward passes of the layers before this one.
+  /// The same, dX only where `dx` is given, but the gradients of weight and bias are complete only
+  /// after `finish_backward`: their sums over replicas overlap with the backward passes of the
+  /// layers before this one.
   /// @pre X is that of the last `forward`
-  template <class LX, class LY, class LDX>
+  template <class LX, class LY, class LDX = typename S::Input>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                      DistMatrix<T, LDX, Mesh>& dx)
+                      DistMatrix<T, LDX, Mesh>* dx = nullptr)
   {
     finish_backward();  // an earlier one, which an error interrupted
     if (options_.bias) mesh_.engine().column_sums(dy.valid(), db_.valid());
     start_gradients(x, dy, dx);
   }
+  template <class LX, class LY, class LDX>
+  void start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                      DistMatrix<T, LDX, Mesh>& dx)
+  {
+    start_backward(x, dy, &dx);
+  }
 
   /// The same for Y = f(Z); also computes dZ = f'(Z) dY, which may be dY.
   /// @pre X and Z are those of the last `forward`
-  template <class LX, class LY, class LDX, class F>
+  template <class LX, class LY, class F, class LDX = typename S::Input>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, F f, const DistMatrix<T, LY, Mesh>& z,
                       const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LY, Mesh>& dz,
-                      DistMatrix<T, LDX, Mesh>& dx)
+                      DistMatrix<T, LDX, Mesh>* dx = nullptr)
   {
     finish_backward();
     check("dY", dy, z);
     check("dZ", dz, z);
     detail::slopes_and_sums(mesh_.engine(), f, z.valid(), dy.valid(), dz.valid(), db_.valid());
     start_gradients(x, dz, dx);
+  }
+  template <class LX, class LY, class F, class LDX>
+  void start_backward(const DistMatrix<T, LX, Mesh>& x, F f, const DistMatrix<T, LY, Mesh>& z,
+                      const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LY, Mesh>& dz,
+                      DistMatrix<T, LDX, Mesh>& dx)
+  {
+    start_backward(x, f, z, dy, dz, &dx);
   }
 
   void finish_backward()
@@ -190,14 +215,16 @@ class Linear
         "layer's mesh");
   }
 
-  /// Computes dX and dW, and starts the sums of dW and of db, which has this rank's sums.
+  /// Computes dX if it is wanted, and dW; starts the sums of dW and of db, which has this rank's
+  /// sums.
   template <class LX, class LY, class LDX>
   void start_gradients(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                       DistMatrix<T, LDX, Mesh>& dx)
+                       DistMatrix<T, LDX, Mesh>* dx)
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
     if (options_.bias) db_sum_ = sum_replicas(mesh_, Pending{}, db_.padded());
-    dw_sum_ = product(x.rows()).start_backward(x, w_, dy, dx, dw_);
+    auto& p = product(x.rows());
+    dw_sum_ = dx ? p.start_backward(x, w_, dy, *dx, dw_) : p.start_backward(x, dy, dw_);
   }
 
   /// The plan for M rows; a new one when M changes.

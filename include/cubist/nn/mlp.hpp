@@ -96,20 +96,14 @@ class MLP
     return run(x, training_ ? std::optional{++steps_} : std::nullopt);
   }
 
-  /// dX, and the gradients of all parameters, for the gradient of the last `forward`'s Y.
+  /// The gradients of all parameters, for the gradient of the last `forward`'s Y.
   /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a
   /// forward
-  const Activations& backward(const Activations& dy)
-  {
-    require<ArgumentError>(inputs_.size() == layers_.size(),
-                           "got backward before any forward, or after one that failed, so there is "
-                           "no output for the gradient; call forward first");
-    const Activations* d = &dy;
-    for (std::size_t i = layers_.size(); i-- > 0;)
-      d = &layers_[i]->backward(*inputs_[i], *d, step_);
-    for (auto& layer : layers_) layer->finish_backward();
-    return *d;
-  }
+  void backward(const Activations& dy) { run_backward(dy, false); }
+
+  /// The same, and dX, the gradient of X: one product more. The network owns it, and overwrites it
+  /// in the next call.
+  const Activations& backward_with_input(const Activations& dy) { return *run_backward(dy, true); }
 
   /// layers.0.weight, layers.0.bias, layers.1.weight, …
   [[nodiscard]] Parameters<T, Mesh> parameters()
@@ -162,6 +156,19 @@ class MLP
       inputs_.push_back(input);
     }
     return *y;
+  }
+
+  /// Passes dY back through the layers. Returns dX, or null where it is not wanted.
+  const Activations* run_backward(const Activations& dy, bool wants_dx)
+  {
+    require<ArgumentError>(inputs_.size() == layers_.size(),
+                           "got backward before any forward, or after one that failed, so there is "
+                           "no output for the gradient; call forward first");
+    const Activations* d = &dy;
+    for (std::size_t i = layers_.size(); i-- > 0;)
+      d = layers_[i]->backward(*inputs_[i], *d, step_, i > 0 || wants_dx);
+    for (auto& layer : layers_) layer->finish_backward();
+    return d;
   }
 
   std::vector<std::unique_ptr<Layer>> layers_;

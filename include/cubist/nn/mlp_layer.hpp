@@ -34,8 +34,9 @@ class AnyLayer
  public:
   virtual ~AnyLayer() = default;
   virtual const A& forward(const A& x, std::optional<std::uint64_t> training_step) = 0;
-  virtual const A& backward(const A& x, const A& dy,
-                            std::optional<std::uint64_t> training_step) = 0;
+  /// Returns dX, or null where it is not wanted.
+  virtual const A* backward(const A& x, const A& dy, std::optional<std::uint64_t> training_step,
+                            bool wants_dx) = 0;
   /// Waits until the gradients of `backward` are complete.
   virtual void finish_backward() = 0;
   virtual void append_parameters(Parameters& list, const std::string& prefix) = 0;
@@ -69,20 +70,22 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
     return *y_;
   }
 
-  const A& backward(const A& x, const A& dy, std::optional<std::uint64_t> training_step) override
+  const A* backward(const A& x, const A& dy, std::optional<std::uint64_t> training_step,
+                    bool wants_dx) override
   {
     const auto& in = x.template as<InputLayout>();
-    auto& dx = dx_->template as<InputLayout>();
     const auto& gradient = dy.template as<OutputLayout>();
+    Input* const dx = wants_dx ? &input_gradient(x.rows()) : nullptr;
+    const A* const result = wants_dx ? &*dx_ : nullptr;
     if (is_linear())
     {
       linear_.start_backward(in, gradient, dx);
-      return *dx_;
+      return result;
     }
     const bool masked = training_step && dropout_.probability() > 0;
     if (masked) dropout_.apply(gradient, *dz_, *training_step);
     linear_.start_backward(in, activation_, std::as_const(*z_), masked ? *dz_ : gradient, *dz_, dx);
-    return *dx_;
+    return result;
   }
 
   void finish_backward() override { linear_.finish_backward(); }
@@ -108,10 +111,15 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
   {
     if (y_ && y_->rows() == m) return;
     y_.emplace(Output{mesh_, {m, linear_.out()}});
-    dx_.emplace(Input{mesh_, {m, linear_.in()}});
     if (is_linear()) return;
     z_.emplace(mesh_, Shape{m, linear_.out()});
     dz_.emplace(mesh_, Shape{m, linear_.out()});
+  }
+
+  [[nodiscard]] Input& input_gradient(std::size_t m)
+  {
+    if (!dx_ || dx_->rows() != m) dx_.emplace(Input{mesh_, {m, linear_.in()}});
+    return dx_->template as<InputLayout>();
   }
 
   Mesh mesh_;

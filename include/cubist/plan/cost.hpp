@@ -104,6 +104,7 @@ struct Moving
   product(cost.forward, LayerMatrix::y);
   product(cost.backward, LayerMatrix::x);
   product(cost.backward, LayerMatrix::w);
+  product(cost.backward_weight, LayerMatrix::w);
   // Each product has buffers for two panels of a matrix that is broadcast, and for the terms and
   // sums of two panels of one that is reduced.
   cost.memory.workspace = 8 * (panel(a) + panel(b));
@@ -185,16 +186,17 @@ struct CommunicatedMatrix
   add_product(cost.forward, LayerMatrix::y);
   y.sum(cost.forward);
 
-  y.gather(cost.backward);
-  if (policy == Gathered::again)
-  {
-    w.gather(cost.backward);
-    x.gather(cost.backward);
-  }
-  add_product(cost.backward, LayerMatrix::x);
-  add_product(cost.backward, LayerMatrix::w);
-  x.sum(cost.backward);
-  w.sum(cost.backward);
+  const auto add_backward = [&](Work& work, bool with_input) {
+    y.gather(work);
+    if (with_input && policy == Gathered::again) w.gather(work);
+    if (policy == Gathered::again) x.gather(work);
+    if (with_input) add_product(work, LayerMatrix::x);
+    add_product(work, LayerMatrix::w);
+    if (with_input) x.sum(work);
+    w.sum(work);
+  };
+  add_backward(cost.backward, true);
+  add_backward(cost.backward_weight, false);
   // X, W, Y, dX and dW have buffers of their own.
   cost.memory.workspace =
       2 * (x.gathered_size() + x.sum_size() + w.gathered_size() + w.sum_size()) +
@@ -235,6 +237,7 @@ template <Scheme S>
   const auto p = detail::cut_product<S>(extents, size);
   Cost c = detail::cost_of<typename S::Axes>(typename S::Algorithm{}, p, extents, policy);
   detail::add_all_reduce(c.backward, p.w, p.pending);
+  detail::add_all_reduce(c.backward_weight, p.w, p.pending);
   c.memory.parameters = 2 * p.w.block.size();
   c.memory.activations = 2 * (p.x.block.size() + p.y.block.size());
   return c;

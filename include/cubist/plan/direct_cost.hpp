@@ -31,6 +31,7 @@ struct DirectCost
 {
   Time forward;
   Time backward;
+  Time backward_weight;       // without dX
   std::size_t workspace = 0;  // elements of a rank
 };
 
@@ -96,8 +97,8 @@ template <class S, class L>
   const auto time = [&](std::size_t i) {
     return direct_time(products[i], ranks, machine, scalar_bytes);
   };
-  DirectCost cost{time(0), time(1), direct_workspace(products)};
-  cost.backward += time(2);
+  DirectCost cost{time(0), time(1), time(2), direct_workspace(products)};
+  cost.backward += cost.backward_weight;
   return cost;
 }
 

@@ -26,6 +26,7 @@ struct PlanOptions
 {
   std::size_t scalar_bytes = sizeof(float);  ///< of one element
   bool training = true;                      ///< forward and backward, or forward alone
+  bool input_gradient = false;  ///< whether backward computes dX in the first layer, too
   Gathered gathered = Gathered::kept;
   std::string scheme = {};  ///< only this one; empty: all
   /// What the products will be given. A backend whose ranks can't read each other's memory, as
@@ -91,14 +92,29 @@ inline void require_valid(const std::vector<ProductSize>& layers)
 namespace detail
 {
 
-/// Operations of a layer in a step, without padding.
-[[nodiscard]] inline double needed_flops(ProductSize size, const PlanOptions& options)
+/// What a layer computes in a step.
+enum class Pass
 {
-  return (options.training ? 6 : 2) * double(size.m) * double(size.n) * double(size.k);
+  forward,
+  without_dx,  // forward, and backward without dX
+  whole
+};
+
+[[nodiscard]] inline Pass pass_of(std::size_t layer, const PlanOptions& options)
+{
+  if (!options.training) return Pass::forward;
+  return layer == 0 && !options.input_gradient ? Pass::without_dx : Pass::whole;
+}
+
+/// Operations of a layer in a step, without padding.
+[[nodiscard]] inline double needed_flops(ProductSize size, Pass pass)
+{
+  const double products = pass == Pass::forward ? 1 : pass == Pass::without_dx ? 2 : 3;
+  return 2 * products * double(size.m) * double(size.n) * double(size.k);
 }
 
 /// Adds what a layer on scheme `S` costs by collectives. Returns the workspace in elements.
-inline std::size_t add_collectives(Plan& plan, const Cost& c, const Machine& machine,
+inline std::size_t add_collectives(Plan& plan, const Cost& c, Pass pass, const Machine& machine,
                                    const PlanOptions& options)
 {
   const auto add = [&](const Work& work) {
@@ -113,32 +129,32 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, const Machine& mac
         plan.moves_weights = true;
   };
   add(c.forward);
-  if (options.training) add(c.backward);
+  if (pass != Pass::forward) add(pass == Pass::whole ? c.backward : c.backward_weight);
   return c.memory.workspace;
 }
 
 /// The same where ranks read each other's blocks, without padding.
 template <Scheme S>
 std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
-                       const Machine& machine, const PlanOptions& options)
+                       Pass pass, const Machine& machine, const PlanOptions& options)
 {
   const auto c = direct_cost<S>(extents, size, {plan.ranks, plan.ranks + plan.idle}, machine,
                                 options.scalar_bytes);
   plan.time += c.forward;
-  if (options.training) plan.time += c.backward;
-  plan.flops += needed_flops(size, options) / plan.ranks;
+  if (pass != Pass::forward) plan.time += pass == Pass::whole ? c.backward : c.backward_weight;
+  plan.flops += needed_flops(size, pass) / plan.ranks;
   return c.workspace;
 }
 
 /// Adds a layer on scheme `S` to what a plan costs.
 template <Scheme S>
-void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
+void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size, Pass pass,
                const Machine& machine, const PlanOptions& options)
 {
   const Cost c = cost<S>(extents, size, options.gathered);
   const std::size_t workspace = plan.method == Method::direct
-                                    ? add_direct<S>(plan, extents, size, machine, options)
-                                    : add_collectives(plan, c, machine, options);
+                                    ? add_direct<S>(plan, extents, size, pass, machine, options)
+                                    : add_collectives(plan, c, pass, machine, options);
   const double values = double(c.memory.parameters) + double(c.memory.activations);
   plan.memory +=
       double(options.scalar_bytes) * ((options.training ? values : values / 2) + double(workspace));
@@ -178,11 +194,12 @@ template <Scheme S>
   for (std::size_t i = 0; i < layers.size(); ++i)
   {
     const auto& size = layers[i];
+    const auto pass = detail::pass_of(i, options);
     if (i % 2 == 0)
-      detail::add_layer<S>(plan, extents, size, machine, options);
+      detail::add_layer<S>(plan, extents, size, pass, machine, options);
     else
-      detail::add_layer<typename S::Next>(plan, extents, size, machine, options);
-    needed += detail::needed_flops(size, options);
+      detail::add_layer<typename S::Next>(plan, extents, size, pass, machine, options);
+    needed += detail::needed_flops(size, pass);
   }
   plan.padding = plan.flops * used / needed - 1;
   plan.fits_memory = plan.memory <= machine.memory_per_rank(used);

@@ -75,11 +75,11 @@ namespace detail
   return t.collective == Collective::all_gather || t.collective == Collective::broadcast;
 }
 
-/// The result of a product: Y in forward; dX, then dW in backward.
-[[nodiscard]] constexpr LayerMatrix result_of(std::size_t product, std::size_t products)
+/// Whether a matrix is the result of a product: of the only one, else dX of the first, dW of the
+/// second.
+[[nodiscard]] constexpr bool is_result(LayerMatrix which, std::size_t product, std::size_t products)
 {
-  if (products == 1) return LayerMatrix::y;
-  return product == 0 ? LayerMatrix::x : LayerMatrix::w;
+  return products == 1 || which == (product == 0 ? LayerMatrix::x : LayerMatrix::w);
 }
 
 }  // namespace detail
@@ -122,7 +122,7 @@ namespace detail
     for (const auto& t : work.transfers)
     {
       if (within(t) || detail::is_operand(t)) continue;
-      if (t.matrix != detail::result_of(i, products.size())) continue;
+      if (!detail::is_result(t.matrix, i, products.size())) continue;
       link = std::max(link, time.total - product * (1 - 1 / t.pieces())) + time_on_link(t);
     }
   }

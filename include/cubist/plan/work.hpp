@@ -166,6 +166,7 @@ struct Cost
 {
   Work forward;
   Work backward;
+  Work backward_weight;  ///< backward without dX, as in the first layer of a network
   Memory memory;
 
   [[nodiscard]] constexpr double flops() const { return forward.flops() + backward.flops(); }

@@ -18,9 +18,9 @@
 // Words, the axes of X, W and Y having y, z and x of p ranks: [(y-1) MK + (z-1) KN + (x-1) MN] / p
 // a rank for each of the three. `backward` gathers dY once for both gradients, and takes gathered X
 // and W from forward if they are kept: the same number again, or [(y-1) MK + (z-1) KN] / p more if
-// they are not. An all_reduce over x ranks sends 2 (x-1)/x of the rank's block.
-// Source: Bian et al., "Maximizing Parallelism in Distributed Training for Huge Neural Networks",
-// arXiv 2105.14450, section 3.1; MindSpore, High Dimension Tensor Parallel.
+// they are not; without dX, (y-1) MK and (z-1) KN less. An all_reduce over x ranks sends 2 (x-1)/x
+// of the rank's block. Source: Bian et al., "Maximizing Parallelism in Distributed Training for
+// Huge Neural Networks", arXiv 2105.14450, section 3.1; MindSpore, High Dimension Tensor Parallel.
 
 #include <algorithm>
 #include <cstddef>
@@ -134,6 +134,15 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
     multiply(grad_input_, {.b = true}, T{1}, dys, ws, dxs);
     multiply(grad_weight_, {.a = true}, T{1}, xs, dys, dws);
     finish(xs, ws, dys, dxs, dws);
+  }
+
+  void backward_weight(In x, In dy, Out dw, T beta) override
+  {
+    Gather dys = y_.gather(dy);
+    Gather xs = keep_ ? x_.kept(x) : x_.gather(x);
+    Scatter dws = dw_.scatter(engine_, beta, dw);
+    multiply(grad_weight_, {.a = true}, T{1}, xs, dys, dws);
+    finish(xs, dys, dws);
   }
 
  private:
