@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <limits>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cubist/backend/threads.hpp"
@@ -61,7 +64,85 @@ void throw_on_rank_1(const E& error)
   });
 }
 
+/// How a process ended that called a function, and what it printed on standard error.
+struct Ended
+{
+  int status;  // of the shell: 128 + n for signal n
+  std::string printed;
+};
+
+template <class F>
+Ended ended(F f)
+{
+  std::FILE* const errors = std::tmpfile();
+  REQUIRE(errors != nullptr);
+  const pid_t child = fork();
+  if (child == 0)
+  {
+    dup2(fileno(errors), STDERR_FILENO);
+    std::signal(SIGABRT, SIG_DFL);  // Catch2 would report it
+    [&]() noexcept { f(); }();
+    std::_Exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  Ended result{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), ""};
+  std::rewind(errors);
+  for (int c = 0; (c = std::fgetc(errors)) != EOF;) result.printed += static_cast<char>(c);
+  std::fclose(errors);
+  return result;
+}
+
+/// Runs `body` as a program does that passes its arguments on.
+template <class F>
+int launch_program(const LaunchOptions& options, F&& body)
+{
+  int argc = 0;
+  char* none[] = {nullptr};
+  char** argv = none;
+  return launch<Threads>(argc, argv, options, body);
+}
+
 }  // namespace
+
+TEST_CASE("an error ends a program that passes its arguments, with one line and status 1")
+{
+  const auto fail = [](World& world) {
+    if (world.rank() == 1) throw DataError{"no file"};
+    world.barrier();
+  };
+  if constexpr (!sanitized)  // ThreadSanitizer starts no threads after a fork
+  {
+    const auto thrown = ended([&] { launch_program({.ranks = 3}, fail); });
+    CHECK(thrown.status == 1);
+    CHECK(thrown.printed == "cubist: rank 1: no file\n");
+
+    const auto refused = ended([&] { launch_program({.ranks = 0}, fail); });
+    CHECK(refused.status == 1);
+    CHECK(mentions(refused.printed, "cubist: got 0 ranks", "use a number of these"));
+
+    const auto mismatch = ended([] {
+      launch_program({.ranks = 1}, [](World& world) {
+        auto own = world.async_send(std::vector<int>(1), 0);
+        world.receive(std::vector<int>(2), 0);
+      });
+    });
+    CHECK(mismatch.status == 1);
+    CHECK(mentions(mismatch.printed, "cubist: rank 0 called receive of 2"));
+
+    // The outer launch reports it: its other ranks still run.
+    const auto nested = ended([&] {
+      launch_program({.ranks = 2}, [&](World& world) {
+        if (world.rank() == 1) launch_program({.ranks = 2}, fail);
+        world.barrier();
+      });
+    });
+    CHECK(nested.status == 1);
+    CHECK(nested.printed == "cubist: rank 1: no file\n");
+  }
+  CHECK_THROWS_AS(launch_program({.ranks = 3, .rethrow = true}, fail), DataError);
+  CHECK_THROWS_AS(launch<Threads>({.ranks = 3}, fail), DataError);
+}
 
 TEST_CASE("every rank has a thread of its own, and rank 0 runs on the launching one")
 {

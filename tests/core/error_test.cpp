@@ -45,6 +45,19 @@ TEST_CASE("an error has a rank after set_rank")
     CHECK(e.rank() == 0);
     CHECK(std::string{e.what()} == "rank 0: got 3 rows; give 4");
   }
+  SECTION("a message that begins with the rank is not changed")
+  {
+    for (const std::string text : {"rank 7 called barrier", "rank 7: no file"})
+    {
+      ShapeError named{text};
+      named.set_rank(7);
+      CHECK(named.what() == text);
+      CHECK(named.rank() == 7);
+    }
+    ShapeError other{"rank 77 failed"};
+    other.set_rank(7);
+    CHECK(std::string{other.what()} == "rank 7: rank 77 failed");
+  }
   SECTION("a copy has it, too")
   {
     const Error copy = e;

@@ -61,8 +61,9 @@ struct Failure
   [[nodiscard]] static Failure of(const Error& error)
   {
     Failure failure{types, error.rank(), error.what()};
-    if (error.rank())
-      failure.message.erase(0, ("rank " + std::to_string(*error.rank()) + ": ").size());
+    const auto prefix = "rank " + std::to_string(error.rank().value_or(0)) + ": ";
+    if (error.rank() && failure.message.starts_with(prefix))
+      failure.message.erase(0, prefix.size());
     for_each_type([&]<class E>(std::size_t t, const E*) {
       if (failure.type == types && dynamic_cast<const E*>(&error) != nullptr) failure.type = t;
     });

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -19,8 +22,8 @@ struct LaunchOptions
 {
   /// How many ranks; by default as many as the backend offers (processor cores, or MPI's world).
   std::optional<int> ranks = {};
-  /// Where ranks are processes, a rank that throws ends the job with its message. With `rethrow`,
-  /// `launch` throws on every rank instead, as it does where ranks are threads.
+  /// A rank that throws ends the program, or the job of processes, with its message. With
+  /// `rethrow`, `launch` throws instead, on every rank.
   bool rethrow = false;
   /// The longest that a rank may wait for others in a call; then it throws TimeLimitError, which
   /// names the late ranks. By default there is no limit. The same on all ranks.
@@ -31,16 +34,46 @@ namespace detail
 {
 
 /// The time limit of a launch, at most a year, so that clocks can represent its end.
-/// @throws ArgumentError if it is not positive
 [[nodiscard]] inline std::optional<std::chrono::milliseconds>
 time_limit(const LaunchOptions& options)
 {
   if (!options.time_limit) return {};
+  return std::min<std::chrono::milliseconds>(*options.time_limit, std::chrono::years{1});
+}
+
+/// @throws ArgumentError unless the time limit is positive
+inline void check_time_limit(const LaunchOptions& options)
+{
+  if (!options.time_limit) return;
   const auto limit = *options.time_limit;
   require<ArgumentError>(limit.count() > 0, "got a time limit of ", limit.count(),
                          " ms, in which no call can be complete; give a longer one, or leave it "
                          "out to wait for ever");
-  return std::min<std::chrono::milliseconds>(limit, std::chrono::years{1});
+}
+
+/// The scope of a rank's body, on the thread that runs it.
+class BodyScope
+{
+ public:
+  BodyScope() : is_nested_{std::exchange(is_inside_, true)} {}
+  BodyScope(BodyScope&&) = delete;
+  ~BodyScope() { is_inside_ = is_nested_; }
+
+  /// Whether this thread runs a body.
+  [[nodiscard]] static bool is_inside() { return is_inside_; }
+
+ private:
+  static inline thread_local bool is_inside_ = false;
+  bool is_nested_;
+};
+
+/// Prints the error of a launch, and ends the program. Destructors do not run: that of MPI would
+/// wait for other processes.
+[[noreturn]] inline void exit_with(const std::exception& error)
+{
+  std::fflush(nullptr);
+  std::fprintf(stderr, "cubist: %s\n", error.what());
+  std::_Exit(1);
 }
 
 }  // namespace detail
@@ -49,18 +82,26 @@ template <class B>
 concept Backend = Communicator<typename B::Communicator> && Engine<typename B::Engine>;
 
 /// Runs `body(world)` on every rank, `world` being the rank's `B::Communicator&`, and returns 0.
-/// @throws the first error that a rank threw, with its rank; one that is no cubist::Error is nested
-/// in RankFailed
-/// @throws ArgumentError for a number of ranks that the backend cannot give, or a time limit that
-/// is not positive
+/// The first error that a rank throws, or an invalid option, is printed on standard error, and ends
+/// the program, or the job, with status 1. Inside the body of another launch, or with
+/// LaunchOptions::rethrow, it is thrown instead, as the overload without arguments does.
 template <Backend B, class F>
 int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
 {
-  B::launch(argc, argv, options, std::forward<F>(body));
+  try
+  {
+    B::launch(argc, argv, options, std::forward<F>(body));
+  }
+  catch (const std::exception& e)
+  {
+    if (options.rethrow || detail::BodyScope::is_inside()) throw;
+    detail::exit_with(e);
+  }
   return 0;
 }
 
-/// The same on existing ranks, such as those of a `boost::mpi::communicator`.
+/// The same on existing ranks, such as those of a `boost::mpi::communicator`; an error ends the
+/// job.
 template <Backend B, class Ranks, class F>
 requires requires(const Ranks& ranks, F&& body) { B::launch_on(ranks, LaunchOptions{}, body); }
 int launch(const Ranks& ranks, F&& body)
@@ -69,14 +110,20 @@ int launch(const Ranks& ranks, F&& body)
   return 0;
 }
 
-/// The same for a program without command-line arguments.
+/// The same for a program without command-line arguments, or one that catches errors. Where ranks
+/// are processes, it throws only with LaunchOptions::rethrow; else an error ends the job.
+/// @throws the first error that a rank threw, with its rank; one that is no cubist::Error is nested
+/// in RankFailed
+/// @throws ArgumentError for a number of ranks that the backend cannot give, or a time limit that
+/// is not positive
 template <Backend B, class F>
 int launch(const LaunchOptions& options, F&& body)
 {
   int argc = 0;
   char* none[] = {nullptr};
   char** argv = none;
-  return launch<B>(argc, argv, options, std::forward<F>(body));
+  B::launch(argc, argv, options, std::forward<F>(body));
+  return 0;
 }
 
 }  // namespace cubist

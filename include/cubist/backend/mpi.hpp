@@ -168,6 +168,8 @@ struct Mpi
     const bool inside_another = std::exchange(process.inside_launch, true);
     try
     {
+      const detail::BodyScope scope;
+      detail::check_time_limit(launch);
       const int ranks = launch.ranks.value_or(progress->size());
       require<ArgumentError>(
           ranks >= 1 && ranks <= progress->size(), "got ", ranks, " ranks, but MPI has ",

@@ -56,6 +56,7 @@ struct Threads
         ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but threads can be 1 to ",
         most_ranks, " ranks; use a number of these, or none for ", cores, ", one for each core");
 
+    detail::check_time_limit(options);
     const auto limit = detail::time_limit(options);
     const auto scheduler = std::make_shared<Scheduler>(ranks, limit);
     std::vector<int> all(static_cast<std::size_t>(ranks));
@@ -106,6 +107,7 @@ struct Threads
     };
     try
     {
+      const detail::BodyScope scope;
       Communicator communicator{group, rank};
       body(communicator);
     }

@@ -19,7 +19,7 @@ class Error : public std::runtime_error
  public:
   using std::runtime_error::runtime_error;
 
-  /// The message, with the rank in front once `launch` has caught the error.
+  /// The message, which begins with the rank once `launch` has caught the error.
   [[nodiscard]] const char* what() const noexcept override
   {
     return message_.empty() ? std::runtime_error::what() : message_.c_str();
@@ -32,7 +32,10 @@ class Error : public std::runtime_error
   void set_rank(int rank)
   {
     rank_ = rank;
-    message_ = "rank " + std::to_string(rank) + ": " + std::runtime_error::what();
+    message_ = std::runtime_error::what();
+    const auto prefix = "rank " + std::to_string(rank);
+    if (!message_.starts_with(prefix + " ") && !message_.starts_with(prefix + ":"))
+      message_.insert(0, prefix + ": ");
   }
 
  private:
