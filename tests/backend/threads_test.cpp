@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -173,6 +174,25 @@ TEST_CASE("by default there is a rank for each core")
   std::atomic<int> ranks{0};
   launch<Threads>({}, [&](World&) { ++ranks; });
   CHECK(ranks == static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+TEST_CASE("under mpiexec, the first process warns once that each runs a copy of the program")
+{
+  // As process `rank` of 3, a fresh process runs a test that launches several times.
+  const auto printed_by = [](const char* rank) {
+    return ended([&] {
+      setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
+      setenv("OMPI_COMM_WORLD_RANK", rank, 1);
+      setenv("CUBIST_BLAS_WARNING", "off", 1);
+      dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+      execl("/proc/self/exe", "test", "every rank has a thread of its own*", nullptr);
+    });
+  };
+  const auto first = printed_by("0");
+  CHECK(first.status == 0);
+  CHECK(mentions(first.printed, "cubist: got 3 processes", "start it without mpiexec"));
+  CHECK(std::count(first.printed.begin(), first.printed.end(), '\n') == 1);
+  CHECK(printed_by("1").printed.empty());
 }
 
 TEST_CASE("invalid numbers of ranks are errors that name the valid ones")

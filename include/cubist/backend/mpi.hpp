@@ -9,10 +9,8 @@
 // call; then one rank prints its message, and the job ends.
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <climits>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -28,6 +26,7 @@
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
 #include "cubist/backend/function_ref.hpp"
+#include "cubist/backend/process_manager.hpp"
 #include "cubist/comm/mpi/communicator.hpp"
 #include "cubist/comm/mpi/cores.hpp"
 #include "cubist/comm/mpi/failure.hpp"
@@ -104,12 +103,7 @@ struct Mpi
   static inline MpiOptions options = {};
 
   /// Whether mpiexec, srun or their like started this process.
-  [[nodiscard]] static bool started()
-  {
-    constexpr std::array names{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALNRANKS"};
-    return std::any_of(names.begin(), names.end(),
-                       [](const char* name) { return std::getenv(name) != nullptr; });
-  }
+  [[nodiscard]] static bool started() { return detail::started_by_process_manager(); }
 
   /// Fewer ranks than processes leave the last processes idle.
   template <class F>

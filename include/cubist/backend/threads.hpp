@@ -19,6 +19,7 @@
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
 #include "cubist/backend/function_ref.hpp"
+#include "cubist/backend/process_manager.hpp"
 #include "cubist/comm/call_text.hpp"
 #include "cubist/comm/threads/communicator.hpp"
 #include "cubist/comm/threads/group.hpp"
@@ -64,6 +65,7 @@ struct Threads
     const auto group = std::make_shared<detail::ThreadGroup>(scheduler, std::move(all));
     const BlasThreads share{std::max(1, cores / ranks)};
     detail::warn(detail::take_blas_warning());
+    if (!detail::BodyScope::is_inside()) detail::warn(detail::take_copies_warning());
 
     detail::FirstError first;
     const auto run_one = [&](int rank) { run_rank(rank, *scheduler, group, body, first); };

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What the process manager that started this process (mpiexec, srun) says of the job, in the
+// environment, so that it is known without MPI.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace cubist::detail
+{
+
+/// Whether mpiexec, srun or their like started this process as one of a job of MPI.
+[[nodiscard]] inline bool started_by_process_manager()
+{
+  constexpr std::array names{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALNRANKS"};
+  return std::any_of(names.begin(), names.end(),
+                     [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
+/// The processes of the job, and which of them this one is.
+struct JobProcesses
+{
+  int size = 1;
+  int rank = 0;
+
+  /// Of Open MPI, of PMI (MPICH, Intel MPI, Slurm), else of a job step of Slurm; one process if the
+  /// environment has none of them.
+  [[nodiscard]] static JobProcesses of_environment()
+  {
+    constexpr std::array<std::array<const char*, 2>, 3> names{
+        {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+         {"PMI_SIZE", "PMI_RANK"},
+         {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}};
+    for (const auto& [size, rank] : names)
+      if (const JobProcesses job{number(size), number(rank)};
+          job.size >= 1 && job.rank >= 0 && job.rank < job.size)
+        return job;
+    return {};
+  }
+
+ private:
+  /// A variable of the environment that is a number; -1 for any other.
+  [[nodiscard]] static int number(const char* name)
+  {
+    const char* const value = std::getenv(name);
+    const std::string_view text = value == nullptr ? "" : value;
+    int n = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    return error == std::errc{} && end == text.data() + text.size() ? n : -1;
+  }
+};
+
+/// The warning that each process of this job runs a program of threads; empty if there is one
+/// process.
+[[nodiscard]] inline std::string copies_warning(const JobProcesses& job)
+{
+  if (job.size == 1) return "";
+  const auto size = std::to_string(job.size);
+  return "cubist: got " + size +
+         " processes, but the ranks of this backend are threads of one process, so each process "
+         "runs a copy of the whole program; start it without mpiexec or srun, or use the backend "
+         "Mpi, whose ranks are processes";
+}
+
+/// The warning of this process, on the first call in the first process of the job; else empty.
+[[nodiscard]] inline std::string take_copies_warning()
+{
+  static std::atomic<bool> taken{false};
+  if (taken.exchange(true)) return "";
+  const auto job = JobProcesses::of_environment();
+  return job.rank == 0 ? copies_warning(job) : "";
+}
+
+}  // namespace cubist::detail
