@@ -42,6 +42,16 @@ std::string thrown(F&& body)
 
 std::string on_rank(int rank) { return "rank " + std::to_string(rank) + ": "; }
 
+/// The number that a new communicator gets in this process: the lowest free one.
+MPI_Fint lowest_free_number()
+{
+  MPI_Comm fresh = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
+  const auto n = MPI_Comm_c2f(fresh);
+  MPI_Comm_free(&fresh);
+  return n;
+}
+
 }  // namespace
 
 TEST_CASE("every process is a rank")
@@ -137,15 +147,7 @@ TEST_CASE("messages of the program are not matched with those of the ranks")
 
 TEST_CASE("many launches one after the other free all of their communicators")
 {
-  // The number of a new communicator is the lowest free one.
-  const auto number = [] {
-    MPI_Comm fresh = MPI_COMM_NULL;
-    MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
-    const auto n = MPI_Comm_c2f(fresh);
-    MPI_Comm_free(&fresh);
-    return n;
-  };
-  const auto before = number();
+  const auto before = lowest_free_number();
   const int launches = repeats(100, 50);
   int sum = 0;
   for (int i = 0; i < launches; ++i)
@@ -158,7 +160,7 @@ TEST_CASE("many launches one after the other free all of their communicators")
       ++sum;
     });
   CHECK(sum == launches);
-  CHECK(number() == before);
+  CHECK(lowest_free_number() == before);
 }
 
 TEST_CASE("a program that has initialised MPI can use it after a launch")
@@ -271,6 +273,77 @@ TEST_CASE("a rank that is late ends the launch at its time limit")
                                 : "rank 1: rank 0 failed (waited for 300 ms",
                  "nothing received from ranks {1}"));
   CHECK_THROWS_AS(launch<Mpi>({.rethrow = true, .time_limit = 0ms}, [](World&) {}), ArgumentError);
+}
+
+TEST_CASE("a wait for a rank that has returned ends within seconds, and names the rank")
+{
+  if (processes() != 4) return;
+  using V = std::vector<double>;
+  struct Named
+  {
+    const char* call;
+    void (*body)(World&);
+  };
+  // Rank 2 returns; in the last three, so do ranks that do not wait for it.
+  const std::vector<Named> waits{
+      {"called barrier on ranks {",
+       [](World& w) {
+         auto half = w.split(w.rank() / 2, 0);
+         if (w.rank() == 2) return;
+         half.barrier();
+         w.barrier();
+       }},
+      {"called broadcast of 10 double with root 0 on ranks {0, 1, 2, 3}",
+       [](World& w) {
+         if (w.rank() != 2) w.broadcast(V(10), 0);
+       }},
+      {"called receive of 3 double on ranks {1, 2}",
+       [](World& w) {
+         if (w.rank() == 1) w.receive(V(3), 2);
+       }},
+      {"called send of 1000000 double on ranks {3, 2}",
+       [](World& w) {
+         if (w.rank() == 3) w.send(V(1'000'000), 2);
+       }},
+  };
+  for (const auto& wait : waits)
+  {
+    // Open MPI aborts a job that frees memory of a pending send between nodes.
+    if (mentions(wait.call, "send") && !one_node()) continue;
+    CAPTURE(wait.call);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto text = thrown<Error>(wait.body);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    CAPTURE(text);
+    CHECK(mentions(text, wait.call, "which ranks {2} have not called; ranks {2} have returned"));
+    CHECK(seconds.count() < 5);
+  }
+}
+
+TEST_CASE("ranks that return early do not end the calls of others, nor what they have sent")
+{
+  if (processes() != 4) return;
+  using namespace std::chrono_literals;
+  const auto before = lowest_free_number();
+  std::vector<int> received(1000);
+  std::vector<int> sum(1000, process());
+  launch<Mpi>({.rethrow = true}, [&](World& world) {
+    auto others = world.split(world.rank() == 2 ? 1 : 0, 0);
+    if (world.rank() == 2)
+    {
+      std::this_thread::sleep_for(700ms);
+      world.send(sum, 0);
+      return world.send(sum, 1);
+    }
+    if (world.rank() == 0) world.receive(received, 2);  // asks rank 2
+    if (world.rank() == 1) std::this_thread::sleep_for(1500ms);
+    others.barrier();  // asks rank 1
+    if (world.rank() == 1) world.receive(received, 2);
+    others.all_reduce(sum);
+  });
+  CHECK(sum == std::vector<int>(1000, process() == 2 ? 2 : 4));
+  if (process() < 2) CHECK(received == std::vector<int>(1000, 2));
+  CHECK(lowest_free_number() == before);
 }
 
 TEST_CASE("launch throws an error of another library inside RankFailed")

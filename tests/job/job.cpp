@@ -40,6 +40,14 @@ int main(int argc, char** argv)
     if (bad && what == "is stopped") std::raise(SIGSTOP);
     if (bad && what.starts_with("is late")) std::this_thread::sleep_for(60s);
     if (what == "is late for a sum") world.all_reduce(x);
+    if (what == "returns early")
+      for (int step = 0; step < (bad ? 3 : 9); ++step) world.all_reduce(x);
+    if (what == "gathers alone")
+    {
+      if (bad) world.gather(x, std::vector<double>(4 * x.size()), 2);
+      return;
+    }
+    if (bad && what == "returns early") return;
     if (what == "throws while others compute" || what == "some throw")
       std::this_thread::sleep_for(60s);
     if (what == "throws under way") world.broadcast(std::vector<double>(4'000'000), 2);

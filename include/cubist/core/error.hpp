@@ -64,7 +64,7 @@ struct CommunicationError : Error { using Error::Error; };
 struct PeerFailed : CommunicationError { using CommunicationError::CommunicationError; };
 /// Ranks of one communicator called different collectives, or one with different arguments.
 struct CollectiveMismatch : CommunicationError { using CommunicationError::CommunicationError; };
-/// Every live rank waits for an operation that cannot complete.
+/// Ranks wait for an operation that cannot complete: each for another, or for one that has returned.
 struct DeadlockError : CommunicationError { using CommunicationError::CommunicationError; };
 /// A rank waited for others longer than the time limit of its `launch`.
 struct TimeLimitError : CommunicationError { using CommunicationError::CommunicationError; };

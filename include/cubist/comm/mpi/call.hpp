@@ -11,6 +11,7 @@
 //   barrier, expose                      shared_barrier.hpp; without shared memory, a barrier by
 //                                        messages.hpp, and a direct exchange
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -85,14 +86,29 @@ class MpiCall
   /// "all_reduce of 4 double by sum on ranks {0, 1}"
   [[nodiscard]] std::string text() const { return detail::text(messages_.context(), signature_); }
 
+  [[nodiscard]] const MpiContext& context() const { return messages_.context(); }
+  [[nodiscard]] Collective collective() const { return signature_.collective; }
+
+  /// The ranks of the communicator that the call cannot complete without.
+  [[nodiscard]] std::vector<int> needed_ranks()
+  {
+    auto ranks = pending_sources();
+    const auto sources = sources_behind(ranks);
+    const auto to = messages_.pending_peers(false);
+    ranks.insert(ranks.end(), sources.begin(), sources.end());
+    ranks.insert(ranks.end(), to.begin(), to.end());
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
+  }
+
   /// "; nothing received from ranks {2}": the ranks that the call waits for.
   [[nodiscard]] std::string describe_pending()
   {
     const auto list = [this](const std::vector<int>& ranks) {
       return rank_list(job_ranks(messages_.context(), ranks));
     };
-    const auto from =
-        uses_shared_barrier_ ? barrier_.missing_ranks() : messages_.pending_peers(true);
+    const auto from = pending_sources();
     const auto to = messages_.pending_peers(false);
     std::string t;
     if (!from.empty()) t += "; nothing received from ranks " + list(from);
@@ -186,6 +202,12 @@ class MpiCall
     if (signature_.collective == Collective::broadcast)
       return forward_broadcast(i, chain(), messages_, blocks_);
     combine_and_forward(i, chain(), messages_, blocks_, reduction_);
+  }
+
+  /// The ranks that this one has received nothing from, or only a part.
+  [[nodiscard]] std::vector<int> pending_sources()
+  {
+    return uses_shared_barrier_ ? barrier_.missing_ranks() : messages_.pending_peers(true);
   }
 
   [[nodiscard]] MpiChain chain() const

@@ -5,6 +5,7 @@
 // MPI's error codes.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -54,6 +55,8 @@ struct MpiContext
   std::shared_ptr<const MpiTopology> topology{};
   /// The barrier of the communicator, if all of its ranks share memory.
   MpiSharedBarrier* shared_barrier = nullptr;
+  /// The number of the communicator in its launch, the same on all of its ranks.
+  std::uint64_t id = 0;
 };
 
 /// The rank `steps` after this one, cyclically.

@@ -96,13 +96,14 @@ class MpiFailures
   void broadcast(const std::string& message, Kind kind)
   {
     mark_broken();
-    auto& text = sent_.emplace_back(message.substr(0, message_.size() - 1));
+    auto& text = sent_.emplace_back(1, static_cast<char>(kind));
+    text += message.substr(0, message_.size() - 2);
     for (int peer = 0; peer < size_; ++peer)
       if (peer != rank_)
       {
         MPI_Request request = MPI_REQUEST_NULL;
-        MPI_Isend(text.c_str(), static_cast<int>(text.size() + 1), MPI_CHAR, peer,
-                  static_cast<int>(kind), comm_, &request);
+        MPI_Isend(text.c_str(), static_cast<int>(text.size() + 1), MPI_CHAR, peer, tag, comm_,
+                  &request);
         MPI_Request_free(&request);
       }
   }
@@ -118,7 +119,7 @@ class MpiFailures
     };
     while (has_arrived())
     {
-      const int priority = status.MPI_TAG * size_ + status.MPI_SOURCE;
+      const int priority = incoming_[0] * size_ + status.MPI_SOURCE;
       if (priority < first_) message_ = incoming_;
       first_ = std::min(first_, priority);
       post_receive();
@@ -136,7 +137,7 @@ class MpiFailures
   /// @pre any()
   [[nodiscard]] int source() const { return first_ % size_; }
   /// The message of that rank.
-  [[nodiscard]] const char* message() const { return message_.data(); }
+  [[nodiscard]] const char* message() const { return message_.data() + 1; }
 
   /// Polls until an error has arrived, but at most for a second; returns `message()`.
   [[nodiscard]] std::string wait_for_error()
@@ -147,6 +148,8 @@ class MpiFailures
   }
 
  private:
+  static constexpr int tag = 0;
+
   static void check(int code, const char* function)
   {
     mpi_check(code, function, "the failure notification");
@@ -155,14 +158,14 @@ class MpiFailures
   void post_receive()
   {
     check(MPI_Irecv(incoming_.data(), static_cast<int>(incoming_.size()), MPI_CHAR, MPI_ANY_SOURCE,
-                    MPI_ANY_TAG, comm_, &receive_),
+                    tag, comm_, &receive_),
           "MPI_Irecv");
   }
 
   MPI_Comm comm_;
   int rank_ = 0;
   int size_ = 1;
-  std::array<char, 2048> message_{};
+  std::array<char, 2048> message_{};  // after one char, its kind
   std::array<char, 2048> incoming_{};
   MPI_Request receive_ = MPI_REQUEST_NULL;
   bool broken_ = false;

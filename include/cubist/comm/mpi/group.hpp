@@ -22,6 +22,7 @@
 #include "cubist/comm/mpi/failure.hpp"
 #include "cubist/comm/mpi/pending.hpp"
 #include "cubist/comm/mpi/progress.hpp"
+#include "cubist/comm/mpi/returned_ranks.hpp"
 #include "cubist/comm/mpi/shared_barrier.hpp"
 #include "cubist/comm/mpi/shutdown.hpp"
 #include "cubist/comm/mpi/tags.hpp"
@@ -55,9 +56,11 @@ class MpiGroup
  public:
   using Member = MpiPendingCall;
 
+  /// @param id the number of the communicator in its launch
   MpiGroup(std::shared_ptr<MpiProgress> progress, boost::mpi::communicator comm,
-           const MpiOptions& options)
-      : progress_{std::move(progress)}, comm_{std::move(comm)}, options_{options}
+           const MpiOptions& options, std::uint64_t id = 1)
+      : progress_{std::move(progress)}, comm_{std::move(comm)}, options_{options},
+        counts_{progress_->call_counts(id)}
   {
     MPI_Comm node = MPI_COMM_NULL;
     mpi_check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
@@ -78,7 +81,9 @@ class MpiGroup
                 MpiTags::of_mpi(),
                 progress_->comm(),
                 progress_->has_limit(),
-                topology};
+                topology,
+                nullptr,
+                id};
     if (!remote_ && options.share_memory) share_memory();
   }
   MpiGroup(MpiGroup&&) = delete;
@@ -107,8 +112,9 @@ class MpiGroup
   template <Element T>
   MpiPendingCall& start(const Call<T>& call)
   {
-    const int tag = is_message(call.collective) ? 0 : context_.tags.tag(++calls_, call);
-    return progress_->start(context_, tag, remote_, call);
+    const auto number = counts_.count(call.collective, call.peer, context_.size);
+    const int tag = is_message(call.collective) ? 0 : context_.tags.tag(number, call);
+    return progress_->start(context_, tag, remote_, call, number);
   }
   void wait(MpiPendingCall& call) { progress_->wait(call); }
   bool test(MpiPendingCall& call) { return progress_->test(call); }
@@ -121,11 +127,24 @@ class MpiGroup
   std::shared_ptr<MpiGroup> split(int colour, int key)
   {
     return progress_->call_blocking_mpi("split", [&] {
-      return std::make_shared<MpiGroup>(progress_, comm_.split(colour, key), options_);
+      return std::make_shared<MpiGroup>(progress_, comm_.split(colour, key), options_,
+                                        id_of_split(colour));
     });
   }
 
  private:
+  /// A hash, which the ranks of a new communicator compute alike.
+  [[nodiscard]] std::uint64_t id_of_split(int colour)
+  {
+    auto id = context_.id;
+    for (const std::uint64_t number : {++splits_, static_cast<std::uint64_t>(colour)})
+    {
+      id = (id ^ number) * 0x9E37'79B9'7F4A'7C15;
+      id ^= id >> 32;
+    }
+    return id;
+  }
+
   /// The lowest rank of a node is the number of the node.
   [[nodiscard]] std::shared_ptr<const MpiTopology> make_topology(MPI_Comm node) const
   {
@@ -184,7 +203,8 @@ class MpiGroup
   MpiOptions options_;
   MpiContext context_;
   bool remote_ = false;
-  std::int64_t calls_ = 0;
+  CallCounts& counts_;
+  std::uint64_t splits_ = 0;
   std::vector<std::byte*> arenas_;
   std::optional<FlagSlotHandle> slot_;
   std::optional<MpiSharedBarrier> barrier_;

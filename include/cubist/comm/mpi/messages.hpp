@@ -119,10 +119,12 @@ class MpiMessages
     return true;
   }
 
-  /// The peers of pending receives, or of pending sends.
+  /// The peers of pending receives, or of pending sends. MPI's own barrier waits for any of them.
   [[nodiscard]] std::vector<int> pending_peers(bool receives)
   {
     std::vector<int> peers;
+    for (int i = 1; barrier_ && receives && i < context_.size; ++i)
+      peers.push_back(neighbour(context_, i));
     std::size_t i = 0;
     for (const auto& transfer : transfers_)
     {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <vector>
@@ -26,6 +27,7 @@ struct MpiPendingCall
   bool active = false;  // neither complete nor failed
   bool remote = false;  // between nodes
   bool failed = false;
+  std::int64_t number = 0;   // mpi/returned_ranks.hpp; 0 if it is not counted
   std::exception_ptr error;  // of a failed call, until it is thrown
 };
 
@@ -42,9 +44,11 @@ class MpiPendingCalls
 
   /// The call may be complete, or have failed, at once.
   template <Element T>
-  MpiPendingCall& start(const MpiContext& context, int tag, bool remote, const Call<T>& call)
+  MpiPendingCall& start(const MpiContext& context, int tag, bool remote, const Call<T>& call,
+                        std::int64_t number = 0)
   {
     auto& pending = acquire();
+    pending.number = number;
     pending.failed = false;
     pending.error = nullptr;
     pending.remote = remote;
@@ -84,6 +88,8 @@ class MpiPendingCalls
   /// @pre !pending.active
   void release(MpiPendingCall& pending) { unused_.push_back(&pending); }
 
+  /// The calls that are neither complete nor failed.
+  [[nodiscard]] const std::vector<MpiPendingCall*>& active() const { return active_; }
   [[nodiscard]] bool any_remote() const
   {
     return std::any_of(active_.begin(), active_.end(), [](const auto* p) { return p->remote; });

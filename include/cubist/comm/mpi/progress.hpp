@@ -8,8 +8,10 @@
 // shared-memory barriers alone sleeps until it is notified. One lock serialises all calls of MPI.
 // The helper needs MPI_THREAD_MULTIPLE; without it, calls advance in `wait` and `test` only.
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -17,12 +19,15 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <mpi.h>
 
 #include "cubist/comm/backoff.hpp"
+#include "cubist/comm/call.hpp"
 #include "cubist/comm/mpi/failure.hpp"
 #include "cubist/comm/mpi/pending.hpp"
+#include "cubist/comm/mpi/returned_ranks.hpp"
 #include "cubist/comm/mpi/shared_barrier.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/memory/futex_event.hpp"
@@ -38,7 +43,7 @@ class MpiProgress
   /// @param limit how long a rank may wait for others
   MpiProgress(MPI_Comm control, bool with_helper,
               std::optional<std::chrono::milliseconds> limit = {})
-      : limit_{limit}, failures_{control}
+      : limit_{limit}, failures_{control}, returned_{control}
   {
     if (with_helper)
       helper_ = std::jthread{[this](const std::stop_token& stop) { run_helper(stop); }};
@@ -57,6 +62,13 @@ class MpiProgress
   [[nodiscard]] int size() const { return failures_.size(); }
   [[nodiscard]] MPI_Comm comm() const { return failures_.comm(); }
   [[nodiscard]] bool has_limit() const { return limit_.has_value(); }
+
+  /// The calls of this rank on a communicator, for the lifetime of this object. The helper does not
+  /// use them.
+  [[nodiscard]] CallCounts& call_counts(std::uint64_t communicator)
+  {
+    return returned_.counts(communicator);
+  }
 
   /// Runs `f`, which calls MPI, while no other thread does.
   template <class F>
@@ -88,19 +100,21 @@ class MpiProgress
   }
 
   /// Starts a call, which lasts until `release`.
+  /// @param number by the communicator's `call_counts`; 0 if it is not counted
   /// @throws PeerFailed if a rank has failed
   template <Element T>
-  MpiPendingCall& start(const MpiContext& context, int tag, bool remote, const Call<T>& call)
+  MpiPendingCall& start(const MpiContext& context, int tag, bool remote, const Call<T>& call,
+                        std::int64_t number = 0)
   {
     const std::lock_guard lock{mutex_};
     if (failures_.any()) throw PeerFailed{failures_.message()};
-    auto& pending = calls_.start(context, tag, remote, call);
+    auto& pending = calls_.start(context, tag, remote, call, number);
     if (pending.active && remote) wake_.notify_one();
     return pending;
   }
 
   /// @throws the error of the call, PeerFailed if a rank has failed, CollectiveMismatch,
-  /// TimeLimitError
+  /// DeadlockError, TimeLimitError
   void wait(MpiPendingCall& pending)
   {
     using namespace std::chrono_literals;
@@ -124,7 +138,7 @@ class MpiProgress
       lock.lock();
       waiting_ = false;
       if (waited < next_diagnosis && !(limit_ && waited >= *limit_)) continue;
-      next_diagnosis = 2 * waited;
+      next_diagnosis = waited + std::min<Backoff::Clock::duration>(waited, 1s);
       diagnose(pending, waited);
     }
     if (pending.error) std::rethrow_exception(std::exchange(pending.error, nullptr));
@@ -166,18 +180,30 @@ class MpiProgress
     const std::lock_guard lock{mutex_};
     return f(failures_);
   }
+  /// Runs f(returned_ranks, failures) while no other thread calls MPI.
+  template <class F>
+  auto with_returned_ranks(F f)
+  {
+    const std::lock_guard lock{mutex_};
+    return f(returned_, failures_);
+  }
 
  private:
   /// Finds out why a call takes long.
-  /// @throws PeerFailed, CollectiveMismatch, TimeLimitError
+  /// @throws PeerFailed, CollectiveMismatch, DeadlockError, TimeLimitError
   void diagnose(MpiPendingCall& pending, Backoff::Clock::duration waited)
   {
+    using namespace std::chrono_literals;
     if (failures_.poll()) throw PeerFailed{failures_.message()};
     try
     {
       advance_all();
       if (!pending.active) return;
       pending.call.check_for_mismatch();
+      // All calls: other ranks may wait for data that one of them forwards.
+      if (waited >= 400ms)
+        for (auto* const active : calls_.active())
+          returned_.check(active->call, active->number, rank());
       if (limit_ && waited >= *limit_)
         throw TimeLimitError{
             timeout_message(*limit_, pending.call.text(), pending.call.describe_pending())};
@@ -238,6 +264,7 @@ class MpiProgress
 
   std::optional<std::chrono::milliseconds> limit_;
   MpiFailures failures_;
+  MpiReturnedRanks returned_;
   std::mutex mutex_;
   std::condition_variable wake_;  // of the helper
   bool waiting_ = false;          // a rank advances all calls

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <mpi.h>
+
+#include "cubist/comm/mpi/returned_ranks.hpp"
+
+#include "catch.hpp"
+#include "job_context.hpp"
+#include "ranks.hpp"
+
+namespace comm_mpi_returned_ranks_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+using detail::MpiReturnedRanks;
+
+TEST_CASE("collectives are counted together, messages by peer and direction")
+{
+  detail::CallCounts counts;
+  CHECK(counts.with(3) == std::array<std::int64_t, 3>{0, 0, 0});
+  CHECK(counts.count(Collective::barrier, 0, 4) == 1);
+  CHECK(counts.count(Collective::broadcast, 3, 4) == 2);
+  CHECK(counts.with(3) == std::array<std::int64_t, 3>{2, 0, 0});
+  CHECK(counts.count(Collective::send, 3, 4) == 1);
+  CHECK(counts.count(Collective::send, 3, 4) == 2);
+  CHECK(counts.count(Collective::receive, 3, 4) == 1);
+  CHECK(counts.count(Collective::receive, 1, 4) == 1);
+  CHECK(counts.with(3) == std::array<std::int64_t, 3>{2, 2, 1});
+  CHECK(counts.with(1) == std::array<std::int64_t, 3>{2, 0, 1});
+  // MPI refuses such a call.
+  for (const int peer : {-1, 4}) CHECK(counts.count(Collective::send, peer, 4) == 0);
+}
+
+TEST_CASE("a call that needs a rank which has returned without it is an error")
+{
+  if (processes() < 2) return;
+  JobContext job{1 << 20};
+  job.context.id = 7;
+  const auto control = duplicate_world();
+  MpiReturnedRanks returned{control};
+  const int last = processes() - 1;
+  // The last rank has made two calls, the others have made three.
+  const int calls = process() == last ? 2 : 3;
+  for (int i = 0; i < calls; ++i)
+    (void)returned.counts(7).count(Collective::all_reduce, 0, processes());
+
+  std::vector<int> x{1};
+  const Call<int> sum{Collective::all_reduce, x, x, 1};
+  detail::MpiCall call;
+  if (process() == 0)
+  {
+    call.start(job.context, job.context.tags.tag(3, sum), sum);
+    CHECK(returned.has_all_answers());
+    CHECK_NOTHROW(returned.check(call, 3, 0));  // asks
+    CHECK_FALSE(returned.has_all_answers());
+    std::string text;
+    while (text.empty()) text = message_of<DeadlockError>([&] { returned.check(call, 3, 0); });
+    const auto ranks = "ranks {" + std::to_string(last) + "}";
+    CHECK(mentions(text, "called all_reduce of 1 int32 by sum on ranks {0, 1",
+                   "which " + ranks + " have not called; " + ranks + " have returned",
+                   "let all ranks of a communicator make the same calls"));
+    while (!returned.has_all_answers()) returned.exchange();
+    CHECK_NOTHROW(returned.check(call, 2, 0));
+  }
+  MPI_Request end = MPI_REQUEST_NULL;
+  MPI_Ibarrier(control, &end);
+  for (int ended = 0; ended == 0; MPI_Test(&end, &ended, MPI_STATUS_IGNORE)) returned.exchange();
+  CHECK(returned.has_all_answers());
+  returned.end();
+
+  if (process() > 0) call.start(job.context, job.context.tags.tag(3, sum), sum);
+  while (!call.advance()) std::this_thread::yield();
+  CHECK(x[0] == processes());
+}
+
+}  // namespace comm_mpi_returned_ranks_test
