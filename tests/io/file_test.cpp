@@ -9,6 +9,7 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cubist/io/file.hpp"
 
@@ -75,9 +76,12 @@ TEST_CASE("errors of opening and writing name the file and the reason")
   const auto open = [&](const std::string& name, Mode mode) {
     return message_of<DataError>([&] { File{(folder / name).string(), mode}; });
   };
-  CHECK(mentions(open("none", Mode::read), "cannot open", "none", "No such file"));
-  CHECK(mentions(open("none", Mode::write), "cannot write to", "none", "No such file"));
-  CHECK(mentions(open("no/folder", Mode::create), "cannot write to", "No such file"));
+  CHECK(mentions(open("none", Mode::read), "cannot open", "none", "No such file",
+                 "check the path, and that every node sees it"));
+  CHECK(mentions(open("none", Mode::write), "cannot write to", "none", "No such file",
+                 "check that every node sees it"));
+  CHECK(mentions(open("no/folder", Mode::create), "cannot write to", "No such file",
+                 "that its folder exists"));
   CHECK(mentions(open("", Mode::read), "no regular file"));
   CHECK(mentions(message_of<DataError>([] {
                    File{"/dev/zero", Mode::read};
@@ -90,6 +94,27 @@ TEST_CASE("errors of opening and writing name the file and the reason")
   write_contents(folder / "read only", "12345");
   File file{(folder / "read only").string(), Mode::read};
   CHECK(mentions(message_of<DataError>([&] { file.write(0, bytes("6")); }), "cannot write to"));
+}
+
+TEST_CASE("a folder that cannot be written is an error that says so")
+{
+  const Folder folder;
+  // The superuser may write anywhere but in the kernel's own folders.
+  const bool superuser = ::geteuid() == 0;
+  const std::filesystem::path locked = superuser ? "/sys" : folder / "locked";
+  if (!superuser)
+  {
+    std::filesystem::create_directory(locked);
+    std::filesystem::permissions(locked, std::filesystem::perms::owner_read);
+  }
+  const auto message = message_of<DataError>([&] {
+    File{(locked / "cubist.part").string(), Mode::create};
+  });
+  CHECK(mentions(message, "cannot write to", "cubist.part (",
+                 "check the permissions of its folder, or save to another one"));
+  CHECK((mentions(message, "Permission denied") || mentions(message, "Read-only file system") ||
+         mentions(message, "Operation not permitted")));
+  CHECK_FALSE(mentions(message, "every node sees it"));
 }
 
 TEST_CASE("a full disk is an error")

@@ -22,6 +22,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/io/quote.hpp"
+#include "cubist/io/zip.hpp"
 
 namespace cubist
 {
@@ -75,6 +76,7 @@ namespace detail
 [[nodiscard]] inline CsvTable parse_csv(std::string_view text, const std::string& file,
                                         const CsvOptions& options = {})
 {
+  require_no_zip(text, file, "a table of text; unpack it, or save the table as text");
   CsvTable table;
   std::size_t number = 0;
   const auto where = [&] { return "got " + file + ", whose line " + std::to_string(number); };

@@ -39,8 +39,7 @@ class File
                                             : O_RDWR | O_CREAT | O_TRUNC;
     do descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644);
     while (descriptor_ < 0 && errno == EINTR);
-    check(descriptor_ >= 0, mode == Mode::read ? "open" : "write to",
-          "check the path, and that every node sees it");
+    check(descriptor_ >= 0, mode == Mode::read ? "open" : "write to", open_advice(mode, errno));
     struct stat about = {};
     // Reading another kind of file might not end; O_NONBLOCK opens pipes without a writer.
     if (::fstat(descriptor_, &about) == 0 && S_ISREG(about.st_mode)) return;
@@ -114,6 +113,17 @@ class File
   }
 
  private:
+  [[nodiscard]] static const char* open_advice(Mode mode, int error)
+  {
+    const bool forbidden = error == EACCES || error == EPERM || error == EROFS;
+    if (mode == Mode::read)
+      return forbidden ? "check the permissions of the file, and of its folders"
+                       : "check the path, and that every node sees it";
+    if (forbidden) return "check the permissions of its folder, or save to another one";
+    return mode == Mode::create ? "check the path, and that its folder exists"
+                                : "check that every node sees it";
+  }
+
   void check(bool success, const char* action, const char* advice) const
   {
     if (success) return;

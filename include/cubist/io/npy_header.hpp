@@ -24,6 +24,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/io/element_type.hpp"
 #include "cubist/io/quote.hpp"
+#include "cubist/io/zip.hpp"
 
 namespace cubist
 {
@@ -134,14 +135,16 @@ class NpyDictionary
                        " with records of several fields, which are no numbers, so there is no "
                        "matrix in it; save one field, as np.save(path, x['field'])");
     const std::string_view name = text();
-    require<DataError>(!name.starts_with('>'), "got ", file_, " with elements ", quote(name),
-                       ", whose bytes are in the wrong order for this machine; save "
-                       "np.asarray(x, '<f8')");
     require<DataError>(name.find('O') == name.npos, "got ", file_,
                        " with Python objects, which only Python can read, by running what the file "
                        "says; save numbers, as np.asarray(x, '<f8')");
     const auto known =
         std::find(npy_names.begin(), npy_names.end(), name.substr(name.empty() ? 0 : 1));
+    if (name.starts_with('>') && name.size() > 1 && known != npy_names.end())
+      throw DataError{"got " + file_ + " with elements " + quote(name) +
+                      ", whose bytes are in the wrong order for this machine; save "
+                      "np.asarray(x, '<" +
+                      std::string{*known} + "')"};
     const auto type = static_cast<ElementType>(known - npy_names.begin());
     if (name.size() > 1 && known != npy_names.end() &&
         (name[0] == '<' || (name[0] == '|' && bytes_of(type) == 1)))
@@ -193,6 +196,7 @@ class NpyDictionary
   const auto byte = [&](std::size_t i) {
     return static_cast<std::size_t>(static_cast<unsigned char>(start[i]));
   };
+  require_no_zip(start, file, "one array; save each with np.save");
   require<DataError>(start.starts_with(detail::npy_magic) && start.size() >= 12, "got ", file,
                      " that begins with ", quote(start, 12),
                      ", so it is no .npy file; save the matrix with np.save");

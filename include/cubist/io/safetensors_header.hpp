@@ -23,6 +23,7 @@
 #include "cubist/io/element_type.hpp"
 #include "cubist/io/quote.hpp"
 #include "cubist/io/safetensors_json.hpp"
+#include "cubist/io/zip.hpp"
 
 namespace cubist
 {
@@ -52,6 +53,9 @@ struct SafetensorsHeader
 {
   std::array<std::byte, 8> bytes;
   std::copy(first.begin(), first.end(), bytes.begin());
+  const auto chars = std::bit_cast<std::array<char, 8>>(bytes);
+  require_no_zip({chars.data(), chars.size()}, file,
+                 "a safetensors file; save the tensors with safetensors.torch.save_file");
   const auto length = std::bit_cast<std::uint64_t>(bytes);
   require<DataError>(length >= 2 && length <= safetensors_header_limit, "got ", file,
                      " with a header of ", length, " bytes where safetensors have 2 to ",
