@@ -84,6 +84,35 @@ constexpr bool with_source(ElementType type, F f)
     return with_one_of<half, bfloat16, float, double>(type, f);
 }
 
+/// Calls f(From{}) for the integer From that has the elements of a type, a Boolean being 0 or 1;
+/// returns false for another type.
+template <class F>
+constexpr bool with_integer(ElementType type, F f)
+{
+  switch (type)
+  {
+  case ElementType::boolean:
+  case ElementType::u8:
+    return f(std::uint8_t{}), true;
+  case ElementType::i8:
+    return f(std::int8_t{}), true;
+  case ElementType::u16:
+    return f(std::uint16_t{}), true;
+  case ElementType::i16:
+    return f(std::int16_t{}), true;
+  case ElementType::u32:
+    return f(std::uint32_t{}), true;
+  case ElementType::i32:
+    return f(std::int32_t{}), true;
+  case ElementType::u64:
+    return f(std::uint64_t{}), true;
+  case ElementType::i64:
+    return f(std::int64_t{}), true;
+  default:
+    return false;
+  }
+}
+
 }  // namespace detail
 
 /// The size of one element.

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Distributed matrices in NumPy's .npy files: each rank writes and reads its own block.
+// Distributed matrices in NumPy's .npy files: each rank writes and reads its own block. Class
+// labels in .npy files: each rank reads all.
 //
 // Words: none; a save has barriers before its first and after its last write.
 // Source: numpy.lib.format, "NEP 1, a simple file format for NumPy arrays".
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
@@ -25,8 +30,8 @@ namespace cubist
 namespace detail
 {
 
-/// The matrix of an .npy file; an array of one dimension is a row.
-inline StoredMatrix find_npy(const File& file)
+/// The matrix of an .npy file, or its transpose; an array of one dimension is a row.
+inline StoredMatrix find_npy(const File& file, WeightOrder order = WeightOrder::in_out)
 {
   const std::uint64_t bytes = file.bytes();
   std::string start(std::min<std::uint64_t>(bytes, npy_header_limit), '\0');
@@ -35,8 +40,10 @@ inline StoredMatrix find_npy(const File& file)
   const auto& s = header.shape;
   require<DataError>(s.size() == 1 || s.size() == 2, file.path(), " holds an array of ", s.size(),
                      " dimensions, but only matrices are distributed; save it with two");
-  const Shape shape = s.size() == 1 ? Shape{1, s[0]} : Shape{s[0], s[1]};
-  return {header.data_offset, header.type, shape, header.fortran_order};
+  if (s.size() == 1) return {header.data_offset, header.type, {1, s[0]}};
+  const bool swap = order == WeightOrder::out_in;
+  return {header.data_offset, header.type, op_shape(swap, {s[0], s[1]}),
+          header.fortran_order != swap};
 }
 
 }  // namespace detail
@@ -61,31 +68,69 @@ void save_npy(const std::filesystem::path& path, const DistMatrix<T, L, M>& x)
   save_npy(path, x.view());
 }
 
-/// Sets a matrix from a file in C or Fortran order; f2, f4 and f8 are converted to T.
+/// Sets a matrix from a file in C or Fortran order; f2, f4 and f8 are converted to T. A file does
+/// not say whether it has a weight of PyTorch, (out, in): with WeightOrder::out_in its transpose is
+/// loaded.
 /// @throws DataError for a file that is missing, no .npy file, or not a matrix of such elements
 /// @throws ShapeError for a matrix of another shape
 template <Scalar T, class M>
-void load_npy(const std::filesystem::path& path, const DistView<T, M>& out)
+void load_npy(const std::filesystem::path& path, const DistView<T, M>& out,
+              WeightOrder order = WeightOrder::in_out)
 {
   if (!out.mesh.active()) return;
   const File file{path.string(), File::Mode::read};
-  const StoredMatrix m = detail::find_npy(file);
+  const StoredMatrix m = detail::find_npy(file, order);
   detail::require_readable<T>(file, m, "elements");
   require<ShapeError>(
-      m.shape == out.shape, file.path(), " holds a matrix of ", m.shape, " to set one of ",
-      out.shape, ", so elements would be missing or left over; load it into one of that shape");
+      m.shape == out.shape, file.path(), " holds a matrix of ", m.shape,
+      order == WeightOrder::out_in ? " when transposed" : "", " to set one of ", out.shape,
+      ", so elements would be missing or left over; load it into one of that shape, a weight of "
+      "PyTorch with WeightOrder::out_in");
   read_block<T>(file, m, out.block(out.mesh.rank()), out.mesh.engine(), out.valid());
 }
 
-/// Loads the matrix of a file with layout `L`. Every rank of the mesh calls it.
+/// Loads the matrix of a file, or with WeightOrder::out_in its transpose, with layout `L`. Every
+/// rank of the mesh calls it.
 /// @throws DataError for a file that is missing, no .npy file, or not a matrix of such elements
 template <class L, Scalar T, class A, class B>
-[[nodiscard]] auto load_npy(const AxisMesh<A, B>& mesh, const std::filesystem::path& path)
+[[nodiscard]] auto load_npy(const AxisMesh<A, B>& mesh, const std::filesystem::path& path,
+                            WeightOrder order = WeightOrder::in_out)
 {
   DistMatrix<T, L, AxisMesh<A, B>> out{
-      mesh, detail::find_npy(File{path.string(), File::Mode::read}).shape};
-  load_npy(path, out.view());
+      mesh, detail::find_npy(File{path.string(), File::Mode::read}, order).shape};
+  load_npy(path, out.view(), order);
   return out;
+}
+
+/// Class labels, as the losses take them: the integers of an array of one dimension, or of one row
+/// or column. A rank that calls it reads the whole file.
+/// @throws DataError for a file that is missing, no .npy file, or no such array, and for an integer
+/// that an int cannot represent
+[[nodiscard]] inline std::vector<int> read_npy_labels(const std::filesystem::path& path)
+{
+  const File file{path.string(), File::Mode::read};
+  const StoredMatrix m = detail::find_npy(file);
+  require<DataError>(m.shape.rows == 1 || m.shape.cols == 1, file.path(), " holds a matrix of ",
+                     m.shape,
+                     ", but labels are one integer for each row of the output; save one dimension, "
+                     "from one-hot rows as y.argmax(axis=1)");
+  std::vector<std::byte> bytes(m.shape.size() * bytes_of(m.type));
+  file.read(m.begin, bytes);
+  std::vector<int> labels(m.shape.size());
+  const bool integers = detail::with_integer(m.type, [&]<class From>(From label) {
+    for (std::size_t i = 0; i < labels.size(); ++i)
+    {
+      std::memcpy(&label, bytes.data() + i * sizeof(From), sizeof(From));
+      require<DataError>(std::in_range<int>(label), file.path(), " has label ", +label, " at ", i,
+                         ", which an int cannot represent, and so is no class; number the classes "
+                         "from 0");
+      labels[i] = static_cast<int>(label);
+    }
+  });
+  require<DataError>(integers, file.path(), " has elements in ", to_string(m.type),
+                     ", but labels are numbers of classes; save them as integers, as "
+                     "y.astype('<i8')");
+  return labels;
 }
 
 }  // namespace cubist

@@ -24,13 +24,21 @@
 namespace cubist
 {
 
+/// How a file stores a weight W of Y = X W. cubist stores (in, out), as X W takes it. PyTorch's
+/// nn.Linear has (out, in), and computes X W^T.
+enum class WeightOrder
+{
+  in_out,
+  out_in,
+};
+
 /// The position of a matrix in a file, and its elements.
 struct StoredMatrix
 {
   std::uint64_t begin = 0;  // offset in the file, in bytes
   ElementType type = ElementType::f64;
   Shape shape;
-  bool transposed = false;  // column-major
+  bool transposed = false;  // column-major, or the transpose
 };
 
 namespace detail
