@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@ namespace
 template <class S>
 using MeshOf = AxisMesh<typename S::Axes, TestBackend>;
 
+/// The names of three tensors.
+const std::vector<std::string> names{"weight", "bias", "x \"quoted\" \xc3\xa4"};
+
 /// Three matrices of a network on the mesh of scheme S.
 template <class S>
 struct Three
@@ -35,7 +39,7 @@ struct Three
   explicit Three(const M& mesh) : weight{mesh, {13, 7}}, bias{mesh, {1, 7}}, x{mesh, {9, 13}} {}
   std::vector<NamedMatrix<double, M>> all()
   {
-    return {{"weight", weight.view()}, {"bias", bias.view()}, {"x \"quoted\" \xc3\xa4", x.view()}};
+    return {{names[0], weight.view()}, {names[1], bias.view()}, {names[2], x.view()}};
   }
   void scatter_from(std::uint64_t seed)
   {
@@ -66,10 +70,33 @@ auto loaded(const Place<S>& place, const std::filesystem::path& path)
   return loaded(place, path, [](const auto& file, auto& three) { file.load(three.all()); });
 }
 
-void save(const std::filesystem::path& path)
+/// Writes a file as a program other than cubist does: without metadata.
+void write_foreign(const std::filesystem::path& path,
+                   const std::vector<std::pair<std::string, Global<double>>>& tensors)
 {
-  (void)on_mesh(two_two_two, [&](const auto& mesh) {
-    Three<Summa25D> three{mesh};
+  std::string header;
+  std::string data;
+  for (const auto& [name, x] : tensors)
+  {
+    const bool row = x.shape(0) == 1;
+    const auto begin = std::to_string(data.size());
+    data.append(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double));
+    header += (header.empty() ? "{\"" : ",\"") + name + R"(":{"dtype":"F64","shape":[)" +
+              (row ? "" : std::to_string(x.shape(0)) + ",") + std::to_string(x.shape(1)) +
+              R"(],"data_offsets":[)" + begin + ',' + std::to_string(data.size()) + "]}";
+  }
+  header += '}';
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size() % 256);
+  length[1] = static_cast<char>(header.size() / 256);
+  once([&] { write_contents(path, length + header + data); });
+}
+
+template <class S = Summa25D>
+void save(const std::filesystem::path& path, const Place<S>& place = two_two_two)
+{
+  (void)on_mesh(place, [&](const auto& mesh) {
+    Three<S> three{mesh};
     three.scatter_from(5);
     save_safetensors(path, three.all(), {{"program", "a test"}});
     return 0;
@@ -132,6 +159,93 @@ TEST_CASE("elements of other types are converted, and a tensor of one dimension 
                  "bias of (2)", "(2, 1)"));
   CHECK(mentions(message_of<ShapeError>([&] { (void)load("count", {1, 1}); }), "count of ()"));
   CHECK(mentions(message_of<DataError>([&] { (void)load("none", {1, 1}); }), "no tensor none"));
+}
+
+TEST_CASE("a file of another program is loaded as its order says, on any mesh")
+{
+  if (!fits(8)) return;
+  const Folder folder;
+  const auto path = folder / "a";
+  const std::vector<Global<double>> all{uniform<double>(13, 7, 1), uniform<double>(1, 7, 2),
+                                        uniform<double>(9, 13, 3)};
+  for (const auto order : {WeightOrder::in_out, WeightOrder::out_in})
+  {
+    const bool turned = order == WeightOrder::out_in;
+    const auto stored = [&](std::size_t i) { return turned ? transposed(all[i]) : all[i]; };
+    write_foreign(path, {{"w", stored(0)}, {"b", all[1]}, {"x", stored(2)}});
+    const auto same = [&](const auto& place) {
+      const auto got = loaded(place, path, [&](const auto& file, auto& three) {
+        auto matrices = three.all();
+        matrices[0].name = "w";
+        matrices[1].name = "b";
+        matrices[2].name = "x";
+        file.load(matrices, order);
+      });
+      return identical(got[0], all[0]) && identical(got[1], all[1]) && identical(got[2], all[2]);
+    };
+    CHECK(same(two_two_two));
+    CHECK(same(two_by_two));
+    CHECK(same(cube));
+    CHECK(same(one_rank));
+  }
+}
+
+TEST_CASE("the order of a weight is neither guessed nor contradicted")
+{
+  const Folder folder;
+  const auto w = uniform<double>(6, 6, 1);
+  const auto load = [&](const std::string& name, Shape shape, std::optional<WeightOrder> order) {
+    return on_root(one_rank, [&](const auto& mesh) {
+      DistMatrix<double, Summa2D::Weight, MeshOf<Summa2D>> m{mesh, shape};
+      SafetensorsFile{folder / "a"}.load(
+          std::vector<NamedMatrix<double, MeshOf<Summa2D>>>{{name, m.view()}}, order);
+      return gather(m);
+    });
+  };
+  write_foreign(folder / "a", {{"fc1.weight", w},
+                               {"fc1.bias", uniform<double>(1, 6, 2)},
+                               {"fc2.weight", uniform<double>(6, 1, 3)}});
+  CHECK(mentions(message_of<ArgumentError>([&] {
+                   (void)load("fc1.weight", {6, 6}, {});
+                 }),
+                 "fc1.weight of (6, 6)", "without the fingerprint that cubist saves",
+                 "pass SafetensorsFile::load WeightOrder::out_in"));
+  CHECK(identical(load("fc1.weight", {6, 6}, WeightOrder::out_in), transposed(w)));
+  // Vectors have one order.
+  CHECK(load("fc1.bias", {1, 6}, {}).size() == 6);
+  CHECK(load("fc1.bias", {1, 6}, WeightOrder::out_in).size() == 6);
+  CHECK(load("fc2.weight", {6, 1}, {}).size() == 6);
+  CHECK(load("fc2.weight", {1, 6}, WeightOrder::out_in).size() == 6);
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   (void)load("fc2.weight", {1, 6}, {});
+                 }),
+                 "fc2.weight of (6, 1) to set one of (1, 6)"));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   (void)load("fc1.weight", {6, 5}, WeightOrder::out_in);
+                 }),
+                 "fc1.weight of (6, 6), in WeightOrder::out_in, to set one of (6, 5)"));
+
+  save(folder / "a", one_rank);
+  CHECK(identical(load("weight", {13, 7}, {}), load("weight", {13, 7}, WeightOrder::in_out)));
+  CHECK(mentions(message_of<ArgumentError>([&] {
+                   (void)load("weight", {13, 7}, WeightOrder::out_in);
+                 }),
+                 "got WeightOrder::out_in for weight", "leave the order out"));
+}
+
+TEST_CASE("a load that is refused changes nothing")
+{
+  const Folder folder;
+  write_foreign(folder / "a", {{names[1], uniform<double>(1, 7, 2)}});
+  const auto [message, bias] = on_root(one_rank, [&](const auto& mesh) {
+    Three<Summa2D> three{mesh};
+    auto all = three.all();
+    std::swap(all[0], all[1]);
+    const auto refusal = message_of<DataError>([&] { SafetensorsFile{folder / "a"}.load(all); });
+    return std::pair{refusal, gather(three.bias)};
+  });
+  CHECK(mentions(message, "no tensor weight"));
+  CHECK(identical(bias, generate<double>(1, 7, [](std::size_t, std::size_t) { return 0.0; })));
 }
 
 TEST_CASE("a file with changed elements is refused")

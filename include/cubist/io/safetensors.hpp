@@ -5,7 +5,8 @@
 // reads its own blocks.
 //
 // The fingerprint of each tensor (core/fingerprint.hpp) is saved as metadata "fingerprint.<name>",
-// and compared by a load; files of other programs have none.
+// and compared by a load. Tensors of other programs have none, and nothing in a file says whether a
+// weight is (in, out), as here, or (out, in), as in PyTorch; so a load of these must say it.
 //
 // Words: an all_reduce of one word for each tensor; a save has barriers, too.
 // Source: github.com/huggingface/safetensors, "Format".
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -74,19 +76,25 @@ class SafetensorsFile
 
   /// Sets matrices from the tensors of their names; F16, BF16, F32 and F64 are converted to T. A
   /// tensor of one dimension is a row. Every rank of the mesh calls it, and idle ranks may.
+  /// @param order how the file stores these matrices, unless cubist saved it: in_out, as they are;
+  /// out_in, transposed, as PyTorch does its weights. Tensors of one row or column need none.
   /// @throws DataError for a tensor that is missing, of another type, or damaged
   /// @throws ShapeError for one of another shape
+  /// @throws ArgumentError for one of another program without an order, or one that cubist saved
+  /// with WeightOrder::out_in
   template <Scalar T, class M>
-  void load(const std::vector<NamedMatrix<T, M>>& matrices) const
+  void load(const std::vector<NamedMatrix<T, M>>& matrices,
+            std::optional<WeightOrder> order = {}) const
   {
     if (matrices.empty() || !matrices.front().matrix.mesh.active()) return;
+    std::vector<StoredMatrix> stored;
+    for (const auto& [name, x] : matrices) stored.push_back(find<T>(name, x.shape, order));
     std::vector<std::uint64_t> sums(matrices.size());
     for (std::size_t i = 0; i < matrices.size(); ++i)
     {
-      const auto& [name, x] = matrices[i];
+      const auto& x = matrices[i].matrix;
       const int rank = x.mesh.rank();
-      const StoredMatrix stored = find<T>(name, x.shape);
-      const auto sum = read_block<T>(file_, stored, x.block(rank), x.mesh.engine(), x.valid());
+      const auto sum = read_block<T>(file_, stored[i], x.block(rank), x.mesh.engine(), x.valid());
       if (x.primary(x.mesh, rank)) sums[i] = sum;
     }
     const M& mesh = matrices.front().matrix.mesh;
@@ -99,21 +107,45 @@ class SafetensorsFile
   static constexpr std::size_t length_bytes = 8;
 
   template <Scalar T>
-  [[nodiscard]] StoredMatrix find(const std::string& name, Shape shape) const
+  [[nodiscard]] StoredMatrix find(const std::string& name, Shape shape,
+                                  std::optional<WeightOrder> order) const
   {
     const TensorInfo* tensor = header_.find(name);
     require<DataError>(tensor != nullptr, path(), " has no tensor ", name,
                        ", so there is nothing to set it from; use a file of the same network");
     const auto& s = tensor->shape;
-    const bool same = s.size() == 2 ? s[0] == shape.rows && s[1] == shape.cols
-                                    : s.size() == 1 && shape.rows == 1 && s[0] == shape.cols;
     std::string got;
     for (const auto extent : s) got += (got.empty() ? "" : ", ") + std::to_string(extent);
-    require<ShapeError>(same, path(), " has ", name, " of (", got, ") to set one of ", shape,
+    const auto is_of = [&](Shape wanted) {
+      return s.size() == 2 && s[0] == wanted.rows && s[1] == wanted.cols;
+    };
+    const bool is_vector = s.size() < 2 || s[0] <= 1 || s[1] <= 1;
+    if (!is_vector) require_order(name, got, order);
+    const bool transposed = order == WeightOrder::out_in && !(is_vector && is_of(shape));
+    const bool same = is_of(op_shape(transposed, shape)) ||
+                      (s.size() == 1 && shape.rows == 1 && s[0] == shape.cols);
+    require<ShapeError>(same, path(), " has ", name, " of (", got, ")",
+                        transposed ? ", in WeightOrder::out_in," : "", " to set one of ", shape,
                         ", which has other elements; use a file of the same network");
-    const StoredMatrix stored{data_ + tensor->begin, tensor->type, shape};
+    const StoredMatrix stored{data_ + tensor->begin, tensor->type, shape, transposed && !is_vector};
     detail::require_readable<T>(file_, stored, name);
     return stored;
+  }
+
+  /// Requires an order for a tensor of another program, and none that contradicts cubist.
+  void require_order(const std::string& name, const std::string& shape,
+                     std::optional<WeightOrder> order) const
+  {
+    const bool own = header_.metadata.contains(detail::fingerprint_key(name));
+    require<ArgumentError>(
+        own || order, path(), " has ", name, " of (", shape,
+        "), without the fingerprint that cubist saves, so it is unknown whether its rows are inputs "
+        "or outputs; pass SafetensorsFile::load WeightOrder::out_in for weights of PyTorch's "
+        "nn.Linear, in_out for matrices that are stored as cubist has them");
+    require<ArgumentError>(!own || order != WeightOrder::out_in, "got WeightOrder::out_in for ",
+                           name, " in ", path(),
+                           ", which cubist saved as it is loaded, so it would be transposed; leave "
+                           "the order out");
   }
 
   /// Does not check tensors that were converted to T, which have another fingerprint.
