@@ -180,6 +180,30 @@ TEST_CASE("scatter reads rank 0's matrix only")
   }));
 }
 
+TEST_CASE("scatter of a matrix on another rank than 0 throws on every rank, and names both")
+{
+  if (!fits(4)) return;
+  const auto global = numbered<double>({5, 7});
+  const auto check = [&]<class Tensor>(const Tensor& none) {
+    require_clear(on_ranks<TestBackend>(4, [&](World& world) {
+      const Mesh2 mesh{world, {.q = 2}};
+      const Tensor mine = world.rank() == 2 ? Tensor{global} : none;
+      Findings found;
+      const auto created =
+          message_of<ShapeError>([&] { (void)scatter<Summa2D::Input>(mesh, mine); });
+      DistMatrix<double, Summa2D::Input, Mesh2::AxisMesh> x{mesh, {5, 7}};
+      const auto set = message_of<ShapeError>([&] { scatter(mine, x); });
+      for (const auto& message : {created, set})
+        found.check(mentions(message, "got a matrix of (5, 7) on rank 2",
+                             "none with elements on rank 0", "give it on rank 0"),
+                    "got '", message, "'");
+      return found;
+    }));
+  };
+  check(Global<double>{});
+  check(xt::xarray<double>{});  // no dimensions
+}
+
 TEST_CASE("scatter into a matrix of another shape throws on every rank, and does not change it")
 {
   if (!fits(4)) return;

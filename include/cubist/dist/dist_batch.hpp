@@ -115,9 +115,9 @@ void scatter(const xt::xtensor<T, 3>& global, DistBatch<T, L, M>& out)
   const auto& engine = out.mesh().group().engine();
   with_staging_buffer(engine, std::span<int>{fits},
                       [&](auto values) { world.broadcast(values, 0); });
-  require<ShapeError>(fits[0] != 0, "got a global tensor of other sizes than the batch of ",
-                      out.batch(), " matrices of ", shape,
-                      ", so their elements do not correspond; give it these sizes");
+  require<ShapeError>(
+      fits[0] != 0, "got on rank 0 a global tensor of other sizes than the batch of ", out.batch(),
+      " matrices of ", shape, ", so their elements do not correspond; give it these sizes");
   if (world.rank() != 0)
   {
     for (auto& matrix : out) world.receive(matrix.padded().elements(), 0);

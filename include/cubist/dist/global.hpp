@@ -5,8 +5,9 @@
 // containers. Blocks are sent one at a time, so rank 0 needs memory for the global matrix and one
 // block.
 //
-// Elements sent: scatter sends each rank its padded block; gather sends the padded block of the
-// first rank of each block's replicas. Idle ranks of the mesh take no part.
+// Elements sent: scatter sends each rank its padded block, and all-reduces one word if rank 0's
+// matrix is empty; gather sends the padded block of the first rank of each block's replicas. Idle
+// ranks of the mesh take no part.
 
 #include <array>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <xtensor/xtensor.hpp>
 #endif
 
+#include "cubist/comm/call.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/dist/dist_matrix.hpp"
@@ -54,18 +56,37 @@ void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
   }
 }
 
+/// The number of dimensions of a tensor, and its rows and columns if these are all.
+using Extents = std::array<std::uint64_t, 3>;
+
+/// @throws ShapeError on all ranks if a rank has a matrix with elements
+/// @pre rank 0 has none
+template <class M>
+void require_none_elsewhere(const M& mesh, Extents mine)
+{
+  auto& world = mesh.world();
+  std::array<std::uint64_t, 1> rank{};
+  if (mine[1] * mine[2] > 0) rank[0] = static_cast<std::uint64_t>(mesh.rank());
+  with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{rank},
+                      [&](auto values) { world.all_reduce(values, ReduceOp::max); });
+  if (rank[0] == 0) return;
+  with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{mine},
+                      [&](auto values) { world.broadcast(values, static_cast<int>(rank[0])); });
+  throw ShapeError{join({"got a matrix of ", Shape{mine[1], mine[2]}, " on rank ", rank[0],
+                         ", and none with elements on rank 0, from which global matrices are "
+                         "scattered, so all blocks would be empty; give it on rank 0"})};
+}
+
 /// The shape of rank 0's `global`, on all ranks.
 template <class M, class E>
 Shape broadcast_shape(const M& mesh, const E& global)
 {
-  std::array<std::uint64_t, 3> shape{};
-  if (mesh.rank() == 0)
-  {
-    shape[0] = global.dimension();
-    if (shape[0] == 2) shape = {2, global.shape()[0], global.shape()[1]};
-  }
+  Extents mine{global.dimension()};
+  if (mine[0] == 2) mine = {2, global.shape()[0], global.shape()[1]};
+  Extents shape = mine;
   with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{shape},
                       [&](auto values) { mesh.world().broadcast(values, 0); });
+  if (shape[1] * shape[2] == 0) require_none_elsewhere(mesh, mine);
   require<ShapeError>(shape[0] == 2, "got a tensor of ", shape[0],
                       " dimensions, but only matrices are distributed; reshape it to two");
   return {shape[1], shape[2]};
@@ -85,9 +106,10 @@ xt::xtensor<T, 2> as_matrix(const E& x)
 
 }  // namespace detail
 
-/// A matrix of layout `L` with the elements of rank 0's `global` (M, N); other ranks' `global` is
-/// not read. All ranks of the mesh call it.
-/// @throws ShapeError unless `global` has two dimensions; MeshError on an idle rank
+/// A matrix of layout `L` with the elements of rank 0's `global` (M, N); those of other ranks'
+/// `global` are not read. All ranks of the mesh call it.
+/// @throws ShapeError on all ranks unless `global` has two dimensions, or if it is empty on rank 0
+/// and on another rank it is not; MeshError on an idle rank
 template <class L, class A, class B, class E>
 [[nodiscard]] auto scatter(const AxisMesh<A, B>& mesh, const E& global)
 {
