@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -265,7 +266,7 @@ TEST_CASE("with an activation, matrices unlike Z are refused")
   CHECK(mentions(message_of<ShapeError>([&] {
                    run({3, 5}, {4, 5}, false);
                  }),
-                 "got dY of (4, 5)", "make it like Z"));
+                 "got dY of (4, 5) for a Y of (3, 5)", "make it like Y"));
   CHECK(mentions(message_of<MeshError>([&] {
                    run({3, 5}, {3, 5}, true);
                  }),
@@ -402,6 +403,23 @@ TEST_CASE("matrices of other sizes, or of another mesh, are refused")
   CHECK(mentions(message_of<ShapeError>([&] { forward({3, 8}, {3, 5}); }), "got X of (3, 8)"));
   CHECK(mentions(message_of<ShapeError>([&] { forward({3, 7}, {3, 6}); }), "got Y of (3, 6)"));
   CHECK(mentions(message_of<ShapeError>([&] { forward({3, 7}, {4, 5}); }), "got Y of (4, 5)"));
+
+  const auto backward = [](Shape dy) {
+    on_mesh(single_layer, [&](const auto& mesh) {
+      Layer layer{mesh, 7, 5};
+      const Matrix x{mesh, {3, 7}};
+      Matrix dx{mesh, {3, 7}};
+      (void)layer.forward(x);
+      layer.backward(x, Matrix{mesh, dy}, dx);
+      return 0;
+    });
+  };
+  CHECK_NOTHROW(backward({3, 5}));
+  for (const Shape dy : {Shape{3, 6}, Shape{3, 4}, Shape{4, 5}})
+    CHECK(mentions(message_of<ShapeError>([&] { backward(dy); }),
+                   "got dY of (" + std::to_string(dy.rows) + ", " + std::to_string(dy.cols) +
+                       ") for a Y of (3, 5)",
+                   "make it like Y"));
 
   const auto elsewhere = [] {
     on_mesh(single_layer, [](const auto& mesh) {

@@ -5,6 +5,9 @@
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    b (1, N) cut as Y's columns    Y, Z (M, N) S::Output
 //
+// W is (in, out). PyTorch's nn.Linear keeps (out, in): load its weights with WeightOrder::out_in
+// (io/safetensors.hpp, io/npy.hpp), or scatter their transpose.
+//
 //   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
 //
 // dX is computed only where it is asked for: the first layer of a network does not need it.
@@ -104,7 +107,7 @@ class Linear
   void forward(const DistMatrix<T, LX, Mesh>& x, F f, DistMatrix<T, LY, Mesh>& z,
                DistMatrix<T, LY, Mesh>& y)
   {
-    check("Y", y, z);
+    check("Y", y, "Z", z.shape());
     auto& p = product(x.rows());
     if (options_.bias && p.is_local())
       return p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
@@ -152,6 +155,7 @@ class Linear
                       DistMatrix<T, LDX, Mesh>* dx = nullptr)
   {
     finish_backward();  // an earlier one, which an error interrupted
+    check("dY", dy, "Y", {x.rows(), out_});
     if (options_.bias) mesh_.engine().column_sums(dy.valid(), db_.valid());
     start_gradients(x, dy, dx);
   }
@@ -170,8 +174,8 @@ class Linear
                       DistMatrix<T, LDX, Mesh>* dx = nullptr)
   {
     finish_backward();
-    check("dY", dy, z);
-    check("dZ", dz, z);
+    const Shape y{x.rows(), out_};
+    check("Z", z, "Y", y), check("dY", dy, "Y", y), check("dZ", dz, "Y", y);
     detail::slopes_and_sums(mesh_.engine(), f, z.valid(), dy.valid(), dz.valid(), db_.valid());
     start_gradients(x, dz, dx);
   }
@@ -204,15 +208,14 @@ class Linear
   }
 
   template <class L>
-  void check(const char* what, const DistMatrix<T, L, Mesh>& m,
-             const DistMatrix<T, L, Mesh>& z) const
+  void check(const char* what, const DistMatrix<T, L, Mesh>& m, const char* like, Shape shape) const
   {
-    require<ShapeError>(m.shape() == z.shape(), "got ", what, " of ", m.shape(), " for a Z of ",
-                        z.shape(), ", so their elements do not correspond; make it like Z");
-    require<MeshError>(
-        m.mesh() == z.mesh(), "got ", what, " of ", m.shape(),
-        " on another mesh than Z's, so its blocks lie on other ranks; make it on the "
-        "layer's mesh");
+    require<ShapeError>(m.shape() == shape, "got ", what, " of ", m.shape(), " for a ", like,
+                        " of ", shape, ", so their elements do not correspond; make it like ",
+                        like);
+    require<MeshError>(m.mesh() == mesh_, "got ", what, " of ", m.shape(),
+                       " on another mesh than the layer's, so its blocks lie on other ranks; make "
+                       "it on the layer's mesh");
   }
 
   /// Computes dX if it is wanted, and dW; starts the sums of dW and of db, which has this rank's

@@ -2,7 +2,7 @@
 #pragma once
 
 // A parameter of a network, for optimizers and for users: `gather` collects its value or gradient
-// on rank 0, `scatter` sets it from there.
+// on rank 0, `scatter` sets it from there. A weight is (in, out), in PyTorch (out, in).
 
 #include <string>
 #include <vector>
