@@ -25,3 +25,10 @@ foreach(way IN ITEMS find_package add_subdirectory)
   set(nccl OFF)
   set_tests_properties("package: ${way}" PROPERTIES LABELS package TIMEOUT 300)
 endforeach()
+
+# The preset that the README names installs without a build.
+add_test(NAME "package: install preset"
+  COMMAND "${CMAKE_COMMAND}" "-DWORK_DIR=${CMAKE_CURRENT_BINARY_DIR}/package/preset"
+    -P "${CMAKE_CURRENT_SOURCE_DIR}/package/preset.cmake"
+  WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+set_tests_properties("package: install preset" PROPERTIES LABELS package TIMEOUT 60)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// files FROM TO: loads FROM/*.npy and FROM/weights.safetensors on 8 ranks, and saves them in TO.
+// files FROM TO: loads FROM/*.npy, FROM/weights.safetensors and, transposed, FROM/torch.safetensors
+// on 8 ranks, and saves them in TO.
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -26,11 +27,16 @@ try
                  load_npy<Summa25D::Weight, double>(mesh, file.path()));
 
     using M = AxisMesh<Summa25D::Axes, Threads>;
-    DistMatrix<float, Summa25D::Weight, M> weight{mesh, {37, 11}};
-    DistMatrix<float, RowVector<Summa25D::Output>, M> bias{mesh, {1, 11}};
-    const std::vector<NamedMatrix<float, M>> all{{"weight", weight.view()}, {"bias", bias.view()}};
-    SafetensorsFile{from / "weights.safetensors"}.load(all);
-    save_safetensors(to / "weights.safetensors", all, {{"step", "7"}});
+    for (const auto order : {WeightOrder::in_out, WeightOrder::out_in})
+    {
+      DistMatrix<float, Summa25D::Weight, M> weight{mesh, {37, 11}};
+      DistMatrix<float, RowVector<Summa25D::Output>, M> bias{mesh, {1, 11}};
+      const std::vector<NamedMatrix<float, M>> all{{"weight", weight.view()},
+                                                   {"bias", bias.view()}};
+      const auto name = order == WeightOrder::in_out ? "weights.safetensors" : "torch.safetensors";
+      SafetensorsFile{from / name}.load(all, order);
+      save_safetensors(to / name, all, {{"step", "7"}});
+    }
   });
 }
 catch (const std::exception& e)

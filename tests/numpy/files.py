@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """files.py PROGRAM: files of NumPy and of a safetensors writer survive a load and a save by cubist on a mesh.
 
-The safetensors format is implemented here, so that the test needs only NumPy.
+A foreign weight is loaded as it is and, from its transpose, as PyTorch stores it.
 """
-import json
 import pathlib
 import subprocess
 import sys
@@ -15,30 +14,7 @@ except ImportError:
     print("skipped: this python3 has no NumPy")
     sys.exit(0)
 
-NAMES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
-
-
-def save_safetensors(path, tensors):
-    header, data = {}, b""
-    for name, x in tensors.items():
-        raw = x.tobytes()
-        kind = next(k for k, v in NAMES.items() if np.dtype(v) == x.dtype)
-        header[name] = {"dtype": kind, "shape": list(x.shape), "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
-
-
-def load_safetensors(path):
-    raw = path.read_bytes()
-    length = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8 : 8 + length])
-    metadata = header.pop("__metadata__", {})
-    data = raw[8 + length :]
-    return metadata, {
-        name: np.frombuffer(data[slice(*t["data_offsets"])], NAMES[t["dtype"]]).reshape(t["shape"])
-        for name, t in header.items()
-    }
+from safetensors_file import load_safetensors, save_safetensors
 
 
 def fingerprint(x):
@@ -71,12 +47,14 @@ def main():
             np.save(source / f"{name}.npy", x)
         weights = {"weight": random.standard_normal((37, 11)).astype("<f4"), "bias": random.standard_normal(11).astype("<f2")}
         save_safetensors(source / "weights.safetensors", weights)
+        save_safetensors(source / "torch.safetensors", {"weight": weights["weight"].T, "bias": weights["bias"]})
 
         subprocess.run([program, source, saved], check=True, timeout=60)
 
         for name, x in arrays.items():
             y = np.load(saved / f"{name}.npy")
             assert y.dtype == np.float64 and np.array_equal(y, np.atleast_2d(x).astype(np.float64)), name
+        assert (saved / "torch.safetensors").read_bytes() == (saved / "weights.safetensors").read_bytes()
         metadata, loaded = load_safetensors(saved / "weights.safetensors")
         assert metadata.pop("step") == "7"
         for name, x in weights.items():

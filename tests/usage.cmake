@@ -1,0 +1,42 @@
+# The programs of docs/usage.md are built and run as they stand there: the planner's on figures of a machine, that of files on
+# files of NumPy and of a safetensors writer. cubist_numpy_test is numpy.cmake's.
+set(usage "${PROJECT_SOURCE_DIR}/docs/usage.md")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${usage}" usage/usage.cpp.in)
+file(READ "${usage}" text)
+
+# cubist_usage_block(<variable> <text>): the first C++ block after a text, its includes in USAGE_INCLUDES.
+function(cubist_usage_block variable after)
+  string(FIND "${text}" "${after}" begin)
+  if(begin LESS 0)
+    message(FATAL_ERROR "docs/usage.md does not have \"${after}\", which comes before a program that is tested")
+  endif()
+  string(SUBSTRING "${text}" ${begin} -1 block)
+  string(FIND "${block}" "```cpp\n" begin)
+  math(EXPR begin "${begin} + 7")
+  string(SUBSTRING "${block}" ${begin} -1 block)
+  string(FIND "${block}" "```" end)
+  string(SUBSTRING "${block}" 0 ${end} block)
+  string(REGEX MATCHALL "#include <[^\n]*>\n" includes "${block}")
+  string(REGEX REPLACE "#include <[^\n]*>\n" "" block "${block}")
+  set(${variable} "${block}" PARENT_SCOPE)
+  set(USAGE_INCLUDES ${USAGE_INCLUDES} ${includes} PARENT_SCOPE)
+endfunction()
+
+set(USAGE_INCLUDES)
+cubist_usage_block(USAGE_PLANNER "## Planner")
+cubist_usage_block(USAGE_FILES "Weights of PyTorch")
+string(REPLACE "…" "print(plans.front());" USAGE_PLANNER "${USAGE_PLANNER}")
+string(REPLACE ";" "" USAGE_INCLUDES "${USAGE_INCLUDES}")
+configure_file(usage/usage.cpp.in usage.cpp @ONLY)
+
+add_executable(cubist_usage "${CMAKE_CURRENT_BINARY_DIR}/usage.cpp")
+target_link_libraries(cubist_usage PRIVATE cubist::cubist cubist_warnings)
+set(folder "${CMAKE_CURRENT_BINARY_DIR}/usage")
+file(WRITE "${folder}/machine.json" "{\"cores\": 8, \"ranks_per_node\": 8}\n")
+add_test(NAME "usage: planner" COMMAND cubist_usage planner WORKING_DIRECTORY "${folder}")
+set_tests_properties("usage: planner" PROPERTIES LABELS examples TIMEOUT 60 PASS_REGULAR_EXPRESSION "^[A-Za-z0-9]+ on 8 ranks\n$")
+cubist_numpy_test("weights and labels" usage.py cubist_usage files)
+
+# A program that a page starts is one that it has built before.
+add_test(NAME "usage: commands" COMMAND "${CMAKE_COMMAND}" "-DPAGE=${usage}" -P "${CMAKE_CURRENT_SOURCE_DIR}/usage/commands.cmake")
+set_tests_properties("usage: commands" PROPERTIES LABELS examples)
