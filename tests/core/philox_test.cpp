@@ -107,6 +107,64 @@ TEST_CASE("symmetric numbers fill [-bound, bound)")
   CHECK(z == std::complex{(2 * u.real() - 1) * 2, (2 * u.imag() - 1) * 2});
 }
 
+TEMPLATE_TEST_CASE("normal numbers have the moments and tails of the distribution", "", float,
+                   double)
+{
+  constexpr std::uint64_t n = 100'000;
+  const Philox random{42, 7};
+  double sum = 0;
+  double squares = 0;
+  double fourths = 0;
+  std::vector<int> beyond(5);
+  for (std::uint64_t i = 0; i < n; ++i)
+  {
+    const auto z = static_cast<double>(random.normal<TestType>(i, 1));
+    sum += z;
+    squares += z * z;
+    fourths += z * z * z * z;
+    for (std::size_t a = 0; a < beyond.size(); ++a)
+      if (std::abs(z) > static_cast<double>(a)) ++beyond[a];
+  }
+  // Five standard deviations: the variances of z, z^2 and z^4 are 1, 2 and 96.
+  CHECK(std::abs(sum / n) < 5 / std::sqrt(n));
+  CHECK(std::abs(squares / n - 1) < 5 * std::sqrt(2.0 / n));
+  CHECK(std::abs(fourths / n - 3) < 5 * std::sqrt(96.0 / n));
+  for (std::size_t a = 0; a < beyond.size(); ++a)
+  {
+    CAPTURE(a);
+    const double p = std::erfc(static_cast<double>(a) / std::sqrt(2.0));
+    CHECK(std::abs(beyond[a] - p * n) < 5 * std::sqrt(p * n) + 1e-9);
+  }
+}
+
+TEST_CASE("normal numbers have a deviation, and are rounded from double")
+{
+  const Philox random{42, 7};
+  double products = 0;
+  constexpr std::uint64_t n = 10'000;
+  for (std::uint64_t i = 0; i < n; ++i)
+  {
+    const double z = random.normal<double>(i, 1);
+    if (random.normal<double>(i, 0.02) != z * 0.02) FAIL("index " << i);
+    if (random.normal<float>(i, 1) != static_cast<float>(z)) FAIL("index " << i);
+    if (random.normal<bfloat16>(i, bfloat16{1.0F}) != bfloat16{z}) FAIL("index " << i);
+    const auto complex = random.normal<std::complex<double>>(i, 2);
+    if (complex.real() != 2 * z) FAIL("index " << i);
+    products += complex.real() * complex.imag() / 4;
+  }
+  CHECK(std::abs(products / n) < 5 / std::sqrt(n));
+}
+
+TEST_CASE("normal numbers do not change from release to release")
+{
+  const Philox random{42, 7};
+  CHECK(random.normal<double>(0, 1) == -0x1.cfd21008e6644p-1);
+  CHECK(random.normal<double>(1, 1) == -0x1.fa45348637a5cp+0);
+  CHECK(random.normal<float>(2, 0.02F) == -0x1.88f37ap-8F);
+  CHECK(random.normal<std::complex<double>>(std::uint64_t{1} << 40, 1) ==
+        std::complex{0x1.74de37f62ca99p+0, -0x1.e1454f27e7fbep-3});
+}
+
 TEST_CASE("a number depends on seed, stream and index alone")
 {
   const Philox random{5, 9};

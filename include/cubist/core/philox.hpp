@@ -3,6 +3,7 @@
 
 // Counter-based random numbers: a number depends on the seed, the stream and the global index
 // alone, so it is the same on every scheme, mesh and backend, in whatever order it is computed.
+// Uniform numbers are exact; normal ones are made of two of them (core/box_muller.hpp).
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
 // Philox4x32-10 of the Random123 library.
@@ -17,6 +18,7 @@
 #include <Random123/philox.h>
 #pragma pop_macro("R123_USE_SSE")
 
+#include "cubist/core/box_muller.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
@@ -55,6 +57,20 @@ class Philox
       return centre(u, bound);
   }
 
+  /// The number at `index`, normal with mean 0 and this standard deviation, in each component of a
+  /// complex one; at most 8.58 deviations in size. It is computed in double, and rounded to T.
+  template <Scalar T>
+  [[nodiscard]] CUBIST_HOST_DEVICE T normal(std::uint64_t index, Real<T> deviation) const
+  {
+    const auto word = bits(index);
+    const auto [x, y] = detail::box_muller(fraction(word[0], word[1]), fraction(word[2], word[3]));
+    const auto scaled = [&](double z) { return static_cast<Real<T>>(z * double{deviation}); };
+    if constexpr (ComplexScalar<T>)
+      return {scaled(x), scaled(y)};
+    else
+      return scaled(x);
+  }
+
  private:
   [[nodiscard]] CUBIST_HOST_DEVICE r123::Philox4x32::ctr_type bits(std::uint64_t index) const
   {
@@ -67,12 +83,18 @@ class Philox
     return static_cast<std::uint32_t>(x);
   }
 
+  /// 53 random bits.
+  CUBIST_HOST_DEVICE static constexpr std::uint64_t fraction(std::uint32_t a, std::uint32_t b)
+  {
+    return (std::uint64_t{a} << 21) ^ (b >> 11);
+  }
+
   // As many random bits as the mantissa holds, so that every value is exact and 1 is never reached.
   template <RealScalar T>
   CUBIST_HOST_DEVICE static T unit(std::uint32_t a, std::uint32_t b)
   {
     if constexpr (std::same_as<T, double>)
-      return static_cast<double>((std::uint64_t{a} << 21) ^ (b >> 11)) * 0x1p-53;
+      return static_cast<double>(fraction(a, b)) * 0x1p-53;
     else
     {
       constexpr int digits = std::numeric_limits<T>::digits;
