@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "cubist/core/block.hpp"
+#include "cubist/core/complex.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/nn/random.hpp"
 
 namespace cubist::test
 {
@@ -87,6 +89,25 @@ struct AddIndices
   }
 };
 
+/// All operators of numbers; by a divisor of 2 or 2 + 2i all results are exact.
+template <Scalar T>
+struct AllOperators
+{
+  T divisor;
+
+  template <class X>
+  CUBIST_HOST_DEVICE X operator()(const X& x, const X& y) const
+  {
+    X z = x * y - x;
+    z += y;
+    z *= x;
+    z -= y;
+    z /= divisor;
+    if constexpr (ComplexNumber<X>) z = conj(z) + X(norm(y));
+    return -(y / X(divisor)) + z;
+  }
+};
+
 /// A distinct number for each element and index; its maximum does not depend on the order.
 struct DistinctNumber
 {
@@ -94,7 +115,7 @@ struct DistinctNumber
   CUBIST_HOST_DEVICE long operator()(std::size_t i, std::size_t j, const T& x) const
   {
     long y = 0;
-    if constexpr (ComplexScalar<T>)
+    if constexpr (ComplexNumber<T>)
       y = static_cast<long>(x.real());
     else
       y = static_cast<long>(x);
@@ -125,6 +146,7 @@ template <Engine E, Scalar T>
 void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
 {
   using cubist::detail::AddScaled;
+  using cubist::detail::Scaled;
   const E engine;
   Strided<E, T> a{shape, gap, 3};
   Strided<E, T> b{shape, gap + 1, 5};
@@ -136,7 +158,13 @@ void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
   engine.fill(c.view(), number<T>(4, 1)), keep("fill", c);
   engine.map(c.view(), AddScaled<T>{number<T>(3, 1)}, a.in(), b.in()), keep("map", c);
   engine.map(c.view(), AddScaled<T>{number<T>(3, 0)}, c.in(), b.in()), keep("map in place", c);
+  engine.map(c.view(), AllOperators<T>{number<T>(2, 2)}, a.in(), b.in()), keep("operators", c);
+  engine.map(c.view(), Scaled<T>{number<T>(3, 1)}, a.in()), keep("Scaled", c);
+  engine.for_each(cubist::detail::Add{}, c.view(), a.in()), keep("Add", c);
   engine.map_indexed(c.view(), AddIndices{}, a.in()), keep("map_indexed", c);
+  using A = Accumulator<T>;
+  const cubist::detail::InitialValue<A> random{stream(1, Draw::weight, 0), Real<A>{1}, shape.cols};
+  engine.map_indexed(c.view(), random), keep("random numbers", c);
   engine.for_each(Swap{}, c.view(), b.view(), a.in()), keep("for_each", c), keep("for_each", b);
 
   Strided<E, T> sums{{1, shape.cols}, gap, 9};

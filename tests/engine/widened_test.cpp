@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "cubist/core/complex.hpp"
 #include "cubist/engine/widened.hpp"
 
 #include "catch.hpp"
@@ -11,6 +12,7 @@ namespace engine_widened_test
 {
 
 using namespace cubist;
+using cubist::detail::element_of;
 using cubist::detail::on_widened;
 using cubist::detail::wide;
 
@@ -36,6 +38,13 @@ TEST_CASE("16-bit elements are widened, others are passed by reference")
   CHECK(&wide(z) == &z);
   STATIC_REQUIRE(std::is_same_v<decltype(wide(std::declval<const half&>())), float>);
   CHECK(wide(bfloat16{2.5F}) == 2.5F);
+}
+
+TEST_CASE("a function for a device may return Complex on the host, too")
+{
+  CHECK(element_of(2.5F) == 2.5F);
+  const std::complex<float> z = element_of(Complex<float>{1, 2});
+  CHECK(z == std::complex<float>{1, 2});
 }
 
 TEST_CASE("a function writes floats, which are rounded when they are stored")

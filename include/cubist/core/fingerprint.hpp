@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cubist/core/complex.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
@@ -44,12 +45,13 @@ struct FingerprintTerm
   std::size_t j0 = 0;
   std::size_t cols = 0;
 
-  template <Scalar T>
+  template <class T>
+  requires Scalar<T> || ComplexNumber<T>
   [[nodiscard]] CUBIST_HOST_DEVICE constexpr std::uint64_t operator()(std::size_t i, std::size_t j,
                                                                       const T& x) const
   {
     const std::uint64_t index = (i0 + i) * cols + j0 + j;
-    if constexpr (ComplexScalar<T>)
+    if constexpr (ComplexNumber<T>)
       return mix(bits(x.real()), 2 * index) + mix(bits(x.imag()), 2 * index + 1);
     else
       return mix(bits(x), index);

@@ -5,7 +5,8 @@
 // compilers it is empty.
 //
 // A function that an engine maps is an object of a named type at namespace scope with such a call
-// operator: nvcc accepts neither lambdas inside of a library's templates nor private types.
+// operator: nvcc accepts neither lambdas inside of a library's templates nor private types. On a
+// device its complex arguments and result are Complex (core/complex.hpp).
 
 #ifdef __CUDACC__
 #define CUBIST_HOST_DEVICE __host__ __device__

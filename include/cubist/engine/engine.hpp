@@ -4,7 +4,8 @@
 // The concept of an engine, which allocates a rank's memory and computes on it. An engine is cheap
 // to copy and works on views of its own memory. It maps small functions without side effects, which
 // run on a device, too (core/host_device.hpp). 16-bit elements are passed to them as floats
-// (engine/widened.hpp) and summed in float.
+// (engine/widened.hpp) and summed in float; a device passes complex elements as Complex
+// (core/complex.hpp).
 
 #include <concepts>
 #include <cstddef>

@@ -67,23 +67,35 @@ struct Add
   }
 };
 
-/// factor x
+/// factor x, for x of type T, or what an engine passes for it
 template <class T>
 struct Scaled
 {
   T factor;
 
-  CUBIST_HOST_DEVICE T operator()(const T& x) const { return factor * x; }
-  CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, const T& x) const { return factor * x; }
+  template <class X>
+  CUBIST_HOST_DEVICE X operator()(const X& x) const
+  {
+    return factor * x;
+  }
+  template <class X>
+  CUBIST_HOST_DEVICE X operator()(std::size_t, std::size_t, const X& x) const
+  {
+    return factor * x;
+  }
 };
 
-/// x + factor y
+/// x + factor y, likewise
 template <class T>
 struct AddScaled
 {
   T factor;
 
-  CUBIST_HOST_DEVICE T operator()(const T& x, const T& y) const { return x + factor * y; }
+  template <class X>
+  CUBIST_HOST_DEVICE X operator()(const X& x, const X& y) const
+  {
+    return x + factor * y;
+  }
 };
 
 }  // namespace cubist::detail

@@ -2,10 +2,13 @@
 #pragma once
 
 // The arguments of functions that an engine maps or folds: 16-bit elements are passed as floats,
-// and rounded when they are stored; others are passed unchanged.
+// and rounded when they are stored; others are passed unchanged. (For a device, there is more in
+// engine/cuda/functions.hpp.)
 
+#include <complex>
 #include <type_traits>
 
+#include "cubist/core/complex.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
@@ -21,6 +24,18 @@ template <ShortReal T>
 [[nodiscard]] CUBIST_HOST_DEVICE constexpr float wide(const T& x)
 {
   return x;
+}
+
+/// What a function returned, as a host's engine stores it.
+template <class V>
+[[nodiscard]] constexpr const V& element_of(const V& value)
+{
+  return value;
+}
+template <class T>
+[[nodiscard]] constexpr std::complex<T> element_of(const Complex<T>& value)
+{
+  return static_cast<std::complex<T>>(value);
 }
 
 /// An element as an argument; `store` rounds what the function wrote.

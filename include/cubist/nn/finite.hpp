@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 
+#include "cubist/core/complex.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
@@ -41,7 +42,7 @@ template <RealScalar T>
   if (std::isfinite(x)) return no_fault;
   return 2 * number + (std::isinf(x) ? 1 : 0);
 }
-template <ComplexScalar T>
+template <ComplexNumber T>
 [[nodiscard]] CUBIST_HOST_DEVICE FaultCode fault_code(const T& x, std::uint64_t number)
 {
   return Smaller{}(fault_code(x.real(), number), fault_code(x.imag(), number));
@@ -55,7 +56,7 @@ struct FaultCodeAt
   std::size_t j0;
   std::size_t cols;
 
-  template <Scalar T>
+  template <class T>
   CUBIST_HOST_DEVICE FaultCode operator()(std::size_t i, std::size_t j, const T& x) const
   {
     return fault_code(x, first + (i0 + i) * cols + j0 + j);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cubist/core/complex.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/philox.hpp"
 #include "cubist/core/scalar.hpp"
@@ -41,9 +42,13 @@ struct InitialValue
   Real<T> bound;
   std::size_t cols;
 
-  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
+  CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t j) const
   {
-    return random.template symmetric<T>(i * cols + j, bound);
+    const T value = random.template symmetric<T>(i * cols + j, bound);
+    if constexpr (ComplexScalar<T>)
+      return Complex{value};
+    else
+      return value;
   }
 };
 

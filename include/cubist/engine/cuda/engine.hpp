@@ -12,7 +12,6 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
-#include <type_traits>
 
 #include <cuda_runtime_api.h>
 
@@ -28,9 +27,7 @@
 #include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/cuda/maps.hpp"
 #include "cubist/engine/engine.hpp"
-#include "cubist/engine/functions.hpp"
 #include "cubist/engine/shapes.hpp"
-#include "cubist/engine/widened.hpp"
 
 namespace cubist
 {
@@ -119,8 +116,7 @@ class CudaEngine
     if (first.size() == 0) return;
     // Contiguous matrices are mapped as one row.
     const Shape row{1, first.size()};
-    const auto wide = detail::on_widened<First, T...>(f);
-    const detail::IgnoreIndices<std::remove_const_t<decltype(wide)>> g{wide};
+    const detail::IgnoreIndices<F> g{f};
     if (first.contiguous() && (m.contiguous() && ...))
       detail::launch_elements(row, g, MatrixView<First>{first.data(), row},
                               MatrixView<T>{m.data(), row}...);
@@ -161,7 +157,8 @@ class CudaEngine
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {
     require_shape(out.shape(), Shape{1, in.cols()});
-    if (in.cols() > 0) detail::launch_column_sums(in.shape(), out.data(), detail::Itself{}, in);
+    if (in.cols() > 0)
+      detail::launch_column_sums(in.shape(), out.data(), detail::ElementValue{}, in);
   }
 
   /// out(i, 0) = the fold of f(i, j, in(i, j), …) over all columns j, starting with init.
@@ -172,7 +169,7 @@ class CudaEngine
     require_shape(out.shape(), Shape{first.rows(), 1});
     (require_shape(in.shape(), first.shape()), ...);
     if (first.rows() > 0)
-      detail::launch_row_fold(first.shape(), out, Accumulator<T>{init}, combine, f,
+      detail::launch_row_fold(first.shape(), out, detail::DeviceValue<T>{init}, combine, f,
                               MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
@@ -183,8 +180,9 @@ class CudaEngine
   {
     (require_shape(in.shape(), first.shape()), ...);
     if (first.size() == 0) return init;
-    return detail::launch_fold(first.shape(), Accumulator<T>{init}, combine, f,
-                               MatrixView<const First>{first}, MatrixView<const In>{in}...);
+    return static_cast<T>(detail::launch_fold(first.shape(), detail::DeviceValue<T>{init}, combine,
+                                              f, MatrixView<const First>{first},
+                                              MatrixView<const In>{in}...));
   }
 
   /// A view of device memory.

@@ -14,8 +14,8 @@
 #include "cubist/device/check.hpp"
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
+#include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/cuda/launch.hpp"
-#include "cubist/engine/widened.hpp"
 
 namespace cubist::detail
 {
@@ -32,8 +32,14 @@ struct Folded
   template <class Combine>
   __device__ void add(const T& x, Combine combine)
   {
-    value = has_value ? static_cast<T>(combine(value, x)) : x;
+    value = has_value ? static_cast<T>(device_result(combine(value, x))) : x;
     has_value = true;
+  }
+  /// init, combined with the value if there is one.
+  template <class Combine>
+  __device__ T with(const T& init, Combine combine) const
+  {
+    return has_value ? static_cast<T>(device_result(combine(init, value))) : init;
   }
 };
 
@@ -67,11 +73,10 @@ __global__ void row_kernel(Shape shape, MatrixView<Out> out, V init, Combine com
     Folded<V> fold{init, false};
     if (i < shape.rows)
       for (std::size_t j = threadIdx.x; j < shape.cols; j += fold_lanes)
-        fold.add(f(i, j, wide(m(i, j))...), combine);
+        fold.add(device_result(f(i, j, device_value(m(i, j))...)), combine);
     *mine = fold;
     combine_threads(mine, threadIdx.x, fold_lanes, combine);
-    if (i < shape.rows && threadIdx.x == 0)
-      out(i, 0) = mine->has_value ? static_cast<V>(combine(init, mine->value)) : init;
+    if (i < shape.rows && threadIdx.x == 0) store(out(i, 0), mine->with(init, combine));
     __syncthreads();
   }
 }
@@ -90,7 +95,7 @@ __global__ void fold_kernel(Shape shape, Folded<V>* parts, V init, Combine combi
   const std::size_t j0 = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   for (std::size_t i = i0; i < shape.rows; i += rows)
     for (std::size_t j = j0; j < shape.cols; j += cols)
-      fold.add(f(i, j, wide(m(i, j))...), combine);
+      fold.add(device_result(f(i, j, device_value(m(i, j))...)), combine);
   *mine = fold;
   combine_threads(mine, k, block_threads, combine);
   if (k == 0) parts[std::size_t{blockIdx.y} * gridDim.x + blockIdx.x] = *mine;
@@ -106,8 +111,7 @@ __global__ void parts_kernel(Folded<V>* parts, unsigned count, V init, Combine c
     if (parts[p].has_value) fold.add(parts[p].value, combine);
   *mine = fold;
   combine_threads(mine, threadIdx.x, block_threads, combine);
-  if (threadIdx.x == 0)
-    *parts = {mine->has_value ? static_cast<V>(combine(init, mine->value)) : init, true};
+  if (threadIdx.x == 0) *parts = {mine->with(init, combine), true};
 }
 
 /// @pre there are rows

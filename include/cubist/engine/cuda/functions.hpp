@@ -1,16 +1,89 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Adapters of an engine's element functions to the signatures that kernels call.
+// Adapters of an engine's element functions to the signatures that kernels call. A function gets
+// 16-bit elements as floats and elements of std::complex as Complex (core/complex.hpp), and must
+// not return std::complex.
 
+#include <complex>
+#include <concepts>
 #include <cstddef>
 
+#include "cubist/core/complex.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/widened.hpp"
 
 namespace cubist::detail
 {
+
+template <class T>
+struct DeviceValueOf
+{
+  using type = Accumulator<T>;
+};
+template <class T>
+struct DeviceValueOf<std::complex<T>>
+{
+  using type = Complex<T>;
+};
+
+/// The type in which a device computes with elements of type T, and sums them.
+template <class T>
+using DeviceValue = typename DeviceValueOf<T>::type;
+
+/// An element as an argument.
+template <class T>
+[[nodiscard]] CUBIST_HOST_DEVICE constexpr decltype(auto) device_value(const T& x)
+{
+  if constexpr (ComplexScalar<T>)
+    return DeviceValue<T>{x};
+  else
+    return wide(x);
+}
+
+/// What a function returned.
+template <class V>
+[[nodiscard]] CUBIST_HOST_DEVICE constexpr const V& device_result(const V& x)
+{
+  static_assert(!ComplexScalar<V>,
+                "this function returned std::complex to a kernel, but nvcc compiles operators of "
+                "std::complex wrongly for a device, so its value could be wrong; return "
+                "cubist::Complex (core/complex.hpp)");
+  return x;
+}
+
+/// element = value
+template <class T, class V>
+CUBIST_HOST_DEVICE void store(T& element, const V& value)
+{
+  if constexpr (ComplexScalar<T>)
+    element = static_cast<T>(DeviceValue<T>{device_result(value)});
+  else
+    element = device_result(value);
+}
+
+/// An element as an argument that may be written to; `store` stores what the function wrote.
+template <class T>
+struct DeviceArgument : Widened<T>
+{
+  using Widened<T>::Widened;
+};
+template <ComplexScalar T>
+struct DeviceArgument<T>
+{
+  T& element;
+  DeviceValue<T> value;
+  CUBIST_HOST_DEVICE explicit DeviceArgument(T& x) : element{x}, value{x} {}
+  CUBIST_HOST_DEVICE void store() const { detail::store(element, value); }
+};
+template <ComplexScalar T>
+struct DeviceArgument<const T>
+{
+  const DeviceValue<T> value;
+  CUBIST_HOST_DEVICE explicit DeviceArgument(const T& x) : value{x} {}
+  CUBIST_HOST_DEVICE void store() const {}
+};
 
 /// f(x…) as a function of (i, j, x…).
 template <class F>
@@ -20,7 +93,15 @@ struct IgnoreIndices
   template <class... T>
   CUBIST_HOST_DEVICE void operator()(std::size_t, std::size_t, T&... x) const
   {
-    f(x...);
+    call(DeviceArgument<T>{x}...);
+  }
+
+ private:
+  template <class... A>
+  CUBIST_HOST_DEVICE void call(A... x) const
+  {
+    f(x.value...);
+    (x.store(), ...);
   }
 };
 
@@ -29,10 +110,10 @@ template <class T>
 struct FillWith
 {
   T value;
-  CUBIST_HOST_DEVICE void operator()(Accumulator<T>& out) const { out = value; }
+  CUBIST_HOST_DEVICE void operator()(DeviceValue<T>& out) const { out = value; }
 };
 
-/// out = f(in…)
+/// out = f(in…), of arguments of `IgnoreIndices`.
 template <class F>
 struct StoreResult
 {
@@ -40,7 +121,7 @@ struct StoreResult
   template <class T, class... In>
   CUBIST_HOST_DEVICE void operator()(T& out, const In&... in) const
   {
-    out = f(in...);
+    store(out, f(in...));
   }
 };
 
@@ -52,7 +133,7 @@ struct StoreIndexedResult
   template <class T, class... In>
   CUBIST_HOST_DEVICE void operator()(std::size_t i, std::size_t j, T& out, const In&... in) const
   {
-    out = f(i, j, wide(in)...);
+    store(out, f(i, j, device_value(in)...));
   }
 };
 
@@ -62,12 +143,22 @@ struct StoreAndSum
 {
   F f;
   template <class T, class... In>
-  CUBIST_HOST_DEVICE Accumulator<T> operator()(std::size_t, std::size_t, T& out,
+  CUBIST_HOST_DEVICE DeviceValue<T> operator()(std::size_t, std::size_t, T& out,
                                                const In&... in) const
   {
-    const Accumulator<T> value = f(wide(in)...);
-    out = value;
+    const DeviceValue<T> value = device_result(f(device_value(in)...));
+    store(out, value);
     return value;
+  }
+};
+
+/// An element, for a sum.
+struct ElementValue
+{
+  template <class T>
+  CUBIST_HOST_DEVICE DeviceValue<T> operator()(std::size_t, std::size_t, const T& x) const
+  {
+    return device_value(x);
   }
 };
 

@@ -9,10 +9,9 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
+#include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/cuda/launch.hpp"
-#include "cubist/engine/widened.hpp"
 
 namespace cubist::detail
 {
@@ -40,7 +39,7 @@ template <class S, class F, class... T>
 __global__ __launch_bounds__(sum_threads) void column_kernel(Shape shape, S* sums, F f,
                                                              MatrixView<T>... m)
 {
-  using Sum = Accumulator<S>;
+  using Sum = DeviceValue<S>;
   auto* const all = shared_memory<Sum, sum_threads>();
   auto* const mine = all + threadIdx.y * sum_cols + threadIdx.x;
   const std::size_t j = std::size_t{blockIdx.x} * sum_cols + threadIdx.x;
@@ -53,7 +52,7 @@ __global__ __launch_bounds__(sum_threads) void column_kernel(Shape shape, S* sum
     __syncthreads();
     if (threadIdx.y < half) *mine += mine[half * sum_cols];
   }
-  if (threadIdx.y == 0 && j < shape.cols) sums[j] = *mine;
+  if (threadIdx.y == 0 && j < shape.cols) store(sums[j], *mine);
 }
 
 /// @pre there are elements

@@ -173,7 +173,8 @@ class HostEngine
   {
     (check(in, out.shape()), ...);
     for (std::size_t i = 0; i < out.rows(); ++i)
-      for (std::size_t j = 0; j < out.cols(); ++j) out(i, j) = f(i, j, detail::wide(in(i, j))...);
+      for (std::size_t j = 0; j < out.cols(); ++j)
+        out(i, j) = detail::element_of(f(i, j, detail::wide(in(i, j))...));
   }
 
   /// out(0, j) = sum of in(i, j) over i, in this order; `out` has one row.
