@@ -6,6 +6,7 @@
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/nn/linear.hpp"
 #include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"

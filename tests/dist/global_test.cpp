@@ -176,6 +176,7 @@ TEST_CASE("scatter reads rank 0's matrix only")
     found.check(x.shape() == Shape{5, 7} && is_slice(x, global), "scatter read another one");
     scatter(mine, x);
     found.check(is_slice(x, global), "scatter into read another one");
+    found.check(is_slice(scatter_like(x, mine), global), "scatter_like read another one");
     return found;
   }));
 }
@@ -215,6 +216,8 @@ TEST_CASE("scatter into a matrix of another shape throws on every rank, and does
     Findings found;
     const auto message = message_of<ShapeError>([&] { scatter(wrong, x); });
     found.check(mentions(message, "(7, 5)", "(5, 7)", "give it that shape"), "got '", message, "'");
+    found.check(message == message_of<ShapeError>([&] { (void)scatter_like(x, wrong); }),
+                "scatter_like took it");
     found.check(is_slice(x, right), "the target changed");
     found.check(identical(gather(x), world.rank() == 0 ? right : Global<float>::from_shape({0, 0})),
                 "the mesh can't be used any more");

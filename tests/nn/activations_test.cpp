@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -67,22 +68,27 @@ TEST_CASE("a copy of activations is independent")
   CHECK(identical(copied, global));
 }
 
-TEST_CASE("zeros like activations have their shape and layout")
+TEST_CASE("zeros and global matrices like activations have their shape, layout and scalar")
 {
   const auto global = uniform<double>(13, 11, 1);
+  const auto other = uniform<float>(13, 11, 2);
   for_each_place([&]<class S>(const Place<S>& place) {
     const auto [even, odd] = on_root(place, [&](const auto& mesh) {
-      return with_both<S>(mesh, global, [](const auto& y) {
+      return with_both<S>(mesh, global, [&](const auto& y) {
         const auto zeros = zeros_like(y);
-        return std::pair{gather(zeros), zeros.block() == y.block()};
+        const auto scattered = scatter_like(y, other);
+        return std::tuple{gather(zeros), gather(scattered),
+                          zeros.block() == y.block() && scattered.block() == y.block()};
       });
     });
     CAPTURE(place.name());
     const auto zeros = generate<double>(13, 11, [](std::size_t, std::size_t) { return 0.0; });
-    CHECK(identical(even.first, zeros));
-    CHECK(identical(odd.first, zeros));
-    CHECK(even.second);
-    CHECK(odd.second);
+    for (const auto& [zeros_found, scattered, same_block] : {even, odd})
+    {
+      CHECK(identical(zeros_found, zeros));
+      CHECK(identical(scattered, Global<double>{other}));
+      CHECK(same_block);
+    }
   });
 }
 
@@ -103,7 +109,7 @@ TEST_CASE("`as` returns the matrix for its layout only")
   };
   CHECK(take(std::type_identity<Cube3D::Output>{}) == "");
   CHECK(mentions(take(std::type_identity<Cube3D::Input>{}), Cube3D::Output::to_string(),
-                 Cube3D::Input::to_string(), "after an odd number of layers"));
+                 Cube3D::Input::to_string(), "after an odd number of layers", "scatter_like(y"));
 }
 
 TEST_CASE("losses of activations are those of their matrices")
@@ -117,7 +123,7 @@ TEST_CASE("losses of activations are those of their matrices")
     double entropy, error, accuracy;
     Global<double> entropy_gradient, error_gradient;
   };
-  const auto [wrapped, plain] = on_root(cube, [&](const auto& mesh) {
+  const auto [wrapped, plain, mixed] = on_root(cube, [&](const auto& mesh) {
     const auto y = scatter<Cube3D::Output>(mesh, global);
     const auto wanted = scatter<Cube3D::Output>(mesh, target);
     const auto found = [&](const auto& of, const auto& towards, auto dy) {
@@ -131,9 +137,11 @@ TEST_CASE("losses of activations are those of their matrices")
     };
     using Wrapped = Activations<Cube3D, Threads, double>;
     const Wrapped activations{y};
-    return std::pair{found(activations, Wrapped{wanted}, zeros_like(activations)),
-                     found(y, wanted, y)};
+    auto dy = zeros_like(activations);
+    return std::tuple{found(activations, Wrapped{wanted}, dy), found(y, wanted, y),
+                      mean_squared_error(activations, wanted, dy)};
   });
+  CHECK(mixed == plain.error);
   CHECK(wrapped.entropy == plain.entropy);
   CHECK(wrapped.error == plain.error);
   CHECK(wrapped.accuracy == plain.accuracy);
@@ -146,24 +154,33 @@ TEST_CASE("a gradient or a target of the other layout is refused")
   if (!fits(cube)) return;
   const auto global = uniform<double>(6, 5, 1);
   const std::vector<int> labels(6, 0);
-  const auto with = [&]<class Other>(std::type_identity<Other>, bool entropy) {
+  enum class Loss
+  {
+    entropy,
+    error,
+    error_of_matrix
+  };
+  const auto with = [&]<class Other>(std::type_identity<Other>, Loss loss) {
     return message_of<ShapeError>([&] {
       on_mesh(cube, [&](const auto& mesh) {
         using Matrix = Activations<Cube3D, Threads, double>;
         const Matrix y{scatter<Cube3D::Output>(mesh, global)};
-        Matrix other{scatter<Other>(mesh, global)};
+        const auto matrix = scatter<Other>(mesh, global);
+        Matrix other{matrix};
         auto dy = zeros_like(y);
-        return entropy ? softmax_cross_entropy(y, labels, other) : mean_squared_error(y, other, dy);
+        return loss == Loss::entropy ? softmax_cross_entropy(y, labels, other)
+               : loss == Loss::error ? mean_squared_error(y, other, dy)
+                                     : mean_squared_error(y, matrix, dy);
       });
     });
   };
-  for (const bool entropy : {true, false})
+  for (const auto loss : {Loss::entropy, Loss::error, Loss::error_of_matrix})
   {
-    CAPTURE(entropy);
-    CHECK(with(std::type_identity<Cube3D::Output>{}, entropy) == "");
-    CHECK(mentions(with(std::type_identity<Cube3D::Input>{}, entropy),
+    CAPTURE(loss);
+    CHECK(with(std::type_identity<Cube3D::Output>{}, loss) == "");
+    CHECK(mentions(with(std::type_identity<Cube3D::Input>{}, loss),
                    "got a matrix with " + Cube3D::Input::to_string(),
-                   "has " + Cube3D::Output::to_string()));
+                   "one with " + Cube3D::Output::to_string()));
   }
 }
 

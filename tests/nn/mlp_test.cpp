@@ -714,6 +714,26 @@ TEST_CASE("backward without a successful forward is refused")
   CHECK(mentions(run(true), "one that failed", "call forward first"));
 }
 
+TEST_CASE("a target is cut as the output, after any number of layers")
+{
+  if (!fits(cube)) return;
+  const auto wanted = uniform<float>(13, 5, 1);
+  for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{7, 5}, {7, 6, 5}})
+  {
+    const auto [block, output, target] = on_root(cube, [&](const auto& mesh) {
+      Network<Cube3D> mlp{mesh, sizes};
+      const auto t = mlp.scatter_target(wanted);
+      const auto& y = mlp.forward(scatter<Cube3D::Input>(mesh, uniform<double>(13, 7, 2)));
+      auto dy = zeros_like(y);
+      (void)mean_squared_error(y, t, dy);
+      return std::tuple{t.block(), y.block(), gather(t)};
+    });
+    CAPTURE(sizes.size());
+    CHECK(block == output);
+    CHECK(identical(target, Global<double>{wanted}));
+  }
+}
+
 TEST_CASE("matrices of wrong sizes or layouts are refused")
 {
   if (!fits(cube)) return;
@@ -736,7 +756,7 @@ TEST_CASE("matrices of wrong sizes or layouts are refused")
   CHECK(run(even, {13, 7}, {13, 4}) != "");
   CHECK(run(even, {13, 7}, {20, 5}) != "");
   CHECK(mentions(run(odd, {13, 7}, {13, 5}), "got a matrix with " + Cube3D::Output::to_string(),
-                 "has " + Cube3D::Input::to_string(), "after an odd number of layers"));
+                 "one with " + Cube3D::Input::to_string(), "after an odd number of layers"));
 
   const auto input = [&] {
     on_mesh(cube, [&](const auto& mesh) {

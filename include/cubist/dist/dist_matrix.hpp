@@ -150,4 +150,37 @@ class DistMatrix
   typename M::Engine::template Buffer<T> storage_;
 };
 
+namespace detail
+{
+
+template <class T, class M, class L>
+void accept(const DistMatrix<T, L, M>&);
+
+template <class X, class T, class M>
+concept DistMatrixOf = requires(const X& x)
+{
+  accept<T, M>(x);
+};
+
+template <class X>
+inline constexpr bool is_dist_matrix = false;
+template <class T, class L, class M>
+inline constexpr bool is_dist_matrix<DistMatrix<T, L, M>> = true;
+
+/// Stops the compiler unless X is a distributed matrix of scalar T on a mesh M.
+template <class X, class T, class M>
+constexpr void require_distributed()
+{
+  static_assert(DistMatrixOf<X, T, M> || is_dist_matrix<X>,
+                "this argument is not distributed, so ranks hold no blocks of it; scatter it "
+                "first: cubist::scatter<Scheme::Input>(mesh, X), or for a target "
+                "scatter_like(y, T)");
+  static_assert(DistMatrixOf<X, T, M> || !is_dist_matrix<X>,
+                "this matrix has another scalar or another type of mesh than is needed here, so "
+                "its elements would be read as others; create it with the same scalar, scheme "
+                "and backend");
+}
+
+}  // namespace detail
+
 }  // namespace cubist

@@ -104,6 +104,22 @@ xt::xtensor<T, 2> as_matrix(const E& x)
   return x;
 }
 
+/// A matrix of scalar `T` and layout `L` with the elements of rank 0's `global`.
+template <class T, class L, class A, class B, class E>
+[[nodiscard]] auto scatter_as(const AxisMesh<A, B>& mesh, const E& global)
+{
+  require_not_partial<L>();
+  DistMatrix<T, L, AxisMesh<A, B>> out{mesh, broadcast_shape(mesh, global)};
+  if (mesh.rank() != 0)
+    scatter_blocks<T, AxisMesh<A, B>>({}, out.view());
+  else
+  {
+    decltype(auto) matrix = as_matrix<T>(global);
+    scatter_blocks<T, AxisMesh<A, B>>({matrix.data(), out.shape()}, out.view());
+  }
+  return out;
+}
+
 }  // namespace detail
 
 /// A matrix of layout `L` with the elements of rank 0's `global` (M, N); those of other ranks'
@@ -113,17 +129,7 @@ xt::xtensor<T, 2> as_matrix(const E& x)
 template <class L, class A, class B, class E>
 [[nodiscard]] auto scatter(const AxisMesh<A, B>& mesh, const E& global)
 {
-  detail::require_not_partial<L>();
-  using T = std::remove_cv_t<typename E::value_type>;
-  DistMatrix<T, L, AxisMesh<A, B>> out{mesh, detail::broadcast_shape(mesh, global)};
-  if (mesh.rank() != 0)
-    detail::scatter_blocks<T, AxisMesh<A, B>>({}, out.view());
-  else
-  {
-    decltype(auto) matrix = detail::as_matrix<T>(global);
-    detail::scatter_blocks<T, AxisMesh<A, B>>({matrix.data(), out.shape()}, out.view());
-  }
-  return out;
+  return detail::scatter_as<std::remove_cv_t<typename E::value_type>, L>(mesh, global);
 }
 
 /// Sets a distributed matrix (M, N) from rank 0's `global`. All ranks of the mesh call it; idle
@@ -144,6 +150,17 @@ template <class T, class L, class M, class E>
 void scatter(const E& global, DistMatrix<T, L, M>& out)
 {
   scatter(global, out.view());
+}
+
+/// A matrix that is cut as `y` (M, N) is, of its scalar, with the elements of rank 0's `global`
+/// (M, N). All ranks of the mesh call it.
+/// @throws ShapeError on all ranks unless rank 0's `global` has the shape of `y`
+template <class T, class L, class M, class E>
+[[nodiscard]] DistMatrix<T, L, M> scatter_like(const DistMatrix<T, L, M>& y, const E& global)
+{
+  DistMatrix<T, L, M> out{y.mesh(), y.shape()};
+  scatter(global, out);
+  return out;
 }
 
 /// The global matrix (M, N) on rank 0, and an empty one on other ranks. All ranks of the mesh call

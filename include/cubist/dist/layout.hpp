@@ -74,9 +74,12 @@ std::string names()
 template <class Got, class Wanted>
 constexpr void require_layout()
 {
-  static_assert(std::is_same_v<Got, Wanted>,
-                "this matrix has layout Got, where layout Wanted is needed, so blocks would be "
-                "multiplied that do not correspond; create or scatter it with layout Wanted");
+  static_assert(
+      std::is_same_v<Got, Wanted>,
+      "this matrix has layout Got, where layout Wanted is needed, so the blocks of a rank "
+      "would not correspond; create or scatter it with layout Wanted; or, if it is the "
+      "output of a layer of scheme S, give the next layer the scheme S::Next, or pass "
+      "redistribute<Wanted>(matrix, mesh)");
 }
 
 template <class L>

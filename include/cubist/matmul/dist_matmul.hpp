@@ -101,6 +101,15 @@ class DistMatMul
     forward(x, w, y);
     return y;
   }
+  /// Does not compile: X or W is not distributed.
+  template <class X, class W>
+  requires(!detail::DistMatrixOf<X, T, Mesh> || !detail::DistMatrixOf<W, T, Mesh>) Output
+      forward(const X&, const W&)
+  {
+    detail::require_distributed<X, T, Mesh>();
+    detail::require_distributed<W, T, Mesh>();
+    return {mesh_, y_shape()};
+  }
 
   /// Calls `multiply` with this rank's blocks of X, W and Y, which computes Y = X W in its own way.
   /// @pre is_local()

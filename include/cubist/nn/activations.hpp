@@ -21,6 +21,22 @@
 namespace cubist
 {
 
+namespace detail
+{
+
+/// @throws ShapeError
+template <class Got, class Wanted>
+[[noreturn]] void refuse_layout()
+{
+  throw ShapeError{
+      join({"got a matrix with ", Got::to_string(), ", where one with ", Wanted::to_string(),
+            " is needed, so their blocks do not correspond; after an odd number of layers the "
+            "output is cut as Scheme::Output, after an even one as Scheme::Input, and "
+            "scatter_like(y, global) makes a matrix that is cut as the output y"})};
+}
+
+}  // namespace detail
+
 template <Scheme S, class B, RealScalar T>
 class Activations
 {
@@ -101,12 +117,7 @@ class Activations
   void require_layout() const
   {
     visit([]<class Got>(const DistMatrix<T, Got, Mesh>&) {
-      if constexpr (!std::same_as<Got, L>)
-        require<ShapeError>(false, "got a matrix with ", Got::to_string(),
-                            ", but this layer's has ", L::to_string(),
-                            ", so their blocks do not correspond; after an odd number of "
-                            "layers the output is cut as Scheme::Output, after an even one as "
-                            "Scheme::Input");
+      if constexpr (!std::same_as<Got, L>) detail::refuse_layout<Got, L>();
     });
   }
 
@@ -120,6 +131,17 @@ template <Scheme S, class B, class T>
   return y.visit([]<class L, class M>(const DistMatrix<T, L, M>& m) -> Activations<S, B, T> {
     return DistMatrix<T, L, M>{m.mesh(), m.shape()};
   });
+}
+
+/// A matrix that is cut as `y` (M, N) is, with the elements of rank 0's `global` (M, N): a target
+/// for a loss of `y`. All ranks of the mesh call it.
+/// @throws ShapeError on all ranks unless rank 0's `global` has the shape of `y`
+template <Scheme S, class B, class T, class E>
+[[nodiscard]] Activations<S, B, T> scatter_like(const Activations<S, B, T>& y, const E& global)
+{
+  auto out = zeros_like(y);
+  scatter(global, out.view());
+  return out;
 }
 
 /// The global matrix on rank 0, and an empty one elsewhere.
@@ -138,13 +160,42 @@ double softmax_cross_entropy(const Activations<S, B, T>& y, std::span<const int>
   });
 }
 
-template <Scheme S, class B, class T>
-double mean_squared_error(const Activations<S, B, T>& y, const Activations<S, B, T>& target,
+namespace detail
+{
+
+/// @throws ShapeError if the matrix has another layout than `L`
+template <class L, Scheme S, class B, class T>
+const auto& as_layout(const Activations<S, B, T>& matrix)
+{
+  return matrix.template as<L>();
+}
+template <class L, class T, class Got, class M>
+const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
+{
+  if constexpr (std::same_as<Got, L>)
+    return matrix;
+  else
+    refuse_layout<Got, L>();
+}
+
+}  // namespace detail
+
+/// @tparam Target Activations or DistMatrix
+/// @throws ShapeError unless all three agree in shape, layout and mesh
+template <Scheme S, class B, class T, class Target>
+double mean_squared_error(const Activations<S, B, T>& y, const Target& target,
                           Activations<S, B, T>& dy)
 {
-  return y.visit([&]<class L, class M>(const DistMatrix<T, L, M>& m) {
-    return mean_squared_error(m, target.template as<L>(), dy.template as<L>());
-  });
+  using Y = Activations<S, B, T>;
+  if constexpr (std::same_as<Target, Y> || detail::DistMatrixOf<Target, T, typename Y::Mesh>)
+    return y.visit([&]<class L, class M>(const DistMatrix<T, L, M>& m) {
+      return mean_squared_error(m, detail::as_layout<L>(target), dy.template as<L>());
+    });
+  else
+  {
+    detail::require_distributed<Target, T, typename Y::Mesh>();
+    return 0;
+  }
 }
 
 template <Scheme S, class B, class T>

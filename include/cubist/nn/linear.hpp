@@ -126,6 +126,13 @@ class Linear
     forward(x, y);
     return y;
   }
+  /// Does not compile: X is not distributed.
+  template <class X>
+  requires(!detail::DistMatrixOf<X, T, Mesh>) Output forward(const X&)
+  {
+    detail::require_distributed<X, T, Mesh>();
+    return {mesh_, {}};
+  }
 
   /// The gradients of weight and bias, without dX.
   /// @pre X is that of the last `forward`

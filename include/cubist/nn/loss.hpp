@@ -53,8 +53,9 @@ inline void check_labels(std::span<const int> labels, Shape y)
                            " classes, which has no such class; use 0 to ", y.cols - 1);
 }
 
-template <class T, class L, class M>
-void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M>& other, const char* what)
+template <class T, class L, class LOther, class M>
+void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, LOther, M>& other,
+                  const char* what)
 {
   require<ShapeError>(y.shape() == other.shape() && y.mesh() == other.mesh(), "got an output of ",
                       y.shape(), " and a ", what, " of ", other.shape(),
@@ -172,11 +173,12 @@ double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> 
 /// The mean over all elements of (Y - target)^2, the same on every rank; dY, which may be Y,
 /// becomes its gradient. Every rank of the mesh calls this.
 /// @throws ShapeError unless all three agree in shape and mesh
-template <RealScalar T, class L, class M>
-double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L, M>& target,
+template <RealScalar T, class L, class LTarget, class M>
+double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, LTarget, M>& target,
                           DistMatrix<T, L, M>& dy)
 {
   detail::require_not_partial<L>();
+  detail::require_layout<LTarget, L>();
   detail::check_target(y, target, "target");
   detail::check_target(y, dy, "gradient");
   const auto& engine = y.mesh().engine();

@@ -6,6 +6,7 @@
 //
 //   X (M, sizes[0]) S::Input    Y (M, sizes[L]): S::Input if L is even, S::Output if it is odd
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,8 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/global.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/activations.hpp"
@@ -60,7 +63,7 @@ class MLP
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range
   MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
-      : seed_{options.seed}
+      : mesh_{mesh}, seed_{options.seed}
   {
     require<ShapeError>(
         sizes.size() >= 2, "got ", sizes.size(),
@@ -94,6 +97,23 @@ class MLP
   {
     detail::require_layout<L, typename S::Input>();
     return run(x, training_ ? std::optional{++steps_} : std::nullopt);
+  }
+  /// Does not compile: X is not distributed.
+  template <class X>
+  requires(!std::convertible_to<const X&, Activations>) const Activations& forward(const X&)
+  {
+    detail::require_distributed<X, T, Mesh>();
+    return *x_;
+  }
+
+  /// A target for the loss: the elements of rank 0's `global` (M, sizes[L]), cut as Y is. Every
+  /// rank of the mesh calls this.
+  /// @throws ShapeError unless `global` has two dimensions; MeshError on an idle rank
+  template <class E>
+  [[nodiscard]] Activations scatter_target(const E& global) const
+  {
+    if (layers_.size() % 2 == 0) return detail::scatter_as<T, typename S::Input>(mesh_, global);
+    return detail::scatter_as<T, typename S::Output>(mesh_, global);
   }
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s Y.
@@ -171,6 +191,7 @@ class MLP
     return d;
   }
 
+  Mesh mesh_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::optional<Activations> x_;
   std::vector<const Activations*> inputs_;  // of each layer
