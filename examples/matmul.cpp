@@ -8,7 +8,7 @@
 
 #include "backend.hpp"
 
-using Scheme = cubist::Summa25D;  // or Summa2D, Cube3D
+using Scheme = cubist::Summa25D;  // or Summa2D, Cube3D, Grid2D, Grid3D, Megatron1D
 
 template <class Backend>
 int run(int argc, char** argv)
@@ -20,7 +20,7 @@ int run(int argc, char** argv)
       X = xt::random::rand<double>({370, 1010});
       W = xt::random::rand<double>({1010, 230});
     }
-    cubist::Mesh<Scheme, Backend> mesh{world, {.q = 2, .d = 2}};
+    cubist::Mesh<Scheme, Backend> mesh{world};
     auto x = cubist::scatter<Scheme::Input>(mesh, X);
     auto w = cubist::scatter<Scheme::Weight>(mesh, W);
 

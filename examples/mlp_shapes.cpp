@@ -23,7 +23,7 @@ int run(int argc, char** argv)
 
     cubist::Mesh<Scheme, Backend> mesh{world, {.q = 2, .d = 2}};
     cubist::Linear<Scheme, Backend, float> dense_1{mesh, 256, 1024, {.seed = 42, .index = 0}};
-    cubist::Linear<Scheme, Backend, float> dense_2{mesh, 1024, 256, {.seed = 42, .index = 1}};
+    cubist::Linear<Scheme::Next, Backend, float> dense_2{mesh, 1024, 256, {.seed = 42, .index = 1}};
     print("Weight of the first linear layer", dense_1.weight());
     print("Weight of the second linear layer", dense_2.weight());
 
