@@ -10,8 +10,8 @@
 #include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
+#include "cubist/comm/mpi/collectives/messages.hpp"
 #include "cubist/comm/mpi/context.hpp"
-#include "cubist/comm/mpi/messages.hpp"
 #include "cubist/comm/mpi/shutdown.hpp"
 
 namespace cubist::test

@@ -9,7 +9,7 @@
 //   reduce_scatter, all_reduce           collectives/reduce_scatter.hpp
 //   broadcast, reduce                    collectives/chain.hpp: a pipelined chain
 //   barrier, expose                      shared_barrier.hpp; without shared memory, a barrier by
-//                                        messages.hpp, and a direct exchange
+//                                        collectives/messages.hpp, and a direct exchange
 
 #include <algorithm>
 #include <cstddef>
@@ -22,9 +22,9 @@
 #include "cubist/comm/mpi/collectives/blocks.hpp"
 #include "cubist/comm/mpi/collectives/chain.hpp"
 #include "cubist/comm/mpi/collectives/exchange.hpp"
+#include "cubist/comm/mpi/collectives/messages.hpp"
 #include "cubist/comm/mpi/collectives/reduce_scatter.hpp"
 #include "cubist/comm/mpi/collectives/reduction.hpp"
-#include "cubist/comm/mpi/messages.hpp"
 #include "cubist/comm/mpi/signature.hpp"
 #include "cubist/core/scalar.hpp"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cubist/comm/mpi/collectives/blocks.hpp"
+#include "cubist/comm/mpi/collectives/messages.hpp"
 #include "cubist/comm/mpi/context.hpp"
-#include "cubist/comm/mpi/messages.hpp"
 
 namespace cubist::detail
 {

@@ -14,9 +14,9 @@
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/mpi/collectives/blocks.hpp"
+#include "cubist/comm/mpi/collectives/messages.hpp"
 #include "cubist/comm/mpi/collectives/reduction.hpp"
 #include "cubist/comm/mpi/context.hpp"
-#include "cubist/comm/mpi/messages.hpp"
 
 namespace cubist::detail
 {

@@ -8,8 +8,8 @@
 // gather n, its root none; scatter none, its root (P-1) n.
 
 #include "cubist/comm/mpi/collectives/blocks.hpp"
+#include "cubist/comm/mpi/collectives/messages.hpp"
 #include "cubist/comm/mpi/context.hpp"
-#include "cubist/comm/mpi/messages.hpp"
 
 namespace cubist::detail
 {

@@ -13,9 +13,9 @@
 
 #include "cubist/comm/mpi/collectives/blocks.hpp"
 #include "cubist/comm/mpi/collectives/exchange.hpp"
+#include "cubist/comm/mpi/collectives/messages.hpp"
 #include "cubist/comm/mpi/collectives/reduction.hpp"
 #include "cubist/comm/mpi/context.hpp"
-#include "cubist/comm/mpi/messages.hpp"
 
 namespace cubist::detail
 {

@@ -6,10 +6,10 @@
 
 #include <mpi.h>
 
-#include "cubist/comm/mpi/messages.hpp"
+#include "cubist/comm/mpi/collectives/messages.hpp"
 
+#include "../job_context.hpp"
 #include "catch.hpp"
-#include "job_context.hpp"
 #include "ranks.hpp"
 
 namespace comm_mpi_messages_test
