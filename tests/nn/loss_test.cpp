@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -321,8 +323,45 @@ TEST_CASE("labels that do not fit are refused")
     const auto high = message(argument, {0, 1, 3, 0}, loss);
     CHECK(mentions(high, "got label 3 for row 2", "3 classes", "use 0 to 2"));
     CHECK(mentions(message(argument, {-1, 1, 2, 0}, loss), "got label -1 for row 0", "use 0 to 2"));
+    constexpr int least = std::numeric_limits<int>::min();
+    CHECK(mentions(message(argument, {0, 1, 2, least}, loss), "got label -2147483648 for row 3"));
     CHECK(message(argument, {0, 1, 2, 2}, loss) == "");
   }
+}
+
+TEST_CASE("labels that differ between ranks are refused")
+{
+  if (!fits(cube)) return;
+  const auto y = uniform<double>(5, 3, 1);
+  for (const bool loss : {true, false})
+  {
+    const auto found = on_mesh(cube, [&](const auto& mesh) {
+      std::vector<int> labels{0, 1, 2, 0, 1};
+      if (mesh.rank() == 3) labels[2] = 0;
+      const auto shard = scatter<Cube3D::Output>(mesh, y);
+      auto dy = shard;
+      return message_of<ArgumentError>([&] {
+        static_cast<void>(loss ? softmax_cross_entropy(shard, labels, dy)
+                               : accuracy(shard, labels));
+      });
+    });
+    for (const auto& message : found)
+      CHECK(mentions(message, "got labels that differ between ranks"));
+  }
+}
+
+TEST_CASE("replicas of an output count once")
+{
+  if (!fits(two_two_two)) return;
+  const auto y = uniform<double>(13, 10, 1, 3);
+  const auto labels = classes(13, 10);
+  using Replicated = Layout<Rows<Row>, Cols<>>;
+  agrees(distributed_cross_entropy<Replicated, double>(two_two_two, y, labels),
+         cross_entropy(y, labels), 1e-14);
+  const auto hits = on_mesh(two_two_two, [&](const auto& mesh) {
+    return accuracy(scatter<Replicated>(mesh, y), labels);
+  });
+  CHECK(hits == std::vector<double>(8, hit_rate(y, labels)));
 }
 
 TEST_CASE("a target or a gradient of another shape or mesh is refused")

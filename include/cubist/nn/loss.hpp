@@ -7,7 +7,8 @@
 //   Y (M, N), dY (M, N): any layout    labels: M class numbers, the same on every rank
 //
 // Words: softmax_cross_entropy and accuracy all-reduce 2 values a row along those axes, as floats
-// for matrices of 16 bits.
+// for matrices of 16 bits, and 3 doubles over all ranks (nn/kernels/labels.hpp); mean_squared_error
+// 1 double along the axes that cut Y.
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +24,7 @@
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/staging.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/nn/kernels/labels.hpp"
 #include "cubist/nn/kernels/row_values.hpp"
 #include "cubist/nn/kernels/softmax.hpp"
 
@@ -39,18 +41,6 @@ double mean_over_ranks(const DistMatrix<T, L, M>& y, double sum, std::size_t cou
   with_staging_buffer(y.mesh().engine(), std::span<double>{&sum, 1},
                       [&](auto numbers) { ranks.all_reduce(numbers); });
   return sum / static_cast<double>(std::max<std::size_t>(count, 1));
-}
-
-inline void check_labels(std::span<const int> labels, Shape y)
-{
-  require<ShapeError>(labels.size() == y.rows, "got ", labels.size(), " labels for an output of ",
-                      y, ", so labels and rows do not correspond; give one label for each row");
-  require<ShapeError>(y.rows == 0 || y.cols > 0, "got an output of ", y,
-                      ", which has no class; give it a column for each class");
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    require<ArgumentError>(labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < y.cols,
-                           "got label ", labels[i], " for row ", i, " of an output with ", y.cols,
-                           " classes, which has no such class; use 0 to ", y.cols - 1);
 }
 
 template <class T, class L, class LOther, class M>
@@ -141,7 +131,8 @@ struct IsLabel
 
 /// The mean over the rows of -log softmax(Y)[label], the same on every rank; dY, which may be Y,
 /// becomes its gradient. Every rank of the mesh calls this.
-/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class
+/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class,
+/// and on every rank for labels that differ between ranks
 template <RealScalar T, class L, class M>
 double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
                              DistMatrix<T, L, M>& dy)
@@ -167,7 +158,7 @@ double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> 
   const double loss = engine.fold(0.0, detail::Sum{}, entropy, logits);
   const A mean = A{1} / static_cast<A>(y.rows());
   engine.map_indexed(dy.valid(), detail::CrossEntropySlope<A>{entropy, mean}, logits);
-  return detail::mean_over_ranks(y, loss, y.rows());
+  return detail::mean_over_labels<L>(y.mesh(), loss, labels);
 }
 
 /// The mean over all elements of (Y - target)^2, the same on every rank; dY, which may be Y,
@@ -193,7 +184,8 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, LTar
 
 /// The fraction of rows whose largest column (the first of equals) is their label, the same on
 /// every rank. Every rank of the mesh calls this.
-/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class
+/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class,
+/// and on every rank for labels that differ between ranks
 template <RealScalar T, class L, class M>
 double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
 {
@@ -211,12 +203,10 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
   detail::RowValues<Index, L, M> classes{y.mesh(), logits.rows(), none};
   classes.combine(ReduceOp::min, detail::Smaller{},
                   detail::ColumnOfMaximum<A, Index>{max, y.block().cols.offset, none}, logits);
-  const auto& engine = y.mesh().engine();
-  double hits = engine.fold(0.0, detail::Sum{}, detail::IsLabel{label}, classes.view());
-  auto& ranks = detail::along_axes(y.mesh(), typename L::RowAxes{});
-  with_staging_buffer(engine, std::span<double>{&hits, 1},
-                      [&](auto numbers) { ranks.all_reduce(numbers); });
-  return hits / static_cast<double>(std::max<std::size_t>(y.rows(), 1));
+  const double hits =
+      y.mesh().engine().fold(0.0, detail::Sum{}, detail::IsLabel{label}, classes.view());
+  using Column = Layout<typename L::RowAxes, Cols<>>;
+  return detail::mean_over_labels<Column>(y.mesh(), hits, labels);
 }
 
 }  // namespace cubist
