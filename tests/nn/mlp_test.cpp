@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -10,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/nn/kernels/softmax.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/plan/cost.hpp"
@@ -664,25 +667,78 @@ TEST_CASE("every training step sends the same words")
   check(cube);
 }
 
-TEST_CASE("a network with invalid sizes or options is refused")
+// The options that are not here are of types that have valid values only: flags, seeds,
+// enumerators, the steps of NumericsMonitorOptions, CheckpointOptions::keep. Those of optimizers
+// are in optimizer_test.cpp.
+TEST_CASE("sizes and options of layers that are out of range are refused")
 {
-  const auto make = []<class E>(std::type_identity<E>, std::vector<std::size_t> sizes,
-                                double dropout) {
-    return message_of<E>([&] {
+  using M = AxisMesh<Summa25D::Axes, Threads>;
+  using Sizes = std::vector<std::size_t>;
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr std::size_t large = std::size_t{1} << 33;
+  constexpr std::size_t layers = std::size_t{1} << 16;
+  constexpr std::uint64_t steps = std::uint64_t{1} << 40;
+  const auto network = [](const Sizes& sizes, const MlpOptions& options) {
+    return [=](const M& mesh) { Network<Summa25D>{mesh, sizes, options}; };
+  };
+  const auto linear = [](std::size_t in, std::size_t out, std::size_t index) {
+    return [=](const M& mesh) {
+      Linear<Summa25D, Threads, double>{mesh, in, out, {.index = index}};
+    };
+  };
+  const auto dropout = [](double p, std::size_t layer, std::uint64_t step) {
+    return [=](const M& mesh) {
+      DistMatrix<double, Summa25D::Input, M> x{mesh, {3, 4}};
+      Dropout{p, 0, layer}.apply(x, step);
+    };
+  };
+  const auto scaled = [](double scale) {
+    return [=](const M& mesh) {
+      DistMatrix<double, Summa25D::Input, M> x{mesh, {3, 4}};
+      softmax(x, x, scale);
+    };
+  };
+  struct Row
+  {
+    std::function<void(const M&)> make;
+    std::string got, use;  // of the error; empty where there is none
+  };
+  std::vector<Row> table{
+      {network({}, {}), "got 0 sizes", "give those of its input"},
+      {network({7}, {}), "got 1 sizes", "give those of its input"},
+      {network({7, 0, 5}, {}), "from 7 to 0", "at least one"},
+      {network({0, 5}, {}), "from 0 to 5", "at least one"},
+      {network({large, large}, {}), "(8589934592, 8589934592)", "64 bits"},
+      {network({7, static_cast<std::size_t>(-1)}, {}), "18446744073709551615", "64 bits"},
+      {network({7, 5}, {}), "", ""},
+      {network({1, 1, 1}, {.dropout = 0.99}), "", ""},
+      {linear(0, 5, 0), "from 0 to 5", "at least one"},
+      {linear(5, 0, 0), "from 5 to 0", "at least one"},
+      {linear(5, 1, layers), "got layer 65536", "below 2^16"},
+      {linear(5, 1, layers - 1), "", ""},
+      {dropout(0.5, layers, 1), "got layer 65536", "below 2^16"},
+      {dropout(0.5, layers - 1, steps), "step 1099511627776", "below 2^40"},
+      {dropout(0.5, layers - 1, steps - 1), "", ""},
+      {dropout(0, 0, 0), "", ""},
+      {scaled(nan), "got a scale of nan", "use a finite one"},
+      {scaled(-infinity), "got a scale of -inf", "use a finite one"},
+      {scaled(-2), "", ""}};
+  for (const double p : {-0.1, 1.0, 7.0, nan, infinity})
+    for (const auto& make : std::vector<std::function<void(const M&)>>{
+             network({7, 5}, {.dropout = p}), network({7, 6, 5}, {.dropout = p}), dropout(p, 0, 1)})
+      table.push_back({make, "got a dropout probability of", "use one in [0, 1)"});
+  for (const auto& row : table)
+  {
+    const std::string message = message_of<Error>([&] {
       on_mesh(single_rank, [&](const auto& mesh) {
-        Network<Summa25D> mlp{mesh, sizes, {.dropout = dropout}};
-        return mlp.parameters().size();
+        row.make(mesh);
+        return 0;
       });
     });
-  };
-  constexpr std::type_identity<ShapeError> shape;
-  CHECK(mentions(make(shape, {}, 0), "got 0 sizes", "give those of its input"));
-  CHECK(mentions(make(shape, {7}, 0), "got 1 sizes", "give those of its input"));
-  CHECK(mentions(make(shape, {7, 0, 5}, 0), "from 7 to 0", "at least one"));
-  constexpr std::size_t large = std::size_t{1} << 33;
-  CHECK(mentions(make(shape, {large, large}, 0), "(8589934592, 8589934592)", "64 bits"));
-  CHECK(make(shape, {7, 5}, 0) == "");
-  CHECK(mentions(make(std::type_identity<ArgumentError>{}, {7, 6, 5}, 1), "dropout", "[0, 1)"));
+    CAPTURE(row.got, message);
+    CHECK((row.got.empty() ? message.empty() : mentions(message, row.got, row.use)));
+  }
 }
 
 TEST_CASE("backward without a successful forward is refused")

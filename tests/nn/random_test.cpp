@@ -32,6 +32,8 @@ TEST_CASE("seed, draw, layer and step each make a stream of their own")
           ++streams;
         }
   CHECK(first.size() == streams);
+  CHECK_THROWS_AS(stream(0, Draw::weight, last_layer + 1), ArgumentError);
+  CHECK_THROWS_AS(stream(0, Draw::dropout, 0, last_step + 1), ArgumentError);
 }
 
 }  // namespace cubist::test::random_test

@@ -46,17 +46,19 @@ struct DropoutMask
 class Dropout
 {
  public:
-  /// @throws ArgumentError unless 0 <= p < 1
+  /// @throws ArgumentError unless 0 <= p < 1 and layer < 2^16
   explicit Dropout(double p, std::uint64_t seed = 0, std::size_t layer = 0)
       : p_{p}, seed_{seed}, layer_{layer}
   {
     require<ArgumentError>(p >= 0 && p < 1, "got a dropout probability of ", p,
                            ", which is none or drops everything; use one in [0, 1)");
+    static_cast<void>(stream(seed, Draw::dropout, layer));
   }
 
   [[nodiscard]] double probability() const { return p_; }
 
   /// x = mask(step) * x, in forward as in backward.
+  /// @throws ArgumentError unless step < 2^40
   template <RealScalar T, class L, class M>
   void apply(DistMatrix<T, L, M>& x, std::uint64_t step) const
   {
@@ -64,7 +66,8 @@ class Dropout
   }
 
   /// Y = mask(step) * X; Y may be X.
-  /// @throws ShapeError, MeshError unless both agree in shape and mesh
+  /// @throws ShapeError, MeshError unless both agree in shape and mesh, ArgumentError unless step <
+  /// 2^40
   template <RealScalar T, class L, class M>
   void apply(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, std::uint64_t step) const
   {

@@ -42,7 +42,7 @@ struct LinearOptions
 {
   bool bias = true;
   std::uint64_t seed = 0;
-  /// The layer's number: layers with one seed have different random numbers.
+  /// The layer's number, below 2^16: layers with one seed have different random numbers.
   std::size_t index = 0;
   Gathered gathered = Gathered::kept;
   Method method = Method::automatic;
@@ -61,7 +61,8 @@ class Linear
   using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
 
   /// Weights and bias are uniform in ±1/sqrt(in), the same on every scheme and mesh.
-  /// @throws ShapeError for a layer without inputs or outputs
+  /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
+  /// range
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
       : mesh_{mesh}, options_{options}, in_{in}, out_{out}, w_{mesh, {in, out}}, dw_{w_},
         b_{mesh, {1, out}}, db_{b_}

@@ -69,12 +69,13 @@ class MLP
         sizes.size() >= 2, "got ", sizes.size(),
         " sizes for an MLP, which make no layer; give those of its input, its hidden "
         "layers and its output");
+    const Dropout between{options.dropout};  // checks it for a single layer, too
     const std::size_t last = sizes.size() - 2;
     for (std::size_t i = 0; i <= last; ++i)
     {
       const LinearOptions linear{options.bias, options.seed, i, options.gathered, options.method};
       const auto& activation = i == last ? options.output : options.activation;
-      const Dropout dropout{i == last ? 0 : options.dropout, options.seed, i};
+      const Dropout dropout{i == last ? 0 : between.probability(), options.seed, i};
       const auto add = [&]<class LayerScheme>(std::type_identity<LayerScheme>) {
         layers_.push_back(std::make_unique<detail::MlpLayer<Activations, LayerScheme, B, T>>(
             mesh, sizes[i], sizes[i + 1], linear, activation, dropout));

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "cubist/core/complex.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/philox.hpp"
 #include "cubist/core/scalar.hpp"
@@ -23,10 +24,14 @@ enum class Draw : std::uint8_t
 };
 
 /// The stream from which layer `layer` draws in step `step`.
-/// @pre layer < 2^16, step < 2^40
-[[nodiscard]] constexpr Philox stream(std::uint64_t seed, Draw draw, std::size_t layer,
-                                      std::uint64_t step = 0)
+/// @throws ArgumentError unless layer < 2^16 and step < 2^40
+[[nodiscard]] inline Philox stream(std::uint64_t seed, Draw draw, std::size_t layer,
+                                   std::uint64_t step = 0)
 {
+  require<ArgumentError>(layer < std::size_t{1} << 16 && step < std::uint64_t{1} << 40,
+                         "got layer ", layer, " and step ", step,
+                         ", whose random numbers would be those of other ones; use layers below "
+                         "2^16 and steps below 2^40");
   return {seed,
           static_cast<std::uint64_t>(draw) << 56 | static_cast<std::uint64_t>(layer) << 40 | step};
 }

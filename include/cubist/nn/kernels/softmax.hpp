@@ -51,7 +51,8 @@ struct DivideByRowSum
 }  // namespace detail
 
 /// Y = softmax(scale X), row by row; Y may be X. Every rank of the mesh calls this.
-/// @throws ShapeError unless both agree in shape and mesh
+/// @throws ShapeError unless both agree in shape and mesh, ArgumentError for a scale that is not
+/// finite
 template <RealScalar T, class L, class M>
 void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
              Accumulator<T> scale = Accumulator<T>{1})
@@ -60,6 +61,8 @@ void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
                       " and one of ", y.shape(),
                       " for its softmax, which must agree in shape and mesh; make the one like "
                       "the other");
+  require<ArgumentError>(std::isfinite(scale), "got a scale of ", scale,
+                         " for a softmax, which would have no number; use a finite one");
   const auto& engine = x.mesh().engine();
   const MatrixView<const T> in = x.valid();
   using A = Accumulator<T>;
