@@ -176,7 +176,7 @@ class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C, 
   std::shared_ptr<Ledger> ledger_;
 };
 
-template <cubist::Backend B>
+template <cubist::BackendType B>
 struct Measured
 {
   using Communicator = MeasuredCommunicator<typename B::Communicator, typename B::Engine>;

@@ -126,7 +126,7 @@ inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Area& 
 
 /// The same for a layer on a scheme and mesh.
 /// @throws what `picture_of` throws
-template <Scheme S>
+template <SchemeType S>
 [[nodiscard]] std::string draw_svg(const typename S::Axes::Array& extents, ProductSize size)
 {
   return draw_svg(picture_of<S>(extents, size));

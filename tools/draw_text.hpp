@@ -140,7 +140,7 @@ namespace detail
 
 /// The same for a layer on a scheme and mesh.
 /// @throws what `picture_of` throws
-template <Scheme S>
+template <SchemeType S>
 [[nodiscard]] std::string draw_text(const typename S::Axes::Array& extents, ProductSize size,
                                     bool colours)
 {

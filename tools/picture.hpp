@@ -82,7 +82,7 @@ namespace detail
 }  // namespace detail
 
 /// @throws ShapeError for a size of 0, MeshError for extents that the scheme cannot have
-template <Scheme S>
+template <SchemeType S>
 [[nodiscard]] Picture picture_of(const typename S::Axes::Array& extents, ProductSize size)
 {
   require_valid(std::vector{size});

@@ -55,11 +55,11 @@ struct WrongEngine
 
 TEST_CASE("a backend has a communicator and an engine")
 {
-  STATIC_REQUIRE(Backend<Threads>);
-  STATIC_REQUIRE(Backend<Counting<Threads>>);
-  STATIC_REQUIRE(Backend<Recording>);
-  STATIC_REQUIRE_FALSE(Backend<NoEngine>);
-  STATIC_REQUIRE_FALSE(Backend<WrongEngine>);
+  STATIC_REQUIRE(BackendType<Threads>);
+  STATIC_REQUIRE(BackendType<Counting<Threads>>);
+  STATIC_REQUIRE(BackendType<Recording>);
+  STATIC_REQUIRE_FALSE(BackendType<NoEngine>);
+  STATIC_REQUIRE_FALSE(BackendType<WrongEngine>);
 }
 
 TEST_CASE("the backend chooses the number of ranks unless it is given")

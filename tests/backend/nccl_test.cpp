@@ -57,9 +57,9 @@ struct ScopedOptions
 
 TEST_CASE("Nccl and its decorators are backends")
 {
-  STATIC_REQUIRE(Backend<Nccl>);
-  STATIC_REQUIRE(Backend<Counting<Nccl>>);
-  STATIC_REQUIRE(Backend<Faulty<Nccl>>);
+  STATIC_REQUIRE(BackendType<Nccl>);
+  STATIC_REQUIRE(BackendType<Counting<Nccl>>);
+  STATIC_REQUIRE(BackendType<Faulty<Nccl>>);
   STATIC_REQUIRE_FALSE(Nccl::ranks_are_processes);
 }
 

@@ -325,7 +325,7 @@ struct CountedBuffers : TestBackend
 
 /// How many buffers a rank needs for direct products: for what it computes that is not C, and for
 /// the panels of A or of B that it assembles.
-template <Scheme S>
+template <SchemeType S>
 int buffers_of_direct(const Mesh<S, CountedBuffers>& mesh, ProductSize s)
 {
   const auto x = cubist::detail::placement<typename S::Input>(mesh, {s.m, s.k}, Op::none);
@@ -358,7 +358,7 @@ struct Buffers
   int by_calls = 0;
 };
 
-template <Scheme S>
+template <SchemeType S>
 Buffers buffers(int ranks, typename S::Extents extents, const Way& way, ProductSize s)
 {
   std::atomic<int> needed{0};

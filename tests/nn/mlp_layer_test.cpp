@@ -23,7 +23,7 @@ struct Both
   Global<double> y, dx, dw, db, y_by_hand, dx_by_hand, dw_by_hand, db_by_hand;
 };
 
-template <Scheme S>
+template <SchemeType S>
 Both both(const Place<S>& place, const Activation& activation, double p,
           std::optional<std::uint64_t> step)
 {

@@ -20,7 +20,7 @@ namespace
 {
 
 /// Calls f(place) for each place that fits.
-template <Scheme S, class F>
+template <SchemeType S, class F>
 void for_each_of(const std::vector<Place<S>>& places, F& f)
 {
   for (const auto& place : places)

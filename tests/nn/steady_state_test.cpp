@@ -59,7 +59,7 @@ namespace
 {
 
 /// The allocations of all ranks together in the steps after the first ones.
-template <Scheme S>
+template <SchemeType S>
 long allocations_in_steps(int ranks, const typename S::Extents& extents, const Way& way)
 {
   const auto all = on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {

@@ -53,7 +53,8 @@ constexpr bool chains()
 
 TEST_CASE("The schemes and their next ones are schemes, and chain")
 {
-  STATIC_REQUIRE((Scheme<Summa2D> && Scheme<Summa25D> && Scheme<Cube3D> && Scheme<Cube3D::Next>));
+  STATIC_REQUIRE((SchemeType<Summa2D> && SchemeType<Summa25D> && SchemeType<Cube3D> &&
+                  SchemeType<Cube3D::Next>));
   STATIC_REQUIRE((chains<Summa2D>() && chains<Summa25D>() && chains<Cube3D>()));
   STATIC_REQUIRE((chains<Summa2DInput>() && chains<Summa2DWeight>() && chains<Summa25DInput>() &&
                   chains<Summa25DWeight>()));
@@ -63,11 +64,11 @@ TEST_CASE("The schemes and their next ones are schemes, and chain")
 
 TEST_CASE("A type that lacks a member, or whose next layer has another input, is no scheme")
 {
-  STATIC_REQUIRE_FALSE(Scheme<int>);
-  STATIC_REQUIRE_FALSE(Scheme<NoAlgorithm>);
-  STATIC_REQUIRE_FALSE(Scheme<NoQuantum>);
-  STATIC_REQUIRE_FALSE(Scheme<OtherNext>);
-  STATIC_REQUIRE_FALSE(Scheme<SameAxesOtherInput>);
+  STATIC_REQUIRE_FALSE(SchemeType<int>);
+  STATIC_REQUIRE_FALSE(SchemeType<NoAlgorithm>);
+  STATIC_REQUIRE_FALSE(SchemeType<NoQuantum>);
+  STATIC_REQUIRE_FALSE(SchemeType<OtherNext>);
+  STATIC_REQUIRE_FALSE(SchemeType<SameAxesOtherInput>);
 }
 
 TEST_CASE("The scheme after the next of a cube is the cube again")

@@ -30,7 +30,7 @@ namespace cubist::test
 {
 
 /// A scheme and a mesh to run it on.
-template <Scheme S>
+template <SchemeType S>
 struct Place
 {
   using Scheme = S;
@@ -51,7 +51,7 @@ inline const Place<Summa25D> single_layer{4, {.q = 2, .d = 1}};
 inline const Place<Summa25D> two_two_two{8, {.q = 2, .d = 2}};
 inline const Place<Cube3D> cube{8, {.q = 2}};
 
-template <Scheme S>
+template <SchemeType S>
 std::vector<Place<S>> places()
 {
   if constexpr (std::same_as<S, Summa25D>)
@@ -60,14 +60,14 @@ std::vector<Place<S>> places()
     return {cube};
 }
 
-template <Scheme S>
+template <SchemeType S>
 [[nodiscard]] bool fits(const Place<S>& place)
 {
   return fits(place.ranks);
 }
 
 /// Calls f(place) for each place of a scheme that fits.
-template <Scheme S, class F>
+template <SchemeType S, class F>
 void for_each_place_of(F f)
 {
   for (const auto& place : places<S>())
@@ -85,7 +85,7 @@ void for_each_place(F f)
 }
 
 /// What body(mesh) returns on each rank.
-template <class B = TestBackend, Scheme S, class F>
+template <class B = TestBackend, SchemeType S, class F>
 auto on_mesh(const Place<S>& place, F body)
 {
   return on_ranks<B>(place.ranks, [&](typename B::Communicator& world) {
@@ -94,7 +94,7 @@ auto on_mesh(const Place<S>& place, F body)
 }
 
 /// What body(mesh) returns on rank 0, where matrices are gathered.
-template <class B = TestBackend, Scheme S, class F>
+template <class B = TestBackend, SchemeType S, class F>
 auto on_root(const Place<S>& place, F body)
 {
   return std::move(on_mesh<B>(place, body)[0]);

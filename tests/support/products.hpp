@@ -151,7 +151,7 @@ struct Way
 };
 
 /// All ways that the backend has.
-template <Backend B>
+template <BackendType B>
 [[nodiscard]] std::vector<Way> ways()
 {
   std::vector<Way> all{{"again", Gathered::again, Method::collectives},

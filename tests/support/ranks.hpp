@@ -42,7 +42,7 @@ inline Tally tally;
 
 /// Whether a backend has so many ranks; a test that needs more is skipped: `if (!fits(8)) return;`.
 /// The number of threads is not limited, that of processes is.
-template <Backend B = TestBackend>
+template <BackendType B = TestBackend>
 [[nodiscard]] bool fits([[maybe_unused]] int ranks)
 {
 #ifdef CUBIST_TEST_MPI
@@ -56,7 +56,7 @@ template <Backend B = TestBackend>
 }
 
 /// The numbers of ranks that fit.
-template <Backend B = TestBackend, class Range>
+template <BackendType B = TestBackend, class Range>
 [[nodiscard]] std::vector<int> those_that_fit(const Range& ranks)
 {
   std::vector<int> fitting;
@@ -67,7 +67,7 @@ template <Backend B = TestBackend, class Range>
 
 /// What `body(world)` returned on each rank, in the order of the ranks; compiled once for each R.
 /// @throws what `launch` throws
-template <class R, Backend B>
+template <class R, BackendType B>
 [[nodiscard]] std::vector<R>
 results_of(int ranks, cubist::detail::FunctionRef<R(typename B::Communicator&)> body)
 {
@@ -103,7 +103,7 @@ results_of(int ranks, cubist::detail::FunctionRef<R(typename B::Communicator&)> 
 }
 
 /// The same, R deduced.
-template <Backend B, class F>
+template <BackendType B, class F>
 [[nodiscard]] auto on_ranks(int ranks, F&& body)
 {
   using R = std::invoke_result_t<F&, typename B::Communicator&>;

@@ -42,7 +42,7 @@ namespace cubist::test
 {
 
 /// What conforms: a scheme with a scalar and a backend.
-template <Scheme S, Backend B, Scalar T, Op x = Op::none, Op w = Op::none>
+template <SchemeType S, BackendType B, Scalar T, Op x = Op::none, Op w = Op::none>
 struct Subject
 {
   static constexpr Op op_x = x;
@@ -63,22 +63,22 @@ using AllOrFirst =
 
 /// A scheme with a real and a complex scalar. Plans depend on the scalar and the backend, not on
 /// the scheme, so that one scheme with all scalars (cube3d_test.cpp) is enough.
-template <Scheme S, Backend B>
+template <SchemeType S, BackendType B>
 using Subjects = std::tuple<Subject<S, B, double>, Subject<S, B, std::complex<float>>>;
 
 /// A mesh to conform on.
-template <Scheme S>
+template <SchemeType S>
 struct TestMesh
 {
   int ranks;
   typename S::Extents extents;
 };
 
-template <Scheme S>
+template <SchemeType S>
 using TestMeshes = std::vector<TestMesh<S>>;
 
 /// Those of some meshes that fit.
-template <Backend B = TestBackend, Scheme S>
+template <BackendType B = TestBackend, SchemeType S>
 [[nodiscard]] TestMeshes<S> those_that_fit(const std::vector<TestMesh<S>>& meshes)
 {
   TestMeshes<S> fitting;
@@ -183,7 +183,7 @@ class ConformanceMaker final : public ProductsMaker<typename Sub::Value>
 };
 
 /// A subject on a mesh, of which only the scalar and the backend are known.
-template <class T, Backend B>
+template <class T, BackendType B>
 struct ConformanceCase
 {
   int ranks;
@@ -209,7 +209,7 @@ template <class Sub>
                                &on, maker};
 }
 
-template <class T, Backend B>
+template <class T, BackendType B>
 void check_case_exactly(const ConformanceCase<T, B>& on, const std::vector<ProductSize>& sizes,
                         std::uint64_t& seed, const std::vector<Way>& some_ways)
 {
@@ -258,7 +258,7 @@ void conform_exactly(const TestMeshes<typename Sub::Scheme>& meshes, std::size_t
   }
 }
 
-template <class T, Backend B>
+template <class T, BackendType B>
 void check_case_within_rounding(const ConformanceCase<T, B>& on, const RoundedLayer<T>& layer,
                                 ProductSize size)
 {

@@ -110,7 +110,7 @@ struct Operands
 }
 
 /// The elements that the ranks of a mesh send, as counted.
-template <Scheme S, class B = Counting<TestBackend>>
+template <SchemeType S, class B = Counting<TestBackend>>
 [[nodiscard]] Words counted_words(const TestMesh<S>& on, ProductSize size,
                                   Gathered policy = Gathered::again)
 {

@@ -23,8 +23,8 @@ using namespace cubist::test;
 TEST_CASE("a counting backend has the engine and the launch of the decorated one")
 {
   using B = Counting<Threads>;
-  STATIC_REQUIRE(Backend<B>);
-  STATIC_REQUIRE(Backend<Counting<B>>);
+  STATIC_REQUIRE(BackendType<B>);
+  STATIC_REQUIRE(BackendType<Counting<B>>);
   STATIC_REQUIRE(std::same_as<B::Engine, Threads::Engine>);
   const auto sizes = on_ranks<B>(3, [](B::Communicator& world) { return world.size(); });
   CHECK(sizes == std::vector<int>{3, 3, 3});

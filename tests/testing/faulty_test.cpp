@@ -170,8 +170,8 @@ bool fits_four()
 
 TEST_CASE("a faulty backend has the engine and the launch of the decorated one")
 {
-  STATIC_REQUIRE(Backend<B>);
-  STATIC_REQUIRE(Backend<Faulty<Counting<TestBackend>>>);
+  STATIC_REQUIRE(BackendType<B>);
+  STATIC_REQUIRE(BackendType<Faulty<Counting<TestBackend>>>);
   STATIC_REQUIRE(std::same_as<B::Engine, TestBackend::Engine>);
 }
 

@@ -79,13 +79,13 @@ class BodyScope
 }  // namespace detail
 
 template <class B>
-concept Backend = Communicator<typename B::Communicator> && Engine<typename B::Engine>;
+concept BackendType = Communicator<typename B::Communicator> && Engine<typename B::Engine>;
 
 /// Runs `body(world)` on every rank, `world` being the rank's `B::Communicator&`, and returns 0.
 /// The first error that a rank throws, or an invalid option, is printed on standard error, and ends
 /// the program, or the job, with status 1. Inside the body of another launch, or with
 /// LaunchOptions::rethrow, it is thrown instead, as the overload without arguments does.
-template <Backend B, class F>
+template <BackendType B, class F>
 int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
 {
   try
@@ -102,7 +102,7 @@ int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
 
 /// The same on existing ranks, such as those of a `boost::mpi::communicator`; an error ends the
 /// job.
-template <Backend B, class Ranks, class F>
+template <BackendType B, class Ranks, class F>
 requires requires(const Ranks& ranks, F&& body) { B::launch_on(ranks, LaunchOptions{}, body); }
 int launch(const Ranks& ranks, F&& body)
 {
@@ -116,7 +116,7 @@ int launch(const Ranks& ranks, F&& body)
 /// in RankFailed
 /// @throws ArgumentError for a number of ranks that the backend cannot give, or a time limit that
 /// is not positive
-template <Backend B, class F>
+template <BackendType B, class F>
 int launch(const LaunchOptions& options, F&& body)
 {
   int argc = 0;

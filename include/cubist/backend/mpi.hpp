@@ -236,6 +236,6 @@ struct Mpi
   }
 };
 
-static_assert(Backend<Mpi>);
+static_assert(BackendType<Mpi>);
 
 }  // namespace cubist

@@ -172,7 +172,7 @@ class WaitThroughNccl
 }  // namespace detail
 
 /// @tparam Host the backend that starts the ranks
-template <Backend Host>
+template <BackendType Host>
 struct NcclOn
 {
   using Communicator = NcclCommunicator;
@@ -229,6 +229,6 @@ struct NcclOn
 
 using Nccl = NcclOn<Threads>;
 
-static_assert(Backend<Nccl>);
+static_assert(BackendType<Nccl>);
 
 }  // namespace cubist

@@ -41,7 +41,7 @@ struct BatchSize
 /// A plan for batches of one size. Every rank makes the plan and calls it.
 /// @throws ShapeError from every call, for another number of matrices, or matrices of other sizes
 /// @tparam op_x, op_w how X and W follow from the matrices that are passed; see DistMatMul
-template <Scheme S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
+template <SchemeType S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistBatchMatMul
 {
  public:

@@ -40,7 +40,7 @@ namespace cubist
 /// @throws from every call: ShapeError for matrices of other sizes, MeshError for matrices of
 /// another mesh, ArgumentError for a result that is an operand, and for two calls at once
 /// @tparam op_x, op_w how X and W follow from the matrices that are passed
-template <Scheme S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
+template <SchemeType S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistMatMul
 {
   template <Op op, class L>

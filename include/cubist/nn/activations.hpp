@@ -37,7 +37,7 @@ template <class Got, class Wanted>
 
 }  // namespace detail
 
-template <Scheme S, class B, RealScalar T>
+template <SchemeType S, class B, RealScalar T>
 class Activations
 {
  public:
@@ -125,7 +125,7 @@ class Activations
 };
 
 /// Zeros, cut as `y` is.
-template <Scheme S, class B, class T>
+template <SchemeType S, class B, class T>
 [[nodiscard]] Activations<S, B, T> zeros_like(const Activations<S, B, T>& y)
 {
   return y.visit([]<class L, class M>(const DistMatrix<T, L, M>& m) -> Activations<S, B, T> {
@@ -136,7 +136,7 @@ template <Scheme S, class B, class T>
 /// A matrix that is cut as `y` (M, N) is, with the elements of rank 0's `global` (M, N): a target
 /// for a loss of `y`. All ranks of the mesh call it.
 /// @throws ShapeError on all ranks unless rank 0's `global` has the shape of `y`
-template <Scheme S, class B, class T, class E>
+template <SchemeType S, class B, class T, class E>
 [[nodiscard]] Activations<S, B, T> scatter_like(const Activations<S, B, T>& y, const E& global)
 {
   auto out = zeros_like(y);
@@ -145,13 +145,13 @@ template <Scheme S, class B, class T, class E>
 }
 
 /// The global matrix on rank 0, and an empty one elsewhere.
-template <Scheme S, class B, class T>
+template <SchemeType S, class B, class T>
 [[nodiscard]] auto gather(const Activations<S, B, T>& y)
 {
   return gather(y.view());
 }
 
-template <Scheme S, class B, class T>
+template <SchemeType S, class B, class T>
 double softmax_cross_entropy(const Activations<S, B, T>& y, std::span<const int> labels,
                              Activations<S, B, T>& dy)
 {
@@ -164,7 +164,7 @@ namespace detail
 {
 
 /// @throws ShapeError if the matrix has another layout than `L`
-template <class L, Scheme S, class B, class T>
+template <class L, SchemeType S, class B, class T>
 const auto& as_layout(const Activations<S, B, T>& matrix)
 {
   return matrix.template as<L>();
@@ -182,7 +182,7 @@ const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
 
 /// @tparam Target Activations or DistMatrix
 /// @throws ShapeError unless all three agree in shape, layout and mesh
-template <Scheme S, class B, class T, class Target>
+template <SchemeType S, class B, class T, class Target>
 double mean_squared_error(const Activations<S, B, T>& y, const Target& target,
                           Activations<S, B, T>& dy)
 {
@@ -198,7 +198,7 @@ double mean_squared_error(const Activations<S, B, T>& y, const Target& target,
   }
 }
 
-template <Scheme S, class B, class T>
+template <SchemeType S, class B, class T>
 double accuracy(const Activations<S, B, T>& y, std::span<const int> labels)
 {
   return y.visit([&](const auto& m) { return accuracy(m, labels); });

@@ -49,7 +49,7 @@ struct LinearOptions
 };
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
-template <Scheme S, class B, Scalar T>
+template <SchemeType S, class B, Scalar T>
 class Linear
 {
  public:

@@ -51,7 +51,7 @@ struct Score
   double accuracy = 0;
 };
 
-template <Scheme S, class B, RealScalar T>
+template <SchemeType S, class B, RealScalar T>
 class MLP
 {
  public:

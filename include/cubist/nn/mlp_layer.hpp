@@ -43,7 +43,7 @@ class AnyLayer
 };
 
 /// Y = dropout(activation(Z)), Z = X W + b, of a network whose activations are of type A.
-template <class A, Scheme S, class B, RealScalar T>
+template <class A, SchemeType S, class B, RealScalar T>
 class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
 {
  public:

@@ -230,7 +230,7 @@ template <class A, class X, class W, class Y>
 
 /// The cost of a layer for one rank of a mesh, by collectives.
 /// @pre S::fits(extents)
-template <Scheme S>
+template <SchemeType S>
 [[nodiscard]] constexpr Cost cost(const typename S::Axes::Array& extents, ProductSize size,
                                   Gathered policy = Gathered::kept)
 {

@@ -106,7 +106,7 @@ template <class S, class L>
 
 /// What a layer costs one rank of a mesh whose ranks are all on one node.
 /// @pre S::fits(extents)
-template <Scheme S>
+template <SchemeType S>
 [[nodiscard]] DirectCost direct_cost(const typename S::Axes::Array& extents, ProductSize size,
                                      Ranks ranks, const Machine& machine, std::size_t scalar_bytes)
 {

@@ -134,7 +134,7 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, Pass pass, const M
 }
 
 /// The same where ranks read each other's blocks, without padding.
-template <Scheme S>
+template <SchemeType S>
 std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
                        Pass pass, const Machine& machine, const PlanOptions& options)
 {
@@ -147,7 +147,7 @@ std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, Produ
 }
 
 /// Adds a layer on scheme `S` to what a plan costs.
-template <Scheme S>
+template <SchemeType S>
 void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size, Pass pass,
                const Machine& machine, const PlanOptions& options)
 {
@@ -167,7 +167,7 @@ void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize s
 /// The plan of scheme `S` with these extents, in a world of `ranks`; its reason is empty.
 /// @throws MeshError for extents that the scheme cannot have, or that need more ranks;
 /// ArgumentError for Method::direct on ranks of several nodes
-template <Scheme S>
+template <SchemeType S>
 [[nodiscard]] Plan plan_on(const typename S::Axes::Array& extents,
                            const std::vector<ProductSize>& layers, int ranks,
                            const Machine& machine = {}, const PlanOptions& options = {})
@@ -208,7 +208,7 @@ template <Scheme S>
 
 /// The extents of a plan, for a mesh of scheme `S`.
 /// @throws MeshError for the plan of another scheme
-template <Scheme S>
+template <SchemeType S>
 [[nodiscard]] typename S::Axes::Array extents_of(const Plan& plan)
 {
   require<MeshError>(plan.scheme == S::name && plan.extents.size() == S::Axes::count,

@@ -95,7 +95,7 @@ plan(ProductSize size, int ranks, const Machine& machine = {}, const PlanOptions
 
 /// The fastest extents of one scheme; ranks may be left idle.
 /// @throws what `plan` throws
-template <Scheme S>
+template <SchemeType S>
 [[nodiscard]] typename S::Axes::Array auto_mesh(const std::vector<ProductSize>& layers, int ranks,
                                                 const Machine& machine = {},
                                                 PlanOptions options = {})

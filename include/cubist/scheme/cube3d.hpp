@@ -60,6 +60,6 @@ struct BasicCube3D : BasicGrid3D<X, Y>
 
 using Cube3D = BasicCube3D<AxisX, AxisY>;
 
-static_assert(Scheme<Cube3D>);
+static_assert(SchemeType<Cube3D>);
 
 }  // namespace cubist

@@ -62,6 +62,6 @@ struct BasicGrid2D
 
 using Grid2D = BasicGrid2D<AxisX, AxisY>;
 
-static_assert(Scheme<Grid2D>);
+static_assert(SchemeType<Grid2D>);
 
 }  // namespace cubist

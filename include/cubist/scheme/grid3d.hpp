@@ -67,6 +67,6 @@ struct BasicGrid3D
 
 using Grid3D = BasicGrid3D<AxisX, AxisY>;
 
-static_assert(Scheme<Grid3D>);
+static_assert(SchemeType<Grid3D>);
 
 }  // namespace cubist

@@ -86,6 +86,6 @@ using Megatron1D = MegatronColumnHalf<Layout<Rows<>, Cols<>>>;
 /// Activations between pairs are cut by rows.
 using Megatron1DSequence = MegatronColumnHalf<Layout<Rows<Tensor>, Cols<>>>;
 
-static_assert(Scheme<Megatron1D> && Scheme<Megatron1DSequence>);
+static_assert(SchemeType<Megatron1D> && SchemeType<Megatron1DSequence>);
 
 }  // namespace cubist

@@ -36,7 +36,7 @@ enum class Method : std::uint8_t
 
 // clang-format off
 template <class S>
-concept Scheme = MeshShape<S> && MeshShape<typename S::Next> && requires {
+concept SchemeType = MeshShape<S> && MeshShape<typename S::Next> && requires {
   typename S::Input;
   typename S::Weight;
   typename S::Output;

@@ -89,6 +89,6 @@ using Summa25D = BasicSumma25D<Stationary::output>;
 using Summa25DInput = BasicSumma25D<Stationary::input>;
 using Summa25DWeight = BasicSumma25D<Stationary::weight>;
 
-static_assert(Scheme<Summa25D> && Scheme<Summa25DInput> && Scheme<Summa25DWeight>);
+static_assert(SchemeType<Summa25D> && SchemeType<Summa25DInput> && SchemeType<Summa25DWeight>);
 
 }  // namespace cubist

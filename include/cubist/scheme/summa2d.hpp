@@ -97,6 +97,6 @@ using Summa2D = BasicSumma2D<Stationary::output>;
 using Summa2DInput = BasicSumma2D<Stationary::input>;
 using Summa2DWeight = BasicSumma2D<Stationary::weight>;
 
-static_assert(Scheme<Summa2D> && Scheme<Summa2DInput> && Scheme<Summa2DWeight>);
+static_assert(SchemeType<Summa2D> && SchemeType<Summa2DInput> && SchemeType<Summa2DWeight>);
 
 }  // namespace cubist

@@ -9,7 +9,7 @@
 namespace cubist
 {
 
-template <Backend B>
+template <BackendType B>
 struct Counting
 {
   using Communicator = CountingCommunicator<typename B::Communicator>;

@@ -15,7 +15,7 @@
 namespace cubist
 {
 
-template <Backend B>
+template <BackendType B>
 struct Faulty
 {
   using Communicator = FaultyCommunicator<typename B::Communicator>;

@@ -76,7 +76,7 @@ namespace
 
 /// Products so large that as many ranks work as there are cores, in blocks of each other or in
 /// workspaces, against collectives, which compute the same bits of integers.
-template <Op op_x = Op::none, Scheme S>
+template <Op op_x = Op::none, SchemeType S>
 void compare_methods(const Mesh<S, TestBackend>& mesh, ProductSize size, Findings& found)
 {
   using P = DistMatMul<S, TestBackend, double, op_x>;
