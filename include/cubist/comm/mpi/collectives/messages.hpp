@@ -123,8 +123,8 @@ class MpiMessages
   [[nodiscard]] std::vector<int> pending_peers(bool receives)
   {
     std::vector<int> peers;
-    for (int i = 1; barrier_ && receives && i < context_.size; ++i)
-      peers.push_back(neighbour(context_, i));
+    if (barrier_ && receives && completed_ < requests_.size())
+      for (int i = 1; i < context_.size; ++i) peers.push_back(neighbour(context_, i));
     std::size_t i = 0;
     for (const auto& transfer : transfers_)
     {
