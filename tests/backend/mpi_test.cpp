@@ -257,6 +257,26 @@ TEST_CASE("a rank may catch PeerFailed; launch throws nevertheless")
   CHECK(mentions(text, "the file ended"));
 }
 
+TEST_CASE("after a notification that a rank may not have received, no rank frees its communicator")
+{
+  if (processes() == 1 || !one_node()) return;
+  const auto before = lowest_free_number();
+  launch<Mpi>({.rethrow = true}, [](World& world) {
+    // The other ranks are at the end of the launch at once.
+    if (world.rank() > 1) return;
+    if (world.rank() == 0) return std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    try
+    {
+      auto abandoned = world.async_barrier();
+      throw DataError{"no file"};
+    }
+    catch (const DataError&)
+    {
+    }
+  });
+  CHECK(lowest_free_number() != before);
+}
+
 TEST_CASE("a rank that is late ends the launch at its time limit")
 {
   if (processes() != 2) return;

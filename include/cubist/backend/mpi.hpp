@@ -205,10 +205,10 @@ struct Mpi
                                  : 1s;
     // The lowest rank with an error of its own reports it, else the lowest with a consequence.
     const int mine = !error ? INT_MAX : progress.rank() + (is_consequence ? INT_MAX / 2 : 0);
-    const auto agreed = detail::agree_on_minimum(progress, mine, limit);
-    const int reporter = agreed.value_or(mine);
-    if (reporter != INT_MAX ||
-        progress.with_failures([](const MpiFailures& f) { return f.is_broken(); }))
+    const auto agreed = detail::agree_on_end(progress, mine, limit);
+    const int reporter = agreed ? agreed->minimum : mine;
+    // On all ranks: the notification of a rank that is broken may not have reached all others.
+    if (!agreed || reporter != INT_MAX || agreed->is_broken)
     {
       detail::leak_communicator(control);
       if (members) detail::leak_communicator(*members);

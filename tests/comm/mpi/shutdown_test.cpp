@@ -24,9 +24,12 @@ TEST_CASE("ranks agree on the minimum, unless one is late")
   const auto control = duplicate_world();
   MpiProgress progress{control, false};
   const auto agree = [&](int value, std::chrono::steady_clock::duration limit) {
-    return detail::agree_on_minimum(progress, value, limit);
+    return detail::agree_on_end(progress, value, limit);
   };
-  CHECK(agree(100 + process(), 10s) == 100);
+  const auto end = agree(100 + process(), 10s);
+  REQUIRE(end);
+  CHECK(end->minimum == 100);
+  CHECK_FALSE(end->is_broken);
 
   if (processes() > 1)
   {
@@ -34,11 +37,22 @@ TEST_CASE("ranks agree on the minimum, unless one is late")
     const auto begin = std::chrono::steady_clock::now();
     if (late) std::this_thread::sleep_for(250ms);
     const auto agreed = agree(7, late ? 10s : 50ms);
-    if (late) CHECK(agreed == 7);
+    if (late) CHECK((agreed && agreed->minimum == 7));
     if (!agreed) CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
     if (process() == 0) CHECK_FALSE(agreed);
   }
   MPI_Barrier(control);
+}
+
+TEST_CASE("ranks agree that one of them may have sent a failure notification")
+{
+  MpiProgress progress{duplicate_world(), false};
+  if (process() + 1 == processes())
+    progress.with_failures([](detail::MpiFailures& f) { f.mark_broken(); });
+  const auto end = detail::agree_on_end(progress, 7, 10s);
+  REQUIRE(end);
+  CHECK(end->minimum == 7);
+  CHECK(end->is_broken);
 }
 
 TEST_CASE("the number of a leaked communicator is not reused")

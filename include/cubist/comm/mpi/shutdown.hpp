@@ -35,25 +35,37 @@ void leak(T value)
 /// number for a new one, which would receive them.
 inline void leak_communicator(boost::mpi::communicator comm) { leak(std::move(comm)); }
 
-/// The minimum of `value` over all ranks, which it returns at the end of their bodies; nothing if
-/// some rank has not called it within `limit`. Meanwhile it answers ranks that still wait for this
-/// one.
-[[nodiscard]] inline std::optional<int> agree_on_minimum(MpiProgress& progress, int value,
-                                                         std::chrono::steady_clock::duration limit)
+/// How a launch has ended, the same on all ranks.
+struct LaunchEnd
 {
-  auto values = std::make_unique<std::array<int, 2>>(std::array{value, value});
-  int* const mine = values->data();
-  MPI_Request request = MPI_REQUEST_NULL;
-  const auto start = [&] {
-    mpi_check(MPI_Iallreduce(mine, mine + 1, 1, MPI_INT, MPI_MIN, progress.comm(), &request),
-              "MPI_Iallreduce", "the end of a launch");
+  int minimum = 0;         // of the value of each rank
+  bool is_broken = false;  // whether any rank has MpiFailures::is_broken
+};
+
+/// Agrees with the other ranks at the end of their bodies, and meanwhile answers those that still
+/// wait for this one; nothing if some rank has not called it within `limit`.
+[[nodiscard]] inline std::optional<LaunchEnd>
+agree_on_end(MpiProgress& progress, int value, std::chrono::steady_clock::duration limit)
+{
+  struct Values
+  {
+    std::array<int, 2> mine;  // the value, and 0 if this rank is broken, else 1
+    std::array<int, 2> minimum;
   };
+  auto values = std::make_unique<Values>();
+  MPI_Request request = MPI_REQUEST_NULL;
   bool is_started = false;
   // A rank takes part once its questions are answered, so that none is in flight in the end.
   const auto is_complete = [&](MpiReturnedRanks& returned, const MpiFailures& failures) {
     returned.exchange();
     if (!is_started && !returned.has_all_answers() && !failures.is_broken()) return false;
-    if (!std::exchange(is_started, true)) start();
+    if (!std::exchange(is_started, true))
+    {
+      values->mine = {value, failures.is_broken() ? 0 : 1};
+      mpi_check(MPI_Iallreduce(values->mine.data(), values->minimum.data(), 2, MPI_INT, MPI_MIN,
+                               progress.comm(), &request),
+                "MPI_Iallreduce", "the end of a launch");
+    }
     int complete = 0;
     mpi_check(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Test", "the end of a launch");
     if (complete != 0) returned.end();
@@ -62,7 +74,8 @@ inline void leak_communicator(boost::mpi::communicator comm) { leak(std::move(co
   for (Backoff backoff;; backoff.pause())
   {
     progress.advance();
-    if (progress.with_returned_ranks(is_complete)) return mine[1];
+    if (progress.with_returned_ranks(is_complete))
+      return LaunchEnd{values->minimum[0], values->minimum[1] == 0};
     if (backoff.waited() <= limit) continue;
     leak(std::move(values));  // MPI may still write to them
     return {};
