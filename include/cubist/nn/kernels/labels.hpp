@@ -42,8 +42,12 @@ inline void check_labels(std::span<const int> labels, Shape y)
 [[nodiscard]] inline std::uint64_t label_checksum(std::span<const int> labels)
 {
   std::uint64_t sum = labels.size();
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    sum += mix(static_cast<std::uint64_t>(labels[i]), i);
+  for (std::size_t i = 0; i < labels.size(); i += 2)  // two of them are 64 bits
+  {
+    const auto low = static_cast<std::uint32_t>(labels[i]);
+    const auto high = static_cast<std::uint64_t>(i + 1 < labels.size() ? labels[i + 1] : 0);
+    sum += mix(high << 32 | low, i);
+  }
   return sum >> 46;
 }
 
