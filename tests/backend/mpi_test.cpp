@@ -441,6 +441,11 @@ TEST_CASE("the BLAS of each rank uses its share of the machine's cores")
   }
 }
 
-TEST_CASE("started() says that mpiexec started these tests") { CHECK(Mpi::started()); }
+TEST_CASE("a program that mpiexec started, and that uses Mpi, is not warned of its copies")
+{
+  CHECK(Mpi::started());
+  launch<Mpi>({}, [](World&) {});
+  CHECK(cubist::detail::take_copies_warning().empty());
+}
 
 }  // namespace backend_mpi_test

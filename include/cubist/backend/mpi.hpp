@@ -142,6 +142,7 @@ struct Mpi
     const int max_threads = blas_threads();
     const BlasThreads share{max_threads > 0 ? std::min(max_threads, cores) : cores};
     detail::print_blas_warning(control);
+    static_cast<void>(detail::take_copies_warning());  // this program knows of its processes
 
     detail::FirstError error;
     bool is_consequence = false;
