@@ -303,16 +303,18 @@ TEST_CASE("a wait for a rank that has returned ends within seconds, and names th
   {
     const char* call;
     void (*body)(World&);
+    bool share_memory = true;
+  };
+  const auto barrier = [](World& w) {
+    auto half = w.split(w.rank() / 2, 0);
+    if (w.rank() == 2) return;
+    half.barrier();
+    w.barrier();
   };
   // Rank 2 returns; in the last three, so do ranks that do not wait for it.
   const std::vector<Named> waits{
-      {"called barrier on ranks {",
-       [](World& w) {
-         auto half = w.split(w.rank() / 2, 0);
-         if (w.rank() == 2) return;
-         half.barrier();
-         w.barrier();
-       }},
+      {"called barrier on ranks {", barrier},
+      {"called barrier on ranks {", barrier, false},
       {"called broadcast of 10 double with root 0 on ranks {0, 1, 2, 3}",
        [](World& w) {
          if (w.rank() != 2) w.broadcast(V(10), 0);
@@ -332,7 +334,9 @@ TEST_CASE("a wait for a rank that has returned ends within seconds, and names th
     if (mentions(wait.call, "send") && !one_node()) continue;
     CAPTURE(wait.call);
     const auto begin = std::chrono::steady_clock::now();
+    Mpi::options.share_memory = wait.share_memory;
     const auto text = thrown<Error>(wait.body);
+    Mpi::options = {};
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     CAPTURE(text);
     CHECK(mentions(text, wait.call, "which ranks {2} have not called; ranks {2} have returned"));
