@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -35,6 +36,20 @@ TEST_CASE("collectives are counted together, messages by peer and direction")
   CHECK(counts.with(1) == std::array<std::int64_t, 3>{2, 0, 1});
   // MPI refuses such a call.
   for (const int peer : {-1, 4}) CHECK(counts.count(Collective::send, peer, 4) == 0);
+}
+
+TEST_CASE("communicators have different numbers, whatever they are split from")
+{
+  std::vector<std::uint64_t> ids{1};
+  std::size_t first = 0;
+  for (int depth = 0; depth < 3; ++depth)
+    for (const std::size_t end = ids.size(); first < end; ++first)
+      for (std::uint64_t split = 1; split <= 4; ++split)
+        for (int colour = 0; colour < 5; ++colour)
+          ids.push_back(detail::communicator_id(ids[first], split, colour));
+  REQUIRE(ids.size() == 1 + 20 + 400 + 8000);
+  std::sort(ids.begin(), ids.end());
+  CHECK(std::adjacent_find(ids.begin(), ids.end()) == ids.end());
 }
 
 TEST_CASE("a call that needs a rank which has returned without it is an error")

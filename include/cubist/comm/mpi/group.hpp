@@ -113,7 +113,7 @@ class MpiGroup
   MpiPendingCall& start(const Call<T>& call)
   {
     const auto number = counts_.count(call.collective, call.peer, context_.size);
-    const int tag = is_message(call.collective) ? 0 : context_.tags.tag(number, call);
+    const int tag = is_message(call.collective) ? 0 : context_.tags.tag(++calls_, call);
     return progress_->start(context_, tag, remote_, call, number);
   }
   void wait(MpiPendingCall& call) { progress_->wait(call); }
@@ -128,23 +128,11 @@ class MpiGroup
   {
     return progress_->call_blocking_mpi("split", [&] {
       return std::make_shared<MpiGroup>(progress_, comm_.split(colour, key), options_,
-                                        id_of_split(colour));
+                                        communicator_id(context_.id, ++splits_, colour));
     });
   }
 
  private:
-  /// A hash, which the ranks of a new communicator compute alike.
-  [[nodiscard]] std::uint64_t id_of_split(int colour)
-  {
-    auto id = context_.id;
-    for (const std::uint64_t number : {++splits_, static_cast<std::uint64_t>(colour)})
-    {
-      id = (id ^ number) * 0x9E37'79B9'7F4A'7C15;
-      id ^= id >> 32;
-    }
-    return id;
-  }
-
   /// The lowest rank of a node is the number of the node.
   [[nodiscard]] std::shared_ptr<const MpiTopology> make_topology(MPI_Comm node) const
   {
@@ -203,7 +191,8 @@ class MpiGroup
   MpiOptions options_;
   MpiContext context_;
   bool remote_ = false;
-  CallCounts& counts_;
+  std::int64_t calls_ = 0;
+  CallCounts& counts_;  // for diagnosis alone: ids of communicators are hashes
   std::uint64_t splits_ = 0;
   std::vector<std::byte*> arenas_;
   std::optional<FlagSlotHandle> slot_;

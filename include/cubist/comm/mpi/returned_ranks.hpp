@@ -29,9 +29,18 @@
 #include "cubist/comm/mpi/call.hpp"
 #include "cubist/comm/mpi/context.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/fingerprint.hpp"
 
 namespace cubist::detail
 {
+
+/// The number of a communicator that a split makes, a hash that its ranks compute alike.
+/// @param split the number of splits of the parent, from 1 on
+[[nodiscard]] constexpr std::uint64_t communicator_id(std::uint64_t parent, std::uint64_t split,
+                                                      int colour)
+{
+  return mix(mix(parent, split), static_cast<std::uint64_t>(colour));
+}
 
 /// How many calls this rank has started on one communicator.
 class CallCounts
