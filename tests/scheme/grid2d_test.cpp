@@ -45,7 +45,8 @@ Words formula(std::uint64_t x, std::uint64_t y, ProductSize s, std::size_t quant
   const std::uint64_t mk = s.m * pad(s.k, quantum);
   const std::uint64_t mn = s.m * pad(s.n, quantum);
   const std::uint64_t f = (y - 1) * mk + (x - 1) * mn;
-  return {f, f, f, policy == Gathered::kept ? f : f + (y - 1) * mk};
+  if (policy == Gathered::kept) return {f, f, f, f, (x - 1) * mn};
+  return {f, f, f, f + (y - 1) * mk, f};
 }
 
 }  // namespace

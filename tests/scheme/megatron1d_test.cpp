@@ -78,10 +78,10 @@ TEST_CASE("Megatron1D all-reduces one matrix in each pass of a pair")
   {
     check_words<Megatron1D>(size, [](std::uint64_t p, ProductSize s, Gathered) -> Words {
       const std::uint64_t sum = 2 * (p - 1) * s.m * s.k;
-      return {0, sum, 0, sum};
+      return {0, sum, 0, sum, 0};
     });
     check_words<Megatron1D::Next>(size, [](std::uint64_t p, ProductSize s, Gathered) -> Words {
-      return {2 * (p - 1) * s.m * s.n, 0, 0, 0};
+      return {2 * (p - 1) * s.m * s.n, 0, 0, 0, 0};
     });
   }
 }
@@ -92,11 +92,12 @@ TEST_CASE("Megatron1D with sequence parallelism gathers before the pair and scat
   {
     check_words<Sequence>(size, [](std::uint64_t p, ProductSize s, Gathered policy) -> Words {
       const std::uint64_t mk = (p - 1) * pad(s.m, p) * s.k;
-      return {mk, mk, mk, policy == Gathered::kept ? mk : 2 * mk};
+      if (policy == Gathered::kept) return {mk, mk, mk, mk, 0};
+      return {mk, mk, mk, 2 * mk, mk};
     });
     check_words<Sequence::Next>(size, [](std::uint64_t p, ProductSize s, Gathered) -> Words {
       const std::uint64_t mn = (p - 1) * pad(s.m, p) * s.n;
-      return {mn, mn, mn, mn};
+      return {mn, mn, mn, mn, mn};
     });
   }
 }
