@@ -17,6 +17,7 @@
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/numerics_monitor.hpp"
 #include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/random.hpp"
 #include "cubist/scheme/grid3d.hpp"
 
 #include "one_rank.hpp"
@@ -71,6 +72,8 @@ struct OnOneRank
     auto x = uniform({17, 10}, 3);
     results.push_back({"generate", gather(x)});
     auto y = x;
+    cubist::detail::initialize(y, Normal{0.02}, Philox{42, 7}, 17);
+    results.push_back({"normal values", gather(y)});
     Dropout{0.25, 5, 1}.apply(x, y, 7);
     results.push_back({"dropout", gather(y)});
     auto z = scatter<typename Scheme::Input>(mesh, gather(y));

@@ -311,6 +311,21 @@ TEST_CASE("weights differ between seeds and between layers, and lie in ±1/sqrt(
   CHECK(most > 0.8 * bound);
 }
 
+TEST_CASE("weights and biases begin as the options say")
+{
+  const auto drawn_by = [](const LinearOptions& options) {
+    return drawn<double>(single_rank, options);
+  };
+  const auto [w, b] = drawn_by(
+      {.seed = 42, .index = 3, .initial_weights = Normal{.std = 0.5}, .initial_bias = Zeros{}});
+  for (std::size_t i = 0; i < w.size(); ++i)
+    CHECK(w.data()[i] == stream(42, Draw::weight, 3).normal<double>(i, 0.5));
+  for (const double v : b) CHECK(v == 0);
+  const auto bias = drawn_by({.seed = 42, .index = 3, .initial_bias = Normal{.std = 0.5}}).second;
+  for (std::size_t i = 0; i < bias.size(); ++i)
+    CHECK(bias.data()[i] == stream(42, Draw::bias, 3).normal<double>(i, 0.5));
+}
+
 TEST_CASE("the padding of weight, bias and their gradients stays zero")
 {
   for_each_place([]<class S>(const Place<S>& place) {

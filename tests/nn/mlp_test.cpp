@@ -352,6 +352,24 @@ TEST_CASE("parameters have names and shapes, and are the same on every scheme an
   CHECK(names == "layers.0.weight layers.1.weight ");
 }
 
+TEST_CASE("every layer begins as the options say")
+{
+  const auto parameters = on_root(single_rank, [](const auto& mesh) {
+    Network<Summa25D> mlp{
+        mesh,
+        {7, 11, 5},
+        {.seed = 42, .initial_weights = Normal{.std = 0.5}, .initial_bias = Zeros{}}};
+    return gathered(mlp);
+  });
+  for (std::size_t l = 0; l < 2; ++l)
+  {
+    const auto& w = parameters[2 * l].value;
+    for (std::size_t i = 0; i < w.size(); ++i)
+      CHECK(w.data()[i] == stream(42, Draw::weight, l).normal<double>(i, 0.5));
+    for (const double b : parameters[2 * l + 1].value) CHECK(b == 0);
+  }
+}
+
 TEST_CASE("a network with another's weights computes the same")
 {
   if (!fits(cube)) return;
@@ -478,6 +496,89 @@ TEST_CASE("backward drops the elements that the last forward dropped")
       CHECK(identical(passes[p].dw, product(transposed(x), dz)));
       CHECK(identical(passes[p].dx, product(dz, transposed(w))));
     }
+  });
+}
+
+TEST_CASE("output_dropout drops elements of the output while training, the same on every mesh")
+{
+  // Integers, whose sums are exact, and p = 1/2, which scales by 2.
+  const auto x = integers<double>(rows, 7, 1);
+  const auto w = integers<double>(7, 6, 2);
+  const auto dy = integers<double>(rows, 6, 3);
+  const auto labels = classes(rows, 6);
+  struct Passes
+  {
+    Global<double> first, dw, second, eval, resumed;
+    double loss = 0;
+    double loss_of_eval = 0;
+  };
+  const auto run = [&]<class S>(const Mesh<S, Threads>& mesh) {
+    const MlpOptions options{.bias = false, .seed = 4, .output_dropout = 0.5};
+    const auto make = [&] {
+      Network<S> mlp{mesh, {7, 6}, options};
+      scatter(w, mlp.parameters()[0].value);
+      return mlp;
+    };
+    const typename Network<S>::Activations in{scatter<typename S::Input>(mesh, x)};
+    Network<S> mlp = make();
+    Network<S> other = make();
+    Passes p;
+    const auto& y = mlp.forward(in);
+    p.first = gather(y);
+    auto d = zeros_like(y);
+    scatter(dy, d.view());
+    mlp.backward(d);
+    p.dw = gather(mlp.parameters()[0].gradient);
+    // A network that continues from the state of the first has its next masks.
+    State<double, typename Network<S>::Mesh> from, to;
+    mlp.append_state(from);
+    other.append_state(to);
+    for (std::size_t i = 0; i < from.numbers.size(); ++i)
+      *to.numbers[i].value = *from.numbers[i].value;
+    p.resumed = gather(other.forward(in));
+    p.second = gather(mlp.forward(in));
+    p.loss = mlp.evaluate(in, labels).loss;
+    mlp.eval();
+    const auto& without = mlp.forward(in);
+    p.eval = gather(without);
+    p.loss_of_eval = softmax_cross_entropy(without, labels, d);
+    return p;
+  };
+  const auto check_pass = [&](const Passes& p) {
+    CHECK(identical(p.eval, product(x, w)));
+    CHECK(p.loss == p.loss_of_eval);
+    auto masked = dy;
+    std::size_t dropped = 0;
+    std::size_t others = 0;
+    for (std::size_t i = 0; i < masked.size(); ++i)
+    {
+      const double y = p.first.data()[i];
+      const double z = p.eval.data()[i];
+      dropped += y == 0 && z != 0 ? 1 : 0;
+      others += y != 0 && y != 2 * z ? 1 : 0;
+    }
+    CHECK(dropped > masked.size() / 4);
+    CHECK(others == 0);
+    CHECK(difference(p.first, p.second) > 0);
+    CHECK(identical(p.resumed, p.second));
+    auto mask = generate<double>(rows, 6, [](std::size_t, std::size_t) { return 1.0; });
+    on_root(single_rank, [&](const auto& mesh) {
+      auto m = scatter<Summa25D::Output>(mesh, mask);
+      Dropout{0.5, 4, 0}.apply(m, 1);
+      mask = gather(m);
+      return 0;
+    });
+    for (std::size_t i = 0; i < masked.size(); ++i) masked.data()[i] *= mask.data()[i];
+    CHECK(identical(p.dw, product(transposed(x), masked)));
+  };
+  const auto wanted = on_root(single_rank, run);
+  check_pass(wanted);
+  for_each_place([&](const auto& place) {
+    CAPTURE(place.name());
+    const auto got = on_root(place, run);
+    check_pass(got);
+    CHECK(identical(got.first, wanted.first));
+    CHECK(identical(got.second, wanted.second));
   });
 }
 
@@ -713,6 +814,13 @@ TEST_CASE("sizes and options of layers that are out of range are refused")
       {network({7, static_cast<std::size_t>(-1)}, {}), "18446744073709551615", "64 bits"},
       {network({7, 5}, {}), "", ""},
       {network({1, 1, 1}, {.dropout = 0.99}), "", ""},
+      {network({7, 5}, {.initial_weights = Normal{-1}}), "got a standard deviation of -1",
+       "not negative"},
+      {network({7, 5}, {.initial_bias = Normal{infinity}}), "got a standard deviation of inf",
+       "use a finite one"},
+      {network({7, 5}, {.initial_weights = Uniform{nan}}), "got a bound of nan",
+       "use a finite one"},
+      {network({7, 5}, {.initial_weights = Normal{0}, .initial_bias = Uniform{0}}), "", ""},
       {linear(0, 5, 0), "from 0 to 5", "at least one"},
       {linear(5, 0, 0), "from 5 to 0", "at least one"},
       {linear(5, 1, layers), "got layer 65536", "below 2^16"},
@@ -726,7 +834,8 @@ TEST_CASE("sizes and options of layers that are out of range are refused")
       {scaled(-2), "", ""}};
   for (const double p : {-0.1, 1.0, 7.0, nan, infinity})
     for (const auto& make : std::vector<std::function<void(const M&)>>{
-             network({7, 5}, {.dropout = p}), network({7, 6, 5}, {.dropout = p}), dropout(p, 0, 1)})
+             network({7, 5}, {.dropout = p}), network({7, 6, 5}, {.dropout = p}),
+             network({7, 5}, {.output_dropout = p}), dropout(p, 0, 1)})
       table.push_back({make, "got a dropout probability of", "use one in [0, 1)"});
   for (const auto& row : table)
   {

@@ -18,7 +18,6 @@
 // Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
 // rank's columns.
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,6 +45,8 @@ struct LinearOptions
   std::size_t index = 0;
   Gathered gathered = Gathered::kept;
   Method method = Method::automatic;
+  Initial initial_weights = Uniform{};
+  Initial initial_bias = Uniform{};
 };
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
@@ -60,7 +61,8 @@ class Linear
   using Output = typename Product::Output;
   using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
 
-  /// Weights and bias are uniform in ±1/sqrt(in), the same on every scheme and mesh.
+  /// Weights and bias begin with the same bits on every scheme and mesh; by default they are
+  /// uniform in ±1/sqrt(in).
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
@@ -69,14 +71,10 @@ class Linear
   {
     require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
                         " features, which has no weights; give it at least one of each");
-    const auto bound = static_cast<Real<Accumulator<T>>>(1 / std::sqrt(static_cast<double>(in)));
-    const auto draw = [&](auto& matrix, Draw what) {
-      matrix.generate(detail::InitialValue<Accumulator<T>>{
-          stream(options_.seed, what, options_.index), bound, out});
-    };
-    draw(w_, Draw::weight);
+    const auto draw = [&](Draw what) { return stream(options_.seed, what, options_.index); };
+    detail::initialize(w_, options.initial_weights, draw(Draw::weight), in);
     if (options.bias)
-      draw(b_, Draw::bias);
+      detail::initialize(b_, options.initial_bias, draw(Draw::bias), in);
     else
       mesh.engine().fill(b_.valid(), T(-Accumulator<T>{}));
   }

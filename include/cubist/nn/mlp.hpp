@@ -2,7 +2,7 @@
 #pragma once
 
 // A multi-layer perceptron on any scheme and backend: layers of Linear, activation and dropout. The
-// last layer has its own activation and no dropout.
+// last layer has its own activation and its own probability of dropout.
 //
 //   X (M, sizes[0]) S::Input    Y (M, sizes[L]): S::Input if L is even, S::Output if it is odd
 
@@ -26,6 +26,7 @@
 #include "cubist/nn/linear.hpp"
 #include "cubist/nn/mlp_layer.hpp"
 #include "cubist/nn/parameter.hpp"
+#include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist
@@ -42,6 +43,11 @@ struct MlpOptions
   std::uint64_t seed = 0;
   Gathered gathered = Gathered::kept;
   Method method = Method::automatic;
+  /// The probability that an element of the last layer's output is dropped while training.
+  double output_dropout = 0;
+  /// Of every layer.
+  Initial initial_weights = Uniform{};
+  Initial initial_bias = Uniform{};
 };
 
 /// The quality of a network on labelled data.
@@ -73,9 +79,16 @@ class MLP
     const std::size_t last = sizes.size() - 2;
     for (std::size_t i = 0; i <= last; ++i)
     {
-      const LinearOptions linear{options.bias, options.seed, i, options.gathered, options.method};
+      const LinearOptions linear{.bias = options.bias,
+                                 .seed = options.seed,
+                                 .index = i,
+                                 .gathered = options.gathered,
+                                 .method = options.method,
+                                 .initial_weights = options.initial_weights,
+                                 .initial_bias = options.initial_bias};
       const auto& activation = i == last ? options.output : options.activation;
-      const Dropout dropout{i == last ? 0 : between.probability(), options.seed, i};
+      const Dropout dropout{i == last ? options.output_dropout : between.probability(),
+                            options.seed, i};
       const auto add = [&]<class LayerScheme>(std::type_identity<LayerScheme>) {
         layers_.push_back(std::make_unique<detail::MlpLayer<Activations, LayerScheme, B, T>>(
             mesh, sizes[i], sizes[i + 1], linear, activation, dropout));

@@ -2,10 +2,15 @@
 #pragma once
 
 // The random streams of a network: one for each weight, and for each dropout mask of each step,
-// indexed by the global position of the element.
+// indexed by the global position of the element; and the initial values drawn from them, which have
+// the same bits on every scheme, mesh and backend.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
+#include <variant>
 
 #include "cubist/core/complex.hpp"
 #include "cubist/core/error.hpp"
@@ -36,26 +41,79 @@ enum class Draw : std::uint8_t
           static_cast<std::uint64_t>(draw) << 56 | static_cast<std::uint64_t>(layer) << 40 | step};
 }
 
+/// Initial values uniform in ±bound, in each component of complex ones; without a bound, in
+/// ±1/sqrt(in) for a layer of `in` features.
+struct Uniform
+{
+  std::optional<double> bound = {};
+};
+
+/// Initial values that are normal with mean 0 and standard deviation `std`, in each component of
+/// complex ones.
+struct Normal
+{
+  double std = 0.02;
+};
+
+/// Initial values of 0.
+struct Zeros
+{
+};
+
+using Initial = std::variant<Uniform, Normal, Zeros>;
+
 namespace detail
 {
 
-/// Uniform in ±bound, drawn by the element's index in its global matrix of `cols` columns.
+/// The initial value of an element, drawn by its index in its global matrix of `cols` columns.
 template <Scalar T>
 struct InitialValue
 {
   Philox random;
-  Real<T> bound;
+  bool normal;
+  Real<T> scale;  // the bound or the standard deviation
   std::size_t cols;
 
   CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t j) const
   {
-    const T value = random.template symmetric<T>(i * cols + j, bound);
+    const std::uint64_t index = i * cols + j;
+    const T value = normal ? random.template normal<T>(index, scale)
+                           : random.template symmetric<T>(index, scale);
     if constexpr (ComplexScalar<T>)
       return Complex{value};
     else
       return value;
   }
 };
+
+/// `x` as a T.
+/// @throws ArgumentError unless 0 <= x and T has it
+template <RealScalar T>
+[[nodiscard]] T scale_of_values(const char* what, double x)
+{
+  require<ArgumentError>(x >= 0 && x <= double{std::numeric_limits<T>::max()}, "got a ", what,
+                         " of ", x,
+                         " for initial values, which no distribution of numbers has; use a finite "
+                         "one that is not negative");
+  return static_cast<T>(x);
+}
+
+/// Sets a parameter of a layer of `in` features to its initial values.
+/// @throws ArgumentError for a bound or a standard deviation that is negative or not finite
+template <class Matrix>
+void initialize(Matrix& parameter, const Initial& initial, const Philox& random, std::size_t in)
+{
+  using T = Accumulator<typename Matrix::Value>;
+  if (std::holds_alternative<Zeros>(initial))
+    return parameter.mesh().engine().fill(parameter.valid(), typename Matrix::Value{});
+  const auto* normal = std::get_if<Normal>(&initial);
+  const auto scale = [&] {
+    if (normal != nullptr) return scale_of_values<Real<T>>("standard deviation", normal->std);
+    const double bound = 1 / std::sqrt(static_cast<double>(in));
+    return scale_of_values<Real<T>>("bound", std::get<Uniform>(initial).bound.value_or(bound));
+  };
+  parameter.generate(InitialValue<T>{random, normal != nullptr, scale(), parameter.cols()});
+}
 
 }  // namespace detail
 
