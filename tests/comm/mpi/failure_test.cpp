@@ -28,6 +28,7 @@ TEST_CASE("without a failure, a poll receives nothing")
   CHECK_FALSE(failures.poll());
   CHECK_FALSE(failures.any());
   CHECK_FALSE(failures.is_broken());
+  CHECK_FALSE(failures.is_announced());
   CHECK(std::string{failures.message()}.empty());
   all.barrier();
 }
@@ -43,6 +44,7 @@ TEST_CASE("every other rank receives the error of the lowest rank, whatever it r
     failures.broadcast("abandoned", MpiFailures::Kind::abandoned_call);
     failures.broadcast("the last rank failed", MpiFailures::Kind::error);
     CHECK(failures.is_broken());
+    CHECK(failures.is_announced());
   }
   if (all.rank() == 0)
     failures.broadcast("the first rank failed" + std::string(5000, '!'), MpiFailures::Kind::error);

@@ -128,6 +128,8 @@ class MpiFailures
   }
   /// Whether a notification has been received; does not call MPI.
   [[nodiscard]] bool any() const { return first_ != INT_MAX; }
+  /// Whether a notification has been sent or received, so that every other rank will receive one.
+  [[nodiscard]] bool is_announced() const { return any() || !sent_.empty(); }
   /// Whether there may be pending messages that no rank will receive.
   [[nodiscard]] bool is_broken() const { return broken_ || any(); }
   void mark_broken() { broken_ = true; }

@@ -99,7 +99,7 @@ class MpiReturnedRanks
   }
 
   /// Answers the questions that have arrived, and receives answers.
-  /// @pre the body of this rank has returned or thrown
+  /// @pre the body of this rank has returned
   void exchange()
   {
     std::array<std::int64_t, 2> question{};

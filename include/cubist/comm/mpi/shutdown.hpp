@@ -55,10 +55,11 @@ agree_on_end(MpiProgress& progress, int value, std::chrono::steady_clock::durati
   auto values = std::make_unique<Values>();
   MPI_Request request = MPI_REQUEST_NULL;
   bool is_started = false;
-  // A rank takes part once its questions are answered, so that none is in flight in the end.
+  // After a failure ranks get its notification instead of answers. Without one, a rank takes part
+  // once its questions are answered, so that none is in flight in the end.
   const auto is_complete = [&](MpiReturnedRanks& returned, const MpiFailures& failures) {
-    returned.exchange();
-    if (!is_started && !returned.has_all_answers() && !failures.is_broken()) return false;
+    if (!failures.is_announced()) returned.exchange();
+    if (!is_started && !returned.has_all_answers() && !failures.is_announced()) return false;
     if (!std::exchange(is_started, true))
     {
       values->mine = {value, failures.is_broken() ? 0 : 1};
