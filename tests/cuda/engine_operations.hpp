@@ -163,7 +163,8 @@ void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
   engine.for_each(cubist::detail::Add{}, c.view(), a.in()), keep("Add", c);
   engine.map_indexed(c.view(), AddIndices{}, a.in()), keep("map_indexed", c);
   using A = Accumulator<T>;
-  const cubist::detail::InitialValue<A> random{stream(1, Draw::weight, 0), Real<A>{1}, shape.cols};
+  const cubist::detail::InitialValue<A> random{stream(1, Draw::weight, 0), false, Real<A>{1},
+                                               shape.cols};
   engine.map_indexed(c.view(), random), keep("random numbers", c);
   engine.for_each(Swap{}, c.view(), b.view(), a.in()), keep("for_each", c), keep("for_each", b);
 

@@ -170,7 +170,7 @@ TEMPLATE_TEST_CASE("the library's functions of complex elements give the same on
   CHECK(folded(code, x) == detail::no_fault);
   CHECK(folded(code, infinite) == code(2, 3, infinite));
   CHECK(folded(code, infinite) != detail::no_fault);
-  const detail::InitialValue<T> initial{stream(1, Draw::weight, 2), Real<T>{4}, 11};
+  const detail::InitialValue<T> initial{stream(1, Draw::weight, 2), false, Real<T>{4}, 11};
   T drawn{};
   detail::StoreIndexedResult<detail::InitialValue<T>>{initial}(2, 3, drawn);
   CHECK(drawn == initial.random.template symmetric<T>(2 * 11 + 3, 4));
