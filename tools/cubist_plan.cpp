@@ -45,7 +45,7 @@ struct Options
 std::string mesh_text(const cubist::Plan& plan)
 {
   std::string s;
-  for (const int e : plan.extents) s += (s.empty() ? "" : ",") + std::to_string(e);
+  for (const int e : plan.extents) (s += s.empty() ? "" : ",") += std::to_string(e);
   return s;
 }
 
