@@ -209,7 +209,9 @@ struct Mpi
     const auto agreed = detail::agree_on_end(progress, mine, limit);
     const int reporter = agreed ? agreed->minimum : mine;
     // On all ranks: the notification of a rank that is broken may not have reached all others.
-    if (!agreed || reporter != INT_MAX || agreed->is_broken)
+    const bool is_broken = !agreed || reporter != INT_MAX || agreed->is_broken;
+    detail::end_communicators(progress, is_broken);
+    if (is_broken)
     {
       detail::leak_communicator(control);
       if (members) detail::leak_communicator(*members);

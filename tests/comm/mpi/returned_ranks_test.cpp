@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
 #include "cubist/comm/mpi/returned_ranks.hpp"
@@ -92,6 +94,24 @@ TEST_CASE("a call that needs a rank which has returned without it is an error")
   if (process() > 0) call.start(job.context, job.context.tags.tag(3, sum), sum);
   while (!call.advance()) std::this_thread::yield();
   CHECK(x[0] == processes());
+}
+
+TEST_CASE("the communicators that were retired last exist until the end of the launch")
+{
+  MpiReturnedRanks returned{duplicate_world()};
+  const auto make = [] {
+    return boost::mpi::communicator{MPI_COMM_SELF, boost::mpi::comm_duplicate};
+  };
+  const auto number = [](const boost::mpi::communicator& comm) { return MPI_Comm_c2f(comm); };
+  auto first = make();
+  const auto of_first = number(first);
+  returned.retire(std::move(first));
+  CHECK(number(make()) != of_first);
+  for (int i = 0; i < 64; ++i) returned.retire(make());
+  CHECK(number(make()) == of_first);
+  CHECK(returned.end().size() == 64);
+  returned.retire(make());
+  CHECK(returned.end().empty());
 }
 
 }  // namespace comm_mpi_returned_ranks_test

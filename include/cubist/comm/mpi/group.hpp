@@ -97,7 +97,9 @@ class MpiGroup
       if (slot_) slot_->leak();
     }
     else
-      progress_->call_mpi([&] { comm_ = {}; });
+      progress_->with_returned_ranks([&](MpiReturnedRanks& returned, const MpiFailures&) {
+        returned.retire(std::exchange(comm_, {}));
+      });
   }
 
   [[nodiscard]] const MpiContext& context() const { return context_; }

@@ -11,17 +11,22 @@
 //   waiting rank    asks each rank that its call needs, once a launch and communicator
 //   asked rank      answers at the end of its body: how many calls it has started
 //
+// Peers may have sent messages to a rank that it has never received. So MPI must not reuse the
+// number of the communicator before it is known that the launch has not failed.
+//
 // Words: none, unless a wait is long; then two messages of 32 bytes.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
 #include "cubist/comm/call.hpp"
@@ -116,8 +121,23 @@ class MpiReturnedRanks
   /// Whether every question is answered. So no message is in flight once this holds on all ranks.
   [[nodiscard]] bool has_all_answers() const { return answered_ == questions_.size(); }
 
-  /// Asks no more: the launch has ended, and with it the communicator of all ranks.
-  void end() { ended_ = true; }
+  /// Frees a communicator that this rank no longer uses at the end of the launch: the last ones, as
+  /// MPI has limits on how many exist.
+  void retire(boost::mpi::communicator comm)
+  {
+    constexpr std::size_t most = 64;
+    if (ended_) return;
+    retired_.push_back(std::move(comm));
+    if (retired_.size() > most) retired_.pop_front();
+  }
+
+  /// Asks no more: the launch has ended, and with it the communicator of all ranks. Returns the
+  /// communicators that are to be freed, or to be kept after a failure.
+  std::deque<boost::mpi::communicator> end()
+  {
+    ended_ = true;
+    return std::exchange(retired_, {});
+  }
 
  private:
   static constexpr int question_tag = 1;  // failure notifications have tag 0
@@ -193,6 +213,7 @@ class MpiReturnedRanks
   std::map<std::pair<int, std::uint64_t>, Question> questions_;  // by rank and communicator
   std::size_t answered_ = 0;
   std::list<std::array<std::int64_t, 4>> answers_;  // MPI may still read them
+  std::deque<boost::mpi::communicator> retired_;
 };
 
 }  // namespace cubist::detail

@@ -42,6 +42,17 @@ struct LaunchEnd
   bool is_broken = false;  // whether any rank has MpiFailures::is_broken
 };
 
+/// Frees the communicators that this rank retired, or keeps them after a failure.
+inline void end_communicators(MpiProgress& progress, bool is_broken)
+{
+  progress.with_returned_ranks([&](MpiReturnedRanks& returned, MpiFailures& failures) {
+    auto retired = returned.end();
+    if (!is_broken) return;
+    failures.mark_broken();
+    for (auto& comm : retired) leak_communicator(std::move(comm));
+  });
+}
+
 /// Agrees with the other ranks at the end of their bodies, and meanwhile answers those that still
 /// wait for this one; nothing if some rank has not called it within `limit`.
 [[nodiscard]] inline std::optional<LaunchEnd>
@@ -69,7 +80,6 @@ agree_on_end(MpiProgress& progress, int value, std::chrono::steady_clock::durati
     }
     int complete = 0;
     mpi_check(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Test", "the end of a launch");
-    if (complete != 0) returned.end();
     return complete != 0;
   };
   for (Backoff backoff;; backoff.pause())
