@@ -246,7 +246,7 @@ TEST_CASE("a rank may throw while its calls are in flight")
   }
 }
 
-TEST_CASE("a rank may catch PeerFailed; launch throws nevertheless")
+TEST_CASE("a rank may catch PeerFailed, launch throws nevertheless")
 {
   const auto text = thrown<Error>([](World& world) {
     if (world.rank() == 0) throw DataError{"the file ended"};

@@ -60,7 +60,7 @@ TEST_CASE("the numbers are those of Philox4x32-10")
   }
 }
 
-TEMPLATE_TEST_CASE("uniform numbers fill [0, 1) evenly", "", float, double)
+TEMPLATE_TEST_CASE("uniform numbers fill the interval from 0 to 1 evenly", "", float, double)
 {
   constexpr std::uint64_t n = 100000;
   const Philox random{42, 7};
@@ -81,7 +81,7 @@ TEMPLATE_TEST_CASE("uniform numbers fill [0, 1) evenly", "", float, double)
   for (const int c : counts) CHECK(std::abs(c - n / 10.0) < 5 * std::sqrt(0.09 * n));
 }
 
-TEST_CASE("symmetric numbers fill [-bound, bound)")
+TEST_CASE("symmetric numbers fill the interval from -bound to bound")
 {
   constexpr std::uint64_t n = 20000;
   const Philox random{1, 2};

@@ -269,7 +269,7 @@ TEST_CASE("scatter and gather with idle ranks")
   }));
 }
 
-TEST_CASE("scatter sends each other rank its block; gather, the first replica of each block")
+TEST_CASE("scatter sends each other rank its block, gather the first replica of each block")
 {
   if (!fits(8)) return;
   using B = Counting<TestBackend>;

@@ -35,7 +35,7 @@ NcclOptions with_time_limit(std::chrono::milliseconds limit)
 }  // namespace
 
 TEST_CASE(
-    "NcclCommunicator is a Communicator; its sums have NCCL's order, its messages are grouped")
+    "NcclCommunicator is a Communicator, its sums have NCCL's order, its messages are grouped")
 {
   STATIC_REQUIRE(Communicator<NcclCommunicator>);
   STATIC_REQUIRE_FALSE(sums_in_order<NcclCommunicator>);
