@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/global.hpp"
+#include "cubist/dist/redistribute.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"
@@ -51,6 +53,37 @@ TEST_CASE("DistMatrix: a new matrix is zero, with its padding, and has the block
     found.check(m.valid().data() == m.padded().data() && m.valid().ld() == 4, "valid is a view");
     const auto all = m.padded().elements();
     found.check(std::all_of(all.begin(), all.end(), [](auto x) { return x == 0.0F; }), "not zero");
+    return found;
+  }));
+}
+
+TEST_CASE(
+    "DistMatrix: a matrix padded to larger quanta has whole groups of rows and columns on a rank")
+{
+  if (!fits(8)) return;
+  require_clear(on_ranks<TestBackend>(8, [](World& world) {
+    const TestMesh mesh{world, {2, 2, 2}, 4};
+    Matrix<double> m{mesh, {15, 14}, {12, 28}};
+    m.generate([](std::size_t i, std::size_t j) { return static_cast<double>(100 * i + j); });
+    Findings found;
+    found.check(m.quanta() == Quanta{12, 28} && m.view().quanta == m.quanta(), "quanta");
+    found.check(m.block().rows.offset % 3 == 0 && m.block().cols.offset % 7 == 0, "first element");
+    found.check(m.block() == m.view().block(mesh.rank()), "the view's block");
+    const auto global = gather(m);
+    for (std::size_t i = 0; i < global.size(); ++i)
+      found.check(global.data()[i] == static_cast<double>(100 * (i / 14) + i % 14), "element ", i);
+    auto copy = scatter_like(m, global);
+    found.check(copy.quanta() == m.quanta(), "scatter_like");
+    const auto standard = redistribute<Blocks>(m, mesh);
+    found.check(standard.quanta() == Quanta{4}, "redistributed");
+    redistribute(standard, copy);
+    found.check(std::equal(copy.padded().elements().begin(), copy.padded().elements().end(),
+                           m.padded().elements().begin()),
+                "there and back");
+    const auto message = message_of<MeshError>([&] {
+      Matrix<double> wrong{mesh, {15, 14}, {6, 4}};
+    });
+    found.check(mentions(message, "multiples of 6 rows and 4 columns", "quantum of 4"), message);
     return found;
   }));
 }

@@ -70,7 +70,7 @@ TEST_CASE("placement: the blocks of a layout on a mesh")
   require_clear(on_ranks<TestBackend>(8, [](auto& world) {
     const Mesh<Summa25D, TestBackend> mesh{world, {.q = 2, .d = 2}};
     using Weight = Summa25D::Weight;
-    const auto w = detail::placement<Weight>(mesh, {9, 6}, Op::none);
+    const auto w = detail::placement<Weight>(mesh, {9, 6}, mesh.quantum(), Op::none);
     Findings found;
     found.check(w.ranks() == 8, "ranks");
     for (int r = 0; r < 8; ++r)

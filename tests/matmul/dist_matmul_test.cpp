@@ -189,6 +189,23 @@ TEST_CASE("A matrix of another mesh is refused by every call that takes it")
         {"grad_weight", "backward", "without dX"}}});
 }
 
+TEST_CASE("A matrix of other padding is refused")
+{
+  if (!fits(4)) return;
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
+    const TestMesh2 mesh{world, {.q = 2}};
+    Product plan{mesh, size, Gathered::again, Method::automatic, {.m = 4, .n = 0, .k = 6}};
+    Findings found;
+    found.check(plan.quanta() == ProductQuanta{.m = 4, .n = 2, .k = 6}, "quanta");
+    Matrices o{mesh};
+    const auto message = message_of<ShapeError>([&] { plan.forward(o.x, o.w, o.y); });
+    found.check(mentions(message, "got X of (4, 6) padded to multiples of 2 rows and 2 columns",
+                         "needs multiples of 4 and 6", "with the quanta of the matrices"),
+                message);
+    return found;
+  }));
+}
+
 TEST_CASE("A refused product leaves its result as it was")
 {
   if (!fits(4)) return;
@@ -328,9 +345,12 @@ struct CountedBuffers : TestBackend
 template <SchemeType S>
 int buffers_of_direct(const Mesh<S, CountedBuffers>& mesh, ProductSize s)
 {
-  const auto x = cubist::detail::placement<typename S::Input>(mesh, {s.m, s.k}, Op::none);
-  const auto w = cubist::detail::placement<typename S::Weight>(mesh, {s.k, s.n}, Op::none);
-  const auto y = cubist::detail::placement<typename S::Output>(mesh, {s.m, s.n}, Op::none);
+  const auto x =
+      cubist::detail::placement<typename S::Input>(mesh, {s.m, s.k}, mesh.quantum(), Op::none);
+  const auto w =
+      cubist::detail::placement<typename S::Weight>(mesh, {s.k, s.n}, mesh.quantum(), Op::none);
+  const auto y =
+      cubist::detail::placement<typename S::Output>(mesh, {s.m, s.n}, mesh.quantum(), Op::none);
   int workspaces = 0;
   bool panels_of_a = false;
   bool panels_of_b = false;

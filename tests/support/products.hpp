@@ -148,6 +148,7 @@ struct Way
   const char* name;
   Gathered policy;
   Method method;
+  ProductQuanta quanta = {.m = 1, .n = 1, .k = 1};  // times the mesh's quantum
 };
 
 /// All ways that the backend has.

@@ -95,9 +95,13 @@ class Conformance final : public Products<typename Sub::Value>
 
  public:
   Conformance(const typename Sub::Mesh& mesh, ProductSize s, const Way& way)
-      : Products<T>{s, Sub::op_x, Sub::op_w, way}, plan_{mesh, s, way.policy, way.method},
-        x_{mesh, op_shape(Sub::op_x, {s.m, s.k})}, w_{mesh, op_shape(Sub::op_w, {s.k, s.n})},
-        dy_{mesh, {s.m, s.n}}, y_{dy_}, dx_{x_}, dw_{w_}
+      : Products<T>{s, Sub::op_x, Sub::op_w, way}, plan_{mesh, s, way.policy, way.method,
+                                                         quanta(mesh, way)},
+        x_{mesh, op_shape(Sub::op_x, {s.m, s.k}),
+           cubist::detail::op_quanta(Sub::op_x, {plan_.quanta().m, plan_.quanta().k})},
+        w_{mesh, op_shape(Sub::op_w, {s.k, s.n}),
+           cubist::detail::op_quanta(Sub::op_w, {plan_.quanta().k, plan_.quanta().n})},
+        dy_{mesh, {s.m, s.n}, {plan_.quanta().m, plan_.quanta().n}}, y_{dy_}, dx_{x_}, dw_{w_}
   {
   }
 
@@ -142,6 +146,12 @@ class Conformance final : public Products<typename Sub::Value>
  private:
   static constexpr bool has_gradients =
       !ComplexScalar<T> || (Sub::op_x != Op::adjoint && Sub::op_w != Op::adjoint);
+
+  [[nodiscard]] static ProductQuanta quanta(const typename Sub::Mesh& mesh, const Way& way)
+  {
+    const std::size_t q = mesh.quantum();
+    return {.m = q * way.quanta.m, .n = q * way.quanta.n, .k = q * way.quanta.k};
+  }
 
   Product plan_;
   typename Product::Input x_;
@@ -226,8 +236,9 @@ void check_case_exactly(const ConformanceCase<T, B>& on, const std::vector<Produ
     const auto maker = on.maker(world, on.on);
     Findings found;
     for (std::size_t i = 0; i < sizes.size(); ++i)
-      for (const auto& way : some_ways)
+      for (auto way : some_ways)
       {
+        if (i % 2 == 1) way.quanta = {.m = 3, .n = 2, .k = 5};  // more padding
         const auto products = maker->make(sizes[i], way);
         for (const auto& layer : layers[i]) check_products_exactly(*products, layer, found);
       }

@@ -51,6 +51,32 @@ struct ProductSize
   std::size_t m = 0;
   std::size_t n = 0;
   std::size_t k = 0;
+
+  friend constexpr bool operator==(const ProductSize&, const ProductSize&) = default;
+};
+
+/// What rows and columns are padded to multiples of, where they are cut.
+struct Quanta
+{
+  std::size_t rows = 1;
+  std::size_t cols = 1;
+
+  Quanta() = default;
+  /// The same for both.
+  constexpr Quanta(std::size_t quantum) : rows{quantum}, cols{quantum} {}
+  constexpr Quanta(std::size_t of_rows, std::size_t of_cols) : rows{of_rows}, cols{of_cols} {}
+
+  friend constexpr bool operator==(const Quanta&, const Quanta&) = default;
+};
+
+/// What the dimensions of a product are padded to multiples of; 0 stands for the mesh's quantum.
+struct ProductQuanta
+{
+  std::size_t m = 0;
+  std::size_t n = 0;
+  std::size_t k = 0;
+
+  friend constexpr bool operator==(const ProductQuanta&, const ProductQuanta&) = default;
 };
 
 [[nodiscard]] constexpr std::size_t ceil_div(std::size_t n, std::size_t parts)

@@ -5,6 +5,10 @@
 //
 // The block is padded with zeros to the same size on every rank; users see the valid part only.
 // Code that writes to the padding keeps it zero. On an idle rank of the mesh the block is empty.
+//
+// Dimensions that are cut are padded to multiples of the mesh's quantum; or to a multiple of that,
+// for example so that each rank holds whole sequences of tokens (rows) or whole heads of attention
+// (columns).
 
 #include <cstddef>
 #include <type_traits>
@@ -28,12 +32,13 @@ struct DistView
 {
   M mesh;
   Shape shape;
+  Quanta quanta;
   MatrixView<T> padded;
-  Block (*block_of)(const M&, Shape, int rank) = nullptr;
+  Block (*block_of)(const M&, Shape, Quanta, int rank) = nullptr;
   bool (*primary)(const M&, int rank) = nullptr;
 
   /// The block that a rank of the mesh's parent holds; that of an idle rank is empty.
-  [[nodiscard]] Block block(int rank) const { return block_of(mesh, shape, rank); }
+  [[nodiscard]] Block block(int rank) const { return block_of(mesh, shape, quanta, rank); }
   [[nodiscard]] MatrixView<T> valid() const
   {
     return padded.block(0, 0, block(mesh.rank()).valid());
@@ -41,7 +46,7 @@ struct DistView
 
   operator DistView<const T, M>() const requires(!std::is_const_v<T>)
   {
-    return {mesh, shape, padded, block_of, primary};
+    return {mesh, shape, quanta, padded, block_of, primary};
   }
 };
 
@@ -62,6 +67,18 @@ struct GlobalIndexed
   }
 };
 
+/// @throws MeshError unless both are multiples of the mesh's quantum
+inline Quanta require_multiples(Quanta quanta, std::size_t quantum)
+{
+  require<MeshError>(quanta.rows > 0 && quanta.cols > 0 && quanta.rows % quantum == 0 &&
+                         quanta.cols % quantum == 0,
+                     "got a matrix padded to multiples of ", quanta.rows, " rows and ", quanta.cols,
+                     " columns on a mesh with a quantum of ", quantum,
+                     ", so the parts of collectives would not be equally long; use multiples of "
+                     "the mesh's quantum");
+  return quanta;
+}
+
 }  // namespace detail
 
 template <Scalar T, class L, class M>
@@ -74,10 +91,15 @@ class DistMatrix
 
   /// A matrix (M, N) of zeros. All ranks of the mesh call it; idle ranks may.
   /// @throws ShapeError if its size in bytes exceeds 64 bits
-  DistMatrix(M mesh, Shape shape)
-      : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))}, block_{block_of(
-                                                                                 mesh_, shape,
-                                                                                 mesh_.rank())},
+  DistMatrix(const M& mesh, Shape shape) : DistMatrix{mesh, shape, mesh.quantum()} {}
+
+  /// The same, with other padding.
+  /// @throws MeshError for quanta that are no multiples of the mesh's
+  DistMatrix(M mesh, Shape shape, Quanta quanta)
+      : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))},
+        quanta_{detail::require_multiples(quanta, mesh_.quantum())}, block_{block_of(mesh_, shape,
+                                                                                     quanta_,
+                                                                                     mesh_.rank())},
         storage_(require_countable(block_.padded(), sizeof(T)).size())
   {
   }
@@ -96,6 +118,8 @@ class DistMatrix
   [[nodiscard]] Shape shape() const { return shape_; }
   [[nodiscard]] std::size_t rows() const { return shape_.rows; }
   [[nodiscard]] std::size_t cols() const { return shape_.cols; }
+  /// What its rows and columns are padded to multiples of, where they are cut.
+  [[nodiscard]] Quanta quanta() const { return quanta_; }
   /// The block of the global matrix that this rank holds.
   [[nodiscard]] const Block& block() const { return block_; }
 
@@ -124,20 +148,20 @@ class DistMatrix
   [[nodiscard]] DistView<T, M> view()
   {
     detail::require_not_partial<L>();
-    return {mesh_, shape_, padded(), &block_of, &primary};
+    return {mesh_, shape_, quanta_, padded(), &block_of, &primary};
   }
   [[nodiscard]] DistView<const T, M> view() const
   {
     detail::require_not_partial<L>();
-    return {mesh_, shape_, padded(), &block_of, &primary};
+    return {mesh_, shape_, quanta_, padded(), &block_of, &primary};
   }
 
  private:
-  static Block block_of(const M& mesh, Shape shape, int rank)
+  static Block block_of(const M& mesh, Shape shape, Quanta quanta, int rank)
   {
     if (rank >= mesh.size()) return {};
     return L::template block<typename M::Axes>(shape, mesh.extents(), mesh.coordinates(rank),
-                                               mesh.quantum());
+                                               quanta);
   }
   static bool primary(const M& mesh, int rank)
   {
@@ -146,6 +170,7 @@ class DistMatrix
 
   M mesh_;
   Shape shape_;
+  Quanta quanta_;
   Block block_;
   typename M::Engine::template Buffer<T> storage_;
 };

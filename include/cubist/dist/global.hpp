@@ -158,7 +158,7 @@ void scatter(const E& global, DistMatrix<T, L, M>& out)
 template <class T, class L, class M, class E>
 [[nodiscard]] DistMatrix<T, L, M> scatter_like(const DistMatrix<T, L, M>& y, const E& global)
 {
-  DistMatrix<T, L, M> out{y.mesh(), y.shape()};
+  DistMatrix<T, L, M> out{y.mesh(), y.shape(), y.quanta()};
   scatter(global, out);
   return out;
 }

@@ -114,18 +114,19 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   static constexpr bool cuts = is_one_of<Axis, R..., C...>;
 
   /// The block of a matrix of this shape that the rank at these coordinates holds. A dimension that
-  /// is cut is padded to a multiple of `quantum` and of its number of parts.
+  /// is cut is padded to a multiple of its quantum and of its number of parts.
   template <class A>
   [[nodiscard]] static Block block(Shape shape, const typename A::Array& extents,
-                                   const typename A::Array& coordinates, std::size_t quantum)
+                                   const typename A::Array& coordinates, Quanta quanta)
   {
     const auto rows = detail::cut<A, R...>(extents, coordinates);
     const auto cols = detail::cut<A, C...>(extents, coordinates);
-    const auto range = [&](std::size_t n, const detail::Cut& c, bool is_cut) {
+    const auto range = [](std::size_t n, const detail::Cut& c, std::size_t quantum, bool is_cut) {
       const std::size_t padded = is_cut ? pad(n, std::lcm(quantum, c.parts)) : n;
       return block_range(n, padded, c.parts, c.index);
     };
-    return {range(shape.rows, rows, sizeof...(R) > 0), range(shape.cols, cols, sizeof...(C) > 0)};
+    return {range(shape.rows, rows, quanta.rows, sizeof...(R) > 0),
+            range(shape.cols, cols, quanta.cols, sizeof...(C) > 0)};
   }
 
   /// Whether the rank at these coordinates is the first replica of its block, or of its part of

@@ -103,18 +103,18 @@ class Placement
 
 /// The blocks of op(A) on all ranks of a mesh, for A of layout `L` and shape `stored`.
 template <class L, class A>
-[[nodiscard]] Placement placement(const typename A::Array& extents, std::size_t quantum,
-                                  Shape stored, Op op)
+[[nodiscard]] Placement placement(const typename A::Array& extents, Quanta quanta, Shape stored,
+                                  Op op)
 {
   std::vector<Block> blocks;
   for (int rank = 0; rank < A::ranks(extents); ++rank)
-    blocks.push_back(L::template block<A>(stored, extents, A::coordinates(rank, extents), quantum));
+    blocks.push_back(L::template block<A>(stored, extents, A::coordinates(rank, extents), quanta));
   return {std::move(blocks), op != Op::none};
 }
 template <class L, class M>
-[[nodiscard]] Placement placement(const M& mesh, Shape stored, Op op)
+[[nodiscard]] Placement placement(const M& mesh, Shape stored, Quanta quanta, Op op)
 {
-  return placement<L, typename M::Axes>(mesh.extents(), mesh.quantum(), stored, op);
+  return placement<L, typename M::Axes>(mesh.extents(), quanta, stored, op);
 }
 
 }  // namespace cubist::detail

@@ -54,11 +54,12 @@ class DistMatMul
   using Weight = DistMatrix<T, WeightLayout, Mesh>;
   using Output = DistMatrix<T, typename S::Output, Mesh>;
 
+  /// @param quanta  of X (m, k), W (k, n) and Y (m, n): DistMatrix::quanta
   /// @throws ArgumentError for a method that the ranks of the mesh can't use, ShapeError for sizes
-  /// that 64 bits do not count
+  /// that 64 bits do not count, MeshError for quanta that are no multiples of the mesh's
   explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again,
-                      Method requested = Method::automatic)
-      : mesh_{mesh}, size_{size}
+                      Method requested = Method::automatic, ProductQuanta quanta = {})
+      : mesh_{mesh}, size_{size}, quanta_{detail::or_of_mesh(quanta, mesh.quantum())}
   {
     for (const Shape s : {x_shape(), w_shape(), y_shape()}) require_countable(s, sizeof(T));
     const bool exposed = can_expose(mesh_.world());
@@ -69,6 +70,7 @@ class DistMatMul
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] ProductSize size() const { return size_; }
+  [[nodiscard]] ProductQuanta quanta() const { return quanta_; }
   /// What it uses: collectives or direct.
   [[nodiscard]] Method method() const { return method_; }
   /// Whether each rank's block of Y is the product of its own blocks of X and W, so that `forward`
@@ -97,7 +99,7 @@ class DistMatMul
   template <class LX, class LW>
   [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w)
   {
-    Output y{mesh_, y_shape()};
+    Output y{mesh_, y_shape(), y_quanta()};
     forward(x, w, y);
     return y;
   }
@@ -210,12 +212,16 @@ class DistMatMul
   [[nodiscard]] Shape w_shape() const { return op_shape(op_w, {size_.k, size_.n}); }
   [[nodiscard]] Shape y_shape() const { return {size_.m, size_.n}; }
 
+  [[nodiscard]] Quanta x_quanta() const { return detail::op_quanta(op_x, {quanta_.m, quanta_.k}); }
+  [[nodiscard]] Quanta w_quanta() const { return detail::op_quanta(op_w, {quanta_.k, quanta_.n}); }
+  [[nodiscard]] Quanta y_quanta() const { return {quanta_.m, quanta_.n}; }
+
   void make_plan(Gathered policy)
   {
     using C = typename B::Communicator;
-    const auto x = detail::placement<InputLayout>(mesh_, x_shape(), op_x);
-    const auto w = detail::placement<WeightLayout>(mesh_, w_shape(), op_w);
-    const auto y = detail::placement<typename S::Output>(mesh_, y_shape(), Op::none);
+    const auto x = detail::placement<InputLayout>(mesh_, x_shape(), x_quanta(), op_x);
+    const auto w = detail::placement<WeightLayout>(mesh_, w_shape(), w_quanta(), op_w);
+    const auto y = detail::placement<typename S::Output>(mesh_, y_shape(), y_quanta(), Op::none);
     is_local_ = detail::is_blockwise_product(x, w, y);
     const Ops ops{op_x, op_w};
     if constexpr (ExposesMemory<C>)
@@ -239,25 +245,26 @@ class DistMatMul
   }
 
   template <class Expected, class L>
-  void check(const char* what, const DistMatrix<T, L, Mesh>& m, Shape expected) const
+  void check(const char* what, const DistMatrix<T, L, Mesh>& m, Shape expected, Quanta quanta) const
   {
     detail::require_layout<L, Expected>();
-    detail::require_operand(what, m.shape(), expected, m.mesh() == mesh_, size_);
+    detail::require_operand(what, m.shape(), expected, m.quanta(), quanta, m.mesh() == mesh_,
+                            size_);
   }
   template <class L>
   void check_x(const char* what, const DistMatrix<T, L, Mesh>& x) const
   {
-    check<InputLayout>(what, x, x_shape());
+    check<InputLayout>(what, x, x_shape(), x_quanta());
   }
   template <class L>
   void check_w(const char* what, const DistMatrix<T, L, Mesh>& w) const
   {
-    check<WeightLayout>(what, w, w_shape());
+    check<WeightLayout>(what, w, w_shape(), w_quanta());
   }
   template <class L>
   void check_y(const char* what, const DistMatrix<T, L, Mesh>& y) const
   {
-    check<typename S::Output>(what, y, y_shape());
+    check<typename S::Output>(what, y, y_shape(), y_quanta());
   }
 
   /// Starts the sum of dW over its replicas; the direct product has summed it already.
@@ -281,6 +288,7 @@ class DistMatMul
 
   Mesh mesh_;  // before plan_, which has references to its communicators
   ProductSize size_;
+  ProductQuanta quanta_;
   Method method_ = Method::collectives;
   bool is_local_ = false;
   std::unique_ptr<ProductPlan<T>> plan_;

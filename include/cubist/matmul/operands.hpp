@@ -8,13 +8,16 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/engine/engine.hpp"
 
 namespace cubist::detail
 {
 
-/// @throws ShapeError for a matrix of another size, MeshError for one of another mesh
+/// @throws ShapeError for a matrix of another size or padding, MeshError for one of another mesh
 [[gnu::noinline]] inline void require_operand(const char* what, Shape got, Shape expected,
-                                              bool same_mesh, ProductSize size)
+                                              Quanta padded, Quanta expected_quanta, bool same_mesh,
+                                              ProductSize size)
 {
   require<ShapeError>(got == expected, "got ", what, " of ", got,
                       " for a product with m = ", size.m, ", n = ", size.n, ", k = ", size.k,
@@ -24,6 +27,29 @@ namespace cubist::detail
   require<MeshError>(same_mesh, "got ", what, " of ", got,
                      " on another mesh than the product's, so its blocks lie on other ranks; make "
                      "it on the product's mesh");
+  require<ShapeError>(
+      padded == expected_quanta, "got ", what, " of ", got, " padded to multiples of ", padded.rows,
+      " rows and ", padded.cols, " columns for a product that needs multiples of ",
+      expected_quanta.rows, " and ", expected_quanta.cols,
+      ", so the blocks of its operands do not fit; make the plan with the quanta of "
+      "the matrices, or the matrices with those of the plan");
+}
+
+[[nodiscard]] inline Quanta op_quanta(Op op, Quanta q)
+{
+  return op == Op::none ? q : Quanta{q.cols, q.rows};
+}
+
+/// The quanta of a product on a mesh.
+/// @throws MeshError for quanta that are no multiples of the mesh's
+[[nodiscard]] inline ProductQuanta or_of_mesh(ProductQuanta quanta, std::size_t quantum)
+{
+  for (auto* each : {&quanta.m, &quanta.n, &quanta.k})
+  {
+    if (*each == 0) *each = quantum;
+    require_multiples(*each, quantum);
+  }
+  return quanta;
 }
 
 /// @throws ArgumentError for a result that is also one of the other operands

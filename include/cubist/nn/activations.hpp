@@ -129,7 +129,7 @@ template <SchemeType S, class B, class T>
 [[nodiscard]] Activations<S, B, T> zeros_like(const Activations<S, B, T>& y)
 {
   return y.visit([]<class L, class M>(const DistMatrix<T, L, M>& m) -> Activations<S, B, T> {
-    return DistMatrix<T, L, M>{m.mesh(), m.shape()};
+    return DistMatrix<T, L, M>{m.mesh(), m.shape(), m.quanta()};
   });
 }
 

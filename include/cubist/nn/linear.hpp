@@ -47,6 +47,10 @@ struct LinearOptions
   Method method = Method::automatic;
   Initial initial_weights = Uniform{};
   Initial initial_bias = Uniform{};
+  /// What the layer's inputs and outputs are padded to multiples of; 0 stands for the mesh's
+  /// quantum.
+  std::size_t in_quantum = 0;
+  std::size_t out_quantum = 0;
 };
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
@@ -66,8 +70,9 @@ class Linear
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
-      : mesh_{mesh}, options_{options}, in_{in}, out_{out}, w_{mesh, {in, out}}, dw_{w_},
-        b_{mesh, {1, out}}, db_{b_}
+      : mesh_{mesh}, options_{with_quanta(mesh, options)}, in_{in}, out_{out},
+        w_{mesh, {in, out}, {options_.in_quantum, options_.out_quantum}}, dw_{w_},
+        b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}}, db_{b_}
   {
     require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
                         " features, which has no weights; give it at least one of each");
@@ -91,7 +96,7 @@ class Linear
   template <class LX, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
   {
-    auto& p = product(x.rows());
+    auto& p = product(x);
     if (options_.bias && p.is_local())
       return p.forward_locally(x, w_, y, [&](auto x_mine, auto w_mine, auto y_mine) {
         detail::affine(mesh_.engine(), x_mine, w_mine, bias_row(), y_mine);
@@ -107,7 +112,7 @@ class Linear
                DistMatrix<T, LY, Mesh>& y)
   {
     check("Y", y, "Z", z.shape());
-    auto& p = product(x.rows());
+    auto& p = product(x);
     if (options_.bias && p.is_local())
       return p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
         detail::multiply_and_activate(mesh_.engine(), x_mine, w_mine, bias_row(), f, z_mine,
@@ -117,11 +122,18 @@ class Linear
     detail::add_and_activate(mesh_.engine(), f, z.valid(), y.valid(), bias_rows(z.valid().rows()));
   }
 
+  /// Zeros for Y = X W + b, padded as `forward` needs it.
+  template <class LX>
+  [[nodiscard]] Output make_output(const DistMatrix<T, LX, Mesh>& x) const
+  {
+    return {mesh_, {x.rows(), out_}, {x.quanta().rows, options_.out_quantum}};
+  }
+
   /// Y = X W + b, in a new matrix.
   template <class LX>
   [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x)
   {
-    Output y{mesh_, {x.rows(), out_}};
+    Output y = make_output(x);
     forward(x, y);
     return y;
   }
@@ -232,17 +244,26 @@ class Linear
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
     if (options_.bias) db_sum_ = sum_replicas(mesh_, Pending{}, db_.padded());
-    auto& p = product(x.rows());
+    auto& p = product(x);
     dw_sum_ = dx ? p.start_backward(x, w_, dy, *dx, dw_) : p.start_backward(x, dy, dw_);
   }
 
-  /// The plan for M rows; a new one when M changes.
-  Product& product(std::size_t m)
+  /// The plan for X's rows; a new one when they change.
+  template <class LX>
+  Product& product(const DistMatrix<T, LX, Mesh>& x)
   {
-    if (!product_ || product_->size().m != m)
-      product_.emplace(mesh_, ProductSize{.m = m, .n = out_, .k = in_}, options_.gathered,
-                       options_.method);
+    const ProductSize size{.m = x.rows(), .n = out_, .k = in_};
+    const ProductQuanta quanta{
+        .m = x.quanta().rows, .n = options_.out_quantum, .k = options_.in_quantum};
+    if (!product_ || product_->size() != size || product_->quanta() != quanta)
+      product_.emplace(mesh_, size, options_.gathered, options_.method, quanta);
     return *product_;
+  }
+  [[nodiscard]] static LinearOptions with_quanta(const Mesh& mesh, LinearOptions options)
+  {
+    if (options.in_quantum == 0) options.in_quantum = mesh.quantum();
+    if (options.out_quantum == 0) options.out_quantum = mesh.quantum();
+    return options;
   }
 
   Mesh mesh_;

@@ -32,7 +32,7 @@ class Moments
       const auto& v = p.value;
       names_and_cuts_.push_back(
           {name + "." + p.name,
-           {v.mesh, v.shape, {nullptr, v.padded.shape()}, v.block_of, v.primary}});
+           {v.mesh, v.shape, v.quanta, {nullptr, v.padded.shape()}, v.block_of, v.primary}});
       shapes_.push_back(v.valid().shape());
       data_.emplace_back(v.padded.size());
     }
