@@ -39,8 +39,10 @@ layer(scheme algorithm/summa algorithm/gather algorithm/direct)
 layer(matmul scheme)
 layer(nn/kernels matmul)
 layer(nn nn/kernels)
+layer(nn/layers nn)
 layer(plan scheme)
 layer(io dist)
+layer(nn/transformer nn/layers io)
 layer(testing backend)
 
 # The engine on the host, and the way of global matrices in and out.

@@ -113,6 +113,13 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   template <class Axis>
   static constexpr bool cuts = is_one_of<Axis, R..., C...>;
 
+  /// The number of parts that columns are cut in on a mesh of these extents.
+  template <class A>
+  [[nodiscard]] static std::size_t col_parts(const typename A::Array& extents)
+  {
+    return detail::cut<A, C...>(extents, {}).parts;
+  }
+
   /// The block of a matrix of this shape that the rank at these coordinates holds. A dimension that
   /// is cut is padded to a multiple of its quantum and of its number of parts.
   template <class A>

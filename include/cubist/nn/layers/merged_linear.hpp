@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Several linear layers of one input, on any scheme, as one product: Y_i = X W_i + b_i. X is
+// gathered once for all of them, as are the gradients' sums for dX.
+//
+//   X (M, K) S::Input    W_i (K, N_i) S::Weight    b_i (1, N_i) cut as Y's columns
+//   Y (M, N) S::Output   the columns of all Y_i, interleaved so that each rank has its part of each
+//
+// N_i is cut in F pieces, the fewest that the cuts of W's and of Y's columns divide evenly. Piece f
+// of Y is [piece f of Y_0 | piece f of Y_1 | …]. W = [W_0 | W_1 | …] is interleaved likewise, in a
+// workspace, and so are b and the gradients:
+//
+//   forward    copy the W_i into W;  Y = X W + b
+//   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy dW and db apart
+//
+// Words: those of Linear for N = N_0 + N_1 + …, each padded to a multiple of its quantum: one X.
+// Source of merged weights: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/replica_sum.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/nn/linear.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/nn/random.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+/// One of the layers that are merged.
+struct MergedOutput
+{
+  std::string name;  // of its parameters: "query.weight", "query.bias"
+  std::size_t features = 0;
+  /// What they are padded to a multiple of; 0 stands for the mesh's quantum.
+  std::size_t quantum = 0;
+};
+
+/// Where the columns of one Y_i are in this rank's block of Y.
+struct MergedColumns
+{
+  std::size_t first = 0;   // of its first piece
+  std::size_t width = 0;   // of a piece
+  std::size_t stride = 0;  // from one piece to the next
+  std::size_t pieces = 0;  // in this rank's block
+  std::size_t valid = 0;   // columns of all pieces that are not padding
+};
+
+/// @throws ShapeError, MeshError from every call, for matrices that do not fit
+template <SchemeType S, class B, Scalar T>
+class MergedLinear
+{
+ public:
+  using Product = DistMatMul<S, B, T>;
+  using Mesh = typename Product::Mesh;
+  using Input = typename Product::Input;
+  using Weight = typename Product::Weight;
+  using Output = typename Product::Output;
+  using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
+
+  /// F. A quantum of `unit` F for an output gives pieces of whole units, heads for example.
+  [[nodiscard]] static std::size_t pieces(const Mesh& mesh)
+  {
+    using A = typename S::Axes;
+    return std::lcm(S::Weight::template col_parts<A>(mesh.extents()),
+                    S::Output::template col_parts<A>(mesh.extents()));
+  }
+
+  /// The layer's i-th output draws its initial values as a Linear of index options.index + i.
+  /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
+  /// range
+  MergedLinear(const Mesh& mesh, std::size_t in, const std::vector<MergedOutput>& outputs,
+               const LinearOptions& options = {})
+      : mesh_{mesh}, options_{options}, in_{in}, pieces_{pieces(mesh)}
+  {
+    require<ShapeError>(in > 0 && !outputs.empty(), "got ", outputs.size(), " merged layers of ",
+                        in, " features, which have no weights; give at least one of each");
+    if (options_.in_quantum == 0) options_.in_quantum = mesh.quantum();
+    for (std::size_t i = 0; i < outputs.size(); ++i) add_output(outputs[i], i);
+    const std::size_t n = pieces_ * group_;
+    w_.emplace(mesh, Shape{in, n}, Quanta{options_.in_quantum, mesh.quantum()});
+    dw_.emplace(*w_);
+    b_.emplace(mesh, Shape{1, n});
+    db_.emplace(*b_);
+  }
+
+  /// Where Y_i is in this rank's block of a matrix like Y.
+  [[nodiscard]] MergedColumns columns(std::size_t i) const
+  {
+    const Range block = b_->block().cols;
+    const auto& part = parts_[i];
+    const std::size_t begin = std::min(block.offset / group_ * part.width, part.features);
+    const std::size_t end =
+        std::min((block.offset + block.size) / group_ * part.width, part.features);
+    return {part.first, part.width, group_, block.size / group_, end - begin};
+  }
+
+  /// Y, which the layer owns, and overwrites in the next `forward`.
+  const Output& forward(const Input& x)
+  {
+    if (!y_ || y_->rows() != x.rows() || y_->quanta().rows != x.quanta().rows)
+    {
+      const ProductSize size{.m = x.rows(), .n = w_->cols(), .k = in_};
+      product_.emplace(mesh_, size, options_.gathered, options_.method,
+                       ProductQuanta{.m = x.quanta().rows, .n = 0, .k = options_.in_quantum});
+      y_.emplace(mesh_, Shape{x.rows(), w_->cols()}, Quanta{x.quanta().rows, mesh_.quantum()});
+      dy_.reset();
+    }
+    copy_parts(
+        [](auto& part) -> auto& { return part.w; }, *w_, false);
+    product_->forward(x, *w_, *y_);
+    if (options_.bias)
+    {
+      copy_parts(
+          [](auto& part) -> auto& { return part.b; }, *b_, false);
+      mesh_.engine().for_each(detail::Add{}, y_->valid(), bias_row().repeated(y_->valid().rows()));
+    }
+    return *y_;
+  }
+
+  /// The last Y, for layers that change it in place.
+  /// @pre forward was called
+  [[nodiscard]] Output& output() { return *y_; }
+
+  /// A matrix like Y for its gradient: the columns of every `columns(i)` are for the caller to
+  /// write, the others are 0 and stay so.
+  /// @pre forward was called
+  [[nodiscard]] Output& output_gradient()
+  {
+    if (!dy_) dy_.emplace(mesh_, y_->shape(), y_->quanta());
+    return *dy_;
+  }
+
+  /// The gradients for `output_gradient()`, and dX where it is wanted. Those of weights and biases
+  /// are complete after `finish_backward`.
+  /// @pre X is that of the last `forward`
+  void backward(const Input& x, Input* dx = nullptr)
+  {
+    finish_backward();  // an earlier one, which an error interrupted
+    using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
+    const Output& dy = output_gradient();
+    if (options_.bias)
+    {
+      mesh_.engine().column_sums(dy.valid(), db_->valid());
+      db_sum_ = sum_replicas(mesh_, Pending{}, db_->padded());
+    }
+    dw_sum_ = dx ? product_->start_backward(x, *w_, dy, *dx, *dw_)
+                 : product_->start_backward(x, dy, *dw_);
+    unfinished_ = true;
+  }
+  void finish_backward()
+  {
+    db_sum_.wait();
+    dw_sum_.wait();
+    if (!std::exchange(unfinished_, false)) return;
+    copy_parts(
+        [](auto& part) -> auto& { return part.dw; }, *dw_, true);
+    if (options_.bias)
+      copy_parts(
+          [](auto& part) -> auto& { return part.db; }, *db_, true);
+  }
+
+  /// Appends the parameters of all outputs, with names that begin with `prefix`.
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    for (auto& part : parts_)
+    {
+      list.push_back({prefix + part.name + ".weight", part.w.view(), part.dw.view()});
+      if (options_.bias)
+        list.push_back({prefix + part.name + ".bias", part.b.view(), part.db.view()});
+    }
+  }
+
+ private:
+  struct Part
+  {
+    std::string name;
+    std::size_t features;
+    std::size_t width;  // of a piece
+    std::size_t first;  // of its columns in a piece of all
+    Weight w;
+    Weight dw;
+    Bias b;
+    Bias db;
+  };
+
+  void add_output(const MergedOutput& output, std::size_t i)
+  {
+    require<ShapeError>(output.features > 0, "got no features for ", output.name,
+                        ", which then has no weights; give it at least one");
+    const std::size_t quantum = output.quantum == 0 ? mesh_.quantum() : output.quantum;
+    const Weight w{mesh_, {in_, output.features}, {options_.in_quantum, quantum}};
+    const Bias b{mesh_, {1, output.features}, {mesh_.quantum(), quantum}};
+    const std::size_t width =
+        pieces_ == 1 ? output.features : pad(output.features, std::lcm(quantum, pieces_)) / pieces_;
+    auto& part = parts_.emplace_back(Part{output.name, output.features, width, group_, w, w, b, b});
+    group_ += width;
+    const auto draw = [&](Draw what) { return stream(options_.seed, what, options_.index + i); };
+    detail::initialize(part.w, options_.initial_weights, draw(Draw::weight), in_);
+    if (options_.bias) detail::initialize(part.b, options_.initial_bias, draw(Draw::bias), in_);
+  }
+
+  [[nodiscard]] MatrixView<const T> bias_row() const { return std::as_const(*b_).valid(); }
+
+  /// Copies the matrix `of(part)` of each part into `merged`, or, `apart`, from there.
+  template <class Of, class Merged>
+  void copy_parts(Of of, Merged& merged, bool apart)
+  {
+    const Block all = merged.block();
+    for (auto& part : parts_)
+    {
+      auto& mine = of(part);
+      const Range cols = mine.block().cols;
+      for (std::size_t at = 0; at < all.cols.size; at += group_)
+      {
+        const std::size_t begin = (all.cols.offset + at) / group_ * part.width;
+        const std::size_t end = std::min(begin + part.width, cols.offset + cols.valid);
+        if (begin >= end) break;
+        const Shape shape{mine.block().rows.valid, end - begin};
+        const auto here = merged.valid().block(0, at + part.first, shape);
+        const auto there = mine.valid().block(0, begin - cols.offset, shape);
+        if (apart)
+          mesh_.engine().copy(MatrixView<const T>{here}, there);
+        else
+          mesh_.engine().copy(MatrixView<const T>{there}, here);
+      }
+    }
+  }
+
+  Mesh mesh_;
+  LinearOptions options_;
+  std::size_t in_;
+  std::size_t pieces_;
+  std::size_t group_ = 0;  // columns of a piece of all
+  std::vector<Part> parts_;
+  std::optional<Weight> w_;  // all of them, interleaved
+  std::optional<Weight> dw_;
+  std::optional<Bias> b_;
+  std::optional<Bias> db_;
+  std::optional<Product> product_;
+  std::optional<Output> y_;
+  std::optional<Output> dy_;
+  ReplicaSum<typename B::Communicator> dw_sum_;
+  ReplicaSum<typename B::Communicator> db_sum_;
+  bool unfinished_ = false;
+};
+
+}  // namespace cubist
