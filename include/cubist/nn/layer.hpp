@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The interface of layers, of which networks are made: forward, backward, parameters.
+//
+//   X (M, K) L::Input    Y (M, N) L::Output    dY like Y    dX like X
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist
+{
+
+/// What a pass through layers needs beside its matrices.
+struct Pass
+{
+  /// The step that dropout masks are drawn for; none in evaluation.
+  std::optional<std::uint64_t> training_step = {};
+  /// The tokens of each sequence: rows [b sequence, (b + 1) sequence) are those of sequence b.
+  std::size_t sequence = 1;
+  /// The position of the first token of each sequence.
+  std::size_t position = 0;
+};
+
+// clang-format off
+template <class L>
+concept LayerType = requires {
+  typename L::Value;   // T
+  typename L::Mesh;
+  typename L::Input;   // a DistMatrix
+  typename L::Output;  // a DistMatrix
+} && requires(L& layer, const typename L::Input& x, const typename L::Output& dy, const Pass& pass,
+              Parameters<typename L::Value, typename L::Mesh>& list) {
+  // Y, which the layer owns, and overwrites in the next forward
+  { layer.forward(x, pass) } -> std::same_as<const typename L::Output&>;
+  // dX, which the layer owns, or null where it is not wanted; x and pass are those of the last
+  // forward. The gradients of parameters, which it overwrites, may be in flight.
+  { layer.backward(x, dy, pass, true) } -> std::same_as<const typename L::Input*>;
+  layer.finish_backward();                       // waits for them
+  layer.append_parameters(list, std::string{});  // names begin with the prefix
+};
+// clang-format on
+
+}  // namespace cubist
