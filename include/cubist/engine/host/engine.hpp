@@ -177,6 +177,18 @@ class HostEngine
         out(i, j) = detail::element_of(f(i, j, detail::wide(in(i, j))...));
   }
 
+  /// out(i, j) = f(i)(in(i, j), …); `out` may be one of the inputs.
+  template <class T, class F, class... In>
+  void map_rows(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    (check(in, out.shape()), ...);
+    using RowFunction = decltype(f(std::size_t{}));
+    for (std::size_t i = 0; i < out.rows(); ++i)
+      detail::for_elements(
+          out.cols(), detail::on_widened<T, const In...>(detail::Assign<RowFunction>{f(i)}),
+          out.row(i), MatrixView<const In>{in}.row(i)...);
+  }
+
   /// out(0, j) = sum of in(i, j) over i, in this order; `out` has one row.
   template <class T>
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const

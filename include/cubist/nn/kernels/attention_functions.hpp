@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What attention (attention.hpp) applies to blocks of scores: rows are queries, columns keys. A
+// block has `rows` rows of each of some units (attention_shape.hpp).
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/core/vector_math.hpp"
+#include "cubist/nn/kernels/attention_shape.hpp"
+
+namespace cubist::detail
+{
+
+/// Scores of keys behind the query: -infinity.
+template <RealScalar T>
+struct MaskKeys
+{
+  std::size_t rows;
+  std::size_t first_key;
+  std::size_t first_position;  // of the block's first query
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  {
+    return first_key + j > first_position + i % rows ? -std::numeric_limits<T>::infinity() : x;
+  }
+};
+
+/// The maximum of a row after one more block, and what sums before it are multiplied by.
+template <RealScalar T>
+struct RaiseMaximum
+{
+  CUBIST_HOST_DEVICE void operator()(T& max, T& factor, const T& of_block) const
+  {
+    const T larger = max < of_block ? of_block : max;
+    factor = exp_of_negative(max - larger);
+    max = larger;
+  }
+};
+
+/// sum = factor sum + more
+template <RealScalar T>
+struct AddScaledSum
+{
+  CUBIST_HOST_DEVICE void operator()(T& sum, const T& factor, const T& more) const
+  {
+    sum = factor * sum + more;
+  }
+};
+
+/// max + log sum
+template <RealScalar T>
+struct LogSumExp
+{
+  CUBIST_HOST_DEVICE T operator()(const T& max, const T& sum) const { return max + std::log(sum); }
+};
+
+/// exp(x - the row's value)
+template <RealScalar T>
+struct ShiftedExp
+{
+  const T* shift;
+
+  struct Row
+  {
+    T shift;
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
+    {
+      // Recomputed scores may exceed the maximum by rounding.
+      const T negative = x - shift;
+      return exp_of_negative(pick(negative > T{}, T{}, negative));
+    }
+  };
+  CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {shift[i]}; }
+};
+
+/// x times the row's value, or divided by it
+template <RealScalar T, bool divides>
+struct ScaleRow
+{
+  const T* factor;
+
+  struct Row
+  {
+    T factor;
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const { return factor * x; }
+  };
+  CUBIST_HOST_DEVICE Row operator()(std::size_t i) const
+  {
+    return {divides ? T{1} / factor[i] : factor[i]};
+  }
+};
+
+/// The gradient of scaled scores: scale p (dp - D)
+template <RealScalar T>
+struct ScoreSlope
+{
+  const T* d;
+  T scale;
+
+  struct Row
+  {
+    T d, scale;
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T p, T dp) const
+    {
+      return scale * p * (dp - d);
+    }
+  };
+  CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {d[i], scale}; }
+};
+
+/// An element of a block, scaled or dropped.
+template <RealScalar T>
+struct DropKeys
+{
+  AttentionDropout dropout;
+  T scale;
+  std::size_t rows;
+  std::size_t first_unit;  // sequence * kv_heads + key-value head
+  std::size_t kv_heads;
+  std::size_t group;
+  std::size_t member;  // of the group
+  std::size_t first_query;
+  std::size_t first_key;
+  std::size_t length;  // of a sequence
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  {
+    const std::size_t unit = first_unit + i / rows;
+    const std::size_t b = dropout.first_sequence + unit / kv_heads;
+    const std::size_t h = dropout.first_head + unit % kv_heads * group + member;
+    const std::size_t query = first_query + i % rows;
+    const std::size_t index = ((b * dropout.heads + h) * length + query) * length + first_key + j;
+    return dropout.random.template uniform<double>(index) < dropout.probability ? T{} : x * scale;
+  }
+};
+
+struct Multiply
+{
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, const T& a, const T& b) const
+  {
+    return a * b;
+  }
+};
+
+}  // namespace cubist::detail

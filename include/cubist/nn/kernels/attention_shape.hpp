@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The sizes of attention on one rank, where its heads are in memory, and how its scores are cut in
+// blocks. A unit is a sequence and a key-value head; with one of the query heads that share it, it
+// has a matrix of scores, (queries, keys).
+
+#include <cstddef>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/philox.hpp"
+
+namespace cubist
+{
+
+/// Where the heads of a matrix are among its columns: in pieces of whole heads.
+struct HeadColumns
+{
+  std::size_t first = 0;   // column of the first head
+  std::size_t width = 0;   // columns of a piece
+  std::size_t stride = 0;  // from one piece to the next
+
+  /// The first column of a head.
+  [[nodiscard]] std::size_t operator()(std::size_t head, std::size_t head_size) const
+  {
+    const std::size_t column = head * head_size;
+    return width == 0 ? first + column : first + column / width * stride + column % width;
+  }
+};
+
+/// The sizes of attention on one rank, which has whole sequences and whole groups of heads.
+struct AttentionShape
+{
+  std::size_t sequences = 0;
+  std::size_t queries = 0;   // of a sequence: rows of Q and O
+  std::size_t keys = 0;      // of a sequence; query s is at position s + keys - queries
+  std::size_t key_rows = 0;  // rows of K and V from one sequence to the next, at least `keys`
+  std::size_t heads = 0;     // of queries
+  std::size_t group = 1;     // query heads that share a key-value head
+  std::size_t head_size = 0;
+  bool causal = true;  // a query reads keys up to its own position
+  double scale = 1;    // of the scores
+  HeadColumns q = {};
+  HeadColumns k = {};
+  HeadColumns v = {};
+  HeadColumns o = {};
+};
+
+/// The elements of softmax(Q K^T) that are dropped, by their global index
+/// ((b H + h) S + query) S + key, for sequence b and head h of H.
+struct AttentionDropout
+{
+  Philox random{0, 0};
+  double probability = 0;
+  std::size_t first_sequence = 0;  // of this rank
+  std::size_t first_head = 0;
+  std::size_t heads = 0;  // of all ranks
+};
+
+/// The largest numbers of queries and keys in a block of scores.
+struct AttentionBlocks
+{
+  std::size_t queries = 64;
+  std::size_t keys = 512;
+};
+
+namespace detail
+{
+
+/// `rows` queries of each of some consecutive units, with one query head of each.
+struct QueryBlock
+{
+  std::size_t first_unit;  // sequence * key-value heads + key-value head
+  std::size_t units;
+  std::size_t kv_heads;
+  std::size_t group;
+  std::size_t member;  // of the group
+  std::size_t query;   // the first
+  std::size_t rows;
+  std::size_t keys;    // that the queries read
+  std::size_t length;  // all keys of a sequence
+  const AttentionDropout* drop;
+
+  /// The rows of a matrix of the block's scores.
+  [[nodiscard]] std::size_t size() const { return units * rows; }
+  [[nodiscard]] std::size_t sequence(std::size_t u) const { return (first_unit + u) / kv_heads; }
+  [[nodiscard]] std::size_t kv_head(std::size_t u) const { return (first_unit + u) % kv_heads; }
+  [[nodiscard]] std::size_t head(std::size_t u) const { return kv_head(u) * group + member; }
+
+  template <class F>
+  void for_each_unit(F f) const
+  {
+    for (std::size_t u = 0; u < units; ++u) f(u);
+  }
+
+  /// (u) the rows of unit u in Q or O.
+  template <class V>
+  [[nodiscard]] auto queries(const AttentionShape& s, const HeadColumns& columns,
+                             MatrixView<V> m) const
+  {
+    return [this, &s, &columns, m](std::size_t u) {
+      return m.block(sequence(u) * s.queries + query, columns(head(u), s.head_size),
+                     {rows, s.head_size});
+    };
+  }
+  /// (u) n rows of unit u in K or V.
+  template <class V>
+  [[nodiscard]] auto keys_of(const AttentionShape& s, const HeadColumns& columns, MatrixView<V> m,
+                             std::size_t key, std::size_t n) const
+  {
+    return [this, &s, &columns, m, key, n](std::size_t u) {
+      return m.block(sequence(u) * s.key_rows + key, columns(kv_head(u), s.head_size),
+                     {n, s.head_size});
+    };
+  }
+  /// The numbers of unit u in a matrix of one number a query, (sequences heads, queries).
+  template <class V>
+  [[nodiscard]] MatrixView<V> per_query(const AttentionShape& s, MatrixView<V> m,
+                                        std::size_t u) const
+  {
+    return m.block(sequence(u) * s.heads + head(u), query, {1, rows});
+  }
+  /// The rows of unit u in a matrix of scores, or its part of a row of one number a query.
+  template <class V>
+  [[nodiscard]] MatrixView<V> unit(MatrixView<V> m, std::size_t u) const
+  {
+    return m.block(u * rows, 0, {rows, m.cols()});
+  }
+  template <class V>
+  [[nodiscard]] MatrixView<V> row_of(MatrixView<V> m, std::size_t u) const
+  {
+    return m.block(0, u * rows, {1, rows});
+  }
+};
+
+}  // namespace detail
+
+}  // namespace cubist
