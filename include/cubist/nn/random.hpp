@@ -25,7 +25,8 @@ enum class Draw : std::uint8_t
 {
   weight,
   bias,
-  dropout
+  dropout,
+  token
 };
 
 /// The stream from which layer `layer` draws in step `step`.
