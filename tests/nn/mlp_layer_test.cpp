@@ -31,15 +31,15 @@ Both both(const Place<S>& place, const Activation& activation, double p,
   return on_root(place, [&](const auto& mesh) {
     const LinearOptions options{.seed = 5, .index = 3};
     const Dropout dropout{p, 5, 3};
-    cubist::detail::MlpLayer<A, S, Threads, double> layer{mesh,    in,         out,
-                                                          options, activation, dropout};
+    cubist::detail::MlpLayer<A, S, Threads, double> layer{
+        Dense<S, Threads, double>{mesh, in, out, options, activation, dropout}};
     Linear<S, Threads, double> linear{mesh, in, out, options};
 
     auto x = scatter<typename S::Input>(mesh, uniform<double>(tokens, in, 1));
     auto dy = scatter<typename S::Output>(mesh, uniform<double>(tokens, out, 2));
     Both b;
-    b.y = gather(layer.forward(A{x}, step));
-    b.dx = gather(*layer.backward(A{x}, A{dy}, step, true));
+    b.y = gather(layer.forward(A{x}, {.training_step = step}));
+    b.dx = gather(*layer.backward(A{x}, A{dy}, {.training_step = step}, true));
     layer.finish_backward();
     Parameters<double, typename A::Mesh> parameters;
     layer.append_parameters(parameters, "");

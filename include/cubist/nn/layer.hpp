@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "cubist/core/block.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist
@@ -45,5 +46,27 @@ concept LayerType = requires {
   layer.append_parameters(list, std::string{});  // names begin with the prefix
 };
 // clang-format on
+
+namespace detail
+{
+
+/// The matrix that a layer keeps for its output or its gradient: made when it is first needed, and
+/// again when its shape or padding changes.
+template <class Matrix>
+Matrix& fit(std::optional<Matrix>& kept, const typename Matrix::Mesh& mesh, Shape shape,
+            Quanta quanta)
+{
+  if (!kept || kept->shape() != shape || kept->quanta() != quanta)
+    kept.emplace(mesh, shape, quanta);
+  return *kept;
+}
+/// The same, like another matrix.
+template <class Matrix>
+Matrix& fit_like(std::optional<Matrix>& kept, const Matrix& like)
+{
+  return fit(kept, like.mesh(), like.shape(), like.quanta());
+}
+
+}  // namespace detail
 
 }  // namespace cubist

@@ -29,7 +29,7 @@
 #include "cubist/engine/affine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
-#include "cubist/nn/activate.hpp"
+#include "cubist/nn/kernels/activate.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -86,6 +86,8 @@ class Linear
 
   [[nodiscard]] std::size_t in() const { return in_; }
   [[nodiscard]] std::size_t out() const { return out_; }
+  /// What the outputs are padded to a multiple of.
+  [[nodiscard]] std::size_t out_quantum() const { return options_.out_quantum; }
   [[nodiscard]] Weight& weight() { return w_; }
   [[nodiscard]] const Weight& weight_gradient() const { return dw_; }
   /// @pre the layer has a bias

@@ -22,7 +22,9 @@
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/activations.hpp"
+#include "cubist/nn/dense.hpp"
 #include "cubist/nn/dropout.hpp"
+#include "cubist/nn/layer.hpp"
 #include "cubist/nn/linear.hpp"
 #include "cubist/nn/mlp_layer.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -91,7 +93,7 @@ class MLP
                             options.seed, i};
       const auto add = [&]<class LayerScheme>(std::type_identity<LayerScheme>) {
         layers_.push_back(std::make_unique<detail::MlpLayer<Activations, LayerScheme, B, T>>(
-            mesh, sizes[i], sizes[i + 1], linear, activation, dropout));
+            Dense<LayerScheme, B, T>{mesh, sizes[i], sizes[i + 1], linear, activation, dropout}));
       };
       if (i % 2 == 0)
         add(std::type_identity<S>{});
@@ -110,7 +112,7 @@ class MLP
   const Activations& forward(const DistMatrix<T, L, Mesh>& x)
   {
     detail::require_layout<L, typename S::Input>();
-    return run(x, training_ ? std::optional{++steps_} : std::nullopt);
+    return run(x, {.training_step = training_ ? std::optional{++steps_} : std::nullopt});
   }
   /// Does not compile: X is not distributed.
   template <class X>
@@ -164,7 +166,7 @@ class MLP
   /// Softmax cross-entropy and accuracy on labelled data, without dropout.
   [[nodiscard]] Score evaluate(const Activations& x, std::span<const int> labels)
   {
-    const Activations& y = run(x.template as<typename S::Input>(), std::nullopt);
+    const Activations& y = run(x.template as<typename S::Input>(), {});
     auto scratch = zeros_like(y);
     return {softmax_cross_entropy(y, labels, scratch), accuracy(y, labels)};
   }
@@ -173,10 +175,9 @@ class MLP
   using Layer = detail::AnyLayer<Activations, Parameters<T, Mesh>>;
 
   /// Passes X through the layers.
-  const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x,
-                         std::optional<std::uint64_t> training_step)
+  const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x, const Pass& pass)
   {
-    step_ = training_step;
+    pass_ = pass;
     if (x_ && x_->shape() == x.shape())
       x_->template as<typename S::Input>() = x;
     else
@@ -186,7 +187,7 @@ class MLP
     for (auto& layer : layers_)
     {
       const Activations* input = y;
-      y = &layer->forward(*input, step_);
+      y = &layer->forward(*input, pass_);
       inputs_.push_back(input);
     }
     return *y;
@@ -200,7 +201,7 @@ class MLP
                            "no output for the gradient; call forward first");
     const Activations* d = &dy;
     for (std::size_t i = layers_.size(); i-- > 0;)
-      d = layers_[i]->backward(*inputs_[i], *d, step_, i > 0 || wants_dx);
+      d = layers_[i]->backward(*inputs_[i], *d, pass_, i > 0 || wants_dx);
     for (auto& layer : layers_) layer->finish_backward();
     return d;
   }
@@ -211,8 +212,8 @@ class MLP
   std::vector<const Activations*> inputs_;  // of each layer
   bool training_ = true;
   std::uint64_t seed_;
-  std::uint64_t steps_ = 0;            // forwards in training mode
-  std::optional<std::uint64_t> step_;  // of the last forward, if it was one of them
+  std::uint64_t steps_ = 0;  // forwards in training mode
+  Pass pass_;                // the last forward
 };
 
 }  // namespace cubist
