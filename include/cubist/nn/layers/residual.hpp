@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A layer beside its input: Y = X + dropout(layer(X)).
+//
+//   X, Y: the layer's Input, which is its Output
+//
+// Words: those of the layer.
+// Source: He et al., "Deep Residual Learning for Image Recognition", arXiv 1512.03385.
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "cubist/engine/functions.hpp"
+#include "cubist/nn/dropout.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist
+{
+
+template <LayerType L>
+class Residual
+{
+  static_assert(std::is_same_v<typename L::Input, typename L::Output>,
+                "this layer's output has another layout than its input, so they cannot be added; "
+                "put the layer back to the input's layout behind it, in a Sequential");
+
+ public:
+  using Value = typename L::Value;
+  using Mesh = typename L::Mesh;
+  using Input = typename L::Input;
+  using Output = Input;
+
+  explicit Residual(L layer, const Dropout& dropout = Dropout{0})
+      : layer_{std::move(layer)}, dropout_{dropout}
+  {
+  }
+
+  [[nodiscard]] L& layer() { return layer_; }
+  /// Y of the last `forward`.
+  /// @pre there was one
+  [[nodiscard]] const Output& output() const { return *y_; }
+
+  const Output& forward(const Input& x, const Pass& pass)
+  {
+    const Output& f = layer_.forward(x, pass);
+    Output& y = detail::fit_like(y_, x);
+    const Output* added = &f;
+    if (drops(pass))
+    {
+      dropout_.apply(f, y, *pass.training_step);
+      added = &y;
+    }
+    x.mesh().engine().map(y.valid(), detail::Sum{}, x.valid(), added->valid());
+    return y;
+  }
+
+  const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
+  {
+    const Output* df = &dy;
+    if (drops(pass))
+    {
+      dropout_.apply(dy, detail::fit_like(df_, dy), *pass.training_step);
+      df = &*df_;
+    }
+    const Input* of_layer = layer_.backward(x, *df, pass, wants_dx);
+    if (!wants_dx) return nullptr;
+    Input& dx = detail::fit_like(dx_, x);
+    x.mesh().engine().map(dx.valid(), detail::Sum{}, dy.valid(), of_layer->valid());
+    return &dx;
+  }
+  void finish_backward() { layer_.finish_backward(); }
+
+  void append_parameters(Parameters<Value, Mesh>& list, const std::string& prefix)
+  {
+    layer_.append_parameters(list, prefix);
+  }
+
+ private:
+  [[nodiscard]] bool drops(const Pass& pass) const
+  {
+    return pass.training_step && dropout_.probability() > 0;
+  }
+
+  L layer_;
+  Dropout dropout_;
+  std::optional<Output> y_;
+  std::optional<Output> df_;
+  std::optional<Input> dx_;
+};
+
+}  // namespace cubist

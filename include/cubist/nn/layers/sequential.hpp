@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Layers one after the other. Each layer's Output is the Input of the next, which the compiler
+// checks: after a layer of scheme S comes one of S::Next.
+//
+//   Sequential net{LayerNorm<S, B, T>{mesh, 64}, Dense<S, B, T>{mesh, 64, 256, {}, gelu},
+//                  Dense<typename S::Next, B, T>{mesh, 256, 64}};
+//
+// Words: those of the layers.
+
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "cubist/dist/state.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+template <class First, class... Rest>
+constexpr bool layers_chain()
+{
+  if constexpr (sizeof...(Rest) == 0)
+    return true;
+  else
+  {
+    using Next = std::tuple_element_t<0, std::tuple<Rest...>>;
+    return std::is_same_v<typename First::Output, typename Next::Input> && layers_chain<Rest...>();
+  }
+}
+
+}  // namespace detail
+
+template <LayerType... L>
+class Sequential
+{
+  static_assert(detail::layers_chain<L...>(),
+                "the output of one of these layers has another layout than the input of the next, "
+                "so the blocks of a rank would not correspond; give the layer after one of scheme "
+                "S the scheme S::Next");
+  static constexpr std::size_t last = sizeof...(L) - 1;
+  template <std::size_t i>
+  using Layer = std::tuple_element_t<i, std::tuple<L...>>;
+
+ public:
+  using Value = typename Layer<0>::Value;
+  using Mesh = typename Layer<0>::Mesh;
+  using Input = typename Layer<0>::Input;
+  using Output = typename Layer<last>::Output;
+
+  explicit Sequential(L... layers) : layers_{std::move(layers)...} {}
+
+  [[nodiscard]] std::tuple<L...>& layers() { return layers_; }
+
+  /// Y, which the last layer owns, and overwrites in the next `forward`.
+  const Output& forward(const Input& x, const Pass& pass) { return forward_from<0>(x, pass); }
+
+  /// dX, which the first layer owns, or null where it is not wanted.
+  /// @pre X and the pass are those of the last `forward`
+  const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
+  {
+    std::get<0>(inputs_) = &x;
+    return backward_from<last>(dy, pass, wants_dx);
+  }
+  void finish_backward()
+  {
+    std::apply([](auto&... layer) { (layer.finish_backward(), ...); }, layers_);
+  }
+
+  /// 0.weight, 1.weight, …
+  void append_parameters(Parameters<Value, Mesh>& list, const std::string& prefix)
+  {
+    std::size_t i = 0;
+    std::apply(
+        [&](auto&... layer) {
+          (layer.append_parameters(list, prefix + std::to_string(i++) + "."), ...);
+        },
+        layers_);
+  }
+
+  /// The parameters' values, by their names.
+  void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
+  {
+    Parameters<Value, Mesh> list;
+    append_parameters(list, prefix);
+    for (const auto& p : list) state.matrices.push_back({p.name, p.value});
+  }
+
+ private:
+  template <std::size_t i>
+  const Output& forward_from(const typename Layer<i>::Input& x, const Pass& pass)
+  {
+    std::get<i>(inputs_) = &x;
+    const auto& y = std::get<i>(layers_).forward(x, pass);
+    if constexpr (i == last)
+      return y;
+    else
+      return forward_from<i + 1>(y, pass);
+  }
+  template <std::size_t i>
+  const Input* backward_from(const typename Layer<i>::Output& dy, const Pass& pass, bool wants_dx)
+  {
+    const auto* dx =
+        std::get<i>(layers_).backward(*std::get<i>(inputs_), dy, pass, i > 0 || wants_dx);
+    if constexpr (i == 0)
+      return dx;
+    else
+      return backward_from<i - 1>(*dx, pass, wants_dx);
+  }
+
+  std::tuple<L...> layers_;
+  std::tuple<const typename L::Input*...> inputs_ = {};  // of the last forward
+};
+
+template <class... L>
+Sequential(L...) -> Sequential<L...>;
+
+}  // namespace cubist
