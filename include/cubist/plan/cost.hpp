@@ -20,7 +20,8 @@
 // as much, and [(y-1) MK + (z-1) KN] / xyz more where X and W are gathered again.
 //
 // Both: the gradient of W is all-reduced along the axes of PendingAxes, on P ranks 2(P-1)/P of a
-// rank's block. Sizes are padded to the scheme's quantum. Source: the schemes' headers.
+// rank's block. Sizes are padded to the scheme's quantum,
+// or to other quanta. Source: the schemes' headers.
 
 #include <algorithm>
 #include <cstddef>
@@ -232,9 +233,9 @@ template <class A, class X, class W, class Y>
 /// @pre S::fits(extents)
 template <SchemeType S>
 [[nodiscard]] constexpr Cost cost(const typename S::Axes::Array& extents, ProductSize size,
-                                  Gathered policy = Gathered::kept)
+                                  Gathered policy = Gathered::kept, ProductQuanta quanta = {})
 {
-  const auto p = detail::cut_product<S>(extents, size);
+  const auto p = detail::cut_product<S>(extents, size, quanta);
   Cost c = detail::cost_of<typename S::Axes>(typename S::Algorithm{}, p, extents, policy);
   detail::add_all_reduce(c.backward, p.w, p.pending);
   detail::add_all_reduce(c.backward_weight, p.w, p.pending);

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstddef>
+#include <numeric>
 
 #include "cubist/core/block.hpp"
 #include "cubist/dist/layout.hpp"
@@ -63,17 +64,27 @@ template <class A, template <class...> class List, class... Axis>
   return t;
 }
 
-/// A matrix of this shape with layout `L`. A dimension that is cut is padded to the quantum.
+/// A matrix of this shape with layout `L`. A dimension that is cut is padded to its quantum.
 template <class A, class L>
 [[nodiscard]] constexpr CutMatrix cut_matrix(LayerMatrix which, Shape shape,
-                                             const typename A::Array& extents, std::size_t quantum)
+                                             const typename A::Array& extents, Quanta quanta)
 {
   const auto rows = tuple_of<A>(typename L::RowAxes{}, extents);
   const auto cols = tuple_of<A>(typename L::ColAxes{}, extents);
-  const auto piece = [quantum](std::size_t n, const AxisTuple& by) {
-    return by.size() == 0 ? n : pad(n, quantum) / by.parts();
+  const auto piece = [](std::size_t n, const AxisTuple& by, std::size_t quantum) {
+    return by.size() == 0 ? n : pad(n, std::lcm(quantum, by.parts())) / by.parts();
   };
-  return {which, rows, cols, {piece(shape.rows, rows), piece(shape.cols, cols)}};
+  return {which,
+          rows,
+          cols,
+          {piece(shape.rows, rows, quanta.rows), piece(shape.cols, cols, quanta.cols)}};
+}
+
+/// The quanta of a product, those of 0 replaced by the mesh's quantum.
+[[nodiscard]] constexpr ProductQuanta or_quantum(ProductQuanta quanta, std::size_t quantum)
+{
+  const auto or_mesh = [quantum](std::size_t q) { return q == 0 ? quantum : q; };
+  return {or_mesh(quanta.m), or_mesh(quanta.n), or_mesh(quanta.k)};
 }
 
 /// The three matrices of a product.
@@ -88,14 +99,14 @@ struct CutProduct
 
 template <class S>
 [[nodiscard]] constexpr CutProduct cut_product(const typename S::Axes::Array& extents,
-                                               ProductSize size)
+                                               ProductSize size, ProductQuanta quanta = {})
 {
   using A = typename S::Axes;
   using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;
-  const std::size_t quantum = S::quantum(extents);
-  return {cut_matrix<A, typename S::Input>(LayerMatrix::x, {size.m, size.k}, extents, quantum),
-          cut_matrix<A, typename S::Weight>(LayerMatrix::w, {size.k, size.n}, extents, quantum),
-          cut_matrix<A, typename S::Output>(LayerMatrix::y, {size.m, size.n}, extents, quantum),
+  const auto [m, n, k] = or_quantum(quanta, S::quantum(extents));
+  return {cut_matrix<A, typename S::Input>(LayerMatrix::x, {size.m, size.k}, extents, {m, k}),
+          cut_matrix<A, typename S::Weight>(LayerMatrix::w, {size.k, size.n}, extents, {k, n}),
+          cut_matrix<A, typename S::Output>(LayerMatrix::y, {size.m, size.n}, extents, {m, n}),
           tuple_of<A>(Pending{}, extents)};
 }
 

@@ -18,6 +18,7 @@
 
 #include "cubist/algorithm/direct/work_assignment.hpp"
 #include "cubist/dist/placement.hpp"
+#include "cubist/plan/cutting.hpp"
 #include "cubist/plan/machine.hpp"
 #include "cubist/plan/time.hpp"
 #include "cubist/plan/work.hpp"
@@ -40,9 +41,10 @@ namespace detail
 
 /// The blocks of a matrix of layout `L` on a mesh of scheme `S`.
 template <class S, class L>
-[[nodiscard]] Placement planned_placement(Shape shape, const typename S::Axes::Array& extents)
+[[nodiscard]] Placement planned_placement(Shape shape, const typename S::Axes::Array& extents,
+                                          Quanta quanta)
 {
-  return placement<L, typename S::Axes>(extents, S::quantum(extents), shape, Op::none);
+  return placement<L, typename S::Axes>(extents, quanta, shape, Op::none);
 }
 
 /// Seconds of a direct product: of the products on the cores of a worker, and of the rest, which is
@@ -108,13 +110,15 @@ template <class S, class L>
 /// @pre S::fits(extents)
 template <SchemeType S>
 [[nodiscard]] DirectCost direct_cost(const typename S::Axes::Array& extents, ProductSize size,
-                                     Ranks ranks, const Machine& machine, std::size_t scalar_bytes)
+                                     Ranks ranks, const Machine& machine, std::size_t scalar_bytes,
+                                     ProductQuanta quanta = {})
 {
+  const auto [m, n, k] = detail::or_quantum(quanta, S::quantum(extents));
   return detail::direct_cost(
-      detail::planned_placement<S, typename S::Input>({size.m, size.k}, extents),
-      detail::planned_placement<S, typename S::Weight>({size.k, size.n}, extents),
-      detail::planned_placement<S, typename S::Output>({size.m, size.n}, extents), ranks, machine,
-      scalar_bytes);
+      detail::planned_placement<S, typename S::Input>({size.m, size.k}, extents, {m, k}),
+      detail::planned_placement<S, typename S::Weight>({size.k, size.n}, extents, {k, n}),
+      detail::planned_placement<S, typename S::Output>({size.m, size.n}, extents, {m, n}), ranks,
+      machine, scalar_bytes);
 }
 
 }  // namespace cubist

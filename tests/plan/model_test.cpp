@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/plan/model.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+namespace plan_model_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+
+TEST_CASE("Published models have their published numbers of parameters")
+{
+  const auto parameters = [](const char* name) { return transformer_model(name).parameters(); };
+  CHECK(parameters("gpt2") == 124'439'808);
+  CHECK(parameters("gpt2-medium") == 354'823'168);
+  CHECK(parameters("gpt2-large") == 774'030'080);
+  CHECK(parameters("gpt2-xl") == 1'557'611'200);
+  CHECK(parameters("gpt3-175b") == 174'604'259'328);
+  CHECK(parameters("llama-7b") == 6'738'415'616);
+  CHECK(parameters("llama-13b") == 13'015'864'320);
+  CHECK(parameters("llama-65b") == 65'285'660'672);
+  CHECK(parameters("llama2-70b") == 68'976'648'192);
+  CHECK(parameters("llama3-8b") == 8'030'261'248);
+  CHECK(parameters("llama3-70b") == 70'553'706'496);
+  CHECK(parameters("llama3.1-405b") == 405'853'388'800);
+}
+
+TEST_CASE("Every known model is valid")
+{
+  for (const auto& model : transformer_models())
+  {
+    CAPTURE(model.name);
+    CHECK_NOTHROW(require_valid(model));
+    CHECK(transformer_model(model.name).width == model.width);
+  }
+  const auto& llama = transformer_model("llama3-8b");
+  CHECK(llama.head_size() == 128);
+  CHECK(llama.group() == 4);
+  CHECK(llama.key_value_width() == 1024);
+}
+
+TEST_CASE("An unknown model is refused with the names of those that are known")
+{
+  CHECK(mentions(message_of<ArgumentError>([] { (void)transformer_model("gpt5"); }),
+                 "got the model \"gpt5\"", "sizes are unknown", "use gpt2, gpt2-medium",
+                 "llama3-8b"));
+}
+
+TEST_CASE("Sizes of a transformer that do not fit are refused")
+{
+  auto model = transformer_model("gpt2");
+  model.layers = 0;
+  CHECK(mentions(message_of<ShapeError>([&] { require_valid(model); }), "layers = 0",
+                 "nothing to compute", "use positive sizes"));
+  model.layers = 1;
+  model.heads = 7;
+  CHECK(mentions(message_of<ShapeError>([&] { require_valid(model); }), "width 768 with 7 heads",
+                 "differ in size", "divides the width"));
+  model.heads = 12;
+  model.key_value_heads = 5;
+  CHECK(mentions(message_of<ShapeError>([&] { require_valid(model); }), "12 heads and 5",
+                 "cannot share", "divides the heads"));
+}
+
+TEST_CASE("Tokens are whole sequences")
+{
+  const auto& model = transformer_model("gpt2");
+  CHECK(token_batch(model, 8192) == TokenBatch{8, 1024});
+  CHECK(token_batch(model, 8192, 512) == TokenBatch{16, 512});
+  CHECK(token_batch(model, 100) == TokenBatch{1, 100});
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(model, 8000); }),
+                 "got 8000 tokens in sequences of 1024", "incomplete", "use 7168 tokens"));
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(model, 8192, 2048); }),
+                 "sequences of 2048 tokens for gpt2", "1024 positions"));
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(model, 0); }), "got 0 tokens",
+                 "use a positive number"));
+}
+
+}  // namespace plan_model_test
