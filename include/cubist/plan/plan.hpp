@@ -52,6 +52,7 @@ struct Plan
   int weight_copies = 1;       // ranks that hold the same block of W
   bool moves_weights = false;  // by messages, other than the sum of their gradients
   bool moves_activations = false;
+  std::string note;  // what the reason says at its end; may be empty
   std::string reason;
 
   [[nodiscard]] double seconds() const { return time.total; }
@@ -113,7 +114,7 @@ enum class Pass
   return 2 * products * double(size.m) * double(size.n) * double(size.k);
 }
 
-/// Adds what a layer on scheme `S` costs by collectives. Returns the workspace in elements.
+/// Adds what a product costs by collectives. Returns the workspace in elements.
 inline std::size_t add_collectives(Plan& plan, const Cost& c, Pass pass, const Machine& machine,
                                    const PlanOptions& options)
 {
@@ -136,10 +137,11 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, Pass pass, const M
 /// The same where ranks read each other's blocks, without padding.
 template <SchemeType S>
 std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
-                       Pass pass, const Machine& machine, const PlanOptions& options)
+                       Pass pass, const Machine& machine, const PlanOptions& options,
+                       ProductQuanta quanta = {})
 {
   const auto c = direct_cost<S>(extents, size, {plan.ranks, plan.ranks + plan.idle}, machine,
-                                options.scalar_bytes);
+                                options.scalar_bytes, quanta);
   plan.time += c.forward;
   if (pass != Pass::forward) plan.time += pass == Pass::whole ? c.backward : c.backward_weight;
   plan.flops += needed_flops(size, pass) / plan.ranks;
@@ -162,15 +164,11 @@ void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize s
   plan.weight_copies = plan.ranks / static_cast<int>(w.rows.parts() * w.cols.parts());
 }
 
-}  // namespace detail
-
-/// The plan of scheme `S` with these extents, in a world of `ranks`; its reason is empty.
-/// @throws MeshError for extents that the scheme cannot have, or that need more ranks;
-/// ArgumentError for Method::direct on ranks of several nodes
+/// A plan of scheme `S` on these extents, to which nothing has been added.
+/// @throws what `plan_on` throws
 template <SchemeType S>
-[[nodiscard]] Plan plan_on(const typename S::Axes::Array& extents,
-                           const std::vector<ProductSize>& layers, int ranks,
-                           const Machine& machine = {}, const PlanOptions& options = {})
+[[nodiscard]] Plan empty_plan(const typename S::Axes::Array& extents, int ranks,
+                              const Machine& machine, const PlanOptions& options)
 {
   require_fit<S>(extents);
   double needed_ranks = 1;
@@ -190,6 +188,28 @@ template <SchemeType S>
                          used, " ranks on nodes of ", machine.ranks_per_node,
                          ", which can't read the memory of another node; use Method::automatic");
   if (shared && options.method != Method::collectives) plan.method = Method::direct;
+  return plan;
+}
+
+/// Completes a plan to which everything has been added.
+/// @param needed operations of all ranks, without padding
+inline void complete(Plan& plan, double needed, const Machine& machine)
+{
+  plan.padding = plan.flops * plan.ranks / needed - 1;
+  plan.fits_memory = plan.memory <= machine.memory_per_rank(plan.ranks);
+}
+
+}  // namespace detail
+
+/// The plan of scheme `S` with these extents, in a world of `ranks`; its reason is empty.
+/// @throws MeshError for extents that the scheme cannot have, or that need more ranks;
+/// ArgumentError for Method::direct on ranks of several nodes
+template <SchemeType S>
+[[nodiscard]] Plan plan_on(const typename S::Axes::Array& extents,
+                           const std::vector<ProductSize>& layers, int ranks,
+                           const Machine& machine = {}, const PlanOptions& options = {})
+{
+  Plan plan = detail::empty_plan<S>(extents, ranks, machine, options);
   double needed = 0;
   for (std::size_t i = 0; i < layers.size(); ++i)
   {
@@ -201,8 +221,7 @@ template <SchemeType S>
       detail::add_layer<typename S::Next>(plan, extents, size, pass, machine, options);
     needed += detail::needed_flops(size, pass);
   }
-  plan.padding = plan.flops * used / needed - 1;
-  plan.fits_memory = plan.memory <= machine.memory_per_rank(used);
+  detail::complete(plan, needed, machine);
   return plan;
 }
 

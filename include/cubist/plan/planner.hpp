@@ -5,7 +5,8 @@
 // on every mesh that it has of so many ranks or fewer, sorted by the predicted time of a step with
 // the method that will run there.
 //
-//   auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 64, machine);
+//   auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 64, machine);  // or, of a transformer,
+//   auto plans = plan(TransformerStep{transformer_model("gpt2"), {8, 1024}}, 64, machine);
 //   with_scheme(plans.front().scheme, [&]<class S>() { Mesh<S, Mpi> mesh{world, plans.front()}; });
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "cubist/plan/meshes.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/reason.hpp"
+#include "cubist/plan/transformer_plan.hpp"
 #include "cubist/scheme/catalogue.hpp"
 
 namespace cubist
@@ -55,6 +57,32 @@ inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& ma
   }
 }
 
+/// The plans of `plan` for layers, or for anything else that `plan_on` takes.
+/// @param unit elements in M·h
+template <class Network>
+[[nodiscard]] std::vector<Plan> sorted_plans(const Network& network, double unit, int ranks,
+                                             const Machine& machine, const PlanOptions& options)
+{
+  require_valid(machine);
+  require<MeshError>(ranks >= 1, "got ", ranks,
+                     " ranks, but a mesh has at least one; use a positive number");
+  require<ArgumentError>(options.scalar_bytes > 0,
+                         "got elements of 0 bytes, which hold no number; use sizeof the scalar");
+  std::vector<Plan> plans;
+  const auto add = [&]<class S>() {
+    cubist::for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
+      plans.push_back(plan_on<S>(extents, network, ranks, machine, options));
+    });
+  };
+  if (options.scheme.empty())
+    for_each_scheme(add);
+  else
+    with_scheme(options.scheme, add);
+  std::stable_sort(plans.begin(), plans.end(), better);
+  add_reasons(plans, unit, machine);
+  return plans;
+}
+
 }  // namespace detail
 
 /// All plans, the fastest first; those that do not fit in memory last.
@@ -65,25 +93,19 @@ inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& ma
                                             const PlanOptions& options = {})
 {
   require_valid(layers);
-  require_valid(machine);
-  require<MeshError>(ranks >= 1, "got ", ranks,
-                     " ranks, but a mesh has at least one; use a positive number");
-  require<ArgumentError>(options.scalar_bytes > 0,
-                         "got elements of 0 bytes, which hold no number; use sizeof the scalar");
-  std::vector<Plan> plans;
-  const auto add = [&]<class S>() {
-    for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
-      plans.push_back(plan_on<S>(extents, layers, ranks, machine, options));
-    });
-  };
-  if (options.scheme.empty())
-    for_each_scheme(add);
-  else
-    with_scheme(options.scheme, add);
-  std::stable_sort(plans.begin(), plans.end(), detail::better);
   const double unit = double(layers.front().m) * double(layers.front().k);
-  detail::add_reasons(plans, unit, machine);
-  return plans;
+  return detail::sorted_plans(layers, unit, ranks, machine, options);
+}
+
+/// The same for a step of a transformer.
+/// @throws ShapeError for sizes that `require_valid` refuses
+[[nodiscard]] inline std::vector<Plan> plan(const TransformerStep& step, int ranks,
+                                            const Machine& machine = {},
+                                            const PlanOptions& options = {})
+{
+  require_valid(step);
+  const double unit = double(step.batch.tokens()) * double(step.model.width);
+  return detail::sorted_plans(step, unit, ranks, machine, options);
 }
 
 /// The same for one product.
@@ -102,6 +124,14 @@ template <SchemeType S>
 {
   options.scheme = S::name;
   return extents_of<S>(plan(layers, ranks, machine, options).front());
+}
+template <SchemeType S>
+[[nodiscard]] typename S::Axes::Array auto_mesh(const TransformerStep& step, int ranks,
+                                                const Machine& machine = {},
+                                                PlanOptions options = {})
+{
+  options.scheme = S::name;
+  return extents_of<S>(plan(step, ranks, machine, options).front());
 }
 
 }  // namespace cubist

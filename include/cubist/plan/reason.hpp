@@ -89,6 +89,7 @@ inline void add_matrices(std::ostream& out, const Plan& plan)
       << " of the time";
   if (plan.padding > 0.005) out << ", " << detail::percent(plan.padding) << " more for padding";
   if (plan.idle > 0) out << "; " << plan.idle << (plan.idle == 1 ? " rank idle" : " ranks idle");
+  if (!plan.note.empty()) out << "; " << plan.note;
   return out.str();
 }
 

@@ -42,6 +42,7 @@ struct Time
   double products = 0;
   double inside = 0;  // messages, copies and windows between ranks of a node
   double across = 0;  // messages between nodes
+  double passes = 0;  // element-wise, over memory
 
   constexpr Time& operator+=(const Time& other)
   {
@@ -49,9 +50,31 @@ struct Time
     products += other.products;
     inside += other.inside;
     across += other.across;
+    passes += other.passes;
     return *this;
   }
+  friend constexpr Time operator*(double n, const Time& t)
+  {
+    return {n * t.total, n * t.products, n * t.inside, n * t.across, n * t.passes};
+  }
 };
+
+/// Seconds of local products.
+[[nodiscard]] constexpr double seconds(const LocalGemm& gemm, Ranks ranks, const Machine& machine,
+                                       std::size_t scalar_bytes)
+{
+  return (gemm.flops() / machine.rate(scalar_bytes) +
+          gemm.touched() * double(scalar_bytes) / machine.memory_bandwidth) /
+         machine.cores_to_multiply(ranks);
+}
+
+/// Seconds in which a rank reads or writes so many elements.
+[[nodiscard]] constexpr double pass_seconds(double elements, Ranks ranks, const Machine& machine,
+                                            std::size_t scalar_bytes)
+{
+  return elements * double(scalar_bytes) / machine.memory_bandwidth /
+         machine.cores_to_multiply(ranks);
+}
 
 /// Seconds of a transfer on a mesh of so many ranks.
 [[nodiscard]] constexpr double seconds(const Transfer& t, int ranks, const Machine& machine,
@@ -95,11 +118,6 @@ namespace detail
   const auto time_on_link = [&](const Transfer& t) {
     return seconds(t, ranks.active, machine, scalar_bytes);
   };
-  const auto multiply = [&](const LocalGemm& gemm) {
-    return (gemm.flops() / machine.rate(scalar_bytes) +
-            gemm.touched() * double(scalar_bytes) / machine.memory_bandwidth) /
-           machine.cores_to_multiply(ranks);
-  };
 
   double link = 0;  // the time at which it is free
   double pieces = 1;
@@ -113,7 +131,7 @@ namespace detail
   const auto& products = time.across > 0 ? work.far_products : work.products;
   for (std::size_t i = 0; i < products.size(); ++i)
   {
-    const double product = multiply(products[i]);
+    const double product = seconds(products[i], ranks, machine, scalar_bytes);
     time.products += product;
     if (i == 0)
       time.total = std::max(product, link + product / pieces);

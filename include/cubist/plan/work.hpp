@@ -48,6 +48,17 @@ struct Transfer
     return per_rank() * static_cast<double>(times) * static_cast<double>(count);
   }
 
+  /// Elements that all ranks of a mesh send together.
+  /// @pre the axis divides the mesh
+  [[nodiscard]] constexpr std::uint64_t words_of_all(int mesh_ranks) const
+  {
+    const auto p = static_cast<std::uint64_t>(ranks);
+    const std::uint64_t of_a_group = (p - 1) * (has_pieces()                           ? p
+                                                : collective == Collective::all_reduce ? 2
+                                                                                       : 1);
+    return static_cast<std::uint64_t>(mesh_ranks) / p * of_a_group * times * count;
+  }
+
   /// Messages that a rank sends, averaged over the ranks.
   [[nodiscard]] constexpr double messages() const
   {
@@ -148,6 +159,13 @@ struct Work
   /// Elements and messages that a rank sends, averaged over the ranks.
   [[nodiscard]] constexpr double words() const { return transfers.sum(&Transfer::words); }
   [[nodiscard]] constexpr double messages() const { return transfers.sum(&Transfer::messages); }
+  /// Elements that all ranks of a mesh send together.
+  [[nodiscard]] constexpr std::uint64_t words_of_all(int mesh_ranks) const
+  {
+    std::uint64_t all = 0;
+    for (const auto& t : transfers) all += t.words_of_all(mesh_ranks);
+    return all;
+  }
 };
 
 /// The memory of a rank, in elements.

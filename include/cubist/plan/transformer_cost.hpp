@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What the ranks send for a transformer on any scheme, from the layouts of the scheme and the costs
+// of its products (cost.hpp). A new scheme needs no code here.
+//
+//   X, residual stream (M, d) S::Input    M = B S: sequences of S tokens, row b S + s
+//   queries, keys, values (M, N) S::Output, one product; attention is local
+//   hidden activations (M, F) S::Output
+//
+// Block, each line being what sends:
+//
+//   norm        all_reduce of 2 numbers a row (RMSNorm: 1) along the axes that cut X's columns,
+//               forward and backward; of the gradients of its weight and bias along those that cut
+//               X's rows
+//   Q, K, V     one product of S, N = N_q + N_k + N_v, each padded
+//   output      product of S::Next
+//   norm
+//   up          product of S, with the gate as one
+//   down        product of S::Next
+//   biases      all_reduce of the gradient along the axes that cut Y's rows
+//
+// Then a norm, the logits, a product of S, and the loss: all_reduce of 2 numbers a row along the
+// axes that cut the logits' columns, and of 3 over all ranks. Of the embedding only a bound is
+// given. Backward of a product computes dX and dW together.
+
+#include <cstdint>
+
+#include "cubist/plan/cost.hpp"
+#include "cubist/plan/model.hpp"
+#include "cubist/plan/transformer_parts.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+/// The elements that all ranks together send.
+struct TransformerWords
+{
+  std::uint64_t forward = 0;
+  std::uint64_t backward = 0;
+  /// At most these more, in both directions, for the embedding and the gradients of positions.
+  std::uint64_t embedding = 0;
+
+  friend constexpr bool operator==(const TransformerWords&, const TransformerWords&) = default;
+};
+
+/// The words of one block by collectives.
+/// @pre S::fits(extents), the model is valid
+template <SchemeType S>
+[[nodiscard]] TransformerWords block_words(const typename S::Axes::Array& extents, TokenBatch batch,
+                                           const TransformerModel& model,
+                                           Gathered policy = Gathered::kept)
+{
+  const TransformerParts<S> parts{extents, batch, model};
+  const std::uint64_t statistics = 2 * parts.norm_statistics().words;
+  TransformerWords words{.forward = statistics,
+                         .backward = statistics + 2 * parts.norm_gradients().words};
+  for (const auto& p : parts.products())
+  {
+    const Cost c = parts.cost(p, policy);
+    words.forward += c.forward.words_of_all(parts.ranks());
+    words.backward += c.backward.words_of_all(parts.ranks()) + parts.bias_sum(p).words;
+  }
+  return words;
+}
+
+/// The words of the whole model: its blocks, the last norm, the logits and the loss; those of the
+/// embedding apart.
+/// @pre S::fits(extents), the model is valid
+template <SchemeType S>
+[[nodiscard]] TransformerWords transformer_words(const typename S::Axes::Array& extents,
+                                                 TokenBatch batch, const TransformerModel& model,
+                                                 Gathered policy = Gathered::kept)
+{
+  const TransformerParts<S> parts{extents, batch, model};
+  const auto block = block_words<S>(extents, batch, model, policy);
+  const Cost logits = parts.cost(parts.logits(), policy);
+  const std::uint64_t statistics = parts.norm_statistics().words;
+  return {.forward = model.layers * block.forward + statistics +
+                     logits.forward.words_of_all(parts.ranks()) +
+                     2 * parts.loss_statistics().words + parts.loss_mean().words,
+          .backward = model.layers * block.backward + statistics + parts.norm_gradients().words +
+                      logits.backward.words_of_all(parts.ranks()),
+          .embedding = 2 * parts.embedding_words() + parts.position_gradients().words};
+}
+
+}  // namespace cubist

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The parts of a transformer that send or multiply, on any scheme, from the layouts of the scheme:
+// its products as sizes with their quanta, and the sums of rows and columns.
+//
+//   X, residual stream (M, d) S::Input    M = B S: sequences of S tokens, row b S + s
+//   queries, keys, values (M, N) S::Output    hidden activations (M, F) S::Output
+//
+// Rows are padded to whole sequences on every rank, columns of Q, K and V to whole groups of heads,
+// other columns to the mesh's quantum. Numbers of rows are sent of valid rows only.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <numeric>
+
+#include "cubist/plan/cost.hpp"
+#include "cubist/plan/cutting.hpp"
+#include "cubist/plan/model.hpp"
+#include "cubist/plan/work.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+/// One product of a transformer, as a linear layer.
+struct TransformerProduct
+{
+  ProductSize size;        // of forward; n with the padding between outputs that are merged
+  std::size_t n = 0;       // without
+  ProductQuanta quanta;    // 0 stands for the mesh's quantum
+  bool is_next = false;    // a product of S::Next
+  bool is_merged = false;  // of several weights
+  bool has_bias = false;
+};
+
+/// An all_reduce of numbers of each row of a matrix, or of each column.
+struct LineSum
+{
+  Transfer transfer;        // of a rank all of whose lines are valid
+  std::uint64_t words = 0;  // of all ranks
+};
+
+/// The parts of a transformer on a mesh of scheme `S`.
+/// @pre S::fits(extents), the model is valid
+template <SchemeType S>
+class TransformerParts
+{
+ public:
+  using A = typename S::Axes;
+  using Extents = typename A::Array;
+
+  TransformerParts(const Extents& extents, TokenBatch batch, const TransformerModel& model)
+      : extents_{extents}, batch_{batch}, model_{model}, ranks_{A::ranks(extents)},
+        quantum_{S::quantum(extents)}, head_pieces_{head_pieces(extents)}, rows_{batch.length *
+                                                                                 quantum_},
+        kv_quantum_{std::lcm(quantum_, model.head_size() * head_pieces_)},
+        q_quantum_{model.group() * kv_quantum_}
+  {
+  }
+
+  [[nodiscard]] const Extents& extents() const { return extents_; }
+  [[nodiscard]] TokenBatch batch() const { return batch_; }
+  [[nodiscard]] const TransformerModel& model() const { return model_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+
+  /// Q, K, V; attention's output; up, with the gate; down.
+  [[nodiscard]] std::array<TransformerProduct, 4> products() const
+  {
+    const std::size_t d = model_.width;
+    const std::size_t kv = model_.key_value_width();
+    const std::size_t f = model_.feed_forward;
+    const auto up =
+        model_.gated ? merged({{f, quantum_}, {f, quantum_}}) : product(d, f, {.m = rows_}, false);
+    return {merged({{d, q_quantum_}, {kv, kv_quantum_}, {kv, kv_quantum_}}),
+            product(d, d, {.m = rows_, .k = q_quantum_}, true), up,
+            product(f, d, {.m = rows_}, true)};
+  }
+  [[nodiscard]] TransformerProduct logits() const
+  {
+    auto p = product(model_.width, model_.vocabulary, {.m = rows_}, false);
+    p.has_bias = false;
+    return p;
+  }
+
+  /// The matrices of a product of forward.
+  [[nodiscard]] detail::CutProduct cut(const TransformerProduct& p) const
+  {
+    return p.is_next ? detail::cut_product<typename S::Next>(extents_, p.size, p.quanta)
+                     : detail::cut_product<S>(extents_, p.size, p.quanta);
+  }
+  /// Its cost by collectives, without that of its bias.
+  [[nodiscard]] Cost cost(const TransformerProduct& p, Gathered policy) const
+  {
+    return p.is_next ? cubist::cost<typename S::Next>(extents_, p.size, policy, p.quanta)
+                     : cubist::cost<S>(extents_, p.size, policy, p.quanta);
+  }
+  /// The sum of the gradient of a product's bias.
+  [[nodiscard]] LineSum bias_sum(const TransformerProduct& p) const
+  {
+    const auto y = cut(p).y;
+    return line_sum(p.has_bias ? y.block.cols : 0, y.rows);
+  }
+
+  /// A matrix like the residual stream.
+  [[nodiscard]] detail::CutMatrix stream() const
+  {
+    return detail::cut_matrix<A, typename S::Input>(LayerMatrix::x, {batch_.tokens(), model_.width},
+                                                    extents_, {rows_, quantum_});
+  }
+  /// The numbers of rows that a norm sums, in forward as in backward.
+  [[nodiscard]] LineSum norm_statistics() const
+  {
+    return row_sum(stream(), model_.rms_norm ? 1 : 2);
+  }
+  /// The gradients of its weight and bias.
+  [[nodiscard]] LineSum norm_gradients() const
+  {
+    const auto x = stream();
+    return line_sum((model_.rms_norm ? 1 : 2) * x.block.cols, x.rows);
+  }
+  /// The two sums of the loss, one number of a row each.
+  [[nodiscard]] LineSum loss_statistics() const { return row_sum(cut(logits()).y, 1); }
+  /// Its mean and what is compared of the labels, over all ranks.
+  [[nodiscard]] LineSum loss_mean() const
+  {
+    detail::AxisTuple all;
+    all.add({0, ranks_, 1});
+    return line_sum(3, all);
+  }
+  /// A bound for a look-up, or for its gradients: an all_reduce of a rank's block.
+  [[nodiscard]] std::uint64_t embedding_words() const
+  {
+    return ranks_ == 1 ? 0 : 2 * stream().block.size() * static_cast<std::uint64_t>(ranks_);
+  }
+  /// The sum of the gradients of positions.
+  [[nodiscard]] LineSum position_gradients() const
+  {
+    const auto x = stream();
+    return line_sum(model_.rotary ? 0 : batch_.length * x.block.cols, x.rows);
+  }
+
+  /// The heads of keys and values of a rank, with those that are padding.
+  [[nodiscard]] std::size_t key_value_heads() const
+  {
+    const auto parts = cut(products()[0]).y.cols.parts();
+    return padded(model_.key_value_width(), kv_quantum_) / parts / model_.head_size();
+  }
+
+ private:
+  /// The pieces in which the columns of merged outputs are interleaved (nn/layers/merged_linear).
+  [[nodiscard]] static std::size_t head_pieces(const Extents& extents)
+  {
+    const auto parts = [&]<class... Axis>(Cols<Axis...> axes) {
+      return detail::tuple_of<A>(axes, extents).parts();
+    };
+    return std::lcm(parts(typename S::Weight::ColAxes{}), parts(typename S::Output::ColAxes{}));
+  }
+  [[nodiscard]] std::size_t padded(std::size_t n, std::size_t quantum) const
+  {
+    return head_pieces_ == 1 ? n : pad(n, std::lcm(quantum, head_pieces_));
+  }
+
+  [[nodiscard]] TransformerProduct product(std::size_t k, std::size_t n, ProductQuanta quanta,
+                                           bool is_next) const
+  {
+    return {.size = {.m = batch_.tokens(), .n = n, .k = k},
+            .n = n,
+            .quanta = quanta,
+            .is_next = is_next,
+            .has_bias = model_.bias};
+  }
+
+  struct Columns
+  {
+    std::size_t n;
+    std::size_t quantum;
+  };
+  /// One product of S for several outputs from X.
+  [[nodiscard]] TransformerProduct merged(std::initializer_list<Columns> outputs) const
+  {
+    auto p = product(model_.width, 0, {.m = rows_}, false);
+    p.is_merged = true;
+    for (const auto& [n, quantum] : outputs)
+    {
+      p.size.n += padded(n, quantum);
+      p.n += n;
+    }
+    return p;
+  }
+
+  [[nodiscard]] LineSum line_sum(std::size_t count, const detail::AxisTuple& axes) const
+  {
+    const Transfer t{Collective::all_reduce, LayerMatrix::w, static_cast<int>(axes.parts()),
+                     axes.innermost().stride, count};
+    return {t, t.words_of_all(ranks_)};
+  }
+  /// Blocks without rows send nothing, others only what they have.
+  [[nodiscard]] LineSum row_sum(const detail::CutMatrix& m, std::size_t values) const
+  {
+    LineSum sum = line_sum(values * m.block.rows, m.cols);
+    sum.transfer.matrix = LayerMatrix::x;
+    const auto replicas = static_cast<std::uint64_t>(ranks_) / m.rows.parts() / m.cols.parts();
+    sum.words = 2 * (m.cols.parts() - 1) * replicas * values * batch_.tokens();
+    return sum;
+  }
+
+  Extents extents_;
+  TokenBatch batch_;
+  TransformerModel model_;
+  int ranks_;
+  std::size_t quantum_;
+  std::size_t head_pieces_;
+  std::size_t rows_;        // the quantum of rows
+  std::size_t kv_quantum_;  // of the columns of K, and of V
+  std::size_t q_quantum_;
+};
+
+}  // namespace cubist

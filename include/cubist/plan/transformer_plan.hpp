@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The plan of a training step of a transformer: the layers' plan (plan.hpp) with attention, norms,
+// element-wise passes and the optimizer.
+//
+//   products     as in a network of layers, those that share X as one
+//   attention    local products of S x S x (head size) for each of a rank's heads and sequences,
+//                half of them where the mask is causal: two forward, five backward
+//   passes       elements read and written by norms, activations, biases, residual sums, the loss
+//                and AdamW / memory bandwidth
+//   sums         of rows, and of the gradients of norms and biases: not overlapped
+//   memory       parameters, their gradients and the two moments of AdamW; the output of every
+//                layer and its gradient; workspaces of products
+//
+// The slowest rank counts: one whose heads and sequences are not padding.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "cubist/plan/machine.hpp"
+#include "cubist/plan/model.hpp"
+#include "cubist/plan/plan.hpp"
+#include "cubist/plan/time.hpp"
+#include "cubist/plan/transformer_cost.hpp"
+#include "cubist/plan/transformer_parts.hpp"
+
+namespace cubist
+{
+
+/// What is planned: a model, and the tokens of a step.
+struct TransformerStep
+{
+  TransformerModel model;
+  TokenBatch batch;
+};
+
+/// @throws ShapeError for a model that is invalid, or for a batch without tokens
+inline void require_valid(const TransformerStep& step)
+{
+  require_valid(step.model);
+  require<ShapeError>(step.batch.tokens() > 0, "got ", step.batch.sequences, " sequences of ",
+                      step.batch.length,
+                      " tokens, so there is nothing to compute; use positive numbers");
+}
+
+namespace detail
+{
+
+/// Adds the parts of a transformer to a plan.
+template <SchemeType S>
+class TransformerPlanner
+{
+ public:
+  TransformerPlanner(const TransformerParts<S>& parts, Plan& plan, const Machine& machine,
+                     const PlanOptions& options)
+      : parts_{parts}, plan_{plan}, machine_{machine}, options_{options}
+  {
+  }
+
+  /// Adds a block: norm, attention, sum, norm, feed-forward, sum. Returns the operations that it
+  /// needs.
+  double add_block()
+  {
+    const auto products = parts_.products();
+    double needed = add_attention();
+    for (const auto& p : products) needed += add_product(p);
+    for (int i = 0; i < 2; ++i) add_norm();
+
+    const double stream = size(parts_.stream());
+    const double qkv = size(parts_.cut(products[0]).y);
+    const double attended = size(parts_.cut(products[1]).x);
+    const double up = size(parts_.cut(products[2]).y);
+    const double hidden = size(parts_.cut(products[3]).x);
+    add_passes(6 * stream, 6 * stream);  // two residual sums
+    if (parts_.model().rotary) add_passes(2 * qkv, 2 * qkv);
+    add_passes(up + hidden, 2 * up + hidden);  // the activation
+    // Outputs of both norms, attention's projection, down, and two sums.
+    add_activations(6 * stream + qkv + attended + up + hidden);
+    return needed;
+  }
+
+  /// Adds the embedding, the last norm, the logits and the loss, and the optimizer.
+  double add_ends()
+  {
+    const auto logits = parts_.logits();
+    const auto& model = parts_.model();
+    const double y = size(parts_.cut(logits).y);
+    const double stream = size(parts_.stream());
+    const double needed = add_product(logits);
+    if (!model.tied) add_parameters(size(parts_.cut(logits).w));
+    if (!model.rotary) add_parameters(double(model.positions) * double(parts_.stream().block.cols));
+    add_norm();
+    for (int i = 0; i < 2; ++i) add_sum(parts_.loss_statistics(), 1);
+    add_sum(parts_.loss_mean(), 1);
+    add_passes(4 * y + 2 * stream, 2 * stream);  // the loss, the look-up
+    add_activations(2 * stream + y);
+    return needed;
+  }
+
+  /// Adds AdamW for all parameters of the plan.
+  void add_optimizer()
+  {
+    add_passes(0, 7 * parameters_);  // reads W, dW and two moments, writes W and the moments
+  }
+  /// Multiplies what has been added, for a model of so many blocks.
+  void repeat(std::size_t blocks)
+  {
+    const auto n = static_cast<double>(blocks);
+    plan_.time = n * plan_.time;
+    plan_.words *= n;
+    plan_.messages *= n;
+    plan_.flops *= n;
+    plan_.memory *= n;
+    parameters_ *= n;
+  }
+
+ private:
+  [[nodiscard]] static double size(const CutMatrix& m)
+  {
+    return static_cast<double>(m.block.size());
+  }
+  [[nodiscard]] Ranks ranks() const { return {plan_.ranks, plan_.ranks + plan_.idle}; }
+
+  /// Adds a linear layer. Returns the operations that it needs.
+  double add_product(const TransformerProduct& p)
+  {
+    const auto pass = options_.training ? Pass::whole : Pass::forward;
+    const Cost c = parts_.cost(p, options_.gathered);
+    const auto direct = [&]<class Of>() {
+      return add_direct<Of>(plan_, parts_.extents(), p.size, pass, machine_, options_, p.quanta);
+    };
+    const std::size_t workspace = plan_.method != Method::direct
+                                      ? add_collectives(plan_, c, pass, machine_, options_)
+                                  : p.is_next ? direct.template operator()<typename S::Next>()
+                                              : direct.template operator()<S>();
+    const auto cut = parts_.cut(p);
+    plan_.weight_copies = plan_.ranks / static_cast<int>(cut.w.rows.parts() * cut.w.cols.parts());
+    add_parameters(size(cut.w));
+    add_workspace(static_cast<double>(workspace));
+    if (p.is_merged)  // W and dW, interleaved
+    {
+      add_workspace((options_.training ? 2 : 1) * size(cut.w));
+      add_passes(2 * size(cut.w), 2 * size(cut.w));
+    }
+    if (p.has_bias)
+    {
+      add_parameters(static_cast<double>(cut.y.block.cols));
+      add_passes(2 * size(cut.y), size(cut.y));
+      if (options_.training) add_sum(parts_.bias_sum(p), 1);
+    }
+    return needed_flops({p.size.m, p.n, p.size.k}, pass);
+  }
+
+  /// Adds the local products of attention. Returns the operations of all ranks.
+  double add_attention()
+  {
+    const auto& model = parts_.model();
+    const auto [sequences, length] = parts_.batch();
+    const std::size_t dh = model.head_size();
+    const auto q = parts_.cut(parts_.products()[1]).x;
+    const std::size_t half = ceil_div(length, 2);
+    const std::size_t heads =
+        model.group() * std::min(model.key_value_heads, parts_.key_value_heads());
+    const std::size_t mine = std::min(sequences, q.block.rows / length) * heads;
+    const LocalGemm to_scores{.m = length, .n = half, .k = dh, .times = mine};
+    const LocalGemm from_scores{.m = length, .n = dh, .k = half, .times = mine};
+    const LocalGemm transposed{.m = half, .n = dh, .k = length, .times = mine};
+    const auto time = [&](const LocalGemm& gemm) {
+      return seconds(gemm, ranks(), machine_, options_.scalar_bytes);
+    };
+    Time added;
+    added.products = time(to_scores) + time(from_scores);
+    if (options_.training)  // scores again, dP, dV, dQ, dK
+      added.products += 2 * time(to_scores) + time(from_scores) + 2 * time(transposed);
+    added.total = added.products;
+    plan_.time += added;
+    const double tokens = double(sequences) * double(length);
+    const double forward = 4 * tokens * double(length) * double(model.width) / 2;
+    const double needed = (options_.training ? 3.5 : 1) * forward;
+    plan_.flops += needed / plan_.ranks;
+    // The logarithm of the sum of exponentials, for each row and head.
+    add_activations(double(q.block.rows) * double(heads));
+    return needed;
+  }
+
+  void add_norm()
+  {
+    const auto x = parts_.stream();
+    add_passes(3 * size(x), 5 * size(x));
+    add_sum(parts_.norm_statistics(), options_.training ? 2 : 1);
+    if (options_.training) add_sum(parts_.norm_gradients(), 1);
+    add_parameters((parts_.model().rms_norm ? 1 : 2) * static_cast<double>(x.block.cols));
+  }
+
+  void add_sum(const LineSum& sum, int times)
+  {
+    const auto& t = sum.transfer;
+    if (t.ranks == 1) return;
+    Time added;
+    const bool within = t.within(machine_.ranks_per_node, plan_.ranks);
+    (within ? added.inside : added.across) =
+        seconds(t, plan_.ranks, machine_, options_.scalar_bytes);
+    added.total = added.inside + added.across;
+    plan_.time += times * added;
+    plan_.words += times * static_cast<double>(sum.words) / plan_.ranks;
+    plan_.messages += times * t.messages();
+  }
+  /// Elements that are read and written, backward in training only.
+  void add_passes(double forward, double backward)
+  {
+    Time added;
+    added.passes = pass_seconds(forward + (options_.training ? backward : 0), ranks(), machine_,
+                                options_.scalar_bytes);
+    added.total = added.passes;
+    plan_.time += added;
+  }
+  void add_parameters(double elements)
+  {
+    parameters_ += elements;
+    add_workspace((options_.training ? 4 : 1) * elements);
+  }
+  void add_activations(double elements) { add_workspace((options_.training ? 2 : 1) * elements); }
+  void add_workspace(double elements)
+  {
+    plan_.memory += static_cast<double>(options_.scalar_bytes) * elements;
+  }
+
+  const TransformerParts<S>& parts_;
+  Plan& plan_;
+  const Machine& machine_;
+  const PlanOptions& options_;
+  double parameters_ = 0;  // of a rank
+};
+
+/// "attention idle on 32 ranks: 12 heads of keys and values for 16 parts of columns"; empty if
+/// every rank has heads and sequences.
+template <SchemeType S>
+[[nodiscard]] std::string attention_note(const TransformerParts<S>& parts)
+{
+  const auto y = parts.cut(parts.products()[1]).x;
+  const std::size_t heads = parts.model().key_value_heads;
+  const std::size_t sequences = parts.batch().sequences;
+  const std::size_t columns = ceil_div(heads, parts.key_value_heads());
+  const std::size_t rows = ceil_div(sequences, y.block.rows / parts.batch().length);
+  const std::size_t all = y.rows.parts() * y.cols.parts();
+  const std::size_t idle = (all - rows * columns) * static_cast<std::size_t>(parts.ranks()) / all;
+  if (idle == 0) return {};
+  std::string why;
+  if (columns < y.cols.parts())
+    why = std::to_string(heads) + " heads of keys and values for " +
+          std::to_string(y.cols.parts()) + " parts of columns";
+  if (rows < y.rows.parts())
+    why += (why.empty() ? "" : ", ") + std::to_string(sequences) + " sequences for " +
+           std::to_string(y.rows.parts()) + " parts of rows";
+  return "attention idle on " + std::to_string(idle) + (idle == 1 ? " rank: " : " ranks: ") + why;
+}
+
+}  // namespace detail
+
+/// The plan of scheme `S` with these extents for a step of a transformer, in a world of `ranks`;
+/// its reason is empty. `words` leaves out those of the embedding.
+/// @throws what the same for layers throws
+template <SchemeType S>
+[[nodiscard]] Plan plan_on(const typename S::Axes::Array& extents, const TransformerStep& step,
+                           int ranks, const Machine& machine = {}, const PlanOptions& options = {})
+{
+  Plan plan = detail::empty_plan<S>(extents, ranks, machine, options);
+  const TransformerParts<S> parts{extents, step.batch, step.model};
+  detail::TransformerPlanner<S> planner{parts, plan, machine, options};
+  const double block = planner.add_block();
+  planner.repeat(step.model.layers);
+  const double ends = planner.add_ends();
+  if (options.training) planner.add_optimizer();
+  plan.note = detail::attention_note(parts);
+  detail::complete(plan, static_cast<double>(step.model.layers) * block + ends, machine);
+  return plan;
+}
+
+}  // namespace cubist
