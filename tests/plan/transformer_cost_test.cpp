@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstdint>
+
+#include "cubist/plan/transformer_cost.hpp"
+#include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+#include "cubist/scheme/summa2d.hpp"
+
+#include "catch.hpp"
+
+namespace plan_transformer_cost_test
+{
+
+using namespace cubist;
+
+namespace
+{
+
+// Two heads of keys and values, of 2 columns; N = 8 + 4 + 4.
+const TransformerModel model{.name = "small",
+                             .vocabulary = 20,
+                             .positions = 8,
+                             .width = 8,
+                             .layers = 3,
+                             .heads = 4,
+                             .key_value_heads = 2,
+                             .feed_forward = 12,
+                             .bias = true};
+constexpr TokenBatch batch{.sequences = 3, .length = 3};  // M = 9
+
+}  // namespace
+
+TEST_CASE("A block on Megatron1D all-reduces (M, d) twice in each direction")
+{
+  const std::uint64_t all_reduce = 2 * 3 * 9 * 8;  // of 4 ranks
+  const auto block = block_words<Megatron1D>({4}, batch, model);
+  CHECK(block.forward == 2 * all_reduce);
+  CHECK(block.backward == 2 * all_reduce);
+  SECTION("the logits all-reduce dX, the loss 2 numbers a row and 3 of all")
+  {
+    const auto whole = transformer_words<Megatron1D>({4}, batch, model);
+    CHECK(whole.forward == 3 * block.forward + 2 * 3 * (2 * 9 + 3));
+    CHECK(whole.backward == 3 * block.backward + all_reduce);
+    CHECK(whole.embedding > 0);
+  }
+}
+
+TEST_CASE("A block on Summa2D sends the panels of X and W, numbers of rows and gradients")
+{
+  const std::uint64_t m = 12;  // 3 sequences become 4
+  // MK + KN of Q, K and V; of the output; of up; of down
+  const std::uint64_t products =
+      (m * 8 + 8 * 16) + (m * 8 + 8 * 8) + (m * 8 + 8 * 12) + (m * 12 + 12 * 8);
+  const std::uint64_t statistics = 2 * (2 * 2 * 9);      // two norms, 2 numbers of 9 rows
+  const std::uint64_t norm_gradients = 2 * (2 * 2 * 8);  // weight and bias of two norms
+  const std::uint64_t bias_gradients = 2 * (16 + 8 + 12 + 8);
+  const auto block = block_words<Summa2D>({2, 2}, batch, model);
+  CHECK(block.forward == products + statistics);
+  CHECK(block.backward == 2 * products + statistics + norm_gradients + bias_gradients);
+  SECTION("RMSNorm sends half, and there may be no bias")
+  {
+    auto rms = model;
+    rms.rms_norm = true;
+    rms.bias = false;
+    const auto without = block_words<Summa2D>({2, 2}, batch, rms);
+    CHECK(without.forward == products + statistics / 2);
+    CHECK(without.backward == 2 * products + statistics / 2 + norm_gradients / 2);
+  }
+  SECTION("a gate doubles the columns of up")
+  {
+    auto gated = model;
+    gated.gated = true;
+    CHECK(block_words<Summa2D>({2, 2}, batch, gated).forward == block.forward + 8 * 12);
+  }
+}
+
+TEST_CASE("A block on Cube3D gathers X and W and scatters Y")
+{
+  const std::uint64_t m = 12;
+  // MK + KN + MN of each product
+  const std::uint64_t products = (m * 8 + 8 * 16 + m * 16) + (m * 8 + 8 * 8 + m * 8) +
+                                 (m * 8 + 8 * 12 + m * 12) + (m * 12 + 12 * 8 + m * 8);
+  const std::uint64_t operands = products - (m * 16 + m * 8 + m * 12 + m * 8);
+  const std::uint64_t statistics = 2 * (2 * 2 * 9);
+  // Rows are cut by 4 ranks.
+  const std::uint64_t gradients = 2 * 3 * (2 * (2 * 8) + 16 + 8 + 12 + 8);
+  const auto block = block_words<Cube3D>({2, 2, 2}, batch, model);
+  CHECK(block.forward == products + statistics);
+  CHECK(block.backward == products + statistics + gradients);
+  CHECK(block_words<Cube3D>({2, 2, 2}, batch, model, Gathered::again).backward ==
+        block.backward + operands);
+}
+
+TEST_CASE("Padding is sent by products, not by the numbers of rows")
+{
+  // On 4 x 2 ranks rows are padded to 4 sequences.
+  const auto one = block_words<Summa2D>({4, 2}, {.sequences = 1, .length = 3}, model);
+  const auto four = block_words<Summa2D>({4, 2}, {.sequences = 4, .length = 3}, model);
+  const std::uint64_t statistics = 2 * 2 * 2 * (12 - 3);
+  CHECK(four.forward == one.forward + statistics);
+  CHECK(four.backward == one.backward + statistics);
+}
+
+}  // namespace plan_transformer_cost_test

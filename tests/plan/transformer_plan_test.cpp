@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <string>
+
+#include "cubist/plan/planner.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+namespace plan_transformer_plan_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+const PlanOptions by_collectives{.method = Method::collectives};
+
+/// GPT-2 with 2 blocks, on so many sequences of 256 tokens.
+TransformerStep short_gpt2(std::size_t sequences)
+{
+  auto model = transformer_model("gpt2");
+  model.layers = 2;
+  return {model, {sequences, 256}};
+}
+
+template <class S>
+void sends_words(const typename S::Axes::Array& extents, const TransformerStep& step)
+{
+  CAPTURE(S::name);
+  const int ranks = S::Axes::ranks(extents);
+  const auto words = transformer_words<S>(extents, step.batch, step.model);
+  const auto plan = plan_on<S>(extents, step, ranks, {}, by_collectives);
+  CHECK(plan.words * ranks == Approx(double(words.forward + words.backward)));
+  auto forward = by_collectives;
+  forward.training = false;
+  CHECK(plan_on<S>(extents, step, ranks, {}, forward).words * ranks ==
+        Approx(double(words.forward)));
+}
+
+}  // namespace
+
+TEST_CASE("A plan of a transformer sends the words of its parts")
+{
+  for (const std::size_t sequences : {8U, 5U})
+  {
+    sends_words<Megatron1D>({4}, short_gpt2(sequences));
+    sends_words<Megatron1DSequence>({4}, short_gpt2(sequences));
+    sends_words<Summa25D>({2, 2, 2}, short_gpt2(sequences));
+    sends_words<Cube3D>({2, 2, 2}, short_gpt2(sequences));
+    sends_words<Grid2D>({2, 3}, short_gpt2(sequences));
+  }
+}
+
+TEST_CASE("On one rank a step takes six operations a weight and token, and those of attention")
+{
+  const auto step = short_gpt2(4);
+  const auto& model = step.model;
+  const auto plan = plan_on<Summa2D>({1, 1}, step, 1, {}, by_collectives);
+  const double tokens = 1024;
+  const double weights = 2 * 12.0 * 768 * 768 + 768.0 * 50'257;
+  const double attention = 3.5 * 2 * (4 * tokens * 256 * 768 / 2);
+  CHECK(plan.flops == Approx(6 * weights * tokens + attention));
+  CHECK(plan.padding == Approx(0).margin(1e-12));
+  CHECK(plan.words == 0);
+  CHECK(plan.messages == 0);
+  CHECK(plan.note.empty());
+  CHECK(plan.seconds() == Approx(plan.time.products + plan.time.passes));
+  const Machine machine;
+  CHECK(plan.time.products > plan.flops / (16 * machine.rate(sizeof(float))));
+  SECTION("AdamW holds four numbers a parameter")
+  {
+    const double parameters = 4.0 * 4 * double(model.parameters());
+    CHECK(plan.memory > parameters);
+    auto forward = by_collectives;
+    forward.training = false;
+    const auto without = plan_on<Summa2D>({1, 1}, step, 1, {}, forward);
+    CHECK(without.memory < plan.memory / 2);
+    CHECK(without.flops == Approx(2 * weights * tokens + attention / 3.5));
+    CHECK(without.seconds() < plan.seconds() / 2);
+  }
+  SECTION("time and operations grow with the layers, but for the ends")
+  {
+    auto deeper = step;
+    deeper.model.layers = 4;
+    const auto four = plan_on<Summa2D>({1, 1}, deeper, 1, {}, by_collectives);
+    deeper.model.layers = 6;
+    const auto six = plan_on<Summa2D>({1, 1}, deeper, 1, {}, by_collectives);
+    CHECK(six.seconds() - four.seconds() == Approx(four.seconds() - plan.seconds()));
+    CHECK(six.memory - four.memory == Approx(four.memory - plan.memory));
+  }
+  SECTION("the logits' weights count once more where they are not the embedding's")
+  {
+    auto untied = step;
+    untied.model.tied = false;
+    const auto more = plan_on<Summa2D>({1, 1}, untied, 1, {}, by_collectives);
+    CHECK(more.memory - plan.memory == Approx(4.0 * 4 * 768 * 50'257));
+    CHECK(more.flops == Approx(plan.flops));
+  }
+}
+
+TEST_CASE("Ranks without heads or sequences are idle in attention, which the reason says")
+{
+  auto step = short_gpt2(2);
+  step.model.key_value_heads = 3;
+  const auto one = plan_on<Megatron1D>({4}, step, 4);
+  CHECK(one.note == "attention idle on 1 rank: 3 heads of keys and values for 4 parts of columns");
+  CHECK(one.padding > 0);
+  const auto both = plan_on<Summa2D>({4, 4}, step, 16);
+  CHECK(both.note ==
+        "attention idle on 10 ranks: 3 heads of keys and values for 4 parts of columns, 2 "
+        "sequences for 4 parts of rows");
+  const auto plans = plan(step, 16, {}, {.scheme = "Summa2D"});
+  bool said = false;
+  for (const auto& p : plans)
+    if (p.extents == std::vector{4, 4}) said = mentions(p.reason, "; attention idle on 10 ranks");
+  CHECK(said);
+}
+
+TEST_CASE("Ranks that read each other's blocks still send the sums of norms and biases")
+{
+  const auto step = short_gpt2(4);
+  const auto direct = plan_on<Cube3D>({2, 2, 2}, step, 8);
+  CHECK(direct.method == Method::direct);
+  CHECK(direct.words > 0);
+  CHECK(direct.words < 0.1 * plan_on<Cube3D>({2, 2, 2}, step, 8, {}, by_collectives).words);
+  CHECK(direct.padding == Approx(0).margin(0.01));
+}
+
+TEST_CASE("The planner sorts the meshes for a transformer")
+{
+  const auto step = short_gpt2(8);
+  const auto plans = plan(step, 8, {}, by_collectives);
+  CHECK(plans.size() == plan(mlp_layers(64, {64, 64}), 8).size());
+  for (std::size_t i = 1; i < plans.size(); ++i)
+    CHECK(plans[i - 1].seconds() <= plans[i].seconds());
+  CHECK(mentions(plans.front().reason, "the fastest of"));
+  const auto extents = auto_mesh<Grid3D>(step, 8, {}, by_collectives);
+  CHECK(Grid3D::Axes::ranks(extents) <= 8);
+}
+
+TEST_CASE("A step that is invalid is refused")
+{
+  auto step = short_gpt2(8);
+  step.batch.sequences = 0;
+  CHECK(mentions(message_of<ShapeError>([&] { (void)plan(step, 4); }), "got 0 sequences of 256",
+                 "nothing to compute", "use positive numbers"));
+  step.batch.sequences = 1;
+  step.model.heads = 7;
+  CHECK(mentions(message_of<ShapeError>([&] { (void)plan(step, 4); }), "7 heads"));
+}
+
+}  // namespace plan_transformer_plan_test
