@@ -8,6 +8,7 @@
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,7 +29,9 @@ namespace
 struct Options
 {
   std::vector<std::size_t> layers;
+  std::string model;
   std::size_t tokens = 0;
+  std::size_t sequence = 0;
   int ranks = 0;
   std::vector<std::string> machines;
   std::string scalar = "float";
@@ -66,17 +69,16 @@ void on_scheme_of(const cubist::Plan& plan, F f)
 }
 
 /// Throws the error for a mesh that is not among the plans.
-void throw_invalid_mesh(const Options& options, const std::vector<cubist::ProductSize>& layers)
+void throw_invalid_mesh(const Options& options)
 {
   cubist::with_scheme(options.scheme, [&]<class S>() {
-    static_cast<void>(
-        cubist::plan_on<S>(cubist::extents_from_list<S>(options.mesh), layers, options.ranks));
+    static_cast<void>(cubist::plan_on<S>(cubist::extents_from_list<S>(options.mesh),
+                                         cubist::mlp_layers(1, {1, 1}), options.ranks));
   });
 }
 
 /// The plans to print.
-std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, const Options& options,
-                                       const std::vector<cubist::ProductSize>& layers)
+std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, const Options& options)
 {
   std::vector<cubist::Plan> plans;
   std::set<std::string> seen;
@@ -89,7 +91,7 @@ std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, con
     if (each && !seen.insert(plan.scheme).second) continue;
     if (plans.size() < most) plans.push_back(plan);
   }
-  if (plans.empty()) throw_invalid_mesh(options, layers);
+  if (plans.empty()) throw_invalid_mesh(options);
   return plans;
 }
 
@@ -119,6 +121,7 @@ nlohmann::json to_json(const cubist::Plan& plan, double unit)
           {"product_seconds", plan.time.products},
           {"inside_seconds", plan.time.inside},
           {"across_seconds", plan.time.across},
+          {"pass_seconds", plan.time.passes},
           {"words_per_rank", plan.words},
           {"words_per_rank_in_tokens_times_width", plan.words / unit},
           {"messages_per_rank", plan.messages},
@@ -126,6 +129,7 @@ nlohmann::json to_json(const cubist::Plan& plan, double unit)
           {"padding", plan.padding},
           {"memory_per_rank", plan.memory},
           {"fits_memory", plan.fits_memory},
+          {"note", plan.note},
           {"reason", plan.reason}};
 }
 
@@ -146,11 +150,58 @@ void draw(const cubist::Plan& plan, const Options& options, cubist::ProductSize 
   });
 }
 
+/// What is planned: layers, or a transformer, whose first product is that of Q, K and V.
+class Network
+{
+ public:
+  explicit Network(const Options& options)
+  {
+    if (options.model.empty())
+    {
+      layers_ = cubist::mlp_layers(options.tokens, options.layers);
+      return;
+    }
+    const auto& model = cubist::transformer_model(options.model);
+    step_.emplace(cubist::TransformerStep{
+        model, cubist::token_batch(model, options.tokens, options.sequence)});
+    layers_ = {
+        {.m = options.tokens, .n = model.width + 2 * model.key_value_width(), .k = model.width}};
+  }
+
+  [[nodiscard]] cubist::ProductSize first() const { return layers_.front(); }
+  /// The elements in M h.
+  [[nodiscard]] double unit() const
+  {
+    return static_cast<double>(first().m) * static_cast<double>(first().k);
+  }
+  [[nodiscard]] std::vector<cubist::Plan> plans(int ranks, const cubist::Machine& machine,
+                                                const cubist::PlanOptions& options) const
+  {
+    return step_ ? cubist::plan(*step_, ranks, machine, options)
+                 : cubist::plan(layers_, ranks, machine, options);
+  }
+  void add_to(nlohmann::json& json, const Options& options) const
+  {
+    if (!step_)
+    {
+      json["layers"] = options.layers;
+      return;
+    }
+    json["model"] = step_->model.name;
+    json["parameters"] = step_->model.parameters();
+    json["sequence"] = step_->batch.length;
+  }
+
+ private:
+  std::vector<cubist::ProductSize> layers_;
+  std::optional<cubist::TransformerStep> step_;
+};
+
 void run(const Options& options)
 {
   cubist::Machine machine;
   for (const auto& path : options.machines) machine = cubist::read_machine(path, machine);
-  const auto layers = cubist::mlp_layers(options.tokens, options.layers);
+  const Network network{options};
   const bool single = options.scalar == "float";
   const cubist::PlanOptions requested{.scalar_bytes = single ? sizeof(float) : sizeof(double),
                                       .training = !options.forward,
@@ -158,23 +209,24 @@ void run(const Options& options)
                                                     ? cubist::Method::collectives
                                                     : cubist::Method::automatic};
   if (!options.scheme.empty()) cubist::with_scheme(options.scheme, []<class S>() {});
-  const auto plans =
-      select_plans(cubist::plan(layers, options.ranks, machine, requested), options, layers);
-  const double unit = static_cast<double>(options.tokens * options.layers.front());
+  const auto plans = select_plans(network.plans(options.ranks, machine, requested), options);
 
   if (options.json)
   {
-    nlohmann::json json{{"layers", options.layers},        {"tokens", options.tokens},
-                        {"ranks", options.ranks},          {"scalar", options.scalar},
-                        {"training", !options.forward},    {"machine", cubist::to_json(machine)},
+    nlohmann::json json{{"tokens", options.tokens},
+                        {"ranks", options.ranks},
+                        {"scalar", options.scalar},
+                        {"training", !options.forward},
+                        {"machine", cubist::to_json(machine)},
                         {"plans", nlohmann::json::array()}};
-    for (const auto& plan : plans) json["plans"].push_back(to_json(plan, unit));
+    network.add_to(json, options);
+    for (const auto& plan : plans) json["plans"].push_back(to_json(plan, network.unit()));
     std::cout << json.dump(2) << '\n';
   }
   else
-    print_table(plans, unit);
+    print_table(plans, network.unit());
   std::fflush(stdout);
-  draw(plans.front(), options, layers.front());
+  draw(plans.front(), options, network.first());
 }
 
 }  // namespace
@@ -186,9 +238,14 @@ try
       "Sorts the schemes and meshes of cubist by their predicted time for a network. Words and "
       "messages are those of one step, M h is the tokens times the width of the first layer."};
   Options options;
-  app.add_option("--layers", options.layers, "features: input, hidden layers, output")
-      ->delimiter(',')
-      ->required();
+  auto* network = app.add_option_group("network")->require_option(1);
+  network->add_option("--layers", options.layers, "features: input, hidden layers, output")
+      ->delimiter(',');
+  auto* model = network->add_option(
+      "--model", options.model, "a step of a transformer: " + cubist::transformer_model_names());
+  app.add_option("--sequence", options.sequence,
+                 "tokens of each sequence; left out, the longest that the model takes")
+      ->needs(model);
   app.add_option("--tokens", options.tokens, "rows of the input")->required();
   app.add_option("--ranks", options.ranks, "the number of ranks; a plan may leave some idle")
       ->required();
@@ -211,7 +268,7 @@ try
       ->capture_default_str();
   app.add_flag("--json", options.json, "JSON instead of the table");
   auto* drawn =
-      app.add_flag("--draw", options.draw, "draw how the first plan cuts the first layer");
+      app.add_flag("--draw", options.draw, "draw how the first plan cuts the first product");
   drawn->excludes("--json");
   app.add_option("--svg", options.svg, "a file for the same drawing as SVG");
   CLI11_PARSE(app, argc, argv);

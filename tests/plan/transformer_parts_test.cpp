@@ -137,7 +137,11 @@ TEST_CASE("Every rank has whole sequences and whole groups of heads")
   // 3 heads of 2 columns become 4, since each of 2 parts has as many.
   CHECK(qkv.n == 24);
   CHECK(qkv.size.n == 16 + 8 + 8);
-  CHECK(parts.key_value_heads() == 2);
+  const auto share = parts.attention();
+  CHECK(share.heads == 4);
+  CHECK(share.sequences == 1);
+  CHECK((share.row_parts == 4 && share.rows_in_use == 3));
+  CHECK((share.col_parts == 2 && share.cols_in_use == 2));
   CHECK(parts.cut(qkv).y.block == Shape{5, 16});
   CHECK(parts.cut(output).x.block == Shape{5, 8});
   CHECK(output.is_next);
@@ -152,7 +156,7 @@ TEST_CASE("On one rank nothing is padded and nothing is sent")
   const auto model = small_model();
   const TransformerParts<Summa25D> parts{{1, 1, 1}, {3, 5}, model};
   CHECK(parts.products()[0].size.n == 24);
-  CHECK(parts.key_value_heads() == 3);
+  CHECK(parts.attention().heads == 6);
   CHECK(parts.embedding_words() == 0);
   CHECK(parts.norm_statistics().words == 0);
 }

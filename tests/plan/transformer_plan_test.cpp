@@ -2,6 +2,8 @@
 #include <string>
 
 #include "cubist/plan/planner.hpp"
+#include "cubist/plan/transformer_cost.hpp"
+#include "cubist/plan/transformer_plan.hpp"
 
 #include "catch.hpp"
 #include "ranks.hpp"
@@ -111,12 +113,13 @@ TEST_CASE("Ranks without heads or sequences are idle in attention, which the rea
   auto step = short_gpt2(2);
   step.model.key_value_heads = 3;
   const auto one = plan_on<Megatron1D>({4}, step, 4);
-  CHECK(one.note == "attention idle on 1 rank: 3 heads of keys and values for 4 parts of columns");
+  CHECK(one.note == "attention idle on 1 rank: key-value heads 3 in 4 parts");
   CHECK(one.padding > 0);
   const auto both = plan_on<Summa2D>({4, 4}, step, 16);
   CHECK(both.note ==
-        "attention idle on 10 ranks: 3 heads of keys and values for 4 parts of columns, 2 "
-        "sequences for 4 parts of rows");
+        "attention idle on 10 ranks: key-value heads 3 in 4 parts, sequences 2 in 4 parts");
+  CHECK(plan_on<Summa2D>({2, 2}, {step.model, {1, 256}}, 4).note ==
+        "attention idle on 2 ranks: sequences 1 in 2 parts");
   const auto plans = plan(step, 16, {}, {.scheme = "Summa2D"});
   bool said = false;
   for (const auto& p : plans)

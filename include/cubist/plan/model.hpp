@@ -13,6 +13,7 @@
 // al., "Language Models are Few-Shot Learners", arXiv 2005.14165; Touvron et al., "LLaMA", arXiv
 // 2302.13971, and "Llama 2", arXiv 2307.09288; "The Llama 3 Herd of Models", arXiv 2407.21783.
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -136,19 +137,25 @@ inline void require_valid(const TransformerModel& model)
   return models;
 }
 
+/// "gpt2, gpt2-medium, …", for messages.
+[[nodiscard]] inline std::string transformer_model_names()
+{
+  std::string names;
+  for (const auto& model : transformer_models()) names += (names.empty() ? "" : ", ") + model.name;
+  return names;
+}
+
 /// The published model of this name.
 /// @throws ArgumentError for a name that is none of them
 [[nodiscard]] inline const TransformerModel& transformer_model(std::string_view name)
 {
-  std::string known;
-  for (const auto& model : transformer_models())
-  {
-    if (model.name == name) return model;
-    known += (known.empty() ? "" : ", ") + model.name;
-  }
-  throw ArgumentError{"got the model \"" + std::string{name} +
-                      "\", whose sizes are unknown here, so nothing can be planned for it; use " +
-                      known};
+  const auto& models = transformer_models();
+  const auto known = std::find_if(models.begin(), models.end(),
+                                  [&](const auto& model) { return model.name == name; });
+  require<ArgumentError>(known != models.end(), "got the model \"", name,
+                         "\", whose sizes are unknown here, so nothing can be planned for it; use ",
+                         transformer_model_names());
+  return *known;
 }
 
 /// Sequences of equally many tokens; token (b, s) is row b length + s.
@@ -178,6 +185,22 @@ struct TokenBatch
       ", of which the last would be incomplete, so attention would have no rows for it; use ",
       tokens < length ? length : tokens - tokens % length, " tokens, or another length");
   return {tokens / length, length};
+}
+
+/// What is planned: a model, and the tokens of a step.
+struct TransformerStep
+{
+  TransformerModel model;
+  TokenBatch batch;
+};
+
+/// @throws ShapeError for a model that is invalid, or for a batch without tokens
+inline void require_valid(const TransformerStep& step)
+{
+  require_valid(step.model);
+  require<ShapeError>(step.batch.tokens() > 0, "got ", step.batch.sequences, " sequences of ",
+                      step.batch.length,
+                      " tokens, so there is nothing to compute; use positive numbers");
 }
 
 }  // namespace cubist

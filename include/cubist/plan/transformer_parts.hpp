@@ -10,6 +10,7 @@
 // Rows are padded to whole sequences on every rank, columns of Q, K and V to whole groups of heads,
 // other columns to the mesh's quantum. Numbers of rows are sent of valid rows only.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,17 @@ struct LineSum
 {
   Transfer transfer;        // of a rank all of whose lines are valid
   std::uint64_t words = 0;  // of all ranks
+};
+
+/// How attention is shared by the ranks.
+struct AttentionShare
+{
+  std::size_t heads = 0;        // of queries, of a rank that has the most
+  std::size_t sequences = 0;    // of such a rank
+  std::size_t row_parts = 1;    // in which sequences are cut
+  std::size_t col_parts = 1;    // in which heads are cut
+  std::size_t rows_in_use = 1;  // parts with a sequence
+  std::size_t cols_in_use = 1;  // parts with a head
 };
 
 /// The parts of a transformer on a mesh of scheme `S`.
@@ -142,11 +154,20 @@ class TransformerParts
     return line_sum(model_.rotary ? 0 : batch_.length * x.block.cols, x.rows);
   }
 
-  /// The heads of keys and values of a rank, with those that are padding.
-  [[nodiscard]] std::size_t key_value_heads() const
+  [[nodiscard]] AttentionShare attention() const
   {
-    const auto parts = cut(products()[0]).y.cols.parts();
-    return padded(model_.key_value_width(), kv_quantum_) / parts / model_.head_size();
+    const auto attended = cut(products()[1]).x;
+    const std::size_t parts = attended.cols.parts();
+    // With those that are padding.
+    const std::size_t heads =
+        padded(model_.key_value_width(), kv_quantum_) / parts / model_.head_size();
+    const std::size_t sequences = attended.block.rows / batch_.length;
+    return {.heads = model_.group() * std::min(heads, model_.key_value_heads),
+            .sequences = std::min(sequences, batch_.sequences),
+            .row_parts = attended.rows.parts(),
+            .col_parts = parts,
+            .rows_in_use = ceil_div(batch_.sequences, sequences),
+            .cols_in_use = ceil_div(model_.key_value_heads, heads)};
   }
 
  private:

@@ -15,7 +15,6 @@
 //
 // The slowest rank counts: one whose heads and sequences are not padding.
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 
@@ -23,27 +22,10 @@
 #include "cubist/plan/model.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/time.hpp"
-#include "cubist/plan/transformer_cost.hpp"
 #include "cubist/plan/transformer_parts.hpp"
 
 namespace cubist
 {
-
-/// What is planned: a model, and the tokens of a step.
-struct TransformerStep
-{
-  TransformerModel model;
-  TokenBatch batch;
-};
-
-/// @throws ShapeError for a model that is invalid, or for a batch without tokens
-inline void require_valid(const TransformerStep& step)
-{
-  require_valid(step.model);
-  require<ShapeError>(step.batch.tokens() > 0, "got ", step.batch.sequences, " sequences of ",
-                      step.batch.length,
-                      " tokens, so there is nothing to compute; use positive numbers");
-}
 
 namespace detail
 {
@@ -159,11 +141,9 @@ class TransformerPlanner
     const auto& model = parts_.model();
     const auto [sequences, length] = parts_.batch();
     const std::size_t dh = model.head_size();
-    const auto q = parts_.cut(parts_.products()[1]).x;
+    const auto share = parts_.attention();
     const std::size_t half = ceil_div(length, 2);
-    const std::size_t heads =
-        model.group() * std::min(model.key_value_heads, parts_.key_value_heads());
-    const std::size_t mine = std::min(sequences, q.block.rows / length) * heads;
+    const std::size_t mine = share.sequences * share.heads;
     const LocalGemm to_scores{.m = length, .n = half, .k = dh, .times = mine};
     const LocalGemm from_scores{.m = length, .n = dh, .k = half, .times = mine};
     const LocalGemm transposed{.m = half, .n = dh, .k = length, .times = mine};
@@ -181,7 +161,7 @@ class TransformerPlanner
     const double needed = (options_.training ? 3.5 : 1) * forward;
     plan_.flops += needed / plan_.ranks;
     // The logarithm of the sum of exponentials, for each row and head.
-    add_activations(double(q.block.rows) * double(heads));
+    add_activations(double(mine) * double(length));
     return needed;
   }
 
@@ -234,27 +214,24 @@ class TransformerPlanner
   double parameters_ = 0;  // of a rank
 };
 
-/// "attention idle on 32 ranks: 12 heads of keys and values for 16 parts of columns"; empty if
+/// "attention idle on 10 ranks: key-value heads 3 in 4 parts, sequences 2 in 4 parts"; empty if
 /// every rank has heads and sequences.
-template <SchemeType S>
-[[nodiscard]] std::string attention_note(const TransformerParts<S>& parts)
+[[nodiscard]] inline std::string attention_note(const AttentionShare& share, int ranks,
+                                                const TransformerStep& step)
 {
-  const auto y = parts.cut(parts.products()[1]).x;
-  const std::size_t heads = parts.model().key_value_heads;
-  const std::size_t sequences = parts.batch().sequences;
-  const std::size_t columns = ceil_div(heads, parts.key_value_heads());
-  const std::size_t rows = ceil_div(sequences, y.block.rows / parts.batch().length);
-  const std::size_t all = y.rows.parts() * y.cols.parts();
-  const std::size_t idle = (all - rows * columns) * static_cast<std::size_t>(parts.ranks()) / all;
-  if (idle == 0) return {};
+  const std::size_t all = share.row_parts * share.col_parts;
+  const std::size_t replicas = static_cast<std::size_t>(ranks) / all;
+  const std::size_t idle = (all - share.rows_in_use * share.cols_in_use) * replicas;
   std::string why;
-  if (columns < y.cols.parts())
-    why = std::to_string(heads) + " heads of keys and values for " +
-          std::to_string(y.cols.parts()) + " parts of columns";
-  if (rows < y.rows.parts())
-    why += (why.empty() ? "" : ", ") + std::to_string(sequences) + " sequences for " +
-           std::to_string(y.rows.parts()) + " parts of rows";
-  return "attention idle on " + std::to_string(idle) + (idle == 1 ? " rank: " : " ranks: ") + why;
+  const auto add = [&](const char* what, std::size_t n, std::size_t parts, std::size_t in_use) {
+    if (in_use == parts) return;
+    why += (why.empty() ? ": " : ", ") + std::string{what} + std::to_string(n) + " in " +
+           std::to_string(parts) + " parts";
+  };
+  add("key-value heads ", step.model.key_value_heads, share.col_parts, share.cols_in_use);
+  add("sequences ", step.batch.sequences, share.row_parts, share.rows_in_use);
+  if (why.empty()) return {};
+  return "attention idle on " + std::to_string(idle) + (idle == 1 ? " rank" : " ranks") + why;
 }
 
 }  // namespace detail
@@ -273,7 +250,7 @@ template <SchemeType S>
   planner.repeat(step.model.layers);
   const double ends = planner.add_ends();
   if (options.training) planner.add_optimizer();
-  plan.note = detail::attention_note(parts);
+  plan.note = detail::attention_note(parts.attention(), plan.ranks, step);
   detail::complete(plan, static_cast<double>(step.model.layers) * block + ends, machine);
   return plan;
 }
