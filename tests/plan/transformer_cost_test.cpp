@@ -2,9 +2,7 @@
 #include <cstdint>
 
 #include "cubist/plan/transformer_cost.hpp"
-#include "cubist/scheme/cube3d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/scheme/summa2d.hpp"
+#include "cubist/scheme/catalogue.hpp"
 
 #include "catch.hpp"
 
@@ -99,6 +97,26 @@ TEST_CASE("Padding is sent by products, not by the numbers of rows")
   const std::uint64_t statistics = 2 * 2 * 2 * (12 - 3);
   CHECK(four.forward == one.forward + statistics);
   CHECK(four.backward == one.backward + statistics);
+}
+
+TEST_CASE("Words of a block are those in docs costs")
+{
+  const auto& medium = transformer_model("gpt2-medium");
+  const auto check = [&]<class S>(typename S::Axes::Array e, double forward, double backward) {
+    CAPTURE(S::name, S::Axes::to_string(e));
+    const TokenBatch tokens{.sequences = 64, .length = 1024};
+    const double unit = double(S::Axes::ranks(e)) * double(tokens.tokens()) * double(medium.width);
+    const auto words = block_words<S>(e, tokens, medium);
+    CHECK(double(words.forward) / unit == Approx(forward).margin(0.0006));
+    CHECK(double(words.backward) / unit == Approx(backward).margin(0.0006));
+  };
+  check.operator()<Megatron1D>({16}, 3.75, 3.75);
+  check.operator()<Megatron1DSequence>({16}, 3.75, 3.75);
+  check.operator()<Grid2D>({4, 4}, 3.007, 3.007);
+  check.operator()<Summa2D>({8, 8}, 0.787, 1.573);
+  check.operator()<Summa25D>({16, 2, 2}, 0.156, 0.401);
+  check.operator()<Grid3D>({2, 2, 16}, 0.294, 0.294);
+  check.operator()<Cube3D>({4, 4, 4}, 0.759, 0.759);
 }
 
 }  // namespace plan_transformer_cost_test

@@ -94,29 +94,29 @@ namespace detail
 {
 
 /// What a layer computes in a step.
-enum class Pass
+enum class LayerPass
 {
   forward,
   without_dx,  // forward, and backward without dX
   whole
 };
 
-[[nodiscard]] inline Pass pass_of(std::size_t layer, const PlanOptions& options)
+[[nodiscard]] inline LayerPass pass_of(std::size_t layer, const PlanOptions& options)
 {
-  if (!options.training) return Pass::forward;
-  return layer == 0 && !options.input_gradient ? Pass::without_dx : Pass::whole;
+  if (!options.training) return LayerPass::forward;
+  return layer == 0 && !options.input_gradient ? LayerPass::without_dx : LayerPass::whole;
 }
 
 /// Operations of a layer in a step, without padding.
-[[nodiscard]] inline double needed_flops(ProductSize size, Pass pass)
+[[nodiscard]] inline double needed_flops(ProductSize size, LayerPass pass)
 {
-  const double products = pass == Pass::forward ? 1 : pass == Pass::without_dx ? 2 : 3;
+  const double products = pass == LayerPass::forward ? 1 : pass == LayerPass::without_dx ? 2 : 3;
   return 2 * products * double(size.m) * double(size.n) * double(size.k);
 }
 
 /// Adds what a product costs by collectives. Returns the workspace in elements.
-inline std::size_t add_collectives(Plan& plan, const Cost& c, Pass pass, const Machine& machine,
-                                   const PlanOptions& options)
+inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
+                                   const Machine& machine, const PlanOptions& options)
 {
   const auto add = [&](const Work& work) {
     plan.time += time_of(work, {plan.ranks, plan.ranks + plan.idle}, machine, options.scalar_bytes);
@@ -130,27 +130,28 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, Pass pass, const M
         plan.moves_weights = true;
   };
   add(c.forward);
-  if (pass != Pass::forward) add(pass == Pass::whole ? c.backward : c.backward_weight);
+  if (pass != LayerPass::forward) add(pass == LayerPass::whole ? c.backward : c.backward_weight);
   return c.memory.workspace;
 }
 
 /// The same where ranks read each other's blocks, without padding.
 template <SchemeType S>
 std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
-                       Pass pass, const Machine& machine, const PlanOptions& options,
+                       LayerPass pass, const Machine& machine, const PlanOptions& options,
                        ProductQuanta quanta = {})
 {
   const auto c = direct_cost<S>(extents, size, {plan.ranks, plan.ranks + plan.idle}, machine,
                                 options.scalar_bytes, quanta);
   plan.time += c.forward;
-  if (pass != Pass::forward) plan.time += pass == Pass::whole ? c.backward : c.backward_weight;
+  if (pass != LayerPass::forward)
+    plan.time += pass == LayerPass::whole ? c.backward : c.backward_weight;
   plan.flops += needed_flops(size, pass) / plan.ranks;
   return c.workspace;
 }
 
 /// Adds a layer on scheme `S` to what a plan costs.
 template <SchemeType S>
-void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size, Pass pass,
+void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size, LayerPass pass,
                const Machine& machine, const PlanOptions& options)
 {
   const Cost c = cost<S>(extents, size, options.gathered);

@@ -108,7 +108,7 @@ class TransformerPlanner
   /// Adds a linear layer. Returns the operations that it needs.
   double add_product(const TransformerProduct& p)
   {
-    const auto pass = options_.training ? Pass::whole : Pass::forward;
+    const auto pass = options_.training ? LayerPass::whole : LayerPass::forward;
     const Cost c = parts_.cost(p, options_.gathered);
     const auto direct = [&]<class Of>() {
       return add_direct<Of>(plan_, parts_.extents(), p.size, pass, machine_, options_, p.quanta);
