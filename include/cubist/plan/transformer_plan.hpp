@@ -5,8 +5,8 @@
 // element-wise passes and the optimizer.
 //
 //   products     as in a network of layers, those that share X as one
-//   attention    local products of S x S x (head size) for each of a rank's heads and sequences,
-//                half of them where the mask is causal: two forward, five backward
+//   attention    local products of blocks of scores for each of a rank's heads and sequences, half
+//                of S x S where the mask is causal: two forward, five backward
 //   passes       elements read and written by norms, activations, biases, residual sums, the loss
 //                and AdamW / memory bandwidth
 //   sums         of rows, and of the gradients of norms and biases: not overlapped
@@ -15,6 +15,7 @@
 //
 // The slowest rank counts: one whose heads and sequences are not padding.
 
+#include <algorithm>
 #include <cstddef>
 
 #include "cubist/plan/machine.hpp"
@@ -144,9 +145,12 @@ class TransformerPlanner
     const auto share = parts_.attention();
     const std::size_t half = ceil_div(length, 2);
     const std::size_t mine = share.sequences * share.heads;
-    const LocalGemm to_scores{.m = length, .n = half, .k = dh, .times = mine};
-    const LocalGemm from_scores{.m = length, .n = dh, .k = half, .times = mine};
-    const LocalGemm transposed{.m = half, .n = dh, .k = length, .times = mine};
+    const std::size_t m = std::min<std::size_t>(length, 64);  // as in LocalAttention
+    const std::size_t n = std::min<std::size_t>(half, 512);
+    const std::size_t blocks = mine * ceil_div(length, m) * ceil_div(half, n);
+    const LocalGemm to_scores{.m = m, .n = n, .k = dh, .times = blocks};
+    const LocalGemm from_scores{.m = m, .n = dh, .k = n, .times = blocks};
+    const LocalGemm transposed{.m = n, .n = dh, .k = m, .times = blocks};
     const auto time = [&](const LocalGemm& gemm) {
       return seconds(gemm, ranks(), machine_, options_.scalar_bytes);
     };
@@ -160,7 +164,7 @@ class TransformerPlanner
     const double forward = 4 * tokens * double(length) * double(model.width) / 2;
     const double needed = (options_.training ? 3.5 : 1) * forward;
     plan_.flops += needed / plan_.ranks;
-    // The logarithm of the sum of exponentials, for each row and head.
+    // The logarithm of the sum of exponentials, for each query and head.
     add_activations(double(mine) * double(length));
     return needed;
   }
