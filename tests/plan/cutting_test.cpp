@@ -43,6 +43,20 @@ TEST_CASE("Blocks are those of the layouts")
   CHECK(p.pending.size() == 0);
 }
 
+TEST_CASE("Blocks have the quanta of their product")
+{
+  const Grid3D::Axes::Array e{2, 3, 4};
+  const std::size_t q = Grid3D::quantum(e);
+  const ProductSize size{37, 23, 101};
+  const auto p = cubist::detail::cut_product<Grid3D>(e, size, {.m = 5 * q, .n = 2 * q});
+  const auto block = [&]<class L>(L, Shape shape, Quanta quanta) {
+    return L::template block<Grid3D::Axes>(shape, e, {1, 2, 3}, quanta).padded();
+  };
+  CHECK(p.x.block == block(Grid3D::Input{}, {size.m, size.k}, {5 * q, q}));
+  CHECK(p.w.block == block(Grid3D::Weight{}, {size.k, size.n}, {q, 2 * q}));
+  CHECK(p.y.block == block(Grid3D::Output{}, {size.m, size.n}, {5 * q, 2 * q}));
+}
+
 TEST_CASE("The gradient of replicated weights is pending along their axis")
 {
   const auto p = cubist::detail::cut_product<Summa25D>({3, 2, 2}, {24, 24, 24});

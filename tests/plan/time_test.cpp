@@ -157,4 +157,21 @@ TEST_CASE("Across nodes a result is sent while the rest of it and the next produ
   CHECK(time.total == Approx(std::max(one / 4 + first, one + one / 4) + second));
 }
 
+TEST_CASE("Times can be repeated, and passes take the bandwidth of memory")
+{
+  const Time once{.total = 10, .products = 4, .inside = 3, .across = 2, .passes = 1};
+  const Time three = 3 * once;
+  CHECK(three.total == 30);
+  CHECK((three.products == 12 && three.inside == 9 && three.across == 6 && three.passes == 3));
+  Time sum = once;
+  sum += once;
+  CHECK(sum.passes == 2);
+  Machine machine;
+  machine.cores = 4;
+  machine.memory_bandwidth = 1e9;
+  CHECK(pass_seconds(1e9, {2, 2}, machine, sizeof(float)) == Approx(2));  // on 2 cores
+  CHECK(seconds(LocalGemm{100, 100, 100, 1}, {1, 1}, machine, sizeof(float)) <
+        seconds(LocalGemm{100, 100, 100, 1}, {4, 4}, machine, sizeof(float)));
+}
+
 }  // namespace plan_time_test

@@ -93,6 +93,7 @@ TEST_CASE("A transfer sends on average what traffic counts on each rank")
         for (int rank = 0; rank < ranks; ++rank) all += sent_by(call, rank, ranks);
         const Transfer t{collective, LayerMatrix::x, ranks, 1, count, 3};
         CHECK(t.words() * ranks == Approx(3 * static_cast<double>(all.elements)));
+        CHECK(t.words_of_all(2 * ranks) == 2 * 3 * all.elements);
         CHECK(t.messages() * ranks == Approx(3 * static_cast<double>(all.messages)));
       }
 }
