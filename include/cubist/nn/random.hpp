@@ -26,6 +26,7 @@ enum class Draw : std::uint8_t
   weight,
   bias,
   dropout,
+  attention,
   token
 };
 

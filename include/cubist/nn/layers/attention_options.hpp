@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The options of attention (attention.hpp), and what follows from the width of its input.
+
+#include <cmath>
+#include <cstddef>
+
+#include "cubist/core/error.hpp"
+#include "cubist/nn/dropout.hpp"
+#include "cubist/nn/linear.hpp"
+
+namespace cubist
+{
+
+struct AttentionOptions
+{
+  std::size_t heads = 1;
+  /// Each is shared by heads / key_value_heads query heads; 0 stands for `heads`.
+  std::size_t key_value_heads = 0;
+  /// 0 stands for the width by the number of heads.
+  std::size_t head_size = 0;
+  bool causal = true;
+  /// Of the scores; 0 stands for 1/sqrt(head_size).
+  double scale = 0;
+  /// 0 stands for no rotation.
+  double rotary_base = 0;
+  /// The probability that a weight of softmax(scale Q K^T) is dropped while training.
+  double dropout = 0;
+  /// Of the four linear layers, whose indices are linear.index and the three after it.
+  LinearOptions linear = {};
+
+  /// The options with their default values for this width.
+  /// @throws ShapeError for heads that do not fit the width or one another, ArgumentError for
+  /// options out of range
+  [[nodiscard]] AttentionOptions complete(std::size_t width) const
+  {
+    auto o = *this;
+    if (o.key_value_heads == 0) o.key_value_heads = o.heads;
+    require<ShapeError>(o.heads > 0 && o.heads % o.key_value_heads == 0, "got ", o.heads,
+                        " heads for ", o.key_value_heads,
+                        " key-value heads, so some would be shared by more heads than others; use "
+                        "a number of heads that is a multiple of the other");
+    require<ShapeError>(o.head_size > 0 || (width >= o.heads && width % o.heads == 0), "got ",
+                        o.heads, " heads for a width of ", width,
+                        ", which they do not divide; use a number that does, or give a head_size");
+    if (o.head_size == 0) o.head_size = width / o.heads;
+    require<ShapeError>(o.rotary_base == 0 || o.head_size % 2 == 0, "got a head of ", o.head_size,
+                        " elements, which are no pairs to rotate; use an even number");
+    if (o.scale == 0) o.scale = 1 / std::sqrt(static_cast<double>(o.head_size));
+    static_cast<void>(Dropout{o.dropout, o.linear.seed, o.linear.index});  // checks it
+    return o;
+  }
+};
+
+}  // namespace cubist
