@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What norms of rows (nn/layers/row_norm.hpp has the formulas) apply to elements.
+
+#include <cmath>
+#include <cstddef>
+
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::detail
+{
+
+struct SquareOf
+{
+  template <class T>
+  CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, const T& x) const
+  {
+    return static_cast<double>(x) * static_cast<double>(x);
+  }
+};
+
+struct DoubleOf
+{
+  template <class T>
+  CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, const T& x) const
+  {
+    return static_cast<double>(x);
+  }
+};
+
+/// From a row's sums of x^2 and, if rows are centred, of x: rstd and mean.
+template <bool centred>
+struct RowStatistics
+{
+  double columns;
+  double epsilon;
+
+  CUBIST_HOST_DEVICE void operator()(double& rstd, double& mean, const double& squares,
+                                     const double& sum) const
+  {
+    mean = centred ? sum / columns : 0;
+    const double variance = squares / columns - mean * mean;
+    rstd = 1 / std::sqrt((variance > 0 ? variance : 0) + epsilon);
+  }
+};
+
+/// A row's numbers, as arguments of its elements' functions.
+template <RealScalar T>
+struct NormRow
+{
+  T rstd;
+  T mean;
+  T mean_g;
+  T mean_g_xhat;
+
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T xhat(T x) const { return (x - mean) * rstd; }
+};
+
+/// xhat w + b
+template <RealScalar T>
+struct Normalize
+{
+  const double* rstd;
+  const double* mean;
+
+  struct Row : NormRow<T>
+  {
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x, T w, T b) const
+    {
+      return this->xhat(x) * w + b;
+    }
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x, T w) const
+    {
+      return this->xhat(x) * w;
+    }
+  };
+  CUBIST_HOST_DEVICE Row operator()(std::size_t i) const
+  {
+    return {{static_cast<T>(rstd[i]), static_cast<T>(mean[i]), T{}, T{}}};
+  }
+};
+
+/// dy xhat
+template <RealScalar T>
+struct TimesNormalized
+{
+  const double* rstd;
+  const double* mean;
+
+  struct Row : NormRow<T>
+  {
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T dy, T x) const
+    {
+      return dy * this->xhat(x);
+    }
+  };
+  CUBIST_HOST_DEVICE Row operator()(std::size_t i) const
+  {
+    return {{static_cast<T>(rstd[i]), static_cast<T>(mean[i]), T{}, T{}}};
+  }
+};
+
+/// a w, of dY or of dY xhat
+struct Weighted
+{
+  template <class T>
+  CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, const T& a, const T& w) const
+  {
+    return static_cast<double>(a) * static_cast<double>(w);
+  }
+};
+
+/// rstd (dy w - mean(G) - xhat mean(G xhat))
+template <RealScalar T>
+struct NormSlope
+{
+  const double* rstd;
+  const double* mean;
+  const double* sum_g_xhat;
+  const double* sum_g;
+  double columns;
+
+  struct Row : NormRow<T>
+  {
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T dy, T x, T w) const
+    {
+      return this->rstd * (dy * w - this->mean_g - this->xhat(x) * this->mean_g_xhat);
+    }
+  };
+  CUBIST_HOST_DEVICE Row operator()(std::size_t i) const
+  {
+    return {{static_cast<T>(rstd[i]), static_cast<T>(mean[i]), static_cast<T>(sum_g[i] / columns),
+             static_cast<T>(sum_g_xhat[i] / columns)}};
+  }
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What LayerNorm and RmsNorm share: each row of X is scaled, and centred first or not; then columns
+// are weighted.
+//
+//   X, Y (M, d) S::Input    w, b (1, d) cut as X's columns
+//
+//   xhat = (X - mean) rstd    Y = xhat w + b    rstd = 1 / sqrt(mean of squares + epsilon)
+//
+//   G = dY w    dX = rstd (G - mean(G) - xhat mean(G xhat))    dw = sums of dY xhat    db = of dY
+//
+// where mean and mean(G) are 0, and there is no b, unless rows are centred. Sums over a row are
+// computed in double: the variance is mean(X^2) - mean(X)^2, and what this loses where the mean
+// exceeds the deviation is as much as float has only beyond a ratio of 10^4.
+//
+// Words: forward and backward 2(p-1)/p times 2 doubles a row, 1 if rows are not centred, p being
+// the ranks along the axes that cut columns: one message each; for dw and db each 2(p-1)/p d', p
+// being the ranks along those that cut rows, and d' a rank's columns.
+
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/dist/replica_sum.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/nn/kernels/norm_functions.hpp"
+#include "cubist/nn/kernels/row_values.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+struct NormOptions
+{
+  double epsilon = 1e-5;
+};
+
+namespace detail
+{
+
+/// @tparam centred whether it is LayerNorm
+template <SchemeType S, class B, RealScalar T, bool centred>
+class RowNorm
+{
+  using L = typename S::Input;
+  using A = Accumulator<T>;
+
+ public:
+  using Value = T;
+  using Mesh = AxisMesh<typename S::Axes, B>;
+  using Input = DistMatrix<T, L, Mesh>;
+  using Output = Input;
+  using Weight = DistMatrix<T, RowVector<L>, Mesh>;
+
+  RowNorm(const Mesh& mesh, std::size_t features, const NormOptions& options)
+      : mesh_{mesh}, options_{options}, w_{mesh, {1, features}}, dw_{w_}, b_{w_}, db_{w_}
+  {
+    require<ShapeError>(features > 0, "got a norm of rows without features, which have no mean; "
+                                      "give it at least one");
+    require<ArgumentError>(options.epsilon >= 0 && std::isfinite(options.epsilon),
+                           "got an epsilon of ", options.epsilon,
+                           ", with which a row may have no norm; use a small positive number");
+    mesh.engine().fill(w_.valid(), T{1});
+  }
+
+  const Output& forward(const Input& x, const Pass&)
+  {
+    const auto& engine = mesh_.engine();
+    const auto in = x.valid();
+    check(x, "X");
+    const std::size_t rows = in.rows();
+    if (statistics_.size() < 2 * rows) statistics_ = Buffer(2 * rows);
+    rows_ = rows;
+    sum_rows([&](auto first, auto second) {
+      engine.row_fold(first, 0.0, Sum{}, SquareOf{}, in);
+      if constexpr (centred) engine.row_fold(second, 0.0, Sum{}, DoubleOf{}, in);
+    });
+    const MatrixView<const double> squares = sums(0), plain = sums(centred ? 1 : 0);
+    engine.for_each(RowStatistics<centred>{columns(), options_.epsilon}, statistic(0), statistic(1),
+                    squares, plain);
+    Output& y = fit_like(y_, x);
+    const Normalize<A> normalize{statistic(0).data(), statistic(1).data()};
+    if constexpr (centred)
+      engine.map_rows(y.valid(), normalize, in, repeated(w_), repeated(b_));
+    else
+      engine.map_rows(y.valid(), normalize, in, repeated(w_));
+    return y;
+  }
+
+  const Input* backward(const Input& x, const Output& dy, const Pass&, bool wants_dx)
+  {
+    finish_backward();  // an earlier one, which an error interrupted
+    check(dy, "dY");
+    const auto& engine = mesh_.engine();
+    const MatrixView<const T> in = x.valid(), slopes = dy.valid();
+    Input& dx = fit_like(dx_, x);
+    const double* rstd = statistic(0).data();
+    const double* mean = statistic(1).data();
+    // dx has dY xhat until its columns and rows are summed.
+    const MatrixView<T> product = dx.valid();
+    engine.map_rows(product, TimesNormalized<A>{rstd, mean}, slopes, in);
+    using Pending = typename PendingAxes<RowVector<L>, typename L::RowAxes>::type;
+    engine.column_sums(MatrixView<const T>{product}, dw_.valid());
+    dw_sum_ = sum_replicas(mesh_, Pending{}, dw_.padded());
+    if constexpr (centred)
+    {
+      engine.column_sums(slopes, db_.valid());
+      db_sum_ = sum_replicas(mesh_, Pending{}, db_.padded());
+    }
+    if (!wants_dx) return nullptr;
+    sum_rows([&](auto first, auto second) {
+      engine.row_fold(first, 0.0, Sum{}, Weighted{}, MatrixView<const T>{product}, repeated(w_));
+      if constexpr (centred) engine.row_fold(second, 0.0, Sum{}, Weighted{}, slopes, repeated(w_));
+    });
+    if constexpr (!centred)
+      if (zeros_.size() < rows_) zeros_ = Buffer(rows_);
+    const double* sum_g = centred ? sums(1).data() : zeros_.data();
+    engine.map_rows(dx.valid(), NormSlope<A>{rstd, mean, sums(0).data(), sum_g, columns()}, slopes,
+                    in, repeated(w_));
+    return &dx;
+  }
+  void finish_backward()
+  {
+    dw_sum_.wait();
+    db_sum_.wait();
+  }
+
+  /// weight and, for LayerNorm, bias, (1, d)
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    list.push_back({prefix + "weight", w_.view(), dw_.view()});
+    if (centred) list.push_back({prefix + "bias", b_.view(), db_.view()});
+  }
+
+ private:
+  using Buffer = typename Mesh::Engine::template Buffer<double>;
+
+  void check(const Input& m, const char* what) const
+  {
+    require<ShapeError>(m.cols() == w_.cols() && m.mesh() == mesh_, "got ", what, " of ", m.shape(),
+                        " for a norm of ", w_.cols(),
+                        " features, or on another mesh, so they have no weights; give it as many "
+                        "columns, on the norm's mesh");
+  }
+
+  [[nodiscard]] double columns() const { return static_cast<double>(w_.cols()); }
+  [[nodiscard]] static MatrixView<const T> repeated(const Weight& w, std::size_t rows)
+  {
+    return w.valid().repeated(rows);
+  }
+  [[nodiscard]] MatrixView<const T> repeated(const Weight& w) const { return repeated(w, rows_); }
+
+  /// A number for each row: rstd or mean; or a sum of `sum_rows`.
+  [[nodiscard]] MatrixView<double> statistic(std::size_t i)
+  {
+    return {statistics_.data() + i * rows_, {1, rows_}};
+  }
+  [[nodiscard]] MatrixView<double> sums(std::size_t i)
+  {
+    return {sums_.data() + i * rows_, {1, rows_}};
+  }
+  /// Two numbers a row, or one, which f(first, second) sums over this rank's columns, summed over
+  /// all columns in one message.
+  template <class F>
+  void sum_rows(F f)
+  {
+    const std::size_t size = (centred ? 2 : 1) * rows_;
+    if (sums_.size() < size) sums_ = Buffer(size);
+    const auto column = [&](std::size_t i) {
+      return MatrixView<double>{sums_.data() + (centred ? i * rows_ : 0), rows_, 1, 1};
+    };
+    f(column(0), column(1));
+    along_axes(mesh_, typename L::ColAxes{})
+        .all_reduce(MatrixView<double>{sums_.data(), {1, size}}.elements());
+  }
+
+  Mesh mesh_;
+  NormOptions options_;
+  Weight w_;
+  Weight dw_;
+  Weight b_;
+  Weight db_;
+  std::size_t rows_ = 0;  // of this rank
+  Buffer statistics_ = Buffer(0);
+  Buffer sums_ = Buffer(0);
+  Buffer zeros_ = Buffer(0);
+  std::optional<Output> y_;
+  std::optional<Input> dx_;
+  ReplicaSum<typename B::Communicator> dw_sum_;
+  ReplicaSum<typename B::Communicator> db_sum_;
+};
+
+}  // namespace detail
+
+}  // namespace cubist

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/layers/layer_norm.hpp"
+#include "cubist/nn/layers/rms_norm.hpp"
+#include "cubist/scheme/grid2d.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::row_norm_test
+{
+
+namespace
+{
+
+constexpr std::size_t rows = 13, width = 10;
+constexpr double epsilon = 0.01;
+
+/// Y, dX, dw and, for LayerNorm, db.
+using Results = std::vector<Global<double>>;
+
+Global<double> input() { return uniform<double>(rows, width, 1, 3); }
+
+Results serial(bool centred)
+{
+  const auto x = input();
+  const auto dy = uniform<double>(rows, width, 2), w = uniform<double>(1, width, 3),
+             b = uniform<double>(1, width, 4);
+  auto y = x, dx = x, dw = w, db = w;
+  dw.fill(0), db.fill(0);
+  for (std::size_t i = 0; i < rows; ++i)
+  {
+    double mean = 0, square = 0, g_mean = 0, gx_mean = 0;
+    for (std::size_t j = 0; j < width; ++j) mean += centred ? x(i, j) / width : 0;
+    for (std::size_t j = 0; j < width; ++j) square += std::pow(x(i, j) - mean, 2) / width;
+    const double rstd = 1 / std::sqrt(square + epsilon);
+    const auto xhat = [&](std::size_t j) { return (x(i, j) - mean) * rstd; };
+    for (std::size_t j = 0; j < width; ++j)
+    {
+      y(i, j) = xhat(j) * w(0, j) + (centred ? b(0, j) : 0);
+      dw(0, j) += dy(i, j) * xhat(j);
+      db(0, j) += dy(i, j);
+      if (centred) g_mean += dy(i, j) * w(0, j) / width;
+      gx_mean += dy(i, j) * w(0, j) * xhat(j) / width;
+    }
+    for (std::size_t j = 0; j < width; ++j)
+      dx(i, j) = rstd * (dy(i, j) * w(0, j) - g_mean - xhat(j) * gx_mean);
+  }
+  Results all{y, dx, dw};
+  if (centred) all.push_back(db);
+  return all;
+}
+
+template <template <class, class, class> class Norm, class T, class S>
+Results results(const Mesh<S, Threads>& mesh)
+{
+  using Layer = Norm<S, Threads, T>;
+  static_assert(LayerType<Layer>);
+  Layer layer{mesh, width, {.epsilon = epsilon}};
+  Parameters<T, typename Layer::Mesh> list;
+  layer.append_parameters(list, "");
+  const auto as_t = [](const Global<double>& m) {
+    return generate<T>(m.shape(0), m.shape(1), [&](std::size_t i, std::size_t j) {
+      return static_cast<T>(static_cast<Accumulator<T>>(m(i, j)));
+    });
+  };
+  const auto wide = [](const Global<T>& m) {
+    return generate<double>(m.shape(0), m.shape(1), [&](std::size_t i, std::size_t j) {
+      return static_cast<double>(static_cast<Accumulator<T>>(m(i, j)));
+    });
+  };
+  for (std::size_t i = 0; i < list.size(); ++i)
+    scatter(as_t(uniform<double>(1, width, 3 + i)), list[i].value);
+  const auto x = scatter<typename S::Input>(mesh, as_t(input()));
+  const auto dy = scatter<typename S::Input>(mesh, as_t(uniform<double>(rows, width, 2)));
+  Results all{wide(gather(layer.forward(x, {})))};
+  all.push_back(wide(gather(*layer.backward(x, dy, {}, true))));
+  layer.finish_backward();
+  for (const auto& p : list) all.push_back(wide(gather(p.gradient)));
+  return all;
+}
+
+template <template <class, class, class> class Norm, class T, class S>
+void equals_serial(const Place<S>& place, bool centred, double tolerance)
+{
+  CAPTURE(place.name(), centred);
+  const auto wanted = serial(centred);
+  const auto got = on_root<Threads>(place, [](const auto& mesh) { return results<Norm, T>(mesh); });
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+  {
+    CAPTURE(i);
+    CHECK(difference(got[i], wanted[i]) < tolerance);
+  }
+}
+
+template <template <class, class, class> class Norm>
+void equals_serial_on_meshes(bool centred)
+{
+  equals_serial<Norm, double>(Place<Summa2D>{6, {.rows = 2, .cols = 3}}, centred, 1e-14);
+  equals_serial<Norm, double>(Place<Summa2DWeight>{6, {.rows = 2, .cols = 3}}, centred, 1e-14);
+  equals_serial<Norm, double>(two_two_two, centred, 1e-14);
+  equals_serial<Norm, double>(cube, centred, 1e-14);
+  equals_serial<Norm, double>(Place<Grid2D>{6, {.x = 2, .y = 3}}, centred, 1e-14);
+  equals_serial<Norm, double>(Place<Megatron1D>{3, {.p = 3}}, centred, 1e-14);
+  equals_serial<Norm, float>(cube, centred, 1e-5);
+  equals_serial<Norm, bfloat16>(cube, centred, 0.1);
+}
+
+/// The elements that all ranks send in forward and in backward.
+template <template <class, class, class> class Norm, class S>
+std::vector<std::uint64_t> words(const Place<S>& place, std::size_t m, std::size_t n)
+{
+  using B = Counting<Threads>;
+  const auto sent = on_mesh<B>(place, [&](const Mesh<S, B>& mesh) {
+    Norm<S, B, float> layer{mesh, n};
+    typename Norm<S, B, float>::Input x{mesh, {m, n}};
+    auto& traffic = mesh.world().traffic();
+    traffic.reset();
+    layer.forward(x, {});
+    const std::uint64_t forward = traffic.total().elements;
+    layer.backward(x, x, {}, true);
+    layer.finish_backward();
+    return std::vector<std::uint64_t>{forward, traffic.total().elements - forward};
+  });
+  std::vector<std::uint64_t> sum(2);
+  for (const auto& rank : sent) sum[0] += rank[0], sum[1] += rank[1];
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("LayerNorm and its gradients are a serial one's, on every mesh")
+{
+  equals_serial_on_meshes<LayerNorm>(true);
+}
+
+TEST_CASE("RmsNorm and its gradients are a serial one's, on every mesh")
+{
+  equals_serial_on_meshes<RmsNorm>(false);
+}
+
+TEST_CASE("a norm sends two numbers a row, or one, and its gradients once")
+{
+  using Words = std::vector<std::uint64_t>;
+  // All ranks: 2(p-1) for each row and number; 2(p-1) for each column, weight and bias.
+  CHECK(words<LayerNorm>(Place<Summa2D>{6, {.rows = 2, .cols = 3}}, 12, 18) ==
+        Words{2 * 2 * 12 * 2, 2 * 2 * 12 * 2 + 2 * 1 * 18 * 2});
+  CHECK(words<RmsNorm>(Place<Summa2D>{6, {.rows = 2, .cols = 3}}, 12, 18) ==
+        Words{2 * 2 * 12, 2 * 2 * 12 + 2 * 1 * 18});
+  CHECK(words<RmsNorm>(cube, 8, 12) == Words{2 * 1 * 8, 2 * 1 * 8 + 2 * 3 * 12});
+  CHECK(words<LayerNorm>(Place<Megatron1D>{4, {.p = 4}}, 8, 12) == Words{0, 0});
+}
+
+}  // namespace cubist::test::row_norm_test
