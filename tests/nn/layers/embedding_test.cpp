@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/layers/embedding.hpp"
+#include "cubist/scheme/grid2d.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::embedding_test
+{
+
+namespace
+{
+
+struct Case
+{
+  std::size_t sequences, length, vocabulary, features;
+};
+
+const std::vector<Case> cases{{5, 3, 11, 7}, {4, 6, 40, 12}, {1, 1, 2, 1}};
+
+std::vector<int> ids_of(const Case& c, std::uint64_t seed)
+{
+  std::vector<int> ids(c.sequences * c.length);
+  const Philox random{seed, 9};
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<int>(random.uniform<double>(i) * static_cast<double>(c.vocabulary));
+  return ids;
+}
+
+struct Results
+{
+  Global<double> h, gradient, accumulated;
+};
+
+template <class S, class B>
+Results results(const Mesh<S, B>& mesh, const Case& c, const std::vector<int>& ids)
+{
+  Embedding<S, B, double> layer{mesh, c.vocabulary, c.features};
+  scatter(integers<double>(c.vocabulary, c.features, 1), layer.table());
+  const Pass pass{.sequence = c.length};
+  Results r;
+  layer.forward(ids_of(c, 99), pass);  // others, which leave their lists
+  auto& h = layer.forward(ids, pass);
+  r.h = gather(h);
+  auto dh = h;
+  scatter(integers<double>(ids.size(), c.features, 2), dh);
+  layer.backward(ids, dh);
+  r.gradient = gather(layer.table_gradient());
+  layer.backward(ids, dh, true);
+  r.accumulated = gather(layer.table_gradient());
+  return r;
+}
+
+template <class S>
+void equals_serial(const Place<S>& place)
+{
+  for (const auto& c : cases)
+  {
+    CAPTURE(place.name(), c.sequences, c.length, c.vocabulary, c.features);
+    const auto ids = ids_of(c, 7);
+    const auto got =
+        on_root<Threads>(place, [&](const auto& mesh) { return results(mesh, c, ids); });
+    const auto e = integers<double>(c.vocabulary, c.features, 1);
+    const auto dh = integers<double>(ids.size(), c.features, 2);
+    auto h = dh, de = e;
+    de.fill(0);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      for (std::size_t j = 0; j < c.features; ++j)
+      {
+        h(i, j) = e(static_cast<std::size_t>(ids[i]), j);
+        de(static_cast<std::size_t>(ids[i]), j) += dh(i, j);
+      }
+    CHECK(difference(got.h, h) == 0);
+    CHECK(difference(got.gradient, de) == 0);
+    for (auto& x : de) x *= 2;
+    CHECK(difference(got.accumulated, de) == 0);
+  }
+}
+
+/// The elements that all ranks send in forward and in backward, and those of the definition.
+template <class S>
+std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Place<S>& place,
+                                                                        const Case& c)
+{
+  using B = Counting<Threads>;
+  using Both = std::vector<std::uint64_t>;
+  const auto ids = ids_of(c, 7);
+  const auto ranks = on_mesh<B>(place, [&](const Mesh<S, B>& mesh) {
+    Embedding<S, B, float> layer{mesh, c.vocabulary, c.features};
+    auto& traffic = mesh.world().traffic();
+    traffic.reset();
+    auto& h = layer.forward(ids, {.sequence = c.length});
+    const std::uint64_t forward = traffic.total().elements;
+    layer.backward(ids, h);
+    const std::uint64_t backward = traffic.total().elements - forward;
+    // What this rank receives: from each block that it does not hold, once.
+    const auto received = [&](const auto& mine, const auto& theirs, bool mine_is_h) {
+      std::uint64_t all = 0;
+      std::set<std::pair<std::size_t, std::size_t>> seen;
+      const Block m = mine.block(mesh.rank());
+      const Block own = theirs.block(mesh.rank());
+      for (int r = 0; r < mesh.size(); ++r)
+      {
+        const Block t = theirs.block(r);
+        if (t == own || t.valid().size() == 0 || m.valid().size() == 0) continue;
+        if (!seen.insert({t.rows.offset, t.cols.offset}).second) continue;
+        const std::size_t begin = std::max(m.cols.offset, t.cols.offset);
+        const std::size_t end =
+            std::min(m.cols.offset + m.cols.valid, t.cols.offset + t.cols.valid);
+        if (begin >= end) continue;
+        const Range rows = mine_is_h ? m.rows : t.rows, vocab = mine_is_h ? t.rows : m.rows;
+        std::set<int> distinct;
+        for (std::size_t i = rows.offset; i < rows.offset + rows.valid; ++i)
+          if (static_cast<std::size_t>(ids[i]) >= vocab.offset &&
+              static_cast<std::size_t>(ids[i]) < vocab.offset + vocab.valid)
+            distinct.insert(ids[i]);
+        all += distinct.size() * (end - begin);
+      }
+      return all;
+    };
+    const auto e = layer.table().view();
+    const auto view = h.view();
+    return Both{forward, backward, received(view, e, true), received(e, view, false)};
+  });
+  Both sent(2), wanted(2);
+  for (const auto& r : ranks)
+  {
+    sent[0] += r[0], sent[1] += r[1];
+    wanted[0] += r[2], wanted[1] += r[3];
+  }
+  return {sent, wanted};
+}
+
+}  // namespace
+
+TEST_CASE("an embedding copies rows of its table, and sums their gradients, on every mesh")
+{
+  equals_serial(one_rank);
+  equals_serial(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
+  equals_serial(Place<Summa2DInput>{6, {.rows = 2, .cols = 3}});
+  equals_serial(two_two_two);
+  equals_serial(cube);
+  equals_serial(Place<Grid2D>{4, {.x = 2, .y = 2}});
+  equals_serial(Place<Megatron1D>{3, {.p = 3}});
+  equals_serial(Place<Megatron1DSequence>{4, {.p = 4}});
+}
+
+TEST_CASE("an embedding sends each distinct token of a block once")
+{
+  const auto check = [](const auto& place) {
+    const auto [sent, wanted] = words(place, cases[1]);
+    CAPTURE(place.name());
+    CHECK(sent == wanted);
+    return sent;
+  };
+  CHECK(check(Place<Summa2D>{6, {.rows = 2, .cols = 3}})[0] > 0);
+  check(two_two_two);
+  check(cube);
+  // Every rank has all of dH: nothing is sent.
+  CHECK(check(Place<Megatron1D>{3, {.p = 3}})[1] == 0);
+}
+
+TEST_CASE("an embedding refuses a token that its vocabulary does not have")
+{
+  require_clear(on_mesh<Threads>(one_rank, [](const auto& mesh) {
+    Embedding<Summa2D, Threads, double> layer{mesh, 4, 3};
+    Findings found;
+    for (const int id : {4, -1})
+    {
+      const std::vector<int> ids{0, id};
+      const auto message = message_of<ArgumentError>([&] { layer.forward(ids, {}); });
+      found.check(mentions(message, "for token 1", "vocabulary of 4", "use 0 to 3"), message);
+    }
+    return found;
+  }));
+}
+
+}  // namespace cubist::test::embedding_test
