@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Learned positions: H(b S + s, :) += P(p0 + s, :), p0 being the position of the first token.
+//
+//   H (M, d) S::Input    P (n, d) cut as H's columns, replicated along the axes that cut rows
+//
+// Words: forward none; backward 2(p-1)/p n d', p being the ranks along the axes that cut rows, and
+// d' a rank's columns.
+
+#include <cstddef>
+#include <string>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/replica_sum.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/nn/layers/embedding.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/nn/random.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+/// @throws ArgumentError from `forward`, for a position that the table does not have
+template <SchemeType S, class B, RealScalar T>
+class PositionEmbedding
+{
+ public:
+  using Value = T;
+  using Mesh = AxisMesh<typename S::Axes, B>;
+  using Table = DistMatrix<T, Layout<Rows<>, typename S::Input::ColAxes>, Mesh>;
+  using Output = DistMatrix<T, typename S::Input, Mesh>;
+
+  /// @throws ShapeError for no positions or no features
+  PositionEmbedding(const Mesh& mesh, std::size_t positions, std::size_t features,
+                    const EmbeddingOptions& options = {})
+      : mesh_{mesh}, p_{mesh, {positions, features}}, dp_{p_}
+  {
+    require<ShapeError>(positions > 0 && features > 0, "got ", positions, " positions in ",
+                        features, " features, which have no elements; give at least one of each");
+    detail::initialize(p_, options.initial, stream(options.seed, Draw::weight, options.index),
+                       features);
+  }
+
+  /// Adds the positions' vectors to H, whose rows are whole sequences on each rank.
+  void forward(Output& h, const Pass& pass) const
+  {
+    require<ArgumentError>(pass.position + pass.sequence <= p_.rows(), "got tokens up to position ",
+                           pass.position + pass.sequence, " for a table of ", p_.rows(),
+                           " positions, which has no vectors for them; use shorter sequences");
+    const Shape one{pass.sequence, p_.valid().cols()};
+    for_each_sequence(h, pass, [&](MatrixView<T> rows) {
+      mesh_.engine().for_each(detail::Add{}, rows, p_.valid().block(pass.position, 0, one));
+    });
+  }
+
+  /// The gradient of the table, complete after `finish_backward`.
+  void backward(const Output& dh, const Pass& pass)
+  {
+    finish_backward();  // an earlier one, which an error interrupted
+    mesh_.engine().fill(dp_.valid(), T{});
+    const Shape one{pass.sequence, dp_.valid().cols()};
+    for_each_sequence(dh, pass, [&](MatrixView<const T> rows) {
+      mesh_.engine().for_each(detail::Add{}, dp_.valid().block(pass.position, 0, one), rows);
+    });
+    using Pending = typename PendingAxes<typename Table::Layout, typename S::Input::RowAxes>::type;
+    dp_sum_ = sum_replicas(mesh_, Pending{}, dp_.padded());
+  }
+  void finish_backward() { dp_sum_.wait(); }
+
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    list.push_back({prefix + "weight", p_.view(), dp_.view()});
+  }
+
+ private:
+  /// f(rows) for each sequence of this rank.
+  template <class H, class F>
+  static void for_each_sequence(H& h, const Pass& pass, F f)
+  {
+    const auto all = h.valid();
+    for (std::size_t i = 0; i < all.rows(); i += pass.sequence)
+      f(all.block(i, 0, {pass.sequence, all.cols()}));
+  }
+
+  Mesh mesh_;
+  Table p_;
+  Table dp_;
+  ReplicaSum<typename B::Communicator> dp_sum_;
+};
+
+}  // namespace cubist
