@@ -396,7 +396,10 @@ TEST_CASE("a target or a gradient of another shape or mesh is refused")
                    error({4, 3}, {5, 3}, false);
                  }),
                  "a gradient of (5, 3)"));
-  CHECK(mentions(message_of<ShapeError>([&] { error({4, 3}, {4, 3}, true); }), "shape and mesh"));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   error({4, 3}, {4, 3}, true);
+                 }),
+                 "shape, padding and mesh"));
 }
 
 TEST_CASE("a gradient may overwrite the output")

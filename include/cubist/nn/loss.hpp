@@ -20,6 +20,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/core/vector_math.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/staging.hpp"
@@ -47,9 +48,10 @@ template <class T, class L, class LOther, class M>
 void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, LOther, M>& other,
                   const char* what)
 {
-  require<ShapeError>(y.shape() == other.shape() && y.mesh() == other.mesh(), "got an output of ",
-                      y.shape(), " and a ", what, " of ", other.shape(),
-                      ", which must agree in shape and mesh; make the one like the other");
+  require<ShapeError>(y.shape() == other.shape() && y.quanta() == other.quanta() &&
+                          y.mesh() == other.mesh(),
+                      "got an output of ", y.shape(), " and a ", what, " of ", other.shape(),
+                      ", which must agree in shape, padding and mesh; make the one like the other");
 }
 
 /// The loss of a row in the column of its label; 0 elsewhere.
@@ -79,8 +81,8 @@ struct CrossEntropySlope
 
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
   {
-    const T share = std::exp(x - row.max[i]) / row.sum[i];
-    return (share - (row.is_label(i, j) ? T{1} : T{})) * mean;
+    const T share = exp_of_negative(x - row.max[i]) / row.sum[i];
+    return row.label[i] < 0 ? T{} : (share - (row.is_label(i, j) ? T{1} : T{})) * mean;
   }
 };
 
@@ -127,6 +129,32 @@ struct IsLabel
   }
 };
 
+/// The sum over the rows of -log softmax(Y)[label] by the number of labels; a row of label -1
+/// counts for nothing. Its gradient becomes dY, unless that is null.
+template <RealScalar T, class L, class M>
+double cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels, std::size_t count,
+                     DistMatrix<T, L, M>* dy)
+{
+  const auto& engine = y.mesh().engine();
+  const MatrixView<const T> logits = y.valid();
+  RowValues<int, L, M> classes{y.mesh(), logits.rows(), 0};
+  const int* label = classes.upload(labels.subspan(y.block().rows.offset, logits.rows()));
+  const std::size_t j0 = y.block().cols.offset;
+
+  using A = Accumulator<T>;
+  RowValues<A, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<A>::infinity()};
+  const A* max = maxima.combine(ReduceOp::max, Larger{}, Itself{}, logits);
+  RowValues<A, L, M> sums{y.mesh(), logits.rows(), A{}};
+  const A* sum = sums.combine(ReduceOp::sum, Sum{}, ShiftedPower<A>{max, A{1}}, logits);
+
+  // The rank with the column of a row's label adds the row's loss.
+  const CrossEntropy<A> entropy{label, j0, max, sum};
+  const double loss = engine.fold(0.0, Sum{}, entropy, logits);
+  const A mean = A{1} / static_cast<A>(std::max<std::size_t>(count, 1));
+  if (dy) engine.map_indexed(dy->valid(), CrossEntropySlope<A>{entropy, mean}, logits);
+  return mean_over_labels<L>(y.mesh(), loss, labels, count);
+}
+
 }  // namespace detail
 
 /// The mean over the rows of -log softmax(Y)[label], the same on every rank; dY, which may be Y,
@@ -140,25 +168,7 @@ double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> 
   detail::require_not_partial<L>();
   detail::check_labels(labels, y.shape());
   detail::check_target(y, dy, "gradient");
-  const auto& engine = y.mesh().engine();
-  const MatrixView<const T> logits = y.valid();
-  detail::RowValues<int, L, M> classes{y.mesh(), logits.rows(), 0};
-  const int* label = classes.upload(labels.subspan(y.block().rows.offset, logits.rows()));
-  const std::size_t j0 = y.block().cols.offset;
-
-  using A = Accumulator<T>;
-  detail::RowValues<A, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<A>::infinity()};
-  const A* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Itself{}, logits);
-  detail::RowValues<A, L, M> sums{y.mesh(), logits.rows(), A{}};
-  const A* sum =
-      sums.combine(ReduceOp::sum, detail::Sum{}, detail::ShiftedPower<A>{max, A{1}}, logits);
-
-  // The rank with the column of a row's label adds the row's loss.
-  const detail::CrossEntropy<A> entropy{label, j0, max, sum};
-  const double loss = engine.fold(0.0, detail::Sum{}, entropy, logits);
-  const A mean = A{1} / static_cast<A>(y.rows());
-  engine.map_indexed(dy.valid(), detail::CrossEntropySlope<A>{entropy, mean}, logits);
-  return detail::mean_over_labels<L>(y.mesh(), loss, labels);
+  return detail::cross_entropy(y, labels, labels.size(), &dy);
 }
 
 /// The mean over all elements of (Y - target)^2, the same on every rank; dY, which may be Y,

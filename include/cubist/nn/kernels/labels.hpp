@@ -51,11 +51,12 @@ inline void check_labels(std::span<const int> labels, Shape y)
   return sum >> 46;
 }
 
-/// The sum of a number of each block of layout L by the number of labels, the same on every rank;
-/// replicas count once.
+/// The sum of a number of each block of layout L by the number of labels, or by `count` of them,
+/// the same on every rank; replicas count once.
 /// @throws ArgumentError on every rank if labels differ between ranks
 template <class L, class M>
-double mean_over_labels(const M& mesh, double number, std::span<const int> labels)
+double mean_over_labels(const M& mesh, double number, std::span<const int> labels,
+                        std::size_t count)
 {
   const bool counts = L::template is_primary<typename M::Axes>(mesh.coordinates());
   const auto h = static_cast<double>(label_checksum(labels));
@@ -68,7 +69,12 @@ double mean_over_labels(const M& mesh, double number, std::span<const int> label
                          "got labels that differ between ranks, so the loss would be that of no "
                          "labels; pass the labels of all rows on every rank, in the same order "
                          "(shuffle with the same seed)");
-  return sums[0] / static_cast<double>(std::max<std::size_t>(labels.size(), 1));
+  return sums[0] / static_cast<double>(std::max<std::size_t>(count, 1));
+}
+template <class L, class M>
+double mean_over_labels(const M& mesh, double number, std::span<const int> labels)
+{
+  return mean_over_labels<L>(mesh, number, labels, labels.size());
 }
 
 }  // namespace cubist::detail
