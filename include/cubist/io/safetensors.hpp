@@ -103,6 +103,34 @@ class SafetensorsFile
     for (std::size_t i = 0; i < matrices.size(); ++i) check<T>(matrices[i].name, sums[i]);
   }
 
+  /// Where a tensor of one or two dimensions is in the file, as a matrix; one dimension is a row.
+  /// With `transposed`, its shape is that of the transpose.
+  /// @throws DataError for a tensor that is missing or cannot be read as T, ShapeError for one of
+  /// more dimensions
+  template <Scalar T>
+  [[nodiscard]] StoredMatrix matrix(const std::string& name, bool transposed = false) const
+  {
+    const TensorInfo* tensor = header_.find(name);
+    require<DataError>(tensor != nullptr, path(), " has no tensor ", name,
+                       ", so there is nothing to set it from; use a file of the same network");
+    const auto& s = tensor->shape;
+    require<ShapeError>(s.size() == 1 || s.size() == 2, path(), " has ", name, " of ", s.size(),
+                        " dimensions where a matrix is needed; use a file of the same network");
+    const Shape stored{s.size() == 1 ? 1 : s[0], s.back()};
+    const StoredMatrix found{data_ + tensor->begin, tensor->type, op_shape(transposed, stored),
+                             transposed};
+    detail::require_readable<T>(file_, found, name);
+    return found;
+  }
+  /// Reads this rank's block of a matrix, which is columns [first, …) of `stored`.
+  template <Scalar T, class M>
+  void read(const StoredMatrix& stored, std::size_t first, const DistView<T, M>& x) const
+  {
+    Block block = x.block(x.mesh.rank());
+    block.cols.offset += first;
+    read_block<T>(file_, stored, block, x.mesh.engine(), x.valid());
+  }
+
  private:
   static constexpr std::size_t length_bytes = 8;
 

@@ -169,6 +169,7 @@ class Attention
     auto o = options_.linear;
     o.index += 3;
     o.in_quantum = q_quantum();
+    if (options_.output_weights) o.initial_weights = *options_.output_weights;
     return o;
   }
 

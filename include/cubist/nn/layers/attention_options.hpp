@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <optional>
 
 #include "cubist/core/error.hpp"
 #include "cubist/nn/dropout.hpp"
@@ -29,6 +30,8 @@ struct AttentionOptions
   double dropout = 0;
   /// Of the four linear layers, whose indices are linear.index and the three after it.
   LinearOptions linear = {};
+  /// Of the last of them; if there is none, that of linear.
+  std::optional<Initial> output_weights = {};
 
   /// The options with their default values for this width.
   /// @throws ShapeError for heads that do not fit the width or one another, ArgumentError for

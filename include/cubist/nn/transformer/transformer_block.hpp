@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A block of a transformer, on any scheme: attention, then a feed-forward network on each token,
+// both behind a norm and added to their input.
+//
+//   X, A, Y (M, d) S::Input
+//
+//   A = X + dropout(attention(norm(X)))
+//   Y = A + dropout(down(up(norm(A))))
+//
+// `up` is a layer from S::Input to S::Output, Dense or GatedLinear, and `down` one back: the scheme
+// S::Next.
+//
+// Words: those of its layers (plan/transformer_cost.hpp has the sum).
+// Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Xiong et al., "On Layer
+// Normalization in the Transformer Architecture", arXiv 2002.04745 (the norm before).
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/nn/activation.hpp"
+#include "cubist/nn/dense.hpp"
+#include "cubist/nn/dropout.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/nn/layers/attention.hpp"
+#include "cubist/nn/layers/gated_linear.hpp"
+#include "cubist/nn/layers/layer_norm.hpp"
+#include "cubist/nn/layers/residual.hpp"
+#include "cubist/nn/layers/rms_norm.hpp"
+#include "cubist/nn/layers/sequential.hpp"
+#include "cubist/nn/linear.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/nn/transformer/config.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+/// @tparam N LayerNorm or RmsNorm  @tparam Up Dense or GatedLinear of scheme S
+template <SchemeType S, class B, RealScalar T, class N, class Up>
+class TransformerBlock
+{
+ public:
+  using Value = T;
+  using Mesh = typename N::Mesh;
+  using Input = typename N::Input;
+  using Output = Input;
+  using Attention = cubist::Attention<S, B, T>;
+  using Down = Dense<typename S::Next, B, T>;
+
+  TransformerBlock(Sequential<N, Attention> attention, Sequential<N, Up, Down> feed_forward,
+                   const Dropout& attention_dropout = Dropout{0},
+                   const Dropout& feed_forward_dropout = Dropout{0})
+      : attention_{std::move(attention), attention_dropout}, feed_forward_{std::move(feed_forward),
+                                                                           feed_forward_dropout}
+  {
+  }
+
+  const Output& forward(const Input& x, const Pass& pass)
+  {
+    return feed_forward_.forward(attention_.forward(x, pass), pass);
+  }
+
+  const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
+  {
+    const Output* da = feed_forward_.backward(attention_.output(), dy, pass, true);
+    return attention_.backward(x, *da, pass, wants_dx);
+  }
+  void finish_backward()
+  {
+    attention_.finish_backward();
+    feed_forward_.finish_backward();
+  }
+
+  /// attention_norm.weight, attention.query.weight, …, feed_forward_norm.weight,
+  /// feed_forward.up.weight, …
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    auto& [attention_norm, attention] = attention_.layer().layers();
+    auto& [feed_forward_norm, up, down] = feed_forward_.layer().layers();
+    constexpr bool gated = !std::is_same_v<Up, Dense<S, B, T>>;  // gate.weight and up.weight
+    attention_norm.append_parameters(list, prefix + "attention_norm.");
+    attention.append_parameters(list, prefix + "attention.");
+    feed_forward_norm.append_parameters(list, prefix + "feed_forward_norm.");
+    up.append_parameters(list, prefix + (gated ? "feed_forward." : "feed_forward.up."));
+    down.append_parameters(list, prefix + "feed_forward.down.");
+  }
+
+  /// Of attention's keys and values, see Attention::use_cache.
+  void use_cache(std::size_t tokens) { std::get<1>(attention_.layer().layers()).use_cache(tokens); }
+
+ private:
+  Residual<Sequential<N, Attention>> attention_;
+  Residual<Sequential<N, Up, Down>> feed_forward_;
+};
+
+struct TransformerOptions
+{
+  /// The probability that an element of the embedding, or of what a layer adds to the stream, is
+  /// dropped while training.
+  double dropout = 0;
+  /// The probability that a weight of attention is dropped while training.
+  double attention_dropout = 0;
+  std::uint64_t seed = 0;
+  Gathered gathered = Gathered::kept;
+  Method method = Method::automatic;
+};
+
+namespace detail
+{
+
+/// The numbers of random streams that a block uses.
+inline constexpr std::size_t layer_indices = 16;
+
+/// A block of any kind, from and to matrices of type X.
+template <class X>
+class AnyBlock
+{
+ public:
+  using List = Parameters<typename X::Value, typename X::Mesh>;
+
+  virtual ~AnyBlock() = default;
+  virtual const X& forward(const X& x, const Pass& pass) = 0;
+  virtual const X* backward(const X& x, const X& dy, const Pass& pass, bool wants_dx) = 0;
+  virtual void finish_backward() = 0;
+  virtual void append_parameters(List& list, const std::string& prefix) = 0;
+  virtual void use_cache(std::size_t tokens) = 0;
+};
+
+template <class Block>
+class BlockOf final : public AnyBlock<typename Block::Input>
+{
+  using X = typename Block::Input;
+
+ public:
+  explicit BlockOf(Block block) : block_{std::move(block)} {}
+
+  const X& forward(const X& x, const Pass& pass) override { return block_.forward(x, pass); }
+  const X* backward(const X& x, const X& dy, const Pass& pass, bool wants_dx) override
+  {
+    return block_.backward(x, dy, pass, wants_dx);
+  }
+  void finish_backward() override { block_.finish_backward(); }
+  void append_parameters(typename AnyBlock<X>::List& list, const std::string& prefix) override
+  {
+    block_.append_parameters(list, prefix);
+  }
+  void use_cache(std::size_t tokens) override { block_.use_cache(tokens); }
+
+ private:
+  Block block_;
+};
+
+/// Block i of a transformer. Weights are normal with a deviation of 0.02, those of the layers whose
+/// output is added to the stream with 0.02 / sqrt(2 layers), as GPT-2's.
+template <SchemeType S, class B, RealScalar T>
+[[nodiscard]] auto make_block(const AxisMesh<typename S::Axes, B>& mesh,
+                              const TransformerConfig& config, const TransformerOptions& options,
+                              std::size_t i)
+    -> std::unique_ptr<AnyBlock<typename Linear<S, B, T>::Input>>
+{
+  const std::size_t index = 1 + layer_indices * i;
+  const auto linear = [&](std::size_t offset, double std) {
+    return LinearOptions{.bias = config.bias,
+                         .seed = options.seed,
+                         .index = index + offset,
+                         .gathered = options.gathered,
+                         .method = options.method,
+                         .initial_weights = Normal{std},
+                         .initial_bias = Zeros{}};
+  };
+  constexpr double std = 0.02;
+  const double added_std = std / std::sqrt(2.0 * static_cast<double>(config.layers));
+  const std::size_t inner = config.feed_forward == 0 ? 4 * config.width : config.feed_forward;
+  const auto make = [&]<class N, class Up>(std::type_identity<N>, Up up) {
+    const NormOptions norm{config.epsilon};
+    using Block = TransformerBlock<S, B, T, N, Up>;
+    Block block{
+        Sequential{
+            N{mesh, config.width, norm},
+            Attention<S, B, T>{mesh,
+                               config.width,
+                               {.heads = config.heads,
+                                .key_value_heads = config.key_value_heads,
+                                .head_size = config.head_size,
+                                .rotary_base = config.learned_positions ? 0 : config.rotary_base,
+                                .dropout = options.attention_dropout,
+                                .linear = linear(0, std),
+                                .output_weights = Normal{added_std}}}},
+        Sequential{N{mesh, config.width, norm}, std::move(up),
+                   Dense<typename S::Next, B, T>{mesh, inner, config.width, linear(6, added_std)}},
+        Dropout{options.dropout, options.seed, index},
+        Dropout{options.dropout, options.seed, index + 1}};
+    return std::make_unique<BlockOf<Block>>(std::move(block));
+  };
+  const bool centred = config.norm == Norm::layer_norm;
+  require<ArgumentError>(
+      centred != config.gated, "got a transformer with ",
+      centred ? "LayerNorm and SwiGLU" : "RMSNorm and GELU",
+      ", which is neither GPT-2's nor Llama's kind; use LayerNorm with GELU or RMSNorm with SwiGLU, or "
+      "make its blocks with TransformerBlock");
+  if (centred)
+    return make(std::type_identity<LayerNorm<S, B, T>>{},
+                Dense<S, B, T>{mesh, config.width, inner, linear(4, std), gelu_tanh});
+  return make(std::type_identity<RmsNorm<S, B, T>>{},
+              GatedLinear<S, B, T>{mesh, config.width, inner, linear(4, std)});
+}
+
+}  // namespace detail
+
+}  // namespace cubist

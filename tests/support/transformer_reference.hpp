@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A transformer on a mesh against what other programs computed with the same weights
+// (tests/data/transformers): logits, loss, gradients, a training run, and a continuation.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/transformer/generate.hpp"
+#include "cubist/nn/transformer/tensor_names.hpp"
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/nn/transformer/weights.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "nn.hpp"
+#include "ranks.hpp"
+#include "reference.hpp"
+#include "scheme_conformance.hpp"
+
+namespace cubist::test
+{
+
+/// A model of tests/data/transformers.
+struct ReferenceModel
+{
+  explicit ReferenceModel(const std::string& model)
+      : folder{std::string{CUBIST_TRANSFORMER_DATA} + "/" + model}, config{read_config(folder)},
+        reference{folder + (config.learned_positions ? "/reference.safetensors"
+                                                     : "/reference_double.safetensors")}
+  {
+  }
+  std::string folder;
+  TransformerConfig config;
+  Reference reference;
+};
+
+inline const ReferenceModel& gpt2_tiny()
+{
+  static const ReferenceModel model{"gpt2_tiny"};
+  return model;
+}
+inline const ReferenceModel& llama_tiny()
+{
+  static const ReferenceModel model{"llama_tiny"};
+  return model;
+}
+
+/// How far a model may be from a reference, by the largest element.
+struct Tolerances
+{
+  double once;     // after one pass
+  double trained;  // after twenty steps
+};
+template <class T>
+inline constexpr Tolerances tolerances{1e-5, 1e-5};
+template <>
+inline constexpr Tolerances tolerances<double>{1e-12, 1e-10};
+
+/// Checks what rank 0 gathered of parameters' values or gradients against the tensors
+/// `prefix` + name, as far as they agree to `tolerance` of the largest element.
+template <class T, class M>
+void check_parameters(const ReferenceModel& model, const Parameters<T, M>& parameters,
+                      const std::string& prefix, bool gradients, double tolerance, Findings& found)
+{
+  for (const auto& p : parameters)
+  {
+    const auto got = gather(gradients ? p.gradient : p.value);
+    if (p.value.mesh.rank() != 0) continue;
+    const auto place = tensor_place(model.config, p.name);
+    const auto wanted = model.reference.matrix(prefix + place.name);
+    double largest = 0;
+    double worst = 0;
+    for (const double v : wanted) largest = std::max(largest, std::abs(v));
+    for (std::size_t i = 0; i < got.shape(0); ++i)
+      for (std::size_t j = 0; j < got.shape(1); ++j)
+      {
+        const double w = place.transposed ? wanted(j, i) : wanted(i, place.part * got.shape(1) + j);
+        worst = std::max(worst, std::abs(static_cast<double>(got(i, j)) - w));
+      }
+    found.check(worst <= tolerance * largest, prefix, p.name, " is off by ", worst, " of ",
+                largest);
+  }
+}
+
+/// One mesh: everything that the reference has.
+template <class S, class B, class T>
+Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model)
+{
+  Findings found;
+  const auto& reference = model.reference;
+  const auto near = [&](const char* what, double got, double wanted, double tolerance) {
+    found.check(std::abs(got - wanted) <= tolerance * std::abs(wanted), what, " is ", got,
+                " where ", wanted, " is wanted");
+  };
+  Transformer<S, B, T> transformer{mesh, model.config};
+  const auto parameters = transformer.parameters();
+  load_weights(model.folder, parameters, model.config);
+
+  const auto ids = reference.ids("ids");
+  const std::size_t length = reference.shape("ids")[1];
+  near("the loss", transformer.compute_gradients(ids, length), reference.matrix("loss")(0, 0),
+       tolerances<T>.once);
+  check_parameters(model, parameters, "grad.", true, tolerances<T>.once, found);
+  near("the loss without gradients", transformer.evaluate(ids, length),
+       reference.matrix("loss")(0, 0), tolerances<T>.once);
+  const auto logits = gather(transformer.forward(ids, length));
+  if (mesh.rank() == 0)
+  {
+    const auto wanted = reference.matrix("logits");
+    double largest = 0, worst = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i)
+    {
+      largest = std::max(largest, std::abs(wanted.data()[i]));
+      worst = std::max(worst, std::abs(static_cast<double>(logits.data()[i]) - wanted.data()[i]));
+    }
+    found.check(logits.size() == wanted.size() && worst <= tolerances<T>.once * largest,
+                "the logits are off by ", worst, " of ", largest);
+  }
+
+  const auto prompt = reference.ids("prompt");
+  const auto whole = reference.ids("greedy");
+  for (const bool cache : {true, false})
+  {
+    auto text = prompt;
+    const auto more =
+        generate(transformer, prompt, 1, {.tokens = whole.size() - prompt.size(), .cache = cache});
+    text.insert(text.end(), more.begin(), more.end());
+    found.check(text == whole, "the continuation ", cache ? "with" : "without", " a cache");
+  }
+
+  AdamW<T, typename Transformer<S, B, T>::Mesh> optimizer{
+      parameters, {.learning_rate = 1e-3, .weight_decay = 0.01}};
+  const auto batches = reference.ids("train.ids");
+  const auto losses = reference.matrix("train.loss");
+  const std::size_t size = batches.size() / losses.size();
+  for (std::size_t step = 0; step < losses.size(); ++step)
+  {
+    const std::span<const int> batch{batches.data() + step * size, size};
+    near("a training loss", transformer.compute_gradients(batch, length), losses.data()[step],
+         tolerances<T>.trained);
+    optimizer.step(parameters);
+  }
+  check_parameters(model, parameters, "final.", false,
+                   std::is_same_v<T, double> ? tolerances<T>.trained : 1e-3, found);
+  return found;
+}
+
+/// Both models on each mesh that fits.
+template <SchemeType S, class T = double>
+void equals_references(const std::vector<TestMesh<S>>& meshes)
+{
+  using B = TestBackend;
+  for (const auto& on : those_that_fit<B>(meshes))
+    for (const auto* model : {&gpt2_tiny(), &llama_tiny()})
+    {
+      INFO(S::name << " on " << S::Axes::to_string(S::extents(on.extents, on.ranks)) << ", "
+                   << model->folder);
+      require_clear(on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
+        const Mesh<S, B> mesh{world, on.extents};
+        return check_reference<S, B, T>(mesh, *model);
+      }));
+    }
+}
+
+}  // namespace cubist::test
