@@ -1,12 +1,51 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/scheme/grid2d.hpp"
+#include "cubist/scheme/grid3d.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+
 #include "transformer_reference.hpp"
 
 namespace cubist::test::transformer_test
 {
 
-TEST_CASE("transformers on Cube3D compute what Hugging Face's and PyTorch's do")
+// The first mesh of each scheme is the one of quick tests under MPI and in float.
+TEMPLATE_TEST_CASE("transformers on one axis are those of Hugging Face and PyTorch", "", double,
+                   float)
 {
-  equals_references<Cube3D>({{1, {}}, {8, {.q = 2}}});
+  equals_references<Megatron1D, TestType>({{3, {}}, {1, {}}, {2, {}}, {8, {}}});
+  equals_references<Megatron1DSequence, TestType>({{3, {}}, {2, {}}, {4, {}}});
+}
+
+TEMPLATE_TEST_CASE("transformers on grids are those of Hugging Face and PyTorch", "", double, float)
+{
+  equals_references<Grid2D, TestType>(
+      {{6, {.x = 2, .y = 3}}, {4, {.x = 2, .y = 2}}, {4, {.x = 4, .y = 1}}});
+  equals_references<Grid3D, TestType>({{6, {.x = 1, .y = 2, .z = 3}},
+                                       {6, {.x = 3, .y = 1, .z = 2}},
+                                       {8, {.x = 2, .y = 2, .z = 2}}});
+  equals_references<Cube3D, TestType>({{8, {.q = 2}}, {1, {}}, {27, {.q = 3}}});
+}
+
+TEMPLATE_TEST_CASE("transformers on Summa2D are those of Hugging Face and PyTorch", "", double,
+                   float)
+{
+  equals_references<Summa2D, TestType>(
+      {{6, {.rows = 2, .cols = 3}}, {4, {.q = 2}}, {4, {.rows = 4, .cols = 1}}});
+  equals_references<Summa2DInput, TestType>(
+      {{6, {.rows = 2, .cols = 3}}, {4, {.q = 2}}, {6, {.rows = 3, .cols = 2}}});
+  equals_references<Summa2DWeight, TestType>(
+      {{6, {.rows = 2, .cols = 3}}, {4, {.q = 2}}, {6, {.rows = 3, .cols = 2}}});
+}
+
+TEMPLATE_TEST_CASE("transformers on Summa25D are those of Hugging Face and PyTorch", "", double,
+                   float)
+{
+  equals_references<Summa25D, TestType>(
+      {{8, {.q = 2, .d = 2}}, {3, {.q = 1, .d = 3}}, {4, {.q = 2, .d = 1}}});
+  equals_references<Summa25DInput, TestType>(
+      {{8, {.q = 2, .d = 2}}, {3, {.q = 1, .d = 3}}, {4, {.q = 2, .d = 1}}});
+  equals_references<Summa25DWeight, TestType>(
+      {{8, {.q = 2, .d = 2}}, {3, {.q = 1, .d = 3}}, {4, {.q = 2, .d = 1}}});
 }
 
 }  // namespace cubist::test::transformer_test
