@@ -7,6 +7,7 @@
 
 #include "cubist/core/vector_math.hpp"
 #include "cubist/engine/host/element_loop.hpp"
+#include "cubist/engine/host/targets.hpp"
 
 #include "catch.hpp"
 
@@ -41,14 +42,6 @@ std::vector<T> numbers(std::size_t n)
 }
 
 }  // namespace
-
-TEST_CASE("the best target is one that the processor supports")
-{
-  CHECK(detail::supports(Target::as_compiled));
-  CHECK(detail::supports(detail::best_target()));
-  for (const Target t : targets)
-    if (detail::supports(t)) CHECK(detail::best_target() >= t);
-}
 
 TEMPLATE_TEST_CASE("an element's bits depend neither on its place nor on its neighbours", "", float,
                    double)

@@ -14,53 +14,16 @@
 #include <cstddef>
 #include <type_traits>
 
-// Without optimization nothing is inlined into the loops, and other instruction sets are useless.
-#if defined __x86_64__ && defined __OPTIMIZE__ && (defined __GNUC__ || defined __clang__)
-#define CUBIST_X86_TARGETS
-#endif
+#include "cubist/engine/host/targets.hpp"
 
 #if defined __clang__
-#define CUBIST_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#define CUBIST_WIDE
 // clang warns of loops that it cannot vectorise: those of complex and of 16-bit numbers.
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wpass-failed"
-#else
-#define CUBIST_INDEPENDENT _Pragma("GCC ivdep")
-#define CUBIST_WIDE ",prefer-vector-width=512"
 #endif
 
 namespace cubist::detail
 {
-
-/// An instruction set that the loop is compiled for.
-enum class Target
-{
-  as_compiled,
-  avx2,
-  avx512
-};
-
-[[nodiscard]] inline bool supports(Target target)
-{
-#ifdef CUBIST_X86_TARGETS
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (target == Target::avx2) return avx2;
-  if (target == Target::avx512)
-    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#endif
-  return target == Target::as_compiled;
-}
-
-/// The best that this processor supports.
-[[nodiscard]] inline Target best_target()
-{
-  static const Target best = supports(Target::avx512) ? Target::avx512
-                             : supports(Target::avx2) ? Target::avx2
-                                                      : Target::as_compiled;
-  return best;
-}
 
 /// Elements of a block: four vectors of double, if they are as wide as AVX-512's.
 inline constexpr std::size_t block_length = 32;
@@ -95,15 +58,12 @@ template <class F, class... T>
 }
 #ifdef CUBIST_X86_TARGETS
 template <class F, class... T>
-[[gnu::noinline, gnu::flatten, gnu::target("avx2,fma")]] void blocks_avx2(F f, std::size_t blocks,
-                                                                          T*... m)
+[[gnu::noinline, gnu::flatten, CUBIST_AVX2]] void blocks_avx2(F f, std::size_t blocks, T*... m)
 {
   element_blocks(f, blocks, m...);
 }
 template <class F, class... T>
-[[gnu::noinline, gnu::flatten,
-  gnu::target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl" CUBIST_WIDE)]] void
-blocks_avx512(F f, std::size_t blocks, T*... m)
+[[gnu::noinline, gnu::flatten, CUBIST_AVX512]] void blocks_avx512(F f, std::size_t blocks, T*... m)
 {
   element_blocks(f, blocks, m...);
 }
@@ -190,6 +150,3 @@ struct AssignAndAdd
 #if defined __clang__
 #pragma clang diagnostic pop
 #endif
-#undef CUBIST_INDEPENDENT
-#undef CUBIST_WIDE
-#undef CUBIST_X86_TARGETS

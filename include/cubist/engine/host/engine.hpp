@@ -31,6 +31,7 @@
 #include "cubist/engine/host/element_loop.hpp"
 #include "cubist/engine/host/float_gemm.hpp"
 #include "cubist/engine/host/gemm_semaphore.hpp"
+#include "cubist/engine/host/row_fold_loop.hpp"
 #include "cubist/engine/shapes.hpp"
 #include "cubist/engine/widened.hpp"
 #include "cubist/memory/huge_pages.hpp"
@@ -184,9 +185,9 @@ class HostEngine
     (check(in, out.shape()), ...);
     using RowFunction = decltype(f(std::size_t{}));
     for (std::size_t i = 0; i < out.rows(); ++i)
-      detail::for_elements(
-          out.cols(), detail::on_widened<T, const In...>(detail::Assign<RowFunction>{f(i)}),
-          out.row(i), MatrixView<const In>{in}.row(i)...);
+      detail::for_elements(out.cols(),
+                           detail::on_widened<T, const In...>(detail::Assign<RowFunction>{f(i)}),
+                           out.row(i), MatrixView<const In>{in}.row(i)...);
   }
 
   /// out(0, j) = sum of in(i, j) over i, in this order; `out` has one row.
@@ -203,20 +204,16 @@ class HostEngine
     });
   }
 
-  /// out(i, 0) = init combined with f(i, j, in(i, j), …) for all columns j, in this order.
+  /// out(i, 0) = init combined with f(i, j, in(i, j), …) for all columns j, in an order that
+  /// depends on their number alone (engine/host/row_fold_loop.hpp).
   template <class T, class Combine, class F, class First, class... In>
   void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
                 MatrixView<In>... in) const
   {
     check(out, Shape{first.rows(), 1});
     (check(in, first.shape()), ...);
-    for (std::size_t i = 0; i < out.rows(); ++i)
-    {
-      Accumulator<T> sum = init;
-      for (std::size_t j = 0; j < first.cols(); ++j)
-        sum = combine(sum, f(i, j, detail::wide(first(i, j)), detail::wide(in(i, j))...));
-      out(i, 0) = sum;
-    }
+    detail::fold_rows<Accumulator<T>>(detail::best_target(), out, init, combine, f,
+                                      MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
   /// init combined with f(i, j, in(i, j), …) for all rows and columns, in this order.

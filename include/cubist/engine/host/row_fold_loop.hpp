@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The host's fold of rows, compiled and vectorised for several instruction sets like the loop over
+// elements (element_loop.hpp).
+//
+// A row is folded in `block_length` parts: part p is the fold of elements p, p + block_length, …,
+// in this order. Pairs of parts half of all parts apart are combined until one is left. So the
+// order depends on the row's length alone. A row that is shorter is folded from left to right.
+
+#include <array>
+#include <cstddef>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/engine/host/element_loop.hpp"
+#include "cubist/engine/host/targets.hpp"
+#include "cubist/engine/widened.hpp"
+
+#if defined __clang__
+// clang warns of loops that it cannot vectorise: those of complex and of 16-bit numbers.
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
+
+namespace cubist::detail
+{
+
+/// init combined with f(j, m[j], …) for j in [0, n)
+template <class V, class Combine, class F, class... T>
+[[gnu::always_inline]] inline V fold_row(V init, Combine combine, F f, std::size_t n, const T*... m)
+{
+  if (n < block_length)
+  {
+    for (std::size_t j = 0; j < n; ++j) init = combine(init, f(j, wide(m[j])...));
+    return init;
+  }
+  alignas(64) std::array<V, block_length> part;
+  CUBIST_INDEPENDENT
+  for (std::size_t p = 0; p < block_length; ++p) part[p] = f(p, wide(m[p])...);
+  std::size_t j = block_length;
+  for (; j + block_length <= n; j += block_length)
+  {
+    CUBIST_INDEPENDENT
+    for (std::size_t p = 0; p < block_length; ++p)
+      part[p] = combine(part[p], f(j + p, wide(m[j + p])...));
+  }
+  for (std::size_t p = 0; j < n; ++j, ++p) part[p] = combine(part[p], f(j, wide(m[j])...));
+  for (std::size_t half = block_length / 2; half > 0; half /= 2)
+    for (std::size_t p = 0; p < half; ++p) part[p] = combine(part[p], part[p + half]);
+  return combine(init, part[0]);
+}
+
+/// out(i, 0) = init combined with f(i, j, m(i, j), …) for all columns j
+template <class V, class Out, class Combine, class F, class First, class... T>
+[[gnu::always_inline]] inline void fold_all_rows(MatrixView<Out> out, V init, Combine combine, F f,
+                                                 MatrixView<First> first, MatrixView<T>... m)
+{
+  for (std::size_t i = 0; i < out.rows(); ++i)
+  {
+    const auto in_row = [i, f](std::size_t j, const auto&... x) { return f(i, j, x...); };
+    out(i, 0) = fold_row(init, combine, in_row, first.cols(), first.row(i), m.row(i)...);
+  }
+}
+
+template <class V, class Out, class... A>
+[[gnu::noinline, gnu::flatten]] void fold_rows_as_compiled(MatrixView<Out> out, V init, A... a)
+{
+  fold_all_rows(out, init, a...);
+}
+#ifdef CUBIST_X86_TARGETS
+template <class V, class Out, class... A>
+[[gnu::noinline, gnu::flatten, CUBIST_AVX2]] void fold_rows_avx2(MatrixView<Out> out, V init,
+                                                                 A... a)
+{
+  fold_all_rows(out, init, a...);
+}
+template <class V, class Out, class... A>
+[[gnu::noinline, gnu::flatten, CUBIST_AVX512]] void fold_rows_avx512(MatrixView<Out> out, V init,
+                                                                     A... a)
+{
+  fold_all_rows(out, init, a...);
+}
+#endif
+
+/// out(i, 0) = init combined with f(i, j, m(i, j), …) for all columns j, on a target that this
+/// processor supports.
+template <class V, class Out, class... A>
+void fold_rows(Target target, MatrixView<Out> out, V init, A... a)
+{
+#ifdef CUBIST_X86_TARGETS
+  if (target == Target::avx512) return fold_rows_avx512(out, init, a...);
+  if (target == Target::avx2) return fold_rows_avx2(out, init, a...);
+#else
+  static_cast<void>(target);
+#endif
+  fold_rows_as_compiled(out, init, a...);
+}
+
+}  // namespace cubist::detail
+
+#if defined __clang__
+#pragma clang diagnostic pop
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The instruction sets that the host's loops are compiled for. The best that the processor has is
+// selected at run time.
+//
+//   CUBIST_X86_TARGETS    defined where other sets than the compiler's default are used
+//   CUBIST_AVX2, CUBIST_AVX512    attributes of a function that is compiled for that set
+//   CUBIST_INDEPENDENT    before a loop whose iterations are independent
+
+// Without optimization nothing is inlined into the loops, and other instruction sets are useless.
+#if defined __x86_64__ && defined __OPTIMIZE__ && (defined __GNUC__ || defined __clang__)
+#define CUBIST_X86_TARGETS
+#endif
+
+#if defined __clang__
+#define CUBIST_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define CUBIST_WIDE
+#else
+#define CUBIST_INDEPENDENT _Pragma("GCC ivdep")
+#define CUBIST_WIDE ",prefer-vector-width=512"
+#endif
+#define CUBIST_AVX2 gnu::target("avx2,fma")
+#define CUBIST_AVX512 gnu::target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl" CUBIST_WIDE)
+
+namespace cubist::detail
+{
+
+/// An instruction set that loops are compiled for.
+enum class Target
+{
+  as_compiled,
+  avx2,
+  avx512
+};
+
+[[nodiscard]] inline bool supports(Target target)
+{
+#ifdef CUBIST_X86_TARGETS
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (target == Target::avx2) return avx2;
+  if (target == Target::avx512)
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
+  return target == Target::as_compiled;
+}
+
+/// The best that this processor supports.
+[[nodiscard]] inline Target best_target()
+{
+  static const Target best = supports(Target::avx512) ? Target::avx512
+                             : supports(Target::avx2) ? Target::avx2
+                                                      : Target::as_compiled;
+  return best;
+}
+
+}  // namespace cubist::detail
