@@ -49,6 +49,7 @@ class MeasuredEngine : public E
   BENCH_TIMED(download, elementwise)
   BENCH_TIMED(map, elementwise)
   BENCH_TIMED(map_indexed, elementwise)
+  BENCH_TIMED(map_rows, elementwise)
   BENCH_TIMED(column_sums, elementwise)
   BENCH_TIMED(row_fold, elementwise)
   BENCH_TIMED(fold, elementwise)

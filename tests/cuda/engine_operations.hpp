@@ -89,6 +89,26 @@ struct AddIndices
   }
 };
 
+/// Of row i, the product by i + 1, and a sum.
+struct TimesRow
+{
+  struct Row
+  {
+    int factor;
+    template <class T>
+    CUBIST_HOST_DEVICE T operator()(const T& x) const
+    {
+      return static_cast<T>(static_cast<float>(factor)) * x;
+    }
+    template <class T>
+    CUBIST_HOST_DEVICE T operator()(const T& x, const T& y) const
+    {
+      return (*this)(x) + y;
+    }
+  };
+  CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {static_cast<int>(i % 7) + 1}; }
+};
+
 /// All operators of numbers; by a divisor of 2 or 2 + 2i all results are exact.
 template <Scalar T>
 struct AllOperators
@@ -162,6 +182,8 @@ void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
   engine.map(c.view(), Scaled<T>{number<T>(3, 1)}, a.in()), keep("Scaled", c);
   engine.for_each(cubist::detail::Add{}, c.view(), a.in()), keep("Add", c);
   engine.map_indexed(c.view(), AddIndices{}, a.in()), keep("map_indexed", c);
+  engine.map_rows(c.view(), TimesRow{}, a.in()), keep("map_rows", c);
+  engine.map_rows(c.view(), TimesRow{}, c.in(), b.in()), keep("map_rows in place", c);
   using A = Accumulator<T>;
   const cubist::detail::InitialValue<A> random{stream(1, Draw::weight, 0), false, Real<A>{1},
                                                shape.cols};

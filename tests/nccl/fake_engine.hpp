@@ -67,6 +67,11 @@ class FakeCudaEngine
   {
     enqueue([=] { HostEngine{}.map_indexed(out, f, in...); });
   }
+  template <class T, class F, class... In>
+  void map_rows(MatrixView<T> out, F f, In... in) const
+  {
+    enqueue([=] { HostEngine{}.map_rows(out, f, in...); });
+  }
   template <class T>
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {

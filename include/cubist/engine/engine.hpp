@@ -37,6 +37,7 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                  requires(E e, MatrixView<double> out, MatrixView<const double> in, double alpha,
                           void (*write)(double&, double&, double), double (*f)(double),
                           double (*at)(std::size_t, std::size_t, double),
+                          double (*(*of_row)(std::size_t))(double),
                           double (*combine)(double, double)) {
                    typename E::template Buffer<double>;  // (n): n zeros; data(), size()
                    // out = alpha op(in) op(in) + beta out
@@ -50,6 +51,8 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    // out(i, j) = f(in(i, j), …), or f(i, j, in(i, j), …)
                    e.map(out, f, in);
                    e.map_indexed(out, at, in);
+                   // out(i, j) = f(i)(in(i, j), …)
+                   e.map_rows(out, of_row, in);
                    // map(out, f, in…), and sums(0, j) = sum over i of out(i, j)
                    e.map_sums(out, out, f, in);
                    // out(0, j) = sum over i of in(i, j)

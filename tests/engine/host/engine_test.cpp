@@ -374,6 +374,21 @@ TEST_CASE("maps write f of their inputs")
         CHECK(out.view(i, j) == static_cast<double>(10 * i + j) + a.view(i, j));
     CHECK(out.untouched_outside());
   }
+  SECTION("by row")
+  {
+    const auto times_row = [](std::size_t i) {
+      return [i](double x, double y) { return static_cast<double>(i + 2) * x + y; };
+    };
+    const std::size_t cols = GENERATE(1U, 32U, 75U);
+    const Strided<double> x{{3, cols}, 2, 1};
+    const Strided<double> y{{3, cols}, 1, 2};
+    const auto before = elements(y.view);
+    engine.map_rows(y.view, times_row, x.in(), y.in());
+    for (std::size_t i = 0; i < 3; ++i)
+      for (std::size_t j = 0; j < cols; ++j)
+        CHECK(y.view(i, j) == static_cast<double>(i + 2) * x.view(i, j) + before[i * cols + j]);
+    CHECK(y.untouched_outside());
+  }
   SECTION("into another type")
   {
     const Strided<float> small{{3, 4}, 1, 3};
@@ -390,6 +405,8 @@ TEST_CASE("maps write f of their inputs")
     CHECK_THROWS_AS(engine.map_indexed(
                         out.view, [](std::size_t, std::size_t, double x) { return x; }, other.in()),
                     ShapeError);
+    const auto same = [](std::size_t) { return [](double x) { return x; }; };
+    CHECK_THROWS_AS(engine.map_rows(out.view, same, other.in()), ShapeError);
   }
 }
 

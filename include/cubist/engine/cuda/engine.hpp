@@ -152,6 +152,16 @@ class CudaEngine
                               MatrixView<const In>{in}...);
   }
 
+  /// out(i, j) = f(i)(in(i, j), …); `out` may be one of the inputs.
+  template <class T, class F, class... In>
+  void map_rows(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    (require_shape(in.shape(), out.shape()), ...);
+    if (out.size() > 0)
+      detail::launch_elements(out.shape(), detail::StoreRowResult<F>{f}, out,
+                              MatrixView<const In>{in}...);
+  }
+
   /// out(0, j) = sum over i of in(i, j), for out of one row.
   template <class T>
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const

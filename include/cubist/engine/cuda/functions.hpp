@@ -137,6 +137,18 @@ struct StoreIndexedResult
   }
 };
 
+/// out = f(i)(in…)
+template <class F>
+struct StoreRowResult
+{
+  F f;
+  template <class T, class... In>
+  CUBIST_HOST_DEVICE void operator()(std::size_t i, std::size_t, T& out, const In&... in) const
+  {
+    store(out, f(i)(device_value(in)...));
+  }
+};
+
 /// out = f(in…); returns the value before it is rounded to T, for a sum.
 template <class F>
 struct StoreAndSum
