@@ -2,6 +2,7 @@
 #pragma once
 
 // The interface of layers, of which networks are made: forward, backward, parameters.
+// docs/layers.md writes a layer.
 //
 //   X (M, K) L::Input    Y (M, N) L::Output    dY like Y    dX like X
 
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "cubist/core/block.hpp"
+#include "cubist/dist/state.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist
@@ -47,8 +49,29 @@ concept LayerType = requires {
 };
 // clang-format on
 
+/// The parameters of a layer, for an optimizer: weight, bias, …, with a prefix.
+template <LayerType L>
+[[nodiscard]] auto parameters_of(L& layer, const std::string& prefix = "")
+{
+  Parameters<typename L::Value, typename L::Mesh> list;
+  layer.append_parameters(list, prefix);
+  return list;
+}
+
 namespace detail
 {
+
+/// What a checkpoint keeps of a layer: what the layer's `append_state` says, or else its
+/// parameters' values.
+template <LayerType L>
+void append_state_of(L& layer, State<typename L::Value, typename L::Mesh>& state,
+                     const std::string& prefix)
+{
+  if constexpr (requires { layer.append_state(state, prefix); })
+    layer.append_state(state, prefix);
+  else
+    for (const auto& p : parameters_of(layer, prefix)) state.matrices.push_back({p.name, p.value});
+}
 
 /// The matrix that a layer keeps for its output or its gradient: made when it is first needed, and
 /// again when its shape or padding changes.
