@@ -148,6 +148,44 @@ TEST_CASE("the result may be another matrix")
   CHECK(mentions(message_of<MeshError>([&] { other({13, 11}, false); }), "another mesh"));
 }
 
+TEST_CASE("what is not dropped is added to another matrix, in its place or elsewhere")
+{
+  const auto beside = uniform<double>(13, 11, 1);
+  const auto dropped = uniform<double>(13, 11, 2);
+  const Dropout dropout{0.4, 3, 1};
+  for_each_place([&]<class S>(const Place<S>& place) {
+    const auto [wanted, to_x, to_y, elsewhere] = on_root(place, [&](const auto& mesh) {
+      auto x = scatter<typename S::Output>(mesh, beside);
+      auto y = scatter<typename S::Output>(mesh, dropped);
+      auto masked = y, z = y;
+      dropout.apply(masked, 9);
+      mesh.engine().map(
+          masked.valid(), [](double a, double b) { return a + b; }, x.valid(), masked.valid());
+      dropout.add(x, y, z, 9);
+      auto first = x, second = y;
+      dropout.add(first, y, first, 9);
+      dropout.add(x, second, second, 9);
+      return std::tuple{gather(masked), gather(first), gather(second), gather(z)};
+    });
+    CAPTURE(place.name());
+    CHECK(identical(to_x, wanted));
+    CHECK(identical(to_y, wanted));
+    CHECK(identical(elsewhere, wanted));
+  });
+  if (!fits(single_layer)) return;
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   on_mesh(single_layer, [&](const auto& mesh) {
+                     using Matrix =
+                         DistMatrix<double, Summa25D::Output, AxisMesh<Summa25D::Axes, Threads>>;
+                     const Matrix x{mesh, {13, 11}}, y{mesh, {12, 11}};
+                     Matrix z{mesh, {13, 11}};
+                     dropout.add(x, y, z, 9);
+                     return 0;
+                   });
+                 }),
+                 "(13, 11)", "(12, 11)"));
+}
+
 TEST_CASE("padding stays zero")
 {
   if (!fits(two_two_two)) return;

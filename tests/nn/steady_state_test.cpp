@@ -11,6 +11,11 @@
 #include <numeric>
 #include <vector>
 
+#include "cubist/nn/dense.hpp"
+#include "cubist/nn/dropout.hpp"
+#include "cubist/nn/layers/layer_norm.hpp"
+#include "cubist/nn/layers/residual.hpp"
+#include "cubist/nn/layers/sequential.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/scheme/grid3d.hpp"
@@ -58,7 +63,22 @@ namespace cubist::test::steady_state_test
 namespace
 {
 
-/// The allocations of all ranks together in the steps after the first ones.
+/// The allocations of this rank and the others in the steps after the first ones.
+template <class World, class Step>
+long allocations_in_steps(World& world, Step step)
+{
+  for (int i = 0; i < 3; ++i) step();
+  world.barrier();
+  const long before = allocations;
+  world.barrier();
+  for (int i = 0; i < 4; ++i) step();
+  world.barrier();
+  const long after = allocations;
+  world.barrier();
+  return after - before;
+}
+
+/// The same of all processes together, for an MLP.
 template <SchemeType S>
 long allocations_in_steps(int ranks, const typename S::Extents& extents, const Way& way)
 {
@@ -74,21 +94,40 @@ long allocations_in_steps(int ranks, const typename S::Extents& extents, const W
         DistMatrix<double, typename S::Input, typename Net::Mesh>{mesh, {16, 12}}};
     auto dy = zeros_like(mlp.forward(x));
     const std::vector<int> labels(16, 3);
-    const auto step = [&] {
+    return allocations_in_steps(world, [&] {
       const auto& y = mlp.forward(x);
       softmax_cross_entropy(y, labels, dy);
       mlp.backward(dy);
       optimizer.step(parameters);
-    };
-    for (int i = 0; i < 3; ++i) step();
-    world.barrier();
-    const long before = allocations;
-    world.barrier();
-    for (int i = 0; i < 4; ++i) step();
-    world.barrier();
-    const long after = allocations;
-    world.barrier();
-    return after - before;
+    });
+  });
+  return std::accumulate(all.begin(), all.end(), 0L);
+}
+
+/// The same for layers beside their input.
+template <SchemeType S>
+long allocations_beside(int ranks, const typename S::Extents& extents)
+{
+  const auto all = on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
+    const Mesh<S, TestBackend> mesh{world, extents};
+    using Up = cubist::Dense<S, TestBackend, double>;
+    using Down = cubist::Dense<typename S::Next, TestBackend, double>;
+    Residual net{Sequential{LayerNorm<S, TestBackend, double>{mesh, 12}, Up{mesh, 12, 20, {}, gelu},
+                            Down{mesh, 20, 12, {.index = 1}}},
+                 Dropout{0.1}};
+    const auto parameters = parameters_of(net);
+    Adam optimizer{parameters};
+    const typename Up::Input x{mesh, {16, 12}};
+    auto dy = x;
+    const std::vector<int> labels(16, 3);
+    Pass pass{.training_step = 0};
+    return allocations_in_steps(world, [&] {
+      ++*pass.training_step;
+      softmax_cross_entropy(net.forward(x, pass), labels, dy);
+      (void)net.backward(x, dy, pass, true);
+      net.finish_backward();
+      optimizer.step(parameters);
+    });
   });
   return std::accumulate(all.begin(), all.end(), 0L);
 }
@@ -103,6 +142,12 @@ TEST_CASE("After its first steps a network allocates nothing")
     if (fits(8)) CHECK(allocations_in_steps<Summa25D>(8, {.q = 2, .d = 2}, way) == 0);
     if (fits(6)) CHECK(allocations_in_steps<Grid3D>(6, {.x = 1, .y = 2, .z = 3}, way) == 0);
   }
+}
+
+TEST_CASE("After their first steps layers beside their input allocate nothing")
+{
+  if (fits(8)) CHECK(allocations_beside<Summa25D>(8, {.q = 2, .d = 2}) == 0);
+  if (fits(6)) CHECK(allocations_beside<Grid3D>(6, {.x = 1, .y = 2, .z = 3}) == 0);
 }
 
 TEST_CASE("Allocations are counted")

@@ -41,6 +41,18 @@ struct DropoutMask
   }
 };
 
+/// x + mask y
+template <RealScalar T>
+struct AddDropped
+{
+  DropoutMask<T> mask;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x, T y) const
+  {
+    return x + mask(i, j, y);
+  }
+};
+
 }  // namespace detail
 
 class Dropout
@@ -71,6 +83,25 @@ class Dropout
   template <RealScalar T, class L, class M>
   void apply(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, std::uint64_t step) const
   {
+    check(x, y);
+    x.mesh().engine().map_indexed(y.valid(), mask(x, step), x.valid());
+  }
+
+  /// Z = X + mask(step) * Y, in one pass; Z may be X or Y.
+  /// @throws as `apply`
+  template <RealScalar T, class L, class M>
+  void add(const DistMatrix<T, L, M>& x, const DistMatrix<T, L, M>& y, DistMatrix<T, L, M>& z,
+           std::uint64_t step) const
+  {
+    check(x, z), check(y, z);
+    const detail::AddDropped<Accumulator<T>> sum{mask(y, step)};
+    x.mesh().engine().map_indexed(z.valid(), sum, x.valid(), y.valid());
+  }
+
+ private:
+  template <class T, class L, class M>
+  static void check(const DistMatrix<T, L, M>& x, const DistMatrix<T, L, M>& y)
+  {
     require<ShapeError>(
         x.shape() == y.shape(), "got a matrix of ", x.shape(), " and one of ", y.shape(),
         " for the result of dropout, so their elements do not correspond; make the one like the other");
@@ -78,17 +109,21 @@ class Dropout
         x.mesh() == y.mesh(),
         "got a matrix and one on another mesh for the result of dropout, so their blocks are on "
         "different ranks; make the one like the other");
-    using A = Accumulator<T>;
-    const detail::DropoutMask<A> mask{stream(seed_, Draw::dropout, layer_, step),
-                                      p_,
-                                      static_cast<A>(1 / (1 - p_)),
-                                      x.block().rows.offset,
-                                      x.block().cols.offset,
-                                      x.cols()};
-    x.mesh().engine().map_indexed(y.valid(), mask, x.valid());
   }
 
- private:
+  template <class T, class L, class M>
+  [[nodiscard]] detail::DropoutMask<Accumulator<T>> mask(const DistMatrix<T, L, M>& x,
+                                                         std::uint64_t step) const
+  {
+    using A = Accumulator<T>;
+    return {stream(seed_, Draw::dropout, layer_, step),
+            p_,
+            static_cast<A>(1 / (1 - p_)),
+            x.block().rows.offset,
+            x.block().cols.offset,
+            x.cols()};
+  }
+
   double p_;
   std::uint64_t seed_;
   std::size_t layer_;

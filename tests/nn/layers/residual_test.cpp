@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "cubist/nn/dense.hpp"
 #include "cubist/nn/layers/residual.hpp"
@@ -72,6 +73,42 @@ TEST_CASE("a residual layer adds what is not dropped to its input, and its gradi
       CHECK(difference(b.dx, b.dx_by_hand) == 0);
     }
   });
+}
+
+TEST_CASE("a residual layer drops nothing in evaluation, and computes dX where it is wanted")
+{
+  if (!fits(single_layer)) return;
+  const auto found = on_root<Threads>(single_layer, [](const auto& mesh) {
+    using Layer = cubist::Dense<Summa25D, Threads, double>;
+    Residual<Layer> with{Layer{mesh, width, width}, Dropout{0.4}};
+    Residual<Layer> without{Layer{mesh, width, width}};
+    const auto x = scatter<Summa25D::Input>(mesh, uniform<double>(rows, width, 1));
+    std::vector<bool> all;
+    const auto y = gather(with.forward(x, {}));
+    all.push_back(identical(y, gather(with.output())));
+    all.push_back(identical(y, gather(without.forward(x, {}))));
+    all.push_back(with.backward(x, x, {}, false) == nullptr);
+    with.finish_backward();
+    State<double, Layer::Mesh> state;
+    with.append_state(state, "block.");
+    all.push_back(state.matrices.at(1).name == "block.bias");
+    return all;
+  });
+  CHECK(found == std::vector<bool>(4, true));
+}
+
+TEST_CASE("a layer of other widths beside its input is refused")
+{
+  const auto message = message_of<ShapeError>([] {
+    on_mesh<Threads>(one_rank, [](const auto& mesh) {
+      using Layer = cubist::Dense<Summa2D, Threads, double>;
+      Residual<Layer> residual{Layer{mesh, width, width + 1}};
+      const auto x = scatter<Summa2D::Input>(mesh, uniform<double>(rows, width, 1));
+      (void)residual.forward(x, {});
+      return 0;
+    });
+  });
+  CHECK(mentions(message, "(13, 6)", "(13, 7)", "as many outputs as inputs"));
 }
 
 }  // namespace cubist::test::residual_test

@@ -36,8 +36,7 @@ std::vector<std::vector<double>> losses(const Mesh<S, Threads>& mesh)
   auto net = make_network(mesh);
   using Net = decltype(net);
   static_assert(LayerType<Net>);
-  Parameters<double, typename Net::Mesh> parameters;
-  net.append_parameters(parameters, "net.");
+  const auto parameters = parameters_of(net);
   Sgd<double, typename Net::Mesh> optimizer{parameters};
   MLP<S, Threads, double> mlp{mesh, {in, hidden, out}, {.seed = 1}};
   Sgd<double, typename Net::Mesh> other{mlp.parameters()};
@@ -87,6 +86,61 @@ TEST_CASE("the parameters of a sequence have the numbers of their layers")
   });
   CHECK(names ==
         std::vector<std::string>{"net.0.weight", "net.0.bias", "net.1.weight", "net.1.bias"});
+}
+
+TEST_CASE("a sequence in a sequence is a layer of it")
+{
+  const auto [same, names] = on_root<Threads>(single_layer, [](const auto& mesh) {
+    using Layer = cubist::Dense<Summa25D, Threads, double>;
+    const auto make_layer = [&](std::size_t from, std::size_t to, std::size_t index) {
+      return Layer{mesh, from, to, {.seed = 1, .index = index}, cubist::gelu};
+    };
+    Sequential flat{make_layer(7, 5, 0), make_layer(5, 9, 1), make_layer(9, 4, 2)};
+    Sequential nested{Sequential{make_layer(7, 5, 0), make_layer(5, 9, 1)}, make_layer(9, 4, 2)};
+    const auto x = scatter<Summa25D::Input>(mesh, uniform<double>(rows, 7, 3));
+    const Layer::Output y = flat.forward(x, {});
+    const auto* dx = flat.backward(x, y, {}, true);
+    flat.finish_backward();
+    std::vector<bool> equal;
+    equal.push_back(identical(gather(nested.forward(x, {})), gather(y)));
+    equal.push_back(identical(gather(*nested.backward(x, y, {}, true)), gather(*dx)));
+    nested.finish_backward();
+    equal.push_back(nested.backward(x, y, {}, false) == nullptr);
+    nested.finish_backward();
+    std::vector<std::string> all;
+    for (const auto& p : parameters_of(nested)) all.push_back(p.name);
+    return std::pair{equal, all};
+  });
+  CHECK(same == std::vector<bool>(3, true));
+  CHECK(names == std::vector<std::string>{"0.0.weight", "0.0.bias", "0.1.weight", "0.1.bias",
+                                          "1.weight", "1.bias"});
+}
+
+TEST_CASE("backward without a successful forward of these layers is refused")
+{
+  const auto messages = on_root<Threads>(one_rank, [](const auto& mesh) {
+    std::vector<std::string> all;
+    auto net = make_network(mesh);
+    const auto x = scatter<Summa2D::Input>(mesh, uniform<double>(rows, in, 3));
+    const auto dy = scatter<Summa2D::Input>(mesh, uniform<double>(rows, out, 4));
+    const auto try_backward = [&](auto& layers) {
+      all.push_back(message_of<ArgumentError>([&] { (void)layers.backward(x, dy, {}, false); }));
+    };
+    try_backward(net);
+    (void)net.forward(x, {});
+    (void)net.backward(x, dy, {}, false);
+    net.finish_backward();
+    auto moved = std::move(net);
+    try_backward(moved);
+    (void)moved.forward(x, {});
+    const auto narrow = scatter<Summa2D::Input>(mesh, uniform<double>(rows, in - 1, 3));
+    (void)message_of<ShapeError>([&] { (void)moved.forward(narrow, {}); });
+    try_backward(moved);
+    return all;
+  });
+  REQUIRE(messages.size() == 3);
+  for (const auto& message : messages)
+    CHECK(mentions(message, "got backward before any forward", "call forward first"));
 }
 
 }  // namespace cubist::test::sequential_test

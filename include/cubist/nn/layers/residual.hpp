@@ -5,6 +5,8 @@
 //
 //   X, Y: the layer's Input, which is its Output
 //
+//   dX = dY + dX of the layer, whose dY is mask(dY)
+//
 // Words: those of the layer.
 // Source: He et al., "Deep Residual Learning for Image Recognition", arXiv 1512.03385.
 
@@ -13,6 +15,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "cubist/core/error.hpp"
+#include "cubist/dist/state.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
@@ -26,7 +30,7 @@ class Residual
 {
   static_assert(std::is_same_v<typename L::Input, typename L::Output>,
                 "this layer's output has another layout than its input, so they cannot be added; "
-                "put the layer back to the input's layout behind it, in a Sequential");
+                "put a layer behind it that leads back to the input's layout, in a Sequential");
 
  public:
   using Value = typename L::Value;
@@ -44,20 +48,24 @@ class Residual
   /// @pre there was one
   [[nodiscard]] const Output& output() const { return *y_; }
 
+  /// Y, which the layer owns, and overwrites in the next `forward`.
+  /// @throws ShapeError unless the layer has as many outputs as inputs
   const Output& forward(const Input& x, const Pass& pass)
   {
     const Output& f = layer_.forward(x, pass);
+    require<ShapeError>(f.shape() == x.shape(), "got a layer from ", x.shape(), " to ", f.shape(),
+                        " beside its input, so their elements do not correspond; give the layer as "
+                        "many outputs as inputs");
     Output& y = detail::fit_like(y_, x);
-    const Output* added = &f;
     if (drops(pass))
-    {
-      dropout_.apply(f, y, *pass.training_step);
-      added = &y;
-    }
-    x.mesh().engine().map(y.valid(), detail::Sum{}, x.valid(), added->valid());
+      dropout_.add(x, f, y, *pass.training_step);
+    else
+      x.mesh().engine().map(y.valid(), detail::Sum{}, x.valid(), f.valid());
     return y;
   }
 
+  /// dX = dY + dX of the layer, for mask(dY); or null where it is not wanted.
+  /// @pre X and the pass are those of the last `forward`
   const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
   {
     const Output* df = &dy;
@@ -77,6 +85,10 @@ class Residual
   void append_parameters(Parameters<Value, Mesh>& list, const std::string& prefix)
   {
     layer_.append_parameters(list, prefix);
+  }
+  void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
+  {
+    detail::append_state_of(layer_, state, prefix);
   }
 
  private:

@@ -2,10 +2,10 @@
 #pragma once
 
 // Layers one after the other. Each layer's Output is the Input of the next, which the compiler
-// checks: after a layer of scheme S comes one of S::Next.
+// checks: after a layer of scheme S comes one of S::Next. A sequence is a layer itself.
 //
 //   Sequential net{LayerNorm<S, B, T>{mesh, 64}, Dense<S, B, T>{mesh, 64, 256, {}, gelu},
-//                  Dense<typename S::Next, B, T>{mesh, 256, 64}};
+//                  Dense<typename S::Next, B, T>{mesh, 256, 64, {.index = 1}}};
 //
 // Words: those of the layers.
 
@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -37,6 +38,22 @@ constexpr bool layers_chain()
   }
 }
 
+/// Each layer's input in the last forward. They are the outputs of layers, which a copy of the
+/// layers does not refer to.
+template <class... Input>
+struct SequentialInputs
+{
+  std::tuple<const Input*...> of = {};
+
+  SequentialInputs() = default;
+  SequentialInputs(const SequentialInputs&) {}
+  SequentialInputs& operator=(const SequentialInputs&)
+  {
+    of = {};
+    return *this;
+  }
+};
+
 }  // namespace detail
 
 template <LayerType... L>
@@ -56,18 +73,27 @@ class Sequential
   using Input = typename Layer<0>::Input;
   using Output = typename Layer<last>::Output;
 
-  explicit Sequential(L... layers) : layers_{std::move(layers)...} {}
+  explicit(sizeof...(L) == 1) Sequential(L... layers) : layers_{std::move(layers)...} {}
 
   [[nodiscard]] std::tuple<L...>& layers() { return layers_; }
 
   /// Y, which the last layer owns, and overwrites in the next `forward`.
-  const Output& forward(const Input& x, const Pass& pass) { return forward_from<0>(x, pass); }
+  const Output& forward(const Input& x, const Pass& pass)
+  {
+    inputs_.of = {};
+    return forward_from<0>(x, pass);
+  }
 
   /// dX, which the first layer owns, or null where it is not wanted.
   /// @pre X and the pass are those of the last `forward`
+  /// @throws ArgumentError without a forward
   const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
   {
-    std::get<0>(inputs_) = &x;
+    require<ArgumentError>(std::get<last>(inputs_.of) != nullptr,
+                           "got backward before any forward, after one that failed, or after the "
+                           "layers were moved, so there is no output for the gradient; call "
+                           "forward first");
+    std::get<0>(inputs_.of) = &x;
     return backward_from<last>(dy, pass, wants_dx);
   }
   void finish_backward()
@@ -86,20 +112,23 @@ class Sequential
         layers_);
   }
 
-  /// The parameters' values, by their names.
+  /// The parameters' values, by their names, and what else the layers' own `append_state` say.
   void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
   {
-    Parameters<Value, Mesh> list;
-    append_parameters(list, prefix);
-    for (const auto& p : list) state.matrices.push_back({p.name, p.value});
+    std::size_t i = 0;
+    std::apply(
+        [&](auto&... layer) {
+          (detail::append_state_of(layer, state, prefix + std::to_string(i++) + "."), ...);
+        },
+        layers_);
   }
 
  private:
   template <std::size_t i>
   const Output& forward_from(const typename Layer<i>::Input& x, const Pass& pass)
   {
-    std::get<i>(inputs_) = &x;
     const auto& y = std::get<i>(layers_).forward(x, pass);
+    std::get<i>(inputs_.of) = &x;
     if constexpr (i == last)
       return y;
     else
@@ -109,7 +138,7 @@ class Sequential
   const Input* backward_from(const typename Layer<i>::Output& dy, const Pass& pass, bool wants_dx)
   {
     const auto* dx =
-        std::get<i>(layers_).backward(*std::get<i>(inputs_), dy, pass, i > 0 || wants_dx);
+        std::get<i>(layers_).backward(*std::get<i>(inputs_.of), dy, pass, i > 0 || wants_dx);
     if constexpr (i == 0)
       return dx;
     else
@@ -117,7 +146,7 @@ class Sequential
   }
 
   std::tuple<L...> layers_;
-  std::tuple<const typename L::Input*...> inputs_ = {};  // of the last forward
+  detail::SequentialInputs<typename L::Input...> inputs_;
 };
 
 template <class... L>
