@@ -26,16 +26,20 @@ namespace cubist
 namespace detail
 {
 
-template <class First, class... Rest>
+/// Stops the compiler unless each layer's Output is the Input of the next.
+template <class Last>
 constexpr bool layers_chain()
 {
-  if constexpr (sizeof...(Rest) == 0)
-    return true;
-  else
-  {
-    using Next = std::tuple_element_t<0, std::tuple<Rest...>>;
-    return std::is_same_v<typename First::Output, typename Next::Input> && layers_chain<Rest...>();
-  }
+  return true;
+}
+template <class First, class Second, class... Rest>
+constexpr bool layers_chain()
+{
+  static_assert(std::is_same_v<typename First::Output, typename Second::Input>,
+                "the output of layer First of this sequence is not the input of layer Second, the "
+                "next one, so the blocks of a rank would not correspond; give the layer after one "
+                "of scheme S the scheme S::Next, and both one backend and scalar");
+  return layers_chain<Second, Rest...>();
 }
 
 /// Each layer's input in the last forward. They are the outputs of layers, which a copy of the
@@ -59,10 +63,7 @@ struct SequentialInputs
 template <LayerType... L>
 class Sequential
 {
-  static_assert(detail::layers_chain<L...>(),
-                "the output of one of these layers has another layout than the input of the next, "
-                "so the blocks of a rank would not correspond; give the layer after one of scheme "
-                "S the scheme S::Next");
+  static_assert(detail::layers_chain<L...>());
   static constexpr std::size_t last = sizeof...(L) - 1;
   template <std::size_t i>
   using Layer = std::tuple_element_t<i, std::tuple<L...>>;

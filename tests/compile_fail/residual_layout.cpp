@@ -1,0 +1,23 @@
+// expect: layer's output has another layout than its input
+// SPDX-License-Identifier: BSD-3-Clause
+// One layer of a cube has another layout after it than before.
+#include "cubist/backend/threads.hpp"
+#include "cubist/nn/dense.hpp"
+#include "cubist/nn/layers/residual.hpp"
+#include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/summa2d.hpp"
+
+#ifdef CUBIST_CONTROL
+using Scheme = cubist::Summa2D;
+#else
+using Scheme = cubist::Cube3D;
+#endif
+using Layer = cubist::Dense<Scheme, cubist::Threads, float>;
+
+void put_beside(const cubist::Mesh<Scheme, cubist::Threads>& mesh)
+{
+  cubist::Residual<Layer> residual{Layer{mesh, 8, 8}};
+  (void)residual;
+}
+
+int main() {}
