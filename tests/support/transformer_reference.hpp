@@ -71,6 +71,9 @@ void check_parameters(const ReferenceModel& model, const Parameters<T, M>& param
 {
   for (const auto& p : parameters)
   {
+    // The gradient of a key's bias is 0 but for rounding, which Adam scales to whole steps.
+    if (!gradients && !std::is_same_v<T, double> && p.name.ends_with("attention.key.bias"))
+      continue;
     const auto got = gather(gradients ? p.gradient : p.value);
     if (p.value.mesh.rank() != 0) continue;
     const auto place = tensor_place(model.config, p.name);
@@ -148,7 +151,7 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model)
     optimizer.step(parameters);
   }
   check_parameters(model, parameters, "final.", false,
-                   std::is_same_v<T, double> ? tolerances<T>.trained : 1e-3, found);
+                   std::is_same_v<T, double> ? tolerances<T>.trained : 1e-4, found);
   return found;
 }
 
