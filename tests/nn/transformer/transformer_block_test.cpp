@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cubist/nn/transformer/transformer_block.hpp"
+#include "cubist/plan/transformer_cost.hpp"
+#include "cubist/scheme/catalogue.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::transformer_block_test
+{
+
+namespace
+{
+
+using B = Counting<Threads>;
+
+constexpr TokenBatch batch{.sequences = 5, .length = 3};
+
+/// A block as the planner describes it.
+struct Case
+{
+  TransformerConfig config;
+  TransformerModel model;
+};
+
+std::vector<Case> cases()
+{
+  const TransformerConfig gpt2{
+      .vocabulary = 9, .positions = 8, .width = 12, .layers = 1, .heads = 6, .feed_forward = 20};
+  TransformerConfig llama = gpt2;
+  llama.key_value_heads = 2;
+  llama.learned_positions = false;
+  llama.norm = Norm::rms_norm;
+  llama.gated = true;
+  llama.bias = llama.tied = false;
+  const auto model = [](const TransformerConfig& c) {
+    return TransformerModel{.vocabulary = c.vocabulary,
+                            .positions = c.positions,
+                            .width = c.width,
+                            .layers = c.layers,
+                            .heads = c.heads,
+                            .key_value_heads = c.key_value_heads == 0 ? c.heads : c.key_value_heads,
+                            .feed_forward = c.feed_forward,
+                            .gated = c.gated,
+                            .rms_norm = c.norm == Norm::rms_norm,
+                            .rotary = !c.learned_positions,
+                            .tied = c.tied,
+                            .bias = c.bias};
+  };
+  return {{gpt2, model(gpt2)}, {llama, model(llama)}};
+}
+
+/// What all ranks send in forward and in backward, as counted.
+template <class S>
+std::vector<std::uint64_t> counted(int ranks, const TransformerConfig& config)
+{
+  const auto sent = on_ranks<B>(ranks, [&](typename B::Communicator& world) {
+    const Mesh<S, B> mesh{world};
+    const auto block = cubist::detail::make_block<S, B, float>(mesh, config, {}, 0);
+    typename Linear<S, B, float>::Input x{mesh,
+                                          {batch.sequences * batch.length, config.width},
+                                          {batch.length * mesh.quantum(), mesh.quantum()}};
+    const Pass pass{.sequence = batch.length};
+    world.traffic().reset();
+    block->forward(x, pass);
+    const std::uint64_t forward = world.traffic().total().elements;
+    block->backward(x, x, pass, true);
+    block->finish_backward();
+    return std::vector<std::uint64_t>{forward, world.traffic().total().elements - forward};
+  });
+  std::vector<std::uint64_t> sum(2);
+  for (const auto& rank : sent) sum[0] += rank[0], sum[1] += rank[1];
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a block of a transformer sends what its formula says, on every scheme")
+{
+  for_each_scheme([]<class S>() {
+    const int ranks = S::Axes::count == 3 ? 8 : 6;
+    for (const auto& c : cases())
+    {
+      CAPTURE(S::name, ranks, c.config.gated);
+      const auto words = block_words<S>(S::extents({}, ranks), batch, c.model);
+      CHECK(counted<S>(ranks, c.config) ==
+            std::vector<std::uint64_t>{words.forward, words.backward});
+      CHECK(words.forward > 0);
+    }
+  });
+}
+
+}  // namespace cubist::test::transformer_block_test
