@@ -18,6 +18,7 @@
 #include "cubist/nn/layers/sequential.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
@@ -132,7 +133,49 @@ long allocations_beside(int ranks, const typename S::Extents& extents)
   return std::accumulate(all.begin(), all.end(), 0L);
 }
 
+/// The same for a transformer, whose tokens are others in every step.
+template <SchemeType S>
+long allocations_of_transformer(int ranks, const typename S::Extents& extents, bool llama)
+{
+  const auto all = on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
+    const Mesh<S, TestBackend> mesh{world, extents};
+    TransformerConfig config{
+        .vocabulary = 11, .positions = 4, .width = 12, .layers = 2, .heads = 6, .feed_forward = 20};
+    if (llama)
+    {
+      config.key_value_heads = 2;
+      config.learned_positions = config.bias = config.tied = false;
+      config.norm = Norm::rms_norm;
+      config.gated = true;
+    }
+    Transformer<S, TestBackend, double> model{
+        mesh, config, {.dropout = 0.1, .attention_dropout = 0.1}};
+    const auto parameters = model.parameters();
+    AdamW optimizer{parameters};
+    std::vector<int> ids(20);
+    int step = 0;
+    return allocations_in_steps(world, [&] {
+      ++step;
+      for (int i = 0; i < 20; ++i) ids[static_cast<std::size_t>(i)] = (i * step + i * i) % 11;
+      model.compute_gradients(ids, 4);
+      optimizer.step(parameters);
+    });
+  });
+  return std::accumulate(all.begin(), all.end(), 0L);
+}
+
 }  // namespace
+
+TEST_CASE("After its first steps a transformer allocates nothing")
+{
+  if (!fits(8)) return;
+  for (const bool llama : {false, true})
+  {
+    CAPTURE(llama);
+    CHECK(allocations_of_transformer<Summa25D>(8, {.q = 2, .d = 2}, llama) == 0);
+    CHECK(allocations_of_transformer<Grid3D>(6, {.x = 1, .y = 2, .z = 3}, llama) == 0);
+  }
+}
 
 TEST_CASE("After its first steps a network allocates nothing")
 {

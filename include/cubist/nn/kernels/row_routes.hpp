@@ -76,14 +76,18 @@ template <class From, class To>
 class DistinctIds
 {
  public:
-  void find(std::span<const int> ids, const Range& rows, const Range& vocab, std::size_t vocabulary)
+  /// For ids below `vocabulary`.
+  void reserve(std::size_t vocabulary)
   {
-    if (stamps_.size() != vocabulary)
-    {
-      stamps_.assign(vocabulary, 0);
-      numbers_.resize(vocabulary);
-      stamp_ = 0;
-    }
+    stamps_.assign(vocabulary, 0);
+    numbers_.resize(vocabulary);
+    list_.reserve(vocabulary);
+    stamp_ = 0;
+  }
+
+  /// @pre reserve was called
+  void find(std::span<const int> ids, const Range& rows, const Range& vocab)
+  {
     if (stamp_ == std::numeric_limits<unsigned>::max())
     {
       std::fill(stamps_.begin(), stamps_.end(), 0U);

@@ -145,7 +145,29 @@ class Embedding
     const auto rows = [&](int rank) { return h.block(rank); };
     to_h_ = detail::row_routes(mesh_.size(), mesh_.rank(), table, rows, true);
     to_e_ = detail::row_routes(mesh_.size(), mesh_.rank(), rows, table, false);
-    entries_.reserve(std::max(h_->block().rows.size, e_.block().rows.size));
+    // For any ids: no later call allocates.
+    std::size_t entries = std::max(h_->block().rows.size, e_.block().rows.size);
+    distinct_.reserve(e_.rows());
+    lists_.starts.reserve(entries + 1);
+    requests_.reserve(std::max(to_h_.size(), to_e_.size()));
+    for (const auto* routes : {&to_h_, &to_e_})
+    {
+      std::size_t sent = 0, stacked = 0, stack_rows = 0;
+      for (const auto& route : *routes)
+      {
+        const std::size_t most = std::min(route.rows.valid, route.vocab.valid);
+        (route.to == mesh_.rank() ? stacked : sent) += most * route.cols.size;
+        if (route.to == mesh_.rank()) stack_rows += most;
+      }
+      if (packed_.size() < sent) packed_ = Buffer<T>(sent);
+      if (stack_.size() < stacked) stack_ = Buffer<T>(stacked);
+      entries = std::max(entries, stack_rows);
+    }
+    entries_.reserve(entries);
+    all_entries_.reserve(entries);
+    lists_.rows.reserve(entries);
+    starts_ = Buffer<int>(lists_.starts.capacity());
+    rows_ = Buffer<int>(entries);
   }
 
   void add_entry(std::size_t list, std::size_t row)
@@ -154,7 +176,7 @@ class Embedding
   }
   void find(std::span<const int> ids, const detail::RowRoute& route)
   {
-    distinct_.find(ids, route.rows, route.vocab, e_.rows());
+    distinct_.find(ids, route.rows, route.vocab);
     entries_.clear();
   }
 
@@ -166,18 +188,8 @@ class Embedding
                 MatrixView<const T> source, const Range& cols, F add_entries)
   {
     const int rank = mesh_.rank();
-    std::size_t sent = 0, stacked = 0;
-    for (const auto& route : routes)
-    {
-      find(ids, route);
-      (route.to == rank ? stacked : sent) += distinct_.list().size() * route.cols.size;
-    }
-    const auto enlarge = [](Buffer<T>& buffer, std::size_t size) {
-      if (buffer.size() < size) buffer = Buffer<T>(size);
-      return buffer.data();
-    };
-    T* to_send = enlarge(packed_, sent);
-    T* to_stack = enlarge(stack_, stacked);
+    T* to_send = packed_.data();
+    T* to_stack = stack_.data();
     auto& world = mesh_.world();
     for (const auto& route : routes)
     {
@@ -246,7 +258,6 @@ class Embedding
   }
   [[nodiscard]] const int* upload(const std::vector<int>& values, Buffer<int>& buffer) const
   {
-    if (buffer.size() < values.size()) buffer = Buffer<int>(values.capacity());
     const Shape shape{1, values.size()};
     mesh_.engine().upload(MatrixView<const int>{values.data(), shape},
                           MatrixView<int>{buffer.data(), shape});
