@@ -72,9 +72,12 @@ TEST_CASE("The predicted time is that by which a direct product is planned")
   const Machine machine;
   const Grid3D::Axes::Array e{2, 1, 2};
   const ProductSize size{.m = 300, .n = 200, .k = 100};
-  const auto x = cubist::detail::planned_placement<Grid3D, Grid3D::Input>({size.m, size.k}, e, Grid3D::quantum(e));
-  const auto w = cubist::detail::planned_placement<Grid3D, Grid3D::Weight>({size.k, size.n}, e, Grid3D::quantum(e));
-  const auto y = cubist::detail::planned_placement<Grid3D, Grid3D::Output>({size.m, size.n}, e, Grid3D::quantum(e));
+  const auto x = cubist::detail::planned_placement<Grid3D, Grid3D::Input>({size.m, size.k}, e,
+                                                                          Grid3D::quantum(e));
+  const auto w = cubist::detail::planned_placement<Grid3D, Grid3D::Weight>({size.k, size.n}, e,
+                                                                           Grid3D::quantum(e));
+  const auto y = cubist::detail::planned_placement<Grid3D, Grid3D::Output>({size.m, size.n}, e,
+                                                                           Grid3D::quantum(e));
   const auto product = cubist::detail::assign_work(x, w, y, 0, 16, sizeof(float), machine.gemm);
   const double unit = 2 * 56 / machine.rate(sizeof(float));
   const auto cost = direct_cost<Grid3D>(e, size, {4, 4}, machine, sizeof(float));
