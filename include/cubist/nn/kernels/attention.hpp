@@ -49,6 +49,7 @@ class LocalAttention
   using In = MatrixView<const T>;
   using Out = MatrixView<T>;
   using Buffer = typename E::template Buffer<T>;
+  using Indices = typename E::template Buffer<detail::ColumnIndex>;
 
  public:
   explicit LocalAttention(const E& engine, const AttentionBlocks& blocks = {})
@@ -79,7 +80,7 @@ class LocalAttention
         engine_.map_rows(scores, detail::ShiftedExp<T>{max.data()}, In{scores});
         engine_.row_fold(column(of_block), T{}, detail::Sum{}, detail::Itself{}, In{scores});
         engine_.for_each(detail::AddScaledSum<T>{}, sum, In{factor}, In{of_block});
-        if (b.drop) engine_.map_indexed(scores, drop(b, key), In{scores});
+        if (b.drop) engine_.map_rows(scores, keep(b, key), In{scores}, columns(scores));
         if (key > 0)
           b.for_each_unit([&](std::size_t u) {
             const Out o_u = o_i(u);
@@ -139,18 +140,20 @@ class LocalAttention
         multiply(
             b, T{1}, do_i, [&](std::size_t u) { return Operand<const T>{v_j(u)}.t(); }, T{},
             [&](std::size_t u) { return b.unit(dp, u); });
+        const detail::ScoreSlope<T> slope{d_rows.data(), static_cast<T>(s.scale)};
         Out masked = p;
         if (b.drop)
         {
           masked = block(masked_, b.size(), n);
-          engine_.map_indexed(masked, drop(b, key), In{p});
-          engine_.map_indexed(dp, drop(b, key), In{dp});
+          engine_.map_rows(masked, keep(b, key), columns(masked));
+          engine_.map_rows(dp, slope, In{p}, In{dp}, In{masked});
+          engine_.for_each(detail::MultiplyBy{}, masked, In{p});
         }
+        else
+          engine_.map_rows(dp, slope, In{p}, In{dp});
         multiply(
             b, T{1}, [&](std::size_t u) { return of(masked)(u).t(); }, do_i, T{1},
             b.keys_of(s, s.v, dv, key, n));
-        engine_.map_rows(dp, detail::ScoreSlope<T>{d_rows.data(), static_cast<T>(s.scale)}, In{p},
-                         In{dp});
         multiply(b, T{1}, of(dp), k_j, key > 0 ? T{1} : T{}, dq_i);
         multiply(
             b, T{1}, [&](std::size_t u) { return of(dp)(u).t(); }, q_i, T{1},
@@ -193,6 +196,11 @@ class LocalAttention
     enlarge(slopes_, size);
     if (drops) enlarge(masked_, size);
     for (auto* each : {&max_, &sum_, &factor_, &of_block_}) enlarge(*each, rows);
+    const std::size_t columns = std::min(blocks_.keys, s.keys);
+    if (columns_.size() >= columns) return;
+    columns_ = Indices(columns);
+    engine_.map_indexed(MatrixView<detail::ColumnIndex>{columns_.data(), {1, columns}},
+                        detail::ColumnOf{});
   }
 
   /// scores = scale Q K^T, and -infinity for keys behind the query
@@ -208,7 +216,8 @@ class LocalAttention
     if (!s.causal || key + scores.cols() <= position + 1) return;
     const std::size_t first = std::max(key, position + 1);
     const Out behind = scores.block(0, first - key, {b.size(), key + scores.cols() - first});
-    engine_.map_indexed(behind, detail::MaskKeys<T>{b.rows, first, position}, In{behind});
+    engine_.map_rows(behind, detail::MaskKeys<T>{b.rows, first, position}, In{behind},
+                     columns(behind));
   }
 
   /// C = alpha A B + beta C for each unit
@@ -228,13 +237,19 @@ class LocalAttention
       });
   }
 
-  [[nodiscard]] detail::DropKeys<T> drop(const Block& b, std::size_t key) const
+  [[nodiscard]] detail::KeepKeys<T> keep(const Block& b, std::size_t key) const
   {
     return {*b.drop,    static_cast<T>(1 / (1 - b.drop->probability)),
             b.rows,     b.first_unit,
             b.kv_heads, b.group,
             b.member,   b.query,
             key,        b.length};
+  }
+
+  /// The number of each column, as a matrix like m.
+  [[nodiscard]] MatrixView<const detail::ColumnIndex> columns(Out m) const
+  {
+    return {columns_.data(), m.rows(), m.cols(), 0};
   }
 
   [[nodiscard]] static Out row(Buffer& buffer, std::size_t n) { return {buffer.data(), {1, n}}; }
@@ -253,6 +268,7 @@ class LocalAttention
   Buffer sum_ = Buffer(0);
   Buffer factor_ = Buffer(0);
   Buffer of_block_ = Buffer(0);
+  Indices columns_ = Indices(0);
   detail::ProductBatch<T> batch_;
 };
 

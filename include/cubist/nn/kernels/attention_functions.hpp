@@ -6,15 +6,28 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/philox.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
 #include "cubist/nn/kernels/attention_shape.hpp"
 
 namespace cubist::detail
 {
+
+/// A number of a block's column, which functions of rows get as an element.
+using ColumnIndex = std::uint32_t;
+
+struct ColumnOf
+{
+  CUBIST_HOST_DEVICE ColumnIndex operator()(std::size_t, std::size_t j) const
+  {
+    return static_cast<ColumnIndex>(j);
+  }
+};
 
 /// Scores of keys behind the query: -infinity.
 template <RealScalar T>
@@ -24,9 +37,18 @@ struct MaskKeys
   std::size_t first_key;
   std::size_t first_position;  // of the block's first query
 
-  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  struct Row
   {
-    return first_key + j > first_position + i % rows ? -std::numeric_limits<T>::infinity() : x;
+    ColumnIndex visible;
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x, ColumnIndex j) const
+    {
+      return pick(j < visible, x, -std::numeric_limits<T>::infinity());
+    }
+  };
+  CUBIST_HOST_DEVICE Row operator()(std::size_t i) const
+  {
+    const std::size_t end = first_position + i % rows + 1;
+    return {end < first_key ? 0 : static_cast<ColumnIndex>(end - first_key)};
   }
 };
 
@@ -95,7 +117,7 @@ struct ScaleRow
   }
 };
 
-/// The gradient of scaled scores: scale p (dp - D)
+/// The gradient of scaled scores: scale p (dp - D), with dp 0 or scaled by dropout
 template <RealScalar T>
 struct ScoreSlope
 {
@@ -109,13 +131,17 @@ struct ScoreSlope
     {
       return scale * p * (dp - d);
     }
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T p, T dp, T kept) const
+    {
+      return scale * p * (kept * dp - d);
+    }
   };
   CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {d[i], scale}; }
 };
 
-/// An element of a block, scaled or dropped.
+/// What dropout multiplies elements of a block by: 0, or 1 / (1 - probability).
 template <RealScalar T>
-struct DropKeys
+struct KeepKeys
 {
   AttentionDropout dropout;
   T scale;
@@ -128,14 +154,29 @@ struct DropKeys
   std::size_t first_key;
   std::size_t length;  // of a sequence
 
-  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  struct Row
+  {
+    Philox random;
+    double probability;
+    T scale;
+    std::uint64_t first;  // index of the block's first key
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(ColumnIndex j) const
+    {
+      return random.template uniform<double>(first + j) < probability ? T{} : scale;
+    }
+    [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x, ColumnIndex j) const
+    {
+      return x * (*this)(j);
+    }
+  };
+  CUBIST_HOST_DEVICE Row operator()(std::size_t i) const
   {
     const std::size_t unit = first_unit + i / rows;
     const std::size_t b = dropout.first_sequence + unit / kv_heads;
     const std::size_t h = dropout.first_head + unit % kv_heads * group + member;
     const std::size_t query = first_query + i % rows;
-    const std::size_t index = ((b * dropout.heads + h) * length + query) * length + first_key + j;
-    return dropout.random.template uniform<double>(index) < dropout.probability ? T{} : x * scale;
+    return {dropout.random, dropout.probability, scale,
+            ((b * dropout.heads + h) * length + query) * length + first_key};
   }
 };
 
@@ -145,6 +186,16 @@ struct Multiply
   CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, const T& a, const T& b) const
   {
     return a * b;
+  }
+};
+
+/// x *= y
+struct MultiplyBy
+{
+  template <class T>
+  CUBIST_HOST_DEVICE void operator()(T& x, const T& y) const
+  {
+    x *= y;
   }
 };
 
