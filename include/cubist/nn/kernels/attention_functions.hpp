@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What attention (attention.hpp) applies to blocks of scores: rows are queries, columns keys. A
-// block has `rows` rows of each of some units (attention_shape.hpp).
+// What attention (attention.hpp) applies to blocks of scores: rows are queries, columns keys.
 
 #include <cmath>
 #include <cstddef>
@@ -10,6 +9,7 @@
 #include <limits>
 
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/philox.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
@@ -33,9 +33,9 @@ struct ColumnOf
 template <RealScalar T>
 struct MaskKeys
 {
-  std::size_t rows;
+  BlockRows at;
+  std::size_t offset;  // the position of a query, less its number
   std::size_t first_key;
-  std::size_t first_position;  // of the block's first query
 
   struct Row
   {
@@ -47,7 +47,7 @@ struct MaskKeys
   };
   CUBIST_HOST_DEVICE Row operator()(std::size_t i) const
   {
-    const std::size_t end = first_position + i % rows + 1;
+    const std::size_t end = at.query(i) + offset + 1;
     return {end < first_key ? 0 : static_cast<ColumnIndex>(end - first_key)};
   }
 };
@@ -117,6 +117,54 @@ struct ScaleRow
   }
 };
 
+/// The same for each head in O's rows of a block, which are a row for each sequence.
+template <RealScalar T, bool divides>
+struct ScaleHeads
+{
+  const T* factor;
+  BlockRows at;
+  HeadColumns columns;
+  std::size_t head_size;
+  std::size_t ld;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t sequence, std::size_t j, T x) const
+  {
+    const std::size_t head = columns.head_of(j % ld, head_size);
+    if (head >= at.kv_heads * at.group || head % at.group != at.member) return x;
+    const std::size_t unit = sequence * at.kv_heads + head / at.group;
+    const T f = factor[unit * at.rows + j / ld];
+    return divides ? T{1} / f * x : f * x;
+  }
+};
+
+struct Multiply
+{
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, const T& a, const T& b) const
+  {
+    return a * b;
+  }
+};
+
+/// The products of elements of two matrices like O in rows of a block; the argument is not used.
+template <RealScalar T>
+struct ProductsOfHeads
+{
+  MatrixView<const T> a;
+  MatrixView<const T> b;
+  BlockRows at;
+  HeadColumns columns;
+  std::size_t head_size;
+  std::size_t queries;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T) const
+  {
+    const std::size_t row = at.sequence(i) * queries + at.query(i);
+    const std::size_t column = columns(at.head(i), head_size) + j;
+    return a(row, column) * b(row, column);
+  }
+};
+
 /// The gradient of scaled scores: scale p (dp - D), with dp 0 or scaled by dropout
 template <RealScalar T>
 struct ScoreSlope
@@ -145,12 +193,7 @@ struct KeepKeys
 {
   AttentionDropout dropout;
   T scale;
-  std::size_t rows;
-  std::size_t first_unit;  // sequence * kv_heads + key-value head
-  std::size_t kv_heads;
-  std::size_t group;
-  std::size_t member;  // of the group
-  std::size_t first_query;
+  BlockRows at;
   std::size_t first_key;
   std::size_t length;  // of a sequence
 
@@ -171,21 +214,10 @@ struct KeepKeys
   };
   CUBIST_HOST_DEVICE Row operator()(std::size_t i) const
   {
-    const std::size_t unit = first_unit + i / rows;
-    const std::size_t b = dropout.first_sequence + unit / kv_heads;
-    const std::size_t h = dropout.first_head + unit % kv_heads * group + member;
-    const std::size_t query = first_query + i % rows;
+    const std::size_t b = dropout.first_sequence + at.sequence(i);
+    const std::size_t h = dropout.first_head + at.head(i);
     return {dropout.random, dropout.probability, scale,
-            ((b * dropout.heads + h) * length + query) * length + first_key};
-  }
-};
-
-struct Multiply
-{
-  template <class T>
-  CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, const T& a, const T& b) const
-  {
-    return a * b;
+            ((b * dropout.heads + h) * length + at.query(i)) * length + first_key};
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/philox.hpp"
 
@@ -21,10 +22,21 @@ struct HeadColumns
   std::size_t stride = 0;  // from one piece to the next
 
   /// The first column of a head.
-  [[nodiscard]] std::size_t operator()(std::size_t head, std::size_t head_size) const
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t operator()(std::size_t head,
+                                                          std::size_t head_size) const
   {
     const std::size_t column = head * head_size;
     return width == 0 ? first + column : first + column / width * stride + column % width;
+  }
+  /// The head that a column belongs to, or a large number if it belongs to none.
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t head_of(std::size_t column,
+                                                       std::size_t head_size) const
+  {
+    const std::size_t none = ~std::size_t{0};
+    if (column < first) return none;
+    column -= first;
+    if (width == 0) return column / head_size;
+    return column % stride < width ? (column / stride * width + column % stride) / head_size : none;
   }
 };
 
@@ -67,25 +79,48 @@ struct AttentionBlocks
 namespace detail
 {
 
-/// `rows` queries of each of some consecutive units, with one query head of each.
-struct QueryBlock
+/// Which queries the rows of a block of scores are: `rows` of each of some consecutive units, with
+/// one query head of each.
+struct BlockRows
 {
+  std::size_t rows;
   std::size_t first_unit;  // sequence * key-value heads + key-value head
-  std::size_t units;
   std::size_t kv_heads;
   std::size_t group;
   std::size_t member;  // of the group
-  std::size_t query;   // the first
-  std::size_t rows;
-  std::size_t keys;    // that the queries read
-  std::size_t length;  // all keys of a sequence
+  std::size_t first_query;
+
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t query(std::size_t i) const
+  {
+    return first_query + i % rows;
+  }
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t sequence(std::size_t i) const
+  {
+    return (first_unit + i / rows) / kv_heads;
+  }
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t kv_head(std::size_t i) const
+  {
+    return (first_unit + i / rows) % kv_heads;
+  }
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t head(std::size_t i) const
+  {
+    return kv_head(i) * group + member;
+  }
+};
+
+/// A block of queries and the keys that they read.
+struct QueryBlock
+{
+  BlockRows at;
+  std::size_t units;
+  std::size_t first_row;  // rows of the blocks before
+  std::size_t keys;
+  std::size_t offset;  // the position of a query, less its number
+  bool is_first;       // of those of its units
   const AttentionDropout* drop;
 
   /// The rows of a matrix of the block's scores.
-  [[nodiscard]] std::size_t size() const { return units * rows; }
-  [[nodiscard]] std::size_t sequence(std::size_t u) const { return (first_unit + u) / kv_heads; }
-  [[nodiscard]] std::size_t kv_head(std::size_t u) const { return (first_unit + u) % kv_heads; }
-  [[nodiscard]] std::size_t head(std::size_t u) const { return kv_head(u) * group + member; }
+  [[nodiscard]] std::size_t size() const { return units * at.rows; }
 
   template <class F>
   void for_each_unit(F f) const
@@ -99,8 +134,9 @@ struct QueryBlock
                              MatrixView<V> m) const
   {
     return [this, &s, &columns, m](std::size_t u) {
-      return m.block(sequence(u) * s.queries + query, columns(head(u), s.head_size),
-                     {rows, s.head_size});
+      const std::size_t i = u * at.rows;
+      return m.block(at.sequence(i) * s.queries + at.first_query, columns(at.head(i), s.head_size),
+                     {at.rows, s.head_size});
     };
   }
   /// (u) n rows of unit u in K or V.
@@ -109,27 +145,16 @@ struct QueryBlock
                              std::size_t key, std::size_t n) const
   {
     return [this, &s, &columns, m, key, n](std::size_t u) {
-      return m.block(sequence(u) * s.key_rows + key, columns(kv_head(u), s.head_size),
+      const std::size_t i = u * at.rows;
+      return m.block(at.sequence(i) * s.key_rows + key, columns(at.kv_head(i), s.head_size),
                      {n, s.head_size});
     };
   }
-  /// The numbers of unit u in a matrix of one number a query, (sequences heads, queries).
+  /// (u) the rows of unit u in a matrix of the block's scores.
   template <class V>
-  [[nodiscard]] MatrixView<V> per_query(const AttentionShape& s, MatrixView<V> m,
-                                        std::size_t u) const
+  [[nodiscard]] auto scores(MatrixView<V> m) const
   {
-    return m.block(sequence(u) * s.heads + head(u), query, {1, rows});
-  }
-  /// The rows of unit u in a matrix of scores, or its part of a row of one number a query.
-  template <class V>
-  [[nodiscard]] MatrixView<V> unit(MatrixView<V> m, std::size_t u) const
-  {
-    return m.block(u * rows, 0, {rows, m.cols()});
-  }
-  template <class V>
-  [[nodiscard]] MatrixView<V> row_of(MatrixView<V> m, std::size_t u) const
-  {
-    return m.block(0, u * rows, {1, rows});
+    return [this, m](std::size_t u) { return m.block(u * at.rows, 0, {at.rows, m.cols()}); };
   }
 };
 

@@ -102,8 +102,8 @@ class Attention
     rotate<false>(merged, pass);
     Heads& o = detail::fit(o_, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
     const auto shape = shape_of(pass);
-    const auto of_queries = enlarge(l_, shape.sequences * shape.heads * shape.queries);
-    const MatrixView<A> l{of_queries, {shape.sequences * shape.heads, shape.queries}};
+    const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
+    const MatrixView<A> l{enlarge(l_, per_query.size()), per_query};
     const auto qkv = widen(std::as_const(merged), wide_qkv_);
     const auto out = wide_like(o, wide_o_);
     if (cache_.capacity() == 0)
@@ -126,13 +126,12 @@ class Attention
     output_.start_backward(o, dy, detail::fit_like(do_, o));
     Heads& d_merged = merged_.output_gradient();
     const auto shape = shape_of(pass);
-    const Shape per_query{shape.sequences * shape.heads, shape.queries};
-    const MatrixView<A> d{enlarge(d_, per_query.size()), per_query};
+    const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
     const auto qkv = widen(std::as_const(merged_.output()), wide_qkv_);
     const auto dqkv = wide_like(d_merged, wide_dqkv_);
     attention_.backward(shape, dropout(pass), qkv, qkv, qkv, widen(o, wide_o_),
                         MatrixView<const A>{l_.data(), per_query},
-                        widen(std::as_const(*do_), wide_do_), d, dqkv, dqkv, dqkv);
+                        widen(std::as_const(*do_), wide_do_), dqkv, dqkv, dqkv);
     narrow(dqkv, d_merged);
     rotate<true>(d_merged, pass);
     Input* const dx = wants_dx ? &detail::fit_like(dx_, x) : nullptr;
@@ -264,7 +263,6 @@ class Attention
   std::optional<Output> y_;
   std::optional<Input> dx_;
   Buffer l_ = Buffer(0);  // a number for each query and head: see LocalAttention
-  Buffer d_ = Buffer(0);
   KeyValueCache<A, Engine> cache_;
   Buffer wide_qkv_ = Buffer(0);  // of 16-bit matrices
   Buffer wide_dqkv_ = Buffer(0);
