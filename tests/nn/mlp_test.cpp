@@ -659,20 +659,29 @@ TEST_CASE("evaluating while training does not change the training")
   CHECK(train(true) == train(false));
 }
 
-TEST_CASE("each forward may have another number of rows")
+TEST_CASE("each forward may have another number of rows, or other padding")
 {
   if (!fits(cube)) return;
   const auto x = integers<double>(rows, 7, 1);
   const auto few = generate<double>(3, 7, [&](std::size_t i, std::size_t j) { return x(i, j); });
-  const auto [all, first, again] = on_root(cube, [&](const auto& mesh) {
+  const auto [all, first, again, padded, dx] = on_root(cube, [&](const auto& mesh) {
     Network<Cube3D> mlp{mesh, {7, 11, 5}, {.activation = relu}};
     for (const auto& p : mlp.parameters())
       scatter(integers<double>(p.value.shape.rows, p.value.shape.cols, 4), p.value);
     const auto many = gather(mlp.forward(scatter<Cube3D::Input>(mesh, x)));
     const auto some = gather(mlp.forward(scatter<Cube3D::Input>(mesh, few)));
-    return std::tuple{many, some, gather(mlp.forward(scatter<Cube3D::Input>(mesh, x)))};
+    const auto y = mlp.forward(scatter<Cube3D::Input>(mesh, x));
+    const auto of_y = gather(mlp.backward_with_input(y));
+    typename Network<Cube3D>::Activations::Even wide{
+        mesh, {rows, 7}, {6 * mesh.quantum(), mesh.quantum()}};
+    scatter(x, wide.view());
+    const auto z = mlp.forward(wide);
+    return std::tuple{many, some, gather(y), gather(z),
+                      std::pair{of_y, gather(mlp.backward_with_input(z))}};
   });
   CHECK(identical(again, all));
+  CHECK(identical(padded, all));
+  CHECK(identical(dx.first, dx.second));
   CHECK(identical(first, generate<double>(3, 5, [&, y = all](std::size_t i, std::size_t j) {
                     return y(i, j);
                   })));

@@ -3,7 +3,7 @@
 
 // Activation functions: small callables with a derivative, both as functions of the input, for an
 // engine to map. They use core/vector_math.hpp, without branches, so that compilers vectorise the
-// loops over them. nn/kernels/activate.hpp applies them.
+// loops over them. nn/activate.hpp applies them.
 //
 // Source of GELU: Hendrycks, Gimpel, "Gaussian Error Linear Units", arXiv 1606.08415.
 

@@ -90,6 +90,20 @@ Matrix& fit_like(std::optional<Matrix>& kept, const Matrix& like)
   return fit(kept, like.mesh(), like.shape(), like.quanta());
 }
 
+/// A layer from matrices of type A to such, whose own type is known at run time only.
+template <class A, class Parameters>
+class AnyLayer
+{
+ public:
+  virtual ~AnyLayer() = default;
+  virtual const A& forward(const A& x, const Pass& pass) = 0;
+  /// Returns dX, or null where it is not wanted.
+  virtual const A* backward(const A& x, const A& dy, const Pass& pass, bool wants_dx) = 0;
+  /// Waits until the gradients of `backward` are complete.
+  virtual void finish_backward() = 0;
+  virtual void append_parameters(Parameters& list, const std::string& prefix) = 0;
+};
+
 }  // namespace detail
 
 }  // namespace cubist

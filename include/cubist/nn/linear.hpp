@@ -29,7 +29,7 @@
 #include "cubist/engine/affine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
-#include "cubist/nn/kernels/activate.hpp"
+#include "cubist/nn/activate.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"

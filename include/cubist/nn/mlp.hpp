@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cubist/core/error.hpp"
@@ -26,7 +27,6 @@
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/linear.hpp"
-#include "cubist/nn/mlp_layer.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -58,6 +58,55 @@ struct Score
   double loss = 0;
   double accuracy = 0;
 };
+
+namespace detail
+{
+
+/// A dense layer of an MLP, of scheme S or S::Next.
+template <class A, SchemeType S, class B, RealScalar T>
+class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
+{
+ public:
+  using Mesh = typename A::Mesh;
+
+  explicit MlpLayer(Dense<S, B, T> dense) : dense_{std::move(dense)} {}
+
+  const A& forward(const A& x, const Pass& pass) override
+  {
+    using Y = typename S::Output;
+    const auto& in = x.template as<typename S::Input>();
+    if (!y_ || y_->rows() != in.rows() || y_->template as<Y>().quanta().rows != in.quanta().rows)
+      y_.emplace(dense_.make_output(in));
+    dense_.forward(in, y_->template as<Y>(), pass);
+    return *y_;
+  }
+
+  const A* backward(const A& x, const A& dy, const Pass& pass, bool wants_dx) override
+  {
+    using X = typename S::Input;
+    const auto& in = x.template as<X>();
+    if (wants_dx &&
+        (!dx_ || dx_->rows() != in.rows() || dx_->template as<X>().quanta() != in.quanta()))
+      dx_.emplace(typename Dense<S, B, T>::Input{in.mesh(), in.shape(), in.quanta()});
+    dense_.backward(in, dy.template as<typename S::Output>(), pass,
+                    wants_dx ? &dx_->template as<X>() : nullptr);
+    return wants_dx ? &*dx_ : nullptr;
+  }
+
+  void finish_backward() override { dense_.finish_backward(); }
+
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) override
+  {
+    dense_.append_parameters(list, prefix);
+  }
+
+ private:
+  Dense<S, B, T> dense_;
+  std::optional<A> y_;
+  std::optional<A> dx_;
+};
+
+}  // namespace detail
 
 template <SchemeType S, class B, RealScalar T>
 class MLP
