@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The examples of CONTRIBUTING.md, extracted by extract.cmake, in one translation unit.
+// The examples of CONTRIBUTING.md and docs/layers.md, extracted by extract.cmake, in one
+// translation unit.
 
 #include <string>
+#include <vector>
 
 #include "cubist/nn/activation.hpp"
 #include "cubist/plan/cost.hpp"
 #include "cubist/scheme/catalogue.hpp"
+#include "cubist/scheme/cube3d.hpp"
+
+// The program of docs/layers.md.
+#define main run_train_scale
+#include "train_scale.cpp"
+#undef main
 
 #include "tests/backend/serial_test.cpp"
 #include "tests/comm/serial/communicator_test.cpp"
-#include "tests/nn/scale_test.cpp"
+#include "tests/nn/layers/scale_test.cpp"
 #include "tests/scheme/row_shard1d_test.cpp"
 
 TEST_CASE("the catalogue has the scheme of CONTRIBUTING.md, and the planner its cost")
@@ -27,4 +35,20 @@ TEST_CASE("the activation of CONTRIBUTING.md has a value and a derivative")
   CHECK(cubist::leaky_relu(3.0) == 3);
   CHECK(cubist::leaky_relu(-2.0) == -0.02);
   CHECK(cubist::leaky_relu.derivative(-2.0) == 0.01);
+}
+
+TEST_CASE("the network of docs/layers.md learns, on schemes of one layout and of two")
+{
+  const auto falls = [](const std::vector<double>& losses) {
+    return losses.size() == 20 && losses.back() < 0.5 * losses.front();
+  };
+  CHECK(falls(on_root<Threads>(two_two_two, [](const auto& mesh) { return train(mesh, 20); })));
+  CHECK(falls(on_root<Threads>(cube, [](const auto& mesh) { return train(mesh, 20); })));
+}
+
+TEST_CASE("the program of docs/layers.md succeeds")
+{
+  char name[] = "train_scale";
+  char* arguments[] = {name, nullptr};
+  CHECK(run_train_scale(1, arguments) == 0);
 }
