@@ -51,6 +51,7 @@ class MeasuredEngine : public E
   BENCH_TIMED(map_indexed, elementwise)
   BENCH_TIMED(map_rows, elementwise)
   BENCH_TIMED(column_sums, elementwise)
+  BENCH_TIMED(sum_rows, elementwise)
   BENCH_TIMED(row_fold, elementwise)
   BENCH_TIMED(fold, elementwise)
   BENCH_TIMED(for_each, elementwise)

@@ -162,6 +162,28 @@ void products(Results<T>& results, Shape shape, std::size_t k, std::size_t gap)
       }
 }
 
+/// Lists of no row, of one and of several, some of them the same.
+template <class Keep, Engine E, Scalar T>
+void sum_rows(Keep keep, Strided<E, T>& a, Strided<E, T>& c)
+{
+  const int rows = static_cast<int>(a.view().rows());
+  if (rows == 0) return;
+  std::vector<int> numbers{0, 0};  // starts, rows and targets
+  for (int l = 1; l < rows; ++l) numbers.push_back(numbers.back() + l % 5);
+  const auto starts = numbers;
+  for (int k = 0; k < starts.back(); ++k) numbers.push_back((k * k + 3) % rows);
+  for (int l = 0; l < rows; ++l) numbers.push_back(rows - 1 - l);
+  const Shape shape{1, numbers.size()};
+  typename E::template Buffer<int> buffer(numbers.size());
+  E{}.upload(MatrixView<const int>{numbers.data(), shape}, MatrixView<int>{buffer.data(), shape});
+  const int* data = buffer.data();
+  const auto count = static_cast<std::size_t>(rows);
+  const RowLists lists{count, data, data + starts.size(),
+                       data + starts.size() + static_cast<std::size_t>(starts.back())};
+  E{}.sum_rows(a.in(), lists, c.view(), false), keep("sum_rows", c);
+  E{}.sum_rows(a.in(), lists, c.view(), true), keep("sum_rows, added", c);
+}
+
 template <Engine E, Scalar T>
 void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
 {
@@ -197,6 +219,8 @@ void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
   if (shape.rows > 0)
     engine.map(c.view(), AddScaled<T>{number<T>(1, 0)}, a.in(), sums.view().repeated(shape.rows)),
         keep("a repeated row", c);
+
+  sum_rows(keep, a, c);
 
   Strided<E, T> row{{shape.rows, 1}, gap, 11};
   engine.row_fold(row.view(), number<T>(5, 0), cubist::detail::Sum{}, AddIndices{}, a.in());

@@ -77,6 +77,11 @@ class FakeCudaEngine
   {
     enqueue([=] { HostEngine{}.column_sums(in, out); });
   }
+  template <class T>
+  void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const
+  {
+    enqueue([=] { HostEngine{}.sum_rows(in, lists, out, adds); });
+  }
   template <class T, class Combine, class F, class... In>
   void row_fold(MatrixView<T> out, T init, Combine combine, F f, In... in) const
   {

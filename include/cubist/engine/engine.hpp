@@ -31,6 +31,16 @@ enum class Op : std::uint8_t
 }
 [[nodiscard]] constexpr Shape op_shape(Op op, Shape s) { return op_shape(op != Op::none, s); }
 
+/// Rows that are summed, in an engine's memory: row targets[l] of the result is the sum of the rows
+/// of list l, which are rows[k] for k in [starts[l], starts[l + 1]).
+struct RowLists
+{
+  std::size_t count = 0;
+  const int* starts = nullptr;
+  const int* rows = nullptr;
+  const int* targets = nullptr;  // none twice
+};
+
 // clang-format off
 template <class E>
 concept Engine = std::copyable<E> && std::default_initializable<E> &&
@@ -38,7 +48,7 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                           void (*write)(double&, double&, double), double (*f)(double),
                           double (*at)(std::size_t, std::size_t, double),
                           double (*(*of_row)(std::size_t))(double),
-                          double (*combine)(double, double)) {
+                          double (*combine)(double, double), const RowLists& lists) {
                    typename E::template Buffer<double>;  // (n): n zeros; data(), size()
                    // out = alpha op(in) op(in) + beta out
                    e.gemm(Op::none, Op::transpose, alpha, in, in, alpha, out);
@@ -57,6 +67,8 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    e.map_sums(out, out, f, in);
                    // out(0, j) = sum over i of in(i, j)
                    e.column_sums(in, out);
+                   // out(targets[l], :) = the sum of the rows of `in` in list l; or plus that
+                   e.sum_rows(in, lists, out, false);
                    // out(i, 0) = init combined with f(i, j, in(i, j), …) for all j, in an order
                    // that is the same on every run
                    e.row_fold(out, alpha, combine, at, in);

@@ -171,6 +171,17 @@ class CudaEngine
       detail::launch_column_sums(in.shape(), out.data(), detail::ElementValue{}, in);
   }
 
+  /// out(targets[l], :) = the sum of the rows of `in` in list l; with `adds`, of what is there and
+  /// these.
+  template <Scalar T>
+  void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const
+  {
+    require_shape(in.shape(), Shape{in.rows(), out.cols()});
+    const Shape sums{lists.count, out.cols()};
+    if (sums.size() > 0)
+      detail::launch_elements(sums, detail::StoreSumOfRows<T>{in, lists, out, adds});
+  }
+
   /// out(i, 0) = the fold of f(i, j, in(i, j), …) over all columns j, starting with init.
   template <class T, class Combine, class F, class First, class... In>
   void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,

@@ -11,7 +11,9 @@
 
 #include "cubist/core/complex.hpp"
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
 #include "cubist/engine/widened.hpp"
 
 namespace cubist::detail
@@ -146,6 +148,36 @@ struct StoreRowResult
   CUBIST_HOST_DEVICE void operator()(std::size_t i, std::size_t, T& out, const In&... in) const
   {
     store(out, f(i)(device_value(in)...));
+  }
+};
+
+/// Column j of the sum of list l; added to what is there, if `adds`.
+template <class T>
+struct StoreSumOfRows
+{
+  MatrixView<const T> in;
+  RowLists lists;
+  MatrixView<T> out;
+  bool adds;
+
+  CUBIST_HOST_DEVICE void operator()(std::size_t l, std::size_t j) const
+  {
+    T& to = out(static_cast<std::size_t>(lists.targets[l]), j);
+    const int* row = lists.rows + lists.starts[l];
+    const int* const end = lists.rows + lists.starts[l + 1];
+    DeviceValue<T> sum{};
+    if (adds)
+      sum = device_value(to);
+    else if (row != end)
+      sum = element(*row++, j);
+    for (; row != end; ++row) sum += element(*row, j);
+    store(to, sum);
+  }
+
+ private:
+  CUBIST_HOST_DEVICE DeviceValue<T> element(int row, std::size_t j) const
+  {
+    return device_value(in(static_cast<std::size_t>(row), j));
   }
 };
 

@@ -32,6 +32,7 @@
 #include "cubist/engine/host/float_gemm.hpp"
 #include "cubist/engine/host/gemm_semaphore.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
+#include "cubist/engine/host/row_sums.hpp"
 #include "cubist/engine/shapes.hpp"
 #include "cubist/engine/widened.hpp"
 #include "cubist/memory/huge_pages.hpp"
@@ -202,6 +203,18 @@ class HostEngine
         for (std::size_t j = 0; j < in.cols(); ++j) sums[j] += x[j];
       }
     });
+  }
+
+  /// out(targets[l], :) = the sum of the rows of `in` in list l, in its order; with `adds`, of what
+  /// is there and these.
+  /// @pre the lists name rows of `in` and `out`
+  template <Scalar T>
+  void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const
+  {
+    check(in, Shape{in.rows(), out.cols()});
+    for (std::size_t l = 0; l < lists.count; ++l)
+      detail::sum_listed_rows(in, lists.rows + lists.starts[l], lists.rows + lists.starts[l + 1],
+                              out.row(static_cast<std::size_t>(lists.targets[l])), adds);
   }
 
   /// out(i, 0) = init combined with f(i, j, in(i, j), …) for all columns j, in an order that

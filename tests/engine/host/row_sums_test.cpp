@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <complex>
+#include <cstddef>
+#include <vector>
+
+#include "cubist/core/float16.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/host/engine.hpp"
+#include "cubist/engine/host/row_sums.hpp"
+
+#include "catch.hpp"
+
+namespace engine_host_row_sums_test
+{
+
+using namespace cubist;
+
+namespace
+{
+
+/// Lists of no row, one and more; the last row of the result is no target.
+struct Lists
+{
+  std::vector<int> starts{0, 0, 1, 4, 6};
+  std::vector<int> rows{2, 0, 4, 4, 1, 3};
+  std::vector<int> targets{3, 0, 2, 1};
+
+  [[nodiscard]] RowLists lists() const
+  {
+    return {targets.size(), starts.data(), rows.data(), targets.data()};
+  }
+};
+
+template <Scalar T>
+void sums_rows(std::size_t cols, bool adds)
+{
+  const std::size_t ld_in = cols + 2, ld = cols + 3;
+  std::vector<T> in(5 * ld_in), out(5 * ld), wanted;
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<T>(static_cast<float>(i % 13));
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<T>(static_cast<float>(i % 7));
+  wanted = out;
+  const Lists all;
+  for (std::size_t l = 0; l < all.targets.size(); ++l)
+    for (std::size_t j = 0; j < cols; ++j)
+    {
+      T& to = wanted[static_cast<std::size_t>(all.targets[l]) * ld + j];
+      Accumulator<T> sum = adds ? Accumulator<T>(to) : Accumulator<T>{};
+      for (int k = all.starts[l]; k < all.starts[l + 1]; ++k)
+        sum += Accumulator<T>(
+            in[static_cast<std::size_t>(all.rows[static_cast<std::size_t>(k)]) * ld_in + j]);
+      to = sum;
+    }
+  HostEngine{}.sum_rows(MatrixView<const T>{in.data(), 5, cols, ld_in}, all.lists(),
+                        MatrixView<T>{out.data(), 5, cols, ld}, adds);
+  CAPTURE(cols, adds);
+  CHECK(out == wanted);
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("listed rows are summed, and nothing else is written", "", float, double,
+                   bfloat16, std::complex<float>)
+{
+  for (const std::size_t cols : {0U, 1U, 31U, 32U, 75U})
+    for (const bool adds : {false, true}) sums_rows<TestType>(cols, adds);
+}
+
+TEST_CASE("sums of 16-bit rows are rounded once")
+{
+  // Rounded after each row, 256 + 1 + 1 would stay 256.
+  const std::vector<bfloat16> in{bfloat16{256}, bfloat16{1}};
+  const std::vector<int> rows{0, 1, 1};
+  for (const bool adds : {false, true})
+  {
+    bfloat16 out{adds ? 256.0F : -1.0F};
+    detail::sum_listed_rows(MatrixView<const bfloat16>{in.data(), {2, 1}}, rows.data() + adds,
+                            rows.data() + 3, &out, adds);
+    CHECK(float{out} == 258);
+  }
+}
+
+TEST_CASE("sums of rows of another width are refused")
+{
+  const std::vector<double> in(10);
+  std::vector<double> out(12);
+  CHECK_THROWS_AS(HostEngine{}.sum_rows(MatrixView<const double>{in.data(), {5, 2}},
+                                        Lists{}.lists(), MatrixView<double>{out.data(), {4, 3}},
+                                        false),
+                  ShapeError);
+}
+
+}  // namespace engine_host_row_sums_test
