@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which rank sends rows of a table to which, where row i of a matrix is row ids[i] of the table, or
-// the sum of the gradients of such rows. All ranks know the ids, so all know all messages.
+// Which rank sends rows to which, where row i of a matrix is row ids[i] of a table, or the sum of
+// the gradients of such rows. All ranks know the ids, so all know all messages.
 //
 //   table E (V, d), matrix H (M, d): any layouts; H(i, :) = E(ids[i], :)
 //
-// A receiver gets each distinct id of a block once. Of replicas of a block the receiver's own is
-// read, or else the one that its rank selects.
+// A receiver gets each distinct id of a block once, from one of the ranks that hold the block. It
+// reads a block that it holds itself; the replicas of a block share the other receivers evenly, in
+// the order of the ranks.
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
-#include <span>
 #include <vector>
 
 #include "cubist/core/block.hpp"
-#include "cubist/core/host_device.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/dist/placement.hpp"
-#include "cubist/engine/widened.hpp"
 
 namespace cubist::detail
 {
@@ -32,139 +28,59 @@ struct RowRoute
   Range rows;   // of H: those of its block
   Range vocab;  // of E
   Range cols;   // of both; `size` is the number
+
+  /// The most rows that it can have: each id once.
+  [[nodiscard]] std::size_t most_rows() const { return std::min(rows.valid, vocab.valid); }
 };
 
-/// The routes from blocks of one matrix to those of the other that this rank has a part in; those
-/// to one receiver in the order of their columns. There is at most one from a rank to another.
-/// @param from, to (rank) its block  @param rows_of_to whether `to` is H, and `from` E
-template <class From, class To>
-[[nodiscard]] std::vector<RowRoute> row_routes(int ranks, int rank, From from, To to,
-                                               bool rows_of_to)
+/// The routes of one rank.
+struct RowRoutes
 {
-  std::vector<RowRoute> mine;
-  const auto sources = replica_map(ranks, from);
-  for (int receiver = 0; receiver < ranks; ++receiver)
+  std::vector<RowRoute> sends;     // to other ranks; no two ranks send in the same order
+  std::vector<RowRoute> receives;  // from others and itself, in the order of the senders' blocks
+};
+
+/// The routes of a rank from blocks of one matrix to those of the other.
+/// @param from, to (rank) its block  @param to_h whether `to` is H, and `from` E
+template <class From, class To>
+[[nodiscard]] RowRoutes row_routes(int ranks, int rank, From from, To to, bool to_h)
+{
+  RowRoutes mine;
+  const auto common = [](const Range& a, const Range& b) {
+    const std::size_t begin = std::max(a.offset, b.offset);
+    const std::size_t end = std::min(a.offset + a.valid, b.offset + b.valid);
+    return Range{begin, end > begin ? end - begin : 0, end > begin ? end - begin : 0};
+  };
+  for (const auto& block_and_holders : replica_map(ranks, from))
   {
-    const Block target = to(receiver);
-    if (target.valid().size() == 0) continue;
-    for (const auto& [_, holders] : sources)
+    const auto& holders = block_and_holders.second;
+    const Block source = from(holders.front());
+    const auto add = [&](int sender, int receiver, std::vector<RowRoute>& routes) {
+      const Block target = to(receiver);
+      routes.push_back({sender, receiver, to_h ? target.rows : source.rows,
+                        to_h ? source.rows : target.rows, common(source.cols, target.cols)});
+    };
+    std::vector<int> receivers;
+    for (int r = 0; r < ranks; ++r)
     {
-      const Block source = from(holders.front());
-      const bool own = std::find(holders.begin(), holders.end(), receiver) != holders.end();
-      const int sender =
-          own ? receiver : holders[static_cast<std::size_t>(receiver) % holders.size()];
-      if (sender != rank && receiver != rank) continue;
-      const std::size_t begin = std::max(source.cols.offset, target.cols.offset);
-      const std::size_t end =
-          std::min(source.cols.offset + source.cols.valid, target.cols.offset + target.cols.valid);
-      if (begin >= end) continue;
-      mine.push_back({sender,
-                      receiver,
-                      rows_of_to ? target.rows : source.rows,
-                      rows_of_to ? source.rows : target.rows,
-                      {begin, end - begin, end - begin}});
+      const Block target = to(r);
+      if (target.valid().size() == 0 || common(source.cols, target.cols).size == 0) continue;
+      if (!std::binary_search(holders.begin(), holders.end(), r))
+        receivers.push_back(r);
+      else if (r == rank)
+        add(r, r, mine.receives);
+    }
+    for (std::size_t k = 0; k < receivers.size(); ++k)
+    {
+      const int sender = holders[k * holders.size() / receivers.size()];
+      if (sender == rank) add(sender, receivers[k], mine.sends);
+      if (receivers[k] == rank) add(sender, rank, mine.receives);
     }
   }
-  std::stable_sort(mine.begin(), mine.end(), [](const RowRoute& a, const RowRoute& b) {
-    return a.to < b.to || (a.to == b.to && a.cols.offset < b.cols.offset);
+  std::sort(mine.sends.begin(), mine.sends.end(), [&](const RowRoute& a, const RowRoute& b) {
+    return (a.to - rank + ranks) % ranks < (b.to - rank + ranks) % ranks;
   });
   return mine;
 }
-
-/// The distinct ids of some rows within a range of the vocabulary, numbered in the order of their
-/// first rows. Its memory is used again.
-class DistinctIds
-{
- public:
-  /// For ids below `vocabulary`.
-  void reserve(std::size_t vocabulary)
-  {
-    stamps_.assign(vocabulary, 0);
-    numbers_.resize(vocabulary);
-    list_.reserve(vocabulary);
-    stamp_ = 0;
-  }
-
-  /// @pre reserve was called
-  void find(std::span<const int> ids, const Range& rows, const Range& vocab)
-  {
-    if (stamp_ == std::numeric_limits<unsigned>::max())
-    {
-      std::fill(stamps_.begin(), stamps_.end(), 0U);
-      stamp_ = 0;
-    }
-    ++stamp_;
-    list_.clear();
-    for (std::size_t i = rows.offset; i < rows.offset + rows.valid; ++i)
-    {
-      const auto id = static_cast<std::size_t>(ids[i]);
-      if (id < vocab.offset || id >= vocab.offset + vocab.valid || stamps_[id] == stamp_) continue;
-      stamps_[id] = stamp_;
-      numbers_[id] = static_cast<int>(list_.size());
-      list_.push_back(static_cast<int>(id));
-    }
-  }
-
-  [[nodiscard]] const std::vector<int>& list() const { return list_; }
-  [[nodiscard]] bool has(int id) const { return stamps_[static_cast<std::size_t>(id)] == stamp_; }
-  /// @pre has(id)
-  [[nodiscard]] int number(int id) const { return numbers_[static_cast<std::size_t>(id)]; }
-
- private:
-  std::vector<unsigned> stamps_;  // of the search that last found an id
-  std::vector<int> numbers_;
-  std::vector<int> list_;
-  unsigned stamp_ = 0;
-};
-
-/// Lists of rows, one for each row of a result: list i is rows[starts[i], starts[i + 1]).
-struct RowLists
-{
-  std::vector<int> starts;
-  std::vector<int> rows;
-
-  /// The row of a result, and one that is added to it.
-  struct Entry
-  {
-    int list;
-    int row;
-  };
-
-  /// Makes `count` lists, each with its rows in the order of the entries.
-  void group(std::size_t count, const std::vector<Entry>& entries)
-  {
-    starts.assign(count + 1, 0);
-    for (const auto& e : entries) ++starts[static_cast<std::size_t>(e.list) + 1];
-    for (std::size_t i = 0; i < count; ++i) starts[i + 1] += starts[i];
-    rows.resize(entries.size());
-    for (const auto& e : entries)
-      rows[static_cast<std::size_t>(starts[static_cast<std::size_t>(e.list)]++)] = e.row;
-    for (std::size_t i = count; i > 0; --i) starts[i] = starts[i - 1];
-    starts[0] = 0;
-  }
-};
-
-/// Element j of the sum of the rows of list i; added to what is there.
-template <class T>
-struct SumOfRows
-{
-  const T* data;
-  std::size_t ld;
-  const int* starts;
-  const int* rows;
-
-  CUBIST_HOST_DEVICE Accumulator<T> operator()(std::size_t i, std::size_t j) const
-  {
-    Accumulator<T> sum{};
-    for (int k = starts[i]; k < starts[i + 1]; ++k)
-      sum += wide(data[static_cast<std::size_t>(rows[k]) * ld + j]);
-    return sum;
-  }
-  CUBIST_HOST_DEVICE Accumulator<T> operator()(std::size_t i, std::size_t j,
-                                               const Accumulator<T>& x) const
-  {
-    return x + (*this)(i, j);
-  }
-};
 
 }  // namespace cubist::detail

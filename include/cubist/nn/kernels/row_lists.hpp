@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Which rows of a table are copied, and which rows of gradients are summed, as lists that an engine
+// reads (RowLists).
+//
+// Both classes keep their memory; what is reserved suffices for all ids of as many rows.
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/engine/engine.hpp"
+
+namespace cubist::detail
+{
+
+/// The distinct ids of some rows within a range of the vocabulary, numbered in the order of their
+/// first rows.
+class DistinctIds
+{
+ public:
+  /// Memory for a vocabulary, and for ids of so many rows.
+  void reserve(std::size_t vocabulary, std::size_t rows)
+  {
+    stamps_.assign(vocabulary, 0);
+    numbers_.resize(vocabulary);
+    list_.reserve(std::min(vocabulary, rows));
+    stamp_ = 0;
+  }
+
+  /// @pre the ids are in the vocabulary, and memory is reserved
+  void find(std::span<const int> ids, const Range& rows, const Range& vocab)
+  {
+    if (stamp_ == std::numeric_limits<unsigned>::max())
+    {
+      std::fill(stamps_.begin(), stamps_.end(), 0U);
+      stamp_ = 0;
+    }
+    ++stamp_;
+    list_.clear();
+    for (std::size_t i = rows.offset; i < rows.offset + rows.valid; ++i)
+    {
+      const auto id = static_cast<std::size_t>(ids[i]);
+      if (id - vocab.offset >= vocab.valid || stamps_[id] == stamp_) continue;
+      stamps_[id] = stamp_;
+      numbers_[id] = static_cast<int>(list_.size());
+      list_.push_back(static_cast<int>(id));
+    }
+  }
+
+  [[nodiscard]] const std::vector<int>& list() const { return list_; }
+  [[nodiscard]] bool has(int id) const { return stamps_[static_cast<std::size_t>(id)] == stamp_; }
+  /// @pre has(id)
+  [[nodiscard]] int number(int id) const { return numbers_[static_cast<std::size_t>(id)]; }
+
+ private:
+  std::vector<unsigned> stamps_;  // of the search that last found an id
+  std::vector<int> numbers_;
+  std::vector<int> list_;
+  unsigned stamp_ = 0;
+};
+
+/// Lists of rows, made on the host one after the other, and uploaded all at once.
+class HostRowLists
+{
+ public:
+  void reserve(std::size_t lists, std::size_t rows)
+  {
+    starts_.reserve(lists + 1);
+    targets_.reserve(lists);
+    rows_.reserve(rows);
+  }
+  void clear()
+  {
+    starts_.assign(1, 0);
+    targets_.clear();
+    rows_.clear();
+  }
+  /// The number of lists.
+  [[nodiscard]] std::size_t size() const { return targets_.size(); }
+
+  /// One list, of one row.
+  void add(std::size_t target, std::size_t row)
+  {
+    targets_.push_back(static_cast<int>(target));
+    rows_.push_back(static_cast<int>(row));
+    starts_.push_back(static_cast<int>(rows_.size()));
+  }
+
+  /// `count` lists. List number(i) has row i, unless the number is negative, for i in [0, n) in
+  /// this order; list l is for row target(l).
+  template <class Number, class Target>
+  void add_grouped(std::size_t count, std::size_t n, Number number, Target target)
+  {
+    const std::size_t first = size();
+    starts_.resize(first + count + 1, 0);
+    int* const ends = starts_.data() + first + 1;
+    for (std::size_t i = 0; i < n; ++i)
+      if (const int l = number(i); l >= 0) ++ends[l];
+    for (std::size_t l = first; l < first + count; ++l) starts_[l + 1] += starts_[l];
+    rows_.resize(static_cast<std::size_t>(starts_.back()));
+    for (std::size_t i = n; i-- > 0;)
+      if (const int l = number(i); l >= 0)
+        rows_[static_cast<std::size_t>(--ends[l])] = static_cast<int>(i);
+    // Now these are the starts, one too far.
+    std::copy_n(ends, count, ends - 1);
+    starts_.back() = static_cast<int>(rows_.size());
+    for (std::size_t l = 0; l < count; ++l) targets_.push_back(static_cast<int>(target(l)));
+  }
+
+  /// Lists [first, first + count) of those that `upload` has copied to `memory`.
+  [[nodiscard]] RowLists part(std::size_t first, std::size_t count, const int* memory) const
+  {
+    const int* const targets = memory + starts_.size();
+    return {count, memory + first, targets + targets_.size(), targets + first};
+  }
+  /// The numbers that `upload` copies for so many lists and rows.
+  [[nodiscard]] static std::size_t numbers(std::size_t lists, std::size_t rows)
+  {
+    return 2 * lists + 1 + rows;
+  }
+  template <Engine E>
+  void upload(const E& engine, int* memory) const
+  {
+    for (const auto* v : {&starts_, &targets_, &rows_})
+    {
+      const Shape shape{1, v->size()};
+      engine.upload(MatrixView<const int>{v->data(), shape}, MatrixView<int>{memory, shape});
+      memory += v->size();
+    }
+  }
+
+ private:
+  std::vector<int> starts_{0};
+  std::vector<int> targets_;
+  std::vector<int> rows_;
+};
+
+}  // namespace cubist::detail
