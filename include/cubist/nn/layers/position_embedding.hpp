@@ -5,9 +5,12 @@
 //
 //   H (M, d) S::Input    P (n, d) cut as H's columns, replicated along the axes that cut rows
 //
-// Words: forward none; backward 2(p-1)/p n d', p being the ranks along the axes that cut rows, and
-// d' a rank's columns.
+// Sequences are S tokens. A rank may have rows of a part of a sequence.
+//
+// Words: forward none; backward 2(p-1)/p S d', p being the ranks along the axes that cut rows, and
+// d' a rank's columns with their padding.
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
@@ -26,7 +29,7 @@
 namespace cubist
 {
 
-/// @throws ArgumentError from `forward`, for a position that the table does not have
+/// @throws ArgumentError from every call, for a position that the table does not have
 template <SchemeType S, class B, RealScalar T>
 class PositionEmbedding
 {
@@ -47,29 +50,29 @@ class PositionEmbedding
                        features);
   }
 
-  /// Adds the positions' vectors to H, whose rows are whole sequences on each rank.
+  /// Adds the positions' vectors to H.
   void forward(Output& h, const Pass& pass) const
   {
-    require<ArgumentError>(pass.position + pass.sequence <= p_.rows(), "got tokens up to position ",
-                           pass.position + pass.sequence, " for a table of ", p_.rows(),
-                           " positions, which has no vectors for them; use shorter sequences");
-    const Shape one{pass.sequence, p_.valid().cols()};
-    for_each_sequence(h, pass, [&](MatrixView<T> rows) {
-      mesh_.engine().for_each(detail::Add{}, rows, p_.valid().block(pass.position, 0, one));
+    check(pass);
+    for_each_run(h, pass, [&](std::size_t position, MatrixView<T> rows) {
+      mesh_.engine().for_each(detail::Add{}, rows, p_.valid().block(position, 0, rows.shape()));
     });
   }
 
-  /// The gradient of the table, complete after `finish_backward`.
+  /// The gradient of the table, complete after `finish_backward`; zero for positions that no token
+  /// has.
   void backward(const Output& dh, const Pass& pass)
   {
     finish_backward();  // an earlier one, which an error interrupted
+    check(pass);
     mesh_.engine().fill(dp_.valid(), T{});
-    const Shape one{pass.sequence, dp_.valid().cols()};
-    for_each_sequence(dh, pass, [&](MatrixView<const T> rows) {
-      mesh_.engine().for_each(detail::Add{}, dp_.valid().block(pass.position, 0, one), rows);
+    for_each_run(dh, pass, [&](std::size_t position, MatrixView<const T> rows) {
+      mesh_.engine().for_each(detail::Add{}, dp_.valid().block(position, 0, rows.shape()), rows);
     });
     using Pending = typename PendingAxes<typename Table::Layout, typename S::Input::RowAxes>::type;
-    dp_sum_ = sum_replicas(mesh_, Pending{}, dp_.padded());
+    const MatrixView<T> all = dp_.padded();
+    dp_sum_ =
+        sum_replicas(mesh_, Pending{}, all.block(pass.position, 0, {pass.sequence, all.cols()}));
   }
   void finish_backward() { dp_sum_.wait(); }
 
@@ -79,13 +82,24 @@ class PositionEmbedding
   }
 
  private:
-  /// f(rows) for each sequence of this rank.
+  void check(const Pass& pass) const
+  {
+    require<ArgumentError>(pass.position + pass.sequence <= p_.rows(), "got tokens up to position ",
+                           pass.position + pass.sequence, " for a table of ", p_.rows(),
+                           " positions, which has no vectors for them; use shorter sequences");
+  }
+
+  /// f(position of the first, rows) for each sequence, or part of one, of this rank.
   template <class H, class F>
-  static void for_each_sequence(H& h, const Pass& pass, F f)
+  static void for_each_run(H& h, const Pass& pass, F f)
   {
     const auto all = h.valid();
-    for (std::size_t i = 0; i < all.rows(); i += pass.sequence)
-      f(all.block(i, 0, {pass.sequence, all.cols()}));
+    for (std::size_t i = 0, n = 0; i < all.rows(); i += n)
+    {
+      const std::size_t token = (h.block().rows.offset + i) % pass.sequence;
+      n = std::min(pass.sequence - token, all.rows() - i);
+      f(pass.position + token, all.block(i, 0, {n, all.cols()}));
+    }
   }
 
   Mesh mesh_;
