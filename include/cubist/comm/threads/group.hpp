@@ -13,7 +13,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,15 +36,7 @@ class ThreadGroup
       : context_{std::move(scheduler), std::move(ranks), {}, {}}, next_(context_.ranks.size(), 0),
         splits_(context_.ranks.size(), 0)
   {
-    // Ranks may be some calls ahead of each other, which then allocate nothing.
-    in_flight_.reserve(2 * calls_at_once);
-    spare_.reserve(2 * calls_at_once);
-    for (std::size_t i = 0; i < calls_at_once; ++i)
-    {
-      auto& call = calls_.emplace_back();
-      enrol(call);
-      spare_.push_back(&call);
-    }
+    add_spare(calls_at_once, false);
   }
 
   [[nodiscard]] ThreadScheduler& scheduler() const { return *context_.scheduler; }
@@ -96,7 +87,36 @@ class ThreadGroup
   }
 
  private:
+  // Ranks may be so many calls ahead of each other, which then allocate nothing.
   static constexpr std::size_t calls_at_once = 16;
+  static constexpr std::size_t most_messages_at_once = 1024;
+
+  /// Calls for later: collectives, or messages.
+  void add_spare(std::size_t n, bool messages)
+  {
+    for (auto* calls : {&in_flight_, &spare_}) calls->reserve(calls_.size() + 2 * n);
+    for (std::size_t i = 0; i < n; ++i)
+    {
+      auto& call = calls_.emplace_back();
+      if (messages) call.from = call.to = 0;
+      enrol(call);
+      spare_.push_back(&call);
+    }
+  }
+
+  /// The number of the next message of a pair.
+  std::uint64_t& next_message(int from, int to, bool sends)
+  {
+    const std::size_t p = context_.ranks.size();
+    if (messages_.empty())
+    {
+      messages_.resize(2 * p);
+      add_spare(std::min(2 * p * p, most_messages_at_once), true);
+    }
+    auto& of_rank = messages_[2 * static_cast<std::size_t>(sends ? from : to) + (sends ? 1 : 0)];
+    if (of_rank.empty()) of_rank.resize(p);
+    return of_rank[static_cast<std::size_t>(sends ? to : from)];
+  }
 
   ThreadMember& post(int rank, Collective collective, int peer, const Signature& signature,
                      const std::byte* send, std::byte* recv)
@@ -110,7 +130,7 @@ class ThreadGroup
     const int world_rank = context_.ranks[index];
     ThreadScheduler::DeferredNotify notify{scheduler(), world_rank};
     std::unique_lock lock{context_.mutex};
-    auto& number = message ? messages_[{from, to, collective}] : next_[index];
+    auto& number = message ? next_message(from, to, sends) : next_[index];
     auto& call = message ? find(from, to, number++) : find(-1, -1, number++);
     if (call.members.empty()) enrol(call);
     if (call.gates[static_cast<std::size_t>(Gate::posted)] == 0)
@@ -199,7 +219,7 @@ class ThreadGroup
   std::vector<std::uint64_t> splits_;
   std::map<std::pair<std::uint64_t, int>, std::pair<std::shared_ptr<ThreadGroup>, std::size_t>>
       children_;
-  std::map<std::tuple<int, int, Collective>, std::uint64_t> messages_;
+  std::vector<std::vector<std::uint64_t>> messages_;  // of each rank: received, and sent
   std::deque<ThreadCall> calls_;
   std::vector<ThreadCall*> in_flight_;
   std::vector<ThreadCall*> spare_;
