@@ -3,6 +3,7 @@
 
 // The tensors of a safetensors file, whole, on one rank: what another program computed.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -56,6 +57,19 @@ class Reference
       all.push_back(static_cast<int>(id));
     }
     return all;
+  }
+  /// The names of all tensors, sorted.
+  [[nodiscard]] std::vector<std::string> names() const
+  {
+    std::vector<std::string> all;
+    for (const auto& tensor : header_.tensors) all.push_back(tensor.name);
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+  [[nodiscard]] std::string bytes(const std::string& name) const
+  {
+    const auto& info = *header_.find(name);
+    return {bytes_.data() + data_ + info.begin, info.end - info.begin};
   }
   [[nodiscard]] std::vector<std::size_t> shape(const std::string& name) const
   {

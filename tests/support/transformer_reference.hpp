@@ -56,12 +56,15 @@ inline const ReferenceModel& llama_tiny()
 struct Tolerances
 {
   double once;     // after one pass
-  double trained;  // after twenty steps
+  double losses;   // of twenty steps
+  double weights;  // after them
 };
+/// Where gradients are small, Adam's steps amplify their rounding: PyTorch's own weights in float
+/// are off by 7e-5 then.
 template <class T>
-inline constexpr Tolerances tolerances{1e-5, 1e-5};
+inline constexpr Tolerances tolerances{1e-5, 1e-5, 2e-4};
 template <>
-inline constexpr Tolerances tolerances<double>{1e-12, 1e-10};
+inline constexpr Tolerances tolerances<double>{1e-12, 1e-10, 1e-10};
 
 /// Checks what rank 0 gathered of parameters' values or gradients against the tensors
 /// `prefix` + name, as far as they agree to `tolerance` of the largest element.
@@ -147,11 +150,10 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model)
   {
     const std::span<const int> batch{batches.data() + step * size, size};
     near("a training loss", transformer.compute_gradients(batch, length), losses.data()[step],
-         tolerances<T>.trained);
+         tolerances<T>.losses);
     optimizer.step(parameters);
   }
-  check_parameters(model, parameters, "final.", false,
-                   std::is_same_v<T, double> ? tolerances<T>.trained : 1e-4, found);
+  check_parameters(model, parameters, "final.", false, tolerances<T>.weights, found);
   return found;
 }
 

@@ -70,14 +70,12 @@ TEST_CASE("a configuration that was written is read as it was")
   {
     const auto config = read_config(models / name);
     const Folder folder;
-    write_config(folder.path(), config);
-    auto again = read_config(folder.path());
-    again.head_size = config.head_size;
-    CHECK(again == config);
+    once([&] { std::ofstream{folder / "config.json"} << config_text(config); });
+    CHECK(read_config(folder.path()) == config);
   }
   auto mixed = read_config(models / "gpt2_tiny");
   mixed.gated = true;
-  CHECK(mentions(message_of<ArgumentError>([&] { write_config(".", mixed); }), "neither GPT-2"));
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)config_text(mixed); }), "neither GPT-2"));
 }
 
 TEST_CASE("configurations of other models, or none, are refused")

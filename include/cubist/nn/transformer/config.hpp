@@ -188,9 +188,9 @@ class ConfigReader
   return config;
 }
 
-/// Writes config.json of a GPT-2 or Llama model into a folder.
-/// @throws ArgumentError for a model that is neither, DataError where the system refuses
-inline void write_config(const std::filesystem::path& folder, const TransformerConfig& c)
+/// The text of config.json for a GPT-2 or Llama model.
+/// @throws ArgumentError for a model that is neither
+[[nodiscard]] inline std::string config_text(const TransformerConfig& c)
 {
   const bool llama = !c.learned_positions;
   require<ArgumentError>(
@@ -208,12 +208,12 @@ inline void write_config(const std::filesystem::path& folder, const TransformerC
                  {"num_hidden_layers", c.layers},
                  {"num_attention_heads", c.heads},
                  {"num_key_value_heads", c.key_value_heads == 0 ? c.heads : c.key_value_heads},
-                 {"head_dim", c.head_size == 0 ? c.width / c.heads : c.head_size},
                  {"intermediate_size", inner},
                  {"rope_theta", c.rotary_base},
                  {"rms_norm_eps", c.epsilon},
                  {"hidden_act", "silu"}});
-  else
+  if (llama && c.head_size > 0) json["head_dim"] = c.head_size;
+  if (!llama)
     json.update({{"n_positions", c.positions},
                  {"n_embd", c.width},
                  {"n_layer", c.layers},
@@ -221,11 +221,7 @@ inline void write_config(const std::filesystem::path& folder, const TransformerC
                  {"n_inner", inner},
                  {"layer_norm_epsilon", c.epsilon},
                  {"activation_function", "gelu_new"}});
-  std::ofstream file{folder / "config.json"};
-  file << json.dump(2) << '\n';
-  file.close();
-  require<DataError>(file.good(), "got ", (folder / "config.json").string(),
-                     ", which cannot be written; give a folder that exists and has room");
+  return json.dump(2) + '\n';
 }
 
 }  // namespace cubist

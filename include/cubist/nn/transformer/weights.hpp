@@ -14,6 +14,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -41,8 +42,9 @@ namespace detail
 [[nodiscard]] inline std::string name_in(const SafetensorsFolder& files, const std::string& name)
 {
   const std::string prefix = "transformer.";
-  if (!files.has(name) && name.starts_with(prefix)) return name.substr(prefix.size());
-  return name;
+  if (files.has(name) || !name.starts_with(prefix)) return name;
+  const std::string rest = name.substr(prefix.size());
+  return files.has(rest) ? rest : name;
 }
 
 /// A tensor of Hugging Face, and the parameters that are in it, part after part.
@@ -165,6 +167,7 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
     for (const std::size_t i : tensor.parameters) sum += parameters[i].value.shape.size();
     return sum * sizeof(T);
   };
+  const std::string config_file = config_text(config);
   // The first tensor of each file.
   std::vector<std::size_t> files{0};
   std::uint64_t filled = 0;
@@ -189,8 +192,10 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
   };
   if (mesh.rank() == 0)
   {
-    std::filesystem::create_directories(folder);
-    write_config(folder, config);
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    require<DataError>(!error, "cannot create the folder ", folder.string(), " (", error.message(),
+                       "), so nothing could be saved; check the path and its permissions");
   }
   mesh.world().barrier();
   nlohmann::json map;
@@ -227,10 +232,18 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
     }
     file.publish();
   }
-  if (count == 1) return;
-  const nlohmann::json index{{"metadata", {{"total_size", total}}}, {"weight_map", map}};
-  const std::string text = index.dump(2);
-  AtomicFile file{mesh, folder / SafetensorsFolder::index_name, text, text.size()};
+  if (count > 1)
+  {
+    const nlohmann::json index{{"metadata", {{"total_size", total}}}, {"weight_map", map}};
+    const std::string text = index.dump(2);
+    AtomicFile file{mesh, folder / SafetensorsFolder::index_name, text, text.size()};
+    file.publish();
+  }
+  // What an earlier save in another number of files left.
+  if (mesh.rank() == 0)
+    std::filesystem::remove(
+        folder / (count > 1 ? SafetensorsFolder::file_name : SafetensorsFolder::index_name));
+  AtomicFile file{mesh, folder / "config.json", config_file, config_file.size()};
   file.publish();
 }
 

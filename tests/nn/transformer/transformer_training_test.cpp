@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cubist/io/checkpoints.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "nn.hpp"
+
+// Transformers in training: dropout, checkpoints, ranks without work, and calls out of order.
+
+namespace cubist::test::transformer_training_test
+{
+
+namespace
+{
+
+constexpr std::size_t length = 5;
+
+TransformerConfig config_of(bool llama)
+{
+  TransformerConfig c{
+      .vocabulary = 13, .positions = 8, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
+  if (llama)
+  {
+    c.learned_positions = c.bias = c.tied = false;
+    c.norm = Norm::rms_norm;
+    c.gated = true;
+  }
+  return c;
+}
+
+std::vector<int> batch(std::uint64_t step)
+{
+  std::vector<int> ids;
+  for (std::uint64_t i = 0; i < 3 * length; ++i)
+    ids.push_back(static_cast<int>((i * i + step * i + 3 * step) % 13));
+  return ids;
+}
+
+struct Trained
+{
+  std::uint64_t began = 0;
+  std::vector<double> losses;
+  double evaluated = 0;
+};
+
+/// Trains up to step `last` from the newest checkpoint of a folder, and saves one at the end.
+template <class S, class T = double>
+Trained train(const Place<S>& place, bool llama, std::uint64_t last,
+              const std::filesystem::path& folder = {})
+{
+  const auto [began, losses, evaluated] = on_root(place, [&](const auto& mesh) {
+    Transformer<S, TestBackend, T> model{
+        mesh, config_of(llama), {.dropout = 0.2, .attention_dropout = 0.3, .seed = 5}};
+    const auto parameters = model.parameters();
+    AdamW optimizer{parameters, {.learning_rate = 0.02}};
+    Checkpoints checkpoints{mesh, folder};
+    const auto state = state_of(model, optimizer);
+    std::uint64_t step = folder.empty() ? 0 : checkpoints.load(state).value_or(0);
+    const std::uint64_t first = step;
+    std::vector<double> all;
+    while (step < last)
+    {
+      all.push_back(model.compute_gradients(batch(step % 2), length));
+      optimizer.step(parameters);
+      ++step;
+    }
+    if (!folder.empty()) checkpoints.save(step, state);
+    return std::tuple{first, all, model.evaluate(batch(1), length)};
+  });
+  return {began, losses, evaluated};
+}
+
+}  // namespace
+
+TEST_CASE("a transformer trains with the same dropout on every mesh")
+{
+  for (const bool llama : {false, true})
+  {
+    const auto wanted = train(one_rank, llama, 6);
+    CHECK(wanted.losses.back() < wanted.losses.front());
+    const auto on = [&](const auto& place) {
+      if (!fits(place)) return;
+      CAPTURE(place.name(), llama);
+      const auto got = train(place, llama, 6);
+      CHECK(deviation(got.losses, wanted.losses) < 1e-11);
+      CHECK(deviation({got.evaluated}, {wanted.evaluated}) < 1e-11);
+    };
+    on(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
+    on(two_two_two);
+    on(cube);
+    on(Place<Megatron1DSequence>{2, {}});
+  }
+}
+
+TEST_CASE("a transformer's training continues from a checkpoint, on any mesh")
+{
+  for (const bool llama : {false, true})
+  {
+    const Folder folder;
+    const auto whole = train(one_rank, llama, 6, folder / "whole");
+    (void)train(one_rank, llama, 3, folder / "half");
+    const auto rest = std::vector(whole.losses.begin() + 3, whole.losses.end());
+    const auto on = [&](const auto& place) {
+      if (!fits(place)) return;
+      CAPTURE(place.name(), llama);
+      once([&] { std::filesystem::copy(folder / "half", folder / place.name()); });
+      const auto got = train(place, llama, 6, folder / place.name());
+      CHECK(got.began == 3);
+      CHECK(deviation(got.losses, rest) < 1e-11);
+    };
+    on(one_rank);
+    on(two_two_two);
+    on(cube);
+    on(Place<Megatron1DSequence>{2, {}});
+  }
+}
+
+TEST_CASE("a transformer in bfloat16 learns")
+{
+  for (const bool llama : {false, true})
+  {
+    const auto wanted = train(one_rank, llama, 6);
+    const auto got = train<Summa2D, bfloat16>(one_rank, llama, 6);
+    CHECK(deviation(got.losses, wanted.losses) < 0.03);
+    if (fits(two_by_two))
+      CHECK(deviation(train<Summa2D, bfloat16>(two_by_two, llama, 6).losses, got.losses) < 0.03);
+  }
+}
+
+TEST_CASE("ranks that a mesh leaves idle may have a transformer, too")
+{
+  if (!fits(3)) return;
+  const auto losses = on_ranks<TestBackend>(3, [](TestBackend::Communicator& world) {
+    const Mesh<Summa2D, TestBackend> mesh{world, {1, 2}, IdleRanks::allowed};
+    Transformer<Summa2D, TestBackend, double> model{mesh, config_of(false)};
+    const auto parameters = model.parameters();
+    AdamW optimizer{parameters};
+    double loss = 0;
+    for (std::uint64_t step = 0; mesh.active() && step < 3; ++step)
+    {
+      loss = model.compute_gradients(batch(step), length);
+      optimizer.step(parameters);
+    }
+    return std::pair{mesh.active(), loss};
+  });
+  CHECK(losses[0].second == losses[1].second);
+  CHECK_FALSE(losses[2].first);
+}
+
+TEST_CASE("calls of a transformer that are out of order, or of other tokens, are refused")
+{
+  const auto messages = on_root(one_rank, [](const auto& mesh) {
+    Transformer<Summa2D, TestBackend, double> model{mesh, config_of(false)};
+    std::vector<std::string> all;
+    const auto y = model.evaluate(batch(0), length);
+    (void)y;
+    typename decltype(model)::Output d{mesh, {15, 13}};
+    all.push_back(message_of<ArgumentError>([&] { model.backward(d); }));
+    all.push_back(message_of<ShapeError>([&] { (void)model.forward(batch(0), 4); }));
+    all.push_back(message_of<ArgumentError>([&] { (void)model.forward(std::vector(9, 1), 9); }));
+    all.push_back(message_of<ArgumentError>([&] { (void)model.forward(std::vector(2, -1), 2); }));
+    all.push_back(message_of<ArgumentError>([&] { model.backward(d); }));
+    all.push_back(message_of<ShapeError>([&] { (void)model.compute_gradients({}, 4); }));
+    (void)model.forward(batch(0), length);
+    all.push_back(message_of<ShapeError>([&] { model.backward({mesh, {3, 13}}); }));
+    return all;
+  });
+  CHECK(mentions(messages[0], "before any forward"));
+  CHECK(mentions(messages[1], "15 tokens in sequences of 4"));
+  CHECK(mentions(messages[2], "9 tokens", "8 positions"));
+  CHECK(mentions(messages[3], "id -1", "0 to 12"));
+  CHECK(mentions(messages[4], "after one that failed"));
+  CHECK(mentions(messages[5], "0 tokens"));
+  CHECK(mentions(messages[6], "(3, 13)"));
+}
+
+TEST_CASE("a transformer of sizes that do not fit is refused")
+{
+  const auto messages = on_root(one_rank, [](const auto& mesh) {
+    std::vector<std::string> all;
+    const auto refuse = [&](auto change) {
+      auto config = config_of(false);
+      change(config);
+      all.push_back(message_of<Error>([&] {
+        Transformer<Summa2D, TestBackend, double> m{mesh, config};
+      }));
+    };
+    refuse([](auto& c) { c.layers = 0; });
+    refuse([](auto& c) { c.heads = 5; });
+    refuse([](auto& c) { c.key_value_heads = 2; });
+    return all;
+  });
+  CHECK(mentions(messages[0], "0 layers"));
+  CHECK(mentions(messages[1], "5"));
+  CHECK(mentions(messages[2], "3", "2"));
+}
+
+}  // namespace cubist::test::transformer_training_test

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/nn/transformer/weights.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "nn.hpp"
+#include "reference.hpp"
+
+namespace cubist::test::weights_test
+{
+
+namespace
+{
+
+const std::string gpt2 = std::string{CUBIST_TRANSFORMER_DATA} + "/gpt2_tiny";
+const std::string llama = std::string{CUBIST_TRANSFORMER_DATA} + "/llama_tiny";
+
+/// Whether two files have the same tensors, but for their order.
+void check_same_tensors(const std::filesystem::path& got, const std::filesystem::path& wanted)
+{
+  const Reference a{got.string()}, b{wanted.string()};
+  CHECK(a.names() == b.names());
+  for (const auto& name : b.names())
+  {
+    CAPTURE(name);
+    REQUIRE(a.has(name));
+    CHECK(a.shape(name) == b.shape(name));
+    CHECK(a.bytes(name) == b.bytes(name));
+  }
+}
+
+/// Loads a folder on one mesh, and saves it to another.
+template <class S, class T = double>
+void copy(const Place<S>& place, const std::filesystem::path& from, const std::filesystem::path& to,
+          const SaveWeightsOptions& options = {})
+{
+  (void)on_root(place, [&](const auto& mesh) {
+    const auto config = read_config(from);
+    Transformer<S, TestBackend, T> model{mesh, config};
+    load_weights(from, model.parameters(), config);
+    save_weights(to, model.parameters(), config, options);
+    return 0;
+  });
+}
+
+/// The loss of some tokens by the model of a folder.
+template <class T = double>
+double loss_of(const std::filesystem::path& folder)
+{
+  return on_root(one_rank, [&](const auto& mesh) {
+    const auto config = read_config(folder);
+    Transformer<Summa2D, TestBackend, T> model{mesh, config};
+    load_weights(folder, model.parameters(), config);
+    return model.evaluate(std::vector{1, 2, 3, 4, 5, 6, 7, 8}, 8);
+  });
+}
+
+/// The message of the error that a load throws, and whether all parameters are as before.
+std::pair<std::string, bool> refusal(const std::filesystem::path& folder,
+                                     const TransformerConfig& config)
+{
+  return on_root(one_rank, [&](const auto& mesh) {
+    Transformer<Summa2D, TestBackend, double> model{mesh, config};
+    const auto all = [&] {
+      std::vector<Global<double>> values;
+      for (const auto& p : model.parameters()) values.push_back(gather(p.value));
+      return values;
+    };
+    const auto before = all();
+    auto message = message_of<Error>([&] { load_weights(folder, model.parameters(), config); });
+    return std::pair{std::move(message), all() == before};
+  });
+}
+
+/// Copies a safetensors file, with other names and without some tensors.
+template <class Rename>
+void rewrite(const std::filesystem::path& from, const std::filesystem::path& to, Rename rename)
+{
+  const Reference file{from.string()};
+  SafetensorsHeader header;
+  std::string data;
+  for (const auto& name : file.names())
+  {
+    const std::string other = rename(name);
+    if (other.empty()) continue;
+    const auto bytes = file.bytes(name);
+    std::vector<std::uint64_t> shape;
+    for (const std::size_t n : file.shape(name)) shape.push_back(n);
+    header.tensors.push_back(
+        {other, ElementType::f64, shape, data.size(), data.size() + bytes.size()});
+    data += bytes;
+  }
+  std::ofstream{to, std::ios::binary} << format_safetensors_header(header) << data;
+}
+
+}  // namespace
+
+TEST_CASE("weights that are loaded and saved are the same, on every mesh")
+{
+  const Folder folder;
+  const auto on = [&](const auto& place) {
+    if (!fits(place)) return;
+    CAPTURE(place.name());
+    for (const auto& model : {gpt2, llama})
+    {
+      const auto name = std::filesystem::path{model}.filename().string() + place.name();
+      copy(place, model, folder / name);
+      check_same_tensors(folder / name / "model.safetensors", model + "/model.safetensors");
+      CHECK(read_config(folder / name) == read_config(model));
+    }
+  };
+  on(one_rank);
+  on(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
+  on(two_two_two);
+  on(cube);
+}
+
+TEST_CASE("large models are saved in several files with an index")
+{
+  if (!fits(two_by_two)) return;
+  const Folder folder;
+  for (const auto& model : {gpt2, llama})
+  {
+    once([&] { std::filesystem::remove_all(folder / "parts"); });
+    copy(one_rank, model, folder / "parts");
+    copy(two_by_two, model, folder / "parts", {.largest_file = 100'000});
+    std::size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator{folder / "parts"})
+    {
+      CHECK(entry.file_size() < 102'000);
+      files += entry.path().extension() == ".safetensors" ? 1U : 0U;
+    }
+    CHECK(files >= 4);
+    CHECK(std::filesystem::exists(folder / "parts" / "model.safetensors.index.json"));
+    CHECK(!std::filesystem::exists(folder / "parts" / "model.safetensors"));
+    CHECK(loss_of(folder / "parts") == loss_of(model));
+    copy(one_rank, folder / "parts", folder / "whole");
+    check_same_tensors(folder / "whole" / "model.safetensors", model + "/model.safetensors");
+    copy(one_rank, model, folder / "parts");
+    CHECK(!std::filesystem::exists(folder / "parts" / "model.safetensors.index.json"));
+  }
+}
+
+TEST_CASE("weights are converted to the model's elements")
+{
+  const Folder folder;
+  const double wanted = loss_of(gpt2);
+  const double in_float = loss_of<float>(gpt2);
+  CHECK(std::abs(in_float - wanted) < 1e-6 * wanted);
+  copy<Summa2D, float>(one_rank, gpt2, folder / "float");
+  CHECK(loss_of<float>(folder / "float") == in_float);
+  copy<Summa2D, bfloat16>(one_rank, gpt2, folder / "16");
+  CHECK(std::abs(loss_of(folder / "16") - wanted) < 0.01 * wanted);
+}
+
+TEST_CASE("GPT-2's names may lack their prefix")
+{
+  const Folder folder;
+  once([&] {
+    std::filesystem::copy_file(gpt2 + "/config.json", folder / "config.json");
+    rewrite(gpt2 + "/model.safetensors", folder / "model.safetensors", [](const std::string& name) {
+      return name.substr(std::string{"transformer."}.size());
+    });
+  });
+  CHECK(loss_of(folder / "") == loss_of(gpt2));
+}
+
+TEST_CASE("weights of another model are refused, and change nothing")
+{
+  const Folder folder;
+  const auto config = read_config(gpt2);
+  const auto refuses = [&](const std::filesystem::path& files, const TransformerConfig& c,
+                           auto... parts) {
+    const auto [message, unchanged] = refusal(files, c);
+    CAPTURE(message);
+    CHECK(mentions(message, parts...));
+    CHECK(unchanged);
+  };
+  auto wide = config;
+  wide.feed_forward = 100;
+  refuses(gpt2, wide, "mlp.c_fc.weight", "(48, 192)", "(48, 100)", "config.json");
+  auto shallow = config;
+  shallow.layers = 1;
+  refuses(gpt2, shallow, "has a tensor transformer.h.1.", "does not have");
+  auto deep = config;
+  deep.layers = 3;
+  refuses(gpt2, deep, "has no tensor transformer.h.2.");
+  auto untied = config;
+  untied.tied = false;
+  refuses(gpt2, untied, "has no tensor lm_head.weight");
+  refuses(llama, config, "has no tensor transformer.wte.weight");
+  refuses(folder / "nowhere", config, "nowhere");
+}
+
+TEST_CASE("damaged files are refused, and change nothing")
+{
+  const Folder folder;
+  const auto config = read_config(gpt2);
+  const auto refuses = [&](auto... parts) {
+    const auto [message, unchanged] = refusal(folder / "copy", config);
+    CAPTURE(message);
+    CHECK(mentions(message, parts...));
+    CHECK(unchanged);
+  };
+  const auto index = [&](const std::string& text) {
+    once([&] { std::ofstream{folder / "copy" / "model.safetensors.index.json"} << text; });
+  };
+  once([&] {
+    std::filesystem::create_directory(folder / "copy");
+    std::filesystem::copy_file(gpt2 + "/model.safetensors", folder / "copy" / "model.safetensors");
+    std::filesystem::resize_file(folder / "copy" / "model.safetensors", 400'000);
+  });
+  refuses("model.safetensors", "truncated");
+  once([&] { std::filesystem::remove(folder / "copy" / "model.safetensors"); });
+  index("{");
+  refuses("index.json", "weight_map");
+  index(R"({"weight_map": {"a": "../../other.safetensors"}})");
+  refuses("../../other.safetensors", "no file of its folder");
+  index(R"({"weight_map": {"a": 3}})");
+  refuses("no file of its folder");
+  index(R"({"weight_map": {"a": "part.safetensors"}})");
+  refuses("part.safetensors");
+  once([&] {
+    rewrite(gpt2 + "/model.safetensors", folder / "copy" / "part.safetensors",
+            [](const std::string& name) { return name; });
+  });
+  refuses("part.safetensors", "does not have it");
+}
+
+TEST_CASE("a folder that cannot be written is reported")
+{
+  const Folder folder;
+  once([&] { std::ofstream{folder / "file"} << 1; });
+  const auto message = on_root(one_rank, [&](const auto& mesh) {
+    const auto config = read_config(gpt2);
+    Transformer<Summa2D, TestBackend, double> model{mesh, config};
+    return message_of<DataError>(
+        [&] { save_weights(folder / "file" / "model", model.parameters(), config); });
+  });
+  CHECK(mentions(message, "file", "folder"));
+}
+
+}  // namespace cubist::test::weights_test
