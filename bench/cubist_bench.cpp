@@ -15,6 +15,7 @@
 #include "mlp.hpp"
 #include "planner.hpp"
 #include "scaling.hpp"
+#include "transformer.hpp"
 
 int main(int argc, char** argv)
 {
@@ -28,6 +29,7 @@ int main(int argc, char** argv)
     bench::add_matmul(app, action);
     bench::add_ceiling(app, action);
     bench::add_mlp(app, action);
+    bench::add_transformer(app, action);
     bench::add_collectives(app, action);
     bench::add_elementwise(app, action);
     bench::add_scaling(app, action);

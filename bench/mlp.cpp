@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <memory>
+#include <sstream>
+#include <string>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -118,6 +120,17 @@ void run_mlp(const Job& job, const MlpOptions& options)
 }
 
 }  // namespace
+
+std::string torch_options(const MlpTask& task)
+{
+  std::ostringstream line;
+  line << "--tokens " << task.tokens << " --layers ";
+  for (std::size_t i = 0; i < task.layers.size(); ++i)
+    line << (i == 0 ? "" : ",") << task.layers[i];
+  line << " --activation " << task.activation << " --optimizer " << task.optimizer << " --scalar "
+       << task.on.scalar << (task.input_gradient ? " --input-gradient" : "");
+  return line.str();
+}
 
 void add_mlp(CLI::App& app, Action& action)
 {

@@ -10,6 +10,7 @@
 
 #include "job.hpp"
 #include "row.hpp"
+#include "step_products.hpp"
 
 namespace CLI
 {
@@ -30,16 +31,17 @@ struct MlpTask
   bool torch = false;           // whether to measure PyTorch's, where it is installed
   bool gpu = false;             // on a GPU
 
-  /// The forward products; backward has two of the same size for each, but for the first layer
-  /// only that of dW without the gradient of the input.
-  [[nodiscard]] std::vector<cubist::ProductSize> products() const
+  [[nodiscard]] std::vector<StepProduct> step_products() const
   {
-    std::vector<cubist::ProductSize> all;
+    std::vector<StepProduct> all;
     for (std::size_t i = 0; i + 1 < layers.size(); ++i)
-      all.push_back({tokens, layers[i + 1], layers[i]});
+      all.push_back({{tokens, layers[i + 1], layers[i]}, input_gradient || i > 0});
     return all;
   }
 };
+
+/// The options of peers/torch_mlp.py for the same step.
+[[nodiscard]] std::string torch_options(const MlpTask& task);
 
 /// Takes steps; every process calls it, the first one gets the row.
 [[nodiscard]] std::optional<Row> mlp_on(const Job& job, const MlpTask& task);

@@ -18,6 +18,7 @@
 #include "mlp.hpp"
 #include "scalars.hpp"
 #include "schemes.hpp"
+#include "step_products.hpp"
 
 namespace bench
 {
@@ -57,58 +58,6 @@ struct Random
   }
 };
 
-/// The products of one step and nothing else, in the memory of one rank.
-template <class T, class Engine>
-class Products
-{
- public:
-  explicit Products(const MlpTask& task) : input_gradient_{task.input_gradient}
-  {
-    for (const auto& size : task.products())
-      layers_.push_back({size, matrix(size.m, size.k), matrix(size.k, size.n),
-                         matrix(size.m, size.n), matrix(size.m, size.k), matrix(size.k, size.n)});
-  }
-
-  void run(const Engine& engine)
-  {
-    using cubist::MatrixView;
-    using cubist::Op;
-    for (auto& [s, x, w, y, dx, dw] : layers_)
-    {
-      const bool wants_dx = input_gradient_ || &x != &layers_.front().x;
-      const MatrixView<const T> X{x.data(), {s.m, s.k}};
-      const MatrixView<const T> W{w.data(), {s.k, s.n}};
-      const MatrixView<T> Y{y.data(), {s.m, s.n}};
-      const MatrixView<const T> dY{Y};
-      Here::multiply(engine, Op::none, Op::none, X, W, Y);
-      if (wants_dx)
-        Here::multiply(engine, Op::none, Op::transpose, dY, W,
-                       MatrixView<T>{dx.data(), {s.m, s.k}});
-      Here::multiply(engine, Op::transpose, Op::none, X, dY, MatrixView<T>{dw.data(), {s.k, s.n}});
-    }
-  }
-
- private:
-  using Here = Site<Engine>;
-  using Elements = typename Here::template Plain<T>;
-  struct Layer
-  {
-    cubist::ProductSize size;
-    Elements x, w, y, dx, dw;
-  };
-
-  static Elements matrix(std::size_t rows, std::size_t cols)
-  {
-    std::vector<T> elements(rows * cols);
-    for (std::size_t i = 0; i < elements.size(); ++i)
-      elements[i] = static_cast<T>(static_cast<float>(i % 7) / 8 - 0.375F);
-    return Here::plain(elements.data(), elements.size());
-  }
-
-  bool input_gradient_;
-  std::vector<Layer> layers_;
-};
-
 template <class B, class S, class T>
 std::optional<Row> measure_mlp(const MlpTask& task)
 {
@@ -132,11 +81,12 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     dy.visit([&](auto& m) { m.generate(Random<T>{{2, 0}, m.cols()}); });
 
     const typename B::Engine engine;
-    std::optional<Products<T, typename B::Engine>> products;
-    if (first) products.emplace(task);
+    std::optional<StepProducts<T, typename B::Engine>> products;
+    if (first) products.emplace(task.step_products());
     std::vector<double> blas;
     std::unique_ptr<Torch> torch;
-    if (task.torch) alone(world, [&] { torch = Torch::start(task); });
+    if (task.torch)
+      alone(world, [&] { torch = Torch::start("torch_mlp.py", torch_options(task), task.gpu); });
     Meter ours{world, true};
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
     {
@@ -159,15 +109,13 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     if (task.on.method != cubist::Method::collectives && cubist::can_expose(world))
       result.method = cubist::Method::direct;
     result.cost = ours.cost();
-    bool with_dx = task.input_gradient;
-    for (const auto& size : task.products())
+    for (const auto& product : task.step_products())
     {
-      const auto cost = cubist::cost<S>(mesh.extents(), size);
+      const auto cost = cubist::cost<S>(mesh.extents(), product.size);
+      const auto& backward = product.input_gradient ? cost.backward : cost.backward_weight;
       if (result.method == cubist::Method::collectives)
-        result.formula_words +=
-            (cost.forward.words() + (with_dx ? cost.backward : cost.backward_weight).words());
-      result.giga_operations += (with_dx ? 3 : 2) * giga_operations(size);
-      with_dx = true;
+        result.formula_words += cost.forward.words() + backward.words();
+      result.giga_operations += giga_operations(product);
     }
     if (!first) return;
     result.blas = Times{blas};

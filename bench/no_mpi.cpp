@@ -11,6 +11,7 @@
 #include "matmul.hpp"
 #include "mlp.hpp"
 #include "planner.hpp"
+#include "transformer.hpp"
 
 namespace bench
 {
@@ -28,6 +29,7 @@ bool started_by_mpi()
 Job find_mpi_job() { return {}; }
 std::optional<Row> matmul_on_mpi(const MatmulTask&) { return {}; }
 std::optional<Row> mlp_on_mpi(const MlpTask&) { return {}; }
+std::optional<Row> transformer_on_mpi(const TransformerTask&) { return {}; }
 std::optional<PlannerResult> planner_on_mpi(const PlannerTask&) { return {}; }
 std::optional<CollectivesResult> collectives_on_mpi(const CollectivesTask&) { return {}; }
 

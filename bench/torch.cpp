@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <sstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -15,7 +14,6 @@
 
 #include <cubist/core/error.hpp>
 
-#include "mlp.hpp"
 #include "torch.hpp"
 
 namespace bench
@@ -38,26 +36,16 @@ const std::string& python_with_torch(bool gpu)
   return found;
 }
 
-std::string command_of(const std::string& python, const MlpTask& task)
-{
-  std::ostringstream line;
-  line << python << " '" CUBIST_BENCH_PEERS "/torch_mlp.py' --tokens " << task.tokens
-       << " --layers ";
-  for (std::size_t i = 0; i < task.layers.size(); ++i)
-    line << (i == 0 ? "" : ",") << task.layers[i];
-  line << " --activation " << task.activation << " --optimizer " << task.optimizer << " --scalar "
-       << task.on.scalar << (task.input_gradient ? " --input-gradient" : "")
-       << (task.gpu ? " --device cuda" : "");
-  return line.str();
-}
-
 }  // namespace
 
-std::unique_ptr<Torch> Torch::start(const MlpTask& task)
+std::unique_ptr<Torch> Torch::start(const std::string& program, const std::string& options,
+                                    bool gpu)
 {
-  const auto& python = python_with_torch(task.gpu);
+  const auto& python = python_with_torch(gpu);
   if (python.empty()) return nullptr;
-  std::unique_ptr<Torch> torch{new Torch{command_of(python, task)}};
+  const std::string script = "'" CUBIST_BENCH_PEERS "/" + program + "'";
+  std::unique_ptr<Torch> torch{
+      new Torch{python + " " + script + " " + options + (gpu ? " --device cuda" : "")}};
   const auto first_line = nlohmann::json::parse(torch->answer());
   torch->threads_ = first_line.at("threads");
   torch->version_ = first_line.at("version");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The step of a network by PyTorch on the CPU or a GPU, for comparison: peers/torch_mlp.py, in a
+// The step of a network by PyTorch on the CPU or a GPU, for comparison: a program in peers/, in a
 // process of its own that sleeps until it is its turn.
 
 #include <memory>
@@ -12,8 +12,6 @@
 
 namespace bench
 {
-
-struct MlpTask;
 
 /// What came of it.
 struct TorchResult
@@ -29,8 +27,10 @@ class Torch
 {
  public:
   /// On all cores that this process may run on now; null where no Python has PyTorch.
+  /// @param program in peers/
   /// @throws cubist::Error if it is there, but does not work
-  [[nodiscard]] static std::unique_ptr<Torch> start(const MlpTask& task);
+  [[nodiscard]] static std::unique_ptr<Torch> start(const std::string& program,
+                                                    const std::string& options, bool gpu);
 
   Torch(const Torch&) = delete;
   Torch& operator=(const Torch&) = delete;

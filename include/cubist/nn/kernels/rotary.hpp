@@ -92,12 +92,12 @@ class RotaryTable
   template <bool back = false>
   void rotate(const E& engine, MatrixView<T> x, const HeadColumns& columns, std::size_t heads)
   {
-    const std::size_t half = of_.head_size / 2;
+    const std::size_t pairs = of_.head_size / 2;
     for (std::size_t h = 0; h < heads; ++h)
     {
       const std::size_t at = columns(h, of_.head_size);
-      engine.for_each(detail::RotatePair<back>{}, x.block(0, at, {rows_, half}),
-                      x.block(0, at + half, {rows_, half}), MatrixView<const A>{view(cosines_)},
+      engine.for_each(detail::RotatePair<back>{}, x.block(0, at, {rows_, pairs}),
+                      x.block(0, at + pairs, {rows_, pairs}), MatrixView<const A>{view(cosines_)},
                       MatrixView<const A>{view(sines_)});
     }
   }

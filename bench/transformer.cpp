@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <cstdio>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cubist/core/error.hpp>
+
+#include "options.hpp"
+#include "transformer.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+struct TransformerOptions : Options
+{
+  TransformerTask task;
+  std::string torch = "auto";
+};
+
+void print_transformer_header(const Job& job, int repeats)
+{
+  std::printf(
+      "Shares of a step, in %% of a rank's time: gemm; element-wise work; communication; waiting.\n"
+      "BLAS: the products of a step alone. PyTorch: its speed by BLAS's, on %s. The formula of\n"
+      "words has not those of the embedding.\n",
+      job.gpus > 0 ? "one GPU" : "all cores");
+  print_header(job, repeats, "tokens");
+  std::printf(" %7s %5s %5s %5s %5s %8s\n", "overlap", "gemm", "elem.", "comm.", "wait", "PyTorch");
+}
+
+void print_transformer_row(const Job& job, const TransformerTask& task, const Row& row)
+{
+  print_row(job, task.on, row,
+            std::to_string(task.sequences) + " x " + std::to_string(task.length));
+  const auto& shares = row.cost.shares;
+  std::printf(" %7s %5.1f %5.1f %5.1f %5.1f", task.on.overlap ? "on" : "off", 100 * shares.gemm,
+              100 * shares.elementwise, 100 * shares.communication, 100 * shares.waiting);
+  if (row.torch.measured())
+    std::printf(" %8.2f\n", row.blas.median / row.torch.times.median);
+  else
+    std::printf(" %8s\n", "-");
+  std::fflush(stdout);
+}
+
+nlohmann::json transformer_json(const Job& job, const TransformerTask& task, const Row& row)
+{
+  auto json = to_json(job, task.on, row);
+  json["sequences"] = task.sequences;
+  json["length"] = task.length;
+  json["layers"] = task.layers;
+  json["width"] = task.width;
+  json["heads"] = task.heads;
+  json["vocabulary"] = task.vocabulary;
+  json["optimizer"] = task.optimizer;
+  json["gemm_share"] = row.cost.shares.gemm;
+  json["elementwise_share"] = row.cost.shares.elementwise;
+  json["communication_share"] = row.cost.shares.communication;
+  json["waiting_share"] = row.cost.shares.waiting;
+  const auto torch = [&](const auto& value) {
+    return row.torch.measured() ? nlohmann::json(value) : nlohmann::json();
+  };
+  json["torch_seconds"] = torch(row.torch.times.median);
+  json["torch_min_seconds"] = torch(row.torch.times.min);
+  json["torch_gflops"] = torch(row.gflops(row.torch.times));
+  json["torch_threads"] = torch(row.torch.threads);
+  json["torch_version"] = torch(row.torch.version);
+  return json;
+}
+
+void run_transformer(const Job& job, const TransformerOptions& options)
+{
+  const bool table = job.first && options.json != "-";
+  if (table) print_transformer_header(job, options.repeats);
+  auto result = describe(job, "transformer");
+  bool torch = true;
+  for (auto setting : settings_of(job, options))
+    for (const bool overlap : overlaps(job, options))
+    {
+      auto task = options.task;
+      setting.overlap = overlap;
+      task.on = setting;
+      task.torch = options.torch == "auto";
+      task.gpu = job.gpus > 0;
+      const auto row = transformer_on(job, task);
+      if (!row) continue;
+      if (table) print_transformer_row(job, task, *row);
+      result["rows"].push_back(transformer_json(job, task, *row));
+      torch = row->torch.measured();
+    }
+  if (table && !torch && options.torch == "auto")
+    std::printf("PyTorch is not installed (%s), so there is nothing to compare with.\n",
+                job.gpus > 0 ? "one for CUDA" : "Debian: python3-torch");
+  if (job.first) write_json(result, options.json);
+}
+
+}  // namespace
+
+std::string torch_options(const TransformerTask& task)
+{
+  std::ostringstream line;
+  line << "--sequences " << task.sequences << " --length " << task.length << " --layers "
+       << task.layers << " --width " << task.width << " --heads " << task.heads << " --vocabulary "
+       << task.vocabulary << " --optimizer " << task.optimizer << " --scalar " << task.on.scalar;
+  return line.str();
+}
+
+void add_transformer(CLI::App& app, Action& action)
+{
+  const auto options = std::make_shared<TransformerOptions>();
+  options->scalars = {"float"};
+  auto* command = app.add_subcommand(
+      "transformer", "a training step of a GPT, beside its products by BLAS on all cores");
+  add_scheme_options(*command, *options);
+  add_mesh_options(*command, *options);
+  const auto add = [&](const char* name, std::size_t& value) {
+    command->add_option(name, value)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  add("--sequences", options->task.sequences);
+  add("--length", options->task.length);
+  add("--layers", options->task.layers);
+  add("--width", options->task.width);
+  add("--heads", options->task.heads);
+  add("--vocabulary", options->task.vocabulary);
+  command->add_option("--optimizer", options->task.optimizer, "a step of it, too")
+      ->check(CLI::IsMember({"none", "adamw"}))
+      ->capture_default_str();
+  command->add_option("--torch", options->torch, "whether to measure PyTorch where it is installed")
+      ->check(CLI::IsMember({"auto", "off"}))
+      ->capture_default_str();
+  command->callback([options, &action] {
+    action = [options](const Job& job) { run_transformer(job, *options); };
+  });
+}
+
+}  // namespace bench

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The measurement behind transformer.hpp, for any backend.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <cubist/nn/optimizer.hpp>
+#include <cubist/nn/transformer/transformer.hpp>
+#include <cubist/plan/transformer_cost.hpp>
+
+#include "meter.hpp"
+#include "scalars.hpp"
+#include "schemes.hpp"
+#include "transformer.hpp"
+
+namespace bench
+{
+
+using TransformerSchemes = cubist::Schemes<cubist::Megatron1D, cubist::Summa2D, cubist::Summa25D,
+                                           cubist::Cube3D, cubist::Grid3D>;
+
+/// The words of a step by collectives, of a rank, without those of the embedding.
+template <class S>
+double formula_words(const typename S::Axes::Array& extents, const TransformerTask& task)
+{
+  const cubist::TransformerModel model{.vocabulary = task.vocabulary,
+                                       .positions = task.length,
+                                       .width = task.width,
+                                       .layers = task.layers,
+                                       .heads = task.heads,
+                                       .key_value_heads = task.heads,
+                                       .feed_forward = 4 * task.width,
+                                       .tied = true,
+                                       .bias = true};
+  const auto words = cubist::transformer_words<S>(
+      extents, {.sequences = task.sequences, .length = task.length}, model);
+  return static_cast<double>(words.forward + words.backward) / S::Axes::ranks(extents);
+}
+
+template <class B, class S, class T>
+std::optional<Row> measure_transformer(const TransformerTask& task)
+{
+  using Backend = Measured<B>;
+  std::optional<Row> row;
+  cubist::launch<Backend>({.ranks = task.on.ranks}, [&](auto& world) {
+    const bool first = world.rank() == 0;
+    const cubist::Mesh<S, Backend> mesh{world, extents_for<S>(task.on.mesh, world.size()),
+                                        cubist::IdleRanks::refused};
+    cubist::Transformer<S, Backend, T> model{mesh,
+                                             {.vocabulary = task.vocabulary,
+                                              .positions = task.length,
+                                              .width = task.width,
+                                              .layers = task.layers,
+                                              .heads = task.heads},
+                                             {.seed = 42, .method = task.on.method}};
+    const auto parameters = model.parameters();
+    cubist::AdamW optimizer{parameters};
+    std::vector<int> ids;
+    for (std::size_t i = 0; i < task.sequences * task.length; ++i)
+      ids.push_back(static_cast<int>((i * i + 7 * i) % task.vocabulary));
+
+    const typename B::Engine engine;
+    std::optional<StepProducts<T, typename B::Engine>> products;
+    if (first) products.emplace(task.step_products());
+    std::vector<double> blas;
+    std::unique_ptr<Torch> torch;
+    if (task.torch)
+      alone(world,
+            [&] { torch = Torch::start("torch_transformer.py", torch_options(task), task.gpu); });
+    Meter ours{world, true};
+    for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
+    {
+      alone(world, blas, i >= 0, [&] { products->run(engine); });
+      ours.run(i >= 0, [&] {
+        model.compute_gradients(ids, task.length);
+        if (task.optimizer == "adamw") optimizer.step(parameters);
+      });
+      if (task.torch)
+        alone(world, [&] {
+          if (torch) torch->step(i >= 0);
+        });
+    }
+
+    Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
+    if (task.on.method != cubist::Method::collectives && cubist::can_expose(world))
+      result.method = cubist::Method::direct;
+    else
+      result.formula_words = formula_words<S>(mesh.extents(), task);
+    for (const auto& product : task.step_products())
+      result.giga_operations += giga_operations(product);
+    result.cost = ours.cost();
+    if (!first) return;
+    result.blas = Times{blas};
+    if (torch) result.torch = torch->result();
+    row = result;
+  });
+  return row;
+}
+
+/// The measurement for the scheme and the scalar of the task.
+template <class B, class List = ScalarList<float>>
+std::optional<Row> measure_transformer(const TransformerTask& task)
+{
+  return cubist::with_scheme<TransformerSchemes>(task.on.scheme, [&]<class S>() {
+    return List::with(task.on.scalar,
+                      [&]<class T>() { return measure_transformer<B, S, T>(task); });
+  });
+}
+
+}  // namespace bench

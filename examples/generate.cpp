@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Continues a prompt by a GPT-2 or Llama model in a folder of Hugging Face's files, on the scheme
+// and mesh of your choice. Ranks are MPI's under mpiexec or srun, else threads. A prompt is a list
+// of ids, or a text whose bytes are the ids (a model of examples/train_text).
+
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <cubist/cubist.hpp>
+#include <cubist/nn/transformer/generate.hpp>
+#include <cubist/nn/transformer/transformer.hpp>
+#include <cubist/nn/transformer/weights.hpp>
+#include <cubist/plan/meshes.hpp>
+#include <cubist/scheme/catalogue.hpp>
+
+#include "backend.hpp"
+#include "text.hpp"
+
+namespace
+{
+
+struct Settings
+{
+  std::string model;
+  std::vector<int> ids;
+  std::string text;
+  std::string scheme = "summa25d";
+  std::vector<int> mesh;
+  cubist::GenerateOptions options;
+};
+
+void print(const Settings& s, const std::vector<int>& tokens)
+{
+  if (!s.text.empty())
+  {
+    std::printf("%s%s\n", s.text.c_str(), text::bytes_of(tokens).c_str());
+    return;
+  }
+  auto all = s.ids;
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  for (std::size_t i = 0; i < all.size(); ++i) std::printf("%s%d", i == 0 ? "" : ",", all[i]);
+  std::printf("\n");
+}
+
+template <class Backend, class Scheme>
+int continue_on(const Settings& s)
+{
+  const std::vector<int> ones(Scheme::Axes::count, 1);
+  const auto extents = cubist::extents_from_list<Scheme>(s.mesh.empty() ? ones : s.mesh);
+  cubist::launch<Backend>({.ranks = Scheme::Axes::ranks(extents)}, [&](auto& world) {
+    const cubist::Mesh<Scheme, Backend> mesh{world, extents, cubist::IdleRanks::refused};
+    const auto config = cubist::read_config(s.model);
+    cubist::Transformer<Scheme, Backend, float> model{mesh, config};
+    load_weights(s.model, model.parameters(), config);
+    const auto prompt = s.text.empty() ? s.ids : text::tokens_of(s.text);
+    const auto tokens = generate(model, prompt, 1, s.options);
+    if (world.rank() == 0) print(s, tokens);
+  });
+  return 0;
+}
+
+// Summa2D is Summa25D of depth 1, and Grid2D and Cube3D are meshes of Grid3D.
+using Known = cubist::Schemes<cubist::Summa25D, cubist::Grid3D, cubist::Megatron1D>;
+
+}  // namespace
+
+int main(int argc, char** argv)
+try
+{
+  Settings s;
+  CLI::App app{"Continues a prompt by a transformer, cut over many ranks"};
+  app.option_defaults()->always_capture_default();
+  app.add_option("model", s.model, "a folder with config.json and model.safetensors")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  auto* ids = app.add_option("--ids", s.ids, "the prompt's tokens")->delimiter(',');
+  app.add_option("--text", s.text, "the prompt, whose bytes are its tokens")->excludes(ids);
+  app.add_option("--tokens", s.options.tokens, "to add");
+  app.add_option("--temperature", s.options.temperature, "0: the most likely token");
+  app.add_option("--top-k", s.options.top_k, "draws from the so many most likely; 0: from all");
+  app.add_option("--seed", s.options.seed);
+  app.add_option("--scheme", s.scheme)
+      ->check(CLI::IsMember(cubist::scheme_name_list<Known>(), CLI::ignore_case));
+  app.add_option("--mesh", s.mesh, "the extents of its axes; else one rank")->delimiter(',');
+  CLI11_PARSE(app, argc, argv);
+  return examples::on_backend([&]<class Backend>() {
+    return cubist::with_scheme<Known>(
+        s.scheme, [&]<class Scheme>() { return continue_on<Backend, Scheme>(s); });
+  });
+}
+catch (const std::exception& e)
+{
+  std::cerr << "generate: " << e.what() << '\n';
+  return 1;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Trains a small GPT on the bytes of a text, on the scheme and mesh of your choice, and continues a
+// few words of it. Ranks are MPI's under mpiexec or srun, else threads. With --checkpoints a run
+// that was stopped continues from its newest checkpoint, on any scheme, mesh and number of ranks;
+// with --save the model is saved as Hugging Face's, for examples/generate. With --compare it trains
+// once more on one rank: the two loss curves must agree.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <cubist/plan/meshes.hpp>
+#include <cubist/scheme/catalogue.hpp>
+
+#include "backend.hpp"
+#include "text_training.hpp"
+
+namespace
+{
+
+using text::Run;
+using text::Settings;
+
+/// One loss a line, with all its digits.
+void write(const std::vector<double>& losses, const std::string& path)
+{
+  std::ofstream file{path};
+  file.precision(17);
+  for (const double loss : losses) file << loss << '\n';
+  file.flush();
+  cubist::require<cubist::DataError>(
+      file.good(), "cannot write ", path,
+      ", so the losses would be lost; pass --losses the path of a file that can be written");
+}
+
+/// Whether the losses are those of one rank.
+template <class Scheme, class T>
+bool equals_one_rank(const Run& run, const text::Split& data, const Settings& s)
+{
+  const Run alone =
+      text::train<cubist::Threads, Scheme, T>(data, s, 1, Scheme::extents({}, 1), false);
+  double largest = run.losses.size() == alone.losses.size() ? 0 : HUGE_VAL;
+  for (std::size_t i = 0; i < std::min(run.losses.size(), alone.losses.size()); ++i)
+    largest = std::max(largest, std::abs(run.losses[i] - alone.losses[i]) / alone.losses[i]);
+  const double bound = s.scalar == "double" ? 1e-9 : 1e-3;
+  std::printf("largest relative difference of %zu losses from one rank's: %.1e (bound %.0e)\n",
+              run.losses.size(), largest, bound);
+  return largest <= bound;
+}
+
+template <class Backend, class Scheme, class T>
+int train(const Settings& s, const typename Scheme::Axes::Array& extents)
+{
+  const auto data = text::read(s.data, s.length);
+  const Run run =
+      text::train<Backend, Scheme, T>(data, s, Scheme::Axes::ranks(extents), extents, true);
+  if (run.losses.empty()) return 0;
+  if (!s.losses.empty()) write(run.losses, s.losses);
+  return s.compare && !equals_one_rank<Scheme, T>(run, data, s) ? 1 : 0;
+}
+
+/// Trains on the extents in `s.mesh`.
+template <class Backend, class Scheme>
+int train_on(const Settings& s)
+{
+  const std::vector<int> twos(Scheme::Axes::count, 2);
+  const auto extents = cubist::extents_from_list<Scheme>(s.mesh.empty() ? twos : s.mesh);
+  return s.scalar == "double" ? train<Backend, Scheme, double>(s, extents)
+                              : train<Backend, Scheme, float>(s, extents);
+}
+
+// Summa2D is Summa25D of depth 1, and Grid2D and Cube3D are meshes of Grid3D.
+using Known = cubist::Schemes<cubist::Summa25D, cubist::Grid3D, cubist::Megatron1D>;
+
+}  // namespace
+
+int main(int argc, char** argv)
+try
+{
+  Settings s;
+  CLI::App app{"A transformer learns to write, cut over many ranks"};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--scheme", s.scheme)
+      ->check(CLI::IsMember(cubist::scheme_name_list<Known>(), CLI::ignore_case));
+  app.add_option("--mesh", s.mesh, "the extents of its axes; else 2 along each")->delimiter(',');
+  app.add_option("--scalar", s.scalar)->check(CLI::IsMember({"float", "double"}));
+  app.add_option("--data", s.data, "a text of lines");
+  app.add_option("--layers", s.layers)->check(CLI::PositiveNumber);
+  app.add_option("--width", s.width)->check(CLI::PositiveNumber);
+  app.add_option("--heads", s.heads)->check(CLI::PositiveNumber);
+  app.add_option("--length", s.length, "bytes of a window")->check(CLI::Range(2, 1 << 20));
+  app.add_option("--batch", s.batch, "windows in a step")->check(CLI::PositiveNumber);
+  app.add_option("--steps", s.steps);
+  app.add_option("--learning-rate", s.learning_rate, "the largest");
+  app.add_option("--dropout", s.dropout);
+  app.add_option("--seed", s.seed);
+  app.add_option("--report", s.report, "steps from one line to the next")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--sample", s.sample, "bytes to write at the end");
+  app.add_option("--checkpoints", s.checkpoints, "a folder to save to, and to go on from");
+  app.add_option("--every", s.every, "steps from one checkpoint to the next")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--save", s.save, "a folder for the model, in Hugging Face's names");
+  app.add_option("--losses", s.losses, "a file to write the loss of every step to");
+  app.add_flag("--compare", s.compare, "trains on one rank, too, and compares the losses");
+  CLI11_PARSE(app, argc, argv);
+  return examples::on_backend([&]<class Backend>() {
+    return cubist::with_scheme<Known>(s.scheme,
+                                      [&]<class Scheme>() { return train_on<Backend, Scheme>(s); });
+  });
+}
+catch (const std::exception& e)
+{
+  std::cerr << "train_text: " << e.what() << '\n';
+  return 1;
+}
