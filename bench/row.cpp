@@ -72,9 +72,12 @@ void print_header(const Job& job, int repeats, const char* what)
 
 void print_row(const Job& job, const Setting& setting, const Row& row, const std::string& what)
 {
-  const double formula =
-      row.cost.mean_words == row.formula_words ? 1 : row.cost.mean_words / row.formula_words;
-  std::printf("%-9s %-24s %-7s %-16s %8.1f %8.1f %6.2f %8.4f %8.4f %9.3g %7.3f", row.scheme.c_str(),
+  char formula[32] = "1.000";
+  if (row.formula_words == 0 && row.cost.mean_words > 0)
+    std::snprintf(formula, sizeof formula, "-");
+  else if (row.cost.mean_words != row.formula_words)
+    std::snprintf(formula, sizeof formula, "%.3f", row.cost.mean_words / row.formula_words);
+  std::printf("%-9s %-24s %-7s %-16s %8.1f %8.1f %6.2f %8.4f %8.4f %9.3g %7s", row.scheme.c_str(),
               row.mesh.c_str(), setting.scalar.c_str(), what.c_str(), row.gflops(row.cost.total),
               row.gflops(row.blas), row.ratio(job), row.cost.compute(), row.cost.communication,
               row.cost.mean_words, formula);

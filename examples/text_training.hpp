@@ -41,6 +41,7 @@ struct Settings
   double dropout = 0;
   std::uint64_t seed = 42;
   std::uint64_t report = 100;
+  std::size_t test = 0;
   std::size_t sample = 400;
   std::string checkpoints;
   std::uint64_t every = 250;
@@ -115,8 +116,9 @@ Run train(const Split& data, const Settings& s, int ranks,
       ++steps;
       if (!verbose || (step % s.report != 0 && step != s.steps)) continue;
       const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+      const std::size_t last = s.test == 0 ? data.held_out.size() : s.test;
       const double held_out = bits_a_byte(model, data.held_out, s.batch, s.length,
-                                          step == s.steps ? data.held_out.size() : 4 * s.batch);
+                                          step == s.steps ? last : 4 * s.batch);
       if (first)
       {
         run.held_out = held_out;

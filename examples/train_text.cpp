@@ -103,6 +103,7 @@ try
   app.add_option("--seed", s.seed);
   app.add_option("--report", s.report, "steps from one line to the next")
       ->check(CLI::PositiveNumber);
+  app.add_option("--test", s.test, "windows of the held-out text to test at the end; 0: all");
   app.add_option("--sample", s.sample, "bytes to write at the end");
   app.add_option("--checkpoints", s.checkpoints, "a folder to save to, and to go on from");
   app.add_option("--every", s.every, "steps from one checkpoint to the next")

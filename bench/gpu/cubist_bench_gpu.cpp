@@ -10,6 +10,7 @@
 #include "../job.hpp"
 #include "../matmul.hpp"
 #include "../mlp.hpp"
+#include "../transformer.hpp"
 #include "find_gpus.hpp"
 
 int main(int argc, char** argv)
@@ -25,6 +26,7 @@ int main(int argc, char** argv)
     bench::Action action;
     bench::add_matmul(app, action);
     bench::add_mlp(app, action);
+    bench::add_transformer(app, action);
     try
     {
       app.parse(argc, argv);

@@ -6,6 +6,7 @@
 
 #include "../matmul_run.hpp"
 #include "../mlp_run.hpp"
+#include "../transformer_run.hpp"
 #include "device_site.hpp"
 
 namespace bench
@@ -39,6 +40,12 @@ std::optional<Row> mlp_on(const Job& job, const MlpTask& task)
 {
   require_supported(task.on);
   return with_gpus(measure_mlp<Fake, cubist::Summa25D, float>(task), job, task.on);
+}
+
+std::optional<Row> transformer_on(const Job& job, const TransformerTask& task)
+{
+  require_supported(task.on);
+  return with_gpus(measure_transformer<Fake, cubist::Summa25D, float>(task), job, task.on);
 }
 
 }  // namespace bench

@@ -17,12 +17,9 @@
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/nn/transformer/weights.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "nn.hpp"
 #include "ranks.hpp"
 #include "reference.hpp"
-#include "scheme_conformance.hpp"
 
 namespace cubist::test
 {
@@ -155,27 +152,6 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model)
   }
   check_parameters(model, parameters, "final.", false, tolerances<T>.weights, found);
   return found;
-}
-
-/// Both models on each mesh that fits. In quick tests floats, and processes, are on the first mesh
-/// only.
-template <SchemeType S, class T = double>
-void equals_references(std::vector<TestMesh<S>> meshes)
-{
-  using B = TestBackend;
-#ifdef CUBIST_QUICK_TESTS
-  if (few_suffice<B> || std::is_same_v<T, float>) meshes.resize(1);
-#endif
-  for (const auto& on : those_that_fit<B>(meshes))
-    for (const auto* model : {&gpt2_tiny(), &llama_tiny()})
-    {
-      INFO(S::name << " on " << S::Axes::to_string(S::extents(on.extents, on.ranks)) << " in "
-                   << element_name<T>() << ", " << model->folder);
-      require_clear(on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
-        const Mesh<S, B> mesh{world, on.extents};
-        return check_reference<S, B, T>(mesh, *model);
-      }));
-    }
 }
 
 }  // namespace cubist::test

@@ -1,12 +1,43 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <type_traits>
+#include <vector>
+
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 
+#include "catch.hpp"
+#include "scheme_conformance.hpp"
 #include "transformer_reference.hpp"
 
 namespace cubist::test::transformer_test
 {
+
+namespace
+{
+
+/// Both models on each mesh that fits. In quick tests floats, and processes, are on the first mesh
+/// only.
+template <SchemeType S, class T = double>
+void equals_references(std::vector<TestMesh<S>> meshes)
+{
+  using B = TestBackend;
+#ifdef CUBIST_QUICK_TESTS
+  if (few_suffice<B> || std::is_same_v<T, float>) meshes.resize(1);
+#endif
+  for (const auto& on : those_that_fit<B>(meshes))
+    for (const auto* model : {&gpt2_tiny(), &llama_tiny()})
+    {
+      INFO(S::name << " on " << S::Axes::to_string(S::extents(on.extents, on.ranks)) << " in "
+                   << element_name<T>() << ", " << model->folder);
+      require_clear(on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
+        const Mesh<S, B> mesh{world, on.extents};
+        return check_reference<S, B, T>(mesh, *model);
+      }));
+    }
+}
+
+}  // namespace
 
 // The first mesh of each scheme is the one of quick tests under MPI and in float.
 TEMPLATE_TEST_CASE("transformers on one axis are those of Hugging Face and PyTorch", "", double,

@@ -67,7 +67,7 @@ class ConfigReader
 {
  public:
   ConfigReader(nlohmann::json json, std::string file)
-      : json_{std::move(json)}, file_{std::move(file)}
+      : json_(std::move(json)), file_{std::move(file)}  // braces: an array, to some compilers
   {
   }
 

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# text.sh TRAIN_TEXT GENERATE [MPIEXEC]: train_text stops at step 20 and continues to step 40 on other schemes, meshes and
+# numbers of ranks, on threads and on MPI: its losses must be those of a run that did not stop, to 1e-9. The model that it
+# saves must write the same text on every mesh, from bytes and from ids.
+set -euo pipefail
+train="$1" generate="$2" mpiexec="${3:-}"
+folder="$(mktemp -d)"
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+options=(--scalar double --layers 2 --width 32 --heads 4 --length 32 --batch 6 --dropout 0.1 --sample 0 --test 8 --steps 40)
+"$train" "${options[@]}" --scheme summa25d --mesh 1,2,2 --losses whole --save model >/dev/null
+"$train" "${options[@]}" --scheme summa25d --mesh 1,2,2 --checkpoints half --every 20 >/dev/null
+rm half/step-000000000040.safetensors
+
+# go_on NAME COMMAND...
+go_on() {
+  local name="$1"
+  shift
+  cp -r half "$name"
+  "$@" "${options[@]}" --checkpoints "$name" --losses "$name.losses" >"$name.log"
+  grep -q 'goes on from step 20' "$name.log"
+  paste <(tail -n 20 whole) "$name.losses" | awk -v name="$name" '
+    { d = ($1 - $2) / $1; if (d < 0) d = -d; if (d > worst) worst = d }
+    END {
+      printf "%-28s %d losses, largest relative difference %.1e\n", name, NR, worst
+      exit !(NR == 20 && worst <= 1e-9)
+    }'
+}
+# prints NAME WANTED COMMAND...: the command prints the file.
+prints() {
+  local name="$1" wanted="$2"
+  shift 2
+  "$@" >"$name.out"
+  cmp "$wanted" "$name.out"
+  printf '%-28s the same text\n' "$name"
+}
+
+drawn=(model --text "And the LORD" --tokens 20 --temperature 1 --top-k 30 --seed 3)
+likely=(model --ids 65,110,100,32 --tokens 20)
+"$generate" "${drawn[@]}" >text
+"$generate" "${likely[@]}" >ids
+grep -q '^And the LORD' text
+grep -Eq '^65,110,100,32(,[0-9]+){20}$' ids
+
+for cut in "8 summa25d 2,2,2" "6 grid3d 1,2,3" "3 megatron1d 3"; do
+  read -r ranks scheme mesh <<<"$cut"
+  at=(--scheme "$scheme" --mesh "$mesh")
+  go_on "$scheme $mesh threads" "$train" "${at[@]}"
+  prints "$scheme text" text "$generate" "${drawn[@]}" "${at[@]}"
+  prints "$scheme ids" ids "$generate" "${likely[@]}" "${at[@]}"
+  [[ -z $mpiexec || $scheme == summa25d ]] || {
+    go_on "$scheme $mesh mpi" "$mpiexec" --quiet -n "$ranks" "$train" "${at[@]}"
+    prints "$scheme text mpi" text "$mpiexec" --quiet -n "$ranks" "$generate" "${drawn[@]}" "${at[@]}"
+  }
+done

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Transformers on the NCCL backend, with the fake of CUDA and NCCL, whose random delays reveal
+// missing synchronization.
+
+#include "cubist/backend/nccl.hpp"
+#include "cubist/scheme/summa25d.hpp"
+
+#include "catch.hpp"
+#include "fake_engine.hpp"
+#include "transformer_reference.hpp"
+
+namespace cubist::test::backend_nccl_transformer_test
+{
+
+TEST_CASE("transformers on NCCL are those of Hugging Face and PyTorch")
+{
+  for (const auto* model : {&gpt2_tiny(), &llama_tiny()})
+  {
+    CAPTURE(model->folder);
+    require_clear(on_ranks<FakeNccl>(8, [&](FakeNccl::Communicator& world) {
+      const Mesh<Summa25D, FakeNccl> mesh{world, {.q = 2, .d = 2}};
+      return check_reference<Summa25D, FakeNccl, double>(mesh, *model);
+    }));
+  }
+}
+
+}  // namespace cubist::test::backend_nccl_transformer_test

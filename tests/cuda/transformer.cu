@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Transformers on 1, 2, 4, … GPUs of this machine against what Hugging Face and PyTorch computed;
+// under mpiexec on its processes, which may share GPUs. Without a GPU the test prints that and
+// succeeds: it has been compiled and linked.
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+
+#include <cuda_runtime_api.h>
+
+#include "cubist/scheme/summa25d.hpp"
+
+#include "comparison.hpp"
+#include "gpus.hpp"
+#include "transformer_reference.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using examples::Gpus;
+
+void compare(Comparison& found, const ReferenceModel& model, const LaunchOptions& options)
+{
+  std::mutex mutex;  // of `found`, where ranks are threads
+  launch<Gpus>(options, [&](auto& world) {
+    const Mesh<Summa25D, Gpus> mesh{world};
+    const auto findings = check_reference<Summa25D, Gpus, float>(mesh, model);
+    const std::lock_guard lock{mutex};
+    found.check(findings.checks() > 0, model.folder + ": nothing was checked");
+    for (const auto& message : findings.wrong()) found.check(false, model.folder + ": " + message);
+  });
+}
+
+}  // namespace
+
+int main()
+try
+{
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
+  {
+    std::printf("no GPU here: transformers on GPUs were compiled, not run\n");
+    return 0;
+  }
+  Gpus::share();
+  Comparison found;
+  for (const auto* model : {&gpt2_tiny(), &llama_tiny()})
+    if (Gpus::are_processes())
+      compare(found, *model, {});
+    else
+      for (int ranks = 1; ranks <= std::min(devices, 8); ranks *= 2)
+        compare(found, *model, {.ranks = ranks});
+  return found.report();
+}
+catch (const std::exception& e)
+{
+  std::printf("FAILED: %s\n", e.what());
+  return 1;
+}
