@@ -26,8 +26,7 @@ using TransformerSchemes = cubist::Schemes<cubist::Megatron1D, cubist::Summa2D, 
 #ifdef CUBIST_BENCH_QUICK
 using GpuTransformerSchemes = cubist::Schemes<cubist::Summa25D>;
 #else
-using GpuTransformerSchemes =
-    cubist::Schemes<cubist::Megatron1D, cubist::Summa25D, cubist::Cube3D>;
+using GpuTransformerSchemes = cubist::Schemes<cubist::Megatron1D, cubist::Summa25D, cubist::Cube3D>;
 #endif
 
 /// The words of a step by collectives, of a rank, without those of the embedding.
@@ -49,7 +48,7 @@ double formula_words(const typename S::Axes::Array& extents, const TransformerTa
 }
 
 template <class B, class S, class T>
-std::optional<Row> measure_transformer(const TransformerTask& task)
+std::optional<Row> measure_steps(const TransformerTask& task)
 {
   using Backend = Measured<B>;
   std::optional<Row> row;
@@ -113,8 +112,7 @@ template <class B, class Schemes = TransformerSchemes, class Scalars = ScalarLis
 std::optional<Row> measure_transformer(const TransformerTask& task)
 {
   return cubist::with_scheme<Schemes>(task.on.scheme, [&]<class S>() {
-    return Scalars::with(task.on.scalar,
-                      [&]<class T>() { return measure_transformer<B, S, T>(task); });
+    return Scalars::with(task.on.scalar, [&]<class T>() { return measure_steps<B, S, T>(task); });
   });
 }
 

@@ -1,14 +1,16 @@
-# The programs of docs/usage.md are built and run as they stand there: the planner's on figures of a machine, that of files on
-# files of NumPy and of a safetensors writer. cubist_numpy_test is numpy.cmake's.
+# The programs of docs/usage.md and docs/transformers.md are built and run as they stand there: the planner's on figures of a
+# machine, that of files on files of NumPy and of a safetensors writer, that of transformers on a model of Hugging Face's.
+# cubist_numpy_test is numpy.cmake's.
 set(usage "${PROJECT_SOURCE_DIR}/docs/usage.md")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${usage}" usage/usage.cpp.in)
-file(READ "${usage}" text)
+set(transformers "${PROJECT_SOURCE_DIR}/docs/transformers.md")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${usage}" "${transformers}" usage/usage.cpp.in)
 
-# cubist_usage_block(<variable> <text>): the first C++ block after a text, its includes in USAGE_INCLUDES.
-function(cubist_usage_block variable after)
+# cubist_usage_block(<variable> <page> <text>): the first C++ block after a text, its includes in USAGE_INCLUDES.
+function(cubist_usage_block variable page after)
+  file(READ "${page}" text)
   string(FIND "${text}" "${after}" begin)
   if(begin LESS 0)
-    message(FATAL_ERROR "docs/usage.md does not have \"${after}\", which comes before a program that is tested")
+    message(FATAL_ERROR "${page} does not have \"${after}\", which comes before a program that is tested")
   endif()
   string(SUBSTRING "${text}" ${begin} -1 block)
   string(FIND "${block}" "```cpp\n" begin)
@@ -23,8 +25,9 @@ function(cubist_usage_block variable after)
 endfunction()
 
 set(USAGE_INCLUDES)
-cubist_usage_block(USAGE_PLANNER "## Planner")
-cubist_usage_block(USAGE_FILES "Weights of PyTorch")
+cubist_usage_block(USAGE_PLANNER "${usage}" "## Planner")
+cubist_usage_block(USAGE_FILES "${usage}" "Weights of PyTorch")
+cubist_usage_block(USAGE_TRANSFORMER "${transformers}" "## A model")
 string(REPLACE "…" "print(plans.front());" USAGE_PLANNER "${USAGE_PLANNER}")
 string(REPLACE ";" "" USAGE_INCLUDES "${USAGE_INCLUDES}")
 configure_file(usage/usage.cpp.in usage.cpp @ONLY)
@@ -35,8 +38,15 @@ set(folder "${CMAKE_CURRENT_BINARY_DIR}/usage")
 file(WRITE "${folder}/machine.json" "{\"cores\": 8, \"ranks_per_node\": 8}\n")
 add_test(NAME "usage: planner" COMMAND cubist_usage planner WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: planner" PROPERTIES LABELS examples TIMEOUT 60 PASS_REGULAR_EXPRESSION "^[A-Za-z0-9]+ on [12] ranks\n$")
+file(COPY "${CUBIST_TRANSFORMER_DATA}/gpt2_tiny/" DESTINATION "${folder}/gpt2")
+add_test(NAME "usage: transformers" COMMAND cubist_usage transformer WORKING_DIRECTORY "${folder}")
+set_tests_properties("usage: transformers" PROPERTIES LABELS examples TIMEOUT 60
+  PASS_REGULAR_EXPRESSION "^loss 4\\.[0-9]+\nloss 4\\.[0-9]+\n8 tokens\n$")
 cubist_numpy_test("weights and labels" usage.py cubist_usage files)
 
 # A program that a page starts is one that it has built before.
-add_test(NAME "usage: commands" COMMAND "${CMAKE_COMMAND}" "-DPAGE=${usage}" -P "${CMAKE_CURRENT_SOURCE_DIR}/usage/commands.cmake")
-set_tests_properties("usage: commands" PROPERTIES LABELS examples)
+foreach(page usage transformers)
+  add_test(NAME "usage: commands of ${page}.md"
+    COMMAND "${CMAKE_COMMAND}" "-DPAGE=${${page}}" -P "${CMAKE_CURRENT_SOURCE_DIR}/usage/commands.cmake")
+  set_tests_properties("usage: commands of ${page}.md" PROPERTIES LABELS examples)
+endforeach()

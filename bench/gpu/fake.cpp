@@ -45,7 +45,7 @@ std::optional<Row> mlp_on(const Job& job, const MlpTask& task)
 std::optional<Row> transformer_on(const Job& job, const TransformerTask& task)
 {
   require_supported(task.on);
-  return with_gpus(measure_transformer<Fake, cubist::Summa25D, float>(task), job, task.on);
+  return with_gpus(measure_steps<Fake, cubist::Summa25D, float>(task), job, task.on);
 }
 
 }  // namespace bench

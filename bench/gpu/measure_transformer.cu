@@ -10,7 +10,8 @@ namespace bench
 
 std::optional<Row> transformer_on(const Job& job, const TransformerTask& task)
 {
-  return with_gpus(measure_transformer<examples::Gpus, GpuTransformerSchemes, GpuScalars>(task), job, task.on);
+  return with_gpus(measure_transformer<examples::Gpus, GpuTransformerSchemes, GpuScalars>(task),
+                   job, task.on);
 }
 
 }  // namespace bench

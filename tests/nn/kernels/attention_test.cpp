@@ -212,6 +212,32 @@ TEST_CASE("attention by blocks is attention as it is defined, and so are its gra
   }
 }
 
+/// An engine that counts the elements of its buffers.
+struct CountingEngine : HostEngine
+{
+  static inline std::size_t elements = 0;
+
+  template <class T>
+  struct Buffer : HostEngine::Buffer<T>
+  {
+    explicit Buffer(std::size_t n) : HostEngine::Buffer<T>(n) { elements += n; }
+  };
+};
+
+TEST_CASE("attention needs no more memory for longer sequences")
+{
+  const auto workspace = [](std::size_t tokens) {
+    CountingEngine::elements = 0;
+    const Case c{"long", shape(1, tokens, tokens, tokens, 1, 1, 2, true), 0.1};
+    (void)run<float, CountingEngine>(c, operands(c), AttentionBlocks{64, 128});
+    return CountingEngine::elements;
+  };
+  const std::size_t few = workspace(128);
+  CHECK(few > 64 * 128);
+  CHECK(few < 4 * 64 * 128);
+  CHECK(workspace(512) == few);
+}
+
 TEST_CASE("scores of 1e4 overflow in no number format")
 {
   const auto& c = cases.back();
