@@ -10,18 +10,31 @@ namespace matmul_operands_test
 using namespace cubist;
 using namespace cubist::test;
 
-TEST_CASE("an operand has the product's shape and mesh, or is refused")
+TEST_CASE("an operand has the product's shape, padding and mesh, or is refused")
 {
   constexpr ProductSize size{.m = 4, .n = 8, .k = 6};
-  CHECK_NOTHROW(cubist::detail::require_operand("X", {4, 6}, {4, 6}, true, size));
+  CHECK_NOTHROW(cubist::detail::require_operand("X", {4, 6}, {4, 6}, {2, 2}, {2, 2}, true, size));
   CHECK(mentions(message_of<ShapeError>([&] {
-                   cubist::detail::require_operand("X", {4, 7}, {4, 6}, true, size);
+                   cubist::detail::require_operand("X", {4, 7}, {4, 6}, {}, {}, true, size);
                  }),
                  "got X of (4, 7)", "m = 4, n = 8, k = 6", "it is (4, 6)", "make the plan for"));
   CHECK(mentions(message_of<MeshError>([&] {
-                   cubist::detail::require_operand("W", {6, 8}, {6, 8}, false, size);
+                   cubist::detail::require_operand("W", {6, 8}, {6, 8}, {}, {}, false, size);
                  }),
                  "got W of (6, 8) on another mesh", "make it on the product's mesh"));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   cubist::detail::require_operand("X", {4, 6}, {4, 6}, {2, 3}, {2, 6}, true, size);
+                 }),
+                 "got X of (4, 6) padded to multiples of 2 rows and 3 columns", "of 2 and 6"));
+}
+
+TEST_CASE("quanta of a product are those of the mesh, or multiples of them")
+{
+  const auto quanta = cubist::detail::or_of_mesh({.m = 6, .n = 0, .k = 2}, 2);
+  CHECK(quanta.m == 6);
+  CHECK(quanta.n == 2);
+  CHECK(quanta.k == 2);
+  CHECK_FALSE(message_of<MeshError>([] { (void)cubist::detail::or_of_mesh({.m = 3}, 2); }).empty());
 }
 
 TEST_CASE("a result that is an operand, too, is refused")
