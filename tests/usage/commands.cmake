@@ -1,4 +1,4 @@
-# Run with -P; see ../usage.cmake.
+# Run with -P; see ../usage.cmake. PAGE starts PROGRAM, and no program before a command builds it.
 cmake_minimum_required(VERSION 3.24)
 file(READ "${PAGE}" text)
 string(REPLACE ";" "," text "${text}")
@@ -33,7 +33,7 @@ foreach(line IN LISTS lines)
   endif()
 endforeach()
 list(REMOVE_DUPLICATES started)
-if(NOT "cubist_plan" IN_LIST started)
-  message(FATAL_ERROR "${PAGE} does not start cubist_plan")
+if(NOT PROGRAM IN_LIST started)
+  message(FATAL_ERROR "${PAGE} does not start ${PROGRAM}")
 endif()
 message(STATUS "built before they are started: ${started}")
