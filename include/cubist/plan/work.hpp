@@ -4,7 +4,7 @@
 // The cost of one layer for a rank, as values: products of local blocks, collectives, memory.
 // Shares of all ranks are equal, padding included.
 //
-// The conventions are those of testing/traffic.hpp, averaged over the ranks of the axis. With p
+// The conventions are those of comm/traffic.hpp, averaged over the ranks of the axis. With p
 // ranks and pieces of b elements, a rank sends
 //
 //   broadcast, reduce              (p-1)/p b        (p-1)/p messages   pipelined

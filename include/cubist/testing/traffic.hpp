@@ -1,108 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A decorator of any communicator that counts what its rank would send on a cluster.
-//
-// The conventions are those of the cost formulas: rings for the gathering and scattering
-// collectives, pipelined chains that start at the root for broadcast and reduce, direct messages
-// for the rest. With P ranks and n elements a piece, a rank sends
-//
-//   broadcast, reduce                        n, except the end of the chain   1 message
-//   all_gather, reduce_scatter, all_to_all   (P-1) n                          P-1 messages
-//   all_reduce                               2 (P-1)/P n: all shares except   2 (P-1) messages
-//                                            one, twice
-//   gather                                   n, except the root               1 message
-//   scatter                                  (P-1) n at the root              P-1 messages
-//   barrier                                  nothing                          ceil(log2 P) messages
-//
-// Source: Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice,
-// and experience", 2007.
+// A decorator of any communicator that counts what its rank would send on a cluster, by the
+// conventions of comm/traffic.hpp.
 
-#include <array>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
-#include "cubist/comm/reduction.hpp"
+#include "cubist/comm/traffic.hpp"
 
 namespace cubist
 {
-
-/// What one rank has sent.
-struct Sent
-{
-  std::uint64_t messages = 0;
-  std::uint64_t elements = 0;
-
-  Sent& operator+=(const Sent& other)
-  {
-    messages += other.messages;
-    elements += other.elements;
-    return *this;
-  }
-  friend bool operator==(const Sent&, const Sent&) = default;
-};
-
-/// The messages and elements that one rank has sent, by collective, over all its communicators.
-class Traffic
-{
- public:
-  [[nodiscard]] const Sent& operator[](Collective c) const
-  {
-    return sent_[static_cast<std::size_t>(c)];
-  }
-  [[nodiscard]] Sent total() const
-  {
-    Sent all;
-    for (const auto& s : sent_) all += s;
-    return all;
-  }
-  void add(Collective c, Sent s) { sent_[static_cast<std::size_t>(c)] += s; }
-  void reset() { sent_ = {}; }
-
- private:
-  std::array<Sent, collective_count> sent_{};
-};
-
-/// What `rank` of `ranks` sends in a call, by the conventions above.
-template <Element T>
-[[nodiscard]] Sent sent_by(const Call<T>& call, int rank, int ranks)
-{
-  const auto p = static_cast<std::uint64_t>(ranks);
-  const std::uint64_t n = call.count;
-  const auto distance = static_cast<std::uint64_t>((rank - call.peer + ranks) % ranks);
-  const auto share = [&](int r) { return detail::share_of(r, ranks, call.count).count; };
-  if (p == 1) return {};
-  switch (call.collective)
-  {
-  case Collective::barrier:
-    return {static_cast<std::uint64_t>(std::bit_width(p - 1)), 0};
-  case Collective::broadcast:
-    return distance == p - 1 ? Sent{} : Sent{1, n};
-  case Collective::reduce:
-    return distance == 0 ? Sent{} : Sent{1, n};
-  case Collective::all_reduce:
-    return {2 * (p - 1), 2 * n - share((rank + 1) % ranks) - share((rank + 2) % ranks)};
-  case Collective::all_gather:
-  case Collective::reduce_scatter:
-  case Collective::all_to_all:
-    return {p - 1, (p - 1) * n};
-  case Collective::gather:
-    return distance == 0 ? Sent{} : Sent{1, n};
-  case Collective::scatter:
-    return distance == 0 ? Sent{p - 1, (p - 1) * n} : Sent{};
-  case Collective::send:
-    return rank == call.peer ? Sent{} : Sent{1, n};
-  case Collective::receive:
-  case Collective::expose:
-    return {};
-  }
-  return {};
-}
 
 /// A communicator that counts what its rank sends, here and in every communicator split from it.
 template <Communicator C>
