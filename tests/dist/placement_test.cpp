@@ -70,13 +70,16 @@ TEST_CASE("placement: the blocks of a layout on a mesh")
   require_clear(on_ranks<TestBackend>(8, [](auto& world) {
     const Mesh<Summa25D, TestBackend> mesh{world, {.q = 2, .d = 2}};
     using Weight = Summa25D::Weight;
-    const auto w = detail::placement<Weight>(mesh, {9, 6}, mesh.quantum(), Op::none);
+    const detail::OperandBlocks<Weight, AxisMesh<Summa25D::Axes, TestBackend>> block{
+        mesh, {9, 6}, mesh.quantum()};
+    const auto w = block.placement();
     Findings found;
     found.check(w.ranks() == 8, "ranks");
     for (int r = 0; r < 8; ++r)
       found.check(w[r] == Weight::block<Summa25D::Axes>({9, 6}, mesh.extents(), mesh.coordinates(r),
                                                         mesh.quantum()),
                   "block of rank ", r);
+    for (int r = 0; r < 8; ++r) found.check(block(r) == w[r], "the same block of rank ", r);
     found.check(w.replica_map().size() == 4, "replicas along depth");
     return found;
   }));
@@ -86,7 +89,8 @@ TEST_CASE("is_blockwise_product: the inner dimension is not cut, and the others 
 {
   const auto local = [](const detail::Placement& a, const detail::Placement& b,
                         const detail::Placement& c) {
-    return detail::is_blockwise_product(a, b, c);
+    const auto of = [](const detail::Placement& p) { return [&](int rank) { return p[rank]; }; };
+    return detail::is_blockwise_product(c.ranks(), a.shape().cols, of(a), of(b), of(c));
   };
   // A (7, 5), B (5, 9), C (7, 9)
   CHECK(local(blocks({7, 5}, 1, 1), blocks({5, 9}, 1, 1), blocks({7, 9}, 1, 1)));

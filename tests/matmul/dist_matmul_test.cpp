@@ -345,12 +345,13 @@ struct CountedBuffers : TestBackend
 template <SchemeType S>
 int buffers_of_direct(const Mesh<S, CountedBuffers>& mesh, ProductSize s)
 {
-  const auto x =
-      cubist::detail::placement<typename S::Input>(mesh, {s.m, s.k}, mesh.quantum(), Op::none);
-  const auto w =
-      cubist::detail::placement<typename S::Weight>(mesh, {s.k, s.n}, mesh.quantum(), Op::none);
-  const auto y =
-      cubist::detail::placement<typename S::Output>(mesh, {s.m, s.n}, mesh.quantum(), Op::none);
+  using M = AxisMesh<typename S::Axes, CountedBuffers>;
+  const auto placement = [&]<class L>(L, Shape shape) {
+    return cubist::detail::OperandBlocks<L, M>{mesh, shape, mesh.quantum()}.placement();
+  };
+  const auto x = placement(typename S::Input{}, {s.m, s.k});
+  const auto w = placement(typename S::Weight{}, {s.k, s.n});
+  const auto y = placement(typename S::Output{}, {s.m, s.n});
   int workspaces = 0;
   bool panels_of_a = false;
   bool panels_of_b = false;

@@ -87,17 +87,23 @@ class Placement
 };
 
 /// Whether, for C = A B, each rank's block of C is the product of its own blocks of A and B.
-[[nodiscard]] inline bool is_blockwise_product(const Placement& a, const Placement& b,
-                                               const Placement& c)
+/// @param inner the columns of A
+/// @param a, b, c (rank) its blocks
+template <class A, class B, class C>
+[[nodiscard]] bool is_blockwise_product(int ranks, std::size_t inner, A a, B b, C c)
 {
   const auto same = [](const Range& r, const Range& s) {
     return r.offset == s.offset && r.valid == s.valid;
   };
-  const std::size_t inner = a.shape().cols;
-  for (int rank = 0; rank < c.ranks(); ++rank)
-    if (!same(a[rank].rows, c[rank].rows) || !same(b[rank].cols, c[rank].cols) ||
-        a[rank].cols.valid < inner || b[rank].rows.valid < inner)
+  for (int rank = 0; rank < ranks; ++rank)
+  {
+    const Block x = a(rank);
+    const Block w = b(rank);
+    const Block y = c(rank);
+    if (!same(x.rows, y.rows) || !same(w.cols, y.cols) || x.cols.valid < inner ||
+        w.rows.valid < inner)
       return false;
+  }
   return true;
 }
 
@@ -111,10 +117,26 @@ template <class L, class A>
     blocks.push_back(L::template block<A>(stored, extents, A::coordinates(rank, extents), quanta));
   return {std::move(blocks), op != Op::none};
 }
+
+/// The block of op(A) on each rank of a mesh, for A of layout `L` and shape `stored`.
 template <class L, class M>
-[[nodiscard]] Placement placement(const M& mesh, Shape stored, Quanta quanta, Op op)
+struct OperandBlocks
 {
-  return placement<L, typename M::Axes>(mesh.extents(), quanta, stored, op);
-}
+  const M& mesh;
+  Shape stored;
+  Quanta quanta;
+  Op op = Op::none;
+
+  [[nodiscard]] Block operator()(int rank) const
+  {
+    const Block b =
+        L::template block<typename M::Axes>(stored, mesh.extents(), mesh.coordinates(rank), quanta);
+    return op == Op::none ? b : Block{b.cols, b.rows};
+  }
+  [[nodiscard]] Placement placement() const
+  {
+    return detail::placement<L, typename M::Axes>(mesh.extents(), quanta, stored, op);
+  }
+};
 
 }  // namespace cubist::detail

@@ -218,21 +218,21 @@ class DistMatMul
 
   void make_plan(Gathered policy)
   {
-    using C = typename B::Communicator;
-    const auto x = detail::placement<InputLayout>(mesh_, x_shape(), x_quanta(), op_x);
-    const auto w = detail::placement<WeightLayout>(mesh_, w_shape(), w_quanta(), op_w);
-    const auto y = detail::placement<typename S::Output>(mesh_, y_shape(), y_quanta(), Op::none);
-    is_local_ = detail::is_blockwise_product(x, w, y);
+    const detail::OperandBlocks<InputLayout, Mesh> x{mesh_, x_shape(), x_quanta(), op_x};
+    const detail::OperandBlocks<WeightLayout, Mesh> w{mesh_, w_shape(), w_quanta(), op_w};
+    const detail::OperandBlocks<typename S::Output, Mesh> y{mesh_, y_shape(), y_quanta()};
+    is_local_ = detail::is_blockwise_product(mesh_.size(), size_.k, x, w, y);
     const Ops ops{op_x, op_w};
-    if constexpr (ExposesMemory<C>)
+    if constexpr (ExposesMemory<typename B::Communicator>)
       if (method_ == Method::direct)
       {
-        using Direct = DirectProduct<T, C, typename B::Engine>;
-        plan_ = std::make_unique<Direct>(mesh_.world(), mesh_.engine(), ops, x, w, y);
+        using Direct = DirectProduct<T, typename B::Communicator, typename B::Engine>;
+        plan_ = std::make_unique<Direct>(mesh_.world(), mesh_.engine(), ops, x.placement(),
+                                         w.placement(), y.placement());
         return;
       }
     const int rank = mesh_.rank();
-    const LocalShapes local{x[rank].padded(), w[rank].padded(), y[rank].padded()};
+    const LocalShapes local{x(rank).padded(), w(rank).padded(), y(rank).padded()};
     plan_ = S::Algorithm::template make_plan<T>(mesh_, local, ops, policy);
   }
 

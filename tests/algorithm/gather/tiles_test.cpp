@@ -21,10 +21,10 @@ namespace
 constexpr Dimension dimensions[] = {Dimension::rows, Dimension::cols};
 
 /// How often each (row, column, inner) of the product is multiplied.
-std::vector<int> multiplied(const std::vector<Tile>& tiles, ProductSize s)
+std::vector<int> multiplied(const Tiles& tiles, ProductSize s)
 {
   std::vector<int> times(s.m * s.n * s.k);
-  for (const auto& t : tiles)
+  for (const Tile t : tiles)
     for (std::size_t i = t.rows.begin; i < t.rows.end; ++i)
       for (std::size_t j = t.cols.begin; j < t.cols.end; ++j)
         for (std::size_t l = t.inner.begin; l < t.inner.end; ++l) ++times[(i * s.n + j) * s.k + l];
@@ -37,14 +37,14 @@ std::size_t foreign(const Tile& t, Pieces a, Pieces b)
 }
 
 /// The laws of an order of tiles.
-void check_order(const std::vector<Tile>& tiles, Pieces a, Pieces b, Pieces c)
+void check_order(const Tiles& tiles, Pieces a, Pieces b, Pieces c)
 {
   std::set<std::pair<std::size_t, std::size_t>> written;
   std::vector<std::size_t> left(c.count);
-  for (const auto& t : tiles) ++left[t.c];
+  for (const Tile t : tiles) ++left[t.c];
   bool waited = false;
   bool kept = false;
-  for (const auto& t : tiles)
+  for (const Tile t : tiles)
   {
     CHECK(t.first == written.insert({t.rows.begin, t.cols.begin}).second);
     CHECK(t.last == (--left[t.c] == 0));
@@ -97,7 +97,7 @@ TEST_CASE("Tiles multiply everything once: own operands first, own results last"
         const Pieces pa{a.count, a.own, by_a};
         const Pieces pb{b.count, b.own, by_b};
         const Pieces pc{c.count, c.own, by_c};
-        const auto tiles = product_tiles(s, s, pa, pb, pc);
+        const auto tiles = Tiles{s, s, pa, pb, pc};
         const auto times = multiplied(tiles, s);
         CHECK(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }));
         check_order(tiles, pa, pb, pc);
@@ -117,7 +117,7 @@ TEST_CASE("A tile lies in the pieces that it names")
         const Pieces a{2, 1, by_a};
         const Pieces b{2, 0, by_b};
         const Pieces c{3, 2, by_c};
-        for (const auto& t : product_tiles(s, s, a, b, c))
+        for (const Tile t : Tiles{s, s, a, b, c})
         {
           CHECK((by_a == Dimension::rows ? inside(t.rows, s.m, 2, t.a)
                                          : inside(t.inner, s.k, 2, t.a)));
@@ -143,7 +143,7 @@ TEST_CASE("A product without inner indices still has a first tile for every bloc
   const Pieces three{3, 0, Dimension::rows};
   const ProductSize s{.m = 6, .n = 5, .k = 0};
   std::vector<int> rows(6);
-  for (const auto& t : product_tiles(s, s, two, three, three))
+  for (const Tile t : Tiles{s, s, two, three, three})
     if (t.first)
       for (std::size_t i = t.rows.begin; i < t.rows.end; ++i) rows[i] = 1;
   CHECK(rows == std::vector<int>(6, 1));
@@ -156,11 +156,11 @@ TEST_CASE("Tiles end where the matrices do, and every piece of C still has its l
   const Pieces c{2, 0, Dimension::rows};
   const ProductSize padded{.m = 12, .n = 5, .k = 4};
   const ProductSize valid{.m = 7, .n = 5, .k = 3};
-  const auto tiles = product_tiles(padded, valid, a, {}, c);
+  const auto tiles = Tiles{padded, valid, a, {}, c};
   const auto times = multiplied(tiles, valid);
   CHECK(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }));
   std::set<std::size_t> complete;
-  for (const auto& t : tiles)
+  for (const Tile t : tiles)
     if (t.last) complete.insert(t.c);
   CHECK(complete.size() == 2);
 }

@@ -196,9 +196,10 @@ class DirectProduct final : public ProductPlan<T>
     const auto peer_view = [&](const T* data) {
       return work.in_workspace ? padded_view(data, work.workspace) : In{data, c.shape()};
     };
-    auto window =
-        world_.expose(work.in_workspace ? std::span<const T>{assigned.workspace} : In{c}.elements(),
-                      work.in_workspace ? padded_size<T>(work.workspace) : c.size());
+    auto window = world_.expose(
+        work.in_workspace ? std::span<const T>{assigned.workspace.data(), assigned.workspace.size()}
+                          : In{c}.elements(),
+        work.in_workspace ? padded_size<T>(work.workspace) : c.size());
     for (const auto& [from, to, shape, first] : work.peer_parts)
     {
       const In part = peer_view(window[from.rank].data()).block(from.i, from.j, shape);

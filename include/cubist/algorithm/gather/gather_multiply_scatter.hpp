@@ -85,8 +85,11 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
     // Where only one of two matrices is cut, only that one is padded.
     const auto tiles = [](std::size_t m, std::size_t m2, std::size_t n, std::size_t n2,
                           std::size_t k, std::size_t k2, Pieces a, Pieces b, Pieces c) {
-      return product_tiles({std::max(m, m2), std::max(n, n2), std::max(k, k2)},
-                           {std::min(m, m2), std::min(n, n2), std::min(k, k2)}, a, b, c);
+      return Tiles{{std::max(m, m2), std::max(n, n2), std::max(k, k2)},
+                   {std::min(m, m2), std::min(n, n2), std::min(k, k2)},
+                   a,
+                   b,
+                   c};
     };
     const auto px = x_.pieces();
     const auto pw = w_.pieces();
@@ -149,7 +152,6 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
   using Gather = GatherBlocks<T, C>;
   using Scatter = ScatterSum<T, C, E>;
   using Matrix = GatheredMatrix<T, C, E>;
-  using Tiles = std::vector<Tile>;
 
   struct Transposed
   {
@@ -168,7 +170,7 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
   void multiply(const Tiles& tiles, Transposed transposed, T alpha, Gather& as, Gather& bs,
                 Scatter& cs)
   {
-    for (const auto& t : tiles)
+    for (const Tile t : tiles)
     {
       const auto a =
           transposed.a ? as.part(t.a, t.inner, t.rows).t() : as.part(t.a, t.rows, t.inner);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "cubist/algorithm/local_product.hpp"
@@ -82,44 +83,119 @@ struct Overlap
   return all;
 }
 
-/// Sorts tiles into the order in which they are multiplied.
-[[nodiscard]] inline std::vector<Tile> sort_tiles(std::vector<Tile> tiles, Pieces a, Pieces b,
-                                                  Pieces c)
+/// The tiles of C = A B, whose pieces may cut any of the three extents, in the order in which they
+/// are multiplied.
+class Tiles
 {
-  const auto step_of = [&](const Tile& t) {
-    const int foreign = (t.a != a.own ? 1 : 0) + (t.b != b.own ? 1 : 0);
-    const bool stays = t.c == c.own;
-    return foreign == 0 ? int{stays} : (stays ? 3 : 1) + foreign;
-  };
-  std::stable_sort(tiles.begin(), tiles.end(),
-                   [&](const Tile& s, const Tile& t) { return step_of(s) < step_of(t); });
-  for (std::size_t i = 0; i < tiles.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-    {
-      if (tiles[j].rows.begin == tiles[i].rows.begin && tiles[j].cols.begin == tiles[i].cols.begin)
-        tiles[i].first = false;
-      if (tiles[j].c == tiles[i].c) tiles[j].last = false;
-    }
-  return tiles;
-}
+ public:
+  Tiles() = default;
+  /// @param s padded, so that all pieces of an extent are equal  @param valid without padding
+  Tiles(ProductSize s, ProductSize valid, Pieces a, Pieces b, Pieces c)
+  {
+    constexpr auto rows = Dimension::rows;
+    constexpr auto cols = Dimension::cols;
+    m_ = clipped_overlaps(s.m, valid.m, a.of(rows), c.of(rows));
+    n_ = clipped_overlaps(s.n, valid.n, b.of(cols), c.of(cols));
+    k_ = clipped_overlaps(s.k, valid.k, a.of(cols), b.of(rows));
+    order_.reserve(m_.size() * n_.size() * k_.size());
+    for (std::size_t m = 0; m < m_.size(); ++m)
+      for (std::size_t n = 0; n < n_.size(); ++n)
+        for (std::size_t k = 0; k < k_.size(); ++k)
+          order_.push_back({static_cast<std::uint16_t>(m), static_cast<std::uint16_t>(n),
+                            static_cast<std::uint16_t>(k)});
+    sort(a, b, c);
+    mark_ends(c.count);
+  }
 
-/// C = A B, whose pieces may cut any of the three extents.
-/// @param s padded, so that all pieces of an extent are equal  @param valid without padding
-[[nodiscard]] inline std::vector<Tile> product_tiles(ProductSize s, ProductSize valid, Pieces a,
-                                                     Pieces b, Pieces c)
-{
-  constexpr auto rows = Dimension::rows;
-  constexpr auto cols = Dimension::cols;
-  const auto clipped = [](Interval i, std::size_t end) {
-    return Interval{std::min(i.begin, end), std::min(i.end, end)};
+  class Iterator
+  {
+   public:
+    Iterator(const Tiles& tiles, std::size_t i) : tiles_{&tiles}, i_{i} {}
+    Tile operator*() const { return (*tiles_)[i_]; }
+    Iterator& operator++()
+    {
+      ++i_;
+      return *this;
+    }
+    friend bool operator!=(const Iterator& a, const Iterator& b) { return a.i_ != b.i_; }
+
+   private:
+    const Tiles* tiles_;
+    std::size_t i_;
   };
-  std::vector<Tile> tiles;
-  for (const auto& m : overlaps(s.m, a.of(rows), c.of(rows)))
-    for (const auto& n : overlaps(s.n, b.of(cols), c.of(cols)))
-      for (const auto& k : overlaps(s.k, a.of(cols), b.of(rows)))
-        tiles.push_back({clipped(m.part, valid.m), clipped(n.part, valid.n),
-                         clipped(k.part, valid.k), m.i + k.i, k.j + n.i, m.j + n.j});
-  return sort_tiles(tiles, a, b, c);
-}
+
+  [[nodiscard]] std::size_t size() const { return order_.size(); }
+  [[nodiscard]] Tile operator[](std::size_t i) const
+  {
+    const Place& p = order_[i];
+    const Overlap& m = m_[p.m];
+    const Overlap& n = n_[p.n];
+    const Overlap& k = k_[p.k];
+    return {m.part, n.part, k.part, m.i + k.i, k.j + n.i, m.j + n.j, p.first, p.last};
+  }
+  [[nodiscard]] Iterator begin() const { return {*this, 0}; }
+  [[nodiscard]] Iterator end() const { return {*this, size()}; }
+
+ private:
+  /// The overlaps of a tile. Plans keep many tiles, so these are small.
+  struct Place
+  {
+    std::uint16_t m;
+    std::uint16_t n;
+    std::uint16_t k;
+    bool first = false;
+    bool last = false;
+  };
+
+  [[nodiscard]] static std::vector<Overlap> clipped_overlaps(std::size_t padded, std::size_t valid,
+                                                             std::size_t p, std::size_t q)
+  {
+    auto all = overlaps(padded, p, q);
+    for (Overlap& o : all) o.part = {std::min(o.part.begin, valid), std::min(o.part.end, valid)};
+    return all;
+  }
+
+  void sort(Pieces a, Pieces b, Pieces c)
+  {
+    const auto step_of = [&](const Place& p) {
+      const bool own_a = m_[p.m].i + k_[p.k].i == a.own;
+      const bool own_b = k_[p.k].j + n_[p.n].i == b.own;
+      const bool stays = m_[p.m].j + n_[p.n].j == c.own;
+      const int foreign = (own_a ? 0 : 1) + (own_b ? 0 : 1);
+      return foreign == 0 ? int{stays} : (stays ? 3 : 1) + foreign;
+    };
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](const Place& p, const Place& q) { return step_of(p) < step_of(q); });
+  }
+
+  /// Marks the first tile of each block of C, and the last one of each piece.
+  void mark_ends(std::size_t pieces)
+  {
+    std::vector<bool> written(m_.size() * n_.size());
+    for (Place& p : order_)
+    {
+      // Beyond the valid part blocks are empty, and begin at the same element.
+      const auto first_of = [](const std::vector<Overlap>& all, std::size_t i) {
+        while (i > 0 && all[i - 1].part.begin == all[i].part.begin) --i;
+        return i;
+      };
+      const std::size_t block = first_of(m_, p.m) * n_.size() + first_of(n_, p.n);
+      p.first = !written[block];
+      written[block] = true;
+    }
+    std::vector<bool> ended(pieces);
+    for (std::size_t i = order_.size(); i-- > 0;)
+    {
+      const std::size_t piece = m_[order_[i].m].j + n_[order_[i].n].j;
+      order_[i].last = !ended[piece];
+      ended[piece] = true;
+    }
+  }
+
+  std::vector<Overlap> m_;
+  std::vector<Overlap> n_;
+  std::vector<Overlap> k_;
+  std::vector<Place> order_;
+};
 
 }  // namespace cubist::detail
