@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The backend whose ranks run the real program in simulated time: on matrices that have a shape and
+// no elements, on a machine that is a description.
+//
+//   Simulated::machine = read_simulated_machine("machines/dgx_h100.json");
+//   launch<Simulated>({.ranks = 4096}, [](auto& world) { … });
+//   std::cout << Simulated::report().seconds();
+//
+// Values in host memory, as labels or shapes, are exchanged as by any backend. Values that a
+// program reads from matrices are 0. All ranks run on the thread that calls `launch`, so they share
+// its thread_local variables.
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/backend/backend.hpp"
+#include "cubist/backend/first_error.hpp"
+#include "cubist/backend/function_ref.hpp"
+#include "cubist/comm/simulated/communicator.hpp"
+#include "cubist/comm/simulated/group.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/engine/simulated/engine.hpp"
+#include "cubist/simulation/machine.hpp"
+#include "cubist/simulation/report.hpp"
+#include "cubist/simulation/simulation.hpp"
+
+namespace cubist
+{
+
+struct Simulated
+{
+  using Communicator = SimulatedCommunicator;
+  using Engine = SimulatedEngine;
+
+  static constexpr int most_ranks = 1 << 14;
+
+  /// Read by `launch`.
+  static inline SimulatedMachine machine = {};
+
+  /// Of the last launch.
+  [[nodiscard]] static const SimulationReport& report() { return report_; }
+
+  /// Seconds on the clock of the rank that calls it, since the launch.
+  /// @throws ArgumentError outside of a launch
+  [[nodiscard]] static double now()
+  {
+    const auto* rank = detail::SimulatedRank::current();
+    require<ArgumentError>(rank != nullptr, "got a question for the simulated time outside of a "
+                                            "launch, where no clock runs; ask inside its body");
+    return rank->clock;
+  }
+
+  /// By default as many ranks as one node has.
+  template <class F>
+  static void launch(int&, char**&, const LaunchOptions& options, F&& body)
+  {
+    run(options, [&body](Communicator& world) { body(world); });
+  }
+
+ private:
+  using Body = detail::FunctionRef<void(Communicator&)>;
+
+  static inline SimulationReport report_ = {};
+
+  static void run(const LaunchOptions& options, Body body)
+  {
+    require_valid(machine);
+    const int ranks = options.ranks.value_or(machine.on_a_node(static_cast<int>(machine.cores)));
+    require<ArgumentError>(ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but 1 to ",
+                           most_ranks, " can be simulated; use a number of these, or none for ",
+                           machine.on_a_node(static_cast<int>(machine.cores)));
+    detail::check_time_limit(options);
+    const auto simulation = std::make_shared<detail::Simulation>(machine, ranks);
+    std::vector<int> all(static_cast<std::size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    const auto group = std::make_shared<detail::SimulatedGroup>(simulation, std::move(all));
+    detail::FirstError first;
+    const detail::BodyScope scope;
+    simulation->run([&](detail::SimulatedRank& self) { run_rank(self, group, body, first); });
+    report_.ranks.clear();
+    for (int r = 0; r < ranks; ++r) report_.ranks.push_back(simulation->rank(r).report);
+    first.rethrow();
+  }
+
+  /// Runs the body on one rank, and fails the others if it throws.
+  static void run_rank(detail::SimulatedRank& self,
+                       const std::shared_ptr<detail::SimulatedGroup>& group, Body body,
+                       detail::FirstError& first)
+  {
+    const auto failed = [&](const char* what, bool consequence) {
+      auto message = "rank " + std::to_string(self.number) + " failed (" + what +
+                     "), so calls of other ranks cannot complete; correct that rank's error";
+      first.record(self.number, std::current_exception(), consequence);
+      self.simulation->fail(detail::Simulation::Failure::peer_failed, std::move(message));
+    };
+    try
+    {
+      self.simulation->raise();
+      Communicator world{group, self.number};
+      body(world);
+    }
+    catch (const PeerFailed& e)
+    {
+      failed(e.what(), true);
+    }
+    catch (const std::exception& e)
+    {
+      failed(e.what(), false);
+    }
+    catch (...)
+    {
+      failed("an unknown exception", false);
+    }
+  }
+};
+
+static_assert(BackendType<Simulated>);
+
+}  // namespace cubist

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A call in flight between simulated ranks. It begins when its last rank has posted it, and its
+// cost says when it ends. Data in host memory is transferred as any communicator would; of
+// simulated matrices there is none.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/call_text.hpp"
+#include "cubist/comm/reduction.hpp"
+#include "cubist/comm/traffic.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/simulation/activities.hpp"
+#include "cubist/simulation/address_space.hpp"
+#include "cubist/simulation/rank.hpp"
+
+namespace cubist::detail
+{
+
+struct SimulatedCall;
+class SimulatedGroup;
+
+/// Combines elements [first, first + count) of all ranks, in the order of reduction.hpp for rank
+/// `keeper`.
+template <Element T>
+void combine_simulated(const SimulatedCall& call, std::size_t keeper, std::size_t first,
+                       std::size_t count, std::byte* out);
+
+/// What all ranks of a call agree on. Both ends of a message have that of the send.
+struct SimulatedSignature : CallSignature
+{
+  std::size_t element_size = 0;
+  void (*combine)(const SimulatedCall&, std::size_t keeper, std::size_t first, std::size_t count,
+                  std::byte* out) = nullptr;
+
+  template <Element T>
+  [[nodiscard]] static SimulatedSignature of(const Call<T>& call)
+  {
+    SimulatedSignature s{CallSignature::of(call), sizeof(T), &combine_simulated<T>};
+    if (s.collective == Collective::receive) s.collective = Collective::send;
+    if (!has_root(s.collective)) s.peer = 0;
+    return s;
+  }
+  friend bool operator==(const SimulatedSignature&, const SimulatedSignature&) = default;
+};
+
+/// One rank's part in a call.
+struct SimulatedMember final : SimulatedWait
+{
+  [[nodiscard]] std::string describe() const override;
+
+  SimulatedCall* call = nullptr;
+  SimulatedRank* rank = nullptr;
+  std::size_t index = 0;
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  bool posted = false;
+  bool waits = false;
+  bool closed = false;  // of a window: this rank has read what it needs
+};
+
+struct SimulatedCall
+{
+  static constexpr double not_yet = Activities::never;
+
+  SimulatedGroup* group = nullptr;
+  int from = -1;  // of a message; a collective has none
+  int to = -1;
+  std::uint64_t number = 0;
+  SimulatedSignature signature;
+  int first_rank = 0;
+  std::vector<SimulatedMember> members;
+  std::size_t posted = 0;
+  std::size_t closed = 0;
+  std::size_t left = 0;
+  double begins = 0;       // the latest time of a post
+  double opens = not_yet;  // of a window: all have exposed their blocks
+  double ends = not_yet;
+  int abandoned_by = -1;
+
+  [[nodiscard]] bool is_message() const { return from >= 0; }
+
+  /// For another call of the same ranks.
+  void reset()
+  {
+    for (auto& m : members) m.posted = m.waits = m.closed = false;
+    posted = closed = left = 0;
+    begins = 0;
+    opens = ends = not_yet;
+  }
+
+  /// Transfers what is in host memory.
+  /// @pre all ranks have posted it
+  void transfer() const
+  {
+    const bool all_simulated = std::all_of(members.begin(), members.end(), [](const auto& m) {
+      return is_simulated(m.send) && is_simulated(m.recv);
+    });
+    if (all_simulated || signature.collective == Collective::expose) return;
+    for (const auto& m : members)
+      if (!is_simulated(m.recv)) transfer_to(m);
+    if (signature.collective == Collective::all_reduce) finish_all_reduce();
+  }
+
+ private:
+  [[nodiscard]] static bool is_simulated(const void* p)
+  {
+    return p == nullptr || SimulatedAddresses::contains(p);
+  }
+
+  void transfer_to(const SimulatedMember& me) const
+  {
+    const std::size_t bytes = signature.count * signature.element_size;
+    const auto root = static_cast<std::size_t>(signature.peer);
+    switch (signature.collective)
+    {
+    case Collective::broadcast:
+      if (me.index != root) copy(me.recv, members[root].send, 0, bytes);
+      break;
+    case Collective::send:
+      if (me.index == 1) copy(me.recv, members[0].send, 0, bytes);
+      break;
+    case Collective::scatter:
+      copy(me.recv, members[root].send, me.index * bytes, bytes);
+      break;
+    case Collective::gather:
+    case Collective::all_gather:
+      if (signature.collective == Collective::gather && me.index != root) break;
+      for (const auto& m : members) copy(me.recv + m.index * bytes, m.send, 0, bytes);
+      break;
+    case Collective::all_to_all:
+      for (const auto& m : members)
+        copy(me.recv + m.index * bytes, m.send, me.index * bytes, bytes);
+      break;
+    case Collective::reduce:
+      if (me.index == root) signature.combine(*this, root, 0, signature.count, me.recv);
+      break;
+    case Collective::reduce_scatter:
+      signature.combine(*this, me.index, me.index * signature.count, signature.count, me.recv);
+      break;
+    case Collective::all_reduce:
+    {
+      // In place, share by share; finish_all_reduce copies the shares.
+      const auto [first, n] = share(me.index);
+      signature.combine(*this, me.index, first, n, me.recv + first * signature.element_size);
+      break;
+    }
+    default:
+      break;
+    }
+  }
+
+  void finish_all_reduce() const
+  {
+    for (const auto& m : members)
+      for (const auto& other : members)
+      {
+        const auto [first, n] = share(other.index);
+        const std::size_t offset = first * signature.element_size;
+        if (!is_simulated(m.recv))
+          copy(m.recv + offset, other.recv, offset, n * signature.element_size);
+      }
+  }
+
+  [[nodiscard]] Share share(std::size_t member) const
+  {
+    return share_of(static_cast<int>(member), static_cast<int>(members.size()), signature.count);
+  }
+
+  /// Zeros, where the source is simulated.
+  static void copy(std::byte* out, const std::byte* in, std::size_t offset, std::size_t bytes)
+  {
+    if (bytes == 0 || out == in + offset) return;
+    if (is_simulated(in))
+      std::memset(out, 0, bytes);
+    else
+      std::memcpy(out, in + offset, bytes);
+  }
+};
+
+template <Element T>
+void combine_simulated(const SimulatedCall& call, std::size_t keeper, std::size_t first,
+                       std::size_t count, std::byte* out)
+{
+  const std::vector<T> zeros(count);
+  const auto in = [&](std::size_t i) {
+    const auto* send = call.members[(keeper + 1 + i) % call.members.size()].send;
+    return send == nullptr || SimulatedAddresses::contains(send)
+               ? zeros.data()
+               : reinterpret_cast<const T*>(send) + first;
+  };
+  combine(call.signature.op, call.members.size(), in, count, reinterpret_cast<T*>(out));
+}
+
+}  // namespace cubist::detail

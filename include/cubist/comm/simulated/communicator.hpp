@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The communicator of simulated ranks, and its windows.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/communicator.hpp"
+#include "cubist/comm/element_range.hpp"
+#include "cubist/comm/request.hpp"
+#include "cubist/comm/simulated/group.hpp"
+#include "cubist/comm/window.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist
+{
+
+/// A call of a SimulatedCommunicator in flight.
+using SimulatedRequest = detail::PendingCall<detail::SimulatedGroup>;
+
+/// @tparam T const, unless peers may write to the blocks
+template <class T>
+class SimulatedWindow
+{
+ public:
+  SimulatedWindow(const std::shared_ptr<detail::SimulatedGroup>& group,
+                  detail::SimulatedMember& member, std::size_t count)
+      : group_{group.get()}, member_{&member}, count_{count}, request_{group, member}
+  {
+  }
+
+  [[nodiscard]] std::span<T> operator[](int rank)
+  {
+    group_->wait_open(*member_);
+    const auto* begin = member_->call->members[static_cast<std::size_t>(rank)].send;
+    return {reinterpret_cast<T*>(const_cast<std::byte*>(begin)), count_};
+  }
+  void close()
+  {
+    group_->wait_open(*member_);
+    group_->close(*member_);
+  }
+  void wait()
+  {
+    close();
+    request_.wait();
+  }
+
+ private:
+  detail::SimulatedGroup* group_;  // the request keeps it alive
+  detail::SimulatedMember* member_;
+  std::size_t count_;
+  SimulatedRequest request_;
+};
+
+class SimulatedCommunicator : public Collectives<SimulatedCommunicator>
+{
+ public:
+  SimulatedCommunicator(std::shared_ptr<detail::SimulatedGroup> group, int rank)
+      : group_{std::move(group)}, rank_{rank}
+  {
+  }
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(group_->ranks().size()); }
+  [[nodiscard]] bool remote() const { return group_->placement().top() > 0; }
+
+  template <Element T>
+  [[nodiscard]] SimulatedRequest start(const Call<T>& call)
+  {
+    return {group_, group_->post(rank_, call)};
+  }
+
+  [[nodiscard]] bool exposes() const { return machine().shared_memory && !remote(); }
+  [[nodiscard]] int cores() const { return std::max(1, static_cast<int>(machine().cores)); }
+  template <ElementRange Data>
+  [[nodiscard]] auto expose(const Data& mine)
+  {
+    return expose(mine, std::size(mine));
+  }
+  template <ElementRange Data>
+  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
+  {
+    using T = ElementOf<const Data>;
+    return window<const T>(Call<T>{Collective::expose, detail::read_span(mine), {}, size});
+  }
+  template <Element T>
+  [[nodiscard]] auto expose_writable(std::span<T> mine)
+  {
+    return window<T>(Call<T>{Collective::expose, mine, {}, mine.size()});
+  }
+
+  /// The ranks that give the same colour, ordered by key, then by rank.
+  [[nodiscard]] SimulatedCommunicator split(int colour, int key)
+  {
+    auto [group, rank] = group_->split(rank_, colour, key);
+    return {std::move(group), rank};
+  }
+
+ private:
+  [[nodiscard]] const SimulatedMachine& machine() const { return group_->simulation().machine(); }
+
+  template <class T, Element U>
+  [[nodiscard]] SimulatedWindow<T> window(const Call<U>& call)
+  {
+    return {group_, group_->post(rank_, call), call.count};
+  }
+
+  std::shared_ptr<detail::SimulatedGroup> group_;
+  int rank_;
+};
+
+static_assert(ExposesMemory<SimulatedCommunicator>);
+
+}  // namespace cubist

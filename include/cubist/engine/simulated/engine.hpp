@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The engine of simulated ranks: it computes nothing, and takes time.
+//
+//   products    operations / rate of the shape, in the machine's table, on the cores of the rank
+//   the others  bytes of all operands / bandwidth of memory; an operand that is one repeated row
+//               counts as that row
+//
+// Each call also takes the machine's `call_seconds`. Values that a program reads are zeros, and
+// folds return their initial value.
+
+#include <cstddef>
+#include <string>
+#include <type_traits>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/shapes.hpp"
+#include "cubist/engine/simulated/buffer.hpp"
+#include "cubist/simulation/address_space.hpp"
+#include "cubist/simulation/simulation.hpp"
+
+namespace cubist
+{
+
+class SimulatedEngine
+{
+ public:
+  template <class T>
+  using Buffer = SimulatedBuffer<T>;
+
+  /// @throws ShapeError unless the shapes fit
+  template <Scalar T>
+  void gemm(Op op_a, Op op_b, T, MatrixView<const T> a, MatrixView<const T> b, T,
+            MatrixView<T> c) const
+  {
+    multiply<T>(product_size(op_a, a.shape(), op_b, b.shape(), c.shape()));
+  }
+
+  template <Element T>
+  void copy(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    pass(out, in);
+  }
+  template <Element T>
+  void upload(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    pass(out, in);
+  }
+  template <Element T>
+  void download(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    pass(out, in);
+    if (out.size() == 0 || detail::SimulatedAddresses::contains(out.data())) return;
+    for (std::size_t i = 0; i < out.rows(); ++i) std::fill_n(out.row(i), out.cols(), T{});
+    detail::Simulation::note_zeros();
+  }
+
+  template <Element T>
+  void fill(MatrixView<T> out, T) const
+  {
+    pass(out);
+  }
+
+  template <class F, class First, class... T>
+  void for_each(F, MatrixView<First> first, MatrixView<T>... m) const
+  {
+    pass(first, m...);
+  }
+  template <class T, class F, class... In>
+  void map(MatrixView<T> out, F, MatrixView<In>... in) const
+  {
+    pass(out, in...);
+  }
+  template <class T, class F, class... In>
+  void map_sums(MatrixView<T> out, MatrixView<T> sums, F, MatrixView<In>... in) const
+  {
+    require_shape(sums.shape(), Shape{1, out.cols()});
+    pass(out, in...);
+  }
+  template <class T, class F, class... In>
+  void map_indexed(MatrixView<T> out, F, MatrixView<In>... in) const
+  {
+    pass(out, in...);
+  }
+  template <class T, class F, class... In>
+  void map_rows(MatrixView<T> out, F, MatrixView<In>... in) const
+  {
+    pass(out, in...);
+  }
+
+  template <class T>
+  void column_sums(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    require_shape(out.shape(), Shape{1, in.cols()});
+    pass(in);
+  }
+  /// Lists in host memory are read; of simulated ones nothing is known, and all rows are summed.
+  template <Scalar T>
+  void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool) const
+  {
+    require_shape(in.shape(), Shape{in.rows(), out.cols()});
+    if (lists.count > 0) pass(in);
+  }
+
+  template <class T, class Combine, class F, class First, class... In>
+  void row_fold(MatrixView<T> out, T, Combine, F, MatrixView<First> first,
+                MatrixView<In>... in) const
+  {
+    require_shape(out.shape(), Shape{first.rows(), 1});
+    pass(first, in...);
+  }
+  template <class T, class Combine, class F, class First, class... In>
+  [[nodiscard]] T fold(T init, Combine, F, MatrixView<First> first, MatrixView<In>... in) const
+  {
+    pass(first, in...);
+    if (first.size() > 0) detail::Simulation::note_zeros();
+    return init;
+  }
+
+  template <class T>
+  [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const
+  {
+    return m;
+  }
+
+ private:
+  /// The rank that computes.
+  /// @throws ArgumentError outside of a launch
+  [[nodiscard]] static detail::SimulatedRank& rank()
+  {
+    auto* const current = detail::SimulatedRank::current();
+    require<ArgumentError>(current != nullptr,
+                           "got a computation of a simulated engine outside of a launch, where no "
+                           "clock runs; compute inside the body of launch<Simulated>");
+    return *current;
+  }
+
+  template <Scalar T>
+  static void multiply(ProductSize size)
+  {
+    detail::SimulatedRank& me = rank();
+    detail::Simulation& simulation = *me.simulation;
+    const double before = me.clock;
+    simulation.compute(
+        me, simulation.product_seconds(element_name<Real<T>>(), size) * (ComplexScalar<T> ? 4 : 1),
+        simulation.threads());
+    me.report.products += me.clock - before;
+    me.report.flops +=
+        (ComplexScalar<T> ? 8 : 2) * double(size.m) * double(size.n) * double(size.k);
+  }
+
+  /// @throws ShapeError unless all operands have the same shape
+  template <class First, class... T>
+  static void pass(MatrixView<First> first, MatrixView<T>... m)
+  {
+    (require_shape(m.shape(), first.shape()), ...);
+    detail::SimulatedRank& me = rank();
+    const double before = me.clock;
+    const double bytes = (bytes_of(first) + ... + bytes_of(m));
+    me.simulation->compute(me, me.simulation->pass_seconds(bytes));
+    me.report.passes += me.clock - before;
+  }
+
+  template <class T>
+  [[nodiscard]] static double bytes_of(MatrixView<T> m)
+  {
+    return double(m.ld() == 0 ? m.cols() : m.size()) * sizeof(T);
+  }
+};
+
+static_assert(Engine<SimulatedEngine>);
+
+}  // namespace cubist

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Addresses for matrices without elements. They are reserved, so no other object has them; nothing
+// is behind them, so an access ends the program.
+
+#include <cstddef>
+#include <cstdint>
+
+#include <sys/mman.h>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist::detail
+{
+
+/// The addresses of all ranks. Each rank counts through them on its own: its buffers differ, those
+/// of two ranks need not.
+class SimulatedAddresses
+{
+ public:
+  /// @throws CommunicationError where the system reserves none
+  [[nodiscard]] static const SimulatedAddresses& get()
+  {
+    static const SimulatedAddresses all;
+    return all;
+  }
+
+  /// Whether an object of the simulation, or null, is at this address.
+  [[nodiscard]] static bool contains(const void* p)
+  {
+    const auto& all = get();
+    return reinterpret_cast<std::uintptr_t>(p) - all.begin_ < all.size_;
+  }
+
+  /// The address of the next buffer; `next` is a rank's count. After the last address follows the
+  /// first one, long after its buffer was freed.
+  /// @throws ArgumentError for more bytes than there are addresses
+  [[nodiscard]] void* take(std::size_t bytes, std::size_t& next) const
+  {
+    require<ArgumentError>(bytes <= size_, "got a block of ", bytes,
+                           " bytes on one rank, for which the simulator has no addresses; cut it "
+                           "over more ranks");
+    if (next > size_ - bytes) next = 0;
+    void* const p = reinterpret_cast<void*>(begin_ + next);  // NOLINT: never accessed
+    next += (bytes + alignment - 1) / alignment * alignment;
+    return p;
+  }
+
+ private:
+  static constexpr std::size_t alignment = 64;
+
+  SimulatedAddresses()
+  {
+    // As many as the system, or a sanitizer, permits.
+    for (size_ = std::size_t{1} << 45; size_ >= std::size_t{1} << 34; size_ /= 2)
+    {
+      void* const p =
+          mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (p == MAP_FAILED) continue;
+      begin_ = reinterpret_cast<std::uintptr_t>(p);
+      return;
+    }
+    throw CommunicationError{
+        "the system reserves no 16 GiB of addresses, so simulated matrices have none; raise the "
+        "limit (ulimit -v)"};
+  }
+
+  std::uintptr_t begin_ = 0;
+  std::size_t size_ = 0;
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The resources that the ranks of a machine share: the links of each unit at each level, one into
+// it and one out of it, and the cores.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "cubist/simulation/machine.hpp"
+
+namespace cubist::detail
+{
+
+class SimulatedLinks
+{
+ public:
+  SimulatedLinks(const SimulatedMachine& machine, int ranks)
+  {
+    int unit = 1;
+    for (const auto& link : machine.links)
+    {
+      units_of_.push_back(std::min(unit, ranks));
+      first_.push_back(resources_);
+      resources_ += 2 * parts(ranks, unit);
+      unit = link.ranks;
+    }
+    first_core_ = resources_;
+    ranks_per_node_ = machine.on_a_node(ranks);
+    ranks_on_cores_ = machine.on_the_cores(ranks);
+    resources_ += parts(ranks, ranks_on_cores_);
+    cores_together_ = machine.cores;
+  }
+
+  [[nodiscard]] std::size_t resources() const { return static_cast<std::size_t>(resources_); }
+
+  /// The number of a rank's unit at a level.
+  [[nodiscard]] int unit(std::size_t level, int rank) const { return rank / units_of_[level]; }
+  /// The links of a unit.
+  [[nodiscard]] int out_of(std::size_t level, int unit) const { return first_[level] + 2 * unit; }
+  [[nodiscard]] int into(std::size_t level, int unit) const { return out_of(level, unit) + 1; }
+  [[nodiscard]] bool same_node(int a, int b) const
+  {
+    return a / ranks_per_node_ == b / ranks_per_node_;
+  }
+  /// The cores that a rank runs on, with all that share them.
+  [[nodiscard]] int cores_of(int rank) const { return first_core_ + rank / ranks_on_cores_; }
+  [[nodiscard]] double cores_together() const { return cores_together_; }
+
+ private:
+  [[nodiscard]] static int parts(int ranks, int unit) { return (ranks + unit - 1) / unit; }
+
+  std::vector<int> units_of_;  // ranks of a unit, by level
+  std::vector<int> first_;     // resource of a level
+  int resources_ = 0;
+  int first_core_ = 0;
+  int ranks_per_node_ = 1;
+  int ranks_on_cores_ = 1;
+  double cores_together_ = 1;
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A machine as the simulator sees it: what its ranks compute with, and the links between them.
+//
+// Links are levels of a tree. The first connects ranks to nodes, the next one nodes to racks or to
+// all, and so on. At each level a unit (a rank, a node, a rack) has a link of its own bandwidth in
+// each direction, which all transfers into and out of the unit share.
+//
+// machine_json.hpp reads and writes these figures.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/simulation/rate_table.hpp"
+
+namespace cubist
+{
+
+/// The links of one level.
+struct SimulatedLink
+{
+  std::string name;
+  int ranks = 0;         ///< consecutive ranks that it connects; 0: all
+  double latency = 0;    ///< seconds of a message
+  double bandwidth = 0;  ///< bytes a second, into and out of each unit
+  /// The most that one rank of a unit sends, and receives; 0: the bandwidth.
+  double rank_bandwidth = 0;
+  /// Seconds of a core for each byte that is sent, and for each that is received.
+  double core_seconds_per_byte = 0;
+  /// Seconds of a core for each message that is sent, and for each that is received.
+  double core_seconds_per_message = 0;
+  /// Whether transfers proceed while their ranks compute. If not, a rank copies what it receives
+  /// when it waits for it, at `bandwidth`.
+  bool overlaps = true;
+};
+
+/// The algorithms of collectives on several nodes.
+enum class SimulatedAlgorithms : std::uint8_t
+{
+  mpi,  ///< comm/mpi/collectives: direct exchange, and chains in segments
+  nccl  ///< rings; chains in segments; an all_reduce by trees where these are faster
+};
+
+struct SimulatedMachine
+{
+  std::string name = "16 cores";
+  std::string source = {};            ///< of the figures
+  double cores = 16;                  ///< of a node, or its GPUs; ranks share them
+  int nodes_sharing = 1;              ///< nodes that share these cores: namespaces of one machine
+  double memory = 128.0 * (1 << 30);  ///< bytes of a node
+  double memory_bandwidth = 8e9;      ///< bytes a second that one core, or GPU, reads and writes
+  double node_memory_bandwidth = 0;   ///< the same for all ranks of a node; 0: no limit
+  double call_seconds = 0;            ///< of each call of the engine: the launch of a kernel
+  double segment_bytes = 65'000;      ///< of a message in a pipelined chain
+  bool shared_memory = true;          ///< whether ranks of a node can read each other's blocks
+  SimulatedAlgorithms algorithms = SimulatedAlgorithms::mpi;
+  std::vector<SimulatedLink> links = {
+      {.name = "memory", .ranks = 16, .latency = 1e-6, .bandwidth = 4e9, .overlaps = false},
+      {.name = "network", .latency = 2e-6, .bandwidth = 12.5e9}};
+  /// Rates of products of one core, or GPU, by the name of the scalar. Complex products are four
+  /// real ones.
+  std::map<std::string, RateTable> rates = {{"float", RateTable::constant(80e9)},
+                                            {"double", RateTable::constant(40e9)}};
+
+  /// Ranks that the first links connect.
+  [[nodiscard]] int ranks_per_node() const
+  {
+    const int ranks = links.front().ranks;
+    return ranks == 0 ? std::numeric_limits<int>::max() : ranks;
+  }
+  /// How many of so many ranks are on one node.
+  [[nodiscard]] int on_a_node(int ranks) const { return std::min(ranks, ranks_per_node()); }
+  /// How many of so many ranks share the cores of a node.
+  [[nodiscard]] int on_the_cores(int ranks) const
+  {
+    return std::min(ranks, on_a_node(ranks) * nodes_sharing);
+  }
+  /// The cores on which each of so many ranks multiplies, as threads of BLAS.
+  [[nodiscard]] int threads(int ranks) const
+  {
+    return std::max(1, static_cast<int>(cores) / on_the_cores(ranks));
+  }
+  /// Whether ranks compute at a speed that depends on what other ranks do: they are more than the
+  /// cores, or messages occupy cores.
+  [[nodiscard]] bool shares_cores(int ranks) const
+  {
+    const bool messages = std::any_of(links.begin(), links.end(), [&](const SimulatedLink& l) {
+      return l.core_seconds_per_byte > 0 || l.core_seconds_per_message > 0;
+    });
+    return messages || on_the_cores(ranks) > cores;
+  }
+  /// Bytes a second that each of so many ranks reads and writes.
+  [[nodiscard]] double pass_bandwidth(int ranks) const
+  {
+    if (node_memory_bandwidth == 0) return memory_bandwidth;
+    return std::min(memory_bandwidth, node_memory_bandwidth / on_the_cores(ranks));
+  }
+  /// Bytes of memory for each of so many ranks.
+  [[nodiscard]] double memory_per_rank(int ranks) const { return memory / on_a_node(ranks); }
+};
+
+/// @throws ArgumentError for a figure that is negative or not finite, for one that is 0 and must
+/// not be, for levels of links that do not contain each other, and without rates
+inline void require_valid(const SimulatedMachine& machine)
+{
+  const auto at_least_0 = [&](const char* what, double value) {
+    require<ArgumentError>(value >= 0 && value <= std::numeric_limits<double>::max(), "got ", what,
+                           " = ", value, " for the machine ", machine.name,
+                           ", so times would be negative or endless; use 0 or more");
+  };
+  const auto positive = [&](const char* what, double value) {
+    at_least_0(what, value);
+    require<ArgumentError>(value > 0, "got ", what, " = 0 for the machine ", machine.name,
+                           ", with which nothing can be computed or sent; use a positive number");
+  };
+  positive("cores", machine.cores);
+  positive("nodes_sharing", machine.nodes_sharing);
+  positive("memory", machine.memory);
+  positive("memory_bandwidth", machine.memory_bandwidth);
+  at_least_0("node_memory_bandwidth", machine.node_memory_bandwidth);
+  at_least_0("call_seconds", machine.call_seconds);
+  positive("segment_bytes", machine.segment_bytes);
+  require<ArgumentError>(!machine.links.empty() && machine.links.back().ranks == 0, "got ",
+                         machine.links.size(), " levels of links for the machine ", machine.name,
+                         ", of which the last does not connect all ranks; give it ranks = 0");
+  int below = 1;
+  for (const auto& link : machine.links)
+  {
+    at_least_0("latency", link.latency);
+    positive("bandwidth", link.bandwidth);
+    at_least_0("rank_bandwidth", link.rank_bandwidth);
+    at_least_0("core_seconds_per_byte", link.core_seconds_per_byte);
+    at_least_0("core_seconds_per_message", link.core_seconds_per_message);
+    if (&link == &machine.links.back()) break;
+    require<ArgumentError>(link.ranks >= below && link.ranks % below == 0, "got a link ", link.name,
+                           " of ", link.ranks, " ranks above units of ", below,
+                           ", which it cannot hold; use a multiple of those");
+    below = link.ranks;
+  }
+  require<ArgumentError>(!machine.rates.empty(), "got the machine ", machine.name,
+                         " without rates of products, so their time is unknown; give it those "
+                         "that cubist_bench rates measures");
+  for (const auto& [scalar, table] : machine.rates) require_valid(table);
+}
+
+}  // namespace cubist

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The speed of local products by their shape: measured on a grid of shapes, interpolated between.
+//
+// The rate of a product of (m, n, k) is interpolated linearly in log m, log n and log k. Outside
+// the grid it is that of the nearest shape on its border.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+
+namespace cubist
+{
+
+struct RateTable
+{
+  std::vector<double> m;      ///< the grid, ascending
+  std::vector<double> n;      ///< likewise
+  std::vector<double> k;      ///< likewise
+  std::vector<double> rates;  ///< operations a second; of m[a], n[b], k[c] at (a |n| + b) |k| + c
+
+  /// One rate for all shapes.
+  [[nodiscard]] static RateTable constant(double rate) { return {{1}, {1}, {1}, {rate}}; }
+
+  /// Operations a second.
+  /// @pre require_valid(*this)
+  [[nodiscard]] double rate(ProductSize size) const
+  {
+    const std::array<Cell, 3> cells{cell(m, double(size.m)), cell(n, double(size.n)),
+                                    cell(k, double(size.k))};
+    double sum = 0;
+    for (unsigned corner = 0; corner < 8; ++corner)
+    {
+      std::array<std::size_t, 3> at{};
+      double weight = 1;
+      for (std::size_t i = 0; i < 3; ++i)
+      {
+        const bool upper = (corner >> i & 1U) != 0;
+        at[i] = cells[i].below + (upper ? 1 : 0);
+        weight *= upper ? cells[i].part : 1 - cells[i].part;
+      }
+      if (weight > 0) sum += weight * rates[(at[0] * n.size() + at[1]) * k.size() + at[2]];
+    }
+    return sum;
+  }
+
+  /// Seconds of a product.
+  [[nodiscard]] double seconds(ProductSize size) const
+  {
+    const double flops = 2 * double(size.m) * double(size.n) * double(size.k);
+    return flops == 0 ? 0 : flops / rate(size);
+  }
+
+ private:
+  /// A value between grid[below] and the next one; `part` of the way.
+  struct Cell
+  {
+    std::size_t below;
+    double part;
+  };
+
+  [[nodiscard]] static Cell cell(const std::vector<double>& grid, double value)
+  {
+    if (value <= grid.front()) return {0, 0};
+    if (value >= grid.back()) return {grid.size() - 1, 0};
+    const auto above = std::upper_bound(grid.begin(), grid.end(), value);
+    const auto below = static_cast<std::size_t>(above - grid.begin()) - 1;
+    return {below, std::log(value / grid[below]) / std::log(grid[below + 1] / grid[below])};
+  }
+};
+
+/// @throws ArgumentError unless each axis ascends and there is one positive rate a shape
+inline void require_valid(const RateTable& table)
+{
+  const auto positive = [](double x) { return x > 0 && x <= std::numeric_limits<double>::max(); };
+  for (const auto* axis : {&table.m, &table.n, &table.k})
+    require<ArgumentError>(
+        !axis->empty() && positive(axis->front()) &&
+            std::adjacent_find(axis->begin(), axis->end(), std::greater_equal<>{}) == axis->end(),
+        "got a table of rates with an axis of ", axis->size(),
+        " sizes that do not ascend from a positive one, so rates between them "
+        "are unknown; sort the sizes, each once");
+  const std::size_t shapes = table.m.size() * table.n.size() * table.k.size();
+  require<ArgumentError>(table.rates.size() == shapes &&
+                             std::all_of(table.rates.begin(), table.rates.end(), positive),
+                         "got ", table.rates.size(), " rates for ", shapes,
+                         " shapes, or one that is not positive, so the time of some products is "
+                         "unknown; give one positive rate for each shape");
+}
+
+}  // namespace cubist

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What a simulation tells: for each rank, how long it took, what it did in that time, what it sent,
+// and the memory that it needed.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "cubist/comm/traffic.hpp"
+
+namespace cubist
+{
+
+struct SimulatedRankReport
+{
+  double seconds = 0;   ///< from the launch to the end of its body
+  double products = 0;  ///< seconds of it
+  double passes = 0;    ///< seconds of it: element-wise, over memory
+  double copies = 0;    ///< seconds of it, in which it copied what other ranks of its node sent
+  double waits = 0;     ///< seconds of it, for other ranks and for messages
+  double flops = 0;     ///< operations of its products
+  Traffic traffic;
+  std::size_t memory = 0;       ///< bytes of matrices at its end
+  std::size_t peak_memory = 0;  ///< the most at any time
+};
+
+struct SimulationReport
+{
+  std::vector<SimulatedRankReport> ranks;
+
+  /// Of the last rank.
+  [[nodiscard]] double seconds() const
+  {
+    double last = 0;
+    for (const auto& r : ranks) last = std::max(last, r.seconds);
+    return last;
+  }
+  /// Of the rank that needs most.
+  [[nodiscard]] std::size_t peak_memory() const
+  {
+    std::size_t most = 0;
+    for (const auto& r : ranks) most = std::max(most, r.peak_memory);
+    return most;
+  }
+};
+
+}  // namespace cubist

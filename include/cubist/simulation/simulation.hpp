@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The scheduler of simulated ranks. Each rank is a fiber of one thread: it runs until it waits;
+// then the rank goes on whose clock is the earliest, after all that happens before its time. So all
+// happens in the order of simulated time, and a result does not depend on the machine that
+// simulates.
+//
+// Measured, beside threads: docs/decisions/0032-simulated-time.md.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/simulation/activities.hpp"
+#include "cubist/simulation/fiber.hpp"
+#include "cubist/simulation/links.hpp"
+#include "cubist/simulation/machine.hpp"
+#include "cubist/simulation/rank.hpp"
+
+namespace cubist::detail
+{
+
+class Simulation
+{
+ public:
+  enum class Failure
+  {
+    none,
+    peer_failed,
+    mismatch,
+    deadlock,
+    ended
+  };
+
+  Simulation(SimulatedMachine machine, int ranks)
+      : machine_{std::move(machine)}, links_{machine_, ranks}, activities_{links_.resources()},
+        shares_cores_{machine_.shares_cores(ranks)}, threads_{machine_.threads(ranks)},
+        pass_bandwidth_{machine_.pass_bandwidth(ranks)}, ranks_{static_cast<std::size_t>(ranks)},
+        unfinished_{ranks}
+  {
+    for (int r = 0; r < ranks; ++r)
+    {
+      this->rank(r).simulation = this;
+      this->rank(r).number = r;
+      ready_.push({0, r});
+    }
+  }
+
+  [[nodiscard]] const SimulatedMachine& machine() const { return machine_; }
+  [[nodiscard]] const SimulatedLinks& links() const { return links_; }
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+  [[nodiscard]] SimulatedRank& rank(int number) { return ranks_[static_cast<std::size_t>(number)]; }
+
+  /// Runs body(rank) for all ranks, on this thread, until all have ended. A body throws nothing.
+  /// @throws CommunicationError if there is no memory for the stacks of all ranks
+  void run(const std::function<void(SimulatedRank&)>& body)
+  {
+    for (auto& rank : ranks_)
+      rank.fiber = std::make_unique<Fiber>([this, &body, &rank] {
+        body(rank);
+        finish(rank);
+      });
+    auto* const outside = std::exchange(SimulatedRank::current(), nullptr);
+    SimulatedRank& first = *choose();
+    SimulatedRank::current() = &first;
+    thread_.switch_to(*first.fiber);
+    SimulatedRank::current() = outside;
+    end();
+    for (auto& rank : ranks_) rank.fiber.reset();
+  }
+
+  /// `self` waits until it is made ready.
+  /// @throws PeerFailed, CollectiveMismatch, DeadlockError once a rank has failed
+  void block(SimulatedRank& self, const SimulatedWait& waits_for)
+  {
+    raise();
+    self.state = SimulatedRank::State::blocked;
+    self.waits_for = &waits_for;
+    pass_turn(self);
+    raise();
+  }
+
+  /// `self` goes on when all that happens before its time has happened.
+  /// @throws what `block` throws
+  void catch_up(SimulatedRank& self)
+  {
+    raise();
+    self.state = SimulatedRank::State::blocked;
+    make_ready(self, self.clock);
+    pass_turn(self);
+    raise();
+  }
+
+  /// A rank that is blocked goes on at a time.
+  void make_ready(SimulatedRank& rank, double time)
+  {
+    if (rank.state != SimulatedRank::State::blocked) return;
+    rank.state = SimulatedRank::State::ready;
+    rank.clock = std::max(rank.clock, time);
+    ready_.push({rank.clock, rank.number});
+  }
+
+  /// Starts an activity at a time that is not in the past.
+  void start(double time, double seconds, std::vector<ResourceUse> uses,
+             std::shared_ptr<ActivityOwner> owner)
+  {
+    activities_.start(time, seconds, std::move(uses), std::move(owner));
+  }
+
+  /// Seconds of a product on the cores of a rank.
+  /// @throws ArgumentError for a scalar whose rates the machine lacks
+  [[nodiscard]] double product_seconds(const std::string& scalar, ProductSize size) const
+  {
+    const auto table = machine_.rates.find(scalar);
+    require<ArgumentError>(table != machine_.rates.end(), "got a product of ", scalar,
+                           " on the machine ", machine_.name,
+                           ", which has no rates for it, so its time is unknown; measure them with "
+                           "cubist_bench rates");
+    return machine_.call_seconds + table->second.seconds(size) / threads_;
+  }
+  /// The cores on which a rank multiplies.
+  [[nodiscard]] int threads() const { return threads_; }
+  /// Seconds in which a rank reads or writes so many bytes, on one core.
+  [[nodiscard]] double pass_seconds(double bytes) const
+  {
+    return machine_.call_seconds + bytes / pass_bandwidth_;
+  }
+
+  /// A program reads values, which are zeros. Said once.
+  static void note_zeros()
+  {
+    static bool is_noted = false;
+    if (std::exchange(is_noted, true)) return;
+    std::fputs("cubist: the simulated backend computes no elements, so values that the program "
+               "reads, such as a loss, are 0\n",
+               stderr);
+  }
+
+  /// `self` computes for so many seconds on so many cores, longer where others share them.
+  void compute(SimulatedRank& self, double seconds, int cores = 1)
+  {
+    if (seconds == 0) return;
+    if (!shares_cores_)
+    {
+      self.clock += seconds;
+      return;
+    }
+    const auto computation = std::make_shared<Computation>();
+    computation->rank = &self;
+    start(self.clock, seconds, {{links_.cores_of(self.number), cores / links_.cores_together()}},
+          computation);
+    block(self, *computation);
+  }
+
+  /// Fails all ranks, in the wait they are in or in their next one. Only the first failure counts.
+  void fail(Failure failure, std::string message)
+  {
+    if (failure_ != Failure::none) return;
+    failure_ = failure;
+    message_ = std::move(message);
+    for (auto& rank : ranks_) make_ready(rank, rank.clock);
+  }
+
+  /// @throws what `block` throws
+  void raise() const
+  {
+    switch (failure_)
+    {
+    case Failure::none:
+      return;
+    case Failure::peer_failed:
+      throw PeerFailed{message_};
+    case Failure::mismatch:
+      throw CollectiveMismatch{message_};
+    case Failure::deadlock:
+      throw DeadlockError{message_};
+    case Failure::ended:
+      throw CommunicationError{message_};
+    }
+  }
+
+ private:
+  struct Computation final : ActivityOwner, SimulatedWait
+  {
+    void complete(double time) override { rank->simulation->make_ready(*rank, time); }
+    [[nodiscard]] std::string describe() const override { return "a computation"; }
+
+    SimulatedRank* rank = nullptr;
+  };
+
+  /// Another rank goes on, or `self` does.
+  void pass_turn(SimulatedRank& self)
+  {
+    SimulatedRank& next = *choose();
+    if (&next == &self) return;
+    SimulatedRank::current() = &next;
+    self.fiber->switch_to(*next.fiber);
+  }
+
+  /// The body of `self` has ended.
+  void finish(SimulatedRank& self)
+  {
+    self.state = SimulatedRank::State::finished;
+    self.report.seconds = self.clock;
+    self.report.memory = self.memory->now;
+    self.report.peak_memory = self.memory->peak;
+    --unfinished_;
+    SimulatedRank* const next = choose();
+    SimulatedRank::current() = next;
+    self.fiber->leave(next != nullptr ? *next->fiber : thread_);
+  }
+
+  /// All bodies have ended.
+  void end()
+  {
+    activities_ = Activities{};
+    failure_ = Failure::none;
+    fail(Failure::ended,
+         "got a call on ranks whose launch has returned, so none of them can take part; use "
+         "communicators, meshes and what lies on them inside the body of launch");
+  }
+
+  /// The rank that runs next; null if all are finished.
+  SimulatedRank* choose()
+  {
+    while (unfinished_ > 0)
+    {
+      const double earliest = ready_.empty() ? Activities::never : ready_.top().first;
+      const double event = failure_ == Failure::none ? activities_.next() : Activities::never;
+      if (event < Activities::never && event <= earliest)
+        activities_.step();
+      else if (ready_.empty())
+        fail(Failure::deadlock, deadlock_text());
+      else
+      {
+        SimulatedRank& next = rank(ready_.top().second);
+        ready_.pop();
+        return &next;
+      }
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] std::string deadlock_text() const
+  {
+    constexpr int most = 16;
+    int blocked = 0;
+    std::string waits;
+    for (const auto& r : ranks_)
+      if (r.state == SimulatedRank::State::blocked && ++blocked <= most)
+        waits += "; rank " + std::to_string(r.number) + " waits in " + r.waits_for->describe();
+    if (blocked > most) waits += "; and " + std::to_string(blocked - most) + " more ranks wait";
+    if (unfinished_ < size())
+      waits += "; " + std::to_string(size() - unfinished_) + " ranks have returned";
+    return "every live rank waits for another, so none can continue" + waits +
+           "; let all ranks of a communicator make the same calls in the same order, and match "
+           "every send with a receive";
+  }
+
+  using Turn = std::pair<double, int>;  // a clock, and its rank
+
+  SimulatedMachine machine_;
+  SimulatedLinks links_;
+  Activities activities_;
+  bool shares_cores_;
+  int threads_;
+  double pass_bandwidth_;
+  Fiber thread_;
+  std::vector<SimulatedRank> ranks_;
+  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> ready_;
+  int unfinished_;
+  Failure failure_ = Failure::none;
+  std::string message_;
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sanitized.hpp"
+
+// One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
+#if !CUBIST_SANITIZED
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cubist/backend/simulated.hpp"
+#include "cubist/backend/threads.hpp"
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/plan/meshes.hpp"
+#include "cubist/scheme/catalogue.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+// A training step sends, and needs, the same in simulated time as on threads.
+
+namespace backend_simulated_schemes_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+/// The bytes that this thread's buffers have, and the most that they had.
+struct Bytes
+{
+  std::size_t now = 0;
+  std::size_t peak = 0;
+};
+thread_local Bytes bytes;
+
+template <class T>
+struct CountingAllocator : HugePages<T>
+{
+  using value_type = T;
+
+  CountingAllocator() = default;
+  template <class U>
+  CountingAllocator(const CountingAllocator<U>&)
+  {
+  }
+  [[nodiscard]] T* allocate(std::size_t n)
+  {
+    bytes.peak = std::max(bytes.peak, bytes.now += n * sizeof(T));
+    return HugePages<T>::allocate(n);
+  }
+  void deallocate(T* p, std::size_t n)
+  {
+    bytes.now -= n * sizeof(T);
+    HugePages<T>::deallocate(p, n);
+  }
+};
+
+struct CountingEngine : HostEngine
+{
+  template <class T>
+  using Buffer = std::vector<T, CountingAllocator<T>>;
+};
+
+struct CountedThreads : Threads
+{
+  using Engine = CountingEngine;
+};
+
+struct Needed
+{
+  Traffic traffic;
+  std::size_t peak = 0;
+};
+
+/// Two training steps of a network of uneven sizes.
+template <class S, class B>
+void train(const Mesh<S, B>& mesh)
+{
+  MLP<S, B, float> mlp{mesh, {70, 130, 50}, {.activation = gelu}};
+  AdamW optimizer{mlp.parameters(), {}};
+  const DistMatrix<float, typename S::Input, AxisMesh<typename S::Axes, B>> x{mesh, {90, 70}};
+  const auto target = mlp.forward(x);
+  for (int step = 0; step < 2; ++step)
+  {
+    const auto& y = mlp.forward(x);
+    auto dy = y;
+    mean_squared_error(y, target, dy);
+    mlp.backward(dy);
+    optimizer.step(mlp.parameters());
+  }
+}
+
+template <class S, class B>
+std::vector<Needed> needed(const typename S::Axes::Array& extents)
+{
+  return on_ranks<B>(S::Axes::ranks(extents), [&](typename B::Communicator& world) {
+    bytes = {};
+    const Mesh<S, B> mesh{world, extents, IdleRanks::refused};
+    train<S, B>(mesh);
+    Needed mine;
+    if constexpr (requires { world.traffic(); }) mine.traffic = world.traffic();
+    mine.peak = bytes.peak;
+    return mine;
+  });
+}
+
+template <class S>
+void check(const typename S::Axes::Array& extents, const std::vector<Needed>& real)
+{
+  for (std::size_t r = 0; r < real.size(); ++r)
+  {
+    CAPTURE(S::name, S::Axes::to_string(extents), r);
+    const auto& simulated = Simulated::report().ranks[r];
+    for (std::size_t c = 0; c < collective_count; ++c)
+    {
+      const auto collective = static_cast<Collective>(c);
+      CAPTURE(to_string(collective));
+      CHECK(simulated.traffic[collective] == real[r].traffic[collective]);
+    }
+    CHECK(real[r].peak > 0);
+    CHECK(double(simulated.peak_memory) == Approx(double(real[r].peak)).epsilon(0.05));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("simulated: each scheme sends the words, and needs the memory, of a run on threads")
+{
+  for_each_scheme([]<class S>() {
+    for_each_mesh<S>(8, [](const typename S::Axes::Array& extents) {
+      const int ranks = S::Axes::ranks(extents);
+      if (ranks != 1 && ranks != 4 && ranks != 6 && ranks != 8) return;
+      const auto real = needed<S, Counting<CountedThreads>>(extents);
+      needed<S, Counting<Simulated>>(extents);
+      check<S>(extents, real);
+    });
+  });
+}
+
+TEST_CASE("simulated: so does a scheme whose ranks read each other's blocks")
+{
+  using S = Cube3D;
+  for_each_mesh<S>(8, [](const typename S::Axes::Array& extents) {
+    const auto real = needed<S, CountedThreads>(extents);
+    needed<S, Simulated>(extents);
+    for (std::size_t r = 0; r < real.size(); ++r)
+      CHECK(double(Simulated::report().ranks[r].peak_memory) ==
+            Approx(double(real[r].peak)).epsilon(0.05));
+  });
+}
+
+}  // namespace backend_simulated_schemes_test
+
+#endif

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cubist/backend/simulated.hpp"
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/summa25d.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+namespace backend_simulated_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using World = SimulatedCommunicator;
+
+/// A machine whose links have whole numbers: 1 s of latency, 8 bytes a second.
+SimulatedMachine slow_machine(int ranks_per_node, double cores)
+{
+  SimulatedMachine machine;
+  machine.cores = cores;
+  machine.memory_bandwidth = 8;
+  machine.segment_bytes = 1e9;
+  machine.links = {{.name = "memory", .ranks = ranks_per_node, .bandwidth = 8, .overlaps = false},
+                   {.name = "network", .latency = 1, .bandwidth = 8}};
+  machine.rates = {{"float", RateTable::constant(8)}};
+  return machine;
+}
+
+/// The clock of each rank at the end of a body.
+template <class Body>
+std::vector<double> clocks(const SimulatedMachine& machine, int ranks, Body body)
+{
+  Simulated::machine = machine;
+  launch<Simulated>({.ranks = ranks}, body);
+  Simulated::machine = {};
+  std::vector<double> seconds;
+  for (const auto& r : Simulated::report().ranks) seconds.push_back(r.seconds);
+  return seconds;
+}
+
+/// A step of training, as a program for any backend writes it.
+template <class S, class B, class World>
+double train(World& world, std::size_t tokens, const std::vector<std::size_t>& sizes)
+{
+  const Mesh<S, B> mesh{world};
+  MLP<S, B, float> mlp{mesh, sizes, {.activation = gelu}};
+  AdamW optimizer{mlp.parameters(), {}};
+  DistMatrix<float, typename S::Input, AxisMesh<typename S::Axes, B>> x{mesh,
+                                                                        {tokens, sizes.front()}};
+  auto y = mlp.forward(x);
+  auto target = y;
+  double loss = 0;
+  for (int step = 0; step < 2; ++step)
+  {
+    const auto& out = mlp.forward(x);
+    auto d = out;
+    loss = mean_squared_error(out, target, d);
+    mlp.backward(d);
+    optimizer.step(mlp.parameters());
+  }
+  return loss;
+}
+
+}  // namespace
+
+TEST_CASE("simulated: a message takes latency and bytes by bandwidth")
+{
+  const auto seconds = clocks(slow_machine(1, 1), 2, [](World& world) {
+    std::vector<float> data(10);
+    if (world.rank() == 0)
+      world.send(data, 1);
+    else
+      world.receive(data, 0);
+  });
+  CHECK(seconds == std::vector{6.0, 6.0});
+}
+
+TEST_CASE("simulated: a call begins when its last rank has come")
+{
+  const auto seconds = clocks(slow_machine(1, 1), 3, [](World& world) {
+    const SimulatedEngine engine;
+    SimulatedBuffer<float> buffer(20);
+    if (world.rank() == 1) engine.fill(MatrixView<float>{buffer.data(), {4, 5}}, 0.F);
+    world.barrier();
+  });
+  // The rank fills for 10 s, then two rounds of messages.
+  CHECK(seconds == std::vector{12.0, 12.0, 12.0});
+  CHECK(Simulated::report().ranks[0].waits == 12);
+  CHECK(Simulated::report().ranks[1].passes == 10);
+}
+
+TEST_CASE("simulated: communication overlaps with computation as the program lets it")
+{
+  for (const bool overlap : {false, true})
+  {
+    const auto seconds = clocks(slow_machine(1, 1), 2, [&](World& world) {
+      const SimulatedEngine engine;
+      SimulatedBuffer<float> data(16);
+      SimulatedBuffer<float> other(10);
+      auto request = world.async_broadcast(std::span{data.data(), data.size()}, 0);
+      if (!overlap) request.wait();
+      engine.fill(MatrixView<float>{other.data(), {1, 10}}, 0.F);
+      request.wait();
+    });
+    // A broadcast of 1 + 8 s, a computation of 5 s.
+    CHECK(seconds == std::vector<double>(2, overlap ? 9 : 14));
+  }
+}
+
+TEST_CASE("simulated: transfers share the link of their node")
+{
+  auto machine = slow_machine(2, 2);
+  const auto body = [](World& world) {
+    std::vector<float> data(16);
+    // Rank 0 sends to 2, and rank 1 to 3, on the other node.
+    if (world.rank() < 2)
+      world.send(data, world.rank() + 2);
+    else
+      world.receive(data, world.rank() - 2);
+  };
+  CHECK(clocks(machine, 4, body) == std::vector<double>(4, 1 + 16));
+  machine.links[1].bandwidth = 16;
+  machine.links[1].rank_bandwidth = 8;
+  CHECK(clocks(machine, 4, body) == std::vector<double>(4, 1 + 8));
+}
+
+TEST_CASE("simulated: ranks of a node copy what they receive when they wait")
+{
+  const auto seconds = clocks(slow_machine(2, 2), 2, [](World& world) {
+    std::vector<float> data(16);
+    auto request = world.async_broadcast(data, 0);
+    request.wait();
+  });
+  CHECK(seconds == std::vector{0.0, 8.0});
+  CHECK(Simulated::report().ranks[1].copies == 8);
+}
+
+TEST_CASE("simulated: programs run unchanged, with a loss of 0")
+{
+  const auto losses = on_ranks<Simulated>(8, [](World& world) {
+    return train<Summa25D, Simulated>(world, 64, {32, 128, 16});
+  });
+  for (const double loss : losses) CHECK(loss == 0);
+  for (const auto& r : Simulated::report().ranks)
+  {
+    CHECK(r.products > 0);
+    CHECK(r.passes > 0);
+    CHECK(r.peak_memory > 0);
+    CHECK(r.seconds == Approx(r.products + r.passes + r.copies + r.waits));
+  }
+}
+
+TEST_CASE("simulated: a result has the same bits on every run")
+{
+  SimulatedMachine machine;
+  machine.links.front().ranks = 4;
+  machine.links[1].core_seconds_per_byte = 1e-10;
+  machine.cores = 2;
+  std::vector<double> first;
+  for (int i = 0; i < 3; ++i)
+  {
+    const auto seconds = clocks(machine, 27, [](World& world) {
+      train<Cube3D, Simulated>(world, 500, {300, 400, 300});
+    });
+    if (i == 0) first = seconds;
+    CHECK(seconds == first);
+  }
+  CHECK(first.front() > 0);
+}
+
+TEST_CASE("simulated: an error of a rank ends the launch, with its rank")
+{
+  CHECK_THROWS_WITH(launch<Simulated>({.ranks = 3},
+                                      [](World& world) {
+                                        if (world.rank() == 1) throw ShapeError{"wrong"};
+                                        world.barrier();
+                                      }),
+                    Catch::Contains("rank 1") && Catch::Contains("wrong"));
+  CHECK_THROWS_AS(launch<Simulated>({.ranks = 2},
+                                    [](World& world) {
+                                      if (world.rank() == 1) throw std::runtime_error{"no"};
+                                    }),
+                  RankFailed);
+}
+
+TEST_CASE("simulated: a deadlock and different calls are errors")
+{
+  CHECK_THROWS_AS(launch<Simulated>({.ranks = 3},
+                                    [](World& world) {
+                                      if (world.rank() != 2) world.barrier();
+                                    }),
+                  DeadlockError);
+  CHECK_THROWS_AS(launch<Simulated>({.ranks = 2},
+                                    [](World& world) {
+                                      std::vector<float> x(world.rank() == 0 ? 3 : 4);
+                                      world.all_reduce(x);
+                                    }),
+                  CollectiveMismatch);
+}
+
+TEST_CASE("simulated: a request that is dropped fails those that wait for it")
+{
+  CHECK_THROWS_AS(launch<Simulated>({.ranks = 2},
+                                    [](World& world) {
+                                      std::vector<float> x(3);
+                                      if (world.rank() == 0)
+                                        (void)world.async_all_reduce(x);
+                                      else
+                                        world.all_reduce(x);
+                                    }),
+                  PeerFailed);
+}
+
+TEST_CASE("simulated: numbers of ranks that cannot be are refused")
+{
+  const auto nothing = [](World&) {};
+  CHECK_THROWS_AS(launch<Simulated>({.ranks = 0}, nothing), ArgumentError);
+  CHECK_THROWS_AS(launch<Simulated>({.ranks = 1 << 20}, nothing), ArgumentError);
+  CHECK_THROWS_AS(Simulated::now(), ArgumentError);
+}
+
+}  // namespace backend_simulated_test

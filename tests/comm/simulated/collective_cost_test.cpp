@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "cubist/comm/simulated/collective_cost.hpp"
+#include "cubist/comm/traffic.hpp"
+
+#include "catch.hpp"
+
+namespace comm_simulated_collective_cost_test
+{
+
+using namespace cubist;
+using namespace cubist::detail;
+
+namespace
+{
+
+constexpr double latency = 1e-6;
+constexpr double bandwidth = 1e9;
+
+/// Nodes of so many ranks, with links of 1 GB/s between ranks of a node and between nodes.
+SimulatedMachine machine(int ranks_per_node, SimulatedAlgorithms algorithms)
+{
+  SimulatedMachine m;
+  m.algorithms = algorithms;
+  m.segment_bytes = 1000;
+  m.links = {{"inside", ranks_per_node, latency, bandwidth}, {"network", 0, latency, bandwidth}};
+  return m;
+}
+
+std::vector<int> first_ranks(int n)
+{
+  std::vector<int> ranks(static_cast<std::size_t>(n));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// The bytes out of all units of a level.
+double bytes_out(const SimulatedMachine& m, const std::vector<int>& ranks, std::size_t level,
+                 const SimulatedCollective& call)
+{
+  const SimulatedLinks links{m, 64};
+  const SimulatedPlacement placement{m, links, ranks};
+  double sum = 0;
+  for (std::size_t i = 0; i < placement.units(level).size(); ++i)
+    sum += unit_bytes(m, links, placement, level, i, call).out;
+  return sum;
+}
+double bytes_in(const SimulatedMachine& m, const std::vector<int>& ranks, std::size_t level,
+                const SimulatedCollective& call)
+{
+  const SimulatedLinks links{m, 64};
+  const SimulatedPlacement placement{m, links, ranks};
+  double sum = 0;
+  for (std::size_t i = 0; i < placement.units(level).size(); ++i)
+    sum += unit_bytes(m, links, placement, level, i, call).in;
+  return sum;
+}
+
+CollectiveCost cost(const SimulatedMachine& m, const std::vector<int>& ranks,
+                    const SimulatedCollective& call)
+{
+  const SimulatedLinks links{m, 64};
+  return collective_cost(m, links, {m, links, ranks}, call);
+}
+
+constexpr Collective with_data[] = {Collective::broadcast,      Collective::reduce,
+                                    Collective::all_reduce,     Collective::all_gather,
+                                    Collective::reduce_scatter, Collective::all_to_all,
+                                    Collective::gather,         Collective::scatter};
+
+}  // namespace
+
+TEST_CASE("where each node has one rank, the bytes between nodes are those that are counted")
+{
+  for (const auto algorithms : {SimulatedAlgorithms::mpi, SimulatedAlgorithms::nccl})
+    for (const int p : {2, 3, 4, 7, 16})
+      for (const auto collective : with_data)
+        for (const int root : {0, p - 1})
+        {
+          CAPTURE(to_string(collective), p, root, algorithms == SimulatedAlgorithms::nccl);
+          constexpr std::size_t count = 840;  // a multiple of every p
+          std::uint64_t counted = 0;
+          for (int r = 0; r < p; ++r)
+            counted += sent_by(Call<float>{.collective = collective,
+                                           .count = count,
+                                           .peer = has_root(collective) ? root : 0},
+                               r, p)
+                           .elements;
+          const SimulatedCollective call{collective, double(count), root, 0};
+          const auto m = machine(1, algorithms);
+          CHECK(bytes_out(m, first_ranks(p), 1, call) == Approx(double(counted)));
+          CHECK(bytes_in(m, first_ranks(p), 1, call) == Approx(double(counted)));
+        }
+}
+
+TEST_CASE("what leaves the nodes enters other nodes")
+{
+  for (const auto algorithms : {SimulatedAlgorithms::mpi, SimulatedAlgorithms::nccl})
+    for (const auto& ranks :
+         {first_ranks(16), std::vector{0, 1, 4, 5, 8, 9}, std::vector{0, 1, 2, 4, 9}})
+      for (const auto collective : with_data)
+      {
+        CAPTURE(to_string(collective), ranks.size());
+        const auto m = machine(4, algorithms);
+        const SimulatedCollective call{collective, 100.0, 1, 0};
+        CHECK(bytes_out(m, ranks, 1, call) == Approx(bytes_in(m, ranks, 1, call)));
+        CHECK(bytes_out(m, ranks, 1, call) > 0);
+      }
+}
+
+TEST_CASE("an all_gather of MPI enters each node once")
+{
+  const SimulatedCollective call{Collective::all_gather, 10.0};
+  // 16 blocks, each of which enters 3 other nodes.
+  CHECK(bytes_in(machine(4, SimulatedAlgorithms::mpi), first_ranks(16), 1, call) ==
+        Approx(16 * 3 * 10));
+}
+
+TEST_CASE("a collective takes its messages' latency, and the longest transfer")
+{
+  const double b = 1e6;
+  for (const auto algorithms : {SimulatedAlgorithms::mpi, SimulatedAlgorithms::nccl})
+  {
+    const auto m = machine(1, algorithms);
+    const auto all_gather = cost(m, first_ranks(8), {Collective::all_gather, b});
+    CHECK(all_gather.seconds == Approx(7 * b / bandwidth));
+    CHECK(all_gather.latency ==
+          Approx(algorithms == SimulatedAlgorithms::nccl ? 7 * latency : latency));
+    const auto broadcast = cost(m, first_ranks(8), {Collective::broadcast, b});
+    CHECK(broadcast.seconds == Approx(b / bandwidth));
+    CHECK(broadcast.latency == Approx(7 * (latency + m.segment_bytes / bandwidth)));
+    const auto all_reduce = cost(m, first_ranks(8), {Collective::all_reduce, b});
+    CHECK(all_reduce.seconds == Approx(2 * 7.0 / 8 * b / bandwidth));
+    const auto barrier = cost(m, first_ranks(8), {Collective::barrier, 0});
+    CHECK(barrier.seconds == 0);
+    CHECK(barrier.latency == Approx(3 * latency));
+  }
+}
+
+TEST_CASE("one rank has nothing to send")
+{
+  const auto c = cost(machine(4, SimulatedAlgorithms::mpi), {3}, {Collective::all_reduce, 1e6});
+  CHECK(c.latency == 0);
+  CHECK(c.seconds == 0);
+  CHECK(c.uses.empty());
+}
+
+TEST_CASE("a card of its own limits what one rank of a node sends")
+{
+  auto m = machine(4, SimulatedAlgorithms::nccl);
+  m.links[1].rank_bandwidth = bandwidth / 4;
+  const SimulatedCollective call{Collective::all_reduce, 8e6};
+  // All four ranks of two nodes use the whole link; one rank of each has a quarter of it.
+  CHECK(cost(m, first_ranks(8), call).seconds == Approx(2 * 7.0 / 8 * 8e6 / bandwidth));
+  CHECK(cost(m, {0, 4}, call).seconds == Approx(2 * 1.0 / 2 * 8e6 / (bandwidth / 4)));
+}
+
+TEST_CASE("messages occupy the cores that they are sent and received by")
+{
+  auto m = machine(1, SimulatedAlgorithms::mpi);
+  m.cores = 2;
+  m.nodes_sharing = 64;
+  m.links[1].core_seconds_per_byte = 0.5 / bandwidth;
+  const SimulatedLinks links{m, 64};
+  const auto c = cost(m, {0, 1}, {Collective::send, 1e6, 0, 1});
+  // One byte out and one in take a core half of the time each: one of two cores.
+  double part = 0;
+  for (const auto& use : c.uses)
+    if (use.resource == links.cores_of(0)) part = use.part;
+  CHECK(part == Approx(0.5));
+}
+
+TEST_CASE("ranks copy what others of their node send")
+{
+  const auto m = machine(4, SimulatedAlgorithms::mpi);
+  const SimulatedLinks links{m, 64};
+  const SimulatedPlacement node{m, links, first_ranks(4)};
+  CHECK(copied_bytes(node, 4, {Collective::all_gather, 10}, false) == 30);
+  CHECK(copied_bytes(node, 4, {Collective::reduce_scatter, 10}, false) == 30);
+  CHECK(copied_bytes(node, 4, {Collective::broadcast, 10}, false) == 10);
+  CHECK(copied_bytes(node, 4, {Collective::broadcast, 10}, true) == 0);
+  CHECK(copied_bytes(node, 4, {Collective::gather, 10}, true) == 30);
+  const SimulatedPlacement apart{m, links, {0, 4, 8}};
+  CHECK(copied_bytes(apart, 1, {Collective::all_gather, 10}, false) == 0);
+}
+
+}  // namespace comm_simulated_collective_cost_test

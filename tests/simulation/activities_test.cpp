@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "cubist/simulation/activities.hpp"
+
+#include "catch.hpp"
+
+namespace simulation_activities_test
+{
+
+using cubist::detail::Activities;
+using cubist::detail::ActivityOwner;
+using cubist::detail::ResourceUse;
+
+namespace
+{
+
+struct Named final : ActivityOwner
+{
+  Named(std::map<char, double>& e, char n) : ends{e}, name{n} {}
+  void complete(double time) override { ends[name] = time; }
+
+  std::map<char, double>& ends;
+  char name;
+};
+
+struct Request
+{
+  char name;
+  double start;
+  double seconds;
+  std::vector<ResourceUse> uses;
+};
+
+/// When each activity ends.
+std::map<char, double> ends_of(const std::vector<Request>& requests, std::size_t resources = 3)
+{
+  std::map<char, double> ends;
+  Activities all{resources};
+  for (const auto& r : requests)
+    all.start(r.start, r.seconds, r.uses, std::make_shared<Named>(ends, r.name));
+  while (all.next() < Activities::never) all.step();
+  return ends;
+}
+
+}  // namespace
+
+TEST_CASE("an activity alone takes its own time")
+{
+  CHECK(ends_of({{'a', 1, 2, {{0, 1.0}}}}) == std::map<char, double>{{'a', 3}});
+  CHECK(ends_of({{'a', 1, 2, {}}}) == std::map<char, double>{{'a', 3}});
+  CHECK(ends_of({{'a', 1, 0, {{0, 1.0}}}}) == std::map<char, double>{{'a', 1}});
+}
+
+TEST_CASE("activities on different resources do not slow each other down")
+{
+  CHECK(ends_of({{'a', 0, 2, {{0, 1.0}}}, {'b', 0, 3, {{1, 1.0}}}}) ==
+        std::map<char, double>{{'a', 2}, {'b', 3}});
+}
+
+TEST_CASE("two that want all of a resource take twice as long")
+{
+  const auto ends = ends_of({{'a', 0, 2, {{0, 1.0}}}, {'b', 0, 2, {{0, 1.0}}}});
+  CHECK(ends.at('a') == Approx(4));
+  CHECK(ends.at('b') == Approx(4));
+}
+
+TEST_CASE("when one ends the others speed up")
+{
+  // Until 2 both at half speed; then b has 2 of its 3 seconds left.
+  const auto ends = ends_of({{'a', 0, 1, {{0, 1.0}}}, {'b', 0, 3, {{0, 1.0}}}});
+  CHECK(ends.at('a') == Approx(2));
+  CHECK(ends.at('b') == Approx(4));
+}
+
+TEST_CASE("one that starts later slows down those that run")
+{
+  const auto ends = ends_of({{'a', 0, 2, {{0, 1.0}}}, {'b', 1, 1, {{0, 1.0}}}});
+  CHECK(ends.at('a') == Approx(3));
+  CHECK(ends.at('b') == Approx(3));
+}
+
+TEST_CASE("parts of a resource that fit together slow nobody down")
+{
+  const auto ends =
+      ends_of({{'a', 0, 2, {{0, 0.5}}}, {'b', 0, 2, {{0, 0.25}}}, {'c', 0, 2, {{0, 0.25}}}});
+  for (const auto& [_, end] : ends) CHECK(end == Approx(2));
+  const auto slower = ends_of({{'a', 0, 2, {{0, 0.9}}}, {'b', 0, 2, {{0, 0.6}}}});
+  for (const auto& [_, end] : slower) CHECK(end == Approx(3));
+}
+
+TEST_CASE("the most wanted resource sets the speed")
+{
+  // a shares resource 0 with b and resource 1 with c and d.
+  const auto ends = ends_of({{'a', 0, 1, {{0, 1.0}, {1, 1.0}}},
+                             {'b', 0, 10, {{0, 1.0}}},
+                             {'c', 0, 10, {{1, 1.0}}},
+                             {'d', 0, 10, {{1, 1.0}}}});
+  CHECK(ends.at('a') == Approx(3));
+}
+
+TEST_CASE("work is conserved: a resource that is wanted is used")
+{
+  // 10 activities of one second each that arrive while others run need 10 seconds together.
+  std::vector<Request> requests;
+  for (int i = 0; i < 10; ++i)
+    requests.push_back({static_cast<char>('a' + i), 0.37 * i, 1, {{0, 1.0}}});
+  double last = 0;
+  for (const auto& [_, end] : ends_of(requests)) last = std::max(last, end);
+  CHECK(last == Approx(10));
+}
+
+}  // namespace simulation_activities_test
