@@ -182,6 +182,17 @@ void combine(ncclDataType_t type, const std::vector<const std::byte*>& in, std::
   }
 }
 
+/// Takes back what a rank has posted and its peers have not joined: they no longer access its
+/// memory.
+void withdraw(const Rank& me)
+{
+  for (auto& [_, state] : me.group->collectives)
+    if (!state.done && !state.parts.empty()) state.parts[static_cast<std::size_t>(me.rank)].reset();
+  for (auto* const posted : {&me.group->sends, &me.group->receives})
+    for (auto& [_, messages] : *posted)
+      std::erase_if(messages, [&](const Message& m) { return m.owner == &me; });
+}
+
 /// Executes a collective that all ranks have called.
 void execute(const std::vector<std::optional<Op>>& parts)
 {
@@ -252,7 +263,7 @@ void join_collective(Rank& me, std::uint64_t call, const Op& op, std::unique_loc
     changed.notify_all();
   }
   changed.wait(lock, [&] { return state.done || me.aborted; });
-  if (!state.done) return state.parts[static_cast<std::size_t>(me.rank)].reset();
+  if (!state.done) return;  // withdrawn
   if (++state.finished == me.group->size) me.group->collectives.erase(call);
 }
 
@@ -285,10 +296,6 @@ void exchange(Rank& me, const std::vector<Op>& ops, std::unique_lock<std::mutex>
     return std::all_of(all.begin(), all.end(), [](auto& done) { return *done; });
   };
   changed.wait(lock, [&] { return me.aborted || complete(); });
-  if (complete()) return;
-  for (auto* const posted : {&me.group->sends, &me.group->receives})
-    for (auto& [pair, messages] : *posted)
-      std::erase_if(messages, [&](const Message& m) { return m.owner == &me; });
 }
 
 /// Enqueues the issued operations on their stream.
@@ -339,6 +346,8 @@ void fake::fail_later(ncclResult_t code) { later_result = code; }
 void fake::report_aborts(bool report) { reports_aborts = report; }
 fake::Live fake::live()
 {
+  cudaStreamSynchronize(
+      cudaStreamPerThread);  // which frees memory that this thread no longer needs
   return {counts.communicators, counts.streams, counts.events, counts.allocations};
 }
 int fake::aborts() { return counts.aborts; }
@@ -570,6 +579,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
   const std::lock_guard lock{mutex};
   auto& m = *comm->member;
   m.aborted = true;
+  withdraw(m);
   for (auto* const other : m.group->members)
     if (reports_aborts && other != &m) other->error = ncclRemoteError;
   delete comm;
