@@ -47,6 +47,7 @@ layer(plan scheme)
 layer(io dist)
 layer(nn/transformer nn/layers io)
 layer(testing backend)
+layer(trace backend dist)
 
 # The engine on the host, and the way of global matrices in and out.
 set(may_include_xtensor engine/host dist)

@@ -21,6 +21,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/engine/span.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/activations.hpp"
 #include "cubist/nn/dense.hpp"
@@ -233,10 +234,11 @@ class MLP
       x_.emplace(x);
     inputs_.clear();
     const Activations* y = &*x_;
-    for (auto& layer : layers_)
+    for (std::size_t i = 0; i < layers_.size(); ++i)
     {
+      const Span span{mesh_.engine(), {"forward of layer", i}};
       const Activations* input = y;
-      y = &layer->forward(*input, pass_);
+      y = &layers_[i]->forward(*input, pass_);
       inputs_.push_back(input);
     }
     return *y;
@@ -250,7 +252,10 @@ class MLP
                            "no output for the gradient; call forward first");
     const Activations* d = &dy;
     for (std::size_t i = layers_.size(); i-- > 0;)
+    {
+      const Span span{mesh_.engine(), {"backward of layer", i}};
       d = layers_[i]->backward(*inputs_[i], *d, pass_, i > 0 || wants_dx);
+    }
     for (auto& layer : layers_) layer->finish_backward();
     return d;
   }

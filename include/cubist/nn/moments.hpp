@@ -13,6 +13,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/engine/span.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist::detail
@@ -106,6 +107,7 @@ class Weights
   void apply(const Parameters<T, M>& parameters, std::size_t i, Update update, MatrixView<X>... x)
   {
     const auto& w = parameters[i].value;
+    const Span span{w.mesh.engine(), {"update of parameter", i}};
     w.mesh.engine().for_each(update, w.valid(), x...);
   }
   void append_state(State<T, M>&, const std::string&) {}
@@ -124,6 +126,7 @@ class Weights<T, M>
   void apply(const Parameters<T, M>& parameters, std::size_t i, Update update, MatrixView<X>... x)
   {
     const auto& w = parameters[i].value;
+    const Span span{w.mesh.engine(), {"update of parameter", i}};
     w.mesh.engine().for_each(UpdateMaster<T, Update>{update}, w.valid(), masters_[i], x...);
   }
   void append_state(State<T, M>& state, const std::string& prefix)

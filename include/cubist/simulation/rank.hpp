@@ -55,6 +55,7 @@ struct SimulatedRank
   std::shared_ptr<SimulatedMemory> memory = std::make_shared<SimulatedMemory>();
 
   std::unique_ptr<Fiber> fiber = {};
+  void* local = nullptr;  // rank_local(), while other ranks run
 
   /// The rank whose body runs on this thread; null outside of one.
   [[nodiscard]] static SimulatedRank*& current()

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/rank_local.hpp"
 #include "cubist/simulation/activities.hpp"
 #include "cubist/simulation/fiber.hpp"
 #include "cubist/simulation/links.hpp"
@@ -69,10 +70,12 @@ class Simulation
         finish(rank);
       });
     auto* const outside = std::exchange(SimulatedRank::current(), nullptr);
+    auto* const local_outside = std::exchange(rank_local(), nullptr);
     SimulatedRank& first = *choose();
     SimulatedRank::current() = &first;
     thread_.switch_to(*first.fiber);
     SimulatedRank::current() = outside;
+    rank_local() = local_outside;
     end();
     for (auto& rank : ranks_) rank.fiber.reset();
   }
@@ -201,6 +204,7 @@ class Simulation
   {
     SimulatedRank& next = *choose();
     if (&next == &self) return;
+    self.local = std::exchange(rank_local(), next.local);
     SimulatedRank::current() = &next;
     self.fiber->switch_to(*next.fiber);
   }
@@ -214,6 +218,7 @@ class Simulation
     self.report.peak_memory = self.memory->peak;
     --unfinished_;
     SimulatedRank* const next = choose();
+    rank_local() = next != nullptr ? next->local : nullptr;
     SimulatedRank::current() = next;
     self.fiber->leave(next != nullptr ? *next->fiber : thread_);
   }

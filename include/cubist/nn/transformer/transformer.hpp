@@ -32,6 +32,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/engine/span.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/embedding.hpp"
@@ -107,7 +108,10 @@ class Transformer
     const Hidden* d = &logits_.backward(*normalized_, table(), d_logits, table_gradient());
     std::visit([&](auto& norm) { d = norm.backward(*inputs_.back(), *d, pass_, true); }, norm_);
     for (std::size_t i = blocks_.size(); i-- > 0;)
+    {
+      const Span span{mesh_.engine(), {"backward of block", i}};
       d = blocks_[i]->backward(*inputs_[i], *d, pass_, true);
+    }
     if (pass_.training_step && dropout_.probability() > 0)
     {
       dropout_.apply(*d, detail::fit_like(dh_, *d), *pass_.training_step);
@@ -228,10 +232,11 @@ class Transformer
     if (positions_) positions_->forward(embedded, pass);
     if (pass.training_step) dropout_.apply(embedded, *pass.training_step);
     const Hidden* h = &embedded;
-    for (auto& block : blocks_)
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
     {
+      const Span span{mesh_.engine(), {"forward of block", i}};
       inputs_.push_back(h);
-      h = &block->forward(*h, pass);
+      h = &blocks_[i]->forward(*h, pass);
     }
     inputs_.push_back(h);
     return *h;

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A pointer of each rank, wherever in a program it is asked for: of the thread, where a rank is a
+// thread or a process; where ranks share a thread (simulation/simulation.hpp), their scheduler
+// swaps it.
+
+namespace cubist::detail
+{
+
+[[nodiscard]] inline void*& rank_local()
+{
+  static thread_local void* pointer = nullptr;
+  return pointer;
+}
+
+}  // namespace cubist::detail

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A named part of a program, as "forward of layer 3", from the constructor to the destructor. An
+// engine that shows such parts, in a trace (trace/traced_engine.hpp) or to a profiler, has
+//
+//   void begin_span(const SpanName&)
+//   void end_span()
+//
+// With other engines a span is nothing.
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <string>
+
+namespace cubist
+{
+
+/// A text, and numbers that follow it: {"layer", 3} is "layer 3", {"product", 4, 5, 6} "product
+/// 4x5x6". The text is not copied.
+struct SpanName
+{
+  static constexpr std::size_t most_numbers = 3;
+
+  const char* text = "";
+  std::array<std::size_t, most_numbers> numbers{};
+  std::size_t count = 0;
+
+  SpanName() = default;
+  template <std::convertible_to<std::size_t>... N>
+  requires(sizeof...(N) <= most_numbers) SpanName(const char* t, N... n)
+      : text{t}, numbers{static_cast<std::size_t>(n)...}, count{sizeof...(N)}
+  {
+  }
+
+  [[nodiscard]] std::string to_string() const
+  {
+    std::string s = text;
+    for (std::size_t i = 0; i < count; ++i) s += (i == 0 ? " " : "x") + std::to_string(numbers[i]);
+    return s;
+  }
+};
+
+template <class E>
+class Span
+{
+  static constexpr bool is_shown = requires(const E& e, const SpanName& name)
+  {
+    e.begin_span(name);
+    e.end_span();
+  };
+
+ public:
+  /// @param engine outlives the span
+  Span([[maybe_unused]] const E& engine, [[maybe_unused]] const SpanName& name) : engine_{engine}
+  {
+    if constexpr (is_shown) engine_.begin_span(name);
+  }
+  Span(Span&&) = delete;
+  ~Span()
+  {
+    if constexpr (is_shown) engine_.end_span();
+  }
+
+ private:
+  const E& engine_;
+};
+
+}  // namespace cubist

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A rank's trace as JSON, in the format of Chrome's traces, which ui.perfetto.dev opens: each rank
+// is a process, with a row "compute", and a row "communication" for each call in flight at a time.
+//
+// Source: "Trace Event Format", the Chromium project.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cubist/trace/rank_trace.hpp"
+
+namespace cubist::detail
+{
+
+[[nodiscard]] inline const char* to_string(TraceCategory category)
+{
+  constexpr const char* names[] = {"part", "product", "pass", "wait", "communication"};
+  return names[static_cast<std::size_t>(category)];
+}
+
+/// The row of each event: 0 for computation; those from 1 on for communication, so that no two
+/// events of a row overlap.
+[[nodiscard]] inline std::vector<std::size_t> rows_of(const std::vector<TraceEvent>& events)
+{
+  std::vector<std::size_t> calls;
+  for (std::size_t i = 0; i < events.size(); ++i)
+    if (events[i].category == TraceCategory::communication) calls.push_back(i);
+  std::stable_sort(calls.begin(), calls.end(),
+                   [&](std::size_t a, std::size_t b) { return events[a].begin < events[b].begin; });
+  std::vector<std::size_t> rows(events.size(), 0);
+  std::vector<double> free_from;  // of each row
+  for (const std::size_t i : calls)
+  {
+    const auto row = std::find_if(free_from.begin(), free_from.end(),
+                                  [&](double time) { return time <= events[i].begin; });
+    rows[i] = static_cast<std::size_t>(row - free_from.begin()) + 1;
+    if (row == free_from.end())
+      free_from.push_back(events[i].end);
+    else
+      *row = events[i].end;
+  }
+  return rows;
+}
+
+/// The events of a rank, and the names of its rows, one a line, with commas between.
+/// @param zero the time from which the trace counts
+[[nodiscard]] inline std::string chrome_events(const std::vector<TraceEvent>& events, int rank,
+                                               double zero)
+{
+  using nlohmann::json;
+  std::string text;
+  const auto add = [&](const json& event) { text += (text.empty() ? "" : ",\n") + event.dump(); };
+  const auto name = [&](const char* what, std::size_t row, const std::string& value) {
+    add({{"ph", "M"}, {"pid", rank}, {"tid", row}, {"name", what}, {"args", {{"name", value}}}});
+  };
+  const auto rows = rows_of(events);
+  name("process_name", 0, "rank " + std::to_string(rank));
+  add({{"ph", "M"},
+       {"pid", rank},
+       {"name", "process_sort_index"},
+       {"args", {{"sort_index", rank}}}});
+  name("thread_name", 0, "compute");
+  const std::size_t last = rows.empty() ? 0 : *std::max_element(rows.begin(), rows.end());
+  for (std::size_t row = 1; row <= last; ++row) name("thread_name", row, "communication");
+  constexpr double microseconds = 1e6;
+  for (std::size_t i = 0; i < events.size(); ++i)
+  {
+    const TraceEvent& e = events[i];
+    json event = {{"ph", "X"},
+                  {"pid", rank},
+                  {"tid", rows[i]},
+                  {"ts", (e.begin - zero) * microseconds},
+                  {"dur", (e.end - e.begin) * microseconds},
+                  {"cat", to_string(e.category)}};
+    if (e.ranks == 0)
+      event["name"] = e.name.to_string();
+    else
+    {
+      event["name"] = (e.category == TraceCategory::wait ? "wait for " : "") + e.name.to_string();
+      event["args"] = {{"elements", e.name.numbers[0]},
+                       {"ranks", e.ranks},
+                       {"elements sent", e.sent.elements},
+                       {"messages", e.sent.messages}};
+    }
+    add(event);
+  }
+  return text;
+}
+
+}  // namespace cubist::detail

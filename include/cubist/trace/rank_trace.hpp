@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What one rank did, and when: spans of its computation, which nest, and its communication.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cubist/comm/traffic.hpp"
+#include "cubist/core/rank_local.hpp"
+#include "cubist/engine/span.hpp"
+
+namespace cubist
+{
+
+enum class TraceCategory : std::uint8_t
+{
+  part,          // a named part of the program
+  product,       // a product of matrices
+  pass,          // another call of the engine
+  wait,          // for communication
+  communication  // from the start of a call until this rank knows that it is complete
+};
+
+struct TraceEvent
+{
+  SpanName name;
+  TraceCategory category = TraceCategory::part;
+  double begin = 0;  // seconds
+  double end = 0;
+  Sent sent = {};  // of communication
+  int ranks = 0;   // likewise
+};
+
+namespace detail
+{
+
+class RankTrace
+{
+ public:
+  /// @param clock seconds on this rank's clock
+  explicit RankTrace(double (*clock)()) : now_{clock} { events_.reserve(1 << 12); }
+
+  /// The trace of the rank that runs; null where nothing is recorded.
+  [[nodiscard]] static RankTrace* current() { return static_cast<RankTrace*>(rank_local()); }
+
+  [[nodiscard]] double now() const { return now_(); }
+  void add(const TraceEvent& event) { events_.push_back(event); }
+
+  void begin(const SpanName& name) { open_.push_back({name, now()}); }
+  void end(TraceCategory category)
+  {
+    const auto [name, begin] = open_.back();
+    open_.pop_back();
+    events_.push_back({name, category, begin, now()});
+  }
+
+  [[nodiscard]] const std::vector<TraceEvent>& events() const { return events_; }
+
+ private:
+  struct Open
+  {
+    SpanName name;
+    double begin;
+  };
+
+  double (*now_)();
+  std::vector<TraceEvent> events_;
+  std::vector<Open> open_;
+};
+
+/// A span of the current rank's trace, if there is one.
+class TraceSpan
+{
+ public:
+  TraceSpan(TraceCategory category, const SpanName& name)
+      : trace_{RankTrace::current()}, category_{category}
+  {
+    if (trace_ != nullptr) trace_->begin(name);
+  }
+  TraceSpan(TraceSpan&&) = delete;
+  ~TraceSpan()
+  {
+    if (trace_ != nullptr) trace_->end(category_);
+  }
+
+ private:
+  RankTrace* trace_;
+  TraceCategory category_;
+};
+
+}  // namespace detail
+
+}  // namespace cubist

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A decorator of any backend that writes a trace of what its ranks do: in real time, or in that of
+// `Simulated`. ui.perfetto.dev shows it.
+//
+//   Traced<Threads>::options = {.file = "step.json"};
+//   launch<Traced<Threads>>({.ranks = 4}, [](auto& world) { … });
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cubist/backend/backend.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/dist/staging.hpp"
+#include "cubist/trace/chrome_trace.hpp"
+#include "cubist/trace/rank_trace.hpp"
+#include "cubist/trace/traced_communicator.hpp"
+#include "cubist/trace/traced_engine.hpp"
+
+namespace cubist
+{
+
+/// The same on all ranks.
+struct TraceOptions
+{
+  std::string file = {};  ///< empty: nothing is recorded
+  int ranks = 64;         ///< the first so many are recorded
+};
+
+template <BackendType B>
+struct Traced
+{
+  using Communicator = TracedCommunicator<typename B::Communicator>;
+  using Engine = TracedEngine<typename B::Engine>;
+
+  /// Read by `launch`.
+  static inline TraceOptions options = {};
+
+  /// @throws what the launch of B throws; DataError if the file cannot be written
+  template <class F>
+  static void launch(int& argc, char**& argv, const LaunchOptions& launch_options, F&& body)
+  {
+    B::launch(argc, argv, launch_options, with_trace(body));
+  }
+
+  template <class Ranks, class F>
+  requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
+  {
+    B::launch_on(ranks, LaunchOptions{}, body);
+  }
+  static void launch_on(const Ranks& ranks, const LaunchOptions& launch_options, F&& body)
+  {
+    B::launch_on(ranks, launch_options, with_trace(body));
+  }
+
+ private:
+  /// Seconds on the clock of the rank that calls it.
+  static double now()
+  {
+    if constexpr (requires { B::now(); })
+      return B::now();
+    else
+      return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+          .count();
+  }
+
+  /// The trace of a rank while its body runs.
+  class Recording
+  {
+   public:
+    explicit Recording(detail::RankTrace& trace) { detail::rank_local() = &trace; }
+    Recording(Recording&&) = delete;
+    ~Recording() { detail::rank_local() = nullptr; }
+  };
+
+  template <class F>
+  static auto with_trace(F& body)
+  {
+    return [&body, wanted = options](typename B::Communicator& inner) {
+      Communicator world{inner};
+      if (wanted.file.empty()) return body(world);
+      detail::RankTrace trace{&now};
+      const bool is_simulated = requires { B::now(); };
+      if (!is_simulated) inner.barrier();  // clocks of several hosts differ
+      const double zero = is_simulated ? 0 : now();
+      if (inner.rank() < wanted.ranks)
+      {
+        const Recording recording{trace};
+        body(world);
+      }
+      else
+        body(world);
+      write(inner, trace, zero, wanted);
+    };
+  }
+
+  /// Rank 0 writes the events of all recorded ranks.
+  static void write(typename B::Communicator& world, const detail::RankTrace& trace, double zero,
+                    const TraceOptions& wanted)
+  {
+    const typename B::Engine engine;
+    const auto mine = detail::chrome_events(trace.events(), world.rank(), zero);
+    if (world.rank() > 0)
+    {
+      if (world.rank() < wanted.ranks) send(world, engine, mine);
+      return;
+    }
+    const std::filesystem::path path{wanted.file};
+    auto part = path;
+    part += ".part";
+    std::ofstream out{part};
+    out << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" << mine;
+    for (int r = 1; r < world.size() && r < wanted.ranks; ++r)
+      out << ",\n" << receive(world, engine, r);
+    out << "\n]}\n";
+    out.close();
+    std::error_code error;
+    if (out) std::filesystem::rename(part, path, error);
+    require<DataError>(out && !error, "cannot write the trace ", wanted.file,
+                       ", so it is lost; give a file in a folder that exists, on a disk with room");
+  }
+
+  static void send(typename B::Communicator& world, const typename B::Engine& engine,
+                   const std::string& text)
+  {
+    std::uint64_t size = text.size();
+    std::vector<std::uint8_t> bytes(text.begin(), text.end());
+    with_staging_buffer(engine, std::span{&size, 1}, [&](auto values) { world.send(values, 0); });
+    with_staging_buffer(engine, std::span{bytes}, [&](auto values) { world.send(values, 0); });
+  }
+  [[nodiscard]] static std::string receive(typename B::Communicator& world,
+                                           const typename B::Engine& engine, int rank)
+  {
+    std::uint64_t size = 0;
+    with_staging_buffer(engine, std::span{&size, 1},
+                        [&](auto values) { world.receive(values, rank); });
+    std::vector<std::uint8_t> bytes(size);
+    with_staging_buffer(engine, std::span{bytes},
+                        [&](auto values) { world.receive(values, rank); });
+    return {bytes.begin(), bytes.end()};
+  }
+};
+
+}  // namespace cubist

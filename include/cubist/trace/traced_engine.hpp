@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A decorator of any engine that records its calls, and the named parts of the program. On a device
+// a call ends when it is queued, so its time is that of the host.
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/span.hpp"
+#include "cubist/trace/rank_trace.hpp"
+
+namespace cubist
+{
+
+template <Engine E>
+class TracedEngine : public E
+{
+ public:
+  template <class T>
+  using Buffer = typename E::template Buffer<T>;
+
+  static void begin_span(const SpanName& name)
+  {
+    if (auto* trace = detail::RankTrace::current()) trace->begin(name);
+  }
+  static void end_span()
+  {
+    if (auto* trace = detail::RankTrace::current()) trace->end(TraceCategory::part);
+  }
+
+  template <Scalar T>
+  void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
+            MatrixView<T> c) const
+  {
+    const std::size_t k = op_shape(op_a, a.shape()).cols;
+    const detail::TraceSpan span{TraceCategory::product, {"gemm", c.rows(), c.cols(), k}};
+    E::gemm(op_a, op_b, alpha, a, b, beta, c);
+  }
+  template <Scalar T>
+  void gemm_batch(Op op_a, Op op_b, T alpha, std::span<const MatrixView<const T>> a,
+                  std::span<const MatrixView<const T>> b, T beta,
+                  std::span<const MatrixView<T>> c) const requires requires(const E& e)
+  {
+    e.gemm_batch(op_a, op_b, alpha, a, b, beta, c);
+  }
+  {
+    const detail::TraceSpan span{TraceCategory::product, {"batch of gemm", c.size()}};
+    E::gemm_batch(op_a, op_b, alpha, a, b, beta, c);
+  }
+  template <class T, class... Rest>
+  bool fused_affine(MatrixView<const T> x, MatrixView<const T> w, Rest&&... rest) const requires
+      requires(const E& e)
+  {
+    e.fused_affine(x, w, rest...);
+  }
+  {
+    const detail::TraceSpan span{TraceCategory::product,
+                                 {"gemm with bias", x.rows(), w.cols(), w.rows()}};
+    return E::fused_affine(x, w, std::forward<Rest>(rest)...);
+  }
+
+  template <Element T>
+  void copy(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    const auto span = pass("copy", out);
+    E::copy(in, out);
+  }
+  template <Element T>
+  void upload(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    const auto span = pass("upload", out);
+    E::upload(in, out);
+  }
+  template <Element T>
+  void download(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    const auto span = pass("download", out);
+    E::download(in, out);
+  }
+  template <Element T>
+  void fill(MatrixView<T> out, T value) const
+  {
+    const auto span = pass("fill", out);
+    E::fill(out, value);
+  }
+  template <class F, class First, class... T>
+  void for_each(F f, MatrixView<First> first, MatrixView<T>... m) const
+  {
+    const auto span = pass("for_each", first);
+    E::for_each(f, first, m...);
+  }
+  template <class T, class F, class... In>
+  void map(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    const auto span = pass("map", out);
+    E::map(out, f, in...);
+  }
+  template <class T, class F, class... In>
+  void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
+  {
+    const auto span = pass("map_sums", out);
+    E::map_sums(out, sums, f, in...);
+  }
+  template <class T, class F, class... In>
+  void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    const auto span = pass("map_indexed", out);
+    E::map_indexed(out, f, in...);
+  }
+  template <class T, class F, class... In>
+  void map_rows(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    const auto span = pass("map_rows", out);
+    E::map_rows(out, f, in...);
+  }
+  template <class T>
+  void column_sums(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    const auto span = pass("column_sums", in);
+    E::column_sums(in, out);
+  }
+  template <Scalar T>
+  void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const
+  {
+    const auto span = pass("sum_rows", out);
+    E::sum_rows(in, lists, out, adds);
+  }
+  template <class T, class Combine, class F, class First, class... In>
+  void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
+                MatrixView<In>... in) const
+  {
+    const auto span = pass("row_fold", first);
+    E::row_fold(out, init, combine, f, first, in...);
+  }
+  template <class T, class Combine, class F, class First, class... In>
+  [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
+                       MatrixView<In>... in) const
+  {
+    const auto span = pass("fold", first);
+    return E::fold(init, combine, f, first, in...);
+  }
+
+ private:
+  template <class T>
+  [[nodiscard]] static detail::TraceSpan pass(const char* name, MatrixView<T> m)
+  {
+    return {TraceCategory::pass, {name, m.rows(), m.cols()}};
+  }
+};
+
+template <class E>
+inline constexpr bool in_host_memory<TracedEngine<E>> = in_host_memory<E>;
+
+}  // namespace cubist

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cubist/backend/simulated.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/scheme/summa2d.hpp"
+#include "cubist/testing/counting.hpp"
+#include "cubist/trace/traced.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "folder.hpp"
+#include "ranks.hpp"
+
+namespace trace_traced_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+using nlohmann::json;
+
+namespace
+{
+
+template <class B>
+void train(typename B::Communicator& world)
+{
+  using S = Summa2D;
+  const Mesh<S, B> mesh{world, {.q = 2}};
+  MLP<S, B, float> mlp{mesh, {32, 64, 32}, {.activation = relu}};
+  Sgd optimizer{mlp.parameters(), {}};
+  const DistMatrix<float, S::Input, AxisMesh<S::Axes, B>> x{mesh, {16, 32}};
+  const auto y = mlp.forward(x);
+  mlp.backward(y);
+  optimizer.step(mlp.parameters());
+}
+
+/// The events of a trace of a training step.
+template <class B>
+json trace(const std::string& file, int ranks = 64)
+{
+  Traced<B>::options = {.file = file, .ranks = ranks};
+  launch<Traced<B>>({.ranks = 4, .rethrow = true}, [](auto& world) { train<Traced<B>>(world); });
+  Traced<B>::options = {};
+  std::ifstream in{file};
+  return json::parse(in).at("traceEvents");
+}
+
+/// The format's rules: what each event has, and that spans of a row nest.
+void check_format(const json& events)
+{
+  std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> rows;
+  std::set<std::pair<int, int>> named;
+  for (const auto& e : events)
+  {
+    REQUIRE(e.at("pid").is_number_integer());
+    const std::pair row{e.at("pid").get<int>(), e.value("tid", 0)};
+    if (e.at("ph") == "M")
+    {
+      if (e.at("name") == "thread_name") named.insert(row);
+      continue;
+    }
+    REQUIRE(e.at("ph") == "X");
+    REQUIRE(e.at("name").is_string());
+    REQUIRE(e.at("cat").is_string());
+    const double begin = e.at("ts");
+    const double length = e.at("dur");
+    CHECK(begin >= 0);
+    CHECK(length >= 0);
+    rows[row].emplace_back(begin, begin + length);
+  }
+  for (auto& [place, spans] : rows)
+  {
+    CHECK(named.count(place) == 1);
+    std::sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) {
+      return a.first < b.first || (a.first == b.first && a.second > b.second);
+    });
+    constexpr double rounding = 1e-3;  // of microseconds
+    std::vector<double> open;
+    for (const auto& [begin, end] : spans)
+    {
+      while (!open.empty() && open.back() <= begin + rounding) open.pop_back();
+      CHECK((open.empty() || end <= open.back() + rounding));
+      open.push_back(end);
+    }
+  }
+}
+
+std::multiset<std::string> names(const json& events, const std::string& category, int rank)
+{
+  std::multiset<std::string> all;
+  for (const auto& e : events)
+    if (e.at("ph") == "X" && e.at("cat") == category && e.at("pid") == rank)
+      all.insert(e.at("name").get<std::string>());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a trace has the program's parts, products and communication, on each rank")
+{
+  if (!fits(4)) return;
+  const Folder folder;
+  const auto events = trace<TestBackend>((folder / "trace.json").string());
+  check_format(events);
+  for (int rank = 0; rank < 4; ++rank)
+  {
+    const auto parts = names(events, "part", rank);
+    for (const char* part : {"forward of layer 0", "forward of layer 1", "backward of layer 1",
+                             "backward of layer 0", "update of parameter 3"})
+      CHECK(parts.count(part) == 1);
+    CHECK(names(events, "product", rank).size() >= 5);
+    CHECK(names(events, "pass", rank).size() >= 4);
+  }
+}
+
+#ifndef CUBIST_TEST_MPI
+TEST_CASE("a trace of simulated time shows every word that is sent, and repeats")
+{
+  const Folder folder;
+  const auto events = trace<Simulated>((folder / "trace.json").string());
+  check_format(events);
+  // Machines of one node: direct products; with a rank a node: panels.
+  Simulated::machine.links.front().ranks = 1;
+  const auto apart = trace<Simulated>((folder / "trace.json").string());
+  check_format(apart);
+  CHECK(apart == trace<Simulated>((folder / "trace.json").string()));
+  launch<Counting<Simulated>>({.ranks = 4}, [](auto& world) { train<Counting<Simulated>>(world); });
+  for (int rank = 0; rank < 4; ++rank)
+  {
+    std::uint64_t sent = 0;
+    for (const auto& e : apart)
+      if (e.at("ph") == "X" && e.at("cat") == "communication" && e.at("pid") == rank)
+        sent += e.at("args").at("elements sent").get<std::uint64_t>();
+    CHECK(sent ==
+          Simulated::report().ranks[static_cast<std::size_t>(rank)].traffic.total().elements);
+    CHECK(sent > 0);
+  }
+  Simulated::machine = {};
+}
+
+TEST_CASE("only the first ranks are recorded")
+{
+  const Folder folder;
+  const auto events = trace<Simulated>((folder / "trace.json").string(), 2);
+  CHECK_FALSE(names(events, "part", 1).empty());
+  CHECK(names(events, "part", 2).empty());
+}
+
+TEST_CASE("a trace that cannot be written is an error")
+{
+  CHECK_THROWS_AS(trace<Simulated>("/nowhere/trace.json"), DataError);
+}
+#endif
+
+}  // namespace trace_traced_test
