@@ -144,7 +144,24 @@ TEST_CASE("simulated: each scheme sends the words, and needs the memory, of a ru
   });
 }
 
-TEST_CASE("simulated: so does a scheme whose ranks read each other's blocks")
+// On a mesh of 6 ranks and nodes of 4, some ranks have all their peers on their node, others do
+// not.
+TEST_CASE("simulated: each scheme works wherever the nodes end")
+{
+  for (const int ranks_per_node : {1, 2, 4, 5})
+  {
+    Simulated::machine.links.front().ranks = ranks_per_node;
+    for_each_scheme([]<class S>() {
+      for_each_mesh<S>(8, [](const typename S::Axes::Array& extents) {
+        CHECK_NOTHROW((needed<S, Counting<Simulated>>(extents)));
+        CHECK(Simulated::report().seconds() > 0);
+      });
+    });
+  }
+  Simulated::machine = {};
+}
+
+TEST_CASE("simulated: a scheme whose ranks read each other's blocks needs the memory of threads")
 {
   using S = Cube3D;
   for_each_mesh<S>(8, [](const typename S::Axes::Array& extents) {

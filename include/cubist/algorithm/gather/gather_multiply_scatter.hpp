@@ -56,11 +56,9 @@ struct GatherAxes
   Matrix x;
   Matrix w;
   Matrix y;
-
-  [[nodiscard]] bool remote() const
-  {
-    return x.along.remote() || w.along.remote() || y.along.remote();
-  }
+  /// Whether ranks of the mesh are on several nodes. All ranks must agree on it, also those whose
+  /// own axes end inside a node.
+  bool remote;
 };
 
 /// The plan of gather-multiply-scatter. It knows communicators, not the mesh and its layouts, so
@@ -162,7 +160,7 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
   [[nodiscard]] static Matrix matrix(const GatherAxes<C>& axes,
                                      const typename GatherAxes<C>::Matrix& m, Op op, Shape block)
   {
-    const auto granularity = axes.remote() ? Granularity::piecewise : Granularity::whole;
+    const auto granularity = axes.remote ? Granularity::piecewise : Granularity::whole;
     return {{m.along, granularity, m.cut, op != Op::none}, op, block};
   }
 
@@ -218,10 +216,10 @@ struct GatherMultiplyScatter
     const auto axes = [&mesh]<class Role>(Role) -> typename detail::GatherAxes<C>::Matrix {
       return {along(mesh, typename Role::CollectiveAxes{}), Role::cut};
     };
-    return std::make_unique<Plan>(detail::GatherAxes<C>{axes(typename Local::Input{}),
-                                                        axes(typename Local::Weight{}),
-                                                        axes(typename Local::Output{})},
-                                  mesh.engine(), local, ops, policy);
+    return std::make_unique<Plan>(
+        detail::GatherAxes<C>{axes(typename Local::Input{}), axes(typename Local::Weight{}),
+                              axes(typename Local::Output{}), mesh.world().remote()},
+        mesh.engine(), local, ops, policy);
   }
 
  private:

@@ -58,10 +58,12 @@ class SummaPlan final : public ProductPlan<T>
 
  public:
   /// @param row, column the ranks of this rank's row and column  @pre they outlive the plan
-  SummaPlan(C& row, C& column, const E& engine, Stationary stationary, const LocalShapes& local,
-            Ops ops)
+  /// @param remote whether any two ranks of the grid are on several nodes
+  SummaPlan(C& row, C& column, bool remote, const E& engine, Stationary stationary,
+            const LocalShapes& local, Ops ops)
       : SummaPlan{row,
                   column,
+                  remote,
                   engine,
                   stationary,
                   ops,
@@ -114,8 +116,9 @@ class SummaPlan final : public ProductPlan<T>
   // Deep enough for a BLAS to reach its speed, thin enough for the first to arrive soon.
   static constexpr std::size_t remote_depth = 256;
 
-  SummaPlan(C& row, C& column, const E& engine, Stationary stationary, Ops ops, Shape p, Shape q)
-      : stationary_{stationary}, ops_{ops}, remote_{row.remote() || column.remote()},
+  SummaPlan(C& row, C& column, bool remote, const E& engine, Stationary stationary, Ops ops,
+            Shape p, Shape q)
+      : stationary_{stationary}, ops_{ops}, remote_{remote},
         grid_{row, column, engine, cut(row, column, row.size(), p.cols),
               cut(row, column, column.size(), q.rows)},
         r_buffers_{p_buffers(p),
@@ -219,7 +222,9 @@ struct Summa
   make_plan(const M& mesh, const LocalShapes& local, Ops ops, Gathered)
   {
     using Plan = detail::SummaPlan<T, typename M::Communicator, typename M::Engine>;
-    return std::make_unique<Plan>(mesh.template along<Col>(), mesh.template along<Row>(),
+    // Not of a rank's own row and column: all ranks of a grid must cut K into the same panels.
+    const bool remote = mesh.template along<Row, Col>().remote();
+    return std::make_unique<Plan>(mesh.template along<Col>(), mesh.template along<Row>(), remote,
                                   mesh.engine(), stationary, local, ops);
   }
 };
