@@ -3,7 +3,7 @@
 # cubist_numpy_test is numpy.cmake's.
 set(usage "${PROJECT_SOURCE_DIR}/docs/usage.md")
 set(transformers "${PROJECT_SOURCE_DIR}/docs/transformers.md")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${usage}" "${transformers}" usage/usage.cpp.in)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${usage}" "${transformers}" "${PROJECT_SOURCE_DIR}/docs/simulation.md" usage/usage.cpp.in)
 
 # cubist_usage_block(<variable> <page> <text>): the first C++ block after a text, its includes in USAGE_INCLUDES.
 function(cubist_usage_block variable page after)
@@ -47,7 +47,9 @@ cubist_numpy_test("weights and labels" usage.py cubist_usage files)
 # A program that a page starts is one that it has built before.
 set(usage_program cubist_plan)
 set(transformers_program train_text)
-foreach(page usage transformers)
+set(simulation "${PROJECT_SOURCE_DIR}/docs/simulation.md")
+set(simulation_program cubist_plan)
+foreach(page usage transformers simulation)
   add_test(NAME "usage: commands of ${page}.md"
     COMMAND "${CMAKE_COMMAND}" "-DPAGE=${${page}}" "-DPROGRAM=${${page}_program}" -P "${CMAKE_CURRENT_SOURCE_DIR}/usage/commands.cmake")
   set_tests_properties("usage: commands of ${page}.md" PROPERTIES LABELS examples)

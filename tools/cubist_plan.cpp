@@ -22,6 +22,8 @@
 
 #include "draw_svg.hpp"
 #include "draw_text.hpp"
+#include "simulate.hpp"
+#include "simulated_machine.hpp"
 
 namespace
 {
@@ -40,6 +42,7 @@ struct Options
   std::vector<int> mesh;
   std::size_t top = 0;
   bool forward = false;
+  bool simulate = false;
   bool json = false;
   bool draw = false;
   std::string svg;
@@ -95,14 +98,44 @@ std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, con
   return plans;
 }
 
-void print_table(const std::vector<cubist::Plan>& plans, double unit)
+/// The time of each of the first plans by simulation; the others have none.
+std::vector<double> simulate(const std::vector<cubist::Plan>& plans, const Options& options,
+                             const cubist::Machine& machine)
 {
-  std::printf("%-18s %-10s %5s %9s %11s %8s %9s %10s  %s\n", "scheme", "mesh", "idle", "time",
-              "words/rank", "in M h", "messages", "GiB/rank", "why");
-  for (const auto& plan : plans)
-    std::printf("%-18s %-10s %5d %9s %11.4g %8.3g %9.4g %10.3g  %s\n", plan.scheme.c_str(),
-                mesh_text(plan).c_str(), plan.idle, time_text(plan.seconds()).c_str(), plan.words,
+  constexpr std::size_t most = 5;
+  std::vector<double> seconds;
+  if (!options.simulate) return seconds;
+  const cubist::SimulatedStep step{options.layers, options.tokens, !options.forward,
+                                   options.scalar == "float"};
+  for (std::size_t i = 0; i < std::min(most, plans.size()); ++i)
+    seconds.push_back(
+        cubist::simulated_seconds(plans[i], step, cubist::simulated_machine(machine)));
+  return seconds;
+}
+
+/// @param simulated the times of the first plans by simulation; none: no such column
+void print_table(const std::vector<cubist::Plan>& plans, double unit,
+                 const std::vector<double>& simulated)
+{
+  const auto column = [&](const std::string& text) {
+    return simulated.empty() ? ""
+                             : cubist::detail::join({std::string(10 - text.size(), ' '), text});
+  };
+  std::printf("%-18s %-10s %5s %9s%s %11s %8s %9s %10s  %s\n", "scheme", "mesh", "idle", "time",
+              column("simulated").c_str(), "words/rank", "in M h", "messages", "GiB/rank", "why");
+  for (std::size_t i = 0; i < plans.size(); ++i)
+  {
+    const auto& plan = plans[i];
+    std::printf("%-18s %-10s %5d %9s%s %11.4g %8.3g %9.4g %10.3g  %s\n", plan.scheme.c_str(),
+                mesh_text(plan).c_str(), plan.idle, time_text(plan.seconds()).c_str(),
+                column(i < simulated.size() ? time_text(simulated[i]) : "-").c_str(), plan.words,
                 plan.words / unit, plan.messages, plan.memory / (1 << 30), plan.reason.c_str());
+  }
+  if (simulated.empty()) return;
+  const auto best = static_cast<std::size_t>(std::min_element(simulated.begin(), simulated.end()) -
+                                             simulated.begin());
+  std::printf("the fastest by simulation: %s on %s\n", plans[best].scheme.c_str(),
+              mesh_text(plans[best]).c_str());
 }
 
 const char* method_name(cubist::Method method)
@@ -210,6 +243,7 @@ void run(const Options& options)
                                                     : cubist::Method::automatic};
   if (!options.scheme.empty()) cubist::with_scheme(options.scheme, []<class S>() {});
   const auto plans = select_plans(network.plans(options.ranks, machine, requested), options);
+  const auto simulated = simulate(plans, options, machine);
 
   if (options.json)
   {
@@ -220,11 +254,15 @@ void run(const Options& options)
                         {"machine", cubist::to_json(machine)},
                         {"plans", nlohmann::json::array()}};
     network.add_to(json, options);
-    for (const auto& plan : plans) json["plans"].push_back(to_json(plan, network.unit()));
+    for (std::size_t i = 0; i < plans.size(); ++i)
+    {
+      auto& plan = json["plans"].emplace_back(to_json(plans[i], network.unit()));
+      if (i < simulated.size()) plan["simulated_seconds"] = simulated[i];
+    }
     std::cout << json.dump(2) << '\n';
   }
   else
-    print_table(plans, network.unit());
+    print_table(plans, network.unit(), simulated);
   std::fflush(stdout);
   draw(plans.front(), options, network.first());
 }
@@ -266,6 +304,10 @@ try
                  "automatic reads peers' memory where all ranks of a mesh are on one node")
       ->check(CLI::IsMember({"automatic", "collectives"}))
       ->capture_default_str();
+  app.add_flag("--simulate", options.simulate,
+               "runs the program of the first five in simulated time, too: an MLP with bias and "
+               "GELU")
+      ->excludes(model);
   app.add_flag("--json", options.json, "JSON instead of the table");
   auto* drawn =
       app.add_flag("--draw", options.draw, "draw how the first plan cuts the first product");
