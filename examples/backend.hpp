@@ -4,7 +4,10 @@
 // The backend of the examples: MPI if mpiexec or srun started them, else threads. Other programs
 // name their backend: `using Backend = cubist::Mpi;`.
 
+#include <string>
+
 #include <cubist/cubist.hpp>
+#include <cubist/trace/traced.hpp>
 #ifdef CUBIST_EXAMPLES_WITH_MPI
 #include <cubist/backend/mpi.hpp>
 #endif
@@ -20,6 +23,23 @@ int on_backend(F f)
   if (cubist::Mpi::started()) return f.template operator()<cubist::Mpi>();
 #endif
   return f.template operator()<cubist::Threads>();
+}
+
+/// Threads, as `on_traced_backend` has them, so that a program compiles once for both.
+using OneRank = cubist::Traced<cubist::Threads>;
+
+/// What is launched from now on writes no trace.
+inline void stop_tracing() { OneRank::options = {}; }
+
+/// The same backends, which write a trace to `file` unless that is empty.
+template <class F>
+int on_traced_backend(const std::string& file, F f)
+{
+  return on_backend([&]<class Backend>() {
+    using Traced = cubist::Traced<Backend>;
+    Traced::options = {.file = file};
+    return f.template operator()<Traced>();
+  });
 }
 
 }  // namespace examples

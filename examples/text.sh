@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # text.sh TRAIN_TEXT GENERATE [MPIEXEC]: train_text stops at step 20 and continues to step 40 on other schemes, meshes and
 # numbers of ranks, on threads and on MPI: its losses must be those of a run that did not stop, to 1e-9. The model that it
-# saves must write the same text on every mesh, from bytes and from ids.
+# saves must write the same text on every mesh, from bytes and from ids. A trace must name what the last rank did.
 set -euo pipefail
 train="$1" generate="$2" mpiexec="${3:-}"
 folder="$(mktemp -d)"
@@ -35,6 +35,11 @@ prints() {
   cmp "$wanted" "$name.out"
   printf '%-28s the same text\n' "$name"
 }
+
+"$train" "${options[@]}" --scheme summa25d --mesh 2,2,2 --trace trace.json >/dev/null
+for span in 'forward of block 1' 'backward of block 0' 'update of parameter 0' 'all_reduce [0-9]+'; do
+  grep -Eq "\"name\":\"$span\",\"ph\":\"X\",\"pid\":7" trace.json
+done
 
 drawn=(model --text "And the LORD" --tokens 20 --temperature 1 --top-k 30 --seed 3)
 likely=(model --ids 65,110,100,32 --tokens 20)

@@ -47,6 +47,7 @@ struct Settings
   std::uint64_t every = 250;
   std::string save;
   std::string losses;
+  std::string trace;
   bool compare = false;
 };
 

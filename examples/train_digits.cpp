@@ -50,8 +50,9 @@ int compare(const Settings& s, const typename Scheme::Axes::Array& extents)
   const Run run = digits::train<Backend, Scheme, T>(data, s, ranks, extents, true);
   if (run.losses.empty()) return 0;
   if (!s.losses.empty()) write(run.losses, s.losses);
+  examples::stop_tracing();
   const Run alone =
-      digits::train<cubist::Threads, Scheme, T>(data, s, 1, Scheme::extents({}, 1), false);
+      digits::train<examples::OneRank, Scheme, T>(data, s, 1, Scheme::extents({}, 1), false);
 
   const double d = digits::difference(run.losses, alone.losses);
   const double bound = s.scalar == "double" ? 1e-8 : 1e-3;
@@ -99,8 +100,9 @@ try
   app.add_option("--seed", s.seed);
   app.add_option("--data", s.data, "digits.csv");
   app.add_option("--losses", s.losses, "a file to write the loss of every step to");
+  app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
   CLI11_PARSE(app, argc, argv);
-  return examples::on_backend([&]<class Backend>() {
+  return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     return cubist::with_scheme<Known>(s.scheme,
                                       [&]<class Scheme>() { return train_on<Backend, Scheme>(s); });
   });

@@ -44,8 +44,9 @@ void write(const std::vector<double>& losses, const std::string& path)
 template <class Scheme, class T>
 bool equals_one_rank(const Run& run, const text::Split& data, const Settings& s)
 {
+  examples::stop_tracing();
   const Run alone =
-      text::train<cubist::Threads, Scheme, T>(data, s, 1, Scheme::extents({}, 1), false);
+      text::train<examples::OneRank, Scheme, T>(data, s, 1, Scheme::extents({}, 1), false);
   double largest = run.losses.size() == alone.losses.size() ? 0 : HUGE_VAL;
   for (std::size_t i = 0; i < std::min(run.losses.size(), alone.losses.size()); ++i)
     largest = std::max(largest, std::abs(run.losses[i] - alone.losses[i]) / alone.losses[i]);
@@ -110,9 +111,10 @@ try
       ->check(CLI::PositiveNumber);
   app.add_option("--save", s.save, "a folder for the model, in Hugging Face's names");
   app.add_option("--losses", s.losses, "a file to write the loss of every step to");
+  app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
   app.add_flag("--compare", s.compare, "trains on one rank, too, and compares the losses");
   CLI11_PARSE(app, argc, argv);
-  return examples::on_backend([&]<class Backend>() {
+  return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     return cubist::with_scheme<Known>(s.scheme,
                                       [&]<class Scheme>() { return train_on<Backend, Scheme>(s); });
   });

@@ -28,6 +28,7 @@ struct Settings
   std::string scalar = "double";
   std::string data = CUBIST_DIGITS_CSV;
   std::string losses;
+  std::string trace;
   std::vector<std::size_t> hidden = {128};
   std::string checkpoints;
   std::uint64_t every = 50;
