@@ -11,7 +11,7 @@ packages=(
   libopenmpi-dev openmpi-bin libboost-mpi-dev libscalapack-openmpi-dev
   catch2 libcli11-dev nlohmann-json3-dev
 )
-test_packages=(clang)  # compiles the tests in half the time of g++
+test_packages=(clang lld)  # compile and link the tests in half the time of g++ and ld
 sanitizer_packages=(libclang-rt-dev)
 format_packages=(clang-format)
 # Without them the tests on several hosts, of charts, and of NumPy files are skipped.

@@ -18,13 +18,22 @@ namespace cubist::test::transformer_test
 namespace
 {
 
-/// Sanitizers have no use for another scalar.
+/// Sanitizers have no use for another scalar, nor for a scheme whose products are another's in
+/// another order: they see those of every scheme in its own tests.
 using Scalars = std::conditional_t<sanitized, std::tuple<double>, std::tuple<double, float>>;
+template <class S, class... Others>
+inline constexpr bool is_one_of = (std::is_same_v<S, Others> || ...);
+template <class S>
+inline constexpr bool is_compared =
+    !sanitized || is_one_of<S, Megatron1D, Grid3D, Cube3D, Summa2D, Summa25D>;
+
+template <SchemeType S, class T = double>
+requires(!is_compared<S>) void equals_references(const std::vector<TestMesh<S>>&) {}
 
 /// Both models on each mesh that fits, with all that is known of them. In quick tests that is on
 /// the first mesh of doubles only; floats, and processes, are on that mesh only.
 template <SchemeType S, class T = double>
-void equals_references(std::vector<TestMesh<S>> meshes)
+requires(is_compared<S>) void equals_references(std::vector<TestMesh<S>> meshes)
 {
   using B = TestBackend;
   [[maybe_unused]] constexpr bool is_float = std::is_same_v<T, float>;
