@@ -11,9 +11,11 @@
 #include "collectives.hpp"
 #include "elementwise.hpp"
 #include "job.hpp"
+#include "layers.hpp"
 #include "matmul.hpp"
 #include "mlp.hpp"
 #include "planner.hpp"
+#include "rates.hpp"
 #include "scaling.hpp"
 #include "transformer.hpp"
 
@@ -34,6 +36,8 @@ int main(int argc, char** argv)
     bench::add_elementwise(app, action);
     bench::add_scaling(app, action);
     bench::add_planner(app, action);
+    bench::add_layers(app, action);
+    bench::add_rates(app, action);
     try
     {
       app.parse(argc, argv);

@@ -3,8 +3,10 @@
 
 #include <cubist/backend/mpi.hpp>
 
+#include "layers_run.hpp"
 #include "matmul_run.hpp"
 #include "planner_run.hpp"
+#include "rates_run.hpp"
 #include "scalapack.hpp"
 
 namespace bench
@@ -20,6 +22,25 @@ std::optional<PlannerResult> planner_on_mpi(const PlannerTask& task)
 {
   cubist::Mpi::options.overlap = task.overlap;
   return measure_planner<cubist::Mpi>(task);
+}
+
+std::optional<cubist::SimulatedMachine> rates_on_mpi(const RatesTask& task)
+{
+  cubist::Mpi::options.overlap = true;
+  return measure_rates<Measured<cubist::Mpi>>(task);
+}
+
+std::optional<std::vector<double>> layers_on_mpi(const LayersTask& task)
+{
+  std::vector<double> seconds;
+  for (const auto& point : task.points)
+  {
+    cubist::Mpi::options.overlap = point.overlap;
+    if (const auto measured = measure_layer<Measured<cubist::Mpi>>(task, point))
+      seconds.push_back(*measured);
+  }
+  if (seconds.empty()) return {};
+  return seconds;
 }
 
 }  // namespace bench

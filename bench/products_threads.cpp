@@ -4,8 +4,10 @@
 
 #include <cubist/backend/threads.hpp>
 
+#include "layers_run.hpp"
 #include "matmul_run.hpp"
 #include "planner_run.hpp"
+#include "rates_run.hpp"
 
 namespace bench
 {
@@ -18,6 +20,19 @@ std::optional<Row> matmul_on(const Job& job, const MatmulTask& task)
 std::optional<PlannerResult> planner_on_threads(const PlannerTask& task)
 {
   return measure_planner<cubist::Threads>(task);
+}
+
+std::optional<cubist::SimulatedMachine> rates_on_threads(const RatesTask& task)
+{
+  return measure_rates<Measured<cubist::Threads>>(task);
+}
+
+std::optional<std::vector<double>> layers_on_threads(const LayersTask& task)
+{
+  std::vector<double> seconds;
+  for (const auto& point : task.points)
+    seconds.push_back(measure_layer<Measured<cubist::Threads>>(task, point).value());
+  return seconds;
 }
 
 }  // namespace bench

@@ -101,22 +101,49 @@ TEST_CASE("simulated: a call begins when its last rank has come")
   CHECK(Simulated::report().ranks[1].passes == 10);
 }
 
-TEST_CASE("simulated: communication overlaps with computation as the program lets it")
+TEST_CASE("simulated: communication overlaps with computation as program and options let it")
 {
-  for (const bool overlap : {false, true})
-  {
-    const auto seconds = clocks(slow_machine(1, 1), 2, [&](World& world) {
+  const auto seconds = [](bool wait_first, bool overlap) {
+    Simulated::options.overlap = overlap;
+    const auto all = clocks(slow_machine(1, 1), 2, [&](World& world) {
       const SimulatedEngine engine;
       SimulatedBuffer<float> data(16);
       SimulatedBuffer<float> other(10);
       auto request = world.async_broadcast(std::span{data.data(), data.size()}, 0);
-      if (!overlap) request.wait();
+      if (wait_first) request.wait();
       engine.fill(MatrixView<float>{other.data(), {1, 10}}, 0.F);
       request.wait();
     });
-    // A broadcast of 1 + 8 s, a computation of 5 s.
-    CHECK(seconds == std::vector<double>(2, overlap ? 9 : 14));
-  }
+    Simulated::options = {};
+    return all;
+  };
+  // A broadcast of 1 + 8 s, a computation of 5 s. The messages of the root are buffered.
+  CHECK(seconds(false, true) == std::vector<double>{5, 9});
+  CHECK(seconds(true, true) == std::vector<double>{5, 14});
+  CHECK(seconds(false, false) == std::vector<double>{5, 14});
+}
+
+TEST_CASE("simulated: messages between nodes leave before their receivers wait for them")
+{
+  const auto body = [](World& world) {
+    const SimulatedEngine engine;
+    SimulatedBuffer<float> data(16);
+    SimulatedBuffer<float> other(40);
+    const auto compute = [&] { engine.fill(MatrixView<float>{other.data(), {1, 40}}, 0.F); };
+    const auto view = std::span{data.data(), data.size()};
+    // The last rank of the chain computes for 20 s, while the messages arrive.
+    if (world.rank() == 2) compute();
+    world.broadcast(view, 0);
+    // Of a reduction this is the root.
+    if (world.rank() == 0) compute();
+    SimulatedBuffer<float> sum(16);
+    world.reduce(view, std::span{sum.data(), sum.size()}, 0);
+  };
+  // Two edges of 1 s, and 8 s. Rank 1 forwards, so it waits until all has arrived.
+  CHECK(clocks(slow_machine(1, 1), 3, body) == std::vector<double>{30, 10, 30});
+  auto machine = slow_machine(1, 1);
+  machine.algorithms = SimulatedAlgorithms::nccl;
+  CHECK(clocks(machine, 3, body) == std::vector<double>(3, 60));
 }
 
 TEST_CASE("simulated: transfers share the link of their node")
@@ -130,7 +157,7 @@ TEST_CASE("simulated: transfers share the link of their node")
     else
       world.receive(data, world.rank() - 2);
   };
-  CHECK(clocks(machine, 4, body) == std::vector<double>(4, 1 + 16));
+  CHECK(clocks(machine, 4, body) == std::vector<double>{9, 17, 9, 17});
   machine.links[1].bandwidth = 16;
   machine.links[1].rank_bandwidth = 8;
   CHECK(clocks(machine, 4, body) == std::vector<double>(4, 1 + 8));

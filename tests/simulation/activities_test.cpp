@@ -35,10 +35,10 @@ struct Request
 };
 
 /// When each activity ends.
-std::map<char, double> ends_of(const std::vector<Request>& requests, std::size_t resources = 3)
+std::map<char, double> ends_of(const std::vector<Request>& requests, std::size_t links = 0)
 {
   std::map<char, double> ends;
-  Activities all{resources};
+  Activities all{4, links};
   for (const auto& r : requests)
     all.start(r.start, r.seconds, r.uses, std::make_shared<Named>(ends, r.name));
   while (all.next() < Activities::never) all.step();
@@ -110,6 +110,38 @@ TEST_CASE("work is conserved: a resource that is wanted is used")
   double last = 0;
   for (const auto& [_, end] : ends_of(requests)) last = std::max(last, end);
   CHECK(last == Approx(10));
+}
+
+TEST_CASE("links serve activities in the order in which they began")
+{
+  const std::map<char, double> wanted{{'a', 4}, {'b', 8}, {'c', 10}};
+  CHECK(ends_of({{'a', 0, 4, {{0, 1}}}, {'b', 1, 4, {{0, 1}}}, {'c', 2, 2, {{0, 1}}}}, 4) ==
+        wanted);
+}
+
+TEST_CASE("what a link's first activity leaves is the next one's")
+{
+  // c wants all of link 1, half of which a leaves to it, and is served before b on link 0.
+  const auto ends =
+      ends_of({{'a', 0, 4, {{0, 0.5}, {1, 0.5}}}, {'b', 0, 2, {{0, 1}}}, {'c', 0, 3, {{1, 1}}}}, 4);
+  CHECK(ends == std::map<char, double>{{'a', 4}, {'b', 4}, {'c', 5}});
+}
+
+TEST_CASE("an activity that its link holds up leaves another link to later ones")
+{
+  // b waits for a on link 0, so c has link 1 until then.
+  const auto ends =
+      ends_of({{'a', 0, 4, {{0, 1}}}, {'b', 0, 2, {{0, 1}, {1, 1}}}, {'c', 0, 6, {{1, 1}}}}, 4);
+  CHECK(ends == std::map<char, double>{{'a', 4}, {'b', 6}, {'c', 8}});
+}
+
+TEST_CASE("an activity takes of the cores what its link lets it")
+{
+  // Transfers a and b, one after the other on link 0, take half a core; so does computation c
+  // twice.
+  const auto ends = ends_of(
+      {{'a', 0, 4, {{0, 1}, {2, 0.5}}}, {'b', 0, 4, {{0, 1}, {2, 0.5}}}, {'c', 0, 6, {{2, 1}}}}, 2);
+  CHECK(ends == std::map<char, double>{{'a', 6}, {'b', 11}, {'c', 9}});
 }
 
 }  // namespace simulation_activities_test

@@ -34,6 +34,13 @@
 namespace cubist
 {
 
+struct SimulatedOptions
+{
+  /// Whether a collective between nodes completes in the background, as in MpiOptions; otherwise
+  /// when it starts.
+  bool overlap = true;
+};
+
 struct Simulated
 {
   using Communicator = SimulatedCommunicator;
@@ -43,6 +50,7 @@ struct Simulated
 
   /// Read by `launch`.
   static inline SimulatedMachine machine = {};
+  static inline SimulatedOptions options = {};
 
   /// Of the last launch.
   [[nodiscard]] static const SimulationReport& report() { return report_; }
@@ -59,9 +67,9 @@ struct Simulated
 
   /// By default as many ranks as one node has.
   template <class F>
-  static void launch(int&, char**&, const LaunchOptions& options, F&& body)
+  static void launch(int&, char**&, const LaunchOptions& settings, F&& body)
   {
-    run(options, [&body](Communicator& world) { body(world); });
+    run(settings, [&body](Communicator& world) { body(world); });
   }
 
  private:
@@ -69,15 +77,16 @@ struct Simulated
 
   static inline SimulationReport report_ = {};
 
-  static void run(const LaunchOptions& options, Body body)
+  static void run(const LaunchOptions& settings, Body body)
   {
     require_valid(machine);
-    const int ranks = options.ranks.value_or(machine.on_a_node(static_cast<int>(machine.cores)));
+    const int ranks = settings.ranks.value_or(machine.on_a_node(static_cast<int>(machine.cores)));
     require<ArgumentError>(ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but 1 to ",
                            most_ranks, " can be simulated; use a number of these, or none for ",
                            machine.on_a_node(static_cast<int>(machine.cores)));
-    detail::check_time_limit(options);
-    const auto simulation = std::make_shared<detail::Simulation>(machine, ranks);
+    detail::check_time_limit(settings);
+    const auto simulation =
+        std::make_shared<detail::Simulation>(machine, ranks, Simulated::options.overlap);
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     const auto group = std::make_shared<detail::SimulatedGroup>(simulation, std::move(all));

@@ -4,9 +4,13 @@
 // Activities that share resources, in simulated time: transfers on links, products on cores.
 //
 // An activity that is alone takes `seconds`, during which it uses a part of each of its resources.
-// Where activities want more than all of a resource, all that use it slow down equally, so that
-// together they use all of it: an activity proceeds at 1 / max(1, what is wanted of its most wanted
-// resource). Each start and each end changes the speed of others, at once.
+//
+//   links   serve activities in the order in which these began, as a connection does its messages:
+//           each has what earlier ones leave of its most used link
+//   cores   are shared fairly: where more than all is wanted, all slow down equally
+//
+// An activity proceeds at the slower of both speeds. Each start and each end changes the speed of
+// others, at once.
 //
 // All times follow from the order of the calls, so they are the same on every run.
 //
@@ -49,7 +53,11 @@ class Activities
  public:
   static constexpr double never = std::numeric_limits<double>::infinity();
 
-  explicit Activities(std::size_t resources = 0) : resources_(resources) {}
+  /// @param links the first so many resources; the others are cores
+  explicit Activities(std::size_t resources = 0, std::size_t links = 0) : resources_(resources)
+  {
+    for (std::size_t i = 0; i < links; ++i) resources_[i].in_order = true;
+  }
 
   /// Starts an activity at a time that is not in the past.
   void start(double time, double seconds, std::vector<ResourceUse> uses,
@@ -70,7 +78,7 @@ class Activities
       events_.pop();
     const double time = events_.empty() ? never : events_.top().time;
     // Speeds change once for all activities that start and end at the same time.
-    if (time <= now_ || changed_.empty()) return time;
+    if (time <= now_ || (changed_.empty() && queue_.empty())) return time;
     update_speeds();
     return next();
   }
@@ -86,11 +94,12 @@ class Activities
     if (!a.running) return begin(a);
     for (const auto& use : a.uses)
     {
-      Resource& r = resources_[static_cast<std::size_t>(use.resource)];
+      Resource& r = resource(use);
       std::erase_if(r.users, [&](const auto& user) { return user.first == &a; });
       mark(r);
     }
     const auto owner = std::exchange(a.owner, nullptr);
+    a.running = false;
     ++a.version;
     unused_.push_back(&a);
     owner->complete(now_);
@@ -100,16 +109,20 @@ class Activities
   struct Activity
   {
     double remaining = 0;  // seconds, if it were alone
-    double speed = 1;
-    double since = 0;  // when it had that speed, and so much remained
+    double on_links = 0;   // the speed that its links allow
+    double speed = 0;
+    double since = 0;         // when it had that speed, and so much remained
+    std::uint64_t order = 0;  // of its start
     bool running = false;
-    bool checked = false;
+    bool queued = false;   // its links may allow another speed
+    bool checked = false;  // it may have another speed
     std::uint64_t version = 0;
     std::vector<ResourceUse> uses;
     std::shared_ptr<ActivityOwner> owner;
   };
   struct Resource
   {
+    bool in_order = false;
     double slowdown = 1;
     bool changed = false;
     std::vector<std::pair<Activity*, double>> users;  // and the part that each wants
@@ -141,15 +154,24 @@ class Activities
   {
     a.running = true;
     a.since = now_;
-    a.speed = 1;
+    a.on_links = 0;
+    a.speed = 0;
+    a.order = ++begun_;
     for (const auto& use : a.uses)
     {
-      Resource& r = resources_[static_cast<std::size_t>(use.resource)];
-      r.users.emplace_back(&a, use.part);
-      a.speed = std::min(a.speed, 1 / r.slowdown);
-      mark(r);
+      resource(use).users.emplace_back(&a, use.part);
+      mark(resource(use));
     }
-    push(now_ + a.remaining / a.speed, a);
+    queue(a);
+  }
+
+  [[nodiscard]] Resource& resource(const ResourceUse& use)
+  {
+    return resources_[static_cast<std::size_t>(use.resource)];
+  }
+  void queue(Activity& a)
+  {
+    if (!std::exchange(a.queued, true)) queue_.push(&a);
   }
 
   void mark(Resource& r)
@@ -159,37 +181,98 @@ class Activities
 
   void update_speeds()
   {
+    for (std::size_t i = 0; i < changed_.size(); ++i)
+      if (changed_[i]->in_order)
+        for (const auto& [a, _] : changed_[i]->users) queue(*a);
+    // What links allow depends on earlier activities only, so each is looked at once.
+    while (!queue_.empty())
+    {
+      Activity& a = *queue_.top();
+      queue_.pop();
+      a.queued = false;
+      check(a);
+      const double on_links = allowed_by_links(a);
+      if (on_links == std::exchange(a.on_links, on_links)) continue;
+      for (const auto& use : a.uses)
+      {
+        Resource& r = resource(use);
+        mark(r);
+        if (!r.in_order) continue;
+        for (const auto& [other, _] : r.users)
+          if (other->order > a.order) queue(*other);
+      }
+    }
     for (Resource* r : changed_)
     {
       r->changed = false;
-      double wanted = 0;
-      for (const auto& [_, part] : r->users) wanted += part;
-      // Rounding errors of a resource that is just enough are no slowdown.
-      const double slowdown = wanted > 1 + 1e-9 ? wanted : 1;
-      if (slowdown == std::exchange(r->slowdown, slowdown)) continue;
-      for (const auto& [a, _] : r->users)
-        if (!std::exchange(a->checked, true)) affected_.push_back(a);
+      if (!r->in_order) update_slowdown(*r);
     }
     changed_.clear();
-    for (Activity* a : affected_)
-    {
-      a->checked = false;
-      double slowdown = 1;
-      for (const auto& use : a->uses)
-        slowdown = std::max(slowdown, resources_[static_cast<std::size_t>(use.resource)].slowdown);
-      if (1 / slowdown == a->speed) continue;
-      a->remaining = std::max(0.0, a->remaining - (now_ - a->since) * a->speed);
-      a->since = now_;
-      a->speed = 1 / slowdown;
-      push(now_ + a->remaining / a->speed, *a);
-    }
+    for (Activity* a : affected_) update_speed(*a);
     affected_.clear();
   }
 
+  void check(Activity& a)
+  {
+    if (!std::exchange(a.checked, true)) affected_.push_back(&a);
+  }
+
+  /// Rounding errors of what is just enough, or nothing, count as such.
+  [[nodiscard]] double allowed_by_links(const Activity& a)
+  {
+    double speed = 1;
+    for (const auto& use : a.uses)
+    {
+      const Resource& r = resource(use);
+      if (!r.in_order) continue;
+      double left = 1;
+      for (const auto& [other, part] : r.users)
+      {
+        if (other == &a) break;
+        left -= part * other->on_links;
+      }
+      if (left < use.part * (1 - 1e-9)) speed = std::min(speed, left / use.part);
+    }
+    return speed > 1e-9 ? speed : 0;
+  }
+
+  void update_slowdown(Resource& r)
+  {
+    double wanted = 0;
+    for (const auto& [a, part] : r.users) wanted += part * a->on_links;
+    const double slowdown = wanted > 1 + 1e-9 ? wanted : 1;
+    if (slowdown == std::exchange(r.slowdown, slowdown)) return;
+    for (const auto& [a, _] : r.users) check(*a);
+  }
+
+  void update_speed(Activity& a)
+  {
+    a.checked = false;
+    if (!a.running) return;
+    double slowdown = 1;
+    for (const auto& use : a.uses) slowdown = std::max(slowdown, resource(use).slowdown);
+    const double speed = std::min(a.on_links, 1 / slowdown);
+    if (speed == a.speed) return;
+    a.remaining = std::max(0.0, a.remaining - (now_ - a.since) * a.speed);
+    a.since = now_;
+    a.speed = speed;
+    if (speed > 0)
+      push(now_ + a.remaining / speed, a);
+    else
+      ++a.version;  // it has no end yet
+  }
+
+  struct IsLater
+  {
+    bool operator()(const Activity* a, const Activity* b) const { return a->order > b->order; }
+  };
+
   double now_ = 0;
   std::uint64_t events_pushed_ = 0;
+  std::uint64_t begun_ = 0;
   std::vector<Resource> resources_;
   std::vector<Resource*> changed_;
+  std::priority_queue<Activity*, std::vector<Activity*>, IsLater> queue_;
   std::vector<Activity*> affected_;
   std::deque<Activity> activities_;
   std::vector<Activity*> unused_;

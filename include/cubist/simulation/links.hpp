@@ -34,6 +34,8 @@ class SimulatedLinks
   }
 
   [[nodiscard]] std::size_t resources() const { return static_cast<std::size_t>(resources_); }
+  /// Of these, the first ones, which are not cores.
+  [[nodiscard]] std::size_t links() const { return static_cast<std::size_t>(first_core_); }
 
   /// The number of a rank's unit at a level.
   [[nodiscard]] int unit(std::size_t level, int rank) const { return rank / units_of_[level]; }

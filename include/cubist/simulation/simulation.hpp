@@ -41,8 +41,10 @@ class Simulation
     ended
   };
 
-  Simulation(SimulatedMachine machine, int ranks)
-      : machine_{std::move(machine)}, links_{machine_, ranks}, activities_{links_.resources()},
+  /// @param overlap whether ranks compute during transfers between nodes
+  Simulation(SimulatedMachine machine, int ranks, bool overlap = true)
+      : machine_{std::move(machine)}, overlap_{overlap}, links_{machine_, ranks},
+        activities_{links_.resources(), links_.links()},
         shares_cores_{machine_.shares_cores(ranks)}, threads_{machine_.threads(ranks)},
         pass_bandwidth_{machine_.pass_bandwidth(ranks)}, ranks_{static_cast<std::size_t>(ranks)},
         unfinished_{ranks}
@@ -56,6 +58,7 @@ class Simulation
   }
 
   [[nodiscard]] const SimulatedMachine& machine() const { return machine_; }
+  [[nodiscard]] bool overlap() const { return overlap_; }
   [[nodiscard]] const SimulatedLinks& links() const { return links_; }
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] SimulatedRank& rank(int number) { return ranks_[static_cast<std::size_t>(number)]; }
@@ -273,6 +276,7 @@ class Simulation
   using Turn = std::pair<double, int>;  // a clock, and its rank
 
   SimulatedMachine machine_;
+  bool overlap_;
   SimulatedLinks links_;
   Activities activities_;
   bool shares_cores_;

@@ -15,6 +15,8 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/call_text.hpp"
 #include "cubist/comm/reduction.hpp"
+#include "cubist/comm/simulated/placement.hpp"
+#include "cubist/comm/simulated/roles.hpp"
 #include "cubist/comm/traffic.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/simulation/activities.hpp"
@@ -78,6 +80,7 @@ struct SimulatedCall
   int first_rank = 0;
   std::vector<SimulatedMember> members;
   std::size_t posted = 0;
+  bool begun = false;
   std::size_t closed = 0;
   std::size_t left = 0;
   double begins = 0;       // the latest time of a post
@@ -86,24 +89,54 @@ struct SimulatedCall
   int abandoned_by = -1;
 
   [[nodiscard]] bool is_message() const { return from >= 0; }
+  /// @pre is_message()
+  [[nodiscard]] bool is_within_node(const SimulatedLinks& links) const
+  {
+    return links.same_node(members[0].rank->number, members[1].rank->number);
+  }
+  [[nodiscard]] int size() const { return static_cast<int>(members.size()); }
 
   /// For another call of the same ranks.
   void reset()
   {
-    for (auto& m : members) m.posted = m.waits = m.closed = false;
+    for (auto& m : members)
+    {
+      m.posted = m.waits = m.closed = false;
+      m.send = nullptr;
+      m.recv = nullptr;
+    }
     posted = closed = left = 0;
+    begun = false;
     begins = 0;
     opens = ends = not_yet;
+  }
+
+  [[nodiscard]] bool only_sends(const SimulatedMember& m) const
+  {
+    return detail::only_sends(signature.collective, signature.peer, size(), int(m.index));
+  }
+  [[nodiscard]] bool only_receives(const SimulatedMember& m) const
+  {
+    return detail::only_receives(signature.collective, signature.peer, size(), int(m.index));
+  }
+  /// Whether all members have posted it or, if messages are buffered, all that send something.
+  [[nodiscard]] bool may_begin(bool buffered) const
+  {
+    return std::all_of(members.begin(), members.end(),
+                       [&](const auto& m) { return m.posted || (buffered && only_receives(m)); });
+  }
+  /// Whether the data of all members that have posted it is simulated.
+  [[nodiscard]] bool is_simulated() const
+  {
+    return std::all_of(members.begin(), members.end(),
+                       [](const auto& m) { return is_simulated(m.send) && is_simulated(m.recv); });
   }
 
   /// Transfers what is in host memory.
   /// @pre all ranks have posted it
   void transfer() const
   {
-    const bool all_simulated = std::all_of(members.begin(), members.end(), [](const auto& m) {
-      return is_simulated(m.send) && is_simulated(m.recv);
-    });
-    if (all_simulated || signature.collective == Collective::expose) return;
+    if (is_simulated() || signature.collective == Collective::expose) return;
     for (const auto& m : members)
       if (!is_simulated(m.recv)) transfer_to(m);
     if (signature.collective == Collective::all_reduce) finish_all_reduce();
@@ -184,6 +217,36 @@ struct SimulatedCall
       std::memcpy(out, in + offset, bytes);
   }
 };
+
+/// Whether messages of a call leave before their receivers wait for them: MPI buffers short ones
+/// between nodes. Those of several ranks of a node, and data in host memory, do not.
+[[nodiscard]] inline bool is_buffered(const SimulatedCall& call, const SimulatedMachine& machine,
+                                      const SimulatedLinks& links,
+                                      const SimulatedPlacement& placement)
+{
+  if (machine.algorithms != SimulatedAlgorithms::mpi || !call.is_simulated()) return false;
+  if (call.is_message()) return !call.is_within_node(links);
+  return placement.top() > 0 && placement.units(1).size() == placement.size();
+}
+
+/// Why the calls of two ranks do not match.
+/// @param ranks of the communicator
+[[nodiscard]] inline std::string mismatch_text(const SimulatedCall& call, SimulatedSignature mine,
+                                               Collective called, int world_rank,
+                                               const std::vector<int>& ranks)
+{
+  SimulatedSignature first = call.signature;
+  if (call.is_message())
+  {
+    mine.collective = called;
+    first.collective = called == Collective::send ? Collective::receive : Collective::send;
+  }
+  return "rank " + std::to_string(world_rank) + " called " + text(mine) + ", but rank " +
+         std::to_string(call.first_rank) + " called " + text(first) + " as call " +
+         std::to_string(call.number) + " on ranks " + rank_list(ranks) +
+         ", so neither can complete; let all its ranks make the same calls in the same order, "
+         "with the same element type, size, root and operation";
+}
 
 template <Element T>
 void combine_simulated(const SimulatedCall& call, std::size_t keeper, std::size_t first,

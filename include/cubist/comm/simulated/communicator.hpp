@@ -72,7 +72,9 @@ class SimulatedCommunicator : public Collectives<SimulatedCommunicator>
   template <Element T>
   [[nodiscard]] SimulatedRequest start(const Call<T>& call)
   {
-    return {group_, group_->post(rank_, call)};
+    SimulatedRequest request{group_, group_->post(rank_, call)};
+    if (group_->completes_at_start() && !is_message(call.collective)) request.wait();
+    return request;
   }
 
   [[nodiscard]] bool exposes() const { return machine().shared_memory && !remote(); }

@@ -36,8 +36,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
   /// @param ranks of the launch, in the order of the communicator
   SimulatedGroup(std::shared_ptr<Simulation> simulation, std::vector<int> ranks)
       : simulation_{std::move(simulation)}, ranks_{std::move(ranks)},
-        placement_{simulation_->machine(), simulation_->links(), ranks_}, calls_{*simulation_,
-                                                                                 ranks_},
+        placement_{machine(), links(), ranks_}, calls_{*simulation_, ranks_},
         splits_(ranks_.size(), 0)
   {
   }
@@ -45,6 +44,11 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
   [[nodiscard]] Simulation& simulation() const { return *simulation_; }
   [[nodiscard]] const std::vector<int>& ranks() const { return ranks_; }
   [[nodiscard]] const SimulatedPlacement& placement() const { return placement_; }
+  /// Whether a collective must be complete when `start` returns.
+  [[nodiscard]] bool completes_at_start() const
+  {
+    return placement_.top() > 0 && !simulation_->overlap();
+  }
 
   /// @throws CollectiveMismatch, and what Simulation::block throws
   template <Element T>
@@ -59,6 +63,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
 
   void wait(Member& me)
   {
+    if (ends_at_once(me)) return;
     SimulatedRank& rank = *me.rank;
     const double posted = rank.clock;
     block_until(me, [&] { return me.call->ends; });
@@ -69,6 +74,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
   /// Time passes, so that a rank that tests again and again comes to the end of the call.
   bool test(Member& me)
   {
+    if (ends_at_once(me)) return true;
     constexpr double seconds_of_a_test = 1e-6;
     SimulatedRank& rank = *me.rank;
     rank.clock += seconds_of_a_test;
@@ -129,6 +135,9 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
   }
 
  private:
+  [[nodiscard]] const SimulatedMachine& machine() const { return simulation_->machine(); }
+  [[nodiscard]] const SimulatedLinks& links() const { return simulation_->links(); }
+
   /// The end of a call's transfers.
   struct Transfers final : ActivityOwner
   {
@@ -138,6 +147,17 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
     std::shared_ptr<SimulatedGroup> group;
     SimulatedCall& call;
   };
+
+  /// Whether a rank's part ends when it posts it.
+  [[nodiscard]] bool ends_at_once(const Member& me) const
+  {
+    return me.call->only_sends(me) && buffers(*me.call);
+  }
+
+  [[nodiscard]] bool buffers(const SimulatedCall& call) const
+  {
+    return is_buffered(call, machine(), links(), placement_);
+  }
 
   template <class Time>
   void block_until(Member& me, Time time)
@@ -177,15 +197,19 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
     }
     else if (call.signature != signature)
     {
-      const auto why = mismatch(call, signature, collective, me.number);
+      const auto why = mismatch_text(call, signature, collective, me.number, ranks_);
       simulation_->fail(Simulation::Failure::mismatch, why);
       throw CollectiveMismatch{why};
     }
     member.send = send;
     member.recv = recv;
     member.posted = true;
-    call.begins = std::max(call.begins, me.clock);
-    if (++call.posted == call.members.size()) begin(call);
+    ++call.posted;
+    // Who only receives may come later: the messages to it are under way.
+    const bool are_buffered = buffers(call);
+    if (!are_buffered || !call.only_receives(member)) call.begins = std::max(call.begins, me.clock);
+    if (call.posted == call.members.size()) call.transfer();
+    if (!call.begun && call.may_begin(are_buffered)) begin(call);
     return member;
   }
 
@@ -196,20 +220,18 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
     return {call.signature.collective, bytes, call.signature.peer};
   }
 
-  /// All ranks have posted the call.
+  /// All ranks have posted the call that send something.
   void begin(SimulatedCall& call)
   {
+    call.begun = true;
     if (call.abandoned_by >= 0) return;
-    call.transfer();
     if (call.is_message() && call.from == call.to) return end(call, call.begins);
     const auto what = collective_of(call);
     auto cost = [&] {
-      if (!call.is_message())
-        return collective_cost(simulation_->machine(), simulation_->links(), placement_, what);
-      const SimulatedPlacement ends{simulation_->machine(),
-                                    simulation_->links(),
-                                    {call.members[0].rank->number, call.members[1].rank->number}};
-      return collective_cost(simulation_->machine(), simulation_->links(), ends, what);
+      if (!call.is_message()) return collective_cost(machine(), links(), placement_, what);
+      const SimulatedPlacement ends{
+          machine(), links(), {call.members[0].rank->number, call.members[1].rank->number}};
+      return collective_cost(machine(), links(), ends, what);
     }();
     const double ready = call.begins + cost.latency;
     if (what.collective == Collective::expose) return open(call, ready);
@@ -237,41 +259,20 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
   /// The time of what a rank itself copies, of what arrived from others on its node.
   void copy_from_node(Member& me)
   {
-    const SimulatedMachine& machine = simulation_->machine();
-    const SimulatedLink& inside = machine.links.front();
+    const SimulatedLink& inside = machine().links.front();
     const SimulatedCall& call = *me.call;
     if (inside.overlaps) return;
-    auto what = collective_of(call);
+    const auto what = collective_of(call);
     double bytes = 0;
     if (call.is_message())
-    {
-      const bool here = simulation_->links().same_node(call.members[0].rank->number,
-                                                       call.members[1].rank->number);
-      if (me.index == 1 && here) bytes = what.bytes;
-    }
+      bytes = me.index == 1 && call.is_within_node(links()) ? what.bytes : 0;
     else
-      bytes = copied_bytes(placement_, placement_.on_node(simulation_->links(), me.rank->number),
-                           what, static_cast<int>(me.index) == what.root);
+      bytes = copied_bytes(placement_, placement_.on_node(links(), me.rank->number), what,
+                           static_cast<int>(me.index) == what.root);
     SimulatedRank& rank = *me.rank;
     const double before = rank.clock;
     simulation_->compute(rank, bytes / inside.bandwidth);
     rank.report.copies += rank.clock - before;
-  }
-
-  [[nodiscard]] std::string mismatch(const SimulatedCall& call, SimulatedSignature mine,
-                                     Collective called, int world_rank) const
-  {
-    SimulatedSignature first = call.signature;
-    if (call.is_message())
-    {
-      mine.collective = called;
-      first.collective = called == Collective::send ? Collective::receive : Collective::send;
-    }
-    return "rank " + std::to_string(world_rank) + " called " + text(mine) + ", but rank " +
-           std::to_string(call.first_rank) + " called " + text(first) + " as call " +
-           std::to_string(call.number) + " on ranks " + rank_list(ranks_) +
-           ", so neither can complete; let all its ranks make the same calls in the same order, "
-           "with the same element type, size, root and operation";
   }
 
   std::shared_ptr<Simulation> simulation_;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <cubist/simulation/machine_json.hpp>
+
+#include "options.hpp"
+#include "rates.hpp"
+
+namespace bench
+{
+
+std::size_t memory_of_host()
+{
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+namespace
+{
+
+struct RatesOptions : Options
+{
+  std::size_t largest = 2048;
+  std::string name = "measured";
+};
+
+void run_rates(const Job& job, const RatesOptions& options)
+{
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const RatesTask task{.ranks = ranks_of(job, options, cores),
+                       .nodes = job.nodes,
+                       .machines = job.machines,
+                       .largest = options.largest};
+  auto machine = job.mpi ? rates_on_mpi(task) : rates_on_threads(task);
+  if (!machine) return;
+  machine->name = options.name;
+  machine->source = std::string{"cubist_bench rates, "} + job.backend() + ", " +
+                    std::to_string(task.ranks) + " ranks on " + std::to_string(job.nodes) +
+                    " nodes, " + job.blas();
+  const auto json = cubist::to_json(*machine);
+  if (options.json.empty())
+    std::printf("%s\n", json.dump(1).c_str());
+  else
+    write_json(json, options.json);
+}
+
+}  // namespace
+
+void add_rates(CLI::App& app, Action& action)
+{
+  const auto options = std::make_shared<RatesOptions>();
+  auto* command = app.add_subcommand("rates", "this machine as a file for the simulator");
+  add_ranks_option(*command, *options);
+  command->add_option("--json", options->json, "a file for the machine, else standard output");
+  command->add_option("--name", options->name, "of the machine")->capture_default_str();
+  command->add_option("--largest", options->largest, "size of the products that are measured")
+      ->check(CLI::Range(32, 8192))
+      ->capture_default_str();
+  command->callback(
+      [options, &action] { action = [options](const Job& job) { run_rates(job, *options); }; });
+}
+
+}  // namespace bench

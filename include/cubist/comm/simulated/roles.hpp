@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Which ranks of a collective only send, and which only receive, by the algorithms of comm/mpi:
+//
+//                    only sends              only receives
+//   broadcast        the root                the last of the chain, which is the rank before it
+//   reduce           the rank after the root the root
+//   scatter          the root                the others
+//   gather           all but the root        the root
+//   send             the sender              the receiver
+//
+// In all others each rank does both.
+
+#include "cubist/comm/call.hpp"
+
+namespace cubist::detail
+{
+
+/// @param position of a rank in the communicator; of a message, 0 is the sender, 1 the receiver
+[[nodiscard]] inline bool only_sends(Collective collective, int root, int ranks, int position)
+{
+  switch (collective)
+  {
+  case Collective::broadcast:
+  case Collective::scatter:
+    return position == root;
+  case Collective::reduce:
+    return position == (root + 1) % ranks;
+  case Collective::gather:
+    return position != root;
+  case Collective::send:
+    return position == 0;
+  default:
+    return false;
+  }
+}
+
+[[nodiscard]] inline bool only_receives(Collective collective, int root, int ranks, int position)
+{
+  switch (collective)
+  {
+  case Collective::broadcast:
+    return (position + 1) % ranks == root;
+  case Collective::scatter:
+    return position != root;
+  case Collective::reduce:
+  case Collective::gather:
+    return position == root;
+  case Collective::send:
+    return position == 1;
+  default:
+    return false;
+  }
+}
+
+}  // namespace cubist::detail
