@@ -115,6 +115,43 @@ if(CUBIST_BUILD_TOOLS)
     LABELS bench TIMEOUT 60 FIXTURES_REQUIRED machine-threads)
 endif()
 
+# The simulator: a machine is measured, layers are predicted for it, and measured.
+set(rates "${CMAKE_CURRENT_BINARY_DIR}/rates.json")
+set(layers cubist_bench layers --ranks 4 --shapes 24x16x20 --every 2)
+add_test(NAME "bench: rates, threads"
+  COMMAND cubist_bench rates --ranks 2 --largest 64 --json "${rates}")
+set_tests_properties("bench: rates, threads" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP rates)
+add_test(NAME "bench: layers, simulated"
+  COMMAND ${layers} --simulated "${rates}" --json "${CMAKE_CURRENT_BINARY_DIR}/predicted.json")
+set_tests_properties("bench: layers, simulated" PROPERTIES
+  LABELS bench TIMEOUT 60 FIXTURES_REQUIRED rates FIXTURES_SETUP predicted)
+add_test(NAME "bench: layers, threads"
+  COMMAND ${layers} --repeats 1 --sample-seconds 0 --json "${CMAKE_CURRENT_BINARY_DIR}/measured.json")
+set_tests_properties("bench: layers, threads" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP measured)
+if(CUBIST_PLOT_PYTHON)
+  add_test(NAME "bench: predictions beside measurements"
+    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/compare" "${CMAKE_CURRENT_BINARY_DIR}/predictions.csv"
+      "${CMAKE_CURRENT_BINARY_DIR}/predicted.json=${CMAKE_CURRENT_BINARY_DIR}/measured.json")
+  set_tests_properties("bench: predictions beside measurements" PROPERTIES
+    LABELS bench FIXTURES_REQUIRED "predicted;measured" PASS_REGULAR_EXPRESSION "13 predictions, 13 measured.*all: 13 layers")
+endif()
+foreach(machine hosts_1gbit hosts_200mbit)
+  add_test(NAME "bench: layers on ${machine}"
+    COMMAND ${layers} --simulated "${PROJECT_SOURCE_DIR}/machines/${machine}.json")
+  set_tests_properties("bench: layers on ${machine}" PROPERTIES LABELS bench TIMEOUT 60
+    PASS_REGULAR_EXPRESSION "4 ranks, .*${machine}.json")
+endforeach()
+if(TARGET cubist_mpi)
+  foreach(what "rates --largest 64" "layers --shapes 24x16x20 --overlap both --repeats 1 --sample-seconds 0")
+    separate_arguments(words UNIX_COMMAND "${what}")
+    list(GET words 0 name)
+    add_test(NAME "bench: ${name}, mpi"
+      COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 $<TARGET_FILE:cubist_bench> ${words})
+    set_tests_properties("bench: ${name}, mpi" PROPERTIES
+      LABELS bench TIMEOUT 120 PROCESSORS 2 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
+  endforeach()
+endif()
+
 find_program(CUBIST_BASH bash)
 if(CUBIST_BASH)
   add_test(NAME "bench: scaling.sbatch"
