@@ -132,11 +132,11 @@ struct SimulatedCall
                        [](const auto& m) { return is_simulated(m.send) && is_simulated(m.recv); });
   }
 
-  /// Transfers what is in host memory.
+  /// Transfers what is in host memory, unless a rank has left the call, and its memory with it.
   /// @pre all ranks have posted it
   void transfer() const
   {
-    if (is_simulated() || signature.collective == Collective::expose) return;
+    if (abandoned_by >= 0 || is_simulated() || signature.collective == Collective::expose) return;
     for (const auto& m : members)
       if (!is_simulated(m.recv)) transfer_to(m);
     if (signature.collective == Collective::all_reduce) finish_all_reduce();
