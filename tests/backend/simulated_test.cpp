@@ -139,8 +139,9 @@ TEST_CASE("simulated: messages between nodes leave before their receivers wait f
     SimulatedBuffer<float> sum(16);
     world.reduce(view, std::span{sum.data(), sum.size()}, 0);
   };
-  // Two edges of 1 s, and 8 s. Rank 1 forwards, so it waits until all has arrived.
-  CHECK(clocks(slow_machine(1, 1), 3, body) == std::vector<double>{30, 10, 30});
+  // A block takes 1 + 8 s on each edge, and arrives at rank 2 after 18 s. The sum leaves rank 1 then,
+  // rank 2 at 26 s, and arrives at 35 s.
+  CHECK(clocks(slow_machine(1, 1), 3, body) == std::vector<double>{35, 9, 26});
   auto machine = slow_machine(1, 1);
   machine.algorithms = SimulatedAlgorithms::nccl;
   CHECK(clocks(machine, 3, body) == std::vector<double>(3, 60));

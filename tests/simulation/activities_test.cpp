@@ -87,8 +87,20 @@ TEST_CASE("parts of a resource that fit together slow nobody down")
   const auto ends =
       ends_of({{'a', 0, 2, {{0, 0.5}}}, {'b', 0, 2, {{0, 0.25}}}, {'c', 0, 2, {{0, 0.25}}}});
   for (const auto& [_, end] : ends) CHECK(end == Approx(2));
-  const auto slower = ends_of({{'a', 0, 2, {{0, 0.9}}}, {'b', 0, 2, {{0, 0.6}}}});
-  for (const auto& [_, end] : slower) CHECK(end == Approx(3));
+}
+
+TEST_CASE("who wants less than a fair share has it, and others share the rest")
+{
+  const auto ends =
+      ends_of({{'a', 0, 2, {{0, 0.2}}}, {'b', 0, 2, {{0, 1.0}}}, {'c', 0, 2, {{0, 1.0}}}});
+  CHECK(ends.at('a') == Approx(2));
+  // 0.4 of it for 2 s, half of it then.
+  CHECK(ends.at('b') == Approx(4.4));
+  CHECK(ends.at('c') == Approx(4.4));
+  // Half of it each, until the second has its work done.
+  const auto two = ends_of({{'a', 0, 2, {{0, 0.9}}}, {'b', 0, 2, {{0, 0.6}}}});
+  CHECK(two.at('b') == Approx(2.4));
+  CHECK(two.at('a') == Approx(2.4 + 2 - 2.4 / 1.8));
 }
 
 TEST_CASE("the most wanted resource sets the speed")
@@ -137,11 +149,11 @@ TEST_CASE("an activity that its link holds up leaves another link to later ones"
 
 TEST_CASE("an activity takes of the cores what its link lets it")
 {
-  // Transfers a and b, one after the other on link 0, take half a core; so does computation c
-  // twice.
+  // Transfers a and b, one after the other on link 0, take half of the cores, which is a fair
+  // share; computation c has the rest.
   const auto ends = ends_of(
       {{'a', 0, 4, {{0, 1}, {2, 0.5}}}, {'b', 0, 4, {{0, 1}, {2, 0.5}}}, {'c', 0, 6, {{2, 1}}}}, 2);
-  CHECK(ends == std::map<char, double>{{'a', 6}, {'b', 11}, {'c', 9}});
+  CHECK(ends == std::map<char, double>{{'a', 4}, {'b', 8}, {'c', 10}});
 }
 
 }  // namespace simulation_activities_test

@@ -7,7 +7,8 @@
 //
 //   links   serve activities in the order in which these began, as a connection does its messages:
 //           each has what earlier ones leave of its most used link
-//   cores   are shared fairly: where more than all is wanted, all slow down equally
+//   cores   are shared fairly: where more than all is wanted, no activity has more than a share,
+//           and who wants less than that has what it wants (max-min fairness)
 //
 // An activity proceeds at the slower of both speeds. Each start and each end changes the speed of
 // others, at once.
@@ -24,6 +25,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -123,7 +125,7 @@ class Activities
   struct Resource
   {
     bool in_order = false;
-    double slowdown = 1;
+    double share = never;  // of a core: the most that an activity has
     bool changed = false;
     std::vector<std::pair<Activity*, double>> users;  // and the part that each wants
   };
@@ -205,7 +207,7 @@ class Activities
     for (Resource* r : changed_)
     {
       r->changed = false;
-      if (!r->in_order) update_slowdown(*r);
+      if (!r->in_order) update_share(*r);
     }
     changed_.clear();
     for (Activity* a : affected_) update_speed(*a);
@@ -236,22 +238,37 @@ class Activities
     return speed > 1e-9 ? speed : 0;
   }
 
-  void update_slowdown(Resource& r)
+  void update_share(Resource& r)
   {
-    double wanted = 0;
-    for (const auto& [a, part] : r.users) wanted += part * a->on_links;
-    const double slowdown = wanted > 1 + 1e-9 ? wanted : 1;
-    if (slowdown == std::exchange(r.slowdown, slowdown)) return;
+    wanted_.clear();
+    for (const auto& [a, part] : r.users) wanted_.push_back(part * a->on_links);
+    const double share = fair_share(wanted_);
+    if (share == std::exchange(r.share, share)) return;
     for (const auto& [a, _] : r.users) check(*a);
+  }
+
+  /// The most that one has, if so much is wanted of a whole; `never` if all have what they want.
+  [[nodiscard]] static double fair_share(std::vector<double>& wanted)
+  {
+    if (std::accumulate(wanted.begin(), wanted.end(), 0.0) <= 1 + 1e-9) return never;
+    std::sort(wanted.begin(), wanted.end());
+    double left = 1;
+    auto others = double(wanted.size());
+    for (const double w : wanted)
+    {
+      if (others == 1 || w > left / others) break;
+      left -= w;
+      --others;
+    }
+    return left / others;
   }
 
   void update_speed(Activity& a)
   {
     a.checked = false;
     if (!a.running) return;
-    double slowdown = 1;
-    for (const auto& use : a.uses) slowdown = std::max(slowdown, resource(use).slowdown);
-    const double speed = std::min(a.on_links, 1 / slowdown);
+    double speed = a.on_links;
+    for (const auto& use : a.uses) speed = std::min(speed, resource(use).share / use.part);
     if (speed == a.speed) return;
     a.remaining = std::max(0.0, a.remaining - (now_ - a.since) * a.speed);
     a.since = now_;
@@ -274,6 +291,7 @@ class Activities
   std::vector<Resource*> changed_;
   std::priority_queue<Activity*, std::vector<Activity*>, IsLater> queue_;
   std::vector<Activity*> affected_;
+  std::vector<double> wanted_;
   std::deque<Activity> activities_;
   std::vector<Activity*> unused_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

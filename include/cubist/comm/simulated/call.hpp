@@ -66,6 +66,17 @@ struct SimulatedMember final : SimulatedWait
   bool posted = false;
   bool waits = false;
   bool closed = false;  // of a window: this rank has read what it needs
+  double posts = 0;     // when
+  double ends = Activities::never;
+};
+
+/// Of a chain: the transfer from one rank to the next (chain.hpp).
+struct SimulatedEdge
+{
+  double begins;
+  double segment_seconds;  // of one segment, with its latency
+  double ends = Activities::never;
+  double arrives = Activities::never;  // its last segment, behind that of the edge before
 };
 
 struct SimulatedCall
@@ -85,7 +96,7 @@ struct SimulatedCall
   std::size_t left = 0;
   double begins = 0;       // the latest time of a post
   double opens = not_yet;  // of a window: all have exposed their blocks
-  double ends = not_yet;
+  std::vector<SimulatedEdge> edges;
   int abandoned_by = -1;
 
   [[nodiscard]] bool is_message() const { return from >= 0; }
@@ -95,6 +106,16 @@ struct SimulatedCall
     return links.same_node(members[0].rank->number, members[1].rank->number);
   }
   [[nodiscard]] int size() const { return static_cast<int>(members.size()); }
+  /// Of a block, or of a piece.
+  [[nodiscard]] double bytes() const
+  {
+    return double(signature.count) * double(signature.element_size);
+  }
+  [[nodiscard]] bool is_chain() const
+  {
+    return !is_message() && (signature.collective == Collective::broadcast ||
+                             signature.collective == Collective::reduce);
+  }
 
   /// For another call of the same ranks.
   void reset()
@@ -102,13 +123,15 @@ struct SimulatedCall
     for (auto& m : members)
     {
       m.posted = m.waits = m.closed = false;
+      m.ends = not_yet;
       m.send = nullptr;
       m.recv = nullptr;
     }
     posted = closed = left = 0;
     begun = false;
     begins = 0;
-    opens = ends = not_yet;
+    opens = not_yet;
+    edges.clear();
   }
 
   [[nodiscard]] bool only_sends(const SimulatedMember& m) const

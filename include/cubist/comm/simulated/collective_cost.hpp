@@ -244,6 +244,15 @@ struct UnitBytes
   return cost;
 }
 
+/// A message between two ranks of the launch.
+[[nodiscard]] inline CollectiveCost message_cost(const SimulatedMachine& machine,
+                                                 const SimulatedLinks& links, int from, int to,
+                                                 double bytes)
+{
+  return collective_cost(machine, links, {machine, links, {from, to}},
+                         {Collective::send, bytes, 0, 1});
+}
+
 /// The bytes that a rank copies when it waits for a collective, from others on its node, of whose
 /// ranks `on_node` take part.
 [[nodiscard]] inline double copied_bytes(const SimulatedPlacement& placement, std::size_t on_node,

@@ -18,6 +18,7 @@
 #include "cubist/comm/request.hpp"
 #include "cubist/comm/simulated/call.hpp"
 #include "cubist/comm/simulated/calls.hpp"
+#include "cubist/comm/simulated/chain.hpp"
 #include "cubist/comm/simulated/collective_cost.hpp"
 #include "cubist/comm/simulated/placement.hpp"
 #include "cubist/comm/simulated/split.hpp"
@@ -66,7 +67,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
     if (ends_at_once(me)) return;
     SimulatedRank& rank = *me.rank;
     const double posted = rank.clock;
-    block_until(me, [&] { return me.call->ends; });
+    block_until(me, [&] { return me.ends; });
     rank.report.waits += rank.clock - posted;
     copy_from_node(me);
   }
@@ -79,7 +80,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
     SimulatedRank& rank = *me.rank;
     rank.clock += seconds_of_a_test;
     simulation_->catch_up(rank);
-    if (me.call->ends > rank.clock) return false;
+    if (me.ends > rank.clock) return false;
     copy_from_node(me);
     return true;
   }
@@ -106,7 +107,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
   void abandon(Member& me)
   {
     SimulatedCall& call = *me.call;
-    if (call.ends < SimulatedCall::not_yet) return release(me);
+    if (me.ends < SimulatedCall::not_yet) return release(me);
     call.abandoned_by = me.rank->number;
     for (auto& m : call.members)
       if (m.waits) simulation_->make_ready(*m.rank, me.rank->clock);
@@ -204,20 +205,22 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
     member.send = send;
     member.recv = recv;
     member.posted = true;
+    member.posts = me.clock;
     ++call.posted;
     // Who only receives may come later: the messages to it are under way.
     const bool are_buffered = buffers(call);
     if (!are_buffered || !call.only_receives(member)) call.begins = std::max(call.begins, me.clock);
     if (call.posted == call.members.size()) call.transfer();
-    if (!call.begun && call.may_begin(are_buffered)) begin(call);
+    if (are_buffered && call.is_chain())
+      SimulatedChain{*simulation_, call, shared_from_this()}.proceed();
+    else if (!call.begun && call.may_begin(are_buffered)) begin(call);
     return member;
   }
 
   [[nodiscard]] SimulatedCollective collective_of(const SimulatedCall& call) const
   {
-    const auto bytes = double(call.signature.count) * double(call.signature.element_size);
-    if (call.is_message()) return {Collective::send, bytes, 0, 1};
-    return {call.signature.collective, bytes, call.signature.peer};
+    if (call.is_message()) return {Collective::send, call.bytes(), 0, 1};
+    return {call.signature.collective, call.bytes(), call.signature.peer};
   }
 
   /// All ranks have posted the call that send something.
@@ -227,12 +230,10 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
     if (call.abandoned_by >= 0) return;
     if (call.is_message() && call.from == call.to) return end(call, call.begins);
     const auto what = collective_of(call);
-    auto cost = [&] {
-      if (!call.is_message()) return collective_cost(machine(), links(), placement_, what);
-      const SimulatedPlacement ends{
-          machine(), links(), {call.members[0].rank->number, call.members[1].rank->number}};
-      return collective_cost(machine(), links(), ends, what);
-    }();
+    auto cost = call.is_message()
+                    ? message_cost(machine(), links(), call.members[0].rank->number,
+                                   call.members[1].rank->number, what.bytes)
+                    : collective_cost(machine(), links(), placement_, what);
     const double ready = call.begins + cost.latency;
     if (what.collective == Collective::expose) return open(call, ready);
     if (cost.seconds == 0) return end(call, ready);
@@ -247,7 +248,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
   }
   void end(SimulatedCall& call, double time)
   {
-    call.ends = time;
+    for (auto& m : call.members) m.ends = time;
     wake(call, time);
   }
   void wake(SimulatedCall& call, double time)

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A broadcast or a reduce along a chain of ranks that are on nodes of their own. Edge e takes the
+// block from the e-th rank of the chain to the next one:
+//
+//   it begins   when its sender has posted the call, and the first segment has arrived there
+//   it ends     when its bytes are transferred, but a segment after the edge before it at the least
+//
+// Then the receiver's part of the call ends; it does not wait for the ranks behind it.
+//
+// Source: comm/mpi/collectives/chain.hpp.
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/simulated/call.hpp"
+#include "cubist/comm/simulated/collective_cost.hpp"
+#include "cubist/simulation/simulation.hpp"
+
+namespace cubist::detail
+{
+
+/// @param index in the chain
+/// @return the position in the communicator
+[[nodiscard]] inline std::size_t chain_position(const SimulatedCall& call, std::size_t index)
+{
+  const std::size_t first = call.signature.collective == Collective::reduce ? 1 : 0;
+  return (static_cast<std::size_t>(call.signature.peer) + first + index) % call.members.size();
+}
+
+/// Begins the edges of a call that can begin, and ends the parts of ranks that have received all.
+/// @pre the call is a broadcast or a reduce of simulated data
+class SimulatedChain
+{
+ public:
+  /// @param owner of the call
+  SimulatedChain(Simulation& simulation, SimulatedCall& call, std::shared_ptr<void> owner)
+      : simulation_{simulation}, call_{call}, owner_{std::move(owner)}
+  {
+  }
+
+  void proceed()
+  {
+    while (call_.abandoned_by < 0 && edges().size() + 1 < call_.members.size())
+    {
+      const std::size_t e = edges().size();
+      const SimulatedMember& sender = member(e);
+      if (!sender.posted) return;
+      // One message is forwarded when all of it has arrived; others while they arrive.
+      if (e > 0 && is_one_message() && edges()[e - 1].arrives == SimulatedCall::not_yet) return;
+      begin_edge(e, sender);
+    }
+  }
+
+ private:
+  struct Transfer final : ActivityOwner
+  {
+    Transfer(const SimulatedChain& chain, std::size_t e)
+        : simulation{chain.simulation_}, call{chain.call_}, owner{chain.owner_}, edge{e}
+    {
+    }
+    void complete(double time) override
+    {
+      SimulatedChain{simulation, call, owner}.end_edge(edge, time);
+    }
+
+    Simulation& simulation;
+    SimulatedCall& call;
+    std::shared_ptr<void> owner;
+    std::size_t edge;
+  };
+
+  [[nodiscard]] std::vector<SimulatedEdge>& edges() const { return call_.edges; }
+  [[nodiscard]] SimulatedMember& member(std::size_t index) const
+  {
+    return call_.members[chain_position(call_, index)];
+  }
+  [[nodiscard]] double bytes() const { return call_.bytes(); }
+  [[nodiscard]] double segment() const
+  {
+    return std::min(bytes(), simulation_.machine().segment_bytes);
+  }
+  [[nodiscard]] bool is_one_message() const { return segment() == bytes(); }
+
+  void begin_edge(std::size_t e, const SimulatedMember& sender)
+  {
+    const auto& machine = simulation_.machine();
+    auto cost = message_cost(machine, simulation_.links(), sender.rank->number,
+                             member(e + 1).rank->number, bytes());
+    const double of_segment = bytes() == 0 ? 0 : cost.seconds * segment() / bytes();
+    double begins = sender.posts;
+    if (e > 0)
+    {
+      const SimulatedEdge& before = edges()[e - 1];
+      begins = std::max(begins, is_one_message() ? before.arrives : before.begins + of_segment);
+    }
+    begins += cost.latency;
+    edges().push_back({begins, cost.latency + of_segment});
+    if (cost.seconds == 0) return end_edge(e, begins);
+    simulation_.start(begins, cost.seconds, std::move(cost.uses),
+                      std::make_shared<Transfer>(*this, e));
+  }
+
+  /// Its bytes are transferred.
+  void end_edge(std::size_t e, double time)
+  {
+    edges()[e].ends = time;
+    for (std::size_t i = 0; i < edges().size(); ++i)
+    {
+      SimulatedEdge& edge = edges()[i];
+      if (edge.ends == SimulatedCall::not_yet) return;
+      if (edge.arrives < SimulatedCall::not_yet) continue;
+      const double before = i == 0 ? 0 : edges()[i - 1].arrives + edge.segment_seconds;
+      edge.arrives = std::max(edge.ends, before);
+      SimulatedMember& receiver = member(i + 1);
+      receiver.ends = edge.arrives;
+      if (receiver.waits) simulation_.make_ready(*receiver.rank, edge.arrives);
+    }
+    proceed();
+  }
+
+  Simulation& simulation_;
+  SimulatedCall& call_;
+  std::shared_ptr<void> owner_;
+};
+
+}  // namespace cubist::detail
