@@ -227,20 +227,17 @@ struct UnitBytes
                       2 * messages * link.core_seconds_per_message;
     }
   }
+  // Cores that several nodes share are one resource; else each node's cores do their part.
+  std::vector<int> cores;
+  for (const auto& unit : placement.units(0)) cores.push_back(links.cores_of(unit.unit));
+  std::sort(cores.begin(), cores.end());
+  cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+  core_seconds /= double(cores.size()) * links.cores_together();
+  if (core_seconds > 0)
+    for (const int c : cores) loads.push_back({c, core_seconds});
   for (const Load& load : loads) cost.seconds = std::max(cost.seconds, load.seconds);
   for (const Load& load : loads)
     if (load.seconds > 0) cost.uses.push_back({load.resource, load.seconds / cost.seconds});
-  if (core_seconds > 0)
-  {
-    // Cores that several nodes share are one resource; else each node's cores do their part.
-    std::vector<int> cores;
-    for (const auto& unit : placement.units(0)) cores.push_back(links.cores_of(unit.unit));
-    std::sort(cores.begin(), cores.end());
-    cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
-    for (const int c : cores)
-      cost.uses.push_back({c, std::min(1.0, core_seconds / double(cores.size()) / cost.seconds /
-                                                links.cores_together())});
-  }
   return cost;
 }
 
