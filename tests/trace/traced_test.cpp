@@ -105,6 +105,28 @@ std::multiset<std::string> names(const json& events, const std::string& category
   return all;
 }
 
+/// Every product of matrices is in a part that is the distributed product.
+void check_products(const json& events, int rank)
+{
+  for (const auto& e : events)
+  {
+    if (e.at("ph") != "X" || e.at("pid") != rank || e.at("cat") != "product") continue;
+    const double begin = e.at("ts");
+    const double end = begin + e.at("dur").get<double>();
+    bool inside = false;
+    for (const auto& p : events)
+      if (p.at("ph") == "X" && p.at("pid") == rank && p.at("cat") == "part" &&
+          p.at("name").get<std::string>().rfind("Summa2D ", 0) == 0)
+      {
+        const double from = p.at("ts");
+        constexpr double rounding = 1e-3;  // of microseconds
+        inside = inside ||
+                 (from <= begin + rounding && end <= from + p.at("dur").get<double>() + rounding);
+      }
+    CHECK(inside);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a trace has the program's parts, products and communication, on each rank")
@@ -116,11 +138,14 @@ TEST_CASE("a trace has the program's parts, products and communication, on each 
   for (int rank = 0; rank < 4; ++rank)
   {
     const auto parts = names(events, "part", rank);
-    for (const char* part : {"forward of layer 0", "forward of layer 1", "backward of layer 1",
-                             "backward of layer 0", "update of parameter 3"})
+    for (const char* part :
+         {"forward of layer 0", "forward of layer 1", "backward of layer 1", "backward of layer 0",
+          "update of parameter 3", "Summa2D forward 16x64x32", "Summa2D forward 16x32x64",
+          "Summa2D backward 16x32x64", "Summa2D backward of the weight 16x64x32"})
       CHECK(parts.count(part) == 1);
     CHECK(names(events, "product", rank).size() >= 5);
     CHECK(names(events, "pass", rank).size() >= 4);
+    check_products(events, rank);
   }
 }
 
@@ -155,6 +180,30 @@ TEST_CASE("only the first ranks are recorded")
   const auto events = trace<Simulated>((folder / "trace.json").string(), 2);
   CHECK_FALSE(names(events, "part", 1).empty());
   CHECK(names(events, "part", 2).empty());
+}
+
+TEST_CASE("nothing is recorded in a pause")
+{
+  const Folder folder;
+  const auto file = (folder / "trace.json").string();
+  using Backend = Traced<Simulated>;
+  Backend::options = {.file = file};
+  launch<Backend>({.ranks = 4, .rethrow = true}, [](auto& world) {
+    {
+      const TracePause pause;
+      train<Backend>(world);
+    }
+    const typename Backend::Engine engine;
+    const Span span{engine, {"after", 1}};
+  });
+  Backend::options = {};
+  std::ifstream in{file};
+  const auto events = json::parse(in).at("traceEvents");
+  for (int rank = 0; rank < 4; ++rank)
+  {
+    CHECK(names(events, "part", rank) == std::multiset<std::string>{"after 1"});
+    CHECK(names(events, "communication", rank).empty());
+  }
 }
 
 TEST_CASE("a trace that cannot be written is an error")

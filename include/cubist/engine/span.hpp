@@ -18,11 +18,12 @@ namespace cubist
 {
 
 /// A text, and numbers that follow it: {"layer", 3} is "layer 3", {"product", 4, 5, 6} "product
-/// 4x5x6". The text is not copied.
+/// 4x5x6", {"Summa2D", "forward", 4, 5, 6} "Summa2D forward 4x5x6". The texts are not copied.
 struct SpanName
 {
   static constexpr std::size_t most_numbers = 3;
 
+  const char* owner = nullptr;
   const char* text = "";
   std::array<std::size_t, most_numbers> numbers{};
   std::size_t count = 0;
@@ -33,10 +34,17 @@ struct SpanName
       : text{t}, numbers{static_cast<std::size_t>(n)...}, count{sizeof...(N)}
   {
   }
+  template <std::convertible_to<std::size_t>... N>
+  requires(sizeof...(N) <= most_numbers) SpanName(const char* of, const char* t, N... n)
+      : SpanName{t, n...}
+  {
+    owner = of;
+  }
 
   [[nodiscard]] std::string to_string() const
   {
-    std::string s = text;
+    std::string s = owner == nullptr ? "" : std::string{owner} + " ";
+    s += text;
     for (std::size_t i = 0; i < count; ++i) s += (i == 0 ? " " : "x") + std::to_string(numbers[i]);
     return s;
   }

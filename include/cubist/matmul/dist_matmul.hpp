@@ -20,7 +20,6 @@
 #include "cubist/algorithm/product_plan.hpp"
 #include "cubist/comm/window.hpp"
 #include "cubist/core/block.hpp"
-#include "cubist/core/call_guard.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
@@ -28,6 +27,7 @@
 #include "cubist/dist/placement.hpp"
 #include "cubist/dist/replica_sum.hpp"
 #include "cubist/matmul/operands.hpp"
+#include "cubist/matmul/product_calls.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
 
@@ -91,7 +91,7 @@ class DistMatMul
   {
     require_operands(x, w, y);
     detail::require_distinct("Y", &y, {&x, &w});
-    const auto turn = call_guard_.enter("a plan");
+    const auto call = calls_.enter(mesh_.engine(), "forward");
     plan_->forward(alpha, x.padded(), w.padded(), beta, y.padded());
   }
 
@@ -121,7 +121,7 @@ class DistMatMul
   {
     require_operands(x, w, y);
     detail::require_distinct("Y", &y, {&x, &w});
-    const auto turn = call_guard_.enter("a plan");
+    const auto call = calls_.enter(mesh_.engine(), "forward");
     multiply(x.valid(), w.valid(), y.valid());
   }
 
@@ -134,7 +134,7 @@ class DistMatMul
     require_gradients();
     check_y("dY", dy), check_w("W", w), check_x("dX", dx);
     detail::require_distinct("dX", &dx, {&dy, &w});
-    const auto turn = call_guard_.enter("a plan");
+    const auto call = calls_.enter(mesh_.engine(), "grad_input");
     plan_->grad_input(alpha, dy.padded(), w.padded(), beta, dx.padded());
   }
 
@@ -147,7 +147,7 @@ class DistMatMul
     require_gradients();
     check_x("X", x), check_y("dY", dy), check_w("dW", dw);
     detail::require_distinct("dW", &dw, {&x, &dy});
-    const auto turn = call_guard_.enter("a plan");
+    const auto call = calls_.enter(mesh_.engine(), "grad_weight");
     plan_->grad_weight(alpha, x.padded(), dy.padded(), beta_once(beta), dw.padded());
     sum(dw).wait();
   }
@@ -176,7 +176,7 @@ class DistMatMul
     check_x("X", x), check_w("W", w), check_y("dY", dy), check_x("dX", dx), check_w("dW", dw);
     detail::require_distinct("dX", &dx, {&x, &w, &dy, &dw});
     detail::require_distinct("dW", &dw, {&x, &w, &dy});
-    const auto turn = call_guard_.enter("a plan");
+    const auto call = calls_.enter(mesh_.engine(), "backward");
     plan_->backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(), beta_once(beta));
     return sum(dw);
   }
@@ -199,7 +199,7 @@ class DistMatMul
     require_gradients();
     check_x("X", x), check_y("dY", dy), check_w("dW", dw);
     detail::require_distinct("dW", &dw, {&x, &dy});
-    const auto turn = call_guard_.enter("a plan");
+    const auto call = calls_.enter(mesh_.engine(), "backward of the weight");
     plan_->backward_weight(x.padded(), dy.padded(), dw.padded(), beta_once(beta));
     return sum(dw);
   }
@@ -292,7 +292,7 @@ class DistMatMul
   Method method_ = Method::collectives;
   bool is_local_ = false;
   std::unique_ptr<ProductPlan<T>> plan_;
-  CallGuard call_guard_;
+  detail::ProductCalls calls_{S::name, size_};
 };
 
 }  // namespace cubist
