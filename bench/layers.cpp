@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <cubist/core/error.hpp>
 #include <cubist/plan/meshes.hpp>
 #include <cubist/scheme/catalogue.hpp>
 #include <cubist/simulation/machine_json.hpp>
@@ -30,9 +31,10 @@ struct LayersOptions : Options
   std::size_t every = 1;
   std::size_t first = 0;
   std::string simulated;
+  std::string trace;
 };
 
-/// Each shape on all meshes of all ranks; every n-th of these.
+/// Each shape on all meshes of all ranks, or on the user's; every n-th of these.
 std::vector<LayerPoint> points_of(const LayersOptions& options, int ranks,
                                   const std::vector<bool>& overlaps)
 {
@@ -42,9 +44,11 @@ std::vector<LayerPoint> points_of(const LayersOptions& options, int ranks,
     for (const auto& name : names)
       cubist::with_scheme(name, [&]<class S>() {
         cubist::for_each_mesh<S>(ranks, [&](const auto& extents) {
+          const std::vector<int> mesh{extents.begin(), extents.end()};
           if (S::Axes::ranks(extents) != ranks) return;
+          if (!options.mesh.empty() && options.mesh != mesh) return;
           for (const bool overlap : overlaps)
-            all.push_back({S::name, {extents.begin(), extents.end()}, parse_shape(shape), overlap});
+            all.push_back({S::name, mesh, parse_shape(shape), overlap});
         });
       });
   std::vector<LayerPoint> chosen;
@@ -69,6 +73,10 @@ void run_layers(const Job& job, const LayersOptions& options)
                                                     : std::vector{options.overlap == "on"});
   task.repeats = options.repeats;
   task.sample_seconds = options.sample_seconds;
+  task.trace = options.trace;
+  cubist::require<cubist::ArgumentError>(
+      options.trace.empty() || task.points.size() == 1, "got --trace for ", task.points.size(),
+      " layers, but a trace shows one; choose it with --schemes, --mesh and --shapes");
   auto json = describe(job, "layers");
   const auto seconds = [&]() -> std::optional<std::vector<double>> {
     if (job.mpi) return layers_on_mpi(task);
@@ -115,6 +123,9 @@ void add_layers(CLI::App& app, Action& action)
       "layers", "forward and backward of a layer on every mesh, measured or simulated");
   add_run_options(*command, *options);
   add_ranks_option(*command, *options);
+  command->add_option("--mesh", options->mesh, "extents; every mesh of the ranks, if left out")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
   command->add_option("--schemes", options->schemes, "all, if left out")
       ->delimiter(',')
       ->check(CLI::IsMember(cubist::scheme_name_list(), CLI::ignore_case));
@@ -126,8 +137,12 @@ void add_layers(CLI::App& app, Action& action)
                    "that each run takes at least, of one step or several")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--simulated", options->simulated,
-                      "predicts the seconds on the machine of this file");
+  auto* simulated = command->add_option("--simulated", options->simulated,
+                                        "predicts the seconds on the machine of this file");
+  command
+      ->add_option("--trace", options->trace,
+                   "a file for a trace of one more step, for ui.perfetto.dev")
+      ->needs(simulated);
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_layers(job, *options); }; });
 }

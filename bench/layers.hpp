@@ -37,6 +37,7 @@ struct LayersTask
   std::vector<LayerPoint> points;
   int repeats = 3;
   double sample_seconds = 0.3;  // that a run takes at least, of one step or several
+  std::string trace = {};       // a file for a trace of one more step; simulated only
 };
 
 /// Seconds of each point; every process calls it, the first one gets the result.
