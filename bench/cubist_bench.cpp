@@ -17,6 +17,7 @@
 #include "planner.hpp"
 #include "rates.hpp"
 #include "scaling.hpp"
+#include "tracing.hpp"
 #include "transformer.hpp"
 
 int main(int argc, char** argv)
@@ -38,6 +39,7 @@ int main(int argc, char** argv)
     bench::add_planner(app, action);
     bench::add_layers(app, action);
     bench::add_rates(app, action);
+    bench::add_tracing(app, action);
     try
     {
       app.parse(argc, argv);

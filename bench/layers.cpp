@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <cubist/core/error.hpp>
 #include <cubist/plan/meshes.hpp>
 #include <cubist/scheme/catalogue.hpp>
 #include <cubist/simulation/machine_json.hpp>
@@ -31,7 +30,6 @@ struct LayersOptions : Options
   std::size_t every = 1;
   std::size_t first = 0;
   std::string simulated;
-  std::string trace;
 };
 
 /// Each shape on all meshes of all ranks, or on the user's; every n-th of these.
@@ -74,9 +72,7 @@ void run_layers(const Job& job, const LayersOptions& options)
   task.repeats = options.repeats;
   task.sample_seconds = options.sample_seconds;
   task.trace = options.trace;
-  cubist::require<cubist::ArgumentError>(
-      options.trace.empty() || task.points.size() == 1, "got --trace for ", task.points.size(),
-      " layers, but a trace shows one; choose it with --schemes, --mesh and --shapes");
+  require_one_trace(options, task.points.size());
   auto json = describe(job, "layers");
   const auto seconds = [&]() -> std::optional<std::vector<double>> {
     if (job.mpi) return layers_on_mpi(task);
@@ -139,10 +135,8 @@ void add_layers(CLI::App& app, Action& action)
       ->capture_default_str();
   auto* simulated = command->add_option("--simulated", options->simulated,
                                         "predicts the seconds on the machine of this file");
-  command
-      ->add_option("--trace", options->trace,
-                   "a file for a trace of one more step, for ui.perfetto.dev")
-      ->needs(simulated);
+  add_trace_option(*command, *options);
+  command->get_option("--trace")->needs(simulated);
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_layers(job, *options); }; });
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <cubist/engine/engine.hpp>
+#include <cubist/trace/traced_engine.hpp>
 
 #include "site.hpp"
 
@@ -57,6 +58,12 @@ class MeasuredEngine : public E
   BENCH_TIMED(for_each, elementwise)
   BENCH_TIMED(map_sums, elementwise)
 #undef BENCH_TIMED
+};
+
+/// A traced engine is measured as what it traces.
+template <class E>
+struct Site<cubist::TracedEngine<E>> : Site<E>
+{
 };
 
 }  // namespace bench

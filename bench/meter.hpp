@@ -7,10 +7,12 @@
 #include <concepts>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <cubist/backend/threads.hpp>
 #include <cubist/dist/staging.hpp>
+#include <cubist/trace/traced.hpp>
 
 #include "measured.hpp"
 #include "row.hpp"
@@ -101,6 +103,20 @@ class Meter
   std::vector<double> communication_;
   std::array<double, 5> spent_{};  // gemm, element-wise, communication, waiting, all
 };
+
+/// Records one call of f on all ranks, after one that fills the caches, if a trace is wanted.
+/// @param pause in force since the launch
+template <class World, class F>
+void trace_once(World& world, const std::string& file, std::optional<cubist::TracePause>& pause,
+                F f)
+{
+  if (file.empty()) return;
+  f();
+  world.barrier();
+  pause.reset();
+  f();
+  pause.emplace();
+}
 
 /// Rank 0 runs f, with BLAS on all cores or on its GPU, while the others sleep.
 template <class World, class F>

@@ -100,6 +100,7 @@ void run_mlp(const Job& job, const MlpOptions& options)
           tasks.push_back({setting, options.tokens, options.layers, options.activation,
                            options.optimizer, dx, options.torch == "auto", job.gpus > 0});
     }
+  require_one_trace(options, tasks.size());
 
   const bool table = job.first && options.json != "-";
   if (table) print_mlp_header(job, options.repeats);
@@ -139,6 +140,7 @@ void add_mlp(CLI::App& app, Action& action)
       "mlp", "forward and backward of a network, beside its products by BLAS on all cores");
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
+  add_trace_option(*command, *options);
   command->add_option("--tokens", options->tokens)
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

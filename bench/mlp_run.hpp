@@ -61,10 +61,13 @@ struct Random
 template <class B, class S, class T>
 std::optional<Row> measure_mlp(const MlpTask& task)
 {
-  using Backend = Measured<B>;
+  using Traced = cubist::Traced<B>;
+  using Backend = Measured<Traced>;
   using Activations = cubist::Activations<S, Backend, T>;
   std::optional<Row> row;
+  Traced::options = {.file = task.on.trace};
   cubist::launch<Backend>({.ranks = task.on.ranks}, [&](auto& world) {
+    std::optional<cubist::TracePause> pause{std::in_place};
     const bool first = world.rank() == 0;
     const cubist::Mesh<S, Backend> mesh{world, extents_for<S>(task.on.mesh, world.size()),
                                         cubist::IdleRanks::refused};
@@ -87,23 +90,25 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     std::unique_ptr<Torch> torch;
     if (task.torch)
       alone(world, [&] { torch = Torch::start("torch_mlp.py", torch_options(task), task.gpu); });
+    const auto step = [&] {
+      mlp.forward(x);
+      if (task.input_gradient)
+        (void)mlp.backward_with_input(dy);
+      else
+        mlp.backward(dy);
+      optimize();
+    };
     Meter ours{world, true};
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
     {
       alone(world, blas, i >= 0, [&] { products->run(engine); });
-      ours.run(i >= 0, [&] {
-        mlp.forward(x);
-        if (task.input_gradient)
-          (void)mlp.backward_with_input(dy);
-        else
-          mlp.backward(dy);
-        optimize();
-      });
+      ours.run(i >= 0, step);
       if (task.torch)
         alone(world, [&] {
           if (torch) torch->step(i >= 0);
         });
     }
+    trace_once(world, task.on.trace, pause, step);
 
     Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
     if (task.on.method != cubist::Method::collectives && cubist::can_expose(world))

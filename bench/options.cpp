@@ -85,6 +85,20 @@ void add_mesh_options(CLI::App& command, Options& options)
       ->check(CLI::PositiveNumber);
 }
 
+void add_trace_option(CLI::App& command, Options& options)
+{
+  command.add_option("--trace", options.trace,
+                     "a file for a trace of one more step of the first ranks, for ui.perfetto.dev");
+}
+
+void require_one_trace(const Options& options, std::size_t measurements)
+{
+  cubist::require<cubist::ArgumentError>(
+      options.trace.empty() || measurements == 1, "got --trace for ", measurements,
+      " measurements, but a trace shows one; choose it with --schemes and what else there is, as "
+      "--scalars, --mesh or --shapes");
+}
+
 std::vector<bool> overlaps(const Job& job, const Options& options)
 {
   cubist::require<cubist::ArgumentError>(
@@ -134,7 +148,8 @@ std::vector<Setting> settings_of(const Job& job, const Options& options)
                           .ranks = ranks,
                           .repeats = options.repeats,
                           .warm_up = options.warm_up,
-                          .method = parse_method(options.method)});
+                          .method = parse_method(options.method),
+                          .trace = options.trace});
   }
   cubist::require<cubist::MeshError>(
       !settings.empty(), "got ranks or a mesh that fit no scheme, so there is nothing to measure; "

@@ -3,6 +3,7 @@
 
 // The options that several subcommands have on the command line.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Options
   int warm_up = 1;
   std::string overlap = "on";
   std::string method = "automatic";
+  std::string trace;
   std::string json;
 };
 
@@ -40,6 +42,11 @@ void add_method_option(CLI::App& command, Options& options);
 void add_ranks_option(CLI::App& command, Options& options);
 /// That and --mesh
 void add_mesh_options(CLI::App& command, Options& options);
+
+/// --trace
+void add_trace_option(CLI::App& command, Options& options);
+/// @throws cubist::ArgumentError for a trace of anything but one measurement
+void require_one_trace(const Options& options, std::size_t measurements);
 
 /// With overlap, without it, or both.
 /// @throws cubist::ArgumentError for anything but "on" where it is not MPI

@@ -36,6 +36,7 @@ struct Setting
   int warm_up = 1;
   bool overlap = true;  // messages between nodes overlap with computation
   cubist::Method method = cubist::Method::automatic;
+  std::string trace = {};  // a file for a trace of one more step of a network
 };
 
 /// Shares of the time of a rank, mean over the ranks.

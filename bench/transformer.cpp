@@ -77,11 +77,13 @@ nlohmann::json transformer_json(const Job& job, const TransformerTask& task, con
 
 void run_transformer(const Job& job, const TransformerOptions& options)
 {
+  const auto settings = settings_of(job, options);
+  require_one_trace(options, settings.size() * overlaps(job, options).size());
   const bool table = job.first && options.json != "-";
   if (table) print_transformer_header(job, options.repeats);
   auto result = describe(job, "transformer");
   bool torch = true;
-  for (auto setting : settings_of(job, options))
+  for (auto setting : settings)
     for (const bool overlap : overlaps(job, options))
     {
       auto task = options.task;
@@ -120,6 +122,7 @@ void add_transformer(CLI::App& app, Action& action)
       "transformer", "a training step of a GPT, beside its products by BLAS on all cores");
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
+  add_trace_option(*command, *options);
   const auto add = [&](const char* name, std::size_t& value) {
     command->add_option(name, value)->check(CLI::PositiveNumber)->capture_default_str();
   };

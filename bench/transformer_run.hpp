@@ -50,9 +50,12 @@ double formula_words(const typename S::Axes::Array& extents, const TransformerTa
 template <class B, class S, class T>
 std::optional<Row> measure_steps(const TransformerTask& task)
 {
-  using Backend = Measured<B>;
+  using Traced = cubist::Traced<B>;
+  using Backend = Measured<Traced>;
   std::optional<Row> row;
+  Traced::options = {.file = task.on.trace};
   cubist::launch<Backend>({.ranks = task.on.ranks}, [&](auto& world) {
+    std::optional<cubist::TracePause> pause{std::in_place};
     const bool first = world.rank() == 0;
     const cubist::Mesh<S, Backend> mesh{world, extents_for<S>(task.on.mesh, world.size()),
                                         cubist::IdleRanks::refused};
@@ -77,19 +80,21 @@ std::optional<Row> measure_steps(const TransformerTask& task)
     if (task.torch)
       alone(world,
             [&] { torch = Torch::start("torch_transformer.py", torch_options(task), task.gpu); });
+    const auto step = [&] {
+      model.compute_gradients(ids, task.length);
+      if (task.optimizer == "adamw") optimizer.step(parameters);
+    };
     Meter ours{world, true};
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
     {
       alone(world, blas, i >= 0, [&] { products->run(engine); });
-      ours.run(i >= 0, [&] {
-        model.compute_gradients(ids, task.length);
-        if (task.optimizer == "adamw") optimizer.step(parameters);
-      });
+      ours.run(i >= 0, step);
       if (task.torch)
         alone(world, [&] {
           if (torch) torch->step(i >= 0);
         });
     }
+    trace_once(world, task.on.trace, pause, step);
 
     Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
     if (task.on.method != cubist::Method::collectives && cubist::can_expose(world))
