@@ -46,6 +46,8 @@ foreach(backend IN LISTS backends)
   bench_test(${backend} grid3d matmul --schemes grid3d --mesh 2,1,2 --sizes 33 --scalars float)
   bench_test(${backend} collective-matmul matmul --sizes 65 --schemes summa2d --method collectives)
   bench_test(${backend} mlp mlp --tokens 24 --layers 16,33,8 --optimizer adam --torch off)
+  bench_test(${backend} traced-mlp mlp --tokens 24 --layers 16,33,8 --schemes summa2d --scalars float --ranks 4 --torch off
+    --trace "${CMAKE_CURRENT_BINARY_DIR}/mlp-${backend}-trace.json")
   bench_test(${backend} mlp-beside-torch mlp --tokens 24 --layers 16,33,8 --schemes summa2d --scalars float)
   bench_test(${backend} transformer transformer --sequences 3 --length 8 --layers 2 --width 16 --heads 4 --schemes summa2d,grid3d --ranks 4)
   bench_test(${backend} planner planner --ranks 4 --shapes 24x16x20 --final-repeats 1)
@@ -56,6 +58,9 @@ foreach(backend IN LISTS backends)
 endforeach()
 bench_test(threads transformer-collectives transformer --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --schemes megatron1d
   --ranks 3 --method collectives --optimizer none --torch off)
+bench_test(threads traced-transformer transformer --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --schemes summa2d
+  --ranks 4 --torch off --trace "${CMAKE_CURRENT_BINARY_DIR}/transformer-threads-trace.json")
+bench_test(threads tracing tracing --ranks 4 --tokens 24 --layers 16,33,8 --steps 2)
 bench_test(threads elementwise elementwise --rows 7 --cols 75)
 if(TARGET cubist_mpi)
   bench_test(mpi overlap matmul --sizes 40 --overlap both --schemes summa2d --mesh 4,1)
@@ -150,6 +155,44 @@ if(TARGET cubist_mpi)
     set_tests_properties("bench: ${name}, mpi" PROPERTIES
       LABELS bench TIMEOUT 120 PROCESSORS 2 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
   endforeach()
+endif()
+
+# Traces are drawn. The picture of docs/simulation.md is what its commands draw.
+add_test(NAME "bench: a trace of several measurements" COMMAND cubist_bench mlp --trace several.json)
+set_tests_properties("bench: a trace of several measurements" PROPERTIES
+  LABELS bench PASS_REGULAR_EXPRESSION "got --trace for [0-9]+ measurements, but a trace shows one; choose it with")
+set(panels cubist_bench layers --ranks 4 --schemes summa2d --mesh 2,2 --shapes @SHAPE@
+  --simulated "${PROJECT_SOURCE_DIR}/machines/hosts_1gbit.json")
+foreach(overlap on off)
+  add_test(NAME "bench: panels, overlap ${overlap}"
+    COMMAND ${panels} --overlap ${overlap} --trace "${CMAKE_CURRENT_BINARY_DIR}/overlap_${overlap}.json")
+  set_tests_properties("bench: panels, overlap ${overlap}" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP panels)
+endforeach()
+if(CUBIST_PLOT_PYTHON)
+  set(draw "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/draw_trace")
+  foreach(trace mlp-threads mlp-mpi transformer-threads)
+    string(REGEX MATCH "[a-z]+$" backend ${trace})
+    if(backend IN_LIST backends)
+      set(drawing "${CMAKE_CURRENT_BINARY_DIR}/${trace}-trace")
+      add_test(NAME "bench: the trace of ${trace} is drawn" COMMAND ${draw} "${drawing}.json" -o "${drawing}.svg")
+      set_tests_properties("bench: the trace of ${trace} is drawn" PROPERTIES
+        LABELS bench FIXTURES_REQUIRED "traced-${trace}" PASS_REGULAR_EXPRESSION "svg: 1 chart, 4 ranks, [0-9][0-9]+ spans")
+    endif()
+  endforeach()
+  set(drawing "${CMAKE_CURRENT_BINARY_DIR}/summa2d_overlap.svg")
+  add_test(NAME "bench: panels are drawn"
+    COMMAND ${draw} overlap_on.json overlap_off.json --around "Summa2D forward" --titles "with overlap,without overlap"
+      --ranks 2 -o "${drawing}"
+    WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
+  set_tests_properties("bench: panels are drawn" PROPERTIES
+    LABELS bench FIXTURES_REQUIRED panels FIXTURES_SETUP panels-drawn)
+  add_test(NAME "bench: the picture of simulation.md"
+    COMMAND "${CMAKE_COMMAND}" -E compare_files "${PROJECT_SOURCE_DIR}/docs/summa2d_overlap.svg" "${drawing}")
+  set_tests_properties("bench: the picture of simulation.md" PROPERTIES LABELS bench FIXTURES_REQUIRED panels-drawn)
+  add_test(NAME "bench: a part that a trace lacks"
+    COMMAND ${draw} overlap_on.json --around Summa3D -o "${drawing}" WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
+  set_tests_properties("bench: a part that a trace lacks" PROPERTIES LABELS bench FIXTURES_REQUIRED panels
+    PASS_REGULAR_EXPRESSION "without a part \"Summa3D\", so there is no time to show; name one of Summa2D backward")
 endif()
 
 find_program(CUBIST_BASH bash)
