@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -149,6 +151,30 @@ TEST_CASE("a trace has the program's parts, products and communication, on each 
   }
 }
 
+TEST_CASE("a trace shows for which peer a direct product waits")
+{
+  if (!fits(2)) return;
+  const Folder folder;
+  const auto file = (folder / "trace.json").string();
+  bool exposes = false;
+  Traced<TestBackend>::options = {.file = file};
+  launch<Traced<TestBackend>>({.ranks = 2, .rethrow = true}, [&](auto& world) {
+    if (!can_expose(world)) return;
+    if (world.rank() == 0) exposes = true;
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    const std::vector<float> mine(4);
+    auto window = world.expose(mine);
+    static_cast<void>(window[1 - world.rank()]);
+    window.close();
+    window.wait();
+  });
+  Traced<TestBackend>::options = {};
+  if (!exposes) return;
+  std::ifstream in{file};
+  const auto events = json::parse(in).at("traceEvents");
+  CHECK(names(events, "wait", 0).count("wait for a block of rank 1") == 1);
+}
+
 #ifndef CUBIST_TEST_MPI
 TEST_CASE("a trace of simulated time shows every word that is sent, and repeats")
 {
@@ -172,6 +198,25 @@ TEST_CASE("a trace of simulated time shows every word that is sent, and repeats"
     CHECK(sent > 0);
   }
   Simulated::machine = {};
+}
+
+TEST_CASE("without overlap the time of a message is a wait where it starts")
+{
+  const auto waited = [](bool overlap) {
+    const Folder folder;
+    Simulated::machine.links.front().ranks = 1;
+    Simulated::options.overlap = overlap;
+    const auto events = trace<Simulated>((folder / "trace.json").string());
+    check_format(events);
+    Simulated::options = {};
+    Simulated::machine = {};
+    double sum = 0;
+    for (const auto& e : events)
+      if (e.at("ph") == "X" && e.at("cat") == "wait" && e.at("pid") == 0)
+        sum += e.at("dur").get<double>();
+    return sum;
+  };
+  CHECK(waited(false) > waited(true));
 }
 
 TEST_CASE("only the first ranks are recorded")

@@ -49,6 +49,16 @@ class RankTrace
   [[nodiscard]] double now() const { return now_(); }
   void add(const TraceEvent& event) { events_.push_back(event); }
 
+  /// Adds an event from `event.begin` to now as a wait, unless that is shorter than a call that
+  /// only looks or queues.
+  void add_wait(TraceEvent event)
+  {
+    constexpr double shortest = 1e-6;
+    event.category = TraceCategory::wait;
+    event.end = now();
+    if (event.end - event.begin >= shortest) events_.push_back(event);
+  }
+
   void begin(const SpanName& name) { open_.push_back({name, now()}); }
   void end(TraceCategory category)
   {
@@ -70,6 +80,22 @@ class RankTrace
   std::vector<TraceEvent> events_;
   std::vector<Open> open_;
 };
+
+/// Calls f, which may wait.
+template <class F>
+decltype(auto) traced_wait(const SpanName& name, F&& f)
+{
+  struct Wait
+  {
+    RankTrace& trace;
+    TraceEvent event;
+    ~Wait() { trace.add_wait(event); }
+  };
+  auto* trace = RankTrace::current();
+  if (trace == nullptr) return f();
+  const Wait wait{*trace, {.name = name, .begin = trace->now()}};
+  return f();
+}
 
 /// A span of the current rank's trace, if there is one.
 class TraceSpan

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A decorator of any communicator that records its calls, and its waits for them. Windows are
-// forwarded, so direct products run under it, too; what they wait for is not recorded.
+// A decorator of any communicator that records its calls, and its waits for them and for windows.
 
 #include <cstddef>
 #include <span>
@@ -44,13 +43,10 @@ class TracedRequest
   void wait()
   {
     if (trace_ == nullptr) return request_.wait();
-    const double begin = trace_->now();
-    request_.wait();
     TraceEvent waited = event_;
-    waited.category = TraceCategory::wait;
-    waited.begin = begin;
-    waited.end = trace_->now();
-    if (waited.end > waited.begin) trace_->add(waited);
+    waited.begin = trace_->now();
+    request_.wait();
+    trace_->add_wait(waited);
     record();
   }
   bool test()
@@ -70,6 +66,26 @@ class TracedRequest
   R request_;
   detail::RankTrace* trace_;  // null once the call is recorded
   TraceEvent event_;
+};
+
+template <class W>
+class TracedWindow
+{
+ public:
+  explicit TracedWindow(W inner) : inner_{std::move(inner)} {}
+
+  [[nodiscard]] auto operator[](int rank)
+  {
+    return detail::traced_wait({"wait for a block of rank", rank}, [&] { return inner_[rank]; });
+  }
+  void close() { inner_.close(); }
+  void wait()
+  {
+    detail::traced_wait("wait for readers", [&] { inner_.wait(); });
+  }
+
+ private:
+  W inner_;
 };
 
 template <Communicator C>
@@ -99,6 +115,7 @@ class TracedCommunicator : public Collectives<TracedCommunicator<C>>
                .sent = sent_by(call, rank(), size()),
                .ranks = size()};
     auto request = inner_.start(call);
+    if (trace != nullptr) trace->add_wait(event);  // where nothing overlaps, here
     return TracedRequest<decltype(request)>{std::move(request), trace, event};
   }
 
@@ -106,16 +123,19 @@ class TracedCommunicator : public Collectives<TracedCommunicator<C>>
   [[nodiscard]] int cores() const requires ExposesMemory<C> { return inner_.cores(); }
   template <ElementRange Data>
   requires ExposesMemory<C>
-  [[nodiscard]] auto expose(const Data& mine) { return inner_.expose(mine); }
+  [[nodiscard]] auto expose(const Data& mine) { return TracedWindow{inner_.expose(mine)}; }
   template <ElementRange Data>
   requires ExposesMemory<C>
   [[nodiscard]] auto expose(const Data& mine, std::size_t size)
   {
-    return inner_.expose(mine, size);
+    return TracedWindow{inner_.expose(mine, size)};
   }
   template <Element T>
   requires ExposesMemory<C>
-  [[nodiscard]] auto expose_writable(std::span<T> mine) { return inner_.expose_writable(mine); }
+  [[nodiscard]] auto expose_writable(std::span<T> mine)
+  {
+    return TracedWindow{inner_.expose_writable(mine)};
+  }
 
  private:
   C inner_;
