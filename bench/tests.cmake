@@ -161,7 +161,7 @@ endif()
 add_test(NAME "bench: a trace of several measurements" COMMAND cubist_bench mlp --trace several.json)
 set_tests_properties("bench: a trace of several measurements" PROPERTIES
   LABELS bench PASS_REGULAR_EXPRESSION "got --trace for [0-9]+ measurements, but a trace shows one; choose it with")
-set(panels cubist_bench layers --ranks 4 --schemes summa2d --mesh 2,2 --shapes @SHAPE@
+set(panels cubist_bench layers --ranks 4 --schemes summa2d --mesh 2,2 --shapes 2048x2048x2048
   --simulated "${PROJECT_SOURCE_DIR}/machines/hosts_1gbit.json")
 foreach(overlap on off)
   add_test(NAME "bench: panels, overlap ${overlap}"
