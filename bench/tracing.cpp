@@ -103,17 +103,21 @@ Costs measure_round(const TracingOptions& options, int ranks)
     std::vector<double> off;
     std::vector<double> on;
     const auto recorded = [&] {
-      return world.rank() == 0 ? cubist::detail::RankTrace::current()->events().size() : 0;
+      return world.rank() == 0 ? cubist::detail::RankTrace::current()->size() : 0;
     };
-    for (int i = 0; i < options.steps; ++i)
-    {
-      {
-        const cubist::TracePause pause;
-        off.push_back(seconds_together(world, step));
-      }
+    const auto without = [&] {
+      const cubist::TracePause pause;
+      off.push_back(seconds_together(world, step));
+    };
+    const auto with = [&] {
       const std::size_t before = recorded();
       on.push_back(seconds_together(world, step));
       if (world.rank() == 0) costs.events = recorded() - before;
+    };
+    for (int i = 0; i < options.steps; ++i)
+    {
+      if (i % 2 == 0) without(), with();
+      if (i % 2 == 1) with(), without();
     }
     if (world.rank() == 0) costs.off = median(off), costs.on = median(on);
   });

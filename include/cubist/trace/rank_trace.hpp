@@ -41,13 +41,17 @@ class RankTrace
 {
  public:
   /// @param clock seconds on this rank's clock
-  explicit RankTrace(double (*clock)()) : now_{clock} { events_.reserve(1 << 12); }
+  explicit RankTrace(double (*clock)()) : now_{clock} { add_block(); }
 
   /// The trace of the rank that runs; null where nothing is recorded.
   [[nodiscard]] static RankTrace* current() { return static_cast<RankTrace*>(rank_local()); }
 
   [[nodiscard]] double now() const { return now_(); }
-  void add(const TraceEvent& event) { events_.push_back(event); }
+  void add(const TraceEvent& event)
+  {
+    if (blocks_.back().size() == block_size) add_block();
+    blocks_.back().push_back(event);
+  }
 
   /// Adds an event from `event.begin` to now as a wait, unless that is shorter than a call that
   /// only looks or queues.
@@ -56,7 +60,7 @@ class RankTrace
     constexpr double shortest = 1e-6;
     event.category = TraceCategory::wait;
     event.end = now();
-    if (event.end - event.begin >= shortest) events_.push_back(event);
+    if (event.end - event.begin >= shortest) add(event);
   }
 
   void begin(const SpanName& name) { open_.push_back({name, now()}); }
@@ -64,10 +68,20 @@ class RankTrace
   {
     const auto [name, begin] = open_.back();
     open_.pop_back();
-    events_.push_back({name, category, begin, now()});
+    add({name, category, begin, now()});
   }
 
-  [[nodiscard]] const std::vector<TraceEvent>& events() const { return events_; }
+  [[nodiscard]] std::size_t size() const
+  {
+    return (blocks_.size() - 1) * block_size + blocks_.back().size();
+  }
+  [[nodiscard]] std::vector<TraceEvent> events() const
+  {
+    std::vector<TraceEvent> all;
+    all.reserve(size());
+    for (const auto& block : blocks_) all.insert(all.end(), block.begin(), block.end());
+    return all;
+  }
 
  private:
   struct Open
@@ -76,8 +90,13 @@ class RankTrace
     double begin;
   };
 
+  void add_block() { blocks_.emplace_back().reserve(block_size); }
+
+  static constexpr std::size_t block_size = 1 << 12;
+
   double (*now_)();
-  std::vector<TraceEvent> events_;
+  // A single vector would copy all events when it grows, in the middle of a step.
+  std::vector<std::vector<TraceEvent>> blocks_;
   std::vector<Open> open_;
 };
 

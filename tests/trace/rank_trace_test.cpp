@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+
+#include "cubist/core/rank_local.hpp"
+#include "cubist/trace/rank_trace.hpp"
+
+#include "catch.hpp"
+
+namespace trace_rank_trace_test
+{
+
+using namespace cubist;
+
+namespace
+{
+
+/// A clock that each reading advances by 1 s.
+double tick()
+{
+  static double time = 0;
+  return time += 1;
+}
+
+}  // namespace
+
+TEST_CASE("a trace keeps its events in order, however many they are")
+{
+  detail::RankTrace trace{&tick};
+  constexpr std::size_t count = 10'000;
+  for (std::size_t i = 0; i < count; ++i) trace.add({.name = {"event", i}});
+  CHECK(trace.size() == count);
+  const auto events = trace.events();
+  REQUIRE(events.size() == count);
+  bool in_order = true;
+  for (std::size_t i = 0; i < count; ++i) in_order = in_order && events[i].name.numbers[0] == i;
+  CHECK(in_order);
+}
+
+TEST_CASE("spans nest, and a pause records nothing")
+{
+  detail::RankTrace trace{&tick};
+  detail::rank_local() = &trace;
+  {
+    const detail::TraceSpan outer{TraceCategory::part, "outer"};
+    {
+      const TracePause pause;
+      const detail::TraceSpan inner{TraceCategory::part, "paused"};
+    }
+    const detail::TraceSpan inner{TraceCategory::pass, "inner"};
+  }
+  detail::rank_local() = nullptr;
+  const auto events = trace.events();
+  REQUIRE(events.size() == 2);
+  CHECK(events[0].name.to_string() == "inner");
+  CHECK(events[1].name.to_string() == "outer");
+  CHECK(events[1].begin < events[0].begin);
+  CHECK(events[0].end < events[1].end);
+}
+
+TEST_CASE("a wait is recorded if it takes longer than a call that only looks")
+{
+  detail::RankTrace trace{&tick};
+  CHECK(detail::traced_wait("nothing is recorded", [] { return 3; }) == 3);
+  detail::rank_local() = &trace;
+  CHECK(detail::traced_wait({"wait for", 7}, [] { return 4; }) == 4);
+  detail::rank_local() = nullptr;
+  TraceEvent looked{.name = "look"};
+  looked.begin = trace.now() + 1;  // no time later
+  trace.add_wait(looked);
+  const auto events = trace.events();
+  REQUIRE(events.size() == 1);
+  CHECK(events[0].name.to_string() == "wait for 7");
+  CHECK(events[0].category == TraceCategory::wait);
+}
+
+}  // namespace trace_rank_trace_test
