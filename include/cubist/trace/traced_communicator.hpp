@@ -109,11 +109,13 @@ class TracedCommunicator : public Collectives<TracedCommunicator<C>>
     auto* trace = detail::RankTrace::current();
     TraceEvent event;
     if (trace != nullptr)
-      event = {.name = {to_string(call.collective), call.count},
-               .category = TraceCategory::communication,
-               .begin = trace->now(),
-               .sent = sent_by(call, rank(), size()),
-               .ranks = size()};
+    {
+      event.name = SpanName{to_string(call.collective), call.count};
+      event.category = TraceCategory::communication;
+      event.begin = trace->now();
+      event.sent = sent_by(call, rank(), size());
+      event.ranks = size();
+    }
     auto request = inner_.start(call);
     if (trace != nullptr) trace->add_wait(event);  // where nothing overlaps, here
     return TracedRequest<decltype(request)>{std::move(request), trace, event};
