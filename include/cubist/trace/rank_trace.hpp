@@ -55,12 +55,14 @@ class RankTrace
 
   /// Adds an event from `event.begin` to now as a wait, unless that is shorter than a call that
   /// only looks or queues.
-  void add_wait(TraceEvent event)
+  /// @returns now
+  double add_wait(TraceEvent event)
   {
     constexpr double shortest = 1e-6;
     event.category = TraceCategory::wait;
     event.end = now();
     if (event.end - event.begin >= shortest) add(event);
+    return event.end;
   }
 
   void begin(const SpanName& name) { open_.push_back({name, now()}); }

@@ -46,20 +46,19 @@ class TracedRequest
     TraceEvent waited = event_;
     waited.begin = trace_->now();
     request_.wait();
-    trace_->add_wait(waited);
-    record();
+    record(trace_->add_wait(waited));
   }
   bool test()
   {
     if (!request_.test()) return false;
-    if (trace_ != nullptr) record();
+    if (trace_ != nullptr) record(trace_->now());
     return true;
   }
 
  private:
-  void record()
+  void record(double end)
   {
-    event_.end = trace_->now();
+    event_.end = end;
     std::exchange(trace_, nullptr)->add(event_);
   }
 
