@@ -139,8 +139,8 @@ TEST_CASE("simulated: messages between nodes leave before their receivers wait f
     SimulatedBuffer<float> sum(16);
     world.reduce(view, std::span{sum.data(), sum.size()}, 0);
   };
-  // A block takes 1 + 8 s on each edge, and arrives at rank 2 after 18 s. The sum leaves rank 1 then,
-  // rank 2 at 26 s, and arrives at 35 s.
+  // A block takes 1 + 8 s on each edge, and arrives at rank 2 after 18 s. The sum leaves rank 1
+  // then, rank 2 at 26 s, and arrives at 35 s.
   CHECK(clocks(slow_machine(1, 1), 3, body) == std::vector<double>{35, 9, 26});
   auto machine = slow_machine(1, 1);
   machine.algorithms = SimulatedAlgorithms::nccl;

@@ -8,7 +8,7 @@
 //   links   serve activities in the order in which these began, as a connection does its messages:
 //           each has what earlier ones leave of its most used link
 //   cores   are shared fairly: where more than all is wanted, no activity has more than a share,
-//           and who wants less than that has what it wants (max-min fairness)
+//           and who wants less than that has what it wants (fair_share.hpp)
 //
 // An activity proceeds at the slower of both speeds. Each start and each end changes the speed of
 // others, at once.
@@ -25,10 +25,11 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <queue>
 #include <utility>
 #include <vector>
+
+#include "cubist/simulation/fair_share.hpp"
 
 namespace cubist::detail
 {
@@ -97,8 +98,9 @@ class Activities
     for (const auto& use : a.uses)
     {
       Resource& r = resource(use);
-      std::erase_if(r.users, [&](const auto& user) { return user.first == &a; });
-      mark(r);
+      const auto mine = std::find_if(r.users.begin(), r.users.end(),
+                                     [&](const auto& user) { return user.first == &a; });
+      queue_users(r, r.users.erase(mine));
     }
     const auto owner = std::exchange(a.owner, nullptr);
     a.running = false;
@@ -161,8 +163,9 @@ class Activities
     a.order = ++begun_;
     for (const auto& use : a.uses)
     {
-      resource(use).users.emplace_back(&a, use.part);
-      mark(resource(use));
+      Resource& r = resource(use);
+      r.users.emplace_back(&a, use.part);
+      queue_users(r, r.users.end());
     }
     queue(a);
   }
@@ -181,11 +184,16 @@ class Activities
     if (!std::exchange(r.changed, true)) changed_.push_back(&r);
   }
 
+  /// Users of a link from `first` on, or all of cores, may have another speed.
+  template <class Iterator>
+  void queue_users(Resource& r, Iterator first)
+  {
+    if (!r.in_order) return mark(r);
+    for (; first != r.users.end(); ++first) queue(*first->first);
+  }
+
   void update_speeds()
   {
-    for (std::size_t i = 0; i < changed_.size(); ++i)
-      if (changed_[i]->in_order)
-        for (const auto& [a, _] : changed_[i]->users) queue(*a);
     // What links allow depends on earlier activities only, so each is looked at once.
     while (!queue_.empty())
     {
@@ -198,16 +206,14 @@ class Activities
       for (const auto& use : a.uses)
       {
         Resource& r = resource(use);
-        mark(r);
-        if (!r.in_order) continue;
-        for (const auto& [other, _] : r.users)
-          if (other->order > a.order) queue(*other);
+        const auto behind = [&](const auto& user) { return user.first->order > a.order; };
+        queue_users(r, std::find_if(r.users.begin(), r.users.end(), behind));
       }
     }
     for (Resource* r : changed_)
     {
       r->changed = false;
-      if (!r->in_order) update_share(*r);
+      update_share(*r);
     }
     changed_.clear();
     for (Activity* a : affected_) update_speed(*a);
@@ -232,6 +238,7 @@ class Activities
       {
         if (other == &a) break;
         left -= part * other->on_links;
+        if (left <= 1e-9 * use.part) return 0;
       }
       if (left < use.part * (1 - 1e-9)) speed = std::min(speed, left / use.part);
     }
@@ -245,22 +252,6 @@ class Activities
     const double share = fair_share(wanted_);
     if (share == std::exchange(r.share, share)) return;
     for (const auto& [a, _] : r.users) check(*a);
-  }
-
-  /// The most that one has, if so much is wanted of a whole; `never` if all have what they want.
-  [[nodiscard]] static double fair_share(std::vector<double>& wanted)
-  {
-    if (std::accumulate(wanted.begin(), wanted.end(), 0.0) <= 1 + 1e-9) return never;
-    std::sort(wanted.begin(), wanted.end());
-    double left = 1;
-    auto others = double(wanted.size());
-    for (const double w : wanted)
-    {
-      if (others == 1 || w > left / others) break;
-      left -= w;
-      --others;
-    }
-    return left / others;
   }
 
   void update_speed(Activity& a)

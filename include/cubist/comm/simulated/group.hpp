@@ -213,7 +213,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
     if (call.posted == call.members.size()) call.transfer();
     if (are_buffered && call.is_chain())
       SimulatedChain{*simulation_, call, shared_from_this()}.proceed();
-    else if (!call.begun && call.may_begin(are_buffered)) begin(call);
+    else if (!call.begun && call.may_begin(are_buffered))
+      begin(call);
     return member;
   }
 
@@ -230,10 +231,9 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
     if (call.abandoned_by >= 0) return;
     if (call.is_message() && call.from == call.to) return end(call, call.begins);
     const auto what = collective_of(call);
-    auto cost = call.is_message()
-                    ? message_cost(machine(), links(), call.members[0].rank->number,
-                                   call.members[1].rank->number, what.bytes)
-                    : collective_cost(machine(), links(), placement_, what);
+    auto cost = call.is_message() ? message_cost(machine(), links(), call.members[0].rank->number,
+                                                 call.members[1].rank->number, what.bytes)
+                                  : collective_cost(machine(), links(), placement_, what);
     const double ready = call.begins + cost.latency;
     if (what.collective == Collective::expose) return open(call, ready);
     if (cost.seconds == 0) return end(call, ready);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Max-min fairness: who wants less than an equal share of a resource has what it wants, and the
+// others share the rest equally.
+//
+// Source: Bertsekas, Gallager, "Data Networks", 2nd edition, 1992, section 6.5.2.
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace cubist::detail
+{
+
+/// The most that one has, if such parts of a resource are wanted; infinity if all fit. Rounding
+/// errors fit.
+/// @param wanted is sorted
+[[nodiscard]] inline double fair_share(std::vector<double>& wanted)
+{
+  if (std::accumulate(wanted.begin(), wanted.end(), 0.0) <= 1 + 1e-9)
+    return std::numeric_limits<double>::infinity();
+  std::sort(wanted.begin(), wanted.end());
+  double left = 1;
+  auto others = double(wanted.size());
+  for (const double w : wanted)
+  {
+    if (others == 1 || w > left / others) break;
+    left -= w;
+    --others;
+  }
+  return left / others;
+}
+
+}  // namespace cubist::detail
