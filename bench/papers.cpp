@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cubist/core/error.hpp>
+#include <cubist/simulation/machine_json.hpp>
+
+#include "options.hpp"
+#include "papers.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+/// A row of a paper's table; seconds are those of a sequence.
+struct PaperRow
+{
+  std::string scheme;
+  std::vector<int> mesh;
+  std::size_t sequences;
+  double forward;
+  double backward;
+  double step;  // as printed, or their sum
+  std::string machine;
+  int tile = 1;
+};
+
+/// A table, whose rows are compared with the last one.
+struct Paper
+{
+  std::string name;
+  std::string title;
+  std::size_t width;
+  std::size_t heads;
+  std::vector<PaperRow> rows;
+};
+
+constexpr std::size_t layers_of_papers = 24;
+
+std::vector<Paper> all_papers()
+{
+  const PaperRow megatron{"Megatron1D", {64}, 30, 13.915 / 30, 32.890 / 30, 1.560, "frontera_rtx"};
+  const PaperRow optimus{"Summa2D", {8, 8},         384, 99.419 / 384, 304.707 / 384,
+                         1.052,     "frontera_rtx", 2};
+  const PaperRow cube{"Cube3D", {4, 4, 4},      384, 79.349 / 384, 125.037 / 384,
+                      0.672,    "longhorn_v100"};
+  const auto on_longhorn = [](PaperRow row) {
+    row.machine = "longhorn_v100";
+    return row;
+  };
+  return {{"optimus",
+           "Optimus, arXiv 2104.05343, by table 2 of arXiv 2105.14450",
+           8192,
+           128,
+           {megatron, optimus}},
+          {"tesseract",
+           "Tesseract, arXiv 2105.14500, table 1",
+           3072,
+           64,
+           {{"Megatron1D", {64}, 12, 0.1195, 0.5306, 0.6501, "meluxina_a100"},
+            {"Summa2D", {8, 8}, 12, 0.1329, 0.3986, 0.5315, "meluxina_a100"},
+            {"Summa25D", {4, 4, 4}, 16, 0.0869, 0.2636, 0.3505, "meluxina_a100"}}},
+          {"3d",
+           "3D, arXiv 2105.14450, table 2, all on V100",
+           8192,
+           128,
+           {on_longhorn(megatron), on_longhorn(optimus), cube}},
+          {"3d-mixed",
+           "3D, arXiv 2105.14450, table 2, 1D and 2D on the machine of Optimus",
+           8192,
+           128,
+           {megatron, optimus, cube}}};
+}
+
+struct PapersOptions : Options
+{
+  std::vector<std::string> papers{"optimus", "tesseract", "3d", "3d-mixed"};
+  std::string machine;
+  std::string machines = "machines";
+  std::size_t layers = 1;
+};
+
+/// Seconds of a sequence.
+struct PerSequence
+{
+  double forward = 0;
+  double backward = 0;
+  double step = 0;
+};
+constexpr std::array parts{std::pair{"forward", &PerSequence::forward},
+                           std::pair{"backward", &PerSequence::backward},
+                           std::pair{"step", &PerSequence::step}};
+
+PerSequence per_sequence(const PaperTimes& times, const PaperRun& run)
+{
+  const double scale =
+      double(layers_of_papers) / double(run.layers) / static_cast<double>(run.sequences);
+  return {times.forward * scale, times.backward * scale, (times.forward + times.backward) * scale};
+}
+
+std::string text(const std::vector<int>& mesh)
+{
+  std::string s;
+  for (const int extent : mesh) s.append(s.empty() ? "" : "x").append(std::to_string(extent));
+  return s;
+}
+
+/// The machines of the files that have been read.
+class Machines
+{
+ public:
+  explicit Machines(const PapersOptions& options) : options_{options} {}
+
+  const cubist::SimulatedMachine& of(const PaperRow& row)
+  {
+    const std::string file = options_.machine.empty()
+                                 ? options_.machines + "/" + row.machine + ".json"
+                                 : options_.machine;
+    const auto found = machines_.find(file);
+    if (found != machines_.end()) return found->second;
+    return machines_.emplace(file, cubist::read_simulated_machine(file)).first->second;
+  }
+
+ private:
+  const PapersOptions& options_;
+  std::map<std::string, cubist::SimulatedMachine> machines_;
+};
+
+/// How one row runs: as cubist would, and as the authors' code does.
+struct RowTimes
+{
+  PerSequence cubist;
+  PerSequence theirs;
+  PerSequence published;
+};
+
+RowTimes simulate_row(const Paper& paper, const PaperRow& row, const PapersOptions& options,
+                      Machines& machines, nlohmann::json& json)
+{
+  const auto& machine = machines.of(row);
+  RowTimes result;
+  for (const bool theirs : {false, true})
+  {
+    const PaperRun run{.scheme = row.scheme,
+                       .mesh = row.mesh,
+                       .sequences = row.sequences,
+                       .width = paper.width,
+                       .heads = paper.heads,
+                       .layers = options.layers,
+                       .overlap = !theirs,
+                       .recompute = theirs,
+                       .tile = theirs ? row.tile : 1};
+    const auto times = simulate_paper_run(run, machine);
+    const auto mine = per_sequence(times, run);
+    (theirs ? result.theirs : result.cubist) = mine;
+    const double layers = double(layers_of_papers) / double(run.layers);
+    json["rows"].push_back({{"paper", paper.name},
+                            {"run", theirs ? "theirs" : "cubist"},
+                            {"machine", machine.name},
+                            {"scheme", row.scheme},
+                            {"mesh", text(row.mesh)},
+                            {"sequences", row.sequences},
+                            {"length", run.length},
+                            {"width", run.width},
+                            {"heads", run.heads},
+                            {"layers", layers_of_papers},
+                            {"simulated_layers", run.layers},
+                            {"overlap", run.overlap},
+                            {"recompute", run.recompute},
+                            {"tile", run.tile},
+                            {"forward", mine.forward},
+                            {"backward", mine.backward},
+                            {"published_forward", row.forward},
+                            {"published_backward", row.backward},
+                            {"published_step", row.step},
+                            {"words", times.words * layers},
+                            {"product_seconds", times.products * layers},
+                            {"pass_seconds", times.passes * layers},
+                            {"wait_seconds", times.waits * layers}});
+  }
+  result.published = {row.forward, row.backward, row.step};
+  return result;
+}
+
+void print_rows(const Paper& paper, const std::vector<RowTimes>& all)
+{
+  std::printf("%s\nwidth %zu, %zu heads, %zu layers, sequences of 512; ms a sequence\n",
+              paper.title.c_str(), paper.width, paper.heads, layers_of_papers);
+  std::printf("%-11s %-6s %9s %-14s %18s %18s %18s\n", "", "", "", "", "as cubist runs",
+              "as they ran", "published");
+  std::printf("%-11s %-6s %9s %-14s", "scheme", "mesh", "sequences", "machine");
+  for (int i = 0; i < 3; ++i) std::printf(" %8s %9s", "forward", "backward");
+  std::printf("\n");
+  for (std::size_t i = 0; i < all.size(); ++i)
+  {
+    const auto& row = paper.rows[i];
+    std::printf("%-11s %-6s %9zu %-14s", row.scheme.c_str(), text(row.mesh).c_str(), row.sequences,
+                row.machine.c_str());
+    for (const auto* t : {&all[i].cubist, &all[i].theirs, &all[i].published})
+      std::printf(" %8.1f %9.1f", 1e3 * t->forward, 1e3 * t->backward);
+    std::printf("\n");
+  }
+}
+
+/// The times of all rows by that of the last one.
+void print_ratios(const Paper& paper, const std::vector<RowTimes>& all, nlohmann::json& json)
+{
+  std::printf("%-22s %-9s %18s %18s %18s\n", "ratio", "", "as cubist runs", "as they ran",
+              "published");
+  for (std::size_t i = 0; i + 1 < all.size(); ++i)
+    for (const auto& [name, part] : parts)
+    {
+      const auto ratio = [&, part = part](PerSequence RowTimes::*run) {
+        return (all[i].*run).*part / ((all.back().*run).*part);
+      };
+      const double published = ratio(&RowTimes::published);
+      const double cubist = ratio(&RowTimes::cubist);
+      const double theirs = ratio(&RowTimes::theirs);
+      const auto difference = [&](double mine) { return 100 * (mine / published - 1); };
+      const std::string over = paper.rows[i].scheme + " / " + paper.rows.back().scheme;
+      std::printf("%-22s %-9s %9.2f (%+3.0f %%) %9.2f (%+3.0f %%) %18.2f\n", over.c_str(), name,
+                  cubist, difference(cubist), theirs, difference(theirs), published);
+      json["ratios"].push_back({{"paper", paper.name},
+                                {"ratio", over},
+                                {"part", name},
+                                {"cubist", cubist},
+                                {"theirs", theirs},
+                                {"published", published}});
+    }
+  std::printf("\n");
+}
+
+void run_papers(const Job& job, const PapersOptions& options)
+{
+  cubist::require<cubist::ArgumentError>(!job.mpi, "got ", job.processes,
+                                         " processes of MPI, but one simulates all ranks; start "
+                                         "cubist_bench papers without mpiexec");
+  Machines machines{options};
+  auto json = describe(job, "papers");
+  for (const auto& paper : all_papers())
+  {
+    if (std::find(options.papers.begin(), options.papers.end(), paper.name) == options.papers.end())
+      continue;
+    std::vector<RowTimes> all;
+    for (const auto& row : paper.rows)
+      all.push_back(simulate_row(paper, row, options, machines, json));
+    print_rows(paper, all);
+    print_ratios(paper, all, json);
+  }
+  write_json(json, options.json);
+}
+
+}  // namespace
+
+void add_papers(CLI::App& app, Action& action)
+{
+  const auto options = std::make_shared<PapersOptions>();
+  auto* command = app.add_subcommand(
+      "papers", "the papers on 2D, 2.5D and 3D parallelism, simulated, beside their tables");
+  command->add_option("--papers", options->papers)
+      ->delimiter(',')
+      ->check(CLI::IsMember(options->papers))
+      ->capture_default_str();
+  command->add_option("--machine", options->machine, "a file, for all rows instead of their own");
+  command->add_option("--machines", options->machines, "the folder of the rows' machines")
+      ->capture_default_str();
+  command
+      ->add_option("--layers", options->layers,
+                   "that are simulated; times are scaled to the papers' 24")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--json", options->json, "a file for the results");
+  command->callback(
+      [options, &action] { action = [options](const Job& job) { run_papers(job, *options); }; });
+}
+
+}  // namespace bench
