@@ -14,6 +14,7 @@
 #include "layers.hpp"
 #include "matmul.hpp"
 #include "mlp.hpp"
+#include "papers.hpp"
 #include "planner.hpp"
 #include "rates.hpp"
 #include "scaling.hpp"
@@ -40,6 +41,7 @@ int main(int argc, char** argv)
     bench::add_layers(app, action);
     bench::add_rates(app, action);
     bench::add_tracing(app, action);
+    bench::add_papers(app, action);
     try
     {
       app.parse(argc, argv);

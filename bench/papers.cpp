@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "options.hpp"
 #include "papers.hpp"
+#include "papers_tables.hpp"
 
 namespace bench
 {
@@ -24,72 +26,14 @@ namespace bench
 namespace
 {
 
-/// A row of a paper's table; seconds are those of a sequence.
-struct PaperRow
-{
-  std::string scheme;
-  std::vector<int> mesh;
-  std::size_t sequences;
-  double forward;
-  double backward;
-  double step;  // as printed, or their sum
-  std::string machine;
-  int tile = 1;
-};
-
-/// A table, whose rows are compared with the last one.
-struct Paper
-{
-  std::string name;
-  std::string title;
-  std::size_t width;
-  std::size_t heads;
-  std::vector<PaperRow> rows;
-};
-
-constexpr std::size_t layers_of_papers = 24;
-
-std::vector<Paper> all_papers()
-{
-  const PaperRow megatron{"Megatron1D", {64}, 30, 13.915 / 30, 32.890 / 30, 1.560, "frontera_rtx"};
-  const PaperRow optimus{"Summa2D", {8, 8},         384, 99.419 / 384, 304.707 / 384,
-                         1.052,     "frontera_rtx", 2};
-  const PaperRow cube{"Cube3D", {4, 4, 4},      384, 79.349 / 384, 125.037 / 384,
-                      0.672,    "longhorn_v100"};
-  const auto on_longhorn = [](PaperRow row) {
-    row.machine = "longhorn_v100";
-    return row;
-  };
-  return {{"optimus",
-           "Optimus, arXiv 2104.05343, by table 2 of arXiv 2105.14450",
-           8192,
-           128,
-           {megatron, optimus}},
-          {"tesseract",
-           "Tesseract, arXiv 2105.14500, table 1",
-           3072,
-           64,
-           {{"Megatron1D", {64}, 12, 0.1195, 0.5306, 0.6501, "meluxina_a100"},
-            {"Summa2D", {8, 8}, 12, 0.1329, 0.3986, 0.5315, "meluxina_a100"},
-            {"Summa25D", {4, 4, 4}, 16, 0.0869, 0.2636, 0.3505, "meluxina_a100"}}},
-          {"3d",
-           "3D, arXiv 2105.14450, table 2, all on V100",
-           8192,
-           128,
-           {on_longhorn(megatron), on_longhorn(optimus), cube}},
-          {"3d-mixed",
-           "3D, arXiv 2105.14450, table 2, 1D and 2D on the machine of Optimus",
-           8192,
-           128,
-           {megatron, optimus, cube}}};
-}
-
 struct PapersOptions : Options
 {
-  std::vector<std::string> papers{"optimus", "tesseract", "3d", "3d-mixed"};
+  std::vector<std::string> papers{"optimus",     "tesseract", "tesseract-16",
+                                  "tesseract-4", "3d",        "3d-mixed"};
   std::string machine;
   std::string machines = "machines";
   std::size_t layers = 1;
+  bool own_links = false;
 };
 
 /// Seconds of a sequence.
@@ -110,11 +54,24 @@ PerSequence per_sequence(const PaperTimes& times, const PaperRun& run)
   return {times.forward * scale, times.backward * scale, (times.forward + times.backward) * scale};
 }
 
-std::string text(const std::vector<int>& mesh)
+std::string mesh_text(const std::vector<int>& mesh)
 {
   std::string s;
   for (const int extent : mesh) s.append(s.empty() ? "" : "x").append(std::to_string(extent));
   return s;
+}
+
+/// The machine with a link for each GPU, of its part of the bandwidth of its node's.
+cubist::SimulatedMachine with_own_links(cubist::SimulatedMachine machine)
+{
+  const double gpus = machine.ranks_per_node();
+  machine.cores /= gpus;
+  machine.memory /= gpus;
+  machine.node_memory_bandwidth /= gpus;
+  machine.links.front().ranks = 1;
+  machine.links[1].bandwidth /= gpus;
+  machine.name += ", a link for each";
+  return machine;
 }
 
 /// The machines of the files that have been read.
@@ -123,14 +80,21 @@ class Machines
  public:
   explicit Machines(const PapersOptions& options) : options_{options} {}
 
+  [[nodiscard]] std::filesystem::path file(const PaperRow& row) const
+  {
+    if (!options_.machine.empty()) return options_.machine;
+    return std::filesystem::path{options_.machines} / (row.machine + ".json");
+  }
+
   const cubist::SimulatedMachine& of(const PaperRow& row)
   {
-    const std::string file = options_.machine.empty()
-                                 ? options_.machines + "/" + row.machine + ".json"
-                                 : options_.machine;
+    const std::string file = this->file(row);
     const auto found = machines_.find(file);
     if (found != machines_.end()) return found->second;
-    return machines_.emplace(file, cubist::read_simulated_machine(file)).first->second;
+    auto machine = cubist::read_simulated_machine(file);
+    if (options_.own_links && machine.links.size() > 1)
+      machine = with_own_links(std::move(machine));
+    return machines_.emplace(file, std::move(machine)).first->second;
   }
 
  private:
@@ -144,6 +108,7 @@ struct RowTimes
   PerSequence cubist;
   PerSequence theirs;
   PerSequence published;
+  std::string machine;  // its file's name
 };
 
 RowTimes simulate_row(const Paper& paper, const PaperRow& row, const PapersOptions& options,
@@ -151,6 +116,8 @@ RowTimes simulate_row(const Paper& paper, const PaperRow& row, const PapersOptio
 {
   const auto& machine = machines.of(row);
   RowTimes result;
+  result.machine = machines.file(row).stem().string();
+  result.published = {row.forward, row.backward, row.step};
   for (const bool theirs : {false, true})
   {
     const PaperRun run{.scheme = row.scheme,
@@ -170,7 +137,7 @@ RowTimes simulate_row(const Paper& paper, const PaperRow& row, const PapersOptio
                             {"run", theirs ? "theirs" : "cubist"},
                             {"machine", machine.name},
                             {"scheme", row.scheme},
-                            {"mesh", text(row.mesh)},
+                            {"mesh", mesh_text(row.mesh)},
                             {"sequences", row.sequences},
                             {"length", run.length},
                             {"width", run.width},
@@ -190,7 +157,6 @@ RowTimes simulate_row(const Paper& paper, const PaperRow& row, const PapersOptio
                             {"pass_seconds", times.passes * layers},
                             {"wait_seconds", times.waits * layers}});
   }
-  result.published = {row.forward, row.backward, row.step};
   return result;
 }
 
@@ -206,8 +172,8 @@ void print_rows(const Paper& paper, const std::vector<RowTimes>& all)
   for (std::size_t i = 0; i < all.size(); ++i)
   {
     const auto& row = paper.rows[i];
-    std::printf("%-11s %-6s %9zu %-14s", row.scheme.c_str(), text(row.mesh).c_str(), row.sequences,
-                row.machine.c_str());
+    std::printf("%-11s %-6s %9zu %-14s", row.scheme.c_str(), mesh_text(row.mesh).c_str(),
+                row.sequences, all[i].machine.c_str());
     for (const auto* t : {&all[i].cubist, &all[i].theirs, &all[i].published})
       std::printf(" %8.1f %9.1f", 1e3 * t->forward, 1e3 * t->backward);
     std::printf("\n");
@@ -281,6 +247,8 @@ void add_papers(CLI::App& app, Action& action)
                    "that are simulated; times are scaled to the papers' 24")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_flag("--own-links", options->own_links,
+                    "each GPU has a link of its own, of its part of its node's bandwidth");
   command->add_option("--json", options->json, "a file for the results");
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_papers(job, *options); }; });

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The tables of the papers on 2D, 2.5D and 3D tensor parallelism beside the simulator: blocks of a
-// transformer, forward and backward, on their schemes, shapes and machines.
-//
-// Sources: Xu et al. (Optimus), arXiv 2104.05343, and its code, github.com/xuqifan897/Optimus; Wang
-// et al. (Tesseract), arXiv 2105.14500, table 1; Bian et al. (3D), arXiv 2105.14450, table 2.
-// docs/papers.md says which figures are assumed.
+// The papers on 2D, 2.5D and 3D tensor parallelism, simulated: blocks of a transformer, forward and
+// backward, on their schemes, shapes and machines, beside their tables (papers_tables.hpp).
 
 #include <cstddef>
 #include <string>

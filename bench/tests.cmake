@@ -140,12 +140,21 @@ if(CUBIST_PLOT_PYTHON)
   set_tests_properties("bench: predictions beside measurements" PROPERTIES
     LABELS bench FIXTURES_REQUIRED "predicted;measured" PASS_REGULAR_EXPRESSION "13 predictions, 13 measured.*all: 13 layers")
 endif()
-foreach(machine hosts_1gbit hosts_200mbit)
+foreach(machine hosts_1gbit hosts_200mbit cluster_100gbit dgx_h100)
   add_test(NAME "bench: layers on ${machine}"
     COMMAND ${layers} --simulated "${PROJECT_SOURCE_DIR}/machines/${machine}.json")
   set_tests_properties("bench: layers on ${machine}" PROPERTIES LABELS bench TIMEOUT 60
     PASS_REGULAR_EXPRESSION "4 ranks, .*${machine}.json")
 endforeach()
+add_test(NAME "bench: papers"
+  COMMAND cubist_bench papers --papers tesseract-4 --machines "${PROJECT_SOURCE_DIR}/machines"
+    --json "${CMAKE_CURRENT_BINARY_DIR}/papers.json")
+set_tests_properties("bench: papers" PROPERTIES LABELS bench TIMEOUT 120
+  PASS_REGULAR_EXPRESSION "Summa25D +1x2x2 +12 meluxina_a100.*Summa2D / Summa25D +step +1\\.00 .*1\\.00")
+add_test(NAME "bench: papers on another machine"
+  COMMAND cubist_bench papers --papers tesseract-4 --own-links --machine "${PROJECT_SOURCE_DIR}/machines/dgx_h100.json")
+set_tests_properties("bench: papers on another machine" PROPERTIES LABELS bench TIMEOUT 120
+  PASS_REGULAR_EXPRESSION "Summa25D +1x2x2 +12 dgx_h100")
 if(TARGET cubist_mpi)
   foreach(what "rates --largest 64" "layers --shapes 24x16x20 --overlap both --repeats 1 --sample-seconds 0")
     separate_arguments(words UNIX_COMMAND "${what}")

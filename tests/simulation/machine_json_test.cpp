@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <filesystem>
+#include <set>
 #include <string>
 
 #include "cubist/simulation/machine_json.hpp"
@@ -53,6 +55,27 @@ TEST_CASE("what the simulator does not know is refused, with what it knows")
                     Catch::Contains("cores") && Catch::Contains("links"));
   CHECK_THROWS_AS(simulated_machine_from_json(json::parse(R"({"cores": 0})")), ArgumentError);
   CHECK_THROWS_AS(read_simulated_machine("/nowhere/machine.json"), DataError);
+}
+
+TEST_CASE("every file in machines is a machine")
+{
+  namespace fs = std::filesystem;
+  std::set<std::string> names;
+  for (const auto& entry :
+       fs::directory_iterator{fs::path{__FILE__}.parent_path() / "../../machines"})
+  {
+    CAPTURE(entry.path());
+    CHECK(entry.path().extension() == ".json");
+    SimulatedMachine machine;
+    REQUIRE_NOTHROW(machine = read_simulated_machine(entry.path().string()));
+    CHECK(!machine.source.empty());
+    CHECK(names.insert(machine.name).second);
+    // Ranks of several nodes share at least the links between them.
+    CHECK(machine.links.size() >= 2);
+    CHECK(machine.rates.count("float") == 1);
+    CHECK(simulated_machine_from_json(to_json(machine)).links.size() == machine.links.size());
+  }
+  CHECK(names.size() >= 7);
 }
 
 }  // namespace simulation_machine_json_test
