@@ -3,7 +3,8 @@
 # cubist_numpy_test is numpy.cmake's.
 set(usage "${PROJECT_SOURCE_DIR}/docs/usage.md")
 set(transformers "${PROJECT_SOURCE_DIR}/docs/transformers.md")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${usage}" "${transformers}" "${PROJECT_SOURCE_DIR}/docs/simulation.md" usage/usage.cpp.in)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${usage}" "${transformers}" "${PROJECT_SOURCE_DIR}/docs/simulation.md"
+  "${PROJECT_SOURCE_DIR}/docs/papers.md" usage/usage.cpp.in)
 
 # cubist_usage_block(<variable> <page> <text>): the first C++ block after a text, its includes in USAGE_INCLUDES.
 function(cubist_usage_block variable page after)
@@ -49,7 +50,9 @@ set(usage_program cubist_plan)
 set(transformers_program train_text)
 set(simulation "${PROJECT_SOURCE_DIR}/docs/simulation.md")
 set(simulation_program cubist_plan)
-foreach(page usage transformers simulation)
+set(papers "${PROJECT_SOURCE_DIR}/docs/papers.md")
+set(papers_program cubist_bench)
+foreach(page usage transformers simulation papers)
   add_test(NAME "usage: commands of ${page}.md"
     COMMAND "${CMAKE_COMMAND}" "-DPAGE=${${page}}" "-DPROGRAM=${${page}_program}" -P "${CMAKE_CURRENT_SOURCE_DIR}/usage/commands.cmake")
   set_tests_properties("usage: commands of ${page}.md" PROPERTIES LABELS examples)
