@@ -105,7 +105,7 @@ class Machines
 /// How one row runs: as cubist would, and as the authors' code does.
 struct RowTimes
 {
-  PerSequence cubist;
+  PerSequence ours;
   PerSequence theirs;
   PerSequence published;
   std::string machine;  // its file's name
@@ -131,7 +131,7 @@ RowTimes simulate_row(const Paper& paper, const PaperRow& row, const PapersOptio
                        .tile = theirs ? row.tile : 1};
     const auto times = simulate_paper_run(run, machine);
     const auto mine = per_sequence(times, run);
-    (theirs ? result.theirs : result.cubist) = mine;
+    (theirs ? result.theirs : result.ours) = mine;
     const double layers = double(layers_of_papers) / double(run.layers);
     json["rows"].push_back({{"paper", paper.name},
                             {"run", theirs ? "theirs" : "cubist"},
@@ -174,7 +174,7 @@ void print_rows(const Paper& paper, const std::vector<RowTimes>& all)
     const auto& row = paper.rows[i];
     std::printf("%-11s %-6s %9zu %-14s", row.scheme.c_str(), mesh_text(row.mesh).c_str(),
                 row.sequences, all[i].machine.c_str());
-    for (const auto* t : {&all[i].cubist, &all[i].theirs, &all[i].published})
+    for (const auto* t : {&all[i].ours, &all[i].theirs, &all[i].published})
       std::printf(" %8.1f %9.1f", 1e3 * t->forward, 1e3 * t->backward);
     std::printf("\n");
   }
@@ -192,16 +192,16 @@ void print_ratios(const Paper& paper, const std::vector<RowTimes>& all, nlohmann
         return (all[i].*run).*part / ((all.back().*run).*part);
       };
       const double published = ratio(&RowTimes::published);
-      const double cubist = ratio(&RowTimes::cubist);
+      const double ours = ratio(&RowTimes::ours);
       const double theirs = ratio(&RowTimes::theirs);
       const auto difference = [&](double mine) { return 100 * (mine / published - 1); };
       const std::string over = paper.rows[i].scheme + " / " + paper.rows.back().scheme;
       std::printf("%-22s %-9s %9.2f (%+3.0f %%) %9.2f (%+3.0f %%) %18.2f\n", over.c_str(), name,
-                  cubist, difference(cubist), theirs, difference(theirs), published);
+                  ours, difference(ours), theirs, difference(theirs), published);
       json["ratios"].push_back({{"paper", paper.name},
                                 {"ratio", over},
                                 {"part", name},
-                                {"cubist", cubist},
+                                {"cubist", ours},
                                 {"theirs", theirs},
                                 {"published", published}});
     }
@@ -235,7 +235,7 @@ void add_papers(CLI::App& app, Action& action)
   const auto options = std::make_shared<PapersOptions>();
   auto* command = app.add_subcommand(
       "papers", "the papers on 2D, 2.5D and 3D parallelism, simulated, beside their tables");
-  command->add_option("--papers", options->papers)
+  command->add_option("--papers", options->papers, "tables")
       ->delimiter(',')
       ->check(CLI::IsMember(options->papers))
       ->capture_default_str();

@@ -72,7 +72,7 @@ std::vector<Paper> all_papers()
             on_meluxina("Summa2D", {2, 2}, 12, 0.1676, 0.5019),
             on_meluxina("Summa25D", {1, 2, 2}, 12, 0.1666, 0.5014)}},
           {"3d",
-           "3D, arXiv 2105.14450, table 2, all on V100",
+           "3D, arXiv 2105.14450, table 2, all rows on one machine",
            8192,
            128,
            {megatron(longhorn), optimus(longhorn), cube}},
