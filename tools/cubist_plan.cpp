@@ -98,21 +98,6 @@ std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, con
   return plans;
 }
 
-/// The time of each of the first plans by simulation; the others have none.
-std::vector<double> simulate(const std::vector<cubist::Plan>& plans, const Options& options,
-                             const cubist::Machine& machine)
-{
-  constexpr std::size_t most = 5;
-  std::vector<double> seconds;
-  if (!options.simulate) return seconds;
-  const cubist::SimulatedStep step{options.layers, options.tokens, !options.forward,
-                                   options.scalar == "float"};
-  for (std::size_t i = 0; i < std::min(most, plans.size()); ++i)
-    seconds.push_back(
-        cubist::simulated_seconds(plans[i], step, cubist::simulated_machine(machine)));
-  return seconds;
-}
-
 /// @param simulated the times of the first plans by simulation; none: no such column
 void print_table(const std::vector<cubist::Plan>& plans, double unit,
                  const std::vector<double>& simulated)
@@ -213,6 +198,16 @@ class Network
     return step_ ? cubist::plan(*step_, ranks, machine, options)
                  : cubist::plan(layers_, ranks, machine, options);
   }
+  /// Seconds of a step by simulation.
+  [[nodiscard]] double simulated(const cubist::Plan& plan, const Options& options,
+                                 const cubist::SimulatedMachine& machine) const
+  {
+    const bool training = !options.forward;
+    if (step_) return cubist::simulated_seconds(plan, {*step_, training}, machine);
+    const bool single = options.scalar == "float";
+    return cubist::simulated_seconds(
+        plan, cubist::SimulatedStep{options.layers, options.tokens, training, single}, machine);
+  }
   void add_to(nlohmann::json& json, const Options& options) const
   {
     if (!step_)
@@ -230,8 +225,25 @@ class Network
   std::optional<cubist::TransformerStep> step_;
 };
 
+/// The time of each of the first plans by simulation; the others have none.
+std::vector<double> simulate(const Network& network, const std::vector<cubist::Plan>& plans,
+                             const Options& options, const cubist::Machine& machine)
+{
+  constexpr std::size_t most = 5;
+  std::vector<double> seconds;
+  if (!options.simulate) return seconds;
+  const auto simulated = cubist::simulated_machine(machine);
+  for (std::size_t i = 0; i < std::min(most, plans.size()); ++i)
+    seconds.push_back(network.simulated(plans[i], options, simulated));
+  return seconds;
+}
+
 void run(const Options& options)
 {
+  cubist::require<cubist::ArgumentError>(
+      !options.simulate || options.model.empty() || options.scalar == "float",
+      "got --simulate for a model in ", options.scalar,
+      ", but models are simulated in float; use --scalar float, or leave --simulate out");
   cubist::Machine machine;
   for (const auto& path : options.machines) machine = cubist::read_machine(path, machine);
   const Network network{options};
@@ -243,7 +255,7 @@ void run(const Options& options)
                                                     : cubist::Method::automatic};
   if (!options.scheme.empty()) cubist::with_scheme(options.scheme, []<class S>() {});
   const auto plans = select_plans(network.plans(options.ranks, machine, requested), options);
-  const auto simulated = simulate(plans, options, machine);
+  const auto simulated = simulate(network, plans, options, machine);
 
   if (options.json)
   {
@@ -306,8 +318,7 @@ try
       ->capture_default_str();
   app.add_flag("--simulate", options.simulate,
                "runs the program of the first five in simulated time, too: an MLP with bias and "
-               "GELU")
-      ->excludes(model);
+               "GELU, or the model, in float");
   app.add_flag("--json", options.json, "JSON instead of the table");
   auto* drawn =
       app.add_flag("--draw", options.draw, "draw how the first plan cuts the first product");

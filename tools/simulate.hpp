@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <cubist/plan/model.hpp>
 #include <cubist/plan/plan.hpp>
 #include <cubist/simulation/machine.hpp>
 
@@ -20,8 +21,17 @@ struct SimulatedStep
   bool single = true;    ///< in float; else in double
 };
 
+/// A step of a transformer in float, with the loss and, in training, AdamW.
+struct SimulatedTransformer
+{
+  TransformerStep step;
+  bool training = true;
+};
+
 /// Seconds of a step on the scheme and mesh of a plan.
 [[nodiscard]] double simulated_seconds(const Plan& plan, const SimulatedStep& step,
+                                       const SimulatedMachine& machine);
+[[nodiscard]] double simulated_seconds(const Plan& plan, const SimulatedTransformer& what,
                                        const SimulatedMachine& machine);
 
 }  // namespace cubist
