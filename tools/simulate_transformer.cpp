@@ -38,7 +38,8 @@ namespace
 template <class S>
 double step_seconds(const Plan& plan, const SimulatedTransformer& what, std::size_t layers)
 {
-  const auto& [model, batch] = what.step;
+  const TransformerModel& model = what.step.model;
+  const TokenBatch batch = what.step.batch;
   // Tokens of all parts of the vocabulary.
   std::vector<int> ids(batch.tokens());
   for (std::size_t i = 0; i < ids.size(); ++i)
@@ -73,9 +74,8 @@ double simulated_seconds(const Plan& plan, const SimulatedTransformer& what,
                          const SimulatedMachine& machine)
 {
   Simulated::machine = machine;
-  return with_scheme(plan.scheme, [&]<class S>() {
-    return step_seconds<S>(plan, what, what.step.model.layers);
-  });
+  return with_scheme(
+      plan.scheme, [&]<class S>() { return step_seconds<S>(plan, what, what.step.model.layers); });
 }
 
 }  // namespace cubist
