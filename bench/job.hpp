@@ -18,13 +18,15 @@ struct Job
   bool mpi = false;
   bool first = true;  // the process that prints
   int processes = 1;
-  int nodes = 1;         // host names
+  int nodes = 1;         // host names, or nodes of the machine that is simulated
   int machines = 1;      // running kernels: several nodes may be namespaces of one machine
   int gpus = 0;          // that the ranks have, on all machines; 0: they compute on processors
   std::string gpu = {};  // its name
+  std::string simulated = {};  // the name of the machine that is simulated; empty: none
 
   [[nodiscard]] const char* backend() const
   {
+    if (!simulated.empty()) return "simulated";
     if (gpus > 0) return mpi ? "nccl on mpi" : "nccl";
     return mpi ? "mpi" : "threads";
   }

@@ -41,7 +41,7 @@ void add_run_options(CLI::App& command, Options& options)
       ->capture_default_str();
   command
       .add_option("--overlap", options.overlap,
-                  "whether messages between nodes overlap with computation (MPI)")
+                  "whether messages between nodes overlap with computation (MPI, or simulated)")
       ->check(CLI::IsMember({"on", "off", "both"}))
       ->capture_default_str();
   command.add_option("--json", options.json, "a file for the results; - for standard output");
@@ -102,7 +102,8 @@ void require_one_trace(const Options& options, std::size_t measurements)
 std::vector<bool> overlaps(const Job& job, const Options& options)
 {
   cubist::require<cubist::ArgumentError>(
-      (job.mpi && job.gpus == 0) || options.overlap == "on", "got --overlap ", options.overlap,
+      (job.mpi && job.gpus == 0) || !job.simulated.empty() || options.overlap == "on",
+      "got --overlap ", options.overlap,
       " for ranks that are threads, which send no messages, or have GPUs, where they always "
       "overlap; leave it out, or start cubist_bench under mpiexec");
   if (options.overlap == "both") return {true, false};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 #include <cstdio>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -64,10 +65,12 @@ nlohmann::json to_json(const Job& job, const Setting& setting, const Row& row)
 
 void print_header(const Job& job, int repeats, const char* what)
 {
-  std::printf("%s, %s; GFLOP/s and seconds, medians of %d\n"
+  const std::string where =
+      job.simulated.empty() ? job.backend() + (", " + job.blas()) : "simulated on " + job.simulated;
+  std::printf("%s; GFLOP/s and seconds, medians of %d\n"
               "%-9s %-24s %-7s %-16s %8s %8s %6s %8s %8s %9s %7s",
-              job.backend(), job.blas().c_str(), repeats, "scheme", "mesh", "scalar", what,
-              "cubist", "BLAS", "ratio", "compute", "communi.", "words", "formula");
+              where.c_str(), repeats, "scheme", "mesh", "scalar", what, "cubist", "BLAS", "ratio",
+              "compute", "communi.", "words", "formula");
 }
 
 void print_row(const Job& job, const Setting& setting, const Row& row, const std::string& what)

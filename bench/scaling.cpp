@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -11,6 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cubist/core/error.hpp>
+#include <cubist/scheme/catalogue.hpp>
+#include <cubist/simulation/machine_json.hpp>
 
 #include "matmul.hpp"
 #include "options.hpp"
@@ -28,16 +32,19 @@ struct ScalingOptions : Options
   std::string grow = "m";
   std::string shape = "4096x4096x4096";
   std::vector<int> counts;  // of ranks; empty: 1, 2, 4, … up to all, or to 8 threads
+  std::string extents = "usual";
   int threads_per_rank = 0;
   std::string scalapack = "auto";
+  std::string simulated;  // a file
 };
 
 std::vector<int> counts_of(const Job& job, const ScalingOptions& options)
 {
-  const int most = job.mpi ? job.processes : 8;
+  const bool simulated = !job.simulated.empty();
+  const int most = simulated ? 4096 : job.mpi ? job.processes : 8;
   auto counts = options.counts;
   if (counts.empty())
-    for (int ranks = 1; ranks <= most; ranks *= 2) counts.push_back(ranks);
+    for (int ranks = 1; ranks <= most; ranks *= simulated ? 8 : 2) counts.push_back(ranks);
   std::sort(counts.begin(), counts.end());
   cubist::require<cubist::ArgumentError>(
       !job.mpi || counts.back() <= most, "got --rank-counts up to ", counts.back(),
@@ -57,23 +64,46 @@ cubist::ProductSize grown(const ScalingOptions& options, cubist::ProductSize one
   return {times(one.m), times(one.n), times(one.k)};
 }
 
+/// As many parts along each axis of the scheme; empty where so many ranks have no such mesh.
+std::vector<int> equal_extents(const std::string& scheme, int ranks)
+{
+  return cubist::with_scheme(scheme, [&]<class S>() -> std::vector<int> {
+    typename S::Axes::Array extents{};
+    extents.fill(static_cast<int>(std::lround(std::pow(ranks, 1.0 / S::Axes::count))));
+    if (S::Axes::ranks(extents) != ranks || !S::fits(extents)) return {};
+    return {extents.begin(), extents.end()};
+  });
+}
+
+using Machine = std::optional<cubist::SimulatedMachine>;
+
+/// The threads that each of so many ranks can have; 0: as many as it likes.
+int threads_for(const Job& job, const Machine& machine, int ranks)
+{
+  if (machine) return machine->threads(ranks);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return job.mpi ? 0 : std::max(1, cores / ranks);
+}
+
 /// The tasks of one scheme and scalar, for more and more ranks.
-std::vector<MatmulTask> tasks_of(const Job& job, const ScalingOptions& options,
-                                 const std::string& scheme, const std::string& scalar, bool overlap)
+std::vector<MatmulTask> tasks_of(const Job& job, const Machine& machine,
+                                 const ScalingOptions& options, const std::string& scheme,
+                                 const std::string& scalar, bool overlap)
 {
   const auto one = parse_shape(options.shape);
   const auto counts = counts_of(job, options);
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int share = job.mpi ? 0 : std::max(1, cores / counts.back());
+  const int share = threads_for(job, machine, counts.back());
   std::vector<MatmulTask> tasks;
   for (const int ranks : counts)
     if (fits(scheme, {}, ranks))
       tasks.push_back({Setting{.scheme = scheme,
                                .scalar = scalar,
+                               .mesh = options.extents == "equal" ? equal_extents(scheme, ranks)
+                                                                  : std::vector<int>{},
                                .ranks = ranks,
                                .threads_per_rank =
                                    options.threads_per_rank > 0 ? options.threads_per_rank : share,
-                               .repeats = options.repeats,
+                               .repeats = machine ? 1 : options.repeats,
                                .warm_up = options.warm_up,
                                .overlap = overlap,
                                .method = parse_method(options.method)},
@@ -84,21 +114,23 @@ std::vector<MatmulTask> tasks_of(const Job& job, const ScalingOptions& options,
 class Scaling
 {
  public:
-  Scaling(const Job& job, const ScalingOptions& options)
-      : job_{job}, options_{options}, table_{job.first && options.json != "-"},
+  Scaling(const Job& job, const ScalingOptions& options, const Machine& machine)
+      : job_{job}, options_{options}, machine_{machine}, table_{job.first && options.json != "-"},
         result_(describe(job, "scaling"))
   {
+    if (machine_) result_["machine"] = cubist::to_json(*machine_);
   }
 
   void run()
   {
     const auto on = overlaps(job_, options_);
-    if (table_) print_header(job_, options_.repeats, "m x n x k");
+    if (table_) print_header(job_, machine_ ? 1 : options_.repeats, "m x n x k");
     if (table_)
       std::printf(" %9s %7s %8s %10s\n", "ScaLAPACK", "overlap", "speed-up", "efficiency");
     for (const auto& scheme : options_.schemes)
       for (const auto& scalar : options_.scalars)
-        for (const bool overlap : on) run(tasks_of(job_, options_, scheme, scalar, overlap));
+        for (const bool overlap : on)
+          run(tasks_of(job_, machine_, options_, scheme, scalar, overlap));
     if (job_.first) write_json(result_, options_.json);
   }
 
@@ -109,7 +141,7 @@ class Scaling
     double per_rank = 0;
     for (const auto& task : tasks)
     {
-      const auto row = matmul_on(job_, task);
+      const auto row = machine_ ? simulate_matmul(task, *machine_) : matmul_on(job_, task);
       if (!row) continue;
       const double speed = row->gflops(row->cost.total);
       if (per_rank == 0) per_rank = speed / task.on.ranks;
@@ -128,15 +160,36 @@ class Scaling
       json["threads_per_rank"] = task.on.threads_per_rank;
       json["speed_up"] = speed_up;
       json["efficiency"] = efficiency;
+      if (machine_)
+      {
+        json["machine"] = machine_->name;
+        const int on_a_node = machine_->on_a_node(task.on.ranks);
+        json["nodes"] = (task.on.ranks + on_a_node - 1) / on_a_node;
+      }
       result_["rows"].push_back(json);
     }
   }
 
   const Job& job_;
   const ScalingOptions& options_;
+  const Machine& machine_;
   bool table_;
   nlohmann::json result_;
 };
+
+void run_scaling(Job job, const ScalingOptions& options)
+{
+  Machine machine;
+  if (!options.simulated.empty())
+  {
+    cubist::require<cubist::ArgumentError>(
+        !job.mpi, "got --simulated under mpiexec, each of whose ", job.processes,
+        " processes would simulate all ranks; start cubist_bench alone");
+    machine = cubist::read_simulated_machine(options.simulated);
+    job.simulated = machine->name;
+  }
+  Scaling{job, options, machine}.run();
+}
 
 }  // namespace
 
@@ -161,15 +214,22 @@ void add_scaling(CLI::App& app, Action& action)
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
   command
+      ->add_option("--extents", options->extents,
+                   "of the meshes; equal: as many along each axis, where there is such a mesh")
+      ->check(CLI::IsMember({"usual", "equal"}))
+      ->capture_default_str();
+  command
       ->add_option("--threads-per-rank", options->threads_per_rank,
                    "of BLAS; left out, what the largest number of ranks allows")
       ->check(CLI::PositiveNumber);
   command->add_option("--scalapack", options->scalapack, "whether to measure it where there is one")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
-  command->callback([options, &action] {
-    action = [options](const Job& job) { Scaling{job, *options}.run(); };
-  });
+  command->add_option("--simulated", options->simulated,
+                      "predicts the seconds on the machine of this file, by default for 1, 8, 64, "
+                      "512 and 4096 ranks");
+  command->callback(
+      [options, &action] { action = [options](const Job& job) { run_scaling(job, *options); }; });
 }
 
 }  // namespace bench

@@ -65,6 +65,16 @@ struct Simulated
     return rank->clock;
   }
 
+  /// What the rank that calls it has done and sent so far.
+  /// @throws ArgumentError outside of a launch
+  [[nodiscard]] static const SimulatedRankReport& rank_report()
+  {
+    const auto* rank = detail::SimulatedRank::current();
+    require<ArgumentError>(rank != nullptr, "got a question for a simulated rank outside of a "
+                                            "launch, where there is none; ask inside its body");
+    return rank->report;
+  }
+
   /// By default as many ranks as one node has.
   template <class F>
   static void launch(int&, char**&, const LaunchOptions& settings, F&& body)
