@@ -35,6 +35,14 @@ function(bench_test backend name benchmark)
   set(bench_fixtures ${bench_fixtures} "${name}-${backend}" PARENT_SCOPE)
 endfunction()
 
+# A machine for the simulator.
+set(nodes "${CMAKE_CURRENT_BINARY_DIR}/nodes.json")
+file(WRITE "${nodes}" [=[
+{"name": "nodes of 8 cores", "cores": 8,
+ "links": [{"name": "memory", "ranks": 8, "latency": 1e-6, "bandwidth": 4e9, "overlaps": false},
+           {"name": "network", "latency": 2e-6, "bandwidth": 12.5e9}]}
+]=])
+
 set(backends threads)
 if(TARGET cubist_mpi)
   list(APPEND backends mpi)
@@ -61,6 +69,10 @@ bench_test(threads transformer-collectives transformer --sequences 3 --length 8 
 bench_test(threads traced-transformer transformer --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --schemes summa2d
   --ranks 4 --torch off --trace "${CMAKE_CURRENT_BINARY_DIR}/transformer-threads-trace.json")
 bench_test(threads tracing tracing --ranks 4 --tokens 24 --layers 16,33,8 --steps 2)
+bench_test(threads simulated-strong scaling --shape 70x40x30 --schemes summa2d,summa25d,cube3d --scalars float,double --extents equal
+  --overlap both --simulated "${nodes}" --rank-counts 1,8,64)
+bench_test(threads simulated-weak scaling --mode weak --grow all --shape 30x40x50 --method collectives
+  --simulated "${nodes}" --rank-counts 1,4,16,64)
 bench_test(threads elementwise elementwise --rows 7 --cols 75)
 if(TARGET cubist_mpi)
   bench_test(mpi overlap matmul --sizes 40 --overlap both --schemes summa2d --mesh 4,1)
@@ -140,6 +152,10 @@ if(CUBIST_PLOT_PYTHON)
   set_tests_properties("bench: predictions beside measurements" PROPERTIES
     LABELS bench FIXTURES_REQUIRED "predicted;measured" PASS_REGULAR_EXPRESSION "13 predictions, 13 measured.*all: 13 layers")
 endif()
+add_test(NAME "bench: scaling, simulated"
+  COMMAND cubist_bench scaling --simulated "${nodes}" --rank-counts 8,512 --schemes cube3d --shape 512x512x512)
+set_tests_properties("bench: scaling, simulated" PROPERTIES LABELS bench TIMEOUT 60
+  PASS_REGULAR_EXPRESSION "^simulated on nodes of 8 cores.*x 2 x y 2 x z 2 .*x 8 x y 8 x z 8 .* 1\\.000 ")
 foreach(machine hosts_1gbit hosts_200mbit cluster_100gbit dgx_h100)
   add_test(NAME "bench: layers on ${machine}"
     COMMAND ${layers} --simulated "${PROJECT_SOURCE_DIR}/machines/${machine}.json")

@@ -257,6 +257,7 @@ TEST_CASE("simulated: numbers of ranks that cannot be are refused")
   CHECK_THROWS_AS(launch<Simulated>({.ranks = 0}, nothing), ArgumentError);
   CHECK_THROWS_AS(launch<Simulated>({.ranks = 1 << 20}, nothing), ArgumentError);
   CHECK_THROWS_AS(Simulated::now(), ArgumentError);
+  CHECK_THROWS_AS(Simulated::rank_report(), ArgumentError);
 }
 
 }  // namespace backend_simulated_test
