@@ -68,12 +68,12 @@ struct Time
          machine.cores_to_multiply(ranks);
 }
 
-/// Seconds in which a rank reads or writes so many elements.
+/// Seconds in which a rank reads or writes so many elements, on one of its cores.
 [[nodiscard]] constexpr double pass_seconds(double elements, Ranks ranks, const Machine& machine,
                                             std::size_t scalar_bytes)
 {
   return elements * double(scalar_bytes) / machine.memory_bandwidth /
-         machine.cores_to_multiply(ranks);
+         std::min(1.0, machine.cores_to_multiply(ranks));
 }
 
 /// Seconds of a transfer on a mesh of so many ranks.
