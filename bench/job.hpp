@@ -22,6 +22,7 @@ struct Job
   int machines = 1;      // running kernels: several nodes may be namespaces of one machine
   int gpus = 0;          // that the ranks have, on all machines; 0: they compute on processors
   std::string gpu = {};  // its name
+  std::size_t gpu_memory = 0;  // its bytes
   std::string simulated = {};  // the name of the machine that is simulated; empty: none
 
   [[nodiscard]] const char* backend() const

@@ -22,9 +22,9 @@ std::optional<PlannerResult> planner_on_threads(const PlannerTask& task)
   return measure_planner<cubist::Threads>(task);
 }
 
-std::optional<cubist::SimulatedMachine> rates_on_threads(const RatesTask& task)
+std::optional<cubist::SimulatedMachine> rates_on(const Job& job, const RatesTask& task)
 {
-  return measure_rates<Measured<cubist::Threads>>(task);
+  return job.mpi ? rates_on_mpi(task) : measure_rates<Measured<cubist::Threads>>(task);
 }
 
 std::optional<std::vector<double>> layers_on_threads(const LayersTask& task)

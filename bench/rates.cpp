@@ -29,7 +29,7 @@ namespace
 
 struct RatesOptions : Options
 {
-  std::size_t largest = 2048;
+  std::size_t largest = 0;  // left out: as large as it takes to be fast
   std::string name = "measured";
 };
 
@@ -39,8 +39,11 @@ void run_rates(const Job& job, const RatesOptions& options)
   const RatesTask task{.ranks = ranks_of(job, options, cores),
                        .nodes = job.nodes,
                        .machines = job.machines,
-                       .largest = options.largest};
-  auto machine = job.mpi ? rates_on_mpi(task) : rates_on_threads(task);
+                       .largest = options.largest > 0 ? options.largest
+                                  : job.gpus > 0      ? std::size_t{8192}
+                                                      : std::size_t{2048},
+                       .gpu_memory = job.gpu_memory};
+  auto machine = rates_on(job, task);
   if (!machine) return;
   machine->name = options.name;
   machine->source = std::string{"cubist_bench rates, "} + job.backend() + ", " +
@@ -62,9 +65,10 @@ void add_rates(CLI::App& app, Action& action)
   add_ranks_option(*command, *options);
   command->add_option("--json", options->json, "a file for the machine, else standard output");
   command->add_option("--name", options->name, "of the machine")->capture_default_str();
-  command->add_option("--largest", options->largest, "size of the products that are measured")
-      ->check(CLI::Range(32, 8192))
-      ->capture_default_str();
+  command
+      ->add_option("--largest", options->largest,
+                   "size of the products that are measured; left out, 2048, and 8192 on GPUs")
+      ->check(CLI::Range(32, 32768));
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_rates(job, *options); }; });
 }

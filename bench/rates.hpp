@@ -27,13 +27,15 @@ struct RatesTask
   int nodes = 1;
   int machines = 1;            // of which each may run several nodes
   std::size_t largest = 2048;  // size of the products
+  std::size_t gpu_memory = 0;  // bytes of a GPU, if each rank has one
 };
 
 /// Bytes of memory of this host.
 [[nodiscard]] std::size_t memory_of_host();
 
 /// Every process calls it, the first one gets the result.
-[[nodiscard]] std::optional<cubist::SimulatedMachine> rates_on_threads(const RatesTask& task);
+[[nodiscard]] std::optional<cubist::SimulatedMachine> rates_on(const Job& job,
+                                                               const RatesTask& task);
 [[nodiscard]] std::optional<cubist::SimulatedMachine> rates_on_mpi(const RatesTask& task);
 
 /// Adds the subcommand, which sets `action`.

@@ -20,6 +20,13 @@ struct ScalarList
     return {cubist::element_name<First>(), cubist::element_name<T>()...};
   }
 
+  /// f.operator()<T>() for each scalar T.
+  template <class F>
+  static void for_each(F&& f)
+  {
+    f.template operator()<First>();
+    (f.template operator()<T>(), ...);
+  }
   /// f.operator()<T>() for the scalar T of this name.
   /// @throws cubist::ArgumentError if there is none
   template <class F>

@@ -104,6 +104,14 @@ if(TARGET cubist_nccl)
   bench_test(fake matmul-gpu matmul --sizes 65 --shapes 33x130x7 --schemes summa25d --scalars float --ranks 8)
   bench_test(fake mlp-gpu mlp --tokens 24 --widths 16,33,8 --schemes summa25d --scalars float --ranks 8 --optimizer adam --torch off)
   bench_test(fake transformer-gpu transformer --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --schemes summa25d --ranks 8 --torch off)
+  # The machine that is measured is one that can be simulated.
+  set(gpu_rates "${CMAKE_CURRENT_BINARY_DIR}/gpu_rates.json")
+  add_test(NAME "bench: rates, fake" COMMAND cubist_bench_fake rates --ranks 3 --largest 64 --json "${gpu_rates}")
+  set_tests_properties("bench: rates, fake" PROPERTIES LABELS "bench;nccl" TIMEOUT 60 FIXTURES_SETUP gpu-rates)
+  add_test(NAME "bench: layers on the fake's machine"
+    COMMAND cubist_bench layers --simulated "${gpu_rates}" --ranks 3 --schemes Megatron1D --shapes 24x16x20)
+  set_tests_properties("bench: layers on the fake's machine" PROPERTIES
+    LABELS bench TIMEOUT 60 FIXTURES_REQUIRED gpu-rates PASS_REGULAR_EXPRESSION "3 ranks, .*gpu_rates.json")
 endif()
 
 # PyTorch is measured where it is installed; without it the benchmark says so.

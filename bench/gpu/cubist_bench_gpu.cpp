@@ -10,6 +10,7 @@
 #include "../job.hpp"
 #include "../matmul.hpp"
 #include "../mlp.hpp"
+#include "../rates.hpp"
 #include "../transformer.hpp"
 #include "find_gpus.hpp"
 
@@ -27,6 +28,7 @@ int main(int argc, char** argv)
     bench::add_matmul(app, action);
     bench::add_mlp(app, action);
     bench::add_transformer(app, action);
+    bench::add_rates(app, action);
     try
     {
       app.parse(argc, argv);

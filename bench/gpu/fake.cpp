@@ -7,6 +7,7 @@
 #include "../matmul_run.hpp"
 #include "../mlp_run.hpp"
 #include "../transformer_run.hpp"
+#include "device_rates.hpp"
 #include "device_site.hpp"
 
 namespace bench
@@ -46,6 +47,11 @@ std::optional<Row> transformer_on(const Job& job, const TransformerTask& task)
 {
   require_supported(task.on);
   return with_gpus(measure_steps<Fake, cubist::Summa25D, float>(task), job, task.on);
+}
+
+std::optional<cubist::SimulatedMachine> rates_on(const Job&, const RatesTask& task)
+{
+  return measure_device_rates<Fake, Scalars>(task);
 }
 
 }  // namespace bench

@@ -24,6 +24,7 @@ void find_gpus(Job& job, bool share)
   cubist::detail::require_cuda(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties",
                                "device 0");
   job.gpu = properties.name;
+  job.gpu_memory = properties.totalGlobalMem;
 }
 
 }  // namespace bench

@@ -326,6 +326,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int)
 {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "fake");
+  properties->totalGlobalMem = std::size_t{1} << 30;
   return cudaSuccess;
 }
 
