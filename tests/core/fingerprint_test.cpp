@@ -23,14 +23,14 @@ namespace
 {
 
 template <class T>
-MatrixView<const T> view(const Dense<T>& a)
+MatrixView<const T> view(const GlobalMatrix<T>& a)
 {
   return {a.data.data(), a.shape};
 }
 
 /// The matrix with bit `bit` of element n flipped.
 template <class T>
-Dense<T> flip(Dense<T> a, std::size_t n, std::size_t bit)
+GlobalMatrix<T> flip(GlobalMatrix<T> a, std::size_t n, std::size_t bit)
 {
   unsigned char bytes[sizeof(T)];
   std::memcpy(bytes, &a.data[n], sizeof(T));
@@ -98,17 +98,17 @@ TEMPLATE_TEST_CASE("Swapped elements give another fingerprint", "", float, std::
 TEST_CASE("Real and imaginary parts have indices of their own")
 {
   using C = std::complex<double>;
-  const Dense<C> a{{1, 1}, [](std::size_t, std::size_t) { return C{1, 2}; }};
-  const Dense<C> b{{1, 1}, [](std::size_t, std::size_t) { return C{2, 1}; }};
+  const GlobalMatrix<C> a{{1, 1}, [](std::size_t, std::size_t) { return C{1, 2}; }};
+  const GlobalMatrix<C> b{{1, 1}, [](std::size_t, std::size_t) { return C{2, 1}; }};
   CHECK(fingerprint(view(a)) != fingerprint(view(b)));
-  const Dense<double> parts{{1, 2},
-                            [](std::size_t, std::size_t j) { return static_cast<double>(j + 1); }};
+  const GlobalMatrix<double> parts{
+      {1, 2}, [](std::size_t, std::size_t j) { return static_cast<double>(j + 1); }};
   CHECK(fingerprint(view(a)) == fingerprint(view(parts)));
 }
 
 TEMPLATE_TEST_CASE("A fingerprint depends on the number and the sign of zeros", "", float, double)
 {
-  const auto zeros = [](std::size_t n) { return Dense<TestType>{{n, 1}}; };
+  const auto zeros = [](std::size_t n) { return GlobalMatrix<TestType>{{n, 1}}; };
   std::set<std::uint64_t> seen;
   for (std::size_t n = 0; n < 100; ++n) seen.insert(fingerprint(view(zeros(n))));
   CHECK(seen.size() == 100);

@@ -22,13 +22,13 @@ namespace
 using C = std::complex<double>;
 
 template <class T>
-MatrixView<T> view(Dense<T>& m)
+MatrixView<T> view(GlobalMatrix<T>& m)
 {
   return {m.data.data(), m.shape};
 }
 
 /// The matrix for which op gives `x`.
-Dense<C> stored(Op op, const Dense<C>& x)
+GlobalMatrix<C> stored(Op op, const GlobalMatrix<C>& x)
 {
   if (op == Op::none) return x;
   auto a = transposed(x);
@@ -40,8 +40,8 @@ Dense<C> stored(Op op, const Dense<C>& x)
 
 TEST_CASE("A block of an operand is a block of op(A)")
 {
-  Dense<double> a{{3, 5},
-                  [](std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j); }};
+  GlobalMatrix<double> a{
+      {3, 5}, [](std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j); }};
   const Operand<double> plain{view(a)};
   const Operand<double> flipped{view(a), Op::transpose};
   CHECK(plain.shape() == Shape{3, 5});
@@ -63,14 +63,14 @@ TEST_CASE("Products of operands do not depend on how they are stored")
   const auto expected = product(x, y);
   auto a = stored(op_a, x);
   auto b = stored(op_b, y);
-  Dense<C> c{{4, 5}};
+  GlobalMatrix<C> c{{4, 5}};
   const HostEngine engine;
   multiply(engine, C{1}, Operand<const C>{view(a), op_a}, Operand<const C>{view(b), op_b}, C{},
            Operand<C>{view(c)});
   CHECK(c.data == expected.data);
 
   if (op_a == Op::adjoint || op_b == Op::adjoint) return;
-  Dense<C> result{{5, 4}};
+  GlobalMatrix<C> result{{5, 4}};
   multiply(engine, C{2}, Operand<const C>{view(a), op_a}, Operand<const C>{view(b), op_b}, C{},
            Operand<C>{view(result), Op::transpose});
   for (auto& v : result.data) v /= 2;
@@ -79,14 +79,14 @@ TEST_CASE("Products of operands do not depend on how they are stored")
 
 TEST_CASE("The adjoint of real numbers is their transpose")
 {
-  Dense<double> a{{2, 3}};
+  GlobalMatrix<double> a{{2, 3}};
   CHECK(Operand<double>{view(a), Op::adjoint}.op() == Op::transpose);
   CHECK(Operand<double>{view(a), Op::adjoint}.t().op() == Op::none);
 }
 
 TEST_CASE("A conjugate that is not transposed is refused")
 {
-  Dense<C> a{{2, 3}};
+  GlobalMatrix<C> a{{2, 3}};
   const Operand<C> conjugate = Operand<C>{view(a), Op::adjoint}.t();
   CHECK_THROWS_AS(conjugate.op(), ArgumentError);
   CHECK_THROWS_WITH(conjugate.op(),

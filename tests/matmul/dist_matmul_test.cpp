@@ -535,13 +535,15 @@ TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
   const auto dy = random_matrix<T, Fractions>({s.m, s.n}, 3);
   require_clear(on_ranks<TestBackend>(4, [&](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
-    const auto matrix_of = [&]<class Matrix>(std::type_identity<Matrix>, const Dense<T>& all) {
+    const auto matrix_of = [&]<class Matrix>(std::type_identity<Matrix>,
+                                             const GlobalMatrix<T>& all) {
       Matrix m{mesh, all.shape};
       m.generate([&](std::size_t i, std::size_t j) { return all(i, j); });
       return m;
     };
     Findings found;
-    const auto check = [&](const auto& got, const Dense<T>& a, const Dense<T>& b, auto what) {
+    const auto check = [&](const auto& got, const GlobalMatrix<T>& a, const GlobalMatrix<T>& b,
+                           auto what) {
       const auto expected = product(widened(a), widened(b));
       const auto sizes = product(magnitudes(a), magnitudes(b));
       const auto mine = got.valid();

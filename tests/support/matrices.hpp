@@ -64,14 +64,14 @@ struct Fractions
 
 /// A global matrix, in one piece.
 template <class T>
-struct Dense
+struct GlobalMatrix
 {
   Shape shape;
   std::vector<T> data;
 
-  explicit Dense(Shape s) : shape{s}, data(s.size()) {}
+  explicit GlobalMatrix(Shape s) : shape{s}, data(s.size()) {}
   template <class F>
-  Dense(Shape s, F f) : Dense{s}
+  GlobalMatrix(Shape s, F f) : GlobalMatrix{s}
   {
     for (std::size_t i = 0; i < s.rows; ++i)
       for (std::size_t j = 0; j < s.cols; ++j) (*this)(i, j) = f(i, j);
@@ -85,7 +85,7 @@ struct Dense
 };
 
 template <Scalar T, class Values = SmallIntegers>
-[[nodiscard]] Dense<T> random_matrix(Shape shape, std::uint64_t seed)
+[[nodiscard]] GlobalMatrix<T> random_matrix(Shape shape, std::uint64_t seed)
 {
   return {shape, [seed](std::size_t i, std::size_t j) {
             return Values::template element<T>(hash(seed, i, j));
@@ -93,13 +93,13 @@ template <Scalar T, class Values = SmallIntegers>
 }
 
 template <class T>
-[[nodiscard]] Dense<T> transposed(const Dense<T>& a)
+[[nodiscard]] GlobalMatrix<T> transposed(const GlobalMatrix<T>& a)
 {
   return {{a.shape.cols, a.shape.rows}, [&a](std::size_t i, std::size_t j) { return a(j, i); }};
 }
 
 template <class T>
-[[nodiscard]] Dense<T> product(const Dense<T>& a, const Dense<T>& b)
+[[nodiscard]] GlobalMatrix<T> product(const GlobalMatrix<T>& a, const GlobalMatrix<T>& b)
 {
   return {{a.shape.rows, b.shape.cols}, [&](std::size_t i, std::size_t j) {
             T sum{};
@@ -127,14 +127,14 @@ template <class T>
 using Wide = typename matrices_detail::Wide<T>::type;
 
 template <class T>
-[[nodiscard]] Dense<Wide<T>> widened(const Dense<T>& a)
+[[nodiscard]] GlobalMatrix<Wide<T>> widened(const GlobalMatrix<T>& a)
 {
   return {a.shape, [&a](std::size_t i, std::size_t j) { return Wide<T>{a(i, j)}; }};
 }
 
 /// |A|, element by element.
 template <class T>
-[[nodiscard]] Dense<long double> magnitudes(const Dense<T>& a)
+[[nodiscard]] GlobalMatrix<long double> magnitudes(const GlobalMatrix<T>& a)
 {
   return {a.shape, [&a](std::size_t i, std::size_t j) { return std::abs(Wide<T>{a(i, j)}); }};
 }

@@ -30,14 +30,14 @@ namespace cubist::test
 template <class T>
 struct Layer
 {
-  Dense<T> x;
-  Dense<T> w;
-  Dense<T> dy;
-  Dense<T> y;
-  Dense<T> dx;
-  Dense<T> dw;
+  GlobalMatrix<T> x;
+  GlobalMatrix<T> w;
+  GlobalMatrix<T> dy;
+  GlobalMatrix<T> y;
+  GlobalMatrix<T> dx;
+  GlobalMatrix<T> dw;
 
-  Layer(Dense<T> x_, Dense<T> w_, Dense<T> dy_)
+  Layer(GlobalMatrix<T> x_, GlobalMatrix<T> w_, GlobalMatrix<T> dy_)
       : x{std::move(x_)}, w{std::move(w_)}, dy{std::move(dy_)}, y{product(x, w)},
         dx{product(dy, transposed(w))}, dw{product(transposed(x), dy)}
   {
@@ -74,7 +74,7 @@ template <Scalar T, class Values = SmallIntegers>
 
 /// Copies this rank's slice of `global` to its shard.
 template <class T, class L, class M>
-void load(DistMatrix<T, L, M>& shard, const Dense<T>& global)
+void load(DistMatrix<T, L, M>& shard, const GlobalMatrix<T>& global)
 {
   const auto& b = shard.block();
   const MatrixView<const T> all{global.data.data(), global.shape};
@@ -83,9 +83,9 @@ void load(DistMatrix<T, L, M>& shard, const Dense<T>& global)
 
 /// This rank's block with its padding, on the host.
 template <class T, class L, class M>
-[[nodiscard]] Dense<T> padded_block(const DistMatrix<T, L, M>& shard)
+[[nodiscard]] GlobalMatrix<T> padded_block(const DistMatrix<T, L, M>& shard)
 {
-  Dense<T> block{shard.padded().shape()};
+  GlobalMatrix<T> block{shard.padded().shape()};
   shard.mesh().engine().download(shard.padded(), MatrixView<T>{block.data.data(), block.shape});
   return block;
 }
@@ -96,7 +96,7 @@ struct Shard
 {
   int rank;
   Block block;
-  Dense<T> padded;
+  GlobalMatrix<T> padded;
 };
 
 template <class T, class L, class M>
@@ -132,7 +132,7 @@ void check_shard(Findings& found, const std::string& what, const DistMatrix<T, L
 
 /// The matrix A for which op(A) is `x`.
 template <class T>
-[[nodiscard]] Dense<T> stored(Op op, const Dense<T>& x)
+[[nodiscard]] GlobalMatrix<T> stored(Op op, const GlobalMatrix<T>& x)
 {
   if (op == Op::none) return x;
   auto a = transposed(x);
@@ -201,7 +201,8 @@ void check_products_exactly(Products<T>& p, const Layer<T>& layer, Findings& fou
   const T alpha = scalar<T>(2, -1);
   const T beta = scalar<T>(-3, 2);
   p.load_operands(layer);
-  const auto is = [&](const char* what, const Shard<T>& shard, const Dense<T>& expected, T factor) {
+  const auto is = [&](const char* what, const Shard<T>& shard, const GlobalMatrix<T>& expected,
+                      T factor) {
     check_shard(found, p.what + what, shard, [&](std::size_t i, std::size_t j, T got) {
       return got == factor * expected(i, j);
     });
@@ -259,8 +260,9 @@ std::vector<T> check_products_within_rounding(Products<T>& p, const RoundedLayer
 {
   p.load_operands(layer.layer);
   std::vector<T> all;
-  const auto is = [&](const char* what, const Shard<T>& shard, const Dense<Wide<T>>& expected,
-                      const Dense<long double>& magnitude, std::size_t inner) {
+  const auto is = [&](const char* what, const Shard<T>& shard,
+                      const GlobalMatrix<Wide<T>>& expected,
+                      const GlobalMatrix<long double>& magnitude, std::size_t inner) {
     const auto unit = 2 * static_cast<long double>(inner + 1) *
                       static_cast<long double>(std::numeric_limits<Real<T>>::epsilon());
     check_shard(found, p.what + what, shard, [&](std::size_t i, std::size_t j, T got) {

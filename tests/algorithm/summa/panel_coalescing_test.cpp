@@ -26,8 +26,8 @@ constexpr std::size_t k = depth * panels;
 using Coalescing = cubist::detail::PanelCoalescing<double, HostEngine>;
 
 /// 2 P Q + 3 R of whole matrices, `together` panels of P and Q at a time.
-Dense<double> multiply_coalesced(Operand<const double> p, Operand<const double> q, Dense<double> r,
-                                 std::size_t together)
+GlobalMatrix<double> multiply_coalesced(Operand<const double> p, Operand<const double> q,
+                                        GlobalMatrix<double> r, std::size_t together)
 {
   const HostEngine engine;
   Coalescing coalescing{{m, n}, depth * together};
@@ -47,7 +47,7 @@ Dense<double> multiply_coalesced(Operand<const double> p, Operand<const double> 
   return r;
 }
 
-Operand<const double> operand(const Dense<double>& matrix, Op op)
+Operand<const double> operand(const GlobalMatrix<double>& matrix, Op op)
 {
   return {MatrixView<const double>{matrix.data.data(), matrix.shape}, op};
 }

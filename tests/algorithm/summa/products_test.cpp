@@ -32,7 +32,7 @@ constexpr std::size_t k = 24;
 /// The block of a matrix on rank (i, j) of r x c, and a view of it.
 struct Mine
 {
-  Mine(const Dense<double>& all, std::size_t r, std::size_t c, std::size_t i, std::size_t j)
+  Mine(const GlobalMatrix<double>& all, std::size_t r, std::size_t c, std::size_t i, std::size_t j)
       : block{{all.shape.rows / r, all.shape.cols / c}, [&](std::size_t a, std::size_t b) {
                 return all(i * (all.shape.rows / r) + a, j * (all.shape.cols / c) + b);
               }}
@@ -41,7 +41,7 @@ struct Mine
   [[nodiscard]] MatrixView<double> view() { return {block.data.data(), block.shape}; }
   [[nodiscard]] Operand<const double> read() { return Operand<double>{view()}; }
 
-  Dense<double> block;
+  GlobalMatrix<double> block;
 };
 
 template <class Product>
@@ -85,7 +85,7 @@ void check_products(int r, int c, std::size_t depth)
     Mine s{r_all, rows, cols, i, j};
     Findings found;
     const auto check = [&](const char* what, const Mine& got, const Mine& before,
-                           const Dense<double>& product, double beta) {
+                           const GlobalMatrix<double>& product, double beta) {
       Mine expected{product, rows, cols, i, j};
       for (std::size_t e = 0; e < expected.block.data.size(); ++e)
         expected.block.data[e] = 2 * expected.block.data[e] + beta * before.block.data[e];
