@@ -48,6 +48,13 @@ struct Cut
 {
   std::size_t parts = 1;
   std::size_t index = 0;
+  std::size_t batches = 1;  // along Data, each of parts / batches parts
+
+  /// @param quantum of a batch
+  [[nodiscard]] std::size_t padded(std::size_t n, std::size_t quantum) const
+  {
+    return pad(n, batches * std::lcm(quantum, parts / batches));
+  }
 };
 
 template <class A, class... Axis>
@@ -60,6 +67,8 @@ Cut cut(const typename A::Array& extents, const typename A::Array& coordinates)
     c.index = c.index * extent + static_cast<std::size_t>(coordinates[axis]);
     c.parts *= extent;
   }
+  if constexpr (is_one_of<Data, Axis...>)
+    c.batches = static_cast<std::size_t>(extents[A::template index<Data>()]);
   return c;
 }
 
@@ -121,7 +130,8 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   }
 
   /// The block of a matrix of this shape that the rank at these coordinates holds. A dimension that
-  /// is cut is padded to a multiple of its quantum and of its number of parts.
+  /// is cut is padded to a multiple of its quantum and of its number of parts; one that is cut
+  /// along Data, in each batch.
   template <class A>
   [[nodiscard]] static Block block(Shape shape, const typename A::Array& extents,
                                    const typename A::Array& coordinates, Quanta quanta)
@@ -129,8 +139,7 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
     const auto rows = detail::cut<A, R...>(extents, coordinates);
     const auto cols = detail::cut<A, C...>(extents, coordinates);
     const auto range = [](std::size_t n, const detail::Cut& c, std::size_t quantum, bool is_cut) {
-      const std::size_t padded = is_cut ? pad(n, std::lcm(quantum, c.parts)) : n;
-      return block_range(n, padded, c.parts, c.index);
+      return block_range(n, is_cut ? c.padded(n, quantum) : n, c.parts, c.index);
     };
     return {range(shape.rows, rows, quanta.rows, sizeof...(R) > 0),
             range(shape.cols, cols, quanta.cols, sizeof...(C) > 0)};

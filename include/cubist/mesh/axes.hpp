@@ -14,6 +14,7 @@ namespace cubist
 {
 
 // clang-format off
+struct Data  { static constexpr const char* name = "data"; };
 struct Depth { static constexpr const char* name = "depth"; };
 struct Row   { static constexpr const char* name = "row"; };
 struct Col   { static constexpr const char* name = "col"; };

@@ -28,6 +28,8 @@ struct AxisOfMesh
 /// The axes that cut a dimension, the innermost last.
 struct AxisTuple : Few<AxisOfMesh, 4>
 {
+  std::size_t batches = 1;  // along Data
+
   [[nodiscard]] constexpr AxisOfMesh innermost() const
   {
     return size() == 0 ? AxisOfMesh{} : (*this)[size() - 1];
@@ -55,6 +57,8 @@ template <class A, template <class...> class List, class... Axis>
 {
   static_assert(sizeof...(Axis) <= 4);
   AxisTuple t;
+  if constexpr (is_one_of<Data, Axis...>)
+    t.batches = static_cast<std::size_t>(extents[A::template index<Data>()]);
   for (const std::size_t i : std::array<std::size_t, sizeof...(Axis)>{A::template index<Axis>()...})
   {
     int stride = 1;
@@ -72,7 +76,8 @@ template <class A, class L>
   const auto rows = tuple_of<A>(typename L::RowAxes{}, extents);
   const auto cols = tuple_of<A>(typename L::ColAxes{}, extents);
   const auto piece = [](std::size_t n, const AxisTuple& by, std::size_t quantum) {
-    return by.size() == 0 ? n : pad(n, std::lcm(quantum, by.parts())) / by.parts();
+    if (by.size() == 0) return n;
+    return pad(n, by.batches * std::lcm(quantum, by.parts() / by.batches)) / by.parts();
   };
   return {which,
           rows,

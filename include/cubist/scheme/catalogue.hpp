@@ -7,6 +7,7 @@
 //   for_each_scheme([&]<class S>() { ... });                         // every scheme
 //   with_scheme("summa2d", [&]<class S>() { return ...; });          // the scheme of a name
 //   with_scheme<Schemes<Summa2D, Grid3D>>(name, f);                  // one of these schemes
+//   with_scheme<DataCatalogue>("DataParallel<Summa2D>", f);          // one with a data axis
 
 #include <cctype>
 #include <cstddef>
@@ -16,6 +17,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
@@ -46,6 +48,22 @@ using Catalogue = Schemes<
     Cube3D,
     Grid3D>;
 // clang-format on
+
+namespace detail
+{
+
+template <class List>
+struct WithData;
+template <class... S>
+struct WithData<Schemes<S...>>
+{
+  using type = Schemes<DataParallel<S>...>;
+};
+
+}  // namespace detail
+
+/// Every scheme of the catalogue with a data axis.
+using DataCatalogue = detail::WithData<Catalogue>::type;
 
 /// Whether two names are the same but for upper and lower case.
 [[nodiscard]] inline bool same_name(std::string_view a, std::string_view b)
@@ -103,14 +121,21 @@ template <class List = Catalogue>
   return names;
 }
 
+/// Whether a list has a scheme of this name.
+template <class List = Catalogue>
+[[nodiscard]] bool has_scheme(std::string_view name)
+{
+  bool found = false;
+  for_each_scheme<List>([&]<class S>() { found = found || same_name(name, S::name); });
+  return found;
+}
+
 /// Returns f.operator()<S>() for the scheme of this name, in upper or lower case.
 /// @throws ArgumentError for a name that the list does not have
 template <class List = Catalogue, class F>
 decltype(auto) with_scheme(std::string_view name, F&& f)
 {
-  bool found = false;
-  for_each_scheme<List>([&]<class S>() { found = found || same_name(name, S::name); });
-  require<ArgumentError>(found, "got the scheme \"", name,
+  require<ArgumentError>(has_scheme<List>(name), "got the scheme \"", name,
                          "\", which is none of cubist's, so nothing is known of its meshes; use ",
                          scheme_names<List>());
   return detail::call_for_name(List{}, name, f);
