@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cubist/nn/mlp.hpp"
+#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
@@ -34,6 +35,7 @@ void for_each_mesh(F f)
   for_each_of(places<Summa25D>(), f);
   for_each_of<Grid3D>({{6, {1, 2, 3}}, {12, {2, 3, 2}}, {8, {4, 2, 1}}}, f);
   for_each_of<Megatron1D>({{4, {}}, {3, {}}}, f);
+  for_each_of<DataParallel<Megatron1D>>({{4, {2, {2}}}}, f);
   if constexpr (!on_processes<TestBackend>)
   {
     for_each_of<Summa2D>({{6, {.rows = 2, .cols = 3}}, {2, {.rows = 2, .cols = 1}}}, f);
@@ -42,6 +44,8 @@ void for_each_mesh(F f)
     for_each_of(places<Cube3D>(), f);
     for_each_of<Grid2D>({{8, {2, 4}}, {6, {3, 2}}}, f);
     for_each_of<Megatron1DSequence>({{4, {}}, {3, {}}}, f);
+    for_each_of<DataParallel<Summa25D>>({{8, {2, {.q = 1, .d = 4}}}}, f);
+    for_each_of<DataParallel<Cube3D>>({{16, {2, {2}}}}, f);
   }
 }
 

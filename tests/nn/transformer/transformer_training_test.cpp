@@ -10,6 +10,7 @@
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 
 #include "catch.hpp"
@@ -100,6 +101,7 @@ TEST_CASE("a transformer trains with the same dropout on every mesh")
     on(two_two_two);
     on(cube);
     on(Place<Megatron1DSequence>{2, {}});
+    on(Place<DataParallel<Summa2D>>{8, {2, {.q = 2}}});
   }
 }
 

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The digits train with a data axis as on one rank, over 200 steps.
+#include <cstddef>
+#include <vector>
+
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+
+#include "../../examples/digits.hpp"
+#include "catch.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::data_parallel_training_test
+{
+
+namespace
+{
+
+const int steps = repeats(200, 20);
+constexpr std::size_t batch = 48;
+
+/// The losses of an MLP with GELU, dropout and AdamW.
+template <class S>
+std::vector<double> losses(const Place<S>& place, const std::vector<digits::Image>& images)
+{
+  return on_root(place, [&](const auto& mesh) {
+    MLP<S, TestBackend, double> mlp{
+        mesh, {64, 32, 10}, {.activation = gelu, .dropout = 0.1, .seed = 11}};
+    const auto parameters = mlp.parameters();
+    AdamW optimizer{parameters, {.learning_rate = 0.003}};
+    std::vector<double> curve;
+    for (int step = 0; step < steps; ++step)
+    {
+      xt::xarray<double> pixels = xt::zeros<double>({batch, std::size_t{64}});
+      std::vector<int> labels(batch);
+      for (std::size_t i = 0; i < batch; ++i)
+      {
+        const auto& image = images[(static_cast<std::size_t>(step) * batch + i) % images.size()];
+        for (std::size_t k = 0; k < 64; ++k) pixels(i, k) = image.pixels[k] / 16.0;
+        labels[i] = image.label;
+      }
+      const auto& y = mlp.forward(scatter<typename S::Input>(mesh, pixels));
+      auto dy = zeros_like(y);
+      curve.push_back(softmax_cross_entropy(y, labels, dy));
+      mlp.backward(dy);
+      optimizer.step(parameters);
+    }
+    return curve;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("digits train with a data axis as on one rank")
+{
+  const auto images = digits::read(CUBIST_DIGITS_CSV);
+  const auto wanted = losses(one_rank, images);
+  CHECK(wanted.back() < wanted.front() / (steps == 200 ? 4 : 1));
+  const auto on = [&](const auto& place) {
+    if (!fits(place)) return;
+    CAPTURE(place.name());
+    CHECK(deviation(losses(place, images), wanted) < 1e-9);
+  };
+  on(Place<DataParallel<Summa2D>>{8, {2, {.q = 2}}});
+  on(Place<DataParallel<Cube3D>>{16, {2, {.q = 2}}});
+  on(Place<DataParallel<Megatron1D>>{8, {4, {2}}});
+}
+
+}  // namespace cubist::test::data_parallel_training_test
