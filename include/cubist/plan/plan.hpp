@@ -29,6 +29,8 @@ struct PlanOptions
   bool input_gradient = false;  ///< whether backward computes dX in the first layer, too
   Gathered gathered = Gathered::kept;
   std::string scheme = {};  ///< only this one; empty: all
+  /// Whether to plan meshes with a data axis, too: `DataParallel` of the schemes.
+  bool data_parallel = false;
   /// What the products will be given. A backend whose ranks can't read each other's memory, as
   /// Nccl, takes collectives.
   Method method = Method::automatic;

@@ -74,10 +74,26 @@ template <class Network>
       plans.push_back(plan_on<S>(extents, network, ranks, machine, options));
     });
   };
-  if (options.scheme.empty())
-    for_each_scheme(add);
-  else
+  // d meshes of ranks / d or fewer.
+  const auto add_data_parallel = [&]<class S>() {
+    for (int d = 2; d <= ranks; ++d)
+      if (ranks % d == 0)
+        cubist::for_each_mesh<typename S::Scheme>(ranks / d, [&](const auto& extents) {
+          plans.push_back(plan_on<S>(S::extents_of(d, extents), network, ranks, machine, options));
+        });
+  };
+  const bool all = options.scheme.empty();
+  if (has_scheme<DataCatalogue>(options.scheme))
+    with_scheme<DataCatalogue>(options.scheme, add);
+  else if (!all)
     with_scheme(options.scheme, add);
+  else
+    for_each_scheme(add);
+  if (options.data_parallel)
+    for_each_scheme<DataCatalogue>([&]<class S>() {
+      if (all || same_name(options.scheme, S::Scheme::name))
+        add_data_parallel.template operator()<S>();
+    });
   std::stable_sort(plans.begin(), plans.end(), better);
   add_reasons(plans, unit, machine);
   return plans;
