@@ -1,7 +1,8 @@
 # The tests that say TestBackend, built once more with MPI as that backend, and those of MPI alone: cubist_<layer>_mpi_tests.
 add_library(cubist_mpi_test_main OBJECT EXCLUDE_FROM_ALL mpi_main.cpp)
 target_compile_features(cubist_mpi_test_main PUBLIC cxx_std_20)
-target_compile_definitions(cubist_mpi_test_main PUBLIC CUBIST_TEST_MPI CUBIST_TRANSFORMER_DATA="${CUBIST_TRANSFORMER_DATA}"
+target_compile_definitions(cubist_mpi_test_main PUBLIC CUBIST_TEST_MPI CUBIST_DIGITS_CSV="${CUBIST_DIGITS_CSV}"
+  CUBIST_TRANSFORMER_DATA="${CUBIST_TRANSFORMER_DATA}"
   $<$<BOOL:${CUBIST_QUICK_TESTS}>:CUBIST_QUICK_TESTS>)
 target_include_directories(cubist_mpi_test_main PUBLIC support)
 target_link_libraries(cubist_mpi_test_main PUBLIC cubist::mpi Catch2::Catch2 PRIVATE cubist_warnings)

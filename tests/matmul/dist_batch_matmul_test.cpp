@@ -84,7 +84,8 @@ void check_batch(const Case<S>& c)
     for (std::size_t i = 0; i < x.size(); ++i)
     {
       const auto& layer = layers[x.offset() + i];
-      const auto is = [&](const char* what, const auto& shard, const Dense<double>& expected) {
+      const auto is = [&](const char* what, const auto& shard,
+                          const GlobalMatrix<double>& expected) {
         check_shard(found, what, shard, [&](std::size_t r, std::size_t s, double got) {
           return got == expected(r, s);
         });
@@ -167,7 +168,7 @@ TEST_CASE("A shared weight multiplies the whole batch, and its gradient is the s
 {
   const auto w_global = random_matrix<double>({size.k, size.n}, 50);
   std::vector<Layer<double>> layers;
-  Dense<double> sum{{size.k, size.n}};
+  GlobalMatrix<double> sum{{size.k, size.n}};
   for (std::size_t b = 0; b < size.b; ++b)
   {
     layers.emplace_back(random_matrix<double>({size.m, size.k}, 60 + b), w_global,
