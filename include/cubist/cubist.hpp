@@ -14,5 +14,6 @@
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/numerics_monitor.hpp"
 #include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/training/gradient_accumulation.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/testing/counting.hpp"

@@ -46,6 +46,7 @@ layer(nn/layers nn)
 layer(plan scheme)
 layer(io dist)
 layer(nn/transformer nn/layers io)
+layer(nn/training nn/layers io)
 layer(testing backend)
 layer(trace backend dist)
 

@@ -121,4 +121,22 @@ struct Block
   friend constexpr bool operator==(const Block&, const Block&) = default;
 };
 
+/// Part `index` of a range: ceil(size / parts) indices, as far as the range has them.
+[[nodiscard]] constexpr Range part_of_range(const Range& r, std::size_t parts, std::size_t index)
+{
+  const std::size_t step = ceil_div(r.size, parts);
+  const std::size_t begin = std::min(index * step, r.size);
+  const std::size_t size = std::min(step, r.size - begin);
+  const std::size_t before = std::min(begin, r.valid);
+  return {r.offset + before, size, std::min(size, r.valid - before)};
+}
+
+/// Part `index` of a block that lies in one piece of memory: some of its rows or, of a single row,
+/// some of its columns.
+[[nodiscard]] constexpr Block part_of_block(const Block& b, std::size_t parts, std::size_t index)
+{
+  if (b.rows.size == 1) return {b.rows, part_of_range(b.cols, parts, index)};
+  return {part_of_range(b.rows, parts, index), b.cols};
+}
+
 }  // namespace cubist

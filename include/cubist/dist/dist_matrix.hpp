@@ -36,6 +36,11 @@ struct DistView
   MatrixView<T> padded;
   Block (*block_of)(const M&, Shape, Quanta, int rank) = nullptr;
   bool (*primary)(const M&, int rank) = nullptr;
+  /// The ranks that hold replicas of this rank's block, itself included, or null if there are no
+  /// others. The first call is collective.
+  typename M::Communicator* (*replicas)(const M&) = nullptr;
+  /// The part of its block that a rank keeps where replicas share the block among themselves.
+  Block (*part_of)(const M&, Shape, Quanta, int rank) = nullptr;
 
   /// The block that a rank of the mesh's parent holds; that of an idle rank is empty.
   [[nodiscard]] Block block(int rank) const { return block_of(mesh, shape, quanta, rank); }
@@ -46,7 +51,7 @@ struct DistView
 
   operator DistView<const T, M>() const requires(!std::is_const_v<T>)
   {
-    return {mesh, shape, quanta, padded, block_of, primary};
+    return {mesh, shape, quanta, padded, block_of, primary, replicas, part_of};
   }
 };
 
@@ -148,12 +153,12 @@ class DistMatrix
   [[nodiscard]] DistView<T, M> view()
   {
     detail::require_not_partial<L>();
-    return {mesh_, shape_, quanta_, padded(), &block_of, &primary};
+    return {mesh_, shape_, quanta_, padded(), &block_of, &primary, &replicas, &part_of};
   }
   [[nodiscard]] DistView<const T, M> view() const
   {
     detail::require_not_partial<L>();
-    return {mesh_, shape_, quanta_, padded(), &block_of, &primary};
+    return {mesh_, shape_, quanta_, padded(), &block_of, &primary, &replicas, &part_of};
   }
 
  private:
@@ -166,6 +171,29 @@ class DistMatrix
   static bool primary(const M& mesh, int rank)
   {
     return rank < mesh.size() && L::template is_primary<typename M::Axes>(mesh.coordinates(rank));
+  }
+
+  using ReplicaAxes = typename PendingAxes<L, typename M::Axes>::type;
+
+  static typename M::Communicator* replicas(const M& mesh)
+  {
+    return replicas_along(mesh, ReplicaAxes{});
+  }
+  template <class... A>
+  static typename M::Communicator* replicas_along(const M& mesh, Axes<A...>)
+  {
+    if constexpr (sizeof...(A) > 0)
+      if (mesh.active() && (mesh.template extent<A>() * ...) > 1)
+        return &mesh.template along<A...>();
+    return nullptr;
+  }
+
+  static Block part_of(const M& mesh, Shape shape, Quanta quanta, int rank)
+  {
+    if (rank >= mesh.size()) return {};
+    const auto by =
+        detail::cut_along<typename M::Axes>(mesh.extents(), mesh.coordinates(rank), ReplicaAxes{});
+    return part_of_block(block_of(mesh, shape, quanta, rank), by.parts, by.index);
   }
 
   M mesh_;

@@ -2,10 +2,11 @@
 #pragma once
 
 // The asynchronous sum of a block over its replicas along some axes of the mesh. It forms the
-// gradient of a replicated parameter.
+// gradient of a replicated parameter, unless a GradientSink takes it over.
 //
 // Elements sent per rank: 2 (P-1)/P of the block, for P ranks along the axes.
 
+#include <any>
 #include <optional>
 #include <utility>
 
@@ -44,15 +45,66 @@ class ReplicaSum
   std::optional<Request> request_;
 };
 
-/// Starts the sum of `block` along `A...`; without axes it does nothing.
+/// What takes the gradients that backward passes compute, once it is installed on their mesh
+/// (GradientSinkScope): to add up those of several passes, or to sum each replica's part only.
+template <Scalar T, class C>
+class GradientSink
+{
+ public:
+  virtual ~GradientSink() = default;
+  /// @param gradient of this rank: a part of the sum over `replicas` or, where that is null,
+  /// complete Returns what the layer waits for.
+  virtual ReplicaSum<C> take(MatrixView<T> gradient, C* replicas) = 0;
+};
+
+/// Installs a sink on a mesh, on this rank and until the end of the scope; null for none.
+template <Scalar T, class M>
+class GradientSinkScope
+{
+ public:
+  using Sink = GradientSink<T, typename M::Communicator>;
+
+  GradientSinkScope(const M& mesh, Sink* sink)
+      : mesh_{mesh}, former_{std::exchange(mesh.gradient_sink(), std::any{sink})}
+  {
+  }
+  GradientSinkScope(const GradientSinkScope&) = delete;
+  GradientSinkScope& operator=(const GradientSinkScope&) = delete;
+  ~GradientSinkScope() { mesh_.gradient_sink() = std::move(former_); }
+
+ private:
+  M mesh_;
+  std::any former_;
+};
+
+namespace detail
+{
+
+/// Passes a gradient to the mesh's sink; without one, starts its sum over `replicas` if there are
+/// any.
+template <class M, Scalar T>
+[[nodiscard]] ReplicaSum<typename M::Communicator>
+take_gradient(const M& mesh, MatrixView<T> gradient, typename M::Communicator* replicas)
+{
+  using C = typename M::Communicator;
+  if (auto* const* sink = std::any_cast<GradientSink<T, C>*>(&mesh.gradient_sink()))
+    if (*sink) return (*sink)->take(gradient, replicas);
+  if (!replicas) return {};
+  return {*replicas, gradient};
+}
+
+}  // namespace detail
+
+/// Starts the sum of a gradient along `A...`, of which each rank has a part; without axes it is
+/// complete.
 template <class M, Scalar T, class... A>
 [[nodiscard]] ReplicaSum<typename M::Communicator> sum_replicas(const M& mesh, Axes<A...>,
-                                                                MatrixView<T> block)
+                                                                MatrixView<T> gradient)
 {
   if constexpr (sizeof...(A) > 0)
-    return {mesh.template along<A...>(), block};
-  else
-    return {};
+    if ((mesh.template extent<A>() * ...) > 1)
+      return detail::take_gradient(mesh, gradient, &mesh.template along<A...>());
+  return detail::take_gradient(mesh, gradient, nullptr);
 }
 
 }  // namespace cubist

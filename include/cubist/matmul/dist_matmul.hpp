@@ -8,8 +8,7 @@
 // X and W may be stored transposed: Y = op(A) op(B), where A or B or both are the transpose of X
 // and W, or their adjoint, and each rank holds the transpose of its block: Transposed<S::Input>.
 //
-// A call checks its operands and passes its blocks to a ProductPlan of one of three algorithms
-// (scheme/scheme.hpp says which).
+// A call checks its operands and passes its blocks to a ProductPlan (scheme/scheme.hpp says which).
 //
 // Words: those of the scheme, see its header; none where ranks read each other's memory instead.
 
@@ -149,6 +148,7 @@ class DistMatMul
     detail::require_distinct("dW", &dw, {&x, &dy});
     const auto call = calls_.enter(mesh_.engine(), "grad_weight");
     plan_->grad_weight(alpha, x.padded(), dy.padded(), beta_once(beta), dw.padded());
+    const GradientSinkScope<T, Mesh> none{mesh_, nullptr};
     sum(dw).wait();
   }
 
@@ -159,13 +159,14 @@ class DistMatMul
                 const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LDX, Mesh>& dx,
                 DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
   {
+    const GradientSinkScope<T, Mesh> none{mesh_, nullptr};
     start_backward(x, w, dy, dx, dw, beta).wait();
   }
 
   /// The same, but dW may be incomplete until the returned request has been waited for: with
   /// Method::collectives the all_reduce of dW over the replicas of W, if W has any, is in flight,
   /// and overlaps what the caller does before it waits. With Method::direct dW is complete, and the
-  /// request is empty.
+  /// request is empty. A GradientSink of the mesh takes dW (dist/replica_sum.hpp).
   template <class LX, class LW, class LY, class LDX, class LDW>
   [[nodiscard]] ReplicaSum<typename B::Communicator>
   start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
@@ -187,10 +188,11 @@ class DistMatMul
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                 DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
   {
+    const GradientSinkScope<T, Mesh> none{mesh_, nullptr};
     start_backward(x, dy, dw, beta).wait();
   }
 
-  /// The same, but dW may be incomplete until the returned request has been waited for.
+  /// The same, with a request as above.
   template <class LX, class LY, class LDW>
   [[nodiscard]] ReplicaSum<typename B::Communicator>
   start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
@@ -271,7 +273,7 @@ class DistMatMul
   template <class LW>
   [[nodiscard]] ReplicaSum<typename B::Communicator> sum(DistMatrix<T, LW, Mesh>& dw) const
   {
-    if (method_ == Method::direct) return {};
+    if (method_ == Method::direct) return detail::take_gradient(mesh_, dw.padded(), nullptr);
     return sum_replicas(mesh_, Pending{}, dw.padded());
   }
 

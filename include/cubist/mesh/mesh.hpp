@@ -8,6 +8,7 @@
 // `AxisMesh` is the mesh itself, of any scheme with these axes; `Mesh` checks its extents for one
 // scheme. Both are handles: a copy refers to the same mesh.
 
+#include <any>
 #include <concepts>
 #include <cstddef>
 #include <map>
@@ -97,6 +98,10 @@ class AxisMesh
     return group((0U | ... | (1U << A::template index<Axis>())));
   }
 
+  /// What takes the gradients that backward passes compute on this rank, a pointer to a
+  /// GradientSink (dist/replica_sum.hpp), or nothing. Copies of the mesh share it.
+  [[nodiscard]] std::any& gradient_sink() const { return state_->gradient_sink; }
+
   /// Whether two handles refer to the same mesh.
   friend bool operator==(const AxisMesh& a, const AxisMesh& b) { return a.state_ == b.state_; }
 
@@ -116,6 +121,7 @@ class AxisMesh
     Array coordinates{};
     std::size_t quantum;
     std::map<unsigned, Communicator> groups;
+    std::any gradient_sink;
   };
 
   static const Array& require_valid(const Array& extents, int parent, IdleRanks idle)

@@ -28,6 +28,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
+#include "cubist/dist/replica_sum.hpp"
 #include "cubist/nn/kernels/row_exchange.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -98,6 +99,7 @@ class Embedding
                         "that output");
     if (!accumulate) mesh_.engine().fill(de_.valid(), T{});
     exchange_.add_sums(ids, dh.valid(), de_.valid());
+    detail::take_gradient(mesh_, de_.padded(), nullptr).wait();
   }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)

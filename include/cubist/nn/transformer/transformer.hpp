@@ -105,7 +105,7 @@ class Transformer
         inputs_.size() == blocks_.size() + 1,
         "got backward before any forward, or after one that failed, so there are "
         "no logits for the gradient; call forward first");
-    const Hidden* d = &logits_.backward(*normalized_, table(), d_logits, table_gradient());
+    const Hidden* d = &d_normalized(d_logits);
     std::visit([&](auto& norm) { d = norm.backward(*inputs_.back(), *d, pass_, true); }, norm_);
     for (std::size_t i = blocks_.size(); i-- > 0;)
     {
@@ -214,6 +214,17 @@ class Transformer
     return RmsNorm<S, B, T>{mesh, config.width, {config.epsilon}};
   }
 
+  /// The gradient of the norm's output, and the logits' part of the table's.
+  const Hidden& d_normalized(const Output& d_logits)
+  {
+    const auto backward = [&]() -> const Hidden& {
+      return logits_.backward(*normalized_, table(), d_logits, table_gradient());
+    };
+    if (!config_.tied) return backward();
+    // The embedding adds its part to the complete sum, and passes it to a sink.
+    const GradientSinkScope<T, Mesh> none{mesh_, nullptr};
+    return backward();
+  }
   [[nodiscard]] auto& table() { return table_ ? table_->table() : embedding_.table(); }
   [[nodiscard]] auto& table_gradient()
   {
