@@ -15,5 +15,6 @@
 #include "cubist/nn/numerics_monitor.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/nn/training/gradient_accumulation.hpp"
+#include "cubist/nn/training/sharded_optimizer.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/testing/counting.hpp"

@@ -92,6 +92,7 @@ class Sgd
  public:
   using Value = T;
   using Mesh = M;
+  using Options = SgdOptions;
 
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
       : options_{options}, velocity_{parameters, "sgd.velocity"}, weights_{parameters, "sgd"}
@@ -158,6 +159,7 @@ class Adam
  public:
   using Value = T;
   using Mesh = M;
+  using Options = AdamOptions;
 
   explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam{parameters, options, false}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// An optimizer whose state is split among the replicas of each parameter (ZeRO-1): along a data
+// axis, the depth of Summa25D, or whatever axes replicate it.
+//
+//   Sharded<AdamW<double, Mesh>> optimizer{mlp.parameters(), {.learning_rate = 1e-3}};
+//   ...
+//   mlp.backward(dy);   // starts the sums of this rank's parts of the gradients
+//   optimizer.step();   // updates this rank's parts, and gathers the values
+//
+// With P = 2 replicas, or where P divides the rows (of a bias, the columns) of a rank's block, the
+// values have the same bits as those of the optimizer that is not sharded; else sums are formed in
+// another order. NCCL chooses its own. Checkpoints have the same names and matrices, so a run may
+// continue with another sharding, or without.
+//
+// Steps of micro-batches: those of GradientAccumulation, by the last argument.
+//
+// Words: those of sharded_parameters.hpp.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "cubist/core/error.hpp"
+#include "cubist/dist/state.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/nn/training/sharded_parameters.hpp"
+
+namespace cubist
+{
+
+/// @tparam O Sgd, Adam or AdamW, of the network's scalar and mesh
+template <class O>
+class Sharded
+{
+ public:
+  using Value = typename O::Value;
+  using Mesh = typename O::Mesh;
+  using Options = typename O::Options;
+
+  /// Takes the gradients of all backwards on the mesh while it exists. Every rank of the mesh makes
+  /// one.
+  /// @pre `parameters` are those of a network that outlives it
+  /// @throws ArgumentError for no parameters, and for options out of range
+  explicit Sharded(const Parameters<Value, Mesh>& parameters, const Options& options = {},
+                   std::size_t micro_batches = 1)
+      : sharded_{std::make_unique<detail::ShardedParameters<Value, Mesh>>(require_some(parameters),
+                                                                          micro_batches)},
+        optimizer_{sharded_->parts(), options}
+  {
+  }
+
+  /// Completes this rank's parts of the gradients: before a step that reads them, as clipping does.
+  /// Every rank of the mesh calls it.
+  void finish_backward() { sharded_->finish_reduce(); }
+
+  /// Updates the parameters from their gradients. Every rank of the mesh calls it.
+  /// @throws ArgumentError for options out of range
+  void step()
+  {
+    sharded_->finish_reduce();
+    optimizer_.step(sharded_->parts());
+    sharded_->gather();
+  }
+
+  /// This rank's parts of the parameters, for `gradient_norm` and others.
+  [[nodiscard]] const Parameters<Value, Mesh>& parameters() const { return sharded_->parts(); }
+
+  [[nodiscard]] Options& options() { return optimizer_.options(); }
+
+  /// That of the optimizer that is not sharded, of the same names.
+  void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
+  {
+    optimizer_.append_state(state, prefix);
+  }
+
+ private:
+  static const Parameters<Value, Mesh>& require_some(const Parameters<Value, Mesh>& parameters)
+  {
+    require<ArgumentError>(!parameters.empty(), "got no parameters to shard, which have no mesh; "
+                                                "give those of a network");
+    return parameters;
+  }
+
+  std::unique_ptr<detail::ShardedParameters<Value, Mesh>> sharded_;
+  O optimizer_;
+};
+
+}  // namespace cubist

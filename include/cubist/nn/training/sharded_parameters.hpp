@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The parameters of a network, each of whose replicas keeps a part: some rows of its block or, of a
+// bias, some columns. An optimizer of these parts has 1/P of the state, for P replicas.
+//
+//   1. backward: as soon as a gradient's parts of sums are computed, a reduce_scatter over its
+//      replicas starts; it overlaps with the backward passes of the layers before.
+//   2. the optimizer updates its part.
+//   3. an all_gather completes the values.
+//
+// A gradient that is complete on every replica (of a direct product, an embedding, or merged
+// layers) is not sent: each replica copies its part. So is one that is summed along other axes than
+// those of its replicas.
+//
+// Words: (P-1) p in 1 and (P-1) p in 3 for each parameter, p being the elements of ceil(n / P) of
+// the n rows of its block, or columns of a bias; in 3 alone where the gradient is complete.
+// Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+// Models", arXiv 1910.02054, section 5.1 (ZeRO-1).
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/replica_sum.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/nn/training/gradient_accumulation.hpp"
+
+namespace cubist::detail
+{
+
+/// Whether a rank's part is one that no other rank has: of any rank of the mesh.
+template <class M>
+[[nodiscard]] bool is_part(const M& mesh, int rank)
+{
+  return rank < mesh.size();
+}
+
+/// A parameter, its replicas, and the part that this rank keeps.
+template <RealScalar T, class M>
+class ShardedParameter
+{
+  using Communicator = typename M::Communicator;
+  using Buffer = typename M::Engine::template Buffer<T>;
+  using Request = decltype(std::declval<Communicator&>().async_barrier());
+
+ public:
+  explicit ShardedParameter(const Parameter<T, M>& whole)
+      : whole_{whole}, replicas_{whole.value.replicas(whole.value.mesh)}
+  {
+    if (!replicas_) return;
+    const auto ranks = static_cast<std::size_t>(replicas_->size());
+    const MatrixView<T> block = whole.value.padded;
+    const std::size_t rows = block.rows();
+    piece_ = rows == 1 ? ceil_div(block.cols(), ranks) : ceil_div(rows, ranks) * block.cols();
+    gradient_ = Buffer(piece_);
+    if (piece_ * ranks != block.size()) pieces_ = Buffer(piece_ * ranks), part_ = Buffer(piece_);
+  }
+
+  /// This rank's part of the value and of the gradient.
+  [[nodiscard]] Parameter<T, M> part()
+  {
+    if (!replicas_) return whole_;
+    const auto& v = whole_.value;
+    const Shape shape = v.part_of(v.mesh, v.shape, v.quanta, v.mesh.rank()).padded();
+    const DistView<T, M> value{v.mesh,    v.shape,    v.quanta, {mine(v).data(), shape},
+                               v.part_of, &is_part<M>};
+    DistView<T, M> gradient = value;
+    gradient.padded = {gradient_.data(), shape};
+    return {whole_.name, value, gradient};
+  }
+
+  [[nodiscard]] const T* gradient() const { return whole_.gradient.padded.data(); }
+
+  /// Starts the sum of a gradient that has the memory of `gradient()`. Returns whether it did.
+  bool start_reduce(MatrixView<T> gradient, Communicator* replicas)
+  {
+    if (!replicas_ || replicas != replicas_ || gradient.size() != whole_.gradient.padded.size())
+      return false;
+    wait();  // for an earlier one, which no step has used
+    const std::span<T> mine{gradient_.data(), piece_};
+    request_.emplace(replicas_->async_reduce_scatter(in_pieces(gradient), mine));
+    reduced_ = true;
+    return true;
+  }
+
+  /// Completes this rank's part of the gradient.
+  void finish_reduce()
+  {
+    wait();
+    if (!replicas_ || std::exchange(reduced_, false)) return;
+    const auto from = mine(whole_.gradient);
+    engine().copy(row(std::span<const T>{from}), row(std::span<T>{gradient_.data(), from.size()}));
+  }
+
+  /// Starts the exchange of the values' parts.
+  void start_gather()
+  {
+    if (!replicas_) return;
+    const std::span<T> from = mine(whole_.value);
+    if (pieces_.size() == 0)
+      return void(
+          request_.emplace(replicas_->async_all_gather(from, whole_.value.padded.elements())));
+    engine().copy(row(std::span<const T>{from}), row(std::span<T>{part_.data(), from.size()}));
+    request_.emplace(replicas_->async_all_gather(std::span<const T>{part_.data(), piece_},
+                                                 std::span<T>{pieces_.data(), pieces_.size()}));
+  }
+  void finish_gather()
+  {
+    if (!request_) return;
+    wait();
+    const auto all = whole_.value.padded.elements();
+    if (pieces_.size() > 0)
+      engine().copy(row(std::span<const T>{pieces_.data(), all.size()}), row(all));
+  }
+
+ private:
+  [[nodiscard]] const typename M::Engine& engine() const { return whole_.value.mesh.engine(); }
+
+  template <class V>
+  [[nodiscard]] static MatrixView<V> row(std::span<V> x)
+  {
+    return {x.data(), {1, x.size()}};
+  }
+
+  /// This rank's part of a block.
+  [[nodiscard]] std::span<T> mine(const DistView<T, M>& of) const
+  {
+    const auto all = of.padded.elements();
+    const std::size_t begin =
+        std::min(piece_ * static_cast<std::size_t>(replicas_->rank()), all.size());
+    return all.subspan(begin, std::min(piece_, all.size() - begin));
+  }
+
+  /// The gradient, followed by zeros up to equal pieces.
+  [[nodiscard]] std::span<const T> in_pieces(MatrixView<T> gradient)
+  {
+    const std::span<const T> all = gradient.elements();
+    if (pieces_.size() == 0) return all;
+    engine().copy(row(all), row(std::span<T>{pieces_.data(), all.size()}));
+    engine().fill(row(std::span<T>{pieces_.data(), pieces_.size()}.subspan(all.size())), T{});
+    return {pieces_.data(), pieces_.size()};
+  }
+
+  void wait()
+  {
+    if (request_) request_->wait();
+    request_.reset();
+  }
+
+  Parameter<T, M> whole_;
+  Communicator* replicas_;
+  std::size_t piece_ = 0;  // elements of a rank's part, with padding
+  Buffer gradient_ = Buffer(0);
+  Buffer pieces_ = Buffer(0);  // of all ranks, where a block has other sizes
+  Buffer part_ = Buffer(0);
+  std::optional<Request> request_;
+  bool reduced_ = false;
+};
+
+/// The parameters of a network; it takes their gradients while it exists.
+template <RealScalar T, class M>
+class ShardedParameters final : public GradientAccumulator<T, M>
+{
+  using Communicator = typename M::Communicator;
+
+ public:
+  /// Every rank of the mesh makes one.
+  ShardedParameters(const Parameters<T, M>& whole, std::size_t micro_batches)
+      : GradientAccumulator<T, M>{whole.front().value.mesh, micro_batches}
+  {
+    parameters_.reserve(whole.size());
+    for (const auto& p : whole) parameters_.emplace_back(p);
+    for (std::size_t i = 0; i < whole.size(); ++i)
+    {
+      parts_.push_back(parameters_[i].part());
+      by_gradient_[parameters_[i].gradient()] = i;
+    }
+    scope_.emplace(this->mesh(), this);
+  }
+
+  /// This rank's parts.
+  [[nodiscard]] const Parameters<T, M>& parts() const { return parts_; }
+
+  ReplicaSum<Communicator> take(MatrixView<T> gradient, Communicator* replicas) override
+  {
+    finished_ = false;
+    return GradientAccumulator<T, M>::take(gradient, replicas);
+  }
+
+  /// Completes the gradients of the parts, once after each backward.
+  void finish_reduce()
+  {
+    if (std::exchange(finished_, true)) return;
+    for (auto& p : parameters_) p.finish_reduce();
+  }
+
+  /// Completes the values from those of the parts.
+  void gather()
+  {
+    for (auto& p : parameters_) p.start_gather();
+    for (auto& p : parameters_) p.finish_gather();
+  }
+
+ private:
+  ReplicaSum<Communicator> reduce(MatrixView<T> gradient, Communicator* replicas) override
+  {
+    const auto found = by_gradient_.find(gradient.data());
+    if (found != by_gradient_.end() && parameters_[found->second].start_reduce(gradient, replicas))
+      return {};
+    return GradientAccumulator<T, M>::reduce(gradient, replicas);
+  }
+
+  std::vector<ShardedParameter<T, M>> parameters_;
+  Parameters<T, M> parts_;
+  std::map<const T*, std::size_t> by_gradient_;
+  bool finished_ = true;
+  std::optional<GradientSinkScope<T, M>> scope_;
+};
+
+}  // namespace cubist::detail

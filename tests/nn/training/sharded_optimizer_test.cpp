@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/io/checkpoints.hpp"
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/training/sharded_optimizer.hpp"
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::sharded_optimizer_test
+{
+
+namespace
+{
+
+constexpr std::size_t rows = 24;
+const std::vector<std::size_t> uneven{7, 11, 5};
+const std::vector<std::size_t> even{8, 12, 4};
+
+const Place<DataParallel<Summa2D>> two_meshes{8, {.data = 2, .scheme = {.q = 2}}};
+const Place<DataParallel<Summa2D>> four_ranks{4, {.data = 4, .scheme = {.q = 1}}};
+const Place<DataParallel<Megatron1D>> two_pairs{4, {.data = 2, .scheme = {}}};
+
+/// A run of some steps: the losses, then all values.
+struct Run
+{
+  std::vector<std::size_t> sizes = uneven;
+  Method method = Method::automatic;
+  std::string folder = {};  // of checkpoints: begins with the newest, saves one at the end
+  std::uint64_t first = 0;
+  std::uint64_t last = 5;
+};
+
+template <class T, class S, class B, class Optimizer, class Step>
+std::vector<double> train(const Mesh<S, B>& mesh, MLP<S, B, T>& mlp, const Run& run,
+                          Optimizer& optimizer, Step step)
+{
+  const auto state = state_of(mlp, optimizer);
+  std::optional<Checkpoints<typename S::Axes, B>> checkpoints;
+  if (!run.folder.empty()) checkpoints.emplace(mesh, run.folder);
+  if (run.first > 0) (void)checkpoints->load(state);
+  std::vector<double> found;
+  for (std::uint64_t i = run.first; i < run.last; ++i)
+  {
+    const auto x = scatter<typename S::Input>(mesh, uniform<T>(rows, run.sizes.front(), i));
+    const auto& y = mlp.forward(x);
+    auto dy = zeros_like(y);
+    found.push_back(softmax_cross_entropy(y, classes(rows, run.sizes.back()), dy));
+    mlp.backward(dy);
+    step();
+  }
+  if (checkpoints) checkpoints->save(run.last, state);
+  for (const auto& p : mlp.parameters())
+    for (const T v : gather(p.value)) found.push_back(double{v});
+  return found;
+}
+
+template <class T, template <class, class> class O, class S>
+std::vector<double> whole(const Place<S>& place, const Run& run)
+{
+  return on_root(place, [&](const auto& mesh) {
+    MLP<S, TestBackend, T> mlp{mesh, run.sizes, {.dropout = 0.1, .seed = 3, .method = run.method}};
+    const auto parameters = mlp.parameters();
+    O<T, typename MLP<S, TestBackend, T>::Mesh> optimizer{parameters};
+    return train(mesh, mlp, run, optimizer, [&] { optimizer.step(parameters); });
+  });
+}
+
+template <class T, template <class, class> class O, class S>
+std::vector<double> sharded(const Place<S>& place, const Run& run)
+{
+  return on_root(place, [&](const auto& mesh) {
+    MLP<S, TestBackend, T> mlp{mesh, run.sizes, {.dropout = 0.1, .seed = 3, .method = run.method}};
+    Sharded<O<T, typename MLP<S, TestBackend, T>::Mesh>> optimizer{mlp.parameters()};
+    return train(mesh, mlp, run, optimizer, [&] { optimizer.step(); });
+  });
+}
+
+template <class T, template <class, class> class O, class S>
+void check_bits(const Place<S>& place, const std::vector<std::size_t>& sizes)
+{
+  if (!fits(place)) return;
+  for (const Method method : {Method::automatic, Method::collectives})
+  {
+    INFO(place.name());
+    const Run run{.sizes = sizes, .method = method};
+    CHECK(sharded<T, O>(place, run) == whole<T, O>(place, run));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a sharded optimizer has the bits of one that is not")
+{
+  check_bits<double, Sgd>(one_rank, uneven);
+  check_bits<double, AdamW>(two_meshes, uneven);
+  check_bits<double, AdamW>(two_two_two, uneven);
+  check_bits<double, Adam>(cube, uneven);
+  check_bits<double, Adam>(two_pairs, even);
+  check_bits<double, AdamW>(four_ranks, even);
+  check_bits<half, AdamW>(two_meshes, uneven);
+}
+
+TEST_CASE("where replicas do not divide a block, only the order of sums differs")
+{
+  const Run run{.method = Method::collectives};
+  const auto a = sharded<double, AdamW>(four_ranks, run);
+  const auto b = whole<double, AdamW>(four_ranks, run);
+  CHECK(deviation(a, b) < 1e-9);
+}
+
+TEST_CASE("checkpoints go from any sharding to any other")
+{
+  const Folder folder;
+  const auto expected = whole<double, AdamW>(one_rank, {.last = 8});
+  const auto part = [&](std::uint64_t first, std::uint64_t last) {
+    return Run{.folder = folder.path().string(), .first = first, .last = last};
+  };
+  std::vector<double> found = sharded<double, AdamW>(four_ranks, part(0, 2));
+  found.resize(2);
+  const auto then = [&](std::vector<double> run, std::size_t losses) {
+    found.insert(found.end(), run.begin(),
+                 run.begin() + static_cast<std::ptrdiff_t>(losses == 0 ? run.size() : losses));
+  };
+  if (fits(two_two_two))
+    then(sharded<double, AdamW>(two_two_two, part(2, 4)), 2);
+  else
+    then(whole<double, AdamW>(one_rank, part(2, 4)), 2);
+  then(whole<double, AdamW>(one_rank, part(4, 6)), 2);
+  then(sharded<double, AdamW>(two_pairs, part(6, 8)), 0);
+  CHECK(deviation(found, expected) < 1e-9);
+}
+
+TEST_CASE("a replica has its part of the optimizer's state")
+{
+  const auto elements = on_root(four_ranks, [&](const auto& mesh) {
+    MLP<DataParallel<Summa2D>, TestBackend, double> mlp{mesh, even};
+    using M = typename decltype(mlp)::Mesh;
+    Sharded<AdamW<double, M>> optimizer{mlp.parameters()};
+    State<double, M> state;
+    optimizer.append_state(state);
+    std::size_t all = 0;
+    for (const auto& m : state.matrices) all += m.matrix.padded.size();
+    return all;
+  });
+  CHECK(elements == 2 * (8 * 12 + 12 + 12 * 4 + 4) / 4);
+}
+
+TEST_CASE("a step of a sharded optimizer sends what its formula says")
+{
+  for (const auto& sizes : {even, uneven})
+  {
+    using B = Counting<TestBackend>;
+    const auto sent = on_mesh<B>(four_ranks, [&](const auto& mesh) {
+      MLP<DataParallel<Summa2D>, B, double> mlp{mesh, sizes};
+      using M = typename decltype(mlp)::Mesh;
+      Sharded<AdamW<double, M>> optimizer{mlp.parameters()};
+      const auto x =
+          scatter<DataParallel<Summa2D>::Input>(mesh, uniform<double>(rows, sizes[0], 1));
+      const auto& y = mlp.forward(x);
+      mesh.world().traffic().reset();
+      mlp.backward(y);
+      optimizer.step();
+      return mesh.world().traffic().total().elements;
+    });
+    std::uint64_t all = 0;
+    for (const auto words : sent) all += words;
+    std::uint64_t pieces = 0;
+    for (std::size_t i = 0; i < 2; ++i)
+      pieces += ceil_div(sizes[i], 4) * sizes[i + 1] + ceil_div(sizes[i + 1], 4);
+    CHECK(all == 4 * 2 * 3 * pieces);
+  }
+}
+
+TEST_CASE("micro-batches of a sharded optimizer are one batch")
+{
+  const auto values = [&](const auto& place, std::size_t n) {
+    return on_root(place, [&](const auto& mesh) {
+      using S = typename std::decay_t<decltype(mesh)>::Scheme;
+      MLP<S, TestBackend, double> mlp{mesh, uneven, {.seed = 3}};
+      using M = typename decltype(mlp)::Mesh;
+      Sharded<Sgd<double, M>> optimizer{mlp.parameters(), {.learning_rate = 0.5}, n};
+      const auto all = uniform<double>(rows, uneven.front(), 1);
+      for (std::size_t i = 0; i < n; ++i)
+      {
+        const Global<double> x =
+            xt::view(all, xt::range(i * rows / n, (i + 1) * rows / n), xt::all());
+        auto dy = mlp.forward(scatter<typename S::Input>(mesh, x));
+        mlp.backward(dy);
+      }
+      optimizer.step();
+      std::vector<double> found;
+      for (const auto& p : mlp.parameters())
+        for (const double v : gather(p.value)) found.push_back(v * static_cast<double>(1));
+      return found;
+    });
+  };
+  // The sum of squares is not divided by rows: four micro-batches have the mean of four.
+  const auto four = values(one_rank, 4);
+  if (fits(two_meshes)) CHECK(deviation(values(two_meshes, 4), four) < 1e-12);
+  if (fits(cube)) CHECK(deviation(values(cube, 4), four) < 1e-12);
+}
+
+TEST_CASE("a transformer trains with a sharded optimizer")
+{
+  const auto losses = [&](const auto& place, auto make_step) {
+    return on_root(place, [&](const auto& mesh) {
+      using S = typename std::decay_t<decltype(mesh)>::Scheme;
+      Transformer<S, TestBackend, double> model{
+          mesh, {.vocabulary = 13, .positions = 8, .width = 12, .layers = 1, .heads = 3}};
+      auto step = make_step(model);
+      std::vector<double> curve;
+      for (int i = 0; i < 4; ++i)
+      {
+        std::vector<int> ids;
+        for (int k = 0; k < 20; ++k) ids.push_back((k * k + i * k) % 13);
+        curve.push_back(model.compute_gradients(ids, 5));
+        step();
+      }
+      return curve;
+    });
+  };
+  const auto with_whole = [](auto& model) {
+    using M = typename std::decay_t<decltype(model)>::Mesh;
+    auto optimizer = std::make_shared<AdamW<double, M>>(model.parameters());
+    return [&model, optimizer] { optimizer->step(model.parameters()); };
+  };
+  const auto with_sharded = [](auto& model) {
+    using M = typename std::decay_t<decltype(model)>::Mesh;
+    auto optimizer = std::make_shared<Sharded<AdamW<double, M>>>(model.parameters());
+    return [optimizer] { optimizer->step(); };
+  };
+  if (fits(two_meshes)) CHECK(losses(two_meshes, with_sharded) == losses(two_meshes, with_whole));
+  CHECK(deviation(losses(two_pairs, with_sharded), losses(one_rank, with_whole)) < 1e-9);
+}
+
+}  // namespace cubist::test::sharded_optimizer_test
