@@ -9,6 +9,9 @@ struct Declared
 {
   struct Communicator
   {
+    [[nodiscard]] int rank() const;
+    [[nodiscard]] int size() const;
+    [[nodiscard]] Communicator split(int colour, int key);
   };
   struct Engine
   {
