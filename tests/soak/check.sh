@@ -12,9 +12,14 @@ fail() {
   exit 1
 }
 
-seed=0
-output="$(run whole 0)" || fail "the undisturbed run failed"
-undisturbed="$output" completed=0 ended=0 longest=0
+# Even and odd seeds multiply by different methods, whose sums may differ in the last bit.
+undisturbed=()
+for seed in 0 1; do
+  rm -rf "$folder/run"
+  output="$(run whole "$seed")" || fail "the undisturbed run failed"
+  undisturbed+=("$output")
+done
+completed=0 ended=0 longest=0
 for ((seed = first; seed < first + count; ++seed)); do
   rm -rf "$folder/run"
   begin="$(date +%s%N)"
@@ -29,6 +34,7 @@ for ((seed = first; seed < first + count; ++seed)); do
     grep -q 'rank [0-9]' <<<"$output" || fail "the job ended with $status and names no rank"
     output="$(run whole "$seed")" || fail "the job could not be continued"
   fi
-  [[ $output == "$undisturbed" ]] || fail "the loss should be $undisturbed"
+  expected="${undisturbed[seed % 2]}"
+  [[ $output == "$expected" ]] || fail "the loss should be $expected"
 done
 echo "$count faults: $completed jobs completed, $ended failed and were continued; the longest took $longest ms"
