@@ -10,6 +10,33 @@ namespace plan_model_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("The layers of a network are a product each")
+{
+  const auto layers = mlp_layers(16, {256, 1024, 128});
+  REQUIRE(layers.size() == 2);
+  CHECK((layers[0].m == 16 && layers[0].k == 256 && layers[0].n == 1024));
+  CHECK((layers[1].m == 16 && layers[1].k == 1024 && layers[1].n == 128));
+  CHECK(mentions(message_of<ArgumentError>([] { (void)mlp_layers(16, {256}); }), "got 1 sizes",
+                 "no layer", "give those of its input"));
+}
+
+TEST_CASE("Layers that do not chain or have no elements are refused")
+{
+  CHECK(mentions(message_of<ArgumentError>([] { require_valid(std::vector<ProductSize>{}); }),
+                 "got no layers", "give at least one"));
+  CHECK(mentions(message_of<ShapeError>([] {
+                   require_valid(mlp_layers(16, {8, 0, 8}));
+                 }),
+                 "n = 0", "layer 0", "use positive sizes"));
+  CHECK(mentions(message_of<ShapeError>([] {
+                   require_valid(std::vector<ProductSize>{{0, 1, 1}});
+                 }),
+                 "m = 0"));
+  const std::vector<ProductSize> broken = {{.m = 4, .n = 8, .k = 2}, {.m = 4, .n = 8, .k = 2}};
+  CHECK(mentions(message_of<ShapeError>([&] { require_valid(broken); }), "layer 1 for X of (4, 2)",
+                 "whose Y is (4, 8)", "one by one"));
+}
+
 TEST_CASE("Published models have their published numbers of parameters")
 {
   const auto parameters = [](const char* name) { return transformer_model(name).parameters(); };

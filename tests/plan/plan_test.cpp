@@ -18,33 +18,6 @@ const PlanOptions collectives_only{.method = Method::collectives};
 
 }  // namespace
 
-TEST_CASE("The layers of a network are a product each")
-{
-  const auto layers = mlp_layers(16, {256, 1024, 128});
-  REQUIRE(layers.size() == 2);
-  CHECK((layers[0].m == 16 && layers[0].k == 256 && layers[0].n == 1024));
-  CHECK((layers[1].m == 16 && layers[1].k == 1024 && layers[1].n == 128));
-  CHECK(mentions(message_of<ArgumentError>([] { (void)mlp_layers(16, {256}); }), "got 1 sizes",
-                 "no layer", "give those of its input"));
-}
-
-TEST_CASE("Layers that do not chain or have no elements are refused")
-{
-  CHECK(mentions(message_of<ArgumentError>([] { require_valid(std::vector<ProductSize>{}); }),
-                 "got no layers", "give at least one"));
-  CHECK(mentions(message_of<ShapeError>([] {
-                   require_valid(mlp_layers(16, {8, 0, 8}));
-                 }),
-                 "n = 0", "layer 0", "use positive sizes"));
-  CHECK(mentions(message_of<ShapeError>([] {
-                   require_valid(std::vector<ProductSize>{{0, 1, 1}});
-                 }),
-                 "m = 0"));
-  const std::vector<ProductSize> broken = {{.m = 4, .n = 8, .k = 2}, {.m = 4, .n = 8, .k = 2}};
-  CHECK(mentions(message_of<ShapeError>([&] { require_valid(broken); }), "layer 1 for X of (4, 2)",
-                 "whose Y is (4, 8)", "one by one"));
-}
-
 TEST_CASE("A plan is the sum of its layers, every other one on Next")
 {
   const auto layers = mlp_layers(96, {24, 48, 24});
@@ -64,7 +37,9 @@ TEST_CASE("A plan is the sum of its layers, every other one on Next")
   CHECK(plan.messages == Approx(total([](const Work& w) { return w.messages(); })));
   CHECK(plan.flops == Approx(total([](const Work& w) { return w.flops(); })));
   CHECK(plan.padding == Approx(0).margin(1e-12));
-  CHECK(plan.memory == 4.0 * double(first.memory.total() + second.memory.total()));
+  CHECK(plan.memory == plan.memory_parts.total());
+  CHECK(plan.memory_parts.workspace ==
+        4.0 * double(first.memory.workspace + second.memory.workspace));
   CHECK(plan.seconds() > 0);
   SECTION("forward alone costs less, and holds no gradients")
   {

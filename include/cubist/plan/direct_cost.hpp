@@ -104,19 +104,30 @@ template <class S, class L>
   return cost;
 }
 
+/// The same placement, for a matrix that is stored transposed.
+[[nodiscard]] inline Placement store_transposed(const Placement& a)
+{
+  std::vector<Block> stored;
+  for (int rank = 0; rank < a.ranks(); ++rank) stored.push_back({a[rank].cols, a[rank].rows});
+  return {std::move(stored), true};
+}
+
 }  // namespace detail
 
 /// What a layer costs one rank of a mesh whose ranks are all on one node.
+/// @param w_op transpose for weights that are stored (N, K), as an embedding's table
 /// @pre S::fits(extents)
 template <SchemeType S>
 [[nodiscard]] DirectCost direct_cost(const typename S::Axes::Array& extents, ProductSize size,
                                      Ranks ranks, const Machine& machine, std::size_t scalar_bytes,
-                                     ProductQuanta quanta = {})
+                                     ProductQuanta quanta = {}, Op w_op = Op::none)
 {
   const auto [m, n, k] = detail::or_quantum(quanta, S::quantum(extents));
+  const auto w =
+      detail::planned_placement<S, typename S::Weight>({size.k, size.n}, extents, {k, n});
   return detail::direct_cost(
       detail::planned_placement<S, typename S::Input>({size.m, size.k}, extents, {m, k}),
-      detail::planned_placement<S, typename S::Weight>({size.k, size.n}, extents, {k, n}),
+      w_op == Op::none ? w : detail::store_transposed(w),
       detail::planned_placement<S, typename S::Output>({size.m, size.n}, extents, {m, n}), ranks,
       machine, scalar_bytes);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A transformer's sizes, as the planner needs them, and those of published models.
+// The sizes of networks, as the planner needs them: the layers of an MLP; a transformer, and
+// published ones.
 //
 //   embedding -> layers of (norm, attention, +, norm, feed-forward, +) -> norm -> logits
 //
@@ -19,10 +20,43 @@
 #include <string_view>
 #include <vector>
 
+#include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist
 {
+
+/// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on, for `tokens` rows.
+/// @throws ArgumentError for fewer than two sizes
+[[nodiscard]] inline std::vector<ProductSize> mlp_layers(std::size_t tokens,
+                                                         const std::vector<std::size_t>& sizes)
+{
+  require<ArgumentError>(sizes.size() >= 2, "got ", sizes.size(),
+                         " sizes for a network, which make no layer, so there is nothing to plan; "
+                         "give those of its input, its hidden layers and its output");
+  std::vector<ProductSize> layers;
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+    layers.push_back({.m = tokens, .n = sizes[i + 1], .k = sizes[i]});
+  return layers;
+}
+
+/// @throws ArgumentError without layers, ShapeError for a size of 0 or for layers that do not chain
+inline void require_valid(const std::vector<ProductSize>& layers)
+{
+  require<ArgumentError>(!layers.empty(),
+                         "got no layers, so there is nothing to plan; give at least one product");
+  for (std::size_t i = 0; i < layers.size(); ++i)
+  {
+    const auto& [m, n, k] = layers[i];
+    require<ShapeError>(m > 0 && n > 0 && k > 0, "got m = ", m, ", n = ", n, ", k = ", k,
+                        " for layer ", i,
+                        ", so there is nothing to multiply, on any mesh; use positive sizes");
+    const Shape previous = i == 0 ? Shape{m, k} : Shape{layers[i - 1].m, layers[i - 1].n};
+    require<ShapeError>(previous == Shape{m, k}, "got layer ", i, " for X of ", Shape{m, k},
+                        " behind a layer whose Y is ", previous,
+                        ", so it cannot be its X; give layers that fit, or plan them one by one");
+  }
+}
 
 struct TransformerModel
 {

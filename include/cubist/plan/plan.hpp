@@ -4,7 +4,9 @@
 // A plan: a scheme on a mesh for the layers of a network, and what a step is predicted to cost. The
 // planner sorts plans.
 //
-// Layer i is the product X_i (M, K_i) W_i (K_i, N_i) of the scheme, of its Next if i is odd.
+// Layer i is the product X_i (M, K_i) W_i (K_i, N_i) of the scheme, of its Next if i is odd. Its
+// time is that of the products; its memory is that of an MLP with biases and activations between
+// the layers, and of its optimizer.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,6 +19,7 @@
 #include "cubist/plan/direct_cost.hpp"
 #include "cubist/plan/machine.hpp"
 #include "cubist/plan/meshes.hpp"
+#include "cubist/plan/model.hpp"
 #include "cubist/plan/time.hpp"
 
 namespace cubist
@@ -34,6 +37,10 @@ struct PlanOptions
   /// What the products will be given. A backend whose ranks can't read each other's memory, as
   /// Nccl, takes collectives.
   Method method = Method::automatic;
+  /// What the optimizer keeps for each element of a parameter: 2 moments of Adam, 1 of Sgd.
+  int moments = 2;
+  /// Whether the replicas of a parameter share its optimizer's state: `Sharded`.
+  bool sharded = false;
 };
 
 struct Plan
@@ -50,6 +57,7 @@ struct Plan
   double flops = 0;     // operations in a step, padding included, averaged over the ranks
   double padding = 0;   // operations on padding, relative to the others
   double memory = 0;    // bytes of a rank
+  MemoryParts memory_parts;
   bool fits_memory = true;
   int weight_copies = 1;       // ranks that hold the same block of W
   bool moves_weights = false;  // by messages, other than the sum of their gradients
@@ -59,38 +67,6 @@ struct Plan
 
   [[nodiscard]] double seconds() const { return time.total; }
 };
-
-/// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on, for `tokens` rows.
-/// @throws ArgumentError for fewer than two sizes
-[[nodiscard]] inline std::vector<ProductSize> mlp_layers(std::size_t tokens,
-                                                         const std::vector<std::size_t>& sizes)
-{
-  require<ArgumentError>(sizes.size() >= 2, "got ", sizes.size(),
-                         " sizes for a network, which make no layer, so there is nothing to plan; "
-                         "give those of its input, its hidden layers and its output");
-  std::vector<ProductSize> layers;
-  for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
-    layers.push_back({.m = tokens, .n = sizes[i + 1], .k = sizes[i]});
-  return layers;
-}
-
-/// @throws ArgumentError without layers, ShapeError for a size of 0 or for layers that do not chain
-inline void require_valid(const std::vector<ProductSize>& layers)
-{
-  require<ArgumentError>(!layers.empty(),
-                         "got no layers, so there is nothing to plan; give at least one product");
-  for (std::size_t i = 0; i < layers.size(); ++i)
-  {
-    const auto& [m, n, k] = layers[i];
-    require<ShapeError>(m > 0 && n > 0 && k > 0, "got m = ", m, ", n = ", n, ", k = ", k,
-                        " for layer ", i,
-                        ", so there is nothing to multiply, on any mesh; use positive sizes");
-    const Shape previous = i == 0 ? Shape{m, k} : Shape{layers[i - 1].m, layers[i - 1].n};
-    require<ShapeError>(previous == Shape{m, k}, "got layer ", i, " for X of ", Shape{m, k},
-                        " behind a layer whose Y is ", previous,
-                        ", so it cannot be its X; give layers that fit, or plan them one by one");
-  }
-}
 
 namespace detail
 {
@@ -140,10 +116,10 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
 template <SchemeType S>
 std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
                        LayerPass pass, const Machine& machine, const PlanOptions& options,
-                       ProductQuanta quanta = {})
+                       ProductQuanta quanta = {}, Op w_op = Op::none)
 {
   const auto c = direct_cost<S>(extents, size, {plan.ranks, plan.ranks + plan.idle}, machine,
-                                options.scalar_bytes, quanta);
+                                options.scalar_bytes, quanta, w_op);
   plan.time += c.forward;
   if (pass != LayerPass::forward)
     plan.time += pass == LayerPass::whole ? c.backward : c.backward_weight;
@@ -151,20 +127,73 @@ std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, Produ
   return c.workspace;
 }
 
+/// Adds the memory of a parameter, its gradient and its optimizer's state. Returns the elements of
+/// which a rank has that state.
+/// @param block of a rank
+/// @param replicas of the block
+inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replicas,
+                            const PlanOptions& options)
+{
+  const auto bytes = static_cast<double>(options.scalar_bytes);
+  const auto all = static_cast<double>(block.size());
+  memory.parameters += bytes * all;
+  if (!options.training) return all;
+  memory.gradients += bytes * all;
+  // Of 16 bits, masters and moments are in float.
+  const bool is_short = options.scalar_bytes < sizeof(float);
+  const double state =
+      is_short ? double(sizeof(float)) * (options.moments + 1) : bytes * options.moments;
+  if (!options.sharded || replicas == 1)
+  {
+    memory.optimizer += state * all;
+    return all;
+  }
+  const std::size_t part = block.rows == 1 ? ceil_div(block.cols, replicas)
+                                           : ceil_div(block.rows, replicas) * block.cols;
+  memory.optimizer += state * static_cast<double>(part);
+  memory.gradients += bytes * static_cast<double>(part);
+  if (part * replicas != block.size())
+    memory.workspace += bytes * static_cast<double>(part * (replicas + 1));
+  return static_cast<double>(part);
+}
+
+/// Where a layer is in its network.
+struct LayerPlace
+{
+  bool first;
+  bool last;
+};
+
+/// The activations of a layer of an MLP in a step, in elements.
+[[nodiscard]] inline double activations(const CutProduct& p, LayerPlace place, LayerPass pass)
+{
+  const auto x = static_cast<double>(p.x.block.size());
+  const auto y = static_cast<double>(p.y.block.size());
+  const double inputs = place.first ? 2 * x : 0;  // the user's, and the network's copy
+  if (pass == LayerPass::forward) return inputs + (place.last ? y : 2 * y);  // X W + b, and Y
+  // dX; and dY of the user, or the gradient of X W + b
+  return inputs + (pass == LayerPass::whole ? x : 0) + (place.last ? 2 * y : 3 * y);
+}
+
 /// Adds a layer on scheme `S` to what a plan costs.
 template <SchemeType S>
-void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size, LayerPass pass,
-               const Machine& machine, const PlanOptions& options)
+void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
+               LayerPlace place, LayerPass pass, const Machine& machine, const PlanOptions& options)
 {
-  const Cost c = cost<S>(extents, size, options.gathered);
-  const std::size_t workspace = plan.method == Method::direct
-                                    ? add_direct<S>(plan, extents, size, pass, machine, options)
-                                    : add_collectives(plan, c, pass, machine, options);
-  const double values = double(c.memory.parameters) + double(c.memory.activations);
-  plan.memory +=
-      double(options.scalar_bytes) * ((options.training ? values : values / 2) + double(workspace));
-  const auto w = cut_product<S>(extents, size).w;
-  plan.weight_copies = plan.ranks / static_cast<int>(w.rows.parts() * w.cols.parts());
+  const std::size_t workspace =
+      plan.method == Method::direct
+          ? add_direct<S>(plan, extents, size, pass, machine, options)
+          : add_collectives(plan, cost<S>(extents, size, options.gathered), pass, machine, options);
+  const auto p = cut_product<S>(extents, size);
+  const auto ranks = static_cast<std::size_t>(plan.ranks);
+  const std::size_t copies = ranks / (p.w.rows.parts() * p.w.cols.parts());
+  auto& memory = plan.memory_parts;
+  add_parameter(memory, p.w.block, copies, options);
+  add_parameter(memory, {1, p.y.block.cols}, ranks / p.y.cols.parts(), options);
+  const auto bytes = static_cast<double>(options.scalar_bytes);
+  memory.activations += bytes * activations(p, place, pass);
+  memory.workspace += bytes * static_cast<double>(workspace);
+  plan.weight_copies = static_cast<int>(copies);
 }
 
 /// A plan of scheme `S` on these extents, to which nothing has been added.
@@ -199,6 +228,7 @@ template <SchemeType S>
 inline void complete(Plan& plan, double needed, const Machine& machine)
 {
   plan.padding = plan.flops * plan.ranks / needed - 1;
+  plan.memory = plan.memory_parts.total();
   plan.fits_memory = plan.memory <= machine.memory_per_rank(plan.ranks);
 }
 
@@ -218,10 +248,11 @@ template <SchemeType S>
   {
     const auto& size = layers[i];
     const auto pass = detail::pass_of(i, options);
+    const detail::LayerPlace place{i == 0, i + 1 == layers.size()};
     if (i % 2 == 0)
-      detail::add_layer<S>(plan, extents, size, pass, machine, options);
+      detail::add_layer<S>(plan, extents, size, place, pass, machine, options);
     else
-      detail::add_layer<typename S::Next>(plan, extents, size, pass, machine, options);
+      detail::add_layer<typename S::Next>(plan, extents, size, place, pass, machine, options);
     needed += detail::needed_flops(size, pass);
   }
   detail::complete(plan, needed, machine);

@@ -35,6 +35,7 @@ struct TransformerProduct
   bool is_next = false;    // a product of S::Next
   bool is_merged = false;  // of several weights
   bool has_bias = false;
+  Op w_op = Op::none;  // transpose where the weights are stored (N, K)
 };
 
 /// An all_reduce of numbers of each row of a matrix, or of each column.
@@ -94,6 +95,7 @@ class TransformerParts
   {
     auto p = product(model_.width, model_.vocabulary, {.m = rows_}, false);
     p.has_bias = false;
+    p.w_op = Op::transpose;
     return p;
   }
 
@@ -146,6 +148,19 @@ class TransformerParts
   [[nodiscard]] std::uint64_t embedding_words() const
   {
     return ranks_ == 1 ? 0 : 2 * stream().block.size() * static_cast<std::uint64_t>(ranks_);
+  }
+  /// The elements that a rank reserves for messages with rows of the table, and with sums of
+  /// gradients: those it sends and those it receives.
+  [[nodiscard]] std::size_t embedding_workspace() const
+  {
+    const auto h = stream();
+    const auto table = cut(logits()).w;  // (d, V)
+    const std::size_t rows = std::min(h.block.rows, table.block.cols);
+    const std::size_t d = model_.width;
+    // Some rank has its block of H and that of the table in different columns.
+    const std::size_t own =
+        h.cols.parts() > 1 && table.rows.parts() > 1 ? 0 : std::min(h.block.cols, table.block.rows);
+    return 2 * rows * (h.rows.parts() * std::min(table.block.rows, d) - own);
   }
   /// The sum of the gradients of positions.
   [[nodiscard]] LineSum position_gradients() const

@@ -72,13 +72,15 @@ class TransformerPlanner
     const double y = size(parts_.cut(logits).y);
     const double stream = size(parts_.stream());
     const double needed = add_product(logits);
-    if (!model.tied) add_parameters(size(parts_.cut(logits).w));
-    if (!model.rotary) add_parameters(double(model.positions) * double(parts_.stream().block.cols));
+    if (!model.tied) add_parameters(parts_.cut(logits).w);
+    if (!model.rotary)
+      add_parameters({model.positions, parts_.stream().block.cols}, parts_.stream().cols.parts());
     add_norm();
     for (int i = 0; i < 2; ++i) add_sum(parts_.loss_statistics(), 1);
     add_sum(parts_.loss_mean(), 1);
     add_passes(4 * y + 2 * stream, 2 * stream);  // the loss, the look-up
     add_activations(2 * stream + y);
+    if (options_.training) add_workspace(static_cast<double>(parts_.embedding_workspace()));
     return needed;
   }
 
@@ -95,7 +97,7 @@ class TransformerPlanner
     plan_.words *= n;
     plan_.messages *= n;
     plan_.flops *= n;
-    plan_.memory *= n;
+    plan_.memory_parts *= n;
     parameters_ *= n;
   }
 
@@ -112,7 +114,8 @@ class TransformerPlanner
     const auto pass = options_.training ? LayerPass::whole : LayerPass::forward;
     const Cost c = parts_.cost(p, options_.gathered);
     const auto direct = [&]<class Of>() {
-      return add_direct<Of>(plan_, parts_.extents(), p.size, pass, machine_, options_, p.quanta);
+      return add_direct<Of>(plan_, parts_.extents(), p.size, pass, machine_, options_, p.quanta,
+                            p.w_op);
     };
     const std::size_t workspace = plan_.method != Method::direct
                                       ? add_collectives(plan_, c, pass, machine_, options_)
@@ -120,7 +123,7 @@ class TransformerPlanner
                                               : direct.template operator()<S>();
     const auto cut = parts_.cut(p);
     plan_.weight_copies = plan_.ranks / static_cast<int>(cut.w.rows.parts() * cut.w.cols.parts());
-    add_parameters(size(cut.w));
+    add_parameters(cut.w);
     add_workspace(static_cast<double>(workspace));
     if (p.is_merged)  // W and dW, interleaved
     {
@@ -129,7 +132,7 @@ class TransformerPlanner
     }
     if (p.has_bias)
     {
-      add_parameters(static_cast<double>(cut.y.block.cols));
+      add_parameters({1, cut.y.block.cols}, cut.y.cols.parts());
       add_passes(2 * size(cut.y), size(cut.y));
       if (options_.training) add_sum(parts_.bias_sum(p), 1);
     }
@@ -175,7 +178,8 @@ class TransformerPlanner
     add_passes(3 * size(x), 5 * size(x));
     add_sum(parts_.norm_statistics(), options_.training ? 2 : 1);
     if (options_.training) add_sum(parts_.norm_gradients(), 1);
-    add_parameters((parts_.model().rms_norm ? 1 : 2) * static_cast<double>(x.block.cols));
+    const int vectors = parts_.model().rms_norm ? 1 : 2;
+    for (int i = 0; i < vectors; ++i) add_parameters({1, x.block.cols}, x.cols.parts());
   }
 
   void add_sum(const LineSum& sum, int times)
@@ -200,22 +204,31 @@ class TransformerPlanner
     added.total = added.passes;
     plan_.time += added;
   }
-  void add_parameters(double elements)
+  void add_parameters(const CutMatrix& w)
   {
-    parameters_ += elements;
-    add_workspace((options_.training ? 4 : 1) * elements);
+    add_parameters(w.block, w.rows.parts() * w.cols.parts());
   }
-  void add_activations(double elements) { add_workspace((options_.training ? 2 : 1) * elements); }
-  void add_workspace(double elements)
+  /// @param parts ranks that hold different blocks
+  void add_parameters(Shape block, std::size_t parts)
   {
-    plan_.memory += static_cast<double>(options_.scalar_bytes) * elements;
+    const auto copies = static_cast<std::size_t>(plan_.ranks) / parts;
+    parameters_ += add_parameter(plan_.memory_parts, block, copies, options_);
+  }
+  void add_activations(double elements)
+  {
+    plan_.memory_parts.activations += bytes((options_.training ? 2 : 1) * elements);
+  }
+  void add_workspace(double elements) { plan_.memory_parts.workspace += bytes(elements); }
+  [[nodiscard]] double bytes(double elements) const
+  {
+    return static_cast<double>(options_.scalar_bytes) * elements;
   }
 
   const TransformerParts<S>& parts_;
   Plan& plan_;
   const Machine& machine_;
   const PlanOptions& options_;
-  double parameters_ = 0;  // of a rank
+  double parameters_ = 0;  // whose optimizer's state a rank has
 };
 
 }  // namespace detail

@@ -179,6 +179,26 @@ struct Memory
   friend constexpr bool operator==(const Memory&, const Memory&) = default;
 };
 
+/// The memory of a rank in a step, in bytes, by use.
+struct MemoryParts
+{
+  double parameters = 0;
+  double gradients = 0;    ///< of the parameters
+  double optimizer = 0;    ///< moments, and masters of weights of 16 bits
+  double activations = 0;  ///< outputs of layers, and their gradients
+  double workspace = 0;    ///< gathered operands, panels, partial sums
+
+  [[nodiscard]] constexpr double total() const
+  {
+    return parameters + gradients + optimizer + activations + workspace;
+  }
+  constexpr MemoryParts& operator*=(double n)
+  {
+    for (double* part : {&parameters, &gradients, &optimizer, &activations, &workspace}) *part *= n;
+    return *this;
+  }
+};
+
 /// The cost of a linear layer without a bias.
 struct Cost
 {

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The memory of a plan is that of the step it plans: what the ranks of a simulated world allocate.
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+#include "cubist/backend/simulated.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/training/sharded_optimizer.hpp"
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/plan/plan.hpp"
+#include "cubist/plan/transformer_plan.hpp"
+#include "cubist/scheme/catalogue.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+
+#include "catch.hpp"
+
+namespace plan_memory_test
+{
+
+using namespace cubist;
+
+namespace
+{
+
+/// Bytes that a rank of a simulated world has allocated at most.
+template <class Body>
+double peak_memory(int ranks, const Body& body)
+{
+  Simulated::machine = {};
+  launch<Simulated>({.ranks = ranks, .rethrow = true}, body);
+  return static_cast<double>(Simulated::report().peak_memory());
+}
+
+/// Two steps of AdamW, of which the second allocates nothing that the first does not.
+template <class Net, class Step>
+void train(Net& net, bool sharded, const Step& compute_gradients)
+{
+  using W = std::decay_t<decltype(net.parameters())>;
+  using Unsharded = decltype(AdamW{std::declval<const W&>()});
+  if (sharded)
+  {
+    cubist::Sharded<Unsharded> optimizer{net.parameters()};
+    for (int i = 0; i < 2; ++i)
+    {
+      compute_gradients();
+      optimizer.step();
+    }
+    return;
+  }
+  Unsharded optimizer{net.parameters()};
+  for (int i = 0; i < 2; ++i)
+  {
+    compute_gradients();
+    optimizer.step(net.parameters());
+  }
+}
+
+template <SchemeType S>
+double simulated_memory(const typename S::Axes::Array& e, std::size_t tokens,
+                        const std::vector<std::size_t>& sizes, const PlanOptions& options)
+{
+  return peak_memory(S::Axes::ranks(e), [&](Simulated::Communicator& world) {
+    const Mesh<S, Simulated> mesh{world, e, IdleRanks::refused};
+    MLP<S, Simulated, float> mlp{
+        mesh, sizes, {.activation = gelu, .gathered = options.gathered, .method = options.method}};
+    const DistMatrix<float, typename S::Input, AxisMesh<typename S::Axes, Simulated>> x{
+        mesh, {tokens, sizes.front()}};
+    train(mlp, options.sharded, [&] {
+      const auto& y = mlp.forward(x);
+      const auto dy = zeros_like(y);
+      mlp.backward(dy);
+    });
+  });
+}
+
+template <SchemeType S>
+double simulated_memory(const typename S::Axes::Array& e, const TransformerStep& step,
+                        const PlanOptions& options)
+{
+  return peak_memory(S::Axes::ranks(e), [&](Simulated::Communicator& world) {
+    const Mesh<S, Simulated> mesh{world, e, IdleRanks::refused};
+    const auto& model = step.model;
+    const TransformerConfig config{
+        .vocabulary = model.vocabulary,
+        .positions = model.positions,
+        .width = model.width,
+        .layers = model.layers,
+        .heads = model.heads,
+        .key_value_heads = model.key_value_heads,
+        .feed_forward = model.feed_forward,
+        .learned_positions = !model.rotary,
+        .norm = model.rms_norm ? Norm::rms_norm : Norm::layer_norm,
+        .gated = model.gated,
+        .bias = model.bias,
+        .tied = model.tied,
+    };
+    Transformer<S, Simulated, float> net{
+        mesh, config, {.gathered = options.gathered, .method = options.method}};
+    const std::vector<int> ids(step.batch.tokens());
+    train(net, options.sharded, [&] { (void)net.compute_gradients(ids, step.batch.length); });
+  });
+}
+
+/// Compares, for both methods, and with optimizers split among replicas.
+template <SchemeType S, class... Network>
+void compare(const typename S::Axes::Array& e, const Network&... network)
+{
+  const int ranks = S::Axes::ranks(e);
+  Machine machine;
+  machine.ranks_per_node = ranks;
+  for (const auto method : {Method::collectives, Method::automatic})
+    for (const bool sharded : {false, true})
+    {
+      const PlanOptions options{.method = method, .sharded = sharded};
+      CAPTURE(S::name, e, method == Method::automatic, sharded);
+      const double planned = [&] {
+        if constexpr (sizeof...(Network) == 1)
+          return plan_on<S>(e, network..., ranks, machine, options).memory;
+        else
+          return plan_on<S>(e, mlp_layers(network...), ranks, machine, options).memory;
+      }();
+      CHECK(planned == Approx(simulated_memory<S>(e, network..., options)).epsilon(0.05));
+    }
+}
+
+const std::vector<std::size_t> sizes{256, 1024, 256, 1024, 256};
+const TransformerModel gpt{.name = "a small GPT",
+                           .vocabulary = 1000,
+                           .positions = 128,
+                           .width = 128,
+                           .layers = 4,
+                           .heads = 8,
+                           .key_value_heads = 8,
+                           .feed_forward = 512,
+                           .tied = true,
+                           .bias = true};
+const TransformerModel llama{.name = "a small Llama",
+                             .vocabulary = 1000,
+                             .positions = 128,
+                             .width = 128,
+                             .layers = 4,
+                             .heads = 8,
+                             .key_value_heads = 4,
+                             .feed_forward = 352,
+                             .gated = true,
+                             .rms_norm = true,
+                             .rotary = true};
+
+}  // namespace
+
+TEST_CASE("The memory planned for an MLP is that of its steps within a twentieth")
+{
+  compare<Megatron1D>({4}, std::size_t{512}, sizes);
+  compare<Summa2D>({2, 2}, std::size_t{512}, sizes);
+  compare<Cube3D>({2, 2, 2}, std::size_t{512}, sizes);
+  compare<DataParallel<Megatron1D>>({4, 2}, std::size_t{512}, sizes);
+}
+
+TEST_CASE("The memory planned for a transformer is that of its steps within a twentieth")
+{
+  for (const auto& model : {gpt, llama})
+  {
+    const TransformerStep step{model, {.sequences = 8, .length = 128}};
+    compare<Summa2D>({2, 2}, step);
+    compare<DataParallel<Megatron1D>>({4, 2}, step);
+  }
+}
+
+}  // namespace plan_memory_test
