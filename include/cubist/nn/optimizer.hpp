@@ -43,11 +43,11 @@ inline void check_option(const char* name, double value,
 template <class T>
 struct SgdUpdate
 {
-  T rate, momentum;
+  T rate, momentum, factor;
 
-  CUBIST_HOST_DEVICE void operator()(T& w, const T& g, T& v) const
+  CUBIST_HOST_DEVICE void operator()(T& w, const T& gradient, T& v) const
   {
-    const T velocity = momentum * v + g;
+    const T velocity = momentum * v + factor * gradient;
     v = velocity;
     w -= rate * velocity;
   }
@@ -58,10 +58,11 @@ struct SgdUpdate
 template <class T>
 struct AdamUpdate
 {
-  T beta1, beta2, share1, share2, rate, correction, keep, epsilon;
+  T beta1, beta2, share1, share2, rate, correction, keep, epsilon, factor;
 
-  CUBIST_HOST_DEVICE void operator()(T& w, const T& g, T& m, T& v) const
+  CUBIST_HOST_DEVICE void operator()(T& w, const T& gradient, T& m, T& v) const
   {
+    const T g = factor * gradient;
     const T mean = beta1 * m + share1 * g;
     const T square = beta2 * v + share2 * g * g;
     m = mean;
@@ -100,15 +101,16 @@ class Sgd
     options_.check();
   }
 
-  /// Updates the parameters from their gradients.
+  /// Updates the parameters from their gradients, multiplied by `factor`: that of clipping, or of a
+  /// loss scale.
   /// @throws ShapeError for other parameters than those of the constructor
-  void step(const Parameters<T, M>& parameters)
+  void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     detail::check_parameters(parameters, velocity_);
     options_.check();
     using A = Accumulator<T>;
     const detail::SgdUpdate<A> update{static_cast<A>(options_.learning_rate),
-                                      static_cast<A>(options_.momentum)};
+                                      static_cast<A>(options_.momentum), static_cast<A>(factor)};
     for (std::size_t i = 0; i < parameters.size(); ++i)
     {
       const MatrixView<const T> g = parameters[i].gradient.valid();
@@ -166,9 +168,10 @@ class Adam
   {
   }
 
-  /// Updates the parameters from their gradients.
+  /// Updates the parameters from their gradients, multiplied by `factor`: that of clipping, or of a
+  /// loss scale.
   /// @throws ShapeError for other parameters than those of the constructor
-  void step(const Parameters<T, M>& parameters)
+  void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     detail::check_parameters(parameters, mean_);
     options_.check();
@@ -183,7 +186,8 @@ class Adam
         .rate = static_cast<A>(o.learning_rate / (1 - std::pow(o.beta1, n))),
         .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
         .keep = static_cast<A>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
-        .epsilon = static_cast<A>(o.epsilon)};
+        .epsilon = static_cast<A>(o.epsilon),
+        .factor = static_cast<A>(factor)};
     for (std::size_t i = 0; i < parameters.size(); ++i)
     {
       const MatrixView<const T> g = parameters[i].gradient.valid();

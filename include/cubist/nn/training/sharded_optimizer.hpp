@@ -56,12 +56,13 @@ class Sharded
   /// Every rank of the mesh calls it.
   void finish_backward() { sharded_->finish_reduce(); }
 
-  /// Updates the parameters from their gradients. Every rank of the mesh calls it.
+  /// Updates the parameters from their gradients, multiplied by `factor`. Every rank of the mesh
+  /// calls it.
   /// @throws ArgumentError for options out of range
-  void step()
+  void step(double factor = 1)
   {
     sharded_->finish_reduce();
-    optimizer_.step(sharded_->parts());
+    optimizer_.step(sharded_->parts(), factor);
     sharded_->gather();
   }
 

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Clipping of gradients by their global norm, in one of two ways:
+//
+//   clip_gradients(parameters, 1.0);                   // scales the gradients in place
+//   optimizer.step(parameters);
+//
+//   const double norm = gradient_norm(parameters);     // reads them once; the optimizer scales
+//   optimizer.step(parameters, clip_factor(norm, 1.0));
+//
+// Each element counts once, whatever ranks hold replicas of it. Gradients of `Sharded` optimizers:
+// those of `finish_backward` and `parameters`, of which each rank has a part.
+//
+// Words: an all_reduce of one number over the mesh.
+//
+// Source: Pascanu, Mikolov, Bengio, On the difficulty of training recurrent neural networks (2013),
+// section 3.2; the factor is that of PyTorch's clip_grad_norm_.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/staging.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist
+{
+
+namespace detail
+{
+
+/// The square of an element, for a fold.
+struct SquareOf
+{
+  template <class T>
+  CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, const T& x) const
+  {
+    const auto wide = static_cast<double>(static_cast<Accumulator<T>>(x));
+    return wide * wide;
+  }
+};
+
+}  // namespace detail
+
+/// The square root of the sum of squares of all gradients' elements, formed in double: the same on
+/// every rank; 0 on idle ranks. Every rank of the parameters' mesh calls it. It is not finite if
+/// an element is not.
+/// @pre the gradients are complete: after `backward`
+template <RealScalar T, class M>
+[[nodiscard]] double gradient_norm(const Parameters<T, M>& parameters)
+{
+  if (parameters.empty()) return 0;
+  const M& mesh = parameters.front().gradient.mesh;
+  if (!mesh.active()) return 0;
+  std::array<double, 1> sum{0};
+  for (const auto& p : parameters)
+    if (p.gradient.primary(mesh, mesh.rank()))
+      sum[0] += mesh.engine().fold(0.0, detail::Sum{}, detail::SquareOf{}, p.gradient.valid());
+  with_staging_buffer(mesh.engine(), std::span<double>{sum},
+                      [&](auto one) { mesh.world().all_reduce(one); });
+  return std::sqrt(sum[0]);
+}
+
+/// By what gradients of this norm are multiplied so that it becomes `most` or less; at most 1, and
+/// 1 for a norm that is not finite.
+/// @throws ArgumentError unless 0 < most
+[[nodiscard]] inline double clip_factor(double norm, double most)
+{
+  require<ArgumentError>(most > 0, "got a norm of ", most,
+                         " to clip gradients to, which leaves nothing of them; use a positive one");
+  return std::isfinite(norm) ? std::min(1.0, most / (norm + 1e-6)) : 1.0;
+}
+
+/// Multiplies all gradients by the factor of their norm. Returns the norm before.
+/// @pre, @throws, calls: as for the two above
+template <RealScalar T, class M>
+double clip_gradients(const Parameters<T, M>& parameters, double most)
+{
+  const double norm = gradient_norm(parameters);
+  const double factor = clip_factor(norm, most);
+  if (factor < 1)
+    for (const auto& p : parameters)
+    {
+      const detail::Scaled<Accumulator<T>> scale{static_cast<Accumulator<T>>(factor)};
+      p.gradient.mesh.engine().map_indexed(p.gradient.valid(), scale, p.gradient.valid());
+    }
+  return norm;
+}
+
+}  // namespace cubist

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Learning rates that change from step to step: a linear warm-up, then a decay.
+//
+//   LearningRate rate{{.rate = 3e-4, .warm_up = 100, .steps = 1000, .decay = Decay::cosine}};
+//   auto state = state_of(mlp, optimizer, rate);
+//   ...
+//   optimizer.options().learning_rate = rate.next();
+//   optimizer.step(parameters);
+//
+// Of step s, counted from 0, with w steps of warm-up and n in all:
+//   s < w       rate (s + 1) / w
+//   s >= w      rate                                                     constant
+//               rate + (last - rate) p, p = min(1, (s - w) / (n - w))    linear
+//               rate + (last - rate) (1 - cos(pi p)) / 2                 cosine
+//
+// Source: Loshchilov, Hutter, SGDR: stochastic gradient descent with warm restarts (2017), equation
+// 5, without restarts.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <string>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/state.hpp"
+
+namespace cubist
+{
+
+enum class Decay
+{
+  constant,
+  linear,
+  cosine
+};
+
+struct LearningRateOptions
+{
+  double rate = 1e-3;
+  /// Steps in which it grows to `rate`.
+  std::uint64_t warm_up = 0;
+  /// All steps, those of warm-up included; not read by Decay::constant.
+  std::uint64_t steps = 0;
+  Decay decay = Decay::constant;
+  /// After `steps` steps.
+  double last = 0;
+
+  /// @throws ArgumentError for a rate below 0, or steps of which none is left after the warm-up
+  void check() const
+  {
+    require<ArgumentError>(std::isfinite(rate) && std::isfinite(last) && rate >= 0 && last >= 0,
+                           "got learning rates of ", rate, " and ", last,
+                           ", with which weights would move away from a minimum or become NaN; use "
+                           "finite ones of at least 0");
+    require<ArgumentError>(decay == Decay::constant || steps > warm_up, "got ", steps,
+                           " steps with a warm-up of ", warm_up,
+                           ", so none is left to decay the rate in; give more steps");
+  }
+};
+
+/// A learning rate, and how many steps have taken it.
+class LearningRate
+{
+ public:
+  /// @throws ArgumentError for options out of range
+  explicit LearningRate(const LearningRateOptions& options) : options_{options}
+  {
+    options_.check();
+  }
+
+  /// The rate of a step, counted from 0.
+  [[nodiscard]] double at(std::uint64_t step) const
+  {
+    const auto& o = options_;
+    if (step < o.warm_up)
+      return o.rate * static_cast<double>(step + 1) / static_cast<double>(o.warm_up);
+    if (o.decay == Decay::constant) return o.rate;
+    const double passed = std::min(1.0, static_cast<double>(step - o.warm_up) /
+                                            static_cast<double>(o.steps - o.warm_up));
+    if (passed == 1) return o.last;
+    const double share =
+        o.decay == Decay::linear ? passed : (1 - std::cos(std::numbers::pi * passed)) / 2;
+    return o.rate + (o.last - o.rate) * share;
+  }
+
+  /// The rate of the next step, which this call counts.
+  double next() { return at(step_++); }
+
+  /// The steps counted.
+  [[nodiscard]] std::uint64_t step() const { return step_; }
+
+  /// The number of steps, `learning_rate.step`, but not the options.
+  template <class T, class M>
+  void append_state(State<T, M>& state, const std::string& prefix = "")
+  {
+    state.numbers.push_back({prefix + "learning_rate.step", &step_});
+  }
+
+ private:
+  LearningRateOptions options_;
+  std::uint64_t step_ = 0;
+};
+
+}  // namespace cubist

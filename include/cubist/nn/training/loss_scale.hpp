@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A loss scale for networks in `half`, whose gradients would otherwise be too small for its range:
+//
+//   LossScale scale;
+//   ...
+//   softmax_cross_entropy(y, labels, dy);
+//   scale.apply(dy);                                         // dY *= scale
+//   mlp.backward(dy);
+//   if (const auto factor = scale.update(gradient_norm(parameters)))
+//     optimizer.step(parameters, *factor);                   // 1 / scale
+//
+// A step whose gradients overflow is skipped, and the scale shrinks; after some steps without an
+// overflow it grows. Scales are powers of two if the options are, so they change no bits but those
+// of numbers at the ends of the range.
+//
+// Source: Micikevicius et al., Mixed precision training (2018), section 3.2; the defaults are those
+// of PyTorch's GradScaler.
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/state.hpp"
+#include "cubist/engine/functions.hpp"
+
+namespace cubist
+{
+
+struct LossScaleOptions
+{
+  double initial = 65536;
+  double growth = 2;
+  double backoff = 0.5;
+  /// Steps without an overflow before it grows.
+  std::uint64_t growth_interval = 2000;
+
+  /// @throws ArgumentError for values that would not scale
+  void check() const
+  {
+    require<ArgumentError>(std::isfinite(initial) && initial > 0 && std::isfinite(growth) &&
+                               growth >= 1 && backoff > 0 && backoff < 1 && growth_interval > 0,
+                           "got a loss scale of ", initial, " that grows by ", growth,
+                           " and backs off by ", backoff, " after ", growth_interval,
+                           " steps, which would not find a scale; use a positive one, a growth of "
+                           "at least 1, a backoff in (0, 1) and at least one step");
+  }
+};
+
+class LossScale
+{
+ public:
+  /// @throws ArgumentError for options out of range
+  explicit LossScale(const LossScaleOptions& options = {})
+      : options_{options}, bits_{std::bit_cast<std::uint64_t>(options.initial)}
+  {
+    options_.check();
+  }
+
+  [[nodiscard]] double value() const { return std::bit_cast<double>(bits_); }
+
+  /// dY *= scale, on this rank's block: of a DistMatrix, or the gradient of a network's output.
+  template <class Gradient>
+  void apply(Gradient& dy) const
+  {
+    const auto block = dy.view().valid();
+    using A = Accumulator<std::remove_cvref_t<decltype(*block.data())>>;
+    const detail::Scaled<A> scale{static_cast<A>(value())};
+    dy.mesh().engine().map_indexed(block, scale, block);
+  }
+
+  /// Adapts the scale to gradients of this norm. Returns by what the optimizer multiplies them, or
+  /// nothing if the step is to be skipped. Every rank calls it with the same norm.
+  [[nodiscard]] std::optional<double> update(double norm)
+  {
+    const double factor = 1 / value();
+    if (!std::isfinite(norm))
+    {
+      ++skipped_;
+      good_steps_ = 0;
+      set(value() * options_.backoff);
+      return {};
+    }
+    if (++good_steps_ == options_.growth_interval)
+    {
+      good_steps_ = 0;
+      set(value() * options_.growth);
+    }
+    return factor;
+  }
+
+  /// The steps that were skipped.
+  [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
+
+  /// The bits of the scale, the steps since it changed, and those skipped, but not the options.
+  template <class T, class M>
+  void append_state(State<T, M>& state, const std::string& prefix = "")
+  {
+    state.numbers.push_back({prefix + "loss_scale.bits", &bits_});
+    state.numbers.push_back({prefix + "loss_scale.good_steps", &good_steps_});
+    state.numbers.push_back({prefix + "loss_scale.skipped", &skipped_});
+  }
+
+ private:
+  /// Keeps the scale in the range where it, and its reciprocal, are normal in float.
+  void set(double value)
+  {
+    if (value >= 0x1p-100 && value <= 0x1p100) bits_ = std::bit_cast<std::uint64_t>(value);
+  }
+
+  LossScaleOptions options_;
+  std::uint64_t bits_;
+  std::uint64_t good_steps_ = 0;
+  std::uint64_t skipped_ = 0;
+};
+
+}  // namespace cubist
