@@ -24,30 +24,14 @@
 #include <span>
 
 #include "cubist/core/error.hpp"
-#include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/staging.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/nn/kernels/norm_functions.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist
 {
-
-namespace detail
-{
-
-/// The square of an element, for a fold.
-struct SquareOf
-{
-  template <class T>
-  CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, const T& x) const
-  {
-    const auto wide = static_cast<double>(static_cast<Accumulator<T>>(x));
-    return wide * wide;
-  }
-};
-
-}  // namespace detail
 
 /// The square root of the sum of squares of all gradients' elements, formed in double: the same on
 /// every rank; 0 on idle ranks. Every rank of the parameters' mesh calls it. It is not finite if
