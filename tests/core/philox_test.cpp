@@ -51,6 +51,7 @@ TEST_CASE("the numbers are those of Philox4x32-10")
   {
     const Philox random{k.seed, k.stream};
     const auto* w = k.words;
+    CHECK(random.bits(k.index) == (std::uint64_t{w[0]} << 32 | w[1]));
     CHECK(random.uniform<double>(k.index) == exact_double(w[0], w[1]));
     CHECK(random.uniform<float>(k.index) == exact_float(w[0]));
     CHECK(random.uniform<std::complex<double>>(k.index) ==

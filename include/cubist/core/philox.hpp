@@ -35,11 +35,18 @@ class Philox
   {
   }
 
+  /// The 64 random bits at `index`.
+  [[nodiscard]] CUBIST_HOST_DEVICE std::uint64_t bits(std::uint64_t index) const
+  {
+    const auto word = words(index);
+    return std::uint64_t{word[0]} << 32 | word[1];
+  }
+
   /// The number at `index`, uniform in [0, 1); a complex one is uniform in the unit square.
   template <Scalar T>
   [[nodiscard]] CUBIST_HOST_DEVICE T uniform(std::uint64_t index) const
   {
-    const auto word = bits(index);
+    const auto word = words(index);
     if constexpr (ComplexScalar<T>)
       return {unit<Real<T>>(word[0], word[1]), unit<Real<T>>(word[2], word[3])};
     else
@@ -62,7 +69,7 @@ class Philox
   template <Scalar T>
   [[nodiscard]] CUBIST_HOST_DEVICE T normal(std::uint64_t index, Real<T> deviation) const
   {
-    const auto word = bits(index);
+    const auto word = words(index);
     const auto [x, y] = detail::box_muller(fraction(word[0], word[1]), fraction(word[2], word[3]));
     const auto scaled = [&](double z) { return static_cast<Real<T>>(z * double{deviation}); };
     if constexpr (ComplexScalar<T>)
@@ -72,7 +79,7 @@ class Philox
   }
 
  private:
-  [[nodiscard]] CUBIST_HOST_DEVICE r123::Philox4x32::ctr_type bits(std::uint64_t index) const
+  [[nodiscard]] CUBIST_HOST_DEVICE r123::Philox4x32::ctr_type words(std::uint64_t index) const
   {
     return r123::Philox4x32{}({{low(index), low(index >> 32), low(stream_), low(stream_ >> 32)}},
                               {{low(seed_), low(seed_ >> 32)}});
