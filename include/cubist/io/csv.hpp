@@ -20,6 +20,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/io/quote.hpp"
 #include "cubist/io/zip.hpp"
@@ -67,6 +68,86 @@ namespace detail
   return error == std::errc{} && at == end && std::isfinite(number) ? number : NAN;
 }
 
+/// A line of a table, without its end.
+struct CsvLine
+{
+  std::string_view text;
+  std::size_t number;  // from 1
+  const std::string& file;
+  char separator;
+
+  /// Its name, for messages.
+  [[nodiscard]] std::string where() const
+  {
+    return "got " + file + ", whose line " + std::to_string(number);
+  }
+
+  /// Calls f(value) for values [first, last), or those of them that it has. Returns the number of
+  /// values before `last`.
+  /// @throws DataError for one that is no finite number
+  template <class F>
+  std::size_t parse(std::size_t first, std::size_t last, F f) const
+  {
+    std::string_view rest = text;
+    std::size_t count = 0;
+    for (bool more = true; more && count < last; ++count)
+    {
+      more = rest.find(separator) != rest.npos;
+      const auto value = trim(take_until(rest, separator));
+      if (count < first) continue;
+      const double x = parse_finite(value);
+      if (std::isnan(x))
+        throw DataError{where() + ", value " + std::to_string(count + 1) + ", is " +
+                        quote(value, 20) +
+                        ", which is no finite number, so nothing can be computed with it; write "
+                        "one, as -1.5e3, or leave the line out"};
+      f(x);
+    }
+    return count;
+  }
+};
+
+/// Removes and returns the text of the first line.
+[[nodiscard]] inline std::string_view take_line(std::string_view& text)
+{
+  std::string_view line = take_until(text, '\n');
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+/// Calls row(offset of its line) and then value(x) for each value of each row of a table, and
+/// returns the table's shape.
+/// @throws DataError as parse_csv
+template <class Row, class Value>
+Shape parse_csv_rows(std::string_view text, const std::string& file, const CsvOptions& options,
+                     Row row, Value value)
+{
+  require_no_zip(text, file, "a table of text; unpack it, or save the table as text");
+  Shape shape;
+  CsvLine line{{}, 0, file, options.separator};
+  if (!text.empty() && !text.ends_with('\n'))
+  {
+    line.number = 1 + static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+    throw DataError{line.where() +
+                    " has no end, so the file is truncated; take a fresh copy of it, or end the "
+                    "line"};
+  }
+  for (std::string_view rest = text; !rest.empty();)
+  {
+    const std::size_t offset = text.size() - rest.size();
+    line.text = take_line(rest);
+    if (++line.number == 1 && options.header) continue;
+    row(offset);
+    const std::size_t count = line.parse(0, line.text.npos, value);
+    if (shape.rows++ == 0) shape.cols = count;
+    if (count != shape.cols)
+      throw DataError{line.where() + " has " + std::to_string(count) +
+                      " values where the lines before it have " + std::to_string(shape.cols) +
+                      ", so their columns are unclear; make the lines equally long"};
+  }
+  return shape;
+}
+
 }  // namespace detail
 
 /// @param text the whole file
@@ -76,40 +157,11 @@ namespace detail
 [[nodiscard]] inline CsvTable parse_csv(std::string_view text, const std::string& file,
                                         const CsvOptions& options = {})
 {
-  require_no_zip(text, file, "a table of text; unpack it, or save the table as text");
   CsvTable table;
-  std::size_t number = 0;
-  const auto where = [&] { return "got " + file + ", whose line " + std::to_string(number); };
-  if (!text.empty() && !text.ends_with('\n'))
-  {
-    number = 1 + static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-    throw DataError{where() + " has no end, so the file is truncated; take a fresh copy of it, or "
-                              "end the line"};
-  }
-  while (!text.empty())
-  {
-    std::string_view line = detail::take_until(text, '\n');
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (++number == 1 && options.header) continue;
-
-    std::size_t count = 0;
-    for (bool more = true; more; ++count)
-    {
-      more = line.find(options.separator) != line.npos;
-      const auto value = detail::trim(detail::take_until(line, options.separator));
-      table.values.push_back(detail::parse_finite(value));
-      if (std::isnan(table.values.back()))
-        throw DataError{where() + ", value " + std::to_string(count + 1) + ", is " +
-                        quote(value, 20) +
-                        ", which is no finite number, so nothing can be computed with it; write "
-                        "one, as -1.5e3, or leave the line out"};
-    }
-    if (table.rows++ == 0) table.cols = count;
-    if (count != table.cols)
-      throw DataError{where() + " has " + std::to_string(count) +
-                      " values where the lines before it have " + std::to_string(table.cols) +
-                      ", so their columns are unclear; make the lines equally long"};
-  }
+  const Shape shape = detail::parse_csv_rows(
+      text, file, options, [](std::size_t) {}, [&](double x) { table.values.push_back(x); });
+  table.rows = shape.rows;
+  table.cols = shape.cols;
   return table;
 }
 
