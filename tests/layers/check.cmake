@@ -47,6 +47,7 @@ layer(plan scheme)
 layer(io dist)
 layer(nn/transformer nn/layers io)
 layer(nn/training nn/layers io)
+layer(dataset nn io)
 layer(testing backend)
 layer(trace backend dist)
 

@@ -63,6 +63,8 @@ class File
   }
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// For calls of the system.
+  [[nodiscard]] int descriptor() const { return descriptor_; }
 
   [[nodiscard]] std::uint64_t bytes() const
   {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The random streams of a network: one for each weight, and for each dropout mask of each step,
-// indexed by the global position of the element; and the initial values drawn from them, which have
-// the same bits on every scheme, mesh and backend.
+// The random streams of a network and its data: one for each weight, and for each dropout mask of
+// each step, indexed by the global position of the element; and the initial values drawn from them,
+// which have the same bits on every scheme, mesh and backend.
 
 #include <cmath>
 #include <cstddef>
@@ -27,7 +27,9 @@ enum class Draw : std::uint8_t
   bias,
   dropout,
   attention,
-  token
+  token,
+  order,     // of the rows or windows of a dataset, one for each epoch
+  held_out,  // the rows of a dataset that are
 };
 
 /// The stream from which layer `layer` draws in step `step`.

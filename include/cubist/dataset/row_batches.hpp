@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Batches of rows of a CSV file: the same on every mesh, and a function of their number, so a
+// resumed run goes on exactly. Each epoch visits every training row once, in an order of its own
+// (dataset/batch_order.hpp). The held-out rows are drawn by the seed.
+//
+//   const CsvFile file{"digits.csv"};  // one for all threads
+//   const RowBatches data{file, {.batch = 64, .seed = 42, .held_out = 0.2, .normalize = true}};
+//   const auto [x, labels] = data.batch<T, Scheme::Input>(mesh, step);
+//
+// Rows become matrices and labels as dataset/row_reader.hpp says. Words: none.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dataset/batch_order.hpp"
+#include "cubist/dataset/csv_file.hpp"
+#include "cubist/dataset/row_reader.hpp"
+#include "cubist/dataset/shuffle.hpp"
+#include "cubist/mesh/mesh.hpp"
+#include "cubist/nn/random.hpp"
+
+namespace cubist
+{
+
+struct RowBatchOptions
+{
+  std::size_t batch = 64;  ///< rows in a batch
+  std::uint64_t seed = 0;  ///< of the order and of the held-out rows
+  double held_out = 0;     ///< fraction of the rows, rounded to a whole number of them
+  bool normalize = false;  ///< scale by the mean and deviation of the training rows' features
+  RowOptions rows = {};    ///< the columns, and a scaling of the features if not normalised
+};
+
+/// Reading is const; threads may share an object.
+class RowBatches
+{
+ public:
+  /// @throws ArgumentError for a held-out fraction outside [0, 1), and for more rows in a batch
+  /// than there are training rows; DataError for features to be normalised that are all equal; and
+  /// what RowReader throws
+  RowBatches(CsvFile file, const RowBatchOptions& options)
+      : reader_{std::move(file), options.rows}, split_{reader_.file().rows(), options.seed, 0,
+                                                       Draw::held_out},
+        held_out_{count_held_out(reader_.file(), options.held_out)},
+        order_{split_.count() - held_out_, options.batch, options.seed,
+               "training rows of " + reader_.file().path()}
+  {
+    if (!options.normalize) return;
+    std::vector<bool> training(split_.count(), true);
+    for (std::uint64_t i = 0; i < held_out_; ++i) training[split_(i)] = false;
+    reader_.set_scaling(reader_.measure_features(training));
+  }
+
+  /// The numbers of rows to learn from, and of those that are held out.
+  [[nodiscard]] std::uint64_t training_count() const { return order_.count(); }
+  [[nodiscard]] std::uint64_t held_out_count() const { return held_out_; }
+  /// The number of columns of X.
+  [[nodiscard]] std::size_t features() const { return reader_.features(); }
+  /// The largest label of the file and one; 0 where there are targets.
+  [[nodiscard]] std::size_t classes() const { return reader_.classes(); }
+
+  [[nodiscard]] std::size_t batch_size() const { return order_.batch_size(); }
+  /// The number of batches after which every training row was visited.
+  [[nodiscard]] std::uint64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
+  /// The epoch, from 0, of the first row of batch `b`.
+  [[nodiscard]] std::uint64_t epoch_of(std::uint64_t b) const { return order_.epoch_of(b); }
+
+  /// Batch `b`, counted from 0 over the whole run, cut by layout `L`. Idle ranks may call it.
+  /// @throws as RowReader::read()
+  template <Scalar T, class L, class A, class B>
+  [[nodiscard]] LabelledRows<T, L, AxisMesh<A, B>> batch(const AxisMesh<A, B>& mesh,
+                                                         std::uint64_t b) const
+  {
+    return reader_.read<T, L>(mesh, rows_of(b));
+  }
+  /// All rows that are held out.
+  /// @throws ArgumentError if there are none
+  template <Scalar T, class L, class A, class B>
+  [[nodiscard]] LabelledRows<T, L, AxisMesh<A, B>> held_out(const AxisMesh<A, B>& mesh) const
+  {
+    return reader_.read<T, L>(mesh, held_out_rows());
+  }
+
+  /// The rows of the file, from 0, in batch `b`.
+  [[nodiscard]] std::vector<std::uint64_t> rows_of(std::uint64_t b) const
+  {
+    auto rows = order_(b);
+    for (auto& row : rows) row = split_(held_out_ + row);
+    return rows;
+  }
+  /// The rows of the file that are held out.
+  /// @throws ArgumentError if there are none
+  [[nodiscard]] std::vector<std::uint64_t> held_out_rows() const
+  {
+    require<ArgumentError>(held_out_ > 0, "got no held-out rows of ", reader_.file().path(),
+                           ", so there is nothing to test on; set held_out to a fraction of them");
+    std::vector<std::uint64_t> rows(held_out_);
+    for (std::uint64_t i = 0; i < held_out_; ++i) rows[i] = split_(i);
+    return rows;
+  }
+
+  /// Reads any rows, and the targets of rows.
+  [[nodiscard]] const RowReader& reader() const { return reader_; }
+
+ private:
+  static std::uint64_t count_held_out(const CsvFile& file, double fraction)
+  {
+    require<ArgumentError>(fraction >= 0 && fraction < 1, "got a held-out fraction of ", fraction,
+                           " of the rows of ", file.path(),
+                           ", which is no part of them or leaves none to learn from; use 0 to "
+                           "below 1");
+    return static_cast<std::uint64_t>(std::llround(fraction * static_cast<double>(file.rows())));
+  }
+
+  RowReader reader_;
+  Shuffle split_;  // the held-out rows, then the training rows
+  std::uint64_t held_out_;
+  BatchOrder order_;  // of the training rows
+};
+
+}  // namespace cubist

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Batches of sequences from a token file, for Transformer::compute_gradients: the same on every
+// rank of every mesh, and a function of their number, so a resumed run goes on exactly.
+//
+// Window w of the file is the tokens [w (S - 1), w (S - 1) + S): windows overlap by one token,
+// since the last token of a sequence predicts nothing, and so each token but the first is predicted
+// once an epoch. Fewer than S - 1 tokens at the end of the file are left out. Each epoch visits
+// every window once, in an order of its own (dataset/batch_order.hpp).
+//
+//   TokenBatches data{TokenFile{"train.bin"}, {.sequences = 16, .length = 128}};
+//   model.compute_gradients(data.batch(step), data.length());
+//
+// A model takes the tokens of all sequences on every rank, 4 bytes each, so a rank reads all of
+// them. Words: none.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/dataset/batch_order.hpp"
+#include "cubist/dataset/token_file.hpp"
+
+namespace cubist
+{
+
+struct TokenBatchOptions
+{
+  std::size_t sequences = 8;  ///< in a batch
+  std::size_t length = 128;   ///< tokens in a sequence
+  std::uint64_t seed = 0;     ///< of the order
+};
+
+/// Reading is const; threads may share an object.
+class TokenBatches
+{
+ public:
+  /// @throws ArgumentError for sequences of fewer than two tokens, and for more sequences in a
+  /// batch than the file has windows; DataError for a file shorter than a window
+  TokenBatches(TokenFile file, const TokenBatchOptions& options)
+      : file_{std::move(file)}, length_{options.length}, order_{
+                                                             count_windows(file_, options.length),
+                                                             options.sequences, options.seed,
+                                                             "windows of " + file_.path()}
+  {
+  }
+
+  /// The number of sequences in a batch.
+  [[nodiscard]] std::size_t sequences() const { return order_.batch_size(); }
+  /// The number of tokens in a sequence.
+  [[nodiscard]] std::size_t length() const { return length_; }
+  /// The number of windows of the file, which each epoch visits.
+  [[nodiscard]] std::uint64_t windows() const { return order_.count(); }
+  /// The number of batches after which every window was visited.
+  [[nodiscard]] std::uint64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
+  /// The epoch, from 0, of the first sequence of batch `b`.
+  [[nodiscard]] std::uint64_t epoch_of(std::uint64_t b) const { return order_.epoch_of(b); }
+
+  /// The tokens of batch `b`, counted from 0 over the whole run, one sequence after the other.
+  /// @throws DataError for a token that no int can represent
+  [[nodiscard]] std::vector<int> batch(std::uint64_t b) const
+  {
+    std::vector<int> ids(sequences() * length_);
+    std::span<int> rest{ids};
+    for (const std::uint64_t w : order_(b))
+    {
+      file_.copy(w * (length_ - 1), rest.first(length_));
+      rest = rest.subspan(length_);
+    }
+    return ids;
+  }
+
+ private:
+  static std::uint64_t count_windows(const TokenFile& file, std::size_t length)
+  {
+    require<ArgumentError>(length > 1, "got sequences of ", length,
+                           " tokens, in which no token has a next one to predict; use at least 2");
+    require<DataError>(file.size() >= length, "got ", file.path(), ", whose ", file.size(),
+                       " tokens are no sequence of ", length,
+                       ", so there is nothing to learn from; use shorter sequences, or a longer "
+                       "text");
+    return (file.size() - 1) / (length - 1);
+  }
+
+  TokenFile file_;
+  std::size_t length_;
+  BatchOrder order_;
+};
+
+}  // namespace cubist

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A text as the numbers of its tokens in a file without a header, one after the other, each an
+// unsigned integer of 16 or 32 bits, little-endian: what numpy's tofile() writes, and what nanoGPT
+// and others prepare. The file is mapped, so it may be larger than the memory.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cubist/core/error.hpp"
+#include "cubist/dataset/mapped_file.hpp"
+
+namespace cubist
+{
+
+static_assert(std::endian::native == std::endian::little, "tokens are read without swapping bytes");
+
+/// The integers of a token file: numpy's "<u2" or "<u4".
+enum class TokenType : std::uint8_t
+{
+  uint16,
+  uint32
+};
+
+/// Copies share the mapping. Threads may read it at the same time.
+class TokenFile
+{
+ public:
+  /// @throws DataError for a file that cannot be read, is empty, an .npy file, or has a part of a
+  /// token at its end
+  explicit TokenFile(const std::filesystem::path& path, TokenType type = TokenType::uint16)
+      : file_{path}, type_{type}
+  {
+    const auto bytes = file_.bytes();
+    require<DataError>(!bytes.empty(), "got ", file_.path(),
+                       ", which is empty, so there is no text to learn from; write tokens to it");
+    constexpr std::string_view npy = "\x93NUMPY";
+    const bool is_npy =
+        bytes.size() >= npy.size() && std::memcmp(bytes.data(), npy.data(), npy.size()) == 0;
+    require<DataError>(!is_npy, "got ", file_.path(),
+                       ", which is an .npy file, whose header would be read as tokens; write the "
+                       "tokens alone, with tofile()");
+    require<DataError>(bytes.size() % token_bytes() == 0, "got ", file_.path(), ", whose ",
+                       bytes.size(), " bytes are no whole number of tokens of ", token_bytes(),
+                       " bytes, so it is truncated or has another type; take a fresh copy of it, "
+                       "or name its TokenType");
+  }
+
+  [[nodiscard]] const std::string& path() const { return file_.path(); }
+  /// The number of tokens.
+  [[nodiscard]] std::uint64_t size() const { return file_.bytes().size() / token_bytes(); }
+
+  /// Sets `out` to tokens [first, first + out.size()).
+  /// @throws ShapeError unless the file has them, DataError for one that no int can represent
+  void copy(std::uint64_t first, std::span<int> out) const
+  {
+    require<ShapeError>(first <= size() && out.size() <= size() - first, "got tokens ", first,
+                        " and the ", out.size(), " from there of ", path(), ", which has ", size(),
+                        ", so some would be missing; read fewer");
+    if (type_ == TokenType::uint16)
+      copy_as<std::uint16_t>(first, out);
+    else
+      copy_as<std::uint32_t>(first, out);
+  }
+
+  /// Token `i`.
+  /// @throws as copy()
+  [[nodiscard]] int operator[](std::uint64_t i) const
+  {
+    int token = 0;
+    copy(i, {&token, 1});
+    return token;
+  }
+
+ private:
+  [[nodiscard]] std::size_t token_bytes() const { return type_ == TokenType::uint16 ? 2 : 4; }
+
+  template <class Token>
+  void copy_as(std::uint64_t first, std::span<int> out) const
+  {
+    const std::byte* from = file_.bytes().data() + first * sizeof(Token);
+    for (int& id : out)
+    {
+      Token token;
+      std::memcpy(&token, from, sizeof(Token));
+      from += sizeof(Token);
+      if (!std::in_range<int>(token)) refuse(token);
+      id = static_cast<int>(token);
+    }
+  }
+  [[noreturn]] void refuse(std::uint32_t token) const
+  {
+    throw DataError{detail::join({"got ", path(), ", which has the token ", token,
+                                  ", which no vocabulary has; write tokens below 2^31, or name its "
+                                  "TokenType"})};
+  }
+
+  MappedFile file_;
+  TokenType type_;
+};
+
+}  // namespace cubist
