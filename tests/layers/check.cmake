@@ -48,6 +48,7 @@ layer(io dist)
 layer(nn/transformer nn/layers io)
 layer(nn/training nn/layers io)
 layer(dataset nn io)
+layer(training nn/training nn/transformer io)
 layer(testing backend)
 layer(trace backend dist)
 

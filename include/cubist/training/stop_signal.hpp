@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The end of a training run on request: by SIGTERM, or by SIGUSR1, Slurm's warning before the end
+// of a job. All ranks learn of it in the same step and save a checkpoint, and the program ends with
+// a code on which a job script requeues the job.
+//
+//   StopSignal stop;  // in main, before launch
+//   std::atomic<bool> stopped = false;
+//   launch<Backend>(argc, argv, {}, [&](auto& world) {
+//     …
+//     for (bool stops = false; step < last && !stops;)
+//     {
+//       … ++step;
+//       stops = stop.requested(mesh);
+//       if (stops || step % every == 0) checkpoints.save(step, state);
+//       if (stops) stopped = true;
+//     }
+//   });
+//   return stopped ? requeue_exit_code : 0;  // on all processes
+//
+// Words: an all_reduce of one number over the mesh for each call of `requested`.
+//
+// Open MPI 4.1's mpiexec forwards SIGUSR1 to all processes, and returns the code of the first that
+// does not return 0. At SIGTERM it sends SIGTERM to the processes after a second, SIGKILL after one
+// more (odls_base_sigkill_timeout), and returns 1. So a job script sends it SIGUSR1.
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <mutex>
+#include <span>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/dist/staging.hpp"
+#include "cubist/mesh/mesh.hpp"
+
+namespace cubist
+{
+
+/// What a program returns that was stopped by a signal, and goes on when it is started again:
+/// EX_TEMPFAIL of sysexits.h.
+inline constexpr int requeue_exit_code = 75;
+
+namespace detail
+{
+
+/// The handlers of this process, from the first user to the last.
+class StopHandlers
+{
+ public:
+  static StopHandlers& of_process()
+  {
+    static StopHandlers handlers;
+    return handlers;
+  }
+
+  void add_user()
+  {
+    const std::lock_guard lock{mutex_};
+    ++users_;
+    if (installed_) return;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { received_.store(true); };
+    action.sa_flags = SA_RESTART;  // system calls of the step go on
+    for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &former_[i]);
+    installed_ = true;
+  }
+  void remove_user()
+  {
+    const std::lock_guard lock{mutex_};
+    --users_;
+    restore();
+  }
+
+  [[nodiscard]] static bool received() { return received_.load(); }
+  void reset()
+  {
+    const std::lock_guard lock{mutex_};
+    received_.store(false);
+    restore();
+  }
+
+ private:
+  /// Once a signal has come, the handlers stay until the process ends: a second signal must not
+  /// end it before it has returned its code.
+  void restore()
+  {
+    if (!installed_ || users_ > 0 || received()) return;
+    for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &former_[i], nullptr);
+    installed_ = false;
+  }
+
+  static constexpr std::array signals{SIGTERM, SIGUSR1};
+  static inline std::atomic<bool> received_{false};
+  static_assert(std::atomic<bool>::is_always_lock_free);
+
+  std::mutex mutex_;
+  int users_ = 0;
+  bool installed_ = false;
+  std::array<struct sigaction, signals.size()> former_{};
+};
+
+}  // namespace detail
+
+/// While one exists, SIGTERM and SIGUSR1 do not end this process, but request that it stops. There
+/// may be several, as of ranks that are threads of one process.
+class StopSignal
+{
+ public:
+  StopSignal() { detail::StopHandlers::of_process().add_user(); }
+  StopSignal(StopSignal&&) = delete;
+  ~StopSignal() { detail::StopHandlers::of_process().remove_user(); }
+
+  /// Whether the process of any rank of the mesh has received a signal: the same on all its ranks,
+  /// which all call it; on a GPU it waits for the device. False on idle ranks.
+  template <class A, class B>
+  [[nodiscard]] bool requested(const AxisMesh<A, B>& mesh) const
+  {
+    if (!mesh.active()) return false;
+    std::array<int, 1> any{received() ? 1 : 0};
+    with_staging_buffer(mesh.engine(), std::span<int>{any},
+                        [&](auto one) { mesh.world().all_reduce(one, ReduceOp::max); });
+    return any[0] != 0;
+  }
+
+  /// Whether this process has received a signal.
+  [[nodiscard]] static bool received() { return detail::StopHandlers::received(); }
+  /// Forgets the signals that this process has received.
+  static void reset() { detail::StopHandlers::of_process().reset(); }
+};
+
+}  // namespace cubist

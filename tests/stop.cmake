@@ -1,0 +1,21 @@
+# A program that a signal stops: tests/stop/check.sh says how.
+function(cubist_add_stop_test name label program how)
+  add_test(NAME "${name}" COMMAND
+    "${CMAKE_CURRENT_SOURCE_DIR}/stop/check.sh" "${how}" $<TARGET_FILE:${program}> ${ARGN})
+  set_tests_properties("${name}" PROPERTIES LABELS ${label} TIMEOUT 60 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
+endfunction()
+
+add_executable(cubist_stop stop/stop.cpp)
+target_link_libraries(cubist_stop PRIVATE cubist::cubist cubist_warnings)
+foreach(how TERM USR1-TERM)
+  cubist_add_stop_test("stop: ${how} on threads" threads cubist_stop ${how})
+endforeach()
+
+if(TARGET cubist_mpi AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  add_executable(cubist_stop_mpi stop/stop.cpp)
+  target_link_libraries(cubist_stop_mpi PRIVATE cubist::mpi cubist_warnings)
+  target_compile_definitions(cubist_stop_mpi PRIVATE CUBIST_TEST_MPI)
+  foreach(how rank-TERM-USR1 script-TERM)
+    cubist_add_stop_test("stop: ${how} under mpiexec" mpi cubist_stop_mpi ${how} "${MPIEXEC_EXECUTABLE}")
+  endforeach()
+endif()
