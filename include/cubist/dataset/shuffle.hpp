@@ -54,15 +54,23 @@ class Shuffle
   /// A permutation of [0, a b).
   [[nodiscard]] std::uint64_t permute(std::uint64_t i) const
   {
-    constexpr std::uint64_t rounds = 8;
+    constexpr std::uint64_t rounds = 16;  // fewer show in orders of 5 or 6 numbers
     std::uint64_t x = i % a_;
     std::uint64_t y = i / a_;
     for (std::uint64_t round = 0; round < rounds; round += 2)
     {
-      x = (x + random_.bits(rounds * y + round) % a_) % a_;
-      y = (y + random_.bits(rounds * x + round + 1) % b_) % b_;
+      x = add(x, random_.bits(rounds * y + round), a_);
+      y = add(y, random_.bits(rounds * x + round + 1), b_);
     }
     return x + a_ * y;
+  }
+
+  /// (x + bits) modulo m.
+  /// @pre x < m
+  static std::uint64_t add(std::uint64_t x, std::uint64_t bits, std::uint64_t m)
+  {
+    const std::uint64_t sum = x + bits % m;
+    return sum < m ? sum : sum - m;
   }
 
   std::uint64_t count_;

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "cubist/dataset/token_file.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "ranks.hpp"
+
+namespace dataset_token_file_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+/// The message for a file of these bytes.
+std::string error(const std::string& bytes, TokenType type = TokenType::uint16)
+{
+  const Folder folder;
+  write_contents(folder / "x.bin", bytes);
+  return message_of<DataError>([&] { TokenFile(folder / "x.bin", type); });
+}
+
+}  // namespace
+
+TEST_CASE("tokens of 16 and 32 bits are read, little-endian")
+{
+  const Folder folder;
+  const auto path = folder / "x.bin";
+  write_contents(path, std::string("\1\0\xff\xff\0\2\3\0", 8));
+
+  const TokenFile narrow{path};
+  CHECK(narrow.path() == path.string());
+  CHECK(narrow.size() == 4);
+  CHECK((narrow[0] == 1 && narrow[1] == 65535 && narrow[2] == 512 && narrow[3] == 3));
+  std::vector<int> two(2);
+  narrow.copy(1, two);
+  CHECK(two == std::vector<int>{65535, 512});
+
+  write_contents(path, std::string("\1\0\2\0\xff\xff\xff\x7f", 8));
+  const TokenFile wide{path, TokenType::uint32};
+  CHECK(wide.size() == 2);
+  CHECK((wide[0] == 0x20001 && wide[1] == std::numeric_limits<int>::max()));
+}
+
+TEST_CASE("tokens beyond the end of a file are refused")
+{
+  const Folder folder;
+  write_contents(folder / "x.bin", "abcd");
+  const TokenFile file{folder / "x.bin"};
+  std::vector<int> out(2);
+  CHECK_NOTHROW(file.copy(0, out));
+  CHECK_NOTHROW(file.copy(2, {}));
+  CHECK(mentions(message_of<ShapeError>([&] { file.copy(1, out); }),
+                 "tokens 1 and the 2 from there", "x.bin, which has 2", "read fewer"));
+  CHECK_THROWS_AS(file[2], ShapeError);
+  CHECK_THROWS_AS(file[std::numeric_limits<std::uint64_t>::max()], ShapeError);
+  CHECK_THROWS_AS(file.copy(3, {}), ShapeError);
+}
+
+TEST_CASE("a file that holds no tokens is refused when it is opened")
+{
+  CHECK(mentions(error(""), "x.bin, which is empty", "no text to learn from", "write tokens"));
+  CHECK(mentions(error("abc"), "whose 3 bytes are no whole number of tokens of 2 bytes",
+                 "truncated", "TokenType"));
+  CHECK(mentions(error("abcdef", TokenType::uint32), "whose 6 bytes", "tokens of 4 bytes"));
+  CHECK(mentions(error("\x93NUMPY" + std::string(122, ' ')), "which is an .npy file", "tofile()"));
+  CHECK(error("\x93NUM").empty());
+  const Folder folder;
+  CHECK(
+      mentions(message_of<DataError>([&] { TokenFile{folder / "none"}; }), "cannot open", "none"));
+}
+
+TEST_CASE("a token that no int can represent is refused when it is read")
+{
+  const Folder folder;
+  write_contents(folder / "x.bin", std::string("\1\0\0\0\0\0\0\x80", 8));
+  const TokenFile file{folder / "x.bin", TokenType::uint32};
+  CHECK(file[0] == 1);
+  CHECK(mentions(message_of<DataError>([&] { (void)file[1]; }), "x.bin", "has the token 2147483648",
+                 "no vocabulary", "TokenType"));
+}
+
+}  // namespace dataset_token_file_test
