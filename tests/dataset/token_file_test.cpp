@@ -51,6 +51,24 @@ TEST_CASE("tokens of 16 and 32 bits are read, little-endian")
   CHECK((wide[0] == 0x20001 && wide[1] == std::numeric_limits<int>::max()));
 }
 
+TEST_CASE("the bytes of a text are tokens, and a part of a file is one of its own")
+{
+  const Folder folder;
+  write_contents(folder / "x.txt", "ab\xff"
+                                   "d");
+  const TokenFile text{folder / "x.txt", TokenType::uint8};
+  CHECK(text.size() == 4);
+  CHECK((text[0] == 'a' && text[2] == 255 && text[3] == 'd'));
+
+  write_contents(folder / "x.bin", std::string("\1\0\2\0\3\0\4\0", 8));
+  const TokenFile part = TokenFile{folder / "x.bin"}.part(1, 3).part(1, 2);
+  CHECK(part.size() == 2);
+  CHECK((part[0] == 3 && part[1] == 4));
+  CHECK_THROWS_AS(part[2], ShapeError);
+  CHECK_THROWS_AS(part.part(1, 2), ShapeError);
+  CHECK(part.part(2, 0).size() == 0);
+}
+
 TEST_CASE("tokens beyond the end of a file are refused")
 {
   const Folder folder;

@@ -3,7 +3,8 @@
 
 // A text as the numbers of its tokens in a file without a header, one after the other, each an
 // unsigned integer of 16 or 32 bits, little-endian: what numpy's tofile() writes, and what nanoGPT
-// and others prepare. The file is mapped, so it may be larger than the memory.
+// and others prepare; or a text itself, whose bytes are its tokens. The file is mapped, so it may
+// be larger than the memory.
 
 #include <algorithm>
 #include <bit>
@@ -24,9 +25,10 @@ namespace cubist
 
 static_assert(std::endian::native == std::endian::little, "tokens are read without swapping bytes");
 
-/// The integers of a token file: numpy's "<u2" or "<u4".
+/// The integers of a token file: numpy's "u1", "<u2" or "<u4".
 enum class TokenType : std::uint8_t
 {
+  uint8,
   uint16,
   uint32
 };
@@ -53,20 +55,32 @@ class TokenFile
                        bytes.size(), " bytes are no whole number of tokens of ", token_bytes(),
                        " bytes, so it is truncated or has another type; take a fresh copy of it, "
                        "or name its TokenType");
+    size_ = bytes.size() / token_bytes();
+  }
+
+  /// Tokens [first, first + count), as a file of their own: those to learn from, or held out.
+  /// @throws ShapeError unless the file has them
+  [[nodiscard]] TokenFile part(std::uint64_t first, std::uint64_t count) const
+  {
+    require_tokens(first, count);
+    TokenFile some{*this};
+    some.first_ += first;
+    some.size_ = count;
+    return some;
   }
 
   [[nodiscard]] const std::string& path() const { return file_.path(); }
   /// The number of tokens.
-  [[nodiscard]] std::uint64_t size() const { return file_.bytes().size() / token_bytes(); }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
 
   /// Sets `out` to tokens [first, first + out.size()).
   /// @throws ShapeError unless the file has them, DataError for one that no int can represent
   void copy(std::uint64_t first, std::span<int> out) const
   {
-    require<ShapeError>(first <= size() && out.size() <= size() - first, "got tokens ", first,
-                        " and the ", out.size(), " from there of ", path(), ", which has ", size(),
-                        ", so some would be missing; read fewer");
-    if (type_ == TokenType::uint16)
+    require_tokens(first, out.size());
+    if (type_ == TokenType::uint8)
+      copy_as<std::uint8_t>(first, out);
+    else if (type_ == TokenType::uint16)
       copy_as<std::uint16_t>(first, out);
     else
       copy_as<std::uint32_t>(first, out);
@@ -82,12 +96,21 @@ class TokenFile
   }
 
  private:
-  [[nodiscard]] std::size_t token_bytes() const { return type_ == TokenType::uint16 ? 2 : 4; }
+  [[nodiscard]] std::size_t token_bytes() const
+  {
+    return type_ == TokenType::uint8 ? 1 : type_ == TokenType::uint16 ? 2 : 4;
+  }
+  void require_tokens(std::uint64_t first, std::uint64_t count) const
+  {
+    require<ShapeError>(first <= size_ && count <= size_ - first, "got tokens ", first, " and the ",
+                        count, " from there of ", path(), ", which has ", size_,
+                        ", so some would be missing; read fewer");
+  }
 
   template <class Token>
   void copy_as(std::uint64_t first, std::span<int> out) const
   {
-    const std::byte* from = file_.bytes().data() + first * sizeof(Token);
+    const std::byte* from = file_.bytes().data() + (first_ + first) * sizeof(Token);
     for (int& id : out)
     {
       Token token;
@@ -106,6 +129,8 @@ class TokenFile
 
   MappedFile file_;
   TokenType type_;
+  std::uint64_t first_ = 0;
+  std::uint64_t size_ = 0;
 };
 
 }  // namespace cubist
