@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
@@ -217,6 +218,18 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
       y.mesh().engine().fold(0.0, detail::Sum{}, detail::IsLabel{label}, classes.view());
   using Column = Layout<typename L::RowAxes, Cols<>>;
   return detail::mean_over_labels<Column>(y.mesh(), hits, labels);
+}
+
+/// dY *= factor, on this rank's block: that of a DistMatrix, or of a network's output. A loss scale
+/// (nn/training/loss_scale.hpp) is such a factor.
+template <class Gradient>
+void scale_gradient(Gradient& dy, double factor)
+{
+  if (factor == 1) return;
+  const auto block = dy.view().valid();
+  using A = Accumulator<std::remove_cvref_t<decltype(*block.data())>>;
+  const detail::Scaled<A> scale{static_cast<A>(factor)};
+  dy.mesh().engine().map_indexed(block, scale, block);
 }
 
 }  // namespace cubist

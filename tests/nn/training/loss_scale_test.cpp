@@ -39,7 +39,7 @@ std::vector<double> train(float slope, bool scaled)
       const auto& y = mlp.forward(scatter<Summa2D::Input>(mesh, uniform<T>(8, 4, 1)));
       auto dy = zeros_like(y);
       mesh.engine().fill(dy.view().valid(), static_cast<T>(slope));
-      if (scaled) scale.apply(dy);
+      if (scaled) scale_gradient(dy, scale.value());
       mlp.backward(dy);
       if (!scaled)
         optimizer.step(parameters);

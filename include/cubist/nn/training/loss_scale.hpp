@@ -6,7 +6,7 @@
 //   LossScale scale;
 //   ...
 //   softmax_cross_entropy(y, labels, dy);
-//   scale.apply(dy);                                         // dY *= scale
+//   scale_gradient(dy, scale.value());                       // dY *= scale
 //   mlp.backward(dy);
 //   if (const auto factor = scale.update(gradient_norm(parameters)))
 //     optimizer.step(parameters, *factor);                   // 1 / scale
@@ -23,12 +23,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <type_traits>
 
 #include "cubist/core/error.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
-#include "cubist/engine/functions.hpp"
 
 namespace cubist
 {
@@ -64,16 +61,6 @@ class LossScale
   }
 
   [[nodiscard]] double value() const { return std::bit_cast<double>(bits_); }
-
-  /// dY *= scale, on this rank's block: of a DistMatrix, or the gradient of a network's output.
-  template <class Gradient>
-  void apply(Gradient& dy) const
-  {
-    const auto block = dy.view().valid();
-    using A = Accumulator<std::remove_cvref_t<decltype(*block.data())>>;
-    const detail::Scaled<A> scale{static_cast<A>(value())};
-    dy.mesh().engine().map_indexed(block, scale, block);
-  }
 
   /// Adapts the scale to gradients of this norm. Returns by what the optimizer multiplies them, or
   /// nothing if the step is to be skipped. Every rank calls it with the same norm.

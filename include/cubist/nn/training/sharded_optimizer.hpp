@@ -48,7 +48,7 @@ class Sharded
                    std::size_t micro_batches = 1)
       : sharded_{std::make_unique<detail::ShardedParameters<Value, Mesh>>(require_some(parameters),
                                                                           micro_batches)},
-        optimizer_{sharded_->parts(), options}
+        optimizer_{sharded_->parts(), options}, micro_batches_{micro_batches}
   {
   }
 
@@ -70,6 +70,8 @@ class Sharded
   [[nodiscard]] const Parameters<Value, Mesh>& parameters() const { return sharded_->parts(); }
 
   [[nodiscard]] Options& options() { return optimizer_.options(); }
+  /// Of a step.
+  [[nodiscard]] std::size_t micro_batches() const { return micro_batches_; }
 
   /// That of the optimizer that is not sharded, of the same names.
   void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
@@ -87,6 +89,7 @@ class Sharded
 
   std::unique_ptr<detail::ShardedParameters<Value, Mesh>> sharded_;
   O optimizer_;
+  std::size_t micro_batches_;
 };
 
 }  // namespace cubist

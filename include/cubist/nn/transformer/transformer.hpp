@@ -39,6 +39,7 @@
 #include "cubist/nn/layers/layer_norm.hpp"
 #include "cubist/nn/layers/position_embedding.hpp"
 #include "cubist/nn/layers/rms_norm.hpp"
+#include "cubist/nn/loss.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/transformer/config.hpp"
 #include "cubist/nn/transformer/logits.hpp"
@@ -125,13 +126,14 @@ class Transformer
     for (auto& block : blocks_) block->finish_backward();
   }
 
-  /// The loss of predicting each next token, and the gradients of all parameters: forward, loss and
-  /// backward.
-  double compute_gradients(std::span<const int> ids, std::size_t sequence)
+  /// The loss of predicting each next token, and the gradients of all parameters, multiplied by
+  /// `scale`: forward, loss and backward.
+  double compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
   {
     const Output& y = forward(ids, sequence);
     Output& dy = detail::fit_like(d_logits_, y);
     const double loss = next_token_loss(y, ids, sequence, dy);
+    scale_gradient(dy, scale);
     backward(dy);
     return loss;
   }
