@@ -3,6 +3,7 @@
 if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*address")
   list(APPEND nccl_sources comm/communicator_test.cpp) # long to compile, and without errors, whose paths free memory
 endif()
+list(APPEND nccl_sources comm/wait_time_test.cpp)
 add_executable(cubist_nccl_tests ${nccl_sources} nccl/fake_cuda.cpp nccl/fake_nccl.cpp)
 set_source_files_properties(nccl/fake_cuda.cpp nccl/fake_nccl.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 target_include_directories(cubist_nccl_tests SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})

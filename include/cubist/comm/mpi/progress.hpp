@@ -29,6 +29,7 @@
 #include "cubist/comm/mpi/pending.hpp"
 #include "cubist/comm/mpi/returned_ranks.hpp"
 #include "cubist/comm/mpi/shared_barrier.hpp"
+#include "cubist/comm/wait_time.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/memory/futex_event.hpp"
 
@@ -132,9 +133,11 @@ class MpiProgress
       const bool is_notified = calls_.all_use_shared_barrier();
       lock.unlock();
       // Failure notifications do not end the sleep, so it is short.
-      const auto waited =
-          is_notified ? backoff.pause([&](auto longest) { event->wait(seen, longest); }, 1ms, 10ms)
-                      : backoff.pause();
+      const auto waited = [&] {
+        const WaitTimer timer;
+        if (!is_notified) return backoff.pause();
+        return backoff.pause([&](auto longest) { event->wait(seen, longest); }, 1ms, 10ms);
+      }();
       lock.lock();
       waiting_ = false;
       if (waited < next_diagnosis && !(limit_ && waited >= *limit_)) continue;

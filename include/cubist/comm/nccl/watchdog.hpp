@@ -23,6 +23,7 @@
 
 #include "cubist/comm/backoff.hpp"
 #include "cubist/comm/nccl/queue.hpp"
+#include "cubist/comm/wait_time.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist
@@ -110,10 +111,13 @@ class NcclWatchdog
   template <class Done>
   void wait_until(Done done)
   {
-    for (Backoff backoff; !done(); backoff.pause())
+    for (Backoff backoff; !done();)
     {
-      poll();
+      const bool is_waiting = poll();
       if (done()) return;
+      std::optional<WaitTimer> timer;
+      if (is_waiting) timer.emplace();
+      backoff.pause();
     }
   }
   /// The same for an operation that is not a call of a queue, with the time limit from now on.
@@ -129,15 +133,20 @@ class NcclWatchdog
   }
 
   /// Advances all queues, and checks for errors, the time limit and failures of other ranks.
-  void poll()
+  /// Returns whether a call waits for other ranks.
+  bool poll()
   {
+    bool any = false;
     for (const auto& queue : queues_)
     {
       queue->advance();
-      if (const auto wait = queue->oldest_wait())
-        check_time_limit(wait->second, [&] { return queue->text(*wait->first); });
+      const auto wait = queue->oldest_wait();
+      if (!wait) continue;
+      any = true;
+      check_time_limit(wait->second, [&] { return queue->text(*wait->first); });
     }
     if (options_.poll_failure) options_.poll_failure();
+    return any;
   }
 
  private:

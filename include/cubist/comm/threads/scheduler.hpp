@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "cubist/comm/threads/rank_state.hpp"
+#include "cubist/comm/wait_time.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist::detail
@@ -210,6 +211,7 @@ class ThreadScheduler
     if (s.flag.compare_exchange_strong(expected, RankFlag::parked))
     {
       if (running_.fetch_sub(1) == 1) report_deadlock();
+      const WaitTimer timer;
       std::unique_lock lock{s.mutex};
       const auto woken = [&] { return s.flag.load() != RankFlag::parked; };
       if (end && !s.wake.wait_until(lock, *end, woken) && count_as_running())

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "cubist/comm/wait_time.hpp"
+
+#include "backend.hpp"
+#include "catch.hpp"
+#include "ranks.hpp"
+
+namespace comm_wait_time_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+using namespace std::chrono_literals;
+using World = TestBackend::Communicator;
+
+namespace
+{
+
+/// How long each rank waits in call(world), which rank 0 makes 50 ms later.
+template <class F>
+std::vector<double> waits(F call)
+{
+  return on_ranks<TestBackend>(2, [&](World& world) {
+    world.barrier();
+    const double before = wait_seconds();
+    if (world.rank() == 0) std::this_thread::sleep_for(50ms);
+    call(world);
+    return wait_seconds() - before;
+  });
+}
+
+/// Repeats the measurement while other processes delay a rank.
+template <class F>
+void check_waits(F call)
+{
+  if (!fits(2)) return;
+  auto found = waits(call);
+  for (int i = 0; i < 50 && (found[0] >= 0.02 || found[1] < 0.045); ++i) found = waits(call);
+  CHECK(found[0] < 0.02);
+  CHECK(found[1] >= 0.045);
+}
+
+}  // namespace
+
+TEST_CASE("a rank that waits for another counts the time, and the other does not")
+{
+  check_waits([](World& world) { world.barrier(); });
+}
+
+TEST_CASE("a rank counts the time in which it waits for a window")
+{
+  if constexpr (ExposesMemory<World>)
+  {
+    if (!fits(2) || !exposes<TestBackend>()) return;
+    check_waits([](auto& world) {
+      const std::array<double, 1> mine{};
+      auto window = world.expose(mine);
+      (void)window[1 - world.rank()];
+      window.close();
+      window.wait();
+    });
+  }
+}
+
+#ifndef CUBIST_TEST_NCCL  // there no call is complete before the device has run it
+TEST_CASE("a call that is complete counts nothing")
+{
+  const auto found = on_ranks<TestBackend>(1, [](World& world) {
+    const double before = wait_seconds();
+    std::vector<double> x(100);
+    for (int i = 0; i < 100; ++i) world.all_reduce(x);
+    return wait_seconds() - before;
+  });
+  CHECK(found == std::vector{0.0});
+}
+#endif
+
+}  // namespace comm_wait_time_test
