@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The progress of a training run, over the steps since the last report:
+//
+//   step   300/1000  loss 2.1034  54321 tokens/s  waiting 7 %  2 min 10 s left  held-out 2.2041
+
+#include <algorithm>
+#include <cinttypes>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+
+#include "cubist/training/run_log.hpp"
+
+namespace cubist
+{
+
+/// What has been measured between two reports.
+struct ProgressReport
+{
+  std::uint64_t step = 0;
+  std::uint64_t steps = 0;      // of the run
+  double loss = 0;              // mean
+  double rate = 0;              // samples a second; 0 is not printed
+  double waiting = 0;           // the part of the time that ranks have waited for each other
+  double seconds_a_step = 0;    // of the wall clock
+  std::string unit = "tokens";  // of the samples
+};
+
+namespace detail
+{
+
+[[nodiscard]] inline std::string duration_text(double seconds)
+{
+  const auto all = static_cast<std::uint64_t>(std::ceil(std::max(0.0, seconds)));
+  const std::uint64_t hours = all / 3600, minutes = all / 60 % 60;
+  const auto text = [](std::uint64_t n, const char* unit) { return std::to_string(n) + unit; };
+  if (hours > 0) return text(hours, " h ") + text(minutes, " min");
+  if (minutes > 0) return text(minutes, " min ") + text(all % 60, " s");
+  return text(all, " s");
+}
+
+template <class... Args>
+[[nodiscard]] std::string format_text(const char* format, Args... args)
+{
+  char text[128];
+  std::snprintf(text, sizeof text, format, args...);
+  return text;
+}
+
+}  // namespace detail
+
+/// A line without its end.
+/// @param metrics of the program, printed last
+[[nodiscard]] inline std::string to_string(const ProgressReport& r,
+                                           std::span<const NamedValue> metrics = {})
+{
+  const auto digits = static_cast<int>(std::to_string(r.steps).size());
+  std::string line = detail::format_text("step %*" PRIu64 "/%" PRIu64 "  loss %.4f", digits, r.step,
+                                         r.steps, r.loss);
+  if (r.rate > 0) line += detail::format_text("  %.0f ", r.rate) + r.unit + "/s";
+  line += detail::format_text("  waiting %.0f %%", 100 * r.waiting);
+  if (r.step < r.steps)
+    line += "  " + detail::duration_text(r.seconds_a_step * static_cast<double>(r.steps - r.step)) +
+            " left";
+  for (const auto& m : metrics) line += "  " + m.name + detail::format_text(" %.4f", m.value);
+  return line;
+}
+
+}  // namespace cubist

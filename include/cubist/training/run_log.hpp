@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The log of a training run: a line of JSON for each step, appended to a file.
+//
+//   {"step": 12, "loss": 2.301, "learning_rate": 0.0003, "seconds": 0.21}
+//
+// A run that goes on from a checkpoint appends to the same file. It may repeat steps, of which the
+// last line counts; a line that a killed run has left incomplete is ended, and readers skip it.
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist
+{
+
+/// A number of a step: "loss" 2.301.
+struct NamedValue
+{
+  std::string name;
+  double value = 0;
+};
+
+namespace detail
+{
+
+/// The shortest number that reads back to the same bits; JSON has none that are not finite.
+[[nodiscard]] inline std::string json_number(double value)
+{
+  if (!std::isfinite(value)) return "null";
+  char text[32];
+  const auto [end, error] = std::to_chars(std::begin(text), std::end(text), value);
+  return error == std::errc{} ? std::string{text, end} : "null";
+}
+
+[[nodiscard]] inline std::string json_string(std::string_view text)
+{
+  std::string quoted = "\"";
+  for (const char c : text)
+  {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return quoted + '"';
+}
+
+/// The last character of a file, or a newline if it has none.
+[[nodiscard]] inline char last_character(const std::filesystem::path& file)
+{
+  std::ifstream in{file, std::ios::binary | std::ios::ate};
+  char last = '\n';
+  if (in.good() && in.tellg() > 0) in.seekg(-1, std::ios::end).get(last);
+  return last;
+}
+
+}  // namespace detail
+
+class RunLog
+{
+ public:
+  /// Writes nothing.
+  RunLog() = default;
+  /// Appends to `file`; its folder is created.
+  /// @throws DataError for a file that cannot be written
+  explicit RunLog(std::filesystem::path file) : path_{std::move(file)}
+  {
+    std::error_code ignored;
+    if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), ignored);
+    const bool ends = detail::last_character(path_) == '\n';
+    file_.open(path_, std::ios::app);
+    if (!ends) file_ << '\n';
+    check();
+  }
+
+  /// Appends the line of a step, and passes it to the system.
+  /// @throws DataError where the system refuses
+  void append(std::uint64_t step, std::span<const NamedValue> values)
+  {
+    if (path_.empty()) return;
+    std::string line = "{\"step\": " + std::to_string(step);
+    for (const auto& v : values)
+      line += ", " + detail::json_string(v.name) + ": " + detail::json_number(v.value);
+    file_ << line + "}\n" << std::flush;
+    check();
+  }
+
+ private:
+  void check() const
+  {
+    require<DataError>(file_.good(), "cannot write ", path_.string(),
+                       ", so the log of the run would be lost; give the path of a file that can be "
+                       "written, with space on its disk");
+  }
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace cubist

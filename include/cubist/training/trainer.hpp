@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The loop of a training run. The program says how the loss and the gradients of a micro-batch are
+// computed; the trainer does what surrounds it.
+//
+//   Trainer trainer{model, optimizer, {.steps = 1000, .clip = 1, .checkpoints = "run1"}};
+//   const TrainingRun run = trainer.run([&](const MicroBatch& batch) {
+//     return model.compute_gradients(data.batch(batch.index), length, batch.gradient_scale);
+//   });
+//   return run.exit_code();
+//
+// A step:
+//   1. gradients of each micro-batch; their mean
+//   2. loss scale: a step whose gradients overflow is skipped
+//   3. clipping by the global norm
+//   4. checks of numerics (NumericsMonitor)
+//   5. learning rate of the step; update by the optimizer
+//   6. where due: a checkpoint, a line of the log, a report
+//
+// A run goes on from its newest checkpoint, on any scheme, mesh and backend. SIGTERM and SIGUSR1
+// end it after the step, with a checkpoint and an exit code for job scripts (stop_signal.hpp).
+//
+// Words of a step beside the program's: 1 for stopping, those of clip_gradients.hpp where gradients
+// are clipped or scaled, and those of the optimizer and of checks.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/comm/wait_time.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/dist/staging.hpp"
+#include "cubist/dist/state.hpp"
+#include "cubist/io/checkpoints.hpp"
+#include "cubist/nn/numerics_monitor.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/nn/training/clip_gradients.hpp"
+#include "cubist/nn/training/gradient_accumulation.hpp"
+#include "cubist/nn/training/learning_rate.hpp"
+#include "cubist/nn/training/loss_scale.hpp"
+#include "cubist/training/progress.hpp"
+#include "cubist/training/run_log.hpp"
+#include "cubist/training/stop_signal.hpp"
+
+namespace cubist
+{
+
+struct TrainerOptions
+{
+  /// Of the whole run, those before a checkpoint included.
+  std::uint64_t steps = 0;
+  /// Of a step. A `Sharded` optimizer is made for as many.
+  std::size_t micro_batches = 1;
+  /// Without one, the optimizer's stays.
+  std::optional<LearningRateOptions> learning_rate = {};
+  /// The largest norm of all gradients; 0: any.
+  double clip = 0;
+  /// For gradients in `half`.
+  std::optional<LossScaleOptions> loss_scale = {};
+  NumericsMonitorOptions monitor = {};
+  /// A folder to save to and to go on from; empty: none.
+  std::filesystem::path checkpoints = {};
+  /// Steps from one checkpoint to the next, beside the last one of the run; 0: only that.
+  std::uint64_t save_every = 0;
+  /// How many checkpoints are kept; 0: all.
+  std::size_t keep = 2;
+  /// Steps from one report on standard output to the next; 0: none.
+  std::uint64_t report_every = 0;
+  /// Samples of a micro-batch, and what they are, for reports.
+  std::size_t samples = 0;
+  std::string unit = "tokens";
+  /// A file for a line of JSON of each step (run_log.hpp); empty: none.
+  std::filesystem::path log = {};
+
+  /// @throws ArgumentError for values out of range
+  void check() const
+  {
+    require<ArgumentError>(micro_batches > 0, "got steps of 0 micro-batches, which have no "
+                                              "gradients; use at least 1");
+    require<ArgumentError>(clip >= 0, "got a norm of ", clip,
+                           " to clip gradients to, which leaves nothing of them; use a positive "
+                           "one, or 0 for none");
+  }
+};
+
+/// What is computed at a time.
+struct MicroBatch
+{
+  std::uint64_t index = 0;    ///< in the run, from 0: the same data on every mesh
+  double gradient_scale = 1;  ///< by which the loss's gradient is multiplied (scale_gradient)
+};
+
+/// How a run ended.
+struct TrainingRun
+{
+  std::uint64_t first = 0;     ///< the step that it went on from
+  std::uint64_t steps = 0;     ///< done, those before `first` included
+  bool stopped = false;        ///< by a signal, before its last step
+  std::vector<double> losses;  ///< of the steps since `first`
+
+  /// For main(): a job script can start the run again.
+  [[nodiscard]] int exit_code() const { return stopped ? requeue_exit_code : 0; }
+};
+
+namespace detail
+{
+
+/// Whether an optimizer has its parameters' gradients itself: Sharded.
+template <class O>
+concept TakesGradients = requires(O& optimizer)
+{
+  optimizer.finish_backward();
+  optimizer.micro_batches();
+};
+
+}  // namespace detail
+
+/// @tparam Model a network: MLP, Transformer, or with the same parameters() and append_state()
+/// @tparam O an optimizer of its parameters, or `Sharded`
+template <class Model, class O>
+class Trainer
+{
+ public:
+  using Value = typename Model::Value;
+  using Mesh = typename Model::Mesh;
+
+  /// Every rank of the mesh makes one.
+  /// @pre model and optimizer outlive it
+  /// @throws ArgumentError for options out of range
+  Trainer(Model& model, O& optimizer, TrainerOptions options)
+      : options_{std::move(options)},
+        parameters_{model.parameters()}, mesh_{require_some(parameters_).front().value.mesh},
+        optimizer_{optimizer}, checkpoints_{mesh_, options_.checkpoints, {.keep = options_.keep}},
+        monitor_{options_.monitor}, state_{state_of(model, optimizer)}
+  {
+    options_.check();
+    if constexpr (detail::TakesGradients<O>)
+      require<ArgumentError>(optimizer.micro_batches() == options_.micro_batches, "got steps of ",
+                             options_.micro_batches, " micro-batches and an optimizer for ",
+                             optimizer.micro_batches(),
+                             ", so it would update too early or too late; give both the same");
+    else if (options_.micro_batches > 1)
+      accumulation_.emplace(mesh_, options_.micro_batches);
+    if (options_.learning_rate) rate_.emplace(*options_.learning_rate).append_state(state_);
+    if (options_.loss_scale) scale_.emplace(*options_.loss_scale).append_state(state_);
+  }
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// What checkpoints have. A program may add its own, before `run`.
+  [[nodiscard]] State<Value, Mesh>& state() { return state_; }
+
+  /// Trains up to the last step, from the newest checkpoint if there is one.
+  /// @param compute_gradients computes those of a micro-batch, and returns its loss
+  /// @param evaluate returns NamedValues for the report after a step; it is called on every rank
+  /// @throws what these, the monitor and checkpoints throw
+  template <class Gradients, class Evaluate>
+  TrainingRun run(Gradients compute_gradients, Evaluate evaluate)
+  {
+    TrainingRun run;
+    if (!mesh_.active()) return run;
+    const bool saves = !options_.checkpoints.empty();
+    run.first = run.steps = saves ? checkpoints_.load(state_).value_or(0) : 0;
+    if (reports() && run.first > 0)
+      std::printf("goes on from step %llu\n", static_cast<unsigned long long>(run.first));
+    std::fflush(stdout);
+    RunLog log = is_root() && !options_.log.empty() ? RunLog{options_.log} : RunLog{};
+    if (accumulation_) accumulation_->restart();
+    const StopSignal signal;
+    Window window;
+    while (run.steps < options_.steps && !run.stopped)
+    {
+      const Clock::time_point begin = Clock::now();
+      Step step = train(run.steps++, compute_gradients);
+      run.losses.push_back(step.loss);
+      const bool last = run.steps == options_.steps;
+      run.stopped = signal.requested(mesh_) && !last;
+      step.values.push_back({"seconds", seconds_since(begin)});
+      log.append(run.steps, step.values);
+      if (saves && (last || run.stopped || is_due(run.steps, options_.save_every)))
+        checkpoints_.save(run.steps, state_);
+      window.add(step.loss);
+      if (!is_due(run.steps, options_.report_every) && !(last && options_.report_every > 0))
+        continue;
+      const ProgressReport report = window.report(*this, run.steps);
+      const std::vector<NamedValue> metrics = evaluate(run.steps);
+      if (reports()) std::printf("%s\n", to_string(report, metrics).c_str());
+      std::fflush(stdout);
+      window = {};
+    }
+    if (reports() && run.stopped)
+      std::printf("stopped by a signal after step %llu\n",
+                  static_cast<unsigned long long>(run.steps));
+    std::fflush(stdout);
+    return run;
+  }
+  template <class Gradients>
+  TrainingRun run(Gradients compute_gradients)
+  {
+    return run(std::move(compute_gradients),
+               [](std::uint64_t) { return std::vector<NamedValue>{}; });
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Files = decltype(Checkpoints{std::declval<const Mesh&>(), std::filesystem::path{}});
+
+  [[nodiscard]] static double seconds_since(Clock::time_point begin)
+  {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  struct Step
+  {
+    double loss = 0;
+    std::vector<NamedValue> values;  // for the log
+  };
+
+  /// The steps since the last report.
+  struct Window
+  {
+    Clock::time_point begin = Clock::now();
+    double waited = wait_seconds();
+    double losses = 0;
+    std::uint64_t steps = 0;
+
+    void add(double loss)
+    {
+      losses += loss;
+      ++steps;
+    }
+    /// Every rank calls it.
+    [[nodiscard]] ProgressReport report(const Trainer& t, std::uint64_t step) const
+    {
+      const double seconds = seconds_since(begin);
+      double waits = wait_seconds() - waited;
+      with_staging_buffer(t.mesh_.engine(), std::span<double>{&waits, 1},
+                          [&](auto sum) { t.mesh_.world().all_reduce(sum); });
+      const auto n = static_cast<double>(steps);
+      const auto samples = static_cast<double>(t.options_.samples * t.options_.micro_batches);
+      return {.step = step,
+              .steps = t.options_.steps,
+              .loss = losses / n,
+              .rate = n * samples / seconds,
+              .waiting = waits / (seconds * t.mesh_.size()),
+              .seconds_a_step = seconds / n,
+              .unit = t.options_.unit};
+    }
+  };
+
+  static const Parameters<Value, Mesh>& require_some(const Parameters<Value, Mesh>& parameters)
+  {
+    require<ArgumentError>(!parameters.empty(), "got a network without parameters, which can't be "
+                                                "trained; give one that has some");
+    return parameters;
+  }
+  [[nodiscard]] static bool is_due(std::uint64_t step, std::uint64_t every)
+  {
+    return every != 0 && step % every == 0;
+  }
+  [[nodiscard]] bool is_root() const { return mesh_.rank() == 0; }
+  [[nodiscard]] bool reports() const { return is_root() && options_.report_every > 0; }
+
+  /// The step after `done` others.
+  template <class Gradients>
+  Step train(std::uint64_t done, Gradients& compute_gradients)
+  {
+    Step step;
+    const double scale = scale_ ? scale_->value() : 1;
+    for (std::size_t i = 0; i < options_.micro_batches; ++i)
+      step.loss += compute_gradients(MicroBatch{done * options_.micro_batches + i, scale});
+    step.loss /= static_cast<double>(options_.micro_batches);
+    step.values.push_back({"loss", step.loss});
+    const auto& gradients = complete_gradients();
+
+    double factor = 1;
+    bool skips = false;
+    if (options_.clip > 0 || scale_)
+    {
+      double norm = gradient_norm(gradients);
+      if (scale_)
+      {
+        const auto unscale = scale_->update(norm);
+        skips = !unscale;
+        factor = unscale.value_or(1);
+        norm /= scale;
+        step.values.push_back({"loss_scale", scale});
+        step.values.push_back({"skipped", skips ? 1.0 : 0.0});
+      }
+      if (options_.clip > 0) factor *= clip_factor(norm, options_.clip);
+      step.values.push_back({"gradient_norm", norm});
+    }
+    if (rate_)
+      step.values.push_back({"learning_rate", optimizer_.options().learning_rate = rate_->next()});
+    if (skips) return step;
+    monitor_.check(done + 1, step.loss, gradients);
+    if constexpr (detail::TakesGradients<O>)
+      optimizer_.step(factor);
+    else
+      optimizer_.step(parameters_, factor);
+    return step;
+  }
+
+  [[nodiscard]] const Parameters<Value, Mesh>& complete_gradients()
+  {
+    if constexpr (detail::TakesGradients<O>)
+    {
+      optimizer_.finish_backward();
+      return optimizer_.parameters();
+    }
+    else
+      return parameters_;
+  }
+
+  TrainerOptions options_;
+  Parameters<Value, Mesh> parameters_;
+  Mesh mesh_;
+  O& optimizer_;
+  Files checkpoints_;
+  NumericsMonitor monitor_;
+  State<Value, Mesh> state_;
+  std::optional<GradientAccumulation<Value, Mesh>> accumulation_;
+  std::optional<LearningRate> rate_;
+  std::optional<LossScale> scale_;
+};
+
+}  // namespace cubist

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/training/sharded_optimizer.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/training/trainer.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::trainer_test
+{
+
+namespace
+{
+
+constexpr std::size_t rows = 12;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+const Place<DataParallel<Summa2D>> two_meshes{8, {2, {.q = 2}}};
+
+/// A network and its loss on data that the number of the micro-batch determines.
+template <class S, class M>
+struct Task
+{
+  MLP<S, TestBackend, double> mlp;
+  M mesh;
+
+  explicit Task(const M& m) : mlp{m, {6, 8, 5}, {.dropout = 0.2, .seed = 7}}, mesh{m} {}
+
+  /// @param slope a factor of the gradient
+  double operator()(const MicroBatch& batch, double slope = 1)
+  {
+    const auto& y =
+        mlp.forward(scatter<typename S::Input>(mesh, uniform<double>(rows, 6, batch.index)));
+    auto dy = zeros_like(y);
+    const double loss = softmax_cross_entropy(y, classes(rows, 5), dy);
+    scale_gradient(dy, batch.gradient_scale * slope);
+    mlp.backward(dy);
+    return loss;
+  }
+};
+
+/// What a rank finds: the losses, and the values of all parameters at the end.
+struct Found
+{
+  TrainingRun run;
+  std::vector<double> values;
+
+  friend bool operator==(const Found& a, const Found& b)
+  {
+    return a.run.losses == b.run.losses && a.values == b.values;
+  }
+};
+
+template <class Mlp>
+std::vector<double> values_of(Mlp& mlp)
+{
+  std::vector<double> all;
+  for (const auto& p : mlp.parameters())
+    for (const double w : gather(p.value)) all.push_back(w);
+  return all;
+}
+
+template <class S, class M>
+using Rule = AdamW<double, typename MLP<S, TestBackend, double>::Mesh>;
+
+/// @param slope of a step, by its number from 0
+template <class S, class Slope>
+Found train(const Place<S>& place, const TrainerOptions& options, Slope slope)
+{
+  return on_root(place, [&](const auto& mesh) {
+    Task<S, std::decay_t<decltype(mesh)>> task{mesh};
+    AdamW optimizer{task.mlp.parameters()};
+    Trainer trainer{task.mlp, optimizer, options};
+    Found found;
+    found.run = trainer.run(
+        [&](const MicroBatch& b) { return task(b, slope(b.index / options.micro_batches)); });
+    found.values = values_of(task.mlp);
+    return found;
+  });
+}
+template <class S>
+Found train(const Place<S>& place, const TrainerOptions& options)
+{
+  return train(place, options, [](std::uint64_t) { return 1.0; });
+}
+
+const LearningRateOptions schedule{.rate = 0.02, .warm_up = 2, .steps = 8, .decay = Decay::cosine};
+
+}  // namespace
+
+TEST_CASE("a trainer's run is that of a loop by hand, to the bit")
+{
+  if (!fits(two_by_two)) return;
+  const auto by_hand = on_root(two_by_two, [&](const auto& mesh) {
+    Task<Summa2D, std::decay_t<decltype(mesh)>> task{mesh};
+    const auto parameters = task.mlp.parameters();
+    AdamW optimizer{parameters};
+    const GradientAccumulation<double, typename MLP<Summa2D, TestBackend, double>::Mesh> sums{mesh,
+                                                                                              2};
+    LearningRate rate{schedule};
+    Found found;
+    for (std::uint64_t step = 0; step < 6; ++step)
+    {
+      double loss = task(MicroBatch{2 * step});
+      loss += task(MicroBatch{2 * step + 1});
+      found.run.losses.push_back(loss / 2);
+      optimizer.options().learning_rate = rate.next();
+      optimizer.step(parameters, clip_factor(gradient_norm(parameters), 0.1));
+    }
+    found.values = values_of(task.mlp);
+    return found;
+  });
+  const Found found =
+      train(two_by_two, {.steps = 6, .micro_batches = 2, .learning_rate = schedule, .clip = 0.1});
+  CHECK(found == by_hand);
+  CHECK(found.run.first == 0);
+  CHECK(found.run.steps == 6);
+  CHECK(found.run.exit_code() == 0);
+}
+
+TEST_CASE("a trainer with a sharded optimizer trains as with one that is not")
+{
+  if (!fits(two_meshes)) return;
+  const TrainerOptions options{.steps = 4, .micro_batches = 2, .clip = 0.1};
+  const auto sharded = on_root(two_meshes, [&](const auto& mesh) {
+    using S = DataParallel<Summa2D>;
+    Task<S, std::decay_t<decltype(mesh)>> task{mesh};
+    Sharded<Rule<S, void>> optimizer{task.mlp.parameters(), {}, 2};
+    Trainer trainer{task.mlp, optimizer, options};
+    Found found;
+    found.run = trainer.run([&](const MicroBatch& b) { return task(b); });
+    found.values = values_of(task.mlp);
+    return found;
+  });
+  CHECK(deviation(sharded.run.losses, train(two_meshes, options).run.losses) < 1e-13);
+}
+
+TEST_CASE("a run goes on from its checkpoint, on another mesh too")
+{
+  if (!fits(two_meshes)) return;
+  const Folder folder;
+  const TrainerOptions whole{.steps = 8, .learning_rate = schedule, .clip = 0.1};
+  TrainerOptions half = whole;
+  half.checkpoints = folder / "same";
+  half.steps = 5;
+  half.save_every = 2;
+  half.keep = 0;
+  (void)train(two_by_two, half);
+  const Found wanted = train(two_by_two, whole);
+  once([&] {
+    for (const int step : {2, 4, 5})
+      CHECK(std::filesystem::exists(folder / "same" /
+                                    ("step-00000000000" + std::to_string(step) + ".safetensors")));
+    std::filesystem::copy(folder / "same", folder / "other");
+  });
+  half.steps = 8;
+  const Found same = train(two_by_two, half);
+  CHECK(same.run.first == 5);
+  CHECK(same.run.losses ==
+        std::vector<double>(wanted.run.losses.begin() + 5, wanted.run.losses.end()));
+  CHECK(same.values == wanted.values);
+  half.checkpoints = folder / "other";
+  const Found other = train(two_meshes, half);
+  CHECK(other.run.first == 5);
+  CHECK(deviation(other.values, wanted.values) < 1e-9);
+}
+
+TEST_CASE("a step whose gradients overflow is skipped, and halves the loss scale")
+{
+  if (!fits(two_by_two)) return;
+  const Folder folder;
+  const auto overflow = [](std::uint64_t step) { return step == 1 ? infinity : 1.0; };
+  const TrainerOptions options{.steps = 2,
+                               .loss_scale = LossScaleOptions{.initial = 4},
+                               .monitor = {.finite_every = 1},
+                               .log = folder / "run.jsonl"};
+  const Found skipped = train(two_by_two, options, overflow);
+  TrainerOptions one = options;
+  one.log.clear();
+  one.steps = 1;
+  CHECK(skipped.values == train(two_by_two, one).values);
+  one.loss_scale.reset();
+  CHECK(deviation(skipped.values, train(two_by_two, one).values) < 1e-12);
+  std::istringstream log{contents(folder / "run.jsonl")};
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(log, line);) lines.push_back(nlohmann::json::parse(line));
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["step"] == 1);
+  CHECK(lines[0]["loss"].get<double>() == skipped.run.losses[0]);
+  CHECK(lines[0]["skipped"] == 0);
+  CHECK(lines[1]["skipped"] == 1);
+  CHECK(lines[1]["loss_scale"] == 4);
+  CHECK(lines[1]["gradient_norm"].is_null());
+}
+
+TEST_CASE("a signal ends a run after its step, with a checkpoint and a code")
+{
+  if (!fits(two_by_two)) return;
+  const Folder folder;
+  const TrainerOptions options{.steps = 6, .checkpoints = folder.path()};
+  const Found stopped = train(two_by_two, options, [](std::uint64_t step) {
+    if (step == 3 && first_process()) (void)std::raise(SIGUSR1);
+    return 1.0;
+  });
+  StopSignal::reset();
+  CHECK(stopped.run.stopped);
+  CHECK(stopped.run.steps == 4);
+  CHECK(stopped.run.exit_code() == requeue_exit_code);
+  const Found rest = train(two_by_two, options);
+  CHECK(rest.run.first == 4);
+  CHECK(rest.values == train(two_by_two, {.steps = 6}).values);
+}
+
+TEST_CASE("a trainer refuses options that would train otherwise than they say")
+{
+  const auto message = [&](const TrainerOptions& options, std::size_t sharded) {
+    return on_root(one_rank, [&](const auto& mesh) -> std::string {
+      Task<Summa2D, std::decay_t<decltype(mesh)>> task{mesh};
+      try
+      {
+        Sharded<Rule<Summa2D, void>> optimizer{task.mlp.parameters(), {}, sharded};
+        Trainer{task.mlp, optimizer, options};
+        return "";
+      }
+      catch (const ArgumentError& e)
+      {
+        return e.what();
+      }
+    });
+  };
+  using Catch::Contains;
+  CHECK_THAT(message({.micro_batches = 2}, 1), Contains("2 micro-batches and an optimizer for 1"));
+  CHECK_THAT(message({.micro_batches = 0}, 1), Contains("0 micro-batches"));
+  CHECK_THAT(message({.clip = -1}, 1), Contains("norm of -1"));
+}
+
+}  // namespace cubist::test::trainer_test
