@@ -132,6 +132,16 @@ if(CUBIST_PLOT_PYTHON)
   set_tests_properties("bench: results and charts" PROPERTIES
     LABELS bench TIMEOUT 300 FIXTURES_REQUIRED "${bench_fixtures}")
 endif()
+if(CUBIST_PLOT_PYTHON AND NOT no_matplotlib)
+  set(log "${CMAKE_CURRENT_BINARY_DIR}/run.jsonl")
+  file(WRITE "${log}" "{\"step\": 1, \"loss\": 2, \"seconds\": 1}\n{\"step\": 2, \"loss\": null}\n{\"step\": 2, \"loss\": 1}\n{\"st")
+  add_test(NAME "bench: the log of a run is drawn"
+    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/plot" "${log}" -o "${log}.svg")
+  set_tests_properties("bench: the log of a run is drawn" PROPERTIES LABELS bench)
+  add_test(NAME "bench: a log without steps"
+    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/plot" "${CMAKE_CURRENT_SOURCE_DIR}/tests.cmake.jsonl" -o "${log}.svg")
+  set_tests_properties("bench: a log without steps" PROPERTIES LABELS bench PASS_REGULAR_EXPRESSION "cannot read .*give it the log of a run")
+endif()
 if(CUBIST_BUILD_TOOLS)
   add_test(NAME "bench: the planner reads a measured machine"
     COMMAND cubist_plan --layers 64,64 --tokens 64 --ranks 4
