@@ -26,7 +26,7 @@ try
   settings.scalar = "float";
   settings.epochs = 5;
   const int ranks = examples::Gpus::usual_ranks();
-  const auto data = digits::split(digits::read(settings.data), settings.seed);
+  const auto data = digits::read(settings);
   const auto extents = [](int n) { return Scheme::extents({}, n); };
   const auto run =
       digits::train<examples::Gpus, Scheme, float>(data, settings, ranks, extents(ranks), true);

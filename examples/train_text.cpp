@@ -2,8 +2,9 @@
 // Trains a small GPT on the bytes of a text, on the scheme and mesh of your choice, and continues a
 // few words of it. Ranks are MPI's under mpiexec or srun, else threads. With --checkpoints a run
 // that was stopped continues from its newest checkpoint, on any scheme, mesh and number of ranks;
-// with --save the model is saved as Hugging Face's, for examples/generate. With --compare it trains
-// once more on one rank: the two loss curves must agree.
+// with --save the model is saved as Hugging Face's, for examples/generate. SIGTERM and SIGUSR1 stop
+// it after a step, with a checkpoint and status 75. With --compare it trains once more on one rank:
+// the two loss curves must agree.
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +19,7 @@
 
 #include <cubist/plan/meshes.hpp>
 #include <cubist/scheme/catalogue.hpp>
+#include <cubist/scheme/data_parallel.hpp>
 
 #include "backend.hpp"
 #include "text_training.hpp"
@@ -59,22 +61,24 @@ bool equals_one_rank(const Run& run, const text::Split& data, const Settings& s)
 template <class Backend, class Scheme, class T>
 int train(const Settings& s, const typename Scheme::Axes::Array& extents)
 {
-  const auto data = text::read(s.data, s.length);
+  const auto data = text::read(s.data);
   const Run run =
       text::train<Backend, Scheme, T>(data, s, Scheme::Axes::ranks(extents), extents, true);
-  if (run.losses.empty()) return 0;
+  if (run.exit_code != 0 || run.losses.empty()) return run.exit_code;
   if (!s.losses.empty()) write(run.losses, s.losses);
   return s.compare && !equals_one_rank<Scheme, T>(run, data, s) ? 1 : 0;
 }
 
-/// Trains on the extents in `s.mesh`.
+/// Trains on meshes with the extents in `s.mesh`.
 template <class Backend, class Scheme>
 int train_on(const Settings& s)
 {
   const std::vector<int> twos(Scheme::Axes::count, 2);
-  const auto extents = cubist::extents_from_list<Scheme>(s.mesh.empty() ? twos : s.mesh);
-  return s.scalar == "double" ? train<Backend, Scheme, double>(s, extents)
-                              : train<Backend, Scheme, float>(s, extents);
+  using Replicas = cubist::DataParallel<Scheme>;
+  const auto extents = Replicas::extents_of(
+      s.replicas, cubist::extents_from_list<Scheme>(s.mesh.empty() ? twos : s.mesh));
+  return s.scalar == "double" ? train<Backend, Replicas, double>(s, extents)
+                              : train<Backend, Replicas, float>(s, extents);
 }
 
 // Summa2D is Summa25D of depth 1, and Grid2D and Cube3D are meshes of Grid3D.
@@ -91,15 +95,19 @@ try
   app.add_option("--scheme", s.scheme)
       ->check(CLI::IsMember(cubist::scheme_name_list<Known>(), CLI::ignore_case));
   app.add_option("--mesh", s.mesh, "the extents of its axes; else 2 along each")->delimiter(',');
+  app.add_option("--replicas", s.replicas, "such meshes, each with its part of every batch")
+      ->check(CLI::PositiveNumber);
   app.add_option("--scalar", s.scalar)->check(CLI::IsMember({"float", "double"}));
-  app.add_option("--data", s.data, "a text of lines");
+  app.add_option("--data", s.data, "a text");
   app.add_option("--layers", s.layers)->check(CLI::PositiveNumber);
   app.add_option("--width", s.width)->check(CLI::PositiveNumber);
   app.add_option("--heads", s.heads)->check(CLI::PositiveNumber);
   app.add_option("--length", s.length, "bytes of a window")->check(CLI::Range(2, 1 << 20));
-  app.add_option("--batch", s.batch, "windows in a step")->check(CLI::PositiveNumber);
-  app.add_option("--steps", s.steps);
+  app.add_option("--batch", s.batch, "windows in a micro-batch")->check(CLI::PositiveNumber);
+  app.add_option("--micro-batches", s.micro_batches, "in a step")->check(CLI::PositiveNumber);
+  app.add_option("--steps", s.steps)->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", s.learning_rate, "the largest");
+  app.add_option("--clip", s.clip, "the largest norm of the gradients; 0: any");
   app.add_option("--dropout", s.dropout);
   app.add_option("--seed", s.seed);
   app.add_option("--report", s.report, "steps from one line to the next")
@@ -111,6 +119,7 @@ try
       ->check(CLI::PositiveNumber);
   app.add_option("--save", s.save, "a folder for the model, in Hugging Face's names");
   app.add_option("--losses", s.losses, "a file to write the loss of every step to");
+  app.add_option("--log", s.log, "a file for a line of JSON of every step, for bench/plot");
   app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
   app.add_flag("--compare", s.compare, "trains on one rank, too, and compares the losses");
   CLI11_PARSE(app, argc, argv);

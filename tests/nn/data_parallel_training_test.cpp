@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The digits train with a data axis as on one rank, over 200 steps.
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "cubist/dataset/row_batches.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 
-#include "../../examples/digits.hpp"
 #include "catch.hpp"
 #include "nn.hpp"
 
@@ -19,11 +20,10 @@ namespace
 {
 
 const int steps = repeats(200, 20);
-constexpr std::size_t batch = 48;
 
 /// The losses of an MLP with GELU, dropout and AdamW.
 template <class S>
-std::vector<double> losses(const Place<S>& place, const std::vector<digits::Image>& images)
+std::vector<double> losses(const Place<S>& place, const RowBatches& digits)
 {
   return on_root(place, [&](const auto& mesh) {
     MLP<S, TestBackend, double> mlp{
@@ -33,15 +33,9 @@ std::vector<double> losses(const Place<S>& place, const std::vector<digits::Imag
     std::vector<double> curve;
     for (int step = 0; step < steps; ++step)
     {
-      xt::xarray<double> pixels = xt::zeros<double>({batch, std::size_t{64}});
-      std::vector<int> labels(batch);
-      for (std::size_t i = 0; i < batch; ++i)
-      {
-        const auto& image = images[(static_cast<std::size_t>(step) * batch + i) % images.size()];
-        for (std::size_t k = 0; k < 64; ++k) pixels(i, k) = image.pixels[k] / 16.0;
-        labels[i] = image.label;
-      }
-      const auto& y = mlp.forward(scatter<typename S::Input>(mesh, pixels));
+      const auto [x, labels] =
+          digits.batch<double, typename S::Input>(mesh, static_cast<std::uint64_t>(step));
+      const auto& y = mlp.forward(x);
       auto dy = zeros_like(y);
       curve.push_back(softmax_cross_entropy(y, labels, dy));
       mlp.backward(dy);
@@ -55,13 +49,14 @@ std::vector<double> losses(const Place<S>& place, const std::vector<digits::Imag
 
 TEST_CASE("digits train with a data axis as on one rank")
 {
-  const auto images = digits::read(CUBIST_DIGITS_CSV);
-  const auto wanted = losses(one_rank, images);
+  const CsvFile file{CUBIST_DIGITS_CSV};
+  const RowBatches digits{file, {.batch = 48, .rows = {.scaling = {.mean = 0, .deviation = 16}}}};
+  const auto wanted = losses(one_rank, digits);
   CHECK(wanted.back() < wanted.front() / (steps == 200 ? 4 : 1));
   const auto on = [&](const auto& place) {
     if (!fits(place)) return;
     CAPTURE(place.name());
-    CHECK(deviation(losses(place, images), wanted) < 1e-9);
+    CHECK(deviation(losses(place, digits), wanted) < 1e-9);
   };
   on(Place<DataParallel<Summa2D>>{8, {2, {.q = 2}}});
   on(Place<DataParallel<Cube3D>>{16, {2, {.q = 2}}});
