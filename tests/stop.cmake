@@ -2,7 +2,7 @@
 function(cubist_add_stop_test name label program how)
   add_test(NAME "${name}" COMMAND
     "${CMAKE_CURRENT_SOURCE_DIR}/stop/check.sh" "${how}" $<TARGET_FILE:${program}> ${ARGN})
-  set_tests_properties("${name}" PROPERTIES LABELS ${label} TIMEOUT 60 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
+  set_tests_properties("${name}" PROPERTIES LABELS ${label} TIMEOUT 60 PROCESSORS 2 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
 endfunction()
 
 add_executable(cubist_stop stop/stop.cpp)
