@@ -3,10 +3,15 @@
 
 // The arithmetic of a reduction: several inputs combined element by element, in a fixed order.
 //
-// Floating-point sums depend on the order, so every communicator adds in the same one: around the
-// ring, from the successor of the rank that keeps the result to that rank itself. Rank r of P keeps
-// x[r+1] + x[r+2] + … + x[r], indices modulo P. A pipelined chain or a ring can add in this order
-// while it forwards partial sums. 16-bit sums are rounded after each addition.
+// Floating-point sums depend on the order, so every communicator adds in the same one, for P ranks:
+//
+//   all_reduce, reduce_scatter   x[0] + x[1] + … + x[P-1], whatever rank sums up an element
+//   reduce to rank r             x[r+1] + x[r+2] + … + x[r], indices modulo P
+//
+// So the bits of a sum do not depend on the place of its element in a message: it is the same in an
+// all_reduce, in a reduce_scatter, and in a message that is packed from several. A pipelined chain
+// of ranks that ends at r can add in the second order while it forwards partial sums. 16-bit sums
+// are rounded after each addition.
 
 #include <algorithm>
 #include <array>
@@ -45,6 +50,13 @@ void combine(ReduceOp op, std::size_t inputs, In in, std::size_t count, T* out)
     }
     std::copy_n(sums.begin(), n, out + begin);
   }
+}
+
+/// The rank whose elements a reduction on so many ranks begins with; the others follow, cyclically.
+[[nodiscard]] constexpr std::size_t first_summand(Collective collective, int root,
+                                                  std::size_t ranks)
+{
+  return collective == Collective::reduce ? (static_cast<std::size_t>(root) + 1) % ranks : 0;
 }
 
 /// One rank's share of the elements of a reduction.

@@ -186,12 +186,14 @@ TEST_CASE("messages name the ranks of a call, or the two ends of a message")
   CHECK(call.where() == " from rank 5 to rank 3");
 }
 
-TEST_CASE("what a member keeps is summed around the ring, from its successor to itself")
+TEST_CASE("sums begin with rank 0 or, of a reduce, with the successor of the root")
 {
   const std::size_t n = GENERATE(1U, 513U, 2000U);
-  const std::size_t keeper = GENERATE(0U, 1U, 3U);
+  const int root = GENERATE(-1, 0, 1, 3);  // -1: of an all_reduce
   const std::size_t ranks = 4;
-  OneThread<float> one{Collective::all_reduce, ranks, n, 0, ReduceOp::sum};
+  const auto begin = static_cast<std::size_t>(root + 1);
+  OneThread<float> one{root < 0 ? Collective::all_reduce : Collective::reduce, ranks, n,
+                       root < 0 ? 0 : root, ReduceOp::sum};
   for (std::size_t r = 0; r < ranks; ++r)
     for (std::size_t i = 0; i < n; ++i)
       one.in[r][i] = std::ldexp(r % 2 == 0 ? 1.1F : -1.3F, static_cast<int>((5 * i + 7 * r) % 31));
@@ -203,19 +205,19 @@ TEST_CASE("what a member keeps is summed around the ring, from its successor to 
   std::vector<float> otherwise(n);
   for (std::size_t i = 0; i < n; ++i)
   {
-    expected[i] = sum(i, keeper + 1);
-    otherwise[i] = sum(i, keeper + 2);
+    expected[i] = sum(i, begin);
+    otherwise[i] = sum(i, begin + 1);
   }
   if (n > 1) REQUIRE(expected != otherwise);  // or the order would not matter here
 
   std::vector<float> got(n);
-  combine_members<float>(one.call, keeper, 0, n, reinterpret_cast<std::byte*>(got.data()));
+  combine_members<float>(one.call, 0, n, reinterpret_cast<std::byte*>(got.data()));
   CHECK(got == expected);
 
   // From the middle, in place on one of the ranks.
   const std::size_t from = n / 3;
   auto* in_place = one.in[2].data() + from;
-  combine_members<float>(one.call, keeper, from, n - from, reinterpret_cast<std::byte*>(in_place));
+  combine_members<float>(one.call, from, n - from, reinterpret_cast<std::byte*>(in_place));
   for (std::size_t i = from; i < n; ++i) REQUIRE(one.in[2][i] == expected[i]);
 }
 

@@ -211,7 +211,7 @@ class ScatterSum
 
  private:
   [[nodiscard]] MatrixView<T> mine() const { return mine_.stored(); }
-  /// The i-th rank behind this one on the ring: the sum begins with the next one and ends here.
+  /// The i-th rank behind this one on the ring.
   [[nodiscard]] int behind(std::size_t i) const
   {
     return static_cast<int>((pieces_.own + i) % pieces_.count);
@@ -225,13 +225,23 @@ class ScatterSum
     return part_.block(i * mine().rows(), 0, mine().shape());
   }
 
+  /// Adds the ranks' blocks in the order of reduction.hpp.
   void add_received()
   {
-    const auto sum = received(1);
-    for (std::size_t i = 2; i < pieces_.count; ++i) add(sum, sum, T{1}, received(i));
-    if (beta_ == T{}) return add(mine(), sum, T{1}, block_of_part(pieces_.own));
-    add(sum, sum, T{1}, block_of_part(pieces_.own));
-    add(mine(), sum, beta_, mine());
+    const auto block_of = [&](std::size_t rank) -> MatrixView<const T> {
+      const std::size_t i = (rank + pieces_.count - pieces_.own) % pieces_.count;
+      return i == 0 ? block_of_part(rank) : received(i);
+    };
+    const MatrixView<T> sum = received(pieces_.own == 0 ? 1 : pieces_.count - pieces_.own);
+    MatrixView<const T> so_far = block_of(0);
+    for (std::size_t rank = 1; rank < pieces_.count; ++rank)
+    {
+      const bool is_complete = rank + 1 == pieces_.count && beta_ == T{};
+      const MatrixView<T> out = is_complete ? mine() : sum;
+      add(out, so_far, T{1}, block_of(rank));
+      so_far = out;
+    }
+    if (beta_ != T{}) add(mine(), sum, beta_, mine());
   }
 
   /// out = a + factor b

@@ -29,17 +29,16 @@ namespace cubist::detail
 struct SimulatedCall;
 class SimulatedGroup;
 
-/// Combines elements [first, first + count) of all ranks, in the order of reduction.hpp for rank
-/// `keeper`.
+/// Combines elements [first, first + count) of all ranks, in the order of reduction.hpp.
 template <Element T>
-void combine_simulated(const SimulatedCall& call, std::size_t keeper, std::size_t first,
-                       std::size_t count, std::byte* out);
+void combine_simulated(const SimulatedCall& call, std::size_t first, std::size_t count,
+                       std::byte* out);
 
 /// What all ranks of a call agree on. Both ends of a message have that of the send.
 struct SimulatedSignature : CallSignature
 {
   std::size_t element_size = 0;
-  void (*combine)(const SimulatedCall&, std::size_t keeper, std::size_t first, std::size_t count,
+  void (*combine)(const SimulatedCall&, std::size_t first, std::size_t count,
                   std::byte* out) = nullptr;
 
   template <Element T>
@@ -196,16 +195,16 @@ struct SimulatedCall
         copy(me.recv + m.index * bytes, m.send, me.index * bytes, bytes);
       break;
     case Collective::reduce:
-      if (me.index == root) signature.combine(*this, root, 0, signature.count, me.recv);
+      if (me.index == root) signature.combine(*this, 0, signature.count, me.recv);
       break;
     case Collective::reduce_scatter:
-      signature.combine(*this, me.index, me.index * signature.count, signature.count, me.recv);
+      signature.combine(*this, me.index * signature.count, signature.count, me.recv);
       break;
     case Collective::all_reduce:
     {
       // In place, share by share; finish_all_reduce copies the shares.
       const auto [first, n] = share(me.index);
-      signature.combine(*this, me.index, first, n, me.recv + first * signature.element_size);
+      signature.combine(*this, first, n, me.recv + first * signature.element_size);
       break;
     }
     default:
@@ -272,17 +271,19 @@ struct SimulatedCall
 }
 
 template <Element T>
-void combine_simulated(const SimulatedCall& call, std::size_t keeper, std::size_t first,
-                       std::size_t count, std::byte* out)
+void combine_simulated(const SimulatedCall& call, std::size_t first, std::size_t count,
+                       std::byte* out)
 {
+  const auto& s = call.signature;
+  const std::size_t begin = first_summand(s.collective, s.peer, call.members.size());
   const std::vector<T> zeros(count);
   const auto in = [&](std::size_t i) {
-    const auto* send = call.members[(keeper + 1 + i) % call.members.size()].send;
+    const auto* send = call.members[(begin + i) % call.members.size()].send;
     return send == nullptr || SimulatedAddresses::contains(send)
                ? zeros.data()
                : reinterpret_cast<const T*>(send) + first;
   };
-  combine(call.signature.op, call.members.size(), in, count, reinterpret_cast<T*>(out));
+  combine(s.op, call.members.size(), in, count, reinterpret_cast<T*>(out));
 }
 
 }  // namespace cubist::detail

@@ -194,15 +194,14 @@ struct ThreadCall
       break;
     case CopyWork::reduce_piece:
       if (signature.collective == Collective::reduce_scatter)
-        return signature.reduce(*this, me.index, me.index * signature.count, signature.count,
-                                me.recv);
+        return signature.reduce(*this, me.index * signature.count, signature.count, me.recv);
       else
       {
         const bool rooted = signature.collective == Collective::reduce;
-        const auto keeper = rooted ? root : me.index;
         const auto [first, n] = share(me.index);
-        return signature.reduce(*this, keeper, first, n,
-                                members[keeper].recv + first * signature.element_size);
+        return signature.reduce(*this, first, n,
+                                members[rooted ? root : me.index].recv +
+                                    first * signature.element_size);
       }
     case CopyWork::copy_reduced:
       for (const auto& m : members)
@@ -274,14 +273,15 @@ inline std::string ThreadMember::describe() const { return call->describe(*this)
 inline std::vector<int> ThreadMember::awaited() const { return call->awaited(*this); }
 
 template <Element T>
-void combine_members(const ThreadCall& call, std::size_t keeper, std::size_t first,
-                     std::size_t count, std::byte* out)
+void combine_members(const ThreadCall& call, std::size_t first, std::size_t count, std::byte* out)
 {
+  const auto& s = call.signature;
+  const std::size_t begin = first_summand(s.collective, s.peer, call.members.size());
   const auto in = [&](std::size_t i) {
-    const auto m = (keeper + 1 + i) % call.members.size();
+    const auto m = (begin + i) % call.members.size();
     return reinterpret_cast<const T*>(call.members[m].send) + first;
   };
-  combine(call.signature.op, call.members.size(), in, count, reinterpret_cast<T*>(out));
+  combine(s.op, call.members.size(), in, count, reinterpret_cast<T*>(out));
 }
 
 }  // namespace cubist::detail

@@ -14,16 +14,14 @@ namespace cubist::detail
 
 struct ThreadCall;
 
-/// Combines elements [first, first + count) of all ranks of a call, in the order of reduction.hpp
-/// for rank `keeper`.
+/// Combines elements [first, first + count) of all ranks of a call, in the order of reduction.hpp.
 template <Element T>
-void combine_members(const ThreadCall& call, std::size_t keeper, std::size_t first,
-                     std::size_t count, std::byte* out);
+void combine_members(const ThreadCall& call, std::size_t first, std::size_t count, std::byte* out);
 
 struct Signature : CallSignature
 {
   std::size_t element_size = 0;
-  void (*reduce)(const ThreadCall&, std::size_t keeper, std::size_t first, std::size_t count,
+  void (*reduce)(const ThreadCall&, std::size_t first, std::size_t count,
                  std::byte* out) = nullptr;
 
   friend bool operator==(const Signature&, const Signature&) = default;

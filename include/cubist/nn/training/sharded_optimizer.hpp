@@ -9,9 +9,8 @@
 //   mlp.backward(dy);   // starts the sums of this rank's parts of the gradients
 //   optimizer.step();   // updates this rank's parts, and gathers the values
 //
-// With P = 2 replicas, or where P divides the rows (of a bias, the columns) of a rank's block, the
-// values have the same bits as those of the optimizer that is not sharded; else sums are formed in
-// another order. NCCL chooses its own. Checkpoints have the same names and matrices, so a run may
+// The values have the same bits as those of the optimizer that is not sharded, because sums are
+// formed in one order (comm/reduction.hpp); but on NCCL, which chooses its own. Checkpoints have the same names and matrices, so a run may
 // continue with another sharding, or without.
 //
 // Steps of micro-batches: those of GradientAccumulation, by the last argument.

@@ -26,9 +26,13 @@ TEST_CASE("blocks of the workspace are combined in order, as elements of the typ
   std::memcpy(workspace, first.data(), sizeof first);
   std::memcpy(workspace + sizeof first, second.data(), sizeof second);
   std::array<double, 2> out{};
-  reduction.combine_workspace(2, std::as_bytes(std::span{last}),
+  reduction.combine_workspace(2, 2, std::as_bytes(std::span{last}),
                               std::as_writable_bytes(std::span{out}));
-  CHECK(out == std::array{1.0 + 2 * tiny, 6.0});  // 1 + tiny + tiny would be 1
+  CHECK(out == std::array{1.0 + 2 * tiny, 6.0});
+  // 1 + tiny + tiny is 1.
+  reduction.combine_workspace(2, 0, std::as_bytes(std::span{last}),
+                              std::as_writable_bytes(std::span{out}));
+  CHECK(out == std::array{1.0, 6.0});
 
   reduction.begin<int>(ReduceOp::max);
   const std::array a{1, 5}, b{2, 3};

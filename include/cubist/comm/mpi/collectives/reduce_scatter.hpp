@@ -21,7 +21,7 @@ namespace cubist::detail
 {
 
 /// Sends send(peer) to every peer, and receives `size` bytes of each peer into the workspace, in
-/// the order of the sum: from the rank after this one, cyclically, to the one before it.
+/// the order of the ranks.
 template <class Send>
 void exchange_to_combine(MpiMessages& messages, MpiReduction& reduction, Send send,
                          std::size_t size)
@@ -29,8 +29,11 @@ void exchange_to_combine(MpiMessages& messages, MpiReduction& reduction, Send se
   const MpiContext& context = messages.context();
   auto* const workspace = reduction.workspace(static_cast<std::size_t>(context.size - 1) * size);
   for (int i = 1; i < context.size; ++i)
-    messages.receive(neighbour(context, i),
-                     {workspace + static_cast<std::size_t>(i - 1) * size, size});
+  {
+    const int peer = neighbour(context, i);
+    const auto block = static_cast<std::size_t>(peer < context.rank ? peer : peer - 1);
+    messages.receive(peer, {workspace + block * size, size});
+  }
   for (int i = 1; i < context.size; ++i)
     messages.send(neighbour(context, -i), send(neighbour(context, -i)));
 }
@@ -53,12 +56,19 @@ inline void start_all_reduce(MpiMessages& messages, const MpiBlocks& blocks,
       blocks.send_share(context.rank).size());
 }
 
+/// Combines what has been received with this rank's part of the same elements.
+inline void combine_received(const MpiContext& context, ConstBytes mine, Bytes out,
+                             MpiReduction& reduction)
+{
+  reduction.combine_workspace(static_cast<std::size_t>(context.size - 1),
+                              static_cast<std::size_t>(context.rank), mine, out);
+}
+
 /// Combines this rank's piece once all messages have arrived.
 inline void finish_reduce_scatter(const MpiContext& context, const MpiBlocks& blocks,
                                   MpiReduction& reduction)
 {
-  reduction.combine_workspace(static_cast<std::size_t>(context.size - 1),
-                              blocks.send_piece(context.rank), blocks.receive_block());
+  combine_received(context, blocks.send_piece(context.rank), blocks.receive_block(), reduction);
 }
 
 /// Combines this rank's share once all messages have arrived, and starts the all_gather of shares.
@@ -67,8 +77,7 @@ inline void start_gather_of_shares(MpiMessages& messages, const MpiBlocks& block
 {
   const MpiContext& context = messages.context();
   const Bytes mine = blocks.receive_share(context.rank);
-  reduction.combine_workspace(static_cast<std::size_t>(context.size - 1),
-                              blocks.send_share(context.rank), mine);
+  combine_received(context, blocks.send_share(context.rank), mine, reduction);
   messages.clear();
   exchange(
       messages, [&](int) { return ConstBytes{mine}; },

@@ -36,12 +36,14 @@ class MpiReduction
     return workspace_.get();
   }
 
-  /// Combines the first `blocks` blocks of the workspace, each as long as `out`, then `last`.
-  void combine_workspace(std::size_t blocks, ConstBytes last, Bytes out)
+  /// Combines the first `blocks` blocks of the workspace, each as long as `out`, with `mine` as the
+  /// operand of number `rank` among them.
+  /// @pre rank <= blocks
+  void combine_workspace(std::size_t blocks, std::size_t rank, ConstBytes mine, Bytes out)
   {
     inputs_.clear();
     for (std::size_t i = 0; i < blocks; ++i) inputs_.push_back(workspace_.get() + i * out.size());
-    inputs_.push_back(last.data());
+    inputs_.insert(inputs_.begin() + static_cast<std::ptrdiff_t>(rank), mine.data());
     combine_(op_, inputs_, out);
   }
 
