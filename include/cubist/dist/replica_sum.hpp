@@ -2,48 +2,23 @@
 #pragma once
 
 // The asynchronous sum of a block over its replicas along some axes of the mesh. It forms the
-// gradient of a replicated parameter, unless a GradientSink takes it over.
+// gradient of a replicated parameter, unless a GradientSink takes it over. Small blocks are packed
+// (gradient_buckets.hpp).
 //
 // Elements sent per rank: 2 (P-1)/P of the block, for P ranks along the axes.
 
 #include <any>
-#include <optional>
 #include <utility>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/dist/gradient_buckets.hpp"
+#include "cubist/dist/pending_sum.hpp"
 #include "cubist/mesh/axes.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist
 {
-
-/// A pending all_reduce, or none.
-/// @tparam C the communicator
-template <class C>
-class ReplicaSum
-{
- public:
-  ReplicaSum() = default;
-
-  /// Starts the sum of `block` over the ranks of `replicas`.
-  /// @pre the block is not accessed before `wait` returns
-  template <Scalar T>
-  ReplicaSum(C& replicas, MatrixView<T> block)
-  {
-    if (replicas.size() > 1) request_ = replicas.async_all_reduce(block.elements());
-  }
-
-  void wait()
-  {
-    if (request_) request_->wait();
-    request_.reset();
-  }
-
- private:
-  using Request = decltype(std::declval<C&>().async_barrier());
-  std::optional<Request> request_;
-};
 
 /// What takes the gradients that backward passes compute, once it is installed on their mesh
 /// (GradientSinkScope): to add up those of several passes, or to sum each replica's part only.
@@ -57,7 +32,8 @@ class GradientSink
   virtual ReplicaSum<C> take(MatrixView<T> gradient, C* replicas) = 0;
 };
 
-/// Installs a sink on a mesh, on this rank and until the end of the scope; null for none.
+/// Installs a sink on a mesh, on this rank and until the end of the scope; null for sums that are
+/// neither taken nor packed.
 template <Scalar T, class M>
 class GradientSinkScope
 {
@@ -81,16 +57,17 @@ namespace detail
 {
 
 /// Passes a gradient to the mesh's sink; without one, starts its sum over `replicas` if there are
-/// any.
+/// any, in a bucket.
 template <class M, Scalar T>
 [[nodiscard]] ReplicaSum<typename M::Communicator>
 take_gradient(const M& mesh, MatrixView<T> gradient, typename M::Communicator* replicas)
 {
   using C = typename M::Communicator;
-  if (auto* const* sink = std::any_cast<GradientSink<T, C>*>(&mesh.gradient_sink()))
-    if (*sink) return (*sink)->take(gradient, replicas);
+  auto* const* sink = std::any_cast<GradientSink<T, C>*>(&mesh.gradient_sink());
+  if (sink && *sink) return (*sink)->take(gradient, replicas);
   if (!replicas) return {};
-  return {*replicas, gradient};
+  if (sink) return {*replicas, gradient};
+  return buckets_of<T>(mesh).sum(mesh.engine(), gradient, *replicas);
 }
 
 }  // namespace detail

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <typeindex>
 
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/error.hpp"
@@ -102,6 +103,15 @@ class AxisMesh
   /// GradientSink (dist/replica_sum.hpp), or nothing. Copies of the mesh share it.
   [[nodiscard]] std::any& gradient_sink() const { return state_->gradient_sink; }
 
+  /// The X that copies of the mesh share on this rank, X{} at first.
+  template <class X>
+  [[nodiscard]] X& shared() const
+  {
+    std::any& shared = state_->shared[typeid(X)];
+    if (!shared.has_value()) shared.emplace<X>();
+    return *std::any_cast<X>(&shared);
+  }
+
   /// Whether two handles refer to the same mesh.
   friend bool operator==(const AxisMesh& a, const AxisMesh& b) { return a.state_ == b.state_; }
 
@@ -122,6 +132,7 @@ class AxisMesh
     std::size_t quantum;
     std::map<unsigned, Communicator> groups;
     std::any gradient_sink;
+    std::map<std::type_index, std::any> shared;
   };
 
   static const Array& require_valid(const Array& extents, int parent, IdleRanks idle)

@@ -97,7 +97,7 @@ class GradientAccumulator : public GradientSink<T, typename M::Communicator>
   virtual ReplicaSum<Communicator> reduce(MatrixView<T> gradient, Communicator* replicas)
   {
     if (!replicas) return {};
-    return {*replicas, gradient};
+    return buckets_of<T>(mesh_).sum(mesh_.engine(), gradient, *replicas);
   }
 
   [[nodiscard]] const M& mesh() const { return mesh_; }

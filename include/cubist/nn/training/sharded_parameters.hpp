@@ -5,7 +5,8 @@
 // bias, some columns. An optimizer of these parts has 1/P of the state, for P replicas.
 //
 //   1. backward: as soon as a gradient's parts of sums are computed, a reduce_scatter over its
-//      replicas starts; it overlaps with the backward passes of the layers before.
+//      replicas starts, of small gradients in buckets (dist/gradient_buckets.hpp); it overlaps with
+//      the backward passes of the layers before.
 //   2. the optimizer updates its part.
 //   3. an all_gather completes the values.
 //
@@ -87,7 +88,11 @@ class ShardedParameter
       return false;
     wait();  // for an earlier one, which no step has used
     const std::span<T> mine{gradient_.data(), piece_};
-    request_.emplace(replicas_->async_reduce_scatter(in_pieces(gradient), mine));
+    auto& buckets = buckets_of<T>(whole_.value.mesh);
+    if (buckets.takes(piece_ * static_cast<std::size_t>(replicas_->size())))
+      sum_ = buckets.scatter_sum(engine(), gradient, mine, *replicas_);
+    else
+      request_.emplace(replicas_->async_reduce_scatter(in_pieces(gradient), mine));
     reduced_ = true;
     return true;
   }
@@ -154,6 +159,7 @@ class ShardedParameter
   {
     if (request_) request_->wait();
     request_.reset();
+    sum_.wait();
   }
 
   Parameter<T, M> whole_;
@@ -163,6 +169,7 @@ class ShardedParameter
   Buffer pieces_ = Buffer(0);  // of all ranks, where a block has other sizes
   Buffer part_ = Buffer(0);
   std::optional<Request> request_;
+  ReplicaSum<Communicator> sum_;  // of a small gradient
   bool reduced_ = false;
 };
 

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "cubist/dist/replica_sum.hpp"
+#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/summa2d.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::gradient_buckets_test
+{
+
+namespace
+{
+
+using S = DataParallel<Summa2D>;
+using B = Counting<TestBackend>;
+using World = B::Communicator;
+using Blocks = std::vector<std::vector<float>>;
+
+const Place<S> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
+
+/// Numbers whose sum depends on their order.
+Blocks gradients(int rank, const std::vector<std::size_t>& sizes)
+{
+  Blocks blocks;
+  for (std::size_t k = 0; k < sizes.size(); ++k)
+  {
+    blocks.emplace_back(sizes[k]);
+    for (std::size_t i = 0; i < sizes[k]; ++i)
+      blocks[k][i] = static_cast<float>(1 << ((7 * i + 5 * k + 11 * std::size_t(rank)) % 23)) / 3;
+  }
+  return blocks;
+}
+
+MatrixView<float> row(std::vector<float>& x) { return {x.data(), {1, x.size()}}; }
+
+/// What a rank found: the sums, and the messages and elements it sent.
+struct Found
+{
+  Blocks sums;
+  std::uint64_t messages = 0;
+  std::uint64_t elements = 0;
+};
+
+/// The sums along Data of gradients of these sizes, in buckets of so many bytes, twice.
+std::vector<Found> sums(const std::vector<std::size_t>& sizes, std::size_t bytes)
+{
+  return on_mesh<B>(three_ranks, [&](const auto& mesh) {
+    buckets_of<float>(mesh).set({.bytes = bytes});
+    Found found;
+    for (int backward = 0; backward < 2; ++backward)
+    {
+      found.sums = gradients(mesh.rank(), sizes);
+      mesh.world().traffic().reset();
+      std::vector<ReplicaSum<World>> pending;
+      for (auto& x : found.sums) pending.push_back(sum_replicas(mesh, Axes<Data>{}, row(x)));
+      for (auto& sum : pending) sum.wait();
+      const auto sent = mesh.world().traffic().total();
+      found.messages = sent.messages, found.elements = sent.elements;
+    }
+    return found;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("sums in buckets have the bits of sums one by one, in fewer messages")
+{
+  if (!fits(three_ranks)) return;
+  const std::vector<std::size_t> sizes{5, 1, 40, 7, 200, 3, 90};
+  const auto alone = sums(sizes, 0);
+  for (const std::size_t bytes : {16U, 200U, 65'536U})
+  {
+    INFO(bytes);
+    const auto packed = sums(sizes, bytes);
+    std::uint64_t elements = 0;
+    for (std::size_t r = 0; r < 3; ++r)
+    {
+      CHECK(packed[r].sums == alone[r].sums);
+      elements += packed[r].elements;
+    }
+    CHECK(elements == 2 * 2 * std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}));
+  }
+  const auto collectives = [&](std::size_t bytes) { return sums(sizes, bytes)[0].messages / 4; };
+  CHECK(collectives(0) == 7);
+  CHECK(collectives(16) == 6);      // 5 alone, 1; 40, 7, 200 alone; 3; 90
+  CHECK(collectives(200) == 4);     // 5, 1, 40; 7, 3; 200 and 90 alone
+  CHECK(collectives(65'536) == 1);  // all
+}
+
+TEST_CASE("a scattered sum in a bucket is this rank's piece of the sum")
+{
+  if (!fits(three_ranks)) return;
+  const std::vector<std::size_t> sizes{5, 12, 1};
+  const auto whole = sums(sizes, 0);
+  const auto pieces = on_mesh<B>(three_ranks, [&](const auto& mesh) {
+    auto& buckets = buckets_of<float>(mesh);
+    auto& replicas = mesh.template along<Data>();
+    Blocks mine;
+    for (int backward = 0; backward < 2; ++backward)
+    {
+      auto blocks = gradients(mesh.rank(), sizes);
+      mine = {std::vector<float>(2), std::vector<float>(4), std::vector<float>(1)};
+      std::vector<ReplicaSum<World>> pending;
+      for (std::size_t k = 0; k < sizes.size(); ++k)
+        pending.push_back(
+            buckets.scatter_sum(mesh.engine(), row(blocks[k]), std::span{mine[k]}, replicas));
+      blocks.clear();  // they have been copied
+      for (auto& sum : pending) sum.wait();
+    }
+    return mine;
+  });
+  for (std::size_t r = 0; r < 3; ++r)
+    for (std::size_t k = 0; k < sizes.size(); ++k)
+      for (std::size_t i = 0; i < pieces[r][k].size(); ++i)
+      {
+        const std::size_t at = r * pieces[r][k].size() + i;
+        CHECK(pieces[r][k][i] == (at < sizes[k] ? whole[0].sums[k][at] : 0.0F));
+      }
+}
+
+TEST_CASE("a sum that nobody waits for does not disturb the next backward")
+{
+  if (!fits(three_ranks)) return;
+  const auto right = on_mesh<B>(three_ranks, [&](const auto& mesh) {
+    {
+      std::vector<float> lost(9, 1);
+      (void)sum_replicas(mesh, Axes<Data>{}, row(lost));
+    }
+    std::vector<float> kept(4, 2);
+    sum_replicas(mesh, Axes<Data>{}, row(kept)).wait();
+    return kept == std::vector<float>(4, 6);
+  });
+  CHECK(right == std::vector(3, true));
+}
+
+}  // namespace cubist::test::gradient_buckets_test
