@@ -26,6 +26,13 @@
 namespace cubist
 {
 
+/// The columns of an output of a product, and what they are padded to a multiple of.
+struct OutputColumns
+{
+  std::size_t n = 0;
+  std::size_t quantum = 0;
+};
+
 /// One product of a transformer, as a linear layer.
 struct TransformerProduct
 {
@@ -35,7 +42,8 @@ struct TransformerProduct
   bool is_next = false;    // a product of S::Next
   bool is_merged = false;  // of several weights
   bool has_bias = false;
-  Op w_op = Op::none;  // transpose where the weights are stored (N, K)
+  Op w_op = Op::none;             // transpose where the weights are stored (N, K)
+  Few<OutputColumns, 3> outputs;  // one, or those that are merged
 };
 
 /// An all_reduce of numbers of each row of a matrix, or of each column.
@@ -202,27 +210,26 @@ class TransformerParts
   [[nodiscard]] TransformerProduct product(std::size_t k, std::size_t n, ProductQuanta quanta,
                                            bool is_next) const
   {
-    return {.size = {.m = batch_.tokens(), .n = n, .k = k},
-            .n = n,
-            .quanta = quanta,
-            .is_next = is_next,
-            .has_bias = model_.bias};
+    TransformerProduct p{.size = {.m = batch_.tokens(), .n = n, .k = k},
+                         .n = n,
+                         .quanta = quanta,
+                         .is_next = is_next,
+                         .has_bias = model_.bias};
+    p.outputs.add({n, quanta.n});
+    return p;
   }
 
-  struct Columns
-  {
-    std::size_t n;
-    std::size_t quantum;
-  };
   /// One product of S for several outputs from X.
-  [[nodiscard]] TransformerProduct merged(std::initializer_list<Columns> outputs) const
+  [[nodiscard]] TransformerProduct merged(std::initializer_list<OutputColumns> outputs) const
   {
     auto p = product(model_.width, 0, {.m = rows_}, false);
     p.is_merged = true;
+    p.outputs = {};
     for (const auto& [n, quantum] : outputs)
     {
       p.size.n += padded(n, quantum);
       p.n += n;
+      p.outputs.add({n, quantum});
     }
     return p;
   }

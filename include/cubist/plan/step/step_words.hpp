@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What the ranks send in a whole training step by collectives, on any scheme: forward, loss,
+// backward, the sums of gradients over replicas, and what a sharded optimizer or clipping add.
+//
+// A parameter of block b that P ranks hold, summed over p of them, sends for all N ranks
+//
+//   whole     2 (p-1)/p N b      an all_reduce of the gradient
+//   sharded   2 N (P-1) piece    a reduce_scatter of the gradient and an all_gather of the value,
+//                                piece being ceil(n / P) of the n rows of b, or columns of a bias
+//
+// Where all P replicas have equal gradients (of merged layers, tied tables, or if p < P) a sharded
+// parameter sends its all_reduce, and N (P-1) piece for the value. Buckets change the number of
+// messages, not the words. Several micro-batches have one sum of gradients.
+//
+// Source: the headers of nn/training and dist/gradient_buckets.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "cubist/plan/cost.hpp"
+#include "cubist/plan/cutting.hpp"
+#include "cubist/plan/model.hpp"
+#include "cubist/plan/transformer_cost.hpp"
+#include "cubist/plan/transformer_parts.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist
+{
+
+/// The elements that all ranks together send in a training step.
+struct StepWords
+{
+  std::uint64_t forward = 0;    ///< with the loss
+  std::uint64_t backward = 0;   ///< without the sums of gradients
+  std::uint64_t gradients = 0;  ///< their sums over replicas
+  std::uint64_t values = 0;     ///< of a sharded optimizer
+  std::uint64_t clipping = 0;
+
+  [[nodiscard]] constexpr std::uint64_t total() const
+  {
+    return forward + backward + gradients + values + clipping;
+  }
+  friend constexpr bool operator==(const StepWords&, const StepWords&) = default;
+};
+
+struct StepOptions
+{
+  bool sharded = false;  ///< the optimizer
+  bool clipped = false;  ///< gradients by their norm
+  Gathered gathered = Gathered::kept;
+};
+
+namespace detail
+{
+
+/// Adds up what parameters send.
+/// @tparam A the axes of the mesh
+template <class A>
+class ParameterWords
+{
+ public:
+  using Extents = typename A::Array;
+
+  ParameterWords(const Extents& extents, bool sharded)
+      : extents_{extents}, ranks_{A::ranks(extents)}, sharded_{sharded}
+  {
+  }
+
+  /// A gradient of layout `L` that is summed over the dimension that `Cut` cuts.
+  /// @param is_parameter whether the block is that of one parameter, which may be sharded
+  template <class L, class Cut>
+  void add_gradient(Shape block, bool is_parameter = true)
+  {
+    const auto summed = tuple_of<A>(typename PendingAxes<L, Cut>::type{}, extents_);
+    const auto all = replicas<L>();
+    all_reduces_ += words(Collective::all_reduce, summed.parts(), block.size());
+    gradients_ += sharded_ && is_parameter && summed.size() == all.size()
+                      ? words(Collective::reduce_scatter, all.parts(), piece(block, all.parts()))
+                      : words(Collective::all_reduce, summed.parts(), block.size());
+  }
+  /// The value of a parameter of layout `L`.
+  template <class L>
+  void add_value(Shape block)
+  {
+    const std::size_t p = replicas<L>().parts();
+    if (sharded_) values_ += words(Collective::all_gather, p, piece(block, p));
+  }
+  template <class L, class Cut>
+  void add(Shape block)
+  {
+    add_gradient<L, Cut>(block);
+    add_value<L>(block);
+  }
+
+  /// The words of a step whose backward, as given, has an all_reduce of each gradient.
+  [[nodiscard]] StepWords step(std::uint64_t forward, std::uint64_t backward, bool clipped) const
+  {
+    return {.forward = forward,
+            .backward = backward - all_reduces_,
+            .gradients = gradients_,
+            .values = values_,
+            .clipping =
+                clipped ? words(Collective::all_reduce, static_cast<std::size_t>(ranks_), 1) : 0};
+  }
+
+ private:
+  template <class L>
+  [[nodiscard]] AxisTuple replicas() const
+  {
+    return tuple_of<A>(typename PendingAxes<L, A>::type{}, extents_);
+  }
+  [[nodiscard]] std::uint64_t words(Collective c, std::size_t ranks, std::size_t count) const
+  {
+    const Transfer t{c, LayerMatrix::w, static_cast<int>(ranks), 1, count};
+    return t.words_of_all(ranks_);
+  }
+  /// The elements of a replica's part of a block.
+  [[nodiscard]] static std::size_t piece(Shape block, std::size_t replicas)
+  {
+    return block.rows == 1 ? ceil_div(block.cols, replicas)
+                           : ceil_div(block.rows, replicas) * block.cols;
+  }
+
+  Extents extents_;
+  int ranks_;
+  bool sharded_;
+  std::uint64_t all_reduces_ = 0;
+  std::uint64_t gradients_ = 0;
+  std::uint64_t values_ = 0;
+};
+
+/// The words of the loss of a matrix like Y: two numbers a row, and three of all ranks.
+[[nodiscard]] constexpr std::uint64_t loss_words(const CutMatrix& y, std::size_t rows, int ranks)
+{
+  const auto n = static_cast<std::uint64_t>(ranks);
+  const std::uint64_t replicas = n / y.rows.parts() / y.cols.parts();
+  return 2 * (y.cols.parts() - 1) * replicas * 2 * rows + 2 * (n - 1) * 3;
+}
+
+/// The parameters of a transformer.
+template <SchemeType S>
+class TransformerParameters
+{
+ public:
+  using A = typename S::Axes;
+
+  TransformerParameters(const TransformerParts<S>& parts, bool sharded)
+      : parts_{parts}, words_{parts.extents(), sharded}
+  {
+  }
+
+  [[nodiscard]] const ParameterWords<A>& add_all()
+  {
+    const auto& model = parts_.model();
+    add_ends();
+    for (std::size_t i = 0; i < model.layers; ++i)
+    {
+      for (const auto& p : parts_.products())
+        if (p.is_next)
+          add_linear<typename S::Next>(p);
+        else
+          add_linear<S>(p);
+      add_norm(), add_norm();
+    }
+    add_norm();
+    return words_;
+  }
+
+ private:
+  /// The tables of tokens and of positions.
+  void add_ends()
+  {
+    using Table = Transposed<typename S::Weight>;
+    using Positions = Layout<Rows<>, typename S::Input::ColAxes>;
+    const auto& model = parts_.model();
+    const auto e = parts_.cut(parts_.logits()).w.block;
+    const Shape table{e.cols, e.rows};
+    // A tied table's gradient is complete when the embedding adds its part.
+    words_.template add_gradient<Table, typename S::Output::RowAxes>(table, !model.tied);
+    for (int i = 0; i < (model.tied ? 1 : 2); ++i) words_.template add_value<Table>(table);
+    if (model.rotary) return;
+    const std::size_t columns = parts_.stream().block.cols;
+    const std::size_t length = parts_.batch().length;
+    words_.template add_gradient<Positions, typename S::Input::RowAxes>({length, columns},
+                                                                        length == model.positions);
+    words_.template add_value<Positions>({model.positions, columns});
+  }
+  void add_norm()
+  {
+    using Vector = RowVector<typename S::Input>;
+    for (int i = 0; i < (parts_.model().rms_norm ? 1 : 2); ++i)
+      words_.template add<Vector, typename S::Input::RowAxes>({1, parts_.stream().block.cols});
+  }
+  template <SchemeType Of>
+  void add_linear(const TransformerProduct& p)
+  {
+    using Bias = RowVector<typename Of::Output>;
+    using Summed = typename Of::Output::RowAxes;
+    const auto add_gradients = [&](const CutProduct& cut, bool is_parameter) {
+      words_.template add_gradient<typename Of::Weight, Summed>(cut.w.block, is_parameter);
+      if (p.has_bias)
+        words_.template add_gradient<Bias, Summed>({1, cut.y.block.cols}, is_parameter);
+    };
+    const auto add_values = [&](const CutProduct& cut) {
+      words_.template add_value<typename Of::Weight>(cut.w.block);
+      if (p.has_bias) words_.template add_value<Bias>({1, cut.y.block.cols});
+    };
+    add_gradients(parts_.cut(p), !p.is_merged);
+    for (const auto& output : p.outputs)
+      add_values(cut_product<Of>(parts_.extents(), {p.size.m, output.n, p.size.k},
+                                 {p.quanta.m, output.quantum, p.quanta.k}));
+  }
+
+  const TransformerParts<S>& parts_;
+  ParameterWords<A> words_;
+};
+
+}  // namespace detail
+
+/// The words of a step of an MLP with biases, with softmax_cross_entropy as its loss.
+/// @param layers as `mlp_layers` makes them
+/// @pre S::fits(extents), the layers are valid
+template <SchemeType S>
+[[nodiscard]] StepWords step_words(const typename S::Axes::Array& extents,
+                                   const std::vector<ProductSize>& layers,
+                                   const StepOptions& options = {})
+{
+  using A = typename S::Axes;
+  const int ranks = A::ranks(extents);
+  detail::ParameterWords<A> parameters{extents, options.sharded};
+  std::uint64_t forward = 0;
+  std::uint64_t backward = 0;
+  const auto add = [&]<class Of>(std::size_t i) {
+    using Summed = typename Of::Output::RowAxes;
+    const Cost c = cost<Of>(extents, layers[i], options.gathered);
+    const auto cut = detail::cut_product<Of>(extents, layers[i]);
+    const Shape bias{1, cut.y.block.cols};
+    forward += c.forward.words_of_all(ranks);
+    backward += (i == 0 ? c.backward_weight : c.backward).words_of_all(ranks) +
+                Transfer{Collective::all_reduce, LayerMatrix::w,
+                         static_cast<int>(cut.y.rows.parts()), 1, bias.size()}
+                    .words_of_all(ranks);
+    parameters.template add<typename Of::Weight, Summed>(cut.w.block);
+    parameters.template add<RowVector<typename Of::Output>, Summed>(bias);
+    if (i + 1 == layers.size()) forward += detail::loss_words(cut.y, layers[i].m, ranks);
+  };
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (i % 2 == 0)
+      add.template operator()<S>(i);
+    else
+      add.template operator()<typename S::Next>(i);
+  return parameters.step(forward, backward, options.clipped);
+}
+
+/// The words of a step of a transformer, without those of looking up tokens and of adding up their
+/// gradients, which depend on the tokens (nn/layers/embedding.hpp).
+/// @pre S::fits(extents), the model is valid
+template <SchemeType S>
+[[nodiscard]] StepWords step_words(const typename S::Axes::Array& extents, TokenBatch batch,
+                                   const TransformerModel& model, const StepOptions& options = {})
+{
+  const TransformerParts<S> parts{extents, batch, model};
+  const auto words = transformer_words<S>(extents, batch, model, options.gathered);
+  detail::TransformerParameters<S> parameters{parts, options.sharded};
+  return parameters.add_all().step(words.forward, words.backward + parts.position_gradients().words,
+                                   options.clipped);
+}
+
+}  // namespace cubist

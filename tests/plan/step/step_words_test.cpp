@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The words of whole training steps, against those that the ranks count.
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/training/clip_gradients.hpp"
+#include "cubist/nn/training/sharded_optimizer.hpp"
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/plan/step/step_words.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::step_words_test
+{
+
+namespace
+{
+
+using B = Counting<Threads>;
+
+const Place<DataParallel<Summa2D>> two_meshes{8, {.data = 2, .scheme = {.q = 2}}};
+const Place<DataParallel<Cube3D>> two_cubes{16, {.data = 2, .scheme = {.q = 2}}};
+const Place<DataParallel<Megatron1D>> four_pairs{8, {.data = 4, .scheme = {2}}};
+
+/// Calls f(place, options) on each mesh, for each optimizer.
+template <class F>
+void for_each_step(F f)
+{
+  for (const bool sharded : {false, true})
+  {
+    const StepOptions options{.sharded = sharded, .clipped = sharded};
+    f(two_meshes, options);
+    f(two_cubes, options);
+    f(four_pairs, options);
+    f(two_two_two, options);
+  }
+}
+
+/// The elements that all ranks send in step(mesh), which returns those of its own.
+template <class S, class F>
+std::uint64_t counted(const Place<S>& place, F step)
+{
+  const auto sent = on_mesh<B>(place, step);
+  return std::accumulate(sent.begin(), sent.end(), std::uint64_t{0});
+}
+
+/// The elements that a rank sends in a step of a network.
+template <class Network, class F>
+std::uint64_t sent_in_step(Network& network, const StepOptions& options, F compute_gradients)
+{
+  using M = typename Network::Mesh;
+  const auto parameters = network.parameters();
+  auto& traffic = parameters.front().value.mesh.world().traffic();
+  std::optional<Sharded<AdamW<double, M>>> sharded;
+  if (options.sharded) sharded.emplace(parameters);
+  std::optional<AdamW<double, M>> whole;
+  if (!options.sharded) whole.emplace(parameters);
+  traffic.reset();
+  compute_gradients();
+  if (sharded) sharded->finish_backward();
+  double factor = 1;
+  if (options.clipped)
+    factor = clip_factor(gradient_norm(sharded ? sharded->parameters() : parameters), 1.0);
+  sharded ? sharded->step(factor) : whole->step(parameters, factor);
+  return traffic.total().elements;
+}
+
+}  // namespace
+
+TEST_CASE("a step of an MLP sends what its formula says")
+{
+  constexpr std::size_t rows = 13;
+  for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{8, 16, 8}, {7, 11, 9, 5}})
+    for_each_step([&](const auto& place, const StepOptions& options) {
+      using S = typename std::decay_t<decltype(place)>::Scheme;
+      INFO(place.name() << (options.sharded ? ", sharded" : "") << ", " << sizes.size());
+      const auto words =
+          step_words<S>(S::extents(place.extents, place.ranks), mlp_layers(rows, sizes), options);
+      CHECK(counted(place, [&](const auto& mesh) {
+              MLP<S, B, double> mlp{mesh, sizes};
+              const auto x = scatter<typename S::Input>(mesh, uniform<double>(rows, sizes[0], 1));
+              return sent_in_step(mlp, options, [&] {
+                const auto& y = mlp.forward(x);
+                auto dy = zeros_like(y);
+                softmax_cross_entropy(y, classes(rows, sizes.back()), dy);
+                mlp.backward(dy);
+              });
+            }) == words.total());
+      CHECK((words.values > 0) == options.sharded);
+      CHECK((words.clipping > 0) == options.clipped);
+    });
+}
+
+TEST_CASE("a step of a transformer sends what its formula says, and what its tokens need")
+{
+  const auto check = [](const TransformerConfig& config, TokenBatch batch) {
+    const TransformerModel model{
+        .vocabulary = config.vocabulary,
+        .positions = config.positions,
+        .width = config.width,
+        .layers = config.layers,
+        .heads = config.heads,
+        .key_value_heads = config.key_value_heads == 0 ? config.heads : config.key_value_heads,
+        .feed_forward = config.feed_forward,
+        .gated = config.gated,
+        .rms_norm = config.norm == Norm::rms_norm,
+        .rotary = !config.learned_positions,
+        .tied = config.tied,
+        .bias = config.bias};
+    std::vector<int> ids;
+    for (std::size_t k = 0; k < batch.tokens(); ++k)
+      ids.push_back(static_cast<int>((k * k + 3 * k) % config.vocabulary));
+    for_each_step([&](const auto& place, const StepOptions& options) {
+      using S = typename std::decay_t<decltype(place)>::Scheme;
+      INFO(place.name() << (options.sharded ? ", sharded" : "") << ", width " << config.width
+                        << ", length " << batch.length);
+      const auto step = counted(place, [&](const auto& mesh) {
+        Transformer<S, B, double> network{mesh, config};
+        return sent_in_step(network, options,
+                            [&] { network.compute_gradients(ids, batch.length); });
+      });
+      const auto tokens = counted(place, [&](const auto& mesh) {
+        Embedding<S, B, double> embedding{mesh, config.vocabulary, config.width};
+        mesh.world().traffic().reset();
+        embedding.backward(ids, embedding.forward(ids, {.sequence = batch.length}));
+        return mesh.world().traffic().total().elements;
+      });
+      const auto words =
+          step_words<S>(S::extents(place.extents, place.ranks), batch, model, options);
+      CHECK(step - tokens == words.total());
+    });
+  };
+  // GPT-2's kind, uneven, with fewer tokens than positions; Llama's, with a table for the logits.
+  const TransformerConfig gpt2{
+      .vocabulary = 13, .positions = 8, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
+  check(gpt2, {.sequences = 5, .length = 5});
+  TransformerConfig even = gpt2;
+  even.width = 16, even.heads = 4, even.vocabulary = 16, even.feed_forward = 32;
+  check(even, {.sequences = 8, .length = 8});
+  TransformerConfig llama = gpt2;
+  llama.heads = 6, llama.key_value_heads = 2;
+  llama.learned_positions = llama.bias = llama.tied = false;
+  llama.norm = Norm::rms_norm, llama.gated = true;
+  check(llama, {.sequences = 5, .length = 3});
+}
+
+}  // namespace cubist::test::step_words_test
