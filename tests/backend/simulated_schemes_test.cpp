@@ -4,13 +4,11 @@
 // One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
 #if !CUBIST_SANITIZED
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include "cubist/backend/simulated.hpp"
-#include "cubist/backend/threads.hpp"
 #include "cubist/nn/loss.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
@@ -19,6 +17,7 @@
 #include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
+#include "counted_threads.hpp"
 #include "ranks.hpp"
 
 // A training step sends, and needs, the same in simulated time as on threads.
@@ -31,47 +30,6 @@ using namespace cubist::test;
 
 namespace
 {
-
-/// The bytes that this thread's buffers have, and the most that they had.
-struct Bytes
-{
-  std::size_t now = 0;
-  std::size_t peak = 0;
-};
-thread_local Bytes bytes;
-
-template <class T>
-struct CountingAllocator : HugePages<T>
-{
-  using value_type = T;
-
-  CountingAllocator() = default;
-  template <class U>
-  CountingAllocator(const CountingAllocator<U>&)
-  {
-  }
-  [[nodiscard]] T* allocate(std::size_t n)
-  {
-    bytes.peak = std::max(bytes.peak, bytes.now += n * sizeof(T));
-    return HugePages<T>::allocate(n);
-  }
-  void deallocate(T* p, std::size_t n)
-  {
-    bytes.now -= n * sizeof(T);
-    HugePages<T>::deallocate(p, n);
-  }
-};
-
-struct CountingEngine : HostEngine
-{
-  template <class T>
-  using Buffer = std::vector<T, CountingAllocator<T>>;
-};
-
-struct CountedThreads : Threads
-{
-  using Engine = CountingEngine;
-};
 
 struct Needed
 {

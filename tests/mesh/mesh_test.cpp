@@ -284,6 +284,21 @@ TEST_CASE("A mesh of a scheme takes exact extents and leaves ranks idle")
   }));
 }
 
+TEST_CASE("A workspace belongs to a mesh and its copies, one of each type")
+{
+  require_clear(on_ranks<TestBackend>(1, [](World& world) {
+    const Mesh3 mesh{world, {1, 1, 1}, 6, IdleRanks::refused};
+    const Mesh3 other{world, {1, 1, 1}, 6, IdleRanks::refused};
+    const Mesh3 copy = mesh;
+    mesh.workspace<std::vector<int>>() = {1, 2};
+    Findings found;
+    found.check(copy.workspace<std::vector<int>>() == std::vector{1, 2}, "of a copy");
+    found.check(copy.workspace<std::vector<float>>().empty(), "of another type");
+    found.check(other.workspace<std::vector<int>>().empty(), "of another mesh");
+    return found;
+  }));
+}
+
 TEST_CASE("More ranks than the world has are refused, idle ranks or not")
 {
   if (!fits(4)) return;

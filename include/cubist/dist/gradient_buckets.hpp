@@ -238,7 +238,7 @@ template <Scalar T, class M>
 [[nodiscard]] auto& buckets_of(const M& mesh)
 {
   using Buckets = GradientBuckets<T, typename M::Communicator, typename M::Engine>;
-  return mesh.template shared<Buckets>();
+  return mesh.template workspace<Buckets>();
 }
 
 }  // namespace cubist

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <typeindex>
+#include <typeinfo>
 
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/error.hpp"
@@ -103,13 +104,14 @@ class AxisMesh
   /// GradientSink (dist/replica_sum.hpp), or nothing. Copies of the mesh share it.
   [[nodiscard]] std::any& gradient_sink() const { return state_->gradient_sink; }
 
-  /// The X that copies of the mesh share on this rank, X{} at first.
-  template <class X>
-  [[nodiscard]] X& shared() const
+  /// What calls on this rank leave for later ones, such as buffers: one object of each type, while
+  /// the mesh exists. Copies of the mesh share it.
+  template <class W>
+  [[nodiscard]] W& workspace() const
   {
-    std::any& shared = state_->shared[typeid(X)];
-    if (!shared.has_value()) shared.emplace<X>();
-    return *std::any_cast<X>(&shared);
+    auto& found = state_->workspaces[typeid(W)];
+    if (!found) found = std::make_shared<W>();
+    return *static_cast<W*>(found.get());
   }
 
   /// Whether two handles refer to the same mesh.
@@ -132,7 +134,7 @@ class AxisMesh
     std::size_t quantum;
     std::map<unsigned, Communicator> groups;
     std::any gradient_sink;
-    std::map<std::type_index, std::any> shared;
+    std::map<std::type_index, std::shared_ptr<void>> workspaces;
   };
 
   static const Array& require_valid(const Array& extents, int parent, IdleRanks idle)

@@ -67,12 +67,11 @@ class RowValues
   using Buffer = typename M::Engine::template Buffer<V>;
 
   /// Buffers of this rank for reuse, so that a training step allocates nothing.
-  static std::vector<Buffer>& unused_buffers()
+  [[nodiscard]] std::vector<Buffer>& unused_buffers()
   {
-    static thread_local std::vector<Buffer> buffers;
-    return buffers;
+    return mesh_.template workspace<std::vector<Buffer>>();
   }
-  [[nodiscard]] static Buffer take_buffer(std::size_t rows)
+  [[nodiscard]] Buffer take_buffer(std::size_t rows)
   {
     if (unused_buffers().empty()) return Buffer(rows);
     Buffer buffer = std::move(unused_buffers().back());

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sanitized.hpp"
+
+// One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
+#if !CUBIST_SANITIZED
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cubist/backend/simulated.hpp"
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/training/clip_gradients.hpp"
+#include "cubist/nn/training/gradient_accumulation.hpp"
+#include "cubist/nn/training/sharded_optimizer.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "catch.hpp"
+#include "counted_threads.hpp"
+#include "nn.hpp"
+
+// Data axes, sharded optimizers and micro-batches send, and need, the same in simulated time as on
+// threads.
+
+namespace backend_simulated_training_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+struct Step
+{
+  bool sharded = false;
+  std::size_t micro_batches = 1;
+};
+
+constexpr std::size_t rows = 90;
+constexpr std::size_t class_count = 50;
+
+/// Two steps of a classifier of uneven sizes.
+template <class S, class B>
+void train(const Mesh<S, B>& mesh, Step step)
+{
+  MLP<S, B, float> mlp{mesh, {70, 130, class_count}, {.activation = gelu, .dropout = 0.1}};
+  const auto parameters = mlp.parameters();
+  const DistMatrix<float, typename S::Input, AxisMesh<typename S::Axes, B>> x{mesh, {rows, 70}};
+  const auto labels = classes(rows, class_count);
+  const auto backward = [&] {
+    for (std::size_t i = 0; i < step.micro_batches; ++i)
+    {
+      const auto& y = mlp.forward(x);
+      auto dy = y;
+      softmax_cross_entropy(y, labels, dy);
+      mlp.backward(dy);
+    }
+  };
+  using Optimizer = AdamW<float, typename MLP<S, B, float>::Mesh>;
+  if (step.sharded)
+  {
+    Sharded<Optimizer> optimizer{parameters, {}, step.micro_batches};
+    for (int i = 0; i < 2; ++i)
+    {
+      backward();
+      optimizer.finish_backward();
+      optimizer.step(clip_factor(gradient_norm(optimizer.parameters()), 1));
+    }
+  }
+  else
+  {
+    const GradientAccumulation<float, typename Optimizer::Mesh> accumulation{mesh,
+                                                                             step.micro_batches};
+    Optimizer optimizer{parameters};
+    for (int i = 0; i < 2; ++i)
+    {
+      backward();
+      optimizer.step(parameters, clip_factor(gradient_norm(parameters), 1));
+    }
+  }
+}
+
+struct Needed
+{
+  Traffic traffic;
+  std::size_t peak = 0;
+};
+
+template <class B, class S>
+std::vector<Needed> needed(const Place<S>& place, Step step)
+{
+  return on_ranks<B>(place.ranks, [&](typename B::Communicator& world) {
+    bytes = {};
+    train(Mesh<S, B>{world, place.extents}, step);
+    Needed mine{.peak = bytes.peak};
+    if constexpr (requires { world.traffic(); }) mine.traffic = world.traffic();
+    return mine;
+  });
+}
+
+template <class S>
+void check(const Place<S>& place)
+{
+  for (const Step step : {Step{}, Step{.sharded = true}, Step{.micro_batches = 3},
+                          Step{.sharded = true, .micro_batches = 3}})
+  {
+    CAPTURE(place.name(), step.sharded, step.micro_batches);
+    const auto real = needed<Counting<CountedThreads>>(place, step);
+    needed<Counting<Simulated>>(place, step);
+    for (std::size_t r = 0; r < real.size(); ++r)
+    {
+      CAPTURE(r);
+      const auto& simulated = Simulated::report().ranks[r];
+      for (std::size_t c = 0; c < collective_count; ++c)
+      {
+        const auto collective = static_cast<Collective>(c);
+        CAPTURE(to_string(collective));
+        CHECK(simulated.traffic[collective] == real[r].traffic[collective]);
+      }
+      CHECK(real[r].peak > 0);
+      CHECK(double(simulated.peak_memory) == Approx(double(real[r].peak)).epsilon(0.05));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("simulated: a data axis and sharded optimizers send, and need, what they do on threads")
+{
+  using S = DataParallel<Summa2D>;
+  check<S>({8, {.data = 2, .scheme = {.q = 2}}});
+  check<S>({6, {.data = 3, .scheme = {.rows = 2, .cols = 1}}});
+  check<S>({4, {.data = 4, .scheme = {.q = 1}}});
+}
+
+TEST_CASE("simulated: a launch needs the memory of the one before it")
+{
+  const Place<DataParallel<Summa2D>> place{4, {.data = 2, .scheme = {.rows = 1, .cols = 2}}};
+  const auto peaks = [&] {
+    needed<Counting<Simulated>>(place, {});
+    std::vector<std::size_t> each;
+    for (const auto& r : Simulated::report().ranks) each.push_back(r.peak_memory);
+    return each;
+  };
+  const auto first = peaks();
+  CHECK(peaks() == first);
+  for (const auto& r : Simulated::report().ranks) CHECK(r.memory == 0);
+}
+
+}  // namespace backend_simulated_training_test
+
+#endif
