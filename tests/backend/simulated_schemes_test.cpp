@@ -4,8 +4,10 @@
 // One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
 #if !CUBIST_SANITIZED
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cubist/backend/simulated.hpp"
@@ -17,7 +19,7 @@
 #include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
-#include "counted_threads.hpp"
+#include "counted_memory.hpp"
 #include "ranks.hpp"
 
 // A training step sends, and needs, the same in simulated time as on threads.
@@ -59,12 +61,12 @@ template <class S, class B>
 std::vector<Needed> needed(const typename S::Axes::Array& extents)
 {
   return on_ranks<B>(S::Axes::ranks(extents), [&](typename B::Communicator& world) {
-    bytes = {};
+    counted_bytes = {};
     const Mesh<S, B> mesh{world, extents, IdleRanks::refused};
     train<S, B>(mesh);
     Needed mine;
     if constexpr (requires { world.traffic(); }) mine.traffic = world.traffic();
-    mine.peak = bytes.peak;
+    mine.peak = counted_bytes.peak;
     return mine;
   });
 }
@@ -91,15 +93,18 @@ void check(const typename S::Axes::Array& extents, const std::vector<Needed>& re
 
 TEST_CASE("simulated: each scheme sends the words, and needs the memory, of a run on threads")
 {
+  Simulated::machine.links.front().ranks = 27;  // one node, as threads
   for_each_scheme([]<class S>() {
-    for_each_mesh<S>(8, [](const typename S::Axes::Array& extents) {
+    constexpr int most = std::is_same_v<S, Cube3D> ? 27 : 8;  // three cubes
+    for_each_mesh<S>(most, [](const typename S::Axes::Array& extents) {
       const int ranks = S::Axes::ranks(extents);
-      if (ranks != 1 && ranks != 4 && ranks != 6 && ranks != 8) return;
+      if (ranks != 1 && ranks != 4 && ranks != 6 && ranks != 8 && ranks != 27) return;
       const auto real = needed<S, Counting<CountedThreads>>(extents);
       needed<S, Counting<Simulated>>(extents);
       check<S>(extents, real);
     });
   });
+  Simulated::machine = {};
 }
 
 // On a mesh of 6 ranks and nodes of 4, some ranks have all their peers on their node, others do

@@ -19,7 +19,7 @@
 #include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
-#include "counted_threads.hpp"
+#include "counted_memory.hpp"
 #include "nn.hpp"
 
 // Data axes, sharded optimizers and micro-batches send, and need, the same in simulated time as on
@@ -94,9 +94,9 @@ template <class B, class S>
 std::vector<Needed> needed(const Place<S>& place, Step step)
 {
   return on_ranks<B>(place.ranks, [&](typename B::Communicator& world) {
-    bytes = {};
+    counted_bytes = {};
     train(Mesh<S, B>{world, place.extents}, step);
-    Needed mine{.peak = bytes.peak};
+    Needed mine{.peak = counted_bytes.peak};
     if constexpr (requires { world.traffic(); }) mine.traffic = world.traffic();
     return mine;
   });
