@@ -139,6 +139,68 @@ TEST_CASE("Plans that do not fit in memory are the last, the smallest of them fi
     CHECK(p->reason.find("does not fit: needs ") == 0);
 }
 
+TEST_CASE("With a data axis there is a plan for d meshes of every scheme, for every divisor d")
+{
+  const auto layers = mlp_layers(4096, {1024, 4096, 1024});
+  const auto without = plan(layers, 12);
+  std::size_t expected = without.size();
+  for (const int d : {2, 3, 4, 6, 12})
+    for_each_scheme([&]<class S>() { for_each_mesh<S>(12 / d, [&](const auto&) { ++expected; }); });
+  const auto plans = plan(layers, 12, {}, {.data_parallel = true});
+  CHECK(plans.size() == expected);
+  const auto of_one = plan(layers, 12, {}, {.scheme = "Grid2D", .data_parallel = true});
+  std::set<std::string> schemes;
+  for (const auto& p : of_one) schemes.insert(p.scheme);
+  CHECK(schemes == std::set<std::string>{"Grid2D", "DataParallel<Grid2D>"});
+}
+
+TEST_CASE("The largest batch fits in the memory of a rank, and one more does not")
+{
+  Machine machine;
+  machine.ranks_per_node = 4;
+  machine.memory = 4.0 * (48 << 20);
+  const auto layers = mlp_layers(16, {256, 1024, 256});
+  const TransformerStep step{{.name = "small",
+                              .vocabulary = 1000,
+                              .positions = 128,
+                              .width = 128,
+                              .layers = 4,
+                              .heads = 8,
+                              .key_value_heads = 8,
+                              .feed_forward = 512,
+                              .tied = true,
+                              .bias = true},
+                             {.sequences = 1, .length = 128}};
+  const auto check = [&](const auto& network, const auto& with_batch) {
+    for (const auto method : {Method::automatic, Method::collectives})
+      for (const bool sharded : {false, true})
+      {
+        const PlanOptions options{.data_parallel = true, .method = method, .sharded = sharded};
+        const auto plans = plan(network, 8, machine, options);
+        for (const char* scheme : {"Summa2D", "DataParallel<Summa2D>", "DataParallel<Grid3D>"})
+        {
+          const auto p = *std::find_if(plans.begin(), plans.end(),
+                                       [&](const Plan& q) { return q.scheme == scheme; });
+          const std::size_t batch = largest_batch(p, network, machine, options);
+          CAPTURE(p.scheme, p.extents, batch);
+          CHECK(batch > 1);
+          const auto fits = [&](std::size_t n) {
+            return with_scheme<WholeCatalogue>(p.scheme, [&]<class S>() {
+              return plan_on<S>(extents_of<S>(p), with_batch(n), 8, machine, options).fits_memory;
+            });
+          };
+          CHECK(fits(batch));
+          CHECK_FALSE(fits(batch + 1));
+        }
+      }
+  };
+  check(layers, [](std::size_t n) { return mlp_layers(n, {256, 1024, 256}); });
+  check(step, [&](std::size_t n) { return TransformerStep{step.model, {n, step.batch.length}}; });
+  machine.memory = 4.0 * (1 << 20);  // less than the parameters and their moments
+  const auto small = plan(layers, 8, machine);
+  CHECK(largest_batch(small.front(), layers, machine) == 0);
+}
+
 TEST_CASE("Ranks of one node are planned by the direct method, those of several by collectives")
 {
   Machine machine;

@@ -8,8 +8,11 @@
 //   auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 64, machine);  // or, of a transformer,
 //   auto plans = plan(TransformerStep{transformer_model("gpt2"), {8, 1024}}, 64, machine);
 //   with_scheme(plans.front().scheme, [&]<class S>() { Mesh<S, Mpi> mesh{world, plans.front()}; });
+//
+// And the largest batch that fits there: largest_batch(plans.front(), step, machine).
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -99,6 +102,40 @@ template <class Network>
   return plans;
 }
 
+/// Layers for a batch of so many rows.
+[[nodiscard]] inline std::vector<ProductSize> with_batch(std::vector<ProductSize> layers,
+                                                         std::size_t rows)
+{
+  for (auto& layer : layers) layer.m = rows;
+  return layers;
+}
+/// A step of so many sequences.
+[[nodiscard]] inline TransformerStep with_batch(TransformerStep step, std::size_t sequences)
+{
+  step.batch.sequences = sequences;
+  return step;
+}
+
+/// The largest n up to `most` for which fits(n), if it is false for all larger ones; 0 if there is
+/// none.
+template <class Fits>
+[[nodiscard]] std::size_t largest_that_fits(std::size_t most, Fits fits)
+{
+  std::size_t fitting = 0;
+  std::size_t next = 1;
+  while (next <= most && fits(next))
+  {
+    fitting = next;
+    next *= 2;
+  }
+  while (next - fitting > 1)
+  {
+    const std::size_t middle = fitting + (next - fitting) / 2;
+    (middle <= most && fits(middle) ? fitting : next) = middle;
+  }
+  return fitting;
+}
+
 }  // namespace detail
 
 /// All plans, the fastest first; those that do not fit in memory last.
@@ -129,6 +166,28 @@ template <class Network>
 plan(ProductSize size, int ranks, const Machine& machine = {}, const PlanOptions& options = {})
 {
   return plan(std::vector{size}, ranks, machine, options);
+}
+
+/// The largest batch that fits in the memory of a rank on the scheme and mesh of a plan: rows of
+/// layers, sequences of a transformer; 0 if not even one does. One more does not fit.
+/// @param network the layers or the step of the plan, whose own batch is not used
+/// @param options those of the plan
+template <class Network>
+[[nodiscard]] std::size_t largest_batch(const Plan& plan, const Network& network,
+                                        const Machine& machine = {},
+                                        const PlanOptions& options = {})
+{
+  require_valid(machine);
+  require_valid(network);
+  constexpr std::size_t most = std::size_t{1} << 40U;
+  return with_scheme<WholeCatalogue>(plan.scheme, [&]<class S>() {
+    const auto extents = extents_of<S>(plan);
+    return detail::largest_that_fits(most, [&](std::size_t n) {
+      return plan_on<S>(extents, detail::with_batch(network, n), plan.ranks + plan.idle, machine,
+                        options)
+          .fits_memory;
+    });
+  });
 }
 
 /// The fastest extents of one scheme; ranks may be left idle.

@@ -8,6 +8,7 @@
 //   with_scheme("summa2d", [&]<class S>() { return ...; });          // the scheme of a name
 //   with_scheme<Schemes<Summa2D, Grid3D>>(name, f);                  // one of these schemes
 //   with_scheme<DataCatalogue>("DataParallel<Summa2D>", f);          // one with a data axis
+//   with_scheme<WholeCatalogue>(name, f);                            // with or without one
 
 #include <cctype>
 #include <cstddef>
@@ -58,12 +59,15 @@ template <class... S>
 struct WithData<Schemes<S...>>
 {
   using type = Schemes<DataParallel<S>...>;
+  using both = Schemes<S..., DataParallel<S>...>;
 };
 
 }  // namespace detail
 
 /// Every scheme of the catalogue with a data axis.
 using DataCatalogue = detail::WithData<Catalogue>::type;
+/// Every scheme without a data axis, and with one.
+using WholeCatalogue = detail::WithData<Catalogue>::both;
 
 /// Whether two names are the same but for upper and lower case.
 [[nodiscard]] inline bool same_name(std::string_view a, std::string_view b)
