@@ -31,6 +31,7 @@ struct PlannerOptions : Options
   double sample_seconds = 0.1;
   bool forward = false;
   bool all_ranks = false;
+  bool data_parallel = false;
   std::string machine;
 };
 
@@ -108,6 +109,7 @@ void add_rows(nlohmann::json& json, const Job& job, const PlannerTask& task,
                             {"scalar", "double"},
                             {"training", task.training},
                             {"all_ranks", task.all_ranks},
+                            {"data_parallel", task.data_parallel},
                             {"method", to_string(task.method)},
                             {"repeats", task.repeats},
                             {"m", row.size.m},
@@ -161,6 +163,7 @@ void run_planner(const Job& job, const PlannerOptions& options)
     task.sample_seconds = options.sample_seconds;
     task.training = !options.forward;
     task.all_ranks = options.all_ranks;
+    task.data_parallel = options.data_parallel;
     task.method = parse_method(options.method);
     for (const auto& text : options.shapes.empty() ? twenty_shapes : options.shapes)
     {
@@ -208,6 +211,7 @@ void add_planner(CLI::App& app, Action& action)
       ->capture_default_str();
   command->add_flag("--forward", options->forward, "without backward");
   command->add_flag("--all-ranks", options->all_ranks, "only meshes that leave no rank idle");
+  command->add_flag("--data-parallel", options->data_parallel, "also meshes with a data axis");
   command->add_option("--machine", options->machine, "its figures, in JSON; else it is measured");
   add_method_option(*command, *options);
   command->callback(

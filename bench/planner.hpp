@@ -32,6 +32,7 @@ struct PlannerTask
   double sample_seconds = 0.1;  // that one of the latter takes at least
   bool training = true;         // forward and backward, or forward alone
   bool all_ranks = false;       // only meshes that leave none idle
+  bool data_parallel = false;   // also meshes with a data axis
   cubist::Method method = cubist::Method::automatic;
   std::optional<cubist::Machine> machine;  // else it is measured
   int nodes = 1;

@@ -25,13 +25,16 @@ template <class B, class World>
 std::unique_ptr<Product<B, double>> make_planned(World& world, const cubist::Plan& plan,
                                                  cubist::ProductSize size, bool training)
 {
-  return make_product<B, double>(world, {.scheme = plan.scheme,
-                                         .mesh = plan.extents,
-                                         .size = size,
-                                         .gathered = cubist::Gathered::kept,
-                                         .method = plan.method,
-                                         .backward = training,
-                                         .idle = true});
+  const ProductSetting setting{.scheme = plan.scheme,
+                               .mesh = plan.extents,
+                               .size = size,
+                               .gathered = cubist::Gathered::kept,
+                               .method = plan.method,
+                               .backward = training,
+                               .idle = true};
+  return cubist::has_scheme<cubist::DataCatalogue>(plan.scheme)
+             ? make_product<B, double, cubist::DataCatalogue>(world, setting)
+             : make_product<B, double>(world, setting);
 }
 
 template <class P>
@@ -53,6 +56,7 @@ PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Ma
                                        {.scalar_bytes = sizeof(double),
                                        .training = task.training,
                                        .input_gradient = true,
+                                       .data_parallel = task.data_parallel,
                                        .method = task.method}))
   {
     if (task.all_ranks && plan.idle > 0) continue;
