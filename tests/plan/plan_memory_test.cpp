@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory of a plan is that of the step it plans: what the ranks of a simulated world allocate.
+// The memory of a plan is that of the step it plans: what the ranks of a simulated world allocate,
+// and, of some plans, the buffers of ranks as threads.
+#include <algorithm>
 #include <cstddef>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -15,22 +18,37 @@
 #include "cubist/scheme/data_parallel.hpp"
 
 #include "catch.hpp"
+#include "counted_memory.hpp"
+#include "ranks.hpp"
 
 namespace plan_memory_test
 {
 
 using namespace cubist;
+using namespace cubist::test;
 
 namespace
 {
 
-/// Bytes that a rank of a simulated world has allocated at most.
-template <class Body>
+/// Bytes that a rank has allocated at most.
+template <class B, class Body>
 double peak_memory(int ranks, const Body& body)
 {
-  Simulated::machine = {};
-  launch<Simulated>({.ranks = ranks, .rethrow = true}, body);
-  return static_cast<double>(Simulated::report().peak_memory());
+  if constexpr (std::is_same_v<B, Simulated>)
+  {
+    Simulated::machine = {};
+    launch<Simulated>({.ranks = ranks, .rethrow = true}, body);
+    return static_cast<double>(Simulated::report().peak_memory());
+  }
+  else
+  {
+    const auto peaks = on_ranks<B>(ranks, [&](typename B::Communicator& world) {
+      counted_bytes = {};
+      body(world);
+      return counted_bytes.peak;
+    });
+    return static_cast<double>(*std::max_element(peaks.begin(), peaks.end()));
+  }
 }
 
 /// Two steps of AdamW, of which the second allocates nothing that the first does not.
@@ -57,15 +75,15 @@ void train(Net& net, bool sharded, const Step& compute_gradients)
   }
 }
 
-template <SchemeType S>
-double simulated_memory(const typename S::Axes::Array& e, std::size_t tokens,
-                        const std::vector<std::size_t>& sizes, const PlanOptions& options)
+template <SchemeType S, class B>
+double step_memory(const typename S::Axes::Array& e, std::size_t tokens,
+                   const std::vector<std::size_t>& sizes, const PlanOptions& options)
 {
-  return peak_memory(S::Axes::ranks(e), [&](Simulated::Communicator& world) {
-    const Mesh<S, Simulated> mesh{world, e, IdleRanks::refused};
-    MLP<S, Simulated, float> mlp{
+  return peak_memory<B>(S::Axes::ranks(e), [&](typename B::Communicator& world) {
+    const Mesh<S, B> mesh{world, e, IdleRanks::refused};
+    MLP<S, B, float> mlp{
         mesh, sizes, {.activation = gelu, .gathered = options.gathered, .method = options.method}};
-    const DistMatrix<float, typename S::Input, AxisMesh<typename S::Axes, Simulated>> x{
+    const DistMatrix<float, typename S::Input, AxisMesh<typename S::Axes, B>> x{
         mesh, {tokens, sizes.front()}};
     train(mlp, options.sharded, [&] {
       const auto& y = mlp.forward(x);
@@ -75,12 +93,12 @@ double simulated_memory(const typename S::Axes::Array& e, std::size_t tokens,
   });
 }
 
-template <SchemeType S>
-double simulated_memory(const typename S::Axes::Array& e, const TransformerStep& step,
-                        const PlanOptions& options)
+template <SchemeType S, class B>
+double step_memory(const typename S::Axes::Array& e, const TransformerStep& step,
+                   const PlanOptions& options)
 {
-  return peak_memory(S::Axes::ranks(e), [&](Simulated::Communicator& world) {
-    const Mesh<S, Simulated> mesh{world, e, IdleRanks::refused};
+  return peak_memory<B>(S::Axes::ranks(e), [&](typename B::Communicator& world) {
+    const Mesh<S, B> mesh{world, e, IdleRanks::refused};
     const auto& model = step.model;
     const TransformerConfig config{
         .vocabulary = model.vocabulary,
@@ -96,7 +114,7 @@ double simulated_memory(const typename S::Axes::Array& e, const TransformerStep&
         .bias = model.bias,
         .tied = model.tied,
     };
-    Transformer<S, Simulated, float> net{
+    Transformer<S, B, float> net{
         mesh, config, {.gathered = options.gathered, .method = options.method}};
     const std::vector<int> ids(step.batch.tokens());
     train(net, options.sharded, [&] { (void)net.compute_gradients(ids, step.batch.length); });
@@ -104,12 +122,13 @@ double simulated_memory(const typename S::Axes::Array& e, const TransformerStep&
 }
 
 /// Compares, for both methods, and with optimizers split among replicas.
-template <SchemeType S, class... Network>
+template <SchemeType S, class B = Simulated, class... Network>
 void compare(const typename S::Axes::Array& e, const Network&... network)
 {
   const int ranks = S::Axes::ranks(e);
   Machine machine;
   machine.ranks_per_node = ranks;
+  if (!std::is_same_v<B, Simulated>) machine.cores = std::thread::hardware_concurrency();
   for (const auto method : {Method::collectives, Method::automatic})
     for (const bool sharded : {false, true})
     {
@@ -121,7 +140,7 @@ void compare(const typename S::Axes::Array& e, const Network&... network)
         else
           return plan_on<S>(e, mlp_layers(network...), ranks, machine, options).memory;
       }();
-      CHECK(planned == Approx(simulated_memory<S>(e, network..., options)).epsilon(0.05));
+      CHECK(planned == Approx(step_memory<S, B>(e, network..., options)).epsilon(0.05));
     }
 }
 
@@ -155,7 +174,10 @@ TEST_CASE("The memory planned for an MLP is that of its steps within a twentieth
   compare<Megatron1D>({4}, std::size_t{512}, sizes);
   compare<Summa2D>({2, 2}, std::size_t{512}, sizes);
   compare<Cube3D>({2, 2, 2}, std::size_t{512}, sizes);
+  compare<Grid2D>({2, 3}, std::size_t{512}, sizes);
+  compare<Summa25D>({2, 2, 2}, std::size_t{512}, sizes);
   compare<DataParallel<Megatron1D>>({4, 2}, std::size_t{512}, sizes);
+  compare<DataParallel<Summa2D>>({2, 2, 2}, std::size_t{512}, sizes);
 }
 
 TEST_CASE("The memory planned for a transformer is that of its steps within a twentieth")
@@ -166,6 +188,18 @@ TEST_CASE("The memory planned for a transformer is that of its steps within a tw
     compare<Summa2D>({2, 2}, step);
     compare<DataParallel<Megatron1D>>({4, 2}, step);
   }
+}
+
+TEST_CASE("The memory planned is that of buffers of ranks as threads within a twentieth")
+{
+  compare<DataParallel<Megatron1D>, CountedThreads>({2, 2}, std::size_t{64},
+                                                    std::vector<std::size_t>{64, 256, 64});
+  TransformerModel small = gpt;
+  small.vocabulary = 200;
+  small.width = 64;
+  small.feed_forward = 256;
+  small.layers = 1;
+  compare<DataParallel<Megatron1D>, CountedThreads>({2, 2}, TransformerStep{small, {2, 64}});
 }
 
 }  // namespace plan_memory_test
