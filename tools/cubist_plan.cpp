@@ -22,6 +22,7 @@
 
 #include "draw_svg.hpp"
 #include "draw_text.hpp"
+#include "plan_table.hpp"
 #include "simulate.hpp"
 #include "simulated_machine.hpp"
 
@@ -38,46 +39,54 @@ struct Options
   std::vector<std::string> machines;
   std::string scalar = "float";
   std::string scheme;
+  bool data_parallel = true;
   std::string method = "automatic";
   std::vector<int> mesh;
   std::size_t top = 0;
   bool forward = false;
+  std::string optimizer = "adamw";
+  bool sharded = false;
+  bool memory = false;
   bool simulate = false;
   bool json = false;
   bool draw = false;
   std::string svg;
 };
 
-std::string mesh_text(const cubist::Plan& plan)
+/// The name of a scheme without its data axis.
+std::string without_data(const std::string& scheme)
 {
-  std::string s;
-  for (const int e : plan.extents) (s += s.empty() ? "" : ",") += std::to_string(e);
-  return s;
+  const std::string front = "DataParallel<";
+  if (scheme.size() <= front.size() || !cubist::same_name(scheme.substr(0, front.size()), front))
+    return scheme;
+  return scheme.substr(front.size(), scheme.size() - front.size() - 1);
 }
 
-std::string time_text(double seconds)
+/// Whether a plan is on the requested scheme, with or without a data axis.
+bool is_requested(const cubist::Plan& plan, const Options& options)
 {
-  const bool long_one = seconds >= 1;
-  const bool short_one = seconds < 1e-3;
-  const double value = long_one ? seconds : short_one ? 1e6 * seconds : 1e3 * seconds;
-  return cubist::detail::three_digits(value) + (long_one ? " s" : short_one ? " us" : " ms");
-}
-
-/// Calls f.operator()<S>(extents) for the scheme and mesh of a plan.
-template <class F>
-void on_scheme_of(const cubist::Plan& plan, F f)
-{
-  cubist::with_scheme(plan.scheme,
-                      [&]<class S>() { f.template operator()<S>(cubist::extents_of<S>(plan)); });
+  return cubist::same_name(plan.scheme, options.scheme) ||
+         cubist::same_name(without_data(plan.scheme), options.scheme);
 }
 
 /// Throws the error for a mesh that is not among the plans.
-void throw_invalid_mesh(const Options& options)
+[[noreturn]] void throw_invalid_mesh(const Options& options)
 {
-  cubist::with_scheme(options.scheme, [&]<class S>() {
-    static_cast<void>(cubist::plan_on<S>(cubist::extents_from_list<S>(options.mesh),
-                                         cubist::mlp_layers(1, {1, 1}), options.ranks));
+  const auto check = [&]<class S>() {
+    static_cast<void>(cubist::detail::empty_plan<S>(cubist::extents_from_list<S>(options.mesh),
+                                                    options.ranks, cubist::Machine{}, {}));
+  };
+  cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, [&]<class S>() {
+    if (options.data_parallel && options.mesh.size() == S::Axes::count + 1)
+      check.template operator()<cubist::DataParallel<S>>();
+    else
+      check.template operator()<S>();
   });
+  throw cubist::MeshError{"got a mesh of " + options.scheme + " whose data axis, " +
+                          std::to_string(options.mesh.front()) + ", does not divide " +
+                          std::to_string(options.ranks) +
+                          " ranks into two or more meshes, so it is not among the plans; use a "
+                          "divisor of the ranks from 2, or a mesh without that axis"};
 }
 
 /// The plans to print.
@@ -89,83 +98,38 @@ std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, con
   const std::size_t most = options.top != 0 ? options.top : each ? all.size() : 10;
   for (const auto& plan : all)
   {
-    if (!options.scheme.empty() && !cubist::same_name(plan.scheme, options.scheme)) continue;
+    if (!options.scheme.empty() && !is_requested(plan, options)) continue;
     if (!options.mesh.empty() && plan.extents != options.mesh) continue;
-    if (each && !seen.insert(plan.scheme).second) continue;
+    if (each && !seen.insert(without_data(plan.scheme)).second) continue;
     if (plans.size() < most) plans.push_back(plan);
   }
   if (plans.empty()) throw_invalid_mesh(options);
   return plans;
 }
 
-/// @param simulated the times of the first plans by simulation; none: no such column
-void print_table(const std::vector<cubist::Plan>& plans, double unit,
-                 const std::vector<double>& simulated)
+/// Whether the memory of a simulated step, which has AdamW, is that of the plans.
+bool compares_memory(const Options& options)
 {
-  const auto column = [&](const std::string& text) {
-    return simulated.empty() ? ""
-                             : cubist::detail::join({std::string(10 - text.size(), ' '), text});
-  };
-  std::printf("%-18s %-10s %5s %9s%s %11s %8s %9s %10s  %s\n", "scheme", "mesh", "idle", "time",
-              column("simulated").c_str(), "words/rank", "in M h", "messages", "GiB/rank", "why");
-  for (std::size_t i = 0; i < plans.size(); ++i)
-  {
-    const auto& plan = plans[i];
-    std::printf("%-18s %-10s %5d %9s%s %11.4g %8.3g %9.4g %10.3g  %s\n", plan.scheme.c_str(),
-                mesh_text(plan).c_str(), plan.idle, time_text(plan.seconds()).c_str(),
-                column(i < simulated.size() ? time_text(simulated[i]) : "-").c_str(), plan.words,
-                plan.words / unit, plan.messages, plan.memory / (1 << 30), plan.reason.c_str());
-  }
-  if (simulated.empty()) return;
-  const auto best = static_cast<std::size_t>(std::min_element(simulated.begin(), simulated.end()) -
-                                             simulated.begin());
-  std::printf("the fastest by simulation: %s on %s\n", plans[best].scheme.c_str(),
-              mesh_text(plans[best]).c_str());
-}
-
-const char* method_name(cubist::Method method)
-{
-  return method == cubist::Method::direct ? "direct" : "collectives";
-}
-
-nlohmann::json to_json(const cubist::Plan& plan, double unit)
-{
-  return {{"scheme", plan.scheme},
-          {"mesh", plan.extents},
-          {"ranks", plan.ranks},
-          {"idle", plan.idle},
-          {"method", method_name(plan.method)},
-          {"seconds", plan.seconds()},
-          {"product_seconds", plan.time.products},
-          {"inside_seconds", plan.time.inside},
-          {"across_seconds", plan.time.across},
-          {"pass_seconds", plan.time.passes},
-          {"words_per_rank", plan.words},
-          {"words_per_rank_in_tokens_times_width", plan.words / unit},
-          {"messages_per_rank", plan.messages},
-          {"flops_per_rank", plan.flops},
-          {"padding", plan.padding},
-          {"memory_per_rank", plan.memory},
-          {"fits_memory", plan.fits_memory},
-          {"note", plan.note},
-          {"reason", plan.reason}};
+  return options.forward || options.optimizer.starts_with("adam");
 }
 
 void draw(const cubist::Plan& plan, const Options& options, cubist::ProductSize size)
 {
-  on_scheme_of(plan, [&]<class S>(const typename S::Axes::Array& extents) {
-    if (options.draw)
-    {
-      const bool colours = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-      std::cout << '\n' << cubist::draw_text<S>(extents, size, colours);
-    }
-    if (options.svg.empty()) return;
-    std::ofstream file{options.svg};
-    file << cubist::draw_svg<S>(extents, size);
-    file.flush();
-    cubist::require<cubist::DataError>(file.good(), "cannot write ", options.svg,
-                                       ", so the drawing would be lost; pass --svg another path");
+  if (!options.draw && options.svg.empty()) return;
+  const auto picture = cubist::with_scheme<cubist::WholeCatalogue>(plan.scheme, [&]<class S>() {
+    return cubist::picture_of<S>(cubist::extents_of<S>(plan), size);
   });
+  if (options.draw)
+  {
+    const bool colours = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+    std::cout << '\n' << cubist::draw_text(picture, colours);
+  }
+  if (options.svg.empty()) return;
+  std::ofstream file{options.svg};
+  file << cubist::draw_svg(picture);
+  file.flush();
+  cubist::require<cubist::DataError>(file.good(), "cannot write ", options.svg,
+                                     ", so the drawing would be lost; pass --svg another path");
 }
 
 /// What is planned: layers, or a transformer, whose first product is that of Q, K and V.
@@ -198,15 +162,24 @@ class Network
     return step_ ? cubist::plan(*step_, ranks, machine, options)
                  : cubist::plan(layers_, ranks, machine, options);
   }
-  /// Seconds of a step by simulation.
-  [[nodiscard]] double simulated(const cubist::Plan& plan, const Options& options,
-                                 const cubist::SimulatedMachine& machine) const
+  /// The largest batch that fits where a plan is, in tokens.
+  [[nodiscard]] std::size_t largest_batch(const cubist::Plan& plan, const cubist::Machine& machine,
+                                          const cubist::PlanOptions& options) const
+  {
+    return step_ ? step_->batch.length * cubist::largest_batch(plan, *step_, machine, options)
+                 : cubist::largest_batch(plan, layers_, machine, options);
+  }
+  /// What a step costs by simulation.
+  [[nodiscard]] cubist::SimulatedCost simulated(const cubist::Plan& plan, const Options& options,
+                                                const cubist::SimulatedMachine& machine) const
   {
     const bool training = !options.forward;
-    if (step_) return cubist::simulated_seconds(plan, {*step_, training}, machine);
+    if (step_) return cubist::simulated_cost(plan, {*step_, training, options.sharded}, machine);
     const bool single = options.scalar == "float";
-    return cubist::simulated_seconds(
-        plan, cubist::SimulatedStep{options.layers, options.tokens, training, single}, machine);
+    return cubist::simulated_cost(
+        plan,
+        cubist::SimulatedStep{options.layers, options.tokens, training, single, options.sharded},
+        machine);
   }
   void add_to(nlohmann::json& json, const Options& options) const
   {
@@ -225,17 +198,24 @@ class Network
   std::optional<cubist::TransformerStep> step_;
 };
 
-/// The time of each of the first plans by simulation; the others have none.
-std::vector<double> simulate(const Network& network, const std::vector<cubist::Plan>& plans,
-                             const Options& options, const cubist::Machine& machine)
+/// What each of the first plans costs by simulation; the others have none.
+std::vector<cubist::SimulatedCost> simulate(const Network& network,
+                                            const std::vector<cubist::Plan>& plans,
+                                            const Options& options, const cubist::Machine& machine)
 {
   constexpr std::size_t most = 5;
-  std::vector<double> seconds;
-  if (!options.simulate) return seconds;
+  std::vector<cubist::SimulatedCost> costs;
+  if (!options.simulate) return costs;
   const auto simulated = cubist::simulated_machine(machine);
   for (std::size_t i = 0; i < std::min(most, plans.size()); ++i)
-    seconds.push_back(network.simulated(plans[i], options, simulated));
-  return seconds;
+    costs.push_back(network.simulated(plans[i], options, simulated));
+  return costs;
+}
+
+/// What an optimizer keeps for each element of a parameter.
+int moments_of(const std::string& optimizer)
+{
+  return optimizer == "none" ? 0 : optimizer == "sgd" ? 1 : 2;
 }
 
 void run(const Options& options)
@@ -248,14 +228,23 @@ void run(const Options& options)
   for (const auto& path : options.machines) machine = cubist::read_machine(path, machine);
   const Network network{options};
   const bool single = options.scalar == "float";
-  const cubist::PlanOptions requested{.scalar_bytes = single ? sizeof(float) : sizeof(double),
-                                      .training = !options.forward,
-                                      .method = options.method == "collectives"
-                                                    ? cubist::Method::collectives
-                                                    : cubist::Method::automatic};
-  if (!options.scheme.empty()) cubist::with_scheme(options.scheme, []<class S>() {});
+  const cubist::PlanOptions requested{
+      .scalar_bytes = single ? sizeof(float) : sizeof(double),
+      .training = !options.forward,
+      .data_parallel =
+          options.data_parallel || cubist::has_scheme<cubist::DataCatalogue>(options.scheme),
+      .method =
+          options.method == "collectives" ? cubist::Method::collectives : cubist::Method::automatic,
+      .moments = moments_of(options.optimizer),
+      .sharded = options.sharded};
+  if (!options.scheme.empty())
+    cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, []<class S>() {});
   const auto plans = select_plans(network.plans(options.ranks, machine, requested), options);
   const auto simulated = simulate(network, plans, options, machine);
+  std::vector<std::size_t> batches;
+  if (options.memory || options.json)
+    for (const auto& plan : plans)
+      batches.push_back(network.largest_batch(plan, machine, requested));
 
   if (options.json)
   {
@@ -263,18 +252,29 @@ void run(const Options& options)
                         {"ranks", options.ranks},
                         {"scalar", options.scalar},
                         {"training", !options.forward},
+                        {"optimizer", options.optimizer},
+                        {"sharded", options.sharded},
                         {"machine", cubist::to_json(machine)},
                         {"plans", nlohmann::json::array()}};
     network.add_to(json, options);
     for (std::size_t i = 0; i < plans.size(); ++i)
     {
-      auto& plan = json["plans"].emplace_back(to_json(plans[i], network.unit()));
-      if (i < simulated.size()) plan["simulated_seconds"] = simulated[i];
+      auto& plan = json["plans"].emplace_back(cubist::to_json(plans[i], network.unit(), machine));
+      plan["largest_batch"] = batches[i];
+      if (i >= simulated.size()) continue;
+      plan["simulated_seconds"] = simulated[i].seconds;
+      if (compares_memory(options)) plan["simulated_memory"] = simulated[i].memory;
     }
     std::cout << json.dump(2) << '\n';
   }
   else
-    print_table(plans, network.unit(), simulated);
+  {
+    cubist::print_table(plans, network.unit(), simulated);
+    if (options.memory)
+      cubist::print_memory(
+          plans, batches,
+          compares_memory(options) ? simulated : std::vector<cubist::SimulatedCost>{}, machine);
+  }
   std::fflush(stdout);
   draw(plans.front(), options, network.first());
 }
@@ -306,12 +306,22 @@ try
   app.add_option("--scalar", options.scalar)
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
-  auto* scheme = app.add_option("--scheme", options.scheme, cubist::scheme_names());
+  auto* scheme =
+      app.add_option("--scheme", options.scheme, cubist::scheme_names() + "; or DataParallel<...>");
   app.add_option("--mesh", options.mesh, "extents: only this mesh")->delimiter(',')->needs(scheme);
   app.add_option(
       "--top", options.top,
       "how many of the fastest; left out, the fastest mesh of each scheme, or 10 of --scheme");
+  app.add_flag("--data-parallel,!--no-data-parallel", options.data_parallel,
+               "whether to plan several meshes side by side, each for a part of the batch, too: "
+               "DataParallel<...> with their number in front of the extents of each");
   app.add_flag("--forward", options.forward, "forward only, no training");
+  app.add_option("--optimizer", options.optimizer, "whose state counts as memory")
+      ->check(CLI::IsMember({"adamw", "adam", "sgd", "none"}))
+      ->capture_default_str();
+  app.add_flag("--sharded", options.sharded, "replicas of a parameter share its optimizer's state");
+  app.add_flag("--memory", options.memory,
+               "print the memory of a rank by use, and the largest batch that fits, too");
   app.add_option("--method", options.method,
                  "automatic reads peers' memory where all ranks of a mesh are on one node")
       ->check(CLI::IsMember({"automatic", "collectives"}))

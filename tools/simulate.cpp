@@ -3,9 +3,9 @@
 
 #include <cubist/backend/simulated.hpp>
 #include <cubist/nn/mlp.hpp>
-#include <cubist/scheme/catalogue.hpp>
 
 #include "simulate.hpp"
+#include "simulated_program.hpp"
 
 namespace cubist
 {
@@ -13,14 +13,16 @@ namespace cubist
 namespace
 {
 
-/// Seconds of a step, which all ranks begin together.
+/// A step, which all ranks begin together; in training another one with an optimizer, for the
+/// memory.
 template <class S, class T>
-double step_seconds(const Plan& plan, const SimulatedStep& step)
+SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan,
+                        const SimulatedStep& step)
 {
   double begin = 0;
   double end = 0;
   launch<Simulated>({.ranks = plan.ranks + plan.idle, .rethrow = true}, [&](auto& world) {
-    const Mesh<S, Simulated> mesh{world, plan};
+    const Mesh<S, Simulated> mesh{world, extents, IdleRanks::allowed};
     if (!mesh.active()) return;
     const auto method = plan.method == Method::direct ? Method::automatic : Method::collectives;
     MLP<S, Simulated, T> mlp{
@@ -32,18 +34,25 @@ double step_seconds(const Plan& plan, const SimulatedStep& step)
     const auto& y = mlp.forward(x);
     if (step.training) mlp.backward(y);
     end = std::max(end, Simulated::now());
+    if (!step.training) return;
+    with_adamw(mlp.parameters(), step.sharded, [&](const auto& update) {
+      const auto dy = zeros_like(mlp.forward(x));
+      mlp.backward(dy);
+      update();
+    });
   });
-  return end - begin;
+  return {end - begin, static_cast<double>(Simulated::report().peak_memory())};
 }
 
 }  // namespace
 
-double simulated_seconds(const Plan& plan, const SimulatedStep& step,
-                         const SimulatedMachine& machine)
+SimulatedCost simulated_cost(const Plan& plan, const SimulatedStep& step,
+                             const SimulatedMachine& machine)
 {
   Simulated::machine = machine;
-  return with_scheme(plan.scheme, [&]<class S>() {
-    return step.single ? step_seconds<S, float>(plan, step) : step_seconds<S, double>(plan, step);
+  return on_data_scheme(plan, [&]<class S>(const typename S::Axes::Array& extents) {
+    return step.single ? step_cost<S, float>(extents, plan, step)
+                       : step_cost<S, double>(extents, plan, step);
   });
 }
 

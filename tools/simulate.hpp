@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The time of a plan by simulation: the real program runs on simulated ranks.
+// The time and the memory of a plan by simulation: the real program runs on simulated ranks.
 
 #include <cstddef>
 #include <vector>
@@ -19,6 +19,7 @@ struct SimulatedStep
   std::size_t tokens = 1;
   bool training = true;  ///< forward and backward, or forward alone
   bool single = true;    ///< in float; else in double
+  bool sharded = false;  ///< replicas share the state of the optimizer
 };
 
 /// A step of a transformer in float, with the loss and, in training, AdamW.
@@ -26,12 +27,19 @@ struct SimulatedTransformer
 {
   TransformerStep step;
   bool training = true;
+  bool sharded = false;
 };
 
-/// Seconds of a step on the scheme and mesh of a plan.
-[[nodiscard]] double simulated_seconds(const Plan& plan, const SimulatedStep& step,
-                                       const SimulatedMachine& machine);
-[[nodiscard]] double simulated_seconds(const Plan& plan, const SimulatedTransformer& what,
-                                       const SimulatedMachine& machine);
+struct SimulatedCost
+{
+  double seconds = 0;  ///< of a step
+  double memory = 0;   ///< bytes that a rank allocates at most, with AdamW in training
+};
+
+/// What a step costs on the scheme and mesh of a plan.
+[[nodiscard]] SimulatedCost simulated_cost(const Plan& plan, const SimulatedStep& step,
+                                           const SimulatedMachine& machine);
+[[nodiscard]] SimulatedCost simulated_cost(const Plan& plan, const SimulatedTransformer& what,
+                                           const SimulatedMachine& machine);
 
 }  // namespace cubist

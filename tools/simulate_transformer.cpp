@@ -4,11 +4,10 @@
 #include <vector>
 
 #include <cubist/backend/simulated.hpp>
-#include <cubist/nn/optimizer.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
-#include <cubist/scheme/catalogue.hpp>
 
 #include "simulate.hpp"
+#include "simulated_program.hpp"
 
 namespace cubist
 {
@@ -16,13 +15,13 @@ namespace cubist
 namespace
 {
 
-[[nodiscard]] TransformerConfig config_of(const TransformerModel& model, std::size_t layers)
+[[nodiscard]] TransformerConfig config_of(const TransformerModel& model)
 {
   TransformerConfig config;
   config.vocabulary = model.vocabulary;
   config.positions = model.positions;
   config.width = model.width;
-  config.layers = layers;
+  config.layers = model.layers;
   config.heads = model.heads;
   config.key_value_heads = model.key_value_heads;
   config.feed_forward = model.feed_forward;
@@ -34,9 +33,10 @@ namespace
   return config;
 }
 
-/// Seconds of a step of a model with so many layers.
+/// Seconds of a step, which all ranks begin together.
 template <class S>
-double step_seconds(const Plan& plan, const SimulatedTransformer& what, std::size_t layers)
+SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan,
+                        const SimulatedTransformer& what)
 {
   const TransformerModel& model = what.step.model;
   const TokenBatch batch = what.step.batch;
@@ -47,35 +47,37 @@ double step_seconds(const Plan& plan, const SimulatedTransformer& what, std::siz
   double begin = 0;
   double end = 0;
   launch<Simulated>({.ranks = plan.ranks + plan.idle, .rethrow = true}, [&](auto& world) {
-    const Mesh<S, Simulated> mesh{world, plan};
+    const Mesh<S, Simulated> mesh{world, extents, IdleRanks::allowed};
     if (!mesh.active()) return;
     const auto method = plan.method == Method::direct ? Method::automatic : Method::collectives;
     Transformer<S, Simulated, float> network{
-        mesh, config_of(model, layers), {.gathered = plan.gathered, .method = method}};
-    const auto parameters = network.parameters();
-    AdamW optimizer{parameters};
-    mesh.world().barrier();
-    begin = Simulated::now();
-    if (what.training)
-    {
-      network.compute_gradients(ids, batch.length);
-      optimizer.step(parameters);
-    }
-    else
-      static_cast<void>(network.evaluate(ids, batch.length));
-    end = std::max(end, Simulated::now());
+        mesh, config_of(model), {.gathered = plan.gathered, .method = method}};
+    const auto run = [&](const auto& compute) {
+      mesh.world().barrier();
+      begin = Simulated::now();
+      compute();
+      end = std::max(end, Simulated::now());
+    };
+    if (!what.training) return run([&] { static_cast<void>(network.evaluate(ids, batch.length)); });
+    with_adamw(network.parameters(), what.sharded, [&](const auto& update) {
+      run([&] {
+        network.compute_gradients(ids, batch.length);
+        update();
+      });
+    });
   });
-  return end - begin;
+  return {end - begin, static_cast<double>(Simulated::report().peak_memory())};
 }
 
 }  // namespace
 
-double simulated_seconds(const Plan& plan, const SimulatedTransformer& what,
-                         const SimulatedMachine& machine)
+SimulatedCost simulated_cost(const Plan& plan, const SimulatedTransformer& what,
+                             const SimulatedMachine& machine)
 {
   Simulated::machine = machine;
-  return with_scheme(
-      plan.scheme, [&]<class S>() { return step_seconds<S>(plan, what, what.step.model.layers); });
+  return on_data_scheme(plan, [&]<class S>(const typename S::Axes::Array& extents) {
+    return step_cost<S>(extents, plan, what);
+  });
 }
 
 }  // namespace cubist

@@ -84,10 +84,11 @@ class TransformerPlanner
     return needed;
   }
 
-  /// Adds AdamW for all parameters of the plan.
+  /// Adds the optimizer for all parameters of the plan.
   void add_optimizer()
   {
-    add_passes(0, 7 * parameters_);  // reads W, dW and two moments, writes W and the moments
+    // Reads W, dW and the moments, writes W and the moments.
+    add_passes(0, (3 + 2 * options_.moments) * parameters_);
   }
   /// Multiplies what has been added, for a model of so many blocks.
   void repeat(std::size_t blocks)

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Plans as a table, as a table of their memory, and as JSON.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <cubist/core/error.hpp>
+#include <cubist/plan/machine.hpp>
+#include <cubist/plan/plan.hpp>
+#include <cubist/plan/reason.hpp>
+
+#include "simulate.hpp"
+
+namespace cubist
+{
+
+[[nodiscard]] inline std::string mesh_text(const Plan& plan)
+{
+  std::string s;
+  for (const int e : plan.extents) (s += s.empty() ? "" : ",") += std::to_string(e);
+  return s;
+}
+
+[[nodiscard]] inline std::string time_text(double seconds)
+{
+  const bool long_one = seconds >= 1;
+  const bool short_one = seconds < 1e-3;
+  const double value = long_one ? seconds : short_one ? 1e6 * seconds : 1e3 * seconds;
+  return detail::three_digits(value) + (long_one ? " s" : short_one ? " us" : " ms");
+}
+
+/// As wide as the longest name.
+[[nodiscard]] inline int scheme_width(const std::vector<Plan>& plans)
+{
+  std::size_t width = 6;
+  for (const auto& plan : plans) width = std::max(width, plan.scheme.size());
+  return static_cast<int>(width);
+}
+
+/// @param simulated the first plans by simulation; none: no such column
+inline void print_table(const std::vector<Plan>& plans, double unit,
+                        const std::vector<SimulatedCost>& simulated)
+{
+  const auto column = [&](const std::string& text) {
+    return simulated.empty() ? "" : detail::join({std::string(10 - text.size(), ' '), text});
+  };
+  const int width = scheme_width(plans);
+  std::printf("%-*s %-10s %5s %9s%s %11s %8s %9s %10s  %s\n", width, "scheme", "mesh", "idle",
+              "time", column("simulated").c_str(), "words/rank", "in M h", "messages", "GiB/rank",
+              "why");
+  for (std::size_t i = 0; i < plans.size(); ++i)
+  {
+    const auto& plan = plans[i];
+    std::printf("%-*s %-10s %5d %9s%s %11.4g %8.3g %9.4g %10.3g  %s\n", width, plan.scheme.c_str(),
+                mesh_text(plan).c_str(), plan.idle, time_text(plan.seconds()).c_str(),
+                column(i < simulated.size() ? time_text(simulated[i].seconds) : "-").c_str(),
+                plan.words, plan.words / unit, plan.messages, plan.memory / (1 << 30),
+                plan.reason.c_str());
+  }
+  if (simulated.empty()) return;
+  const auto best = static_cast<std::size_t>(
+      std::min_element(simulated.begin(), simulated.end(),
+                       [](const auto& a, const auto& b) { return a.seconds < b.seconds; }) -
+      simulated.begin());
+  std::printf("the fastest by simulation: %s on %s\n", plans[best].scheme.c_str(),
+              mesh_text(plans[best]).c_str());
+}
+
+/// The memory of a rank by use, and the largest batches in tokens.
+inline void print_memory(const std::vector<Plan>& plans, const std::vector<std::size_t>& batches,
+                         const std::vector<SimulatedCost>& simulated, const Machine& machine)
+{
+  const auto gibibytes = [](double bytes) { return detail::three_digits(bytes / (1 << 30)); };
+  const int width = scheme_width(plans);
+  const auto print = [&](const std::vector<std::string>& line) {
+    std::printf("%-*s %-10s", width, line[0].c_str(), line[1].c_str());
+    for (std::size_t i = 2; i < line.size(); ++i)
+      std::printf(" %*s", i + 2 < line.size() ? 11 : 15, line[i].c_str());
+    std::printf("\n");
+  };
+  std::printf("\nmemory of a rank in GiB, and the largest batch that fits in tokens\n");
+  std::vector<std::string> head{"scheme",    "mesh",        "parameters", "gradients",
+                                "optimizer", "activations", "workspace",  "sum"};
+  if (!simulated.empty()) head.emplace_back("simulated");
+  for (const char* column : {"available", "fits", "largest batch"}) head.emplace_back(column);
+  print(head);
+  for (std::size_t i = 0; i < plans.size(); ++i)
+  {
+    const auto& plan = plans[i];
+    const auto& parts = plan.memory_parts;
+    std::vector<std::string> line{plan.scheme, mesh_text(plan)};
+    for (const double bytes : {parts.parameters, parts.gradients, parts.optimizer,
+                               parts.activations, parts.workspace, plan.memory})
+      line.push_back(gibibytes(bytes));
+    if (!simulated.empty())
+      line.push_back(i < simulated.size() ? gibibytes(simulated[i].memory) : "-");
+    const double available = machine.memory_per_rank(plan.ranks);
+    line.push_back(gibibytes(available));
+    line.push_back(plan.fits_memory ? "yes"
+                                    : "no: " + gibibytes(plan.memory - available) + " over");
+    line.push_back(std::to_string(batches[i]));
+    print(line);
+  }
+}
+
+[[nodiscard]] inline const char* method_name(Method method)
+{
+  return method == Method::direct ? "direct" : "collectives";
+}
+
+[[nodiscard]] inline nlohmann::json to_json(const Plan& plan, double unit, const Machine& machine)
+{
+  const auto& parts = plan.memory_parts;
+  return {{"scheme", plan.scheme},
+          {"mesh", plan.extents},
+          {"ranks", plan.ranks},
+          {"idle", plan.idle},
+          {"method", method_name(plan.method)},
+          {"seconds", plan.seconds()},
+          {"product_seconds", plan.time.products},
+          {"inside_seconds", plan.time.inside},
+          {"across_seconds", plan.time.across},
+          {"pass_seconds", plan.time.passes},
+          {"words_per_rank", plan.words},
+          {"words_per_rank_in_tokens_times_width", plan.words / unit},
+          {"messages_per_rank", plan.messages},
+          {"flops_per_rank", plan.flops},
+          {"padding", plan.padding},
+          {"memory_per_rank", plan.memory},
+          {"memory_by_use",
+           {{"parameters", parts.parameters},
+            {"gradients", parts.gradients},
+            {"optimizer", parts.optimizer},
+            {"activations", parts.activations},
+            {"workspace", parts.workspace}}},
+          {"available_memory", machine.memory_per_rank(plan.ranks)},
+          {"fits_memory", plan.fits_memory},
+          {"note", plan.note},
+          {"reason", plan.reason}};
+}
+
+}  // namespace cubist
