@@ -69,6 +69,16 @@ TEST_CASE("two layers with GELU, dropout and AdamW train as on one rank")
 TEST_CASE("three layers without bias train as on one rank") { trains_as_one_rank(three_layers); }
 TEST_CASE("five layers train as on one rank") { trains_as_one_rank(five_layers); }
 
+TEST_CASE("five layers that recompute activations have the losses of those that keep them")
+{
+  auto recomputed = five_layers;
+  recomputed.options.recompute = 2;
+  for_each_mesh([&](const auto& place) {
+    CAPTURE(place.name());
+    CHECK(loss_curve<double>(place, recomputed) == loss_curve<double>(place, five_layers));
+  });
+}
+
 TEST_CASE("no rows and one row of one feature train on every mesh")
 {
   for_each_mesh([](const auto& place) {

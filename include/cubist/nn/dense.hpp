@@ -57,6 +57,7 @@ class Dense
     linear_.forward(x, activation_, fit_output(z_, x), y);
     if (pass.training_step) dropout_.apply(y, *pass.training_step);
   }
+  [[nodiscard]] std::size_t out() const { return linear_.out(); }
   [[nodiscard]] Output make_output(const Input& x) const { return linear_.make_output(x); }
 
   /// dX, which the layer owns, or null where it is not wanted. The gradients of weight and bias are
@@ -82,6 +83,13 @@ class Dense
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     linear_.append_parameters(list, prefix);
+  }
+
+  void swap_activations(Dense& other)
+  {
+    linear_.swap_workspace(other.linear_);
+    std::swap(y_, other.y_), std::swap(z_, other.z_);
+    std::swap(dz_, other.dz_), std::swap(dx_, other.dx_);
   }
 
  private:

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
@@ -219,6 +220,9 @@ class Linear
     list.push_back({prefix + "weight", w_.view(), dw_.view()});
     if (options_.bias) list.push_back({prefix + "bias", b_.view(), db_.view()});
   }
+
+  /// Exchanges the plans of products, with their workspaces and what they keep of the last forward.
+  void swap_workspace(Linear& other) { std::swap(product_, other.product_); }
 
  private:
   [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }

@@ -21,7 +21,6 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/state.hpp"
-#include "cubist/engine/span.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/activations.hpp"
 #include "cubist/nn/dense.hpp"
@@ -51,6 +50,9 @@ struct MlpOptions
   /// Of every layer.
   Initial initial_weights = Uniform{};
   Initial initial_bias = Uniform{};
+  /// Of every so many layers only the last output is kept; backward computes the others again, with
+  /// the same bits. 0 keeps all. (docs/training.md)
+  std::size_t recompute = 0;
 };
 
 /// The quality of a network on labelled data.
@@ -76,7 +78,8 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
   {
     using Y = typename S::Output;
     const auto& in = x.template as<typename S::Input>();
-    if (!y_ || y_->rows() != in.rows() || y_->template as<Y>().quanta().rows != in.quanta().rows)
+    if (!y_ || y_->shape() != Shape{in.rows(), dense_.out()} ||
+        y_->template as<Y>().quanta().rows != in.quanta().rows)
       y_.emplace(dense_.make_output(in));
     dense_.forward(in, y_->template as<Y>(), pass);
     return *y_;
@@ -87,7 +90,7 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
     using X = typename S::Input;
     const auto& in = x.template as<X>();
     if (wants_dx &&
-        (!dx_ || dx_->rows() != in.rows() || dx_->template as<X>().quanta() != in.quanta()))
+        (!dx_ || dx_->shape() != in.shape() || dx_->template as<X>().quanta() != in.quanta()))
       dx_.emplace(typename Dense<S, B, T>::Input{in.mesh(), in.shape(), in.quanta()});
     dense_.backward(in, dy.template as<typename S::Output>(), pass,
                     wants_dx ? &dx_->template as<X>() : nullptr);
@@ -99,6 +102,13 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) override
   {
     dense_.append_parameters(list, prefix);
+  }
+
+  void swap_activations(AnyLayer<A, Parameters<T, Mesh>>& other) override
+  {
+    auto& layer = static_cast<MlpLayer&>(other);
+    std::swap(y_, layer.y_), std::swap(dx_, layer.dx_);
+    dense_.swap_activations(layer.dense_);
   }
 
  private:
@@ -121,7 +131,8 @@ class MLP
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range
   MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
-      : mesh_{mesh}, seed_{options.seed}
+      : mesh_{mesh}, layers_{"forward of layer", "backward of layer", options.recompute},
+        seed_{options.seed}
   {
     require<ShapeError>(
         sizes.size() >= 2, "got ", sizes.size(),
@@ -142,7 +153,7 @@ class MLP
       const Dropout dropout{i == last ? options.output_dropout : between.probability(),
                             options.seed, i};
       const auto add = [&]<class LayerScheme>(std::type_identity<LayerScheme>) {
-        layers_.push_back(std::make_unique<detail::MlpLayer<Activations, LayerScheme, B, T>>(
+        layers_.add(std::make_unique<detail::MlpLayer<Activations, LayerScheme, B, T>>(
             Dense<LayerScheme, B, T>{mesh, sizes[i], sizes[i + 1], linear, activation, dropout}));
       };
       if (i % 2 == 0)
@@ -178,7 +189,8 @@ class MLP
   template <class E>
   [[nodiscard]] Activations scatter_target(const E& global) const
   {
-    if (layers_.size() % 2 == 0) return detail::scatter_as<T, typename S::Input>(mesh_, global);
+    if (layers_.layers().size() % 2 == 0)
+      return detail::scatter_as<T, typename S::Input>(mesh_, global);
     return detail::scatter_as<T, typename S::Output>(mesh_, global);
   }
 
@@ -195,8 +207,9 @@ class MLP
   [[nodiscard]] Parameters<T, Mesh> parameters()
   {
     Parameters<T, Mesh> list;
-    for (std::size_t i = 0; i < layers_.size(); ++i)
-      layers_[i]->append_parameters(list, "layers." + std::to_string(i) + ".");
+    const auto& layers = layers_.layers();
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      layers[i]->append_parameters(list, "layers." + std::to_string(i) + ".");
     return list;
   }
 
@@ -227,47 +240,27 @@ class MLP
   /// Passes X through the layers.
   const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x, const Pass& pass)
   {
-    pass_ = pass;
     if (x_ && x_->shape() == x.shape())
       x_->template as<typename S::Input>() = x;
     else
       x_.emplace(x);
-    inputs_.clear();
-    const Activations* y = &*x_;
-    for (std::size_t i = 0; i < layers_.size(); ++i)
-    {
-      const Span span{mesh_.engine(), {"forward of layer", i}};
-      const Activations* input = y;
-      y = &layers_[i]->forward(*input, pass_);
-      inputs_.push_back(input);
-    }
-    return *y;
+    return layers_.forward(*x_, pass);
   }
 
   /// Passes dY back through the layers. Returns dX, or null where it is not wanted.
   const Activations* run_backward(const Activations& dy, bool wants_dx)
   {
-    require<ArgumentError>(inputs_.size() == layers_.size(),
-                           "got backward before any forward, or after one that failed, so there is "
-                           "no output for the gradient; call forward first");
-    const Activations* d = &dy;
-    for (std::size_t i = layers_.size(); i-- > 0;)
-    {
-      const Span span{mesh_.engine(), {"backward of layer", i}};
-      d = layers_[i]->backward(*inputs_[i], *d, pass_, i > 0 || wants_dx);
-    }
-    for (auto& layer : layers_) layer->finish_backward();
-    return d;
+    const Activations* dx = layers_.backward(dy, wants_dx);
+    layers_.finish_backward();
+    return dx;
   }
 
   Mesh mesh_;
-  std::vector<std::unique_ptr<Layer>> layers_;
+  detail::LayerStack<Activations, Layer> layers_;
   std::optional<Activations> x_;
-  std::vector<const Activations*> inputs_;  // of each layer
   bool training_ = true;
   std::uint64_t seed_;
   std::uint64_t steps_ = 0;  // forwards in training mode
-  Pass pass_;                // the last forward
 };
 
 }  // namespace cubist

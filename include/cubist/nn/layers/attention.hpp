@@ -154,6 +154,17 @@ class Attention
     output_.append_parameters(list, prefix + "output.");
   }
 
+  /// But for the cache.
+  void swap_activations(Attention& other)
+  {
+    merged_.swap_activations(other.merged_);
+    output_.swap_workspace(other.output_);
+    const auto swap = [&](auto... member) { (std::swap(this->*member, other.*member), ...); };
+    swap(&Attention::rotary_, &Attention::o_, &Attention::do_, &Attention::y_, &Attention::dx_,
+         &Attention::l_, &Attention::wide_qkv_, &Attention::wide_dqkv_, &Attention::wide_o_,
+         &Attention::wide_do_);
+  }
+
  private:
   [[nodiscard]] std::size_t group() const { return options_.heads / options_.key_value_heads; }
   [[nodiscard]] std::size_t q_width() const { return options_.heads * options_.head_size; }

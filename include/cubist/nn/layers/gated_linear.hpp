@@ -122,6 +122,12 @@ class GatedLinear
     merged_.append_parameters(list, prefix);
   }
 
+  void swap_activations(GatedLinear& other)
+  {
+    merged_.swap_activations(other.merged_);
+    std::swap(y_, other.y_), std::swap(dx_, other.dx_);
+  }
+
  private:
   /// f(first column of G, of U, of Y, shape) for each piece of this rank's columns.
   template <class G>

@@ -185,6 +185,12 @@ class MergedLinear
     }
   }
 
+  void swap_activations(MergedLinear& other)
+  {
+    std::swap(product_, other.product_);
+    std::swap(y_, other.y_), std::swap(dy_, other.dy_);
+  }
+
  private:
   struct Part
   {

@@ -91,6 +91,12 @@ class Residual
     detail::append_state_of(layer_, state, prefix);
   }
 
+  void swap_activations(Residual& other)
+  {
+    detail::swap_activations_of(layer_, other.layer_);
+    std::swap(y_, other.y_), std::swap(df_, other.df_), std::swap(dx_, other.dx_);
+  }
+
  private:
   [[nodiscard]] bool drops(const Pass& pass) const
   {

@@ -141,6 +141,12 @@ class RowNorm
     if (centred) list.push_back({prefix + "bias", b_.view(), db_.view()});
   }
 
+  void swap_activations(RowNorm& other)
+  {
+    std::swap(statistics_, other.statistics_), std::swap(sums_, other.sums_);
+    std::swap(y_, other.y_), std::swap(dx_, other.dx_);
+  }
+
  private:
   using Buffer = typename Mesh::Engine::template Buffer<double>;
 

@@ -124,6 +124,15 @@ class Sequential
         layers_);
   }
 
+  void swap_activations(Sequential& other)
+  {
+    [&]<std::size_t... i>(std::index_sequence<i...>)
+    {
+      (detail::swap_activations_of(std::get<i>(layers_), std::get<i>(other.layers_)), ...);
+    }
+    (std::index_sequence_for<L...>{});
+  }
+
  private:
   template <std::size_t i>
   const Output& forward_from(const typename Layer<i>::Input& x, const Pass& pass)

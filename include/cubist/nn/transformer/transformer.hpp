@@ -21,7 +21,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,7 +31,6 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
-#include "cubist/engine/span.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/embedding.hpp"
@@ -67,8 +65,9 @@ class Transformer
                                                                       config.vocabulary,
                                                                       config.width,
                                                                       {.seed = options.seed}},
-        dropout_{options.dropout, options.seed, 0}, norm_{make_norm(mesh, config)},
-        logits_{options.gathered, options.method}
+        dropout_{options.dropout, options.seed, 0}, blocks_{"forward of block", "backward of block",
+                                                            options.recompute},
+        norm_{make_norm(mesh, config)}, logits_{options.gathered, options.method}
   {
     config.check();
     const std::size_t after = detail::layer_indices * config.layers + 1;
@@ -79,7 +78,7 @@ class Transformer
       table_.emplace(mesh, config.vocabulary, config.width,
                      EmbeddingOptions{.seed = options.seed, .index = after + 1});
     for (std::size_t i = 0; i < config.layers; ++i)
-      blocks_.push_back(detail::make_block<S, B, T>(mesh, config, options, i));
+      blocks_.add(detail::make_block<S, B, T>(mesh, config, options, i));
   }
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
@@ -102,17 +101,10 @@ class Transformer
   /// without a forward
   void backward(const Output& d_logits)
   {
-    require<ArgumentError>(
-        inputs_.size() == blocks_.size() + 1,
-        "got backward before any forward, or after one that failed, so there are "
-        "no logits for the gradient; call forward first");
+    blocks_.require_forward();
     const Hidden* d = &d_normalized(d_logits);
-    std::visit([&](auto& norm) { d = norm.backward(*inputs_.back(), *d, pass_, true); }, norm_);
-    for (std::size_t i = blocks_.size(); i-- > 0;)
-    {
-      const Span span{mesh_.engine(), {"backward of block", i}};
-      d = blocks_[i]->backward(*inputs_[i], *d, pass_, true);
-    }
+    std::visit([&](auto& norm) { d = norm.backward(*h_, *d, pass_, true); }, norm_);
+    d = blocks_.backward(*d, true);
     if (pass_.training_step && dropout_.probability() > 0)
     {
       dropout_.apply(*d, detail::fit_like(dh_, *d), *pass_.training_step);
@@ -123,7 +115,7 @@ class Transformer
     embedding_.backward(ids_, *d, config_.tied);
     if (positions_) positions_->finish_backward();
     std::visit([](auto& norm) { norm.finish_backward(); }, norm_);
-    for (auto& block : blocks_) block->finish_backward();
+    blocks_.finish_backward();
   }
 
   /// The loss of predicting each next token, and the gradients of all parameters, multiplied by
@@ -143,7 +135,7 @@ class Transformer
   {
     const Hidden& h = run(ids, {.training_step = {}, .sequence = sequence, .position = 0});
     const Output& y = logits_.forward(normalize(h), table());
-    inputs_.clear();
+    blocks_.discard();
     return next_token_loss(y, ids, sequence);
   }
 
@@ -153,7 +145,7 @@ class Transformer
                             std::size_t position = 0)
   {
     const Hidden& h = run(ids, {.training_step = {}, .sequence = sequence, .position = position});
-    inputs_.clear();
+    blocks_.discard();
     Hidden& last =
         detail::fit(last_, mesh_, {ids.size() / sequence, config_.width}, mesh_.quantum());
     const auto from = h.valid();
@@ -167,7 +159,7 @@ class Transformer
   /// `next_logits`; 0 keeps none.
   void use_cache(std::size_t tokens)
   {
-    for (auto& block : blocks_) block->use_cache(tokens);
+    for (auto& block : blocks_.layers()) block->use_cache(tokens);
   }
 
   /// @throws ArgumentError for more tokens a sequence than the model has positions
@@ -185,8 +177,9 @@ class Transformer
     Parameters<T, Mesh> list;
     embedding_.append_parameters(list, "embedding.");
     if (positions_) positions_->append_parameters(list, "positions.");
-    for (std::size_t i = 0; i < blocks_.size(); ++i)
-      blocks_[i]->append_parameters(list, "layers." + std::to_string(i) + ".");
+    const auto& blocks = blocks_.layers();
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      blocks[i]->append_parameters(list, "layers." + std::to_string(i) + ".");
     std::visit([&](auto& norm) { norm.append_parameters(list, "norm."); }, norm_);
     if (table_) table_->append_parameters(list, "logits.");
     return list;
@@ -240,19 +233,12 @@ class Transformer
                         "got ", ids.size(), " tokens in sequences of ", pass.sequence,
                         ", which they do not fill; give whole sequences");
     require_positions(pass.position + pass.sequence);
-    inputs_.clear();
+    blocks_.discard();
     Hidden& embedded = embedding_.forward(ids, pass);
     if (positions_) positions_->forward(embedded, pass);
     if (pass.training_step) dropout_.apply(embedded, *pass.training_step);
-    const Hidden* h = &embedded;
-    for (std::size_t i = 0; i < blocks_.size(); ++i)
-    {
-      const Span span{mesh_.engine(), {"forward of block", i}};
-      inputs_.push_back(h);
-      h = &blocks_[i]->forward(*h, pass);
-    }
-    inputs_.push_back(h);
-    return *h;
+    h_ = &blocks_.forward(embedded, pass);
+    return *h_;
   }
   const Hidden& normalize(const Hidden& h)
   {
@@ -266,7 +252,7 @@ class Transformer
   Embedding embedding_;
   std::optional<PositionEmbedding<S, B, T>> positions_;
   Dropout dropout_;  // of the embedding
-  std::vector<std::unique_ptr<detail::AnyBlock<Hidden>>> blocks_;
+  detail::LayerStack<Hidden, detail::AnyBlock<Hidden>> blocks_;
   AnyNorm norm_;
   std::optional<Embedding> table_;  // of the logits, if it is not the embedding's
   Logits logits_;
@@ -274,7 +260,7 @@ class Transformer
   std::optional<Hidden> dh_;
   std::optional<Output> d_logits_;
   std::vector<int> ids_;                // of the last forward
-  std::vector<const Hidden*> inputs_;   // of each block, and of the norm
+  const Hidden* h_ = nullptr;           // the norm's input
   const Hidden* normalized_ = nullptr;  // the norm's output
   Pass pass_;                           // the last forward
   bool training_ = true;

@@ -95,6 +95,12 @@ class TransformerBlock
     down.append_parameters(list, prefix + "feed_forward.down.");
   }
 
+  void swap_activations(TransformerBlock& other)
+  {
+    attention_.swap_activations(other.attention_);
+    feed_forward_.swap_activations(other.feed_forward_);
+  }
+
   /// Of attention's keys and values, see Attention::use_cache.
   void use_cache(std::size_t tokens) { std::get<1>(attention_.layer().layers()).use_cache(tokens); }
 
@@ -113,6 +119,9 @@ struct TransformerOptions
   std::uint64_t seed = 0;
   Gathered gathered = Gathered::kept;
   Method method = Method::automatic;
+  /// Of every so many blocks only the last output is kept; backward computes the others again, with
+  /// the same bits. 0 keeps all. (docs/training.md)
+  std::size_t recompute = 0;
 };
 
 namespace detail
@@ -123,16 +132,9 @@ inline constexpr std::size_t layer_indices = 16;
 
 /// A block of any kind, from and to matrices of type X.
 template <class X>
-class AnyBlock
+class AnyBlock : public AnyLayer<X, Parameters<typename X::Value, typename X::Mesh>>
 {
  public:
-  using List = Parameters<typename X::Value, typename X::Mesh>;
-
-  virtual ~AnyBlock() = default;
-  virtual const X& forward(const X& x, const Pass& pass) = 0;
-  virtual const X* backward(const X& x, const X& dy, const Pass& pass, bool wants_dx) = 0;
-  virtual void finish_backward() = 0;
-  virtual void append_parameters(List& list, const std::string& prefix) = 0;
   virtual void use_cache(std::size_t tokens) = 0;
 };
 
@@ -140,6 +142,7 @@ template <class Block>
 class BlockOf final : public AnyBlock<typename Block::Input>
 {
   using X = typename Block::Input;
+  using List = Parameters<typename Block::Value, typename Block::Mesh>;
 
  public:
   explicit BlockOf(Block block) : block_{std::move(block)} {}
@@ -150,9 +153,13 @@ class BlockOf final : public AnyBlock<typename Block::Input>
     return block_.backward(x, dy, pass, wants_dx);
   }
   void finish_backward() override { block_.finish_backward(); }
-  void append_parameters(typename AnyBlock<X>::List& list, const std::string& prefix) override
+  void append_parameters(List& list, const std::string& prefix) override
   {
     block_.append_parameters(list, prefix);
+  }
+  void swap_activations(AnyLayer<X, List>& other) override
+  {
+    block_.swap_activations(static_cast<BlockOf&>(other).block_);
   }
   void use_cache(std::size_t tokens) override { block_.use_cache(tokens); }
 
