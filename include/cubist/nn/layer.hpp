@@ -103,9 +103,9 @@ Matrix& fit_like(std::optional<Matrix>& kept, const Matrix& like)
   return fit(kept, like.mesh(), like.shape(), like.quanta());
 }
 
-/// The same, with the elements of `from`. Both have one layout.
-template <class A>
-const A& copy_to(std::optional<A>& kept, const A& from)
+/// The same, with the elements of `from`, which has its layout.
+template <class A, class From>
+const A& copy_to(std::optional<A>& kept, const From& from)
 {
   const auto source = from.view();
   if (!kept || kept->shape() != source.shape || kept->view().quanta != source.quanta)

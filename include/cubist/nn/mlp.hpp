@@ -240,11 +240,7 @@ class MLP
   /// Passes X through the layers.
   const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x, const Pass& pass)
   {
-    if (x_ && x_->shape() == x.shape())
-      x_->template as<typename S::Input>() = x;
-    else
-      x_.emplace(x);
-    return layers_.forward(*x_, pass);
+    return layers_.forward(detail::copy_to(x_, x), pass);
   }
 
   /// Passes dY back through the layers. Returns dX, or null where it is not wanted.

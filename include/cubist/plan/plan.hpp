@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cubist/core/block.hpp"
@@ -41,6 +42,9 @@ struct PlanOptions
   int moments = 2;
   /// Whether the replicas of a parameter share its optimizer's state: `Sharded`.
   bool sharded = false;
+  /// Of the networks: the layers or blocks of a segment whose activations are recomputed; 0 for
+  /// none.
+  std::size_t recompute = 0;
 };
 
 struct Plan
@@ -164,26 +168,36 @@ struct LayerPlace
   bool last;
 };
 
-/// The activations of a layer of an MLP in a step, in elements.
+/// The elements of a layer of an MLP in a step.
 [[nodiscard]] inline double activations(const CutProduct& p, LayerPlace place, LayerPass pass)
 {
   const auto x = static_cast<double>(p.x.block.size());
   const auto y = static_cast<double>(p.y.block.size());
-  const double inputs = place.first ? 2 * x : 0;  // the user's, and the network's copy
-  if (pass == LayerPass::forward) return inputs + (place.last ? y : 2 * y);  // X W + b, and Y
-  // dX; and dY of the user, or the gradient of X W + b
-  return inputs + (pass == LayerPass::whole ? x : 0) + (place.last ? 2 * y : 3 * y);
+  if (pass == LayerPass::forward) return place.last ? y : 2 * y;  // X W + b, and Y
+  // dX, and the gradient of X W + b
+  return (pass == LayerPass::whole ? x : 0) + (place.last ? y : 3 * y);
+}
+/// Those of the network's X, of which it has a copy, and of the user's dY.
+[[nodiscard]] inline double ends(const CutProduct& p, LayerPlace place, LayerPass pass)
+{
+  return (place.first ? 2 * static_cast<double>(p.x.block.size()) : 0) +
+         (place.last && pass != LayerPass::forward ? static_cast<double>(p.y.block.size()) : 0);
 }
 
-/// Adds a layer on scheme `S` to what a plan costs.
+/// Adds layer i on scheme `S`, of a kind, to what a plan costs.
 template <SchemeType S>
-void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
-               LayerPlace place, LayerPass pass, const Machine& machine, const PlanOptions& options)
+void add_layer(Plan& plan, SegmentMemory& segments, std::size_t i, std::size_t kind,
+               const typename S::Axes::Array& extents, ProductSize size, LayerPlace place,
+               LayerPass pass, const Machine& machine, const PlanOptions& options)
 {
-  const std::size_t workspace =
-      plan.method == Method::direct
-          ? add_direct<S>(plan, extents, size, pass, machine, options)
-          : add_collectives(plan, cost<S>(extents, size, options.gathered), pass, machine, options);
+  const auto add = [&](Plan& to, LayerPass of) {
+    return to.method == Method::direct
+               ? add_direct<S>(to, extents, size, of, machine, options)
+               : add_collectives(to, cost<S>(extents, size, options.gathered), of, machine,
+                                 options);
+  };
+  const std::size_t workspace = add(plan, pass);
+  if (segments.is_recomputed(i)) add(plan, LayerPass::forward);
   const auto p = cut_product<S>(extents, size);
   const auto ranks = static_cast<std::size_t>(plan.ranks);
   const std::size_t copies = ranks / (p.w.rows.parts() * p.w.cols.parts());
@@ -191,8 +205,9 @@ void add_layer(Plan& plan, const typename S::Axes::Array& extents, ProductSize s
   add_parameter(memory, p.w.block, copies, options);
   add_parameter(memory, {1, p.y.block.cols}, ranks / p.y.cols.parts(), options);
   const auto bytes = static_cast<double>(options.scalar_bytes);
-  memory.activations += bytes * activations(p, place, pass);
-  memory.workspace += bytes * static_cast<double>(workspace);
+  memory.activations += bytes * ends(p, place, pass);
+  segments.add(i, kind, bytes * activations(p, place, pass), bytes * double(workspace),
+               bytes * double(p.y.block.size()));
   plan.weight_copies = static_cast<int>(copies);
 }
 
@@ -243,18 +258,22 @@ template <SchemeType S>
                            const Machine& machine = {}, const PlanOptions& options = {})
 {
   Plan plan = detail::empty_plan<S>(extents, ranks, machine, options);
+  detail::SegmentMemory segments{layers.size(), options.training ? options.recompute : 0};
   double needed = 0;
   for (std::size_t i = 0; i < layers.size(); ++i)
   {
     const auto& size = layers[i];
     const auto pass = detail::pass_of(i, options);
     const detail::LayerPlace place{i == 0, i + 1 == layers.size()};
-    if (i % 2 == 0)
-      detail::add_layer<S>(plan, extents, size, place, pass, machine, options);
-    else
-      detail::add_layer<typename S::Next>(plan, extents, size, place, pass, machine, options);
+    const auto add = [&]<class Of>(std::type_identity<Of>) {
+      const std::size_t kind = std::is_same_v<Of, S> ? 0 : 1;
+      detail::add_layer<Of>(plan, segments, i, kind, extents, size, place, pass, machine, options);
+    };
+    i % 2 == 0 ? add(std::type_identity<S>{}) : add(std::type_identity<typename S::Next>{});
     needed += detail::needed_flops(size, pass);
+    if (segments.is_recomputed(i)) needed += detail::needed_flops(size, detail::LayerPass::forward);
   }
+  segments.add_to(plan.memory_parts);
   detail::complete(plan, needed, machine);
   return plan;
 }

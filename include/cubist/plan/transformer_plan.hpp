@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "cubist/plan/machine.hpp"
 #include "cubist/plan/model.hpp"
@@ -98,7 +99,14 @@ class TransformerPlanner
     plan_.words *= n;
     plan_.messages *= n;
     plan_.flops *= n;
-    plan_.memory_parts *= n;
+    auto& memory = plan_.memory_parts;
+    const double activations = std::exchange(memory.activations, 0);
+    memory.workspace -= products_workspace_;
+    memory *= n;
+    SegmentMemory segments{blocks, options_.training ? options_.recompute : 0};
+    for (std::size_t i = 0; i < blocks; ++i)
+      segments.add(i, 0, activations, products_workspace_, bytes(size(parts_.stream())));
+    segments.add_to(memory);
     parameters_ *= n;
   }
 
@@ -126,6 +134,7 @@ class TransformerPlanner
     plan_.weight_copies = plan_.ranks / static_cast<int>(cut.w.rows.parts() * cut.w.cols.parts());
     add_parameters(cut.w);
     add_workspace(static_cast<double>(workspace));
+    products_workspace_ += bytes(static_cast<double>(workspace));
     if (p.is_merged)  // W and dW, interleaved
     {
       add_workspace((options_.training ? 2 : 1) * size(cut.w));
@@ -229,8 +238,31 @@ class TransformerPlanner
   Plan& plan_;
   const Machine& machine_;
   const PlanOptions& options_;
-  double parameters_ = 0;  // whose optimizer's state a rank has
+  double parameters_ = 0;          // whose optimizer's state a rank has
+  double products_workspace_ = 0;  // bytes
 };
+
+/// Adds what the blocks cost that run forward again in backward. Returns the operations that they
+/// need.
+template <SchemeType S>
+double add_recomputation(Plan& plan, const TransformerParts<S>& parts, const Machine& machine,
+                         PlanOptions options)
+{
+  if (!options.training || options.recompute == 0) return 0;
+  const std::size_t blocks = parts.model().layers;
+  const std::size_t recomputed = (blocks - 1) / options.recompute * options.recompute;
+  options.training = false;
+  Plan again;
+  again.ranks = plan.ranks, again.idle = plan.idle, again.method = plan.method;
+  TransformerPlanner<S> planner{parts, again, machine, options};
+  const double needed = planner.add_block();
+  planner.repeat(recomputed);
+  plan.time += again.time;
+  plan.words += again.words;
+  plan.messages += again.messages;
+  plan.flops += again.flops;
+  return static_cast<double>(recomputed) * needed;
+}
 
 }  // namespace detail
 
@@ -246,10 +278,11 @@ template <SchemeType S>
   detail::TransformerPlanner<S> planner{parts, plan, machine, options};
   const double block = planner.add_block();
   planner.repeat(step.model.layers);
+  const double again = detail::add_recomputation(plan, parts, machine, options);
   const double ends = planner.add_ends();
   if (options.training) planner.add_optimizer();
   plan.note = detail::attention_note(parts.attention(), plan.ranks, step);
-  detail::complete(plan, static_cast<double>(step.model.layers) * block + ends, machine);
+  detail::complete(plan, static_cast<double>(step.model.layers) * block + again + ends, machine);
   return plan;
 }
 

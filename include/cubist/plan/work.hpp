@@ -14,6 +14,7 @@
 // Source: Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice,
 // and experience", 2007.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -198,6 +199,60 @@ struct MemoryParts
     return *this;
   }
 };
+
+namespace detail
+{
+
+/// The activations and workspaces of layers whose activations are recomputed: layers of one kind
+/// have the same memory if they are in different segments (nn/layer.hpp, LayerStack).
+class SegmentMemory
+{
+ public:
+  /// @param recompute layers of a segment; 0 for all
+  SegmentMemory(std::size_t layers, std::size_t recompute)
+      : layers_{layers}, length_{recompute == 0 ? layers : recompute}
+  {
+  }
+
+  /// Whether layer i runs forward again in backward.
+  [[nodiscard]] bool is_recomputed(std::size_t i) const
+  {
+    return i / length_ < (layers_ - 1) / length_;
+  }
+
+  /// Adds layer i, of kind 0 or 1, in bytes.
+  void add(std::size_t i, std::size_t kind, double activations, double workspace, double output)
+  {
+    if (i % length_ == 0) now_ = {};
+    now_[kind].activations += activations;
+    now_[kind].workspace += workspace;
+    most_[kind].activations = std::max(most_[kind].activations, now_[kind].activations);
+    most_[kind].workspace = std::max(most_[kind].workspace, now_[kind].workspace);
+    if (length_ >= layers_ || ((i + 1) % length_ != 0 && i + 1 < layers_)) return;
+    outputs_ += output;
+    if (is_recomputed(i)) gradients_[i % 2] = std::max(gradients_[i % 2], output);
+  }
+
+  void add_to(MemoryParts& memory) const
+  {
+    memory.activations += outputs_ + gradients_[0] + gradients_[1];
+    for (const auto& kind : most_)
+    {
+      memory.activations += kind.activations;
+      memory.workspace += kind.workspace;
+    }
+  }
+
+ private:
+  std::size_t layers_;
+  std::size_t length_;                 // of a segment
+  std::array<MemoryParts, 2> now_;     // of a segment, by kind
+  std::array<MemoryParts, 2> most_;    // of the segment that has most
+  std::array<double, 2> gradients_{};  // between segments
+  double outputs_ = 0;                 // of segments
+};
+
+}  // namespace detail
 
 /// The cost of a linear layer without a bias.
 struct Cost
