@@ -81,18 +81,23 @@ long allocations_in_steps(World& world, Step step)
 
 /// The same of all processes together, for an MLP.
 template <SchemeType S>
-long allocations_in_steps(int ranks, const typename S::Extents& extents, const Way& way)
+long allocations_in_steps(int ranks, const typename S::Extents& extents, const Way& way,
+                          std::size_t recompute = 0)
 {
   const auto all = on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
     using Net = MLP<S, TestBackend, double>;
     const Mesh<S, TestBackend> mesh{world, extents};
     Net mlp{mesh,
-            {12, 20, 9},
-            {.activation = gelu, .dropout = 0.1, .gathered = way.policy, .method = way.method}};
+            {9, 20, 9, 20, 9},
+            {.activation = gelu,
+             .dropout = 0.1,
+             .gathered = way.policy,
+             .method = way.method,
+             .recompute = recompute}};
     const auto parameters = mlp.parameters();
     Adam optimizer{parameters};
     typename Net::Activations x{
-        DistMatrix<double, typename S::Input, typename Net::Mesh>{mesh, {16, 12}}};
+        DistMatrix<double, typename S::Input, typename Net::Mesh>{mesh, {16, 9}}};
     auto dy = zeros_like(mlp.forward(x));
     const std::vector<int> labels(16, 3);
     return allocations_in_steps(world, [&] {
@@ -135,7 +140,8 @@ long allocations_beside(int ranks, const typename S::Extents& extents)
 
 /// The same for a transformer, whose tokens are others in every step.
 template <SchemeType S>
-long allocations_of_transformer(int ranks, const typename S::Extents& extents, bool llama)
+long allocations_of_transformer(int ranks, const typename S::Extents& extents, bool llama,
+                                std::size_t recompute = 0)
 {
   const auto all = on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
     const Mesh<S, TestBackend> mesh{world, extents};
@@ -149,7 +155,7 @@ long allocations_of_transformer(int ranks, const typename S::Extents& extents, b
       config.gated = true;
     }
     Transformer<S, TestBackend, double> model{
-        mesh, config, {.dropout = 0.1, .attention_dropout = 0.1}};
+        mesh, config, {.dropout = 0.1, .attention_dropout = 0.1, .recompute = recompute}};
     const auto parameters = model.parameters();
     AdamW optimizer{parameters};
     std::vector<int> ids(20);
@@ -185,6 +191,17 @@ TEST_CASE("After its first steps a network allocates nothing")
     if (fits(8)) CHECK(allocations_in_steps<Summa25D>(8, {.q = 2, .d = 2}, way) == 0);
     if (fits(6)) CHECK(allocations_in_steps<Grid3D>(6, {.x = 1, .y = 2, .z = 3}, way) == 0);
   }
+}
+
+TEST_CASE("After its first steps a network that recomputes activations allocates nothing")
+{
+  if (!fits(8)) return;
+  for (const auto& way : ways<TestBackend>())
+  {
+    CAPTURE(way.name);
+    CHECK(allocations_in_steps<Summa25D>(8, {.q = 2, .d = 2}, way, 2) == 0);
+  }
+  CHECK(allocations_of_transformer<Summa25D>(8, {.q = 2, .d = 2}, true, 1) == 0);
 }
 
 TEST_CASE("After their first steps layers beside their input allocate nothing")
