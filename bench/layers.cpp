@@ -30,6 +30,7 @@ struct LayersOptions : Options
   std::size_t every = 1;
   std::size_t first = 0;
   std::string simulated;
+  std::vector<int> trace_ranks;
 };
 
 /// Each shape on all meshes of all ranks, or on the user's; every n-th of these.
@@ -72,6 +73,7 @@ void run_layers(const Job& job, const LayersOptions& options)
   task.repeats = options.repeats;
   task.sample_seconds = options.sample_seconds;
   task.trace = options.trace;
+  task.trace_ranks = options.trace_ranks;
   require_one_trace(options, task.points.size());
   auto json = describe(job, "layers");
   const auto seconds = [&]() -> std::optional<std::vector<double>> {
@@ -136,7 +138,12 @@ void add_layers(CLI::App& app, Action& action)
   auto* simulated = command->add_option("--simulated", options->simulated,
                                         "predicts the seconds on the machine of this file");
   add_trace_option(*command, *options);
-  command->get_option("--trace")->needs(simulated);
+  auto* trace = command->get_option("--trace")->needs(simulated);
+  command
+      ->add_option("--trace-ranks", options->trace_ranks,
+                   "that the trace shows; the first ones, if left out")
+      ->delimiter(',')
+      ->needs(trace);
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_layers(job, *options); }; });
 }

@@ -36,8 +36,9 @@ struct LayersTask
   int ranks = 1;
   std::vector<LayerPoint> points;
   int repeats = 3;
-  double sample_seconds = 0.3;  // that a run takes at least, of one step or several
-  std::string trace = {};       // a file for a trace of one more step; simulated only
+  double sample_seconds = 0.3;        // that a run takes at least, of one step or several
+  std::string trace = {};             // a file for a trace of one more step; simulated only
+  std::vector<int> trace_ranks = {};  // that it shows; empty: the first ones
 };
 
 /// Seconds of each point; every process calls it, the first one gets the result.

@@ -18,7 +18,7 @@ std::vector<double> simulate_layers(const LayersTask& task, const cubist::Simula
   using Backend = cubist::Traced<Simulated>;
   constexpr int steps = 3;
   Simulated::machine = machine;
-  Backend::options = {.file = task.trace};
+  Backend::options = {.file = task.trace, .only = task.trace_ranks};
   std::vector<double> seconds;
   for (const auto& point : task.points)
   {

@@ -211,6 +211,12 @@ foreach(overlap on off)
     COMMAND ${panels} --overlap ${overlap} --trace "${CMAKE_CURRENT_BINARY_DIR}/overlap_${overlap}.json")
   set_tests_properties("bench: panels, overlap ${overlap}" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP panels)
 endforeach()
+add_test(NAME "bench: a trace of chosen ranks"
+  COMMAND ${panels} --trace "${CMAKE_CURRENT_BINARY_DIR}/chosen_ranks.json" --trace-ranks 3,1)
+set_tests_properties("bench: a trace of chosen ranks" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP chosen-ranks)
+add_test(NAME "bench: a trace of a rank that is not there" COMMAND ${panels} --trace missing.json --trace-ranks 4)
+set_tests_properties("bench: a trace of a rank that is not there" PROPERTIES
+  LABELS bench TIMEOUT 60 PASS_REGULAR_EXPRESSION "got rank 4 for a trace of 4 ranks, .*use 0 to 3")
 if(CUBIST_PLOT_PYTHON)
   set(draw "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/draw_trace")
   foreach(trace mlp-threads mlp-mpi transformer-threads)
@@ -222,6 +228,10 @@ if(CUBIST_PLOT_PYTHON)
         LABELS bench FIXTURES_REQUIRED "traced-${trace}" PASS_REGULAR_EXPRESSION "svg: 1 chart, 4 ranks, [0-9][0-9]+ spans")
     endif()
   endforeach()
+  add_test(NAME "bench: a trace of chosen ranks is drawn" COMMAND ${draw} chosen_ranks.json -o chosen_ranks.svg
+    WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
+  set_tests_properties("bench: a trace of chosen ranks is drawn" PROPERTIES
+    LABELS bench FIXTURES_REQUIRED chosen-ranks PASS_REGULAR_EXPRESSION "svg: 1 chart, 2 ranks, [0-9][0-9]+ spans")
   set(drawing "${CMAKE_CURRENT_BINARY_DIR}/summa2d_overlap.svg")
   add_test(NAME "bench: panels are drawn"
     COMMAND ${draw} overlap_on.json overlap_off.json --around "Summa2D forward" --titles "with overlap,without overlap"

@@ -227,6 +227,34 @@ TEST_CASE("only the first ranks are recorded")
   CHECK(names(events, "part", 2).empty());
 }
 
+TEST_CASE("chosen ranks are recorded")
+{
+  using Backend = Traced<Simulated>;
+  const Folder folder;
+  const auto file = (folder / "trace.json").string();
+  const auto recorded = [&](const std::vector<int>& only) {
+    Backend::options = {.file = file, .only = only};
+    launch<Backend>({.ranks = 512, .rethrow = true}, [](auto& world) {
+      const typename Backend::Engine engine;
+      const Span span{engine, "part"};
+      world.barrier();
+    });
+    Backend::options = {};
+    std::ifstream in{file};
+    const auto events = json::parse(in).at("traceEvents");
+    check_format(events);
+    std::set<int> ranks;
+    for (const auto& e : events) ranks.insert(e.at("pid").get<int>());
+    for (const int rank : ranks) CHECK(names(events, "part", rank).count("part") == 1);
+    return ranks;
+  };
+  CHECK(recorded({511, 17}) == std::set<int>{17, 511});
+  CHECK(recorded({0, 256}) == std::set<int>{0, 256});
+  CHECK_THROWS_AS(recorded({512}), ArgumentError);
+  CHECK_THROWS_AS(recorded({-1}), ArgumentError);
+  Backend::options = {};
+}
+
 TEST_CASE("nothing is recorded in a pause")
 {
   const Folder folder;

@@ -7,6 +7,7 @@
 //   Traced<Threads>::options = {.file = "step.json"};
 //   launch<Traced<Threads>>({.ranks = 4}, [](auto& world) { … });
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "cubist/backend/backend.hpp"
@@ -33,6 +35,14 @@ struct TraceOptions
 {
   std::string file = {};  ///< empty: nothing is recorded
   int ranks = 64;         ///< the first so many are recorded
+  /// If there are any, these are recorded instead.
+  std::vector<int> only = {};
+
+  [[nodiscard]] bool records(int rank) const
+  {
+    if (only.empty()) return rank < ranks;
+    return std::find(only.begin(), only.end(), rank) != only.end();
+  }
 };
 
 template <BackendType B>
@@ -44,7 +54,8 @@ struct Traced
   /// Read by `launch`.
   static inline TraceOptions options = {};
 
-  /// @throws what the launch of B throws; DataError if the file cannot be written
+  /// @throws what the launch of B throws; ArgumentError for a rank to record that the launch does
+  /// not have; DataError if the file cannot be written
   template <class F>
   static void launch(int& argc, char**& argv, const LaunchOptions& launch_options, F&& body)
   {
@@ -87,11 +98,15 @@ struct Traced
     return [&body, wanted = options](typename B::Communicator& inner) {
       Communicator world{inner};
       if (wanted.file.empty()) return body(world);
+      for (const int rank : wanted.only)
+        require<ArgumentError>(
+            rank >= 0 && rank < inner.size(), "got rank ", rank, " for a trace of ", inner.size(),
+            " ranks, none of which has this number; use 0 to ", inner.size() - 1);
       detail::RankTrace trace{&now};
       const bool is_simulated = requires { B::now(); };
       if (!is_simulated) inner.barrier();  // clocks of several hosts differ
       const double zero = is_simulated ? 0 : now();
-      if (inner.rank() < wanted.ranks)
+      if (wanted.records(inner.rank()))
       {
         const Recording recording{trace};
         body(world);
@@ -107,10 +122,12 @@ struct Traced
                     const TraceOptions& wanted)
   {
     const typename B::Engine engine;
-    const auto mine = detail::chrome_events(trace.events(), world.rank(), zero);
+    const auto mine = wanted.records(world.rank())
+                          ? detail::chrome_events(trace.events(), world.rank(), zero)
+                          : std::string{};
     if (world.rank() > 0)
     {
-      if (world.rank() < wanted.ranks) send(world, engine, mine);
+      if (wanted.records(world.rank())) send(world, engine, mine);
       return;
     }
     const std::filesystem::path path{wanted.file};
@@ -118,8 +135,10 @@ struct Traced
     part += ".part";
     std::ofstream out{part};
     out << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" << mine;
-    for (int r = 1; r < world.size() && r < wanted.ranks; ++r)
-      out << ",\n" << receive(world, engine, r);
+    bool first = mine.empty();
+    for (int r = 1; r < world.size(); ++r)
+      if (wanted.records(r))
+        out << (std::exchange(first, false) ? "" : ",\n") << receive(world, engine, r);
     out << "\n]}\n";
     out.close();
     std::error_code error;
