@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -34,6 +35,7 @@ struct Settings
   std::size_t d = 32;
   int groups = 2;
   int ranks = 0;
+  std::string trace;
 };
 
 using Result = xt::xtensor<double, 3>;
@@ -89,12 +91,14 @@ try
   app.add_option("--dimension", s.d);
   app.add_option("--groups", s.groups, "of ranks, over which the heads are cut");
   app.add_option("--ranks", s.ranks, "0: all of MPI's processes, or 8 threads");
+  app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
   CLI11_PARSE(app, argc, argv);
-  return examples::on_backend([&]<class Backend>() {
-    constexpr bool threads = std::is_same_v<Backend, cubist::Threads>;
+  return examples::on_traced_backend(s.trace, [&]<class Backend>() {
+    constexpr bool threads = std::is_same_v<Backend, examples::OneRank>;
     const Result many = attention<Backend>(s, s.ranks == 0 && threads ? 8 : s.ranks, s.groups);
     if (many.shape()[0] == 0) return 0;
-    const Result one = attention<cubist::Threads>(s, 1, 1);
+    examples::stop_tracing();
+    const Result one = attention<examples::OneRank>(s, 1, 1);
     double difference = 0;
     for (std::size_t i = 0; i < one.size(); ++i)
       difference = std::max(difference, std::abs(many.data()[i] - one.data()[i]));

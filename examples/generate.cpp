@@ -32,6 +32,7 @@ struct Settings
   std::string text;
   std::string scheme = "summa25d";
   std::vector<int> mesh;
+  std::string trace;
   cubist::GenerateOptions options;
 };
 
@@ -88,8 +89,9 @@ try
   app.add_option("--scheme", s.scheme)
       ->check(CLI::IsMember(cubist::scheme_name_list<Known>(), CLI::ignore_case));
   app.add_option("--mesh", s.mesh, "the extents of its axes; else one rank")->delimiter(',');
+  app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
   CLI11_PARSE(app, argc, argv);
-  return examples::on_backend([&]<class Backend>() {
+  return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     return cubist::with_scheme<Known>(
         s.scheme, [&]<class Scheme>() { return continue_on<Backend, Scheme>(s); });
   });

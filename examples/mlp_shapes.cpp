@@ -130,6 +130,9 @@ int main(int argc, char** argv)
   app.add_option("--mode", mode)
       ->check(CLI::IsMember({"1d", "2d", "2.5d", "3d", "nd2d", "nd3d"}))
       ->capture_default_str();
+  std::string trace;
+  app.add_option("--trace", trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
   CLI11_PARSE(app, argc, argv);
-  return examples::on_backend([&]<class Backend>() { return run<Backend>(argc, argv, mode); });
+  return examples::on_traced_backend(
+      trace, [&]<class Backend>() { return run<Backend>(argc, argv, mode); });
 }
