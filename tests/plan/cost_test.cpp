@@ -198,7 +198,8 @@ TEST_CASE("The memory of a rank is its blocks and the buffers of gathered and su
   const std::size_t y = 128;
   CHECK(cube.memory == Memory{.parameters = 2 * w,
                               .activations = 2 * (x + y),
-                              .workspace = 2 * (2 * x + x) + 2 * (2 * w + w) + (2 * y + y)});
+                              .workspace = 2 * (2 * x + x) + 2 * (2 * w + w) + (2 * y + y),
+                              .far_workspace = 8 * x + 8 * w + 4 * y});
   SECTION("nothing is gathered on one rank")
   {
     CHECK(cost<Grid3D>({1, 1, 1}, {2, 3, 4}).memory ==
@@ -206,10 +207,21 @@ TEST_CASE("The memory of a rank is its blocks and the buffers of gathered and su
   }
   SECTION("SUMMA has buffers for panels")
   {
-    // 2 x 4 ranks, 4 panels of 8 of K: of X 8 x 8, of W 8 x 16.
-    CHECK(
-        cost<Summa2D>({2, 4}, {.m = 16, .n = 64, .k = 32}).memory ==
-        Memory{.parameters = 2 * 256, .activations = 2 * (64 + 128), .workspace = 8 * (64 + 128)});
+    // 2 x 4 ranks, 4 panels of 8 of K: of X 8 x 8, of W 8 x 16; coalesced, all of K.
+    const std::size_t coalesced = (8 + 16) * 32;
+    CHECK(cost<Summa2D>({2, 4}, {.m = 16, .n = 64, .k = 32}).memory ==
+          Memory{.parameters = 2 * 256,
+                 .activations = 2 * (64 + 128),
+                 .workspace = 8 * (64 + 128) + coalesced,
+                 .far_workspace = 16 * (64 + 128) + coalesced});
+  }
+  SECTION("the larger workspace is that of ranks on several nodes")
+  {
+    CHECK(cube.workspace(8, 8) == cube.memory.workspace);
+    CHECK(cube.workspace(4, 8) == cube.memory.far_workspace);
+    const auto meshes = cost<DataParallel<Summa2D>>({4, 2, 2}, {.m = 16, .n = 64, .k = 32});
+    CHECK(meshes.workspace(4, 16) == meshes.memory.workspace);
+    CHECK(meshes.workspace(6, 16) == meshes.memory.far_workspace);
   }
 }
 

@@ -36,7 +36,6 @@ double peak_memory(int ranks, const Body& body)
 {
   if constexpr (std::is_same_v<B, Simulated>)
   {
-    Simulated::machine = {};
     launch<Simulated>({.ranks = ranks, .rethrow = true}, body);
     return static_cast<double>(Simulated::report().peak_memory());
   }
@@ -121,32 +120,39 @@ double step_memory(const typename S::Axes::Array& e, const TransformerStep& step
   });
 }
 
-/// Compares, for both methods, and with optimizers split among replicas.
+/// Compares, for both methods, where simulated ranks are on nodes of their own, too, and with
+/// optimizers split among replicas.
 template <SchemeType S, class B = Simulated, class... Network>
 void compare(const typename S::Axes::Array& e, const Network&... network)
 {
   const int ranks = S::Axes::ranks(e);
-  Machine machine;
-  machine.ranks_per_node = ranks;
-  if (!std::is_same_v<B, Simulated>) machine.cores = std::thread::hardware_concurrency();
-  for (const auto method : {Method::collectives, Method::automatic})
-    for (const bool sharded : {false, true})
-    {
-      const PlanOptions options{.method = method, .sharded = sharded};
-      CAPTURE(S::name, e, method == Method::automatic, sharded);
-      const double planned = [&] {
-        if constexpr (sizeof...(Network) == 1)
-          return plan_on<S>(e, network..., ranks, machine, options).memory;
-        else
-          return plan_on<S>(e, mlp_layers(network...), ranks, machine, options).memory;
-      }();
-      CHECK(planned == Approx(step_memory<S, B>(e, network..., options)).epsilon(0.05));
-    }
+  const auto check = [&](int ranks_per_node, Method method, bool sharded) {
+    Machine machine;
+    machine.ranks_per_node = ranks_per_node;
+    if (!std::is_same_v<B, Simulated>) machine.cores = std::thread::hardware_concurrency();
+    Simulated::machine.links.front().ranks = ranks_per_node;
+    const PlanOptions options{.method = method, .sharded = sharded};
+    CAPTURE(S::name, e, ranks_per_node, method == Method::automatic, sharded);
+    const double planned = [&] {
+      if constexpr (sizeof...(Network) == 1)
+        return plan_on<S>(e, network..., ranks, machine, options).memory;
+      else
+        return plan_on<S>(e, mlp_layers(network...), ranks, machine, options).memory;
+    }();
+    CHECK(planned == Approx(step_memory<S, B>(e, network..., options)).epsilon(0.05));
+    Simulated::machine = {};
+  };
+  for (const bool sharded : {false, true})
+  {
+    check(ranks, Method::collectives, sharded);
+    check(ranks, Method::automatic, sharded);
+    if (std::is_same_v<B, Simulated>) check(1, Method::collectives, sharded);
+  }
 }
 
 const std::vector<std::size_t> sizes{256, 1024, 256, 1024, 256};
 const TransformerModel gpt{.name = "a small GPT",
-                           .vocabulary = 1000,
+                           .vocabulary = 1001,
                            .positions = 128,
                            .width = 128,
                            .layers = 4,

@@ -142,13 +142,13 @@ TEST_CASE("Plans that do not fit in memory are the last, the smallest of them fi
 TEST_CASE("With a data axis there is a plan for d meshes of every scheme, for every divisor d")
 {
   const auto layers = mlp_layers(4096, {1024, 4096, 1024});
-  const auto without = plan(layers, 12);
+  const auto without = plan(layers, 8);
   std::size_t expected = without.size();
-  for (const int d : {2, 3, 4, 6, 12})
-    for_each_scheme([&]<class S>() { for_each_mesh<S>(12 / d, [&](const auto&) { ++expected; }); });
-  const auto plans = plan(layers, 12, {}, {.data_parallel = true});
+  for (const int d : {2, 4, 8})
+    for_each_scheme([&]<class S>() { for_each_mesh<S>(8 / d, [&](const auto&) { ++expected; }); });
+  const auto plans = plan(layers, 8, {}, {.data_parallel = true});
   CHECK(plans.size() == expected);
-  const auto of_one = plan(layers, 12, {}, {.scheme = "Grid2D", .data_parallel = true});
+  const auto of_one = plan(layers, 8, {}, {.scheme = "Grid2D", .data_parallel = true});
   std::set<std::string> schemes;
   for (const auto& p : of_one) schemes.insert(p.scheme);
   CHECK(schemes == std::set<std::string>{"Grid2D", "DataParallel<Grid2D>"});

@@ -29,6 +29,7 @@
 
 #include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
 #include "cubist/algorithm/local_product.hpp"
+#include "cubist/algorithm/summa/panel_coalescing.hpp"
 #include "cubist/algorithm/summa/summa.hpp"
 #include "cubist/plan/cutting.hpp"
 #include "cubist/plan/work.hpp"
@@ -107,8 +108,16 @@ struct Moving
   product(cost.backward, LayerMatrix::w);
   product(cost.backward_weight, LayerMatrix::w);
   // Each product has buffers for two panels of a matrix that is broadcast, and for the terms and
-  // sums of two panels of one that is reduced.
-  cost.memory.workspace = 8 * (panel(a) + panel(b));
+  // sums of two panels of one that is reduced; between nodes, for four slices of panels. Thin ones
+  // are coalesced.
+  const auto workspace = [&](std::size_t buffers, std::size_t depth, std::size_t count) {
+    const std::size_t all = panel(a) / deep + panel(b) / deep;
+    return all * (4 * buffers * depth + coalesced_depth(depth, count));
+  };
+  const std::size_t slice = std::min(deep, far_depth);
+  cost.memory.workspace = workspace(2, deep, panels);
+  cost.memory.far_workspace = workspace(4, slice, panels * slices);
+  cost.reach = std::max(a.along.extent * a.along.stride, b.along.extent * b.along.stride);
   return cost;
 }
 
@@ -148,17 +157,17 @@ struct CommunicatedMatrix
   {
     return along.parts() > 1 ? all().size() : 0;
   }
-  /// The buffer of the sum that is scattered to a rank.
-  [[nodiscard]] constexpr std::size_t sum_size() const
+  /// The buffer of the sum that is scattered to a rank, of so many pieces.
+  [[nodiscard]] constexpr std::size_t sum_size(std::size_t pieces) const
   {
-    return cut != Dimension::none && along.parts() > 1 ? matrix.block.size() : 0;
+    return cut != Dimension::none && along.parts() > 1 ? pieces * matrix.block.size() : 0;
   }
 };
 
 [[nodiscard]] constexpr Cost gather_multiply_scatter_cost(const CommunicatedMatrix& x,
                                                           const CommunicatedMatrix& w,
                                                           const CommunicatedMatrix& y,
-                                                          Gathered policy)
+                                                          Gathered policy, int ranks)
 {
   // Of two matrices with a common dimension, only those that cut it are padded.
   const std::size_t m = std::min(x.all().rows, y.all().rows);
@@ -198,10 +207,14 @@ struct CommunicatedMatrix
   };
   add_backward(cost.backward, true);
   add_backward(cost.backward_weight, false);
-  // X, W, Y, dX and dW have buffers of their own.
-  cost.memory.workspace =
-      2 * (x.gathered_size() + x.sum_size() + w.gathered_size() + w.sum_size()) +
-      y.gathered_size() + y.sum_size();
+  // X, W, Y, dX and dW have buffers of their own. Between nodes each rank's terms of a sum have
+  // one.
+  const std::size_t gathered = 2 * (x.gathered_size() + w.gathered_size()) + y.gathered_size();
+  cost.memory.workspace = gathered + 2 * (x.sum_size(1) + w.sum_size(1)) + y.sum_size(1);
+  cost.memory.far_workspace = gathered +
+                              2 * (x.sum_size(x.along.parts()) + w.sum_size(w.along.parts())) +
+                              y.sum_size(y.along.parts());
+  cost.reach = ranks;
   return cost;
 }
 
@@ -222,9 +235,9 @@ template <class A, class X, class W, class Y>
     return CommunicatedMatrix{matrix, tuple_of<A>(typename Part::CollectiveAxes{}, extents),
                               Part::cut};
   };
-  return gather_multiply_scatter_cost(communicated(p.x, typename Local::Input{}),
-                                      communicated(p.w, typename Local::Weight{}),
-                                      communicated(p.y, typename Local::Output{}), policy);
+  return gather_multiply_scatter_cost(
+      communicated(p.x, typename Local::Input{}), communicated(p.w, typename Local::Weight{}),
+      communicated(p.y, typename Local::Output{}), policy, A::ranks(extents));
 }
 
 }  // namespace detail

@@ -113,7 +113,7 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
   };
   add(c.forward);
   if (pass != LayerPass::forward) add(pass == LayerPass::whole ? c.backward : c.backward_weight);
-  return c.memory.workspace;
+  return c.workspace(machine.ranks_per_node, plan.ranks);
 }
 
 /// The same where ranks read each other's blocks, without padding.

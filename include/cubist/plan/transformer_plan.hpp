@@ -73,7 +73,7 @@ class TransformerPlanner
     const double y = size(parts_.cut(logits).y);
     const double stream = size(parts_.stream());
     const double needed = add_product(logits);
-    if (!model.tied) add_parameters(parts_.cut(logits).w);
+    if (!model.tied) add_table(parts_.cut(logits).w);
     if (!model.rotary)
       add_parameters({model.positions, parts_.stream().block.cols}, parts_.stream().cols.parts());
     add_norm();
@@ -132,7 +132,7 @@ class TransformerPlanner
                                               : direct.template operator()<S>();
     const auto cut = parts_.cut(p);
     plan_.weight_copies = plan_.ranks / static_cast<int>(cut.w.rows.parts() * cut.w.cols.parts());
-    add_parameters(cut.w);
+    p.w_op == Op::none ? add_parameters(cut.w) : add_table(cut.w);
     add_workspace(static_cast<double>(workspace));
     products_workspace_ += bytes(static_cast<double>(workspace));
     if (p.is_merged)  // W and dW, interleaved
@@ -217,6 +217,11 @@ class TransformerPlanner
   void add_parameters(const CutMatrix& w)
   {
     add_parameters(w.block, w.rows.parts() * w.cols.parts());
+  }
+  /// A matrix that is stored transposed.
+  void add_table(const CutMatrix& w)
+  {
+    add_parameters({w.block.cols, w.block.rows}, w.rows.parts() * w.cols.parts());
   }
   /// @param parts ranks that hold different blocks
   void add_parameters(Shape block, std::size_t parts)

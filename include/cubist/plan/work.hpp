@@ -175,6 +175,8 @@ struct Memory
   std::size_t parameters = 0;   // W and dW
   std::size_t activations = 0;  // X, Y, dX and dY
   std::size_t workspace = 0;    // gathered operands, panels, partial sums
+  /// The workspace where the ranks that share it are on several nodes: more pieces are in flight.
+  std::size_t far_workspace = 0;
 
   [[nodiscard]] constexpr std::size_t total() const { return parameters + activations + workspace; }
   friend constexpr bool operator==(const Memory&, const Memory&) = default;
@@ -261,7 +263,14 @@ struct Cost
   Work backward;
   Work backward_weight;  ///< backward without dX, as in the first layer of a network
   Memory memory;
+  int reach = 1;  ///< consecutive ranks that have to be on one node for the near workspace
 
+  /// Elements of workspace on a mesh of so many ranks.
+  [[nodiscard]] constexpr std::size_t workspace(int ranks_per_node, int mesh_ranks) const
+  {
+    const bool near = mesh_ranks <= ranks_per_node || ranks_per_node % reach == 0;
+    return near ? memory.workspace : memory.far_workspace;
+  }
   [[nodiscard]] constexpr double flops() const { return forward.flops() + backward.flops(); }
   [[nodiscard]] constexpr double words() const { return forward.words() + backward.words(); }
   [[nodiscard]] constexpr double messages() const
