@@ -6,9 +6,9 @@
 #include <string>
 
 #include <cubist/nn/optimizer.hpp>
-#include <cubist/nn/training/sharded_optimizer.hpp>
 #include <cubist/plan/plan.hpp>
 #include <cubist/scheme/catalogue.hpp>
+#include <cubist/training/sharded_optimizer.hpp>
 
 namespace cubist
 {

@@ -15,10 +15,10 @@
 #include "cubist/dist/redistribute.hpp"
 #include "cubist/nn/loss.hpp"
 #include "cubist/nn/mlp.hpp"
-#include "cubist/nn/numerics_monitor.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/grid3d.hpp"
+#include "cubist/training/numerics_monitor.hpp"
 
 #include "one_rank.hpp"
 

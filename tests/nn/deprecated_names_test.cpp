@@ -10,8 +10,8 @@
 #include "cubist/dist/dist_batch.hpp"
 #include "cubist/dist/sum_partial.hpp"
 #include "cubist/mesh/batch_mesh.hpp"
-#include "cubist/nn/numerics_monitor.hpp"
 #include "cubist/scheme/summa2d.hpp"
+#include "cubist/training/numerics_monitor.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

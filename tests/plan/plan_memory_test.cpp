@@ -10,12 +10,12 @@
 #include "cubist/backend/simulated.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
-#include "cubist/nn/training/sharded_optimizer.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/transformer_plan.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/scheme/data_parallel.hpp"
+#include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"
 #include "counted_memory.hpp"

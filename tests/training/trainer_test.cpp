@@ -13,8 +13,8 @@
 #include "cubist/nn/loss.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
-#include "cubist/nn/training/sharded_optimizer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
+#include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/trainer.hpp"
 
 #include "catch.hpp"

@@ -221,7 +221,7 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
 }
 
 /// dY *= factor, on this rank's block: that of a DistMatrix, or of a network's output. A loss scale
-/// (nn/training/loss_scale.hpp) is such a factor.
+/// (training/loss_scale.hpp) is such a factor.
 template <class Gradient>
 void scale_gradient(Gradient& dy, double factor)
 {

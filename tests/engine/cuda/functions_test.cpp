@@ -9,8 +9,8 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/finite.hpp"
 #include "cubist/nn/random.hpp"
+#include "cubist/training/finite.hpp"
 
 #include "catch.hpp"
 

@@ -14,7 +14,7 @@
 // parameter sends its all_reduce, and N (P-1) piece for the value. Buckets change the number of
 // messages, not the words. Several micro-batches have one sum of gradients.
 //
-// Source: the headers of nn/training and dist/gradient_buckets.hpp.
+// Source: the headers of training/ and dist/gradient_buckets.hpp.
 
 #include <cstddef>
 #include <cstdint>

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cubist/nn/finite.hpp"
 #include "cubist/scheme/megatron1d.hpp"
+#include "cubist/training/finite.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "cubist/nn/mlp.hpp"
-#include "cubist/nn/training/learning_rate.hpp"
+#include "cubist/training/learning_rate.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

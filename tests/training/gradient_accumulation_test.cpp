@@ -9,10 +9,10 @@
 
 #include "cubist/nn/loss.hpp"
 #include "cubist/nn/mlp.hpp"
-#include "cubist/nn/training/gradient_accumulation.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/testing/counting.hpp"
+#include "cubist/training/gradient_accumulation.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

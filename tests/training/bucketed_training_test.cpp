@@ -9,9 +9,9 @@
 
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
-#include "cubist/nn/training/gradient_accumulation.hpp"
-#include "cubist/nn/training/sharded_optimizer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
+#include "cubist/training/gradient_accumulation.hpp"
+#include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

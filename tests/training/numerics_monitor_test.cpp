@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cubist/nn/numerics_monitor.hpp"
 #include "cubist/scheme/megatron1d.hpp"
+#include "cubist/training/numerics_monitor.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

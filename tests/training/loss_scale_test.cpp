@@ -9,8 +9,8 @@
 #include "cubist/nn/loss.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
-#include "cubist/nn/training/clip_gradients.hpp"
-#include "cubist/nn/training/loss_scale.hpp"
+#include "cubist/training/clip_gradients.hpp"
+#include "cubist/training/loss_scale.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

@@ -10,8 +10,8 @@
 //   optimizer.step();   // updates this rank's parts, and gathers the values
 //
 // The values have the same bits as those of the optimizer that is not sharded, because sums are
-// formed in one order (comm/reduction.hpp); but on NCCL, which chooses its own. Checkpoints have the same names and matrices, so a run may
-// continue with another sharding, or without.
+// formed in one order (comm/reduction.hpp); but on NCCL, which chooses its own. Checkpoints have
+// the same names and matrices, so a run may continue with another sharding, or without.
 //
 // Steps of micro-batches: those of GradientAccumulation, by the last argument.
 //
@@ -25,7 +25,7 @@
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/nn/parameter.hpp"
-#include "cubist/nn/training/sharded_parameters.hpp"
+#include "cubist/training/sharded_parameters.hpp"
 
 namespace cubist
 {

@@ -10,15 +10,15 @@
 //   monitor.check(step, loss, parameters);
 //   optimizer.step(parameters);
 //
-// Words: those of nn/finite.hpp; and of dist/check_replicas.hpp for two matrices a parameter.
+// Words: those of training/finite.hpp; and of dist/check_replicas.hpp for two matrices a parameter.
 
 #include <cstdint>
 #include <vector>
 
 #include "cubist/dist/check_replicas.hpp"
 #include "cubist/dist/state.hpp"
-#include "cubist/nn/finite.hpp"
 #include "cubist/nn/parameter.hpp"
+#include "cubist/training/finite.hpp"
 
 namespace cubist
 {

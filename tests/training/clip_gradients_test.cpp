@@ -9,10 +9,10 @@
 #include "cubist/nn/loss.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
-#include "cubist/nn/training/clip_gradients.hpp"
-#include "cubist/nn/training/sharded_optimizer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/testing/counting.hpp"
+#include "cubist/training/clip_gradients.hpp"
+#include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

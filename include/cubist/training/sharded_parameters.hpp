@@ -33,7 +33,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/replica_sum.hpp"
 #include "cubist/nn/parameter.hpp"
-#include "cubist/nn/training/gradient_accumulation.hpp"
+#include "cubist/training/gradient_accumulation.hpp"
 
 namespace cubist::detail
 {

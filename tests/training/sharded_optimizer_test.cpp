@@ -14,11 +14,11 @@
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/loss.hpp"
 #include "cubist/nn/mlp.hpp"
-#include "cubist/nn/training/sharded_optimizer.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/testing/counting.hpp"
+#include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"
 #include "folder.hpp"
