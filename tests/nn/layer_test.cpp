@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "cubist/nn/layer.hpp"
@@ -79,59 +77,6 @@ struct WithoutParameters
   void finish_backward() {}
 };
 
-/// A layer of a stack, which writes down its calls: Y = X + number, dX = number dY.
-class Recorder : public detail::AnyLayer<Matrix, Parameters<double, TestMesh>>
-{
- public:
-  Recorder(std::string& log, int number) : log_{log}, number_{number} {}
-
-  const Matrix& forward(const Matrix& x, const Pass&) override
-  {
-    log("f");
-    if (fails) throw DataError{"failed"};
-    change(x, y_, [](double v, int n) { return v + n; });
-    return *y_;
-  }
-  const Matrix* backward(const Matrix& x, const Matrix& dy, const Pass&, bool wants_dx) override
-  {
-    log("b");
-    log_ += "(" + std::to_string(static_cast<int>(x.valid()(0, 0))) + ")";
-    change(dy, dx_, [](double v, int n) { return v * n; });
-    return wants_dx ? &*dx_ : nullptr;
-  }
-  void finish_backward() override { log("w"); }
-  void append_parameters(Parameters<double, TestMesh>&, const std::string&) override {}
-  void swap_activations(AnyLayer& other) override
-  {
-    auto& layer = static_cast<Recorder&>(other);
-    log("s");
-    log_ += std::to_string(layer.number_);
-    std::swap(y_, layer.y_), std::swap(dx_, layer.dx_);
-  }
-
-  bool fails = false;
-
- private:
-  void log(const char* what) { log_ += std::string{" "} + what + std::to_string(number_); }
-  template <class F>
-  void change(const Matrix& from, std::optional<Matrix>& to, F f)
-  {
-    detail::fit_like(to, from).valid()(0, 0) = f(from.valid()(0, 0), number_);
-  }
-
-  std::string& log_;
-  int number_;
-  std::optional<Matrix> y_;
-  std::optional<Matrix> dx_;
-};
-
-/// The same, of another type, which keeps its matrices.
-struct Keeper final : Recorder
-{
-  using Recorder::Recorder;
-  void swap_activations(AnyLayer&) override {}
-};
-
 static_assert(LayerType<Plain>);
 static_assert(LayerType<Counter>);
 static_assert(!LayerType<OutputByValue>);
@@ -199,91 +144,6 @@ TEST_CASE("a kept matrix is made again only when its shape or its padding change
     return all;
   });
   CHECK(made == std::vector<bool>{true, true, false, true, true, true, true, true});
-}
-
-TEST_CASE("a stack runs forward again in all segments but the last, whose memory layers share")
-{
-  struct Run
-  {
-    std::string forward, backward, again;
-    double y, dx, dx_again;
-  };
-  const auto run = [](std::size_t recompute, bool keeps) {
-    return on_root<Threads>(single_rank, [&](const auto& mesh) {
-      std::string log;
-      detail::LayerStack<Matrix, Recorder> stack{"forward", "backward", recompute};
-      for (int i = 1; i <= 5; ++i)
-        if (keeps)
-          stack.add(std::make_unique<Keeper>(log, i));
-        else
-          stack.add(std::make_unique<Recorder>(log, i));
-      const Matrix x{mesh, {1, 1}};
-      Matrix dy{mesh, {1, 1}};
-      dy.valid()(0, 0) = 1;
-      Run r;
-      const Matrix& y = stack.forward(x, {});
-      r.forward = std::exchange(log, "");
-      r.dx = stack.backward(dy, true)->valid()(0, 0);
-      r.backward = std::exchange(log, "");
-      r.dx_again = stack.backward(dy, true)->valid()(0, 0);
-      r.again = log;
-      r.y = y.valid()(0, 0);
-      return r;
-    });
-  };
-  const std::string all = " f1 f2 f3 f4 f5";
-  const std::string back = " b5(10) b4(6) b3(3) b2(1) b1(0)";
-  for (const bool keeps : {false, true})
-    for (const std::size_t recompute : {0U, 1U, 2U, 3U, 5U, 8U})
-    {
-      CAPTURE(recompute, keeps);
-      const auto r = run(recompute, keeps);
-      CHECK(r.y == 15);
-      CHECK(r.dx == 120);
-      CHECK(r.dx_again == 120);
-      if (recompute != 0 && recompute < 5) continue;
-      CHECK(r.forward == all);
-      CHECK(r.backward == back);
-      CHECK(r.again == back);
-    }
-  CHECK(run(2, false).forward == " f1 f2 s31 f3 s42 f4 s53 f5");
-  CHECK(run(2, false).backward == " b5(10) s35 f3 f4 b4(6) b3(3) s13 f1 s24 f2 b2(1) b1(0)");
-  CHECK(run(2, true).backward == " b5(10) f3 f4 b4(6) b3(3) f1 f2 b2(1) b1(0)");
-  CHECK(run(3, true).again == " f4 f5 b5(10) b4(6) f1 f2 f3 b3(3) b2(1) b1(0)");
-}
-
-TEST_CASE("a stack has no backward without a forward, and one after a recomputation that failed")
-{
-  const auto [messages, dx] = on_root<Threads>(single_rank, [](const auto& mesh) {
-    std::string log;
-    detail::LayerStack<Matrix, Recorder> stack{"forward", "backward", 1};
-    for (int i = 1; i <= 3; ++i) stack.add(std::make_unique<Recorder>(log, i));
-    const Matrix x{mesh, {1, 1}};
-    Matrix dy{mesh, {1, 1}};
-    dy.valid()(0, 0) = 1;
-    std::vector<std::string> all;
-    auto& second = *stack.layers()[1];
-    const auto backward = [&] { (void)stack.backward(dy, true); };
-    all.push_back(message_of<ArgumentError>(backward));
-    second.fails = true;
-    all.push_back(message_of<DataError>([&] { (void)stack.forward(x, {}); }));
-    all.push_back(message_of<ArgumentError>(backward));
-    second.fails = false;
-    (void)stack.forward(x, {});
-    second.fails = true;
-    all.push_back(message_of<DataError>(backward));
-    second.fails = false;
-    const double value = stack.backward(dy, true)->valid()(0, 0);
-    stack.discard();
-    all.push_back(message_of<ArgumentError>(backward));
-    return std::tuple{all, value};
-  });
-  CHECK(mentions(messages[0], "before any forward", "call forward first"));
-  CHECK(mentions(messages[1], "failed"));
-  CHECK(mentions(messages[2], "after one that failed"));
-  CHECK(mentions(messages[3], "failed"));
-  CHECK(dx == 6);
-  CHECK(mentions(messages[4], "before any forward"));
 }
 
 }  // namespace cubist::test::layer_test

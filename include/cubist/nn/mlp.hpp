@@ -26,6 +26,7 @@
 #include "cubist/nn/dense.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
+#include "cubist/nn/layer_stack.hpp"
 #include "cubist/nn/linear.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"

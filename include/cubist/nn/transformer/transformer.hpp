@@ -33,6 +33,7 @@
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
+#include "cubist/nn/layer_stack.hpp"
 #include "cubist/nn/layers/embedding.hpp"
 #include "cubist/nn/layers/layer_norm.hpp"
 #include "cubist/nn/layers/position_embedding.hpp"
