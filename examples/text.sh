@@ -51,7 +51,9 @@ grep -Eq '^65,110,100,32(,[0-9]+){20}$' ids
 for cut in "8 summa25d 2,2,2" "6 grid3d 1,2,3" "3 megatron1d 3"; do
   read -r ranks scheme mesh <<<"$cut"
   at=(--scheme "$scheme" --mesh "$mesh")
-  go_on "$scheme $mesh threads" "$train" "${at[@]}"
+  recompute=()
+  [[ $scheme != grid3d ]] || recompute=(--recompute 1)
+  go_on "$scheme $mesh threads" "$train" "${at[@]}" "${recompute[@]}"
   prints "$scheme text" text "$generate" "${drawn[@]}" "${at[@]}"
   prints "$scheme ids" ids "$generate" "${likely[@]}" "${at[@]}"
   [[ -z $mpiexec || $scheme == summa25d ]] || {

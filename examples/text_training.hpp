@@ -36,6 +36,7 @@ struct Settings
   std::size_t length = 128;
   std::size_t batch = 16;
   std::size_t micro_batches = 1;
+  std::size_t recompute = 0;
   std::uint64_t steps = 1000;
   double learning_rate = 2e-3;
   double clip = 1;
@@ -78,8 +79,12 @@ Run train(const Split& data, const Settings& s, int ranks,
                                            .width = s.width,
                                            .layers = s.layers,
                                            .heads = s.heads};
-    Model model{
-        mesh, config, {.dropout = s.dropout, .attention_dropout = s.dropout, .seed = s.seed}};
+    Model model{mesh,
+                config,
+                {.dropout = s.dropout,
+                 .attention_dropout = s.dropout,
+                 .seed = s.seed,
+                 .recompute = s.recompute}};
     const auto parameters = model.parameters();
     if (first && verbose)
     {

@@ -105,6 +105,8 @@ try
   app.add_option("--length", s.length, "bytes of a window")->check(CLI::Range(2, 1 << 20));
   app.add_option("--batch", s.batch, "windows in a micro-batch")->check(CLI::PositiveNumber);
   app.add_option("--micro-batches", s.micro_batches, "in a step")->check(CLI::PositiveNumber);
+  app.add_option("--recompute", s.recompute,
+                 "of every so many blocks only the last output is kept");
   app.add_option("--steps", s.steps)->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", s.learning_rate, "the largest");
   app.add_option("--clip", s.clip, "the largest norm of the gradients; 0: any");
