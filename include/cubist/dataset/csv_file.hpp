@@ -5,7 +5,6 @@
 // the beginning of each line is noted, 8 bytes a row; the numbers themselves are not kept, so the
 // file may be larger than the memory.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cubist/core/block.hpp"

@@ -6,7 +6,6 @@
 // and others prepare; or a text itself, whose bytes are its tokens. The file is mapped, so it may
 // be larger than the memory.
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
