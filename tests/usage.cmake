@@ -4,7 +4,7 @@
 set(usage "${PROJECT_SOURCE_DIR}/docs/usage.md")
 set(transformers "${PROJECT_SOURCE_DIR}/docs/transformers.md")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${usage}" "${transformers}" "${PROJECT_SOURCE_DIR}/docs/simulation.md"
-  "${PROJECT_SOURCE_DIR}/docs/papers.md" usage/usage.cpp.in)
+  "${PROJECT_SOURCE_DIR}/docs/papers.md" "${PROJECT_SOURCE_DIR}/docs/training.md" usage/usage.cpp.in usage/training.cpp.in)
 
 # cubist_usage_block(<variable> <page> <text>): the first C++ block after a text, its includes in USAGE_INCLUDES.
 function(cubist_usage_block variable page after)
@@ -43,6 +43,20 @@ file(COPY "${CUBIST_TRANSFORMER_DATA}/gpt2_tiny/" DESTINATION "${folder}/gpt2")
 add_test(NAME "usage: transformers" COMMAND cubist_usage transformer WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: transformers" PROPERTIES LABELS examples TIMEOUT 60
   PASS_REGULAR_EXPRESSION "^loss 4\\.844[0-9]*\nloss 5\\.189[0-9]*\n8 tokens\n$")
+
+set(training "${PROJECT_SOURCE_DIR}/docs/training.md")
+set(USAGE_INCLUDES)
+cubist_usage_block(USAGE_RUN "${training}" "## A run")
+cubist_usage_block(USAGE_DATA "${training}" "## Data")
+string(REPLACE ";" "" USAGE_INCLUDES "${USAGE_INCLUDES}")
+configure_file(usage/training.cpp.in usage_training.cpp @ONLY)
+add_executable(cubist_usage_training "${CMAKE_CURRENT_BINARY_DIR}/usage_training.cpp")
+target_link_libraries(cubist_usage_training PRIVATE cubist::cubist cubist_warnings)
+file(COPY "${PROJECT_SOURCE_DIR}/examples/data/digits.csv" DESTINATION "${folder}")
+add_test(NAME "usage: training"
+  COMMAND bash -c "rm -rf run1; $<TARGET_FILE:cubist_usage_training>" WORKING_DIRECTORY "${folder}")
+set_tests_properties("usage: training" PROPERTIES LABELS examples TIMEOUT 60
+  PASS_REGULAR_EXPRESSION "256 tokens, 64 x 64, 64 labels, 359 and 359 held out\nstep 10/20  loss [0-9.]+  [0-9]+ tokens/s  waiting [0-9]+ %  .* left\nstep 20/20  loss ")
 cubist_numpy_test("weights and labels" usage.py cubist_usage files)
 
 # A program that a page starts is one that it has built before.
