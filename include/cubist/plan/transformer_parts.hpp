@@ -42,8 +42,8 @@ struct TransformerProduct
   bool is_next = false;    // a product of S::Next
   bool is_merged = false;  // of several weights
   bool has_bias = false;
-  Op w_op = Op::none;             // transpose where the weights are stored (N, K)
-  Few<OutputColumns, 3> outputs;  // one, or those that are merged
+  Op w_op = Op::none;                  // transpose where the weights are stored (N, K)
+  Few<OutputColumns, 3> outputs = {};  // one, or those that are merged
 };
 
 /// An all_reduce of numbers of each row of a matrix, or of each column.
