@@ -740,9 +740,9 @@ template <class C>
   return found;
 }
 
-/// The same bits on every run, and on every communicator that adds in order: from rank 0 on or, in a
-/// reduce, from the root's successor around the ring to the root.
-/// `disturb` is called between the calls, to change their timing.
+/// The same bits on every run, and on every communicator that adds in order: from rank 0 on or, in
+/// a reduce, from the root's successor around the ring to the root. `disturb` is called between the
+/// calls, to change their timing.
 template <class C>
 [[nodiscard]] Findings reproducible_sums(C& world, cubist::detail::FunctionRef<void()> disturb)
 {

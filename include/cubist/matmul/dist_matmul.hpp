@@ -164,9 +164,9 @@ class DistMatMul
   }
 
   /// The same, but dW may be incomplete until the returned request has been waited for: with
-  /// Method::collectives the all_reduce of dW over the replicas of W, if W has any, is in flight, or
-  /// dW in a bucket, and what the caller does before it waits overlaps. With Method::direct dW is
-  /// complete, and the request is empty. A GradientSink takes dW (dist/replica_sum.hpp).
+  /// Method::collectives the all_reduce of dW over W's replicas, if any, is in flight or, of a
+  /// small dW, in a bucket, and overlaps what the caller does before it waits. With Method::direct
+  /// dW is complete, and the request is empty. A GradientSink takes dW (dist/replica_sum.hpp).
   template <class LX, class LW, class LY, class LDX, class LDW>
   [[nodiscard]] ReplicaSum<typename B::Communicator>
   start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,

@@ -21,8 +21,7 @@ void combine_members(const ThreadCall& call, std::size_t first, std::size_t coun
 struct Signature : CallSignature
 {
   std::size_t element_size = 0;
-  void (*reduce)(const ThreadCall&, std::size_t first, std::size_t count,
-                 std::byte* out) = nullptr;
+  void (*reduce)(const ThreadCall&, std::size_t first, std::size_t count, std::byte* out) = nullptr;
 
   friend bool operator==(const Signature&, const Signature&) = default;
 };
