@@ -25,6 +25,7 @@ struct MlpOptions : Options
   std::vector<std::size_t> layers{1024, 4096, 1024};
   std::string activation = "gelu";
   std::string optimizer = "none";
+  std::size_t recompute = 0;
   std::string input_gradient = "off";
   std::string torch = "auto";
 };
@@ -69,6 +70,7 @@ nlohmann::json mlp_json(const Job& job, const MlpTask& task, const Row& row)
   json["layers"] = task.layers;
   json["activation"] = task.activation;
   json["optimizer"] = task.optimizer;
+  json["recompute"] = task.recompute;
   json["input_gradient"] = task.input_gradient;
   json["gemm_share"] = row.cost.shares.gemm;
   json["elementwise_share"] = row.cost.shares.elementwise;
@@ -98,7 +100,8 @@ void run_mlp(const Job& job, const MlpOptions& options)
       for (const bool dx : {false, true})
         if (options.input_gradient == "both" || dx == (options.input_gradient == "on"))
           tasks.push_back({setting, options.tokens, options.layers, options.activation,
-                           options.optimizer, dx, options.torch == "auto", job.gpus > 0});
+                           options.optimizer, options.recompute, dx, options.torch == "auto",
+                           job.gpus > 0});
     }
   require_one_trace(options, tasks.size());
 
@@ -154,6 +157,10 @@ void add_mlp(CLI::App& app, Action& action)
       ->capture_default_str();
   command->add_option("--optimizer", options->optimizer, "a step of it, too")
       ->check(CLI::IsMember({"none", "sgd", "adam"}))
+      ->capture_default_str();
+  command
+      ->add_option("--recompute", options->recompute,
+                   "recompute activations in segments of so many layers; 0: keep them")
       ->capture_default_str();
   command
       ->add_option("--input-gradient", options->input_gradient,

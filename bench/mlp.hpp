@@ -27,10 +27,16 @@ struct MlpTask
   std::vector<std::size_t> layers;  // features: of the input, between the layers, of the output
   std::string activation;
   std::string optimizer;
+  std::size_t recompute = 0;    // layers of a segment whose activations are recomputed
   bool input_gradient = false;  // whether backward computes dX in the first layer, too
   bool torch = false;           // whether to measure PyTorch's, where it is installed
   bool gpu = false;             // on a GPU
 
+  /// Whether layer i runs forward again in backward.
+  [[nodiscard]] bool runs_twice(std::size_t i) const
+  {
+    return recompute > 0 && i / recompute < (layers.size() - 2) / recompute;
+  }
   [[nodiscard]] std::vector<StepProduct> step_products() const
   {
     std::vector<StepProduct> all;

@@ -71,10 +71,12 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     const bool first = world.rank() == 0;
     const cubist::Mesh<S, Backend> mesh{world, extents_for<S>(task.on.mesh, world.size()),
                                         cubist::IdleRanks::refused};
-    cubist::MLP<S, Backend, T> mlp{
-        mesh,
-        task.layers,
-        {.activation = activation_of(task.activation), .seed = 42, .method = task.on.method}};
+    cubist::MLP<S, Backend, T> mlp{mesh,
+                                   task.layers,
+                                   {.activation = activation_of(task.activation),
+                                    .seed = 42,
+                                    .method = task.on.method,
+                                    .recompute = task.recompute}};
     const auto optimize = optimizer_of(task.optimizer, mlp.parameters());
     using Input = typename Activations::template Matrix<typename S::Input>;
     Input input{mesh, {task.tokens, task.layers.front()}};
@@ -114,12 +116,15 @@ std::optional<Row> measure_mlp(const MlpTask& task)
     if (task.on.method != cubist::Method::collectives && cubist::can_expose(world))
       result.method = cubist::Method::direct;
     result.cost = ours.cost();
-    for (const auto& product : task.step_products())
+    const auto all = task.step_products();
+    for (std::size_t i = 0; i < all.size(); ++i)
     {
+      const auto& product = all[i];
       const auto cost = cubist::cost<S>(mesh.extents(), product.size);
       const auto& backward = product.input_gradient ? cost.backward : cost.backward_weight;
       if (result.method == cubist::Method::collectives)
-        result.formula_words += cost.forward.words() + backward.words();
+        result.formula_words +=
+            (task.runs_twice(i) ? 2 : 1) * cost.forward.words() + backward.words();
       result.giga_operations += giga_operations(product);
     }
     if (!first) return;
