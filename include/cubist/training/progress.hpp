@@ -6,6 +6,7 @@
 //   step   300/1000  loss 2.1034  54321 tokens/s  waiting 7 %  2 min 10 s left  held-out 2.2041
 
 #include <algorithm>
+#include <chrono>
 #include <cinttypes>
 #include <cmath>
 #include <cstdint>
@@ -13,6 +14,8 @@
 #include <span>
 #include <string>
 
+#include "cubist/comm/wait_time.hpp"
+#include "cubist/dist/staging.hpp"
 #include "cubist/training/run_log.hpp"
 
 namespace cubist
@@ -52,6 +55,43 @@ template <class... Args>
 }
 
 }  // namespace detail
+
+/// The steps since the last report.
+class ProgressWindow
+{
+ public:
+  void add(double loss)
+  {
+    losses_ += loss;
+    ++steps_;
+  }
+  /// The means of these steps. Every rank of the mesh calls it.
+  /// @param samples of a step
+  /// @pre there was a step
+  template <class M>
+  [[nodiscard]] ProgressReport report(const M& mesh, double samples) const
+  {
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    double waits = wait_seconds() - waited_;
+    with_staging_buffer(mesh.engine(), std::span<double>{&waits, 1},
+                        [&](auto sum) { mesh.world().all_reduce(sum); });
+    const auto n = static_cast<double>(steps_);
+    ProgressReport report;
+    report.loss = losses_ / n;
+    report.rate = n * samples / seconds;
+    report.waiting = waits / (seconds * mesh.size());
+    report.seconds_a_step = seconds / n;
+    return report;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point begin_ = Clock::now();
+  double waited_ = wait_seconds();
+  double losses_ = 0;
+  std::uint64_t steps_ = 0;
+};
 
 /// A line without its end.
 /// @param metrics of the program, printed last

@@ -30,14 +30,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cubist/comm/wait_time.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/dist/staging.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -49,66 +46,10 @@
 #include "cubist/training/progress.hpp"
 #include "cubist/training/run_log.hpp"
 #include "cubist/training/stop_signal.hpp"
+#include "cubist/training/trainer_options.hpp"
 
 namespace cubist
 {
-
-struct TrainerOptions
-{
-  /// Of the whole run, those before a checkpoint included.
-  std::uint64_t steps = 0;
-  /// Of a step. A `Sharded` optimizer is made for as many.
-  std::size_t micro_batches = 1;
-  /// Without one, the optimizer's stays.
-  std::optional<LearningRateOptions> learning_rate = {};
-  /// The largest norm of all gradients; 0: any.
-  double clip = 0;
-  /// For gradients in `half`.
-  std::optional<LossScaleOptions> loss_scale = {};
-  NumericsMonitorOptions monitor = {};
-  /// A folder to save to and to go on from; empty: none.
-  std::filesystem::path checkpoints = {};
-  /// Steps from one checkpoint to the next, beside the last one of the run; 0: only that.
-  std::uint64_t save_every = 0;
-  /// How many checkpoints are kept; 0: all.
-  std::size_t keep = 2;
-  /// Steps from one report on standard output to the next; 0: none.
-  std::uint64_t report_every = 0;
-  /// Samples of a micro-batch, and what they are, for reports.
-  std::size_t samples = 0;
-  std::string unit = "tokens";
-  /// A file for a line of JSON of each step (run_log.hpp); empty: none.
-  std::filesystem::path log = {};
-
-  /// @throws ArgumentError for values out of range
-  void check() const
-  {
-    require<ArgumentError>(micro_batches > 0, "got steps of 0 micro-batches, which have no "
-                                              "gradients; use at least 1");
-    require<ArgumentError>(clip >= 0, "got a norm of ", clip,
-                           " to clip gradients to, which leaves nothing of them; use a positive "
-                           "one, or 0 for none");
-  }
-};
-
-/// What is computed at a time.
-struct MicroBatch
-{
-  std::uint64_t index = 0;    ///< in the run, from 0: the same data on every mesh
-  double gradient_scale = 1;  ///< by which the loss's gradient is multiplied (scale_gradient)
-};
-
-/// How a run ended.
-struct TrainingRun
-{
-  std::uint64_t first = 0;     ///< the step that it went on from
-  std::uint64_t steps = 0;     ///< done, those before `first` included
-  bool stopped = false;        ///< by a signal, before its last step
-  std::vector<double> losses;  ///< of the steps since `first`
-
-  /// For main(): a job script can start the run again.
-  [[nodiscard]] int exit_code() const { return stopped ? requeue_exit_code : 0; }
-};
 
 namespace detail
 {
@@ -175,7 +116,7 @@ class Trainer
     RunLog log = is_root() && !options_.log.empty() ? RunLog{options_.log} : RunLog{};
     if (accumulation_) accumulation_->restart();
     const StopSignal signal;
-    Window window;
+    ProgressWindow window;
     while (run.steps < options_.steps && !run.stopped)
     {
       const Clock::time_point begin = Clock::now();
@@ -190,7 +131,11 @@ class Trainer
       window.add(step.loss);
       if (!is_due(run.steps, options_.report_every) && !(last && options_.report_every > 0))
         continue;
-      const ProgressReport report = window.report(*this, run.steps);
+      ProgressReport report =
+          window.report(mesh_, static_cast<double>(options_.samples * options_.micro_batches));
+      report.step = run.steps;
+      report.steps = options_.steps;
+      report.unit = options_.unit;
       const std::vector<NamedValue> metrics = evaluate(run.steps);
       if (reports()) std::printf("%s\n", to_string(report, metrics).c_str());
       std::fflush(stdout);
@@ -222,38 +167,6 @@ class Trainer
   {
     double loss = 0;
     std::vector<NamedValue> values;  // for the log
-  };
-
-  /// The steps since the last report.
-  struct Window
-  {
-    Clock::time_point begin = Clock::now();
-    double waited = wait_seconds();
-    double losses = 0;
-    std::uint64_t steps = 0;
-
-    void add(double loss)
-    {
-      losses += loss;
-      ++steps;
-    }
-    /// Every rank calls it.
-    [[nodiscard]] ProgressReport report(const Trainer& t, std::uint64_t step) const
-    {
-      const double seconds = seconds_since(begin);
-      double waits = wait_seconds() - waited;
-      with_staging_buffer(t.mesh_.engine(), std::span<double>{&waits, 1},
-                          [&](auto sum) { t.mesh_.world().all_reduce(sum); });
-      const auto n = static_cast<double>(steps);
-      const auto samples = static_cast<double>(t.options_.samples * t.options_.micro_batches);
-      return {.step = step,
-              .steps = t.options_.steps,
-              .loss = losses / n,
-              .rate = n * samples / seconds,
-              .waiting = waits / (seconds * t.mesh_.size()),
-              .seconds_a_step = seconds / n,
-              .unit = t.options_.unit};
-    }
   };
 
   static const Parameters<Value, Mesh>& require_some(const Parameters<Value, Mesh>& parameters)
