@@ -46,6 +46,7 @@ struct Options
   bool forward = false;
   std::string optimizer = "adamw";
   bool sharded = false;
+  std::size_t recompute = 0;
   bool memory = false;
   bool simulate = false;
   bool json = false;
@@ -174,12 +175,14 @@ class Network
                                                 const cubist::SimulatedMachine& machine) const
   {
     const bool training = !options.forward;
-    if (step_) return cubist::simulated_cost(plan, {*step_, training, options.sharded}, machine);
+    if (step_)
+      return cubist::simulated_cost(plan, {*step_, training, options.sharded, options.recompute},
+                                    machine);
     const bool single = options.scalar == "float";
-    return cubist::simulated_cost(
-        plan,
-        cubist::SimulatedStep{options.layers, options.tokens, training, single, options.sharded},
-        machine);
+    return cubist::simulated_cost(plan,
+                                  cubist::SimulatedStep{options.layers, options.tokens, training,
+                                                        single, options.sharded, options.recompute},
+                                  machine);
   }
   void add_to(nlohmann::json& json, const Options& options) const
   {
@@ -236,7 +239,8 @@ void run(const Options& options)
       .method =
           options.method == "collectives" ? cubist::Method::collectives : cubist::Method::automatic,
       .moments = moments_of(options.optimizer),
-      .sharded = options.sharded};
+      .sharded = options.sharded,
+      .recompute = options.recompute};
   if (!options.scheme.empty())
     cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, []<class S>() {});
   const auto plans = select_plans(network.plans(options.ranks, machine, requested), options);
@@ -248,13 +252,10 @@ void run(const Options& options)
 
   if (options.json)
   {
-    nlohmann::json json{{"tokens", options.tokens},
-                        {"ranks", options.ranks},
-                        {"scalar", options.scalar},
-                        {"training", !options.forward},
-                        {"optimizer", options.optimizer},
-                        {"sharded", options.sharded},
-                        {"machine", cubist::to_json(machine)},
+    nlohmann::json json{{"tokens", options.tokens},        {"ranks", options.ranks},
+                        {"scalar", options.scalar},        {"training", !options.forward},
+                        {"optimizer", options.optimizer},  {"sharded", options.sharded},
+                        {"recompute", options.recompute},  {"machine", cubist::to_json(machine)},
                         {"plans", nlohmann::json::array()}};
     network.add_to(json, options);
     for (std::size_t i = 0; i < plans.size(); ++i)
@@ -320,6 +321,9 @@ try
       ->check(CLI::IsMember({"adamw", "adam", "sgd", "none"}))
       ->capture_default_str();
   app.add_flag("--sharded", options.sharded, "replicas of a parameter share its optimizer's state");
+  app.add_option("--recompute", options.recompute,
+                 "layers or blocks of a segment whose activations backward computes again")
+      ->capture_default_str();
   app.add_flag("--memory", options.memory,
                "print the memory of a rank by use, and the largest batch that fits, too");
   app.add_option("--method", options.method,

@@ -25,8 +25,12 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
     const Mesh<S, Simulated> mesh{world, extents, IdleRanks::allowed};
     if (!mesh.active()) return;
     const auto method = plan.method == Method::direct ? Method::automatic : Method::collectives;
-    MLP<S, Simulated, T> mlp{
-        mesh, step.sizes, {.activation = gelu, .gathered = plan.gathered, .method = method}};
+    MLP<S, Simulated, T> mlp{mesh,
+                             step.sizes,
+                             {.activation = gelu,
+                              .gathered = plan.gathered,
+                              .method = method,
+                              .recompute = step.recompute}};
     const DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, Simulated>> x{
         mesh, {step.tokens, step.sizes.front()}};
     mesh.world().barrier();

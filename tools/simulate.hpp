@@ -17,9 +17,10 @@ struct SimulatedStep
 {
   std::vector<std::size_t> sizes;  ///< of the layers of an MLP with bias and GELU
   std::size_t tokens = 1;
-  bool training = true;  ///< forward and backward, or forward alone
-  bool single = true;    ///< in float; else in double
-  bool sharded = false;  ///< replicas share the state of the optimizer
+  bool training = true;       ///< forward and backward, or forward alone
+  bool single = true;         ///< in float; else in double
+  bool sharded = false;       ///< replicas share the state of the optimizer
+  std::size_t recompute = 0;  ///< layers of a segment whose activations are recomputed
 };
 
 /// A step of a transformer in float, with the loss and, in training, AdamW.
@@ -28,6 +29,7 @@ struct SimulatedTransformer
   TransformerStep step;
   bool training = true;
   bool sharded = false;
+  std::size_t recompute = 0;
 };
 
 struct SimulatedCost

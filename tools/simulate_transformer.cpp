@@ -51,7 +51,9 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
     if (!mesh.active()) return;
     const auto method = plan.method == Method::direct ? Method::automatic : Method::collectives;
     Transformer<S, Simulated, float> network{
-        mesh, config_of(model), {.gathered = plan.gathered, .method = method}};
+        mesh,
+        config_of(model),
+        {.gathered = plan.gathered, .method = method, .recompute = what.recompute}};
     const auto run = [&](const auto& compute) {
       mesh.world().barrier();
       begin = Simulated::now();
