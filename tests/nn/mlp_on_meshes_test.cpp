@@ -9,6 +9,7 @@
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/scheme/summa2d.hpp"
+#include "cubist/training/clip_gradients.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"
@@ -85,6 +86,19 @@ template <SchemeType S, class B>
   return found;
 }
 
+/// The norm of the gradients of a step, as every rank has it.
+template <class S>
+std::vector<double> gradient_norms(const Place<S>& place)
+{
+  return on_mesh(place, [](const auto& mesh) {
+    const auto x = scatter<typename S::Input>(mesh, uniform<double>(rows, five_layers.in(), 1));
+    MLP<S, TestBackend, double> mlp{mesh, five_layers.sizes, five_layers.options};
+    const auto dy = mlp.forward(x);  // as a gradient
+    mlp.backward(dy);
+    return gradient_norm(mlp.parameters());
+  });
+}
+
 }  // namespace
 
 TEST_CASE("one layer trains as on one rank") { trains_as_one_rank(one_layer); }
@@ -100,6 +114,16 @@ TEST_CASE("five layers that recompute activations have the gradients of those th
   for_each_mesh([](const auto& place) {
     CAPTURE(place.name());
     require_clear(on_mesh(place, [](const auto& mesh) { return recomputes_gradients(mesh); }));
+  });
+}
+
+TEST_CASE("the norm of all gradients is that of one rank, whatever is replicated")
+{
+  const double wanted = gradient_norms(single_rank)[0];
+  REQUIRE(wanted > 0);
+  for_each_mesh([&](const auto& place) {
+    CAPTURE(place.name());
+    for (const double norm : gradient_norms(place)) CHECK(norm == Approx(wanted).epsilon(1e-12));
   });
 }
 
