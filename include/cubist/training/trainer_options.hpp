@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a Trainer (trainer.hpp) is told, what it passes to the program, and what it returns.
+// What a Trainer (trainer.hpp) is given, what it passes to the program, and what it returns.
 
 #include <cstddef>
 #include <cstdint>
