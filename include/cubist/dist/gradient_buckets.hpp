@@ -16,7 +16,6 @@
 // Words: those of the gradients one by one; 2 (P-1) messages a bucket instead of a gradient.
 // Source of buckets: Li et al., "PyTorch Distributed", arXiv 2006.15704, section 3.2.
 
-#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -143,7 +142,7 @@ class BucketsOfBackward final : public PackedSums
   void reserve(Bucket& b, std::size_t size)
   {
     if (size <= b.gradients.size()) return;
-    Buffer larger(std::min(most_, std::max(size, 2 * b.gradients.size())));
+    Buffer larger(size);  // in the first backwards only
     engine_->copy(row(std::span<const T>{b.gradients.data(), b.size}),
                   row(std::span<T>{larger.data(), b.size}));
     b.gradients = std::move(larger);

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "cubist/core/block.hpp"
+#include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/plan/work.hpp"
 
@@ -113,6 +114,23 @@ template <class S>
           cut_matrix<A, typename S::Weight>(LayerMatrix::w, {size.k, size.n}, extents, {k, n}),
           cut_matrix<A, typename S::Output>(LayerMatrix::y, {size.m, size.n}, extents, {m, n}),
           tuple_of<A>(Pending{}, extents)};
+}
+
+/// The elements of a replica's part of a block: some rows, or columns of a bias.
+[[nodiscard]] constexpr std::size_t replica_part(Shape block, std::size_t replicas)
+{
+  return block.rows == 1 ? ceil_div(block.cols, replicas)
+                         : ceil_div(block.rows, replicas) * block.cols;
+}
+
+/// The elements that a gradient takes in a bucket (dist/gradient_buckets.hpp).
+[[nodiscard]] constexpr std::size_t bucket_elements(Shape block, std::size_t replicas, bool sharded,
+                                                    std::size_t scalar_bytes)
+{
+  const std::size_t part = replica_part(block, replicas);
+  const std::size_t packed = sharded ? part * replicas : block.size();
+  if (replicas == 1 || packed * scalar_bytes > BucketOptions{}.bytes) return 0;
+  return sharded ? 2 * packed + part : packed;
 }
 
 }  // namespace cubist::detail

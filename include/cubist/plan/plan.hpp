@@ -135,14 +135,18 @@ std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, Produ
 /// which a rank has that state.
 /// @param block of a rank
 /// @param replicas of the block
+/// @param is_packed whether its gradient may travel in a bucket
 inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replicas,
-                            const PlanOptions& options)
+                            const PlanOptions& options, bool is_packed = true)
 {
   const auto bytes = static_cast<double>(options.scalar_bytes);
   const auto all = static_cast<double>(block.size());
   memory.parameters += bytes * all;
   if (!options.training) return all;
   memory.gradients += bytes * all;
+  if (is_packed)
+    memory.workspace += bytes * static_cast<double>(bucket_elements(
+                                    block, replicas, options.sharded, options.scalar_bytes));
   // Of 16 bits, masters and moments are in float.
   const bool is_short = options.scalar_bytes < sizeof(float);
   const double state =
@@ -152,8 +156,7 @@ inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replic
     memory.optimizer += state * all;
     return all;
   }
-  const std::size_t part = block.rows == 1 ? ceil_div(block.cols, replicas)
-                                           : ceil_div(block.rows, replicas) * block.cols;
+  const std::size_t part = replica_part(block, replicas);
   memory.optimizer += state * static_cast<double>(part);
   memory.gradients += bytes * static_cast<double>(part);
   if (part * replicas != block.size())
@@ -202,7 +205,7 @@ void add_layer(Plan& plan, SegmentMemory& segments, std::size_t i, std::size_t k
   const auto ranks = static_cast<std::size_t>(plan.ranks);
   const std::size_t copies = ranks / (p.w.rows.parts() * p.w.cols.parts());
   auto& memory = plan.memory_parts;
-  add_parameter(memory, p.w.block, copies, options);
+  add_parameter(memory, p.w.block, copies, options, plan.method == Method::collectives);
   add_parameter(memory, {1, p.y.block.cols}, ranks / p.y.cols.parts(), options);
   const auto bytes = static_cast<double>(options.scalar_bytes);
   memory.activations += bytes * ends(p, place, pass);

@@ -132,7 +132,7 @@ class TransformerPlanner
                                               : direct.template operator()<S>();
     const auto cut = parts_.cut(p);
     plan_.weight_copies = plan_.ranks / static_cast<int>(cut.w.rows.parts() * cut.w.cols.parts());
-    p.w_op == Op::none ? add_parameters(cut.w) : add_table(cut.w);
+    p.w_op == Op::none ? add_parameters(cut.w, !p.is_merged) : add_table(cut.w);
     add_workspace(static_cast<double>(workspace));
     products_workspace_ += bytes(static_cast<double>(workspace));
     if (p.is_merged)  // W and dW, interleaved
@@ -214,20 +214,23 @@ class TransformerPlanner
     added.total = added.passes;
     plan_.time += added;
   }
-  void add_parameters(const CutMatrix& w)
+  /// Gradients of direct products, of merged layers and of tied tables are in no bucket.
+  void add_parameters(const CutMatrix& w, bool is_packed)
   {
-    add_parameters(w.block, w.rows.parts() * w.cols.parts());
+    add_parameters(w.block, w.rows.parts() * w.cols.parts(), is_packed && !is_direct());
   }
   /// A matrix that is stored transposed.
   void add_table(const CutMatrix& w)
   {
-    add_parameters({w.block.cols, w.block.rows}, w.rows.parts() * w.cols.parts());
+    add_parameters({w.block.cols, w.block.rows}, w.rows.parts() * w.cols.parts(),
+                   !parts_.model().tied && !is_direct());
   }
+  [[nodiscard]] bool is_direct() const { return plan_.method == Method::direct; }
   /// @param parts ranks that hold different blocks
-  void add_parameters(Shape block, std::size_t parts)
+  void add_parameters(Shape block, std::size_t parts, bool is_packed = true)
   {
     const auto copies = static_cast<std::size_t>(plan_.ranks) / parts;
-    parameters_ += add_parameter(plan_.memory_parts, block, copies, options_);
+    parameters_ += add_parameter(plan_.memory_parts, block, copies, options_, is_packed);
   }
   void add_activations(double elements)
   {

@@ -78,16 +78,17 @@ class ParameterWords
     const auto summed = tuple_of<A>(typename PendingAxes<L, Cut>::type{}, extents_);
     const auto all = replicas<L>();
     all_reduces_ += words(Collective::all_reduce, summed.parts(), block.size());
-    gradients_ += sharded_ && is_parameter && summed.size() == all.size()
-                      ? words(Collective::reduce_scatter, all.parts(), piece(block, all.parts()))
-                      : words(Collective::all_reduce, summed.parts(), block.size());
+    gradients_ +=
+        sharded_ && is_parameter && summed.size() == all.size()
+            ? words(Collective::reduce_scatter, all.parts(), replica_part(block, all.parts()))
+            : words(Collective::all_reduce, summed.parts(), block.size());
   }
   /// The value of a parameter of layout `L`.
   template <class L>
   void add_value(Shape block)
   {
     const std::size_t p = replicas<L>().parts();
-    if (sharded_) values_ += words(Collective::all_gather, p, piece(block, p));
+    if (sharded_) values_ += words(Collective::all_gather, p, replica_part(block, p));
   }
   template <class L, class Cut>
   void add(Shape block)
@@ -117,12 +118,6 @@ class ParameterWords
   {
     const Transfer t{c, LayerMatrix::w, static_cast<int>(ranks), 1, count};
     return t.words_of_all(ranks_);
-  }
-  /// The elements of a replica's part of a block.
-  [[nodiscard]] static std::size_t piece(Shape block, std::size_t replicas)
-  {
-    return block.rows == 1 ? ceil_div(block.cols, replicas)
-                           : ceil_div(block.rows, replicas) * block.cols;
   }
 
   Extents extents_;
