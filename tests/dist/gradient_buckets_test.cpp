@@ -127,7 +127,7 @@ TEST_CASE("a scattered sum in a bucket is this rank's piece of the sum")
       }
 }
 
-TEST_CASE("a sum that nobody waits for does not disturb the next backward")
+TEST_CASE("a sum without a wait does not disturb the next backward")
 {
   if (!fits(three_ranks)) return;
   const auto right = on_mesh<B>(three_ranks, [&](const auto& mesh) {

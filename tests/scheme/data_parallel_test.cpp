@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <climits>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "cubist/dist/check_replicas.hpp"
+#include "cubist/dist/redistribute.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid2d.hpp"
@@ -145,6 +150,47 @@ TEST_CASE("DataParallel names extents that would fit where those requested do no
   CHECK(mentions(error<D3>({.data = 2}, 8), "Cube3D", "4 ranks"));
   CHECK(mentions(error<D3>({.data = 0, .scheme = {3}}, 8), "Cube3D", "8 ranks"));
   CHECK(mentions(error<D3>({.data = INT_MAX}, 8), "use .data = 8"));
+}
+
+TEST_CASE("matrices are redistributed from and to meshes with a data axis")
+{
+  if (!fits(8)) return;
+  require_clear(on_ranks<TestBackend>(8, [](TestBackend::Communicator& world) {
+    using S = DataParallel<Summa2D>;
+    const Mesh<S, TestBackend> from{world, {.data = 2, .scheme = {.q = 2}}};
+    const Mesh<Cube3D, TestBackend> to{world, {.q = 2}};
+    const auto index = [](std::size_t i, std::size_t j) { return double(100 * i + j); };
+    DistMatrix<double, S::Input, AxisMesh<S::Axes, TestBackend>> x{from, {13, 5}};
+    x.generate(index);
+    const auto y = redistribute<Cube3D::Weight>(x, to);
+    const auto z = redistribute<S::Weight>(y, from);
+    Findings found;
+    const auto check = [&](const auto& m, const char* name) {
+      const auto mine = m.valid();
+      for (std::size_t i = 0; i < mine.rows(); ++i)
+        for (std::size_t j = 0; j < mine.cols(); ++j)
+          found.check(mine(i, j) == index(m.block().rows.offset + i, m.block().cols.offset + j),
+                      name, " has another element (", i, ", ", j, ")");
+    };
+    check(y, "Y"), check(z, "Z");
+    return found;
+  }));
+}
+
+TEST_CASE("weights that differ between the meshes of a data axis are found")
+{
+  if (!fits(8)) return;
+  const auto messages = on_ranks<TestBackend>(8, [](TestBackend::Communicator& world) {
+    using S = DataParallel<Summa2D>;
+    const Mesh<S, TestBackend> mesh{world, {.data = 2, .scheme = {.q = 2}}};
+    DistMatrix<double, S::Weight, AxisMesh<S::Axes, TestBackend>> w{mesh, {6, 4}};
+    if (world.rank() == 5) w.valid()(0, 0) = 1;
+    const std::vector<NamedMatrix<const double, AxisMesh<S::Axes, TestBackend>>> all{
+        {"W", std::as_const(w).view()}};
+    return message_of<ReplicaError>([&] { check_replicas(all); });
+  });
+  for (const auto& message : messages)
+    CHECK(mentions(message, "W differs along data between rank 1 and rank 5"));
 }
 
 }  // namespace scheme_data_parallel_test

@@ -51,7 +51,7 @@ class BucketsOfBackward final : public PackedSums
   [[nodiscard]] bool closed() const { return closed_; }
   void reopen()
   {
-    for (auto& b : buckets_) b.request.reset();  // of sums that nobody waited for, after an error
+    for (auto& b : buckets_) b.request.reset();  // of sums without a wait, after an error
     used_ = 0;
     entries_.clear();
     closed_ = false;
@@ -214,7 +214,7 @@ class GradientBuckets
  private:
   using Backward = detail::BucketsOfBackward<T, C, E>;
 
-  /// The open one; else one that nobody waits for any more, so that a step allocates nothing.
+  /// The open one; else one without pending waits, so that a step allocates nothing.
   const std::shared_ptr<Backward>& open_backward(const E& engine)
   {
     for (const auto& b : backwards_)
