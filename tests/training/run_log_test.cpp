@@ -27,8 +27,8 @@ TEST_CASE("a log has a line of JSON for each step")
   const std::vector<NamedValue> values{{"loss", std::numeric_limits<double>::quiet_NaN()}};
   log.append(2, values);
   const std::string text = contents(file);
-  CHECK(text == "{\"step\": 1, \"loss\": 0.1, \"say \\\"\\\\ \": 3e-300}\n"
-                "{\"step\": 2, \"loss\": null}\n");
+  CHECK(text == "{\"step\":1,\"loss\":0.1,\"say \\\"\\\\\\n\":3e-300}\n"
+                "{\"step\":2,\"loss\":null}\n");
   const auto first = nlohmann::json::parse(text.substr(0, text.find('\n')));
   CHECK(first["loss"].get<double>() == 0.1);
 }
@@ -39,7 +39,7 @@ TEST_CASE("a log ends the line that a killed run has left incomplete")
   write_contents(folder / "run.jsonl", "{\"step\": 1}\n{\"ste");
   RunLog log{folder / "run.jsonl"};
   log.append(2, {});
-  CHECK(contents(folder / "run.jsonl") == "{\"step\": 1}\n{\"ste\n{\"step\": 2}\n");
+  CHECK(contents(folder / "run.jsonl") == "{\"step\": 1}\n{\"ste\n{\"step\":2}\n");
 }
 
 TEST_CASE("a log that cannot be written is an error, and one without a file writes nothing")

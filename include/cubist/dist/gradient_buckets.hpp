@@ -40,6 +40,13 @@ struct BucketOptions
 namespace detail
 {
 
+/// Elements one after the other as a matrix of one row.
+template <class V>
+[[nodiscard]] MatrixView<V> as_row(std::span<V> x)
+{
+  return {x.data(), {1, x.size()}};
+}
+
 /// The buckets of one backward.
 template <Scalar T, class C, class E>
 class BucketsOfBackward final : public PackedSums
@@ -66,8 +73,8 @@ class BucketsOfBackward final : public PackedSums
     Bucket& b = buckets_[i];
     reserve(b, b.size + size);
     const std::span<T> packed{b.gradients.data() + b.size, size};
-    engine_->copy(row(gradient), row(packed.first(gradient.size())));
-    if (size > gradient.size()) engine_->fill(row(packed.subspan(gradient.size())), T{});
+    engine_->copy(as_row(gradient), as_row(packed.first(gradient.size())));
+    if (size > gradient.size()) engine_->fill(as_row(packed.subspan(gradient.size())), T{});
     entries_.push_back({i, b.size, piece, out});
     b.size += size;
     return entries_.size() - 1;
@@ -83,7 +90,7 @@ class BucketsOfBackward final : public PackedSums
     b.request.reset();
     const T* sums = e.piece == 0 ? b.gradients.data() + e.offset
                                  : b.mine.data() + e.offset / ranks(*b.replicas);
-    engine_->copy(row(std::span<const T>{sums, e.out.size()}), row(e.out));
+    engine_->copy(as_row(std::span<const T>{sums, e.out.size()}), as_row(e.out));
   }
 
  private:
@@ -109,11 +116,6 @@ class BucketsOfBackward final : public PackedSums
     std::span<T> out;
   };
 
-  template <class V>
-  [[nodiscard]] static MatrixView<V> row(std::span<V> x)
-  {
-    return {x.data(), {1, x.size()}};
-  }
   [[nodiscard]] static std::size_t ranks(const C& replicas)
   {
     return static_cast<std::size_t>(replicas.size());
@@ -143,8 +145,8 @@ class BucketsOfBackward final : public PackedSums
   {
     if (size <= b.gradients.size()) return;
     Buffer larger(size);  // in the first backwards only
-    engine_->copy(row(std::span<const T>{b.gradients.data(), b.size}),
-                  row(std::span<T>{larger.data(), b.size}));
+    engine_->copy(as_row(std::span<const T>{b.gradients.data(), b.size}),
+                  as_row(std::span<T>{larger.data(), b.size}));
     b.gradients = std::move(larger);
   }
 

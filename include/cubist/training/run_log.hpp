@@ -3,24 +3,20 @@
 
 // The log of a training run: a line of JSON for each step, appended to a file.
 //
-//   {"step": 12, "loss": 2.301, "learning_rate": 0.0003, "seconds": 0.21}
+//   {"step":12,"loss":2.301,"learning_rate":0.0003,"seconds":0.21}
 //
 // A run that goes on from a checkpoint appends to the same file. It may repeat steps, of which the
 // last line counts; a line that a killed run has left incomplete is ended, and readers skip it.
 
-#include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
-#include <iterator>
 #include <span>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "cubist/core/error.hpp"
 
@@ -36,26 +32,6 @@ struct NamedValue
 
 namespace detail
 {
-
-/// The shortest number that reads back to the same bits; JSON has none that are not finite.
-[[nodiscard]] inline std::string json_number(double value)
-{
-  if (!std::isfinite(value)) return "null";
-  char text[32];
-  const auto [end, error] = std::to_chars(std::begin(text), std::end(text), value);
-  return error == std::errc{} ? std::string{text, end} : "null";
-}
-
-[[nodiscard]] inline std::string json_string(std::string_view text)
-{
-  std::string quoted = "\"";
-  for (const char c : text)
-  {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return quoted + '"';
-}
 
 /// The last character of a file, or a newline if it has none.
 [[nodiscard]] inline char last_character(const std::filesystem::path& file)
@@ -90,10 +66,10 @@ class RunLog
   void append(std::uint64_t step, std::span<const NamedValue> values)
   {
     if (path_.empty()) return;
-    std::string line = "{\"step\": " + std::to_string(step);
-    for (const auto& v : values)
-      line += ", " + detail::json_string(v.name) + ": " + detail::json_number(v.value);
-    file_ << line + "}\n" << std::flush;
+    nlohmann::ordered_json line{{"step", step}};
+    for (const auto& v : values) line[v.name] = v.value;  // null unless it is finite
+    file_ << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n'
+          << std::flush;
     check();
   }
 

@@ -31,6 +31,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/dist/replica_sum.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/training/gradient_accumulation.hpp"
@@ -103,7 +104,8 @@ class ShardedParameter
     wait();
     if (!replicas_ || std::exchange(reduced_, false)) return;
     const auto from = mine(whole_.gradient);
-    engine().copy(row(std::span<const T>{from}), row(std::span<T>{gradient_.data(), from.size()}));
+    engine().copy(as_row(std::span<const T>{from}),
+                  as_row(std::span<T>{gradient_.data(), from.size()}));
   }
 
   /// Starts the exchange of the values' parts.
@@ -114,7 +116,8 @@ class ShardedParameter
     if (pieces_.size() == 0)
       return void(
           request_.emplace(replicas_->async_all_gather(from, whole_.value.padded.elements())));
-    engine().copy(row(std::span<const T>{from}), row(std::span<T>{part_.data(), from.size()}));
+    engine().copy(as_row(std::span<const T>{from}),
+                  as_row(std::span<T>{part_.data(), from.size()}));
     request_.emplace(replicas_->async_all_gather(std::span<const T>{part_.data(), piece_},
                                                  std::span<T>{pieces_.data(), pieces_.size()}));
   }
@@ -124,17 +127,11 @@ class ShardedParameter
     wait();
     const auto all = whole_.value.padded.elements();
     if (pieces_.size() > 0)
-      engine().copy(row(std::span<const T>{pieces_.data(), all.size()}), row(all));
+      engine().copy(as_row(std::span<const T>{pieces_.data(), all.size()}), as_row(all));
   }
 
  private:
   [[nodiscard]] const typename M::Engine& engine() const { return whole_.value.mesh.engine(); }
-
-  template <class V>
-  [[nodiscard]] static MatrixView<V> row(std::span<V> x)
-  {
-    return {x.data(), {1, x.size()}};
-  }
 
   /// This rank's part of a block.
   [[nodiscard]] std::span<T> mine(const DistView<T, M>& of) const
@@ -150,8 +147,8 @@ class ShardedParameter
   {
     const std::span<const T> all = gradient.elements();
     if (pieces_.size() == 0) return all;
-    engine().copy(row(all), row(std::span<T>{pieces_.data(), all.size()}));
-    engine().fill(row(std::span<T>{pieces_.data(), pieces_.size()}.subspan(all.size())), T{});
+    engine().copy(as_row(all), as_row(std::span<T>{pieces_.data(), all.size()}));
+    engine().fill(as_row(std::span<T>{pieces_.data(), pieces_.size()}.subspan(all.size())), T{});
     return {pieces_.data(), pieces_.size()};
   }
 
