@@ -50,6 +50,7 @@ install_missing() {
 use_ccache() {
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"
+    export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS-pch_defines,time_macros}"  # else it stores nothing beside precompiled headers
   fi
 }
 
@@ -75,7 +76,7 @@ choose_openblas_kernels() {
 # configure PRESET
 configure() {
   local options=()
-  if [[ $1 == quick ]] && ! command -v clang++ >/dev/null; then
+  if [[ $1 == quick || $1 == programs ]] && ! command -v clang++ >/dev/null; then
     options=(-DCMAKE_CXX_COMPILER=g++)
   fi
   use_ccache
