@@ -49,12 +49,12 @@ Libs: @libs@
   install(FILES "${PROJECT_BINARY_DIR}/${arg_NAME}.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig" COMPONENT ${component})
 endfunction()
 
-# The include directories and the library of imported targets.
+# cubist_target_includes(<variable> <target>...): the include directories of those targets that exist.
 function(cubist_target_includes variable)
   set(all)
   foreach(target IN LISTS ARGN)
-    get_target_property(folders ${target} INTERFACE_INCLUDE_DIRECTORIES)
-    if(folders)
+    if(TARGET ${target})
+      get_target_property(folders ${target} INTERFACE_INCLUDE_DIRECTORIES)
       list(APPEND all ${folders})
     endif()
   endforeach()

@@ -18,7 +18,12 @@ if(dpkg_deb)
   set_tests_properties("package: Debian packages" PROPERTIES LABELS package TIMEOUT 120)
 endif()
 
-foreach(way IN ITEMS find_package add_subdirectory)
+set(ways find_package)
+find_package(Git QUIET)
+if(Git_FOUND)
+  list(APPEND ways FetchContent)
+endif()
+foreach(way IN LISTS ways)
   add_test(NAME "package: ${way}"
     COMMAND "${CMAKE_COMMAND}"
       "-DWAY=${way}"

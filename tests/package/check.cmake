@@ -44,8 +44,16 @@ if(WAY STREQUAL find_package)
   set(program readme/my_program)
   set(how "-DCMAKE_PREFIX_PATH=${prefix};${PREFIX_PATH}" "-DREADME_PROJECT=${WORK_DIR}/readme")
 else()
+  # A repository of what a consumer's project needs, as it is here, with a tag.
+  set(repository "${WORK_DIR}/repository")
+  file(COPY "${CUBIST_SOURCE_DIR}/CMakeLists.txt" "${CUBIST_SOURCE_DIR}/cmake" "${CUBIST_SOURCE_DIR}/include"
+    "${CUBIST_SOURCE_DIR}/LICENSE" DESTINATION "${repository}")
+  set(git git -C "${repository}" -c user.name=test -c user.email=test@localhost -c commit.gpgsign=false)
+  foreach(arguments IN ITEMS "init;--quiet" "add;." "commit;--quiet;-m;all" "tag;v0")
+    execute_process(COMMAND ${git} ${arguments} COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
   set(program consumer)
-  set(how "-DCUBIST_SOURCE_DIR=${CUBIST_SOURCE_DIR}" "-DCMAKE_PREFIX_PATH=${PREFIX_PATH}")
+  set(how "-DCUBIST_REPOSITORY=file://${repository}" "-DCMAKE_PREFIX_PATH=${PREFIX_PATH}")
 endif()
 
 execute_process(

@@ -12,7 +12,7 @@ pid=
 trap '[[ -z $pid ]] || kill -KILL "$pid" 2>/dev/null; rm -rf "$folder"' EXIT
 log="$folder/log"
 job=("$program")
-[[ -z $mpiexec ]] || job=("$mpiexec" --quiet -n 4 "$program")
+[[ -z $mpiexec ]] || job=("$mpiexec" -n 4 "$program")
 
 fail() {
   printf '%s\n' "$1; the run printed:" "$(cat "$log")" >&2
