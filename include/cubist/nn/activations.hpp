@@ -54,6 +54,9 @@ class Activations
   {
   }
 
+  /// Not by moves through a third, in which g++ 14 believes a matrix to be uninitialized.
+  friend void swap(Activations& a, Activations& b) noexcept { a.matrix_.swap(b.matrix_); }
+
   /// Calls f with the matrix, whose type has the layout.
   template <class F>
   decltype(auto) visit(F f)
