@@ -17,6 +17,7 @@ namespace cubist
 class Error : public std::runtime_error
 {
  public:
+  /// From a message of three parts: what was got, why that is a problem, what to do.
   using std::runtime_error::runtime_error;
 
   /// The message, which begins with the rank once `launch` has caught the error.

@@ -164,6 +164,7 @@ catch (const nlohmann::json::exception& error)
   return simulated_machine_from_json(json);
 }
 
+/// As a file that `read_simulated_machine` reads.
 [[nodiscard]] inline nlohmann::json to_json(const SimulatedMachine& machine)
 {
   nlohmann::json json;
