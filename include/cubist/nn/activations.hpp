@@ -42,12 +42,16 @@ class Activations
 {
  public:
   using Mesh = AxisMesh<typename S::Axes, B>;
+  /// A matrix of layout L.
   template <class L>
   using Matrix = DistMatrix<T, L, Mesh>;
+  /// The output after an even number of layers.
   using Even = Matrix<typename S::Input>;
+  /// The output after an odd number of layers.
   using Odd = Matrix<typename S::Next::Input>;
   static_assert(std::same_as<typename S::Next::Next, S>);
 
+  /// Of one of the two layouts.
   template <class L>
   requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
   Activations(Matrix<L> matrix) : matrix_{std::move(matrix)}
@@ -89,6 +93,7 @@ class Activations
   }
   [[nodiscard]] std::size_t rows() const { return shape().rows; }
   [[nodiscard]] std::size_t cols() const { return shape().cols; }
+  /// The block of the global matrix that this rank holds.
   [[nodiscard]] const Block& block() const
   {
     return visit([](const auto& m) -> const Block& { return m.block(); });
@@ -154,6 +159,7 @@ template <SchemeType S, class B, class T>
   return gather(y.view());
 }
 
+/// The loss on an output whose layout is known at run time.
 template <SchemeType S, class B, class T>
 double softmax_cross_entropy(const Activations<S, B, T>& y, std::span<const int> labels,
                              Activations<S, B, T>& dy)
@@ -201,6 +207,7 @@ double mean_squared_error(const Activations<S, B, T>& y, const Target& target,
   }
 }
 
+/// The accuracy on an output whose layout is known at run time.
 template <SchemeType S, class B, class T>
 double accuracy(const Activations<S, B, T>& y, std::span<const int> labels)
 {

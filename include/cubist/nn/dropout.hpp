@@ -67,6 +67,7 @@ class Dropout
     static_cast<void>(stream(seed, Draw::dropout, layer));
   }
 
+  /// Of setting an element to 0.
   [[nodiscard]] double probability() const { return p_; }
 
   /// x = mask(step) * x, in forward as in backward.

@@ -21,15 +21,16 @@
 namespace cubist
 {
 
+/// What random numbers are for; each has a stream of its own.
 enum class Draw : std::uint8_t
 {
-  weight,
+  weight,  ///< initial weights
   bias,
-  dropout,
-  attention,
-  token,
-  order,     // of the rows or windows of a dataset, one for each epoch
-  held_out,  // the rows of a dataset that are
+  dropout,    ///< masks of dropout
+  attention,  ///< masks of attention's dropout
+  token,      ///< tokens that are generated
+  order,      // of the rows or windows of a dataset, one for each epoch
+  held_out,   // the rows of a dataset that are
 };
 
 /// The stream from which layer `layer` draws in step `step`.
@@ -49,14 +50,14 @@ enum class Draw : std::uint8_t
 /// ±1/sqrt(in) for a layer of `in` features.
 struct Uniform
 {
-  std::optional<double> bound = {};
+  std::optional<double> bound = {};  ///< uniform in [-bound, bound]; without it 1 / sqrt(in)
 };
 
 /// Initial values that are normal with mean 0 and standard deviation `std`, in each component of
 /// complex ones.
 struct Normal
 {
-  double std = 0.02;
+  double std = 0.02;  ///< the standard deviation; the mean is 0
 };
 
 /// Initial values of 0.
@@ -64,6 +65,7 @@ struct Zeros
 {
 };
 
+/// How a parameter is initialised.
 using Initial = std::variant<Uniform, Normal, Zeros>;
 
 namespace detail

@@ -54,8 +54,10 @@ class Transformer
 {
  public:
   using Value = T;
+  /// The layer that computes logits.
   using Logits = cubist::Logits<S, B, T>;
   using Mesh = typename Logits::Mesh;
+  /// The input of the logits: rows of tokens, columns of features.
   using Hidden = typename Logits::Input;
   using Output = typename Logits::Output;
 
@@ -83,6 +85,7 @@ class Transformer
   }
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
+  /// The sizes, as the model was made.
   [[nodiscard]] const TransformerConfig& config() const { return config_; }
 
   /// The logits of each token's next one, which the model owns, and overwrites in the next
@@ -196,7 +199,9 @@ class Transformer
 
   /// Dropout applies in training mode, the mode of a new model.
   void train() { training_ = true; }
+  /// From now on dropout does nothing.
   void eval() { training_ = false; }
+  /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return training_; }
 
  private:
