@@ -27,8 +27,8 @@ struct Link
 /// The active ranks of a mesh, and all that were started; the difference is idle.
 struct Ranks
 {
-  int active = 1;
-  int started = 1;
+  int active = 1;   ///< ranks of a node that take part
+  int started = 1;  ///< ranks of a node that were started
 };
 
 struct Machine

@@ -148,6 +148,7 @@ catch (const nlohmann::json::exception& error)
   return machine_from_json(json, machine);
 }
 
+/// As a file that `read_machine` reads.
 [[nodiscard]] inline nlohmann::json to_json(const Machine& machine)
 {
   nlohmann::json json;

@@ -24,10 +24,12 @@ class TracedEngine : public E
   template <class T>
   using Buffer = typename E::template Buffer<T>;
 
+  /// Begins a span, within those that are open.
   static void begin_span(const SpanName& name)
   {
     if (auto* trace = detail::RankTrace::current()) trace->begin(name);
   }
+  /// Ends the innermost span.
   static void end_span()
   {
     if (auto* trace = detail::RankTrace::current()) trace->end(TraceCategory::part);
@@ -41,6 +43,7 @@ class TracedEngine : public E
     const detail::TraceSpan span{TraceCategory::product, {"gemm", c.rows(), c.cols(), k}};
     E::gemm(op_a, op_b, alpha, a, b, beta, c);
   }
+  /// Products of one shape, one after the other.
   template <Scalar T>
   void gemm_batch(Op op_a, Op op_b, T alpha, std::span<const MatrixView<const T>> a,
                   std::span<const MatrixView<const T>> b, T beta,
@@ -52,6 +55,7 @@ class TracedEngine : public E
     const detail::TraceSpan span{TraceCategory::product, {"batch of gemm", c.size()}};
     E::gemm_batch(op_a, op_b, alpha, a, b, beta, c);
   }
+  /// Whether Y = activation(X W + b) was computed in one pass; if not, nothing was.
   template <class T, class... Rest>
   bool fused_affine(MatrixView<const T> x, MatrixView<const T> w, Rest&&... rest) const requires
       requires(const E& e)
