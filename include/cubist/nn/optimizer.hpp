@@ -107,15 +107,8 @@ class Sgd
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     detail::check_parameters(parameters, velocity_);
-    options_.check();
-    using A = Accumulator<T>;
-    const detail::SgdUpdate<A> update{static_cast<A>(options_.learning_rate),
-                                      static_cast<A>(options_.momentum), static_cast<A>(factor)};
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-    {
-      const MatrixView<const T> g = parameters[i].gradient.valid();
-      weights_.apply(parameters, i, update, g, velocity_[i]);
-    }
+    weights_.apply(
+        parameters, [this, factor] { return next_update(factor); }, velocity_);
   }
 
   [[nodiscard]] SgdOptions& options() { return options_; }
@@ -129,6 +122,14 @@ class Sgd
   }
 
  private:
+  [[nodiscard]] auto next_update(double factor) const
+  {
+    options_.check();
+    using A = Accumulator<T>;
+    return detail::SgdUpdate<A>{static_cast<A>(options_.learning_rate),
+                                static_cast<A>(options_.momentum), static_cast<A>(factor)};
+  }
+
   SgdOptions options_;
   detail::Moments<T, M> velocity_;
   detail::Weights<T, M> weights_;
@@ -174,25 +175,8 @@ class Adam
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     detail::check_parameters(parameters, mean_);
-    options_.check();
-    const auto n = static_cast<double>(++steps_);
-    const auto& o = options_;
-    using A = Accumulator<T>;
-    const detail::AdamUpdate<A> update{
-        .beta1 = static_cast<A>(o.beta1),
-        .beta2 = static_cast<A>(o.beta2),
-        .share1 = static_cast<A>(1 - o.beta1),
-        .share2 = static_cast<A>(1 - o.beta2),
-        .rate = static_cast<A>(o.learning_rate / (1 - std::pow(o.beta1, n))),
-        .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
-        .keep = static_cast<A>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
-        .epsilon = static_cast<A>(o.epsilon),
-        .factor = static_cast<A>(factor)};
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-    {
-      const MatrixView<const T> g = parameters[i].gradient.valid();
-      weights_.apply(parameters, i, update, g, mean_[i], square_[i]);
-    }
+    weights_.apply(
+        parameters, [this, factor] { return next_update(factor); }, mean_, square_);
   }
 
   [[nodiscard]] AdamOptions& options() { return options_; }
@@ -216,6 +200,25 @@ class Adam
   }
 
  private:
+  /// The update of the next step.
+  [[nodiscard]] auto next_update(double factor)
+  {
+    options_.check();
+    const auto n = static_cast<double>(++steps_);
+    const auto& o = options_;
+    using A = Accumulator<T>;
+    return detail::AdamUpdate<A>{
+        .beta1 = static_cast<A>(o.beta1),
+        .beta2 = static_cast<A>(o.beta2),
+        .share1 = static_cast<A>(1 - o.beta1),
+        .share2 = static_cast<A>(1 - o.beta2),
+        .rate = static_cast<A>(o.learning_rate / (1 - std::pow(o.beta1, n))),
+        .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
+        .keep = static_cast<A>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
+        .epsilon = static_cast<A>(o.epsilon),
+        .factor = static_cast<A>(factor)};
+  }
+
   AdamOptions options_;
   bool decays_;
   std::uint64_t steps_ = 0;

@@ -25,6 +25,7 @@
 #include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/cuda/folds.hpp"
 #include "cubist/engine/cuda/functions.hpp"
+#include "cubist/engine/cuda/groups.hpp"
 #include "cubist/engine/cuda/maps.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/shapes.hpp"
@@ -204,6 +205,14 @@ class CudaEngine
     return static_cast<T>(detail::launch_fold(first.shape(), detail::DeviceValue<T>{init}, combine,
                                               f, MatrixView<const First>{first},
                                               MatrixView<const In>{in}...));
+  }
+
+  /// f(m(i, j), …) for all groups of matrices, in one launch; f and groups are in device memory.
+  template <class F, class... T>
+  void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
+                       MatrixTypes<T...> types) const
+  {
+    detail::launch_groups(f, groups, count, types);
   }
 
   /// A view of device memory.
