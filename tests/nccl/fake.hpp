@@ -51,6 +51,7 @@ struct Live
   int streams = 0;
   int events = 0;
   int allocations = 0;
+  int graphs = 0;
   friend bool operator==(const Live&, const Live&) = default;
 };
 [[nodiscard]] Live live();

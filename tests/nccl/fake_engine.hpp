@@ -5,6 +5,8 @@
 // order of the compute stream, with the fake's delays.
 
 #include <cstddef>
+#include <functional>
+#include <utility>
 
 #include "cubist/backend/nccl.hpp"
 #include "cubist/engine/cuda/engine.hpp"
@@ -94,6 +96,24 @@ class FakeCudaEngine
     enqueue([=, &result] { result = HostEngine{}.fold(init, combine, f, in...); });
     ComputeStream::synchronize();
     return result;
+  }
+  template <class F, class... T>
+  void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
+                       MatrixTypes<T...> types) const
+  {
+    enqueue([=] {
+      for (std::size_t i = 0; i < count; ++i)
+        detail::for_each_in_group(HostEngine{}, *f, groups[i], types);
+    });
+  }
+  using Graph = CudaGraph;
+  [[nodiscard]] Graph capture(const std::function<void()>& f) const { return Graph::capture(f); }
+  [[nodiscard]] bool is_capturing() const { return CudaEngine{}.is_capturing(); }
+  void before_replay(std::function<void()> f) const { CudaEngine{}.before_replay(std::move(f)); }
+  template <class T>
+  void set(T* p, const T& value) const
+  {
+    CudaEngine{}.set(p, value);
   }
   template <class T>
   [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -298,11 +299,9 @@ void exchange(Rank& me, const std::vector<Op>& ops, std::unique_lock<std::mutex>
   changed.wait(lock, [&] { return me.aborted || complete(); });
 }
 
-/// Enqueues the issued operations on their stream.
-void launch(const std::shared_ptr<Rank>& member)
+/// The task of a stream that executes operations.
+std::function<void()> make_task(const std::shared_ptr<Rank>& member, const std::vector<Op>& ops)
 {
-  std::vector<Op> ops = std::exchange(member->issued, {});
-  if (ops.empty()) return;
   std::vector<Op> messages;
   std::vector<std::pair<std::uint64_t, Op>> collectives;
   for (const auto& op : ops)
@@ -311,13 +310,26 @@ void launch(const std::shared_ptr<Rank>& member)
     else
       collectives.emplace_back(member->calls++, op);
   ++member->running;
-  ops[0].stream->enqueue([member, messages, collectives] {
+  return [member, messages, collectives] {
     std::unique_lock lock{mutex};
     for (const auto& [call, op] : collectives)
       if (!member->aborted) join_collective(*member, call, op, lock);
     if (!messages.empty() && !member->aborted) exchange(*member, messages, lock);
     --member->running;
     changed.notify_all();
+  };
+}
+
+/// Enqueues the issued operations on their stream.
+void launch(const std::shared_ptr<Rank>& member)
+{
+  const std::vector<Op> ops = std::exchange(member->issued, {});
+  if (ops.empty()) return;
+  auto& stream = *ops[0].stream;
+  if (!stream.capture) return stream.enqueue(make_task(member, ops));
+  stream.record([member, ops] {
+    const std::lock_guard lock{mutex};
+    return make_task(member, ops);
   });
 }
 
@@ -348,7 +360,8 @@ fake::Live fake::live()
 {
   cudaStreamSynchronize(
       cudaStreamPerThread);  // which frees memory that this thread no longer needs
-  return {counts.communicators, counts.streams, counts.events, counts.allocations};
+  return {counts.communicators, counts.streams, counts.events, counts.allocations,
+          counts.graphs};
 }
 int fake::aborts() { return counts.aborts; }
 

@@ -131,7 +131,7 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
 
   /// The ranks of the same colour, ordered by key, then by rank. Waits on the host until the calls
   /// of this communicator are complete.
-  /// @throws ArgumentError for a negative colour
+  /// @throws ArgumentError for a negative colour, CaptureError in a step that is captured
   [[nodiscard]] NcclCommunicator split(int colour, int key)
   {
     require<ArgumentError>(colour >= 0, "got the colour ", colour,
@@ -148,6 +148,15 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   /// for. Unlike cudaStreamSynchronize, it throws when another rank has failed.
   /// @throws CommunicationError, PeerFailed, TimeLimitError
   void synchronize() { group_->context->synchronize(); }
+  /// Calls `launch`, which enqueues work with calls of this rank that were captured. The time limit
+  /// is that of one call.
+  /// @param what named in the message of a TimeLimitError
+  /// @throws CommunicationError, PeerFailed, TimeLimitError
+  template <class F>
+  void replay(const char* what, F launch)
+  {
+    group_->context->replay(what, std::move(launch));
+  }
   /// The compute stream.
   [[nodiscard]] cudaStream_t stream() const { return group_->context->stream(); }
 

@@ -85,8 +85,12 @@ class NcclContext
     });
   }
 
+  /// @throws CaptureError while the compute stream is captured
   NcclQueue& split(NcclQueue& parent, int colour, int key)
   {
+    require<CaptureError>(!is_captured(stream()),
+                          "got a split of a communicator in a step that is captured, which cannot "
+                          "be replayed; make meshes and communicators before the step");
     const auto describe = [&] {
       return "a split on rank " + std::to_string(parent.rank_info().rank) + " of " +
              std::to_string(parent.rank_info().size);
@@ -127,9 +131,9 @@ class NcclContext
     watchdog_.abort_on_error([&] {
       queue.close_group(pending);
       watchdog_.wait_until([&] { return pending.state >= State::in_flight; });
-      if (pending.call.collective == Collective::barrier)
+      if (pending.call.collective == Collective::barrier && !pending.captured)
         watchdog_.wait_until([&] { return pending.state == State::complete; });
-      else if (pending.state == State::in_flight)
+      else if (pending.state == State::in_flight || pending.captured)
         cuda_check(cudaStreamWaitEvent(stream(), pending.done.get(), 0), "cudaStreamWaitEvent",
                    [&] { return queue.text(pending); });
     });
@@ -159,6 +163,18 @@ class NcclContext
     {  // The communicators are aborted.
     }
     queue.release(pending);
+  }
+
+  /// Calls `launch`, which enqueues captured work on the compute stream. Its calls are watched
+  /// together, with the time limit from the beginning of the work.
+  template <class F>
+  void replay(const char* what, F launch)
+  {
+    watchdog_.abort_on_error([&] {
+      auto& replays = watchdog_.replays();
+      watchdog_.wait_until([&] { return replays.in_flight() < max_in_flight; });
+      replays.start(what, stream(), launch);
+    });
   }
 
   /// Waits on the host until the compute stream is idle, and with it all calls that were waited

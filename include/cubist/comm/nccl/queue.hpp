@@ -10,6 +10,9 @@
 //   in flight    launched by NCCL; the event `done` marks its end in the stream
 //   complete
 //
+// While the compute stream is captured (as a CUDA graph), the calls are captured too, and complete
+// as soon as they are issued: there is nothing on the device to poll for.
+//
 // Collectives are issued one by one in their order. NCCL runs the calls of a communicator one after
 // the other, so a receive alone would block the send behind it, and with it the peer that waits for
 // that send. So messages are collected until the rank waits for one of them, and issued as one
@@ -50,8 +53,18 @@ struct PendingNcclCall
   CudaEvent done;
   State state = State::complete;
   bool has_request = false;
+  bool captured = false;
   std::optional<Backoff::Clock::time_point> wait_start = {};  // when it was first seen waiting
 };
+
+/// Whether the work of a stream is captured instead of executed.
+[[nodiscard]] inline bool is_captured(cudaStream_t stream)
+{
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cuda_check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing",
+             [] { return "the compute stream"; });
+  return status != cudaStreamCaptureStatusNone;
+}
 
 class NcclQueue
 {
@@ -77,7 +90,9 @@ class NcclQueue
     pending.call = call;
     pending.has_request = true;
     pending.wait_start.reset();
+    pending.captured = false;
     if (call.is_empty()) return pending;
+    pending.captured = is_captured(compute);
     cuda_check(cudaEventRecord(pending.ready.get(), compute), "cudaEventRecord", describe(pending));
     pending.state = State::queued;
     if (call.is_message())
@@ -145,7 +160,7 @@ class NcclQueue
     if (first == nullptr) return {};
     if (!first->wait_start)
     {
-      if (!is_complete(first->ready, describe(*first))) return {};
+      if (!first->captured && !is_complete(first->ready, describe(*first))) return {};
       first->wait_start = Backoff::Clock::now();
     }
     return Wait{first, *first->wait_start};
@@ -201,7 +216,10 @@ class NcclQueue
       cuda_check(cudaEventRecord(pending->done.get(), stream_.get()), "cudaEventRecord",
                  describe(*pending));
       pending->state = State::in_flight;
-      in_flight_.push_back(pending);
+      if (pending->captured)
+        finish(*pending);
+      else
+        in_flight_.push_back(pending);
     }
     issuing_.clear();
   }

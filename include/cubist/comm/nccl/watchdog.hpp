@@ -23,6 +23,7 @@
 
 #include "cubist/comm/backoff.hpp"
 #include "cubist/comm/nccl/queue.hpp"
+#include "cubist/comm/nccl/replays.hpp"
 #include "cubist/comm/wait_time.hpp"
 #include "cubist/core/error.hpp"
 
@@ -60,6 +61,8 @@ class NcclWatchdog
   }
 
   [[nodiscard]] cudaStream_t stream() const { return options_.stream; }
+
+  [[nodiscard]] NcclReplays& replays() { return replays_; }
 
   NcclQueue& add(int* scratch)
   {
@@ -145,6 +148,11 @@ class NcclWatchdog
       any = true;
       check_time_limit(wait->second, [&] { return queue->text(*wait->first); });
     }
+    if (const auto wait = replays_.oldest_wait())
+    {
+      any = true;
+      check_time_limit(wait->second, [&] { return std::string{wait->first}; });
+    }
     if (options_.poll_failure) options_.poll_failure();
     return any;
   }
@@ -162,6 +170,7 @@ class NcclWatchdog
 
   NcclOptions options_;
   std::string reason_;  // of the abort
+  NcclReplays replays_;
   std::vector<std::unique_ptr<NcclQueue>> queues_;
 };
 

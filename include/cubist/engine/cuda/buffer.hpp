@@ -14,6 +14,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cubist/device/check.hpp"
+#include "cubist/engine/cuda/capture.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 
 namespace cubist
@@ -54,18 +55,20 @@ class CudaBuffer
     copy(other, size_);
   }
   CudaBuffer(CudaBuffer&& other) noexcept
-      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)}
+      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)},
+        number_{other.number_}
   {
   }
   CudaBuffer& operator=(CudaBuffer other) noexcept
   {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(number_, other.number_);
     return *this;
   }
   ~CudaBuffer()
   {
-    if (data_ != nullptr) cudaFreeAsync(data_, ComputeStream::get());
+    if (data_ != nullptr) detail::free_memory({data_, number_}, ComputeStream::get());
   }
 
   [[nodiscard]] T* data() { return data_; }
@@ -92,10 +95,9 @@ class CudaBuffer
   {
     if (n == 0) return;
     detail::keep_pool_memory();
-    void* data = nullptr;
-    detail::require_cuda(cudaMallocAsync(&data, n * sizeof(T), ComputeStream::get()),
-                         "cudaMallocAsync", "a buffer of ", n * sizeof(T), " bytes");
-    data_ = static_cast<T*>(data);
+    const auto memory = detail::allocate_memory(n * sizeof(T), ComputeStream::get());
+    data_ = static_cast<T*>(memory.data);
+    number_ = memory.number;
   }
 
   /// Sets the elements from `first` on to zero.
@@ -116,6 +118,7 @@ class CudaBuffer
 
   T* data_ = nullptr;
   std::size_t size_ = 0;
+  std::uint64_t number_ = 0;  // of the allocation
 };
 
 }  // namespace cubist

@@ -11,7 +11,9 @@
 
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <span>
+#include <utility>
 
 #include <cuda_runtime_api.h>
 
@@ -25,9 +27,12 @@
 #include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/cuda/folds.hpp"
 #include "cubist/engine/cuda/functions.hpp"
+#include "cubist/engine/cuda/graph.hpp"
 #include "cubist/engine/cuda/groups.hpp"
 #include "cubist/engine/cuda/maps.hpp"
 #include "cubist/engine/engine.hpp"
+#include "cubist/engine/matrix_groups.hpp"
+#include "cubist/engine/replay.hpp"
 #include "cubist/engine/shapes.hpp"
 
 namespace cubist
@@ -92,6 +97,7 @@ class CudaEngine
   template <Element T>
   void upload(MatrixView<const T> host, MatrixView<T> device) const
   {
+    detail::require_no_capture("an upload of ", host.shape(), " elements from the host");
     transfer(host, device, cudaMemcpyHostToDevice);
     ComputeStream::synchronize();
   }
@@ -99,6 +105,7 @@ class CudaEngine
   template <Element T>
   void download(MatrixView<const T> device, MatrixView<T> host) const
   {
+    detail::require_no_capture("a download of ", host.shape(), " elements to the host");
     transfer(device, host, cudaMemcpyDeviceToHost);
     ComputeStream::synchronize();
   }
@@ -215,6 +222,25 @@ class CudaEngine
     detail::launch_groups(f, groups, count, types);
   }
 
+  using Graph = CudaGraph;
+  /// The work that f enqueues on the compute stream; it is not executed.
+  /// @throws CaptureError
+  [[nodiscard]] Graph capture(const std::function<void()>& f) const { return Graph::capture(f); }
+  [[nodiscard]] bool is_capturing() const { return detail::CudaCapture::is_capturing(); }
+  /// @pre is_capturing()
+  void before_replay(std::function<void()> f) const
+  {
+    detail::CudaCapture::get().current->before_replay.push_back(std::move(f));
+  }
+  /// *p = value. The host does not wait: CUDA reads pageable memory before the call returns.
+  template <class T>
+  void set(T* p, const T& value) const
+  {
+    detail::require_cuda(
+        cudaMemcpyAsync(p, &value, sizeof(T), cudaMemcpyHostToDevice, ComputeStream::get()),
+        "cudaMemcpyAsync", "a value of ", sizeof(T), " bytes");
+  }
+
   /// A view of device memory.
   template <class T>
   [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const
@@ -247,6 +273,7 @@ class CudaEngine
 };
 
 static_assert(Engine<CudaEngine>);
+static_assert(detail::Captures<CudaEngine>);
 
 template <>
 inline constexpr bool in_host_memory<CudaEngine> = false;
