@@ -161,8 +161,8 @@ template <SchemeType S, class B, class T>
 
 /// The loss on an output whose layout is known at run time.
 template <SchemeType S, class B, class T>
-double softmax_cross_entropy(const Activations<S, B, T>& y, std::span<const int> labels,
-                             Activations<S, B, T>& dy)
+LossValue softmax_cross_entropy(const Activations<S, B, T>& y, std::span<const int> labels,
+                                Activations<S, B, T>& dy)
 {
   return y.visit([&]<class L, class M>(const DistMatrix<T, L, M>& m) {
     return softmax_cross_entropy(m, labels, dy.template as<L>());
@@ -192,8 +192,8 @@ const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
 /// @tparam Target Activations or DistMatrix
 /// @throws ShapeError unless all three agree in shape, layout and mesh
 template <SchemeType S, class B, class T, class Target>
-double mean_squared_error(const Activations<S, B, T>& y, const Target& target,
-                          Activations<S, B, T>& dy)
+LossValue mean_squared_error(const Activations<S, B, T>& y, const Target& target,
+                             Activations<S, B, T>& dy)
 {
   using Y = Activations<S, B, T>;
   if constexpr (std::same_as<Target, Y> || detail::DistMatrixOf<Target, T, typename Y::Mesh>)
@@ -203,7 +203,7 @@ double mean_squared_error(const Activations<S, B, T>& y, const Target& target,
   else
   {
     detail::require_distributed<Target, T, typename Y::Mesh>();
-    return 0;
+    return LossValue{};
   }
 }
 

@@ -125,9 +125,11 @@ void launch_row_fold(Shape shape, MatrixView<Out> out, V init, Combine combine, 
   check_launch("a fold of the rows of ", shape, " elements");
 }
 
+/// The first element gets the fold of f(i, j, m(i, j), …) over i and j.
 /// @pre there are elements
 template <class V, class Combine, class F, class... T>
-[[nodiscard]] V launch_fold(Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
+[[nodiscard]] CudaBuffer<Folded<V>> launch_fold_parts(Shape shape, V init, Combine combine, F f,
+                                                      MatrixView<T>... m)
 {
   const dim3 block = block_over(shape);
   const unsigned x = block_count(shape.cols, block.x, 32);
@@ -137,11 +139,29 @@ template <class V, class Combine, class F, class... T>
   fold_kernel<<<dim3{x, y}, block, 0, stream>>>(shape, parts.data(), init, combine, f, m...);
   parts_kernel<<<1, block_threads, 0, stream>>>(parts.data(), x * y, init, combine);
   check_launch("a fold of ", shape, " elements");
-  require_cuda(
-      cudaMemcpyAsync(&init, &parts.data()->value, sizeof(V), cudaMemcpyDeviceToHost, stream),
-      "cudaMemcpyAsync", "the result of a fold");
+  return parts;
+}
+
+/// @pre there are elements
+template <class V, class Combine, class F, class... T>
+[[nodiscard]] V launch_fold(Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
+{
+  const auto parts = launch_fold_parts(shape, init, combine, f, m...);
+  require_cuda(cudaMemcpyAsync(&init, &parts.data()->value, sizeof(V), cudaMemcpyDeviceToHost,
+                               ComputeStream::get()),
+               "cudaMemcpyAsync", "the result of a fold");
   ComputeStream::synchronize();
   return init;
+}
+
+/// The same in device memory.
+template <class V, class Combine, class F, class... T>
+void launch_fold_to(V* out, Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
+{
+  const auto parts = launch_fold_parts(shape, init, combine, f, m...);
+  require_cuda(cudaMemcpyAsync(out, &parts.data()->value, sizeof(V), cudaMemcpyDeviceToDevice,
+                               ComputeStream::get()),
+               "cudaMemcpyAsync", "the result of a fold");
 }
 
 #else
@@ -156,6 +176,11 @@ V launch_fold(Shape, V init, Combine, F, M...)
 {
   require_nvcc<F>();
   return init;
+}
+template <class V, class Combine, class F, class... M>
+void launch_fold_to(V*, Shape, V, Combine, F, M...)
+{
+  require_nvcc<F>();
 }
 
 #endif
