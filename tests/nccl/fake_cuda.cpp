@@ -349,8 +349,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph)
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status)
 {
-  *status = fake::resolved(stream)->capture ? cudaStreamCaptureStatusActive
-                                            : cudaStreamCaptureStatusNone;
+  *status =
+      fake::resolved(stream)->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 
@@ -448,15 +448,15 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 const char* cudaGetErrorName(cudaError_t error)
 {
-  return error == cudaErrorInvalidDevice      ? "cudaErrorInvalidDevice"
-         : error == cudaErrorIllegalAddress   ? "cudaErrorIllegalAddress"
-         : error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
-         : error == cudaErrorStreamCaptureUnjoined      ? "cudaErrorStreamCaptureUnjoined"
-         : error == cudaErrorStreamCaptureInvalidated   ? "cudaErrorStreamCaptureInvalidated"
-         : error == cudaErrorStreamCaptureIsolation     ? "cudaErrorStreamCaptureIsolation"
-         : error == cudaErrorStreamCaptureUnsupported   ? "cudaErrorStreamCaptureUnsupported"
-         : error == cudaErrorCapturedEvent              ? "cudaErrorCapturedEvent"
-                                              : "cudaErrorInvalidValue";
+  return error == cudaErrorInvalidDevice              ? "cudaErrorInvalidDevice"
+         : error == cudaErrorIllegalAddress           ? "cudaErrorIllegalAddress"
+         : error == cudaErrorMemoryAllocation         ? "cudaErrorMemoryAllocation"
+         : error == cudaErrorStreamCaptureUnjoined    ? "cudaErrorStreamCaptureUnjoined"
+         : error == cudaErrorStreamCaptureInvalidated ? "cudaErrorStreamCaptureInvalidated"
+         : error == cudaErrorStreamCaptureIsolation   ? "cudaErrorStreamCaptureIsolation"
+         : error == cudaErrorStreamCaptureUnsupported ? "cudaErrorStreamCaptureUnsupported"
+         : error == cudaErrorCapturedEvent            ? "cudaErrorCapturedEvent"
+                                                      : "cudaErrorInvalidValue";
 }
 
 const char* cudaGetErrorString(cudaError_t) { return "an error of the fake"; }

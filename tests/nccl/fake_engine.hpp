@@ -97,6 +97,11 @@ class FakeCudaEngine
     ComputeStream::synchronize();
     return result;
   }
+  template <class T, class Combine, class F, class... In>
+  void fold_to(MatrixView<T> out, T init, Combine combine, F f, In... in) const
+  {
+    enqueue([=] { out(0, 0) = HostEngine{}.fold(init, combine, f, in...); });
+  }
   template <class F, class... T>
   void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
                        MatrixTypes<T...> types) const

@@ -28,7 +28,7 @@ struct Capture
   struct Node
   {
     std::size_t branch;
-    MakeTask make;                         // or, if empty,
+    MakeTask make;  // or, if empty,
     std::function<void(Point&)> reach_or_wait = {};
     std::size_t event = 0;
   };

@@ -360,8 +360,7 @@ fake::Live fake::live()
 {
   cudaStreamSynchronize(
       cudaStreamPerThread);  // which frees memory that this thread no longer needs
-  return {counts.communicators, counts.streams, counts.events, counts.allocations,
-          counts.graphs};
+  return {counts.communicators, counts.streams, counts.events, counts.allocations, counts.graphs};
 }
 int fake::aborts() { return counts.aborts; }
 

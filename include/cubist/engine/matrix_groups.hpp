@@ -66,9 +66,11 @@ template <class First, class... T>
 template <class E, class F, class... T>
 void for_each_in_group(const E& engine, F f, const MatrixGroup& g, MatrixTypes<T...>)
 {
-  [&]<std::size_t... k>(std::index_sequence<k...>) {
+  [&]<std::size_t... k>(std::index_sequence<k...>)
+  {
     engine.for_each(f, MatrixView<T>{static_cast<T*>(g.data[k]), g.rows, g.cols, g.ld[k]}...);
-  }(std::index_sequence_for<T...>{});
+  }
+  (std::index_sequence_for<T...>{});
 }
 
 /// Parts of a group with about `elements` each: a device computes them in parallel.
@@ -88,8 +90,8 @@ inline void append_parts(std::vector<MatrixGroup>& parts, MatrixGroup group, std
     MatrixGroup part = group;
     (is_row ? part.cols : part.rows) = std::min(step, count - begin);
     for (std::size_t k = 0; k < matrices; ++k)
-      part.data[k] = static_cast<std::byte*>(group.data[k]) +
-                     begin * (is_row ? 1 : group.ld[k]) * sizes[k];
+      part.data[k] =
+          static_cast<std::byte*>(group.data[k]) + begin * (is_row ? 1 : group.ld[k]) * sizes[k];
     parts.push_back(part);
   }
 }

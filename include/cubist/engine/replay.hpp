@@ -5,10 +5,12 @@
 // the next; what the host passed to it may not. An engine that captures has, in addition,
 //
 //   Graph capture(f)       the work that f enqueues, which is not executed; Graph::replay()
-//                          enqueues it, Graph::is_valid() is false once memory of it was freed
+//                          enqueues it; Graph::is_valid() is false once memory that it may use was
+//                          freed, but for that of Graph::ignore(address)
 //   bool is_capturing()
 //   void before_replay(f)  while capturing: the graph calls f before each replay
 //   void set(T* p, T x)    *p = x, in the order of the work, for p in the engine's memory
+//   Buffer<T>::uninitialized(n)
 //
 // `capture` throws CaptureError for work that cannot be captured, and then nothing is captured.
 
@@ -31,7 +33,9 @@ concept Captures = requires(const E& e, std::function<void()> f, typename E::Gra
   { e.is_capturing() } -> std::same_as<bool>;
   e.before_replay(f);
   e.set(p, 1.0);
+  E::template Buffer<double>::uninitialized(1);
   graph.replay();
+  graph.ignore(static_cast<const void*>(p));
   { graph.is_valid() } -> std::same_as<bool>;
 };
 // clang-format on
@@ -57,7 +61,9 @@ class ReplayedValue
   [[nodiscard]] const V* data() const { return buffer_.data(); }
 
  private:
-  typename E::template Buffer<V> buffer_ = typename E::template Buffer<V>(1);
+  using Buffer = typename E::template Buffer<V>;
+
+  Buffer buffer_ = Buffer::uninitialized(1);  // zeros would be stored in each replay
 };
 
 }  // namespace detail

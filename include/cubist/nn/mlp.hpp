@@ -176,7 +176,8 @@ class MLP
   const Activations& forward(const DistMatrix<T, L, Mesh>& x)
   {
     detail::require_layout<L, typename S::Input>();
-    return run(x, {.training_step = training_ ? std::optional{++steps_} : std::nullopt});
+    if (!training_) return run(x, {});
+    return run(x, {.training_step = detail::next_step(mesh_.engine(), steps_)});
   }
   /// Does not compile: X is not distributed.
   template <class X>

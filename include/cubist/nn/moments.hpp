@@ -126,12 +126,10 @@ class Weights
     const auto name = [](std::size_t i) { return SpanName{"update of parameter", i}; };
     if constexpr (ShortReal<T>)
       kept_.for_each(
-          engine, groups_,
-          MatrixTypes<T, float, const T, typename Of::Value...>{},
+          engine, groups_, MatrixTypes<T, float, const T, typename Of::Value...>{},
           [make] { return UpdateMaster<T, decltype(make())>{make()}; }, name);
     else
-      kept_.for_each(engine, groups_,
-                       MatrixTypes<T, const T, typename Of::Value...>{}, make, name);
+      kept_.for_each(engine, groups_, MatrixTypes<T, const T, typename Of::Value...>{}, make, name);
   }
   void append_state(State<T, M>& state, const std::string& prefix)
   {

@@ -71,6 +71,12 @@ class CudaBuffer
     if (data_ != nullptr) detail::free_memory({data_, number_}, ComputeStream::get());
   }
 
+  /// n elements of any value
+  [[nodiscard]] static CudaBuffer uninitialized(std::size_t n)
+  {
+    return CudaBuffer{n, Uninitialized{}};
+  }
+
   [[nodiscard]] T* data() { return data_; }
   [[nodiscard]] const T* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }

@@ -25,8 +25,9 @@ namespace cubist::detail
 struct CapturedWork
 {
   std::vector<std::function<void()>> before_replay;
-  std::vector<void*> freed;  // when the graph is destroyed
-  std::uint64_t newest = 0;  // the number of the last allocation before its end
+  std::vector<void*> freed;          // when the graph is destroyed
+  std::vector<const void*> ignored;  // memory that may be freed
+  std::uint64_t newest = 0;          // the number of the last allocation before its end
   bool valid = true;
   CapturedWork* next = nullptr;  // of this thread
 };
@@ -99,7 +100,9 @@ inline void free_memory(const DeviceMemory& memory, cudaStream_t stream) noexcep
 {
   auto& capture = CudaCapture::get();
   for (CapturedWork* work = capture.first; work != nullptr; work = work->next)
-    work->valid = work->valid && memory.number > work->newest;
+    if (memory.number <= work->newest &&
+        std::find(work->ignored.begin(), work->ignored.end(), memory.data) == work->ignored.end())
+      work->valid = false;
   if (capture.current != nullptr)
     capture.current->freed.push_back(memory.data);
   else

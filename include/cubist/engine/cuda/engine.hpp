@@ -214,6 +214,19 @@ class CudaEngine
                                               MatrixView<const In>{in}...));
   }
 
+  /// out(0, 0) = the same, without waiting for it.
+  template <RealScalar T, class Combine, class F, class First, class... In>
+  void fold_to(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
+               MatrixView<In>... in) const
+  {
+    static_assert(std::same_as<T, detail::DeviceValue<T>>);
+    require_shape(out.shape(), Shape{1, 1});
+    (require_shape(in.shape(), first.shape()), ...);
+    if (first.size() == 0) return fill(out, init);
+    detail::launch_fold_to(out.data(), first.shape(), init, combine, f,
+                           MatrixView<const First>{first}, MatrixView<const In>{in}...);
+  }
+
   /// f(m(i, j), …) for all groups of matrices, in one launch; f and groups are in device memory.
   template <class F, class... T>
   void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,

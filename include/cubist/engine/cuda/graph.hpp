@@ -62,7 +62,9 @@ class CudaGraph
                          "the replay of a step");
   }
 
-  /// Whether all memory that existed when it was captured exists.
+  /// The caller checks that this memory exists when the graph is replayed.
+  void ignore(const void* memory) { work_->ignored.push_back(memory); }
+  /// Whether all other memory that existed when it was captured exists.
   [[nodiscard]] bool is_valid() const { return work_->valid; }
 
  private:

@@ -45,8 +45,7 @@ struct GroupMatrix
   template <unsigned n>
   __device__ void store(std::size_t index, const GroupVector<std::remove_const_t<T>, n>& v) const
   {
-    if constexpr (!std::is_const_v<T>)
-      *reinterpret_cast<GroupVector<T, n>*>(data + index) = v;
+    if constexpr (!std::is_const_v<T>) *reinterpret_cast<GroupVector<T, n>*>(data + index) = v;
   }
   [[nodiscard]] __device__ bool is_aligned() const
   {

@@ -94,7 +94,8 @@ class Transformer
   /// vocabulary does not have, and for more tokens a sequence than there are positions
   const Output& forward(std::span<const int> ids, std::size_t sequence)
   {
-    pass_ = {training_ ? std::optional{++steps_} : std::nullopt, sequence, 0};
+    pass_ = {{}, sequence, 0};
+    if (training_) pass_.training_step = detail::next_step(mesh_.engine(), steps_);
     ids_.assign(ids.begin(), ids.end());
     const Hidden& h = run(ids, pass_);
     return logits_.forward(normalize(h), table());
@@ -124,11 +125,11 @@ class Transformer
 
   /// The loss of predicting each next token, and the gradients of all parameters, multiplied by
   /// `scale`: forward, loss and backward.
-  double compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
+  LossValue compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
   {
     const Output& y = forward(ids, sequence);
     Output& dy = detail::fit_like(d_logits_, y);
-    const double loss = next_token_loss(y, ids, sequence, dy);
+    LossValue loss = next_token_loss(y, ids, sequence, dy);
     scale_gradient(dy, scale);
     backward(dy);
     return loss;

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Training steps that are captured and replayed, on the fake of CUDA and NCCL.
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cubist/backend/nccl.hpp"
+#include "cubist/backend/threads.hpp"
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+#include "cubist/scheme/summa2d.hpp"
+#include "cubist/training/step.hpp"
+
+#include "catch.hpp"
+#include "fake.hpp"
+#include "fake_engine.hpp"
+#include "ranks.hpp"
+
+namespace cubist::test::nccl_step_test
+{
+
+namespace
+{
+
+/// What a run computes, on rank 0.
+struct Run
+{
+  std::vector<double> losses;
+  std::vector<std::vector<float>> parameters;
+  std::size_t captures = 0;
+};
+
+struct Numbers
+{
+  std::size_t seed;
+  float operator()(std::size_t i, std::size_t j) const
+  {
+    return static_cast<float>((7 * i + 3 * j + 5 * seed) % 11) / 11;
+  }
+};
+
+/// Eight steps of an MLP with dropout and a schedule: five on 12 rows, and three on 7.
+template <SchemeType S, class B>
+Run train(int ranks, const typename S::Extents& extents, bool captures)
+{
+  return on_ranks<B>(ranks, [&](auto& world) {
+    using Net = MLP<S, B, float>;
+    const Mesh<S, B> mesh{world, extents};
+    Net mlp{mesh, {6, 10, 4}, {.dropout = 0.2, .seed = 3, .output_dropout = 0.1}};
+    const auto parameters = mlp.parameters();
+    Adam optimizer{parameters};
+    const auto input = [&](std::size_t rows) {
+      DistMatrix<float, typename S::Input, typename Net::Mesh> m{mesh, {rows, 6}};
+      m.generate(Numbers{rows});
+      return typename Net::Activations{m};
+    };
+    const auto wanted = [&](const auto& in) {
+      auto target = zeros_like(mlp.forward(in));
+      target.visit([](auto& m) { m.generate(Numbers{2}); });
+      return target;
+    };
+    std::array x{input(12), input(7)};
+    std::array target{wanted(x[0]), wanted(x[1])};
+    std::array dy{zeros_like(target[0]), zeros_like(target[1])};
+
+    Run run;
+    LossValue loss;
+    std::size_t k = 0;
+    Step step{mesh,
+              [&](const auto& in, const auto& of) {
+                loss = mean_squared_error(mlp.forward(in), of, dy[k]);
+                mlp.backward(dy[k]);
+                optimizer.step(parameters);
+              },
+              {.capture = captures}};
+    for (int i = 0; i < 8; ++i)
+    {
+      k = i < 5 ? 0 : 1;
+      optimizer.options().learning_rate = 0.05 / (1 + i);
+      if (i == 3) x[0].visit([](auto& m) { m.generate(Numbers{9}); });
+      step(x[k], target[k]);
+      run.losses.push_back(loss);
+    }
+    for (const auto& p : parameters)
+    {
+      const auto all = gather(p.value);
+      run.parameters.emplace_back(all.begin(), all.end());
+    }
+    run.captures = step.captures();
+    return run;
+  })[0];
+}
+
+template <SchemeType S>
+void compare(int ranks, const typename S::Extents& extents)
+{
+  CAPTURE(S::name, ranks);
+  const Run eager = train<S, FakeNccl>(ranks, extents, false);
+  const Run replayed = train<S, FakeNccl>(ranks, extents, true);
+  CHECK(eager.captures == 0);
+  CHECK(replayed.captures == 2);
+  CHECK(replayed.losses == eager.losses);
+  CHECK(replayed.parameters == eager.parameters);
+}
+
+/// A launch of FakeNccl, and what its body throws on rank 0.
+template <class F>
+std::string error_of(int ranks, F body)
+{
+  return on_ranks<FakeNccl>(ranks, [&](auto& world) {
+    const Mesh<Summa2D, FakeNccl> mesh{world, {}};
+    DistMatrix<double, Summa2D::Input, AxisMesh<Summa2D::Axes, FakeNccl>> x{mesh, {4, 4}}, y = x;
+    x.generate(Numbers{1});
+    std::string message;
+    try
+    {
+      body(mesh, x, y);
+    }
+    catch (const CaptureError& e)
+    {
+      message = e.what();
+    }
+    // The communicators and the stream can still be used, and a step can be captured.
+    Step step{mesh, [&] {
+                mesh.engine().copy(MatrixView<const double>{x.valid()}, y.valid());
+                mesh.world().all_reduce(y.valid().elements());
+              }};
+    for (int i = 0; i < 3; ++i) step();
+    const auto sum = gather(y);
+    if (step.captures() != 1) message += "; not captured";
+    if (world.rank() == 0 && sum.size() == 0) message += "; nothing computed";
+    return message;
+  })[0];
+}
+
+}  // namespace
+
+TEST_CASE("replayed steps have the bits of steps that are run")
+{
+  compare<Summa2D>(1, {});
+  compare<Summa2D>(4, {.q = 2});
+  compare<Cube3D>(8, {.q = 2});
+  compare<Megatron1D>(4, {4});
+}
+
+TEST_CASE("what cannot be captured is an error, and then the step still runs")
+{
+  using Catch::Matchers::Contains;
+  const auto twice = [](auto& step) {
+    step();
+    step();
+  };
+  CHECK_THAT(error_of(4,
+                      [&](const auto& mesh, auto& x, auto& y) {
+                        Step step{mesh, [&] {
+                                    const std::vector<int> labels(4, 1);
+                                    static_cast<void>(softmax_cross_entropy(x, labels, y));
+                                  }};
+                        twice(step);
+                      }),
+             Contains("got an upload of (2, 1) elements from the host in a step that is captured"));
+  CHECK_THAT(error_of(4,
+                      [&](const auto& mesh, auto& x, auto& y) {
+                        Step step{mesh, [&] {
+                                    const double loss = mean_squared_error(x, x, y);
+                                    static_cast<void>(loss);
+                                  }};
+                        twice(step);
+                      }),
+             Contains("got a download of (1, 1) elements to the host in a step"));
+  CHECK_THAT(error_of(4,
+                      [&](const auto& mesh, auto& x, auto& y) {
+                        Step step{mesh, [&] {
+                                    static_cast<void>(mesh.engine().fold(
+                                        0.0, cubist::detail::Sum{}, cubist::detail::SquaredError{},
+                                        x.valid(), y.valid()));
+                                  }};
+                        twice(step);
+                      }),
+             Contains("got a wait for the device"));
+  CHECK_THAT(error_of(4,
+                      [&](const auto& mesh, auto&, auto&) {
+                        Step step{mesh, [&] { static_cast<void>(mesh.world().split(0, 0)); }};
+                        twice(step);
+                      }),
+             Contains("got a split of a communicator in a step that is captured"));
+  CHECK_THAT(
+      error_of(4,
+               [&](const auto& mesh, auto& x, auto&) {
+                 using Request = decltype(mesh.world().async_all_reduce(x.valid().elements()));
+                 std::optional<Request> request;
+                 Step step{mesh, [&] {
+                             request.emplace(mesh.world().async_all_reduce(x.valid().elements()));
+                             while (!request->test()) continue;
+                           }};
+                 twice(step);
+               }),
+      Contains("cudaErrorStreamCaptureUnjoined"));
+}
+
+TEST_CASE("a step is captured again when memory is freed that it may use")
+{
+  const auto captures = on_ranks<FakeNccl>(1, [](auto& world) {
+    const Mesh<Summa2D, FakeNccl> mesh{world, {}};
+    using Matrix = DistMatrix<double, Summa2D::Input, AxisMesh<Summa2D::Axes, FakeNccl>>;
+    std::optional<Matrix> x;
+    x.emplace(mesh, Shape{3, 3});
+    Matrix y = *x;
+    Step step{mesh, [&] { mesh.engine().copy(MatrixView<const double>{x->valid()}, y.valid()); }};
+    std::vector<std::size_t> found;
+    for (int i = 0; i < 8; ++i)
+    {
+      if (i == 4) x.emplace(mesh, Shape{3, 3});
+      x->generate(Numbers{static_cast<std::size_t>(i)});
+      step();
+      const Matrix later = *x;  // freed memory that is younger
+      found.push_back(step.captures());
+      found.push_back(gather(y) == gather(*x) ? 1 : 0);
+    }
+    return found;
+  })[0];
+  CHECK(captures == std::vector<std::size_t>{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 2, 1, 2, 1});
+}
+
+TEST_CASE("a replay that waits for a rank that makes none ends at the time limit")
+{
+  int argc = 0;
+  char** argv = nullptr;
+  std::string message;
+  try
+  {
+    FakeNccl::launch(argc, argv, {.ranks = 2, .time_limit = std::chrono::milliseconds{300}},
+                     [&](auto& world) {
+                       using S = Summa2D;
+                       const Mesh<S, FakeNccl> mesh{world, {.rows = 1, .cols = 2}};
+                       DistMatrix<double, S::Input, AxisMesh<S::Axes, FakeNccl>> x{mesh, {2, 2}};
+                       Step step{mesh, [&] { mesh.world().all_reduce(x.valid().elements()); }};
+                       for (int i = 0; i < (world.rank() == 0 ? 3 : 2); ++i) step();
+                       world.synchronize();
+                       if (world.rank() == 1) ComputeStream::synchronize();
+                     });
+  }
+  catch (const Error& e)
+  {
+    message = e.what();
+  }
+  CHECK_THAT(message, Catch::Matchers::Contains("ms for other ranks in a replay of a step"));
+}
+
+}  // namespace cubist::test::nccl_step_test
