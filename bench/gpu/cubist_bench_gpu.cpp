@@ -13,6 +13,7 @@
 #include "../rates.hpp"
 #include "../transformer.hpp"
 #include "find_gpus.hpp"
+#include "step.hpp"
 
 int main(int argc, char** argv)
 {
@@ -28,6 +29,7 @@ int main(int argc, char** argv)
     bench::add_matmul(app, action);
     bench::add_mlp(app, action);
     bench::add_transformer(app, action);
+    bench::add_step(app, action);
     bench::add_rates(app, action);
     try
     {

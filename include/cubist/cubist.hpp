@@ -22,3 +22,4 @@
 #include "cubist/training/numerics_monitor.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/version.hpp"
+#include "cubist/training/step.hpp"

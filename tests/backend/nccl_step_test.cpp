@@ -21,6 +21,7 @@
 #include "fake.hpp"
 #include "fake_engine.hpp"
 #include "ranks.hpp"
+#include "replayed_steps.hpp"
 
 namespace cubist::test::nccl_step_test
 {
@@ -28,72 +29,12 @@ namespace cubist::test::nccl_step_test
 namespace
 {
 
-/// What a run computes, on rank 0.
-struct Run
-{
-  std::vector<double> losses;
-  std::vector<std::vector<float>> parameters;
-  std::size_t captures = 0;
-};
-
-struct Numbers
-{
-  std::size_t seed;
-  float operator()(std::size_t i, std::size_t j) const
-  {
-    return static_cast<float>((7 * i + 3 * j + 5 * seed) % 11) / 11;
-  }
-};
-
-/// Eight steps of an MLP with dropout and a schedule: five on 12 rows, and three on 7.
 template <SchemeType S, class B>
-Run train(int ranks, const typename S::Extents& extents, bool captures)
+ReplayedRun train(int ranks, const typename S::Extents& extents, bool captures)
 {
   return on_ranks<B>(ranks, [&](auto& world) {
-    using Net = MLP<S, B, float>;
     const Mesh<S, B> mesh{world, extents};
-    Net mlp{mesh, {6, 10, 4}, {.dropout = 0.2, .seed = 3, .output_dropout = 0.1}};
-    const auto parameters = mlp.parameters();
-    Adam optimizer{parameters};
-    const auto input = [&](std::size_t rows) {
-      DistMatrix<float, typename S::Input, typename Net::Mesh> m{mesh, {rows, 6}};
-      m.generate(Numbers{rows});
-      return typename Net::Activations{m};
-    };
-    const auto wanted = [&](const auto& in) {
-      auto target = zeros_like(mlp.forward(in));
-      target.visit([](auto& m) { m.generate(Numbers{2}); });
-      return target;
-    };
-    std::array x{input(12), input(7)};
-    std::array target{wanted(x[0]), wanted(x[1])};
-    std::array dy{zeros_like(target[0]), zeros_like(target[1])};
-
-    Run run;
-    LossValue loss;
-    std::size_t k = 0;
-    Step step{mesh,
-              [&](const auto& in, const auto& of) {
-                loss = mean_squared_error(mlp.forward(in), of, dy[k]);
-                mlp.backward(dy[k]);
-                optimizer.step(parameters);
-              },
-              {.capture = captures}};
-    for (int i = 0; i < 8; ++i)
-    {
-      k = i < 5 ? 0 : 1;
-      optimizer.options().learning_rate = 0.05 / (1 + i);
-      if (i == 3) x[0].visit([](auto& m) { m.generate(Numbers{9}); });
-      step(x[k], target[k]);
-      run.losses.push_back(loss);
-    }
-    for (const auto& p : parameters)
-    {
-      const auto all = gather(p.value);
-      run.parameters.emplace_back(all.begin(), all.end());
-    }
-    run.captures = step.captures();
-    return run;
+    return train_in_steps<S, B>(mesh, captures);
   })[0];
 }
 
@@ -101,8 +42,8 @@ template <SchemeType S>
 void compare(int ranks, const typename S::Extents& extents)
 {
   CAPTURE(S::name, ranks);
-  const Run eager = train<S, FakeNccl>(ranks, extents, false);
-  const Run replayed = train<S, FakeNccl>(ranks, extents, true);
+  const ReplayedRun eager = train<S, FakeNccl>(ranks, extents, false);
+  const ReplayedRun replayed = train<S, FakeNccl>(ranks, extents, true);
   CHECK(eager.captures == 0);
   CHECK(replayed.captures == 2);
   CHECK(replayed.losses == eager.losses);
@@ -116,7 +57,7 @@ std::string error_of(int ranks, F body)
   return on_ranks<FakeNccl>(ranks, [&](auto& world) {
     const Mesh<Summa2D, FakeNccl> mesh{world, {}};
     DistMatrix<double, Summa2D::Input, AxisMesh<Summa2D::Axes, FakeNccl>> x{mesh, {4, 4}}, y = x;
-    x.generate(Numbers{1});
+    x.generate(ReplayedNumbers{1});
     std::string message;
     try
     {
@@ -217,7 +158,7 @@ TEST_CASE("a step is captured again when memory is freed that it may use")
     for (int i = 0; i < 8; ++i)
     {
       if (i == 4) x.emplace(mesh, Shape{3, 3});
-      x->generate(Numbers{static_cast<std::size_t>(i)});
+      x->generate(ReplayedNumbers{static_cast<std::size_t>(i)});
       step();
       const Matrix later = *x;  // freed memory that is younger
       found.push_back(step.captures());
