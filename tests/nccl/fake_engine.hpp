@@ -23,6 +23,9 @@ class FakeCudaEngine
   template <class T>
   using Buffer = CudaBuffer<T>;
 
+  static void begin_span(const SpanName& name) { CudaEngine::begin_span(name); }
+  static void end_span() { CudaEngine::end_span(); }
+
   template <Scalar T>
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
             MatrixView<T> c) const

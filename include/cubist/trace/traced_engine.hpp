@@ -27,12 +27,14 @@ class TracedEngine : public E
   /// Begins a span, within those that are open.
   static void begin_span(const SpanName& name)
   {
+    if constexpr (requires { E::begin_span(name); }) E::begin_span(name);
     if (auto* trace = detail::RankTrace::current()) trace->begin(name);
   }
   /// Ends the innermost span.
   static void end_span()
   {
     if (auto* trace = detail::RankTrace::current()) trace->end(TraceCategory::part);
+    if constexpr (requires { E::end_span(); }) E::end_span();
   }
 
   template <Scalar T>

@@ -36,6 +36,7 @@
 #include "cubist/comm/request.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/device/nvtx.hpp"
 #include "cubist/device/stream.hpp"
 
 namespace cubist
@@ -126,7 +127,9 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   template <Element T>
   [[nodiscard]] NcclRequest start(const Call<T>& call)
   {
-    return {group_, group_->context->start(group_->queue, detail::nccl_call(call))};
+    const auto mine = detail::nccl_call(call);
+    const detail::NvtxRange range{[&] { return mine.text(); }};
+    return {group_, group_->context->start(group_->queue, mine)};
   }
 
   /// The ranks of the same colour, ordered by key, then by rank. Waits on the host until the calls
@@ -147,7 +150,11 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   /// Waits on the host until the compute stream is idle, and with it all calls that were waited
   /// for. Unlike cudaStreamSynchronize, it throws when another rank has failed.
   /// @throws CommunicationError, PeerFailed, TimeLimitError
-  void synchronize() { group_->context->synchronize(); }
+  void synchronize()
+  {
+    const detail::NvtxRange range{[] { return std::string{"wait for the device"}; }};
+    group_->context->synchronize();
+  }
   /// Calls `launch`, which enqueues work with calls of this rank that were captured. The time limit
   /// is that of one call.
   /// @param what named in the message of a TimeLimitError

@@ -20,6 +20,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/device/check.hpp"
+#include "cubist/device/nvtx.hpp"
 #include "cubist/engine/affine.hpp"
 #include "cubist/engine/cuda/affine.hpp"
 #include "cubist/engine/cuda/blas.hpp"
@@ -34,6 +35,7 @@
 #include "cubist/engine/matrix_groups.hpp"
 #include "cubist/engine/replay.hpp"
 #include "cubist/engine/shapes.hpp"
+#include "cubist/engine/span.hpp"
 
 namespace cubist
 {
@@ -44,6 +46,13 @@ class CudaEngine
  public:
   template <class T>
   using Buffer = CudaBuffer<T>;
+
+  /// Named parts of a program are ranges of a profiler.
+  static void begin_span(const SpanName& name)
+  {
+    detail::Nvtx::push([&] { return name.to_string(); });
+  }
+  static void end_span() { detail::Nvtx::pop(); }
 
   /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not
   /// read when beta is 0.
