@@ -44,6 +44,9 @@ class Gate
   std::shared_ptr<Point> point_;
 };
 
+/// Whether the streams of this thread are being captured; their work is executed all the same.
+void capture(bool is_capturing);
+
 /// The number of resources that exist.
 struct Live
 {
@@ -52,10 +55,15 @@ struct Live
   int events = 0;
   int allocations = 0;
   int graphs = 0;
+  int registrations = 0;  // of memory with communicators
   friend bool operator==(const Live&, const Live&) = default;
 };
 [[nodiscard]] Live live();
 /// The number of communicators that were aborted so far.
 [[nodiscard]] int aborts();
+/// What NCCL's documentation forbids and NCCL does not report: collectives of registered memory on
+/// some ranks only, memory that is freed or a communicator that is finalized while it is
+/// registered, and memory that is deregistered while a call uses it.
+[[nodiscard]] int violations();
 
 }  // namespace cubist::test::fake

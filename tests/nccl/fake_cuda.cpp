@@ -26,6 +26,7 @@ thread_local std::map<std::string, std::pair<int, int>> failures;  // code, afte
 thread_local int first_gpu = 0;
 thread_local int gpus = 8;
 thread_local int current_device = 0;
+thread_local bool captures = false;
 
 /// Delays some tasks at random, so that unordered work of streams runs in varying orders.
 void delay_at_random()
@@ -50,6 +51,8 @@ void fake::fail(const std::string& function, int code, int after)
 {
   failures[function] = {code, after};
 }
+
+void fake::capture(bool is_capturing) { captures = is_capturing; }
 
 void fake::see_gpus(int first, int count)
 {
@@ -275,6 +278,12 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int)
   CUBIST_INJECT(cudaStreamCreateWithFlags);
   *stream = new CUstream_st;
   ++fake::counts.streams;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status)
+{
+  *status = captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 

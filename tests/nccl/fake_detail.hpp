@@ -25,7 +25,9 @@ struct Counts
   std::atomic<int> events = 0;
   std::atomic<int> allocations = 0;
   std::atomic<int> graphs = 0;
+  std::atomic<int> registrations = 0;
   std::atomic<int> aborts = 0;
+  std::atomic<int> violations = 0;
 };
 inline Counts counts;
 

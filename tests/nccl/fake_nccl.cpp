@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -47,6 +48,14 @@ struct Op
   ncclRedOp_t op = ncclSum;
   int peer = 0;  // or root
   cudaStream_t stream = nullptr;
+  bool registered = false;
+};
+
+/// Memory that is registered with a communicator.
+struct Registration
+{
+  const std::byte* data;
+  std::size_t bytes;
 };
 
 struct Rank;
@@ -103,11 +112,14 @@ struct Rank
   std::uint64_t calls = 0;
   std::uint64_t splits = 0;
   ncclComm_t* split_result = nullptr;  // of a pending split
+  std::map<void*, Registration> registrations;
 };
 
 std::mutex mutex;
 std::condition_variable changed;
 std::map<std::string, std::shared_ptr<Group>> groups;
+std::map<void*, std::size_t> nccl_memory;
+std::multiset<const void*> registered;  // with any communicator
 std::uint64_t ids = 0;
 std::atomic<bool> reports_aborts = false;
 std::mt19937 random_number{17};
@@ -259,6 +271,8 @@ void join_collective(Rank& me, std::uint64_t call, const Op& op, std::unique_loc
   if (std::all_of(state.parts.begin(), state.parts.end(), [](auto& p) { return !!p; }) &&
       match(state.parts))
   {
+    for (const auto& part : state.parts)
+      if (part->registered != state.parts[0]->registered) ++fake::counts.violations;
     execute(state.parts);
     state.done = true;
     changed.notify_all();
@@ -333,6 +347,13 @@ void launch(const std::shared_ptr<Rank>& member)
   });
 }
 
+void forget(const std::pair<void* const, Registration>& entry)
+{
+  registered.erase(registered.find(entry.second.data));
+  delete static_cast<int*>(entry.first);
+  --fake::counts.registrations;
+}
+
 }  // namespace
 
 struct ncclComm
@@ -348,6 +369,7 @@ struct ncclComm
   ~ncclComm()
   {
     std::erase(member->group->members, member.get());
+    for (const auto& entry : member->registrations) forget(entry);
     --fake::counts.communicators;
   }
 
@@ -360,8 +382,10 @@ fake::Live fake::live()
 {
   cudaStreamSynchronize(
       cudaStreamPerThread);  // which frees memory that this thread no longer needs
-  return {counts.communicators, counts.streams, counts.events, counts.allocations, counts.graphs};
+  return {counts.communicators, counts.streams, counts.events,
+          counts.allocations,   counts.graphs,  counts.registrations};
 }
+int fake::violations() { return counts.violations; }
 int fake::aborts() { return counts.aborts; }
 
 #define CUBIST_INJECT(function)                                                                    \
@@ -389,14 +413,27 @@ ncclResult_t issue(ncclComm_t comm, const std::vector<Op>& ops)
   return ncclSuccess;
 }
 
+/// Also if the call does not use this argument.
+bool is_registered(ncclComm_t comm, const std::byte* data)
+{
+  const std::lock_guard lock{mutex};
+  const auto& all = comm->member->registrations;
+  return data == nullptr || std::any_of(all.begin(), all.end(), [&](const auto& entry) {
+           const auto& [_, r] = entry;
+           return data >= r.data && data < r.data + r.bytes;
+         });
+}
+
 ncclResult_t add(ncclComm_t comm, const Op& op, std::size_t send_pieces, std::size_t recv_pieces)
 {
   const std::size_t bytes = op.count * size_of(op.type);
   if (!fake::on_device(op.send, send_pieces * bytes) ||
       !fake::on_device(op.recv, recv_pieces * bytes) || op.stream == nullptr)
     return ncclInvalidArgument;
-  if (depth == 0) return issue(comm, {op});
-  group_ops.emplace_back(comm, op);
+  Op known = op;
+  known.registered = is_registered(comm, op.send) && is_registered(comm, op.recv);
+  if (depth == 0) return issue(comm, {known});
+  group_ops.emplace_back(comm, known);
   return ncclSuccess;
 }
 
@@ -574,6 +611,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
   CUBIST_INJECT(ncclCommFinalize);
   const std::lock_guard lock{mutex};
   if (comm->member->finalized || comm->member->polls > 0) return ncclInvalidUsage;
+  if (!comm->member->registrations.empty()) ++fake::counts.violations;
   comm->member->finalized = true;
   ++comm->member->group->finalized;
   return ncclInProgress;
@@ -597,6 +635,50 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
   delete comm;
   ++fake::counts.aborts;
   changed.notify_all();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** data, size_t bytes)
+{
+  CUBIST_INJECT(ncclMemAlloc);
+  if (cudaMalloc(data, bytes) != cudaSuccess) return ncclUnhandledCudaError;
+  const std::lock_guard lock{mutex};
+  nccl_memory[*data] = bytes;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void* data)
+{
+  const std::lock_guard lock{mutex};
+  if (nccl_memory.erase(data) == 0) return ncclInvalidArgument;
+  if (registered.count(data) > 0) ++fake::counts.violations;
+  return cudaFree(data) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* data, size_t bytes, void** handle)
+{
+  CUBIST_INJECT(ncclCommRegister);
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  const auto allocated = nccl_memory.find(data);
+  if (allocated == nccl_memory.end() || bytes > allocated->second) return ncclInvalidArgument;
+  if (m.finalized || m.polls > 0 || m.split_result != nullptr) return ncclInvalidUsage;
+  *handle = new int;
+  m.registrations[*handle] = {static_cast<const std::byte*>(data), bytes};
+  registered.insert(data);
+  ++fake::counts.registrations;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle)
+{
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  if (m.running > 0) ++fake::counts.violations;
+  const auto found = m.registrations.find(handle);
+  if (found == m.registrations.end()) return ncclInvalidUsage;
+  forget(*found);
+  m.registrations.erase(found);
   return ncclSuccess;
 }
 

@@ -112,9 +112,16 @@ class NcclContext
   void finalize(NcclQueue& queue) noexcept
   {
     if (watchdog_.is_aborted()) return;
-    if (queue.has_queued() || !queue.handle().finalize())
-      return watchdog_.abort("a communicator could not be finalized");
-    finalizing_.push_back(&queue);
+    if (queue.has_queued()) return watchdog_.abort("a communicator ended before its calls started");
+    try
+    {
+      queue.finalize();
+      finalizing_.push_back(&queue);
+    }
+    catch (const std::exception& e)
+    {
+      watchdog_.abort(e.what());
+    }
   }
 
   PendingNcclCall& start(NcclQueue& queue, const NcclCall& call)
@@ -221,7 +228,9 @@ class NcclContext
   bool destroy_finalized()
   {
     std::erase_if(finalizing_, [this](NcclQueue* finalizing) {
-      if (!finalizing->handle().is_ready([] { return "the end of a communicator"; })) return false;
+      if (!finalizing->finalize() ||
+          !finalizing->handle().is_ready([] { return "the end of a communicator"; }))
+        return false;
       finalizing->handle().destroy();
       watchdog_.remove(*finalizing);
       return true;

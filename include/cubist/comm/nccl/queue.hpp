@@ -32,6 +32,7 @@
 #include "cubist/comm/backoff.hpp"
 #include "cubist/comm/nccl/call.hpp"
 #include "cubist/comm/nccl/handle.hpp"
+#include "cubist/comm/nccl/memory.hpp"
 #include "cubist/device/stream.hpp"
 
 namespace cubist::detail
@@ -71,7 +72,12 @@ class NcclQueue
  public:
   using State = PendingNcclCall::State;
 
-  explicit NcclQueue(int* scratch) { rank_.scratch = scratch; }
+  /// @param memory of the buffers that calls use; null: they are not registered
+  explicit NcclQueue(int* scratch, std::shared_ptr<NcclMemory> memory = {})
+      : registrations_{std::move(memory)}
+  {
+    rank_.scratch = scratch;
+  }
 
   /// The caller creates the communicator in the handle, and then sets this rank.
   [[nodiscard]] NcclHandle& handle() { return handle_; }
@@ -86,6 +92,8 @@ class NcclQueue
   /// @throws ArgumentError, CommunicationError
   PendingNcclCall& start(const NcclCall& call, cudaStream_t compute)
   {
+    if (!call.is_empty() && call.send != reinterpret_cast<const std::byte*>(rank_.scratch))
+      registrations_.check(call, [&] { return NcclIssuer{nullptr, rank_, call}.describe(); });
     auto& pending = take_free();
     pending.call = call;
     pending.has_request = true;
@@ -141,6 +149,20 @@ class NcclQueue
   }
   [[nodiscard]] std::size_t in_flight() const { return in_flight_.size(); }
 
+  /// Starts to end the communicator, where memory is registered after all calls are complete.
+  /// @pre !has_queued()
+  /// @returns whether it has started
+  /// @throws CommunicationError
+  bool finalize()
+  {
+    if (is_finalized_) return true;
+    if (!registrations_.empty() && !is_idle()) return false;
+    registrations_.clear(handle_.get());
+    require<CommunicationError>(handle_.finalize(), "ncclCommFinalize failed for ", current_text(),
+                                ", so its calls may not end; look for an earlier error of NCCL");
+    return is_finalized_ = true;
+  }
+
   /// Releases a call whose request has ended.
   void release(PendingNcclCall& pending)
   {
@@ -195,6 +217,7 @@ class NcclQueue
     issuing_ = std::move(queued_.front());
     queued_.pop_front();
     const auto comm = handle_.get();
+    registrations_.update(comm, describe(*issuing_.front()));
     for (auto* const pending : issuing_)
     {
       pending->state = State::issuing;
@@ -246,6 +269,8 @@ class NcclQueue
   std::deque<std::vector<PendingNcclCall*>> queued_;  // each a collective, or a group of messages
   std::vector<PendingNcclCall*> issuing_;
   std::deque<PendingNcclCall*> in_flight_;
+  NcclRegistrations registrations_;
+  bool is_finalized_ = false;
   NcclHandle handle_;  // destroyed first: no call runs in the stream after that
 };
 

@@ -22,6 +22,7 @@
 #include <nccl.h>
 
 #include "cubist/comm/backoff.hpp"
+#include "cubist/comm/nccl/memory.hpp"
 #include "cubist/comm/nccl/queue.hpp"
 #include "cubist/comm/nccl/replays.hpp"
 #include "cubist/comm/wait_time.hpp"
@@ -40,6 +41,9 @@ struct NcclOptions
   std::optional<std::chrono::milliseconds> time_limit = std::chrono::minutes{10};
   /// Called repeatedly while the rank waits; throws if another rank has failed.
   std::function<void()> poll_failure = {};
+  /// The memory of all buffers that are sent and received, which is registered with each
+  /// communicator; on all ranks, or on none of them (null).
+  std::shared_ptr<detail::NcclMemory> memory = {};
 };
 
 namespace detail
@@ -66,7 +70,7 @@ class NcclWatchdog
 
   NcclQueue& add(int* scratch)
   {
-    return *queues_.emplace_back(std::make_unique<NcclQueue>(scratch));
+    return *queues_.emplace_back(std::make_unique<NcclQueue>(scratch, options_.memory));
   }
   void remove(const NcclQueue& queue)
   {

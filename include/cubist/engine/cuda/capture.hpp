@@ -96,15 +96,20 @@ struct DeviceMemory
   return memory;
 }
 
-inline void free_memory(const DeviceMemory& memory, cudaStream_t stream) noexcept
+/// Marks captured work that uses memory, which is about to be freed.
+inline void invalidate_captured_work(const DeviceMemory& memory) noexcept
 {
-  auto& capture = CudaCapture::get();
-  for (CapturedWork* work = capture.first; work != nullptr; work = work->next)
+  for (CapturedWork* work = CudaCapture::get().first; work != nullptr; work = work->next)
     if (memory.number <= work->newest &&
         std::find(work->ignored.begin(), work->ignored.end(), memory.data) == work->ignored.end())
       work->valid = false;
-  if (capture.current != nullptr)
-    capture.current->freed.push_back(memory.data);
+}
+
+inline void free_memory(const DeviceMemory& memory, cudaStream_t stream) noexcept
+{
+  invalidate_captured_work(memory);
+  if (auto* const current = CudaCapture::get().current)
+    current->freed.push_back(memory.data);
   else
     cudaFreeAsync(memory.data, stream);
 }
