@@ -2,14 +2,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 #include "cubist/backend/nccl.hpp"
 #include "cubist/testing/counting.hpp"
@@ -17,6 +14,7 @@
 
 #include "catch.hpp"
 #include "fake.hpp"
+#include "printed.hpp"
 #include "ranks.hpp"
 
 namespace backend_nccl_test
@@ -39,25 +37,6 @@ float sum(NcclCommunicator& world, float value)
   world.all_reduce(device.elements());
   engine.download(MatrixView<const float>{device}, MatrixView<float>{&value, {1, 1}});
   return value;
-}
-
-/// What `f` prints on stderr.
-template <class F>
-std::string printed(F f)
-{
-  std::fflush(stderr);
-  const int terminal = dup(STDERR_FILENO);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::tmpfile(), &std::fclose};
-  dup2(fileno(file.get()), STDERR_FILENO);
-  f();
-  std::fflush(stderr);
-  dup2(terminal, STDERR_FILENO);
-  close(terminal);
-  std::fseek(file.get(), 0, SEEK_END);
-  std::string text(static_cast<std::size_t>(std::ftell(file.get())), ' ');
-  std::rewind(file.get());
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  return text;
 }
 
 int current_device()

@@ -49,6 +49,8 @@ struct Op
   int peer = 0;  // or root
   cudaStream_t stream = nullptr;
   bool registered = false;
+  std::ptrdiff_t send_offset = -1;  // in a symmetric window
+  std::ptrdiff_t recv_offset = -1;
 };
 
 /// Memory that is registered with a communicator.
@@ -96,6 +98,7 @@ struct Group
   std::map<std::pair<int, int>, std::deque<Message>> sends;
   std::map<std::pair<int, int>, std::deque<Message>> receives;
   std::map<std::uint64_t, SplitState> pending_splits;
+  std::map<std::uint64_t, std::vector<std::size_t>> pending_windows;  // their sizes
 };
 
 /// One rank of it. Its pending work in streams shares ownership.
@@ -113,6 +116,10 @@ struct Rank
   std::uint64_t splits = 0;
   ncclComm_t* split_result = nullptr;  // of a pending split
   std::map<void*, Registration> registrations;
+  std::map<ncclWindow_t, Registration> windows;
+  std::uint64_t opened = 0;
+  ncclWindow_t* window_result = nullptr;  // of a pending registration of a window
+  Registration window_memory{};
 };
 
 std::mutex mutex;
@@ -122,6 +129,7 @@ std::map<void*, std::size_t> nccl_memory;
 std::multiset<const void*> registered;  // with any communicator
 std::uint64_t ids = 0;
 std::atomic<bool> reports_aborts = false;
+std::atomic<bool> has_nvlink = true;
 std::mt19937 random_number{17};
 
 thread_local int depth = 0;
@@ -272,7 +280,10 @@ void join_collective(Rank& me, std::uint64_t call, const Op& op, std::unique_loc
       match(state.parts))
   {
     for (const auto& part : state.parts)
-      if (part->registered != state.parts[0]->registered) ++fake::counts.violations;
+      if (std::tie(part->registered, part->send_offset, part->recv_offset) !=
+          std::tie(state.parts[0]->registered, state.parts[0]->send_offset,
+                   state.parts[0]->recv_offset))
+        ++fake::counts.violations;
     execute(state.parts);
     state.done = true;
     changed.notify_all();
@@ -347,10 +358,11 @@ void launch(const std::shared_ptr<Rank>& member)
   });
 }
 
-void forget(const std::pair<void* const, Registration>& entry)
+template <class Handle>
+void forget(const std::pair<Handle const, Registration>& entry)
 {
   registered.erase(registered.find(entry.second.data));
-  delete static_cast<int*>(entry.first);
+  delete reinterpret_cast<int*>(entry.first);
   --fake::counts.registrations;
 }
 
@@ -370,6 +382,7 @@ struct ncclComm
   {
     std::erase(member->group->members, member.get());
     for (const auto& entry : member->registrations) forget(entry);
+    for (const auto& entry : member->windows) forget(entry);
     --fake::counts.communicators;
   }
 
@@ -378,6 +391,7 @@ struct ncclComm
 
 void fake::fail_later(ncclResult_t code) { later_result = code; }
 void fake::report_aborts(bool report) { reports_aborts = report; }
+void fake::connect_by_nvlink(bool connected) { has_nvlink = connected; }
 fake::Live fake::live()
 {
   cudaStreamSynchronize(
@@ -399,7 +413,8 @@ ncclResult_t issue(ncclComm_t comm, const std::vector<Op>& ops)
 {
   const std::lock_guard lock{mutex};
   auto& m = *comm->member;
-  if (m.finalized || m.polls > 0 || m.split_result != nullptr || m.group->joined < m.group->size)
+  if (m.finalized || m.polls > 0 || m.split_result != nullptr || m.window_result != nullptr ||
+      m.group->joined < m.group->size)
     return ncclInvalidUsage;
   if (later_result != ncclSuccess)
   {
@@ -424,6 +439,14 @@ bool is_registered(ncclComm_t comm, const std::byte* data)
          });
 }
 
+std::ptrdiff_t window_offset(ncclComm_t comm, const std::byte* data)
+{
+  const std::lock_guard lock{mutex};
+  for (const auto& [_, w] : comm->member->windows)
+    if (data >= w.data && data < w.data + w.bytes) return data - w.data;
+  return -1;
+}
+
 ncclResult_t add(ncclComm_t comm, const Op& op, std::size_t send_pieces, std::size_t recv_pieces)
 {
   const std::size_t bytes = op.count * size_of(op.type);
@@ -432,6 +455,8 @@ ncclResult_t add(ncclComm_t comm, const Op& op, std::size_t send_pieces, std::si
     return ncclInvalidArgument;
   Op known = op;
   known.registered = is_registered(comm, op.send) && is_registered(comm, op.recv);
+  known.send_offset = window_offset(comm, op.send);
+  known.recv_offset = window_offset(comm, op.recv);
   if (depth == 0) return issue(comm, {known});
   group_ops.emplace_back(comm, known);
   return ncclSuccess;
@@ -583,6 +608,23 @@ bool end_split(Rank& m)
   return true;
 }
 
+/// Opens this rank's window once all ranks have registered theirs, of the same size.
+ncclResult_t end_window(Rank& m)
+{
+  const auto& sizes = m.group->pending_windows[m.opened];
+  if (static_cast<int>(sizes.size()) < m.group->size) return ncclInProgress;
+  ++m.opened;
+  auto* const result = std::exchange(m.window_result, nullptr);
+  if (std::any_of(sizes.begin(), sizes.end(), [&](auto n) { return n != sizes[0]; }))
+    return m.error = ncclInvalidUsage;
+  if (!has_nvlink) return ncclSuccess;
+  *result = reinterpret_cast<ncclWindow_t>(new int);
+  m.windows[*result] = m.window_memory;
+  registered.insert(m.window_memory.data);
+  ++fake::counts.registrations;
+  return ncclSuccess;
+}
+
 }  // namespace
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result)
@@ -596,6 +638,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result)
     *result = ncclInProgress;
   else if (m.split_result != nullptr)
     *result = end_split(m) ? ncclSuccess : ncclInProgress;
+  else if (m.window_result != nullptr)
+    *result = end_window(m);
   else if (m.finalized)
     *result = m.running > 0 || m.group->finalized < m.group->size ? ncclInProgress : ncclSuccess;
   else if (m.polls > 0)
@@ -611,7 +655,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
   CUBIST_INJECT(ncclCommFinalize);
   const std::lock_guard lock{mutex};
   if (comm->member->finalized || comm->member->polls > 0) return ncclInvalidUsage;
-  if (!comm->member->registrations.empty()) ++fake::counts.violations;
+  if (!comm->member->registrations.empty() || !comm->member->windows.empty())
+    ++fake::counts.violations;
   comm->member->finalized = true;
   ++comm->member->group->finalized;
   return ncclInProgress;
@@ -679,6 +724,34 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle)
   if (found == m.registrations.end()) return ncclInvalidUsage;
   forget(*found);
   m.registrations.erase(found);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, size_t bytes, ncclWindow_t* window,
+                                    int)
+{
+  CUBIST_INJECT(ncclCommWindowRegister);
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  const auto allocated = nccl_memory.find(data);
+  if (allocated == nccl_memory.end() || bytes > allocated->second) return ncclInvalidArgument;
+  if (m.finalized || m.polls > 0 || m.split_result != nullptr || m.window_result != nullptr)
+    return ncclInvalidUsage;
+  m.group->pending_windows[m.opened].push_back(bytes);
+  m.window_result = window;
+  m.window_memory = {static_cast<const std::byte*>(data), bytes};
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  if (m.running > 0) ++fake::counts.violations;
+  const auto found = m.windows.find(window);
+  if (found == m.windows.end()) return ncclInvalidUsage;
+  forget(*found);
+  m.windows.erase(found);
   return ncclSuccess;
 }
 

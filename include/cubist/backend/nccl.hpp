@@ -61,6 +61,11 @@ struct NcclLaunchOptions
   /// the memory, buffers are CUDA's, and a line on stderr says so. Memory is then reused for
   /// buffers of the same size only, and only buffers of this launch can be communicated.
   bool registered_buffers = false;
+  /// All-reduces, all-gathers and reduce-scatters of up to so many bytes over all ranks together
+  /// are copied to and from a symmetric window of their communicator, which NCCL's kernels of
+  /// lowest latency need. Needs NCCL 2.27 and NVLink between the ranks, and twice the memory for
+  /// each communicator; without them a line on stderr says so, and NCCL uses other kernels.
+  std::size_t symmetric_bytes = 0;
 };
 
 namespace detail
@@ -255,6 +260,12 @@ struct NcclOn
       nccl.time_limit = limit ? limit : gpu_options.time_limit;
       nccl.poll_failure = [probe] { probe->poll(); };
       if (gpu_options.registered_buffers) nccl.memory = detail::registered_memory(host, gpu.device);
+      if (gpu.shared && gpu_options.symmetric_bytes > 0 && host.rank() == 0)
+        std::fputs(
+            "cubist: symmetric_bytes was requested, but ranks share a GPU, which NCCL has no "
+            "symmetric windows for. Collectives use NCCL's other kernels instead.\n",
+            stderr);
+      nccl.symmetric_bytes = gpu.shared ? 0 : gpu_options.symmetric_bytes;
       const detail::DevicePoolScope pool{nccl.memory};
       auto world = NcclCommunicator::make(host, gpu.device, std::move(nccl));
       const detail::WaitThroughNccl wait{world};

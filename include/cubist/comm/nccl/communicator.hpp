@@ -116,6 +116,7 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
         describe);
     NcclCommunicator result{std::make_shared<detail::NcclGroup>(std::move(context), queue, node)};
     result.group_->remote = host.remote();
+    result.open_window();
     return result;
   }
 
@@ -144,6 +145,7 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     NcclCommunicator part{std::make_shared<detail::NcclGroup>(
         group_->context, context.split(group_->queue, colour, key), group_->node)};
     if (remote()) part.find_remote();
+    part.open_window();
     return part;
   }
 
@@ -173,18 +175,37 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   /// Sets `remote`: the largest and the smallest node of the ranks differ.
   void find_remote()
   {
-    const auto describe = [] { return "the nodes of a split"; };
-    std::array<int, 2> nodes{group_->node, -group_->node};
-    const std::span found{group_->queue.rank_info().scratch, nodes.size()};
+    const auto nodes = largest({group_->node, -group_->node});
+    group_->remote = nodes[0] != -nodes[1];
+  }
+
+  /// Where windows are requested: opens one if the ranks are on one node and NCCL supports it. All
+  /// ranks have one, or none.
+  void open_window()
+  {
+    auto& context = *group_->context;
+    if (!context.wants_windows() || size() == 1) return;
+    auto& queue = group_->queue;
+    if (!remote()) context.open_window(queue);
+    if (largest({queue.window().is_open() ? 0 : 1, 0})[0] == 0) return queue.window().use();
+    context.close_window(queue);
+    if (rank() == 0) context.warn_of_missing_windows(queue.rank_info());
+  }
+
+  /// The maximum over the ranks of each number.
+  [[nodiscard]] std::array<int, 2> largest(std::array<int, 2> numbers)
+  {
+    const auto describe = [] { return "an exchange of two numbers"; };
+    const std::span found{group_->queue.rank_info().scratch, numbers.size()};
     const auto copy = [&](void* to, const void* from, cudaMemcpyKind kind) {
-      detail::cuda_check(cudaMemcpyAsync(to, from, sizeof(nodes), kind, stream()),
+      detail::cuda_check(cudaMemcpyAsync(to, from, sizeof(numbers), kind, stream()),
                          "cudaMemcpyAsync", describe);
     };
-    copy(found.data(), nodes.data(), cudaMemcpyHostToDevice);
+    copy(found.data(), numbers.data(), cudaMemcpyHostToDevice);
     all_reduce(found, ReduceOp::max);
-    copy(nodes.data(), found.data(), cudaMemcpyDeviceToHost);
+    copy(numbers.data(), found.data(), cudaMemcpyDeviceToHost);
     synchronize();
-    group_->remote = nodes[0] != -nodes[1];
+    return numbers;
   }
 
   std::shared_ptr<detail::NcclGroup> group_;

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
@@ -106,6 +107,35 @@ class NcclContext
           watchdog_.wait_until([&] { return parent.handle().is_ready(describe); }, describe);
         },
         describe);
+  }
+
+  [[nodiscard]] bool wants_windows() const { return watchdog_.symmetric_bytes() > 0; }
+  /// Registers the window of a communicator, with all its ranks.
+  void open_window(NcclQueue& queue)
+  {
+    const auto describe = [&] {
+      return "the symmetric window of rank " + std::to_string(queue.rank_info().rank) + " of " +
+             std::to_string(queue.rank_info().size);
+    };
+    watchdog_.abort_on_error([&] {
+      watchdog_.wait_until([&] { return queue.is_idle() && queue.handle().is_ready(describe); });
+      queue.window().begin(queue.handle().get(), watchdog_.symmetric_bytes(), describe);
+      watchdog_.wait_until([&] { return queue.handle().is_ready(describe); }, describe);
+    });
+  }
+  void close_window(NcclQueue& queue)
+  {
+    watchdog_.abort_on_error([&] { queue.window().close(queue.handle().get()); });
+  }
+  /// Prints, once for this rank, that there are no windows.
+  void warn_of_missing_windows(const NcclRank& ranks)
+  {
+    if (std::exchange(warned_, true)) return;
+    std::fprintf(stderr,
+                 "cubist: symmetric_bytes was requested, but NCCL has no symmetric window for a "
+                 "communicator of %d ranks, which needs NCCL 2.27 and NVLink between them. Their "
+                 "collectives use NCCL's other kernels instead.\n",
+                 ranks.size);
   }
 
   /// Starts to end a communicator that this rank has released; does not wait for other ranks.
@@ -240,6 +270,7 @@ class NcclContext
 
   std::unique_ptr<int, Free> scratch_;
   std::size_t created_ = 0;
+  bool warned_ = false;
   NcclWatchdog watchdog_;
   std::vector<NcclQueue*> finalizing_;
 };

@@ -33,6 +33,7 @@
 #include "cubist/comm/nccl/call.hpp"
 #include "cubist/comm/nccl/handle.hpp"
 #include "cubist/comm/nccl/memory.hpp"
+#include "cubist/comm/nccl/window.hpp"
 #include "cubist/device/stream.hpp"
 
 namespace cubist::detail
@@ -50,6 +51,7 @@ struct PendingNcclCall
   };
 
   NcclCall call;
+  NcclCall issued;  // the same, or in the communicator's window
   CudaEvent ready;  // reached by the compute stream
   CudaEvent done;
   State state = State::complete;
@@ -88,6 +90,7 @@ class NcclQueue
     rank_.stream = stream_.get();
   }
   [[nodiscard]] const NcclRank& rank_info() const { return rank_; }
+  [[nodiscard]] NcclWindow& window() { return window_; }
 
   /// @throws ArgumentError, CommunicationError
   PendingNcclCall& start(const NcclCall& call, cudaStream_t compute)
@@ -156,8 +159,9 @@ class NcclQueue
   bool finalize()
   {
     if (is_finalized_) return true;
-    if (!registrations_.empty() && !is_idle()) return false;
+    if ((!registrations_.empty() || window_.is_open()) && !is_idle()) return false;
     registrations_.clear(handle_.get());
+    window_.close(handle_.get());
     require<CommunicationError>(handle_.finalize(), "ncclCommFinalize failed for ", current_text(),
                                 ", so its calls may not end; look for an earlier error of NCCL");
     return is_finalized_ = true;
@@ -223,10 +227,14 @@ class NcclQueue
       pending->state = State::issuing;
       cuda_check(cudaStreamWaitEvent(stream_.get(), pending->ready.get(), 0), "cudaStreamWaitEvent",
                  describe(*pending));
+      pending->issued =
+          window_.takes(pending->call, rank_.size)
+              ? window_.copy_in(pending->call, rank_.size, stream_.get(), describe(*pending))
+              : pending->call;
     }
     {
       NcclGroupScope group{describe(*issuing_.front())};
-      for (auto* const pending : issuing_) NcclIssuer{comm, rank_, pending->call}();
+      for (auto* const pending : issuing_) NcclIssuer{comm, rank_, pending->issued}();
       group.end();
     }
     if (handle_.is_ready(describe(*issuing_.front()))) mark_in_flight();
@@ -236,6 +244,8 @@ class NcclQueue
   {
     for (auto* const pending : issuing_)
     {
+      if (window_.takes(pending->call, rank_.size))
+        window_.copy_out(pending->call, rank_.size, stream_.get(), describe(*pending));
       cuda_check(cudaEventRecord(pending->done.get(), stream_.get()), "cudaEventRecord",
                  describe(*pending));
       pending->state = State::in_flight;
@@ -270,6 +280,7 @@ class NcclQueue
   std::vector<PendingNcclCall*> issuing_;
   std::deque<PendingNcclCall*> in_flight_;
   NcclRegistrations registrations_;
+  NcclWindow window_;
   bool is_finalized_ = false;
   NcclHandle handle_;  // destroyed first: no call runs in the stream after that
 };

@@ -9,6 +9,7 @@
 // do.
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -44,6 +45,9 @@ struct NcclOptions
   /// The memory of all buffers that are sent and received, which is registered with each
   /// communicator; on all ranks, or on none of them (null).
   std::shared_ptr<detail::NcclMemory> memory = {};
+  /// All-reduces, all-gathers and reduce-scatters of up to so many bytes over all ranks together
+  /// are copied to and from a symmetric window of the communicator, if its ranks have NVLink.
+  std::size_t symmetric_bytes = 0;
 };
 
 namespace detail
@@ -65,6 +69,7 @@ class NcclWatchdog
   }
 
   [[nodiscard]] cudaStream_t stream() const { return options_.stream; }
+  [[nodiscard]] std::size_t symmetric_bytes() const { return options_.symmetric_bytes; }
 
   [[nodiscard]] NcclReplays& replays() { return replays_; }
 
