@@ -66,7 +66,7 @@ struct Sigmoid
   }
 };
 
-/// Tanh x.
+/// tanh x.
 struct Tanh
 {
   template <RealScalar T>
@@ -166,11 +166,11 @@ struct GeluTanh
 
 /// x
 inline constexpr Identity identity{};
-/// Max(x, 0)
+/// max(x, 0)
 inline constexpr Relu relu{};
 /// 1 / (1 + exp(-x))
 inline constexpr Sigmoid sigmoid{};
-/// Tanh x
+/// tanh x
 inline constexpr Tanh tanh{};
 /// x sigmoid(x)
 inline constexpr Silu silu{};
