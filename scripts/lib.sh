@@ -14,6 +14,7 @@ packages=(
 test_packages=(clang lld)  # compile and link the tests in half the time of g++ and ld
 sanitizer_packages=(libclang-rt-dev)
 format_packages=(clang-format)
+docs_packages=(doxygen doxygen-awesome-css mkdocs mkdocs-material)
 # Without them the tests on several hosts, of charts, and of NumPy files are skipped.
 optional_packages=(iproute2 python3-matplotlib python3-numpy)
 
