@@ -232,6 +232,7 @@ struct NcclOn
     Host::launch(argc, argv, on_host, on_gpus(requested, body));
   }
 
+  /// Runs `body(world)` on ranks that exist, as the backend below does.
   template <class Ranks, class F>
   requires requires(const Ranks& ranks, void (*body)(typename Host::Communicator&))
   {

@@ -73,10 +73,11 @@ struct AdamUpdate
 
 }  // namespace detail
 
+/// Of gradient descent.
 struct SgdOptions
 {
   double learning_rate = 0.1;
-  double momentum = 0;
+  double momentum = 0;  ///< the part of the last update that is repeated
 
   /// @throws ArgumentError for a value out of its range
   void check() const
@@ -95,6 +96,7 @@ class Sgd
   using Mesh = M;
   using Options = SgdOptions;
 
+  /// For parameters, whose values it updates.
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
       : options_{options}, velocity_{parameters, "sgd.velocity"}, weights_{parameters, "sgd"}
   {
@@ -114,7 +116,7 @@ class Sgd
   [[nodiscard]] SgdOptions& options() { return options_; }
 
   /// The velocities, `sgd.velocity.layers.0.weight` and so on, and the masters of weights of 16
-  /// bits, `sgd.master.…`, but not the options.
+  /// bits, `sgd.master.layers.0.weight` and so on, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     velocity_.append_state(state, prefix);
@@ -135,11 +137,12 @@ class Sgd
   detail::Weights<T, M> weights_;
 };
 
+/// Of Adam and AdamW.
 struct AdamOptions
 {
   double learning_rate = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  double beta1 = 0.9;    ///< the decay of the mean of gradients
+  double beta2 = 0.999;  ///< the decay of the mean of their squares
   double epsilon = 1e-8;
   /// Only AdamW decays weights.
   double weight_decay = 0.01;
@@ -164,6 +167,7 @@ class Adam
   using Mesh = M;
   using Options = AdamOptions;
 
+  /// For parameters, whose values it updates.
   explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam{parameters, options, false}
   {
@@ -182,7 +186,7 @@ class Adam
   [[nodiscard]] AdamOptions& options() { return options_; }
 
   /// The means, `adam.mean.layers.0.weight` and so on, the masters of weights of 16 bits,
-  /// `adam.master.…`, and the number of steps, but not the options.
+  /// `adam.master.layers.0.weight` and so on, and the number of steps, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     mean_.append_state(state, prefix);
@@ -192,6 +196,7 @@ class Adam
   }
 
  protected:
+  /// @param decays  whether weight decay is in the update, not in the gradient
   Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
       : options_{options}, decays_{decays}, mean_{parameters, "adam.mean"},
         square_{parameters, "adam.square"}, weights_{parameters, "adam"}
@@ -227,10 +232,12 @@ class Adam
   detail::Weights<T, M> weights_;
 };
 
+/// Adam whose weight decay is not in the gradient, but in the update.
 template <RealScalar T, class M>
 class AdamW : public Adam<T, M>
 {
  public:
+  /// For parameters, whose values it updates.
   explicit AdamW(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam<T, M>{parameters, options, true}
   {

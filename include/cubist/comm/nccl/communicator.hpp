@@ -88,6 +88,7 @@ template <Communicator Host>
 /// Its destruction before the call is complete aborts all communicators of the rank.
 using NcclRequest = detail::PendingCall<detail::NcclGroup>;
 
+/// A communicator of ranks with a GPU each.
 class NcclCommunicator : public Collectives<NcclCommunicator>
 {
  public:

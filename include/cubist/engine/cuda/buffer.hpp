@@ -43,6 +43,7 @@ inline void keep_pool_memory()
 
 }  // namespace detail
 
+/// Memory of a GPU: n zeros.
 template <class T>
 class CudaBuffer
 {

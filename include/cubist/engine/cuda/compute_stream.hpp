@@ -30,6 +30,7 @@ namespace detail
 class ComputeStream
 {
  public:
+  /// The stream of this rank's thread.
   [[nodiscard]] static cudaStream_t get() { return cudaStreamPerThread; }
 
   /// Waits until all work that this thread has enqueued is complete.
