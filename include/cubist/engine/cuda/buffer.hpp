@@ -75,9 +75,13 @@ class CudaBuffer
   {
     if (data_ == nullptr) return;
     const detail::DeviceMemory memory{data_, number_};
-    if (!pool_) return detail::free_memory(memory, ComputeStream::get());
-    detail::invalidate_captured_work(memory);
-    pool_->free(data_, size_ * sizeof(T));
+    if (pool_)
+    {
+      detail::invalidate_captured_work(memory);
+      pool_->free(data_, size_ * sizeof(T));
+    }
+    else
+      detail::free_memory(memory, ComputeStream::get());
   }
 
   /// n elements of any value
