@@ -281,12 +281,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int)
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status)
-{
-  *status = captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
   delete stream;
@@ -358,8 +352,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph)
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status)
 {
-  *status =
-      fake::resolved(stream)->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *status = captures || fake::resolved(stream)->capture ? cudaStreamCaptureStatusActive
+                                                        : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 
