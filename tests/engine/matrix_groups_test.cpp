@@ -51,7 +51,7 @@ TEST_CASE("a function of groups of matrices maps each group, and nothing else")
       engine,
       {detail::make_group(padded, of_padded), detail::make_group(row, of_row),
        detail::make_group(none, of_none)},
-      MatrixTypes<float, const float>{}, [] { return AddTimes{2}; },
+      MatrixTypes<float, const float>{}, [] { return AddTimes{2}; }, SpanName{"all groups"},
       [&](std::size_t i) {
         spans.push_back(i);
         return SpanName{"group", i};

@@ -113,15 +113,16 @@ class MatrixGroups
   static constexpr std::size_t part_elements = 8192;
 
   /// f(m(i, j), …) for all groups, f being make().
+  /// @param all the name of the work, where one call does all
   /// @param span the name of the work on group i: span(i)
   template <class... T, class Make, class Name>
   void for_each(const E& engine, const std::vector<MatrixGroup>& groups, MatrixTypes<T...> types,
-                Make make, Name span)
+                Make make, const SpanName& all, Name span)
   {
     using F = decltype(make());
     if constexpr (MapsGroups<E, F, T...>)
     {
-      const Span all{engine, span(0)};
+      const Span whole{engine, all};
       keep(engine, groups, {{sizeof(T)...}});
       const auto f = value<F>(engine);
       if (engine.is_capturing())

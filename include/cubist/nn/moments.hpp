@@ -123,13 +123,15 @@ class Weights
         groups_.push_back(make_group(w, g, moments[i]...));
     }
     const auto& engine = parameters.front().value.mesh.engine();
+    const SpanName all{"update of all parameters"};
     const auto name = [](std::size_t i) { return SpanName{"update of parameter", i}; };
     if constexpr (ShortReal<T>)
       kept_.for_each(
           engine, groups_, MatrixTypes<T, float, const T, typename Of::Value...>{},
-          [make] { return UpdateMaster<T, decltype(make())>{make()}; }, name);
+          [make] { return UpdateMaster<T, decltype(make())>{make()}; }, all, name);
     else
-      kept_.for_each(engine, groups_, MatrixTypes<T, const T, typename Of::Value...>{}, make, name);
+      kept_.for_each(engine, groups_, MatrixTypes<T, const T, typename Of::Value...>{}, make, all,
+                     name);
   }
   void append_state(State<T, M>& state, const std::string& prefix)
   {
