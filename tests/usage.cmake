@@ -90,7 +90,7 @@ endforeach()
 
 # A public name without a comment and a dead link are errors, where the tools of the site are installed.
 add_test(NAME "site: names and links" COMMAND "${PROJECT_SOURCE_DIR}/scripts/docs" check)
-set_tests_properties("site: names and links" PROPERTIES LABELS examples TIMEOUT 120 SKIP_RETURN_CODE 77)
+set_tests_properties("site: names and links" PROPERTIES LABELS examples TIMEOUT 300 SKIP_RETURN_CODE 77)
 
 # A program that a page starts is one that it has built before.
 set(usage_program cubist_plan)

@@ -40,15 +40,16 @@ def without_template(text):
 
 
 def name_of(text):
-    """The name that a declaration declares, with (const X&), (X&&), () for constructors of class X."""
+    """The name that a declaration declares; copy, move, default, ~ for such members of a class X, conversion for `operator T`."""
     text = without_template(text)
     special = re.search(r"(?:^|[ &*])(~?[A-Z]\w*)\((const \1(?:<[\w, ]+>)?& ?\w*|\1(?:<[\w, ]+>)?&& ?\w*|)\)", text)
     if special and text.startswith(special.group(1)):
-        arguments = special.group(2)
-        return "copy" if "const" in arguments else "move" if "&&" in arguments else "default" if not text.startswith("~") else "~"
+        if text.startswith("~"):
+            return "~"
+        return "copy" if "const" in special.group(2) else "move" if "&&" in special.group(2) else "default"
     operator = re.search(r"\boperator ?(\(\)|\[\]|[^\w\s(]+|[\w:]+)", text)
     if operator:
-        return "operator" + operator.group(1) if not re.match(r"\w", operator.group(1)) else "conversion"
+        return "conversion" if re.match(r"\w", operator.group(1)) else "operator" + operator.group(1)
     variable = re.match(r"bool (\w+)<", text)
     if variable:
         return variable.group(1)
@@ -60,7 +61,7 @@ def name_of(text):
 
 
 def escape(text, special):
-    """Text in which only what is not in `special`, and `code`, means something to Doxygen."""
+    """Text in which Doxygen sees `code`, and nothing in the characters of `special`."""
     parts = re.split(r"`([^`]+)`", text)
     quoted = [re.sub(f"([{special}])", r"\\\1", part) for part in parts]
     quoted[1::2] = ["<code>" + re.sub(r"([\\@#<>%&~])", r"\\\1", part) + "</code>" for part in parts[1::2]]
@@ -80,6 +81,8 @@ def as_markdown(block):
             while out and not out[-1].strip():
                 out.pop()
             out.append("@endverbatim")
+        if listed and out and out[-1].strip() and not re.match(r" +\S", out[-1]):
+            out.append("")
         code = is_code or (code and not text.strip())
         out.append(text if code else escape(text, r"\\@#*<>~%$"))
     if code:
@@ -104,21 +107,24 @@ def documented(path):
 
     def finish(line, is_head=False):
         nonlocal start, text, in_body, overloads, above
-        name, head = name_of(text), without_template(text)
-        trailing = re.match(r"(.*?\S) +// (.*)$", line)
-        comment = []
-        is_data = scopes[-1][1] in ("class", "struct", "union") and not re.search(r"\(|^ *using |\bstatic\b|^ *template", text) and not is_head
+        _, kind, is_private = scopes[-1]
+        name = name_of(text)
+        is_name = not without_template(text).startswith(("static_assert", "using namespace", "namespace"))
+        is_data = kind in ("class", "struct") and not is_head and not re.search(r"\(|^ *using |\bstatic\b|^ *template", text)
         known = DATA if is_data else CONVENTIONS
+        trailing = re.match(r"(.*?\S) +// (.*)$", line)
         if above:
             overloads = {name: above}
-        elif not (scopes[-1][2] or head.startswith(("static_assert", "using namespace", "namespace"))):
-            if trailing and "///<" not in line and not is_head:
-                out[-1] = f"{trailing.group(1)}  ///< {trailing.group(2)}"
-            elif len(scopes) == 1 and re.sub("^basic", "", name.lower()) in own_names:
-                comment = ["/**"] + about + ["*/"]
-            elif "///<" not in line:
-                comment = [l for l in overloads.get(name, []) if "@param" not in l] or (["/// " + known[name]] if name in known else [])
-        out[start:start] = comment
+        elif is_private or not is_name or "///<" in line:
+            pass
+        elif trailing and not is_head:
+            out[-1] = f"{trailing.group(1)}  ///< {trailing.group(2)}"
+        elif len(scopes) == 1 and re.sub("^basic", "", name.lower()) in own_names:
+            out[start:start] = ["/**"] + about + ["*/"]
+        elif name in overloads:
+            out[start:start] = [part for part in overloads[name] if "@param" not in part]
+        elif name in known:
+            out[start:start] = ["/// " + known[name]]
         if is_head:
             overloads = {}
         start, text, above, in_body = None, "", [], False
