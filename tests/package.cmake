@@ -48,3 +48,7 @@ add_test(NAME "package: install preset"
     -P "${CMAKE_CURRENT_SOURCE_DIR}/package/preset.cmake"
   WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
 set_tests_properties("package: install preset" PROPERTIES LABELS package TIMEOUT 60)
+
+add_test(NAME "package: versions"
+  COMMAND "${CMAKE_COMMAND}" "-DCUBIST_SOURCE_DIR=${PROJECT_SOURCE_DIR}" -P "${CMAKE_CURRENT_SOURCE_DIR}/package/versions.cmake")
+set_tests_properties("package: versions" PROPERTIES LABELS package)
