@@ -41,6 +41,7 @@ for signal in $(tr '-' ' ' <<<"${signals#script-}"); do
 done
 wait "$pid" && status=0 || status=$?
 pid=
+sed -i -f "$(dirname "$0")/../support/mpiexec_messages.sed" "$log"
 after="$(step)"
 echo "signal after step $before; stopped after step $after with $status"
 ((status == 75)) || fail "the run ended with $status"
