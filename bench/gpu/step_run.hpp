@@ -28,7 +28,8 @@ std::optional<StepTimes> measure_step(const StepTask& task)
   using Net = cubist::MLP<S, B, T>;
   std::optional<StepTimes> result;
   cubist::launch<B>({.ranks = task.ranks}, [&](auto& world) {
-    const cubist::Mesh<S, B> mesh{world, extents_for<S>({}, world.size())};
+    const cubist::Mesh<S, B> mesh{world, extents_for<S>({}, world.size()),
+                                  cubist::IdleRanks::refused};
     Net mlp{mesh, task.layers, {.activation = activation_of(task.activation), .seed = 42}};
     const auto parameters = mlp.parameters();
     cubist::Adam optimizer{parameters};

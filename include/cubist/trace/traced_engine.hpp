@@ -150,6 +150,16 @@ class TracedEngine : public E
     const auto span = pass("fold", first);
     return E::fold(init, combine, f, first, in...);
   }
+  template <class T, class Combine, class F, class First, class... In>
+  void fold_to(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
+               MatrixView<In>... in) const requires requires(const E& e)
+  {
+    e.fold_to(out, init, combine, f, first, in...);
+  }
+  {
+    const auto span = pass("fold", first);
+    E::fold_to(out, init, combine, f, first, in...);
+  }
 
  private:
   template <class T>
