@@ -95,6 +95,14 @@ class FakeCudaEngine
     ComputeStream::synchronize();
     return result;
   }
+  template <class V, class Combine, class T, class F, class... In>
+  [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f, In... in) const
+  {
+    V result{};
+    enqueue([=, &result] { result = HostEngine{}.map_fold(init, combine, out, f, in...); });
+    ComputeStream::synchronize();
+    return result;
+  }
   template <class T>
   [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const
   {

@@ -144,6 +144,13 @@ class TracedEngine : public E
     const auto span = pass("fold", first);
     return E::fold(init, combine, f, first, in...);
   }
+  template <class V, class Combine, class T, class F, class... In>
+  [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f,
+                           MatrixView<In>... in) const
+  {
+    const auto span = pass("map_fold", out);
+    return E::map_fold(init, combine, out, f, in...);
+  }
 
  private:
   template <class T>
