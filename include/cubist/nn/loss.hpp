@@ -74,35 +74,32 @@ struct CrossEntropy
   }
 };
 
+/// The same and its slope.
 template <RealScalar T>
-struct CrossEntropySlope
+struct CrossEntropyAndSlope
 {
   CrossEntropy<T> row;
   T mean;
 
-  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  CUBIST_HOST_DEVICE ValueAndTerm<T, double> operator()(std::size_t i, std::size_t j, T x) const
   {
     const T share = exp_of_negative(x - row.max[i]) / row.sum[i];
-    return row.label[i] < 0 ? T{} : (share - (row.is_label(i, j) ? T{1} : T{})) * mean;
+    const T slope = row.label[i] < 0 ? T{} : (share - (row.is_label(i, j) ? T{1} : T{})) * mean;
+    return {slope, row(i, j, x)};
   }
 };
 
-struct SquaredError
-{
-  template <RealScalar T>
-  CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, T a, T b) const
-  {
-    const auto d = static_cast<double>(a - b);
-    return d * d;
-  }
-};
-
+/// The squared error of an element, and its slope.
 template <RealScalar T>
-struct SquaredErrorSlope
+struct SquaredErrorAndSlope
 {
   T scale;
 
-  CUBIST_HOST_DEVICE T operator()(T a, T b) const { return scale * (a - b); }
+  CUBIST_HOST_DEVICE ValueAndTerm<T, double> operator()(std::size_t, std::size_t, T a, T b) const
+  {
+    const auto d = static_cast<double>(a - b);
+    return {scale * (a - b), d * d};
+  }
 };
 
 /// The global column of an element that equals the row's maximum, else `none`.
@@ -150,9 +147,10 @@ double cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels, 
 
   // The rank with the column of a row's label adds the row's loss.
   const CrossEntropy<A> entropy{label, j0, max, sum};
-  const double loss = engine.fold(0.0, Sum{}, entropy, logits);
   const A mean = A{1} / static_cast<A>(std::max<std::size_t>(count, 1));
-  if (dy) engine.map_indexed(dy->valid(), CrossEntropySlope<A>{entropy, mean}, logits);
+  const double loss =
+      dy ? engine.map_fold(0.0, Sum{}, dy->valid(), CrossEntropyAndSlope<A>{entropy, mean}, logits)
+         : engine.fold(0.0, Sum{}, entropy, logits);
   return mean_over_labels<L>(y.mesh(), loss, labels, count);
 }
 
@@ -185,11 +183,10 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, LTar
   detail::check_target(y, dy, "gradient");
   const auto& engine = y.mesh().engine();
   const std::size_t count = std::max<std::size_t>(y.shape().size(), 1);
-  const double sum =
-      engine.fold(0.0, detail::Sum{}, detail::SquaredError{}, y.valid(), target.valid());
   using A = Accumulator<T>;
-  const detail::SquaredErrorSlope<A> slope{A{2} / static_cast<A>(count)};
-  engine.map(dy.valid(), slope, y.valid(), target.valid());
+  const detail::SquaredErrorAndSlope<A> both{A{2} / static_cast<A>(count)};
+  const double sum =
+      engine.map_fold(0.0, detail::Sum{}, dy.valid(), both, y.valid(), target.valid());
   return detail::mean_over_ranks(y, sum, count);
 }
 
