@@ -59,6 +59,7 @@ class MeasuredEngine : public E
   BENCH_TIMED(for_each, elementwise)
   BENCH_TIMED(for_each_in_all, elementwise)
   BENCH_TIMED(map_sums, elementwise)
+  BENCH_TIMED(map_fold, elementwise)
 #undef BENCH_TIMED
 };
 

@@ -21,24 +21,42 @@ if(CMAKE_CUDA_COMPILER)
   string(REPLACE "-O3" "${optimization}" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
 endif()
 
-# cubist_cuda_program(<program> <source>... [LONG]): compiled by nvcc, for one architecture if that takes long.
+# cubist_cuda_options(<target> [LONG]): how nvcc compiles a target, for one architecture if that takes long.
+function(cubist_cuda_options target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LONG" "" "")
+  # CUDA::cudart is the shared one; CMake would link the static one as well.
+  set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
+  if(arg_LONG)
+    list(GET CUBIST_CUDA_ARCHITECTURES -1 newest)
+    set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES ${newest})
+  endif()
+  # g++ 12 takes the members of a moved variant for uninitialized.
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-maybe-uninitialized;--Werror=all-warnings;-Xcompiler=-Werror>")
+  if(CUBIST_QUICK_TESTS)
+    target_compile_definitions(${target} PRIVATE CUBIST_QUICK_TESTS CUBIST_QUICK_KERNELS)
+  endif()
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/examples")
+  target_link_libraries(${target} PRIVATE cubist::nccl)
+endfunction()
+
+# cubist_cuda_program(<program> <source>... [LONG]): such a program, which starts ranks (examples/gpus.hpp).
 function(cubist_cuda_program program)
   cmake_parse_arguments(PARSE_ARGV 1 arg "LONG" "" "")
   add_executable(${program} ${arg_UNPARSED_ARGUMENTS})
-  # CUDA::cudart is the shared one; CMake would link the static one as well.
-  set_target_properties(${program} PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
   if(arg_LONG)
-    list(GET CUBIST_CUDA_ARCHITECTURES -1 newest)
-    set_target_properties(${program} PROPERTIES CUDA_ARCHITECTURES ${newest})
+    cubist_cuda_options(${program} LONG)
+  else()
+    cubist_cuda_options(${program})
   endif()
-  # g++ 12 takes the members of a moved variant for uninitialized.
-  target_compile_options(${program} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-maybe-uninitialized;--Werror=all-warnings;-Xcompiler=-Werror>")
-  target_link_libraries(${program} PRIVATE cubist::nccl)
-  # Where MPI is found, examples/gpus.hpp has its processes as ranks, too.
-  target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}/examples")
-  if(TARGET cubist_mpi)
-    target_link_libraries(${program} PRIVATE cubist::mpi)
-    target_compile_definitions(${program} PRIVATE CUBIST_EXAMPLES_WITH_MPI)
+  # What starts ranks, compiled once. Where MPI is found, its processes are ranks, too.
+  if(NOT TARGET cubist_gpus)
+    add_library(cubist_gpus OBJECT "${PROJECT_SOURCE_DIR}/examples/gpus.cpp")
+    target_link_libraries(cubist_gpus PUBLIC cubist::nccl PRIVATE cubist_warnings)
+    if(TARGET cubist_mpi)
+      target_link_libraries(cubist_gpus PUBLIC cubist::mpi)
+      target_compile_definitions(cubist_gpus PRIVATE CUBIST_EXAMPLES_WITH_MPI)
+    endif()
   endif()
+  target_link_libraries(${program} PRIVATE cubist_gpus)
 endfunction()

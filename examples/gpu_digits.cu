@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "gpu_digits.hpp"
 #include "gpus.hpp"
 #include "training.hpp"
 
@@ -27,12 +28,10 @@ try
   settings.epochs = 5;
   const int ranks = examples::Gpus::usual_ranks();
   const auto data = digits::read(settings);
-  const auto extents = [](int n) { return Scheme::extents({}, n); };
-  const auto run =
-      digits::train<examples::Gpus, Scheme, float>(data, settings, ranks, extents(ranks), true);
+  const auto run = digits::train<examples::Gpus, Scheme, float>(data, settings, ranks,
+                                                                Scheme::extents({}, ranks), true);
   if (run.losses.empty()) return 0;  // the losses are on rank 0
-  const auto host =
-      digits::train<cubist::Threads, Scheme, float>(data, settings, 1, extents(1), false);
+  const auto host = digits::train_on_host(data, settings);
   const double d = digits::difference(run.losses, host.losses);
   std::printf("largest relative difference of %zu losses from the host's: %.1e (bound %.0e)\n",
               run.losses.size(), d, bound);

@@ -3,13 +3,13 @@
 
 // A backend of ranks with a GPU each: processes if mpiexec or srun started the program, else
 // threads. Both have the same communicator and engine, so code on top of them is compiled once.
+// What starts the ranks is in gpus.cpp, which nvcc does not compile.
 
-#include <utility>
+#include <functional>
 
-#include <cubist/backend/nccl.hpp>
-#ifdef CUBIST_EXAMPLES_WITH_MPI
-#include <cubist/backend/mpi.hpp>
-#endif
+#include <cubist/backend/backend.hpp>
+#include <cubist/comm/nccl/communicator.hpp>
+#include <cubist/engine/cuda/engine.hpp>
 
 namespace examples
 {
@@ -19,37 +19,22 @@ struct Gpus
   using Communicator = cubist::NcclCommunicator;
   using Engine = cubist::CudaEngine;
 
-#ifdef CUBIST_EXAMPLES_WITH_MPI
-  using OnProcesses = cubist::NcclOn<cubist::Mpi>;
-  [[nodiscard]] static bool are_processes() { return cubist::Mpi::started(); }
+  [[nodiscard]] static bool are_processes();
   /// Allows several processes on one GPU (slow); to be called before the first launch.
-  static void share() { OnProcesses::options.share_gpus = true; }
-#else
-  using OnProcesses = cubist::Nccl;
-  [[nodiscard]] static bool are_processes() { return false; }
-  static void share() {}
-#endif
-
+  static void share();
   /// The number of processes, or of GPUs of this machine.
   /// @throws cubist::DeviceError if there is none
-  [[nodiscard]] static int usual_ranks()
-  {
-    int ranks = cubist::detail::gpu_count();
-#ifdef CUBIST_EXAMPLES_WITH_MPI
-    if (are_processes())
-      cubist::launch<cubist::Mpi>({}, [&](auto& world) { ranks = world.size(); });
-#endif
-    return ranks;
-  }
+  [[nodiscard]] static int usual_ranks();
 
   template <class F>
   static void launch(int& argc, char**& argv, const cubist::LaunchOptions& options, F&& body)
   {
-    if (are_processes())
-      OnProcesses::launch(argc, argv, options, body);
-    else
-      cubist::Nccl::launch(argc, argv, options, body);
+    start(argc, argv, options, std::ref(body));
   }
+
+ private:
+  static void start(int& argc, char**& argv, const cubist::LaunchOptions& options,
+                    const std::function<void(Communicator&)>& body);
 };
 
 }  // namespace examples

@@ -4,6 +4,8 @@
 
 #include <gpus.hpp>
 
+#include <cubist/backend/nccl.hpp>
+
 #include "find_gpus.hpp"
 
 namespace bench

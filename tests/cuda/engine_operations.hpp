@@ -5,6 +5,7 @@
 // all engines. All elements are small integers, so that sums are exact in any order.
 
 #include <complex>
+#include <concepts>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -128,6 +129,17 @@ struct AllOperators
   }
 };
 
+/// The sum and the product of two elements, the latter for a fold.
+struct SumAndProduct
+{
+  template <class T>
+  CUBIST_HOST_DEVICE cubist::detail::ValueAndTerm<T, T> operator()(std::size_t, std::size_t,
+                                                                   const T& x, const T& y) const
+  {
+    return {x + y, x * y};
+  }
+};
+
 /// A distinct number for each element and index; its maximum does not depend on the order.
 struct DistinctNumber
 {
@@ -206,10 +218,6 @@ void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
   engine.map_indexed(c.view(), AddIndices{}, a.in()), keep("map_indexed", c);
   engine.map_rows(c.view(), TimesRow{}, a.in()), keep("map_rows", c);
   engine.map_rows(c.view(), TimesRow{}, c.in(), b.in()), keep("map_rows in place", c);
-  using A = Accumulator<T>;
-  const cubist::detail::InitialValue<A> random{stream(1, Draw::weight, 0), false, Real<A>{1},
-                                               shape.cols};
-  engine.map_indexed(c.view(), random), keep("random numbers", c);
   engine.for_each(Swap{}, c.view(), b.view(), a.in()), keep("for_each", c), keep("for_each", b);
 
   Strided<E, T> sums{{1, shape.cols}, gap, 9};
@@ -230,6 +238,15 @@ void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
   results.push_back({"fold",
                      {all, number<T>(static_cast<int>(most / 1000000), 0),
                       number<T>(static_cast<int>(most % 1000000), 0)}});
+  const T products = engine.map_fold(number<T>(3, 1), cubist::detail::Sum{}, c.view(),
+                                     SumAndProduct{}, a.in(), c.in());
+  keep("map_fold", c);
+  results.push_back({"map_fold's fold", {products}});
+
+  using A = Accumulator<T>;
+  const cubist::detail::InitialValue<A> random{stream(1, Draw::weight, 0), false, Real<A>{1},
+                                               shape.cols};
+  engine.map_indexed(c.view(), random), keep("random numbers", c);
 }
 
 template <Engine E, Scalar T>
@@ -243,6 +260,10 @@ template <Engine E, Scalar T>
   for (const Shape shape : {Shape{1, 1}, Shape{13, 7}, Shape{37, 101}, Shape{300, 1}, Shape{1, 999},
                             Shape{2, 1500}, Shape{700, 33}, Shape{0, 5}, Shape{5, 0}})
     for (const std::size_t gap : {0U, 3U}) maps_and_folds<E, T>(results, shape, gap);
+  // Several blocks share a column, or a row; sums are exact in double.
+  if constexpr (std::same_as<T, double>)
+    for (const Shape shape : {Shape{30000, 3}, Shape{3, 30000}, Shape{5001, 129}})
+      for (const std::size_t gap : {0U, 3U}) maps_and_folds<E, T>(results, shape, gap);
   typename E::template Buffer<T> zeros(100);
   zeros.resize(300);
   const auto copied = zeros;

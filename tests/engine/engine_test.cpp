@@ -29,6 +29,11 @@ struct NoMapSums : HostEngine
   void map_sums() const;
 };
 
+struct NoMapFold : HostEngine
+{
+  void map_fold() const;
+};
+
 struct NoSumRows : HostEngine
 {
   void sum_rows() const;
@@ -64,6 +69,7 @@ TEST_CASE("the concept requires all functions of an engine")
   STATIC_REQUIRE_FALSE(Engine<NoGemm>);
   STATIC_REQUIRE_FALSE(Engine<NoForEach>);
   STATIC_REQUIRE_FALSE(Engine<NoMapSums>);
+  STATIC_REQUIRE_FALSE(Engine<NoMapFold>);
   STATIC_REQUIRE_FALSE(Engine<NoSumRows>);
   STATIC_REQUIRE_FALSE(Engine<NotDefault>);
   STATIC_REQUIRE_FALSE(Engine<FloatOfFold>);

@@ -100,6 +100,20 @@ class FakeCudaEngine
     ComputeStream::synchronize();
     return result;
   }
+  template <class V, class Combine, class T, class F, class... In>
+  [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f, In... in) const
+  {
+    V result{};
+    enqueue([=, &result] { result = HostEngine{}.map_fold(init, combine, out, f, in...); });
+    ComputeStream::synchronize();
+    return result;
+  }
+  template <class V, class Combine, class T, class F, class... In>
+  void map_fold_to(MatrixView<V> result, V init, Combine combine, MatrixView<T> out, F f,
+                   In... in) const
+  {
+    enqueue([=] { result(0, 0) = HostEngine{}.map_fold(init, combine, out, f, in...); });
+  }
   template <class T, class Combine, class F, class... In>
   void fold_to(MatrixView<T> out, T init, Combine combine, F f, In... in) const
   {

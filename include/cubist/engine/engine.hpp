@@ -13,6 +13,7 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/functions.hpp"
 
 namespace cubist
 {
@@ -50,7 +51,10 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                           void (*write)(double&, double&, double), double (*f)(double),
                           double (*at)(std::size_t, std::size_t, double),
                           double (*(*of_row)(std::size_t))(double),
-                          double (*combine)(double, double), const RowLists& lists) {
+                          double (*combine)(double, double),
+                          detail::ValueAndTerm<double, double> (*both)(std::size_t, std::size_t,
+                                                                       double),
+                          const RowLists& lists) {
                    typename E::template Buffer<double>;  // (n): n zeros; data(), size()
                    // out = alpha op(in) op(in) + beta out
                    e.gemm(Op::none, Op::transpose, alpha, in, in, alpha, out);
@@ -76,6 +80,8 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    e.row_fold(out, alpha, combine, at, in);
                    // the same over all rows and columns, returned to the host
                    { e.fold(alpha, combine, at, in) } -> std::same_as<double>;
+                   // the same of the terms, and out(i, j) = the value, of what f returns
+                   { e.map_fold(alpha, combine, out, both, in) } -> std::same_as<double>;
                    e.view(out);  // what `local()` returns to users
                  };
 // clang-format on

@@ -57,6 +57,14 @@ struct Same
   }
 };
 
+/// What the function of a map_fold returns: an element, and a term of the fold.
+template <class X, class V>
+struct ValueAndTerm
+{
+  X value;
+  V term;
+};
+
 /// x += y
 struct Add
 {

@@ -66,35 +66,32 @@ struct CrossEntropy
   }
 };
 
+/// The same and its slope.
 template <RealScalar T>
-struct CrossEntropySlope
+struct CrossEntropyAndSlope
 {
   CrossEntropy<T> row;
   T mean;
 
-  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  CUBIST_HOST_DEVICE ValueAndTerm<T, double> operator()(std::size_t i, std::size_t j, T x) const
   {
     const T share = exp_of_negative(x - row.max[i]) / row.sum[i];
-    return row.label[i] < 0 ? T{} : (share - (row.is_label(i, j) ? T{1} : T{})) * mean;
+    const T slope = row.label[i] < 0 ? T{} : (share - (row.is_label(i, j) ? T{1} : T{})) * mean;
+    return {slope, row(i, j, x)};
   }
 };
 
-struct SquaredError
-{
-  template <RealScalar T>
-  CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, T a, T b) const
-  {
-    const auto d = static_cast<double>(a - b);
-    return d * d;
-  }
-};
-
+/// The squared error of an element, and its slope.
 template <RealScalar T>
-struct SquaredErrorSlope
+struct SquaredErrorAndSlope
 {
   T scale;
 
-  CUBIST_HOST_DEVICE T operator()(T a, T b) const { return scale * (a - b); }
+  CUBIST_HOST_DEVICE ValueAndTerm<T, double> operator()(std::size_t, std::size_t, T a, T b) const
+  {
+    const auto d = static_cast<double>(a - b);
+    return {scale * (a - b), d * d};
+  }
 };
 
 /// The global column of an element that equals the row's maximum, else `none`.
@@ -143,9 +140,11 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
   // The rank with the column of a row's label adds the row's loss.
   const CrossEntropy<A> entropy{label, j0, max, sum};
   LossSums<typename M::Engine, 3> loss{engine};
-  loss.fold(0, entropy, logits);
   const A mean = A{1} / static_cast<A>(std::max<std::size_t>(count, 1));
-  if (dy) engine.map_indexed(dy->valid(), CrossEntropySlope<A>{entropy, mean}, logits);
+  if (dy)
+    loss.map_fold(0, dy->valid(), CrossEntropyAndSlope<A>{entropy, mean}, logits);
+  else
+    loss.fold(0, entropy, logits);
   return mean_over_labels<L>(y.mesh(), std::move(loss), labels, count);
 }
 
@@ -179,10 +178,9 @@ LossValue mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L
   const auto& engine = y.mesh().engine();
   const std::size_t count = std::max<std::size_t>(y.shape().size(), 1);
   detail::LossSums<typename M::Engine, 1> sum{engine};
-  sum.fold(0, detail::SquaredError{}, y.valid(), target.valid());
   using A = Accumulator<T>;
-  const detail::SquaredErrorSlope<A> slope{A{2} / static_cast<A>(count)};
-  engine.map(dy.valid(), slope, y.valid(), target.valid());
+  const detail::SquaredErrorAndSlope<A> both{A{2} / static_cast<A>(count)};
+  sum.map_fold(0, dy.valid(), both, y.valid(), target.valid());
   sum.all_reduce(detail::along_axes(y.mesh(), typename L::RowAxes{}, typename L::ColAxes{}));
   return sum.value([n = static_cast<double>(count)](const auto& all) { return all[0] / n; });
 }

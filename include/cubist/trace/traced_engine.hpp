@@ -160,6 +160,23 @@ class TracedEngine : public E
     const auto span = pass("fold", first);
     E::fold_to(out, init, combine, f, first, in...);
   }
+  template <class V, class Combine, class T, class F, class... In>
+  [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f,
+                           MatrixView<In>... in) const
+  {
+    const auto span = pass("map_fold", out);
+    return E::map_fold(init, combine, out, f, in...);
+  }
+  template <class V, class Combine, class T, class F, class... In>
+  void map_fold_to(MatrixView<V> result, V init, Combine combine, MatrixView<T> out, F f,
+                   MatrixView<In>... in) const requires requires(const E& e)
+  {
+    e.map_fold_to(result, init, combine, out, f, in...);
+  }
+  {
+    const auto span = pass("map_fold", out);
+    E::map_fold_to(result, init, combine, out, f, in...);
+  }
 
  private:
   template <class T>

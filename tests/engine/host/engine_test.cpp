@@ -541,6 +541,26 @@ TEMPLATE_LIST_TEST_CASE("column_sums sums each column", "", FewScalars)
   }
 }
 
+TEST_CASE("a map that folds has the bits of the map and of the fold")
+{
+  const HostEngine engine;
+  std::vector<double> x{1, 2, 3, 4, 5, 6};
+  std::vector<double> y{0.1, 0.2, 0.3, 0.4, 0.5, 0.6};
+  const MatrixView<const double> in{y.data(), {2, 3}};
+  const MatrixView<double> out{x.data(), {2, 3}};
+  const auto both = [](std::size_t i, std::size_t j, double a, double b) {
+    const double c = a * b;
+    return detail::ValueAndTerm<double, double>{c + static_cast<double>(10 * i + j), c};
+  };
+  const auto term = [](std::size_t, std::size_t, double a, double b) { return a * b; };
+  const double wanted = engine.fold(1.5, detail::Sum{}, term, out, in);
+  CHECK(engine.map_fold(1.5, detail::Sum{}, out, both, MatrixView<const double>{out}, in) ==
+        wanted);
+  CHECK(x == std::vector<double>{0.1, 0.4 + 1, 3 * 0.3 + 2, 1.6 + 10, 2.5 + 11, 6 * 0.6 + 12});
+  CHECK_THROWS_AS(engine.map_fold(0.0, detail::Sum{}, out, both, in, in.block(0, 0, {2, 2})),
+                  ShapeError);
+}
+
 TEST_CASE("folds combine elements in row-major order")
 {
   const HostEngine engine;

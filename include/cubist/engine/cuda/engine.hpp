@@ -26,13 +26,10 @@
 #include "cubist/engine/cuda/blas.hpp"
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
-#include "cubist/engine/cuda/folds.hpp"
-#include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/cuda/graph.hpp"
-#include "cubist/engine/cuda/groups.hpp"
-#include "cubist/engine/cuda/maps.hpp"
+#include "cubist/engine/cuda/launch.hpp"
+#include "cubist/engine/cuda/operations.hpp"
 #include "cubist/engine/engine.hpp"
-#include "cubist/engine/matrix_groups.hpp"
 #include "cubist/engine/replay.hpp"
 #include "cubist/engine/shapes.hpp"
 #include "cubist/engine/span.hpp"
@@ -41,7 +38,8 @@ namespace cubist
 {
 
 /// @throws ShapeError from every call, unless the shapes fit
-class CudaEngine
+/// Its maps and folds are those of KernelOperations.
+class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
 {
  public:
   template <class T>
@@ -117,131 +115,6 @@ class CudaEngine
     detail::require_no_capture("a download of ", host.shape(), " elements to the host");
     transfer(device, host, cudaMemcpyDeviceToHost);
     ComputeStream::synchronize();
-  }
-
-  template <Element T>
-  void fill(MatrixView<T> out, T value) const
-  {
-    for_each(detail::FillWith<T>{value}, out);
-  }
-
-  /// f(m(i, j), …) for all i and j; f writes to what is not const.
-  template <class F, class First, class... T>
-  void for_each(F f, MatrixView<First> first, MatrixView<T>... m) const
-  {
-    (require_shape(m.shape(), first.shape()), ...);
-    if (first.size() == 0) return;
-    // Contiguous matrices are mapped as one row.
-    const Shape row{1, first.size()};
-    const detail::IgnoreIndices<F> g{f};
-    if (first.contiguous() && (m.contiguous() && ...))
-      detail::launch_elements(row, g, MatrixView<First>{first.data(), row},
-                              MatrixView<T>{m.data(), row}...);
-    else
-      detail::launch_elements(first.shape(), g, first, m...);
-  }
-
-  /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
-  template <class T, class F, class... In>
-  void map(MatrixView<T> out, F f, MatrixView<In>... in) const
-  {
-    for_each(detail::StoreResult<F>{f}, out, MatrixView<const In>{in}...);
-  }
-
-  /// The same, and sums(0, j) = sum over i of out(i, j), for sums of one row.
-  template <class T, class F, class... In>
-  void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
-  {
-    (require_shape(in.shape(), out.shape()), ...);
-    require_shape(sums.shape(), Shape{1, out.cols()});
-    if (out.cols() > 0)
-      detail::launch_column_sums(out.shape(), sums.data(), detail::StoreAndSum<F>{f}, out,
-                                 MatrixView<const In>{in}...);
-  }
-
-  /// out(i, j) = f(i, j, in(i, j), …)
-  template <class T, class F, class... In>
-  void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
-  {
-    (require_shape(in.shape(), out.shape()), ...);
-    if (out.size() > 0)
-      detail::launch_elements(out.shape(), detail::StoreIndexedResult<F>{f}, out,
-                              MatrixView<const In>{in}...);
-  }
-
-  /// out(i, j) = f(i)(in(i, j), …); `out` may be one of the inputs.
-  template <class T, class F, class... In>
-  void map_rows(MatrixView<T> out, F f, MatrixView<In>... in) const
-  {
-    (require_shape(in.shape(), out.shape()), ...);
-    if (out.size() > 0)
-      detail::launch_elements(out.shape(), detail::StoreRowResult<F>{f}, out,
-                              MatrixView<const In>{in}...);
-  }
-
-  /// out(0, j) = sum over i of in(i, j), for out of one row.
-  template <class T>
-  void column_sums(MatrixView<const T> in, MatrixView<T> out) const
-  {
-    require_shape(out.shape(), Shape{1, in.cols()});
-    if (in.cols() > 0)
-      detail::launch_column_sums(in.shape(), out.data(), detail::ElementValue{}, in);
-  }
-
-  /// out(targets[l], :) = the sum of the rows of `in` in list l; with `adds`, of what is there and
-  /// these.
-  template <Scalar T>
-  void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const
-  {
-    require_shape(in.shape(), Shape{in.rows(), out.cols()});
-    const Shape sums{lists.count, out.cols()};
-    if (sums.size() > 0)
-      detail::launch_elements(sums, detail::StoreSumOfRows<T>{in, lists, out, adds});
-  }
-
-  /// out(i, 0) = the fold of f(i, j, in(i, j), …) over all columns j, starting with init.
-  template <class T, class Combine, class F, class First, class... In>
-  void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
-                MatrixView<In>... in) const
-  {
-    require_shape(out.shape(), Shape{first.rows(), 1});
-    (require_shape(in.shape(), first.shape()), ...);
-    if (first.rows() > 0)
-      detail::launch_row_fold(first.shape(), out, detail::DeviceValue<T>{init}, combine, f,
-                              MatrixView<const First>{first}, MatrixView<const In>{in}...);
-  }
-
-  /// The fold of f(i, j, in(i, j), …) over all rows and columns, starting with init.
-  template <class T, class Combine, class F, class First, class... In>
-  [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
-                       MatrixView<In>... in) const
-  {
-    (require_shape(in.shape(), first.shape()), ...);
-    if (first.size() == 0) return init;
-    return static_cast<T>(detail::launch_fold(first.shape(), detail::DeviceValue<T>{init}, combine,
-                                              f, MatrixView<const First>{first},
-                                              MatrixView<const In>{in}...));
-  }
-
-  /// out(0, 0) = the same, without waiting for it.
-  template <RealScalar T, class Combine, class F, class First, class... In>
-  void fold_to(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
-               MatrixView<In>... in) const
-  {
-    static_assert(std::same_as<T, detail::DeviceValue<T>>);
-    require_shape(out.shape(), Shape{1, 1});
-    (require_shape(in.shape(), first.shape()), ...);
-    if (first.size() == 0) return fill(out, init);
-    detail::launch_fold_to(out.data(), first.shape(), init, combine, f,
-                           MatrixView<const First>{first}, MatrixView<const In>{in}...);
-  }
-
-  /// f(m(i, j), …) for all groups of matrices, in one launch; f and groups are in device memory.
-  template <class F, class... T>
-  void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
-                       MatrixTypes<T...> types) const
-  {
-    detail::launch_groups(f, groups, count, types);
   }
 
   using Graph = CudaGraph;

@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Fold kernels. Each thread combines elements at a fixed stride, and a tree reduction combines
-// threads: the order of combination depends on the shape alone, so results are the same on every
-// run.
+// The kernel of folds. Each thread folds elements at a fixed stride, and a tree combines threads of
+// a block. Where several blocks share a row, or all elements, a second kernel folds their parts in
+// the same way. The order depends on the shape and the types alone, so results are the same on
+// every run.
 
 #include <cstddef>
 
-#include <cuda_runtime_api.h>
-
 #include "cubist/core/block.hpp"
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
-#include "cubist/device/check.hpp"
-#include "cubist/engine/cuda/buffer.hpp"
-#include "cubist/engine/cuda/compute_stream.hpp"
+#include "cubist/engine/cuda/chunks.hpp"
 #include "cubist/engine/cuda/functions.hpp"
-#include "cubist/engine/cuda/launch.hpp"
+#include "cubist/engine/cuda/tiling.hpp"
+#include "cubist/engine/functions.hpp"
 
 namespace cubist::detail
 {
-
-#ifdef __CUDACC__
 
 /// A partial result, which may be empty because there is no neutral element.
 template <class T>
@@ -30,159 +27,123 @@ struct Folded
   bool has_value;
 
   template <class Combine>
-  __device__ void add(const T& x, Combine combine)
+  CUBIST_HOST_DEVICE void add(const T& x, Combine combine)
   {
     value = has_value ? static_cast<T>(device_result(combine(value, x))) : x;
     has_value = true;
   }
+  template <class Combine>
+  CUBIST_HOST_DEVICE void add(const Folded& x, Combine combine)
+  {
+    if (x.has_value) add(x.value, combine);
+  }
   /// init, combined with the value if there is one.
   template <class Combine>
-  __device__ T with(const T& init, Combine combine) const
+  CUBIST_HOST_DEVICE T with(const T& init, Combine combine) const
   {
     return has_value ? static_cast<T>(device_result(combine(init, value))) : init;
   }
 };
 
-/// A tree reduction of the partial results of n adjacent threads, n a power of two, into that of
-/// the first one. All threads of the block call it; `mine` is that of thread k of the n.
-template <class T, class Combine>
-__device__ void combine_threads(Folded<T>* mine, unsigned k, unsigned n, Combine combine)
+/// Folds f(i, j, m(i, j), …) over the columns of each row, or over all elements; f returns a value
+/// or a part.
+template <class Out, class V, class Combine, class F, unsigned n>
+struct FoldKernel
 {
-  for (unsigned half = n / 2; half > 0; half /= 2)
+  using Part = Folded<V>;
+
+  Tiling tiling;
+  bool aligned;
+  bool by_row;
+  Part* parts;  // null if there is one block for a result
+  MatrixView<Out> out;
+  V init;
+  Combine combiner;
+  F f;
+
+  /// The threads of a block that have the same result.
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned tree_size() const
   {
-    __syncthreads();
-    if (k >= half) continue;
-    const Folded<T>& other = mine[half];
-    if (other.has_value) mine->add(other.value, combine);
+    return by_row ? tiling.across : block_threads;
   }
-}
 
-inline constexpr unsigned fold_lanes = 32;
-
-/// out(i, 0) = fold of f(i, j, m(i, j), …) over j; blocks of (fold_lanes, rows) threads
-template <class Out, class V, class Combine, class F, class... T>
-__global__ void row_kernel(Shape shape, MatrixView<Out> out, V init, Combine combine, F f,
-                           MatrixView<T>... m)
-{
-  auto* const mine =
-      shared_memory<Folded<V>, block_threads>() + threadIdx.y * fold_lanes + threadIdx.x;
-  for (std::size_t first = std::size_t{blockIdx.x} * blockDim.y; first < shape.rows;
-       first += std::size_t{gridDim.x} * blockDim.y)
+  template <class... T>
+  CUBIST_HOST_DEVICE void start(KernelThread at, Part* shared, const MatrixView<T>&... m) const
   {
-    const std::size_t i = first + threadIdx.y;
-    Folded<V> fold{init, false};
-    if (i < shape.rows)
-      for (std::size_t j = threadIdx.x; j < shape.cols; j += fold_lanes)
-        fold.add(device_result(f(i, j, device_value(m(i, j))...)), combine);
-    *mine = fold;
-    combine_threads(mine, threadIdx.x, fold_lanes, combine);
-    if (i < shape.rows && threadIdx.x == 0) store(out(i, 0), mine->with(init, combine));
-    __syncthreads();
+    Part mine{init, false};
+    tiling.for_chunks(at, [&](std::size_t i, std::size_t j) {
+      for_chunk<n>(
+          aligned, i, j, tiling.shape.cols,
+          [&](unsigned k, auto&... x) { mine.add(device_result(f(i, j + k, x...)), combiner); },
+          m...);
+    });
+    shared[at.thread] = mine;
   }
-}
+  CUBIST_HOST_DEVICE void combine(KernelThread at, unsigned half, Part* shared) const
+  {
+    if (at.thread % tree_size() < half) shared[at.thread].add(shared[at.thread + half], combiner);
+  }
+  CUBIST_HOST_DEVICE void finish(KernelThread at, const Part* shared) const
+  {
+    const std::size_t row = by_row ? tiling.row(at) : 0;
+    if (at.thread % tree_size() != 0 || row >= tiling.shape.rows) return;
+    const Part& all = shared[at.thread];
+    if (!parts)
+      detail::store(out(row, 0), all.with(init, combiner));
+    else if (by_row)
+      parts[row * tiling.blocks_across + tiling.block_column(at)] = all;
+    else
+      parts[at.block] = all;
+  }
+};
 
-/// parts[block] = the block's part of the fold of f(i, j, m(i, j), …) over i and j
-template <class V, class Combine, class F, class... T>
-__global__ void fold_kernel(Shape shape, Folded<V>* parts, V init, Combine combine, F f,
-                            MatrixView<T>... m)
+template <class Kernels, class Out, class V, class Combine, class F, class... T>
+void fold_with(const Tiling& tiling, bool by_row, MatrixView<Out> out, V init, Combine combine, F f,
+               MatrixView<T>... m)
 {
-  const unsigned k = threadIdx.y * blockDim.x + threadIdx.x;
-  auto* const mine = shared_memory<Folded<V>, block_threads>() + k;
-  Folded<V> fold{init, false};
-  const std::size_t rows = std::size_t{gridDim.y} * blockDim.y;
-  const std::size_t cols = std::size_t{gridDim.x} * blockDim.x;
-  const std::size_t i0 = std::size_t{blockIdx.y} * blockDim.y + threadIdx.y;
-  const std::size_t j0 = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  for (std::size_t i = i0; i < shape.rows; i += rows)
-    for (std::size_t j = j0; j < shape.cols; j += cols)
-      fold.add(device_result(f(i, j, device_value(m(i, j))...)), combine);
-  *mine = fold;
-  combine_threads(mine, k, block_threads, combine);
-  if (k == 0) parts[std::size_t{blockIdx.y} * gridDim.x + blockIdx.x] = *mine;
+  using Part = Folded<V>;
+  constexpr unsigned n = chunk_width_of<T...>;
+  const bool aligned = (chunks_are_aligned<n>(m) && ...);
+  const Shape of_parts = by_row ? Shape{tiling.shape.rows, tiling.blocks_across}
+                                : Shape{1, std::size_t{tiling.blocks()}};
+  const bool one = of_parts.cols == 1;
+  Part* const parts = one ? nullptr : Kernels::template workspace<Part>(of_parts.size());
+  Kernels::reduce(
+      FoldKernel<Out, V, Combine, F, n>{tiling, aligned, by_row, parts, out, init, combine, f},
+      m...);
+  if (one) return;
+  Tiling last = row_tiling(of_parts, 1);
+  last.blocks_across = 1;
+  Kernels::reduce(FoldKernel<Out, V, Combine, Itself, 1>{last, false, true, nullptr, out, init,
+                                                         combine, Itself{}},
+                  MatrixView<const Part>{parts, of_parts});
 }
 
-/// parts[0] = fold of all parts; one block
-template <class V, class Combine>
-__global__ void parts_kernel(Folded<V>* parts, unsigned count, V init, Combine combine)
-{
-  auto* const mine = shared_memory<Folded<V>, block_threads>() + threadIdx.x;
-  Folded<V> fold{init, false};
-  for (unsigned p = threadIdx.x; p < count; p += block_threads)
-    if (parts[p].has_value) fold.add(parts[p].value, combine);
-  *mine = fold;
-  combine_threads(mine, threadIdx.x, block_threads, combine);
-  if (threadIdx.x == 0) *parts = {mine->with(init, combine), true};
-}
-
+/// out(i, 0) = the fold of f(i, j, m(i, j), …) over j
 /// @pre there are rows
-template <class Out, class V, class Combine, class F, class... T>
-void launch_row_fold(Shape shape, MatrixView<Out> out, V init, Combine combine, F f,
-                     MatrixView<T>... m)
+template <class Kernels, class Out, class V, class Combine, class F, class... T>
+void fold_rows_of(Shape shape, MatrixView<Out> out, V init, Combine combine, F f,
+                  MatrixView<T>... m)
 {
-  const dim3 block{fold_lanes, block_threads / fold_lanes};
-  const unsigned grid = block_count(shape.rows, block.y, 1U << 20);
-  row_kernel<<<grid, block, 0, ComputeStream::get()>>>(shape, out, init, combine, f, m...);
-  check_launch("a fold of the rows of ", shape, " elements");
+  fold_with<Kernels>(row_tiling(shape, chunk_width_of<T...>), true, out, init, combine, f, m...);
 }
 
-/// The first element gets the fold of f(i, j, m(i, j), …) over i and j.
+/// out(0, 0) = the fold of f(i, j, m(i, j), …) over i and j
 /// @pre there are elements
-template <class V, class Combine, class F, class... T>
-[[nodiscard]] CudaBuffer<Folded<V>> launch_fold_parts(Shape shape, V init, Combine combine, F f,
-                                                      MatrixView<T>... m)
+template <class Kernels, class Out, class V, class Combine, class F, class... T>
+void fold_all_to(MatrixView<Out> out, Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
 {
-  const dim3 block = block_over(shape);
-  const unsigned x = block_count(shape.cols, block.x, 32);
-  const unsigned y = block_count(shape.rows, block.y, 1024 / x);
-  CudaBuffer<Folded<V>> parts(std::size_t{x} * y);
-  const auto stream = ComputeStream::get();
-  fold_kernel<<<dim3{x, y}, block, 0, stream>>>(shape, parts.data(), init, combine, f, m...);
-  parts_kernel<<<1, block_threads, 0, stream>>>(parts.data(), x * y, init, combine);
-  check_launch("a fold of ", shape, " elements");
-  return parts;
+  fold_with<Kernels>(fold_tiling(shape, chunk_width_of<T...>), false, out, init, combine, f, m...);
 }
 
+/// The same fold, once it is computed.
 /// @pre there are elements
-template <class V, class Combine, class F, class... T>
-[[nodiscard]] V launch_fold(Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
+template <class Kernels, class V, class Combine, class F, class... T>
+[[nodiscard]] V fold_all(Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
 {
-  const auto parts = launch_fold_parts(shape, init, combine, f, m...);
-  require_cuda(cudaMemcpyAsync(&init, &parts.data()->value, sizeof(V), cudaMemcpyDeviceToHost,
-                               ComputeStream::get()),
-               "cudaMemcpyAsync", "the result of a fold");
-  ComputeStream::synchronize();
-  return init;
+  V* const result = Kernels::template result<V>();
+  fold_all_to<Kernels>(MatrixView<V>{result, {1, 1}}, shape, init, combine, f, m...);
+  return Kernels::read(result);
 }
-
-/// The same in device memory.
-template <class V, class Combine, class F, class... T>
-void launch_fold_to(V* out, Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
-{
-  const auto parts = launch_fold_parts(shape, init, combine, f, m...);
-  require_cuda(cudaMemcpyAsync(out, &parts.data()->value, sizeof(V), cudaMemcpyDeviceToDevice,
-                               ComputeStream::get()),
-               "cudaMemcpyAsync", "the result of a fold");
-}
-
-#else
-
-template <class Out, class V, class Combine, class F, class... M>
-void launch_row_fold(Shape, MatrixView<Out>, V, Combine, F, M...)
-{
-  require_nvcc<F>();
-}
-template <class V, class Combine, class F, class... M>
-V launch_fold(Shape, V init, Combine, F, M...)
-{
-  require_nvcc<F>();
-  return init;
-}
-template <class V, class Combine, class F, class... M>
-void launch_fold_to(V*, Shape, V, Combine, F, M...)
-{
-  require_nvcc<F>();
-}
-
-#endif
 
 }  // namespace cubist::detail

@@ -196,6 +196,32 @@ struct StoreAndSum
   }
 };
 
+/// f(i, j, in…), for a fold.
+template <class F>
+struct OfValues
+{
+  F f;
+  template <class... In>
+  CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t j, const In&... in) const
+  {
+    return f(i, j, device_value(in)...);
+  }
+};
+
+/// out = the value of f(i, j, in…); returns its term, for a fold.
+template <class F>
+struct StoreAndFold
+{
+  F f;
+  template <class T, class... In>
+  CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t j, T& out, const In&... in) const
+  {
+    const auto both = f(i, j, device_value(in)...);
+    store(out, both.value);
+    return both.term;
+  }
+};
+
 /// An element, for a sum.
 struct ElementValue
 {

@@ -1,71 +1,195 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What kernel launches share. Only nvcc compiles kernels; with another compiler, a call of an
-// engine's map or fold fails to compile with a message.
+// How kernels run on a device, and the memory for parts of their results. Only nvcc compiles
+// kernels; with another compiler, a call of an engine's map or fold fails to compile with a
+// message.
+//
+// A launch reports its own error, not that of an earlier call. It neither allocates, apart from the
+// thread's first one, nor waits, so it can be captured in a CUDA graph.
 
-#include <algorithm>
 #include <cstddef>
+#include <map>
 
-#include "cubist/core/block.hpp"
+#include <cuda_runtime_api.h>
+
 #include "cubist/device/check.hpp"
+#include "cubist/engine/cuda/compute_stream.hpp"
+#include "cubist/engine/cuda/tiling.hpp"
+
+namespace cubist::detail
+{
 
 #ifdef __CUDACC__
 
-namespace cubist::detail
+/// Memory for parts of results, of this thread and its current device. Kernels of a stream run one
+/// after the other, so they share it; its addresses do not change.
+class KernelWorkspace
 {
+ public:
+  static constexpr std::size_t result_bytes = 256;
+  /// Enough for what tilings need.
+  static constexpr std::size_t part_bytes = std::size_t{4} << 20;
 
-inline constexpr unsigned block_threads = 256;
+  /// @throws DeviceError if the device is out of memory
+  [[nodiscard]] static char* get()
+  {
+    static thread_local std::map<int, KernelWorkspace> workspaces;
+    return workspaces[current_device()].memory();
+  }
 
-/// The number of blocks for n elements, `each` per block: at most `most`, with a grid-stride loop.
-[[nodiscard]] inline unsigned block_count(std::size_t n, unsigned each, std::size_t most)
+  KernelWorkspace() = default;
+  KernelWorkspace(const KernelWorkspace&) = delete;
+  KernelWorkspace& operator=(const KernelWorkspace&) = delete;
+  ~KernelWorkspace()
+  {
+    if (memory_ != nullptr) cudaFree(memory_);
+  }
+
+ private:
+  char* memory()
+  {
+    if (memory_ != nullptr) return memory_;
+    // A capture of another mode refuses calls that are not part of it.
+    auto mode = cudaStreamCaptureModeRelaxed;
+    require_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode",
+                 "the memory of kernels");
+    void* memory = nullptr;
+    const auto code = cudaMalloc(&memory, result_bytes + part_bytes);
+    require_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode",
+                 "the memory of kernels");
+    require_cuda(code, "cudaMalloc", "the memory of kernels");
+    memory_ = static_cast<char*>(memory);
+    return memory_;
+  }
+
+  char* memory_ = nullptr;
+};
+
+template <class Kernel, class... M>
+__global__ void __launch_bounds__(block_threads) run_kernel(Kernel kernel, M... m)
 {
-  return static_cast<unsigned>(std::clamp<std::size_t>(ceil_div(n, each), 1, most));
+  kernel.run(KernelThread{blockIdx.x, threadIdx.x}, m...);
 }
 
-/// A block of threads over as many columns as there are, and then over rows.
-[[nodiscard]] inline dim3 block_over(Shape s)
+template <class Kernel, class... M>
+__global__ void __launch_bounds__(block_threads) reduce_kernel(Kernel kernel, M... m)
 {
-  unsigned x = 1;
-  while (x < block_threads && x < s.cols) x *= 2;
-  return {x, block_threads / x};
+  using Part = typename Kernel::Part;
+  __shared__ alignas(Part) unsigned char memory[block_threads * sizeof(Part)];
+  Part* const shared = reinterpret_cast<Part*>(memory);
+  const KernelThread at{blockIdx.x, threadIdx.x};
+  kernel.start(at, shared, m...);
+  for (unsigned half = kernel.tree_size() / 2; half > 0; half /= 2)
+  {
+    __syncthreads();
+    kernel.combine(at, half, shared);
+  }
+  kernel.finish(at, shared);  // a thread finishes what it has combined
 }
 
-/// Shared memory for one T per thread of a block.
-template <class T, unsigned threads>
-__device__ T* shared_memory()
+/// Runs kernels on this thread's device, in its compute stream.
+struct CudaKernels
 {
-  __shared__ alignas(T) unsigned char memory[threads * sizeof(T)];
-  return reinterpret_cast<T*>(memory);
-}
+  /// kernel.run(thread, m…)
+  template <class Kernel, class... M>
+  static void run(const Kernel& kernel, const M&... m)
+  {
+    launch(&run_kernel<Kernel, M...>, kernel, m...);
+  }
+  /// kernel.start(thread, shared, m…), kernel.combine(thread, half, shared) for half the size of
+  /// the tree and its halves down to 1, kernel.finish(thread, shared)
+  template <class Kernel, class... M>
+  static void reduce(const Kernel& kernel, const M&... m)
+  {
+    launch(&reduce_kernel<Kernel, M...>, kernel, m...);
+  }
 
-template <class... What>
-void check_launch(const What&... what)
-{
-  require_cuda(cudaGetLastError(), "the launch of a kernel", what...);
-}
+  /// Memory for n parts; every call returns the same.
+  template <class T>
+  [[nodiscard]] static T* workspace(std::size_t n)
+  {
+    require<DeviceError>(n * sizeof(T) <= KernelWorkspace::part_bytes, "got ", n, " parts of ",
+                         sizeof(T),
+                         " bytes for a reduction on a device, which are more than its "
+                         "workspace holds; please report the shape");
+    return reinterpret_cast<T*>(KernelWorkspace::get() + KernelWorkspace::result_bytes);
+  }
+  /// Memory for one result.
+  template <class T>
+  [[nodiscard]] static T* result()
+  {
+    static_assert(sizeof(T) <= KernelWorkspace::result_bytes);
+    return reinterpret_cast<T*>(KernelWorkspace::get());
+  }
+  /// Waits for the result.
+  template <class T>
+  [[nodiscard]] static T read(const T* result)
+  {
+    T value;
+    require_cuda(
+        cudaMemcpyAsync(&value, result, sizeof(T), cudaMemcpyDeviceToHost, ComputeStream::get()),
+        "cudaMemcpyAsync", "the result of a fold");
+    ComputeStream::synchronize();
+    return value;
+  }
 
-}  // namespace cubist::detail
+ private:
+  template <class F, class Kernel, class... M>
+  static void launch(F* function, const Kernel& kernel, const M&... m)
+  {
+    void* arguments[] = {address(kernel), address(m)...};
+    require_cuda(cudaLaunchKernel(reinterpret_cast<const void*>(function),
+                                  dim3{kernel.tiling.blocks()}, dim3{block_threads}, arguments, 0,
+                                  ComputeStream::get()),
+                 "cudaLaunchKernel", "a kernel over ", kernel.tiling.shape, " elements");
+  }
+  template <class T>
+  static void* address(const T& argument)
+  {
+    return const_cast<T*>(&argument);
+  }
+};
 
 #else
-
-namespace cubist::detail
-{
 
 template <class F>
 inline constexpr bool compiled_by_nvcc = false;
 
-/// Replaces a launch where the compiler is not nvcc.
-template <class F>
-constexpr void require_nvcc()
+/// Replaces kernels where the compiler is not nvcc.
+struct CudaKernels
 {
-  static_assert(
-      compiled_by_nvcc<F>,
-      "this maps or folds a function on a device, which needs a kernel, and this compiler "
-      "compiles none; compile the file with nvcc (CMake: LANGUAGE CUDA), with "
-      "--extended-lambda and --expt-relaxed-constexpr");
-}
-
-}  // namespace cubist::detail
+  template <class Kernel, class... M>
+  static void run(const Kernel&, const M&...)
+  {
+    static_assert(
+        compiled_by_nvcc<Kernel>,
+        "this maps or folds a function on a device, which needs a kernel, and this compiler "
+        "compiles none; compile the file with nvcc (CMake: LANGUAGE CUDA), with "
+        "--extended-lambda and --expt-relaxed-constexpr");
+  }
+  template <class Kernel, class... M>
+  static void reduce(const Kernel& kernel, const M&... m)
+  {
+    run(kernel, m...);
+  }
+  template <class T>
+  [[nodiscard]] static T* workspace(std::size_t)
+  {
+    return nullptr;
+  }
+  template <class T>
+  [[nodiscard]] static T* result()
+  {
+    return nullptr;
+  }
+  template <class T>
+  [[nodiscard]] static T read(const T*)
+  {
+    return {};
+  }
+};
 
 #endif
+
+}  // namespace cubist::detail

@@ -97,18 +97,14 @@ class HostEngine
     if (c.size() == 0) return;
     if (size.k == 0) return scale(beta, c);
     using detail::blas_int;
-    const auto m = blas_int(size.m);
-    const auto n = blas_int(size.n);
-    const auto k = blas_int(size.k);
     const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
     const auto ld_b = blas_int(std::max<std::size_t>(b.ld(), 1));
     const auto ld_c = blas_int(std::max<std::size_t>(c.ld(), 1));
     const detail::GemmSemaphore semaphore;
-    detail::cblas_gemm<T>(op_a, op_b, m, n, k, alpha, a.data(), ld_a, b.data(), ld_b, beta,
-                          c.data(), ld_c);
+    detail::cblas_gemm<T>(op_a, op_b, blas_int(size.m), blas_int(size.n), blas_int(size.k), alpha,
+                          a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
   }
-  /// The same for 16-bit elements, computed in float.
-  template <ShortReal T>
+  template <ShortReal T>  // computed in float
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
             MatrixView<T> c) const
   {
@@ -241,6 +237,20 @@ class HostEngine
       for (std::size_t j = 0; j < first.cols(); ++j)
         all = combine(all, f(i, j, detail::wide(first(i, j)), detail::wide(in(i, j))...));
     return all;
+  }
+
+  /// The same of the terms, and out(i, j) = the value, of what f returns (ValueAndTerm).
+  template <class V, class Combine, class T, class F, class... In>
+  [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f,
+                           MatrixView<In>... in) const
+  {
+    (check(in, out.shape()), ...);
+    const auto store = [&](std::size_t i, std::size_t j, const auto&... x) {
+      const auto both = f(i, j, x...);
+      out(i, j) = detail::element_of(both.value);
+      return both.term;
+    };
+    return fold(init, combine, store, in...);
   }
 
   /// The same elements as an xtensor view.

@@ -121,6 +121,14 @@ class SimulatedEngine
     return init;
   }
 
+  template <class V, class Combine, class T, class F, class... In>
+  [[nodiscard]] V map_fold(V init, Combine, MatrixView<T> out, F, MatrixView<In>... in) const
+  {
+    pass(out, in...);
+    if (out.size() > 0) detail::Simulation::note_zeros();
+    return init;
+  }
+
   template <class T>
   [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const
   {

@@ -72,6 +72,16 @@ class LossSums
     else
       host_[k] = engine_.fold(0.0, Sum{}, f, in...);
   }
+  /// out(i, j) becomes the value, and the k-th the sum of the terms, of what f(i, j, in(i, j), …)
+  /// returns (ValueAndTerm).
+  template <class T, class F, class... In>
+  void map_fold(std::size_t k, MatrixView<T> out, F f, MatrixView<In>... in)
+  {
+    if constexpr (on_device)
+      engine_.map_fold_to(number(k), 0.0, Sum{}, out, f, in...);
+    else
+      host_[k] = engine_.map_fold(0.0, Sum{}, out, f, in...);
+  }
   /// The k-th becomes x.
   void set(std::size_t k, double x)
   {

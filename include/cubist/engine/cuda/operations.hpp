@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// An engine's maps, sums and folds by kernels, which `Kernels` runs: on a device (launch.hpp), or
+// on the host for tests.
+
+#include <cstddef>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/cuda/column_sums.hpp"
+#include "cubist/engine/cuda/folds.hpp"
+#include "cubist/engine/cuda/functions.hpp"
+#include "cubist/engine/cuda/groups.hpp"
+#include "cubist/engine/cuda/maps.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/matrix_groups.hpp"
+#include "cubist/engine/shapes.hpp"
+
+namespace cubist::detail
+{
+
+template <class Kernels>
+class KernelOperations
+{
+ public:
+  template <Element T>
+  void fill(MatrixView<T> out, T value) const
+  {
+    for_each(FillWith<T>{value}, out);
+  }
+
+  /// f(m(i, j), …) for all i and j; f writes to what is not const.
+  template <class F, class First, class... T>
+  void for_each(F f, MatrixView<First> first, MatrixView<T>... m) const
+  {
+    (require_shape(m.shape(), first.shape()), ...);
+    if (first.size() == 0) return;
+    // Contiguous matrices are mapped as one row.
+    const Shape row{1, first.size()};
+    const IgnoreIndices<F> g{f};
+    if (first.contiguous() && (m.contiguous() && ...))
+      map_elements<Kernels>(row, g, MatrixView<First>{first.data(), row},
+                            MatrixView<T>{m.data(), row}...);
+    else
+      map_elements<Kernels>(first.shape(), g, first, m...);
+  }
+
+  /// The same for all groups of matrices, by one kernel; f and groups are in device memory.
+  template <class F, class... T>
+  void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
+                       MatrixTypes<T...> types) const
+  {
+    map_groups<Kernels>(f, groups, count, types);
+  }
+
+  /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
+  template <class T, class F, class... In>
+  void map(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    for_each(StoreResult<F>{f}, out, MatrixView<const In>{in}...);
+  }
+
+  /// The same, and sums(0, j) = sum over i of out(i, j), for sums of one row.
+  template <class T, class F, class... In>
+  void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
+  {
+    (require_shape(in.shape(), out.shape()), ...);
+    require_shape(sums.shape(), Shape{1, out.cols()});
+    if (out.cols() > 0)
+      sum_columns<Kernels>(out.shape(), sums.data(), StoreAndSum<F>{f}, out,
+                           MatrixView<const In>{in}...);
+  }
+
+  /// out(i, j) = f(i, j, in(i, j), …)
+  template <class T, class F, class... In>
+  void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    (require_shape(in.shape(), out.shape()), ...);
+    if (out.size() > 0)
+      map_elements<Kernels>(out.shape(), StoreIndexedResult<F>{f}, out,
+                            MatrixView<const In>{in}...);
+  }
+
+  /// out(i, j) = f(i)(in(i, j), …); `out` may be one of the inputs.
+  template <class T, class F, class... In>
+  void map_rows(MatrixView<T> out, F f, MatrixView<In>... in) const
+  {
+    (require_shape(in.shape(), out.shape()), ...);
+    if (out.size() > 0)
+      map_elements<Kernels>(out.shape(), StoreRowResult<F>{f}, out, MatrixView<const In>{in}...);
+  }
+
+  /// out(0, j) = sum over i of in(i, j), for out of one row.
+  template <class T>
+  void column_sums(MatrixView<const T> in, MatrixView<T> out) const
+  {
+    require_shape(out.shape(), Shape{1, in.cols()});
+    if (in.cols() > 0) sum_columns<Kernels>(in.shape(), out.data(), ElementValue{}, in);
+  }
+
+  /// out(targets[l], :) = the sum of the rows of `in` in list l; with `adds`, of what is there and
+  /// these.
+  template <Scalar T>
+  void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const
+  {
+    require_shape(in.shape(), Shape{in.rows(), out.cols()});
+    const Shape sums{lists.count, out.cols()};
+    if (sums.size() > 0) map_elements<Kernels>(sums, StoreSumOfRows<T>{in, lists, out, adds});
+  }
+
+  /// out(i, 0) = the fold of f(i, j, in(i, j), …) over all columns j, starting with init.
+  template <class T, class Combine, class F, class First, class... In>
+  void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
+                MatrixView<In>... in) const
+  {
+    require_shape(out.shape(), Shape{first.rows(), 1});
+    (require_shape(in.shape(), first.shape()), ...);
+    if (first.rows() > 0)
+      fold_rows_of<Kernels>(first.shape(), out, DeviceValue<T>{init}, combine, OfValues<F>{f},
+                            MatrixView<const First>{first}, MatrixView<const In>{in}...);
+  }
+
+  /// The fold of f(i, j, in(i, j), …) over all rows and columns, starting with init.
+  template <class T, class Combine, class F, class First, class... In>
+  [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
+                       MatrixView<In>... in) const
+  {
+    (require_shape(in.shape(), first.shape()), ...);
+    if (first.size() == 0) return init;
+    return static_cast<T>(fold_all<Kernels>(first.shape(), DeviceValue<T>{init}, combine,
+                                            OfValues<F>{f}, MatrixView<const First>{first},
+                                            MatrixView<const In>{in}...));
+  }
+
+  /// out(0, 0) = the same, without waiting for it.
+  template <RealScalar T, class Combine, class F, class First, class... In>
+  void fold_to(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
+               MatrixView<In>... in) const
+  {
+    require_shape(out.shape(), Shape{1, 1});
+    (require_shape(in.shape(), first.shape()), ...);
+    if (first.size() == 0) return fill(out, init);
+    fold_all_to<Kernels>(out, first.shape(), DeviceValue<T>{init}, combine, OfValues<F>{f},
+                         MatrixView<const First>{first}, MatrixView<const In>{in}...);
+  }
+
+  /// The same with out(i, j) = the value, and the fold that of the terms, of what
+  /// f(i, j, in(i, j), …) returns (ValueAndTerm); `out` may be one of the inputs.
+  template <class V, class Combine, class T, class F, class... In>
+  [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f,
+                           MatrixView<In>... in) const
+  {
+    (require_shape(in.shape(), out.shape()), ...);
+    if (out.size() == 0) return init;
+    return static_cast<V>(fold_all<Kernels>(out.shape(), DeviceValue<V>{init}, combine,
+                                            StoreAndFold<F>{f}, out, MatrixView<const In>{in}...));
+  }
+
+  /// result(0, 0) = the same fold, without waiting for it.
+  template <RealScalar V, class Combine, class T, class F, class... In>
+  void map_fold_to(MatrixView<V> result, V init, Combine combine, MatrixView<T> out, F f,
+                   MatrixView<In>... in) const
+  {
+    require_shape(result.shape(), Shape{1, 1});
+    (require_shape(in.shape(), out.shape()), ...);
+    if (out.size() == 0) return fill(result, init);
+    fold_all_to<Kernels>(result, out.shape(), DeviceValue<V>{init}, combine, StoreAndFold<F>{f},
+                         out, MatrixView<const In>{in}...);
+  }
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// How the threads of a kernel share the elements of a matrix. It depends on the shape and on the
+// types of the elements alone, so an order of sums that follows from it does, too.
+//
+// Columns are cut into chunks of `width` adjacent ones. A block has `across` threads side by side,
+// with a chunk each, and down() such rows of threads; there are blocks_across x blocks_down blocks.
+// Elements beyond those that all threads cover are covered by the same threads again, at a stride.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/host_device.hpp"
+
+namespace cubist::detail
+{
+
+inline constexpr unsigned block_threads = 256;
+
+/// As many blocks fill a device, twice or more.
+inline constexpr std::size_t filling_blocks = 2048;
+
+/// A thread of a kernel: the number of its block in the grid, and its own in the block.
+struct KernelThread
+{
+  unsigned block;
+  unsigned thread;
+};
+
+struct Tiling
+{
+  Shape shape = {};
+  unsigned width = 1;
+  unsigned across = 1;  // a power of two
+  unsigned blocks_across = 1;
+  unsigned blocks_down = 1;
+
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned down() const { return block_threads / across; }
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned blocks() const { return blocks_across * blocks_down; }
+
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned block_column(KernelThread at) const
+  {
+    return at.block % blocks_across;
+  }
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned block_row(KernelThread at) const
+  {
+    return at.block / blocks_across;
+  }
+  /// The first row of a thread.
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t row(KernelThread at) const
+  {
+    return std::size_t{block_row(at)} * down() + at.thread / across;
+  }
+  /// The first column of a thread.
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t column(KernelThread at) const
+  {
+    return (std::size_t{block_column(at)} * across + at.thread % across) * width;
+  }
+
+  /// f(i, j) for each chunk of a thread, (i, j) being its first element
+  template <class F>
+  CUBIST_HOST_DEVICE void for_chunks(KernelThread at, F f) const
+  {
+    const std::size_t rows = std::size_t{blocks_down} * down();
+    const std::size_t cols = std::size_t{blocks_across} * across * width;
+    for (std::size_t i = row(at); i < shape.rows; i += rows)
+      for (std::size_t j = column(at); j < shape.cols; j += cols) f(i, j);
+  }
+};
+
+/// At most `most` threads across, for so many chunks; both are positive.
+[[nodiscard]] constexpr unsigned threads_across(std::size_t chunks, unsigned most)
+{
+  unsigned across = 1;
+  while (across < most && across < chunks) across *= 2;
+  return across;
+}
+
+[[nodiscard]] constexpr unsigned block_count(std::size_t wanted, std::size_t most)
+{
+  return static_cast<unsigned>(std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(most, 1)));
+}
+
+/// For maps: each thread has one chunk, unless there are very many.
+[[nodiscard]] inline Tiling map_tiling(Shape shape, unsigned width)
+{
+  const std::size_t chunks = ceil_div(shape.cols, width);
+  Tiling t{shape, width, threads_across(chunks, block_threads)};
+  t.blocks_across = block_count(ceil_div(chunks, t.across), std::size_t{1} << 22);
+  t.blocks_down =
+      block_count(ceil_div(shape.rows, t.down()), (std::size_t{1} << 30) / t.blocks_across);
+  return t;
+}
+
+/// For sums of columns: each thread has one chunk of columns, and at least two rows where several
+/// blocks share a column.
+[[nodiscard]] inline Tiling column_tiling(Shape shape, unsigned width)
+{
+  const std::size_t chunks = ceil_div(shape.cols, width);
+  Tiling t{shape, width, threads_across(chunks, 32)};
+  const std::size_t blocks_across = ceil_div(chunks, t.across);
+  t.blocks_across = static_cast<unsigned>(blocks_across);
+  t.blocks_down =
+      block_count(filling_blocks / blocks_across, shape.rows / (std::size_t{2} * t.down()));
+  return t;
+}
+
+/// For sums of columns over the parts of several blocks, which are few.
+[[nodiscard]] inline Tiling column_part_tiling(Shape shape)
+{
+  Tiling t{shape, 1, threads_across(shape.cols, 8)};
+  t.blocks_across = static_cast<unsigned>(ceil_div(shape.cols, t.across));
+  return t;
+}
+
+/// For folds of rows: each thread has one row, and at least four chunks where several blocks share
+/// a row.
+[[nodiscard]] inline Tiling row_tiling(Shape shape, unsigned width)
+{
+  const std::size_t chunks = ceil_div(shape.cols, width);
+  Tiling t{shape, width, threads_across(chunks, shape.rows < 4096 ? block_threads : 32)};
+  const std::size_t blocks_down = ceil_div(shape.rows, t.down());
+  t.blocks_down = static_cast<unsigned>(blocks_down);
+  t.blocks_across = block_count(filling_blocks / blocks_down, chunks / (std::size_t{4} * t.across));
+  return t;
+}
+
+/// For folds of all elements: at most `filling_blocks` blocks.
+[[nodiscard]] inline Tiling fold_tiling(Shape shape, unsigned width)
+{
+  const std::size_t chunks = ceil_div(shape.cols, width);
+  Tiling t{shape, width, threads_across(chunks, block_threads)};
+  t.blocks_across = block_count(ceil_div(chunks, t.across), filling_blocks);
+  t.blocks_down = block_count(ceil_div(shape.rows, t.down()), filling_blocks / t.blocks_across);
+  return t;
+}
+
+}  // namespace cubist::detail
