@@ -3,12 +3,17 @@
 // synchronization. The measured times mean nothing.
 
 #include <fake_engine.hpp>
+#include <gpus.hpp>
 
 #include "../matmul_run.hpp"
 #include "../mlp_run.hpp"
 #include "../transformer_run.hpp"
 #include "device_rates.hpp"
 #include "device_site.hpp"
+#include "elementwise_run.hpp"
+
+// Its ranks are threads.
+void examples::Gpus::share() {}
 
 namespace bench
 {
@@ -52,6 +57,11 @@ std::optional<Row> transformer_on(const Job& job, const TransformerTask& task)
 std::optional<cubist::SimulatedMachine> rates_on(const Job&, const RatesTask& task)
 {
   return measure_device_rates<Fake, Scalars>(task);
+}
+
+std::optional<std::vector<DevicePass>> elementwise_on(const Job&, const DeviceElementwiseTask& task)
+{
+  return measure_device_passes<Fake, ScalarList<float>>(task);
 }
 
 }  // namespace bench
