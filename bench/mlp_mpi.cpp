@@ -10,7 +10,7 @@ namespace bench
 std::optional<Row> mlp_on_mpi(const MlpTask& task)
 {
   cubist::Mpi::options.overlap = task.on.overlap;
-  return measure_mlp<cubist::Mpi>(task);
+  return measure_named_mlp<cubist::Mpi>(task);
 }
 
 }  // namespace bench

@@ -12,6 +12,7 @@
 #include "../mlp.hpp"
 #include "../rates.hpp"
 #include "../transformer.hpp"
+#include "device_elementwise.hpp"
 #include "find_gpus.hpp"
 #include "step.hpp"
 
@@ -31,6 +32,7 @@ int main(int argc, char** argv)
     bench::add_transformer(app, action);
     bench::add_step(app, action);
     bench::add_rates(app, action);
+    bench::add_device_elementwise(app, action);
     try
     {
       app.parse(argc, argv);

@@ -3,13 +3,18 @@
 // synchronization. The measured times mean nothing.
 
 #include <fake_engine.hpp>
+#include <gpus.hpp>
 
 #include "../matmul_run.hpp"
 #include "../mlp_run.hpp"
 #include "../transformer_run.hpp"
 #include "device_rates.hpp"
 #include "device_site.hpp"
+#include "elementwise_run.hpp"
 #include "step_run.hpp"
+
+// Its ranks are threads.
+void examples::Gpus::share() {}
 
 namespace bench
 {
@@ -58,6 +63,11 @@ std::optional<StepTimes> step_on(const Job&, const StepTask& task)
 std::optional<cubist::SimulatedMachine> rates_on(const Job&, const RatesTask& task)
 {
   return measure_device_rates<Fake, Scalars>(task);
+}
+
+std::optional<std::vector<DevicePass>> elementwise_on(const Job&, const DeviceElementwiseTask& task)
+{
+  return measure_device_passes<Fake, ScalarList<float>>(task);
 }
 
 }  // namespace bench

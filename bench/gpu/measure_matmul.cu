@@ -3,14 +3,19 @@
 #include <gpus.hpp>
 
 #include "../matmul_run.hpp"
+#include "../schemes.hpp"
 #include "cuda_site.hpp"
+#include "measurements.hpp"
 
 namespace bench
 {
 
-std::optional<Row> matmul_on(const Job& job, const MatmulTask& task)
+template <class T>
+std::optional<Row> matmul_in(const MatmulTask& task)
 {
-  return with_gpus(measure_matmul<examples::Gpus, NoPeer, GpuScalars>(task), job, task.on);
+  return measure_matmul<examples::Gpus, NoPeer, ScalarList<T>, GpuProductSchemes>(task);
 }
+
+template std::optional<Row> matmul_in<CUBIST_BENCH_SCALAR>(const MatmulTask& task);
 
 }  // namespace bench

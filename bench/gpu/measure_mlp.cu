@@ -4,13 +4,17 @@
 
 #include "../mlp_run.hpp"
 #include "cuda_site.hpp"
+#include "measurements.hpp"
 
 namespace bench
 {
 
-std::optional<Row> mlp_on(const Job& job, const MlpTask& task)
+template <class T>
+std::optional<Row> mlp_in(const MlpTask& task)
 {
-  return with_gpus(measure_mlp<examples::Gpus, GpuScalars>(task), job, task.on);
+  return measure_named_mlp<examples::Gpus, ScalarList<T>, GpuSchemes>(task);
 }
+
+template std::optional<Row> mlp_in<CUBIST_BENCH_SCALAR>(const MlpTask& task);
 
 }  // namespace bench

@@ -4,14 +4,17 @@
 
 #include "../transformer_run.hpp"
 #include "cuda_site.hpp"
+#include "measurements.hpp"
 
 namespace bench
 {
 
-std::optional<Row> transformer_on(const Job& job, const TransformerTask& task)
+template <class T>
+std::optional<Row> transformer_in(const TransformerTask& task)
 {
-  return with_gpus(measure_transformer<examples::Gpus, GpuTransformerSchemes, GpuScalars>(task),
-                   job, task.on);
+  return measure_transformer<examples::Gpus, GpuTransformerSchemes, ScalarList<T>>(task);
 }
+
+template std::optional<Row> transformer_in<CUBIST_BENCH_SCALAR>(const TransformerTask& task);
 
 }  // namespace bench

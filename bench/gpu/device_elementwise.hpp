@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What is done to single elements on a GPU, each beside a copy on the device that moves as many
+// bytes. Calls are queued and the device is waited for once, but for losses, which the host reads.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "../job.hpp"
+
+namespace CLI
+{
+class App;
+}
+
+namespace bench
+{
+
+struct DeviceElementwiseTask
+{
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  std::string scalar;
+  int calls = 10;  // of each function in a run
+};
+
+struct DevicePass
+{
+  std::string function;
+  double bytes = 0;  // that it reads and writes
+  double seconds = 0;
+  double copy_seconds = 0;
+};
+
+/// Nothing in processes but the first.
+[[nodiscard]] std::optional<std::vector<DevicePass>>
+elementwise_on(const Job& job, const DeviceElementwiseTask& task);
+
+/// Adds the subcommand, which sets `action`.
+void add_device_elementwise(CLI::App& app, Action& action);
+
+}  // namespace bench

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "../scalars.hpp"
+#include "device_site.hpp"
+#include "measurements.hpp"
+
+namespace bench
+{
+
+std::optional<Row> matmul_on(const Job& job, const MatmulTask& task)
+{
+  return GpuScalars::with(task.on.scalar,
+                          [&]<class T>() { return with_gpus(matmul_in<T>(task), job, task.on); });
+}
+
+std::optional<Row> mlp_on(const Job& job, const MlpTask& task)
+{
+  return GpuScalars::with(task.on.scalar,
+                          [&]<class T>() { return with_gpus(mlp_in<T>(task), job, task.on); });
+}
+
+std::optional<Row> transformer_on(const Job& job, const TransformerTask& task)
+{
+  return GpuScalars::with(
+      task.on.scalar, [&]<class T>() { return with_gpus(transformer_in<T>(task), job, task.on); });
+}
+
+}  // namespace bench

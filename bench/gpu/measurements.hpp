@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The measurements on GPUs that take nvcc long, in one scalar each: their sources are compiled once
+// for each scalar, which is CUBIST_BENCH_SCALAR. measurements.cpp selects one.
+
+#include <optional>
+
+#include <cubist/core/scalar.hpp>
+
+#include "../matmul.hpp"
+#include "../mlp.hpp"
+#include "../row.hpp"
+#include "../transformer.hpp"
+
+namespace bench
+{
+
+using cubist::bfloat16;
+
+template <class T>
+[[nodiscard]] std::optional<Row> matmul_in(const MatmulTask& task);
+template <class T>
+[[nodiscard]] std::optional<Row> mlp_in(const MlpTask& task);
+template <class T>
+[[nodiscard]] std::optional<Row> transformer_in(const TransformerTask& task);
+
+}  // namespace bench
