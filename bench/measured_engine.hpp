@@ -60,6 +60,7 @@ class MeasuredEngine : public E
   BENCH_TIMED(for_each_in_all, elementwise)
   BENCH_TIMED(map_sums, elementwise)
   BENCH_TIMED(map_fold, elementwise)
+  BENCH_TIMED(map_fold_to, elementwise)
 #undef BENCH_TIMED
 };
 

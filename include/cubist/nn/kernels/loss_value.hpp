@@ -108,7 +108,8 @@ class LossSums
       return LossValue{[engine = engine_, sums = device_, f] {
         Numbers numbers{};
         const Shape row{1, n};
-        engine.download(MatrixView<const double>{sums->data(), row}, {numbers.data(), row});
+        engine.download(MatrixView<const double>{sums->data(), row},
+                        MatrixView<double>{numbers.data(), row});
         return f(numbers);
       }};
     else
