@@ -55,7 +55,9 @@ class MeasuredEngine : public E
   BENCH_TIMED(sum_rows, elementwise)
   BENCH_TIMED(row_fold, elementwise)
   BENCH_TIMED(fold, elementwise)
+  BENCH_TIMED(fold_to, elementwise)
   BENCH_TIMED(for_each, elementwise)
+  BENCH_TIMED(for_each_in_all, elementwise)
   BENCH_TIMED(map_sums, elementwise)
   BENCH_TIMED(map_fold, elementwise)
 #undef BENCH_TIMED

@@ -93,7 +93,7 @@ endif()
 if(TARGET cubist_nccl)
   set(tests "${PROJECT_SOURCE_DIR}/tests")
   add_executable(cubist_bench_fake
-    gpu/cubist_bench_gpu.cpp gpu/device_elementwise.cpp gpu/find_gpus.cpp gpu/fake.cpp
+    gpu/cubist_bench_gpu.cpp gpu/device_elementwise.cpp gpu/find_gpus.cpp gpu/step.cpp gpu/fake.cpp
     ${tests}/nccl/fake_cuda.cpp ${tests}/nccl/fake_nccl.cpp)
   target_include_directories(cubist_bench_fake SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
   target_include_directories(cubist_bench_fake PRIVATE ${tests}/nccl ${PROJECT_SOURCE_DIR}/examples)
@@ -105,6 +105,7 @@ if(TARGET cubist_nccl)
   bench_test(fake mlp-gpu mlp --tokens 24 --widths 16,33,8 --schemes summa25d --scalars float --ranks 8 --optimizer adam --torch off)
   bench_test(fake transformer-gpu transformer --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --schemes summa25d --ranks 8 --torch off)
   bench_test(fake elementwise-gpu elementwise --shapes 33x20,5x300 --scalars float)
+  bench_test(fake step-gpu step --steps 12:9,20,9:float --ranks 4 --torch off)
   # The machine that is measured is one that can be simulated.
   set(gpu_rates "${CMAKE_CURRENT_BINARY_DIR}/gpu_rates.json")
   add_test(NAME "bench: rates, fake" COMMAND cubist_bench_fake rates --ranks 3 --largest 64 --json "${gpu_rates}")

@@ -42,10 +42,11 @@ function(cubist_component name)
 
   if(CUBIST_INSTALL)
     install(TARGETS ${arg_TARGET} EXPORT cubist-${name}
-      FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+      FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${name})
     install(EXPORT cubist-${name}
       FILE cubist-${name}-targets.cmake
       NAMESPACE cubist::
-      DESTINATION "${CUBIST_CMAKE_DIR}")
+      DESTINATION "${CUBIST_CMAKE_DIR}"
+      COMPONENT ${name})
   endif()
 endfunction()

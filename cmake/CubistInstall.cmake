@@ -16,14 +16,16 @@ install(
     "${PROJECT_BINARY_DIR}/cubistConfigVersion.cmake"
     "${CMAKE_CURRENT_LIST_DIR}/CubistBlas.cmake"
     "${CMAKE_CURRENT_LIST_DIR}/FindRandom123.cmake"
-  DESTINATION "${CUBIST_CMAKE_DIR}")
+  DESTINATION "${CUBIST_CMAKE_DIR}"
+  COMPONENT core)
 
 if(TARGET cubist_mpi)
   install(
     FILES
       "${CMAKE_CURRENT_LIST_DIR}/CubistMpi.cmake"
       "${CMAKE_CURRENT_LIST_DIR}/cubist-mpi.cmake"
-    DESTINATION "${CUBIST_CMAKE_DIR}")
+    DESTINATION "${CUBIST_CMAKE_DIR}"
+    COMPONENT mpi)
 endif()
 
 if(TARGET cubist_nccl)
@@ -31,5 +33,11 @@ if(TARGET cubist_nccl)
     FILES
       "${CMAKE_CURRENT_LIST_DIR}/CubistNccl.cmake"
       "${CMAKE_CURRENT_LIST_DIR}/cubist-nccl.cmake"
-    DESTINATION "${CUBIST_CMAKE_DIR}")
+    DESTINATION "${CUBIST_CMAKE_DIR}"
+    COMPONENT nccl)
+endif()
+
+include(CubistPkgConfig)
+if(PROJECT_IS_TOP_LEVEL)
+  include(CubistPackage)
 endif()

@@ -1,7 +1,10 @@
 # MPI and Boost.MPI: sets CUBIST_MPI_FOUND, and defines MPI::MPI_CXX and Boost::mpi if so.
+if(POLICY CMP0167 AND NOT Boost_NO_BOOST_CMAKE)
+  cmake_policy(SET CMP0167 NEW) # Boost's own package; CMake's module, which it names old, finds a Boost without one
+endif()
 find_package(MPI QUIET COMPONENTS CXX)
-find_package(Boost 1.74 QUIET COMPONENTS mpi)
-if(MPI_CXX_FOUND AND TARGET Boost::mpi)
+find_package(Boost 1.74 QUIET COMPONENTS mpi serialization)
+if(MPI_CXX_FOUND AND TARGET Boost::mpi AND TARGET Boost::serialization)
   set(CUBIST_MPI_FOUND TRUE)
 else()
   set(CUBIST_MPI_FOUND FALSE)

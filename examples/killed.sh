@@ -17,7 +17,7 @@ RANDOM="${SEED:-$$}"
 
 options=(--scalar double --dropout 0.1 --hidden 32)
 train=("$program" "${options[@]}")
-[[ -z $mpiexec ]] || train=("$mpiexec" --quiet -n 4 "${train[@]}")
+[[ -z $mpiexec ]] || train=("$mpiexec" -n 4 "${train[@]}")
 # Sets `cut` to the options of a random mesh.
 choose_mesh() {
   local replicas scheme mesh

@@ -33,6 +33,6 @@ for cut in "1 summa2d 1,1" "4 summa2d 2,2" "6 grid3d 1,2,3" "8 cube3d 2,2,2"; do
   read -r ranks scheme mesh <<<"$cut"
   go_on 1e-6 "$scheme $mesh threads" "$program" --scheme "$scheme" --mesh "$mesh"
   [[ -z $mpiexec ]] ||
-    go_on 1e-6 "$scheme $mesh mpi" "$mpiexec" --quiet -n "$ranks" "$program" --scheme "$scheme" --mesh "$mesh"
+    go_on 1e-6 "$scheme $mesh mpi" "$mpiexec" -n "$ranks" "$program" --scheme "$scheme" --mesh "$mesh"
 done
-[[ -z $mpiexec ]] || go_on 0 "summa25d 2,2,2 mpi" "$mpiexec" --quiet -n 8 "$program" "${stopped_on[@]}"
+[[ -z $mpiexec ]] || go_on 0 "summa25d 2,2,2 mpi" "$mpiexec" -n 8 "$program" "${stopped_on[@]}"

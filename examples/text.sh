@@ -57,7 +57,7 @@ for cut in "8 summa25d 2,2,2" "6 grid3d 1,2,3" "3 megatron1d 3"; do
   prints "$scheme text" text "$generate" "${drawn[@]}" "${at[@]}"
   prints "$scheme ids" ids "$generate" "${likely[@]}" "${at[@]}"
   [[ -z $mpiexec || $scheme == summa25d ]] || {
-    go_on "$scheme $mesh mpi" "$mpiexec" --quiet -n "$ranks" "$train" "${at[@]}"
-    prints "$scheme text mpi" text "$mpiexec" --quiet -n "$ranks" "$generate" "${drawn[@]}" "${at[@]}"
+    go_on "$scheme $mesh mpi" "$mpiexec" -n "$ranks" "$train" "${at[@]}"
+    prints "$scheme text mpi" text "$mpiexec" -n "$ranks" "$generate" "${drawn[@]}" "${at[@]}"
   }
 done

@@ -14,6 +14,7 @@ packages=(
 test_packages=(clang lld)  # compile and link the tests in half the time of g++ and ld
 sanitizer_packages=(libclang-rt-dev)
 format_packages=(clang-format)
+docs_packages=(doxygen doxygen-awesome-css mkdocs mkdocs-material)
 # Without them the tests on several hosts, of charts, and of NumPy files are skipped.
 optional_packages=(iproute2 python3-matplotlib python3-numpy)
 
@@ -50,6 +51,7 @@ install_missing() {
 use_ccache() {
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"
+    export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS-pch_defines,time_macros}"  # else it stores nothing beside precompiled headers
   fi
 }
 
@@ -75,7 +77,7 @@ choose_openblas_kernels() {
 # configure PRESET
 configure() {
   local options=()
-  if [[ $1 == quick ]] && ! command -v clang++ >/dev/null; then
+  if [[ $1 == quick || $1 == programs ]] && ! command -v clang++ >/dev/null; then
     options=(-DCMAKE_CXX_COMPILER=g++)
   fi
   use_ccache

@@ -19,6 +19,6 @@ if(TARGET cubist_mpi AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   target_link_libraries(cubist_blas_warning_mpi PRIVATE cubist::mpi cubist_warnings)
   target_compile_definitions(cubist_blas_warning_mpi PRIVATE CUBIST_WITH_MPI)
   cubist_add_blas_warning_test("by one rank of a job" Prescott on 1
-    ${MPIEXEC_EXECUTABLE} --quiet ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:cubist_blas_warning_mpi>)
+    ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:cubist_blas_warning_mpi>)
   set_tests_properties("blas warning: by one rank of a job" PROPERTIES LABELS mpi PROCESSORS 2 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
 endif()

@@ -7,7 +7,23 @@ set(mpi OFF)
 if(TARGET cubist_mpi)
   set(mpi ON)
 endif()
-foreach(way IN ITEMS find_package add_subdirectory)
+
+find_program(dpkg_deb dpkg-deb)
+mark_as_advanced(dpkg_deb)
+if(dpkg_deb)
+  add_test(NAME "package: Debian packages"
+    COMMAND "${CMAKE_COMMAND}" "-DCPACK=${CMAKE_CPACK_COMMAND}" "-DCUBIST_BINARY_DIR=${PROJECT_BINARY_DIR}"
+      "-DWORK_DIR=${CMAKE_CURRENT_BINARY_DIR}/package/deb" "-DVERSION=${PROJECT_VERSION}" "-DMPI=${mpi}" "-DNCCL=${nccl}"
+      -P "${CMAKE_CURRENT_SOURCE_DIR}/package/deb.cmake")
+  set_tests_properties("package: Debian packages" PROPERTIES LABELS package TIMEOUT 120)
+endif()
+
+set(ways find_package)
+find_package(Git QUIET)
+if(Git_FOUND)
+  list(APPEND ways FetchContent)
+endif()
+foreach(way IN LISTS ways)
   add_test(NAME "package: ${way}"
     COMMAND "${CMAKE_COMMAND}"
       "-DWAY=${way}"
@@ -32,3 +48,7 @@ add_test(NAME "package: install preset"
     -P "${CMAKE_CURRENT_SOURCE_DIR}/package/preset.cmake"
   WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
 set_tests_properties("package: install preset" PROPERTIES LABELS package TIMEOUT 60)
+
+add_test(NAME "package: versions"
+  COMMAND "${CMAKE_COMMAND}" "-DCUBIST_SOURCE_DIR=${PROJECT_SOURCE_DIR}" -P "${CMAKE_CURRENT_SOURCE_DIR}/package/versions.cmake")
+set_tests_properties("package: versions" PROPERTIES LABELS package)

@@ -4,7 +4,7 @@
 set(usage "${PROJECT_SOURCE_DIR}/docs/usage.md")
 set(transformers "${PROJECT_SOURCE_DIR}/docs/transformers.md")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${usage}" "${transformers}" "${PROJECT_SOURCE_DIR}/docs/simulation.md"
-  "${PROJECT_SOURCE_DIR}/docs/papers.md" "${PROJECT_SOURCE_DIR}/docs/training.md" usage/usage.cpp.in usage/training.cpp.in)
+  "${PROJECT_SOURCE_DIR}/docs/papers.md" "${PROJECT_SOURCE_DIR}/docs/training.md" usage/usage.cpp.in usage/training.cpp.in usage/guide.cpp.in)
 
 # cubist_usage_block(<variable> <page> <text>): the first C++ block after a text, its includes in USAGE_INCLUDES.
 function(cubist_usage_block variable page after)
@@ -27,8 +27,10 @@ endfunction()
 
 set(USAGE_INCLUDES)
 cubist_usage_block(USAGE_PLANNER "${usage}" "## Planner")
+cubist_usage_block(USAGE_CSV "${usage}" "## An MLP on a CSV file")
 cubist_usage_block(USAGE_FILES "${usage}" "Weights of PyTorch")
 cubist_usage_block(USAGE_TRANSFORMER "${transformers}" "## A model")
+string(REPLACE "int main(" "int run(" USAGE_CSV "${USAGE_CSV}")
 string(REPLACE "…" "print(plans.front());" USAGE_PLANNER "${USAGE_PLANNER}")
 string(REPLACE ";" "" USAGE_INCLUDES "${USAGE_INCLUDES}")
 configure_file(usage/usage.cpp.in usage.cpp @ONLY)
@@ -39,6 +41,10 @@ set(folder "${CMAKE_CURRENT_BINARY_DIR}/usage")
 file(WRITE "${folder}/machine.json" "{\"cores\": 8, \"ranks_per_node\": 8}\n")
 add_test(NAME "usage: planner" COMMAND cubist_usage planner WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: planner" PROPERTIES LABELS examples TIMEOUT 60 PASS_REGULAR_EXPRESSION "^[A-Za-z0-9]+ on [12] ranks\n$")
+file(COPY "${PROJECT_SOURCE_DIR}/examples/data/digits.csv" DESTINATION "${folder}")
+add_test(NAME "usage: an MLP on a CSV file" COMMAND cubist_usage csv WORKING_DIRECTORY "${folder}")
+set_tests_properties("usage: an MLP on a CSV file" PROPERTIES LABELS examples TIMEOUT 60 ENVIRONMENT CUBIST_BLAS_WARNING=off
+  PASS_REGULAR_EXPRESSION "epoch 10  loss 0\\.[0-9]+  accuracy 0\\.9[67][0-9]*\n$")
 file(COPY "${CUBIST_TRANSFORMER_DATA}/gpt2_tiny/" DESTINATION "${folder}/gpt2")
 add_test(NAME "usage: transformers" COMMAND cubist_usage transformer WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: transformers" PROPERTIES LABELS examples TIMEOUT 60
@@ -52,12 +58,39 @@ string(REPLACE ";" "" USAGE_INCLUDES "${USAGE_INCLUDES}")
 configure_file(usage/training.cpp.in usage_training.cpp @ONLY)
 add_executable(cubist_usage_training "${CMAKE_CURRENT_BINARY_DIR}/usage_training.cpp")
 target_link_libraries(cubist_usage_training PRIVATE cubist::cubist cubist_warnings)
-file(COPY "${PROJECT_SOURCE_DIR}/examples/data/digits.csv" DESTINATION "${folder}")
 add_test(NAME "usage: training"
   COMMAND bash -c "rm -rf run1; $<TARGET_FILE:cubist_usage_training>" WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: training" PROPERTIES LABELS examples TIMEOUT 60
   PASS_REGULAR_EXPRESSION "256 tokens, 64 x 64, 64 labels, 359 and 359 held out\nstep 10/20  loss [0-9.]+  [0-9]+ tokens/s  waiting [0-9]+ %  .* left\nstep 20/20  loss ")
 cubist_numpy_test("weights and labels" usage.py cubist_usage files)
+
+# The guide's pages are one program. Blocks follow these texts; messages are compared with the pages.
+foreach(block "BACKENDS|backends|# From a laptop" "SCHEME|tensor_parallelism|## In cubist" "COLOSSAL|coming_from|With cubist:"
+    "LAYOUTS|coming_from|## MindSpore" "MINDSPORE|coming_from|the scheme `Scheme::Next`" "MESH|errors|## A mesh" "SIZES|errors|## Sizes"
+    "LABELS|errors|## Labels" "BACKWARD|errors|## Backward" "CALLS|errors|## Ranks that make" "DEADLOCK|errors|## Ranks that wait"
+    "LATE|errors|On threads this is" "NAN|errors|## A loss" "FILE|errors|## A file")
+  string(REPLACE "|" ";" block "${block}")
+  list(GET block 0 name)
+  list(GET block 1 page)
+  list(GET block 2 after)
+  set(page "${PROJECT_SOURCE_DIR}/docs/${page}.md")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}")
+  cubist_usage_block(GUIDE_${name} "${page}" "${after}")
+endforeach()
+configure_file(usage/guide.cpp.in usage_guide.cpp @ONLY)
+add_executable(cubist_usage_guide "${CMAKE_CURRENT_BINARY_DIR}/usage_guide.cpp")
+target_link_libraries(cubist_usage_guide PRIVATE cubist::cubist cubist_warnings)
+foreach(page "coming_from run" "errors errors")
+  separate_arguments(page)
+  list(POP_BACK page argument)
+  add_test(NAME "usage: ${page}.md" COMMAND "${CMAKE_COMMAND}" "-DPAGE=${PROJECT_SOURCE_DIR}/docs/${page}.md"
+    "-DPROGRAM=$<TARGET_FILE:cubist_usage_guide>" -DARGUMENT=${argument} -P "${CMAKE_CURRENT_SOURCE_DIR}/usage/messages.cmake")
+  set_tests_properties("usage: ${page}.md" PROPERTIES LABELS examples TIMEOUT 60)
+endforeach()
+
+# A public name without a comment and a dead link are errors, where the tools of the site are installed.
+add_test(NAME "site: names and links" COMMAND "${PROJECT_SOURCE_DIR}/scripts/docs" check)
+set_tests_properties("site: names and links" PROPERTIES LABELS examples TIMEOUT 300 SKIP_RETURN_CODE 77)
 
 # A program that a page starts is one that it has built before.
 set(usage_program cubist_plan)
@@ -66,7 +99,11 @@ set(simulation "${PROJECT_SOURCE_DIR}/docs/simulation.md")
 set(simulation_program cubist_plan)
 set(papers "${PROJECT_SOURCE_DIR}/docs/papers.md")
 set(papers_program cubist_bench)
-foreach(page usage transformers simulation papers)
+set(schemes "${PROJECT_SOURCE_DIR}/docs/schemes.md")
+set(schemes_program cubist_plan)
+set(tensor_parallelism "${PROJECT_SOURCE_DIR}/docs/tensor_parallelism.md")
+set(tensor_parallelism_program cubist_plan)
+foreach(page usage transformers simulation papers schemes tensor_parallelism)
   add_test(NAME "usage: commands of ${page}.md"
     COMMAND "${CMAKE_COMMAND}" "-DPAGE=${${page}}" "-DPROGRAM=${${page}_program}" -P "${CMAKE_CURRENT_SOURCE_DIR}/usage/commands.cmake")
   set_tests_properties("usage: commands of ${page}.md" PROPERTIES LABELS examples)

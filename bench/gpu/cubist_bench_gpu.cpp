@@ -14,6 +14,7 @@
 #include "../transformer.hpp"
 #include "device_elementwise.hpp"
 #include "find_gpus.hpp"
+#include "step.hpp"
 
 int main(int argc, char** argv)
 {
@@ -29,6 +30,7 @@ int main(int argc, char** argv)
     bench::add_matmul(app, action);
     bench::add_mlp(app, action);
     bench::add_transformer(app, action);
+    bench::add_step(app, action);
     bench::add_rates(app, action);
     bench::add_device_elementwise(app, action);
     try

@@ -11,6 +11,7 @@
 #include "device_rates.hpp"
 #include "device_site.hpp"
 #include "elementwise_run.hpp"
+#include "step_run.hpp"
 
 // Its ranks are threads.
 void examples::Gpus::share() {}
@@ -52,6 +53,11 @@ std::optional<Row> transformer_on(const Job& job, const TransformerTask& task)
 {
   require_supported(task.on);
   return with_gpus(measure_steps<Fake, cubist::Summa25D, float>(task), job, task.on);
+}
+
+std::optional<StepTimes> step_on(const Job&, const StepTask& task)
+{
+  return measure_step<Fake, float>(task);
 }
 
 std::optional<cubist::SimulatedMachine> rates_on(const Job&, const RatesTask& task)

@@ -5,4 +5,5 @@
 #include "measure_matmul.cu"
 #include "measure_mlp.cu"
 #include "measure_rates.cu"
+#include "measure_step.cu"
 #include "measure_transformer.cu"

@@ -2,6 +2,7 @@
 // A scheme, a network and checkpoints on the NCCL backend, with the fake of CUDA and NCCL, whose
 // random delays reveal missing synchronization.
 #include <cstddef>
+#include <vector>
 
 #include "cubist/backend/nccl.hpp"
 #include "cubist/backend/threads.hpp"
@@ -11,6 +12,8 @@
 #include "comparison.hpp"
 #include "fake.hpp"
 #include "fake_engine.hpp"
+#include "overlap.hpp"
+#include "ranks.hpp"
 #include "scheme_run.hpp"
 
 namespace backend_nccl_schemes_test
@@ -51,6 +54,28 @@ TEST_CASE("Summa25D on NCCL: the results of threads, and the same bits on every 
   compare(second.training, first.training, 0);
   ComputeStream::synchronize();
   CHECK(fake::live() == before);
+
+  const int violations = fake::violations();
+  Nccl::options.registered_buffers = true;
+  const auto registered = results();
+  Nccl::options = {};
+  compare(registered.products, first.products, 0);
+  compare(registered.training, first.training, 0);
+  ComputeStream::synchronize();
+  CHECK(fake::violations() == violations);
+}
+
+TEST_CASE("collectives beside products: no stream overtakes another")
+{
+  for (const bool registered : {false, true})
+  {
+    Nccl::options.registered_buffers = registered;
+    const auto wrong = on_ranks<FakeNccl>(3, [](NcclCommunicator& world) {
+      return Overlap<FakeNccl>{world, 32}.run(20);
+    });
+    Nccl::options = {};
+    CHECK(wrong == std::vector<std::size_t>(3, 0));
+  }
 }
 
 }  // namespace backend_nccl_schemes_test

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "catch.hpp"
 #include "fake.hpp"
+#include "printed.hpp"
 #include "ranks.hpp"
 
 namespace backend_nccl_test
@@ -76,6 +78,45 @@ TEST_CASE("each rank computes and communicates on its own GPU")
       CHECK(found[static_cast<std::size_t>(r)] ==
             std::pair{r, static_cast<float>(ranks * (ranks + 1) / 2)});
   }
+  ComputeStream::synchronize();
+  CHECK(fake::live() == before);
+}
+
+TEST_CASE("registered_buffers: memory is NCCL's, registered and freed")
+{
+  const auto before = fake::live();
+  const int violations = fake::violations();
+  const ScopedOptions registered{{.registered_buffers = true}};
+  const auto found = on_ranks<Nccl>(3, [](NcclCommunicator& world) {
+    auto pair = world.split(world.rank() / 2, 0);
+    const float both = sum(pair, 1);
+    const float all = sum(world, 1);
+    require<Error>(fake::live().registrations > 0, "nothing is registered");
+    return std::pair{both, all};
+  });
+  CHECK(found == std::vector<std::pair<float, float>>{{2, 3}, {2, 3}, {1, 3}});
+  ComputeStream::synchronize();
+  CHECK(fake::live() == before);
+  CHECK(fake::violations() == violations);
+}
+
+TEST_CASE(
+    "registered_buffers: if one rank has no such memory, no rank registers, and one line tells")
+{
+  const auto before = fake::live();
+  const ScopedOptions registered{{.registered_buffers = true}};
+  fake::fail("ncclMemAlloc", ncclSystemError);  // on this thread, rank 0
+  std::vector<std::pair<float, int>> found;
+  const auto text = printed([&] {
+    found = on_ranks<Nccl>(3, [](NcclCommunicator& world) {
+      const float all = sum(world, 1);
+      return std::pair{all, fake::live().registrations};
+    });
+  });
+  CHECK(found == std::vector<std::pair<float, int>>(3, {3, 0}));
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+  CHECK(mentions(text, "registered_buffers was requested, but on rank 0 ncclMemAlloc failed",
+                 "All ranks allocate their buffers from CUDA's pool instead"));
   ComputeStream::synchronize();
   CHECK(fake::live() == before);
 }

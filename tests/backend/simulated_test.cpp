@@ -215,7 +215,8 @@ TEST_CASE("simulated: an error of a rank ends the launch, with its rank")
                                         if (world.rank() == 1) throw ShapeError{"wrong"};
                                         world.barrier();
                                       }),
-                    Catch::Contains("rank 1") && Catch::Contains("wrong"));
+                    Catch::Matchers::ContainsSubstring("rank 1") &&
+                        Catch::Matchers::ContainsSubstring("wrong"));
   CHECK_THROWS_AS(launch<Simulated>({.ranks = 2},
                                     [](World& world) {
                                       if (world.rank() == 1) throw std::runtime_error{"no"};

@@ -86,7 +86,7 @@ void train(const Mesh<S, B>& mesh, Step step)
 
 struct Needed
 {
-  Traffic traffic;
+  Traffic traffic{};
   std::size_t peak = 0;
 };
 

@@ -90,7 +90,8 @@ TEST_CASE("A conjugate that is not transposed is refused")
   const Operand<C> conjugate = Operand<C>{view(a), Op::adjoint}.t();
   CHECK_THROWS_AS(conjugate.op(), ArgumentError);
   CHECK_THROWS_WITH(conjugate.op(),
-                    Catch::Contains("adjoint") && Catch::Contains("conjugate the operand first"));
+                    Catch::Matchers::ContainsSubstring("adjoint") &&
+                        Catch::Matchers::ContainsSubstring("conjugate the operand first"));
 }
 
 }  // namespace engine_operand_test

@@ -100,7 +100,7 @@ TEST_CASE("the number of bytes must match the number of elements")
   std::vector<double> out(2);
   CHECK_NOTHROW(decode<double>(ElementType::f32, all.first(8), out));
   CHECK_THROWS_WITH(decode<double>(ElementType::f32, all, out),
-                    Catch::Matchers::Contains("9 bytes for 2 elements"));
+                    Catch::Matchers::ContainsSubstring("9 bytes for 2 elements"));
   CHECK_THROWS_AS(decode<double>(ElementType::f32, all.first(7), out), DataError);
   CHECK_THROWS_AS(decode<double>(ElementType::f64, all.first(8), out), DataError);
   CHECK_NOTHROW(decode<double>(ElementType::f64, {}, {}));

@@ -15,7 +15,7 @@ namespace io_safetensors_header_test
 {
 
 using namespace cubist;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace
 {
@@ -59,12 +59,12 @@ TEST_CASE("the length of a header must fit the file and the limit")
   CHECK(length(2, 10) == 2);
   CHECK(length(0x0102, 1000) == 0x0102);
   CHECK(length(100'000'000, 100'000'008) == 100'000'000);
-  CHECK_THROWS_WITH(length(2, 9), Contains("truncated"));
-  CHECK_THROWS_WITH(length(2, 7), Contains("truncated"));
-  CHECK_THROWS_WITH(length(2, 0), Contains("truncated"));
-  CHECK_THROWS_WITH(length(1, 100), Contains("x.safetensors with a header of 1 bytes"));
+  CHECK_THROWS_WITH(length(2, 9), ContainsSubstring("truncated"));
+  CHECK_THROWS_WITH(length(2, 7), ContainsSubstring("truncated"));
+  CHECK_THROWS_WITH(length(2, 0), ContainsSubstring("truncated"));
+  CHECK_THROWS_WITH(length(1, 100), ContainsSubstring("x.safetensors with a header of 1 bytes"));
   CHECK_THROWS_AS(length(0, 100), DataError);
-  CHECK_THROWS_WITH(length(100'000'001, 200'000'000), Contains("100000001"));
+  CHECK_THROWS_WITH(length(100'000'001, 200'000'000), ContainsSubstring("100000001"));
   for (const std::uint64_t most :
        {~std::uint64_t{0}, ~std::uint64_t{0} - 7, std::uint64_t{1} << 63})
     CHECK_THROWS_AS(length(most, ~std::uint64_t{0}), DataError);
@@ -91,27 +91,32 @@ TEST_CASE("tensors must cover the data without gaps and overlaps")
 {
   const std::string a = tensor("a", "F16", "2", "0,4") + ',';
   CHECK(error(a + tensor("b", "F16", "2", "4,8"), 8).empty());
-  CHECK_THAT(error(a + tensor("b", "F16", "2", "6,10"), 10), Contains("\"b\" at byte 6"));
-  CHECK_THAT(error(a + tensor("b", "F16", "2", "2,6"), 6), Contains("\"b\" at byte 2"));
-  CHECK_THAT(error(a + tensor("b", "F16", "2", "0,4"), 4), Contains("\"b\" at byte 0"));
-  CHECK_THAT(error(a + tensor("b", "F16", "0", "2,2"), 4), Contains("\"b\" at byte 2"));
-  CHECK_THAT(error(tensor("a", "F16", "2", "1,5"), 5), Contains("\"a\" at byte 1"));
-  CHECK_THAT(error(a + tensor("b", "F16", "2", "4,8"), 7), Contains("truncated"));
-  CHECK_THAT(error(a + tensor("b", "F16", "2", "4,8"), 9), Contains("1 bytes after"));
-  CHECK_THAT(error("", 1), Contains("1 bytes after"));
-  CHECK_THAT(error(a + tensor("a", "F16", "2", "4,8"), 8), Contains("two tensors of the name"));
+  CHECK_THAT(error(a + tensor("b", "F16", "2", "6,10"), 10), ContainsSubstring("\"b\" at byte 6"));
+  CHECK_THAT(error(a + tensor("b", "F16", "2", "2,6"), 6), ContainsSubstring("\"b\" at byte 2"));
+  CHECK_THAT(error(a + tensor("b", "F16", "2", "0,4"), 4), ContainsSubstring("\"b\" at byte 0"));
+  CHECK_THAT(error(a + tensor("b", "F16", "0", "2,2"), 4), ContainsSubstring("\"b\" at byte 2"));
+  CHECK_THAT(error(tensor("a", "F16", "2", "1,5"), 5), ContainsSubstring("\"a\" at byte 1"));
+  CHECK_THAT(error(a + tensor("b", "F16", "2", "4,8"), 7), ContainsSubstring("truncated"));
+  CHECK_THAT(error(a + tensor("b", "F16", "2", "4,8"), 9), ContainsSubstring("1 bytes after"));
+  CHECK_THAT(error("", 1), ContainsSubstring("1 bytes after"));
+  CHECK_THAT(error(a + tensor("a", "F16", "2", "4,8"), 8),
+             ContainsSubstring("two tensors of the name"));
 }
 
 TEST_CASE("the bytes of a tensor must match its shape and type")
 {
-  CHECK_THAT(error(tensor("a", "F16", "2", "0,5"), 5), Contains("ask for 4"));
-  CHECK_THAT(error(tensor("a", "F16", "2,0", "0,4"), 4), Contains("ask for 0"));
-  CHECK_THAT(error(tensor("a", "F32", "", "0,2"), 2), Contains("ask for 4"));
-  CHECK_THAT(error(tensor("a", "F16", "2", "4,0"), 4), Contains("bytes 4 to 0"));
-  CHECK_THAT(error(tensor("a", "F16", "2", "18446744073709551612,0"), 4), Contains("ask for 4"));
-  CHECK_THAT(error(tensor("a", "F32", "4611686018427387904", "0,0"), 0), Contains("64 bits"));
-  CHECK_THAT(error(tensor("a", "U8", "4294967296,4294967296", "0,0"), 0), Contains("64 bits"));
-  CHECK_THAT(error(tensor("a", "U8", "0,4294967296,4294967296", "0,0"), 0), Contains("64 bits"));
+  CHECK_THAT(error(tensor("a", "F16", "2", "0,5"), 5), ContainsSubstring("ask for 4"));
+  CHECK_THAT(error(tensor("a", "F16", "2,0", "0,4"), 4), ContainsSubstring("ask for 0"));
+  CHECK_THAT(error(tensor("a", "F32", "", "0,2"), 2), ContainsSubstring("ask for 4"));
+  CHECK_THAT(error(tensor("a", "F16", "2", "4,0"), 4), ContainsSubstring("bytes 4 to 0"));
+  CHECK_THAT(error(tensor("a", "F16", "2", "18446744073709551612,0"), 4),
+             ContainsSubstring("ask for 4"));
+  CHECK_THAT(error(tensor("a", "F32", "4611686018427387904", "0,0"), 0),
+             ContainsSubstring("64 bits"));
+  CHECK_THAT(error(tensor("a", "U8", "4294967296,4294967296", "0,0"), 0),
+             ContainsSubstring("64 bits"));
+  CHECK_THAT(error(tensor("a", "U8", "0,4294967296,4294967296", "0,0"), 0),
+             ContainsSubstring("64 bits"));
 }
 
 TEST_CASE("a written header is parsed as the same")
@@ -148,7 +153,7 @@ TEST_CASE("names that safetensors cannot store are refused")
   const auto write = [](const std::string& name) {
     return format_safetensors_header({{}, {{name, ElementType::u8, {}, 0, 1}}});
   };
-  CHECK_THROWS_WITH(write("__metadata__"), Contains("use another name"));
+  CHECK_THROWS_WITH(write("__metadata__"), ContainsSubstring("use another name"));
   CHECK_THROWS_AS(write("\xFF"), ArgumentError);
   CHECK_THROWS_AS(format_safetensors_header({{{"note", "\xFF"}}, {}}), ArgumentError);
 }

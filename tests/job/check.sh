@@ -10,9 +10,10 @@ fail() {
 }
 
 begin="$(date +%s%N)"
-output="$(timeout -k 5 30 "$mpiexec" --quiet -n 4 "$program" "$what" 2>&1)" && status=0 || status=$?
+output="$(timeout -k 5 30 "$mpiexec" -n 4 "$program" "$what" 2>&1 | tr -d '\0')" && status=0 || status=$?
 milliseconds=$((($(date +%s%N) - begin) / 1000000))
 echo "the job ended with $status after $milliseconds ms"
+output="$(sed -f "$(dirname "$0")/../support/mpiexec_messages.sed" <<<"$output")"
 
 most=10000
 [[ $what != "returns early" && $what != "gathers alone" ]] || most=5000

@@ -27,6 +27,9 @@ void fail_later(ncclResult_t code);
 /// Whether ranks get ncclRemoteError when another one aborts its communicator; by default no.
 void report_aborts(bool report);
 
+/// Whether the ranks have NVLink, without which NCCL opens no symmetric window; by default yes.
+void connect_by_nvlink(bool connected);
+
 /// Enqueues work on a stream.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
@@ -44,6 +47,9 @@ class Gate
   std::shared_ptr<Point> point_;
 };
 
+/// Whether the streams of this thread are being captured; their work is executed all the same.
+void capture(bool is_capturing);
+
 /// The number of resources that exist.
 struct Live
 {
@@ -51,10 +57,17 @@ struct Live
   int streams = 0;
   int events = 0;
   int allocations = 0;
+  int graphs = 0;
+  int registrations = 0;  // of memory with communicators, and windows
   friend bool operator==(const Live&, const Live&) = default;
 };
 [[nodiscard]] Live live();
 /// The number of communicators that were aborted so far.
 [[nodiscard]] int aborts();
+/// What NCCL's documentation forbids and NCCL does not report: collectives of registered memory on
+/// some ranks only or at different offsets of a symmetric window, memory that is freed or a
+/// communicator that is finalized while it is registered, and memory that is deregistered while a
+/// call uses it.
+[[nodiscard]] int violations();
 
 }  // namespace cubist::test::fake

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fake_detail.hpp"
+#include "fake_graph.hpp"
 
 namespace fake = cubist::test::fake;
 using fake::Point;
@@ -25,6 +26,7 @@ thread_local std::map<std::string, std::pair<int, int>> failures;  // code, afte
 thread_local int first_gpu = 0;
 thread_local int gpus = 8;
 thread_local int current_device = 0;
+thread_local bool captures = false;
 
 /// Delays some tasks at random, so that unordered work of streams runs in varying orders.
 void delay_at_random()
@@ -49,6 +51,8 @@ void fake::fail(const std::string& function, int code, int after)
 {
   failures[function] = {code, after};
 }
+
+void fake::capture(bool is_capturing) { captures = is_capturing; }
 
 void fake::see_gpus(int first, int count)
 {
@@ -90,8 +94,14 @@ CUstream_st::~CUstream_st()
   worker.join();
 }
 
+void CUstream_st::record(std::function<std::function<void()>()> make)
+{
+  capture->add(this, std::move(make));
+}
+
 void CUstream_st::enqueue(std::function<void()> task)
 {
+  if (capture) return record([task] { return task; });
   {
     const std::lock_guard lock{mutex};
     tasks.push_back(std::move(task));
@@ -126,6 +136,8 @@ cudaStream_t fake::resolved(cudaStream_t stream)
 struct CUevent_st
 {
   std::shared_ptr<Point> point;
+  std::shared_ptr<fake::Capture> capture;  // in which it was recorded last
+  std::size_t number = 0;                  // there
 };
 
 #define CUBIST_INJECT(function)                                                                    \
@@ -185,14 +197,29 @@ cudaError_t cudaFree(void* data)
   return cudaSuccess;
 }
 
-cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t)
+namespace
+{
+
+/// Ends the capture of a stream by an error, if it captures.
+bool is_broken_by(cudaStream_t stream)
+{
+  const auto& capture = fake::resolved(stream)->capture;
+  return capture && (capture->broken = true);
+}
+
+}  // namespace
+
+cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream)
 {
   CUBIST_INJECT(cudaMallocAsync);
+  // CUDA gives memory of the graph, which exists while the graph runs: no buffer wants that.
+  if (is_broken_by(stream)) return cudaErrorStreamCaptureUnsupported;
   return cudaMalloc(data, bytes);
 }
 
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream)
 {
+  if (fake::resolved(stream)->capture) return cudaErrorInvalidValue;  // memory of no graph
   fake::resolved(stream)->enqueue([data] { cudaFree(data); });
   return cudaSuccess;
 }
@@ -264,6 +291,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
   CUBIST_INJECT(cudaStreamQuery);
+  if (is_broken_by(stream)) return cudaErrorStreamCaptureUnsupported;
   stream = fake::resolved(stream);
   const std::lock_guard lock{stream->mutex};
   return stream->tasks.empty() ? cudaSuccess : cudaErrorNotReady;
@@ -271,6 +299,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+  if (is_broken_by(stream)) return cudaErrorStreamCaptureUnsupported;
   stream = fake::resolved(stream);
   std::unique_lock lock{stream->mutex};
   stream->changed.wait(lock, [stream] { return stream->tasks.empty(); });
@@ -280,7 +309,83 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int)
 {
   CUBIST_INJECT(cudaStreamWaitEvent);
-  if (event->point) fake::resolved(stream)->enqueue([point = event->point] { point->wait(); });
+  stream = fake::resolved(stream);
+  if (event->capture)
+  {
+    // A stream that waits for captured work is captured from then on.
+    if (event->capture->streams.empty() || (stream->capture && stream->capture != event->capture))
+      return cudaErrorStreamCaptureIsolation;
+    stream->capture = event->capture;
+    stream->capture->wait(stream, event->number);
+    return cudaSuccess;
+  }
+  if (event->point && is_broken_by(stream)) return cudaErrorStreamCaptureIsolation;
+  if (event->point) stream->enqueue([point = event->point] { point->wait(); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
+{
+  CUBIST_INJECT(cudaStreamBeginCapture);
+  stream = fake::resolved(stream);
+  if (stream->capture || mode != cudaStreamCaptureModeRelaxed) return cudaErrorIllegalState;
+  stream->capture = std::make_shared<fake::Capture>();
+  stream->capture->branch_of(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph)
+{
+  *graph = nullptr;
+  stream = fake::resolved(stream);
+  const auto capture = stream->capture;
+  if (!capture || capture->streams.front() != stream) return cudaErrorIllegalState;
+  for (auto* const captured : capture->streams) captured->capture.reset();
+  const bool joined = capture->is_joined();
+  capture->streams.clear();
+  if (capture->broken) return cudaErrorStreamCaptureInvalidated;
+  if (!joined) return cudaErrorStreamCaptureUnjoined;
+  *graph = new CUgraph_st{capture};
+  ++fake::counts.graphs;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status)
+{
+  *status = captures || fake::resolved(stream)->capture ? cudaStreamCaptureStatusActive
+                                                        : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long)
+{
+  CUBIST_INJECT(cudaGraphInstantiate);
+  *exec = new CUgraphExec_st{graph->capture, {}};
+  for (std::size_t b = 1; b < graph->capture->clocks.size(); ++b)
+    (*exec)->streams.push_back(std::make_unique<CUstream_st>());
+  ++fake::counts.graphs;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+  CUBIST_INJECT(cudaGraphLaunch);
+  if (is_broken_by(stream)) return cudaErrorStreamCaptureUnsupported;
+  exec->launch(fake::resolved(stream));
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+  delete graph;
+  --fake::counts.graphs;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+  delete exec;
+  --fake::counts.graphs;
   return cudaSuccess;
 }
 
@@ -302,14 +407,26 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
   CUBIST_INJECT(cudaEventRecord);
+  stream = fake::resolved(stream);
+  event->capture = stream->capture;
+  if (stream->capture)
+  {
+    event->number = stream->capture->record(stream);
+    return cudaSuccess;
+  }
   event->point = std::make_shared<Point>();
-  fake::resolved(stream)->enqueue([point = event->point] { point->reach(); });
+  stream->enqueue([point = event->point] { point->reach(); });
   return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
   CUBIST_INJECT(cudaEventQuery);
+  if (event->capture)
+  {
+    event->capture->broken = true;
+    return cudaErrorCapturedEvent;
+  }
   return !event->point || event->point->reached() ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -334,10 +451,15 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 const char* cudaGetErrorName(cudaError_t error)
 {
-  return error == cudaErrorInvalidDevice      ? "cudaErrorInvalidDevice"
-         : error == cudaErrorIllegalAddress   ? "cudaErrorIllegalAddress"
-         : error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
-                                              : "cudaErrorInvalidValue";
+  return error == cudaErrorInvalidDevice              ? "cudaErrorInvalidDevice"
+         : error == cudaErrorIllegalAddress           ? "cudaErrorIllegalAddress"
+         : error == cudaErrorMemoryAllocation         ? "cudaErrorMemoryAllocation"
+         : error == cudaErrorStreamCaptureUnjoined    ? "cudaErrorStreamCaptureUnjoined"
+         : error == cudaErrorStreamCaptureInvalidated ? "cudaErrorStreamCaptureInvalidated"
+         : error == cudaErrorStreamCaptureIsolation   ? "cudaErrorStreamCaptureIsolation"
+         : error == cudaErrorStreamCaptureUnsupported ? "cudaErrorStreamCaptureUnsupported"
+         : error == cudaErrorCapturedEvent            ? "cudaErrorCapturedEvent"
+                                                      : "cudaErrorInvalidValue";
 }
 
 const char* cudaGetErrorString(cudaError_t) { return "an error of the fake"; }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -23,7 +24,10 @@ struct Counts
   std::atomic<int> streams = 0;
   std::atomic<int> events = 0;
   std::atomic<int> allocations = 0;
+  std::atomic<int> graphs = 0;
+  std::atomic<int> registrations = 0;
   std::atomic<int> aborts = 0;
+  std::atomic<int> violations = 0;
 };
 inline Counts counts;
 
@@ -32,6 +36,8 @@ inline Counts counts;
 [[nodiscard]] bool on_device(const void* data, std::size_t bytes);
 /// The stream of a handle; cudaStreamPerThread is another stream on each thread.
 [[nodiscard]] cudaStream_t resolved(cudaStream_t stream);
+
+struct Capture;
 
 /// A point in a stream's work.
 class Point
@@ -75,8 +81,13 @@ struct CUstream_st
 {
   CUstream_st();
   ~CUstream_st();
+  /// While capturing, the task is of every launch of the graph.
   void enqueue(std::function<void()> task);
+  /// While capturing: a task that is made for each launch.
+  void record(std::function<std::function<void()>()> make);
   void run();
+
+  std::shared_ptr<cubist::test::fake::Capture> capture;  // while capturing
 
   std::mutex mutex;
   std::condition_variable changed;

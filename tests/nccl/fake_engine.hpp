@@ -5,6 +5,8 @@
 // order of the compute stream, with the fake's delays.
 
 #include <cstddef>
+#include <functional>
+#include <utility>
 
 #include "cubist/backend/nccl.hpp"
 #include "cubist/engine/cuda/engine.hpp"
@@ -20,6 +22,9 @@ class FakeCudaEngine
  public:
   template <class T>
   using Buffer = CudaBuffer<T>;
+
+  static void begin_span(const SpanName& name) { CudaEngine::begin_span(name); }
+  static void end_span() { CudaEngine::end_span(); }
 
   template <Scalar T>
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
@@ -102,6 +107,35 @@ class FakeCudaEngine
     enqueue([=, &result] { result = HostEngine{}.map_fold(init, combine, out, f, in...); });
     ComputeStream::synchronize();
     return result;
+  }
+  template <class V, class Combine, class T, class F, class... In>
+  void map_fold_to(MatrixView<V> result, V init, Combine combine, MatrixView<T> out, F f,
+                   In... in) const
+  {
+    enqueue([=] { result(0, 0) = HostEngine{}.map_fold(init, combine, out, f, in...); });
+  }
+  template <class T, class Combine, class F, class... In>
+  void fold_to(MatrixView<T> out, T init, Combine combine, F f, In... in) const
+  {
+    enqueue([=] { out(0, 0) = HostEngine{}.fold(init, combine, f, in...); });
+  }
+  template <class F, class... T>
+  void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
+                       MatrixTypes<T...> types) const
+  {
+    enqueue([=] {
+      for (std::size_t i = 0; i < count; ++i)
+        detail::for_each_in_group(HostEngine{}, *f, groups[i], types);
+    });
+  }
+  using Graph = CudaGraph;
+  [[nodiscard]] Graph capture(const std::function<void()>& f) const { return Graph::capture(f); }
+  [[nodiscard]] bool is_capturing() const { return CudaEngine{}.is_capturing(); }
+  void before_replay(std::function<void()> f) const { CudaEngine{}.before_replay(std::move(f)); }
+  template <class T>
+  void set(T* p, const T& value) const
+  {
+    CudaEngine{}.set(p, value);
   }
   template <class T>
   [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -46,6 +48,16 @@ struct Op
   ncclRedOp_t op = ncclSum;
   int peer = 0;  // or root
   cudaStream_t stream = nullptr;
+  bool registered = false;
+  std::ptrdiff_t send_offset = -1;  // in a symmetric window
+  std::ptrdiff_t recv_offset = -1;
+};
+
+/// Memory that is registered with a communicator.
+struct Registration
+{
+  const std::byte* data;
+  std::size_t bytes;
 };
 
 struct Rank;
@@ -86,6 +98,7 @@ struct Group
   std::map<std::pair<int, int>, std::deque<Message>> sends;
   std::map<std::pair<int, int>, std::deque<Message>> receives;
   std::map<std::uint64_t, SplitState> pending_splits;
+  std::map<std::uint64_t, std::vector<std::size_t>> pending_windows;  // their sizes
 };
 
 /// One rank of it. Its pending work in streams shares ownership.
@@ -102,13 +115,21 @@ struct Rank
   std::uint64_t calls = 0;
   std::uint64_t splits = 0;
   ncclComm_t* split_result = nullptr;  // of a pending split
+  std::map<void*, Registration> registrations;
+  std::map<ncclWindow_t, Registration> windows;
+  std::uint64_t opened = 0;
+  ncclWindow_t* window_result = nullptr;  // of a pending registration of a window
+  Registration window_memory{};
 };
 
 std::mutex mutex;
 std::condition_variable changed;
 std::map<std::string, std::shared_ptr<Group>> groups;
+std::map<void*, std::size_t> nccl_memory;
+std::multiset<const void*> registered;  // with any communicator
 std::uint64_t ids = 0;
 std::atomic<bool> reports_aborts = false;
+std::atomic<bool> has_nvlink = true;
 std::mt19937 random_number{17};
 
 thread_local int depth = 0;
@@ -258,6 +279,11 @@ void join_collective(Rank& me, std::uint64_t call, const Op& op, std::unique_loc
   if (std::all_of(state.parts.begin(), state.parts.end(), [](auto& p) { return !!p; }) &&
       match(state.parts))
   {
+    for (const auto& part : state.parts)
+      if (std::tie(part->registered, part->send_offset, part->recv_offset) !=
+          std::tie(state.parts[0]->registered, state.parts[0]->send_offset,
+                   state.parts[0]->recv_offset))
+        ++fake::counts.violations;
     execute(state.parts);
     state.done = true;
     changed.notify_all();
@@ -298,11 +324,9 @@ void exchange(Rank& me, const std::vector<Op>& ops, std::unique_lock<std::mutex>
   changed.wait(lock, [&] { return me.aborted || complete(); });
 }
 
-/// Enqueues the issued operations on their stream.
-void launch(const std::shared_ptr<Rank>& member)
+/// The task of a stream that executes operations.
+std::function<void()> make_task(const std::shared_ptr<Rank>& member, const std::vector<Op>& ops)
 {
-  std::vector<Op> ops = std::exchange(member->issued, {});
-  if (ops.empty()) return;
   std::vector<Op> messages;
   std::vector<std::pair<std::uint64_t, Op>> collectives;
   for (const auto& op : ops)
@@ -311,14 +335,35 @@ void launch(const std::shared_ptr<Rank>& member)
     else
       collectives.emplace_back(member->calls++, op);
   ++member->running;
-  ops[0].stream->enqueue([member, messages, collectives] {
+  return [member, messages, collectives] {
     std::unique_lock lock{mutex};
     for (const auto& [call, op] : collectives)
       if (!member->aborted) join_collective(*member, call, op, lock);
     if (!messages.empty() && !member->aborted) exchange(*member, messages, lock);
     --member->running;
     changed.notify_all();
+  };
+}
+
+/// Enqueues the issued operations on their stream.
+void launch(const std::shared_ptr<Rank>& member)
+{
+  const std::vector<Op> ops = std::exchange(member->issued, {});
+  if (ops.empty()) return;
+  auto& stream = *ops[0].stream;
+  if (!stream.capture) return stream.enqueue(make_task(member, ops));
+  stream.record([member, ops] {
+    const std::lock_guard lock{mutex};
+    return make_task(member, ops);
   });
+}
+
+template <class Handle>
+void forget(const std::pair<Handle const, Registration>& entry)
+{
+  registered.erase(registered.find(entry.second.data));
+  delete reinterpret_cast<int*>(entry.first);
+  --fake::counts.registrations;
 }
 
 }  // namespace
@@ -336,6 +381,8 @@ struct ncclComm
   ~ncclComm()
   {
     std::erase(member->group->members, member.get());
+    for (const auto& entry : member->registrations) forget(entry);
+    for (const auto& entry : member->windows) forget(entry);
     --fake::counts.communicators;
   }
 
@@ -344,12 +391,15 @@ struct ncclComm
 
 void fake::fail_later(ncclResult_t code) { later_result = code; }
 void fake::report_aborts(bool report) { reports_aborts = report; }
+void fake::connect_by_nvlink(bool connected) { has_nvlink = connected; }
 fake::Live fake::live()
 {
   cudaStreamSynchronize(
       cudaStreamPerThread);  // which frees memory that this thread no longer needs
-  return {counts.communicators, counts.streams, counts.events, counts.allocations};
+  return {counts.communicators, counts.streams, counts.events,
+          counts.allocations,   counts.graphs,  counts.registrations};
 }
+int fake::violations() { return counts.violations; }
 int fake::aborts() { return counts.aborts; }
 
 #define CUBIST_INJECT(function)                                                                    \
@@ -363,7 +413,8 @@ ncclResult_t issue(ncclComm_t comm, const std::vector<Op>& ops)
 {
   const std::lock_guard lock{mutex};
   auto& m = *comm->member;
-  if (m.finalized || m.polls > 0 || m.split_result != nullptr || m.group->joined < m.group->size)
+  if (m.finalized || m.polls > 0 || m.split_result != nullptr || m.window_result != nullptr ||
+      m.group->joined < m.group->size)
     return ncclInvalidUsage;
   if (later_result != ncclSuccess)
   {
@@ -377,14 +428,37 @@ ncclResult_t issue(ncclComm_t comm, const std::vector<Op>& ops)
   return ncclSuccess;
 }
 
+/// Also if the call does not use this argument.
+bool is_registered(ncclComm_t comm, const std::byte* data)
+{
+  const std::lock_guard lock{mutex};
+  const auto& all = comm->member->registrations;
+  return data == nullptr || std::any_of(all.begin(), all.end(), [&](const auto& entry) {
+           const auto& [_, r] = entry;
+           return data >= r.data && data < r.data + r.bytes;
+         });
+}
+
+std::ptrdiff_t window_offset(ncclComm_t comm, const std::byte* data)
+{
+  const std::lock_guard lock{mutex};
+  for (const auto& [_, w] : comm->member->windows)
+    if (data >= w.data && data < w.data + w.bytes) return data - w.data;
+  return -1;
+}
+
 ncclResult_t add(ncclComm_t comm, const Op& op, std::size_t send_pieces, std::size_t recv_pieces)
 {
   const std::size_t bytes = op.count * size_of(op.type);
   if (!fake::on_device(op.send, send_pieces * bytes) ||
       !fake::on_device(op.recv, recv_pieces * bytes) || op.stream == nullptr)
     return ncclInvalidArgument;
-  if (depth == 0) return issue(comm, {op});
-  group_ops.emplace_back(comm, op);
+  Op known = op;
+  known.registered = is_registered(comm, op.send) && is_registered(comm, op.recv);
+  known.send_offset = window_offset(comm, op.send);
+  known.recv_offset = window_offset(comm, op.recv);
+  if (depth == 0) return issue(comm, {known});
+  group_ops.emplace_back(comm, known);
   return ncclSuccess;
 }
 
@@ -534,6 +608,23 @@ bool end_split(Rank& m)
   return true;
 }
 
+/// Opens this rank's window once all ranks have registered theirs, of the same size.
+ncclResult_t end_window(Rank& m)
+{
+  const auto& sizes = m.group->pending_windows[m.opened];
+  if (static_cast<int>(sizes.size()) < m.group->size) return ncclInProgress;
+  ++m.opened;
+  auto* const result = std::exchange(m.window_result, nullptr);
+  if (std::any_of(sizes.begin(), sizes.end(), [&](auto n) { return n != sizes[0]; }))
+    return m.error = ncclInvalidUsage;
+  if (!has_nvlink) return ncclSuccess;
+  *result = reinterpret_cast<ncclWindow_t>(new int);
+  m.windows[*result] = m.window_memory;
+  registered.insert(m.window_memory.data);
+  ++fake::counts.registrations;
+  return ncclSuccess;
+}
+
 }  // namespace
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result)
@@ -547,6 +638,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result)
     *result = ncclInProgress;
   else if (m.split_result != nullptr)
     *result = end_split(m) ? ncclSuccess : ncclInProgress;
+  else if (m.window_result != nullptr)
+    *result = end_window(m);
   else if (m.finalized)
     *result = m.running > 0 || m.group->finalized < m.group->size ? ncclInProgress : ncclSuccess;
   else if (m.polls > 0)
@@ -562,6 +655,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
   CUBIST_INJECT(ncclCommFinalize);
   const std::lock_guard lock{mutex};
   if (comm->member->finalized || comm->member->polls > 0) return ncclInvalidUsage;
+  if (!comm->member->registrations.empty() || !comm->member->windows.empty())
+    ++fake::counts.violations;
   comm->member->finalized = true;
   ++comm->member->group->finalized;
   return ncclInProgress;
@@ -585,6 +680,78 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
   delete comm;
   ++fake::counts.aborts;
   changed.notify_all();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** data, size_t bytes)
+{
+  CUBIST_INJECT(ncclMemAlloc);
+  if (cudaMalloc(data, bytes) != cudaSuccess) return ncclUnhandledCudaError;
+  const std::lock_guard lock{mutex};
+  nccl_memory[*data] = bytes;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void* data)
+{
+  const std::lock_guard lock{mutex};
+  if (nccl_memory.erase(data) == 0) return ncclInvalidArgument;
+  if (registered.count(data) > 0) ++fake::counts.violations;
+  return cudaFree(data) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* data, size_t bytes, void** handle)
+{
+  CUBIST_INJECT(ncclCommRegister);
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  const auto allocated = nccl_memory.find(data);
+  if (allocated == nccl_memory.end() || bytes > allocated->second) return ncclInvalidArgument;
+  if (m.finalized || m.polls > 0 || m.split_result != nullptr) return ncclInvalidUsage;
+  *handle = new int;
+  m.registrations[*handle] = {static_cast<const std::byte*>(data), bytes};
+  registered.insert(data);
+  ++fake::counts.registrations;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle)
+{
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  if (m.running > 0) ++fake::counts.violations;
+  const auto found = m.registrations.find(handle);
+  if (found == m.registrations.end()) return ncclInvalidUsage;
+  forget(*found);
+  m.registrations.erase(found);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, size_t bytes, ncclWindow_t* window,
+                                    int)
+{
+  CUBIST_INJECT(ncclCommWindowRegister);
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  const auto allocated = nccl_memory.find(data);
+  if (allocated == nccl_memory.end() || bytes > allocated->second) return ncclInvalidArgument;
+  if (m.finalized || m.polls > 0 || m.split_result != nullptr || m.window_result != nullptr)
+    return ncclInvalidUsage;
+  m.group->pending_windows[m.opened].push_back(bytes);
+  m.window_result = window;
+  m.window_memory = {static_cast<const std::byte*>(data), bytes};
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+  const std::lock_guard lock{mutex};
+  auto& m = *comm->member;
+  if (m.running > 0) ++fake::counts.violations;
+  const auto found = m.windows.find(window);
+  if (found == m.windows.end()) return ncclInvalidUsage;
+  forget(*found);
+  m.windows.erase(found);
   return ncclSuccess;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <set>
 
 #include "cubist/nn/random.hpp"
@@ -102,6 +103,20 @@ TEST_CASE("initial values without a distribution are refused")
   CHECK(mentions(error(Uniform{.bound = std::numeric_limits<double>::quiet_NaN()}),
                  "got a bound of", "finite"));
   CHECK(error(Normal{.std = 0}) == "");
+}
+
+TEST_CASE("the number of a step is a number unless the step is captured")
+{
+  const TrainingStep step = 7;
+  CHECK(std::uint64_t{step} == 7);
+  CHECK(step.in_memory() == nullptr);
+  const auto number = std::make_shared<const std::uint64_t>(7);
+  const TrainingStep captured{number};
+  CHECK(captured.in_memory() == number.get());
+  CHECK_THROWS_AS(static_cast<void>(std::uint64_t{captured}), CaptureError);
+  CHECK(Philox{cubist::detail::StepRandom{5, 16, 7, nullptr}}.bits(3) == Philox{5, 23}.bits(3));
+  CHECK(Philox{cubist::detail::StepRandom{5, 16, 0, number.get()}}.bits(3) ==
+        Philox{5, 23}.bits(3));
 }
 
 }  // namespace cubist::test::random_test

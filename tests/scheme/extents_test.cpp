@@ -77,7 +77,7 @@ TEST_CASE("require_extents refuses negative extents and nothing else")
   CHECK_NOTHROW(require_extents("Some", 8, {{"q", 0}, {"d", 3}}));
   CHECK_THROWS_AS(require_extents("Some", 8, {{"q", 2}, {"d", -3}}), MeshError);
   CHECK_THROWS_WITH(require_extents("Some", 8, {{"q", 2}, {"d", -3}}),
-                    Catch::Contains("Some got d = -3 for 8 ranks"));
+                    Catch::Matchers::ContainsSubstring("Some got d = -3 for 8 ranks"));
 }
 
 }  // namespace scheme_extents_test

@@ -52,7 +52,8 @@ TEST_CASE("what the simulator does not know is refused, with what it knows")
     CHECK_THROWS_AS(simulated_machine_from_json(json::parse(text)), DataError);
   }
   CHECK_THROWS_WITH(simulated_machine_from_json(json::parse(R"({"core": 64})")),
-                    Catch::Contains("cores") && Catch::Contains("links"));
+                    Catch::Matchers::ContainsSubstring("cores") &&
+                        Catch::Matchers::ContainsSubstring("links"));
   CHECK_THROWS_AS(simulated_machine_from_json(json::parse(R"({"cores": 0})")), ArgumentError);
   CHECK_THROWS_AS(read_simulated_machine("/nowhere/machine.json"), DataError);
 }

@@ -72,8 +72,8 @@ TEST_CASE("ranks that all wait are a deadlock, which names what they wait for")
       error = e.what();
     }
   });
-  CHECK_THAT(error, Catch::Contains("rank 0 waits in something") &&
-                        Catch::Contains("1 ranks have returned"));
+  CHECK_THAT(error, Catch::Matchers::ContainsSubstring("rank 0 waits in something") &&
+                        Catch::Matchers::ContainsSubstring("1 ranks have returned"));
 }
 
 TEST_CASE("a rank that fails wakes those that wait, and those that call later")

@@ -12,7 +12,7 @@ pid=
 trap '[[ -z $pid ]] || kill -KILL "$pid" 2>/dev/null; rm -rf "$folder"' EXIT
 log="$folder/log"
 job=("$program")
-[[ -z $mpiexec ]] || job=("$mpiexec" --quiet -n 4 "$program")
+[[ -z $mpiexec ]] || job=("$mpiexec" -n 4 "$program")
 
 fail() {
   printf '%s\n' "$1; the run printed:" "$(cat "$log")" >&2
@@ -41,6 +41,7 @@ for signal in $(tr '-' ' ' <<<"${signals#script-}"); do
 done
 wait "$pid" && status=0 || status=$?
 pid=
+sed -i -f "$(dirname "$0")/../support/mpiexec_messages.sed" "$log"
 after="$(step)"
 echo "signal after step $before; stopped after step $after with $status"
 ((status == 75)) || fail "the run ended with $status"

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Catch2 3 split the one header of Catch2 2; Approx moved into a namespace of its own matchers.
+// Catch2 3 split the one header of Catch2 2, moved Approx into a namespace, and renamed the matcher
+// of substrings.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Approx;
 #else
+#include <string>
+
 #include <catch2/catch.hpp>
+
+namespace Catch::Matchers
+{
+inline auto ContainsSubstring(const std::string& text) { return Contains(text); }
+}  // namespace Catch::Matchers
 #endif

@@ -263,8 +263,8 @@ void conform_exactly(const TestMeshes<typename Sub::Scheme>& meshes, std::size_t
   std::uint64_t seed = 0;
   for (const auto& on : meshes)
   {
-    const auto sizes =
-        hard_sizes(few_suffice<typename Sub::Backend> ? (random + 2) / 3 : random, ++seed);
+    const std::size_t fewer = sanitized ? 6 : few_suffice<typename Sub::Backend> ? 3 : 1;
+    const auto sizes = hard_sizes((random + fewer - 1) / fewer, ++seed);
     conform_exactly<Sub>(on, sizes, seed);
   }
 }

@@ -46,7 +46,8 @@ TEST_CASE("a log that cannot be written is an error, and one without a file writ
 {
   const Folder folder;
   CHECK_THROWS_WITH(RunLog{folder.path()},
-                    Catch::Contains("cannot write") && Catch::Contains("so the log of the run"));
+                    Catch::Matchers::ContainsSubstring("cannot write") &&
+                        Catch::Matchers::ContainsSubstring("so the log of the run"));
   RunLog{}.append(1, {});
 }
 

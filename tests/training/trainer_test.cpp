@@ -242,10 +242,11 @@ TEST_CASE("a trainer refuses options that would train otherwise than they say")
       }
     });
   };
-  using Catch::Contains;
-  CHECK_THAT(message({.micro_batches = 2}, 1), Contains("2 micro-batches and an optimizer for 1"));
-  CHECK_THAT(message({.micro_batches = 0}, 1), Contains("0 micro-batches"));
-  CHECK_THAT(message({.clip = -1}, 1), Contains("norm of -1"));
+  using Catch::Matchers::ContainsSubstring;
+  CHECK_THAT(message({.micro_batches = 2}, 1),
+             ContainsSubstring("2 micro-batches and an optimizer for 1"));
+  CHECK_THAT(message({.micro_batches = 0}, 1), ContainsSubstring("0 micro-batches"));
+  CHECK_THAT(message({.clip = -1}, 1), ContainsSubstring("norm of -1"));
 }
 
 }  // namespace cubist::test::trainer_test

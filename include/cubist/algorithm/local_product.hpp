@@ -25,9 +25,9 @@ namespace cubist
 /// Which dimension of a matrix a collective cuts into pieces.
 enum class Dimension : std::uint8_t
 {
-  none,
+  none,  ///< neither
   rows,
-  cols
+  cols  ///< its columns
 };
 
 namespace detail
@@ -101,7 +101,9 @@ struct LocalProduct
  public:
   /// The axes that cut each dimension.
   using M = typename XRows::common;
+  /// The axes that cut K.
   using K = typename XCols::common;
+  /// The axes that cut N.
   using N = typename WCols::common;
 
   using Input = detail::MatrixRole<X, typename XRows::rest, typename XCols::rest, N, true>;

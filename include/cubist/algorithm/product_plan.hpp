@@ -17,24 +17,24 @@ namespace cubist
 /// The padded blocks of one rank, of op(X), op(W) and Y: what a plan is made for.
 struct LocalShapes
 {
-  Shape x;
-  Shape w;
-  Shape y;
+  Shape x;  ///< of this rank's block of X
+  Shape w;  ///< of this rank's block of W
+  Shape y;  ///< of this rank's block of Y
 };
 
 /// How the operands of a product are stored: Y = op(X) op(W).
 struct Ops
 {
-  Op x = Op::none;
-  Op w = Op::none;
+  Op x = Op::none;  ///< of X
+  Op w = Op::none;  ///< of W
 };
 
 /// Whether a plan keeps what it gathered in forward until backward (more memory, fewer words), or
 /// gathers it again.
 enum class Gathered : bool
 {
-  again,
-  kept
+  again,  ///< gathered in forward, and again in backward
+  kept    ///< kept from forward until backward
 };
 
 /// The products of one layer, X and W standing for op(X) and op(W). Every rank of the mesh calls
@@ -43,7 +43,9 @@ template <Scalar T>
 class ProductPlan
 {
  public:
+  /// A block that is read.
   using In = MatrixView<const T>;
+  /// A block that is written.
   using Out = MatrixView<T>;
 
   ProductPlan() = default;

@@ -18,6 +18,7 @@
 namespace cubist
 {
 
+/// What `launch` may be told; all of it may be left out.
 struct LaunchOptions
 {
   /// How many ranks; by default as many as the backend offers (processor cores, or MPI's world).

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -33,8 +34,10 @@
 #include "cubist/backend/threads.hpp"
 #include "cubist/comm/communicator.hpp"
 #include "cubist/comm/nccl/communicator.hpp"
+#include "cubist/comm/nccl/memory.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/device/check.hpp"
+#include "cubist/device/pool.hpp"
 #include "cubist/engine/cuda/blas.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/cuda/engine.hpp"
@@ -53,6 +56,16 @@ struct NcclLaunchOptions
   /// Rounds float operands of products to TF32: several times as fast, and accurate to three
   /// digits.
   bool tf32 = false;
+  /// Allocates the buffers of the engine by ncclMemAlloc and registers them with the communicators,
+  /// so that NCCL may use them without copies of its own. Needs NCCL 2.19; without it, or without
+  /// the memory, buffers are CUDA's, and a line on stderr says so. Memory is then reused for
+  /// buffers of the same size only, and only buffers of this launch can be communicated.
+  bool registered_buffers = false;
+  /// All-reduces, all-gathers and reduce-scatters of up to so many bytes over all ranks together
+  /// are copied to and from a symmetric window of their communicator, which NCCL's kernels of
+  /// lowest latency need. Needs NCCL 2.27 and NVLink between the ranks, and twice the memory for
+  /// each communicator; without them a line on stderr says so, and NCCL uses other kernels.
+  std::size_t symmetric_bytes = 0;
 };
 
 namespace detail
@@ -156,6 +169,33 @@ class FailureProbe
   decltype(std::declval<Host&>().async_receive(std::declval<std::array<int, 1>&>(), 0)) request_;
 };
 
+/// The memory of this rank's buffers, on all ranks; null if one of them cannot allocate it. Then
+/// the first that cannot prints why.
+template <Communicator Host>
+[[nodiscard]] std::shared_ptr<NcclMemory> registered_memory(Host& host, int device)
+{
+  require_cuda(cudaSetDevice(device), "cudaSetDevice", "device ", device);
+  auto memory = std::make_shared<NcclMemory>();
+  std::string reason;
+  try
+  {
+    memory->reserve();
+  }
+  catch (const DeviceError& e)
+  {
+    reason = e.what();
+  }
+  std::array<int, 1> failed{reason.empty() ? host.size() : host.rank()};
+  host.all_reduce(failed, ReduceOp::min);
+  if (failed[0] == host.size()) return memory;
+  if (failed[0] == host.rank())
+    std::fprintf(stderr,
+                 "cubist: registered_buffers was requested, but on rank %d %s. All ranks allocate "
+                 "their buffers from CUDA's pool instead, and register none.\n",
+                 host.rank(), reason.c_str());
+  return {};
+}
+
 /// The scope in which this thread waits for its device by the communicator, which polls for
 /// failures.
 class WaitThroughNccl
@@ -192,6 +232,7 @@ struct NcclOn
     Host::launch(argc, argv, on_host, on_gpus(requested, body));
   }
 
+  /// Runs `body(world)` on ranks that exist, as the backend below does.
   template <class Ranks, class F>
   requires requires(const Ranks& ranks, void (*body)(typename Host::Communicator&))
   {
@@ -219,6 +260,14 @@ struct NcclOn
       NcclOptions nccl;
       nccl.time_limit = limit ? limit : gpu_options.time_limit;
       nccl.poll_failure = [probe] { probe->poll(); };
+      if (gpu_options.registered_buffers) nccl.memory = detail::registered_memory(host, gpu.device);
+      if (gpu.shared && gpu_options.symmetric_bytes > 0 && host.rank() == 0)
+        std::fputs(
+            "cubist: symmetric_bytes was requested, but ranks share a GPU, which NCCL has no "
+            "symmetric windows for. Collectives use NCCL's other kernels instead.\n",
+            stderr);
+      nccl.symmetric_bytes = gpu.shared ? 0 : gpu_options.symmetric_bytes;
+      const detail::DevicePoolScope pool{nccl.memory};
       auto world = NcclCommunicator::make(host, gpu.device, std::move(nccl));
       const detail::WaitThroughNccl wait{world};
       body(world);

@@ -34,6 +34,7 @@
 namespace cubist
 {
 
+/// What is simulated, and what is reported.
 struct SimulatedOptions
 {
   /// Whether a collective between nodes completes in the background, as in MpiOptions; otherwise

@@ -14,24 +14,27 @@
 namespace cubist
 {
 
+/// The collectives and messages, as in MPI, and windows.
 enum class Collective : std::uint8_t
 {
-  barrier,
-  broadcast,
-  reduce,
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  gather,
-  scatter,
-  send,
-  receive,
+  barrier,         ///< no data
+  broadcast,       ///< from the root to all
+  reduce,          ///< to the root
+  all_reduce,      ///< to all
+  all_gather,      ///< pieces of all, to all
+  reduce_scatter,  ///< the sum of pieces, a piece to each
+  all_to_all,      ///< a piece from each to each
+  gather,          ///< pieces of all, to the root
+  scatter,         ///< a piece of the root's to each
+  send,            ///< to one rank
+  receive,         ///< from one rank
   expose,
 };
 
+/// The number of collectives, without windows.
 inline constexpr std::size_t collective_count = 12;
 
+/// The name, as in messages.
 [[nodiscard]] constexpr const char* to_string(Collective c)
 {
   constexpr const char* names[collective_count] = {
@@ -43,11 +46,12 @@ inline constexpr std::size_t collective_count = 12;
 /// The operation of a reduction; reduction.hpp defines the order of the operands.
 enum class ReduceOp : std::uint8_t
 {
-  sum,
-  min,
-  max,
+  sum,  ///< x + y
+  min,  ///< the smaller
+  max,  ///< the larger
 };
 
+/// The name, as in messages.
 [[nodiscard]] constexpr const char* to_string(ReduceOp op)
 {
   constexpr const char* names[] = {"sum", "min", "max"};
@@ -72,25 +76,28 @@ enum class ReduceOp : std::uint8_t
 template <Element T>
 struct Call
 {
-  Collective collective = Collective::barrier;
-  std::span<const T> send = {};
-  std::span<T> recv = {};
-  std::size_t count = 0;
-  int peer = 0;
-  ReduceOp op = ReduceOp::sum;
+  Collective collective = Collective::barrier;  ///< which collective or message
+  std::span<const T> send = {};                 ///< what this rank sends
+  std::span<T> recv = {};                       ///< where it receives
+  std::size_t count = 0;                        ///< elements of one rank's piece
+  int peer = 0;                                 ///< the root, or the other rank of a message
+  ReduceOp op = ReduceOp::sum;                  ///< how elements are combined
 };
 
+/// Whether one rank is the root.
 [[nodiscard]] constexpr bool has_root(Collective c)
 {
   return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather ||
          c == Collective::scatter;
 }
 
+/// Whether elements are combined.
 [[nodiscard]] constexpr bool reduces(Collective c)
 {
   return c == Collective::reduce || c == Collective::all_reduce || c == Collective::reduce_scatter;
 }
 
+/// Whether it is between two ranks.
 [[nodiscard]] constexpr bool is_message(Collective c)
 {
   return c == Collective::send || c == Collective::receive;

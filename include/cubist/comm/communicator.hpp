@@ -230,6 +230,7 @@ class Collectives
         Collective::receive, {}, detail::write_span(data), std::size(data), from});
   }
 
+  /// The former name of `expose`.
   template <ElementRange Data>
   [[deprecated("use expose")]] [[nodiscard]] auto lend(const Data& mine)
   {

@@ -23,6 +23,7 @@ concept ElementRange = requires(R& r) {
 };
 // clang-format on
 
+/// The type of the elements of a range, without const.
 template <ElementRange R>
 using ElementOf = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 

@@ -32,8 +32,8 @@ namespace cubist
 /// What one rank has sent.
 struct Sent
 {
-  std::uint64_t messages = 0;
-  std::uint64_t elements = 0;
+  std::uint64_t messages = 0;  ///< number of messages
+  std::uint64_t elements = 0;  ///< number of elements in them
 
   Sent& operator+=(const Sent& other)
   {
@@ -52,13 +52,16 @@ class Traffic
   {
     return sent_[static_cast<std::size_t>(c)];
   }
+  /// Over all collectives and messages.
   [[nodiscard]] Sent total() const
   {
     Sent all;
     for (const auto& s : sent_) all += s;
     return all;
   }
+  /// Adds what a call sent.
   void add(Collective c, Sent s) { sent_[static_cast<std::size_t>(c)] += s; }
+  /// Sets all counts to 0.
   void reset() { sent_ = {}; }
 
  private:

@@ -48,9 +48,9 @@ inline Shape require_countable(Shape s, std::size_t bytes_each)
 /// The sizes of a product: (m, k) times (k, n) gives (m, n).
 struct ProductSize
 {
-  std::size_t m = 0;
-  std::size_t n = 0;
-  std::size_t k = 0;
+  std::size_t m = 0;  ///< rows of X and Y
+  std::size_t n = 0;  ///< columns of W and Y
+  std::size_t k = 0;  ///< columns of X, rows of W
 
   friend constexpr bool operator==(const ProductSize&, const ProductSize&) = default;
 };
@@ -72,13 +72,14 @@ struct Quanta
 /// What the dimensions of a product are padded to multiples of; 0 stands for the mesh's quantum.
 struct ProductQuanta
 {
-  std::size_t m = 0;
-  std::size_t n = 0;
-  std::size_t k = 0;
+  std::size_t m = 0;  ///< of rows of X and Y
+  std::size_t n = 0;  ///< of columns of W and Y
+  std::size_t k = 0;  ///< of columns of X and rows of W
 
   friend constexpr bool operator==(const ProductQuanta&, const ProductQuanta&) = default;
 };
 
+/// n / parts, rounded up.
 [[nodiscard]] constexpr std::size_t ceil_div(std::size_t n, std::size_t parts)
 {
   return n / parts + (n % parts != 0 ? 1 : 0);
@@ -93,9 +94,9 @@ struct ProductQuanta
 /// The indices [offset, offset + valid) of a dimension, padded to `size`.
 struct Range
 {
-  std::size_t offset = 0;
+  std::size_t offset = 0;  ///< the first index, in the whole matrix
   std::size_t size = 0;
-  std::size_t valid = 0;
+  std::size_t valid = 0;  ///< the number of indices that are not padding
 
   friend constexpr bool operator==(const Range&, const Range&) = default;
 };
@@ -116,6 +117,7 @@ struct Block
   Range rows;
   Range cols;
 
+  /// The numbers of rows and columns, padding included.
   [[nodiscard]] constexpr Shape padded() const { return {rows.size, cols.size}; }
   [[nodiscard]] constexpr Shape valid() const { return {rows.valid, cols.valid}; }
   friend constexpr bool operator==(const Block&, const Block&) = default;

@@ -24,6 +24,7 @@ class CallGuard
   {
     void operator()(std::atomic<bool>* active) const { active->store(false); }
   };
+  /// Ends the call when it is destroyed.
   using Scope = std::unique_ptr<std::atomic<bool>, End>;
 
   /// @param what the object, for the message: "a plan"

@@ -24,11 +24,15 @@ template <std::floating_point T>
 class Complex
 {
  public:
+  /// re + im i.
   CUBIST_HOST_DEVICE constexpr Complex(T re = T{}, T im = T{}) : re_{re}, im_{im} {}
+  /// The same number.
   CUBIST_HOST_DEVICE constexpr Complex(const std::complex<T>& z) : Complex{z.real(), z.imag()} {}
   CUBIST_HOST_DEVICE constexpr explicit operator std::complex<T>() const { return {re_, im_}; }
 
+  /// The real part.
   [[nodiscard]] CUBIST_HOST_DEVICE constexpr T real() const { return re_; }
+  /// The imaginary part.
   [[nodiscard]] CUBIST_HOST_DEVICE constexpr T imag() const { return im_; }
 
   friend CUBIST_HOST_DEVICE constexpr bool operator==(Complex a, Complex b)
@@ -71,9 +75,11 @@ class Complex
   CUBIST_HOST_DEVICE constexpr Complex& operator*=(Complex z) { return *this = *this * z; }
   CUBIST_HOST_DEVICE constexpr Complex& operator/=(Complex z) { return *this = *this / z; }
 
+  /// The complex conjugate.
   friend CUBIST_HOST_DEVICE constexpr Complex conj(Complex z) { return {z.re_, -z.im_}; }
   /// The square of the absolute value.
   friend CUBIST_HOST_DEVICE constexpr T norm(Complex z) { return z.re_ * z.re_ + z.im_ * z.im_; }
+  /// The absolute value.
   friend CUBIST_HOST_DEVICE T abs(Complex z) { return std::hypot(z.re_, z.im_); }
 
  private:

@@ -17,6 +17,7 @@ namespace cubist
 class Error : public std::runtime_error
 {
  public:
+  /// From a message of three parts: what was got, why that is a problem, what to do.
   using std::runtime_error::runtime_error;
 
   /// The message, which begins with the rank once `launch` has caught the error.
@@ -58,6 +59,8 @@ struct ReplicaError : Error { using Error::Error; };
 struct NumericError : Error { using Error::Error; };
 /// A device failed, or lacks a feature that was requested.
 struct DeviceError : Error { using Error::Error; };
+/// Work that cannot be captured, or is to be captured where it cannot be.
+struct CaptureError : Error { using Error::Error; };
 /// Ranks failed to exchange data.
 struct CommunicationError : Error { using Error::Error; };
 /// Another rank threw, so an operation that this rank waits for cannot complete.

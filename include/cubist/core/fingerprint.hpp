@@ -41,8 +41,8 @@ namespace cubist
 /// columns: a function for an engine's `fold`. A complex number counts as two reals.
 struct FingerprintTerm
 {
-  std::size_t i0 = 0;
-  std::size_t j0 = 0;
+  std::size_t i0 = 0;  ///< the first row of the block, in the whole matrix
+  std::size_t j0 = 0;  ///< the first column of the block, in the whole matrix
   std::size_t cols = 0;
 
   template <class T>

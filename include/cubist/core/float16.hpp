@@ -97,11 +97,14 @@ class Float16
 {
  public:
   Float16() = default;
+  /// The nearest value; of two, the one whose last bit is 0.
   CUBIST_HOST_DEVICE constexpr Float16(float x)
       : bits_{Format::round(std::bit_cast<std::uint32_t>(x))}
   {
   }
+  /// The nearest value, rounded once.
   CUBIST_HOST_DEVICE constexpr explicit Float16(double x) : Float16{detail::round_to_odd(x)} {}
+  /// The nearest value.
   template <std::integral I>
   CUBIST_HOST_DEVICE constexpr explicit Float16(I x) : Float16{static_cast<double>(x)}
   {
@@ -112,12 +115,14 @@ class Float16
     return std::bit_cast<float>(Format::widen(bits_));
   }
 
+  /// The value with these bits.
   [[nodiscard]] CUBIST_HOST_DEVICE static constexpr Float16 from_bits(std::uint16_t bits)
   {
     Float16 x{0.0F};
     x.bits_ = bits;
     return x;
   }
+  /// Its bits: sign, exponent, fraction.
   [[nodiscard]] CUBIST_HOST_DEVICE constexpr std::uint16_t bits() const { return bits_; }
 
   CUBIST_HOST_DEVICE constexpr Float16& operator+=(float x) { return *this = *this + x; }
@@ -129,12 +134,14 @@ class Float16
   std::uint16_t bits_;
 };
 
+/// 1 bit of sign, 8 of exponent, 7 of fraction.
 using bfloat16 = Float16<detail::Bfloat16Format>;
 /// CUDA's headers declare a ::half: with `using namespace cubist`, write cubist::half.
 using half = Float16<detail::HalfFormat>;
 
 }  // namespace cubist
 
+/// @cond
 template <class Format>
 class std::numeric_limits<cubist::Float16<Format>> : public std::numeric_limits<float>
 {
@@ -165,3 +172,4 @@ class std::numeric_limits<cubist::Float16<Format>> : public std::numeric_limits<
   static constexpr T signaling_NaN() { return of(infinite | 1U); }
   static constexpr T denorm_min() { return of(1); }
 };
+/// @endcond

@@ -27,6 +27,7 @@ class MatrixView
   {
   }
 
+  /// Rows without gaps.
   MatrixView(T* data, Shape shape) : MatrixView{data, shape.rows, shape.cols, shape.cols} {}
 
   /// A read-only view of the same matrix.
@@ -38,10 +39,12 @@ class MatrixView
   [[nodiscard]] CUBIST_HOST_DEVICE T* data() const { return data_; }
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t rows() const { return rows_; }
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t cols() const { return cols_; }
+  /// The leading dimension: the distance of two rows, in elements.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t ld() const { return ld_; }
   [[nodiscard]] Shape shape() const { return {rows_, cols_}; }
   [[nodiscard]] std::size_t size() const { return rows_ * cols_; }
 
+  /// The first element of row i.
   [[nodiscard]] CUBIST_HOST_DEVICE T* row(std::size_t i) const { return data_ + i * ld_; }
   [[nodiscard]] CUBIST_HOST_DEVICE T& operator()(std::size_t i, std::size_t j) const
   {
@@ -63,6 +66,7 @@ class MatrixView
     return {data_, rows, cols_, 0};
   }
 
+  /// Whether the rows are without gaps.
   [[nodiscard]] bool contiguous() const { return ld_ == cols_ || rows_ <= 1; }
 
   /// All elements, row by row.

@@ -17,9 +17,11 @@ namespace cubist
 template <class T>
 concept ShortReal = std::same_as<T, bfloat16> || std::same_as<T, half>;
 
+/// Float, double, and the 16-bit types.
 template <class T>
 concept RealScalar = std::same_as<T, float> || std::same_as<T, double> || ShortReal<T>;
 
+/// Std::complex of float and double.
 template <class T>
 concept ComplexScalar =
     std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;

@@ -37,6 +37,7 @@ class CsvFile
     lines_ = std::make_shared<const std::vector<std::uint64_t>>(std::move(lines));
   }
 
+  /// Where the file is.
   [[nodiscard]] const std::string& path() const { return file_.path(); }
   [[nodiscard]] std::size_t rows() const { return shape_.rows; }
   [[nodiscard]] std::size_t cols() const { return shape_.cols; }

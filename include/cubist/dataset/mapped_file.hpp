@@ -41,7 +41,9 @@ class MappedFile
     size_ = size;
   }
 
+  /// Where the file is.
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// The contents.
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
 
  private:

@@ -29,6 +29,7 @@
 namespace cubist
 {
 
+/// Which rows are batches, and in which order.
 struct RowBatchOptions
 {
   std::size_t batch = 64;  ///< rows in a batch
@@ -60,12 +61,14 @@ class RowBatches
 
   /// The numbers of rows to learn from, and of those that are held out.
   [[nodiscard]] std::uint64_t training_count() const { return order_.count(); }
+  /// The number of rows that are held out.
   [[nodiscard]] std::uint64_t held_out_count() const { return held_out_; }
   /// The number of columns of X.
   [[nodiscard]] std::size_t features() const { return reader_.features(); }
   /// The largest label of the file and one; 0 where there are targets.
   [[nodiscard]] std::size_t classes() const { return reader_.classes(); }
 
+  /// Rows of a batch.
   [[nodiscard]] std::size_t batch_size() const { return order_.batch_size(); }
   /// The number of batches after which every training row was visited.
   [[nodiscard]] std::uint64_t batches_per_epoch() const { return order_.batches_per_epoch(); }

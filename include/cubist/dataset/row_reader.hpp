@@ -35,25 +35,26 @@ namespace cubist
 /// What is subtracted from a feature, and what it is then divided by.
 struct Scaling
 {
-  double mean = 0;
-  double deviation = 1;
+  double mean = 0;       ///< subtracted from each value
+  double deviation = 1;  ///< the divisor of the difference
 
   friend bool operator==(const Scaling&, const Scaling&) = default;
 };
 
+/// Which columns are read, and how they are scaled.
 struct RowOptions
 {
   std::optional<std::size_t> label = {};  ///< column of the labels, from 0; by default the last
   std::size_t targets = 0;                ///< if not 0, the last columns, and there are no labels
-  Scaling scaling = {};
+  Scaling scaling = {};                   ///< of every value
 };
 
 /// Rows as a layer and a loss take them.
 template <class T, class L, class M>
 struct LabelledRows
 {
-  DistMatrix<T, L, M> x;
-  std::vector<int> labels;
+  DistMatrix<T, L, M> x;    ///< the values, cut as the layout says
+  std::vector<int> labels;  ///< those of all rows, on every rank; empty without a column of labels
 };
 
 /// Reading is const; threads may share an object.
@@ -69,11 +70,13 @@ class RowReader
     if (options_.targets == 0) read_labels();
   }
 
+  /// The file that is read.
   [[nodiscard]] const CsvFile& file() const { return file_; }
   /// The number of columns of X.
   [[nodiscard]] std::size_t features() const { return file_.cols() - outputs_.size; }
   /// The largest label and one; 0 where there are targets.
   [[nodiscard]] std::size_t classes() const { return classes_; }
+  /// What is subtracted, and the divisor.
   [[nodiscard]] const Scaling& scaling() const { return options_.scaling; }
 
   /// X and the labels.

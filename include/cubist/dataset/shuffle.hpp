@@ -34,6 +34,7 @@ class Shuffle
   {
   }
 
+  /// The number of items that are shuffled.
   [[nodiscard]] std::uint64_t count() const { return count_; }
 
   /// The number at position `i`.

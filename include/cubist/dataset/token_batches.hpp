@@ -28,6 +28,7 @@
 namespace cubist
 {
 
+/// The length of windows, and their order.
 struct TokenBatchOptions
 {
   std::size_t sequences = 8;  ///< in a batch

@@ -27,9 +27,9 @@ static_assert(std::endian::native == std::endian::little, "tokens are read witho
 /// The integers of a token file: numpy's "u1", "<u2" or "<u4".
 enum class TokenType : std::uint8_t
 {
-  uint8,
-  uint16,
-  uint32
+  uint8,   ///< 1 byte a token
+  uint16,  ///< 2 bytes a token
+  uint32   ///< 4 bytes a token
 };
 
 /// Copies share the mapping. Threads may read it at the same time.
@@ -68,6 +68,7 @@ class TokenFile
     return some;
   }
 
+  /// Where the file is.
   [[nodiscard]] const std::string& path() const { return file_.path(); }
   /// The number of tokens.
   [[nodiscard]] std::uint64_t size() const { return size_; }

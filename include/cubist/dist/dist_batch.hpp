@@ -48,6 +48,7 @@ class DistBatch
   using Value = T;
   using Layout = L;
   using Mesh = M;
+  /// One matrix of the batch.
   using Matrix = DistMatrix<T, L, typename M::Group>;
 
   /// `batch` matrices of zeros. All ranks call it.
@@ -66,6 +67,7 @@ class DistBatch
 
   /// The number of matrices of this rank's group, and the index of the first one in the batch.
   [[nodiscard]] std::size_t size() const { return matrices_.size(); }
+  /// The index of this group's first matrix in the batch.
   [[nodiscard]] std::size_t offset() const { return own_range().offset; }
   [[nodiscard]] Matrix& operator[](std::size_t i) { return matrices_[i]; }
   [[nodiscard]] const Matrix& operator[](std::size_t i) const { return matrices_[i]; }
@@ -81,6 +83,7 @@ class DistBatch
     const std::size_t size = each + (g < more ? 1 : 0);
     return {g * each + std::min(g, more), size, size};
   }
+  /// The former name.
   [[deprecated("use group_range")]] Range of_group(int group) const { return group_range(group); }
 
   /// Sets element (b, i, j) to f(b, i, j).

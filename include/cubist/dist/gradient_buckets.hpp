@@ -31,6 +31,7 @@
 namespace cubist
 {
 
+/// How large buckets are.
 struct BucketOptions
 {
   /// The most bytes of a bucket, the same on every rank; larger gradients travel alone.

@@ -22,16 +22,19 @@
 namespace cubist
 {
 
+/// The axes that cut the rows; the last is the innermost.
 template <class... A>
 struct Rows
 {
 };
 
+/// The axes that cut the columns; the last is the innermost.
 template <class... A>
 struct Cols
 {
 };
 
+/// The axes along which a sum is pending.
 template <class... A>
 struct Partial
 {
@@ -105,14 +108,18 @@ constexpr void require_not_partial()
 template <class... R, class... C, class... P>
 struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
 {
+  /// The layout of the transpose of each block.
   using Transpose = Layout<Rows<C...>, Cols<R...>, Partial<P...>>;
 
   static_assert((!is_one_of<P, R..., C...> && ...),
                 "this layout has parts of a sum along an axis that it cuts, so the parts would be "
                 "of different blocks; name the axis once");
 
+  /// The axes that cut the rows.
   using RowAxes = Rows<R...>;
+  /// The axes that cut the columns.
   using ColAxes = Cols<C...>;
+  /// The axes along which a sum is pending.
   using PartialAxes = Partial<P...>;
 
   /// Whether ranks hold parts of a sum instead of elements of the matrix.

@@ -62,8 +62,8 @@ template <class From, class To>
   for (const auto& [_, replicas] : replica_map(ranks, [&](int r) { return from.block(r); }))
   {
     const Block block = from.block(replicas.front());
-    const auto sender_to = [&replicas = replicas](int receiver) {
-      return replicas[static_cast<std::size_t>(receiver) % replicas.size()];
+    const auto sender_to = [&holders = replicas](int receiver) {
+      return holders[static_cast<std::size_t>(receiver) % holders.size()];
     };
     const Rectangle needed = intersection(block, target);
     if (!(block == mine))

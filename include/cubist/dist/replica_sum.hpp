@@ -38,8 +38,10 @@ template <Scalar T, class M>
 class GradientSinkScope
 {
  public:
+  /// What takes the gradients.
   using Sink = GradientSink<T, typename M::Communicator>;
 
+  /// Until it is destroyed, gradients of layers on the mesh go to `sink`; null for none.
   GradientSinkScope(const M& mesh, Sink* sink)
       : mesh_{mesh}, former_{std::exchange(mesh.gradient_sink(), std::any{sink})}
   {

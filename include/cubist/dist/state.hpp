@@ -16,17 +16,19 @@
 namespace cubist
 {
 
+/// A distributed matrix by name, by reference.
 template <class T, class M>
 struct NamedMatrix
 {
-  std::string name;  // "layers.0.weight"
-  DistView<T, M> matrix;
+  std::string name;       // "layers.0.weight"
+  DistView<T, M> matrix;  ///< refers to the matrix
 };
 
+/// A number by name, by reference; all ranks have the same.
 struct NamedNumber
 {
-  std::string name;  // "steps"
-  std::uint64_t* value = nullptr;
+  std::string name;                // "steps"
+  std::uint64_t* value = nullptr;  ///< refers to the number
   /// A setting of the program: a checkpoint compares it, and does not change it.
   bool setting = false;
 };
@@ -35,8 +37,8 @@ struct NamedNumber
 template <class T, class M>
 struct State
 {
-  std::vector<NamedMatrix<T, M>> matrices;
-  std::vector<NamedNumber> numbers;
+  std::vector<NamedMatrix<T, M>> matrices;  ///< the matrices
+  std::vector<NamedNumber> numbers;         ///< the numbers
   /// Matrices that are kept in float for a program in 16 bits.
   std::vector<NamedMatrix<Accumulator<T>, M>> accumulators;
 
@@ -52,6 +54,7 @@ struct State
 };
 
 // clang-format off
+/// What `state_of` takes: it has a function `append_state`.
 template <class P, class T, class M>
 concept StatePart = requires(P& part, State<T, M>& state) { part.append_state(state); };
 // clang-format on

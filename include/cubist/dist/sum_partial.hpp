@@ -114,6 +114,7 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
   }
 }
 
+/// The former name.
 template <Scalar T, class P, class L, class M>
 [[deprecated("use sum_partial")]] void complete(const DistMatrix<T, P, M>& parts,
                                                 DistMatrix<T, L, M>& sum)

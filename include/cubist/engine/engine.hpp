@@ -21,11 +21,12 @@ namespace cubist
 /// op(A): A itself, its transpose, or its conjugate transpose.
 enum class Op : std::uint8_t
 {
-  none,
-  transpose,
-  adjoint
+  none,       ///< A
+  transpose,  ///< A^T
+  adjoint     ///< A^H
 };
 
+/// The shape of op(A) for A of shape `s`.
 [[nodiscard]] constexpr Shape op_shape(bool transposed, Shape s)
 {
   return transposed ? Shape{s.cols, s.rows} : s;
@@ -36,7 +37,8 @@ enum class Op : std::uint8_t
 /// of list l, which are rows[k] for k in [starts[l], starts[l + 1]).
 struct RowLists
 {
-  std::size_t count = 0;
+  std::size_t count = 0;  ///< the number of lists
+  /// Of each list, the index of its first row in `rows`; count + 1 numbers.
   const int* starts = nullptr;
   const int* rows = nullptr;
   const int* targets = nullptr;  // none twice

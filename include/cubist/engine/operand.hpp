@@ -20,6 +20,7 @@ class Operand
 {
  public:
   Operand() = default;
+  /// op(`stored`) as an operand.
   Operand(MatrixView<T> stored, Op op = Op::none)
       : stored_{stored}, transposed_{op != Op::none}, conjugated_{
                                                           op == Op::adjoint &&
@@ -33,7 +34,9 @@ class Operand
     return Operand<const T>{stored_}.like(transposed_, conjugated_);
   }
 
+  /// The block in memory.
   [[nodiscard]] MatrixView<T> stored() const { return stored_; }
+  /// Whether the product reads the transpose of what is stored.
   [[nodiscard]] bool transposed() const { return transposed_; }
   [[nodiscard]] Shape shape() const { return op_shape(transposed_, stored_.shape()); }
   [[nodiscard]] std::size_t rows() const { return shape().rows; }

@@ -21,19 +21,23 @@ namespace cubist
 /// 4x5x6", {"Summa2D", "forward", 4, 5, 6} "Summa2D forward 4x5x6". The texts are not copied.
 struct SpanName
 {
+  /// The largest count of numbers in a name.
   static constexpr std::size_t most_numbers = 3;
 
-  const char* owner = nullptr;
-  const char* text = "";
+  const char* owner = nullptr;  ///< the class that the span is of; null for none
+  const char* text = "";        ///< what the span is
+  /// Numbers behind the text, such as the layer's.
   std::array<std::size_t, most_numbers> numbers{};
-  std::size_t count = 0;
+  std::size_t count = 0;  ///< how many of them there are
 
   SpanName() = default;
+  /// A text and numbers.
   template <std::convertible_to<std::size_t>... N>
   requires(sizeof...(N) <= most_numbers) SpanName(const char* t, N... n)
       : text{t}, numbers{static_cast<std::size_t>(n)...}, count{sizeof...(N)}
   {
   }
+  /// The class, a text, and numbers.
   template <std::convertible_to<std::size_t>... N>
   requires(sizeof...(N) <= most_numbers) SpanName(const char* of, const char* t, N... n)
       : SpanName{t, n...}
@@ -41,6 +45,7 @@ struct SpanName
     owner = of;
   }
 
+  /// All parts, as a trace has them.
   [[nodiscard]] std::string to_string() const
   {
     std::string s = owner == nullptr ? "" : std::string{owner} + " ";

@@ -45,6 +45,7 @@ class AtomicFile
     if (is_root() && !published_) std::filesystem::remove(part_, ignored);
   }
 
+  /// The file, under its temporary name.
   [[nodiscard]] File& file() { return *file_; }
 
   /// Rank 0 overwrites the first bytes.

@@ -38,6 +38,7 @@
 namespace cubist
 {
 
+/// How many checkpoints stay.
 struct CheckpointOptions
 {
   /// How many are kept; the oldest are removed first. 0: all of them.
@@ -49,8 +50,10 @@ template <class A, class B>
 class Checkpoints
 {
  public:
+  /// The mesh of the state.
   using M = AxisMesh<A, B>;
 
+  /// Of a folder, which is made; collective.
   Checkpoints(const AxisMesh<A, B>& mesh, std::filesystem::path folder,
               const CheckpointOptions& options = {})
       : mesh_{mesh}, folder_{std::move(folder)}, options_{options}
@@ -122,6 +125,7 @@ class Checkpoints
     return all;
   }
 
+  /// The file of a checkpoint.
   [[nodiscard]] std::filesystem::path file(std::uint64_t step) const
   {
     const std::string digits = std::to_string(step);

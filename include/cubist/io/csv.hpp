@@ -28,12 +28,14 @@
 namespace cubist
 {
 
+/// What separates values, and whether there is a header.
 struct CsvOptions
 {
-  char separator = ',';
-  bool header = false;  ///< the first line names the columns, and is skipped
+  char separator = ',';  ///< between values
+  bool header = false;   ///< the first line names the columns, and is skipped
 };
 
+/// A table of text: rows of equally many values.
 struct CsvTable
 {
   std::size_t rows = 0;

@@ -27,25 +27,26 @@ static_assert(std::endian::native == std::endian::little,
 
 enum class ElementType : std::uint8_t
 {
-  boolean,
-  u8,
-  i8,
-  f8_e4m3,
-  f8_e5m2,
-  u16,
-  i16,
-  f16,
-  bf16,
-  u32,
-  i32,
-  f32,
-  u64,
-  i64,
-  f64,
-  c64,
-  c128
+  boolean,  ///< 1 byte, 0 or 1
+  u8,       ///< 8 bits, unsigned
+  i8,       ///< 8 bits, signed
+  f8_e4m3,  ///< 8 bits: 4 of exponent, 3 of fraction
+  f8_e5m2,  ///< 8 bits: 5 of exponent, 2 of fraction
+  u16,      ///< 16 bits, unsigned
+  i16,      ///< 16 bits, signed
+  f16,      ///< IEEE half
+  bf16,     ///< bfloat16
+  u32,      ///< 32 bits, unsigned
+  i32,      ///< 32 bits, signed
+  f32,      ///< float
+  u64,      ///< 64 bits, unsigned
+  i64,      ///< 64 bits, signed
+  f64,      ///< double
+  c64,      ///< complex of float
+  c128      ///< complex of double
 };
 
+/// The element type of T.
 template <Scalar T>
 [[nodiscard]] constexpr ElementType element_type()
 {

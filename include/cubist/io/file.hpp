@@ -25,6 +25,7 @@ namespace cubist
 class File
 {
  public:
+  /// How a file is opened.
   enum class Mode
   {
     read,    // an existing file
@@ -32,6 +33,7 @@ class File
     create,  // an empty file, which replaces an existing one
   };
 
+  /// Opens the file.
   File(std::string path, Mode mode) : path_{std::move(path)}
   {
     const int flags = mode == Mode::read    ? O_RDONLY
@@ -62,10 +64,12 @@ class File
     if (descriptor_ >= 0) ::close(descriptor_);
   }
 
+  /// Where the file is.
   [[nodiscard]] const std::string& path() const { return path_; }
   /// For calls of the system.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
+  /// The file's length in bytes.
   [[nodiscard]] std::uint64_t bytes() const
   {
     struct stat about = {};

@@ -34,6 +34,7 @@
 namespace cubist
 {
 
+/// Text by name, beside the tensors of a file.
 using Metadata = std::map<std::string, std::string>;
 
 namespace detail
@@ -71,7 +72,9 @@ class SafetensorsFile
     header_ = parse_safetensors_header(json, bytes - data_, file_.path());
   }
 
+  /// What the file says of its tensors.
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
+  /// Where the file is.
   [[nodiscard]] const std::string& path() const { return file_.path(); }
 
   /// Sets matrices from the tensors of their names; F16, BF16, F32 and F64 are converted to T. A

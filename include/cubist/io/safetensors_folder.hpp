@@ -27,7 +27,9 @@ namespace cubist
 class SafetensorsFolder
 {
  public:
+  /// The name of a model in one file.
   static constexpr const char* file_name = "model.safetensors";
+  /// The name of the index of a model in several files.
   static constexpr const char* index_name = "model.safetensors.index.json";
 
   /// @param path the folder, or a safetensors file
@@ -65,6 +67,7 @@ class SafetensorsFolder
     }
   }
 
+  /// Where the folder is.
   [[nodiscard]] const std::string& path() const { return path_; }
   /// The names of all tensors.
   [[nodiscard]] std::vector<std::string> names() const
@@ -73,6 +76,7 @@ class SafetensorsFolder
     for (const auto& [name, _] : files_of_tensors_) all.push_back(name);
     return all;
   }
+  /// Whether one of its files has the tensor.
   [[nodiscard]] bool has(const std::string& tensor) const
   {
     return files_of_tensors_.contains(tensor);

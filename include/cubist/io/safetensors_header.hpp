@@ -33,8 +33,8 @@ inline constexpr std::uint64_t safetensors_header_limit = 100'000'000;
 
 struct SafetensorsHeader
 {
-  std::map<std::string, std::string> metadata;
-  std::vector<TensorInfo> tensors;  ///< in the order of their bytes
+  std::map<std::string, std::string> metadata;  ///< text by name
+  std::vector<TensorInfo> tensors;              ///< in the order of their bytes
 
   /// The tensor of this name, or null.
   [[nodiscard]] const TensorInfo* find(std::string_view name) const

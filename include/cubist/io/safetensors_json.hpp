@@ -32,10 +32,10 @@ namespace cubist
 struct TensorInfo
 {
   std::string name;
-  ElementType type = ElementType::f32;
+  ElementType type = ElementType::f32;  ///< of the elements
   std::vector<std::uint64_t> shape;
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
+  std::uint64_t begin = 0;  ///< the first byte, counted from the end of the header
+  std::uint64_t end = 0;    ///< the byte behind the last
 
   friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
 };

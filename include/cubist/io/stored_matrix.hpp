@@ -28,15 +28,15 @@ namespace cubist
 /// nn.Linear has (out, in), and computes X W^T.
 enum class WeightOrder
 {
-  in_out,
-  out_in,
+  in_out,  ///< (in, out), as cubist and GPT-2's Conv1D have it
+  out_in,  ///< (out, in), as PyTorch's nn.Linear has it
 };
 
 /// The position of a matrix in a file, and its elements.
 struct StoredMatrix
 {
-  std::uint64_t begin = 0;  // offset in the file, in bytes
-  ElementType type = ElementType::f64;
+  std::uint64_t begin = 0;              // offset in the file, in bytes
+  ElementType type = ElementType::f64;  ///< of the elements
   Shape shape;
   bool transposed = false;  // column-major, or the transpose
 };

@@ -32,10 +32,10 @@ namespace cubist
 /// The sizes of a batch of products: (b, m, k) times (b, k, n) gives (b, m, n).
 struct BatchSize
 {
-  std::size_t b = 0;
-  std::size_t m = 0;
-  std::size_t n = 0;
-  std::size_t k = 0;
+  std::size_t b = 0;  ///< products in the batch
+  std::size_t m = 0;  ///< rows of X and Y
+  std::size_t n = 0;  ///< columns of W and Y
+  std::size_t k = 0;  ///< columns of X, rows of W
 };
 
 /// A plan for batches of one size. Every rank makes the plan and calls it.
@@ -45,6 +45,7 @@ template <SchemeType S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::non
 class DistBatchMatMul
 {
  public:
+  /// One product of the batch.
   using Product = DistMatMul<S, B, T, op_x, op_w>;
   using Mesh = AxisBatchMesh<typename S::Axes, B>;
   using Input = DistBatch<T, typename Product::Input::Layout, Mesh>;
@@ -53,6 +54,7 @@ class DistBatchMatMul
   /// A weight that all products of the batch share.
   using SharedWeight = typename Product::Weight;
 
+  /// A plan for products of one size; collective.
   DistBatchMatMul(const Mesh& mesh, BatchSize size, Gathered policy = Gathered::again,
                   Method requested = Method::automatic)
       : mesh_{mesh}, batch_{size.b}, product_{

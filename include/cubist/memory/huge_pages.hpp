@@ -21,6 +21,7 @@ class HugePages
  public:
   using value_type = T;
 
+  /// Bytes of a page.
   static constexpr std::size_t page = std::size_t{2} << 20;
   static constexpr std::size_t threshold = 2 * page;  // bytes from which huge pages are used
 

@@ -28,10 +28,11 @@ namespace cubist
 /// Identifies the arena of a process to its peers.
 struct ArenaName
 {
-  int process = 0;
-  int file = -1;
+  int process = 0;  ///< the process that made the arena
+  int file = -1;    ///< the descriptor of its file in that process
   std::uint64_t size = 0;
 
+  /// A total order.
   friend auto operator<=>(const ArenaName&, const ArenaName&) = default;
 };
 

@@ -14,16 +14,49 @@ namespace cubist
 {
 
 // clang-format off
-struct Data  { static constexpr const char* name = "data"; };
-struct Depth { static constexpr const char* name = "depth"; };
-struct Row   { static constexpr const char* name = "row"; };
-struct Col   { static constexpr const char* name = "col"; };
-struct AxisX { static constexpr const char* name = "x"; };
-struct AxisY { static constexpr const char* name = "y"; };
-struct AxisZ { static constexpr const char* name = "z"; };
-struct Tensor { static constexpr const char* name = "tensor"; };
+/// Cuts rows in front of a scheme's axes; weights are replicated along it.
+struct Data
+{
+  static constexpr const char* name = "data";
+};
+/// The layers of a 2.5D mesh, along which weights are replicated.
+struct Depth
+{
+  static constexpr const char* name = "depth";
+};
+/// The first axis of a 2D mesh: rows of ranks.
+struct Row
+{
+  static constexpr const char* name = "row";
+};
+/// The second axis of a 2D mesh: columns of ranks.
+struct Col
+{
+  static constexpr const char* name = "col";
+};
+/// The first axis of a grid.
+struct AxisX
+{
+  static constexpr const char* name = "x";
+};
+/// The second axis of a grid.
+struct AxisY
+{
+  static constexpr const char* name = "y";
+};
+/// The third axis of a grid.
+struct AxisZ
+{
+  static constexpr const char* name = "z";
+};
+/// The axis of a 1D mesh.
+struct Tensor
+{
+  static constexpr const char* name = "tensor";
+};
 // clang-format on
 
+/// Whether A is in the list.
 template <class A, class... List>
 inline constexpr bool is_one_of = (std::same_as<A, List> || ...);
 
@@ -31,12 +64,16 @@ inline constexpr bool is_one_of = (std::same_as<A, List> || ...);
 template <class... A>
 struct Axes
 {
+  /// The number of axes.
   static constexpr std::size_t count = sizeof...(A);
+  /// A number for each axis, in their order.
   using Array = std::array<int, count>;
 
+  /// Whether `Axis` is one of the axes.
   template <class Axis>
   static constexpr bool has = is_one_of<Axis, A...>;
 
+  /// The place of `Axis` among the axes.
   template <class Axis>
   requires has<Axis>
   static constexpr std::size_t index()

@@ -11,15 +11,19 @@
 namespace cubist
 {
 
+/// Groups of ranks, each a mesh of its own.
 template <class A, class B>
 class AxisBatchMesh
 {
  public:
+  /// The mesh of one group.
   using Group = AxisMesh<A, B>;
   using Communicator = typename B::Communicator;
 
   [[nodiscard]] Communicator& world() const { return world_; }
+  /// The number of groups.
   [[nodiscard]] int groups() const { return groups_; }
+  /// Ranks of a group.
   [[nodiscard]] int group_size() const { return world_.size() / groups_; }
   /// The number of this rank's group.
   [[nodiscard]] int index() const { return index_; }

@@ -26,15 +26,17 @@ namespace cubist
 /// Whether a mesh may have fewer ranks than its parent communicator.
 enum class IdleRanks : bool
 {
-  refused,
-  allowed
+  refused,  ///< every rank must be on the mesh
+  allowed   ///< ranks that are left over do nothing
 };
 
+/// The ranks of a communicator on axes A, with a communicator along each axis.
 template <class A, class B>
 class AxisMesh
 {
  public:
   using Axes = A;
+  /// A number for each axis, in their order.
   using Array = typename A::Array;
   using Communicator = typename B::Communicator;
   using Engine = typename B::Engine;
@@ -80,11 +82,13 @@ class AxisMesh
   /// @pre rank < size()
   [[nodiscard]] Array coordinates(int rank) const { return A::coordinates(rank, state_->extents); }
 
+  /// The number of ranks along `Axis`.
   template <class Axis>
   [[nodiscard]] int extent() const
   {
     return state_->extents[A::template index<Axis>()];
   }
+  /// This rank's place along `Axis`.
   template <class Axis>
   [[nodiscard]] int coordinate() const
   {

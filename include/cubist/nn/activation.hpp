@@ -66,6 +66,7 @@ struct Sigmoid
   }
 };
 
+/// tanh x.
 struct Tanh
 {
   template <RealScalar T>
@@ -163,12 +164,19 @@ struct GeluTanh
   static constexpr T far{24};
 };
 
+/// x
 inline constexpr Identity identity{};
+/// max(x, 0)
 inline constexpr Relu relu{};
+/// 1 / (1 + exp(-x))
 inline constexpr Sigmoid sigmoid{};
+/// tanh x
 inline constexpr Tanh tanh{};
+/// x sigmoid(x)
 inline constexpr Silu silu{};
+/// x Phi(x), Phi the normal distribution's
 inline constexpr Gelu gelu{};
+/// GELU by tanh, as GPT-2 has it
 inline constexpr GeluTanh gelu_tanh{};
 
 /// An activation function chosen at run time.

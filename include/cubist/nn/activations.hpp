@@ -42,17 +42,24 @@ class Activations
 {
  public:
   using Mesh = AxisMesh<typename S::Axes, B>;
+  /// A matrix of layout L.
   template <class L>
   using Matrix = DistMatrix<T, L, Mesh>;
+  /// The output after an even number of layers.
   using Even = Matrix<typename S::Input>;
+  /// The output after an odd number of layers.
   using Odd = Matrix<typename S::Next::Input>;
   static_assert(std::same_as<typename S::Next::Next, S>);
 
+  /// Of one of the two layouts.
   template <class L>
   requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
   Activations(Matrix<L> matrix) : matrix_{std::move(matrix)}
   {
   }
+
+  /// Not by moves through a third, in which g++ 14 believes a matrix to be uninitialized.
+  friend void swap(Activations& a, Activations& b) noexcept { a.matrix_.swap(b.matrix_); }
 
   /// Calls f with the matrix, whose type has the layout.
   template <class F>
@@ -86,6 +93,7 @@ class Activations
   }
   [[nodiscard]] std::size_t rows() const { return shape().rows; }
   [[nodiscard]] std::size_t cols() const { return shape().cols; }
+  /// The block of the global matrix that this rank holds.
   [[nodiscard]] const Block& block() const
   {
     return visit([](const auto& m) -> const Block& { return m.block(); });
@@ -151,9 +159,10 @@ template <SchemeType S, class B, class T>
   return gather(y.view());
 }
 
+/// The loss on an output whose layout is known at run time.
 template <SchemeType S, class B, class T>
-double softmax_cross_entropy(const Activations<S, B, T>& y, std::span<const int> labels,
-                             Activations<S, B, T>& dy)
+LossValue softmax_cross_entropy(const Activations<S, B, T>& y, std::span<const int> labels,
+                                Activations<S, B, T>& dy)
 {
   return y.visit([&]<class L, class M>(const DistMatrix<T, L, M>& m) {
     return softmax_cross_entropy(m, labels, dy.template as<L>());
@@ -183,8 +192,8 @@ const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
 /// @tparam Target Activations or DistMatrix
 /// @throws ShapeError unless all three agree in shape, layout and mesh
 template <SchemeType S, class B, class T, class Target>
-double mean_squared_error(const Activations<S, B, T>& y, const Target& target,
-                          Activations<S, B, T>& dy)
+LossValue mean_squared_error(const Activations<S, B, T>& y, const Target& target,
+                             Activations<S, B, T>& dy)
 {
   using Y = Activations<S, B, T>;
   if constexpr (std::same_as<Target, Y> || detail::DistMatrixOf<Target, T, typename Y::Mesh>)
@@ -194,10 +203,11 @@ double mean_squared_error(const Activations<S, B, T>& y, const Target& target,
   else
   {
     detail::require_distributed<Target, T, typename Y::Mesh>();
-    return 0;
+    return LossValue{};
   }
 }
 
+/// The accuracy on an output whose layout is known at run time.
 template <SchemeType S, class B, class T>
 double accuracy(const Activations<S, B, T>& y, std::span<const int> labels)
 {

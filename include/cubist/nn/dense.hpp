@@ -31,6 +31,7 @@ class Dense
 {
  public:
   using Value = T;
+  /// The layer without activation.
   using Linear = cubist::Linear<S, B, T>;
   using Mesh = typename Linear::Mesh;
   using Input = typename Linear::Input;
@@ -57,6 +58,7 @@ class Dense
     linear_.forward(x, activation_, fit_output(z_, x), y);
     if (pass.training_step) dropout_.apply(y, *pass.training_step);
   }
+  /// The number of output features.
   [[nodiscard]] std::size_t out() const { return linear_.out(); }
   [[nodiscard]] Output make_output(const Input& x) const { return linear_.make_output(x); }
 

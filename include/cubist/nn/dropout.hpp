@@ -24,10 +24,11 @@ namespace detail
 {
 
 /// The scaled element, or 0, by its index in its global matrix of `cols` columns.
-template <RealScalar T>
+/// @tparam Random a Philox, or what converts to it on the device
+template <RealScalar T, class Random>
 struct DropoutMask
 {
-  Philox random;
+  Random random;
   double p;
   T scale;
   std::size_t i0;
@@ -37,15 +38,16 @@ struct DropoutMask
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
   {
     const auto index = (i0 + i) * cols + j0 + j;
-    return random.template uniform<double>(index) < p ? T{} : x * scale;
+    const Philox& numbers = random;
+    return numbers.template uniform<double>(index) < p ? T{} : x * scale;
   }
 };
 
 /// x + mask y
-template <RealScalar T>
+template <RealScalar T, class Random>
 struct AddDropped
 {
-  DropoutMask<T> mask;
+  DropoutMask<T, Random> mask;
 
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x, T y) const
   {
@@ -67,12 +69,13 @@ class Dropout
     static_cast<void>(stream(seed, Draw::dropout, layer));
   }
 
+  /// Of setting an element to 0.
   [[nodiscard]] double probability() const { return p_; }
 
   /// x = mask(step) * x, in forward as in backward.
   /// @throws ArgumentError unless step < 2^40
   template <RealScalar T, class L, class M>
-  void apply(DistMatrix<T, L, M>& x, std::uint64_t step) const
+  void apply(DistMatrix<T, L, M>& x, const TrainingStep& step) const
   {
     if (p_ > 0) apply(x, x, step);
   }
@@ -81,7 +84,7 @@ class Dropout
   /// @throws ShapeError, MeshError unless both agree in shape and mesh, ArgumentError unless step <
   /// 2^40
   template <RealScalar T, class L, class M>
-  void apply(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, std::uint64_t step) const
+  void apply(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, const TrainingStep& step) const
   {
     check(x, y);
     x.mesh().engine().map_indexed(y.valid(), mask(x, step), x.valid());
@@ -91,11 +94,11 @@ class Dropout
   /// @throws as `apply`
   template <RealScalar T, class L, class M>
   void add(const DistMatrix<T, L, M>& x, const DistMatrix<T, L, M>& y, DistMatrix<T, L, M>& z,
-           std::uint64_t step) const
+           const TrainingStep& step) const
   {
     check(x, z), check(y, z);
-    const detail::AddDropped<Accumulator<T>> sum{mask(y, step)};
-    x.mesh().engine().map_indexed(z.valid(), sum, x.valid(), y.valid());
+    const auto dropped = mask(y, step);
+    x.mesh().engine().map_indexed(z.valid(), sum_with(dropped), x.valid(), y.valid());
   }
 
  private:
@@ -111,17 +114,30 @@ class Dropout
         "different ranks; make the one like the other");
   }
 
+  template <class T, class Random>
+  [[nodiscard]] static detail::AddDropped<T, Random>
+  sum_with(const detail::DropoutMask<T, Random>& mask)
+  {
+    return {mask};
+  }
+
   template <class T, class L, class M>
-  [[nodiscard]] detail::DropoutMask<Accumulator<T>> mask(const DistMatrix<T, L, M>& x,
-                                                         std::uint64_t step) const
+  [[nodiscard]] auto mask(const DistMatrix<T, L, M>& x, const TrainingStep& step) const
   {
     using A = Accumulator<T>;
-    return {stream(seed_, Draw::dropout, layer_, step),
-            p_,
-            static_cast<A>(1 / (1 - p_)),
-            x.block().rows.offset,
-            x.block().cols.offset,
-            x.cols()};
+    const auto with = [&]<class Random>(const Random& random) {
+      return detail::DropoutMask<A, Random>{
+          random,  p_, static_cast<A>(1 / (1 - p_)), x.block().rows.offset, x.block().cols.offset,
+          x.cols()};
+    };
+    const std::uint64_t* const in_memory = step.in_memory();
+    const std::uint64_t number = in_memory != nullptr ? 0 : std::uint64_t{step};
+    const Philox random = stream(seed_, Draw::dropout, layer_, number);
+    if constexpr (detail::Captures<typename M::Engine>)
+      return with(detail::StepRandom{seed_, detail::stream_number(Draw::dropout, layer_, 0), number,
+                                     in_memory});
+    else
+      return with(random);
   }
 
   double p_;

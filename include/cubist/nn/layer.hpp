@@ -19,6 +19,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/parameter.hpp"
+#include "cubist/nn/random.hpp"
 
 namespace cubist
 {
@@ -27,7 +28,7 @@ namespace cubist
 struct Pass
 {
   /// The step that dropout masks are drawn for; none in evaluation.
-  std::optional<std::uint64_t> training_step = {};
+  std::optional<TrainingStep> training_step = {};
   /// The tokens of each sequence: rows [b sequence, (b + 1) sequence) are those of sequence b.
   std::size_t sequence = 1;
   /// The position of the first token of each sequence.

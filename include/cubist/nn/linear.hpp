@@ -38,6 +38,7 @@
 namespace cubist
 {
 
+/// Of a linear layer.
 struct LinearOptions
 {
   bool bias = true;
@@ -46,11 +47,12 @@ struct LinearOptions
   std::size_t index = 0;
   Gathered gathered = Gathered::kept;
   Method method = Method::automatic;
-  Initial initial_weights = Uniform{};
-  Initial initial_bias = Uniform{};
+  Initial initial_weights = Uniform{};  ///< of W
+  Initial initial_bias = Uniform{};     ///< of the bias
   /// What the layer's inputs and outputs are padded to multiples of; 0 stands for the mesh's
   /// quantum.
   std::size_t in_quantum = 0;
+  /// Columns of Y are padded to a multiple of this; 0 for the mesh's quantum.
   std::size_t out_quantum = 0;
 };
 
@@ -59,11 +61,13 @@ template <SchemeType S, class B, Scalar T>
 class Linear
 {
  public:
+  /// The product.
   using Product = DistMatMul<S, B, T>;
   using Mesh = typename Product::Mesh;
   using Input = typename Product::Input;
   using Weight = typename Product::Weight;
   using Output = typename Product::Output;
+  /// The bias (1, out), cut as the columns of the output.
   using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
 
   /// Weights and bias begin with the same bits on every scheme and mesh; by default they are
@@ -85,14 +89,19 @@ class Linear
       mesh.engine().fill(b_.valid(), T(-Accumulator<T>{}));
   }
 
+  /// The number of input features.
   [[nodiscard]] std::size_t in() const { return in_; }
+  /// The number of output features.
   [[nodiscard]] std::size_t out() const { return out_; }
   /// What the outputs are padded to a multiple of.
   [[nodiscard]] std::size_t out_quantum() const { return options_.out_quantum; }
+  /// W (in, out).
   [[nodiscard]] Weight& weight() { return w_; }
+  /// dW (in, out), complete after `finish_backward`.
   [[nodiscard]] const Weight& weight_gradient() const { return dw_; }
   /// @pre the layer has a bias
   [[nodiscard]] Bias& bias() { return b_; }
+  /// Db (1, out), complete after `finish_backward`.
   [[nodiscard]] const Bias& bias_gradient() const { return db_; }
 
   /// Y = X W + b

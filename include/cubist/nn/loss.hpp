@@ -17,6 +17,7 @@
 #include <limits>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
@@ -24,9 +25,9 @@
 #include "cubist/core/vector_math.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
-#include "cubist/dist/staging.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/kernels/labels.hpp"
+#include "cubist/nn/kernels/loss_value.hpp"
 #include "cubist/nn/kernels/row_values.hpp"
 #include "cubist/nn/kernels/softmax.hpp"
 
@@ -35,15 +36,6 @@ namespace cubist
 
 namespace detail
 {
-
-template <class T, class L, class M>
-double mean_over_ranks(const DistMatrix<T, L, M>& y, double sum, std::size_t count)
-{
-  auto& ranks = along_axes(y.mesh(), typename L::RowAxes{}, typename L::ColAxes{});
-  with_staging_buffer(y.mesh().engine(), std::span<double>{&sum, 1},
-                      [&](auto numbers) { ranks.all_reduce(numbers); });
-  return sum / static_cast<double>(std::max<std::size_t>(count, 1));
-}
 
 template <class T, class L, class LOther, class M>
 void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, LOther, M>& other,
@@ -130,8 +122,8 @@ struct IsLabel
 /// The sum over the rows of -log softmax(Y)[label] by the number of labels; a row of label -1
 /// counts for nothing. Its gradient becomes dY, unless that is null.
 template <RealScalar T, class L, class M>
-double cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels, std::size_t count,
-                     DistMatrix<T, L, M>* dy)
+LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
+                        std::size_t count, DistMatrix<T, L, M>* dy)
 {
   const auto& engine = y.mesh().engine();
   const MatrixView<const T> logits = y.valid();
@@ -147,11 +139,13 @@ double cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels, 
 
   // The rank with the column of a row's label adds the row's loss.
   const CrossEntropy<A> entropy{label, j0, max, sum};
+  LossSums<typename M::Engine, 3> loss{engine};
   const A mean = A{1} / static_cast<A>(std::max<std::size_t>(count, 1));
-  const double loss =
-      dy ? engine.map_fold(0.0, Sum{}, dy->valid(), CrossEntropyAndSlope<A>{entropy, mean}, logits)
-         : engine.fold(0.0, Sum{}, entropy, logits);
-  return mean_over_labels<L>(y.mesh(), loss, labels, count);
+  if (dy)
+    loss.map_fold(0, dy->valid(), CrossEntropyAndSlope<A>{entropy, mean}, logits);
+  else
+    loss.fold(0, entropy, logits);
+  return mean_over_labels<L>(y.mesh(), std::move(loss), labels, count);
 }
 
 }  // namespace detail
@@ -159,10 +153,10 @@ double cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels, 
 /// The mean over the rows of -log softmax(Y)[label], the same on every rank; dY, which may be Y,
 /// becomes its gradient. Every rank of the mesh calls this.
 /// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class,
-/// and on every rank for labels that differ between ranks
+/// and on every rank for labels that differ between ranks, on a device when the value is read
 template <RealScalar T, class L, class M>
-double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
-                             DistMatrix<T, L, M>& dy)
+LossValue softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
+                                DistMatrix<T, L, M>& dy)
 {
   detail::require_not_partial<L>();
   detail::check_labels(labels, y.shape());
@@ -174,8 +168,8 @@ double softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> 
 /// becomes its gradient. Every rank of the mesh calls this.
 /// @throws ShapeError unless all three agree in shape and mesh
 template <RealScalar T, class L, class LTarget, class M>
-double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, LTarget, M>& target,
-                          DistMatrix<T, L, M>& dy)
+LossValue mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, LTarget, M>& target,
+                             DistMatrix<T, L, M>& dy)
 {
   detail::require_not_partial<L>();
   detail::require_layout<LTarget, L>();
@@ -183,11 +177,12 @@ double mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, LTar
   detail::check_target(y, dy, "gradient");
   const auto& engine = y.mesh().engine();
   const std::size_t count = std::max<std::size_t>(y.shape().size(), 1);
+  detail::LossSums<typename M::Engine, 1> sum{engine};
   using A = Accumulator<T>;
   const detail::SquaredErrorAndSlope<A> both{A{2} / static_cast<A>(count)};
-  const double sum =
-      engine.map_fold(0.0, detail::Sum{}, dy.valid(), both, y.valid(), target.valid());
-  return detail::mean_over_ranks(y, sum, count);
+  sum.map_fold(0, dy.valid(), both, y.valid(), target.valid());
+  sum.all_reduce(detail::along_axes(y.mesh(), typename L::RowAxes{}, typename L::ColAxes{}));
+  return sum.value([n = static_cast<double>(count)](const auto& all) { return all[0] / n; });
 }
 
 /// The fraction of rows whose largest column (the first of equals) is their label, the same on
@@ -211,10 +206,10 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
   detail::RowValues<Index, L, M> classes{y.mesh(), logits.rows(), none};
   classes.combine(ReduceOp::min, detail::Smaller{},
                   detail::ColumnOfMaximum<A, Index>{max, y.block().cols.offset, none}, logits);
-  const double hits =
-      y.mesh().engine().fold(0.0, detail::Sum{}, detail::IsLabel{label}, classes.view());
+  detail::LossSums<typename M::Engine, 3> hits{y.mesh().engine()};
+  hits.fold(0, detail::IsLabel{label}, classes.view());
   using Column = Layout<typename L::RowAxes, Cols<>>;
-  return detail::mean_over_labels<Column>(y.mesh(), hits, labels);
+  return detail::mean_over_labels<Column>(y.mesh(), std::move(hits), labels, labels.size());
 }
 
 /// dY *= factor, on this rank's block: that of a DistMatrix, or of a network's output. A loss scale

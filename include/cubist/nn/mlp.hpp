@@ -35,9 +35,10 @@
 namespace cubist
 {
 
+/// Of all layers of a network.
 struct MlpOptions
 {
-  Activation activation = gelu;
+  Activation activation = gelu;  ///< between layers; not after the last
   /// Of the last layer.
   Activation output = identity;
   /// The probability that an element between two layers is dropped while training.
@@ -50,7 +51,7 @@ struct MlpOptions
   double output_dropout = 0;
   /// Of every layer.
   Initial initial_weights = Uniform{};
-  Initial initial_bias = Uniform{};
+  Initial initial_bias = Uniform{};  ///< of the biases
   /// Of every so many layers only the last output is kept; backward computes the others again, with
   /// the same bits. 0 keeps all. (docs/training.md)
   std::size_t recompute = 0;
@@ -60,7 +61,7 @@ struct MlpOptions
 struct Score
 {
   double loss = 0;
-  double accuracy = 0;
+  double accuracy = 0;  ///< the fraction of rows whose largest output is the label's
 };
 
 namespace detail
@@ -125,6 +126,7 @@ class MLP
 {
  public:
   using Value = T;
+  /// Outputs, whose layout depends on the number of layers.
   using Activations = cubist::Activations<S, B, T>;
   using Mesh = typename Activations::Mesh;
 
@@ -174,7 +176,8 @@ class MLP
   const Activations& forward(const DistMatrix<T, L, Mesh>& x)
   {
     detail::require_layout<L, typename S::Input>();
-    return run(x, {.training_step = training_ ? std::optional{++steps_} : std::nullopt});
+    if (!training_) return run(x, {});
+    return run(x, {.training_step = detail::next_step(mesh_.engine(), steps_)});
   }
   /// Does not compile: X is not distributed.
   template <class X>
@@ -224,7 +227,9 @@ class MLP
 
   /// Dropout applies in training mode, the mode of a new network.
   void train() { training_ = true; }
+  /// From now on dropout does nothing.
   void eval() { training_ = false; }
+  /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return training_; }
 
   /// Softmax cross-entropy and accuracy on labelled data, without dropout.

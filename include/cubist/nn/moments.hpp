@@ -13,6 +13,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/engine/matrix_groups.hpp"
 #include "cubist/engine/span.hpp"
 #include "cubist/nn/parameter.hpp"
 
@@ -94,40 +95,43 @@ struct UpdateMaster
   }
 };
 
-/// The weights that an optimizer updates. Those of 16 bits have masters in float, which accumulate
-/// updates too small for 16 bits.
+/// The weights that an optimizer updates, all in one call of the engine. Those of 16 bits have
+/// masters in float, which accumulate updates too small for 16 bits.
 template <class T, class M>
 class Weights
 {
  public:
-  Weights(const Parameters<T, M>&, const std::string&) {}
-
-  /// update(w, x…) for all elements of the i-th parameter
-  template <class Update, class... X>
-  void apply(const Parameters<T, M>& parameters, std::size_t i, Update update, MatrixView<X>... x)
-  {
-    const auto& w = parameters[i].value;
-    const Span span{w.mesh.engine(), {"update of parameter", i}};
-    w.mesh.engine().for_each(update, w.valid(), x...);
-  }
-  void append_state(State<T, M>&, const std::string&) {}
-};
-
-template <ShortReal T, class M>
-class Weights<T, M>
-{
- public:
   Weights(const Parameters<T, M>& parameters, const std::string& name)
-      : masters_{parameters, name + ".master"}
+      : masters_{ShortReal<T> ? parameters : Parameters<T, M>{}, name + ".master"}
   {
   }
 
-  template <class Update, class... X>
-  void apply(const Parameters<T, M>& parameters, std::size_t i, Update update, MatrixView<X>... x)
+  /// update(w, g, m…) for all elements of all parameters, g of their gradients, m of the moments.
+  /// `update` is make(), which each replay of a captured step calls again.
+  template <class Make, class... Of>
+  void apply(const Parameters<T, M>& parameters, Make make, Of&... moments)
   {
-    const auto& w = parameters[i].value;
-    const Span span{w.mesh.engine(), {"update of parameter", i}};
-    w.mesh.engine().for_each(UpdateMaster<T, Update>{update}, w.valid(), masters_[i], x...);
+    if (parameters.empty()) return static_cast<void>(make());
+    groups_.clear();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+    {
+      const MatrixView<const T> g = parameters[i].gradient.valid();
+      const MatrixView<T> w = parameters[i].value.valid();
+      if constexpr (ShortReal<T>)
+        groups_.push_back(make_group(w, masters_[i], g, moments[i]...));
+      else
+        groups_.push_back(make_group(w, g, moments[i]...));
+    }
+    const auto& engine = parameters.front().value.mesh.engine();
+    const SpanName all{"update of all parameters"};
+    const auto name = [](std::size_t i) { return SpanName{"update of parameter", i}; };
+    if constexpr (ShortReal<T>)
+      kept_.for_each(
+          engine, groups_, MatrixTypes<T, float, const T, typename Of::Value...>{},
+          [make] { return UpdateMaster<T, decltype(make())>{make()}; }, all, name);
+    else
+      kept_.for_each(engine, groups_, MatrixTypes<T, const T, typename Of::Value...>{}, make, all,
+                     name);
   }
   void append_state(State<T, M>& state, const std::string& prefix)
   {
@@ -135,7 +139,9 @@ class Weights<T, M>
   }
 
  private:
-  Moments<T, M> masters_;
+  Moments<T, M> masters_;  // of none, unless T has 16 bits
+  std::vector<MatrixGroup> groups_;
+  MatrixGroups<typename M::Engine> kept_;
 };
 
 }  // namespace cubist::detail

@@ -73,10 +73,11 @@ struct AdamUpdate
 
 }  // namespace detail
 
+/// Of gradient descent.
 struct SgdOptions
 {
   double learning_rate = 0.1;
-  double momentum = 0;
+  double momentum = 0;  ///< the part of the last update that is repeated
 
   /// @throws ArgumentError for a value out of its range
   void check() const
@@ -95,6 +96,7 @@ class Sgd
   using Mesh = M;
   using Options = SgdOptions;
 
+  /// For parameters, whose values it updates.
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
       : options_{options}, velocity_{parameters, "sgd.velocity"}, weights_{parameters, "sgd"}
   {
@@ -107,21 +109,14 @@ class Sgd
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     detail::check_parameters(parameters, velocity_);
-    options_.check();
-    using A = Accumulator<T>;
-    const detail::SgdUpdate<A> update{static_cast<A>(options_.learning_rate),
-                                      static_cast<A>(options_.momentum), static_cast<A>(factor)};
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-    {
-      const MatrixView<const T> g = parameters[i].gradient.valid();
-      weights_.apply(parameters, i, update, g, velocity_[i]);
-    }
+    weights_.apply(
+        parameters, [this, factor] { return next_update(factor); }, velocity_);
   }
 
   [[nodiscard]] SgdOptions& options() { return options_; }
 
   /// The velocities, `sgd.velocity.layers.0.weight` and so on, and the masters of weights of 16
-  /// bits, `sgd.master.…`, but not the options.
+  /// bits, `sgd.master.layers.0.weight` and so on, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     velocity_.append_state(state, prefix);
@@ -129,16 +124,25 @@ class Sgd
   }
 
  private:
+  [[nodiscard]] auto next_update(double factor) const
+  {
+    options_.check();
+    using A = Accumulator<T>;
+    return detail::SgdUpdate<A>{static_cast<A>(options_.learning_rate),
+                                static_cast<A>(options_.momentum), static_cast<A>(factor)};
+  }
+
   SgdOptions options_;
   detail::Moments<T, M> velocity_;
   detail::Weights<T, M> weights_;
 };
 
+/// Of Adam and AdamW.
 struct AdamOptions
 {
   double learning_rate = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  double beta1 = 0.9;    ///< the decay of the mean of gradients
+  double beta2 = 0.999;  ///< the decay of the mean of their squares
   double epsilon = 1e-8;
   /// Only AdamW decays weights.
   double weight_decay = 0.01;
@@ -163,6 +167,7 @@ class Adam
   using Mesh = M;
   using Options = AdamOptions;
 
+  /// For parameters, whose values it updates.
   explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam{parameters, options, false}
   {
@@ -174,31 +179,14 @@ class Adam
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     detail::check_parameters(parameters, mean_);
-    options_.check();
-    const auto n = static_cast<double>(++steps_);
-    const auto& o = options_;
-    using A = Accumulator<T>;
-    const detail::AdamUpdate<A> update{
-        .beta1 = static_cast<A>(o.beta1),
-        .beta2 = static_cast<A>(o.beta2),
-        .share1 = static_cast<A>(1 - o.beta1),
-        .share2 = static_cast<A>(1 - o.beta2),
-        .rate = static_cast<A>(o.learning_rate / (1 - std::pow(o.beta1, n))),
-        .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
-        .keep = static_cast<A>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
-        .epsilon = static_cast<A>(o.epsilon),
-        .factor = static_cast<A>(factor)};
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-    {
-      const MatrixView<const T> g = parameters[i].gradient.valid();
-      weights_.apply(parameters, i, update, g, mean_[i], square_[i]);
-    }
+    weights_.apply(
+        parameters, [this, factor] { return next_update(factor); }, mean_, square_);
   }
 
   [[nodiscard]] AdamOptions& options() { return options_; }
 
   /// The means, `adam.mean.layers.0.weight` and so on, the masters of weights of 16 bits,
-  /// `adam.master.…`, and the number of steps, but not the options.
+  /// `adam.master.layers.0.weight` and so on, and the number of steps, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     mean_.append_state(state, prefix);
@@ -208,6 +196,7 @@ class Adam
   }
 
  protected:
+  /// @param decays  whether weight decay is in the update, not in the gradient
   Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
       : options_{options}, decays_{decays}, mean_{parameters, "adam.mean"},
         square_{parameters, "adam.square"}, weights_{parameters, "adam"}
@@ -216,6 +205,25 @@ class Adam
   }
 
  private:
+  /// The update of the next step.
+  [[nodiscard]] auto next_update(double factor)
+  {
+    options_.check();
+    const auto n = static_cast<double>(++steps_);
+    const auto& o = options_;
+    using A = Accumulator<T>;
+    return detail::AdamUpdate<A>{
+        .beta1 = static_cast<A>(o.beta1),
+        .beta2 = static_cast<A>(o.beta2),
+        .share1 = static_cast<A>(1 - o.beta1),
+        .share2 = static_cast<A>(1 - o.beta2),
+        .rate = static_cast<A>(o.learning_rate / (1 - std::pow(o.beta1, n))),
+        .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
+        .keep = static_cast<A>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
+        .epsilon = static_cast<A>(o.epsilon),
+        .factor = static_cast<A>(factor)};
+  }
+
   AdamOptions options_;
   bool decays_;
   std::uint64_t steps_ = 0;
@@ -224,10 +232,12 @@ class Adam
   detail::Weights<T, M> weights_;
 };
 
+/// Adam whose weight decay is not in the gradient, but in the update.
 template <RealScalar T, class M>
 class AdamW : public Adam<T, M>
 {
  public:
+  /// For parameters, whose values it updates.
   explicit AdamW(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam<T, M>{parameters, options, true}
   {

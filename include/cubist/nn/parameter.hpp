@@ -16,11 +16,12 @@ namespace cubist
 template <class T, class M>
 struct Parameter
 {
-  std::string name;  // "layers.0.weight"
-  DistView<T, M> value;
-  DistView<T, M> gradient;
+  std::string name;         // "layers.0.weight"
+  DistView<T, M> value;     ///< refers to the value
+  DistView<T, M> gradient;  ///< refers to the gradient
 };
 
+/// What an optimizer updates.
 template <class T, class M>
 using Parameters = std::vector<Parameter<T, M>>;
 

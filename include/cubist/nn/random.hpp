@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "cubist/core/complex.hpp"
@@ -17,46 +19,81 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/philox.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/replay.hpp"
 
 namespace cubist
 {
 
+/// What random numbers are for; each has a stream of its own.
 enum class Draw : std::uint8_t
 {
-  weight,
+  weight,  ///< initial weights
   bias,
-  dropout,
-  attention,
-  token,
-  order,     // of the rows or windows of a dataset, one for each epoch
-  held_out,  // the rows of a dataset that are
+  dropout,    ///< masks of dropout
+  attention,  ///< masks of attention's dropout
+  token,      ///< tokens that are generated
+  order,      // of the rows or windows of a dataset, one for each epoch
+  held_out,   // the rows of a dataset that are
 };
+
+namespace detail
+{
+/// @throws ArgumentError unless layer < 2^16 and step < 2^40
+[[nodiscard]] inline std::uint64_t stream_number(Draw draw, std::size_t layer, std::uint64_t step)
+{
+  require<ArgumentError>(layer < std::size_t{1} << 16 && step < std::uint64_t{1} << 40,
+                         "got layer ", layer, " and step ", step,
+                         ", whose random numbers would be those of other ones; use layers below "
+                         "2^16 and steps below 2^40");
+  return static_cast<std::uint64_t>(draw) << 56 | static_cast<std::uint64_t>(layer) << 40 | step;
+}
+}  // namespace detail
 
 /// The stream from which layer `layer` draws in step `step`.
 /// @throws ArgumentError unless layer < 2^16 and step < 2^40
 [[nodiscard]] inline Philox stream(std::uint64_t seed, Draw draw, std::size_t layer,
                                    std::uint64_t step = 0)
 {
-  require<ArgumentError>(layer < std::size_t{1} << 16 && step < std::uint64_t{1} << 40,
-                         "got layer ", layer, " and step ", step,
-                         ", whose random numbers would be those of other ones; use layers below "
-                         "2^16 and steps below 2^40");
-  return {seed,
-          static_cast<std::uint64_t>(draw) << 56 | static_cast<std::uint64_t>(layer) << 40 | step};
+  return {seed, detail::stream_number(draw, layer, step)};
 }
+
+/// The number of a step that random numbers are drawn for. In a step that is captured, the number
+/// is one in the engine's memory, which each replay changes.
+class TrainingStep
+{
+ public:
+  TrainingStep(std::uint64_t number) : number_{number} {}
+  TrainingStep(std::shared_ptr<const std::uint64_t> in_memory) : in_memory_{std::move(in_memory)} {}
+
+  /// @throws CaptureError for a step that is captured
+  operator std::uint64_t() const
+  {
+    require<CaptureError>(in_memory_ == nullptr,
+                          "got random numbers of attention or of a layer in a step that is "
+                          "captured, which would be the same in every replay; train without this "
+                          "dropout, or run the step without capturing");
+    return number_;
+  }
+  /// Null unless the step is captured.
+  [[nodiscard]] const std::uint64_t* in_memory() const { return in_memory_.get(); }
+
+ private:
+  std::uint64_t number_ = 0;
+  std::shared_ptr<const std::uint64_t> in_memory_;
+};
 
 /// Initial values uniform in ±bound, in each component of complex ones; without a bound, in
 /// ±1/sqrt(in) for a layer of `in` features.
 struct Uniform
 {
-  std::optional<double> bound = {};
+  std::optional<double> bound = {};  ///< uniform in [-bound, bound]; without it 1 / sqrt(in)
 };
 
 /// Initial values that are normal with mean 0 and standard deviation `std`, in each component of
 /// complex ones.
 struct Normal
 {
-  double std = 0.02;
+  double std = 0.02;  ///< the standard deviation; the mean is 0
 };
 
 /// Initial values of 0.
@@ -64,10 +101,40 @@ struct Zeros
 {
 };
 
+/// How a parameter is initialised.
 using Initial = std::variant<Uniform, Normal, Zeros>;
 
 namespace detail
 {
+
+/// The step after `count` ones, which it counts; where it is captured, each replay counts one.
+/// @pre `count` stays where it is
+template <class E>
+[[nodiscard]] TrainingStep next_step(const E& engine, std::uint64_t& count)
+{
+  if constexpr (Captures<E>)
+    if (engine.is_capturing())
+    {
+      const auto number = std::make_shared<ReplayedValue<E, std::uint64_t>>();
+      engine.before_replay([engine, number, &count] { number->set(engine, ++count); });
+      return std::shared_ptr<const std::uint64_t>{number, number->data()};
+    }
+  return ++count;
+}
+
+/// The random numbers of a step that may be captured.
+struct StepRandom
+{
+  std::uint64_t seed;
+  std::uint64_t stream;  // of step 0
+  std::uint64_t number;
+  const std::uint64_t* in_memory;
+
+  CUBIST_HOST_DEVICE operator Philox() const
+  {
+    return {seed, stream | (in_memory == nullptr ? number : *in_memory)};
+  }
+};
 
 /// The initial value of an element, drawn by its index in its global matrix of `cols` columns.
 template <Scalar T>

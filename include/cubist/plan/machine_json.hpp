@@ -44,17 +44,17 @@ inline void read_figures(const nlohmann::json& json, const std::string& prefix, 
   {
     std::vector<std::string> names;  // of the figures and groups that may be here
     bool is_figure = false;
-    for_each_figure(machine, [&, &key = key, &value = value](const std::string& name,
-                                                             auto& figure) {
+    for_each_figure(machine, [&, &given = key, &number = value](const std::string& name,
+                                                                auto& figure) {
       if (!name.starts_with(prefix)) return;
       const auto end = std::min(name.find('.', prefix.size()), name.size());
       const auto shown = name.substr(prefix.size(), end - prefix.size());
       if (names.empty() || names.back() != shown) names.push_back(shown);
-      if (name != prefix + key) return;
+      if (name != prefix + given) return;
       is_figure = true;
-      require<DataError>(value.is_number(), "got ", value.dump(), " for a machine's ", name,
+      require<DataError>(number.is_number(), "got ", number.dump(), " for a machine's ", name,
                          ", which is no number, so nothing can be predicted with it; use a number");
-      figure = value.template get<std::remove_reference_t<decltype(figure)>>();
+      figure = number.template get<std::remove_reference_t<decltype(figure)>>();
     });
     if (is_figure) continue;
     if (std::find(names.begin(), names.end(), key) != names.end())
@@ -148,6 +148,7 @@ catch (const nlohmann::json::exception& error)
   return machine_from_json(json, machine);
 }
 
+/// As a file that `read_machine` reads.
 [[nodiscard]] inline nlohmann::json to_json(const Machine& machine)
 {
   nlohmann::json json;

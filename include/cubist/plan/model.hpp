@@ -58,6 +58,7 @@ inline void require_valid(const std::vector<ProductSize>& layers)
   }
 }
 
+/// A transformer as the planner sees it: sizes without weights.
 struct TransformerModel
 {
   std::string name = {};
@@ -66,14 +67,15 @@ struct TransformerModel
   std::size_t width = 0;      ///< of the residual stream
   std::size_t layers = 0;
   std::size_t heads = 0;
-  std::size_t key_value_heads = 0;
-  std::size_t feed_forward = 0;  ///< between its two layers
-  bool gated = false;            ///< a third matrix, as in SwiGLU
-  bool rms_norm = false;         ///< RMSNorm; else LayerNorm, with weight and bias
-  bool rotary = false;           ///< rotary positions; else a learned embedding of each
-  bool tied = false;             ///< the logits' weights are the embedding's
-  bool bias = false;             ///< of the linear layers
+  std::size_t key_value_heads = 0;  ///< heads of keys and values
+  std::size_t feed_forward = 0;     ///< between its two layers
+  bool gated = false;               ///< a third matrix, as in SwiGLU
+  bool rms_norm = false;            ///< RMSNorm; else LayerNorm, with weight and bias
+  bool rotary = false;              ///< rotary positions; else a learned embedding of each
+  bool tied = false;                ///< the logits' weights are the embedding's
+  bool bias = false;                ///< of the linear layers
 
+  /// Features of a head.
   [[nodiscard]] constexpr std::size_t head_size() const { return width / heads; }
   /// Query heads to a head of keys and values.
   [[nodiscard]] constexpr std::size_t group() const { return heads / key_value_heads; }
@@ -195,9 +197,10 @@ inline void require_valid(const TransformerModel& model)
 /// Sequences of equally many tokens; token (b, s) is row b length + s.
 struct TokenBatch
 {
-  std::size_t sequences = 1;
-  std::size_t length = 1;
+  std::size_t sequences = 1;  ///< sequences of a step
+  std::size_t length = 1;     ///< tokens of a sequence
 
+  /// Tokens of a step.
   [[nodiscard]] constexpr std::size_t tokens() const { return sequences * length; }
   friend constexpr bool operator==(const TokenBatch&, const TokenBatch&) = default;
 };
@@ -224,8 +227,8 @@ struct TokenBatch
 /// What is planned: a model, and the tokens of a step.
 struct TransformerStep
 {
-  TransformerModel model;
-  TokenBatch batch;
+  TransformerModel model;  ///< the model that is trained
+  TokenBatch batch;        ///< the tokens of a step
 };
 
 /// @throws ShapeError for a model that is invalid, or for a batch without tokens

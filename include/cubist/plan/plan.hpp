@@ -26,6 +26,7 @@
 namespace cubist
 {
 
+/// What is planned, and what may be used.
 struct PlanOptions
 {
   std::size_t scalar_bytes = sizeof(float);  ///< of one element
@@ -49,26 +50,27 @@ struct PlanOptions
 
 struct Plan
 {
-  std::string scheme;
+  std::string scheme;  ///< the name of the scheme
   std::vector<int> extents;
   int ranks = 1;
-  int idle = 0;
+  int idle = 0;  ///< ranks that are not on the mesh
   Gathered gathered = Gathered::kept;
   Method method = Method::collectives;  // that will run: collectives or direct
   Time time;                            // seconds of a step
-  double words = 0;     // elements that a rank sends in a step, averaged over the ranks
-  double messages = 0;  // that a rank sends in a step, averaged over the ranks
-  double flops = 0;     // operations in a step, padding included, averaged over the ranks
-  double padding = 0;   // operations on padding, relative to the others
-  double memory = 0;    // bytes of a rank
-  MemoryParts memory_parts;
-  bool fits_memory = true;
+  double words = 0;            // elements that a rank sends in a step, averaged over the ranks
+  double messages = 0;         // that a rank sends in a step, averaged over the ranks
+  double flops = 0;            // operations in a step, padding included, averaged over the ranks
+  double padding = 0;          // operations on padding, relative to the others
+  double memory = 0;           // bytes of a rank
+  MemoryParts memory_parts;    ///< memory of a rank by use, in bytes
+  bool fits_memory = true;     ///< whether a rank's memory suffices
   int weight_copies = 1;       // ranks that hold the same block of W
   bool moves_weights = false;  // by messages, other than the sum of their gradients
-  bool moves_activations = false;
-  std::string note;  // what the reason says at its end; may be empty
-  std::string reason;
+  bool moves_activations = false;  ///< by messages
+  std::string note;                // what the reason says at its end; may be empty
+  std::string reason;              ///< why this mesh stands where it does
 
+  /// The predicted time of a step.
   [[nodiscard]] double seconds() const { return time.total; }
 };
 

@@ -38,11 +38,11 @@ namespace cubist
 /// Seconds, and their parts.
 struct Time
 {
-  double total = 0;
-  double products = 0;
-  double inside = 0;  // messages, copies and windows between ranks of a node
-  double across = 0;  // messages between nodes
-  double passes = 0;  // element-wise, over memory
+  double total = 0;     ///< seconds of all parts
+  double products = 0;  ///< seconds of products
+  double inside = 0;    // messages, copies and windows between ranks of a node
+  double across = 0;    // messages between nodes
+  double passes = 0;    // element-wise, over memory
 
   constexpr Time& operator+=(const Time& other)
   {

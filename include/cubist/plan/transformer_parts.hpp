@@ -29,8 +29,8 @@ namespace cubist
 /// The columns of an output of a product, and what they are padded to a multiple of.
 struct OutputColumns
 {
-  std::size_t n = 0;
-  std::size_t quantum = 0;
+  std::size_t n = 0;        ///< columns of the output
+  std::size_t quantum = 0;  ///< columns are padded to a multiple of this
 };
 
 /// One product of a transformer, as a linear layer.
@@ -41,8 +41,8 @@ struct TransformerProduct
   ProductQuanta quanta;    // 0 stands for the mesh's quantum
   bool is_next = false;    // a product of S::Next
   bool is_merged = false;  // of several weights
-  bool has_bias = false;
-  Op w_op = Op::none;                  // transpose where the weights are stored (N, K)
+  bool has_bias = false;   ///< whether a bias is added
+  Op w_op = Op::none;      // transpose where the weights are stored (N, K)
   Few<OutputColumns, 3> outputs = {};  // one, or those that are merged
 };
 
@@ -70,9 +70,11 @@ template <SchemeType S>
 class TransformerParts
 {
  public:
+  /// The axes of the scheme.
   using A = typename S::Axes;
   using Extents = typename A::Array;
 
+  /// For one mesh, batch and model.
   TransformerParts(const Extents& extents, TokenBatch batch, const TransformerModel& model)
       : extents_{extents}, batch_{batch}, model_{model}, ranks_{A::ranks(extents)},
         quantum_{S::quantum(extents)}, head_pieces_{head_pieces(extents)}, rows_{batch.length *
@@ -83,7 +85,9 @@ class TransformerParts
   }
 
   [[nodiscard]] const Extents& extents() const { return extents_; }
+  /// The tokens of a step.
   [[nodiscard]] TokenBatch batch() const { return batch_; }
+  /// The sizes.
   [[nodiscard]] const TransformerModel& model() const { return model_; }
   [[nodiscard]] int ranks() const { return ranks_; }
 
@@ -99,6 +103,7 @@ class TransformerParts
             product(d, d, {.m = rows_, .k = q_quantum_}, true), up,
             product(f, d, {.m = rows_}, true)};
   }
+  /// The product of logits.
   [[nodiscard]] TransformerProduct logits() const
   {
     auto p = product(model_.width, model_.vocabulary, {.m = rows_}, false);
@@ -177,6 +182,7 @@ class TransformerParts
     return line_sum(model_.rotary ? 0 : batch_.length * x.block.cols, x.rows);
   }
 
+  /// Attention's share of a rank.
   [[nodiscard]] AttentionShare attention() const
   {
     const auto attended = cut(products()[1]).x;

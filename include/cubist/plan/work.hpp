@@ -27,17 +27,17 @@ namespace cubist
 /// A matrix of a product, or its gradient.
 enum class LayerMatrix : std::uint8_t
 {
-  x,
-  w,
-  y
+  x,  ///< X
+  w,  ///< W
+  y   ///< Y
 };
 
 /// Collectives of one kind along one axis of a mesh.
 struct Transfer
 {
-  Collective collective = Collective::barrier;
-  LayerMatrix matrix = LayerMatrix::x;
-  int ranks = 1;           ///< along the axis
+  Collective collective = Collective::barrier;  ///< which collective
+  LayerMatrix matrix = LayerMatrix::x;          ///< which matrix is sent
+  int ranks = 1;                                ///< along the axis
   int stride = 1;          ///< of the numbers of neighbours along the axis, in the mesh
   std::size_t count = 0;   ///< elements of one piece, as in `Call`
   std::size_t times = 1;   ///< collectives: one, or one for each panel
@@ -111,6 +111,7 @@ class Few
   [[nodiscard]] constexpr const T& operator[](std::size_t i) const { return values_[i]; }
   [[nodiscard]] constexpr const T* begin() const { return values_.data(); }
   [[nodiscard]] constexpr const T* end() const { return values_.data() + count_; }
+  /// The sum of a figure over the list.
   template <class Figure>
   [[nodiscard]] constexpr double sum(Figure figure) const
   {
@@ -127,10 +128,10 @@ class Few
 /// C (m, n) += A (m, k) B (k, n) in the memory of a rank, `times` times.
 struct LocalGemm
 {
-  std::size_t m = 0;
-  std::size_t n = 0;
-  std::size_t k = 0;
-  std::size_t times = 1;
+  std::size_t m = 0;      ///< rows of the result
+  std::size_t n = 0;      ///< columns of the result
+  std::size_t k = 0;      ///< the dimension that is summed over
+  std::size_t times = 1;  ///< how often it is computed
 
   /// Multiplications and additions.
   [[nodiscard]] constexpr double flops() const
@@ -150,15 +151,17 @@ struct LocalGemm
 /// The work of a rank in forward, or in backward.
 struct Work
 {
-  Few<LocalGemm, 2> products;
+  Few<LocalGemm, 2> products;  ///< products of a rank
   /// The same products where ranks are on several nodes: thinner, because pieces are multiplied as
   /// they arrive.
   Few<LocalGemm, 2> far_products;
-  Few<Transfer, 8> transfers;
+  Few<Transfer, 8> transfers;  ///< what a rank sends
 
+  /// Operations of the products: 2 m n k each.
   [[nodiscard]] constexpr double flops() const { return products.sum(&LocalGemm::flops); }
   /// Elements and messages that a rank sends, averaged over the ranks.
   [[nodiscard]] constexpr double words() const { return transfers.sum(&Transfer::words); }
+  /// Messages that a rank sends.
   [[nodiscard]] constexpr double messages() const { return transfers.sum(&Transfer::messages); }
   /// Elements that all ranks of a mesh send together.
   [[nodiscard]] constexpr std::uint64_t words_of_all(int mesh_ranks) const
@@ -178,6 +181,7 @@ struct Memory
   /// The workspace where the ranks that share it are on several nodes: more pieces are in flight.
   std::size_t far_workspace = 0;
 
+  /// Elements of a rank.
   [[nodiscard]] constexpr std::size_t total() const { return parameters + activations + workspace; }
   friend constexpr bool operator==(const Memory&, const Memory&) = default;
 };
@@ -185,12 +189,13 @@ struct Memory
 /// The memory of a rank in a step, in bytes, by use.
 struct MemoryParts
 {
-  double parameters = 0;
+  double parameters = 0;   ///< of the values of parameters
   double gradients = 0;    ///< of the parameters
   double optimizer = 0;    ///< moments, and masters of weights of 16 bits
   double activations = 0;  ///< outputs of layers, and their gradients
   double workspace = 0;    ///< gathered operands, panels, partial sums
 
+  /// The sum of all uses.
   [[nodiscard]] constexpr double total() const
   {
     return parameters + gradients + optimizer + activations + workspace;
@@ -262,8 +267,8 @@ struct Cost
   Work forward;
   Work backward;
   Work backward_weight;  ///< backward without dX, as in the first layer of a network
-  Memory memory;
-  int reach = 1;  ///< consecutive ranks that have to be on one node for the near workspace
+  Memory memory;         ///< elements of a rank
+  int reach = 1;         ///< consecutive ranks that have to be on one node for the near workspace
 
   /// Elements of workspace on a mesh of so many ranks.
   [[nodiscard]] constexpr std::size_t workspace(int ranks_per_node, int mesh_ranks) const
@@ -271,8 +276,11 @@ struct Cost
     const bool near = mesh_ranks <= ranks_per_node || ranks_per_node % reach == 0;
     return near ? memory.workspace : memory.far_workspace;
   }
+  /// Operations of forward and backward.
   [[nodiscard]] constexpr double flops() const { return forward.flops() + backward.flops(); }
+  /// Words of forward and backward.
   [[nodiscard]] constexpr double words() const { return forward.words() + backward.words(); }
+  /// Messages of forward and backward.
   [[nodiscard]] constexpr double messages() const
   {
     return forward.messages() + backward.messages();

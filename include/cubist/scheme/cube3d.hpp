@@ -29,7 +29,7 @@ struct BasicCube3D : BasicGrid3D<X, Y>
   /// The edge of the cube; left out, it follows from the ranks.
   struct Extents
   {
-    int q = 0;
+    int q = 0;  ///< along each of the three axes; 0: the cube root of the ranks
   };
 
   /// (x, y, z)

@@ -101,8 +101,8 @@ struct DataParallel : detail::DataParallelLayouts<S>
   /// has such a mesh for.
   struct Extents
   {
-    int data = 0;
-    typename S::Extents scheme = {};
+    int data = 0;                     ///< meshes side by side; 0: what the scheme's extents leave
+    typename S::Extents scheme = {};  ///< of each mesh
   };
 
   /// (data, those of the scheme)

@@ -38,8 +38,8 @@ struct BasicGrid2D
   /// Those that are left out share the ranks that the other leaves, as evenly as possible.
   struct Extents
   {
-    int x = 0;
-    int y = 0;
+    int x = 0;  ///< along axis x
+    int y = 0;  ///< along axis y
   };
 
   /// (x, y)

@@ -41,9 +41,9 @@ struct BasicGrid3D
   /// Those that are left out share the ranks that the others leave, as evenly as possible.
   struct Extents
   {
-    int x = 0;
-    int y = 0;
-    int z = 0;
+    int x = 0;  ///< along axis x
+    int y = 0;  ///< along axis y
+    int z = 0;  ///< along axis z
   };
 
   /// (x, y, z)

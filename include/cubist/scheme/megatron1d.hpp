@@ -40,7 +40,7 @@ struct MegatronPair
   /// The number of ranks.
   struct Extents
   {
-    int p = 0;
+    int p = 0;  ///< ranks; 0: all
   };
 
   /// @throws MeshError unless p is `ranks`
@@ -60,6 +60,7 @@ struct MegatronPair
 template <class Between>
 struct MegatronRowHalf;
 
+/// The first layer of a pair: W is cut by columns.
 template <class Between>
 struct MegatronColumnHalf : MegatronPair<Between>
 {
@@ -70,6 +71,7 @@ struct MegatronColumnHalf : MegatronPair<Between>
   using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
 };
 
+/// The second layer of a pair: W is cut by rows.
 template <class Between>
 struct MegatronRowHalf : MegatronPair<Between>
 {

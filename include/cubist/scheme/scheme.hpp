@@ -30,8 +30,8 @@ enum class Method : std::uint8_t
   automatic,    // direct if every rank of the mesh can read the others' memory, else collectives
   collectives,  // S::Algorithm
   direct,       // reads peers' memory in place: algorithm/direct/direct_product.hpp
-  fastest [[deprecated("use Method::automatic")]] = automatic,
-  owner_computes [[deprecated("use Method::direct")]] = direct,
+  fastest [[deprecated("use Method::automatic")]] = automatic,   ///< the former name
+  owner_computes [[deprecated("use Method::direct")]] = direct,  ///< the former name
 };
 
 // clang-format off

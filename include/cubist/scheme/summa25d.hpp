@@ -44,8 +44,8 @@ struct BasicSumma25D : SummaLayouts<stationary, R, C, Depth>
   /// d layers of q x q ranks; what is left out follows from the ranks, q as large as it can be.
   struct Extents
   {
-    int q = 0;
-    int d = 0;
+    int q = 0;  ///< along row and col
+    int d = 0;  ///< along depth
   };
 
   /// (depth, row, col)
@@ -86,7 +86,9 @@ struct BasicSumma25D : SummaLayouts<stationary, R, C, Depth>
 };
 
 using Summa25D = BasicSumma25D<Stationary::output>;
+/// X is stationary: it is not sent.
 using Summa25DInput = BasicSumma25D<Stationary::input>;
+/// W is stationary: it is not sent.
 using Summa25DWeight = BasicSumma25D<Stationary::weight>;
 
 static_assert(SchemeType<Summa25D> && SchemeType<Summa25DInput> && SchemeType<Summa25DWeight>);

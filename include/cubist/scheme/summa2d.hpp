@@ -42,7 +42,7 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
   /// q for a square mesh, or rows and cols; what is left out follows from the ranks.
   struct Extents
   {
-    int q = 0;
+    int q = 0;  ///< along row and col
     int rows = 0;
     int cols = 0;
   };
@@ -94,7 +94,9 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
 };
 
 using Summa2D = BasicSumma2D<Stationary::output>;
+/// X is stationary: it is not sent.
 using Summa2DInput = BasicSumma2D<Stationary::input>;
+/// W is stationary: it is not sent.
 using Summa2DWeight = BasicSumma2D<Stationary::weight>;
 
 static_assert(SchemeType<Summa2D> && SchemeType<Summa2DInput> && SchemeType<Summa2DWeight>);

@@ -48,6 +48,7 @@ enum class SimulatedAlgorithms : std::uint8_t
   nccl  ///< rings; chains in segments; an all_reduce by trees where these are faster
 };
 
+/// What simulated ranks run on.
 struct SimulatedMachine
 {
   std::string name = "16 cores";
@@ -60,7 +61,8 @@ struct SimulatedMachine
   double call_seconds = 0;            ///< of each call of the engine: the launch of a kernel
   double segment_bytes = 65'000;      ///< of a message in a pipelined chain
   bool shared_memory = true;          ///< whether ranks of a node can read each other's blocks
-  SimulatedAlgorithms algorithms = SimulatedAlgorithms::mpi;
+  SimulatedAlgorithms algorithms = SimulatedAlgorithms::mpi;  ///< whose collectives
+  /// From the innermost to the outermost.
   std::vector<SimulatedLink> links = {
       {.name = "memory", .ranks = 16, .latency = 1e-6, .bandwidth = 4e9, .overlaps = false},
       {.name = "network", .latency = 2e-6, .bandwidth = 12.5e9}};

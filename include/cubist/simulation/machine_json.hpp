@@ -73,20 +73,20 @@ void read_figures_of(const nlohmann::json& json, const std::string& what, Visit 
   {
     std::string known = others;
     bool is_known = (", " + others + ",").find(", " + key + ",") != std::string::npos;
-    visit([&, &key = key, &value = value](const std::string& name, auto& figure) {
+    visit([&, &given = key, &field = value](const std::string& name, auto& figure) {
       known += (known.empty() ? "" : ", ") + name;
-      if (name != key) return;
+      if (name != given) return;
       is_known = true;
       using Figure = std::remove_reference_t<decltype(figure)>;
-      bool fits = value.is_number();
-      if constexpr (std::is_same_v<Figure, bool>) fits = value.is_boolean();
-      if constexpr (std::is_same_v<Figure, std::string>) fits = value.is_string();
-      require<DataError>(fits, "got ", value.dump().substr(0, 40), " for ", name, " of ", what,
+      bool fits = field.is_number();
+      if constexpr (std::is_same_v<Figure, bool>) fits = field.is_boolean();
+      if constexpr (std::is_same_v<Figure, std::string>) fits = field.is_string();
+      require<DataError>(fits, "got ", field.dump().substr(0, 40), " for ", name, " of ", what,
                          ", which is of another type, so nothing can be computed with it; use a ",
                          std::is_same_v<Figure, bool>          ? "truth value"
                          : std::is_same_v<Figure, std::string> ? "text"
                                                                : "number");
-      figure = value.template get<Figure>();
+      figure = field.template get<Figure>();
     });
     require<DataError>(is_known, "got ", what, " with \"", key,
                        "\", which the simulator does not know and would ignore; use ", known);
@@ -164,6 +164,7 @@ catch (const nlohmann::json::exception& error)
   return simulated_machine_from_json(json);
 }
 
+/// As a file that `read_simulated_machine` reads.
 [[nodiscard]] inline nlohmann::json to_json(const SimulatedMachine& machine)
 {
   nlohmann::json json;

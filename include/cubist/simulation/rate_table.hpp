@@ -62,8 +62,8 @@ struct RateTable
   /// A value between grid[below] and the next one; `part` of the way.
   struct Cell
   {
-    std::size_t below;
-    double part;
+    std::size_t below;  ///< the index of the grid's point below
+    double part;        ///< the distance from that point, of the distance to the next
   };
 
   [[nodiscard]] static Cell cell(const std::vector<double>& grid, double value)

@@ -13,19 +13,21 @@
 namespace cubist
 {
 
+/// Of one simulated rank.
 struct SimulatedRankReport
 {
-  double seconds = 0;   ///< from the launch to the end of its body
-  double products = 0;  ///< seconds of it
-  double passes = 0;    ///< seconds of it: element-wise, over memory
-  double copies = 0;    ///< seconds of it, in which it copied what other ranks of its node sent
-  double waits = 0;     ///< seconds of it, for other ranks and for messages
-  double flops = 0;     ///< operations of its products
-  Traffic traffic;
-  std::size_t memory = 0;       ///< bytes of matrices at its end
+  double seconds = 0;      ///< from the launch to the end of its body
+  double products = 0;     ///< seconds of it
+  double passes = 0;       ///< seconds of it: element-wise, over memory
+  double copies = 0;       ///< seconds of it, in which it copied what other ranks of its node sent
+  double waits = 0;        ///< seconds of it, for other ranks and for messages
+  double flops = 0;        ///< operations of its products
+  Traffic traffic;         ///< what the rank sent
+  std::size_t memory = 0;  ///< bytes of matrices at its end
   std::size_t peak_memory = 0;  ///< the most at any time
 };
 
+/// Of a simulated launch.
 struct SimulationReport
 {
   std::vector<SimulatedRankReport> ranks;

@@ -24,6 +24,7 @@ struct Counting
     });
   }
 
+  /// Runs `body(world)` on ranks that exist, as the backend below does.
   template <class Ranks, class F>
   requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
   {

@@ -30,6 +30,7 @@ struct Faulty
     B::launch(argc, argv, options, with_faults(body));
   }
 
+  /// Runs `body(world)` on ranks that exist, as the backend below does.
   template <class Ranks, class F>
   requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
   {

@@ -32,6 +32,7 @@ namespace cubist
 /// A fault in one call of one rank.
 struct Fault
 {
+  /// What happens to the rank.
   enum class Kind : std::uint8_t
   {
     delay,       // the rank sleeps first
@@ -40,11 +41,11 @@ struct Fault
     wrong_size,  // pieces are one element shorter; barriers and empty calls do not change
     wrong_order  // the rank makes a call of another kind first
   };
-  Kind kind = Kind::delay;
+  Kind kind = Kind::delay;                    ///< what happens
   int rank = 0;                               // of the launch
   std::optional<Collective> collective = {};  // by default any
   std::uint64_t call = 0;  // the number of that call among such calls of the rank, from 0 on
-  std::chrono::milliseconds delay{0};
+  std::chrono::milliseconds delay{0};  ///< how long a call is delayed
 };
 
 /// The faults of one rank. It counts the rank's calls over all communicators.
@@ -128,6 +129,7 @@ template <Communicator C>
 class FaultyCommunicator : public Collectives<FaultyCommunicator<C>>
 {
  public:
+  /// Injects faults in the calls of `inner`.
   FaultyCommunicator(C inner, std::shared_ptr<RankFaults> faults)
       : inner_{std::move(inner)}, faults_{std::move(faults)}
   {

@@ -19,6 +19,7 @@ template <Communicator C>
 class CountingCommunicator : public Collectives<CountingCommunicator<C>>
 {
  public:
+  /// Counts the traffic of `inner`.
   explicit CountingCommunicator(C inner,
                                 std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>())
       : inner_{std::move(inner)}, traffic_{std::move(traffic)}
@@ -28,6 +29,7 @@ class CountingCommunicator : public Collectives<CountingCommunicator<C>>
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }
   [[nodiscard]] bool remote() const { return inner_.remote(); }
+  /// What this rank has sent; shared by communicators split from one.
   [[nodiscard]] Traffic& traffic() const { return *traffic_; }
 
   [[nodiscard]] CountingCommunicator split(int colour, int key)

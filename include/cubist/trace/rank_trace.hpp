@@ -15,6 +15,7 @@
 namespace cubist
 {
 
+/// What a line of the trace is.
 enum class TraceCategory : std::uint8_t
 {
   part,          // a named part of the program
@@ -24,14 +25,15 @@ enum class TraceCategory : std::uint8_t
   communication  // from the start of a call until this rank knows that it is complete
 };
 
+/// A span of time of one rank.
 struct TraceEvent
 {
   SpanName name;
-  TraceCategory category = TraceCategory::part;
-  double begin = 0;  // seconds
-  double end = 0;
-  Sent sent = {};  // of communication
-  int ranks = 0;   // likewise
+  TraceCategory category = TraceCategory::part;  ///< what it is
+  double begin = 0;                              // seconds
+  double end = 0;                                ///< seconds from the start of the launch
+  Sent sent = {};                                // of communication
+  int ranks = 0;                                 // likewise
 };
 
 namespace detail

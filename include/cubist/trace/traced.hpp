@@ -38,6 +38,7 @@ struct TraceOptions
   /// If there are any, these are recorded instead.
   std::vector<int> only = {};
 
+  /// Whether this rank's events are written.
   [[nodiscard]] bool records(int rank) const
   {
     if (only.empty()) return rank < ranks;
@@ -62,6 +63,7 @@ struct Traced
     B::launch(argc, argv, launch_options, with_trace(body));
   }
 
+  /// Runs `body(world)` on ranks that exist, as the backend below does.
   template <class Ranks, class F>
   requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
   {
@@ -87,6 +89,7 @@ struct Traced
   class Recording
   {
    public:
+    /// Until it is destroyed, events of this thread go to `trace`.
     explicit Recording(detail::RankTrace& trace) { detail::rank_local() = &trace; }
     Recording(Recording&&) = delete;
     ~Recording() { detail::rank_local() = nullptr; }

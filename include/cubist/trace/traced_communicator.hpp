@@ -18,6 +18,7 @@
 namespace cubist
 {
 
+/// A request whose wait is traced.
 template <Request R>
 class TracedRequest
 {
@@ -67,10 +68,12 @@ class TracedRequest
   TraceEvent event_;
 };
 
+/// A window whose waits are traced.
 template <class W>
 class TracedWindow
 {
  public:
+  /// Traces `inner`.
   explicit TracedWindow(W inner) : inner_{std::move(inner)} {}
 
   [[nodiscard]] auto operator[](int rank)
@@ -91,6 +94,7 @@ template <Communicator C>
 class TracedCommunicator : public Collectives<TracedCommunicator<C>>
 {
  public:
+  /// Traces the calls of `inner`.
   explicit TracedCommunicator(C inner) : inner_{std::move(inner)} {}
 
   [[nodiscard]] int rank() const { return inner_.rank(); }

@@ -24,13 +24,17 @@ class TracedEngine : public E
   template <class T>
   using Buffer = typename E::template Buffer<T>;
 
+  /// Begins a span, within those that are open.
   static void begin_span(const SpanName& name)
   {
+    if constexpr (requires { E::begin_span(name); }) E::begin_span(name);
     if (auto* trace = detail::RankTrace::current()) trace->begin(name);
   }
+  /// Ends the innermost span.
   static void end_span()
   {
     if (auto* trace = detail::RankTrace::current()) trace->end(TraceCategory::part);
+    if constexpr (requires { E::end_span(); }) E::end_span();
   }
 
   template <Scalar T>
@@ -41,6 +45,7 @@ class TracedEngine : public E
     const detail::TraceSpan span{TraceCategory::product, {"gemm", c.rows(), c.cols(), k}};
     E::gemm(op_a, op_b, alpha, a, b, beta, c);
   }
+  /// Products of one shape, one after the other.
   template <Scalar T>
   void gemm_batch(Op op_a, Op op_b, T alpha, std::span<const MatrixView<const T>> a,
                   std::span<const MatrixView<const T>> b, T beta,
@@ -52,6 +57,7 @@ class TracedEngine : public E
     const detail::TraceSpan span{TraceCategory::product, {"batch of gemm", c.size()}};
     E::gemm_batch(op_a, op_b, alpha, a, b, beta, c);
   }
+  /// Whether Y = activation(X W + b) was computed in one pass; if not, nothing was.
   template <class T, class... Rest>
   bool fused_affine(MatrixView<const T> x, MatrixView<const T> w, Rest&&... rest) const requires
       requires(const E& e)
@@ -144,12 +150,32 @@ class TracedEngine : public E
     const auto span = pass("fold", first);
     return E::fold(init, combine, f, first, in...);
   }
+  template <class T, class Combine, class F, class First, class... In>
+  void fold_to(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
+               MatrixView<In>... in) const requires requires(const E& e)
+  {
+    e.fold_to(out, init, combine, f, first, in...);
+  }
+  {
+    const auto span = pass("fold", first);
+    E::fold_to(out, init, combine, f, first, in...);
+  }
   template <class V, class Combine, class T, class F, class... In>
   [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f,
                            MatrixView<In>... in) const
   {
     const auto span = pass("map_fold", out);
     return E::map_fold(init, combine, out, f, in...);
+  }
+  template <class V, class Combine, class T, class F, class... In>
+  void map_fold_to(MatrixView<V> result, V init, Combine combine, MatrixView<T> out, F f,
+                   MatrixView<In>... in) const requires requires(const E& e)
+  {
+    e.map_fold_to(result, init, combine, out, f, in...);
+  }
+  {
+    const auto span = pass("map_fold", out);
+    E::map_fold_to(result, init, combine, out, f, in...);
   }
 
  private:

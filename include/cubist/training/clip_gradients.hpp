@@ -63,7 +63,7 @@ template <RealScalar T, class M>
 }
 
 /// Multiplies all gradients by the factor of their norm. Returns the norm before.
-/// @pre, @throws, calls: as for the two above
+/// It requires, throws and sends what the two above do.
 template <RealScalar T, class M>
 double clip_gradients(const Parameters<T, M>& parameters, double most)
 {

@@ -31,21 +31,23 @@
 namespace cubist
 {
 
+/// How the rate falls after the warm-up.
 enum class Decay
 {
-  constant,
-  linear,
-  cosine
+  constant,  ///< it does not
+  linear,    ///< on a line
+  cosine     ///< on half a period of the cosine
 };
 
+/// The rate by step.
 struct LearningRateOptions
 {
-  double rate = 1e-3;
+  double rate = 1e-3;  ///< the rate after the warm-up
   /// Steps in which it grows to `rate`.
   std::uint64_t warm_up = 0;
   /// All steps, those of warm-up included; not read by Decay::constant.
   std::uint64_t steps = 0;
-  Decay decay = Decay::constant;
+  Decay decay = Decay::constant;  ///< after the warm-up
   /// After `steps` steps.
   double last = 0;
 

@@ -30,11 +30,12 @@
 namespace cubist
 {
 
+/// How the scale begins and changes.
 struct LossScaleOptions
 {
-  double initial = 65536;
-  double growth = 2;
-  double backoff = 0.5;
+  double initial = 65536;  ///< the first scale
+  double growth = 2;       ///< the factor after steps without overflow
+  double backoff = 0.5;    ///< the factor after an overflow
   /// Steps without an overflow before it grows.
   std::uint64_t growth_interval = 2000;
 
@@ -60,6 +61,7 @@ class LossScale
     options_.check();
   }
 
+  /// The scale of this step's loss.
   [[nodiscard]] double value() const { return std::bit_cast<double>(bits_); }
 
   /// Adapts the scale to gradients of this norm. Returns by what the optimizer multiplies them, or

@@ -39,13 +39,14 @@ void check_replicas(const Parameters<T, M>& parameters)
 /// The steps from one check to the next; 0 is never.
 struct NumericsMonitorOptions
 {
-  std::uint64_t replicas_every = 0;
-  std::uint64_t finite_every = 0;
+  std::uint64_t replicas_every = 0;  ///< steps between comparisons of replicas; 0: never
+  std::uint64_t finite_every = 0;    ///< steps between checks for NaN and infinity; 0: never
 };
 
 class NumericsMonitor
 {
  public:
+  /// Checks as often as the options say.
   explicit NumericsMonitor(const NumericsMonitorOptions& options) : options_{options} {}
 
   /// Runs the checks that are due in this step. Every rank of the parameters' mesh calls it between
@@ -57,6 +58,7 @@ class NumericsMonitor
     if (is_due(step, options_.finite_every)) check_finite(loss, parameters, step);
     if (is_due(step, options_.replicas_every)) check_replicas(parameters);
   }
+  /// The former name.
   template <class T, class M>
   [[deprecated("use check")]] void look(std::uint64_t step, double loss,
                                         const Parameters<T, M>& parameters) const
@@ -73,7 +75,9 @@ class NumericsMonitor
   NumericsMonitorOptions options_;
 };
 
+/// The former name.
 using Watch [[deprecated("use NumericsMonitor")]] = NumericsMonitor;
+/// The former name.
 using WatchOptions [[deprecated("use NumericsMonitorOptions")]] = NumericsMonitorOptions;
 
 }  // namespace cubist

@@ -60,6 +60,7 @@ template <class... Args>
 class ProgressWindow
 {
  public:
+  /// The loss of one step.
   void add(double loss)
   {
     losses_ += loss;

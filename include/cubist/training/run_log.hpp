@@ -27,7 +27,7 @@ namespace cubist
 struct NamedValue
 {
   std::string name;
-  double value = 0;
+  double value = 0;  ///< the number
 };
 
 namespace detail

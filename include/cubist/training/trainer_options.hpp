@@ -31,7 +31,7 @@ struct TrainerOptions
   double clip = 0;
   /// For gradients in `half`.
   std::optional<LossScaleOptions> loss_scale = {};
-  NumericsMonitorOptions monitor = {};
+  NumericsMonitorOptions monitor = {};  ///< which checks, and how often
   /// A folder to save to and to go on from; empty: none.
   std::filesystem::path checkpoints = {};
   /// Steps from one checkpoint to the next, beside the last one of the run; 0: only that.
@@ -42,7 +42,7 @@ struct TrainerOptions
   std::uint64_t report_every = 0;
   /// Samples of a micro-batch, and what they are, for reports.
   std::size_t samples = 0;
-  std::string unit = "tokens";
+  std::string unit = "tokens";  ///< what samples are, in reports
   /// A file for a line of JSON of each step (run_log.hpp); empty: none.
   std::filesystem::path log = {};
 

@@ -57,12 +57,9 @@ TEST_CASE("ranks agree that one of them may have sent a failure notification")
 
 TEST_CASE("the number of a leaked communicator is not reused")
 {
-  const auto leaked = MPI_Comm_c2f([] {
-    boost::mpi::communicator comm{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
-    const MPI_Comm number = comm;
-    detail::leak_communicator(std::move(comm));
-    return number;
-  }());
+  boost::mpi::communicator comm{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
+  const auto leaked = MPI_Comm_c2f(comm);
+  detail::leak_communicator(std::move(comm));
   const auto fresh = duplicate_world();
   CHECK(MPI_Comm_c2f(fresh) != leaked);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cubist/comm/nccl/communicator.hpp"
@@ -69,6 +70,97 @@ TEST_CASE("a call reads and writes in the order of the compute stream")
     }
   });
   CHECK(fake::live() == before);
+}
+
+namespace
+{
+
+/// The arguments of `neither_overtakes`, on each of two ranks.
+struct TwoStreams
+{
+  NcclCommunicator& world;
+  cudaStream_t compute;
+  ThreadsCommunicator& host;
+  std::span<int> x;  // 10 on rank 0, 11 on rank 1
+  std::span<int> y;
+
+  void copy(std::span<int> from, std::span<int> to) const
+  {
+    copy_bytes(to.data(), from.data(), sizeof(int), cudaMemcpyDeviceToDevice, compute);
+  }
+  void set(std::span<int> to, int value) const
+  {
+    copy_bytes(to.data(), &value, sizeof(int), cudaMemcpyHostToDevice, compute);
+  }
+  /// The time in which a stream that does not wait would overtake the other.
+  void pause() const { std::this_thread::sleep_for(100ms); }
+};
+
+/// What rank 1 finds in y after `body`.
+int on_two_streams(void (*body)(const TwoStreams&))
+{
+  int found = 0;
+  with_nccl(2, with_time_limit(10s), [&](auto& world, cudaStream_t compute, auto& host) {
+    const DeviceMemory memory{2 * sizeof(int)};
+    const TwoStreams on{world, compute, host, {memory.as<int>(), 1}, {memory.as<int>(4), 1}};
+    on.set(on.x, 10 + world.rank());
+    on.set(on.y, 0);
+    body(on);
+    int got = 0;
+    copy_bytes(&got, on.y.data(), sizeof(int), cudaMemcpyDeviceToHost, compute);
+    world.synchronize();
+    if (world.rank() == 1) found = got;
+    world.barrier();
+  });
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("the communicator's stream does not overtake the compute stream")
+{
+  // The compute stream writes x late, then it is sent.
+  CHECK(on_two_streams([](const TwoStreams& on) {
+          fake::Gate gate{on.compute};
+          if (on.world.rank() == 0) on.set(on.x, 20);
+          auto request = on.world.async_broadcast(on.x, 0);
+          on.pause(), (void)request.test(), on.pause();
+          gate.open();
+          request.wait();
+          on.copy(on.x, on.y);
+        }) == 20);
+  // The compute stream reads x late, then it is received.
+  CHECK(on_two_streams([](const TwoStreams& on) {
+          fake::Gate gate{on.compute};
+          on.copy(on.x, on.y);
+          auto request = on.world.async_broadcast(on.x, 0);
+          on.pause(), (void)request.test(), on.pause();
+          gate.open();
+          request.wait();
+        }) == 11);
+}
+
+TEST_CASE("the compute stream does not overtake the communicator's")
+{
+  // The other rank comes late; then what is received is read.
+  CHECK(on_two_streams([](const TwoStreams& on) {
+          if (on.world.rank() == 0) on.pause();
+          on.world.broadcast(on.x, 0);
+          on.copy(on.x, on.y);
+        }) == 10);
+  // The other rank comes late; then what is sent is overwritten.
+  CHECK(on_two_streams([](const TwoStreams& on) {
+          if (on.world.rank() == 1) on.pause();
+          on.world.broadcast(on.x, 0);
+          if (on.world.rank() == 0) on.set(on.x, 30);
+          on.copy(on.x, on.y);
+        }) == 10);
+  // The same of a message, which is grouped.
+  CHECK(on_two_streams([](const TwoStreams& on) {
+          if (on.world.rank() == 1) return on.pause(), on.world.receive(on.y, 0);
+          on.world.send(on.x, 1);
+          on.set(on.x, 30);
+        }) == 10);
 }
 
 TEST_CASE("host memory is an error")

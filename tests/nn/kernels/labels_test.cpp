@@ -34,7 +34,11 @@ std::vector<Mean> means(const Place<S>& place, F labels_of)
     const std::vector<int> labels = labels_of(mesh.rank());
     Mean mean;
     mean.error = message_of<ArgumentError>(
-        [&] { mean.value = cubist::detail::mean_over_labels<L>(mesh, 1, labels); });
+        [&] {
+          cubist::detail::LossSums<HostEngine, 3> one{mesh.engine()};
+          one.set(0, 1);
+          mean.value = cubist::detail::mean_over_labels<L>(mesh, one, labels, labels.size());
+        });
     return mean;
   });
 }

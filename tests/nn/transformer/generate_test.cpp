@@ -73,8 +73,9 @@ TEST_CASE("the most likely token is the first of equals")
 
 TEST_CASE("the same text is drawn on every mesh, with and without a cache")
 {
-  for (const std::size_t top_k : {0U, 4U})
+  for (const std::size_t top_k : {4U, 0U})
   {
+    if (few_suffice<TestBackend> && top_k == 0) break;
     const GenerateOptions options{.tokens = 13, .temperature = 1.5, .top_k = top_k, .seed = 7};
     const auto text = text_on(one_rank, options);
     CAPTURE(top_k, text);
@@ -88,9 +89,9 @@ TEST_CASE("the same text is drawn on every mesh, with and without a cache")
       without.cache = false;
       CHECK(text_on(place, without) == text);
     };
-    on(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
+    if constexpr (!few_suffice<TestBackend>) on(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
+    if constexpr (!few_suffice<TestBackend>) on(cube);
     on(two_two_two);
-    on(cube);
     on(Place<Megatron1DSequence>{4, {}});
     auto other = options;
     other.seed = 8;

@@ -83,11 +83,13 @@ class DirectProduct final : public ProductPlan<T>
     run(forward_, alpha, {x, ops_.x}, {w, ops_.w}, beta, y);
   }
 
+  /// dX = alpha dY op(W)^T + beta dX.
   void grad_input(T alpha, In dy, In w, T beta, Out dx) override
   {
     run(grad_input_, alpha, dy, Operand{w, ops_.w}.t(), beta, {dx, ops_.x});
   }
 
+  /// dW = alpha op(X)^T dY + beta dW.
   void grad_weight(T alpha, In x, In dy, T beta, Out dw) override
   {
     run(grad_weight_, alpha, Operand{x, ops_.x}.t(), dy, beta, {dw, ops_.w});

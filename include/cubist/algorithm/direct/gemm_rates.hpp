@@ -17,12 +17,12 @@ namespace cubist
 
 struct GemmRates
 {
-  double products = 56;     // multiplications with an addition, in one unit
-  double result = 0.5;      // reads and writes an element of C
-  double pack_a_float = 1;  // packs an element of A, of 4 bytes or fewer
-  double pack_b_float = 1;
-  double pack_a_double = 1.5;  // few columns of B cost more than few rows of A
-  double pack_b_double = 0.5;
+  double products = 56;            // multiplications with an addition, in one unit
+  double result = 0.5;             // reads and writes an element of C
+  double pack_a_float = 1;         // packs an element of A, of 4 bytes or fewer
+  double pack_b_float = 1;         ///< of packing B
+  double pack_a_double = 1.5;      // few columns of B cost more than few rows of A
+  double pack_b_double = 0.5;      ///< the same, of double
   double copy = 0.125;             // copies a byte
   double window = 32768;           // opens and closes a window, for each rank of the mesh
   double shared_core = 1.04;       // the factor for ranks that take turns on a core and its caches

@@ -204,6 +204,7 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
 template <class Input, class Weight, class Output>
 struct GatherMultiplyScatter
 {
+  /// The product of a rank's blocks.
   using Local = LocalProduct<Input, Weight, Output>;
 
   /// Every rank of the mesh makes the plan, and keeps the mesh as long.

@@ -40,9 +40,9 @@ namespace cubist
 /// The matrix of a layer that does not move: best the largest.
 enum class Stationary : std::uint8_t
 {
-  output,
-  input,
-  weight
+  output,  ///< Y is not sent
+  input,   ///< X is not sent
+  weight   ///< W is not sent
 };
 
 namespace detail

@@ -22,9 +22,11 @@ namespace cubist
 /// One that is dropped before its call is complete aborts the job, unless an exception drops it.
 using MpiRequest = detail::PendingCall<detail::MpiGroup>;
 
+/// A communicator of MPI processes.
 class MpiCommunicator : public Collectives<MpiCommunicator>
 {
  public:
+  /// Of a group that exists.
   explicit MpiCommunicator(std::shared_ptr<detail::MpiGroup> group) : group_{std::move(group)} {}
 
   [[nodiscard]] int rank() const { return group_->context().rank; }
@@ -64,6 +66,7 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
   {
     return group_->arenas()[static_cast<std::size_t>(rank)];
   }
+  /// The buffers that this rank's windows use again.
   [[nodiscard]] detail::WindowBufferPool& window_buffers() const
   {
     return group_->window_buffers();

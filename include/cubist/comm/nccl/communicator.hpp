@@ -36,6 +36,7 @@
 #include "cubist/comm/request.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/device/nvtx.hpp"
 #include "cubist/device/stream.hpp"
 
 namespace cubist
@@ -87,6 +88,7 @@ template <Communicator Host>
 /// Its destruction before the call is complete aborts all communicators of the rank.
 using NcclRequest = detail::PendingCall<detail::NcclGroup>;
 
+/// A communicator of ranks with a GPU each.
 class NcclCommunicator : public Collectives<NcclCommunicator>
 {
  public:
@@ -115,6 +117,7 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
         describe);
     NcclCommunicator result{std::make_shared<detail::NcclGroup>(std::move(context), queue, node)};
     result.group_->remote = host.remote();
+    result.open_window();
     return result;
   }
 
@@ -126,12 +129,14 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   template <Element T>
   [[nodiscard]] NcclRequest start(const Call<T>& call)
   {
-    return {group_, group_->context->start(group_->queue, detail::nccl_call(call))};
+    const auto mine = detail::nccl_call(call);
+    const detail::NvtxRange range{[&] { return mine.text(); }};
+    return {group_, group_->context->start(group_->queue, mine)};
   }
 
   /// The ranks of the same colour, ordered by key, then by rank. Waits on the host until the calls
   /// of this communicator are complete.
-  /// @throws ArgumentError for a negative colour
+  /// @throws ArgumentError for a negative colour, CaptureError in a step that is captured
   [[nodiscard]] NcclCommunicator split(int colour, int key)
   {
     require<ArgumentError>(colour >= 0, "got the colour ", colour,
@@ -141,13 +146,27 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     NcclCommunicator part{std::make_shared<detail::NcclGroup>(
         group_->context, context.split(group_->queue, colour, key), group_->node)};
     if (remote()) part.find_remote();
+    part.open_window();
     return part;
   }
 
   /// Waits on the host until the compute stream is idle, and with it all calls that were waited
   /// for. Unlike cudaStreamSynchronize, it throws when another rank has failed.
   /// @throws CommunicationError, PeerFailed, TimeLimitError
-  void synchronize() { group_->context->synchronize(); }
+  void synchronize()
+  {
+    const detail::NvtxRange range{[] { return std::string{"wait for the device"}; }};
+    group_->context->synchronize();
+  }
+  /// Calls `launch`, which enqueues work with calls of this rank that were captured. The time limit
+  /// is that of one call.
+  /// @param what named in the message of a TimeLimitError
+  /// @throws CommunicationError, PeerFailed, TimeLimitError
+  template <class F>
+  void replay(const char* what, F launch)
+  {
+    group_->context->replay(what, std::move(launch));
+  }
   /// The compute stream.
   [[nodiscard]] cudaStream_t stream() const { return group_->context->stream(); }
 
@@ -157,18 +176,37 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   /// Sets `remote`: the largest and the smallest node of the ranks differ.
   void find_remote()
   {
-    const auto describe = [] { return "the nodes of a split"; };
-    std::array<int, 2> nodes{group_->node, -group_->node};
-    const std::span found{group_->queue.rank_info().scratch, nodes.size()};
+    const auto nodes = largest({group_->node, -group_->node});
+    group_->remote = nodes[0] != -nodes[1];
+  }
+
+  /// Where windows are requested: opens one if the ranks are on one node and NCCL supports it. All
+  /// ranks have one, or none.
+  void open_window()
+  {
+    auto& context = *group_->context;
+    if (!context.wants_windows() || size() == 1) return;
+    auto& queue = group_->queue;
+    if (!remote()) context.open_window(queue);
+    if (largest({queue.window().is_open() ? 0 : 1, 0})[0] == 0) return queue.window().use();
+    context.close_window(queue);
+    if (rank() == 0) context.warn_of_missing_windows(queue.rank_info());
+  }
+
+  /// The maximum over the ranks of each number.
+  [[nodiscard]] std::array<int, 2> largest(std::array<int, 2> numbers)
+  {
+    const auto describe = [] { return "an exchange of two numbers"; };
+    const std::span found{group_->queue.rank_info().scratch, numbers.size()};
     const auto copy = [&](void* to, const void* from, cudaMemcpyKind kind) {
-      detail::cuda_check(cudaMemcpyAsync(to, from, sizeof(nodes), kind, stream()),
+      detail::cuda_check(cudaMemcpyAsync(to, from, sizeof(numbers), kind, stream()),
                          "cudaMemcpyAsync", describe);
     };
-    copy(found.data(), nodes.data(), cudaMemcpyHostToDevice);
+    copy(found.data(), numbers.data(), cudaMemcpyHostToDevice);
     all_reduce(found, ReduceOp::max);
-    copy(nodes.data(), found.data(), cudaMemcpyDeviceToHost);
+    copy(numbers.data(), found.data(), cudaMemcpyDeviceToHost);
     synchronize();
-    group_->remote = nodes[0] != -nodes[1];
+    return numbers;
   }
 
   std::shared_ptr<detail::NcclGroup> group_;

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
@@ -85,8 +86,12 @@ class NcclContext
     });
   }
 
+  /// @throws CaptureError while the compute stream is captured
   NcclQueue& split(NcclQueue& parent, int colour, int key)
   {
+    require<CaptureError>(!is_captured(stream()),
+                          "got a split of a communicator in a step that is captured, which cannot "
+                          "be replayed; make meshes and communicators before the step");
     const auto describe = [&] {
       return "a split on rank " + std::to_string(parent.rank_info().rank) + " of " +
              std::to_string(parent.rank_info().size);
@@ -104,13 +109,49 @@ class NcclContext
         describe);
   }
 
+  [[nodiscard]] bool wants_windows() const { return watchdog_.symmetric_bytes() > 0; }
+  /// Registers the window of a communicator, with all its ranks.
+  void open_window(NcclQueue& queue)
+  {
+    const auto describe = [&] {
+      return "the symmetric window of rank " + std::to_string(queue.rank_info().rank) + " of " +
+             std::to_string(queue.rank_info().size);
+    };
+    watchdog_.abort_on_error([&] {
+      watchdog_.wait_until([&] { return queue.is_idle() && queue.handle().is_ready(describe); });
+      queue.window().begin(queue.handle().get(), watchdog_.symmetric_bytes(), describe);
+      watchdog_.wait_until([&] { return queue.handle().is_ready(describe); }, describe);
+    });
+  }
+  void close_window(NcclQueue& queue)
+  {
+    watchdog_.abort_on_error([&] { queue.window().close(queue.handle().get()); });
+  }
+  /// Prints, once for this rank, that there are no windows.
+  void warn_of_missing_windows(const NcclRank& ranks)
+  {
+    if (std::exchange(warned_, true)) return;
+    std::fprintf(stderr,
+                 "cubist: symmetric_bytes was requested, but NCCL has no symmetric window for a "
+                 "communicator of %d ranks, which needs NCCL 2.27 and NVLink between them. Their "
+                 "collectives use NCCL's other kernels instead.\n",
+                 ranks.size);
+  }
+
   /// Starts to end a communicator that this rank has released; does not wait for other ranks.
   void finalize(NcclQueue& queue) noexcept
   {
     if (watchdog_.is_aborted()) return;
-    if (queue.has_queued() || !queue.handle().finalize())
-      return watchdog_.abort("a communicator could not be finalized");
-    finalizing_.push_back(&queue);
+    if (queue.has_queued()) return watchdog_.abort("a communicator ended before its calls started");
+    try
+    {
+      queue.finalize();
+      finalizing_.push_back(&queue);
+    }
+    catch (const std::exception& e)
+    {
+      watchdog_.abort(e.what());
+    }
   }
 
   PendingNcclCall& start(NcclQueue& queue, const NcclCall& call)
@@ -127,9 +168,9 @@ class NcclContext
     watchdog_.abort_on_error([&] {
       queue.close_group(pending);
       watchdog_.wait_until([&] { return pending.state >= State::in_flight; });
-      if (pending.call.collective == Collective::barrier)
+      if (pending.call.collective == Collective::barrier && !pending.captured)
         watchdog_.wait_until([&] { return pending.state == State::complete; });
-      else if (pending.state == State::in_flight)
+      else if (pending.state == State::in_flight || pending.captured)
         cuda_check(cudaStreamWaitEvent(stream(), pending.done.get(), 0), "cudaStreamWaitEvent",
                    [&] { return queue.text(pending); });
     });
@@ -159,6 +200,18 @@ class NcclContext
     {  // The communicators are aborted.
     }
     queue.release(pending);
+  }
+
+  /// Calls `launch`, which enqueues captured work on the compute stream. Its calls are watched
+  /// together, with the time limit from the beginning of the work.
+  template <class F>
+  void replay(const char* what, F launch)
+  {
+    watchdog_.abort_on_error([&] {
+      auto& replays = watchdog_.replays();
+      watchdog_.wait_until([&] { return replays.in_flight() < max_in_flight; });
+      replays.start(what, stream(), launch);
+    });
   }
 
   /// Waits on the host until the compute stream is idle, and with it all calls that were waited
@@ -205,7 +258,9 @@ class NcclContext
   bool destroy_finalized()
   {
     std::erase_if(finalizing_, [this](NcclQueue* finalizing) {
-      if (!finalizing->handle().is_ready([] { return "the end of a communicator"; })) return false;
+      if (!finalizing->finalize() ||
+          !finalizing->handle().is_ready([] { return "the end of a communicator"; }))
+        return false;
       finalizing->handle().destroy();
       watchdog_.remove(*finalizing);
       return true;
@@ -215,6 +270,7 @@ class NcclContext
 
   std::unique_ptr<int, Free> scratch_;
   std::size_t created_ = 0;
+  bool warned_ = false;
   NcclWatchdog watchdog_;
   std::vector<NcclQueue*> finalizing_;
 };

@@ -10,6 +10,9 @@
 //   in flight    launched by NCCL; the event `done` marks its end in the stream
 //   complete
 //
+// While the compute stream is captured (as a CUDA graph), the calls are captured too, and complete
+// as soon as they are issued: there is nothing on the device to poll for.
+//
 // Collectives are issued one by one in their order. NCCL runs the calls of a communicator one after
 // the other, so a receive alone would block the send behind it, and with it the peer that waits for
 // that send. So messages are collected until the rank waits for one of them, and issued as one
@@ -29,6 +32,8 @@
 #include "cubist/comm/backoff.hpp"
 #include "cubist/comm/nccl/call.hpp"
 #include "cubist/comm/nccl/handle.hpp"
+#include "cubist/comm/nccl/memory.hpp"
+#include "cubist/comm/nccl/window.hpp"
 #include "cubist/device/stream.hpp"
 
 namespace cubist::detail
@@ -46,19 +51,35 @@ struct PendingNcclCall
   };
 
   NcclCall call;
+  NcclCall issued;  // the same, or in the communicator's window
   CudaEvent ready;  // reached by the compute stream
   CudaEvent done;
   State state = State::complete;
   bool has_request = false;
+  bool captured = false;
   std::optional<Backoff::Clock::time_point> wait_start = {};  // when it was first seen waiting
 };
+
+/// Whether the work of a stream is captured instead of executed.
+[[nodiscard]] inline bool is_captured(cudaStream_t stream)
+{
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cuda_check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing",
+             [] { return "the compute stream"; });
+  return status != cudaStreamCaptureStatusNone;
+}
 
 class NcclQueue
 {
  public:
   using State = PendingNcclCall::State;
 
-  explicit NcclQueue(int* scratch) { rank_.scratch = scratch; }
+  /// @param memory of the buffers that calls use; null: they are not registered
+  explicit NcclQueue(int* scratch, std::shared_ptr<NcclMemory> memory = {})
+      : registrations_{std::move(memory)}
+  {
+    rank_.scratch = scratch;
+  }
 
   /// The caller creates the communicator in the handle, and then sets this rank.
   [[nodiscard]] NcclHandle& handle() { return handle_; }
@@ -69,15 +90,20 @@ class NcclQueue
     rank_.stream = stream_.get();
   }
   [[nodiscard]] const NcclRank& rank_info() const { return rank_; }
+  [[nodiscard]] NcclWindow& window() { return window_; }
 
   /// @throws ArgumentError, CommunicationError
   PendingNcclCall& start(const NcclCall& call, cudaStream_t compute)
   {
+    if (!call.is_empty() && call.send != reinterpret_cast<const std::byte*>(rank_.scratch))
+      registrations_.check(call, [&] { return NcclIssuer{nullptr, rank_, call}.describe(); });
     auto& pending = take_free();
     pending.call = call;
     pending.has_request = true;
     pending.wait_start.reset();
+    pending.captured = false;
     if (call.is_empty()) return pending;
+    pending.captured = is_captured(compute);
     cuda_check(cudaEventRecord(pending.ready.get(), compute), "cudaEventRecord", describe(pending));
     pending.state = State::queued;
     if (call.is_message())
@@ -126,6 +152,21 @@ class NcclQueue
   }
   [[nodiscard]] std::size_t in_flight() const { return in_flight_.size(); }
 
+  /// Starts to end the communicator, where memory is registered after all calls are complete.
+  /// @pre !has_queued()
+  /// @returns whether it has started
+  /// @throws CommunicationError
+  bool finalize()
+  {
+    if (is_finalized_) return true;
+    if ((!registrations_.empty() || window_.is_open()) && !is_idle()) return false;
+    registrations_.clear(handle_.get());
+    window_.close(handle_.get());
+    require<CommunicationError>(handle_.finalize(), "ncclCommFinalize failed for ", current_text(),
+                                ", so its calls may not end; look for an earlier error of NCCL");
+    return is_finalized_ = true;
+  }
+
   /// Releases a call whose request has ended.
   void release(PendingNcclCall& pending)
   {
@@ -145,7 +186,7 @@ class NcclQueue
     if (first == nullptr) return {};
     if (!first->wait_start)
     {
-      if (!is_complete(first->ready, describe(*first))) return {};
+      if (!first->captured && !is_complete(first->ready, describe(*first))) return {};
       first->wait_start = Backoff::Clock::now();
     }
     return Wait{first, *first->wait_start};
@@ -180,15 +221,20 @@ class NcclQueue
     issuing_ = std::move(queued_.front());
     queued_.pop_front();
     const auto comm = handle_.get();
+    registrations_.update(comm, describe(*issuing_.front()));
     for (auto* const pending : issuing_)
     {
       pending->state = State::issuing;
       cuda_check(cudaStreamWaitEvent(stream_.get(), pending->ready.get(), 0), "cudaStreamWaitEvent",
                  describe(*pending));
+      pending->issued =
+          window_.takes(pending->call, rank_.size)
+              ? window_.copy_in(pending->call, rank_.size, stream_.get(), describe(*pending))
+              : pending->call;
     }
     {
       NcclGroupScope group{describe(*issuing_.front())};
-      for (auto* const pending : issuing_) NcclIssuer{comm, rank_, pending->call}();
+      for (auto* const pending : issuing_) NcclIssuer{comm, rank_, pending->issued}();
       group.end();
     }
     if (handle_.is_ready(describe(*issuing_.front()))) mark_in_flight();
@@ -198,10 +244,15 @@ class NcclQueue
   {
     for (auto* const pending : issuing_)
     {
+      if (window_.takes(pending->call, rank_.size))
+        window_.copy_out(pending->call, rank_.size, stream_.get(), describe(*pending));
       cuda_check(cudaEventRecord(pending->done.get(), stream_.get()), "cudaEventRecord",
                  describe(*pending));
       pending->state = State::in_flight;
-      in_flight_.push_back(pending);
+      if (pending->captured)
+        finish(*pending);
+      else
+        in_flight_.push_back(pending);
     }
     issuing_.clear();
   }
@@ -228,6 +279,9 @@ class NcclQueue
   std::deque<std::vector<PendingNcclCall*>> queued_;  // each a collective, or a group of messages
   std::vector<PendingNcclCall*> issuing_;
   std::deque<PendingNcclCall*> in_flight_;
+  NcclRegistrations registrations_;
+  NcclWindow window_;
+  bool is_finalized_ = false;
   NcclHandle handle_;  // destroyed first: no call runs in the stream after that
 };
 

@@ -9,6 +9,7 @@
 // do.
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -22,7 +23,9 @@
 #include <nccl.h>
 
 #include "cubist/comm/backoff.hpp"
+#include "cubist/comm/nccl/memory.hpp"
 #include "cubist/comm/nccl/queue.hpp"
+#include "cubist/comm/nccl/replays.hpp"
 #include "cubist/comm/wait_time.hpp"
 #include "cubist/core/error.hpp"
 
@@ -39,6 +42,12 @@ struct NcclOptions
   std::optional<std::chrono::milliseconds> time_limit = std::chrono::minutes{10};
   /// Called repeatedly while the rank waits; throws if another rank has failed.
   std::function<void()> poll_failure = {};
+  /// The memory of all buffers that are sent and received, which is registered with each
+  /// communicator; on all ranks, or on none of them (null).
+  std::shared_ptr<detail::NcclMemory> memory = {};
+  /// All-reduces, all-gathers and reduce-scatters of up to so many bytes over all ranks together
+  /// are copied to and from a symmetric window of the communicator, if its ranks have NVLink.
+  std::size_t symmetric_bytes = 0;
 };
 
 namespace detail
@@ -60,10 +69,13 @@ class NcclWatchdog
   }
 
   [[nodiscard]] cudaStream_t stream() const { return options_.stream; }
+  [[nodiscard]] std::size_t symmetric_bytes() const { return options_.symmetric_bytes; }
+
+  [[nodiscard]] NcclReplays& replays() { return replays_; }
 
   NcclQueue& add(int* scratch)
   {
-    return *queues_.emplace_back(std::make_unique<NcclQueue>(scratch));
+    return *queues_.emplace_back(std::make_unique<NcclQueue>(scratch, options_.memory));
   }
   void remove(const NcclQueue& queue)
   {
@@ -145,6 +157,11 @@ class NcclWatchdog
       any = true;
       check_time_limit(wait->second, [&] { return queue->text(*wait->first); });
     }
+    if (const auto wait = replays_.oldest_wait())
+    {
+      any = true;
+      check_time_limit(wait->second, [&] { return std::string{wait->first}; });
+    }
     if (options_.poll_failure) options_.poll_failure();
     return any;
   }
@@ -162,6 +179,7 @@ class NcclWatchdog
 
   NcclOptions options_;
   std::string reason_;  // of the abort
+  NcclReplays replays_;
   std::vector<std::unique_ptr<NcclQueue>> queues_;
 };
 

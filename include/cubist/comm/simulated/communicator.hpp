@@ -27,6 +27,7 @@ template <class T>
 class SimulatedWindow
 {
  public:
+  /// Collective: opened by `expose` and `expose_writable`.
   SimulatedWindow(const std::shared_ptr<detail::SimulatedGroup>& group,
                   detail::SimulatedMember& member, std::size_t count)
       : group_{group.get()}, member_{&member}, count_{count}, request_{group, member}
@@ -57,9 +58,11 @@ class SimulatedWindow
   SimulatedRequest request_;
 };
 
+/// A communicator of simulated ranks.
 class SimulatedCommunicator : public Collectives<SimulatedCommunicator>
 {
  public:
+  /// Rank `rank` of a group.
   SimulatedCommunicator(std::shared_ptr<detail::SimulatedGroup> group, int rank)
       : group_{std::move(group)}, rank_{rank}
   {

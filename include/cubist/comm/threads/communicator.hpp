@@ -33,6 +33,7 @@ template <class T>
 class ThreadsWindow
 {
  public:
+  /// Collective: opened by `expose` and `expose_writable`.
   ThreadsWindow(const std::shared_ptr<detail::ThreadGroup>& group, detail::ThreadMember& member,
                 std::size_t count)
       : group_{group.get()}, member_{&member}, count_{count}, request_{group, member}
@@ -59,9 +60,11 @@ class ThreadsWindow
   ThreadsRequest request_;
 };
 
+/// A communicator of threads of one process.
 class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
 {
  public:
+  /// Rank `rank` of a group.
   ThreadsCommunicator(std::shared_ptr<detail::ThreadGroup> group, int rank)
       : group_{std::move(group)}, rank_{rank}
   {

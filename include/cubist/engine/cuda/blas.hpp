@@ -135,7 +135,8 @@ void cublas_gemm_batch(Op op_a, Op op_b, ProductSize size, T alpha,
                        std::span<const MatrixView<T>> c)
 {
   // The pointers of all B, which is cuBLAS's A, then of all A, then of all C.
-  std::vector<const void*> pointers;
+  const auto addresses = std::make_shared<std::vector<const void*>>();
+  auto& pointers = *addresses;
   pointers.reserve(3 * c.size());
   const auto list = [&](auto matrices) {
     for (const auto& m : matrices)
@@ -153,6 +154,8 @@ void cublas_gemm_batch(Op op_a, Op op_b, ProductSize size, T alpha,
   require_cuda(cudaMemcpyAsync(on_device.data(), pointers.data(), pointers.size() * sizeof(void*),
                                cudaMemcpyHostToDevice, ComputeStream::get()),
                "cudaMemcpyAsync", "the addresses of ", c.size(), " products");
+  if (CudaCapture::is_capturing())  // each replay reads them
+    CudaCapture::get().current->before_replay.push_back([addresses] {});
 
   constexpr auto type = cublas_type<T>();
   const Accumulator<T> a_factor = alpha;

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Owned device memory, allocated and freed in the order of the compute stream from CUDA's memory
-// pool. The pool keeps freed memory, so after the first training step the driver allocates nothing.
-// A buffer belongs to the thread that created it.
+// Owned device memory, allocated and freed in the order of the compute stream from the thread's
+// pool: CUDA's, or one that a backend has installed (device/pool.hpp). The pool keeps freed memory,
+// so after the first training step the driver allocates nothing. A buffer belongs to the thread
+// that created it.
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
 #include <cuda_runtime_api.h>
 
 #include "cubist/device/check.hpp"
+#include "cubist/device/pool.hpp"
+#include "cubist/engine/cuda/capture.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 
 namespace cubist
@@ -39,6 +43,7 @@ inline void keep_pool_memory()
 
 }  // namespace detail
 
+/// Memory of a GPU: n zeros.
 template <class T>
 class CudaBuffer
 {
@@ -54,18 +59,35 @@ class CudaBuffer
     copy(other, size_);
   }
   CudaBuffer(CudaBuffer&& other) noexcept
-      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)}
+      : pool_{std::move(other.pool_)}, data_{std::exchange(other.data_, nullptr)},
+        size_{std::exchange(other.size_, 0)}, number_{other.number_}
   {
   }
   CudaBuffer& operator=(CudaBuffer other) noexcept
   {
+    std::swap(pool_, other.pool_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(number_, other.number_);
     return *this;
   }
   ~CudaBuffer()
   {
-    if (data_ != nullptr) cudaFreeAsync(data_, ComputeStream::get());
+    if (data_ == nullptr) return;
+    const detail::DeviceMemory memory{data_, number_};
+    if (pool_)
+    {
+      detail::invalidate_captured_work(memory);
+      pool_->free(data_, size_ * sizeof(T));
+    }
+    else
+      detail::free_memory(memory, ComputeStream::get());
+  }
+
+  /// n elements of any value
+  [[nodiscard]] static CudaBuffer uninitialized(std::size_t n)
+  {
+    return CudaBuffer{n, Uninitialized{}};
   }
 
   [[nodiscard]] T* data() { return data_; }
@@ -91,11 +113,17 @@ class CudaBuffer
   CudaBuffer(std::size_t n, Uninitialized) : size_{n}
   {
     if (n == 0) return;
+    const auto memory = allocate(n * sizeof(T));
+    data_ = static_cast<T*>(memory.data);
+    number_ = memory.number;
+  }
+
+  [[nodiscard]] detail::DeviceMemory allocate(std::size_t bytes)
+  {
+    pool_ = detail::DevicePool::current();
+    if (pool_) return {pool_->allocate(bytes), ++detail::CudaCapture::get().allocations};
     detail::keep_pool_memory();
-    void* data = nullptr;
-    detail::require_cuda(cudaMallocAsync(&data, n * sizeof(T), ComputeStream::get()),
-                         "cudaMallocAsync", "a buffer of ", n * sizeof(T), " bytes");
-    data_ = static_cast<T*>(data);
+    return detail::allocate_memory(bytes, ComputeStream::get());
   }
 
   /// Sets the elements from `first` on to zero.
@@ -114,8 +142,10 @@ class CudaBuffer
                          "cudaMemcpyAsync", "a copy of ", n * sizeof(T), " bytes");
   }
 
+  std::shared_ptr<detail::DevicePool> pool_;  // null: CUDA's
   T* data_ = nullptr;
   std::size_t size_ = 0;
+  std::uint64_t number_ = 0;  // of the allocation
 };
 
 }  // namespace cubist

@@ -49,7 +49,7 @@ inline constexpr std::size_t chunk_alignment = std::min(access_bytes, n * sizeof
 
 /// Whether all chunks of whole length can be accessed at once.
 template <unsigned n, class T>
-[[nodiscard]] bool chunks_are_aligned(const MatrixView<T>& m)
+[[nodiscard]] CUBIST_HOST_DEVICE bool chunks_are_aligned(const MatrixView<T>& m)
 {
   constexpr std::size_t bytes = chunk_alignment<T, n>;
   return n > 1 && reinterpret_cast<std::uintptr_t>(m.data()) % bytes == 0 &&

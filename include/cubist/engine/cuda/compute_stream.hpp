@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cubist/device/check.hpp"
+#include "cubist/engine/cuda/capture.hpp"
 
 namespace cubist
 {
@@ -29,12 +30,14 @@ namespace detail
 class ComputeStream
 {
  public:
+  /// The stream of this rank's thread.
   [[nodiscard]] static cudaStream_t get() { return cudaStreamPerThread; }
 
   /// Waits until all work that this thread has enqueued is complete.
-  /// @throws DeviceError for an error of that work
+  /// @throws DeviceError for an error of that work, CaptureError while this thread captures
   static void synchronize()
   {
+    detail::require_no_capture("a wait for the device, as a result on the host needs it,");
     if (wait_function()) wait_function()();
     detail::require_cuda(cudaStreamSynchronize(get()), "cudaStreamSynchronize",
                          "the work of this rank");

@@ -11,22 +11,28 @@
 
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <span>
+#include <utility>
 
 #include <cuda_runtime_api.h>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/device/check.hpp"
+#include "cubist/device/nvtx.hpp"
 #include "cubist/engine/affine.hpp"
 #include "cubist/engine/cuda/affine.hpp"
 #include "cubist/engine/cuda/blas.hpp"
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
+#include "cubist/engine/cuda/graph.hpp"
 #include "cubist/engine/cuda/launch.hpp"
 #include "cubist/engine/cuda/operations.hpp"
 #include "cubist/engine/engine.hpp"
+#include "cubist/engine/replay.hpp"
 #include "cubist/engine/shapes.hpp"
+#include "cubist/engine/span.hpp"
 
 namespace cubist
 {
@@ -38,6 +44,13 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
  public:
   template <class T>
   using Buffer = CudaBuffer<T>;
+
+  /// Named parts of a program are ranges of a profiler.
+  static void begin_span(const SpanName& name)
+  {
+    detail::Nvtx::push([&] { return name.to_string(); });
+  }
+  static void end_span() { detail::Nvtx::pop(); }
 
   /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not
   /// read when beta is 0.
@@ -91,6 +104,7 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   template <Element T>
   void upload(MatrixView<const T> host, MatrixView<T> device) const
   {
+    detail::require_no_capture("an upload of ", host.shape(), " elements from the host");
     transfer(host, device, cudaMemcpyHostToDevice);
     ComputeStream::synchronize();
   }
@@ -98,8 +112,28 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   template <Element T>
   void download(MatrixView<const T> device, MatrixView<T> host) const
   {
+    detail::require_no_capture("a download of ", host.shape(), " elements to the host");
     transfer(device, host, cudaMemcpyDeviceToHost);
     ComputeStream::synchronize();
+  }
+
+  using Graph = CudaGraph;
+  /// The work that f enqueues on the compute stream; it is not executed.
+  /// @throws CaptureError
+  [[nodiscard]] Graph capture(const std::function<void()>& f) const { return Graph::capture(f); }
+  [[nodiscard]] bool is_capturing() const { return detail::CudaCapture::is_capturing(); }
+  /// @pre is_capturing()
+  void before_replay(std::function<void()> f) const
+  {
+    detail::CudaCapture::get().current->before_replay.push_back(std::move(f));
+  }
+  /// *p = value. The host does not wait: CUDA reads pageable memory before the call returns.
+  template <class T>
+  void set(T* p, const T& value) const
+  {
+    detail::require_cuda(
+        cudaMemcpyAsync(p, &value, sizeof(T), cudaMemcpyHostToDevice, ComputeStream::get()),
+        "cudaMemcpyAsync", "a value of ", sizeof(T), " bytes");
   }
 
   /// A view of device memory.
@@ -134,6 +168,7 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
 };
 
 static_assert(Engine<CudaEngine>);
+static_assert(detail::Captures<CudaEngine>);
 
 template <>
 inline constexpr bool in_host_memory<CudaEngine> = false;

@@ -128,14 +128,21 @@ void fold_rows_of(Shape shape, MatrixView<Out> out, V init, Combine combine, F f
   fold_with<Kernels>(row_tiling(shape, chunk_width_of<T...>), true, out, init, combine, f, m...);
 }
 
-/// The fold of f(i, j, m(i, j), …) over i and j, in an element of the workspace.
+/// out(0, 0) = the fold of f(i, j, m(i, j), …) over i and j
+/// @pre there are elements
+template <class Kernels, class Out, class V, class Combine, class F, class... T>
+void fold_all_to(MatrixView<Out> out, Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
+{
+  fold_with<Kernels>(fold_tiling(shape, chunk_width_of<T...>), false, out, init, combine, f, m...);
+}
+
+/// The same fold, once it is computed.
 /// @pre there are elements
 template <class Kernels, class V, class Combine, class F, class... T>
 [[nodiscard]] V fold_all(Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
 {
   V* const result = Kernels::template result<V>();
-  fold_with<Kernels>(fold_tiling(shape, chunk_width_of<T...>), false, MatrixView<V>{result, {1, 1}},
-                     init, combine, f, m...);
+  fold_all_to<Kernels>(MatrixView<V>{result, {1, 1}}, shape, init, combine, f, m...);
   return Kernels::read(result);
 }
 

@@ -12,8 +12,10 @@
 #include "cubist/engine/cuda/column_sums.hpp"
 #include "cubist/engine/cuda/folds.hpp"
 #include "cubist/engine/cuda/functions.hpp"
+#include "cubist/engine/cuda/groups.hpp"
 #include "cubist/engine/cuda/maps.hpp"
 #include "cubist/engine/engine.hpp"
+#include "cubist/engine/matrix_groups.hpp"
 #include "cubist/engine/shapes.hpp"
 
 namespace cubist::detail
@@ -43,6 +45,14 @@ class KernelOperations
                             MatrixView<T>{m.data(), row}...);
     else
       map_elements<Kernels>(first.shape(), g, first, m...);
+  }
+
+  /// The same for all groups of matrices, by one kernel; f and groups are in device memory.
+  template <class F, class... T>
+  void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
+                       MatrixTypes<T...> types) const
+  {
+    map_groups<Kernels>(f, groups, count, types);
   }
 
   /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
@@ -124,6 +134,18 @@ class KernelOperations
                                             MatrixView<const In>{in}...));
   }
 
+  /// out(0, 0) = the same, without waiting for it.
+  template <RealScalar T, class Combine, class F, class First, class... In>
+  void fold_to(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
+               MatrixView<In>... in) const
+  {
+    require_shape(out.shape(), Shape{1, 1});
+    (require_shape(in.shape(), first.shape()), ...);
+    if (first.size() == 0) return fill(out, init);
+    fold_all_to<Kernels>(out, first.shape(), DeviceValue<T>{init}, combine, OfValues<F>{f},
+                         MatrixView<const First>{first}, MatrixView<const In>{in}...);
+  }
+
   /// The same with out(i, j) = the value, and the fold that of the terms, of what
   /// f(i, j, in(i, j), …) returns (ValueAndTerm); `out` may be one of the inputs.
   template <class V, class Combine, class T, class F, class... In>
@@ -134,6 +156,18 @@ class KernelOperations
     if (out.size() == 0) return init;
     return static_cast<V>(fold_all<Kernels>(out.shape(), DeviceValue<V>{init}, combine,
                                             StoreAndFold<F>{f}, out, MatrixView<const In>{in}...));
+  }
+
+  /// result(0, 0) = the same fold, without waiting for it.
+  template <RealScalar V, class Combine, class T, class F, class... In>
+  void map_fold_to(MatrixView<V> result, V init, Combine combine, MatrixView<T> out, F f,
+                   MatrixView<In>... in) const
+  {
+    require_shape(result.shape(), Shape{1, 1});
+    (require_shape(in.shape(), out.shape()), ...);
+    if (out.size() == 0) return fill(result, init);
+    fold_all_to<Kernels>(result, out.shape(), DeviceValue<V>{init}, combine, StoreAndFold<F>{f},
+                         out, MatrixView<const In>{in}...);
   }
 };
 

@@ -8,8 +8,11 @@
 #include <string>
 
 extern "C" {
+/// OpenBLAS's, or null if another BLAS is linked.
 [[gnu::weak]] void openblas_set_num_threads(int);
+/// OpenBLAS's, or null if another BLAS is linked.
 [[gnu::weak]] int openblas_get_num_threads();
+/// OpenBLAS's, or null if another BLAS is linked.
 [[gnu::weak]] char* openblas_get_corename();
 }
 
@@ -32,6 +35,7 @@ namespace cubist
 class BlasThreads
 {
  public:
+  /// Until it is destroyed, BLAS uses this many threads.
   explicit BlasThreads(int threads)
   {
     if (openblas_set_num_threads == nullptr) return;

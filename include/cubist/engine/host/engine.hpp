@@ -79,6 +79,7 @@ void cblas_gemm(Op op_a, Op op_b, int m, int n, int k, T alpha, const T* a, int 
 
 }  // namespace detail
 
+/// Computes on a rank's host memory, by BLAS and vectorised loops.
 class HostEngine
 {
  public:

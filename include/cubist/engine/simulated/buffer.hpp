@@ -15,6 +15,7 @@
 namespace cubist
 {
 
+/// Of this many elements, which have no memory.
 template <class T>
 class SimulatedBuffer
 {
@@ -55,6 +56,7 @@ class SimulatedBuffer
   [[nodiscard]] const T* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
+  /// Sets the number of elements.
   void resize(std::size_t n)
   {
     if (n != size_) *this = SimulatedBuffer{n};

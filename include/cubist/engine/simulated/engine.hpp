@@ -25,6 +25,7 @@
 namespace cubist
 {
 
+/// Computes nothing: it advances the time of a simulated rank.
 class SimulatedEngine
 {
  public:

@@ -55,6 +55,7 @@ class LocalAttention
   /// Blocks on a device are larger, as a launch takes as long as many products.
   static constexpr AttentionBlocks default_blocks{.queries = batches ? 256U : 64U, .keys = 512};
 
+  /// Computes on `engine` by blocks of queries and keys.
   explicit LocalAttention(const E& engine, const AttentionBlocks& blocks = default_blocks)
       : engine_{engine}, blocks_{blocks}
   {

@@ -43,37 +43,37 @@ struct HeadColumns
 /// The sizes of attention on one rank, which has whole sequences and whole groups of heads.
 struct AttentionShape
 {
-  std::size_t sequences = 0;
-  std::size_t queries = 0;   // of a sequence: rows of Q and O
-  std::size_t keys = 0;      // of a sequence; query s is at position s + keys - queries
-  std::size_t key_rows = 0;  // rows of K and V from one sequence to the next, at least `keys`
-  std::size_t heads = 0;     // of queries
-  std::size_t group = 1;     // query heads that share a key-value head
-  std::size_t head_size = 0;
-  bool causal = true;  // a query reads keys up to its own position
-  double scale = 1;    // of the scores
-  HeadColumns q = {};
-  HeadColumns k = {};
-  HeadColumns v = {};
-  HeadColumns o = {};
+  std::size_t sequences = 0;  ///< sequences in this rank's rows
+  std::size_t queries = 0;    // of a sequence: rows of Q and O
+  std::size_t keys = 0;       // of a sequence; query s is at position s + keys - queries
+  std::size_t key_rows = 0;   // rows of K and V from one sequence to the next, at least `keys`
+  std::size_t heads = 0;      // of queries
+  std::size_t group = 1;      // query heads that share a key-value head
+  std::size_t head_size = 0;  ///< features of a head
+  bool causal = true;         // a query reads keys up to its own position
+  double scale = 1;           // of the scores
+  HeadColumns q = {};         ///< the columns of Q
+  HeadColumns k = {};         ///< the columns of K
+  HeadColumns v = {};         ///< the columns of V
+  HeadColumns o = {};         ///< the columns of the output
 };
 
 /// The elements of softmax(Q K^T) that are dropped, by their global index
 /// ((b H + h) S + query) S + key, for sequence b and head h of H.
 struct AttentionDropout
 {
-  Philox random{0, 0};
-  double probability = 0;
+  Philox random{0, 0};             ///< the source of random numbers
+  double probability = 0;          ///< of setting a weight to 0
   std::size_t first_sequence = 0;  // of this rank
-  std::size_t first_head = 0;
-  std::size_t heads = 0;  // of all ranks
+  std::size_t first_head = 0;      ///< the global index of this rank's first head
+  std::size_t heads = 0;           // of all ranks
 };
 
 /// The largest numbers of queries and keys in a block of scores.
 struct AttentionBlocks
 {
-  std::size_t queries = 64;
-  std::size_t keys = 512;
+  std::size_t queries = 64;  ///< queries of a block
+  std::size_t keys = 512;    ///< keys of a block
 };
 
 namespace detail

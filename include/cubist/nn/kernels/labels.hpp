@@ -12,7 +12,6 @@
 // Words: 6 (P-1)/P doubles a rank, P being the ranks of the mesh.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,7 +19,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/fingerprint.hpp"
-#include "cubist/dist/staging.hpp"
+#include "cubist/nn/kernels/loss_value.hpp"
 
 namespace cubist::detail
 {
@@ -51,30 +50,27 @@ inline void check_labels(std::span<const int> labels, Shape y)
   return sum >> 46;
 }
 
-/// The sum of a number of each block of layout L by the number of labels, or by `count` of them,
-/// the same on every rank; replicas count once.
-/// @throws ArgumentError on every rank if labels differ between ranks
+/// The sum of the first number of each block of layout L by the number of labels, or by `count` of
+/// them, the same on every rank; replicas count once.
+/// @throws ArgumentError on every rank if labels differ between ranks: where the value is read
 template <class L, class M>
-double mean_over_labels(const M& mesh, double number, std::span<const int> labels,
-                        std::size_t count)
+LossValue mean_over_labels(const M& mesh, LossSums<typename M::Engine, 3> sums,
+                           std::span<const int> labels, std::size_t count)
 {
   const bool counts = L::template is_primary<typename M::Axes>(mesh.coordinates());
   const auto h = static_cast<double>(label_checksum(labels));
-  std::array<double, 3> sums{counts ? number : 0, h, h * h};
-  with_staging_buffer(mesh.engine(), std::span<double>{sums},
-                      [&](auto numbers) { mesh.world().all_reduce(numbers); });
-  const auto all = static_cast<std::uint64_t>(sums[1]);
-  const auto squares = static_cast<std::uint64_t>(sums[2]);
-  require<ArgumentError>(static_cast<std::uint64_t>(mesh.size()) * squares == all * all,
-                         "got labels that differ between ranks, so the loss would be that of no "
-                         "labels; pass the labels of all rows on every rank, in the same order "
-                         "(shuffle with the same seed)");
-  return sums[0] / static_cast<double>(std::max<std::size_t>(count, 1));
-}
-template <class L, class M>
-double mean_over_labels(const M& mesh, double number, std::span<const int> labels)
-{
-  return mean_over_labels<L>(mesh, number, labels, labels.size());
+  if (!counts) sums.set(0, 0);
+  sums.set(1, h), sums.set(2, h * h);
+  sums.all_reduce(mesh.world());
+  return sums.value([ranks = static_cast<std::uint64_t>(mesh.size()),
+                     n = static_cast<double>(std::max<std::size_t>(count, 1))](const auto& all) {
+    const auto sum = static_cast<std::uint64_t>(all[1]);
+    require<ArgumentError>(ranks * static_cast<std::uint64_t>(all[2]) == sum * sum,
+                           "got labels that differ between ranks, so the loss would be that of no "
+                           "labels; pass the labels of all rows on every rank, in the same order "
+                           "(shuffle with the same seed)");
+    return all[0] / n;
+  });
 }
 
 }  // namespace cubist::detail

@@ -21,7 +21,7 @@ struct AttentionOptions
   std::size_t key_value_heads = 0;
   /// 0 stands for the width by the number of heads.
   std::size_t head_size = 0;
-  bool causal = true;
+  bool causal = true;  ///< whether a token sees only those before it, and itself
   /// Of the scores; 0 stands for 1/sqrt(head_size).
   double scale = 0;
   /// 0 stands for no rotation.

@@ -38,12 +38,13 @@
 namespace cubist
 {
 
+/// How the table is initialised, and where it is cut.
 struct EmbeddingOptions
 {
   std::uint64_t seed = 0;
   /// The layer's number, below 2^16.
   std::size_t index = 0;
-  Initial initial = Normal{};
+  Initial initial = Normal{};  ///< of the table
 };
 
 /// @throws from every call: ArgumentError for an id that the vocabulary does not have
@@ -53,6 +54,7 @@ class Embedding
  public:
   using Value = T;
   using Mesh = AxisMesh<typename S::Axes, B>;
+  /// The table (vocabulary, width), cut as the transpose of a weight.
   using Table = DistMatrix<T, Transposed<typename S::Weight>, Mesh>;
   using Output = DistMatrix<T, typename S::Input, Mesh>;
 
@@ -68,7 +70,9 @@ class Embedding
                        features);
   }
 
+  /// The table (vocabulary, width).
   [[nodiscard]] Table& table() { return e_; }
+  /// Its gradient.
   [[nodiscard]] Table& table_gradient() { return de_; }
 
   /// H, which the layer owns, and overwrites in the next `forward`. Its rows are padded to whole

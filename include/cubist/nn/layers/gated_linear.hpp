@@ -71,6 +71,7 @@ class GatedLinear
 {
  public:
   using Value = T;
+  /// The products of gate and value, merged.
   using Merged = MergedLinear<S, B, T>;
   using Mesh = typename Merged::Mesh;
   using Input = typename Merged::Input;

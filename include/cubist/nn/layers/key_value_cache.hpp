@@ -24,8 +24,11 @@ class KeyValueCache
   /// For up to `capacity` tokens a sequence; none for 0.
   explicit KeyValueCache(std::size_t capacity = 0) : capacity_{capacity} {}
 
+  /// Tokens of a sequence that fit.
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
+  /// The keys, in rows of tokens.
   [[nodiscard]] MatrixView<const T> keys() const { return {keys_.data(), all_}; }
+  /// The values, in rows of tokens.
   [[nodiscard]] MatrixView<const T> values() const { return {values_.data(), all_}; }
 
   /// Copies the keys and values of new tokens, which begin at `position`, from `qkv`.

@@ -18,8 +18,10 @@ template <SchemeType S, class B, RealScalar T>
 class LayerNorm : public detail::RowNorm<S, B, T, true>
 {
  public:
+  /// The type of the mesh.
   using typename detail::RowNorm<S, B, T, true>::Mesh;
 
+  /// Of rows of `features` elements.
   LayerNorm(const Mesh& mesh, std::size_t features, const NormOptions& options = {})
       : detail::RowNorm<S, B, T, true>{mesh, features, options}
   {

@@ -44,8 +44,8 @@ namespace cubist
 /// One of the layers that are merged.
 struct MergedOutput
 {
-  std::string name;  // of its parameters: "query.weight", "query.bias"
-  std::size_t features = 0;
+  std::string name;          // of its parameters: "query.weight", "query.bias"
+  std::size_t features = 0;  ///< columns of this output
   /// What they are padded to a multiple of; 0 stands for the mesh's quantum.
   std::size_t quantum = 0;
 };
@@ -65,11 +65,13 @@ template <SchemeType S, class B, Scalar T>
 class MergedLinear
 {
  public:
+  /// The product.
   using Product = DistMatMul<S, B, T>;
   using Mesh = typename Product::Mesh;
   using Input = typename Product::Input;
   using Weight = typename Product::Weight;
   using Output = typename Product::Output;
+  /// The bias (1, features), cut as the columns of the output.
   using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
 
   /// F. A quantum of `unit` F for an output gives pieces of whole units, heads for example.

@@ -36,6 +36,7 @@ class PositionEmbedding
  public:
   using Value = T;
   using Mesh = AxisMesh<typename S::Axes, B>;
+  /// The table (positions, width), cut as the columns of the input.
   using Table = DistMatrix<T, Layout<Rows<>, typename S::Input::ColAxes>, Mesh>;
   using Output = DistMatrix<T, typename S::Input, Mesh>;
 

@@ -38,11 +38,13 @@ class Residual
   using Input = typename L::Input;
   using Output = Input;
 
+  /// Y = X + dropout(layer(X)).
   explicit Residual(L layer, const Dropout& dropout = Dropout{0})
       : layer_{std::move(layer)}, dropout_{dropout}
   {
   }
 
+  /// The layer inside.
   [[nodiscard]] L& layer() { return layer_; }
   /// Y of the last `forward`.
   /// @pre there was one

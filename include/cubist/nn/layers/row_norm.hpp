@@ -39,6 +39,7 @@
 namespace cubist
 {
 
+/// What is added to the variance, and the weights.
 struct NormOptions
 {
   double epsilon = 1e-5;

@@ -21,10 +21,11 @@ namespace cubist
 /// The norm before each layer.
 enum class Norm : std::uint8_t
 {
-  layer_norm,
-  rms_norm
+  layer_norm,  ///< mean and variance, a weight and a bias
+  rms_norm     ///< the root mean square, and a weight
 };
 
+/// A transformer's sizes, and what its blocks are made of.
 struct TransformerConfig
 {
   std::size_t vocabulary = 0;
@@ -37,8 +38,8 @@ struct TransformerConfig
   std::size_t feed_forward = 0;     // 0: 4 width
   /// GPT-2's; else Q and K are rotated by their positions.
   bool learned_positions = true;
-  double rotary_base = 10000;
-  Norm norm = Norm::layer_norm;
+  double rotary_base = 10000;    ///< the base of rotary angles
+  Norm norm = Norm::layer_norm;  ///< of each block
   double epsilon = 1e-5;
   /// SwiGLU in the feed-forward network; else GELU by tanh.
   bool gated = false;

@@ -31,6 +31,7 @@
 namespace cubist
 {
 
+/// How tokens are chosen.
 struct GenerateOptions
 {
   /// Of each sequence.

@@ -24,12 +24,15 @@ template <SchemeType S, class B, RealScalar T>
 class Logits
 {
  public:
+  /// The product with the table.
   using Product = DistMatMul<S, B, T, Op::none, Op::transpose>;
   using Mesh = typename Product::Mesh;
   using Input = typename Product::Input;
+  /// The table of the embedding, whose transpose is the weight.
   using Table = typename Product::Weight;
   using Output = typename Product::Output;
 
+  /// Products keep gathered operands, or gather them again.
   explicit Logits(Gathered gathered = Gathered::kept, Method method = Method::automatic)
       : gathered_{gathered}, method_{method}
   {

@@ -37,7 +37,7 @@ namespace detail
 }
 
 template <RealScalar T, class L, class M>
-double next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
+LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                        std::size_t sequence, DistMatrix<T, L, M>* gradient)
 {
   require_not_partial<L>();
@@ -57,7 +57,7 @@ double next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> i
 /// @throws ShapeError unless there is one id a row, in whole sequences of at least two,
 /// ArgumentError for an id that is no column, and on every rank for ids that differ between ranks
 template <RealScalar T, class L, class M>
-double next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
+LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                        std::size_t sequence, DistMatrix<T, L, M>& gradient)
 {
   detail::check_target(logits, gradient, "gradient");
@@ -65,7 +65,7 @@ double next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> i
 }
 /// The same without the gradient.
 template <RealScalar T, class L, class M>
-double next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
+LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                        std::size_t sequence)
 {
   return detail::next_token_loss<T, L, M>(logits, ids, sequence, nullptr);

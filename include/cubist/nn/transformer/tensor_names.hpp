@@ -26,7 +26,7 @@ struct TensorPlace
   std::string name;         // of the tensor
   bool transposed = false;  // (out, in)
   std::size_t part = 0;     // of its columns
-  std::size_t parts = 1;
+  std::size_t parts = 1;    ///< tensors of cubist that one tensor of the file holds side by side
 };
 
 namespace detail

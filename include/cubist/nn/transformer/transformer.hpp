@@ -54,8 +54,10 @@ class Transformer
 {
  public:
   using Value = T;
+  /// The layer that computes logits.
   using Logits = cubist::Logits<S, B, T>;
   using Mesh = typename Logits::Mesh;
+  /// The input of the logits: rows of tokens, columns of features.
   using Hidden = typename Logits::Input;
   using Output = typename Logits::Output;
 
@@ -83,6 +85,7 @@ class Transformer
   }
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
+  /// The sizes, as the model was made.
   [[nodiscard]] const TransformerConfig& config() const { return config_; }
 
   /// The logits of each token's next one, which the model owns, and overwrites in the next
@@ -91,7 +94,8 @@ class Transformer
   /// vocabulary does not have, and for more tokens a sequence than there are positions
   const Output& forward(std::span<const int> ids, std::size_t sequence)
   {
-    pass_ = {training_ ? std::optional{++steps_} : std::nullopt, sequence, 0};
+    pass_ = {{}, sequence, 0};
+    if (training_) pass_.training_step = detail::next_step(mesh_.engine(), steps_);
     ids_.assign(ids.begin(), ids.end());
     const Hidden& h = run(ids, pass_);
     return logits_.forward(normalize(h), table());
@@ -121,11 +125,11 @@ class Transformer
 
   /// The loss of predicting each next token, and the gradients of all parameters, multiplied by
   /// `scale`: forward, loss and backward.
-  double compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
+  LossValue compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
   {
     const Output& y = forward(ids, sequence);
     Output& dy = detail::fit_like(d_logits_, y);
-    const double loss = next_token_loss(y, ids, sequence, dy);
+    LossValue loss = next_token_loss(y, ids, sequence, dy);
     scale_gradient(dy, scale);
     backward(dy);
     return loss;
@@ -196,7 +200,9 @@ class Transformer
 
   /// Dropout applies in training mode, the mode of a new model.
   void train() { training_ = true; }
+  /// From now on dropout does nothing.
   void eval() { training_ = false; }
+  /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return training_; }
 
  private:

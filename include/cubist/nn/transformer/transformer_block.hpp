@@ -54,9 +54,12 @@ class TransformerBlock
   using Mesh = typename N::Mesh;
   using Input = typename N::Input;
   using Output = Input;
+  /// The layer of attention.
   using Attention = cubist::Attention<S, B, T>;
+  /// The second layer of the feed-forward network.
   using Down = Dense<typename S::Next, B, T>;
 
+  /// From its layers.
   TransformerBlock(Sequential<N, Attention> attention, Sequential<N, Up, Down> feed_forward,
                    const Dropout& attention_dropout = Dropout{0},
                    const Dropout& feed_forward_dropout = Dropout{0})
@@ -109,6 +112,7 @@ class TransformerBlock
   Residual<Sequential<N, Up, Down>> feed_forward_;
 };
 
+/// Of a transformer's parameters and products.
 struct TransformerOptions
 {
   /// The probability that an element of the embedding, or of what a layer adds to the stream, is

@@ -144,6 +144,7 @@ void load_weights(const std::filesystem::path& path, const Parameters<T, M>& par
   }
 }
 
+/// How weights are named and split in files.
 struct SaveWeightsOptions
 {
   /// Tensors are saved in several files if they have more bytes.

@@ -38,8 +38,9 @@ struct StepWords
   std::uint64_t backward = 0;   ///< without the sums of gradients
   std::uint64_t gradients = 0;  ///< their sums over replicas
   std::uint64_t values = 0;     ///< of a sharded optimizer
-  std::uint64_t clipping = 0;
+  std::uint64_t clipping = 0;   ///< words of the global norm of gradients
 
+  /// All words of a step.
   [[nodiscard]] constexpr std::uint64_t total() const
   {
     return forward + backward + gradients + values + clipping;
@@ -47,6 +48,7 @@ struct StepWords
   friend constexpr bool operator==(const StepWords&, const StepWords&) = default;
 };
 
+/// Which parts a step has.
 struct StepOptions
 {
   bool sharded = false;  ///< the optimizer

@@ -1,0 +1,50 @@
+# `cpack --config build/install/CPackConfig.cmake`: a Debian package of each component, for the release of Debian or Ubuntu
+# that it is made on. packaging/debian/check installs them in a bare system.
+#   libcubist-dev       the core
+#   libcubist-mpi-dev   cubist::mpi, for the MPI that Boost.MPI was built for
+#   libcubist-nccl-dev  cubist::nccl; CUDA and NCCL, which Debian itself does not have, are NVIDIA's packages
+set(CPACK_PACKAGE_NAME cubist)
+set(CPACK_PACKAGE_VENDOR "The cubist authors")
+set(CPACK_PACKAGE_CONTACT "The cubist authors")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_GENERATOR DEB)
+set(CPACK_COMPONENTS_ALL core)
+foreach(component IN ITEMS mpi nccl)
+  if(TARGET cubist_${component})
+    list(APPEND CPACK_COMPONENTS_ALL ${component})
+  endif()
+endforeach()
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+# Not libopenblas-dev, which any build of OpenBLAS provides, the one that is wrong under threads as well.
+set(CPACK_DEBIAN_CORE_PACKAGE_NAME libcubist-dev)
+set(CPACK_DEBIAN_CORE_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_CORE_PACKAGE_DEPENDS
+  "libopenblas-pthread-dev, libxtensor-dev, libxtensor-blas-dev, librandom123-dev, nlohmann-json3-dev")
+set(CPACK_DEBIAN_CORE_PACKAGE_SUGGESTS "libcubist-mpi-dev, cmake (>= 3.24), pkgconf")
+set(CPACK_COMPONENT_CORE_DESCRIPTION 
+  "Headers that multiply matrices, and train MLPs and transformers, over many ranks.\nA rank is a thread; libcubist-mpi-dev has MPI processes, libcubist-nccl-dev GPUs.")
+
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME libcubist-mpi-dev)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "libcubist-dev (= ${PROJECT_VERSION}), libboost-mpi-dev, libopenmpi-dev")
+set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)
+set(CPACK_COMPONENT_MPI_DESCRIPTION "The backend Mpi: ranks are MPI processes.")
+
+set(CPACK_DEBIAN_NCCL_PACKAGE_NAME libcubist-nccl-dev)
+set(CPACK_DEBIAN_NCCL_PACKAGE_DEPENDS "libcubist-dev (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_NCCL_PACKAGE_SUGGESTS "cuda-toolkit-13-0, libnccl-dev")
+set(CPACK_COMPONENT_NCCL_DESCRIPTION "The backend Nccl: ranks have a GPU each, and communicate by NCCL.")
+
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  string(TOUPPER ${component} upper)
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME}"
+    RENAME copyright
+    COMPONENT ${component})
+endforeach()
+include(CPack)

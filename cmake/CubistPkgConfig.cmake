@@ -1,0 +1,92 @@
+# cubist_pkgconfig(<component> NAME <name> DESCRIPTION <text> [REQUIRES <name>] INCLUDES <folder>... LIBRARIES <library>...)
+#
+# <name>.pc of a component, for builds without CMake. Of the folders and libraries that were found those are written which
+# compilers do not search anyway. The prefix is where the file lies, so what is installed may be moved.
+function(cubist_pkgconfig component)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;DESCRIPTION;REQUIRES" "INCLUDES;LIBRARIES")
+
+  set(cflags "-I\${includedir}")
+  foreach(folder IN LISTS arg_INCLUDES)
+    if(IS_DIRECTORY "${folder}" AND NOT folder IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+      list(APPEND cflags "-I${folder}")
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES cflags)
+
+  set(libs)
+  set(folders)
+  foreach(library IN LISTS arg_LIBRARIES)
+    cmake_path(GET library PARENT_PATH folder)
+    if(folder AND NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+      list(APPEND folders "-L${folder}")
+    endif()
+    if(folder)
+      cmake_path(GET library FILENAME file)
+      string(REGEX REPLACE "^lib([^.]+(\\.[^.0-9][^.]*)*)\\.(so|a|dylib).*$" "-l\\1" library "${file}")
+    endif()
+    list(APPEND libs "${library}")
+  endforeach()
+  list(PREPEND libs ${folders})
+  list(REMOVE_DUPLICATES libs)
+
+  set(requires)
+  if(arg_REQUIRES)
+    set(requires "Requires: ${arg_REQUIRES} = ${PROJECT_VERSION}\n")
+  endif()
+  cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig" OUTPUT_VARIABLE prefix)
+  list(JOIN cflags " " cflags)
+  list(JOIN libs " " libs)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${arg_NAME}.pc" @ONLY CONTENT
+"prefix=\${pcfiledir}/@prefix@
+includedir=\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
+
+Name: @arg_NAME@
+Description: @arg_DESCRIPTION@
+Version: @PROJECT_VERSION@
+@requires@Cflags: @cflags@
+Libs: @libs@
+")
+  install(FILES "${PROJECT_BINARY_DIR}/${arg_NAME}.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig" COMPONENT ${component})
+endfunction()
+
+# cubist_target_includes(<variable> <target>...): the include directories of those targets that exist.
+function(cubist_target_includes variable)
+  set(all)
+  foreach(target IN LISTS ARGN)
+    if(TARGET ${target})
+      get_target_property(folders ${target} INTERFACE_INCLUDE_DIRECTORIES)
+      list(APPEND all ${folders})
+    endif()
+  endforeach()
+  set(${variable} ${all} PARENT_SCOPE)
+endfunction()
+
+cubist_target_includes(includes xtensor xtl xtensor-blas nlohmann_json::nlohmann_json Random123::Random123)
+cubist_pkgconfig(core NAME cubist
+  DESCRIPTION "${PROJECT_DESCRIPTION}"
+  INCLUDES ${includes}
+  LIBRARIES ${BLAS_LIBRARIES} -pthread)
+
+if(TARGET cubist_mpi)
+  cubist_target_includes(includes MPI::MPI_CXX Boost::headers)
+  get_target_property(boost_mpi Boost::mpi LOCATION)
+  get_target_property(boost_serialization Boost::serialization LOCATION)
+  cubist_pkgconfig(mpi NAME cubist-mpi
+    DESCRIPTION "cubist with ranks as MPI processes"
+    REQUIRES cubist
+    INCLUDES ${includes}
+    LIBRARIES ${boost_mpi} ${boost_serialization} ${MPI_CXX_LIBRARIES})
+endif()
+
+if(TARGET cubist_nccl)
+  set(libraries ${NCCL_LIBRARY})
+  foreach(target IN ITEMS cudart cublas cublasLt)
+    get_target_property(library CUDA::${target} LOCATION)
+    list(APPEND libraries "${library}")
+  endforeach()
+  cubist_pkgconfig(nccl NAME cubist-nccl
+    DESCRIPTION "cubist with ranks that have a GPU each"
+    REQUIRES cubist
+    INCLUDES ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS}
+    LIBRARIES ${libraries})
+endif()

@@ -1,0 +1,20 @@
+"""What MkDocs is told beside mkdocs.yml."""
+from markdown.extensions import Extension
+from mkdocs.structure.nav import Link
+
+
+class TwoSpaces(Extension):
+    """Lists are indented by two spaces, as on GitHub."""
+
+    def extendMarkdown(self, md):
+        md.tab_length = 2
+
+
+def on_config(config):
+    config["markdown_extensions"].append(TwoSpaces())
+    return config
+
+
+def on_nav(nav, config, files):
+    nav.items.insert(-1, Link("API", "api/index.html"))
+    return nav

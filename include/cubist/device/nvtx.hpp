@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Ranges that a profiler shows (NVIDIA Tools Extension): `nsys profile` displays the parts of a
+// program by cubist's names, in the domain "cubist", above the kernels that they enqueue. A range
+// is the time of the host. Without a profiler a range is the test of a pointer.
+
+#include <string>
+
+#include <nvtx3/nvToolsExt.h>
+
+namespace cubist::detail
+{
+
+class Nvtx
+{
+ public:
+  /// Begins a range on this thread, which is inside those that have not ended.
+  /// @param text returns its name; called only if a profiler is attached
+  template <class Text>
+  static void push(Text text)
+  {
+    if (domain() == nullptr) return;
+    const std::string name = text();
+    nvtxEventAttributes_t range{};
+    range.version = NVTX_VERSION;
+    range.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    range.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    range.message.ascii = name.c_str();
+    nvtxDomainRangePushEx(domain(), &range);
+  }
+  static void pop()
+  {
+    if (domain() != nullptr) nvtxDomainRangePop(domain());
+  }
+
+ private:
+  /// Null if no profiler is attached.
+  [[nodiscard]] static nvtxDomainHandle_t domain()
+  {
+    static const nvtxDomainHandle_t handle = nvtxDomainCreateA("cubist");
+    return handle;
+  }
+};
+
+/// A range until the end of the scope.
+class NvtxRange
+{
+ public:
+  template <class Text>
+  explicit NvtxRange(Text text)
+  {
+    Nvtx::push(text);
+  }
+  NvtxRange(NvtxRange&&) = delete;
+  ~NvtxRange() { Nvtx::pop(); }
+};
+
+}  // namespace cubist::detail

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What a thread captures on its compute stream, and which memory captured work may use. Memory that
+// is allocated while capturing is allocated at once, on another stream; memory that is freed
+// meanwhile is kept for the replays. When memory is freed later that is older than captured work,
+// the work is not valid any more.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "cubist/core/error.hpp"
+#include "cubist/device/check.hpp"
+#include "cubist/device/stream.hpp"
+
+namespace cubist::detail
+{
+
+/// What a graph needs beside its nodes.
+struct CapturedWork
+{
+  std::vector<std::function<void()>> before_replay;
+  std::vector<void*> freed;          // when the graph is destroyed
+  std::vector<const void*> ignored;  // memory that may be freed
+  std::uint64_t newest = 0;          // the number of the last allocation before its end
+  bool valid = true;
+  CapturedWork* next = nullptr;  // of this thread
+};
+
+/// The state of a thread, trivial because buffers are destroyed after thread_local objects.
+struct CudaCapture
+{
+  CapturedWork* current = nullptr;  // while capturing
+  CapturedWork* first = nullptr;    // of all that were captured and exist
+  std::uint64_t allocations = 0;
+
+  [[nodiscard]] static CudaCapture& get()
+  {
+    static thread_local CudaCapture capture;
+    return capture;
+  }
+  [[nodiscard]] static bool is_capturing() { return get().current != nullptr; }
+
+  void add(CapturedWork& work)
+  {
+    work.next = first;
+    first = &work;
+  }
+  void remove(const CapturedWork& work)
+  {
+    for (CapturedWork** p = &first; *p != nullptr; p = &(*p)->next)
+      if (*p == &work) return void(*p = work.next);
+  }
+};
+
+/// @throws CaptureError while this thread captures
+template <class... What>
+void require_no_capture(const What&... what)
+{
+  require<CaptureError>(
+      !CudaCapture::is_capturing(), "got ", what...,
+      " in a step that is captured, whose work is not executed yet, so the host and the device "
+      "cannot exchange it; do it before or after the step, or run the step without capturing");
+}
+
+struct DeviceMemory
+{
+  void* data = nullptr;
+  std::uint64_t number = 0;  // of its allocation, in its thread
+};
+
+/// @pre bytes > 0
+/// @throws DeviceError if the device is out of memory
+[[nodiscard]] inline DeviceMemory allocate_memory(std::size_t bytes, cudaStream_t stream)
+{
+  auto& capture = CudaCapture::get();
+  DeviceMemory memory{nullptr, ++capture.allocations};
+  const auto allocate = [&](cudaStream_t on) {
+    require_cuda(cudaMallocAsync(&memory.data, bytes, on), "cudaMallocAsync", "a buffer of ", bytes,
+                 " bytes");
+  };
+  if (capture.current == nullptr)
+    allocate(stream);
+  else
+  {
+    const CudaStream side;
+    allocate(side.get());
+    require_cuda(cudaStreamSynchronize(side.get()), "cudaStreamSynchronize", "a buffer of ", bytes,
+                 " bytes");
+  }
+  return memory;
+}
+
+/// Marks captured work that uses memory, which is about to be freed.
+inline void invalidate_captured_work(const DeviceMemory& memory) noexcept
+{
+  for (CapturedWork* work = CudaCapture::get().first; work != nullptr; work = work->next)
+    if (memory.number <= work->newest &&
+        std::find(work->ignored.begin(), work->ignored.end(), memory.data) == work->ignored.end())
+      work->valid = false;
+}
+
+inline void free_memory(const DeviceMemory& memory, cudaStream_t stream) noexcept
+{
+  invalidate_captured_work(memory);
+  if (auto* const current = CudaCapture::get().current)
+    current->freed.push_back(memory.data);
+  else
+    cudaFreeAsync(memory.data, stream);
+}
+
+}  // namespace cubist::detail

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A function of the elements of many small matrices: f(a(i, j), b(i, j), …) for each group of
+// matrices a, b, … of one shape, in one launch on an engine that has, in addition,
+//
+//   void for_each_in_all(const F* f, const MatrixGroup* groups, count, MatrixTypes<T...>)
+//
+// for f and groups in its memory. There f is stored before each call, and a replay of captured work
+// calls `make` again for the f of that replay (engine/replay.hpp).
+
+#include <algorithm>
+#include <any>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/replay.hpp"
+#include "cubist/engine/shapes.hpp"
+#include "cubist/engine/span.hpp"
+
+namespace cubist
+{
+
+/// Matrices of one shape, of which f gets the elements at the same place.
+struct MatrixGroup
+{
+  static constexpr std::size_t most = 5;  // an optimizer's: weight, master, gradient, two means
+
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  void* data[most] = {};
+  std::size_t ld[most] = {};
+
+  friend bool operator==(const MatrixGroup&, const MatrixGroup&) = default;
+};
+
+/// The types of a group's matrices, in their order.
+template <class... T>
+struct MatrixTypes
+{
+  static_assert(sizeof...(T) <= MatrixGroup::most);
+};
+
+namespace detail
+{
+
+template <class First, class... T>
+[[nodiscard]] MatrixGroup make_group(MatrixView<First> first, MatrixView<T>... m)
+{
+  const auto address = [](auto* p) { return const_cast<void*>(static_cast<const void*>(p)); };
+  (require_shape(m.shape(), first.shape()), ...);
+  return {first.rows(),
+          first.cols(),
+          {address(first.data()), address(m.data())...},
+          {first.ld(), m.ld()...}};
+}
+
+/// engine.for_each(f, m…) for the matrices of a group.
+template <class E, class F, class... T>
+void for_each_in_group(const E& engine, F f, const MatrixGroup& g, MatrixTypes<T...>)
+{
+  [&]<std::size_t... k>(std::index_sequence<k...>)
+  {
+    engine.for_each(f, MatrixView<T>{static_cast<T*>(g.data[k]), g.rows, g.cols, g.ld[k]}...);
+  }
+  (std::index_sequence_for<T...>{});
+}
+
+/// Parts of a group with about `elements` each: a device computes them in parallel.
+inline void append_parts(std::vector<MatrixGroup>& parts, MatrixGroup group, std::size_t elements,
+                         std::span<const std::size_t> sizes)
+{
+  if (group.rows * group.cols == 0) return;
+  const auto matrices = sizes.size();
+  if (std::all_of(group.ld, group.ld + matrices,
+                  [&](std::size_t ld) { return ld == group.cols || group.rows == 1; }))
+    group.cols *= std::exchange(group.rows, 1);
+  const bool is_row = group.rows == 1;
+  const std::size_t step = is_row ? elements : std::max<std::size_t>(elements / group.cols, 1);
+  const std::size_t count = is_row ? group.cols : group.rows;
+  for (std::size_t begin = 0; begin < count; begin += step)
+  {
+    MatrixGroup part = group;
+    (is_row ? part.cols : part.rows) = std::min(step, count - begin);
+    for (std::size_t k = 0; k < matrices; ++k)
+      part.data[k] =
+          static_cast<std::byte*>(group.data[k]) + begin * (is_row ? 1 : group.ld[k]) * sizes[k];
+    parts.push_back(part);
+  }
+}
+
+// clang-format off
+template <class E, class F, class... T>
+concept MapsGroups = Captures<E> && requires(const E& e, const F* f, const MatrixGroup* groups,
+                                             std::size_t count, MatrixTypes<T...> types) {
+  e.for_each_in_all(f, groups, count, types);
+};
+// clang-format on
+
+/// Groups of matrices, which an engine keeps in its memory while they stay the same.
+template <Engine E>
+class MatrixGroups
+{
+ public:
+  /// Elements of a part: enough for a block of threads, and few enough to share out.
+  static constexpr std::size_t part_elements = 8192;
+
+  /// f(m(i, j), …) for all groups, f being make().
+  /// @param all the name of the work, where one call does all
+  /// @param span the name of the work on group i: span(i)
+  template <class... T, class Make, class Name>
+  void for_each(const E& engine, const std::vector<MatrixGroup>& groups, MatrixTypes<T...> types,
+                Make make, const SpanName& all, Name span)
+  {
+    using F = decltype(make());
+    if constexpr (MapsGroups<E, F, T...>)
+    {
+      const Span whole{engine, all};
+      keep(engine, groups, {{sizeof(T)...}});
+      const auto f = value<F>(engine);
+      if (engine.is_capturing())
+        engine.before_replay([engine, f, make] { f->set(engine, make()); });
+      else
+        f->set(engine, make());
+      if (count_ > 0)
+        engine.for_each_in_all(f->data(), static_cast<const MatrixGroup*>(parts_.data()), count_,
+                               types);
+    }
+    else
+    {
+      const F f = make();
+      for (std::size_t i = 0; i < groups.size(); ++i)
+      {
+        const Span one{engine, span(i)};
+        for_each_in_group(engine, f, groups[i], types);
+      }
+    }
+  }
+
+ private:
+  void keep(const E& engine, const std::vector<MatrixGroup>& groups,
+            const std::vector<std::size_t>& sizes)
+  {
+    if (groups == groups_) return;
+    std::vector<MatrixGroup> parts;
+    for (const auto& group : groups) append_parts(parts, group, part_elements, sizes);
+    parts_ = Buffer(parts.size());
+    count_ = parts.size();
+    using Word = std::uint64_t;
+    static_assert(sizeof(MatrixGroup) % sizeof(Word) == 0);
+    const Shape words{count_, sizeof(MatrixGroup) / sizeof(Word)};
+    engine.upload(MatrixView<const Word>{reinterpret_cast<const Word*>(parts.data()), words},
+                  MatrixView<Word>{reinterpret_cast<Word*>(parts_.data()), words});
+    groups_ = groups;
+  }
+
+  /// A place for f: the same in each call, but for one that is captured.
+  template <class F>
+  [[nodiscard]] std::shared_ptr<ReplayedValue<E, F>> value(const E& engine)
+  {
+    using Value = std::shared_ptr<ReplayedValue<E, F>>;
+    if (engine.is_capturing()) return std::make_shared<ReplayedValue<E, F>>();
+    if (std::any_cast<Value>(&value_) == nullptr) value_ = std::make_shared<ReplayedValue<E, F>>();
+    return std::any_cast<Value>(value_);
+  }
+
+  using Buffer = typename E::template Buffer<MatrixGroup>;
+
+  std::vector<MatrixGroup> groups_;
+  Buffer parts_ = Buffer(0);
+  std::size_t count_ = 0;
+  std::any value_;
+};
+
+}  // namespace detail
+
+}  // namespace cubist

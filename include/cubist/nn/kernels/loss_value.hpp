@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The value of a loss, which the host reads only when it is asked for. On a device the sums of
+// which it is made, and their sums over ranks, stay in the engine's memory until then.
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/dist/staging.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/functions.hpp"
+
+namespace cubist
+{
+
+/// A number that converts to double. On a device the conversion waits for the work that computes
+/// it, and sends nothing; after a step is replayed (training/step.hpp) it gives the new value.
+/// @pre it is read by the rank that computed it, inside the launch
+class LossValue
+{
+ public:
+  LossValue() = default;
+  explicit LossValue(double value) : value_{value} {}
+  /// @param read gives the value, and may wait
+  explicit LossValue(std::function<double()> read) : read_{std::move(read)} {}
+
+  operator double() const { return read_ ? read_() : value_; }
+
+ private:
+  double value_ = 0;
+  std::function<double()> read_;
+};
+
+namespace detail
+{
+
+// clang-format off
+/// An engine whose fold may stay in its memory: out(0, 0) = the fold.
+template <class E>
+concept FoldsInMemory = requires(const E& e, MatrixView<double> out, double init,
+                                 double (*combine)(double, double),
+                                 double (*at)(std::size_t, std::size_t, double),
+                                 MatrixView<const double> in) {
+  e.fold_to(out, init, combine, at, in);
+};
+// clang-format on
+
+/// n numbers of a rank that are summed over ranks, and make a loss.
+template <Engine E, std::size_t n>
+class LossSums
+{
+ public:
+  using Numbers = std::array<double, n>;
+
+  explicit LossSums(const E& engine) : engine_{engine}
+  {
+    if constexpr (on_device) device_ = std::make_shared<Buffer>(n);
+  }
+
+  /// The k-th becomes the sum of f(i, j, in(i, j), …) over all i and j.
+  template <class F, class... In>
+  void fold(std::size_t k, F f, MatrixView<In>... in)
+  {
+    if constexpr (on_device)
+      engine_.fold_to(number(k), 0.0, Sum{}, f, in...);
+    else
+      host_[k] = engine_.fold(0.0, Sum{}, f, in...);
+  }
+  /// out(i, j) becomes the value, and the k-th the sum of the terms, of what f(i, j, in(i, j), …)
+  /// returns (ValueAndTerm).
+  template <class T, class F, class... In>
+  void map_fold(std::size_t k, MatrixView<T> out, F f, MatrixView<In>... in)
+  {
+    if constexpr (on_device)
+      engine_.map_fold_to(number(k), 0.0, Sum{}, out, f, in...);
+    else
+      host_[k] = engine_.map_fold(0.0, Sum{}, out, f, in...);
+  }
+  /// The k-th becomes x.
+  void set(std::size_t k, double x)
+  {
+    if constexpr (on_device)
+      engine_.fill(number(k), x);
+    else
+      host_[k] = x;
+  }
+  /// Every rank gets the sums.
+  template <class Communicator>
+  void all_reduce(Communicator& ranks)
+  {
+    if constexpr (on_device)
+      ranks.all_reduce(std::span<double>{device_->data(), n});
+    else
+      with_staging_buffer(engine_, std::span<double>{host_},
+                          [&](auto numbers) { ranks.all_reduce(numbers); });
+  }
+  /// f(numbers), at once on a host.
+  template <class F>
+  [[nodiscard]] LossValue value(F f) const
+  {
+    if constexpr (on_device)
+      return LossValue{[engine = engine_, sums = device_, f] {
+        Numbers numbers{};
+        const Shape row{1, n};
+        engine.download(MatrixView<const double>{sums->data(), row}, {numbers.data(), row});
+        return f(numbers);
+      }};
+    else
+      return LossValue{f(host_)};
+  }
+
+ private:
+  static constexpr bool on_device = FoldsInMemory<E>;
+  using Buffer = typename E::template Buffer<double>;
+
+  [[nodiscard]] MatrixView<double> number(std::size_t k) const
+  {
+    return {device_->data() + k, {1, 1}};
+  }
+
+  E engine_;
+  Numbers host_{};
+  std::shared_ptr<Buffer> device_;
+};
+
+}  // namespace detail
+
+}  // namespace cubist

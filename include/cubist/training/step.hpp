@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A training step that is captured once and replayed, so that a launch costs the host as much as
+// one kernel:
+//
+//   LossValue loss;
+//   Step step{mesh, [&](const auto& x, const auto& target) {
+//     loss = mean_squared_error(mlp.forward(x), target, dy);
+//     mlp.backward(dy);
+//     optimizer.step(parameters);
+//   }};
+//   for (each batch)
+//   {
+//     ... overwrite x and target ...
+//     step(x, target);
+//   }
+//
+// The first call runs the function, which allocates. The second captures what it enqueues, and
+// replays that, as later calls do. Bits are those of the function. Engines that do not capture
+// (engine/replay.hpp) run the function in every call.
+//
+// What changes from step to step is in the engine's memory: matrices, the rate of an optimizer and
+// its number of steps, the numbers of dropout's masks. What the function computes on the host is
+// that of the capture: a `factor` of an optimizer's step, for example. It cannot upload or
+// download, read a loss, or make communicators.
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/engine/replay.hpp"
+
+namespace cubist
+{
+
+struct StepOptions
+{
+  /// Without it, every call runs the function.
+  bool capture = true;
+};
+
+/// @tparam F callable with the matrices of a step
+template <class M, class F>
+class Step
+{
+  using Engine = typename M::Engine;
+  static constexpr bool captures_on_engine = detail::Captures<Engine>;
+
+ public:
+  /// @pre what `function` refers to outlives the step, and is not moved
+  Step(const M& mesh, F function, const StepOptions& options = {})
+      : mesh_{mesh}, function_{std::move(function)}, options_{options}
+  {
+  }
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+  /// One step with these matrices. It is captured again for matrices at another place or of another
+  /// shape, and after other memory was freed that existed when it was captured: what a program
+  /// allocates for each call should be given to it as an argument. Every rank of the mesh calls it.
+  /// @throws CaptureError for a function that cannot be captured: nothing is enqueued then, and the
+  /// function can still be run without capturing; what the function throws
+  template <class... Matrix>
+  void operator()(const Matrix&... matrices)
+  {
+    if constexpr (!captures_on_engine)
+      function_(matrices...);
+    else
+    {
+      if (!options_.capture) return static_cast<void>(function_(matrices...));
+      std::vector<Key> keys{key(matrices)...};
+      if (!has_run_ || keys != keys_ || (graph_ && !graph_->is_valid()))
+      {
+        graph_.reset();
+        has_run_ = false;
+        function_(matrices...);
+        keys_ = std::move(keys);
+        has_run_ = true;
+        return;
+      }
+      if (!graph_)
+      {
+        graph_.emplace(mesh_.engine().capture([&] { function_(matrices...); }));
+        for (const Key& k : keys_) graph_->ignore(k.data);
+        ++captures_;
+      }
+      replay();
+    }
+  }
+
+  /// How often it was captured.
+  [[nodiscard]] std::size_t captures() const { return captures_; }
+
+ private:
+  struct Key
+  {
+    const void* data;
+    Shape shape;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  template <class Matrix>
+  [[nodiscard]] static Key key(const Matrix& matrix)
+  {
+    const auto view = matrix.view();
+    return {view.padded.data(), view.shape};
+  }
+
+  void replay()
+  {
+    auto& world = mesh_.world();
+    const auto launch = [this] { graph_->replay(); };
+    if constexpr (requires { world.replay("", launch); })
+      world.replay("a replay of a step", launch);
+    else
+      launch();
+  }
+
+  struct NoGraph
+  {
+  };
+  template <class E>
+  struct GraphOf
+  {
+    using type = NoGraph;
+  };
+  template <detail::Captures E>
+  struct GraphOf<E>
+  {
+    using type = typename E::Graph;
+  };
+
+  M mesh_;
+  F function_;
+  StepOptions options_;
+  std::vector<Key> keys_;
+  bool has_run_ = false;
+  std::size_t captures_ = 0;
+  std::optional<typename GraphOf<Engine>::type> graph_;  // destroyed before the communicators
+};
+
+}  // namespace cubist

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The version of cubist. CMake, the packages and pkg-config read it here, and nowhere else is it
+// written but in the changelog.
+
+#define CUBIST_VERSION_MAJOR 0
+#define CUBIST_VERSION_MINOR 2
+#define CUBIST_VERSION_PATCH 0
+
+/// To compare: 200 is 0.2.0, 10203 is 1.2.3.
+#define CUBIST_VERSION                                                                             \
+  (CUBIST_VERSION_MAJOR * 10000 + CUBIST_VERSION_MINOR * 100 + CUBIST_VERSION_PATCH)
+
+/// Every header's names are in `namespace cubist::CUBIST_ABI`: an inline namespace of the version,
+/// so that libraries built with different versions of cubist may meet in one program. A patch
+/// keeps the sizes and functions of objects; before 1.0 a minor version may change them.
+#define CUBIST_ABI inline v0_2
