@@ -2,7 +2,8 @@
 #pragma once
 
 // What is done to single elements on a GPU, each beside a copy on the device that moves as many
-// bytes. Calls are queued and the device is waited for once, but for losses, which the host reads.
+// bytes. Calls are queued and the device is waited for once, but for `fold`, which returns to the
+// host.
 
 #include <cstddef>
 #include <optional>

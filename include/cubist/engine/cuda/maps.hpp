@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The kernel of maps: each thread calls a function with its elements of all matrices.
+// The kernels of maps and of column sums.
+//
+//   maps          each thread calls a function with its elements of all matrices
+//   column sums   each thread sums elements of a chunk of columns, and a tree combines the threads
+//                 of a block; where there are many rows, several blocks share a column, and a
+//                 second kernel sums their sums in the same way, in an order that depends on the
+//                 shape and the types alone
 //
 // Kernels are objects, which a device's threads call (launch.hpp), and tests call on the host.
 
@@ -11,7 +17,9 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/engine/cuda/chunks.hpp"
+#include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/cuda/tiling.hpp"
+#include "cubist/engine/functions.hpp"
 
 namespace cubist::detail
 {
@@ -42,6 +50,85 @@ void map_elements(Shape shape, F f, MatrixView<T>... m)
   constexpr unsigned n = sizeof...(T) == 0 ? 1 : chunk_width_of<T...>;
   const ElementKernel<F, n> kernel{map_tiling(shape, n), (chunks_are_aligned<n>(m) && ...), f};
   Kernels::run(kernel, m...);
+}
+
+/// sums[j] = the sum over i of f(i, j, m(i, j), …); or, of several blocks that share a column, each
+/// block's part in a row of `parts`.
+template <class S, class F, unsigned n>
+struct ColumnSumKernel
+{
+  using Total = DeviceValue<S>;
+  struct Part
+  {
+    Total sums[n];
+  };
+
+  Tiling tiling;
+  bool aligned;
+  Total* parts;  // null if there is one block for a column
+  S* sums;
+  F f;
+
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned tree_size() const { return tiling.down(); }
+
+  template <class... T>
+  CUBIST_HOST_DEVICE void start(KernelThread at, Part* shared, const MatrixView<T>&... m) const
+  {
+    Part mine{};
+    tiling.for_chunks(at, [&](std::size_t i, std::size_t j) {
+      for_chunk<n>(
+          aligned, i, j, tiling.shape.cols,
+          [&](unsigned k, auto&... x) { add(mine, k, f(i, j + k, x...)); }, m...);
+    });
+    shared[at.thread] = mine;
+  }
+  CUBIST_HOST_DEVICE void combine(KernelThread at, unsigned half, Part* shared) const
+  {
+    if (at.thread / tiling.across >= half) return;
+    Part& mine = shared[at.thread];
+    const Part& other = shared[at.thread + half * tiling.across];
+    CUBIST_UNROLL
+    for (unsigned k = 0; k < n; ++k) mine.sums[k] += other.sums[k];
+  }
+  CUBIST_HOST_DEVICE void finish(KernelThread at, const Part* shared) const
+  {
+    if (at.thread >= tiling.across) return;
+    const Part& all = shared[at.thread];
+    const std::size_t j = tiling.column(at);
+    const std::size_t cols = tiling.shape.cols;
+    for (unsigned k = 0; k < n && j + k < cols; ++k)
+      if (parts)
+        parts[tiling.block_row(at) * cols + j + k] = all.sums[k];
+      else
+        detail::store(sums[j + k], all.sums[k]);
+  }
+
+ private:
+  /// mine.sums[k] += x, without an index that is only known at run time: mine is in registers.
+  CUBIST_HOST_DEVICE static void add(Part& mine, unsigned k, const Total& x)
+  {
+    CUBIST_UNROLL
+    for (unsigned c = 0; c < n; ++c)
+      if (c == k) mine.sums[c] += x;
+  }
+};
+
+/// @pre there are columns
+template <class Kernels, class S, class F, class... T>
+void sum_columns(Shape shape, S* sums, F f, MatrixView<T>... m)
+{
+  using Total = DeviceValue<S>;
+  constexpr unsigned n = chunk_width_of<T...>;
+  const Tiling tiling = column_tiling(shape, n);
+  const bool aligned = (chunks_are_aligned<n>(m) && ...);
+  const bool one = tiling.blocks_down == 1;
+  const Shape of_parts{tiling.blocks_down, shape.cols};
+  Total* const parts = one ? nullptr : Kernels::template workspace<Total>(of_parts.size());
+  Kernels::reduce(ColumnSumKernel<S, F, n>{tiling, aligned, parts, sums, f}, m...);
+  if (!one)
+    Kernels::reduce(
+        ColumnSumKernel<S, Itself, 1>{column_part_tiling(of_parts), false, nullptr, sums, {}},
+        MatrixView<const Total>{parts, of_parts});
 }
 
 }  // namespace cubist::detail

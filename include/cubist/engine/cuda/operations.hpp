@@ -9,7 +9,6 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/engine/cuda/column_sums.hpp"
 #include "cubist/engine/cuda/folds.hpp"
 #include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/cuda/groups.hpp"

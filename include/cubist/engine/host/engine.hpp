@@ -276,10 +276,7 @@ class HostEngine
       map(sums, detail::Same{}, MatrixView<const float>{row.data(), sums.shape()});
     }
     else
-    {
-      fill(sums, T{});
-      add(sums.data());
-    }
+      fill(sums, T{}), add(sums.data());
   }
 
   template <Scalar T>
