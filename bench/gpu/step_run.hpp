@@ -73,10 +73,15 @@ std::optional<StepTimes> measure_step(const StepTask& task)
         if (t) t->step(i >= 0);
     }
     if (world.rank() != 0) return;
-    result.emplace(StepTimes{
-        Times{times[0]}, Times{times[1]}, Times{times[2]}, Times{times[3]}, Times{times[4]}, {}});
+    StepTimes all;
+    all.forward = Times{times[0]};
+    all.backward = Times{times[1]};
+    all.optimizer = Times{times[2]};
+    all.run = Times{times[3]};
+    all.replayed = Times{times[4]};
     for (std::size_t i = 0; i < torch.size(); ++i)
-      if (torch[i]) result->torch[i] = torch[i]->result();
+      if (torch[i]) all.torch[i] = torch[i]->result();
+    result = all;
   });
   return result;
 }
