@@ -1,7 +1,7 @@
 # Deletes what mpiexec itself prints when processes fail: the frames of Open MPI 5 and of MPICH, and lines beside them.
 /^-\{70,\}$/,/^-\{70,\}$/d
 /^=\{70,\}$/,/^=\{70,\}$/d
-/^application called MPI_Abort/d
+/^Abort([0-9]*) on node /d
 /^YOUR APPLICATION TERMINATED WITH/d
 /^This typically refers to a problem with your application/d
 /^Please see the FAQ page for debugging suggestions/d

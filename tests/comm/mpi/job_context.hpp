@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <boost/mpi/communicator.hpp>
@@ -19,6 +20,16 @@ namespace cubist::test
 
 [[nodiscard]] inline int processes() { return boost::mpi::communicator{}.size(); }
 [[nodiscard]] inline int process() { return boost::mpi::communicator{}.rank(); }
+
+/// What this MPI says of an error: Open MPI has its name in it.
+[[nodiscard]] inline std::string text_of_error(int code)
+{
+  std::string text(MPI_MAX_ERROR_STRING, '\0');
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
 
 /// A duplicate of MPI_COMM_WORLD whose errors are returned. It is never freed: between nodes,
 /// failure notifications may arrive after the end of a test, and a new communicator with the same

@@ -97,13 +97,14 @@ TEST_CASE("the peers of pending receives and sends are known")
   const JobContext job{16};
   const int me = job.context.rank;
   std::vector<std::byte> buffer(40);
+  const std::vector<std::byte> sent(40);
   MpiMessages messages;
   messages.begin(job.context, 7, "test");
   CHECK(messages.pending_peers(true).empty());
   messages.receive(me, {buffer.data(), buffer.size()});
   CHECK(messages.pending_peers(true) == std::vector<int>{me});
   CHECK(messages.pending_peers(false).empty());
-  messages.send(me, {buffer.data(), buffer.size()});
+  messages.send(me, {sent.data(), sent.size()});
   complete_all(messages);
   CHECK(messages.pending_peers(true).empty());
 
