@@ -46,7 +46,7 @@ struct Machine
   double hidden = 1;
   double memory_bandwidth = 8e9;      ///< bytes a second of one core while it multiplies
   double memory = 128.0 * (1 << 30);  ///< bytes of a node
-  GemmRates gemm{};                     ///< of one core in a direct product
+  GemmRates gemm{};                   ///< of one core in a direct product
 
   /// How many of so many ranks are on one node.
   [[nodiscard]] constexpr int on_a_node(int ranks) const { return std::min(ranks, ranks_per_node); }
