@@ -21,5 +21,5 @@
 #include "cubist/training/loss_scale.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
-#include "cubist/version.hpp"
 #include "cubist/training/step.hpp"
+#include "cubist/version.hpp"

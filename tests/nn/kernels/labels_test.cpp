@@ -33,12 +33,11 @@ std::vector<Mean> means(const Place<S>& place, F labels_of)
   return on_mesh(place, [&](const auto& mesh) {
     const std::vector<int> labels = labels_of(mesh.rank());
     Mean mean;
-    mean.error = message_of<ArgumentError>(
-        [&] {
-          cubist::detail::LossSums<HostEngine, 3> one{mesh.engine()};
-          one.set(0, 1);
-          mean.value = cubist::detail::mean_over_labels<L>(mesh, one, labels, labels.size());
-        });
+    mean.error = message_of<ArgumentError>([&] {
+      cubist::detail::LossSums<HostEngine, 3> one{mesh.engine()};
+      one.set(0, 1);
+      mean.value = cubist::detail::mean_over_labels<L>(mesh, one, labels, labels.size());
+    });
     return mean;
   });
 }

@@ -38,8 +38,9 @@ TEST_CASE("on the host the sums of a loss are read at once")
 {
   const double x[] = {1, 2, 3};
   cubist::detail::LossSums<HostEngine, 2> sums{HostEngine{}};
-  sums.fold(0, [](std::size_t, std::size_t j, double v) { return v * static_cast<double>(j); },
-            MatrixView<const double>{x, {1, 3}});
+  sums.fold(
+      0, [](std::size_t, std::size_t j, double v) { return v * static_cast<double>(j); },
+      MatrixView<const double>{x, {1, 3}});
   sums.set(1, 10);
   CHECK(sums.value([](const auto& all) { return all[0] + all[1]; }) == 18);
 }

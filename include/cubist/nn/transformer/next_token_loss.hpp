@@ -38,7 +38,7 @@ namespace detail
 
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
-                       std::size_t sequence, DistMatrix<T, L, M>* gradient)
+                          std::size_t sequence, DistMatrix<T, L, M>* gradient)
 {
   require_not_partial<L>();
   require<ShapeError>(sequence > 1 && ids.size() % sequence == 0, "got ", ids.size(),
@@ -58,7 +58,7 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
 /// ArgumentError for an id that is no column, and on every rank for ids that differ between ranks
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
-                       std::size_t sequence, DistMatrix<T, L, M>& gradient)
+                          std::size_t sequence, DistMatrix<T, L, M>& gradient)
 {
   detail::check_target(logits, gradient, "gradient");
   return detail::next_token_loss(logits, ids, sequence, &gradient);
@@ -66,7 +66,7 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
 /// The same without the gradient.
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
-                       std::size_t sequence)
+                          std::size_t sequence)
 {
   return detail::next_token_loss<T, L, M>(logits, ids, sequence, nullptr);
 }
