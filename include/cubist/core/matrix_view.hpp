@@ -22,7 +22,7 @@ class MatrixView
   MatrixView() = default;
 
   /// @pre ld >= cols; or ld is 0, and every row is the same memory, which is only read
-  MatrixView(T* data, std::size_t rows, std::size_t cols, std::size_t ld)
+  CUBIST_HOST_DEVICE MatrixView(T* data, std::size_t rows, std::size_t cols, std::size_t ld)
       : data_{data}, rows_{rows}, cols_{cols}, ld_{ld}
   {
   }
