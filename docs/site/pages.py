@@ -10,7 +10,7 @@ import sys
 import xml.etree.ElementTree as xml
 
 target, tags = pathlib.Path(sys.argv[1]), xml.parse(sys.argv[2])
-pages = [pathlib.Path(name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+pages = [pathlib.Path(name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "packaging/README.md")]
 pages += [page for page in pathlib.Path("docs").rglob("*.md") if page.parent.name != "site"]
 
 api = {}

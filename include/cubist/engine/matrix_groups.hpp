@@ -35,8 +35,8 @@ struct MatrixGroup
 
   std::size_t rows = 0;
   std::size_t cols = 0;
-  void* data[most] = {};
-  std::size_t ld[most] = {};
+  void* data[most] = {};      ///< of each matrix
+  std::size_t ld[most] = {};  ///< the leading dimension of each
 
   friend bool operator==(const MatrixGroup&, const MatrixGroup&) = default;
 };

@@ -62,7 +62,9 @@ namespace detail
 class TrainingStep
 {
  public:
+  /// The number that the host knows.
   TrainingStep(std::uint64_t number) : number_{number} {}
+  /// A number in the memory of the engine.
   TrainingStep(std::shared_ptr<const std::uint64_t> in_memory) : in_memory_{std::move(in_memory)} {}
 
   /// @throws CaptureError for a step that is captured

@@ -50,6 +50,7 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   {
     detail::Nvtx::push([&] { return name.to_string(); });
   }
+  /// Ends the innermost range.
   static void end_span() { detail::Nvtx::pop(); }
 
   /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not
@@ -117,10 +118,12 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
     ComputeStream::synchronize();
   }
 
+  /// Work that was captured.
   using Graph = CudaGraph;
   /// The work that f enqueues on the compute stream; it is not executed.
   /// @throws CaptureError
   [[nodiscard]] Graph capture(const std::function<void()>& f) const { return Graph::capture(f); }
+  /// Whether this thread captures.
   [[nodiscard]] bool is_capturing() const { return detail::CudaCapture::is_capturing(); }
   /// @pre is_capturing()
   void before_replay(std::function<void()> f) const

@@ -26,6 +26,7 @@ class LossValue
 {
  public:
   LossValue() = default;
+  /// A value that is known.
   explicit LossValue(double value) : value_{value} {}
   /// @param read gives the value, and may wait
   explicit LossValue(std::function<double()> read) : read_{std::move(read)} {}
