@@ -77,8 +77,6 @@ class MpiProcess
       environment_.emplace(argc, argv, level, false);
     else
       environment_.emplace(level, false);
-    // As the environment does for MPI_COMM_WORLD: MPICH reports there what MPI_Test finds.
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   }
 
   std::optional<boost::mpi::environment> environment_;
