@@ -67,6 +67,13 @@ class TrainingStep
   /// A number in the memory of the engine.
   TrainingStep(std::shared_ptr<const std::uint64_t> in_memory) : in_memory_{std::move(in_memory)} {}
 
+  /// The next step.
+  /// @pre the host knows the number
+  TrainingStep& operator++()
+  {
+    ++number_;
+    return *this;
+  }
   /// @throws CaptureError for a step that is captured
   operator std::uint64_t() const
   {

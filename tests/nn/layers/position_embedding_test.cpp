@@ -18,7 +18,7 @@ namespace
 {
 
 constexpr std::size_t sequences = 5, length = 3, positions = 7, first = 2, width = 10;
-constexpr Pass pass{.training_step = {}, .sequence = length, .position = first};
+const Pass pass{.training_step = {}, .sequence = length, .position = first};
 
 /// @param whole whether a rank's rows are whole sequences
 template <class S>
