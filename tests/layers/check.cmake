@@ -97,6 +97,14 @@ foreach(header IN LISTS headers)
   endforeach()
 
   file(READ "${ROOT}/${header}" text)
+  if(text MATCHES "(^|
+)namespace cubist(::detail)?
+")
+    list(APPEND faults "${header}: write namespace cubist::CUBIST_ABI${CMAKE_MATCH_2}, which is of the version")
+  endif()
+  if(text MATCHES "CUBIST_ABI" AND NOT text MATCHES "#include \"cubist/")
+    list(APPEND faults "${header}: include cubist/version.hpp, which defines CUBIST_ABI")
+  endif()
   string(REGEX MATCHALL "\n" newlines "${text}")
   list(LENGTH newlines length)
   if(length GREATER 300)

@@ -19,7 +19,7 @@
 #include "cubist/dist/layout.hpp"
 #include "cubist/mesh/axes.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Which dimension of a matrix a collective cuts into pieces.
@@ -111,4 +111,4 @@ struct LocalProduct
   using Output = detail::MatrixRole<Y, typename YRows::rest, typename YCols::rest, K, true>;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

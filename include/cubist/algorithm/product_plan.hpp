@@ -11,7 +11,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The padded blocks of one rank, of op(X), op(W) and Y: what a plan is made for.
@@ -71,4 +71,4 @@ class ProductPlan
   virtual void backward_weight(In x, In dy, Out dw, T beta) { grad_weight(T{1}, x, dy, beta, dw); }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

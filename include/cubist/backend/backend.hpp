@@ -15,7 +15,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/engine/engine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What `launch` may be told; all of it may be left out.
@@ -127,4 +127,4 @@ int launch(const LaunchOptions& options, F&& body)
   return 0;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

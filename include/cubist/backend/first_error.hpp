@@ -10,7 +10,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The first error of the ranks, and the first root cause if there is one: an error that is only a
@@ -76,4 +76,4 @@ class FirstError
   bool consequence_ = false;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -8,7 +8,9 @@
 #include <type_traits>
 #include <utility>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 template <class Signature>
@@ -37,4 +39,4 @@ class FunctionRef<R(Args...)>
   R (*call_)(void*, Args...);
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

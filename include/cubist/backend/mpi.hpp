@@ -38,7 +38,7 @@
 #include "cubist/engine/host/blas_threads.hpp"
 #include "cubist/engine/host/shared_engine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -241,4 +241,4 @@ struct Mpi
 
 static_assert(BackendType<Mpi>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -42,7 +42,7 @@
 #include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/cuda/engine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How ranks use GPUs; equal on all ranks.
@@ -280,4 +280,4 @@ using Nccl = NcclOn<Threads>;
 
 static_assert(BackendType<Nccl>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -12,7 +12,9 @@
 #include <string>
 #include <string_view>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Whether mpiexec, srun or their like started this process as one of a job of MPI.
@@ -77,4 +79,4 @@ struct JobProcesses
   return job.rank == 0 ? copies_warning(job) : "";
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -31,7 +31,7 @@
 #include "cubist/simulation/report.hpp"
 #include "cubist/simulation/simulation.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What is simulated, and what is reported.
@@ -143,4 +143,4 @@ struct Simulated
 
 static_assert(BackendType<Simulated>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

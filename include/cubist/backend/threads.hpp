@@ -29,7 +29,7 @@
 #include "cubist/engine/host/blas_threads.hpp"
 #include "cubist/engine/host/engine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 struct Threads
@@ -139,4 +139,4 @@ struct Threads
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

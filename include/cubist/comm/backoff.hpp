@@ -7,7 +7,9 @@
 #include <chrono>
 #include <thread>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Pauses between polls: the first 15 only yield, each later one sleeps a quarter of the time
@@ -43,4 +45,4 @@ class Backoff
   int polls_ = 0;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -11,7 +11,7 @@
 
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The collectives and messages, as in MPI, and windows.
@@ -134,4 +134,4 @@ template <Element T>
   }
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

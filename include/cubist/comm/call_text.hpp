@@ -10,7 +10,7 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A call without its buffers.
@@ -50,4 +50,4 @@ struct CallSignature
   return "{" + list + (ranks.size() > 16 ? ", …}" : "}");
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -22,7 +22,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @throws PeerFailed, CollectiveMismatch, DeadlockError, TimeLimitError, CommunicationError from
@@ -266,4 +266,4 @@ class Collectives
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -11,7 +11,7 @@
 
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Contiguous elements: a std::span, std::vector, std::array, …
@@ -53,4 +53,4 @@ template <class R>
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

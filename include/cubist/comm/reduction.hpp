@@ -20,7 +20,7 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Combines elements [0, count) of in(0), in(1), …, in(inputs - 1), in this order; `out` may be one
@@ -73,4 +73,4 @@ struct Share
   return {count / p * r + std::min(count % p, r), count / p + (r < count % p ? 1 : 0)};
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -7,7 +7,9 @@
 #include <memory>
 #include <utility>
 
-namespace cubist
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI
 {
 
 /// A call in flight.
@@ -76,4 +78,4 @@ class PendingCall
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

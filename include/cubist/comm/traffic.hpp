@@ -26,7 +26,7 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/reduction.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What one rank has sent.
@@ -104,4 +104,4 @@ template <Element T>
   return {};
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -16,7 +16,9 @@
 
 #include <chrono>
 
-namespace cubist
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -49,4 +51,4 @@ class WaitTimer
   return std::chrono::duration<double>(detail::wait_time()).count();
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -22,7 +22,7 @@
 
 #include "cubist/comm/communicator.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 // clang-format off
@@ -57,4 +57,4 @@ template <Communicator C>
     return false;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -11,7 +11,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The sizes of a matrix, or of a block of one.
@@ -141,4 +141,4 @@ struct Block
   return {part_of_range(b.rows, parts, index), b.cols};
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

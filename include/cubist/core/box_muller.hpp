@@ -23,7 +23,7 @@
 
 #include "cubist/core/host_device.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// c + c' x + c'' x^2 + …
@@ -87,4 +87,4 @@ struct Point
   return {r * p.x, r * p.y};
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

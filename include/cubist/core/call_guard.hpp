@@ -8,7 +8,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A member of such an object. A copy of the object is not in a call.
@@ -42,4 +42,4 @@ class CallGuard
   std::atomic<bool> active_{false};
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -17,7 +17,7 @@
 
 #include "cubist/core/host_device.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <std::floating_point T>
@@ -97,4 +97,4 @@ concept ComplexNumber = requires(const T& z)
   z.imag();
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

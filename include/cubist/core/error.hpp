@@ -10,7 +10,9 @@
 #include <stdexcept>
 #include <string>
 
-namespace cubist
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI
 {
 
 /// The base of all errors that cubist throws.
@@ -114,4 +116,4 @@ void require(bool condition, const Parts&... parts)
   if (!condition) throw E{detail::join({detail::MessagePart{parts}...})};
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

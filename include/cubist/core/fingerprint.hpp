@@ -24,7 +24,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The term of an element with these bits at this index; one to one in the bits for each index.
@@ -89,4 +89,4 @@ template <Scalar T>
   return fingerprint(matrix, 0, 0, matrix.cols());
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -21,7 +21,7 @@
 
 #include "cubist/core/host_device.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -139,7 +139,7 @@ using bfloat16 = Float16<detail::Bfloat16Format>;
 /// CUDA's headers declare a ::half: with `using namespace cubist`, write cubist::half.
 using half = Float16<detail::HalfFormat>;
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI
 
 /// @cond
 template <class Format>

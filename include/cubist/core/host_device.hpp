@@ -8,6 +8,8 @@
 // operator: nvcc accepts neither lambdas inside of a library's templates nor private types. On a
 // device its complex arguments and result are Complex (core/complex.hpp).
 
+#include "cubist/version.hpp"
+
 #ifdef __CUDACC__
 #define CUBIST_HOST_DEVICE __host__ __device__
 /// Precedes a function whose callable may be a host function when it is called on the host.

@@ -12,7 +12,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <class T>
@@ -86,4 +86,4 @@ class MatrixView
   std::size_t ld_ = 0;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -22,7 +22,7 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A family of independent streams of random numbers.
@@ -120,4 +120,4 @@ class Philox
   std::uint64_t stream_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

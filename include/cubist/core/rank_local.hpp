@@ -5,7 +5,9 @@
 // thread or a process; where ranks share a thread (simulation/simulation.hpp), their scheduler
 // swaps it.
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 [[nodiscard]] inline void*& rank_local()
@@ -14,4 +16,4 @@ namespace cubist::detail
   return pointer;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

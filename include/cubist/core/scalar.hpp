@@ -10,7 +10,7 @@
 
 #include "cubist/core/float16.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Real numbers of 16 bits, which are computed with in float.
@@ -71,4 +71,4 @@ template <Element T>
     return (std::unsigned_integral<T> ? "uint" : "int") + std::to_string(8 * sizeof(T));
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -25,7 +25,7 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// c + c' x + c'' x^2 + …
@@ -207,4 +207,4 @@ template <RealScalar T>
   return pick(x <= Limits::max(), pick(small, root * down, root), x);
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -16,7 +16,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/dataset/shuffle.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 class BatchOrder
@@ -74,4 +74,4 @@ class BatchOrder
   std::uint64_t seed_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -20,7 +20,7 @@
 #include "cubist/dataset/mapped_file.hpp"
 #include "cubist/io/csv.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Copies share the mapping. Threads may read it at the same time.
@@ -74,4 +74,4 @@ class CsvFile
   std::shared_ptr<const std::vector<std::uint64_t>> lines_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

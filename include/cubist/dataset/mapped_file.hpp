@@ -17,7 +17,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/io/file.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Copies share the mapping. Threads may read it at the same time.
@@ -52,4 +52,4 @@ class MappedFile
   std::size_t size_ = 0;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -26,7 +26,7 @@
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/nn/random.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Which rows are batches, and in which order.
@@ -128,4 +128,4 @@ class RowBatches
   BatchOrder order_;  // of the training rows
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -29,7 +29,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/mesh/mesh.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What is subtracted from a feature, and what it is then divided by.
@@ -261,4 +261,4 @@ class RowReader
   std::size_t classes_ = 0;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -19,7 +19,7 @@
 #include "cubist/core/philox.hpp"
 #include "cubist/nn/random.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A permutation of [0, count).
@@ -80,4 +80,4 @@ class Shuffle
   Philox random_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -25,7 +25,7 @@
 #include "cubist/dataset/batch_order.hpp"
 #include "cubist/dataset/token_file.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The length of windows, and their order.
@@ -92,4 +92,4 @@ class TokenBatches
   BatchOrder order_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

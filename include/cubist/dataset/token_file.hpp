@@ -19,7 +19,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/dataset/mapped_file.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 static_assert(std::endian::native == std::endian::little, "tokens are read without swapping bytes");
@@ -133,4 +133,4 @@ class TokenFile
   std::uint64_t size_ = 0;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

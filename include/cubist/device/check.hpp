@@ -7,7 +7,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// @param what the purpose of the call: "a buffer of 64 bytes"
@@ -26,4 +26,4 @@ void require_cuda(cudaError_t code, const char* call, const What&... what)
                        ", so what was asked of the device is not done; ", advice);
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -9,7 +9,9 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 class Nvtx
@@ -56,4 +58,4 @@ class NvtxRange
   ~NvtxRange() { Nvtx::pop(); }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

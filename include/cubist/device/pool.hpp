@@ -7,7 +7,9 @@
 #include <memory>
 #include <utility>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Device memory in the order of one stream: `free` may precede the end of the work that uses the
@@ -47,4 +49,4 @@ class DevicePoolScope
   std::shared_ptr<DevicePool> outer_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -10,7 +10,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// @param doing returns the purpose of the call: "all_reduce of 4 double by sum on rank 0 of 2"
@@ -74,4 +74,4 @@ template <class Doing>
   return code == cudaSuccess;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

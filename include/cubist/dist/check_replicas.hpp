@@ -20,7 +20,7 @@
 #include "cubist/dist/state.hpp"
 #include "cubist/engine/functions.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -107,4 +107,4 @@ void check_replicas(const std::vector<NamedMatrix<const T, M>>& matrices)
         matrices[i], [&](int rank) { return all[static_cast<std::size_t>(rank) * count + i]; });
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

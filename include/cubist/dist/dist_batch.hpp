@@ -22,7 +22,7 @@
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/staging.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -180,4 +180,4 @@ template <Scalar T, class L, class M>
   return global;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

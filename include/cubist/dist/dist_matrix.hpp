@@ -22,7 +22,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/mesh/mesh.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A distributed matrix whose layout is known at run time only: a reference to this rank's block,
@@ -236,4 +236,4 @@ constexpr void require_distributed()
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

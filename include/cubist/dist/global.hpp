@@ -26,7 +26,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/staging.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -201,4 +201,4 @@ template <class T, class L, class M>
   return gather(x.view());
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -28,7 +28,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/pending_sum.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How large buckets are.
@@ -243,4 +243,4 @@ template <Scalar T, class M>
   return mesh.template workspace<Buckets>();
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -19,7 +19,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/mesh/axes.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The axes that cut the rows; the last is the innermost.
@@ -213,4 +213,4 @@ template <class A, class... Along>
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

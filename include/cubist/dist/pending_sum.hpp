@@ -12,7 +12,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -66,4 +66,4 @@ class ReplicaSum
   std::size_t number_ = 0;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -13,7 +13,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/engine/engine.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A rectangle of a global matrix, whose first element is (i, j).
@@ -139,4 +139,4 @@ struct OperandBlocks
   }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

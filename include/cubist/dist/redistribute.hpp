@@ -29,7 +29,7 @@
 #include "cubist/dist/placement.hpp"
 #include "cubist/mesh/mesh.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -182,4 +182,4 @@ template <class L, Scalar T, class L1, class M1, class A, class B>
   return to;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -17,7 +17,7 @@
 #include "cubist/mesh/axes.hpp"
 #include "cubist/mesh/mesh.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What takes the gradients that backward passes compute, once it is installed on their mesh
@@ -86,4 +86,4 @@ template <class M, Scalar T, class... A>
   return detail::take_gradient(mesh, gradient, nullptr);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -9,7 +9,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Calls `communicate(span)` on the values themselves if the engine computes in host memory, else
@@ -30,4 +30,4 @@ void with_staging_buffer(const E& engine, std::span<T> values, F communicate)
   }
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

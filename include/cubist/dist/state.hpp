@@ -13,7 +13,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A distributed matrix by name, by reference.
@@ -73,4 +73,4 @@ template <class First, class... Rest>
   return state;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

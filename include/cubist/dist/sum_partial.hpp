@@ -23,7 +23,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -122,4 +122,4 @@ template <Scalar T, class P, class L, class M>
   sum_partial(parts, sum);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -18,7 +18,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The functions that epilogues support.
@@ -69,4 +69,4 @@ void affine(const E& engine, MatrixView<const T> x, MatrixView<const T> w, Matri
   engine.for_each(AddAndActivate<F>{f}, z, y, b.repeated(z.rows()));
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

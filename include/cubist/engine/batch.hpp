@@ -14,7 +14,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/operand.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 // clang-format off
@@ -67,4 +67,4 @@ class ProductBatch
   std::vector<MatrixView<T>> c_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

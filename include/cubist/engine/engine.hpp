@@ -15,7 +15,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// op(A): A itself, its transpose, or its conjugate transpose.
@@ -90,4 +90,4 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
 template <class E>
 inline constexpr bool in_host_memory = true;
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -7,7 +7,7 @@
 
 #include "cubist/core/host_device.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 struct Sum
@@ -106,4 +106,4 @@ struct AddScaled
   }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

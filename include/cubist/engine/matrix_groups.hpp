@@ -25,7 +25,7 @@
 #include "cubist/engine/shapes.hpp"
 #include "cubist/engine/span.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Matrices of one shape, of which f gets the elements at the same place.
@@ -181,4 +181,4 @@ class MatrixGroups
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

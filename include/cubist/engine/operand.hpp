@@ -12,7 +12,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <class T>
@@ -98,4 +98,4 @@ void multiply(const E& engine, T alpha, Operand<const T> a, Operand<const T> b, 
   engine.gemm(b.t().op(), a.t().op(), alpha, b.stored(), a.stored(), beta, c.stored());
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

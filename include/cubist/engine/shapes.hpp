@@ -7,7 +7,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/engine/engine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The sizes of C = op(A) op(B).
@@ -29,4 +29,4 @@ inline void require_shape(Shape operand, Shape wanted)
                       " is needed, so elements would be missed or made up; take blocks that agree");
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

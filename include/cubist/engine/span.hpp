@@ -14,7 +14,9 @@
 #include <cstddef>
 #include <string>
 
-namespace cubist
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI
 {
 
 /// A text, and numbers that follow it: {"layer", 3} is "layer 3", {"product", 4, 5, 6} "product
@@ -80,4 +82,4 @@ class Span
   const E& engine_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

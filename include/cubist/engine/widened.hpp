@@ -12,7 +12,7 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 template <class T>
@@ -94,4 +94,4 @@ template <class... T, class F>
     return f;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -14,7 +14,7 @@
 
 #include "cubist/io/file.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <class M>
@@ -75,4 +75,4 @@ class AtomicFile
   bool published_ = false;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -35,7 +35,7 @@
 #include "cubist/io/safetensors.hpp"
 #include "cubist/mesh/mesh.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How many checkpoints stay.
@@ -219,4 +219,4 @@ class Checkpoints
   CheckpointOptions options_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -25,7 +25,7 @@
 #include "cubist/io/quote.hpp"
 #include "cubist/io/zip.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What separates values, and whether there is a header.
@@ -180,4 +180,4 @@ Shape parse_csv_rows(std::string_view text, const std::string& file, const CsvOp
   return parse_csv(text, path, options);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

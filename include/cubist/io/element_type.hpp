@@ -19,7 +19,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 static_assert(std::endian::native == std::endian::little,
@@ -186,4 +186,4 @@ void decode(ElementType from, std::span<const std::byte> bytes, std::span<T> out
   });
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -18,7 +18,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// An open file. Every failure throws DataError.
@@ -159,4 +159,4 @@ inline void rename_durably(const std::filesystem::path& from, const std::filesys
   ::close(descriptor);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -24,7 +24,7 @@
 #include "cubist/io/npy_header.hpp"
 #include "cubist/io/stored_matrix.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -133,4 +133,4 @@ template <class L, Scalar T, class A, class B>
   return labels;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -26,7 +26,7 @@
 #include "cubist/io/quote.hpp"
 #include "cubist/io/zip.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Longer headers are refused; NumPy's own limit is 10000 bytes.
@@ -248,4 +248,4 @@ class NpyDictionary
   return header;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace cubist
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI
 {
 
 /// At most `limit` bytes of `text` in quotes; those that are no printable ASCII as \xNN.
@@ -27,4 +29,4 @@ namespace cubist
   return quoted;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

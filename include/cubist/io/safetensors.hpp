@@ -31,7 +31,7 @@
 #include "cubist/io/safetensors_header.hpp"
 #include "cubist/io/stored_matrix.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Text by name, beside the tensors of a file.
@@ -259,4 +259,4 @@ void save_safetensors(const std::filesystem::path& path,
   detail::save_lists(path, std::move(metadata), matrices);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -21,7 +21,7 @@
 #include "cubist/io/quote.hpp"
 #include "cubist/io/safetensors.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 class SafetensorsFolder
@@ -104,4 +104,4 @@ class SafetensorsFolder
   std::map<std::string, std::size_t> files_of_tensors_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -25,7 +25,7 @@
 #include "cubist/io/safetensors_json.hpp"
 #include "cubist/io/zip.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The format's limit of the JSON, in bytes.
@@ -168,4 +168,4 @@ catch (const nlohmann::json::exception&)
                       "store; use another text"};
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -25,7 +25,7 @@
 #include "cubist/io/element_type.hpp"
 #include "cubist/io/quote.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A tensor in a safetensors file: bytes [begin, end) of the data.
@@ -192,4 +192,4 @@ class SafetensorsJson
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -21,7 +21,7 @@
 #include "cubist/io/element_type.hpp"
 #include "cubist/io/file.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How a file stores a weight W of Y = X W. cubist stores (in, out), as X W takes it. PyTorch's
@@ -146,4 +146,4 @@ std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b
   return sum;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -8,7 +8,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @param start the file's first 4 bytes, or more
@@ -23,4 +23,4 @@ inline void require_no_zip(std::string_view start, const std::string& file, cons
                      wanted);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

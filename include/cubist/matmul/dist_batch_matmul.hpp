@@ -26,7 +26,7 @@
 #include "cubist/mesh/batch_mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The sizes of a batch of products: (b, m, k) times (b, k, n) gives (b, m, n).
@@ -182,4 +182,4 @@ class DistBatchMatMul
   detail::ProductBatch<T> batch_products_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

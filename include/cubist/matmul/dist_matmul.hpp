@@ -30,7 +30,7 @@
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A plan for products of one size: it owns its workspace, and allocates nothing after the first
@@ -297,4 +297,4 @@ class DistMatMul
   detail::ProductCalls calls_{S::name, size_};
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

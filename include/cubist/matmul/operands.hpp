@@ -11,7 +11,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/engine.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// @throws ShapeError for a matrix of another size or padding, MeshError for one of another mesh
@@ -69,4 +69,4 @@ inline void require_exposed(bool exposed)
                                   "each other's memory, but these can't; use Method::automatic");
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -8,7 +8,7 @@
 #include "cubist/core/call_guard.hpp"
 #include "cubist/engine/span.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A call, until the end of the scope.
@@ -48,4 +48,4 @@ class ProductCalls
   CallGuard guard_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

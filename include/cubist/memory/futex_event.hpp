@@ -20,7 +20,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Zeroed memory is a valid event.
@@ -59,4 +61,4 @@ class FutexEvent
   std::atomic<std::uint32_t> waiting_{0};
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -11,7 +11,9 @@
 
 #include <sys/mman.h>
 
-namespace cubist
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI
 {
 
 /// Requests huge pages for large allocations; small ones are from the heap.
@@ -48,4 +50,4 @@ class HugePages
   friend bool operator==(const HugePages&, const HugePages&) { return true; }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -10,7 +10,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Elements from one row to the next, for rows of `cols` elements.
@@ -37,4 +37,4 @@ template <class T>
   return {data, shape.rows, shape.cols, padded_leading_dimension<T>(shape.cols)};
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -22,7 +22,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace cubist
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI
 {
 
 /// Identifies the arena of a process to its peers.
@@ -184,4 +186,4 @@ class ArenaAllocator
   static constexpr std::size_t page = 4096;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -10,7 +10,9 @@
 #include <limits>
 #include <string>
 
-namespace cubist
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI
 {
 
 // clang-format off
@@ -130,4 +132,4 @@ struct Axes
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -8,7 +8,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/mesh/mesh.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Groups of ranks, each a mesh of its own.
@@ -75,4 +75,4 @@ class BatchMesh : public AxisBatchMesh<typename S::Axes, B>
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

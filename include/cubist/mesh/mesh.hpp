@@ -20,7 +20,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/mesh/axes.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Whether a mesh may have fewer ranks than its parent communicator.
@@ -225,4 +225,4 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -17,7 +17,7 @@
 #include "cubist/engine/affine.hpp"
 #include "cubist/nn/activation.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 template <>
@@ -77,4 +77,4 @@ void slopes_and_sums(const E& engine, const F& f, MatrixView<const T> z, MatrixV
   with_function(f, [&]<class G>(const G& g) { engine.map_sums(dz, sums, Slope<G>{g}, dy, z); });
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -15,7 +15,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// x
@@ -182,4 +182,4 @@ inline constexpr GeluTanh gelu_tanh{};
 /// An activation function chosen at run time.
 using Activation = std::variant<Identity, Relu, Sigmoid, Tanh, Silu, Gelu, GeluTanh>;
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

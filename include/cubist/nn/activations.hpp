@@ -18,7 +18,7 @@
 #include "cubist/nn/loss.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -214,4 +214,4 @@ double accuracy(const Activations<S, B, T>& y, std::span<const int> labels)
   return y.visit([&](const auto& m) { return accuracy(m, labels); });
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -23,7 +23,7 @@
 #include "cubist/nn/parameter.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <SchemeType S, class B, RealScalar T>
@@ -116,4 +116,4 @@ class Dense
   std::optional<Input> dx_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

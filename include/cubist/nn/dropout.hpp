@@ -17,7 +17,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/nn/random.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -145,4 +145,4 @@ class Dropout
   std::size_t layer_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -21,7 +21,7 @@
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What a pass through layers needs beside its matrices.
@@ -120,4 +120,4 @@ class AnyLayer
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

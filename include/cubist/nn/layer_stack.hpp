@@ -28,7 +28,7 @@
 #include "cubist/engine/span.hpp"
 #include "cubist/nn/layer.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The matrix that is kept, with the elements of `from`, which has its layout.
@@ -173,4 +173,4 @@ class LayerStack
   Pass pass_;  // the last forward
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

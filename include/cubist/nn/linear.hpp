@@ -35,7 +35,7 @@
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Of a linear layer.
@@ -294,4 +294,4 @@ class Linear
   ReplicaSum<typename B::Communicator> db_sum_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

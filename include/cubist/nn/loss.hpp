@@ -31,7 +31,7 @@
 #include "cubist/nn/kernels/row_values.hpp"
 #include "cubist/nn/kernels/softmax.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -224,4 +224,4 @@ void scale_gradient(Gradient& dy, double factor)
   dy.mesh().engine().map_indexed(block, scale, block);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

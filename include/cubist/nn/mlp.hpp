@@ -32,7 +32,7 @@
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Of all layers of a network.
@@ -265,4 +265,4 @@ class MLP
   std::uint64_t steps_ = 0;  // forwards in training mode
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -17,7 +17,7 @@
 #include "cubist/engine/span.hpp"
 #include "cubist/nn/parameter.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// One value for each element of each parameter, zero at first.
@@ -144,4 +144,4 @@ class Weights
   MatrixGroups<typename M::Engine> kept_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

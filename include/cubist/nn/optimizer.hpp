@@ -26,7 +26,7 @@
 #include "cubist/nn/moments.hpp"
 #include "cubist/nn/parameter.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -244,4 +244,4 @@ class AdamW : public Adam<T, M>
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -9,7 +9,7 @@
 
 #include "cubist/dist/dist_matrix.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// References, valid as long as the network.
@@ -25,4 +25,4 @@ struct Parameter
 template <class T, class M>
 using Parameters = std::vector<Parameter<T, M>>;
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -21,7 +21,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/replay.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What random numbers are for; each has a stream of its own.
@@ -197,4 +197,4 @@ void initialize(Matrix& parameter, const Initial& initial, const Philox& random,
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

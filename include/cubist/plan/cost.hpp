@@ -35,7 +35,7 @@
 #include "cubist/plan/work.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -257,4 +257,4 @@ template <SchemeType S>
   return c;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -15,7 +15,7 @@
 #include "cubist/dist/layout.hpp"
 #include "cubist/plan/work.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// An axis of a mesh.
@@ -133,4 +133,4 @@ template <class S>
   return sharded ? 2 * packed + part : packed;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

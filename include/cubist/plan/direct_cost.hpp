@@ -24,7 +24,7 @@
 #include "cubist/plan/work.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A layer by the direct method.
@@ -132,4 +132,4 @@ template <SchemeType S>
       machine, scalar_bytes);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -14,7 +14,7 @@
 #include "cubist/algorithm/direct/gemm_rates.hpp"
 #include "cubist/core/error.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The time of messages.
@@ -139,4 +139,4 @@ inline void require_valid(const Machine& machine)
   });
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -25,7 +25,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/plan/machine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -162,4 +162,4 @@ catch (const nlohmann::json::exception& error)
   return json;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -14,7 +14,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -88,4 +88,4 @@ template <SchemeType S>
   return extents;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -23,7 +23,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on, for `tokens` rows.
@@ -240,4 +240,4 @@ inline void require_valid(const TransformerStep& step)
                       " tokens, so there is nothing to compute; use positive numbers");
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -23,7 +23,7 @@
 #include "cubist/plan/model.hpp"
 #include "cubist/plan/time.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What is planned, and what may be used.
@@ -297,4 +297,4 @@ template <SchemeType S>
   return extents;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

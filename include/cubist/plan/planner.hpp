@@ -24,7 +24,7 @@
 #include "cubist/plan/transformer_plan.hpp"
 #include "cubist/scheme/catalogue.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -209,4 +209,4 @@ template <SchemeType S>
   return extents_of<S>(plan(step, ranks, machine, options).front());
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

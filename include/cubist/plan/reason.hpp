@@ -15,7 +15,7 @@
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/transformer_parts.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The plans with which one is compared.
@@ -115,4 +115,4 @@ inline void add_matrices(std::ostream& out, const Plan& plan)
   return out.str();
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

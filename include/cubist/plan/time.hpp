@@ -32,7 +32,7 @@
 #include "cubist/plan/machine.hpp"
 #include "cubist/plan/work.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Seconds, and their parts.
@@ -150,4 +150,4 @@ namespace detail
   return time;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

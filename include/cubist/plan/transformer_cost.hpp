@@ -31,7 +31,7 @@
 #include "cubist/plan/transformer_parts.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The elements that all ranks together send.
@@ -85,4 +85,4 @@ template <SchemeType S>
           .embedding = 2 * parts.embedding_words() + parts.position_gradients().words};
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

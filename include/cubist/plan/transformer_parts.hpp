@@ -23,7 +23,7 @@
 #include "cubist/plan/work.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The columns of an output of a product, and what they are padded to a multiple of.
@@ -267,4 +267,4 @@ class TransformerParts
   std::size_t q_quantum_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -26,7 +26,7 @@
 #include "cubist/plan/time.hpp"
 #include "cubist/plan/transformer_parts.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -294,4 +294,4 @@ template <SchemeType S>
   return plan;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -21,7 +21,7 @@
 
 #include "cubist/comm/call.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A matrix of a product, or its gradient.
@@ -287,4 +287,4 @@ struct Cost
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

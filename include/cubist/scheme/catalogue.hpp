@@ -25,7 +25,7 @@
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A list of schemes.
@@ -145,4 +145,4 @@ decltype(auto) with_scheme(std::string_view name, F&& f)
   return detail::call_for_name(List{}, name, f);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

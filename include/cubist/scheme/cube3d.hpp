@@ -15,7 +15,7 @@
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <class X, class Y>
@@ -62,4 +62,4 @@ using Cube3D = BasicCube3D<AxisX, AxisY>;
 
 static_assert(SchemeType<Cube3D>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

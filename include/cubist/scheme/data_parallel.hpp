@@ -25,7 +25,7 @@
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -171,4 +171,4 @@ struct DataParallel : detail::DataParallelLayouts<S>
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

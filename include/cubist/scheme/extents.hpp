@@ -12,7 +12,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The largest q with q^power <= n.
@@ -178,4 +178,4 @@ template <std::size_t n>
   return extents;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

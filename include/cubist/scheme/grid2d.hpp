@@ -20,7 +20,7 @@
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <class X, class Y>
@@ -64,4 +64,4 @@ using Grid2D = BasicGrid2D<AxisX, AxisY>;
 
 static_assert(SchemeType<Grid2D>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

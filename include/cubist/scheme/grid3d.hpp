@@ -23,7 +23,7 @@
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <class X, class Y>
@@ -69,4 +69,4 @@ using Grid3D = BasicGrid3D<AxisX, AxisY>;
 
 static_assert(SchemeType<Grid3D>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

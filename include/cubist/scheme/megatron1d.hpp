@@ -24,7 +24,7 @@
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What the two halves of a pair share.
@@ -90,4 +90,4 @@ using Megatron1DSequence = MegatronColumnHalf<Layout<Rows<Tensor>, Cols<>>>;
 
 static_assert(SchemeType<Megatron1D> && SchemeType<Megatron1DSequence>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

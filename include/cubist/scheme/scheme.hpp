@@ -21,7 +21,7 @@
 #include "cubist/algorithm/product_plan.hpp"
 #include "cubist/mesh/mesh.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How a rank gets the blocks of operands that other ranks hold.
@@ -47,4 +47,4 @@ concept SchemeType = MeshShape<S> && MeshShape<typename S::Next> && requires {
 };
 // clang-format on
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

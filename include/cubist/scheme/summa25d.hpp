@@ -26,7 +26,7 @@
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <Stationary stationary, class R = Row, class C = Col>
@@ -93,4 +93,4 @@ using Summa25DWeight = BasicSumma25D<Stationary::weight>;
 
 static_assert(SchemeType<Summa25D> && SchemeType<Summa25DInput> && SchemeType<Summa25DWeight>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

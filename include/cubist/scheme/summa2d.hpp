@@ -24,7 +24,7 @@
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <Stationary stationary, class R = Row, class C = Col>
@@ -101,4 +101,4 @@ using Summa2DWeight = BasicSumma2D<Stationary::weight>;
 
 static_assert(SchemeType<Summa2D> && SchemeType<Summa2DInput> && SchemeType<Summa2DWeight>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -31,7 +31,7 @@
 
 #include "cubist/simulation/fair_share.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A part of a resource, in [0, 1].
@@ -288,4 +288,4 @@ class Activities
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -11,7 +11,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The addresses of all ranks. Each rank counts through them on its own: its buffers differ, those
@@ -70,4 +70,4 @@ class SimulatedAddresses
   std::size_t size_ = 0;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -11,7 +11,9 @@
 #include <numeric>
 #include <vector>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The most that one has, if such parts of a resource are wanted; infinity if all fit. Rounding
@@ -33,4 +35,4 @@ namespace cubist::detail
   return left / others;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -40,7 +40,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class Fiber
@@ -168,4 +168,4 @@ class Fiber
 #endif
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -10,7 +10,7 @@
 
 #include "cubist/simulation/machine.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class SimulatedLinks
@@ -62,4 +62,4 @@ class SimulatedLinks
   double cores_together_ = 1;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -20,7 +20,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/simulation/rate_table.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The links of one level.
@@ -152,4 +152,4 @@ inline void require_valid(const SimulatedMachine& machine)
   for (const auto& [scalar, table] : machine.rates) require_valid(table);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -23,7 +23,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/simulation/machine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -186,4 +186,4 @@ catch (const nlohmann::json::exception& error)
   return json;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

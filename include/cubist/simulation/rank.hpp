@@ -11,7 +11,7 @@
 #include "cubist/simulation/fiber.hpp"
 #include "cubist/simulation/report.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The bytes of a rank's matrices. Buffers keep it, as some outlive their rank's body.
@@ -65,4 +65,4 @@ struct SimulatedRank
   }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

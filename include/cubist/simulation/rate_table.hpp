@@ -16,7 +16,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 struct RateTable
@@ -95,4 +95,4 @@ inline void require_valid(const RateTable& table)
                          "unknown; give one positive rate for each shape");
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -10,7 +10,7 @@
 
 #include "cubist/comm/traffic.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Of one simulated rank.
@@ -48,4 +48,4 @@ struct SimulationReport
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

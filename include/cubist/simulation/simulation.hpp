@@ -26,7 +26,7 @@
 #include "cubist/simulation/machine.hpp"
 #include "cubist/simulation/rank.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class Simulation
@@ -290,4 +290,4 @@ class Simulation
   std::string message_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

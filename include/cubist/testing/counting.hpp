@@ -6,7 +6,7 @@
 #include "cubist/backend/backend.hpp"
 #include "cubist/testing/traffic.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <BackendType B>
@@ -39,4 +39,4 @@ struct Counting
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

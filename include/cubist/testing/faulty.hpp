@@ -12,7 +12,7 @@
 #include "cubist/backend/backend.hpp"
 #include "cubist/testing/faulty_communicator.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <BackendType B>
@@ -71,4 +71,4 @@ struct Faulty
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

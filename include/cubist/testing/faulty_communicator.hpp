@@ -26,7 +26,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A fault in one call of one rank.
@@ -177,4 +177,4 @@ class FaultyCommunicator : public Collectives<FaultyCommunicator<C>>
   std::shared_ptr<RankFaults> faults_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -11,7 +11,7 @@
 #include "cubist/comm/communicator.hpp"
 #include "cubist/comm/traffic.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A communicator that counts what its rank sends, here and in every communicator split from it.
@@ -55,4 +55,4 @@ inline constexpr bool sums_in_order<CountingCommunicator<C>> = sums_in_order<C>;
 template <class C>
 inline constexpr bool independent_messages<CountingCommunicator<C>> = independent_messages<C>;
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -15,7 +15,7 @@
 
 #include "cubist/trace/rank_trace.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 [[nodiscard]] inline const char* to_string(TraceCategory category)
@@ -93,4 +93,4 @@ namespace cubist::detail
   return text;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

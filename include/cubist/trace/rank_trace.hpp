@@ -12,7 +12,7 @@
 #include "cubist/core/rank_local.hpp"
 #include "cubist/engine/span.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What a line of the trace is.
@@ -156,4 +156,4 @@ class TracePause
   void* trace_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -27,7 +27,7 @@
 #include "cubist/trace/traced_communicator.hpp"
 #include "cubist/trace/traced_engine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The same on all ranks.
@@ -171,4 +171,4 @@ struct Traced
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

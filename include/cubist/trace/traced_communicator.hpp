@@ -15,7 +15,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/trace/rank_trace.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A request whose wait is traced.
@@ -151,4 +151,4 @@ inline constexpr bool sums_in_order<TracedCommunicator<C>> = sums_in_order<C>;
 template <class C>
 inline constexpr bool independent_messages<TracedCommunicator<C>> = independent_messages<C>;
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -14,7 +14,7 @@
 #include "cubist/engine/span.hpp"
 #include "cubist/trace/rank_trace.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <Engine E>
@@ -189,4 +189,4 @@ class TracedEngine : public E
 template <class E>
 inline constexpr bool in_host_memory<TracedEngine<E>> = in_host_memory<E>;
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

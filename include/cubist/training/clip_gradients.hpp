@@ -30,7 +30,7 @@
 #include "cubist/nn/kernels/norm_functions.hpp"
 #include "cubist/nn/parameter.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The square root of the sum of squares of all gradients' elements, formed in double: the same on
@@ -78,4 +78,4 @@ double clip_gradients(const Parameters<T, M>& parameters, double most)
   return norm;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

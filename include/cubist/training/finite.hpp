@@ -26,7 +26,7 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/parameter.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -124,4 +124,4 @@ void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t
   detail::report_fault(first[0], parameters, step);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

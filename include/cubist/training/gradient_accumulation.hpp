@@ -34,7 +34,7 @@
 #include "cubist/dist/replica_sum.hpp"
 #include "cubist/engine/functions.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -164,4 +164,4 @@ class GradientAccumulation
   GradientSinkScope<T, M> scope_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -28,7 +28,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How the rate falls after the warm-up.
@@ -107,4 +107,4 @@ class LearningRate
   std::uint64_t step_ = 0;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -27,7 +27,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How the scale begins and changes.
@@ -109,4 +109,4 @@ class LossScale
   std::uint64_t skipped_ = 0;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

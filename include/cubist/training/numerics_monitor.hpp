@@ -20,7 +20,7 @@
 #include "cubist/nn/parameter.hpp"
 #include "cubist/training/finite.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Compares the replicas of all parameters and of their gradients. Every rank of their mesh calls
@@ -80,4 +80,4 @@ using Watch [[deprecated("use NumericsMonitor")]] = NumericsMonitor;
 /// The former name.
 using WatchOptions [[deprecated("use NumericsMonitorOptions")]] = NumericsMonitorOptions;
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -18,7 +18,7 @@
 #include "cubist/dist/staging.hpp"
 #include "cubist/training/run_log.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What has been measured between two reports.
@@ -111,4 +111,4 @@ class ProgressWindow
   return line;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

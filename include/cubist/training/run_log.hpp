@@ -20,7 +20,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A number of a step: "loss" 2.301.
@@ -85,4 +85,4 @@ class RunLog
   std::ofstream file_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

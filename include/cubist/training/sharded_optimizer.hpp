@@ -27,7 +27,7 @@
 #include "cubist/nn/parameter.hpp"
 #include "cubist/training/sharded_parameters.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @tparam O Sgd, Adam or AdamW, of the network's scalar and mesh
@@ -91,4 +91,4 @@ class Sharded
   std::size_t micro_batches_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -36,7 +36,7 @@
 #include "cubist/nn/parameter.hpp"
 #include "cubist/training/gradient_accumulation.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Whether a rank's part is one that no other rank has: of any rank of the mesh.
@@ -230,4 +230,4 @@ class ShardedParameters final : public GradientAccumulator<T, M>
   std::optional<GradientSinkScope<T, M>> scope_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -34,7 +34,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/engine/replay.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 struct StepOptions
@@ -142,4 +142,4 @@ class Step
   std::optional<typename GraphOf<Engine>::type> graph_;  // destroyed before the communicators
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

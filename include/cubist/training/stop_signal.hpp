@@ -36,7 +36,7 @@
 #include "cubist/dist/staging.hpp"
 #include "cubist/mesh/mesh.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What a program returns that was stopped by a signal, and goes on when it is started again:
@@ -131,4 +131,4 @@ class StopSignal
   static void reset() { detail::StopHandlers::of_process().reset(); }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -48,7 +48,7 @@
 #include "cubist/training/stop_signal.hpp"
 #include "cubist/training/trainer_options.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -245,4 +245,4 @@ class Trainer
   std::optional<LossScale> scale_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -16,7 +16,7 @@
 #include "cubist/training/numerics_monitor.hpp"
 #include "cubist/training/stop_signal.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 struct TrainerOptions
@@ -76,4 +76,4 @@ struct TrainingRun
   [[nodiscard]] int exit_code() const { return stopped ? requeue_exit_code : 0; }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -19,7 +19,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/dist/placement.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Where a piece of a matrix begins in the block of a rank.
@@ -234,4 +234,4 @@ block_products(const Placement& a, const Placement& b, const Block& part, const 
   return times(p.size) + times.copy * static_cast<double>(copied);
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

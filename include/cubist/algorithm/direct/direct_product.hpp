@@ -41,7 +41,7 @@
 #include "cubist/engine/operand.hpp"
 #include "cubist/memory/leading_dimension.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @tparam C, E the communicator and the engine, so that all schemes of a backend share the type
@@ -227,4 +227,4 @@ class DirectProduct final : public ProductPlan<T>
   std::size_t b_slot_size_ = 0;  // in elements
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

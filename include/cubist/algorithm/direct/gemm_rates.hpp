@@ -12,7 +12,9 @@
 
 #include <cstddef>
 
-namespace cubist
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI
 {
 
 struct GemmRates
@@ -32,4 +34,4 @@ struct GemmRates
   friend constexpr bool operator==(const GemmRates&, const GemmRates&) = default;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

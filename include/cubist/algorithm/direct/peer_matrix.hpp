@@ -14,7 +14,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/operand.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 template <Scalar T, ExposesMemory C>
@@ -64,4 +64,4 @@ class PeerMatrix
   std::optional<Window> window_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

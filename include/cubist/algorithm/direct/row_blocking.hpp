@@ -25,7 +25,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/dist/placement.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A block of C that a rank computes, and where it writes it.
@@ -98,4 +98,4 @@ products_of_parts(const Placement& a, const Placement& b, const std::vector<Targ
   return products;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -29,7 +29,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/dist/placement.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// What one rank does for C = A B.
@@ -269,4 +269,4 @@ assign_in_place(const SharedWork& w, const std::vector<AssignedPart>& parts, int
   return work;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

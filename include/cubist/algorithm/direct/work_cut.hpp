@@ -14,7 +14,7 @@
 
 #include "cubist/core/block.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Into how many parts each dimension of a product is cut.
@@ -54,4 +54,4 @@ struct WorkCut
   return all;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

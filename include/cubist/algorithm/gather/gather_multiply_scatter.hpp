@@ -38,7 +38,7 @@
 #include "cubist/engine/operand.hpp"
 #include "cubist/mesh/axes.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -231,4 +231,4 @@ struct GatherMultiplyScatter
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

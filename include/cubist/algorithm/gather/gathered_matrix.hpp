@@ -13,7 +13,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/operand.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 template <Scalar T, class C, class E>
@@ -68,4 +68,4 @@ class GatheredMatrix
   Requests<C> scattered_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -18,7 +18,7 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 template <class C>
@@ -264,4 +264,4 @@ class ScatterSum
   RequestScope<C> requests_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

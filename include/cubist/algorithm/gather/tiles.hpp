@@ -16,7 +16,7 @@
 #include "cubist/algorithm/local_product.hpp"
 #include "cubist/core/block.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// From `begin` up to `end`.
@@ -198,4 +198,4 @@ class Tiles
   std::vector<Place> order_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

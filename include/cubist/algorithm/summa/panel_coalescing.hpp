@@ -16,7 +16,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/operand.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The depth up to which `panels` panels of `depth` each are coalesced; 0 if they are deep enough,
@@ -91,4 +91,4 @@ class PanelCoalescing
   bool full_ = false;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -20,7 +20,7 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// How one dimension of a matrix, of which `owners` ranks hold equal parts, is cut into panels:
@@ -252,4 +252,4 @@ class ReducePanels
   std::array<Slot, PanelBuffers<T, E>::most> slots_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -20,7 +20,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/operand.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A rank's row and column of ranks, and how K is cut there.
@@ -153,4 +153,4 @@ class ProductP
   ReducePanels<T, C, E> ps_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -34,7 +34,7 @@
 #include "cubist/dist/layout.hpp"
 #include "cubist/engine/operand.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The matrix of a layer that does not move: best the largest.
@@ -240,4 +240,4 @@ struct SummaLayouts
                                     Layout<Rows<Row>, Cols<Col>>>;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -28,7 +28,7 @@
 #include "cubist/comm/mpi/signature.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class MpiCall
@@ -237,4 +237,4 @@ class MpiCall
   bool uses_shared_barrier_ = false;  // instead of messages
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -16,7 +16,7 @@
 #include "cubist/comm/window.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// One that is dropped before its call is complete aborts the job, unless an exception drops it.
@@ -87,4 +87,4 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
 
 static_assert(ExposesMemory<MpiCommunicator>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

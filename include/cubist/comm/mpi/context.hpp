@@ -18,7 +18,7 @@
 #include "cubist/comm/mpi/topology.hpp"
 #include "cubist/core/error.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// @throws CommunicationError with MPI's text unless `code` is MPI_SUCCESS; CollectiveMismatch for
@@ -82,4 +82,4 @@ struct MpiContext
   return translated;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -13,7 +13,7 @@
 
 #include "cubist/comm/mpi/context.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 struct Cores
@@ -56,4 +56,4 @@ struct Cores
   }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -24,7 +24,7 @@
 #include "cubist/comm/backoff.hpp"
 #include "cubist/comm/mpi/context.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 [[nodiscard]] inline std::string timeout_message(std::chrono::milliseconds limit,
@@ -175,4 +175,4 @@ class MpiFailures
   std::list<std::string> sent_;  // MPI may still read them
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

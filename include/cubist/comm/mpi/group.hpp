@@ -31,7 +31,7 @@
 #include "cubist/memory/futex_event.hpp"
 #include "cubist/memory/shared_arena.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How ranks exchange data; the same on all ranks.
@@ -205,4 +205,4 @@ class MpiGroup
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

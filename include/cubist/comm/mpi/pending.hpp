@@ -18,7 +18,7 @@
 #include "cubist/comm/mpi/context.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 struct MpiPendingCall
@@ -137,4 +137,4 @@ class MpiPendingCalls
   std::vector<MpiPendingCall*> active_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

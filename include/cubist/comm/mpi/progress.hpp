@@ -33,7 +33,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/memory/futex_event.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class MpiProgress
@@ -276,4 +276,4 @@ class MpiProgress
   std::jthread helper_;  // ends before the other members
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -36,7 +36,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/fingerprint.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The number of a communicator that a split makes, a hash that its ranks compute alike.
@@ -216,4 +216,4 @@ class MpiReturnedRanks
   std::deque<boost::mpi::communicator> retired_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

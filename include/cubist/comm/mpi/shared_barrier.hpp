@@ -22,7 +22,7 @@
 #include "cubist/memory/futex_event.hpp"
 #include "cubist/memory/shared_arena.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// What a rank passes to its peers at a barrier: the tag of its call, and two numbers.
@@ -260,4 +260,4 @@ class MpiSharedBarrierCall
   bool arrived_ = false;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -20,7 +20,7 @@
 #include "cubist/comm/mpi/progress.hpp"
 #include "cubist/comm/mpi/returned_ranks.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Keeps a value until the process ends.
@@ -93,4 +93,4 @@ agree_on_end(MpiProgress& progress, int value, std::chrono::steady_clock::durati
   }
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -12,7 +12,7 @@
 #include "cubist/comm/mpi/context.hpp"
 #include "cubist/core/error.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// "all_reduce of 4 double by sum on ranks {0, 1}", with at most 16 ranks
@@ -43,4 +43,4 @@ namespace cubist::detail
       "order, with the same element type, size, root and operation"};
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -19,7 +19,7 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class MpiTags
@@ -84,4 +84,4 @@ class MpiTags
   int numbers_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -17,7 +17,9 @@
 #include <map>
 #include <vector>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 class MpiTopology
@@ -120,4 +122,4 @@ class MpiTopology
   std::vector<Forwarded> forwarded_by_peers_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

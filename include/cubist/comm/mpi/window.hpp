@@ -22,7 +22,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/memory/shared_arena.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -152,4 +152,4 @@ class MpiWindow
   bool opened_ = false;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -24,7 +24,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/device/stream.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// @param describe returns the text "all_reduce of 4 double by sum on rank 0 of 2"
@@ -224,4 +224,4 @@ class NcclIssuer
   const NcclCall& call_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

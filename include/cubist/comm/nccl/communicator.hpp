@@ -39,7 +39,7 @@
 #include "cubist/device/nvtx.hpp"
 #include "cubist/device/stream.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -220,4 +220,4 @@ inline constexpr bool independent_messages<NcclCommunicator> = false;
 
 static_assert(Communicator<NcclCommunicator>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

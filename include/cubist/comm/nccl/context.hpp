@@ -27,7 +27,7 @@
 #include "cubist/comm/nccl/watchdog.hpp"
 #include "cubist/device/stream.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// @throws CommunicationError, PeerFailed, TimeLimitError from every function that is not noexcept
@@ -275,4 +275,4 @@ class NcclContext
   std::vector<NcclQueue*> finalizing_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -12,7 +12,7 @@
 
 #include "cubist/comm/nccl/call.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class NcclHandle
@@ -99,4 +99,4 @@ class NcclGroupScope
   bool ended_ = false;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -28,7 +28,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/device/pool.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The functions of NCCL 2.19 that register memory; with an earlier NCCL they fail.
@@ -210,4 +210,4 @@ class NcclRegistrations
   std::vector<void*> handles_;  // of the first segments; null where NCCL registers nothing
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -36,7 +36,7 @@
 #include "cubist/comm/nccl/window.hpp"
 #include "cubist/device/stream.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A call and its progress.
@@ -285,4 +285,4 @@ class NcclQueue
   NcclHandle handle_;  // destroyed first: no call runs in the stream after that
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

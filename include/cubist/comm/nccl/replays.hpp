@@ -16,7 +16,7 @@
 #include "cubist/comm/backoff.hpp"
 #include "cubist/device/stream.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class NcclReplays
@@ -78,4 +78,4 @@ class NcclReplays
   std::vector<std::unique_ptr<Replay>> free_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

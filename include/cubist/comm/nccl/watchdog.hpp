@@ -29,7 +29,7 @@
 #include "cubist/comm/wait_time.hpp"
 #include "cubist/core/error.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How a rank communicates by NCCL.
@@ -184,4 +184,4 @@ class NcclWatchdog
 };
 
 }  // namespace detail
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -21,7 +21,7 @@
 #include "cubist/comm/nccl/memory.hpp"
 #include "cubist/device/stream.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The functions of NCCL 2.27 that register windows; with an earlier NCCL there is none.
@@ -124,4 +124,4 @@ class NcclWindow
   bool in_use_ = false;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

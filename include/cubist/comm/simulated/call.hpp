@@ -23,7 +23,7 @@
 #include "cubist/simulation/address_space.hpp"
 #include "cubist/simulation/rank.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 struct SimulatedCall;
@@ -286,4 +286,4 @@ void combine_simulated(const SimulatedCall& call, std::size_t first, std::size_t
   combine(s.op, call.members.size(), in, count, reinterpret_cast<T*>(out));
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -16,7 +16,7 @@
 #include "cubist/comm/simulated/call.hpp"
 #include "cubist/simulation/simulation.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class SimulatedCalls
@@ -89,4 +89,4 @@ class SimulatedCalls
   std::vector<SimulatedCall*> unused_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -22,7 +22,7 @@
 #include "cubist/comm/simulated/collective_cost.hpp"
 #include "cubist/simulation/simulation.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// @param index in the chain
@@ -129,4 +129,4 @@ class SimulatedChain
   std::shared_ptr<void> owner_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -41,7 +41,7 @@
 #include "cubist/simulation/links.hpp"
 #include "cubist/simulation/machine.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A collective as a cost sees it.
@@ -287,4 +287,4 @@ struct UnitBytes
   return 0;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

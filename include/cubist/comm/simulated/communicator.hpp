@@ -16,7 +16,7 @@
 #include "cubist/comm/window.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A call of a SimulatedCommunicator in flight.
@@ -121,4 +121,4 @@ class SimulatedCommunicator : public Collectives<SimulatedCommunicator>
 
 static_assert(ExposesMemory<SimulatedCommunicator>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

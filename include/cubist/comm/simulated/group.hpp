@@ -26,7 +26,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/simulation/simulation.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup>
@@ -296,4 +296,4 @@ inline std::string SimulatedMember::describe() const
                           : ", which ranks {" + missing + "} have not called");
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -11,7 +11,7 @@
 #include "cubist/simulation/links.hpp"
 #include "cubist/simulation/machine.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A unit of a level, and what a communicator has there.
@@ -81,4 +81,4 @@ class SimulatedPlacement
   std::vector<std::vector<UnitMembers>> units_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

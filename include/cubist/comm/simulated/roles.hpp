@@ -14,7 +14,7 @@
 
 #include "cubist/comm/call.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// @param position of a rank in the communicator; of a message, 0 is the sender, 1 the receiver
@@ -54,4 +54,4 @@ namespace cubist::detail
   }
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 template <class Group>
@@ -59,4 +61,4 @@ class SimulatedSplit
   std::map<int, std::shared_ptr<Group>> groups_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

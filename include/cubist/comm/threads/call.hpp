@@ -29,7 +29,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// What the calls of one communicator share.
@@ -284,4 +284,4 @@ void combine_members(const ThreadCall& call, std::size_t first, std::size_t coun
   combine(s.op, call.members.size(), in, count, reinterpret_cast<T*>(out));
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -22,7 +22,7 @@
 #include "cubist/comm/window.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A call of a ThreadsCommunicator in flight.
@@ -137,4 +137,4 @@ class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
 
 static_assert(ExposesMemory<ThreadsCommunicator>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -23,7 +23,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class ThreadGroup
@@ -225,4 +225,4 @@ class ThreadGroup
   std::vector<ThreadCall*> spare_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Something that one rank waits for.
@@ -76,4 +78,4 @@ struct alignas(64) RankState
          "send with a receive";
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

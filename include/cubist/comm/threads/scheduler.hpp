@@ -28,7 +28,7 @@
 #include "cubist/comm/wait_time.hpp"
 #include "cubist/core/error.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class ThreadScheduler
@@ -288,4 +288,4 @@ class ThreadScheduler
   std::string message_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

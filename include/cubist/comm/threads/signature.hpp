@@ -9,7 +9,7 @@
 #include "cubist/comm/call_text.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 struct ThreadCall;
@@ -36,4 +36,4 @@ template <Element T>
   return s;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

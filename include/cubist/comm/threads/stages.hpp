@@ -19,7 +19,7 @@
 
 #include "cubist/comm/call.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 enum class Gate : std::uint8_t
@@ -96,4 +96,4 @@ inline std::span<const Stage> stages(Collective c, bool source)
   return {};
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

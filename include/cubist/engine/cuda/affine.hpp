@@ -28,7 +28,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/shapes.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// One fused product, described to cublasLt as the column-major D = A B with an epilogue.
@@ -166,4 +166,4 @@ class CublasAffine
   cublasLtMatrixLayoutOpaque_t d_{};
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

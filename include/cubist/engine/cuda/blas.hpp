@@ -28,7 +28,7 @@
 #include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/engine.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The precision of products; set before ranks are launched.
@@ -38,9 +38,9 @@ struct CudaPrecision
   static inline bool tf32 = false;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// @throws DeviceError unless the call succeeded
@@ -173,4 +173,4 @@ void cublas_gemm_batch(Op op_a, Op op_b, ProductSize size, T alpha,
                  Shape{size.k, size.n});
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -20,7 +20,7 @@
 #include "cubist/engine/cuda/capture.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -148,4 +148,4 @@ class CudaBuffer
   std::uint64_t number_ = 0;  // of the allocation
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

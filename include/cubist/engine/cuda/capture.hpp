@@ -18,7 +18,7 @@
 #include "cubist/device/check.hpp"
 #include "cubist/device/stream.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// What a graph needs beside its nodes.
@@ -114,4 +114,4 @@ inline void free_memory(const DeviceMemory& memory, cudaStream_t stream) noexcep
     cudaFreeAsync(memory.data, stream);
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -27,7 +27,7 @@
 #define CUBIST_NO_UNROLL _Pragma("unroll 1")
 #endif
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 inline constexpr std::size_t access_bytes = 16;
@@ -118,4 +118,4 @@ CUBIST_HOST_DEVICE void for_chunk(bool aligned, std::size_t i, std::size_t j, st
   for (unsigned k = 0; k < n && j + k < cols; ++k) f(k, m(i, j + k)...);
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

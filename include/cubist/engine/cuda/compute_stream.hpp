@@ -13,7 +13,7 @@
 #include "cubist/device/check.hpp"
 #include "cubist/engine/cuda/capture.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -56,4 +56,4 @@ class ComputeStream
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -34,7 +34,7 @@
 #include "cubist/engine/shapes.hpp"
 #include "cubist/engine/span.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @throws ShapeError from every call, unless the shapes fit
@@ -176,4 +176,4 @@ static_assert(detail::Captures<CudaEngine>);
 template <>
 inline constexpr bool in_host_memory<CudaEngine> = false;
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

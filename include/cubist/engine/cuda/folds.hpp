@@ -16,7 +16,7 @@
 #include "cubist/engine/cuda/tiling.hpp"
 #include "cubist/engine/functions.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A partial result, which may be empty because there is no neutral element.
@@ -146,4 +146,4 @@ template <class Kernels, class V, class Combine, class F, class... T>
   return Kernels::read(result);
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

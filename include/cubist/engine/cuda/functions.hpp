@@ -16,7 +16,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/widened.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 template <class T>
@@ -232,4 +232,4 @@ struct ElementValue
   }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -15,7 +15,7 @@
 #include "cubist/engine/cuda/capture.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Of the thread that captured it.
@@ -109,4 +109,4 @@ class CudaGraph
   Exec exec_;  // destroyed first
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

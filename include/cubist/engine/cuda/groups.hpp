@@ -15,7 +15,7 @@
 #include "cubist/engine/cuda/tiling.hpp"
 #include "cubist/engine/matrix_groups.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// f(m(i, j), …) for the matrices of the group whose number is that of the block
@@ -61,4 +61,4 @@ void map_groups(const F* f, const MatrixGroup* groups, std::size_t count, Matrix
   Kernels::run(GroupKernel<F, T...>{tiling, f, groups});
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -17,7 +17,7 @@
 #include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/cuda/tiling.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 #ifdef __CUDACC__
@@ -192,4 +192,4 @@ struct CudaKernels
 
 #endif
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -21,7 +21,7 @@
 #include "cubist/engine/cuda/tiling.hpp"
 #include "cubist/engine/functions.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// f(i, j, m(i, j), …)
@@ -131,4 +131,4 @@ void sum_columns(Shape shape, S* sums, F f, MatrixView<T>... m)
         MatrixView<const Total>{parts, of_parts});
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -17,7 +17,7 @@
 #include "cubist/engine/matrix_groups.hpp"
 #include "cubist/engine/shapes.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 template <class Kernels>
@@ -170,4 +170,4 @@ class KernelOperations
   }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

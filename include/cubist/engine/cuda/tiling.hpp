@@ -14,7 +14,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/host_device.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 inline constexpr unsigned block_threads = 256;
@@ -137,4 +137,4 @@ struct Tiling
   return t;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -16,7 +16,7 @@
 
 #include "cubist/engine/host/blas_threads.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The instruction sets of a processor that kernels use.
@@ -79,4 +79,4 @@ inline void warn(const std::string& line)
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "cubist/version.hpp"
+
 extern "C" {
 /// OpenBLAS's, or null if another BLAS is linked.
 [[gnu::weak]] void openblas_set_num_threads(int);
@@ -16,7 +18,7 @@ extern "C" {
 [[gnu::weak]] char* openblas_get_corename();
 }
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The kernels that BLAS selected for this processor, or "unknown".
@@ -53,4 +55,4 @@ class BlasThreads
   int before_ = 0;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -22,7 +22,7 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Elements of a block: four vectors of double, if they are as wide as AVX-512's.
@@ -145,7 +145,7 @@ struct AssignAndAdd
   }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail
 
 #if defined __clang__
 #pragma clang diagnostic pop

@@ -37,7 +37,7 @@
 #include "cubist/engine/widened.hpp"
 #include "cubist/memory/huge_pages.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -295,4 +295,4 @@ class HostEngine
 
 static_assert(Engine<HostEngine>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

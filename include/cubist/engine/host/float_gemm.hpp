@@ -12,7 +12,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// C = alpha op(A) op(B) + beta C; C is not read when beta is 0.
@@ -37,4 +37,4 @@ void gemm_in_float(const E& engine, Op op_a, Op op_b, T alpha, MatrixView<const 
   engine.map(c, Same{}, wide_c);
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

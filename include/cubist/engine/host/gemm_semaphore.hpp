@@ -10,7 +10,9 @@
 #include <mutex>
 #include <thread>
 
-namespace cubist::detail
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The constructor acquires the semaphore, and the destructor releases it.
@@ -58,4 +60,4 @@ class GemmSemaphore
   }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

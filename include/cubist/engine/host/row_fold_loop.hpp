@@ -22,7 +22,7 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// init combined with f(j, m[j], …) for j in [0, n)
@@ -96,7 +96,7 @@ void fold_rows(Target target, MatrixView<Out> out, V init, A... a)
   fold_rows_as_compiled(out, init, a...);
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail
 
 #if defined __clang__
 #pragma clang diagnostic pop

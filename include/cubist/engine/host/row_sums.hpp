@@ -13,7 +13,7 @@
 #include "cubist/engine/host/element_loop.hpp"
 #include "cubist/engine/widened.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// to += in(i, :)
@@ -43,4 +43,4 @@ void sum_listed_rows(MatrixView<const T> in, const int* row, const int* end, T* 
   for (; row != end; ++row) add_row(in, *row, to);
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

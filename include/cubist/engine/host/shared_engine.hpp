@@ -9,7 +9,7 @@
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/memory/shared_arena.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 class SharedEngine : public HostEngine
@@ -21,4 +21,4 @@ class SharedEngine : public HostEngine
 
 static_assert(Engine<SharedEngine>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -9,6 +9,8 @@
 //   CUBIST_INDEPENDENT    before a loop whose iterations are independent
 
 // Without optimization nothing is inlined into the loops, and other instruction sets are useless.
+#include "cubist/version.hpp"
+
 #if defined __x86_64__ && defined __OPTIMIZE__ && (defined __GNUC__ || defined __clang__)
 #define CUBIST_X86_TARGETS
 #endif
@@ -23,7 +25,7 @@
 #define CUBIST_AVX2 gnu::target("avx2,fma")
 #define CUBIST_AVX512 gnu::target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl" CUBIST_WIDE)
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// An instruction set that loops are compiled for.
@@ -55,4 +57,4 @@ enum class Target
   return best;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

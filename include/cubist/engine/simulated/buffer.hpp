@@ -12,7 +12,7 @@
 #include "cubist/simulation/address_space.hpp"
 #include "cubist/simulation/rank.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Of this many elements, which have no memory.
@@ -68,4 +68,4 @@ class SimulatedBuffer
   std::size_t size_ = 0;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -22,7 +22,7 @@
 #include "cubist/simulation/address_space.hpp"
 #include "cubist/simulation/simulation.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Computes nothing: it advances the time of a simulated rank.
@@ -182,4 +182,4 @@ class SimulatedEngine
 
 static_assert(Engine<SimulatedEngine>);
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -40,7 +40,7 @@
 #include "cubist/nn/kernels/attention_shape.hpp"
 #include "cubist/nn/kernels/attention_workspace.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @tparam T float or double
@@ -251,4 +251,4 @@ class LocalAttention
   detail::ProductBatch<T> batch_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -15,7 +15,7 @@
 #include "cubist/core/vector_math.hpp"
 #include "cubist/nn/kernels/attention_shape.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A number of a block's column, which functions of rows get as an element.
@@ -231,4 +231,4 @@ struct MultiplyBy
   }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -11,7 +11,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/philox.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// Where the heads of a matrix are among its columns: in pieces of whole heads.
@@ -160,4 +160,4 @@ struct QueryBlock
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

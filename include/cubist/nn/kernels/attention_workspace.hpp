@@ -12,7 +12,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/nn/kernels/attention_functions.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 template <RealScalar T, Engine E>
@@ -57,4 +57,4 @@ class AttentionWorkspace
   Columns columns_ = Columns(0);
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -21,7 +21,7 @@
 #include "cubist/core/fingerprint.hpp"
 #include "cubist/nn/kernels/loss_value.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no column
@@ -73,4 +73,4 @@ LossValue mean_over_labels(const M& mesh, LossSums<typename M::Engine, 3> sums,
   });
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -16,7 +16,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// A number that converts to double. On a device the conversion waits for the work that computes
@@ -133,4 +133,4 @@ class LossSums
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -9,7 +9,7 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 struct SquareOf
@@ -136,4 +136,4 @@ struct NormSlope
   }
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

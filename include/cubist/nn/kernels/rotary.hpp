@@ -19,7 +19,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/nn/kernels/attention_shape.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -116,4 +116,4 @@ class RotaryTable
   Buffer sines_ = Buffer(0);
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

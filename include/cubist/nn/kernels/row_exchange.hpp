@@ -27,7 +27,7 @@
 #include "cubist/nn/kernels/row_lists.hpp"
 #include "cubist/nn/kernels/row_routes.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// For matrices of the blocks of the last `plan`; calls for other ids allocate nothing.
@@ -221,4 +221,4 @@ class RowExchange
   Buffer<T> received_ = Buffer<T>(0);
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -16,7 +16,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/engine/engine.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The distinct ids of some rows within a range of the vocabulary, numbered in the order of their
@@ -141,4 +141,4 @@ class HostRowLists
   std::vector<int> rows_;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -17,7 +17,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/dist/placement.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// A message from the holder of a block to that of another, in columns that both have.
@@ -83,4 +83,4 @@ template <class From, class To>
   return mine;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

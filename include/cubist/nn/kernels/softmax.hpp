@@ -20,7 +20,7 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/kernels/row_values.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -75,4 +75,4 @@ void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
   engine.map_indexed(y.valid(), detail::DivideByRowSum<A>{sum}, powers);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -47,7 +47,7 @@
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @throws from `forward`: ShapeError for rows that are no whole sequences
@@ -281,4 +281,4 @@ class Attention
   Buffer wide_do_ = Buffer(0);
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -11,7 +11,7 @@
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/linear.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 struct AttentionOptions
@@ -56,4 +56,4 @@ struct AttentionOptions
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -35,7 +35,7 @@
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How the table is initialised, and where it is cut.
@@ -127,4 +127,4 @@ class Embedding
   detail::RowExchange<T, Mesh> exchange_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

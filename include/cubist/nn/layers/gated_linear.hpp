@@ -28,7 +28,7 @@
 #include "cubist/nn/parameter.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -149,4 +149,4 @@ class GatedLinear
   std::optional<Input> dx_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -14,7 +14,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/nn/kernels/attention_shape.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <RealScalar T, Engine E>
@@ -76,4 +76,4 @@ class KeyValueCache
   Buffer values_ = Buffer(0);
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

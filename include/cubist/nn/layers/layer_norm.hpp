@@ -10,7 +10,7 @@
 
 #include "cubist/nn/layers/row_norm.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @throws ShapeError for rows of other features, ArgumentError for an epsilon out of range
@@ -28,4 +28,4 @@ class LayerNorm : public detail::RowNorm<S, B, T, true>
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

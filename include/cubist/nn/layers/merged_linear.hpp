@@ -38,7 +38,7 @@
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// One of the layers that are merged.
@@ -267,4 +267,4 @@ class MergedLinear
   bool unfinished_ = false;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -26,7 +26,7 @@
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @throws ArgumentError from every call, for a position that the table does not have
@@ -109,4 +109,4 @@ class PositionEmbedding
   ReplicaSum<typename B::Communicator> dp_sum_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -22,7 +22,7 @@
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <LayerType L>
@@ -112,4 +112,4 @@ class Residual
   std::optional<Input> dx_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -11,7 +11,7 @@
 
 #include "cubist/nn/layers/row_norm.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @throws ShapeError for rows of other features, ArgumentError for an epsilon out of range
@@ -29,4 +29,4 @@ class RmsNorm : public detail::RowNorm<S, B, T, false>
   }
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -36,7 +36,7 @@
 #include "cubist/nn/parameter.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// What is added to the variance, and the weights.
@@ -208,4 +208,4 @@ class RowNorm
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -20,7 +20,7 @@
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -163,4 +163,4 @@ class Sequential
 template <class... L>
 Sequential(L...) -> Sequential<L...>;
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

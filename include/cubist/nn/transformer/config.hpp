@@ -15,7 +15,7 @@
 
 #include "cubist/core/error.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The norm before each layer.
@@ -225,4 +225,4 @@ class ConfigReader
   return json.dump(2) + '\n';
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -28,7 +28,7 @@
 #include "cubist/dist/staging.hpp"
 #include "cubist/nn/random.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// How tokens are chosen.
@@ -156,4 +156,4 @@ template <class Model>
   return all;
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

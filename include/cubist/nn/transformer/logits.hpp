@@ -16,7 +16,7 @@
 #include "cubist/nn/layer.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
@@ -70,4 +70,4 @@ class Logits
   ReplicaSum<typename B::Communicator> de_sum_;
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -19,7 +19,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/nn/loss.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -71,4 +71,4 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
   return detail::next_token_loss<T, L, M>(logits, ids, sequence, nullptr);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

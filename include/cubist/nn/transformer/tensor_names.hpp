@@ -17,7 +17,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/nn/transformer/config.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The place of a parameter in tensors of Hugging Face.
@@ -110,4 +110,4 @@ renamed(const std::array<std::pair<const char*, const char*>, n>& names, const s
   return {theirs + rest, false, 0, 1};
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

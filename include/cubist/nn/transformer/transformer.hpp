@@ -46,7 +46,7 @@
 #include "cubist/nn/transformer/transformer_block.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 template <SchemeType S, class B, RealScalar T>
@@ -274,4 +274,4 @@ class Transformer
   std::uint64_t steps_ = 0;  // forwards in training mode
 };
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -42,7 +42,7 @@
 #include "cubist/nn/transformer/config.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// @tparam N LayerNorm or RmsNorm  @tparam Up Dense or GatedLinear of scheme S
@@ -228,4 +228,4 @@ template <SchemeType S, class B, RealScalar T>
 
 }  // namespace detail
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

@@ -32,7 +32,7 @@
 #include "cubist/nn/transformer/config.hpp"
 #include "cubist/nn/transformer/tensor_names.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 namespace detail
@@ -248,4 +248,4 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
   file.publish();
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

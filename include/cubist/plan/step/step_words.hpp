@@ -28,7 +28,7 @@
 #include "cubist/plan/transformer_parts.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist
+namespace cubist::CUBIST_ABI
 {
 
 /// The elements that all ranks together send in a training step.
@@ -267,4 +267,4 @@ template <SchemeType S>
                                    options.clipped);
 }
 
-}  // namespace cubist
+}  // namespace cubist::CUBIST_ABI

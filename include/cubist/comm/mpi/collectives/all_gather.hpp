@@ -13,7 +13,7 @@
 #include "cubist/comm/mpi/collectives/messages.hpp"
 #include "cubist/comm/mpi/context.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Posts the messages. Those between two ranks have one tag, so each side posts them in the order
@@ -66,4 +66,4 @@ inline void forward_in_node(std::size_t i, std::size_t to_forward, MpiMessages& 
   return sources;
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -12,7 +12,7 @@
 #include "cubist/comm/reduction.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 using ConstBytes = std::span<const std::byte>;
@@ -71,4 +71,4 @@ class MpiBlocks
   int ranks_ = 1;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

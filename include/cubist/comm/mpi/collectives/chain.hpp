@@ -18,7 +18,7 @@
 #include "cubist/comm/mpi/collectives/reduction.hpp"
 #include "cubist/comm/mpi/context.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The order of the ranks.
@@ -112,4 +112,4 @@ inline void combine_and_forward(std::size_t i, const MpiChain& chain, MpiMessage
   if (to >= 0) messages.send(to, sum);
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -11,7 +11,7 @@
 #include "cubist/comm/mpi/collectives/messages.hpp"
 #include "cubist/comm/mpi/context.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Sends send(peer) to every peer, and receives what the peer sends into receive(peer).
@@ -57,4 +57,4 @@ inline void scatter_from(int root, MpiMessages& messages, const MpiBlocks& block
       [&](int peer) { return peer == root ? blocks.receive_block() : Bytes{}; });
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

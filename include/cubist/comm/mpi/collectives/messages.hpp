@@ -17,7 +17,7 @@
 #include "cubist/comm/mpi/context.hpp"
 #include "cubist/core/error.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class MpiMessages
@@ -245,4 +245,4 @@ class MpiMessages
   bool barrier_ = false;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

@@ -17,7 +17,7 @@
 #include "cubist/comm/mpi/collectives/reduction.hpp"
 #include "cubist/comm/mpi/context.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Sends send(peer) to every peer, and receives `size` bytes of each peer into the workspace, in
@@ -84,4 +84,4 @@ inline void start_gather_of_shares(MpiMessages& messages, const MpiBlocks& block
       [&](int peer) { return blocks.receive_share(peer); });
 }
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail

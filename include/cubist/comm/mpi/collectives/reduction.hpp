@@ -12,7 +12,7 @@
 #include "cubist/comm/reduction.hpp"
 #include "cubist/core/scalar.hpp"
 
-namespace cubist::detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 class MpiReduction
@@ -74,4 +74,4 @@ class MpiReduction
   std::size_t size_ = initial_size;
 };
 
-}  // namespace cubist::detail
+}  // namespace cubist::CUBIST_ABI::detail
