@@ -40,13 +40,17 @@ def without_template(text):
 
 
 def name_of(text):
-    """The name that a declaration declares; copy, move, default, ~ for such members of a class X, conversion for `operator T`."""
+    """The name that a declaration declares; copy constructor, move, default, ~, deleted for such members of a class X, conversion for `operator T`."""
     text = without_template(text)
     special = re.search(r"(?:^|[ &*])(~?[A-Z]\w*)\((const \1(?:<[\w, ]+>)?& ?\w*|\1(?:<[\w, ]+>)?&& ?\w*|)\)", text)
     if special and text.startswith(special.group(1)):
         if text.startswith("~"):
             return "~"
-        return "copy" if "const" in special.group(2) else "move" if "&&" in special.group(2) else "default"
+        if "= delete" in text:
+            return "deleted"
+        return "copy constructor" if "const" in special.group(2) else "move" if "&&" in special.group(2) else "default"
+    if "operator=" in text and "= delete" in text:
+        return "deleted"
     operator = re.search(r"\boperator ?(\(\)|\[\]|[^\w\s(]+|[\w:]+)", text)
     if operator:
         return "conversion" if re.match(r"\w", operator.group(1)) else "operator" + operator.group(1)
