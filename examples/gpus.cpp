@@ -30,6 +30,12 @@ bool Gpus::are_processes()
 
 void Gpus::share() { OnProcesses::options.share_gpus = OnProcesses::ranks_are_processes; }
 
+void Gpus::register_buffers(bool registered)
+{
+  OnProcesses::options.registered_buffers = registered;
+  cubist::Nccl::options.registered_buffers = registered;
+}
+
 int Gpus::usual_ranks()
 {
   int ranks = cubist::detail::gpu_count();

@@ -22,6 +22,8 @@ struct Gpus
   [[nodiscard]] static bool are_processes();
   /// Allows several processes on one GPU (slow); to be called before the first launch.
   static void share();
+  /// Whether the buffers of later launches are registered with NCCL.
+  static void register_buffers(bool registered);
   /// The number of processes, or of GPUs of this machine.
   /// @throws cubist::DeviceError if there is none
   [[nodiscard]] static int usual_ranks();

@@ -33,8 +33,7 @@ try
   Comparison found;
   for (const bool registered : {false, true})
   {
-    Nccl::options.registered_buffers = registered;
-    Gpus::OnProcesses::options.registered_buffers = registered;
+    Gpus::register_buffers(registered);
     launch<Gpus>({}, [&](NcclCommunicator& world) {
       const std::size_t wrong = Overlap<Gpus>{world, 1024}.run(4);
       std::array<int, 1> all{static_cast<int>(wrong)};
