@@ -30,8 +30,9 @@ namespace cubist
 
 [[nodiscard]] inline std::string time_text(double seconds)
 {
-  const bool long_one = seconds >= 1;
-  const bool short_one = seconds < 1e-3;
+  constexpr double one = 0.9995;  // what three digits round to 1
+  const bool long_one = seconds >= one;
+  const bool short_one = seconds < one * 1e-3;
   const double value = long_one ? seconds : short_one ? 1e6 * seconds : 1e3 * seconds;
   return detail::three_digits(value) + (long_one ? " s" : short_one ? " us" : " ms");
 }
