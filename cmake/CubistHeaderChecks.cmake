@@ -1,5 +1,5 @@
-# cubist_check_headers(<target> <header>...): compiles every header of a component alone, with warnings, as the target
-# <target>_headers.
+# cubist_check_headers(<target> <header>...): compiles every header of a component alone, and all of them together, with
+# warnings, as the target <target>_headers.
 #
 # Most of the time goes to what headers include. So headers that include one of these, directly or not, are compiled after
 # it, precompiled: this hides no missing include, since the header would have it anyway, and it is checked alone itself.
@@ -43,6 +43,15 @@ function(cubist_check_headers target)
     list(APPEND groups ${group})
     list(APPEND ${group}_sources "${source}")
   endforeach()
+  set(together)
+  foreach(path IN LISTS ARGN)
+    file(RELATIVE_PATH header "${PROJECT_SOURCE_DIR}/include" "${path}")
+    string(APPEND together "#include <${header}>\n")
+  endforeach()
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/headers/${target}_together.cpp")
+  file(CONFIGURE OUTPUT "${source}" CONTENT "${together}")
+  list(APPEND groups alone)
+  list(APPEND alone_sources "${source}")
   list(REMOVE_DUPLICATES groups)
   foreach(group IN LISTS groups)
     set(objects ${target}_headers_${group})

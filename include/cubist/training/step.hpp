@@ -37,7 +37,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-struct StepOptions
+struct CaptureOptions
 {
   /// Without it, every call runs the function.
   bool capture = true;
@@ -52,7 +52,7 @@ class Step
 
  public:
   /// @pre what `function` refers to outlives the step, and is not moved
-  Step(const M& mesh, F function, const StepOptions& options = {})
+  Step(const M& mesh, F function, const CaptureOptions& options = {})
       : mesh_{mesh}, function_{std::move(function)}, options_{options}
   {
   }
@@ -135,7 +135,7 @@ class Step
 
   M mesh_;
   F function_;
-  StepOptions options_;
+  CaptureOptions options_;
   std::vector<Key> keys_;
   bool has_run_ = false;
   std::size_t captures_ = 0;
