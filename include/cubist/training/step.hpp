@@ -37,6 +37,7 @@
 namespace cubist::CUBIST_ABI
 {
 
+/// How a step is run.
 struct CaptureOptions
 {
   /// Without it, every call runs the function.
