@@ -15,6 +15,8 @@ import statistics
 import sys
 import time
 
+from torch_mlp import network
+
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
@@ -29,15 +31,6 @@ def arguments():
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--in-turns", action="store_true")
     return parser.parse_args()
-
-
-def network(torch, layers, activation):
-    between = {"gelu": torch.nn.GELU, "gelu_tanh": lambda: torch.nn.GELU(approximate="tanh"),
-               "relu": torch.nn.ReLU, "silu": torch.nn.SiLU, "identity": torch.nn.Identity}[activation]
-    modules = []
-    for inputs, outputs in zip(layers, layers[1:]):
-        modules += [torch.nn.Linear(inputs, outputs), between()]
-    return torch.nn.Sequential(*modules[:-1])
 
 
 def make_step(torch, requested):

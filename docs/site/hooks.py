@@ -1,4 +1,4 @@
-"""What MkDocs is told beside mkdocs.yml."""
+"""Hooks of MkDocs, which mkdocs.yml names."""
 from markdown.extensions import Extension
 from mkdocs.structure.nav import Link
 

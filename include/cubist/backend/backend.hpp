@@ -18,7 +18,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What `launch` may be told; all of it may be left out.
+/// The options of `launch`, all of them optional.
 struct LaunchOptions
 {
   /// How many ranks; by default as many as the backend offers (processor cores, or MPI's world).
