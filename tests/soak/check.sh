@@ -5,7 +5,8 @@ count="$1" program="$2" mpiexec="$3" first="${4:-0}"
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 
-# Not --quiet: only mpiexec can name the rank of a process that was killed.
+# Only mpiexec can name the rank of a process that was killed, so it must not be quiet.
+unset OMPI_MCA_orte_execute_quiet
 run() { timeout -k 5 40 "$mpiexec" -n 4 "$program" "$@" "$folder/run" 2>&1; }
 fail() {
   printf 'seed %d: %s; the job printed:\n%s\n' "$seed" "$1" "$output" >&2
