@@ -22,7 +22,7 @@ using TestMesh = AxisMesh<Summa25D::Axes, Threads>;
 using Matrix = DistMatrix<double, Summa25D::Input, TestMesh>;
 
 /// A layer of a stack, which writes down its calls: Y = X + number, dX = number dY.
-class Recorder : public detail::AnyLayer<Matrix, Parameters<double, TestMesh>>
+class Recorder : public detail::AnyLayer<Matrix, double>
 {
  public:
   Recorder(std::string& log, int number) : log_{log}, number_{number} {}
@@ -34,7 +34,8 @@ class Recorder : public detail::AnyLayer<Matrix, Parameters<double, TestMesh>>
     change(x, y_, [](double v, int n) { return v + n; });
     return *y_;
   }
-  const Matrix* backward(const Matrix& x, const Matrix& dy, const Pass&, bool wants_dx) override
+  const Matrix* backward(const Matrix& x, const Matrix& dy, const Pass&, bool wants_dx,
+                         const detail::FusedSlopes<double>&) override
   {
     log("b");
     log_ += "(" + std::to_string(static_cast<int>(x.valid()(0, 0))) + ")";

@@ -75,6 +75,8 @@ class DistMatMul
   /// Whether each rank's block of Y is the product of its own blocks of X and W, so that `forward`
   /// sends nothing.
   [[nodiscard]] bool is_local() const { return is_local_; }
+  /// The same for dX = dY W^T, of a plan without transposes.
+  [[nodiscard]] bool is_input_gradient_local() const { return is_input_gradient_local_; }
 
   template <class LX, class LW, class LY>
   void require_operands(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
@@ -112,16 +114,16 @@ class DistMatMul
     return {mesh_, y_shape()};
   }
 
-  /// Calls `multiply` with this rank's blocks of X, W and Y, which computes Y = X W in its own way.
-  /// @pre is_local()
-  template <class LX, class LW, class LY, class F>
-  void forward_locally(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
-                       DistMatrix<T, LY, Mesh>& y, F multiply)
+  /// Calls f with this rank's blocks of X, W and Y, and returns what it returns. f computes Y = X W
+  /// or dX = dY W^T, which `product` names, in its own way.
+  /// @pre is_local() for the one, is_input_gradient_local() for the other
+  template <class X, class W, class Y, class F>
+  auto compute_locally(const char* product, X& x, const W& w, Y& y, F f)
   {
     require_operands(x, w, y);
     detail::require_distinct("Y", &y, {&x, &w});
-    const auto call = calls_.enter(mesh_.engine(), "forward");
-    multiply(x.valid(), w.valid(), y.valid());
+    const auto call = calls_.enter(mesh_.engine(), product);
+    return f(x.valid(), w.valid(), y.valid());
   }
 
   /// dX = alpha dY op(W)^T + beta dX, or the transpose of that where X is stored transposed;
@@ -224,6 +226,8 @@ class DistMatMul
     const detail::OperandBlocks<WeightLayout, Mesh> w{mesh_, w_shape(), w_quanta(), op_w};
     const detail::OperandBlocks<typename S::Output, Mesh> y{mesh_, y_shape(), y_quanta()};
     is_local_ = detail::is_blockwise_product(mesh_.size(), size_.k, x, w, y);
+    is_input_gradient_local_ = op_x == Op::none && op_w == Op::none &&
+                               detail::is_blockwise_product(mesh_.size(), size_.n, y, w.t(), x);
     const Ops ops{op_x, op_w};
     if constexpr (ExposesMemory<typename B::Communicator>)
       if (method_ == Method::direct)
@@ -280,12 +284,7 @@ class DistMatMul
   /// beta on the first of the replicas that are summed, 0 on the others.
   [[nodiscard]] T beta_once(T beta) const
   {
-    return method_ == Method::direct || is_first(Pending{}) ? beta : T{};
-  }
-  template <class... A>
-  [[nodiscard]] bool is_first(Axes<A...>) const
-  {
-    return ((mesh_.template coordinate<A>() == 0) && ...);
+    return method_ == Method::direct || mesh_.is_first(Pending{}) ? beta : T{};
   }
 
   Mesh mesh_;  // before plan_, which has references to its communicators
@@ -293,6 +292,7 @@ class DistMatMul
   ProductQuanta quanta_;
   Method method_ = Method::collectives;
   bool is_local_ = false;
+  bool is_input_gradient_local_ = false;
   std::unique_ptr<ProductPlan<T>> plan_;
   detail::ProductCalls calls_{S::name, size_};
 };

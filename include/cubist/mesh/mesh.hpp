@@ -95,6 +95,13 @@ class AxisMesh
     return state_->coordinates[A::template index<Axis>()];
   }
 
+  /// Whether this rank is the first along each of these axes.
+  template <class... Axis>
+  [[nodiscard]] bool is_first(cubist::Axes<Axis...>) const
+  {
+    return ((coordinate<Axis>() == 0) && ...);
+  }
+
   /// The ranks that differ from this one only along these axes, in the order of the mesh. The first
   /// call for a set of several axes is collective: every rank of the mesh makes it.
   /// @throws MeshError on an idle rank

@@ -13,13 +13,13 @@
 // dX is computed only where it is asked for: the first layer of a network does not need it.
 //
 // and with an activation, dZ = f'(Z) dY in place of dY. Where products are local, an engine may add
-// b and apply f as it writes Z (engine/affine.hpp).
+// b and apply f as it writes Z, and compute dZ and db of the layer before in place of dX
+// (engine/affine.hpp).
 //
 // Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
 // rank's columns.
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,30 +31,13 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/nn/activate.hpp"
+#include "cubist/nn/linear_options.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI
 {
-
-/// Of a linear layer.
-struct LinearOptions
-{
-  bool bias = true;
-  std::uint64_t seed = 0;
-  /// The layer's number, below 2^16: layers with one seed have different random numbers.
-  std::size_t index = 0;
-  Gathered gathered = Gathered::kept;
-  Method method = Method::automatic;
-  Initial initial_weights = Uniform{};  ///< of W
-  Initial initial_bias = Uniform{};     ///< of the bias
-  /// What the layer's inputs and outputs are padded to multiples of; 0 stands for the mesh's
-  /// quantum.
-  std::size_t in_quantum = 0;
-  /// Columns of Y are padded to a multiple of this; 0 for the mesh's quantum.
-  std::size_t out_quantum = 0;
-};
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
 template <SchemeType S, class B, Scalar T>
@@ -75,7 +58,7 @@ class Linear
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
-      : mesh_{mesh}, options_{with_quanta(mesh, options)}, in_{in}, out_{out},
+      : mesh_{mesh}, options_{detail::with_quanta(options, mesh.quantum())}, in_{in}, out_{out},
         w_{mesh, {in, out}, {options_.in_quantum, options_.out_quantum}}, dw_{w_},
         b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}}, db_{b_}
   {
@@ -110,12 +93,12 @@ class Linear
   {
     auto& p = product(x);
     if (options_.bias && p.is_local())
-      return p.forward_locally(x, w_, y, [&](auto x_mine, auto w_mine, auto y_mine) {
+      return p.compute_locally("forward", x, w_, y, [&](auto x_mine, auto w_mine, auto y_mine) {
         detail::affine(mesh_.engine(), x_mine, w_mine, bias_row(), y_mine);
       });
     p.forward(x, w_, y);
     if (options_.bias)
-      mesh_.engine().for_each(detail::Add{}, y.valid(), bias_rows(y.valid().rows()));
+      mesh_.engine().for_each(detail::Add{}, y.valid(), bias_row().repeated(y.valid().rows()));
   }
 
   /// Z = X W + b, Y = f(Z), f being an activation function or an Activation
@@ -126,12 +109,13 @@ class Linear
     check("Y", y, "Z", z.shape());
     auto& p = product(x);
     if (options_.bias && p.is_local())
-      return p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
+      return p.compute_locally("forward", x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
         detail::multiply_and_activate(mesh_.engine(), x_mine, w_mine, bias_row(), f, z_mine,
                                       y.valid());
       });
     p.forward(x, w_, z);
-    detail::add_and_activate(mesh_.engine(), f, z.valid(), y.valid(), bias_rows(z.valid().rows()));
+    detail::add_and_activate(mesh_.engine(), f, z.valid(), y.valid(),
+                             bias_row().repeated(z.valid().rows()));
   }
 
   /// Zeros for Y = X W + b, padded as `forward` needs it.
@@ -182,12 +166,13 @@ class Linear
   /// @pre X is that of the last `forward`
   template <class LX, class LY, class LDX = typename S::Input>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                      DistMatrix<T, LDX, Mesh>* dx = nullptr)
+                      DistMatrix<T, LDX, Mesh>* dx = nullptr,
+                      detail::InputSlopes<T>* before = nullptr)
   {
     finish_backward();  // an earlier one, which an error interrupted
     check("dY", dy, "Y", {x.rows(), out_});
     if (options_.bias) mesh_.engine().column_sums(dy.valid(), db_.valid());
-    start_gradients(x, dy, dx);
+    start_gradients(x, dy, dx, before);
   }
   template <class LX, class LY, class LDX>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
@@ -201,13 +186,14 @@ class Linear
   template <class LX, class LY, class F, class LDX = typename S::Input>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, F f, const DistMatrix<T, LY, Mesh>& z,
                       const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LY, Mesh>& dz,
-                      DistMatrix<T, LDX, Mesh>* dx = nullptr)
+                      DistMatrix<T, LDX, Mesh>* dx = nullptr,
+                      detail::InputSlopes<T>* before = nullptr)
   {
     finish_backward();
     const Shape y{x.rows(), out_};
     check("Z", z, "Y", y), check("dY", dy, "Y", y), check("dZ", dz, "Y", y);
     detail::slopes_and_sums(mesh_.engine(), f, z.valid(), dy.valid(), dz.valid(), db_.valid());
-    start_gradients(x, dz, dx);
+    start_gradients(x, dz, dx, before);
   }
   template <class LX, class LY, class F, class LDX>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, F f, const DistMatrix<T, LY, Mesh>& z,
@@ -215,6 +201,21 @@ class Linear
                       DistMatrix<T, LDX, Mesh>& dx)
   {
     start_backward(x, f, z, dy, dz, &dx);
+  }
+
+  /// For the layer after this one, whose `start_backward` may compute dZ in place of its dX.
+  /// @param f outlives what is returned
+  [[nodiscard]] detail::InputSlopes<T> slopes(const Activation& f, const Output& z)
+  {
+    finish_backward();
+    return {&f, z.valid(), db_.valid()};
+  }
+  /// The same as the other `start_backward`s, for `slopes` that have been computed.
+  void start_backward_from_slopes(const Input& x, const Output& dz, Input* dx,
+                                  detail::InputSlopes<T>* before)
+  {
+    check("dZ", dz, "Y", {x.rows(), out_});
+    start_gradients(x, dz, dx, before);
   }
 
   void finish_backward()
@@ -235,10 +236,6 @@ class Linear
 
  private:
   [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }
-  [[nodiscard]] MatrixView<const T> bias_rows(std::size_t n) const
-  {
-    return bias_row().repeated(n);
-  }
 
   template <class L>
   void check(const char* what, const DistMatrix<T, L, Mesh>& m, const char* like, Shape shape) const
@@ -251,15 +248,25 @@ class Linear
                        "it on the layer's mesh");
   }
 
-  /// Computes dX if it is wanted, and dW; starts the sums of dW and of db, which has this rank's
-  /// sums.
+  /// Computes dX if it is wanted, or the slopes before it, and dW; starts the sums of dW and of db,
+  /// which has this rank's sums.
   template <class LX, class LY, class LDX>
   void start_gradients(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                       DistMatrix<T, LDX, Mesh>* dx)
+                       DistMatrix<T, LDX, Mesh>* dx, detail::InputSlopes<T>* before)
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
     if (options_.bias) db_sum_ = sum_replicas(mesh_, Pending{}, db_.padded());
     auto& p = product(x);
+    if constexpr (detail::FusesSlopes<typename Mesh::Engine, T>)
+      if (dx && before && p.is_input_gradient_local())
+      {
+        const auto multiply = [&](auto dz, auto w, auto dy_mine) {
+          return detail::multiply_and_slope(mesh_.engine(), MatrixView<const T>{dy_mine}, w,
+                                            *before, dz);
+        };
+        before->computed = p.compute_locally("grad_input", *dx, w_, dy, multiply);
+        if (before->computed) dx = nullptr;
+      }
     dw_sum_ = dx ? p.start_backward(x, w_, dy, *dx, dw_) : p.start_backward(x, dy, dw_);
   }
 
@@ -273,12 +280,6 @@ class Linear
     if (!product_ || product_->size() != size || product_->quanta() != quanta)
       product_.emplace(mesh_, size, options_.gathered, options_.method, quanta);
     return *product_;
-  }
-  [[nodiscard]] static LinearOptions with_quanta(const Mesh& mesh, LinearOptions options)
-  {
-    if (options.in_quantum == 0) options.in_quantum = mesh.quantum();
-    if (options.out_quantum == 0) options.out_quantum = mesh.quantum();
-    return options;
   }
 
   Mesh mesh_;

@@ -21,6 +21,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/nn/activate.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/activations.hpp"
 #include "cubist/nn/dense.hpp"
@@ -69,7 +70,7 @@ namespace detail
 
 /// A dense layer of an MLP, of scheme S or S::Next.
 template <class A, SchemeType S, class B, RealScalar T>
-class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
+class MlpLayer final : public AnyLayer<A, T>
 {
  public:
   using Mesh = typename A::Mesh;
@@ -87,7 +88,8 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
     return *y_;
   }
 
-  const A* backward(const A& x, const A& dy, const Pass& pass, bool wants_dx) override
+  const A* backward(const A& x, const A& dy, const Pass& pass, bool wants_dx,
+                    const FusedSlopes<T>& fused) override
   {
     using X = typename S::Input;
     const auto& in = x.template as<X>();
@@ -95,9 +97,10 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
         (!dx_ || dx_->shape() != in.shape() || dx_->template as<X>().quanta() != in.quanta()))
       dx_.emplace(typename Dense<S, B, T>::Input{in.mesh(), in.shape(), in.quanta()});
     dense_.backward(in, dy.template as<typename S::Output>(), pass,
-                    wants_dx ? &dx_->template as<X>() : nullptr);
+                    wants_dx ? &dx_->template as<X>() : nullptr, fused);
     return wants_dx ? &*dx_ : nullptr;
   }
+  std::optional<InputSlopes<T>> slopes(const Pass& pass) override { return dense_.slopes(pass); }
 
   void finish_backward() override { dense_.finish_backward(); }
 
@@ -106,7 +109,7 @@ class MlpLayer final : public AnyLayer<A, Parameters<T, typename A::Mesh>>
     dense_.append_parameters(list, prefix);
   }
 
-  void swap_activations(AnyLayer<A, Parameters<T, Mesh>>& other) override
+  void swap_activations(AnyLayer<A, T>& other) override
   {
     auto& layer = static_cast<MlpLayer&>(other);
     std::swap(y_, layer.y_), std::swap(dx_, layer.dx_);
@@ -241,7 +244,7 @@ class MLP
   }
 
  private:
-  using Layer = detail::AnyLayer<Activations, Parameters<T, Mesh>>;
+  using Layer = detail::AnyLayer<Activations, T>;
 
   /// Passes X through the layers.
   const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x, const Pass& pass)

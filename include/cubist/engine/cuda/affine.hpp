@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Z = X W + b, and Y = gelu_tanh(Z), in one pass by an epilogue of cublasLt.
+// Products with an epilogue of cublasLt, which changes the elements as they are written:
 //
-//   row-major Z = X W is column-major Z^T = W^T X^T, so b is added to each of its columns
+//   Z = X W + b, and Y = gelu_tanh(Z)                   the forward pass of a layer
+//   dZ = gelu_tanh'(Z) (dY W^T), and its column sums    the backward pass of two layers
+//
+//   row-major C = A B is column-major C^T = B^T A^T, so b is added to each of its columns, and the
+//   sums are those of its rows
 //
 // The algorithm is looked up once for each size. cublasLt does not support all types and
 // strides; then nothing is computed, and the caller uses another path.
+// Source: NVIDIA, cuBLAS documentation, cublasLtEpilogue_t.
 
 #include <array>
 #include <concepts>
@@ -31,24 +36,35 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// One fused product, described to cublasLt as the column-major D = A B with an epilogue.
+/// A product C = A op(B) with an epilogue.
 template <RealScalar T>
-class CublasAffine
+class CublasEpilogue
 {
  public:
-  /// @param x (M, K)  @param w (K, N)  @param b (1, N)  @param z (M, N)
-  /// @param y (M, N), or nullopt to compute Z only
+  /// Z = X W + b, for x (M, K), w (K, N), b (1, N), z (M, N)
   /// @throws ShapeError unless the shapes fit
-  CublasAffine(MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b, MatrixView<T> z,
-               std::optional<MatrixView<T>> y)
-      : size_{product_size(Op::none, x.shape(), Op::none, w.shape(), z.shape())}, x_{x}, w_{w},
-        b_{b}, z_{z}, out_{y.value_or(z)}, activates_{y.has_value()}
+  static CublasEpilogue affine(MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b,
+                               MatrixView<T> z)
   {
-    require_shape(b.shape(), Shape{1, z.cols()});
-    require_shape(out_.shape(), z.shape());
+    return {CUBLASLT_EPILOGUE_BIAS, x, Op::none, w, b, {}, z};
+  }
+  /// Z = X W + b, Y = gelu_tanh(Z)
+  /// @throws ShapeError unless the shapes fit
+  static CublasEpilogue affine_gelu(MatrixView<const T> x, MatrixView<const T> w,
+                                    MatrixView<const T> b, MatrixView<T> z, MatrixView<T> y)
+  {
+    return {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, x, Op::none, w, b, z, y};
+  }
+  /// dZ = gelu_tanh'(Z) (dY W^T), for dy (M, N), w (K, N), z, dz (M, K), sums (1, K) of dz's
+  /// columns
+  /// @throws ShapeError unless the shapes fit
+  static CublasEpilogue gelu_slopes(MatrixView<const T> dy, MatrixView<const T> w,
+                                    MatrixView<const T> z, MatrixView<T> dz, MatrixView<T> sums)
+  {
+    return {CUBLASLT_EPILOGUE_DGELU_BGRAD, dy, Op::transpose, w, sums, z, dz};
   }
 
-  /// Computes Z, and Y if there is one.
+  /// Computes all results.
   /// @returns false, and computes nothing, if cublasLt does not support the product
   [[nodiscard]] bool run()
   {
@@ -63,17 +79,19 @@ class CublasAffine
     if (memory.size() < best.workspaceSize) memory = CudaBuffer<std::uint8_t>(best.workspaceSize);
     const Factor alpha{1};
     const Factor beta{0};
-    require_cublas(cublasLtMatmul(lt(), &product_, &alpha, w_.data(), &a_, x_.data(), &b_layout_,
-                                  &beta, out_.data(), &d_, out_.data(), &d_, &best.algo,
-                                  memory.data(), memory.size(), ComputeStream::get()),
-                   "cublasLtMatmul", "a product of ", x_.shape(), " times ", w_.shape());
+    require_cublas(cublasLtMatmul(lt(), &product_, &alpha, b_.data(), &b_layout_, a_.data(),
+                                  &a_layout_, &beta, c_.data(), &c_layout_, c_.data(), &c_layout_,
+                                  &best.algo, memory.data(), memory.size(), ComputeStream::get()),
+                   "cublasLtMatmul", "a product of ", a_.shape(), " times ",
+                   op_shape(op_b_, b_.shape()));
     return true;
   }
 
  private:
   using Factor = Accumulator<T>;
   using Algorithm = std::optional<cublasLtMatmulHeuristicResult_t>;
-  using Key = std::tuple<int, cudaDataType, cublasComputeType_t, std::array<std::size_t, 7>, bool>;
+  using Key = std::tuple<int, cudaDataType, cublasComputeType_t, std::array<std::size_t, 7>,
+                         cublasLtEpilogue_t>;
 
   static constexpr std::size_t max_workspace = std::size_t{32} << 20;
 
@@ -91,14 +109,25 @@ class CublasAffine
   /// A cuBLAS handle is also a cublasLt handle.
   static cublasLtHandle_t lt() { return reinterpret_cast<cublasLtHandle_t>(cublas()); }
 
-  /// The alignment that cublasLt's heuristic assumes, and that GELU's epilogue needs.
+  /// @param row  what is added to each row, or receives their sum
+  /// @param aux  the matrix that GELU's epilogues write or read, or none
+  CublasEpilogue(cublasLtEpilogue_t epilogue, MatrixView<const T> a, Op op_b, MatrixView<const T> b,
+                 MatrixView<const T> row, MatrixView<const T> aux, MatrixView<T> c)
+      : epilogue_{epilogue}, size_{product_size(Op::none, a.shape(), op_b, b.shape(), c.shape())},
+        a_{a}, b_{b}, row_{row}, aux_{aux}, c_{c}, op_b_{op_b}
+  {
+    require_shape(row.shape(), Shape{1, c.cols()});
+    if (has_aux()) require_shape(aux.shape(), c.shape());
+  }
+
+  [[nodiscard]] bool has_aux() const { return epilogue_ != CUBLASLT_EPILOGUE_BIAS; }
+
+  /// The alignment that cublasLt's heuristic assumes, and that GELU's epilogues need.
   [[nodiscard]] bool aligned() const
   {
-    for (const void* p : {static_cast<const void*>(x_.data()), static_cast<const void*>(w_.data()),
-                          static_cast<const void*>(b_.data()), static_cast<const void*>(z_.data()),
-                          static_cast<const void*>(out_.data())})
+    for (const T* p : {a_.data(), b_.data(), row_.data(), aux_.data(), c_.data()})
       if (reinterpret_cast<std::uintptr_t>(p) % 256 != 0) return false;
-    return !activates_ || z_.ld() % 8 == 0;
+    return !has_aux() || aux_.ld() % 8 == 0;
   }
 
   [[nodiscard]] Key key() const
@@ -106,8 +135,8 @@ class CublasAffine
     return {current_device(),
             cublas_type<T>(),
             cublas_compute<T>(),
-            {size_.m, size_.n, size_.k, x_.ld(), w_.ld(), z_.ld(), out_.ld()},
-            activates_};
+            {size_.m, size_.n, size_.k, a_.ld(), b_.ld(), aux_.ld(), c_.ld()},
+            epilogue_};
   }
 
   static void ok(cublasStatus_t status)
@@ -122,19 +151,20 @@ class CublasAffine
     const auto layout = [&](auto& layout_out, std::size_t rows, std::size_t cols, std::size_t ld) {
       ok(cublasLtMatrixLayoutInit(&layout_out, type, rows, cols, static_cast<std::int64_t>(ld)));
     };
-    layout(a_, size_.n, size_.k, w_.ld());
-    layout(b_layout_, size_.k, size_.m, x_.ld());
-    layout(d_, size_.n, size_.m, out_.ld());
+    const Shape b = b_.shape();
+    layout(b_layout_, b.cols, b.rows, b_.ld());
+    layout(a_layout_, size_.k, size_.m, a_.ld());
+    layout(c_layout_, size_.n, size_.m, c_.ld());
     ok(cublasLtMatmulDescInit(&product_, cublas_compute<T>(), is_double ? CUDA_R_64F : CUDA_R_32F));
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
       ok(cublasLtMatmulDescSetAttribute(&product_, attribute, &value, sizeof value));
     };
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE,
-        activates_ ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_BIAS);
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, b_.data());
-    if (!activates_) return;
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, z_.data());
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(z_.ld()));
+    set(CUBLASLT_MATMUL_DESC_TRANSA, op_b_ == Op::none ? CUBLAS_OP_N : CUBLAS_OP_T);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_);
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, row_.data());
+    if (!has_aux()) return;
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux_.data());
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(aux_.ld()));
   }
 
   /// The fastest algorithm by cublasLt's heuristic, if there is one.
@@ -146,24 +176,26 @@ class CublasAffine
                                             &max_workspace, sizeof max_workspace));
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
-    const auto status = cublasLtMatmulAlgoGetHeuristic(lt(), &product_, &a_, &b_layout_, &d_, &d_,
-                                                       &preference, 1, &best, &found);
+    const auto status =
+        cublasLtMatmulAlgoGetHeuristic(lt(), &product_, &b_layout_, &a_layout_, &c_layout_,
+                                       &c_layout_, &preference, 1, &best, &found);
     const bool has_one =
         status == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS;
     return has_one ? Algorithm{best} : std::nullopt;
   }
 
+  cublasLtEpilogue_t epilogue_;
   ProductSize size_;
-  MatrixView<const T> x_;
-  MatrixView<const T> w_;
+  MatrixView<const T> a_;
   MatrixView<const T> b_;
-  MatrixView<T> z_;
-  MatrixView<T> out_;
-  bool activates_;
+  MatrixView<const T> row_;
+  MatrixView<const T> aux_;
+  MatrixView<T> c_;
+  Op op_b_;
   cublasLtMatmulDescOpaque_t product_{};
-  cublasLtMatrixLayoutOpaque_t a_{};
+  cublasLtMatrixLayoutOpaque_t a_layout_{};
   cublasLtMatrixLayoutOpaque_t b_layout_{};
-  cublasLtMatrixLayoutOpaque_t d_{};
+  cublasLtMatrixLayoutOpaque_t c_layout_{};
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -17,6 +17,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/nn/activate.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
 
@@ -96,7 +97,7 @@ class Sequential
                            "layers were moved, so there is no output for the gradient; call "
                            "forward first");
     std::get<0>(inputs_.of) = &x;
-    return backward_from<last>(dy, pass, wants_dx);
+    return backward_from<last>(dy, pass, wants_dx, false);
   }
   void finish_backward()
   {
@@ -146,14 +147,21 @@ class Sequential
       return forward_from<i + 1>(y, pass);
   }
   template <std::size_t i>
-  const Input* backward_from(const typename Layer<i>::Output& dy, const Pass& pass, bool wants_dx)
+  const Input* backward_from(const typename Layer<i>::Output& dy, const Pass& pass, bool wants_dx,
+                             bool slopes_in_dy)
   {
-    const auto* dx =
-        std::get<i>(layers_).backward(*std::get<i>(inputs_.of), dy, pass, i > 0 || wants_dx);
+    const auto backward = [&](bool wants_it, detail::InputSlopes<Value>* before) {
+      return detail::backward_of(std::get<i>(layers_), *std::get<i>(inputs_.of), dy, pass, wants_it,
+                                 {slopes_in_dy, before});
+    };
     if constexpr (i == 0)
-      return dx;
+      return backward(wants_dx, nullptr);
     else
-      return backward_from<i - 1>(*dx, pass, wants_dx);
+    {
+      auto before = detail::slopes_of(std::get<i - 1>(layers_), pass);
+      const auto* dx = backward(true, before ? &*before : nullptr);
+      return backward_from<i - 1>(*dx, pass, wants_dx, before && before->computed);
+    }
   }
 
   std::tuple<L...> layers_;

@@ -27,6 +27,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/nn/activate.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/dense.hpp"
 #include "cubist/nn/dropout.hpp"
@@ -136,7 +137,7 @@ inline constexpr std::size_t layer_indices = 16;
 
 /// A block of any kind, from and to matrices of type X.
 template <class X>
-class AnyBlock : public AnyLayer<X, Parameters<typename X::Value, typename X::Mesh>>
+class AnyBlock : public AnyLayer<X, typename X::Value>
 {
  public:
   virtual void use_cache(std::size_t tokens) = 0;
@@ -146,13 +147,15 @@ template <class Block>
 class BlockOf final : public AnyBlock<typename Block::Input>
 {
   using X = typename Block::Input;
-  using List = Parameters<typename Block::Value, typename Block::Mesh>;
+  using T = typename Block::Value;
+  using typename AnyBlock<X>::List;
 
  public:
   explicit BlockOf(Block block) : block_{std::move(block)} {}
 
   const X& forward(const X& x, const Pass& pass) override { return block_.forward(x, pass); }
-  const X* backward(const X& x, const X& dy, const Pass& pass, bool wants_dx) override
+  const X* backward(const X& x, const X& dy, const Pass& pass, bool wants_dx,
+                    const FusedSlopes<T>&) override
   {
     return block_.backward(x, dy, pass, wants_dx);
   }
@@ -161,7 +164,7 @@ class BlockOf final : public AnyBlock<typename Block::Input>
   {
     block_.append_parameters(list, prefix);
   }
-  void swap_activations(AnyLayer<X, List>& other) override
+  void swap_activations(AnyLayer<X, T>& other) override
   {
     block_.swap_activations(static_cast<BlockOf&>(other).block_);
   }
