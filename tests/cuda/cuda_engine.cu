@@ -12,16 +12,12 @@
 #include <cstdio>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <cuda_runtime_api.h>
 
 #include "cubist/core/fingerprint.hpp"
-#include "cubist/engine/affine.hpp"
-#include "cubist/engine/batch.hpp"
 #include "cubist/engine/cuda/engine.hpp"
-#include "cubist/engine/host/engine.hpp"
 
 #include "comparison.hpp"
 #include "engine_operations.hpp"
@@ -94,104 +90,6 @@ void compare_networks(Comparison& found)
   found.check(message.find("an infinity in the gradient of w at row 3, column 2") !=
                   std::string::npos,
               "check_finite: " + message);
-}
-
-/// Z = X W + b and Y = gelu_tanh(Z), with sizes that cublasLt supports, and sizes that it may not.
-template <RealScalar T>
-void compare_affine(Comparison& found, std::size_t m, std::size_t n, std::size_t k)
-{
-  const auto random = [](auto view, std::uint64_t seed) {
-    for (std::size_t i = 0; i < view.rows(); ++i)
-      for (std::size_t j = 0; j < view.cols(); ++j)
-        view(i, j) = Philox{seed, 1}.symmetric<Accumulator<T>>(i * view.cols() + j, 1);
-    return view;
-  };
-  std::vector<T> host(m * k + k * n + n + 4 * m * n);
-  T* next = host.data();
-  const auto take = [&](std::size_t rows, std::size_t cols) {
-    return MatrixView<T>{std::exchange(next, next + rows * cols), {rows, cols}};
-  };
-  const auto x = random(take(m, k), 1);
-  const auto w = random(take(k, n), 2);
-  const auto b = random(take(1, n), 3);
-  const auto z = take(m, n);
-  const auto y = take(m, n);
-  const auto device_z = take(m, n);
-  const auto device_y = take(m, n);
-  const auto in = [](MatrixView<T> v) { return MatrixView<const T>{v}; };
-  cubist::detail::affine(HostEngine{}, in(x), in(w), in(b), gelu_tanh, z, y);
-
-  const CudaEngine engine;
-  CudaBuffer<T> xs(m * k), ws(k * n), bs(n), zs(m * n), ys(m * n);
-  const MatrixView<T> dx{xs.data(), {m, k}}, dw{ws.data(), {k, n}}, db{bs.data(), {1, n}};
-  const MatrixView<T> dz{zs.data(), {m, n}}, dy{ys.data(), {m, n}};
-  engine.upload(in(x), dx);
-  engine.upload(in(w), dw);
-  engine.upload(in(b), db);
-  const std::string what = "Z = X W + b of " + std::to_string(m) + " x " + std::to_string(k) +
-                           " x " + std::to_string(n) + " in " + element_name<T>();
-  const auto compare = [&](MatrixView<T> got, MatrixView<T> wanted, const char* of) {
-    double most = 0;
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      most = std::max(most, std::abs(static_cast<double>(got.data()[i]) -
-                                     static_cast<double>(wanted.data()[i])));
-    const double bound =
-        8 * static_cast<double>(k) * std::numeric_limits<Accumulator<T>>::epsilon() +
-        8 * static_cast<double>(std::numeric_limits<T>::epsilon());
-    found.check(most <= bound, what + ", " + of + ": off by " + std::to_string(most));
-  };
-  const bool fused = engine.fused_affine(in(dx), in(dw), in(db), gelu_tanh, dz, dy);
-  std::printf("%s: %s\n", what.c_str(), fused ? "in one pass" : "cublasLt has none");
-  cubist::detail::affine(engine, in(dx), in(dw), in(db), gelu_tanh, dz, dy);
-  engine.download(in(dz), device_z);
-  engine.download(in(dy), device_y);
-  compare(device_z, z, "Z");
-  compare(device_y, y, "Y");
-  cubist::detail::affine(engine, in(dx), in(dw), in(db), dy);
-  engine.download(in(dy), device_y);
-  compare(device_y, z, "alone");
-}
-
-/// Five products in one call, compared with one by one.
-template <RealScalar T>
-void compare_batch(Comparison& found)
-{
-  constexpr Shape a{7, 9}, b{9, 6}, c{7, 6};
-  constexpr std::size_t count = 5;
-  std::vector<T> numbers(count * (a.size() + b.size() + c.size()));
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = Philox{7, 1}.symmetric<Accumulator<T>>(i, 1);
-  const MatrixView<const T> host{numbers.data(), {1, numbers.size()}};
-  const auto multiplied = [&](bool at_once) {
-    const CudaEngine engine;
-    CudaBuffer<T> buffer(numbers.size());
-    engine.upload(host, MatrixView<T>{buffer.data(), host.shape()});
-    cubist::detail::ProductBatch<T> batch;
-    T* next = buffer.data();
-    for (std::size_t i = 0; i < count; ++i)
-    {
-      // A is stored transposed.
-      const MatrixView<const T> at{std::exchange(next, next + a.size()), {a.cols, a.rows}};
-      const MatrixView<const T> bi{std::exchange(next, next + b.size()), b};
-      const MatrixView<T> ci{std::exchange(next, next + c.size()), c};
-      if (at_once)
-        batch.add({at, Op::transpose}, bi, ci);
-      else
-        engine.gemm(Op::transpose, Op::none, T{2}, at, bi, T{3}, ci);
-    }
-    batch.multiply(engine, T{2}, T{3});
-    std::vector<T> result(numbers.size());
-    engine.download(MatrixView<const T>{buffer.data(), host.shape()},
-                    MatrixView<T>{result.data(), host.shape()});
-    return result;
-  };
-  const auto got = multiplied(true);
-  const auto wanted = multiplied(false);
-  double most = 0;
-  for (std::size_t i = 0; i < got.size(); ++i)
-    most = std::max(most, std::abs(static_cast<double>(got[i]) - static_cast<double>(wanted[i])));
-  found.check(most <= 64 * static_cast<double>(std::numeric_limits<T>::epsilon()),
-              "a batch of products in " + element_name<T>() + ": off by " + std::to_string(most));
 }
 
 /// Sums and folds that are captured in a CUDA graph have the bits of direct launches, on every
@@ -284,16 +182,8 @@ try
   compare_engines<std::complex<double>>(found);
   compare_engines<cubist::half>(found);
 #endif
-  compare_batch<float>(found);
-  compare_batch<bfloat16>(found);
   compare_captured<float>(found);
   compare_captured<bfloat16>(found);
-  for (const std::size_t n : {64, 40, 37})
-  {
-    compare_affine<float>(found, 96, n, 128);
-    compare_affine<double>(found, 96, n, 128);
-    compare_affine<bfloat16>(found, 96, n, 128);
-  }
   compare_networks(found);
   check_errors(found);
   return found.report();

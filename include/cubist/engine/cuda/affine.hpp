@@ -125,8 +125,8 @@ class CublasEpilogue
   /// The alignment that cublasLt's heuristic assumes, and that GELU's epilogues need.
   [[nodiscard]] bool aligned() const
   {
-    for (const T* p : {a_.data(), b_.data(), row_.data(), aux_.data(), c_.data()})
-      if (reinterpret_cast<std::uintptr_t>(p) % 256 != 0) return false;
+    for (const MatrixView<const T>& m : {a_, b_, row_, aux_, MatrixView<const T>{c_}})
+      if (reinterpret_cast<std::uintptr_t>(m.data()) % 256 != 0) return false;
     return !has_aux() || aux_.ld() % 8 == 0;
   }
 

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Products of CudaEngine that are one call of a library, compared with HostEngine: with epilogues
+// of cublasLt, and in batches. No kernel of this library is among them, so any compiler does.
+// Without a GPU the test prints that and succeeds: it has been compiled and linked.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "cubist/core/philox.hpp"
+#include "cubist/engine/affine.hpp"
+#include "cubist/engine/batch.hpp"
+#include "cubist/engine/cuda/engine.hpp"
+#include "cubist/engine/host/engine.hpp"
+#include "cubist/nn/activate.hpp"
+
+#include "comparison.hpp"
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+/// A matrix on the host and one on the device, with the same random elements.
+template <RealScalar T>
+class Twin
+{
+ public:
+  Twin(Shape shape, std::uint64_t seed) : shape_{shape}, host_(shape.size()), device_(shape.size())
+  {
+    for (std::size_t i = 0; i < host_.size(); ++i)
+      host_[i] = Philox{seed, 1}.symmetric<Accumulator<T>>(i, 1);
+    CudaEngine{}.upload(MatrixView<const T>{host()}, device());
+  }
+
+  [[nodiscard]] MatrixView<T> host() { return {host_.data(), shape_}; }
+  [[nodiscard]] MatrixView<T> device() { return {device_.data(), shape_}; }
+  [[nodiscard]] MatrixView<const T> host_in() { return host(); }
+  [[nodiscard]] MatrixView<const T> device_in() { return device(); }
+
+  void set_device_to_zeros()
+  {
+    const std::vector<T> zeros(host_.size());
+    CudaEngine{}.upload(MatrixView<const T>{zeros.data(), shape_}, device());
+  }
+
+  /// @param length of the sums that the elements are
+  void compare(Comparison& found, std::size_t length, const std::string& what)
+  {
+    std::vector<T> got(host_.size());
+    CudaEngine{}.download(device_in(), MatrixView<T>{got.data(), shape_});
+    double most = 0;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      most = std::max(most, std::abs(static_cast<double>(got[i]) - static_cast<double>(host_[i])));
+    const double bound =
+        8 * static_cast<double>(length) * std::numeric_limits<Accumulator<T>>::epsilon() +
+        8 * static_cast<double>(std::numeric_limits<T>::epsilon());
+    found.check(most <= bound, what + ": off by " + std::to_string(most));
+  }
+
+ private:
+  Shape shape_;
+  std::vector<T> host_;
+  CudaBuffer<T> device_;
+};
+
+template <class T>
+std::string name_of(const char* what, std::size_t m, std::size_t n, std::size_t k)
+{
+  return std::string{what} + " of " + std::to_string(m) + " x " + std::to_string(k) + " x " +
+         std::to_string(n) + " in " + element_name<T>();
+}
+
+/// Whether a product was fused is printed, and must be so for sizes that cublasLt documents.
+bool was_fused(Comparison& found, bool fused, bool must_be, const std::string& what)
+{
+  std::printf("%s: %s\n", what.c_str(), fused ? "in one pass" : "cublasLt has none");
+  found.check(fused || !must_be, what + ": cublasLt has none");
+  return fused;
+}
+
+/// Z = X W + b and Y = gelu_tanh(Z)
+template <RealScalar T>
+void compare_affine(Comparison& found, std::size_t m, std::size_t n, std::size_t k, bool must_be)
+{
+  const CudaEngine engine;
+  Twin<T> x{{m, k}, 1}, w{{k, n}, 2}, b{{1, n}, 3}, z{{m, n}, 4}, y{{m, n}, 5};
+  cubist::detail::affine(HostEngine{}, x.host_in(), w.host_in(), b.host_in(), gelu_tanh, z.host(),
+                         y.host());
+  auto what = name_of<T>("Y = gelu(X W + b)", m, n, k);
+  if (was_fused(found,
+                engine.fused_affine(x.device_in(), w.device_in(), b.device_in(), gelu_tanh,
+                                    z.device(), y.device()),
+                must_be, what))
+  {
+    z.compare(found, k, what + ", Z");
+    y.compare(found, k, what + ", Y");
+  }
+  what = name_of<T>("Z = X W + b", m, n, k);
+  z.set_device_to_zeros();
+  if (was_fused(found, engine.fused_affine(x.device_in(), w.device_in(), b.device_in(), z.device()),
+                must_be, what))
+    z.compare(found, k, what);
+}
+
+/// dZ = gelu_tanh'(Z) (dY W^T), and its column sums
+template <RealScalar T>
+void compare_slopes(Comparison& found, std::size_t m, std::size_t n, std::size_t k, bool must_be)
+{
+  Twin<T> dy{{m, n}, 1}, w{{k, n}, 2}, z{{m, k}, 3}, dz{{m, k}, 4}, sums{{1, k}, 5};
+  const HostEngine host;
+  host.gemm(Op::none, Op::transpose, T{1}, dy.host_in(), w.host_in(), T{}, dz.host());
+  cubist::detail::slopes_and_sums(host, gelu_tanh, z.host_in(), dz.host_in(), dz.host(),
+                                  sums.host());
+  const auto what = name_of<T>("dZ = gelu'(Z) dY W^T", m, n, k);
+  if (was_fused(found,
+                CudaEngine{}.fused_slopes(dy.device_in(), w.device_in(), gelu_tanh, z.device_in(),
+                                          dz.device(), sums.device()),
+                must_be, what))
+  {
+    dz.compare(found, n, what);
+    sums.compare(found, n * m, what + ", sums");
+  }
+}
+
+/// Five products in one call, compared with one by one.
+template <RealScalar T>
+void compare_batch(Comparison& found)
+{
+  constexpr Shape a{7, 9}, b{9, 6}, c{7, 6};
+  constexpr std::size_t count = 5;
+  std::vector<T> numbers(count * (a.size() + b.size() + c.size()));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = Philox{7, 1}.symmetric<Accumulator<T>>(i, 1);
+  const MatrixView<const T> host{numbers.data(), {1, numbers.size()}};
+  const auto multiplied = [&](bool at_once) {
+    const CudaEngine engine;
+    CudaBuffer<T> buffer(numbers.size());
+    engine.upload(host, MatrixView<T>{buffer.data(), host.shape()});
+    cubist::detail::ProductBatch<T> batch;
+    T* next = buffer.data();
+    for (std::size_t i = 0; i < count; ++i)
+    {
+      // A is stored transposed.
+      const MatrixView<const T> at{std::exchange(next, next + a.size()), {a.cols, a.rows}};
+      const MatrixView<const T> bi{std::exchange(next, next + b.size()), b};
+      const MatrixView<T> ci{std::exchange(next, next + c.size()), c};
+      if (at_once)
+        batch.add({at, Op::transpose}, bi, ci);
+      else
+        engine.gemm(Op::transpose, Op::none, T{2}, at, bi, T{3}, ci);
+    }
+    batch.multiply(engine, T{2}, T{3});
+    std::vector<T> result(numbers.size());
+    engine.download(MatrixView<const T>{buffer.data(), host.shape()},
+                    MatrixView<T>{result.data(), host.shape()});
+    return result;
+  };
+  const auto got = multiplied(true);
+  const auto wanted = multiplied(false);
+  double most = 0;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    most = std::max(most, std::abs(static_cast<double>(got[i]) - static_cast<double>(wanted[i])));
+  found.check(most <= 64 * static_cast<double>(std::numeric_limits<T>::epsilon()),
+              "a batch of products in " + element_name<T>() + ": off by " + std::to_string(most));
+}
+
+}  // namespace
+
+int main()
+try
+{
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
+  {
+    std::printf("no GPU here: products of the GPU's engine were compiled, not run\n");
+    return 0;
+  }
+  Comparison found;
+  for (const std::size_t n : {64, 40, 37})
+  {
+    const bool aligned = n != 37;
+    compare_affine<float>(found, 96, n, 128, aligned);
+    compare_affine<double>(found, 96, n, 128, false);
+    compare_affine<bfloat16>(found, 96, n, 128, aligned);
+    compare_slopes<float>(found, 96, n, 128, false);
+    compare_slopes<double>(found, 96, n, 128, false);
+    compare_slopes<cubist::half>(found, 96, n, 128, aligned);
+    compare_slopes<bfloat16>(found, 96, n, 128, aligned);
+  }
+  compare_batch<float>(found);
+  compare_batch<bfloat16>(found);
+  return found.report();
+}
+catch (const std::exception& e)
+{
+  std::printf("FAILED: %s\n", e.what());
+  return 1;
+}
