@@ -12,6 +12,7 @@
 #include "cubist/nn/layers/sequential.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/scheme/megatron1d.hpp"
+#include "cubist/trace/traced_engine.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"
@@ -94,6 +95,10 @@ struct SlopeEngine : HostEngine
     return true;
   }
 };
+
+static_assert(detail::FusesSlopes<SlopeEngine, double>);
+static_assert(detail::FusesSlopes<TracedEngine<SlopeEngine>, double>);
+static_assert(!detail::FusesSlopes<TracedEngine<HostEngine>, double>);
 
 struct ComputesSlopes
 {
