@@ -13,6 +13,7 @@
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/training/step.hpp"
@@ -29,21 +30,21 @@ namespace cubist::test::nccl_step_test
 namespace
 {
 
-template <SchemeType S, class B>
+template <SchemeType S, class B, bool sharded>
 ReplayedRun train(int ranks, const typename S::Extents& extents, bool captures)
 {
   return on_ranks<B>(ranks, [&](auto& world) {
     const Mesh<S, B> mesh{world, extents};
-    return train_in_steps<S, B>(mesh, captures);
+    return train_in_steps<S, B, sharded>(mesh, captures);
   })[0];
 }
 
-template <SchemeType S>
+template <SchemeType S, bool sharded = false>
 void compare(int ranks, const typename S::Extents& extents)
 {
   CAPTURE(S::name, ranks);
-  const ReplayedRun eager = train<S, FakeNccl>(ranks, extents, false);
-  const ReplayedRun replayed = train<S, FakeNccl>(ranks, extents, true);
+  const ReplayedRun eager = train<S, FakeNccl, sharded>(ranks, extents, false);
+  const ReplayedRun replayed = train<S, FakeNccl, sharded>(ranks, extents, true);
   CHECK(eager.captures == 0);
   CHECK(replayed.captures == 2);
   CHECK(replayed.losses == eager.losses);
@@ -97,6 +98,12 @@ TEST_CASE("replayed steps have the bits of steps that are run")
   compare<Summa2D>(4, {.q = 2});
   compare<Cube3D>(8, {.q = 2});
   compare<Megatron1D>(4, {4});
+}
+
+TEST_CASE(
+    "replayed steps on a data axis, with a sharded optimizer, have the bits of steps that are run")
+{
+  compare<DataParallel<Megatron1D>, true>(4, {.data = 2});
 }
 
 TEST_CASE("what cannot be captured is an error, and then the step still runs")

@@ -5,11 +5,13 @@
 
 #include <array>
 #include <cstddef>
+#include <type_traits>
 #include <vector>
 
 #include "cubist/core/host_device.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
+#include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/step.hpp"
 
 namespace cubist::test
@@ -34,13 +36,15 @@ struct ReplayedNumbers
 };
 
 /// Eight steps of an MLP with dropout and a schedule: five on 12 rows, and three on 7.
-template <SchemeType S, class B>
+/// @tparam sharded whether the optimizer's state is
+template <SchemeType S, class B, bool sharded = false>
 ReplayedRun train_in_steps(const Mesh<S, B>& mesh, bool captures)
 {
   using Net = MLP<S, B, float>;
   Net mlp{mesh, {6, 10, 4}, {.dropout = 0.2, .seed = 3, .output_dropout = 0.1}};
   const auto parameters = mlp.parameters();
-  Adam optimizer{parameters};
+  using Whole = Adam<float, typename Net::Mesh>;
+  std::conditional_t<sharded, Sharded<Whole>, Whole> optimizer{parameters};
   const auto input = [&](std::size_t rows) {
     DistMatrix<float, typename S::Input, typename Net::Mesh> m{mesh, {rows, 6}};
     m.generate(ReplayedNumbers{rows});
@@ -62,7 +66,10 @@ ReplayedRun train_in_steps(const Mesh<S, B>& mesh, bool captures)
             [&](const auto& in, const auto& of) {
               loss = mean_squared_error(mlp.forward(in), of, dy[k]);
               mlp.backward(dy[k]);
-              optimizer.step(parameters);
+              if constexpr (sharded)
+                optimizer.step();
+              else
+                optimizer.step(parameters);
             },
             {.capture = captures}};
   for (int i = 0; i < 8; ++i)
