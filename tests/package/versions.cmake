@@ -6,7 +6,7 @@ foreach(file_and_text IN ITEMS
     "CHANGELOG.md|\n## \\[@\\]"
     "docs/usage.md|GIT_TAG v@\\)"
     "packaging/vcpkg/ports/cubist/vcpkg.json|\"version\": \"@\""
-    "packaging/spack/packages/cubist/package.py|version\\(\"@\", tag=\"v@\"\\)")
+    "packaging/spack/spack_repo/cubist/packages/cubist/package.py|version\\(\"@\", tag=\"v@\"\\)")
   string(REPLACE "|" ";" file_and_text "${file_and_text}")
   list(GET file_and_text 0 file)
   list(GET file_and_text 1 expected)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import os
 
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+
 from spack.package import *
 
 
@@ -9,7 +11,7 @@ class Cubist(CMakePackage):
     GPUs. Headers only."""
 
     # `git` is the checkout that this file lies in, or any URL of the repository.
-    git = "file://" + os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..", ".."))
+    git = "file://" + os.path.abspath(os.path.join(os.path.dirname(__file__), *[".."] * 6))
 
     license("BSD-3-Clause")
 
