@@ -156,6 +156,25 @@ TEST_CASE("the seed draws the held-out rows and the order")
   CHECK(sorted(a.held_out_rows()) != sorted(b.held_out_rows()));
 }
 
+TEST_CASE("the last rows are held out where that is asked for, whatever the seed")
+{
+  const Folder folder;
+  const CsvFile file = write_table(folder / "x.csv", 10);
+  for (const std::uint64_t seed : {1U, 2U})
+  {
+    const RowBatches data{
+        file,
+        {.batch = 7, .seed = seed, .held_out = 0.25, .normalize = true, .held_out_last = true}};
+    CHECK(data.held_out_rows() == Rows{7, 8, 9});  // 2.5 rows are 3
+    CHECK(sorted(data.rows_of(0)) == numbers(7));
+    CHECK(data.rows_of(0) != data.rows_of(1));
+    const auto [mean, deviation] = data.reader().scaling();
+    CHECK(mean == Approx(31));  // of 10 i + j for i < 7 and j < 3
+  }
+  CHECK_THROWS_AS((RowBatches{file, {.batch = 7, .held_out_last = true}}.held_out_rows()),
+                  ArgumentError);
+}
+
 TEST_CASE("normalised features of the training rows have mean 0 and deviation 1")
 {
   const RowBatches data{CsvFile{CUBIST_DIGITS_CSV},

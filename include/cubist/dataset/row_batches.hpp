@@ -3,7 +3,7 @@
 
 // Batches of rows of a CSV file: the same on every mesh, and a function of their number, so a
 // resumed run goes on exactly. Each epoch visits every training row once, in an order of its own
-// (dataset/batch_order.hpp). The held-out rows are drawn by the seed.
+// (dataset/batch_order.hpp). The held-out rows are drawn by the seed, or the last of the file.
 //
 //   const CsvFile file{"digits.csv"};  // one for all threads
 //   const RowBatches data{file, {.batch = 64, .seed = 42, .held_out = 0.2, .normalize = true}};
@@ -34,9 +34,12 @@ struct RowBatchOptions
 {
   std::size_t batch = 64;  ///< rows in a batch
   std::uint64_t seed = 0;  ///< of the order and of the held-out rows
-  double held_out = 0;     ///< fraction of the rows, rounded to a whole number of them
+  double held_out = 0;     ///< fraction of the rows, rounded to the nearest whole number of them
   bool normalize = false;  ///< scale by the mean and deviation of the training rows' features
   RowOptions rows = {};    ///< the columns, and a scaling of the features if not normalised
+  /// Whether the last rows of the file are held out, in its order, instead of rows that the seed
+  /// draws.
+  bool held_out_last = false;
 };
 
 /// Reading is const; threads may share an object.
@@ -50,12 +53,13 @@ class RowBatches
       : reader_{std::move(file), options.rows}, split_{reader_.file().rows(), options.seed, 0,
                                                        Draw::held_out},
         held_out_{count_held_out(reader_.file(), options.held_out)},
-        order_{split_.count() - held_out_, options.batch, options.seed,
-               "training rows of " + reader_.file().path()}
+        held_out_last_{options.held_out_last}, order_{split_.count() - held_out_, options.batch,
+                                                      options.seed,
+                                                      "training rows of " + reader_.file().path()}
   {
     if (!options.normalize) return;
     std::vector<bool> training(split_.count(), true);
-    for (std::uint64_t i = 0; i < held_out_; ++i) training[split_(i)] = false;
+    for (std::uint64_t i = 0; i < held_out_; ++i) training[row_at(i)] = false;
     reader_.set_scaling(reader_.measure_features(training));
   }
 
@@ -95,7 +99,7 @@ class RowBatches
   [[nodiscard]] std::vector<std::uint64_t> rows_of(std::uint64_t b) const
   {
     auto rows = order_(b);
-    for (auto& row : rows) row = split_(held_out_ + row);
+    for (auto& row : rows) row = row_at(held_out_ + row);
     return rows;
   }
   /// The rows of the file that are held out.
@@ -105,7 +109,7 @@ class RowBatches
     require<ArgumentError>(held_out_ > 0, "got no held-out rows of ", reader_.file().path(),
                            ", so there is nothing to test on; set held_out to a fraction of them");
     std::vector<std::uint64_t> rows(held_out_);
-    for (std::uint64_t i = 0; i < held_out_; ++i) rows[i] = split_(i);
+    for (std::uint64_t i = 0; i < held_out_; ++i) rows[i] = row_at(i);
     return rows;
   }
 
@@ -113,6 +117,13 @@ class RowBatches
   [[nodiscard]] const RowReader& reader() const { return reader_; }
 
  private:
+  /// The row at position `i` of the held-out rows, which the training rows follow.
+  [[nodiscard]] std::uint64_t row_at(std::uint64_t i) const
+  {
+    if (!held_out_last_) return split_(i);
+    return i < held_out_ ? order_.count() + i : i - held_out_;
+  }
+
   static std::uint64_t count_held_out(const CsvFile& file, double fraction)
   {
     require<ArgumentError>(fraction >= 0 && fraction < 1, "got a held-out fraction of ", fraction,
@@ -125,6 +136,7 @@ class RowBatches
   RowReader reader_;
   Shuffle split_;  // the held-out rows, then the training rows
   std::uint64_t held_out_;
+  bool held_out_last_;
   BatchOrder order_;  // of the training rows
 };
 

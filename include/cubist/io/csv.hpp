@@ -102,7 +102,8 @@ struct CsvLine
         throw DataError{where() + ", value " + std::to_string(count + 1) + ", is " +
                         quote(value, 20) +
                         ", which is no finite number, so nothing can be computed with it; write "
-                        "one, as -1.5e3, or leave the line out"};
+                        "one, as -1.5e3, or " +
+                        (number == 1 ? "skip a header by .header = true" : "leave the line out")};
       f(x);
     }
     return count;
