@@ -45,6 +45,11 @@ file(COPY "${PROJECT_SOURCE_DIR}/examples/data/digits.csv" DESTINATION "${folder
 add_test(NAME "usage: an MLP on a CSV file" COMMAND cubist_usage csv WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: an MLP on a CSV file" PROPERTIES LABELS examples TIMEOUT 60 ENVIRONMENT CUBIST_BLAS_WARNING=off
   PASS_REGULAR_EXPRESSION "epoch 10  loss 0\\.[0-9]+  accuracy 0\\.9[67][0-9]*\n$")
+file(MAKE_DIRECTORY "${folder}/empty")
+add_test(NAME "usage: a CSV file that is not there" COMMAND bash -c "$<TARGET_FILE:cubist_usage> csv; echo status $?"
+  WORKING_DIRECTORY "${folder}/empty")
+set_tests_properties("usage: a CSV file that is not there" PROPERTIES LABELS examples TIMEOUT 60 ENVIRONMENT CUBIST_BLAS_WARNING=off
+  PASS_REGULAR_EXPRESSION "^cubist: rank [0-7]: cannot open digits\\.csv [^\n]*\nstatus 1\n$")
 file(COPY "${CUBIST_TRANSFORMER_DATA}/gpt2_tiny/" DESTINATION "${folder}/gpt2")
 add_test(NAME "usage: transformers" COMMAND cubist_usage transformer WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: transformers" PROPERTIES LABELS examples TIMEOUT 60
@@ -54,6 +59,7 @@ set(training "${PROJECT_SOURCE_DIR}/docs/training.md")
 set(USAGE_INCLUDES)
 cubist_usage_block(USAGE_RUN "${training}" "## A run")
 cubist_usage_block(USAGE_DATA "${training}" "## Data")
+cubist_usage_block(USAGE_ROWS "${training}" "## Rows of your own")
 string(REPLACE ";" "" USAGE_INCLUDES "${USAGE_INCLUDES}")
 configure_file(usage/training.cpp.in usage_training.cpp @ONLY)
 add_executable(cubist_usage_training "${CMAKE_CURRENT_BINARY_DIR}/usage_training.cpp")
@@ -61,7 +67,7 @@ target_link_libraries(cubist_usage_training PRIVATE cubist::cubist cubist_warnin
 add_test(NAME "usage: training"
   COMMAND bash -c "rm -rf run1; $<TARGET_FILE:cubist_usage_training>" WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: training" PROPERTIES LABELS examples TIMEOUT 60
-  PASS_REGULAR_EXPRESSION "256 tokens, 64 x 64, 64 labels, 359 and 359 held out\nstep 10/20  loss [0-9.]+  [0-9]+ tokens/s  waiting [0-9]+ %  .* left\nstep 20/20  loss ")
+  PASS_REGULAR_EXPRESSION "256 tokens, 64 x 64, 64 labels, 359 and 359 held out\n3 x 64, 3 labels\nstep 10/20  loss [0-9.]+  [0-9]+ tokens/s  waiting [0-9]+ %  .* left\nstep 20/20  loss ")
 cubist_numpy_test("weights and labels" usage.py cubist_usage files)
 
 # The guide's pages are one program. Blocks follow these texts; messages are compared with the pages.
