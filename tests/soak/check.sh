@@ -5,7 +5,7 @@ count="$1" program="$2" mpiexec="$3" first="${4:-0}"
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 
-# Only mpiexec can name the rank of a process that was killed, so it must not be quiet.
+# Only mpiexec can name the rank of a process that was killed, so it must not be quiet. MPICH's names the process instead.
 unset OMPI_MCA_orte_execute_quiet
 run() { timeout -k 5 40 "$mpiexec" -n 4 "$program" "$@" "$folder/run" 2>&1; }
 fail() {
@@ -32,7 +32,7 @@ for ((seed = first; seed < first + count; ++seed)); do
     completed=$((completed + 1))
   else
     ended=$((ended + 1))
-    grep -q 'rank [0-9]' <<<"$output" || fail "the job ended with $status and names no rank"
+    grep -qE 'rank [0-9]|^=   PID [0-9]+ RUNNING AT ' <<<"$output" || fail "the job ended with $status and names no rank"
     output="$(run whole "$seed")" || fail "the job could not be continued"
   fi
   expected="${undisturbed[seed % 2]}"

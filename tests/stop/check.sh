@@ -32,6 +32,8 @@ done
 victim="$pid"
 if [[ $how == rank-* ]]; then
   read -ra ranks <"/proc/$pid/task/$pid/children" || true
+  # MPICH's mpiexec starts one process on each node, which starts the ranks.
+  ((${#ranks[@]} > 1)) || read -ra ranks <"/proc/${ranks[0]}/task/${ranks[0]}/children" || true
   victim="${ranks[2]}"
 fi
 signals="${how#rank-}"
