@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <utility>
@@ -188,7 +189,7 @@ try
     return 0;
   }
   Comparison found;
-  for (const std::size_t n : {64, 40, 37})
+  for (const std::size_t n : std::initializer_list<std::size_t>{64, 40, 37})
   {
     const bool aligned = n != 37;
     compare_affine<float>(found, 96, n, 128, aligned);
