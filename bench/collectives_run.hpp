@@ -62,7 +62,7 @@ double gemm_gflops(const CollectivesTask& task, World& world)
                   cubist::MatrixView<const double>{b.data(), {n, n}}, 0.0,
                   cubist::MatrixView<double>{c.data(), {n, n}});
     });
-  return giga_operations({n, n, n}) / meter.cost().total.median;
+  return giga_operations(cubist::ProductSize{n, n, n}) / meter.cost().total.median;
 }
 
 /// What the busiest rank sends, by the formulas.
