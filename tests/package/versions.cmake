@@ -4,6 +4,8 @@ include("${CUBIST_SOURCE_DIR}/cmake/CubistVersion.cmake")
 foreach(file_and_text IN ITEMS
     "CITATION.cff|\nversion: @\n"
     "CHANGELOG.md|\n## \\[@\\]"
+    "README.md|version @\\]\\(docs/badge_version.svg"
+    "docs/badge_version.svg|>@<"
     "docs/usage.md|GIT_TAG v@\\)"
     "packaging/vcpkg/ports/cubist/vcpkg.json|\"version\": \"@\""
     "packaging/spack/spack_repo/cubist/packages/cubist/package.py|version\\(\"@\", tag=\"v@\"\\)")
