@@ -48,6 +48,11 @@ for ((kill = 0; kill < kills; ++kill)); do
   choose_mesh
   "${train[@]}" "${cut[@]}" --steps 1000000 --every 1 --keep 2 --checkpoints saved >log 2>&1 &
   pid=$!
+  # On a slow machine no run may have begun in time: the last one is killed after it has saved.
+  for ((tries = 0; kill == kills - 1 && loaded == 0 && tries < 600; ++tries)); do
+    ! compgen -G 'saved/step-*.safetensors' >/dev/null || break
+    sleep 0.1
+  done
   milliseconds=$((${#mpiexec} > 0 ? RANDOM % 1200 + 400 : RANDOM % window))
   sleep "$((milliseconds / 1000)).$(printf '%03d' $((milliseconds % 1000)))"
   victim="$pid"
