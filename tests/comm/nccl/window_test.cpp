@@ -24,8 +24,9 @@ namespace
 
 constexpr std::size_t limit = 4096;
 
-/// The values that three ranks receive by calls below and above the limit, in a communicator and
-/// its splits; what is sent is in different places of each rank's memory.
+/// The values that three ranks receive by calls below the limit, above it with what all ranks send
+/// together, and above it, in a communicator and its splits; what is sent is in different places of
+/// each rank's memory.
 std::vector<std::vector<int>> values(std::size_t symmetric_bytes)
 {
   std::vector<std::vector<int>> found(3);
@@ -36,7 +37,8 @@ std::vector<std::vector<int>> values(std::size_t symmetric_bytes)
     auto& mine = found[static_cast<std::size_t>(world.rank())];
     auto part = world.split(world.rank() / 2, 0);
     for (auto* const comm : {&world, &part})
-      for (const std::size_t n : {std::size_t{1}, std::size_t{300}, std::size_t{5000}})
+      for (const std::size_t n :
+           {std::size_t{1}, std::size_t{300}, limit / sizeof(int) - 300, std::size_t{5000}})
       {
         const auto ranks = static_cast<std::size_t>(comm->size());
         const auto gap = static_cast<std::size_t>(world.rank());
