@@ -10,6 +10,7 @@ endfunction()
 
 add_executable(cubist_multihost_test multihost/hosts.cpp)
 target_link_libraries(cubist_multihost_test PRIVATE cubist::mpi cubist_warnings)
+cubist_use_precompiled(cubist_multihost_test cubist_test_precompiled)
 
 foreach(slots 1 2)
   cubist_add_multihost_test(hosts cubist_multihost_test ${slots} 4)

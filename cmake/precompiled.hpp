@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The standard library's and other libraries' headers that most tests include, precompiled for all
+// The standard library's and other libraries' headers that most sources include, precompiled for all
 // of them. Without cubist's own, so that a change of one of those compiles no more than it must.
 
 #include <algorithm>
@@ -52,5 +52,3 @@
 #include <xtensor/xtensor.hpp>
 #include <xtensor/xview.hpp>
 #endif
-
-#include "catch.hpp"
