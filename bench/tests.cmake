@@ -109,7 +109,7 @@ if(TARGET cubist_nccl)
   bench_test(fake step-gpu step --steps 12:9,20,9:float --ranks 4 --torch off)
   # The machine that is measured is one that can be simulated.
   set(gpu_rates "${CMAKE_CURRENT_BINARY_DIR}/gpu_rates.json")
-  add_test(NAME "bench: rates, fake" COMMAND cubist_bench_fake rates --ranks 3 --largest 32 --json "${gpu_rates}")
+  add_test(NAME "bench: rates, fake" COMMAND cubist_bench_fake rates --ranks 3 --largest 64 --json "${gpu_rates}")
   set_tests_properties("bench: rates, fake" PROPERTIES LABELS "bench;nccl" TIMEOUT 60 FIXTURES_SETUP gpu-rates)
   add_test(NAME "bench: layers on the fake's machine"
     COMMAND cubist_bench layers --simulated "${gpu_rates}" --ranks 3 --schemes Megatron1D --shapes 24x16x20)
