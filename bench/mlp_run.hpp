@@ -136,11 +136,11 @@ std::optional<Row> measure_mlp(const MlpTask& task)
 }
 
 /// The measurement for the scheme and the scalar of the task.
-template <class B, class List = Scalars, class SchemeList = FewSchemes>
+template <class B>
 std::optional<Row> measure_named_mlp(const MlpTask& task)
 {
-  return cubist::with_scheme<SchemeList>(task.on.scheme, [&]<class S>() {
-    return List::with(task.on.scalar, [&]<class T>() { return measure_mlp<B, S, T>(task); });
+  return cubist::with_scheme<FewSchemes>(task.on.scheme, [&]<class S>() {
+    return Scalars::with(task.on.scalar, [&]<class T>() { return measure_mlp<B, S, T>(task); });
   });
 }
 

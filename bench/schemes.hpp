@@ -18,16 +18,19 @@ namespace bench
 using FewSchemes =
     cubist::Schemes<cubist::Summa2D, cubist::Summa25D, cubist::Cube3D, cubist::Grid3D>;
 
-/// The schemes that are measured unless the user names some; Cube3D is a Grid3D.
-/// Of products, and of networks, on GPUs.
+/// Of products, MLPs and transformers on GPUs.
 #ifdef CUBIST_BENCH_QUICK
 using GpuProductSchemes = cubist::Schemes<cubist::Summa25D>;
-using GpuSchemes = GpuProductSchemes;
+using GpuMlpSchemes = GpuProductSchemes;
+using GpuTransformerSchemes = GpuProductSchemes;
 #else
 using GpuProductSchemes = cubist::Catalogue;
-using GpuSchemes = FewSchemes;
+using GpuMlpSchemes = FewSchemes;
+using GpuTransformerSchemes =
+    cubist::Schemes<cubist::Megatron1D, cubist::Summa25D, cubist::Cube3D>;
 #endif
 
+/// The schemes that are measured unless the user names some; Cube3D is a Grid3D.
 inline const std::vector<std::string> usual_schemes{"Summa2D", "Summa25D", "Cube3D"};
 
 /// The ranks on threads, unless the user names a number: 2 along each axis.

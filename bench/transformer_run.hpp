@@ -22,12 +22,6 @@ namespace bench
 
 using TransformerSchemes = cubist::Schemes<cubist::Megatron1D, cubist::Summa2D, cubist::Summa25D,
                                            cubist::Cube3D, cubist::Grid3D>;
-/// nvcc takes 20 s for each scheme and scalar.
-#ifdef CUBIST_BENCH_QUICK
-using GpuTransformerSchemes = cubist::Schemes<cubist::Summa25D>;
-#else
-using GpuTransformerSchemes = cubist::Schemes<cubist::Megatron1D, cubist::Summa25D, cubist::Cube3D>;
-#endif
 
 /// The words of a step by collectives, of a rank, without those of the embedding.
 template <class S>
@@ -113,11 +107,12 @@ std::optional<Row> measure_steps(const TransformerTask& task)
 }
 
 /// The measurement for the scheme and the scalar of the task.
-template <class B, class Schemes = TransformerSchemes, class Scalars = ScalarList<float>>
+template <class B>
 std::optional<Row> measure_transformer(const TransformerTask& task)
 {
-  return cubist::with_scheme<Schemes>(task.on.scheme, [&]<class S>() {
-    return Scalars::with(task.on.scalar, [&]<class T>() { return measure_steps<B, S, T>(task); });
+  return cubist::with_scheme<TransformerSchemes>(task.on.scheme, [&]<class S>() {
+    return ScalarList<float>::with(task.on.scalar,
+                                   [&]<class T>() { return measure_steps<B, S, T>(task); });
   });
 }
 

@@ -9,12 +9,13 @@
 namespace bench
 {
 
-template <class T>
+template <class S, class T>
 std::optional<Row> mlp_in(const MlpTask& task)
 {
-  return measure_named_mlp<examples::Gpus, ScalarList<T>, GpuSchemes>(task);
+  return measure_mlp<examples::Gpus, S, T>(task);
 }
 
-template std::optional<Row> mlp_in<CUBIST_BENCH_SCALAR>(const MlpTask& task);
+template std::optional<Row> mlp_in<cubist::CUBIST_BENCH_SCHEME, CUBIST_BENCH_SCALAR>(
+    const MlpTask& task);
 
 }  // namespace bench

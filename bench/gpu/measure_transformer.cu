@@ -9,12 +9,13 @@
 namespace bench
 {
 
-template <class T>
+template <class S, class T>
 std::optional<Row> transformer_in(const TransformerTask& task)
 {
-  return measure_transformer<examples::Gpus, GpuTransformerSchemes, ScalarList<T>>(task);
+  return measure_steps<examples::Gpus, S, T>(task);
 }
 
-template std::optional<Row> transformer_in<CUBIST_BENCH_SCALAR>(const TransformerTask& task);
+template std::optional<Row> transformer_in<cubist::CUBIST_BENCH_SCHEME, CUBIST_BENCH_SCALAR>(
+    const TransformerTask& task);
 
 }  // namespace bench

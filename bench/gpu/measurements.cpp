@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 #include "../scalars.hpp"
+#include "../schemes.hpp"
 #include "device_site.hpp"
 #include "measurements.hpp"
 
@@ -15,14 +16,19 @@ std::optional<Row> matmul_on(const Job& job, const MatmulTask& task)
 
 std::optional<Row> mlp_on(const Job& job, const MlpTask& task)
 {
-  return GpuScalars::with(task.on.scalar,
-                          [&]<class T>() { return with_gpus(mlp_in<T>(task), job, task.on); });
+  return cubist::with_scheme<GpuMlpSchemes>(task.on.scheme, [&]<class S>() {
+    return GpuScalars::with(
+        task.on.scalar, [&]<class T>() { return with_gpus(mlp_in<S, T>(task), job, task.on); });
+  });
 }
 
 std::optional<Row> transformer_on(const Job& job, const TransformerTask& task)
 {
-  return GpuScalars::with(
-      task.on.scalar, [&]<class T>() { return with_gpus(transformer_in<T>(task), job, task.on); });
+  return cubist::with_scheme<GpuTransformerSchemes>(task.on.scheme, [&]<class S>() {
+    return GpuScalars::with(task.on.scalar, [&]<class T>() {
+      return with_gpus(transformer_in<S, T>(task), job, task.on);
+    });
+  });
 }
 
 }  // namespace bench

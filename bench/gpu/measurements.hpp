@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The measurements on GPUs that take nvcc long, in one scalar each: their sources are compiled once
-// for each scalar, which is CUBIST_BENCH_SCALAR. measurements.cpp selects one.
+// The measurements on GPUs that take nvcc long: their sources are compiled once for each scalar,
+// which is CUBIST_BENCH_SCALAR, those of networks also for each scheme, CUBIST_BENCH_SCHEME.
+// measurements.cpp selects one.
 
 #include <optional>
 
@@ -20,9 +21,9 @@ using cubist::bfloat16;
 
 template <class T>
 [[nodiscard]] std::optional<Row> matmul_in(const MatmulTask& task);
-template <class T>
+template <class S, class T>
 [[nodiscard]] std::optional<Row> mlp_in(const MlpTask& task);
-template <class T>
+template <class S, class T>
 [[nodiscard]] std::optional<Row> transformer_in(const TransformerTask& task);
 
 }  // namespace bench
