@@ -15,7 +15,7 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 RANDOM="${SEED:-$$}"
 
-options=(--scalar double --dropout 0.1 --hidden 32)
+options=(--scalar double --dropout 0.1 --hidden 32 --no-compare)
 train=("$program" "${options[@]}")
 [[ -z $mpiexec ]] || train=("$mpiexec" -n 4 "${train[@]}")
 # Sets `cut` to the options of a random mesh.
@@ -65,14 +65,13 @@ for ((kill = 0; kill < kills; ++kill)); do
   check_log
 done
 
-# After a long run the program may end with 1, as one rank differs by more than its bound: not tested here.
 last=$((step + 300))
 choose_mesh
-"${train[@]}" "${cut[@]}" --steps "$last" --every 1000000 --checkpoints saved --losses continued >log 2>&1 || true
-[[ -s continued ]] || fail "the last run failed"
+"${train[@]}" "${cut[@]}" --steps "$last" --every 1000000 --checkpoints saved --losses continued >log 2>&1 ||
+  fail "the last run failed"
 check_log
 ((loaded > 0)) || fail "no run lived long enough to save anything"
-"$program" "${options[@]}" --scheme summa2d --mesh 2,2 --steps "$last" --losses whole >/dev/null || true
+"$program" "${options[@]}" --scheme summa2d --mesh 2,2 --steps "$last" --losses whole >/dev/null
 paste continued <(tail -n "$(wc -l <continued)" whole) | awk -v bound="$bound" '
   { d = ($1 - $2) / $2; if (d < 0) d = -d; if (d > worst) worst = d }
   END { printf "largest relative difference of %d losses: %.1e\n", NR, worst; exit !(NR > 0 && worst <= bound) }' ||

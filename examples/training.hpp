@@ -39,6 +39,7 @@ struct Settings
   double learning_rate = 2e-3;
   double dropout = 0;
   std::uint64_t seed = 42;
+  bool compare = true;
 };
 
 /// The images, 64 pixels a line, and their labels; a fifth of them is held out.
