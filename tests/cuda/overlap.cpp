@@ -2,35 +2,22 @@
 
 // Collectives beside products (tests/nccl/overlap.hpp) on all GPUs of this machine, or under
 // mpiexec on its processes, which may share GPUs; with buffers of CUDA's pool, and with registered
-// ones. Without a GPU the test prints that and succeeds: it has been compiled and linked.
+// ones.
 
 #include <array>
 #include <cstddef>
-#include <cstdio>
-#include <exception>
 #include <string>
 
-#include <cuda_runtime_api.h>
-
-#include "comparison.hpp"
+#include "checks.hpp"
 #include "gpus.hpp"
 #include "overlap.hpp"
 
 using namespace cubist;
 using namespace cubist::test;
 
-int main()
-try
+void cubist::test::check_overlap(Comparison& found)
 {
   using examples::Gpus;
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
-  {
-    std::printf("no GPU here: the test of overlap was compiled, not run\n");
-    return 0;
-  }
-  Gpus::share();
-  Comparison found;
   for (const bool registered : {false, true})
   {
     Gpus::register_buffers(registered);
@@ -47,10 +34,4 @@ try
                                      (registered ? " in registered buffers" : ""));
     });
   }
-  return found.report();
-}
-catch (const std::exception& e)
-{
-  std::printf("FAILED: %s\n", e.what());
-  return 1;
 }

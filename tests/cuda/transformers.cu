@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Transformers on 1, 2, 4, … GPUs of this machine against what Hugging Face and PyTorch computed;
-// under mpiexec on its processes, which may share GPUs. Without a GPU the test prints that and
-// succeeds: it has been compiled and linked.
+// under mpiexec on its processes, which may share GPUs.
 
 #include <algorithm>
-#include <cstdio>
-#include <exception>
 #include <mutex>
-
-#include <cuda_runtime_api.h>
 
 #include "cubist/scheme/summa25d.hpp"
 
-#include "comparison.hpp"
+#include "checks.hpp"
 #include "gpus.hpp"
 #include "transformer_reference.hpp"
 
@@ -39,27 +34,12 @@ void compare(Comparison& found, const ReferenceModel& model, const LaunchOptions
 
 }  // namespace
 
-int main()
-try
+void cubist::test::check_transformers(Comparison& found)
 {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
-  {
-    std::printf("no GPU here: transformers on GPUs were compiled, not run\n");
-    return 0;
-  }
-  Gpus::share();
-  Comparison found;
   for (const auto* model : {&gpt2_tiny(), &llama_tiny()})
     if (Gpus::are_processes())
       compare(found, *model, {});
     else
-      for (int ranks = 1; ranks <= std::min(devices, 8); ranks *= 2)
+      for (int ranks = 1; ranks <= std::min(Gpus::usual_ranks(), 8); ranks *= 2)
         compare(found, *model, {.ranks = ranks});
-  return found.report();
-}
-catch (const std::exception& e)
-{
-  std::printf("FAILED: %s\n", e.what());
-  return 1;
 }
