@@ -26,8 +26,7 @@ using GpuTransformerSchemes = GpuProductSchemes;
 #else
 using GpuProductSchemes = cubist::Catalogue;
 using GpuMlpSchemes = FewSchemes;
-using GpuTransformerSchemes =
-    cubist::Schemes<cubist::Megatron1D, cubist::Summa25D, cubist::Cube3D>;
+using GpuTransformerSchemes = cubist::Schemes<cubist::Megatron1D, cubist::Summa25D, cubist::Cube3D>;
 #endif
 
 /// The schemes that are measured unless the user names some; Cube3D is a Grid3D.

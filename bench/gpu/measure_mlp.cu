@@ -15,7 +15,7 @@ std::optional<Row> mlp_in(const MlpTask& task)
   return measure_mlp<examples::Gpus, S, T>(task);
 }
 
-template std::optional<Row> mlp_in<cubist::CUBIST_BENCH_SCHEME, CUBIST_BENCH_SCALAR>(
-    const MlpTask& task);
+template std::optional<Row>
+mlp_in<cubist::CUBIST_BENCH_SCHEME, CUBIST_BENCH_SCALAR>(const MlpTask& task);
 
 }  // namespace bench

@@ -15,7 +15,7 @@ std::optional<Row> transformer_in(const TransformerTask& task)
   return measure_steps<examples::Gpus, S, T>(task);
 }
 
-template std::optional<Row> transformer_in<cubist::CUBIST_BENCH_SCHEME, CUBIST_BENCH_SCALAR>(
-    const TransformerTask& task);
+template std::optional<Row>
+transformer_in<cubist::CUBIST_BENCH_SCHEME, CUBIST_BENCH_SCALAR>(const TransformerTask& task);
 
 }  // namespace bench

@@ -17,8 +17,8 @@ std::optional<Row> matmul_on(const Job& job, const MatmulTask& task)
 std::optional<Row> mlp_on(const Job& job, const MlpTask& task)
 {
   return cubist::with_scheme<GpuMlpSchemes>(task.on.scheme, [&]<class S>() {
-    return GpuScalars::with(
-        task.on.scalar, [&]<class T>() { return with_gpus(mlp_in<S, T>(task), job, task.on); });
+    return GpuScalars::with(task.on.scalar,
+                            [&]<class T>() { return with_gpus(mlp_in<S, T>(task), job, task.on); });
   });
 }
 
