@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# text.sh TRAIN_TEXT GENERATE [MPIEXEC]: train_text continues from its checkpoint of step 20 to step 40 on other schemes,
-# meshes and numbers of ranks, on threads and on MPI: its losses must be those of the run that saved it, to 1e-9. The model that it
+# text.sh TRAIN_TEXT GENERATE [MPIEXEC]: train_text stops at step 20 and continues to step 40 on other schemes, meshes and
+# numbers of ranks, on threads and on MPI: its losses must be those of a run that did not stop, to 1e-9. The model that it
 # saves must write the same text on every mesh, from bytes and from ids. A trace must name what the last rank did.
 set -euo pipefail
 train="$1" generate="$2" mpiexec="${3:-}"
@@ -9,7 +9,8 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 
 options=(--scalar double --layers 2 --width 32 --heads 4 --length 32 --batch 6 --dropout 0.1 --sample 0 --test 8)
-"$train" "${options[@]}" --steps 40 --scheme summa25d --mesh 1,2,2 --losses whole --save model --checkpoints half --every 20 >/dev/null
+"$train" "${options[@]}" --steps 40 --scheme summa25d --mesh 1,2,2 --losses whole --save model >/dev/null
+"$train" "${options[@]}" --steps 40 --scheme summa25d --mesh 1,2,2 --checkpoints half --every 20 >/dev/null
 rm half/step-000000000040.safetensors
 
 # go_on NAME COMMAND...
