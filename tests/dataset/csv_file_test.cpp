@@ -37,6 +37,12 @@ TEST_CASE("any values of a table are read, as parse_csv reads them")
        {std::pair{std::string{"1,-2.5,3e2\n0, 4 ,.5\r\n7,8,9\n"}, CsvOptions{}},
         {"a;b;c\r\n1;2;3\r\n4;5;6\r\n", {.separator = ';', .header = true}},
         {"1 2\n", {.separator = ' '}},
+        {"\xEF\xBB\xBF"
+         "1,+2.5\n3,1e-400",
+         {}},
+        {"\xEF\xBB\xBF"
+         "a,b\r\n1,2\r\n3,4\r\n\r\n",
+         {.header = true}},
         {"5\n6\n", {}}})
   {
     CAPTURE(text);
@@ -68,7 +74,7 @@ TEST_CASE("all values are checked when a file is opened, with the errors of pars
 {
   const Folder folder;
   for (const std::string text :
-       {"1,2\n3,four\n", "1,2\n3\n", "1,2\n3,4", "1,nan\n", "\n", "PK\x03\x04zip"})
+       {"1,2\n3,four\n", "1,2\n3\n", "1,2\n3,", "1,nan\n", "\n\n1\n", "PK\x03\x04zip"})
   {
     CAPTURE(text);
     write_contents(folder / "x.csv", text);

@@ -68,8 +68,6 @@ TEST_CASE("the separator and the header are options")
   CHECK(table.values == Values{1, 2});
   CHECK(parse_csv("a,b\n", "x", {.header = true}).rows == 0);
   CHECK_THAT(error("a,b\n1,2\n"), ContainsSubstring("line 1, value 1, is \"a\""));
-  CHECK_THAT(error("a,b\n1,2\n"),
-             ContainsSubstring("; write one, as -1.5e3, or skip a header by .header = true"));
   const auto later = error("a,b\n1,x\n", {.header = true});
   CHECK_THAT(later, ContainsSubstring("line 2, value 2, is \"x\""));
   CHECK_THAT(later, ContainsSubstring("; write one, as -1.5e3, or leave the line out"));
@@ -79,17 +77,33 @@ TEST_CASE("a value that is no finite number is refused, with its line and place"
 {
   CHECK_THAT(error("1,2\n3,four\n"),
              ContainsSubstring("x.csv, whose line 2, value 2, is \"four\""));
-  for (const char* bad : {"", " ", "nan", "-inf", "infinity", "NaN(1)", "1e999", "1e-999", "+1",
-                          "0x1", "1.5.2", "1,", ",1", "1 2", "1d3",
-                          "\xEF\xBB\xBF"
-                          "1",
-                          "\"1\"", "--1", "1\r\r"})
+  for (const char* bad : {"nan",
+                          "-inf",
+                          "infinity",
+                          "NaN(1)",
+                          "1e400",
+                          "-1e999",
+                          "1e99999999999999999999",
+                          "0.001e400",
+                          "+",
+                          "+-1",
+                          "++1",
+                          "0x1",
+                          "1.5.2",
+                          "1,",
+                          ",1",
+                          "1 2",
+                          "1d3",
+                          "1\xEF\xBB\xBF",
+                          "\"1\"",
+                          "--1",
+                          "1\r\r"})
   {
     CAPTURE(bad);
     CHECK_THAT(error(std::string{bad} + '\n'), ContainsSubstring("no finite number"));
   }
   CHECK_THAT(error(std::string("1\0\n", 3)), ContainsSubstring("1\\x00"));
-  CHECK_THAT(error("1\n\n"), ContainsSubstring("line 2, value 1, is \"\""));
+  CHECK_THAT(error("1\n\n2\n"), ContainsSubstring("line 2, value 1, is \"\""));
   CHECK(error(std::string(1'000'000, 'x') + '\n').size() < 200);
 }
 
@@ -101,12 +115,56 @@ TEST_CASE("lines with different numbers of values are refused")
              ContainsSubstring("line 2 has 2 values where the lines before it have 1"));
 }
 
-TEST_CASE("a last line without a newline is refused as truncated")
+TEST_CASE("a byte-order mark, a blank end and a last line without a newline are read")
 {
-  CHECK_THAT(error("1,2\n3,4"), ContainsSubstring("line 2 has no end, so the file is truncated"));
-  CHECK_THAT(error("1"), ContainsSubstring("line 1 has no end"));
-  CHECK_THAT(error("a,b", {.header = true}), ContainsSubstring("line 1 has no end"));
-  CHECK_THAT(error("1\r"), ContainsSubstring("truncated"));
+  const std::string mark = "\xEF\xBB\xBF";
+  const Values wanted{1, 2, 3, 4};
+  for (const std::string end : {"", "\n", "\r\n", "\n\n", "\r\n\r\n", "\n  \n \n", "\n "})
+  {
+    CAPTURE(end);
+    CHECK(parse_csv("1,2\n3,4" + end, "x").values == wanted);
+    CHECK(parse_csv(mark + "1,2\r\n3,4" + end, "x").values == wanted);
+    CHECK(parse_csv(mark + "a,b\n1,2\n3,4" + end, "x", {.header = true}).values == wanted);
+    CHECK(parse_csv("1 2\n3 4" + end, "x", {.separator = ' '}).values == wanted);
+    CHECK(parse_csv("a,b" + end, "x", {.header = true}).rows == 0);
+    CHECK(parse_csv(mark + end, "x").rows == 0);
+  }
+  CHECK_THAT(error(mark + "1,x\n"), ContainsSubstring("line 1, value 2, is \"x\""));
+  CHECK_THAT(error("1,2\n3"), ContainsSubstring("line 2 has 1 values"));
+  for (const std::string& unicode : {std::string("\xFF\xFE"), std::string("\xFE\xFF")})
+    CHECK_THAT(error(unicode + std::string("1\0\n\0", 4)), ContainsSubstring("UTF-16"));
+}
+
+TEST_CASE("a sign is read, and a number too small for a double is the nearest, which is 0")
+{
+  using Limits = std::numeric_limits<double>;
+  // The last two are the neighbours of half the smallest denormal, 2.4703282292062327e-324.
+  const auto table = parse_csv("+1.5,+.5e+1,1e-400,-1e-400,1e-99999999999999999999,-0.0001e-320,"
+                               "123456e-400,3e-324,2.4703282292062328e-324,2.4703282292062327e-324",
+                               "x");
+  CHECK(table.values ==
+        Values{1.5, 5, 0, 0, 0, 0, 0, Limits::denorm_min(), Limits::denorm_min(), 0});
+  CHECK((!std::signbit(table.values[2]) && std::signbit(table.values[3])));
+}
+
+TEST_CASE("the advice to skip a header is given where the whole first line is no number")
+{
+  for (const char* header : {"a,b", "x,2nd", "\"a\",\"b\"", "label,,x", "name,information"})
+  {
+    CAPTURE(header);
+    CHECK_THAT(error(header + std::string{"\n1,2\n"}),
+               ContainsSubstring("; write one, as -1.5e3, or skip a header by .header = true"));
+  }
+  for (const char* row : {"1,x", "x,1", "1,", "nan,nan", "x,inf", "1e999,x", "\"1\",\"2\"", "x,+1",
+                          "1;2", "1 2", "1\t2", ",", "3rd,4th"})
+  {
+    CAPTURE(row);
+    const auto message = error(row + std::string{"\n1,2\n"});
+    CHECK_THAT(message, ContainsSubstring("no finite number"));
+    CHECK_THAT(message, !ContainsSubstring(".header"));
+  }
+  CHECK_THAT(error("1;2\n"), ContainsSubstring("or name what separates the values"));
+  CHECK_THAT(error("1,2\na,b\n"), ContainsSubstring("or leave the line out"));
 }
 
 TEST_CASE("a long file is read, and a missing one is an error")

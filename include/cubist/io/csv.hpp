@@ -6,15 +6,23 @@
 //   5.1,3.5,-1e-3
 //   4.9, 3.0, 2
 //
-// Every line ends with a newline, so truncation is detected. "nan" and "inf", which usually mark
-// missing values, are refused.
+// The text is ASCII, or UTF-8 with or without a byte-order mark. Blank lines at its end are
+// skipped, and the last line may lack its newline; so a file that was cut off inside its last value
+// is not recognised as such, but one that was cut off earlier in a line is, by the number of
+// values.
+//
+// A number is read as the nearest double, in every locale, with or without a sign. So 1e-400 is 0.
+// "nan" and "inf", which usually mark missing values, are refused, and so is 1e400, which NumPy and
+// PyTorch would read as an infinity.
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -22,6 +30,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/io/quote.hpp"
 #include "cubist/io/zip.hpp"
 
@@ -61,13 +70,48 @@ namespace detail
   return first == text.npos ? "" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
-/// `text` as a finite number, or NaN.
-[[nodiscard]] inline double parse_finite(std::string_view text)
+/// `text` as an infinity or 0, whichever is nearer, for a number that std::from_chars found out of
+/// the range of double: the place of its first digit decides.
+[[nodiscard]] inline double out_of_range_number(std::string_view text)
 {
+  const bool negative = text.starts_with('-');
+  const auto exponent_at = std::min(text.find_first_of("eE"), text.size());
+  const std::string_view digits = text.substr(0, exponent_at);
+  std::int64_t exponent = 0;
+  if (exponent_at < text.size())
+  {
+    std::string_view sign_and_digits = text.substr(exponent_at + 1);
+    if (sign_and_digits.starts_with('+')) sign_and_digits.remove_prefix(1);
+    const char* const end = sign_and_digits.data() + sign_and_digits.size();
+    constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max() / 2;
+    if (std::from_chars(sign_and_digits.data(), end, exponent).ec != std::errc{})
+      exponent = sign_and_digits.starts_with('-') ? -huge : huge;
+  }
+  const auto point = std::min(digits.find('.'), digits.size());
+  const auto first = digits.find_first_of("123456789");
+  const bool is_large =
+      exponent + static_cast<std::int64_t>(point) - static_cast<std::int64_t>(first) > 0;
+  const double size = is_large ? std::numeric_limits<double>::infinity() : 0.0;
+  return negative ? -size : size;
+}
+
+/// `text` as the nearest number, which may be an infinity or a NaN; empty if it is none.
+[[nodiscard]] inline std::optional<double> parse_number(std::string_view text)
+{
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   double number = 0;
   const char* const end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc{} && at == end && std::isfinite(number) ? number : NAN;
+  if (at != end || error == std::errc::invalid_argument) return {};
+  return error == std::errc{} ? number : out_of_range_number(text);
+}
+
+/// Whether `text` is longer than the number that it begins with, as "1;2" and "3rd" are.
+[[nodiscard]] inline bool begins_with_number(std::string_view text)
+{
+  double number = 0;
+  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error != std::errc::invalid_argument && is_finite(number);
 }
 
 /// A line of a table, without its end.
@@ -97,16 +141,45 @@ struct CsvLine
       more = rest.find(separator) != rest.npos;
       const auto value = trim(take_until(rest, separator));
       if (count < first) continue;
-      const double x = parse_finite(value);
-      if (std::isnan(x))
-        throw DataError{where() + ", value " + std::to_string(count + 1) + ", is " +
-                        quote(value, 20) +
-                        ", which is no finite number, so nothing can be computed with it; write "
-                        "one, as -1.5e3, or " +
-                        (number == 1 ? "skip a header by .header = true" : "leave the line out")};
-      f(x);
+      const std::optional<double> x = parse_number(value);
+      if (!x || !is_finite(*x)) refuse(value, count);
+      f(*x);
     }
     return count;
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view value, std::size_t count) const
+  {
+    throw DataError{where() + ", value " + std::to_string(count + 1) + ", is " + quote(value, 20) +
+                    ", which is no finite number, so nothing can be computed with it; write one, "
+                    "as -1.5e3, or " +
+                    advice(value)};
+  }
+  [[nodiscard]] const char* advice(std::string_view value) const
+  {
+    if (number == 1 && is_header()) return "skip a header by .header = true";
+    if (begins_with_number(value) && value.find_first_of(";\t| ") != value.npos)
+      return "name what separates the values, as by .separator = ';'";
+    return "leave the line out";
+  }
+
+  /// Whether no value of the line is a number, not even in quotes, or looks like several.
+  [[nodiscard]] bool is_header() const
+  {
+    bool has_name = false;
+    std::string_view rest = text;
+    for (bool more = true; more;)
+    {
+      more = rest.find(separator) != rest.npos;
+      auto value = trim(take_until(rest, separator));
+      if (value.size() > 1 && value.front() == value.back() &&
+          (value.front() == '"' || value.front() == '\''))
+        value = value.substr(1, value.size() - 2);
+      if (parse_number(value)) return false;
+      has_name = has_name || !(value.empty() || begins_with_number(value));
+    }
+    return has_name;
   }
 };
 
@@ -116,6 +189,16 @@ struct CsvLine
   std::string_view line = take_until(text, '\n');
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
+}
+
+/// The text without a byte-order mark and without blank lines at its end.
+[[nodiscard]] inline std::string_view lines_of_table(std::string_view text, const std::string& file)
+{
+  require<DataError>(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"), "got ", file,
+                     ", which is text in UTF-16, whose bytes are no digits; save it as UTF-8");
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const auto last = text.find_last_not_of(" \r\n");
+  return last == text.npos ? "" : text.substr(0, text.find('\n', last));
 }
 
 /// Calls row(offset of its line) and then value(x) for each value of each row of a table, and
@@ -128,16 +211,9 @@ Shape parse_csv_rows(std::string_view text, const std::string& file, const CsvOp
   require_no_zip(text, file, "a table of text; unpack it, or save the table as text");
   Shape shape;
   CsvLine line{{}, 0, file, options.separator};
-  if (!text.empty() && !text.ends_with('\n'))
+  for (std::string_view rest = lines_of_table(text, file); !rest.empty();)
   {
-    line.number = 1 + static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-    throw DataError{line.where() +
-                    " has no end, so the file is truncated; take a fresh copy of it, or end the "
-                    "line"};
-  }
-  for (std::string_view rest = text; !rest.empty();)
-  {
-    const std::size_t offset = text.size() - rest.size();
+    const auto offset = static_cast<std::size_t>(rest.data() - text.data());
     line.text = take_line(rest);
     if (++line.number == 1 && options.header) continue;
     row(offset);
@@ -155,8 +231,8 @@ Shape parse_csv_rows(std::string_view text, const std::string& file, const CsvOp
 
 /// @param text the whole file
 /// @param file its name, for messages
-/// @throws DataError, naming line and value, for a value that is no finite number, lines of
-/// different lengths, or a last line without a newline
+/// @throws DataError, naming line and value, for a value that is no finite number, and for lines of
+/// different lengths
 [[nodiscard]] inline CsvTable parse_csv(std::string_view text, const std::string& file,
                                         const CsvOptions& options = {})
 {
