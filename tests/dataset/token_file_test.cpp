@@ -29,6 +29,17 @@ std::string error(const std::string& bytes, TokenType type = TokenType::uint16)
   return message_of<DataError>([&] { TokenFile(folder / "x.bin", type); });
 }
 
+/// llm.c's header, and these tokens.
+std::string llmc_file(std::uint32_t magic, std::uint32_t version, std::uint32_t count,
+                      const std::string& tokens)
+{
+  std::string bytes;
+  for (const std::uint32_t n : {magic, version, count})
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(n >> shift & 0xffU);
+  bytes.resize(1024);
+  return bytes + tokens;
+}
+
 }  // namespace
 
 TEST_CASE("tokens of 16 and 32 bits are read, little-endian")
@@ -103,8 +114,47 @@ TEST_CASE("a token that no int can represent is refused when it is read")
   write_contents(folder / "x.bin", std::string("\1\0\0\0\0\0\0\x80", 8));
   const TokenFile file{folder / "x.bin", TokenType::uint32};
   CHECK(file[0] == 1);
-  CHECK(mentions(message_of<DataError>([&] { (void)file[1]; }), "x.bin", "has the token 2147483648",
-                 "no vocabulary", "TokenType"));
+  CHECK(mentions(message_of<DataError>([&] { (void)file[1]; }),
+                 "x.bin, whose token 1 (from 0, at byte 4) is 2147483648",
+                 "a vocabulary cannot have", "TokenType"));
+}
+
+TEST_CASE("a token that the vocabulary does not have is refused with its place in the file")
+{
+  const Folder folder;
+  write_contents(folder / "x.bin", std::string("\1\0\11\0\12\0\3\0", 8));
+  const TokenFile file{folder / "x.bin", {.vocabulary = 10}};
+  CHECK(file[1] == 9);
+  std::vector<int> two(2);
+  for (const auto& message : {message_of<DataError>([&] { file.copy(1, two); }),
+                              message_of<DataError>([&] { file.part(2, 2).copy(0, two); })})
+    CHECK(mentions(message, "x.bin, whose token 2 (from 0, at byte 4) is 10",
+                   "the vocabulary of 10 cannot have", "TokenType"));
+  write_contents(folder / "x.bin", llmc_file(20240801, 7, 2, std::string("\1\0\0\0\12\0\0\0", 8)));
+  CHECK(mentions(
+      message_of<DataError>([&] { (void)TokenFile(folder / "x.bin", {.vocabulary = 10})[1]; }),
+      "token 1 (from 0, at byte 1028) is 10"));
+}
+
+TEST_CASE("the tokens of llm.c's files are read behind their header")
+{
+  const Folder folder;
+  const std::string tokens("\1\0\0\0\2\0\xff\xff", 8);
+  write_contents(folder / "gpt2.bin", llmc_file(20240520, 1, 4, tokens));
+  const TokenFile gpt2{folder / "gpt2.bin"};
+  CHECK(gpt2.type() == TokenType::uint16);
+  REQUIRE(gpt2.size() == 4);
+  CHECK((gpt2[0] == 1 && gpt2[1] == 0 && gpt2[2] == 2 && gpt2[3] == 65535));
+  CHECK((gpt2.part(2, 2)[0] == 2 && gpt2.part(2, 2)[1] == 65535));
+  CHECK_THROWS_AS(gpt2[4], ShapeError);
+
+  write_contents(folder / "llama3.bin",
+                 llmc_file(20240801, 7, 2, std::string("\0\xf4\1\0\3\0\0\0", 8)));
+  const TokenFile llama3{folder / "llama3.bin"};
+  CHECK(llama3.type() == TokenType::uint32);
+  REQUIRE(llama3.size() == 2);
+  CHECK((llama3[0] == 128000 && llama3[1] == 3));
+  CHECK(TokenFile(folder / "llama3.bin", TokenType::uint32).size() == 2);
 }
 
 }  // namespace dataset_token_file_test

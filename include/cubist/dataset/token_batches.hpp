@@ -62,7 +62,8 @@ class TokenBatches
   [[nodiscard]] std::uint64_t epoch_of(std::uint64_t b) const { return order_.epoch_of(b); }
 
   /// The tokens of batch `b`, counted from 0 over the whole run, one sequence after the other.
-  /// @throws DataError for a token that no int can represent
+  /// @throws DataError for a token that the file's vocabulary does not have (TokenFileOptions), or
+  /// that no int can represent
   [[nodiscard]] std::vector<int> batch(std::uint64_t b) const
   {
     std::vector<int> ids(sequences() * length_);
