@@ -152,6 +152,24 @@ TEST_CASE("DistMatrix: a copy has its own memory, on the same mesh")
   }));
 }
 
+TEST_CASE("DistMatrix: zeros are cut as another matrix is, with its padding")
+{
+  if (!fits(4)) return;
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
+    const TestMesh mesh{world, {1, 2, 2}, 4};
+    Matrix<float> m{mesh, shape, {12, 4}};
+    m.generate([](std::size_t, std::size_t) { return 1.0F; });
+    const auto zeros = zeros_like(m);
+    Findings found;
+    found.check(zeros.shape() == shape && zeros.quanta() == m.quanta() && zeros.mesh() == mesh,
+                "shape, quanta or mesh");
+    const auto all = zeros.padded().elements();
+    found.check(all.size() == m.padded().size() && all.data() != m.padded().data(), "memory");
+    found.check(std::all_of(all.begin(), all.end(), [](float x) { return x == 0; }), "not zero");
+    return found;
+  }));
+}
+
 TEST_CASE("DistView: refers to the block, and gives the block of each rank")
 {
   if (!fits(8)) return;

@@ -203,6 +203,13 @@ class DistMatrix
   typename M::Engine::template Buffer<T> storage_;
 };
 
+/// Zeros, cut as `y` is: the gradient of an output, for a loss to fill.
+template <class T, class L, class M>
+[[nodiscard]] DistMatrix<T, L, M> zeros_like(const DistMatrix<T, L, M>& y)
+{
+  return {y.mesh(), y.shape(), y.quanta()};
+}
+
 namespace detail
 {
 

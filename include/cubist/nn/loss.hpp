@@ -121,9 +121,11 @@ struct IsLabel
 
 /// The sum over the rows of -log softmax(Y)[label] by the number of labels; a row of label -1
 /// counts for nothing. Its gradient becomes dY, unless that is null.
+/// @param compared numbers that must be the same on every rank: the labels, or what they are made
+/// of
 template <RealScalar T, class L, class M>
 LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
-                        std::size_t count, DistMatrix<T, L, M>* dy)
+                        std::size_t count, std::span<const int> compared, DistMatrix<T, L, M>* dy)
 {
   const auto& engine = y.mesh().engine();
   const MatrixView<const T> logits = y.valid();
@@ -145,7 +147,7 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
     loss.map_fold(0, dy->valid(), CrossEntropyAndSlope<A>{entropy, mean}, logits);
   else
     loss.fold(0, entropy, logits);
-  return mean_over_labels<L>(y.mesh(), std::move(loss), labels, count);
+  return mean_over_labels<L>(y.mesh(), std::move(loss), compared, count);
 }
 
 }  // namespace detail
@@ -161,7 +163,7 @@ LossValue softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const in
   detail::require_not_partial<L>();
   detail::check_labels(labels, y.shape());
   detail::check_target(y, dy, "gradient");
-  return detail::cross_entropy(y, labels, labels.size(), &dy);
+  return detail::cross_entropy(y, labels, labels.size(), labels, &dy);
 }
 
 /// The mean over all elements of (Y - target)^2, the same on every rank; dY, which may be Y,

@@ -5,8 +5,11 @@
 #include <limits>
 #include <set>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "cubist/core/float16.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/megatron1d.hpp"
@@ -30,6 +33,26 @@ std::vector<int> text_on(const Place<S>& place, const GenerateOptions& options)
   return on_root(place, [&](const auto& mesh) {
     Transformer<S, TestBackend, double> model{mesh, config};
     return generate(model, std::vector{1, 2, 3, 4, 5, 6}, 3, options);
+  });
+}
+
+/// What generate throws on each rank for a model whose parameter `name` has `value` in a row.
+std::vector<std::string> errors_with(const std::string& name, std::size_t row, double value,
+                                     const GenerateOptions& options)
+{
+  auto untied = config;
+  untied.tied = false;
+  return on_ranks<TestBackend>(two_two_two.ranks, [&](auto& world) {
+    const Mesh<Summa25D, TestBackend> mesh{world, two_two_two.extents};
+    Transformer<Summa25D, TestBackend, double> model{mesh, untied};
+    for (const auto& p : model.parameters())
+    {
+      if (p.name != name) continue;
+      auto all = gather(p.value);
+      if (world.rank() == 0) all(row, 1) = value;
+      scatter(all, p.value);
+    }
+    return message_of<NumericError>([&] { (void)generate(model, {1, 2, 3, 4, 5, 6}, 3, options); });
   });
 }
 
@@ -71,6 +94,89 @@ TEST_CASE("the most likely token is the first of equals")
   CHECK(detail::most_likely(std::span<const float>{std::array{1.F, 3.F, 2.F, 3.F}}) == 1);
 }
 
+TEST_CASE("logits without a softmax are told from those with one")
+{
+  const auto fault = [](const std::vector<double>& logits) {
+    return detail::fault_of_logits(std::span{logits});
+  };
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  CHECK(fault({1, -1e308, 1e308}) == 0);
+  CHECK(fault({1, -inf, 2}) == 0);  // a token that is excluded
+  for (const auto& logits : {std::vector{nan}, {1, nan}, {nan, 1}, {-nan, -inf, 1}, {1, 2, nan, 3}})
+    CHECK(fault(logits) == detail::nan_among_logits);
+  for (const auto& logits : {std::vector{inf}, {1, inf}, {inf, inf}, {-inf, inf, 1}, {-inf, -inf}})
+    CHECK(fault(logits) == detail::infinite_logits);
+  CHECK(detail::fault_of_logits(std::span<const half>{std::array{half{1}, half{1e6F}}}) ==
+        detail::infinite_logits);
+
+  // The first sequence without a token is named, however its row compares.
+  CHECK_NOTHROW(detail::require_tokens(std::array{0, 5}, 3));
+  CHECK(mentions(message_of<NumericError>([] {
+                   detail::require_tokens(std::array{0, -1, -2}, 3);
+                 }),
+                 "got a NaN among the logits of sequence 1 in step 3",
+                 "no token is the most likely", "weights"));
+  CHECK(mentions(message_of<NumericError>([] {
+                   detail::require_tokens(std::array{-2, -1}, 0);
+                 }),
+                 "got infinite logits of sequence 0 in step 0", "no probabilities", "float"));
+}
+
+TEST_CASE("a NaN among logits is an error on every rank, which names sequence and step")
+{
+  if (!fits(two_two_two)) return;
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  GenerateOptions options{.tokens = 8, .temperature = 1};
+  // Token 3 is in sequence 1 alone, and position 5 is read first in step 4.
+  const auto in_prompt = errors_with("embedding.weight", 3, nan, {.tokens = 8});
+  const auto in_step = errors_with("positions.weight", 5, nan, options);
+  options.cache = false;
+  const auto without_cache = errors_with("positions.weight", 5, nan, options);
+  for (int rank = 0; rank < 8; ++rank)
+  {
+    const auto r = static_cast<std::size_t>(rank);
+    CAPTURE(rank);
+    CHECK(mentions(in_prompt[r], "a NaN among the logits of sequence 1 in step 0"));
+    CHECK(mentions(in_step[r], "a NaN among the logits of sequence 0 in step 4"));
+    CHECK(in_step[r] == without_cache[r]);
+  }
+}
+
+TEST_CASE("prompts and options that differ between ranks are refused by all ranks")
+{
+  if (!fits(two_by_two)) return;
+  const auto errors = [&](int other, const std::vector<int>& prompt, std::size_t sequences,
+                          const GenerateOptions& options) {
+    return on_ranks<TestBackend>(4, [&](auto& world) {
+      const Mesh<Summa2D, TestBackend> mesh{world, two_by_two.extents};
+      Transformer<Summa2D, TestBackend, double> model{mesh, config};
+      const bool differs = world.rank() == other;
+      return message_of<ArgumentError>([&] {
+        (void)generate(model, differs ? prompt : std::vector{1, 2, 3, 4}, differs ? sequences : 2,
+                       differs ? options : GenerateOptions{.tokens = 1});
+      });
+    });
+  };
+  const std::vector<int> usual{1, 2, 3, 4};
+  for (int other = 0; other < 4; ++other)
+    for (const auto& found :
+         {errors(other, {1, 2, 3, 5}, 2, {.tokens = 1}),
+          errors(other, {2, 1, 3, 4}, 2, {.tokens = 1}),
+          errors(other, {1, 2, 3, 4, 5, 6}, 2, {.tokens = 1}),
+          errors(other, usual, 1, {.tokens = 1}), errors(other, usual, 2, {.tokens = 2}),
+          errors(other, usual, 2, {.tokens = 1, .temperature = 1}),
+          errors(other, usual, 2, {.tokens = 1, .seed = 1}),
+          errors(other, usual, 2, {.tokens = 1, .cache = false})})
+      for (const auto& message : found)
+      {
+        CAPTURE(other, message);
+        CHECK(mentions(message, "prompts or options of generate that differ between ranks",
+                       "on every rank"));
+      }
+  for (const auto& message : errors(-1, {}, 0, {})) CHECK(message.empty());
+}
+
 TEST_CASE("the same text is drawn on every mesh, with and without a cache")
 {
   for (const std::size_t top_k : {4U, 0U})
@@ -105,6 +211,18 @@ TEST_CASE("a prompt may be continued by no token, and up to the last position")
   CHECK(text_on(one_rank, {.tokens = 14}).size() == 42);
 }
 
+TEST_CASE("a prompt may be written as a list")
+{
+  const auto both = on_root(one_rank, [&](const auto& mesh) {
+    Transformer<Summa2D, TestBackend, double> model{mesh, config};
+    const GenerateOptions options{.tokens = 4};
+    return std::pair{generate(model, {5, 7, 1, 2}, 2, options),
+                     generate(model, std::vector{5, 7, 1, 2}, 2, options)};
+  });
+  CHECK(both.first.size() == 8);
+  CHECK(both.first == both.second);
+}
+
 TEST_CASE("prompts and options that cannot be continued are refused")
 {
   const std::vector three{1, 2, 3};
@@ -122,6 +240,11 @@ TEST_CASE("prompts and options that cannot be continued are refused")
     CHECK(mentions(
         refusal([&](auto& m) { return generate(m, three, 1, {.temperature = temperature}); }),
         "temperature of"));
+  CHECK(mentions(refusal([&](auto& m) { return generate(m, three, 1, {.top_k = 2}); }),
+                 "top_k of 2 without a temperature", "give a temperature"));
+  CHECK(refusal([&](auto& m) {
+          return generate(m, three, 1, {.tokens = 1, .temperature = 1, .top_k = 2});
+        }).empty());
 }
 
 }  // namespace cubist::test::generate_test

@@ -79,4 +79,23 @@ TEST_CASE("the loss of the next token refuses sequences of one, and ids that do 
   }));
 }
 
+TEST_CASE(
+    "ids or a length that differ between ranks are refused, the first token of a sequence too")
+{
+  for (int rank = 0; rank < 4; ++rank)
+    for (const std::size_t changed : {0U, 1U, 3U, 5U, 6U})
+    {
+      CAPTURE(rank, changed);
+      for (const auto& message : on_mesh<Threads>(two_by_two, [&](const auto& mesh) {
+             const auto y = scatter<Summa2D::Output>(mesh, uniform<double>(6, 4, 1));
+             std::vector<int> ids{0, 1, 2, 3, 0, 1};
+             const bool differs = mesh.rank() == rank;
+             if (differs && changed < 6) ids[changed] = (ids[changed] + 1) % 4;
+             const std::size_t sequence = differs && changed == 6 ? 6 : 3;
+             return message_of<ArgumentError>([&] { (void)next_token_loss(y, ids, sequence); });
+           }))
+        CHECK(mentions(message, "differ between ranks"));
+    }
+}
+
 }  // namespace cubist::test::next_token_loss_test

@@ -36,6 +36,17 @@ namespace detail
   return labels;
 }
 
+/// What must be the same on every rank. The first token of a sequence is no label, but changes the
+/// logits. The memory of a rank is used again.
+[[nodiscard]] inline std::span<const int> ids_and_length(std::span<const int> ids,
+                                                         std::size_t sequence)
+{
+  static thread_local std::vector<int> all;
+  all.assign(ids.begin(), ids.end());
+  all.push_back(static_cast<int>(sequence));
+  return all;
+}
+
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::size_t sequence, DistMatrix<T, L, M>* gradient)
@@ -47,7 +58,8 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
                       "at least two tokens");
   check_labels(ids, logits.shape());
   const std::size_t count = ids.size() / sequence * (sequence - 1);
-  return cross_entropy(logits, next_tokens(ids, sequence), count, gradient);
+  return cross_entropy(logits, next_tokens(ids, sequence), count, ids_and_length(ids, sequence),
+                       gradient);
 }
 
 }  // namespace detail
