@@ -127,6 +127,34 @@ TEST_CASE("a launch on a communicator of the program runs on its ranks")
   CHECK((words > 0) == (odd_or_even > 1));
 }
 
+TEST_CASE("a launch on a communicator of the program takes options")
+{
+  using namespace std::chrono_literals;
+  const boost::mpi::communicator all;
+  const auto pairs = all.split(all.rank() / 2);
+  const bool alone = pairs.size() == 1;
+
+  const auto thrown_on_pairs = message_of<Error>([&] {
+    launch<Mpi>(pairs, {.rethrow = true}, [&](World& world) {
+      if (world.rank() == world.size() - 1) throw ArgumentError{"got nothing"};
+      world.barrier();
+    });
+  });
+  CHECK(mentions(thrown_on_pairs, "got nothing"));
+
+  const auto late = message_of<Error>([&] {
+    launch<Counting<Mpi>>(pairs, {.rethrow = true, .time_limit = 300ms}, [&](auto& world) {
+      if (world.rank() == 1) std::this_thread::sleep_for(1s);
+      world.barrier();
+    });
+  });
+  CHECK((alone ? late.empty() : mentions(late, "300 ms in barrier")));
+
+  int size = 0;
+  CHECK(launch<Mpi>(pairs, {.ranks = 1}, [&](World& world) { size = world.size(); }) == 0);
+  CHECK(size == (pairs.rank() == 0 ? 1 : 0));
+}
+
 TEST_CASE("messages of the program are not matched with those of the ranks")
 {
   const boost::mpi::communicator all;

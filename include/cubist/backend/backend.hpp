@@ -101,14 +101,22 @@ int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
   return 0;
 }
 
-/// The same on existing ranks, such as those of a `boost::mpi::communicator`; an error ends the
-/// job.
+/// The same on existing ranks, such as those of a `boost::mpi::communicator`, which all call this.
+/// An error ends the job, or with LaunchOptions::rethrow is thrown on every rank.
+/// @throws as the overload without arguments
+template <BackendType B, class Ranks, class F>
+requires requires(const Ranks& ranks, F&& body) { B::launch_on(ranks, LaunchOptions{}, body); }
+int launch(const Ranks& ranks, const LaunchOptions& options, F&& body)
+{
+  B::launch_on(ranks, options, std::forward<F>(body));
+  return 0;
+}
+/// The same with the default options: an error ends the job.
 template <BackendType B, class Ranks, class F>
 requires requires(const Ranks& ranks, F&& body) { B::launch_on(ranks, LaunchOptions{}, body); }
 int launch(const Ranks& ranks, F&& body)
 {
-  B::launch_on(ranks, {}, std::forward<F>(body));
-  return 0;
+  return launch<B>(ranks, LaunchOptions{}, std::forward<F>(body));
 }
 
 /// The same for a program without command-line arguments, or one that catches errors. Where ranks
