@@ -284,6 +284,33 @@ TEST_CASE("A mesh of a scheme takes exact extents and leaves ranks idle")
   }));
 }
 
+TEST_CASE("A mesh of a scheme takes extents by name, and leaves ranks idle where that is allowed")
+{
+  if (!fits(8)) return;
+  require_clear(on_ranks<TestBackend>(8, [](auto& world) {
+    const Mesh<TwoRows, TestBackend> mesh{world, {.cols = 3}, IdleRanks::allowed};
+    Findings found;
+    found.check(mesh.extents() == Axes<Row, Col>::Array{2, 3} && mesh.quantum() == 30, "extents");
+    found.check(mesh.size() == 6 && mesh.active() == (world.rank() < 6), "size or active");
+    const TwoRows::Extents all{};
+    found.check(Mesh<TwoRows, TestBackend>{world, all, IdleRanks::allowed}.size() == 8, "all");
+    found.check(Mesh<TwoRows, TestBackend>{world, {.cols = 4}, IdleRanks::refused}.size() == 8,
+                "refused, but none is idle");
+    // Numbers without names are exact extents.
+    const Mesh<TwoRows, TestBackend> exact{world, {1, 2}, IdleRanks::allowed};
+    found.check(exact.extents() == Axes<Row, Col>::Array{1, 2}, "exact");
+    for (const auto& message :
+         {message_of<MeshError>([&] {
+            Mesh<TwoRows, TestBackend>{world, {.cols = 3}, IdleRanks::refused};
+          }),
+          message_of<MeshError>([&] {
+            Mesh<TwoRows, TestBackend>{world, {.cols = 5}, IdleRanks::allowed};
+          })})
+      found.check(mentions(message, "got 8 ranks; use "), message);
+    return found;
+  }));
+}
+
 TEST_CASE("A workspace belongs to a mesh and its copies, one of each type")
 {
   require_clear(on_ranks<TestBackend>(1, [](World& world) {

@@ -213,6 +213,15 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   {
   }
 
+  /// The same with idle ranks: with IdleRanks::allowed, a mesh of as many of the ranks as the
+  /// scheme has one for. A list without names, as {2, 2}, is one of exact extents.
+  /// @throws MeshError for extents that do not fit the scheme, or need more ranks
+  template <std::same_as<typename S::Extents> E = typename S::Extents>
+  Mesh(const typename B::Communicator& world, const E& requested, IdleRanks idle)
+      : Mesh{world, most_extents(requested, world.size(), idle), idle}
+  {
+  }
+
   /// Exactly these extents, which may leave ranks idle. Without the third argument clang 14 would
   /// take {.q = 2} inside a template for an array.
   /// @pre the scheme allows the extents
@@ -229,6 +238,25 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   Mesh(const typename B::Communicator& world, const P& plan)
       : Mesh{world, extents_of<S>(plan), IdleRanks::allowed}
   {
+  }
+
+ private:
+  static typename S::Axes::Array most_extents(const typename S::Extents& requested, int ranks,
+                                              IdleRanks idle)
+  {
+    const int least = idle == IdleRanks::allowed ? 1 : ranks;
+    for (int n = ranks; n >= least; --n)
+    {
+      try
+      {
+        return S::extents(requested, n);
+      }
+      catch (const MeshError&)
+      {
+        continue;  // no such mesh of so many ranks: leave one more idle
+      }
+    }
+    return S::extents(requested, ranks);  // throws, and names extents that fit
   }
 };
 
