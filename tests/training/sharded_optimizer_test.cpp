@@ -91,7 +91,7 @@ std::vector<double> sharded(const Place<S>& place, const Run& run)
   return on_root(place, [&](const auto& mesh) {
     MLP<S, TestBackend, T> mlp{mesh, run.sizes, {.dropout = 0.1, .seed = 3, .method = run.method}};
     Sharded<O<T, typename MLP<S, TestBackend, T>::Mesh>> optimizer{mlp.parameters()};
-    return train(mesh, mlp, run, optimizer, [&] { optimizer.step(); });
+    return train(mesh, mlp, run, optimizer, [&] { optimizer.step(mlp.parameters()); });
   });
 }
 
@@ -288,6 +288,22 @@ TEST_CASE("micro-batches of a sharded optimizer are one batch")
   const auto four = values(one_rank, 4);
   if (fits(two_meshes)) CHECK(deviation(values(two_meshes, 4), four) < 1e-12);
   if (fits(cube)) CHECK(deviation(values(cube, 4), four) < 1e-12);
+}
+
+TEST_CASE("a sharded optimizer refuses the parameters of another network, and takes a factor")
+{
+  if (!fits(two_ranks)) return;
+  for (const auto& message : on_mesh<TestBackend>(two_ranks, [](const auto& mesh) -> std::string {
+         using Network = MLP<DataParallel<Summa2D>, TestBackend, double>;
+         Network mlp{mesh, uneven}, other{mesh, uneven};
+         Sharded<Sgd<double, typename Network::Mesh>> optimizer{mlp.parameters()};
+         const auto before = gather(other.parameters().front().value);
+         optimizer.step(mlp.parameters(), 0);
+         if (gather(mlp.parameters().front().value) != before)
+           return "a factor of 0 changes values";
+         return message_of<ShapeError>([&] { optimizer.step(other.parameters()); });
+       }))
+    CHECK(mentions(message, "4 parameters other than those of the optimizer"));
 }
 
 TEST_CASE("a transformer trains with a sharded optimizer")

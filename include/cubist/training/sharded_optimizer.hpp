@@ -6,8 +6,8 @@
 //
 //   Sharded<AdamW<double, Mesh>> optimizer{mlp.parameters(), {.learning_rate = 1e-3}};
 //   ...
-//   mlp.backward(dy);   // starts the sums of this rank's parts of the gradients
-//   optimizer.step();   // updates this rank's parts, and gathers the values
+//   mlp.backward(dy);                   // starts the sums of this rank's parts of the gradients
+//   optimizer.step(mlp.parameters());   // updates this rank's parts, and gathers the values
 //
 // The values have the same bits as those of the optimizer that is not sharded, because sums are
 // formed in one order (comm/reduction.hpp); but on NCCL, which chooses its own. Checkpoints have
@@ -47,7 +47,7 @@ class Sharded
                    std::size_t micro_batches = 1)
       : sharded_{std::make_unique<detail::ShardedParameters<Value, Mesh>>(require_some(parameters),
                                                                           micro_batches)},
-        optimizer_{sharded_->parts(), options}, micro_batches_{micro_batches}
+        optimizer_{sharded_->parts(), options}, whole_{parameters}, micro_batches_{micro_batches}
   {
   }
 
@@ -63,6 +63,21 @@ class Sharded
     sharded_->finish_reduce();
     optimizer_.step(sharded_->parts(), factor);
     sharded_->gather();
+  }
+
+  /// The same, called as any other optimizer is.
+  /// @param parameters those of the constructor
+  /// @throws ShapeError for other parameters than those of the constructor
+  void step(const Parameters<Value, Mesh>& parameters, double factor = 1)
+  {
+    bool same = parameters.size() == whole_.size();
+    for (std::size_t i = 0; same && i < whole_.size(); ++i)
+      same = parameters[i].value.padded.data() == whole_[i].value.padded.data() &&
+             parameters[i].value.shape == whole_[i].value.shape;
+    require<ShapeError>(same, "got ", parameters.size(),
+                        " parameters other than those of the optimizer, which has parts of its own "
+                        "parameters only; make a new optimizer for them");
+    step(factor);
   }
 
   /// This rank's parts of the parameters, for `gradient_norm` and others.
@@ -88,6 +103,7 @@ class Sharded
 
   std::unique_ptr<detail::ShardedParameters<Value, Mesh>> sharded_;
   O optimizer_;
+  Parameters<Value, Mesh> whole_;
   std::size_t micro_batches_;
 };
 
