@@ -144,6 +144,14 @@ if(CUBIST_PLOT_PYTHON AND NOT no_matplotlib)
   add_test(NAME "bench: the log of a run is drawn"
     COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/plot" "${log}" -o "${log}.svg")
   set_tests_properties("bench: the log of a run is drawn" PROPERTIES LABELS bench)
+  set(log "${CMAKE_CURRENT_BINARY_DIR}/metrics.jsonl")
+  file(WRITE "${log}" "{\"step\": 1, \"loss\": 2}\n{\"step\": 2, \"loss\": 1}\n"
+    "{\"step\": 2, \"loss\": 1, \"held-out loss\": 1.5, \"accuracy\": 0.5, \"words\": null}\n")
+  add_test(NAME "bench: the metrics of a run are drawn"
+    COMMAND bash -c "\"$0\" \"$1\" \"$2\" -o \"$2.svg\" && grep -o '>held-out loss<\\|>accuracy<\\|>words<' \"$2.svg\" | tr -d '\\n'"
+      "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/plot" "${log}")
+  set_tests_properties("bench: the metrics of a run are drawn" PROPERTIES LABELS bench
+    PASS_REGULAR_EXPRESSION "^>held-out loss<>accuracy<>words<")
   add_test(NAME "bench: a log without steps"
     COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/plot" "${CMAKE_CURRENT_SOURCE_DIR}/tests.cmake.jsonl" -o "${log}.svg")
   set_tests_properties("bench: a log without steps" PROPERTIES LABELS bench PASS_REGULAR_EXPRESSION "cannot read .*give it the log of a run")

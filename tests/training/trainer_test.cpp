@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -205,6 +206,49 @@ TEST_CASE("a step whose gradients overflow is skipped, and halves the loss scale
   CHECK(lines[1]["skipped"] == 1);
   CHECK(lines[1]["loss_scale"] == 4);
   CHECK(lines[1]["gradient_norm"].is_null());
+}
+
+TEST_CASE("the metrics that a report prints are in the last line of their step in the log")
+{
+  if (!fits(two_by_two)) return;
+  const Folder folder;
+  const TrainerOptions options{.steps = 5, .report_every = 2, .log = folder / "run.jsonl"};
+  const auto losses = on_root(two_by_two, [&](const auto& mesh) {
+    Task<Summa2D, std::decay_t<decltype(mesh)>> task{mesh};
+    AdamW optimizer{task.mlp.parameters()};
+    Trainer trainer{task.mlp, optimizer, options};
+    return trainer
+        .run([&](const MicroBatch& b) { return task(b); },
+             [](std::uint64_t step) {
+               const auto n = static_cast<double>(step);
+               return std::vector<NamedValue>{
+                   {"held-out loss", n / 4}, {"accuracy", n / 8}, {"loss", -n}, {"step", 9}};
+             })
+        .losses;
+  });
+  std::istringstream log{contents(folder / "run.jsonl")};
+  std::map<int, nlohmann::json> last;
+  int lines = 0;
+  for (std::string line; std::getline(log, line); ++lines)
+  {
+    const auto row = nlohmann::json::parse(line);
+    last[row["step"].get<int>()] = row;
+  }
+  CHECK(lines == 8);  // 5 steps, of which 2, 4 and 5 were evaluated
+  REQUIRE(last.size() == 5);
+  for (int step = 1; step <= 5; ++step)
+  {
+    CAPTURE(step);
+    CHECK(last[step]["loss"] == losses[static_cast<std::size_t>(step - 1)]);
+    CHECK(last[step]["seconds"].is_number());
+    const bool evaluated = step % 2 == 0 || step == 5;
+    CHECK(last[step].contains("held-out loss") == evaluated);
+    if (!evaluated) continue;
+    CHECK(last[step]["held-out loss"] == step / 4.0);
+    CHECK(last[step]["accuracy"] == step / 8.0);
+    CHECK(last[step]["evaluated loss"] == -step);
+    CHECK(last[step]["evaluated step"] == 9);
+  }
 }
 
 TEST_CASE("a signal ends a run after its step, with a checkpoint and a code")

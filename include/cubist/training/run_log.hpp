@@ -5,8 +5,10 @@
 //
 //   {"step":12,"loss":2.301,"learning_rate":0.0003,"seconds":0.21}
 //
-// A run that goes on from a checkpoint appends to the same file. It may repeat steps, of which the
-// last line counts; a line that a killed run has left incomplete is ended, and readers skip it.
+// A step after which a Trainer evaluates the network has a second line, with the first line's
+// values and the metrics, "held-out loss" or whatever the program calls them. A run that goes on
+// from a checkpoint appends to the same file, and may repeat steps. Of several lines of a step the
+// last one counts; a line that a killed run has left incomplete is ended, and readers skip it.
 
 #include <cstdint>
 #include <filesystem>

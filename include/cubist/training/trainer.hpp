@@ -16,7 +16,7 @@
 //   3. clipping by the global norm
 //   4. checks of numerics (NumericsMonitor)
 //   5. learning rate of the step; update by the optimizer
-//   6. where due: a checkpoint, a line of the log, a report
+//   6. a line of the log; where due, a checkpoint and a report, whose metrics the line then has too
 //
 // A run goes on from its newest checkpoint, on any scheme, mesh and backend. SIGTERM and SIGUSR1
 // end it after the step, with a checkpoint and an exit code for job scripts (stop_signal.hpp).
@@ -24,6 +24,7 @@
 // Words of a step beside the program's: 1 for stopping, those of clip_gradients.hpp where gradients
 // are clipped or scaled, and those of the optimizer and of checks.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -101,7 +102,8 @@ class Trainer
 
   /// Trains up to the last step, from the newest checkpoint if there is one.
   /// @param compute_gradients computes those of a micro-batch, and returns its loss
-  /// @param evaluate returns NamedValues for the report after a step; it is called on every rank
+  /// @param evaluate returns NamedValues for the report after a step, and for the step's line of
+  /// the log; it is called on every rank
   /// @throws what these, the monitor and checkpoints throw
   template <class Gradients, class Evaluate>
   TrainingRun run(Gradients compute_gradients, Evaluate evaluate)
@@ -137,6 +139,8 @@ class Trainer
       report.steps = options_.steps;
       report.unit = options_.unit;
       const std::vector<NamedValue> metrics = evaluate(run.steps);
+      // The line again, which replaces the first: a run that is killed meanwhile has that one.
+      if (!metrics.empty()) log.append(run.steps, with_metrics(step.values, metrics));
       if (reports()) std::printf("%s\n", to_string(report, metrics).c_str());
       std::fflush(stdout);
       window = {};
@@ -168,6 +172,20 @@ class Trainer
     double loss = 0;
     std::vector<NamedValue> values;  // for the log
   };
+
+  /// The values of a step's line and the program's metrics, none of which replaces a value.
+  [[nodiscard]] static std::vector<NamedValue> with_metrics(std::vector<NamedValue> values,
+                                                            const std::vector<NamedValue>& metrics)
+  {
+    for (NamedValue m : metrics)
+    {
+      const auto is_taken = [&](const NamedValue& v) { return v.name == m.name; };
+      while (m.name == "step" || std::any_of(values.begin(), values.end(), is_taken))
+        m.name.insert(0, "evaluated ");
+      values.push_back(std::move(m));
+    }
+    return values;
+  }
 
   static const Parameters<Value, Mesh>& require_some(const Parameters<Value, Mesh>& parameters)
   {
