@@ -15,12 +15,22 @@
 namespace examples
 {
 
+/// Whether mpiexec or srun gives the ranks.
+inline bool on_processes()
+{
+#ifdef CUBIST_EXAMPLES_WITH_MPI
+  return cubist::Mpi::started();
+#else
+  return false;
+#endif
+}
+
 /// f.template operator()<Backend>()
 template <class F>
 int on_backend(F f)
 {
 #ifdef CUBIST_EXAMPLES_WITH_MPI
-  if (cubist::Mpi::started()) return f.template operator()<cubist::Mpi>();
+  if (on_processes()) return f.template operator()<cubist::Mpi>();
 #endif
   return f.template operator()<cubist::Threads>();
 }

@@ -49,21 +49,45 @@ void print(const Settings& s, const std::vector<int>& tokens)
   std::printf("\n");
 }
 
+/// @throws cubist::ArgumentError for a text and a model whose tokens are not bytes
+std::vector<int> prompt_of(const Settings& s, const cubist::TransformerConfig& config)
+{
+  if (s.text.empty()) return s.ids;
+  cubist::require<cubist::ArgumentError>(
+      config.vocabulary == text::vocabulary, "got --text for ", s.model, ", whose vocabulary of ",
+      config.vocabulary, " is not that of bytes, which has ", text::vocabulary,
+      ", so the text's bytes would be read as other tokens; give --ids, from the model's tokenizer");
+  return text::tokens_of(s.text);
+}
+
+template <class Backend, class Scheme, class Mesh>
+void continue_on_mesh(const Mesh& mesh, const Settings& s)
+{
+  const auto config = cubist::read_config(s.model);
+  const auto prompt = prompt_of(s, config);
+  cubist::Transformer<Scheme, Backend, float> model{mesh, config};
+  load_weights(s.model, model.parameters(), config);
+  const auto tokens = generate(model, prompt, 1, s.options);
+  if (mesh.rank() == 0) print(s, tokens);
+}
+
+/// On the mesh in `s.mesh`; else on all processes that mpiexec has started, or on one rank.
 template <class Backend, class Scheme>
 int continue_on(const Settings& s)
 {
-  const std::vector<int> ones(Scheme::Axes::count, 1);
-  const auto extents = cubist::extents_from_list<Scheme>(s.mesh.empty() ? ones : s.mesh);
-  cubist::launch<Backend>({.ranks = Scheme::Axes::ranks(extents)}, [&](auto& world) {
-    const cubist::Mesh<Scheme, Backend> mesh{world, extents, cubist::IdleRanks::refused};
-    const auto config = cubist::read_config(s.model);
-    cubist::Transformer<Scheme, Backend, float> model{mesh, config};
-    load_weights(s.model, model.parameters(), config);
-    const auto prompt = s.text.empty() ? s.ids : text::tokens_of(s.text);
-    const auto tokens = generate(model, prompt, 1, s.options);
-    if (world.rank() == 0) print(s, tokens);
+  using Mesh = cubist::Mesh<Scheme, Backend>;
+  cubist::LaunchOptions options;
+  if (s.mesh.empty())
+  {
+    if (!examples::on_processes()) options.ranks = 1;
+    return cubist::launch<Backend>(
+        options, [&](auto& world) { continue_on_mesh<Backend, Scheme>(Mesh{world}, s); });
+  }
+  const auto extents = cubist::extents_from_list<Scheme>(s.mesh);
+  options.ranks = Scheme::Axes::ranks(extents);
+  return cubist::launch<Backend>(options, [&](auto& world) {
+    continue_on_mesh<Backend, Scheme>(Mesh{world, extents, cubist::IdleRanks::refused}, s);
   });
-  return 0;
 }
 
 // Summa2D is Summa25D of depth 1, and Grid2D and Cube3D are meshes of Grid3D.
@@ -84,11 +108,13 @@ try
   app.add_option("--text", s.text, "the prompt, whose bytes are its tokens")->excludes(ids);
   app.add_option("--tokens", s.options.tokens, "to add");
   app.add_option("--temperature", s.options.temperature, "0: the most likely token");
-  app.add_option("--top-k", s.options.top_k, "draws from the so many most likely; 0: from all");
+  app.add_option("--top-k", s.options.top_k,
+                 "draws from this many of the most likely; 0: from all");
   app.add_option("--seed", s.options.seed);
   app.add_option("--scheme", s.scheme)
       ->check(CLI::IsMember(cubist::scheme_name_list<Known>(), CLI::ignore_case));
-  app.add_option("--mesh", s.mesh, "the extents of its axes; else one rank")->delimiter(',');
+  app.add_option("--mesh", s.mesh, "the extents of its axes; else all ranks of mpiexec, or one")
+      ->delimiter(',');
   app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(s.trace, [&]<class Backend>() {

@@ -56,6 +56,11 @@ for cut in "8 summa25d 2,2,2" "6 grid3d 1,2,3" "3 megatron1d 3"; do
   go_on "$scheme $mesh threads" "$train" "${at[@]}" "${recompute[@]}"
   prints "$scheme text" text "$generate" "${drawn[@]}" "${at[@]}"
   prints "$scheme ids" ids "$generate" "${likely[@]}" "${at[@]}"
+  # Without --mesh, all ranks that mpiexec has started: the last one has a trace.
+  [[ -z $mpiexec || $scheme != megatron1d ]] || {
+    prints "$scheme text on all ranks" text "$mpiexec" -n "$ranks" "$generate" "${drawn[@]}" --scheme "$scheme" --trace all.json
+    grep -q "\"pid\":$((ranks - 1))," all.json
+  }
   [[ -z $mpiexec || $scheme == summa25d ]] || {
     go_on "$scheme $mesh mpi" "$mpiexec" -n "$ranks" "$train" "${at[@]}"
     prints "$scheme text mpi" text "$mpiexec" -n "$ranks" "$generate" "${drawn[@]}" "${at[@]}"

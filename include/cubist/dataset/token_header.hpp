@@ -44,9 +44,9 @@ enum class TokenType : std::uint8_t
 /// Where the tokens of a file are.
 struct TokenHeader
 {
-  TokenType type = TokenType::uint16;
-  std::size_t bytes = 0;     ///< before the first token
-  std::uint64_t tokens = 0;  ///< after the header
+  TokenType type = TokenType::uint16;  ///< the integers
+  std::size_t bytes = 0;               ///< before the first token
+  std::uint64_t tokens = 0;            ///< after the header
 };
 
 namespace detail
