@@ -111,26 +111,6 @@ void compare_affine(Comparison& found, std::size_t m, std::size_t n, std::size_t
     z.compare(found, k, what);
 }
 
-/// dZ = gelu_tanh'(Z) (dY W^T), and its column sums
-template <RealScalar T>
-void compare_slopes(Comparison& found, std::size_t m, std::size_t n, std::size_t k, bool must_be)
-{
-  Twin<T> dy{{m, n}, 1}, w{{k, n}, 2}, z{{m, k}, 3}, dz{{m, k}, 4}, sums{{1, k}, 5};
-  const HostEngine host;
-  host.gemm(Op::none, Op::transpose, T{1}, dy.host_in(), w.host_in(), T{}, dz.host());
-  cubist::detail::slopes_and_sums(host, gelu_tanh, z.host_in(), dz.host_in(), dz.host(),
-                                  sums.host());
-  const auto what = name_of<T>("dZ = gelu'(Z) dY W^T", m, n, k);
-  if (was_fused(found,
-                CudaEngine{}.fused_slopes(dy.device_in(), w.device_in(), gelu_tanh, z.device_in(),
-                                          dz.device(), sums.device()),
-                must_be, what))
-  {
-    dz.compare(found, n, what);
-    sums.compare(found, n * m, what + ", sums");
-  }
-}
-
 /// Five products in one call, compared with one by one.
 template <RealScalar T>
 void compare_batch(Comparison& found)
@@ -183,10 +163,6 @@ void cubist::test::check_products(Comparison& found)
     compare_affine<float>(found, 96, n, 128, aligned);
     compare_affine<double>(found, 96, n, 128, false);
     compare_affine<bfloat16>(found, 96, n, 128, aligned);
-    compare_slopes<float>(found, 96, n, 128, false);
-    compare_slopes<double>(found, 96, n, 128, false);
-    compare_slopes<cubist::half>(found, 96, n, 128, aligned);
-    compare_slopes<bfloat16>(found, 96, n, 128, aligned);
   }
   compare_batch<float>(found);
   compare_batch<bfloat16>(found);

@@ -34,8 +34,7 @@ class Recorder : public detail::AnyLayer<Matrix, double>
     change(x, y_, [](double v, int n) { return v + n; });
     return *y_;
   }
-  const Matrix* backward(const Matrix& x, const Matrix& dy, const Pass&, bool wants_dx,
-                         const detail::FusedSlopes<double>&) override
+  const Matrix* backward(const Matrix& x, const Matrix& dy, const Pass&, bool wants_dx) override
   {
     log("b");
     log_ += "(" + std::to_string(static_cast<int>(x.valid()(0, 0))) + ")";

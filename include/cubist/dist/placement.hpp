@@ -133,11 +133,6 @@ struct OperandBlocks
         L::template block<typename M::Axes>(stored, mesh.extents(), mesh.coordinates(rank), quanta);
     return op == Op::none ? b : Block{b.cols, b.rows};
   }
-  /// The blocks of op(A)^T.
-  [[nodiscard]] OperandBlocks t() const
-  {
-    return {mesh, stored, quanta, op == Op::none ? Op::transpose : Op::none};
-  }
   [[nodiscard]] Placement placement() const
   {
     return detail::placement<L, typename M::Axes>(mesh.extents(), quanta, stored, op);

@@ -10,10 +10,6 @@
 //
 //   bool fused_affine(x, w, b, z)          // false where it supports no such call, and did nothing
 //   bool fused_affine(x, w, b, f, z, y)
-//
-// and, for a product Y = V W of V = f(Z) (M, K), whose backward pass has the slopes of f,
-//
-//   bool fused_slopes(dy, w, f, z, dz, s)  // dZ = f'(Z) (dY W^T); s (1, K) = sums of its columns
 
 #include <cstdint>
 

@@ -75,8 +75,6 @@ class DistMatMul
   /// Whether each rank's block of Y is the product of its own blocks of X and W, so that `forward`
   /// sends nothing.
   [[nodiscard]] bool is_local() const { return is_local_; }
-  /// The same for dX = dY W^T, of a plan without transposes.
-  [[nodiscard]] bool is_input_gradient_local() const { return is_input_gradient_local_; }
 
   template <class LX, class LW, class LY>
   void require_operands(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
@@ -114,16 +112,16 @@ class DistMatMul
     return {mesh_, y_shape()};
   }
 
-  /// Calls f with this rank's blocks of X, W and Y, and returns what it returns. f computes Y = X W
-  /// or dX = dY W^T, which `product` names, in its own way.
-  /// @pre is_local() for the one, is_input_gradient_local() for the other
-  template <class X, class W, class Y, class F>
-  auto compute_locally(const char* product, X& x, const W& w, Y& y, F f)
+  /// Calls `multiply` with this rank's blocks of X, W and Y, which computes Y = X W in its own way.
+  /// @pre is_local()
+  template <class LX, class LW, class LY, class F>
+  void forward_locally(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
+                       DistMatrix<T, LY, Mesh>& y, F multiply)
   {
     require_operands(x, w, y);
     detail::require_distinct("Y", &y, {&x, &w});
-    const auto call = calls_.enter(mesh_.engine(), product);
-    return f(x.valid(), w.valid(), y.valid());
+    const auto call = calls_.enter(mesh_.engine(), "forward");
+    multiply(x.valid(), w.valid(), y.valid());
   }
 
   /// dX = alpha dY op(W)^T + beta dX, or the transpose of that where X is stored transposed;
@@ -226,8 +224,6 @@ class DistMatMul
     const detail::OperandBlocks<WeightLayout, Mesh> w{mesh_, w_shape(), w_quanta(), op_w};
     const detail::OperandBlocks<typename S::Output, Mesh> y{mesh_, y_shape(), y_quanta()};
     is_local_ = detail::is_blockwise_product(mesh_.size(), size_.k, x, w, y);
-    is_input_gradient_local_ = op_x == Op::none && op_w == Op::none &&
-                               detail::is_blockwise_product(mesh_.size(), size_.n, y, w.t(), x);
     const Ops ops{op_x, op_w};
     if constexpr (ExposesMemory<typename B::Communicator>)
       if (method_ == Method::direct)
@@ -292,7 +288,6 @@ class DistMatMul
   ProductQuanta quanta_;
   Method method_ = Method::collectives;
   bool is_local_ = false;
-  bool is_input_gradient_local_ = false;
   std::unique_ptr<ProductPlan<T>> plan_;
   detail::ProductCalls calls_{S::name, size_};
 };

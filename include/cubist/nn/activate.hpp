@@ -45,32 +45,6 @@ struct Slope
   }
 };
 
-/// The slopes of a layer V = f(Z). The layer after it, Y = V W, may compute dZ = f'(Z) (dY W^T) and
-/// the sums of dZ's columns where it would compute dV = dY W^T.
-template <class T>
-struct InputSlopes
-{
-  const Activation* f;
-  MatrixView<const T> z;
-  MatrixView<T> sums;
-  bool computed = false;  ///< set by the layer after
-};
-
-/// How the backward pass of a layer meets those beside it.
-template <class T>
-struct FusedSlopes
-{
-  bool in_dy = false;                ///< whether the layer after has computed the slopes: dY is dZ
-  InputSlopes<T>* before = nullptr;  ///< of the layer before, or null
-};
-
-/// Whether an engine may compute slopes in a product (engine/affine.hpp).
-template <class E, class T>
-concept FusesSlopes = requires(const E& engine, MatrixView<const T> in, MatrixView<T> out)
-{
-  engine.fused_slopes(in, in, GeluTanh{}, in, out, out);
-};
-
 /// Z += B; Y = f(Z)
 template <class E, class F, class T>
 void add_and_activate(const E& engine, const F& f, MatrixView<T> z, MatrixView<T> y,
@@ -101,20 +75,6 @@ void slopes_and_sums(const E& engine, const F& f, MatrixView<const T> z, MatrixV
                      MatrixView<T> dz, MatrixView<T> sums)
 {
   with_function(f, [&]<class G>(const G& g) { engine.map_sums(dz, sums, Slope<G>{g}, dy, z); });
-}
-
-/// dZ = f'(Z) (dY W^T), and the sums of dZ's columns
-/// @returns false, and computes nothing, if the engine has no such product
-template <class E, class T>
-[[nodiscard]] bool multiply_and_slope(const E& engine, MatrixView<const T> dy,
-                                      MatrixView<const T> w, const InputSlopes<T>& slopes,
-                                      MatrixView<T> dz)
-{
-  bool computed = false;
-  with_function(*slopes.f, [&](const auto& g) {
-    computed = engine.fused_slopes(dy, w, g, slopes.z, dz, slopes.sums);
-  });
-  return computed;
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -5,8 +5,7 @@
 //
 //   X (M, K) S::Input    Z, Y (M, N) S::Output
 //
-// It keeps Z for backward, and dZ = mask(dY) f'(Z), unless the layer after it computes dZ in place
-// of dY (engine/affine.hpp). Without activation and dropout, Y is Z.
+// It keeps Z for backward, and dZ = mask(dY) f'(Z). Without activation and dropout, Y is Z.
 //
 // Words: those of Linear.
 
@@ -17,7 +16,6 @@
 #include <variant>
 
 #include "cubist/core/scalar.hpp"
-#include "cubist/nn/activate.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
@@ -67,31 +65,20 @@ class Dense
   /// dX, which the layer owns, or null where it is not wanted. The gradients of weight and bias are
   /// complete after `finish_backward`.
   /// @pre X and the pass are those of the last `forward`
-  const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx,
-                        const detail::FusedSlopes<T>& fused = {})
+  const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
   {
     Input* const dx = wants_dx ? &detail::fit_like(dx_, x) : nullptr;
-    backward(x, dy, pass, dx, fused);
+    backward(x, dy, pass, dx);
     return dx;
   }
   /// The same, in a matrix of the caller's, or null.
-  void backward(const Input& x, const Output& dy, const Pass& pass, Input* dx,
-                const detail::FusedSlopes<T>& fused = {})
+  void backward(const Input& x, const Output& dy, const Pass& pass, Input* dx)
   {
-    if (fused.in_dy) return linear_.start_backward_from_slopes(x, dy, dx, fused.before);
-    if (is_linear()) return linear_.start_backward(x, dy, dx, fused.before);
+    if (is_linear()) return linear_.start_backward(x, dy, dx);
     Output& dz = fit_output(dz_, x);
-    const bool masked = is_masked(pass);
+    const bool masked = pass.training_step && dropout_.probability() > 0;
     if (masked) dropout_.apply(dy, dz, *pass.training_step);
-    linear_.start_backward(x, activation_, std::as_const(*z_), masked ? dz : dy, dz, dx,
-                           fused.before);
-  }
-  /// What the layer after this one may compute in its product, if that is all that its dX is for.
-  [[nodiscard]] std::optional<detail::InputSlopes<T>> slopes(const Pass& pass)
-  {
-    if constexpr (detail::FusesSlopes<typename Mesh::Engine, T>)
-      if (!is_linear() && !is_masked(pass)) return linear_.slopes(activation_, *z_);
-    return {};
+    linear_.start_backward(x, activation_, std::as_const(*z_), masked ? dz : dy, dz, dx);
   }
   void finish_backward() { linear_.finish_backward(); }
 
@@ -112,12 +99,6 @@ class Dense
   [[nodiscard]] bool is_linear() const
   {
     return std::holds_alternative<Identity>(activation_) && dropout_.probability() == 0;
-  }
-
-  /// Whether elements of Y are dropped.
-  [[nodiscard]] bool is_masked(const Pass& pass) const
-  {
-    return pass.training_step && dropout_.probability() > 0;
   }
 
   Output& fit_output(std::optional<Output>& kept, const Input& x) const

@@ -6,11 +6,9 @@
 //
 //   X (M, K) L::Input    Y (M, N) L::Output    dY like Y    dX like X
 //
-// A layer may have more functions. swap_activations(L& other) exchanges what forward and backward
-// overwrite (Y, dX, what they keep and their workspace) with those of another layer of the same
-// type. LayerStack calls it where activations are recomputed: so layers share memory. Dense has
-// slopes(pass) and a backward(…, fused), by which the layer after it may apply the derivative of
-// its activation in its own product (nn/activate.hpp).
+// A layer may have one function more, swap_activations(L& other), which exchanges what forward and
+// backward overwrite (Y, dX, what they keep and their workspace) with those of another layer of the
+// same type. LayerStack calls it where activations are recomputed: so layers share memory.
 
 #include <concepts>
 #include <cstddef>
@@ -20,7 +18,6 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/dist/state.hpp"
-#include "cubist/nn/activate.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
 
@@ -105,43 +102,17 @@ void swap_activations_of(L& a, L& b)
   if constexpr (requires { a.swap_activations(b); }) a.swap_activations(b);
 }
 
-/// The slopes of a layer that has them.
-template <LayerType L>
-[[nodiscard]] std::optional<InputSlopes<typename L::Value>> slopes_of(L& layer, const Pass& pass)
-{
-  if constexpr (requires { layer.slopes(pass); })
-    return layer.slopes(pass);
-  else
-    return {};
-}
-
-/// `backward` of a layer, which need not fuse slopes with those beside it.
-template <LayerType L>
-const typename L::Input* backward_of(L& layer, const typename L::Input& x,
-                                     const typename L::Output& dy, const Pass& pass, bool wants_dx,
-                                     const FusedSlopes<typename L::Value>& fused)
-{
-  if constexpr (requires { layer.backward(x, dy, pass, wants_dx, fused); })
-    return layer.backward(x, dy, pass, wants_dx, fused);
-  else
-    return layer.backward(x, dy, pass, wants_dx);
-}
-
 /// A layer from matrices of type A to such, whose own type is known at run time only.
 template <class A, class T>
 class AnyLayer
 {
  public:
-  using Value = T;
   using List = Parameters<T, typename A::Mesh>;
 
   virtual ~AnyLayer() = default;
   virtual const A& forward(const A& x, const Pass& pass) = 0;
   /// Returns dX, or null where it is not wanted.
-  virtual const A* backward(const A& x, const A& dy, const Pass& pass, bool wants_dx,
-                            const FusedSlopes<T>& fused) = 0;
-  /// What the layer after this one may compute, if anything.
-  virtual std::optional<InputSlopes<T>> slopes(const Pass&) { return {}; }
+  virtual const A* backward(const A& x, const A& dy, const Pass& pass, bool wants_dx) = 0;
   /// Waits until the gradients of `backward` are complete.
   virtual void finish_backward() = 0;
   virtual void append_parameters(List& list, const std::string& prefix) = 0;

@@ -26,7 +26,6 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/engine/span.hpp"
-#include "cubist/nn/activate.hpp"
 #include "cubist/nn/layer.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -47,7 +46,6 @@ const A& copy_to(std::optional<A>& kept, const From& from)
 template <class A, class Layer>
 class LayerStack
 {
-  using Slopes = InputSlopes<typename Layer::Value>;
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
  public:
@@ -118,15 +116,10 @@ class LayerStack
         d = &copy_to(gradients_[end(s) % 2], *d);
         run(s, *inputs_[s * length_]);
       }
-      std::optional<Slopes> own;  // of layer i
       for (std::size_t i = end(s); i-- > s * length_;)
       {
         const Span span{d->mesh().engine(), {backward_, i}};
-        std::optional<Slopes> before;
-        if (i > s * length_) before = layers_[i - 1]->slopes(pass_);
-        d = layers_[i]->backward(*inputs_[i], *d, pass_, i > 0 || wants_dx,
-                                 {own && own->computed, before ? &*before : nullptr});
-        own = before;
+        d = layers_[i]->backward(*inputs_[i], *d, pass_, i > 0 || wants_dx);
       }
     }
     return d;

@@ -13,8 +13,7 @@
 // dX is computed only where it is asked for: the first layer of a network does not need it.
 //
 // and with an activation, dZ = f'(Z) dY in place of dY. Where products are local, an engine may add
-// b and apply f as it writes Z, and compute dZ and db of the layer before in place of dX
-// (engine/affine.hpp).
+// b and apply f as it writes Z (engine/affine.hpp).
 //
 // Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
 // rank's columns.
@@ -93,7 +92,7 @@ class Linear
   {
     auto& p = product(x);
     if (options_.bias && p.is_local())
-      return p.compute_locally("forward", x, w_, y, [&](auto x_mine, auto w_mine, auto y_mine) {
+      return p.forward_locally(x, w_, y, [&](auto x_mine, auto w_mine, auto y_mine) {
         detail::affine(mesh_.engine(), x_mine, w_mine, bias_row(), y_mine);
       });
     p.forward(x, w_, y);
@@ -109,7 +108,7 @@ class Linear
     check("Y", y, "Z", z.shape());
     auto& p = product(x);
     if (options_.bias && p.is_local())
-      return p.compute_locally("forward", x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
+      return p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
         detail::multiply_and_activate(mesh_.engine(), x_mine, w_mine, bias_row(), f, z_mine,
                                       y.valid());
       });
@@ -166,13 +165,12 @@ class Linear
   /// @pre X is that of the last `forward`
   template <class LX, class LY, class LDX = typename S::Input>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                      DistMatrix<T, LDX, Mesh>* dx = nullptr,
-                      detail::InputSlopes<T>* before = nullptr)
+                      DistMatrix<T, LDX, Mesh>* dx = nullptr)
   {
     finish_backward();  // an earlier one, which an error interrupted
     check("dY", dy, "Y", {x.rows(), out_});
     if (options_.bias) mesh_.engine().column_sums(dy.valid(), db_.valid());
-    start_gradients(x, dy, dx, before);
+    start_gradients(x, dy, dx);
   }
   template <class LX, class LY, class LDX>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
@@ -186,14 +184,13 @@ class Linear
   template <class LX, class LY, class F, class LDX = typename S::Input>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, F f, const DistMatrix<T, LY, Mesh>& z,
                       const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LY, Mesh>& dz,
-                      DistMatrix<T, LDX, Mesh>* dx = nullptr,
-                      detail::InputSlopes<T>* before = nullptr)
+                      DistMatrix<T, LDX, Mesh>* dx = nullptr)
   {
     finish_backward();
     const Shape y{x.rows(), out_};
     check("Z", z, "Y", y), check("dY", dy, "Y", y), check("dZ", dz, "Y", y);
     detail::slopes_and_sums(mesh_.engine(), f, z.valid(), dy.valid(), dz.valid(), db_.valid());
-    start_gradients(x, dz, dx, before);
+    start_gradients(x, dz, dx);
   }
   template <class LX, class LY, class F, class LDX>
   void start_backward(const DistMatrix<T, LX, Mesh>& x, F f, const DistMatrix<T, LY, Mesh>& z,
@@ -201,21 +198,6 @@ class Linear
                       DistMatrix<T, LDX, Mesh>& dx)
   {
     start_backward(x, f, z, dy, dz, &dx);
-  }
-
-  /// For the layer after this one, whose `start_backward` may compute dZ in place of its dX.
-  /// @param f outlives what is returned
-  [[nodiscard]] detail::InputSlopes<T> slopes(const Activation& f, const Output& z)
-  {
-    finish_backward();
-    return {&f, z.valid(), db_.valid()};
-  }
-  /// The same as the other `start_backward`s, for `slopes` that have been computed.
-  void start_backward_from_slopes(const Input& x, const Output& dz, Input* dx,
-                                  detail::InputSlopes<T>* before)
-  {
-    check("dZ", dz, "Y", {x.rows(), out_});
-    start_gradients(x, dz, dx, before);
   }
 
   void finish_backward()
@@ -248,25 +230,15 @@ class Linear
                        "it on the layer's mesh");
   }
 
-  /// Computes dX if it is wanted, or the slopes before it, and dW; starts the sums of dW and of db,
-  /// which has this rank's sums.
+  /// Computes dX if it is wanted, and dW; starts the sums of dW and of db, which has this rank's
+  /// sums.
   template <class LX, class LY, class LDX>
   void start_gradients(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                       DistMatrix<T, LDX, Mesh>* dx, detail::InputSlopes<T>* before)
+                       DistMatrix<T, LDX, Mesh>* dx)
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
     if (options_.bias) db_sum_ = sum_replicas(mesh_, Pending{}, db_.padded());
     auto& p = product(x);
-    if constexpr (detail::FusesSlopes<typename Mesh::Engine, T>)
-      if (dx && before && p.is_input_gradient_local())
-      {
-        const auto multiply = [&](auto dz, auto w, auto dy_mine) {
-          return detail::multiply_and_slope(mesh_.engine(), MatrixView<const T>{dy_mine}, w,
-                                            *before, dz);
-        };
-        before->computed = p.compute_locally("grad_input", *dx, w_, dy, multiply);
-        if (before->computed) dx = nullptr;
-      }
     dw_sum_ = dx ? p.start_backward(x, w_, dy, *dx, dw_) : p.start_backward(x, dy, dw_);
   }
 

@@ -21,7 +21,6 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/state.hpp"
-#include "cubist/nn/activate.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/activations.hpp"
 #include "cubist/nn/dense.hpp"
@@ -88,8 +87,7 @@ class MlpLayer final : public AnyLayer<A, T>
     return *y_;
   }
 
-  const A* backward(const A& x, const A& dy, const Pass& pass, bool wants_dx,
-                    const FusedSlopes<T>& fused) override
+  const A* backward(const A& x, const A& dy, const Pass& pass, bool wants_dx) override
   {
     using X = typename S::Input;
     const auto& in = x.template as<X>();
@@ -97,10 +95,9 @@ class MlpLayer final : public AnyLayer<A, T>
         (!dx_ || dx_->shape() != in.shape() || dx_->template as<X>().quanta() != in.quanta()))
       dx_.emplace(typename Dense<S, B, T>::Input{in.mesh(), in.shape(), in.quanta()});
     dense_.backward(in, dy.template as<typename S::Output>(), pass,
-                    wants_dx ? &dx_->template as<X>() : nullptr, fused);
+                    wants_dx ? &dx_->template as<X>() : nullptr);
     return wants_dx ? &*dx_ : nullptr;
   }
-  std::optional<InputSlopes<T>> slopes(const Pass& pass) override { return dense_.slopes(pass); }
 
   void finish_backward() override { dense_.finish_backward(); }
 

@@ -69,19 +69,6 @@ class TracedEngine : public E
                                  {"gemm with bias", x.rows(), w.cols(), w.rows()}};
     return E::fused_affine(x, w, std::forward<Rest>(rest)...);
   }
-  /// Whether dZ = f'(Z) (dY W^T) and its columns' sums were computed in one pass; if not, nothing
-  /// was.
-  template <class T, class... Rest>
-  bool fused_slopes(MatrixView<const T> dy, MatrixView<const T> w, Rest&&... rest) const requires
-      requires(const E& e)
-  {
-    e.fused_slopes(dy, w, rest...);
-  }
-  {
-    const detail::TraceSpan span{TraceCategory::product,
-                                 {"gemm with slopes", dy.rows(), w.rows(), w.cols()}};
-    return E::fused_slopes(dy, w, std::forward<Rest>(rest)...);
-  }
 
   template <Element T>
   void copy(MatrixView<const T> in, MatrixView<T> out) const

@@ -69,7 +69,7 @@ std::vector<std::uint64_t> counted(int ranks, const TransformerConfig& config)
     world.traffic().reset();
     block->forward(x, pass);
     const std::uint64_t forward = world.traffic().total().elements;
-    block->backward(x, x, pass, true, {});
+    block->backward(x, x, pass, true);
     block->finish_backward();
     return std::vector<std::uint64_t>{forward, world.traffic().total().elements - forward};
   });

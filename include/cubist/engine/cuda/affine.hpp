@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Products with an epilogue of cublasLt, which changes the elements as they are written:
+// Z = X W + b, and Y = gelu_tanh(Z), in one pass by an epilogue of cublasLt, which changes the
+// elements of a product as they are written.
 //
-//   Z = X W + b, and Y = gelu_tanh(Z)                   the forward pass of a layer
-//   dZ = gelu_tanh'(Z) (dY W^T), and its column sums    the backward pass of two layers
-//
-//   row-major C = A B is column-major C^T = B^T A^T, so b is added to each of its columns, and the
-//   sums are those of its rows
+//   row-major Z = X W is column-major Z^T = W^T X^T, so b is added to each of its columns
 //
 // The algorithm is looked up once for each size. cublasLt does not support all types and
 // strides; then nothing is computed, and the caller uses another path.
@@ -36,7 +33,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A product C = A op(B) with an epilogue.
+/// A product C = A B with an epilogue.
 template <RealScalar T>
 class CublasEpilogue
 {
@@ -46,22 +43,14 @@ class CublasEpilogue
   static CublasEpilogue affine(MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b,
                                MatrixView<T> z)
   {
-    return {CUBLASLT_EPILOGUE_BIAS, x, Op::none, w, b, {}, z};
+    return {CUBLASLT_EPILOGUE_BIAS, x, w, b, {}, z};
   }
   /// Z = X W + b, Y = gelu_tanh(Z)
   /// @throws ShapeError unless the shapes fit
   static CublasEpilogue affine_gelu(MatrixView<const T> x, MatrixView<const T> w,
                                     MatrixView<const T> b, MatrixView<T> z, MatrixView<T> y)
   {
-    return {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, x, Op::none, w, b, z, y};
-  }
-  /// dZ = gelu_tanh'(Z) (dY W^T), for dy (M, N), w (K, N), z, dz (M, K), sums (1, K) of dz's
-  /// columns
-  /// @throws ShapeError unless the shapes fit
-  static CublasEpilogue gelu_slopes(MatrixView<const T> dy, MatrixView<const T> w,
-                                    MatrixView<const T> z, MatrixView<T> dz, MatrixView<T> sums)
-  {
-    return {CUBLASLT_EPILOGUE_DGELU_BGRAD, dy, Op::transpose, w, sums, z, dz};
+    return {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, x, w, b, z, y};
   }
 
   /// Computes all results.
@@ -82,8 +71,7 @@ class CublasEpilogue
     require_cublas(cublasLtMatmul(lt(), &product_, &alpha, b_.data(), &b_layout_, a_.data(),
                                   &a_layout_, &beta, c_.data(), &c_layout_, c_.data(), &c_layout_,
                                   &best.algo, memory.data(), memory.size(), ComputeStream::get()),
-                   "cublasLtMatmul", "a product of ", a_.shape(), " times ",
-                   op_shape(op_b_, b_.shape()));
+                   "cublasLtMatmul", "a product of ", a_.shape(), " times ", b_.shape());
     return true;
   }
 
@@ -109,12 +97,13 @@ class CublasEpilogue
   /// A cuBLAS handle is also a cublasLt handle.
   static cublasLtHandle_t lt() { return reinterpret_cast<cublasLtHandle_t>(cublas()); }
 
-  /// @param row  what is added to each row, or receives their sum
-  /// @param aux  the matrix that GELU's epilogues write or read, or none
-  CublasEpilogue(cublasLtEpilogue_t epilogue, MatrixView<const T> a, Op op_b, MatrixView<const T> b,
-                 MatrixView<const T> row, MatrixView<const T> aux, MatrixView<T> c)
-      : epilogue_{epilogue}, size_{product_size(Op::none, a.shape(), op_b, b.shape(), c.shape())},
-        a_{a}, b_{b}, row_{row}, aux_{aux}, c_{c}, op_b_{op_b}
+  /// @param row  what is added to each row
+  /// @param aux  the matrix to which GELU's epilogue writes the sum, or none
+  CublasEpilogue(cublasLtEpilogue_t epilogue, MatrixView<const T> a, MatrixView<const T> b,
+                 MatrixView<const T> row, MatrixView<T> aux, MatrixView<T> c)
+      : epilogue_{epilogue}, size_{product_size(Op::none, a.shape(), Op::none, b.shape(),
+                                                c.shape())},
+        a_{a}, b_{b}, row_{row}, aux_{aux}, c_{c}
   {
     require_shape(row.shape(), Shape{1, c.cols()});
     if (has_aux()) require_shape(aux.shape(), c.shape());
@@ -122,10 +111,11 @@ class CublasEpilogue
 
   [[nodiscard]] bool has_aux() const { return epilogue_ != CUBLASLT_EPILOGUE_BIAS; }
 
-  /// The alignment that cublasLt's heuristic assumes, and that GELU's epilogues need.
+  /// The alignment that cublasLt's heuristic assumes, and that GELU's epilogue needs.
   [[nodiscard]] bool aligned() const
   {
-    for (const MatrixView<const T>& m : {a_, b_, row_, aux_, MatrixView<const T>{c_}})
+    for (const MatrixView<const T>& m :
+         {a_, b_, row_, MatrixView<const T>{aux_}, MatrixView<const T>{c_}})
       if (reinterpret_cast<std::uintptr_t>(m.data()) % 256 != 0) return false;
     return !has_aux() || aux_.ld() % 8 == 0;
   }
@@ -151,15 +141,13 @@ class CublasEpilogue
     const auto layout = [&](auto& layout_out, std::size_t rows, std::size_t cols, std::size_t ld) {
       ok(cublasLtMatrixLayoutInit(&layout_out, type, rows, cols, static_cast<std::int64_t>(ld)));
     };
-    const Shape b = b_.shape();
-    layout(b_layout_, b.cols, b.rows, b_.ld());
+    layout(b_layout_, size_.n, size_.k, b_.ld());
     layout(a_layout_, size_.k, size_.m, a_.ld());
     layout(c_layout_, size_.n, size_.m, c_.ld());
     ok(cublasLtMatmulDescInit(&product_, cublas_compute<T>(), is_double ? CUDA_R_64F : CUDA_R_32F));
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
       ok(cublasLtMatmulDescSetAttribute(&product_, attribute, &value, sizeof value));
     };
-    set(CUBLASLT_MATMUL_DESC_TRANSA, op_b_ == Op::none ? CUBLAS_OP_N : CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_);
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, row_.data());
     if (!has_aux()) return;
@@ -189,9 +177,8 @@ class CublasEpilogue
   MatrixView<const T> a_;
   MatrixView<const T> b_;
   MatrixView<const T> row_;
-  MatrixView<const T> aux_;
+  MatrixView<T> aux_;
   MatrixView<T> c_;
-  Op op_b_;
   cublasLtMatmulDescOpaque_t product_{};
   cublasLtMatrixLayoutOpaque_t a_layout_{};
   cublasLtMatrixLayoutOpaque_t b_layout_{};

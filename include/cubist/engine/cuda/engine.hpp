@@ -88,20 +88,10 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
                                   MatrixView<const T> b, const F&, MatrixView<T> z,
                                   MatrixView<T> y) const
   {
-    if constexpr (has_epilogue<T, F>)
+    // The accuracy of cublasLt's tanh in double is not documented.
+    if constexpr (detail::known_function<F> == detail::KnownFunction::gelu_tanh &&
+                  !std::same_as<T, double>)
       return detail::CublasEpilogue<T>::affine_gelu(x, w, b, z, y).run();
-    else
-      return false;
-  }
-
-  /// dZ = f'(Z) (dY W^T), and the sums of its columns, in one pass; false, and nothing is computed,
-  /// if it is not supported.
-  template <RealScalar T, class F>
-  [[nodiscard]] bool fused_slopes(MatrixView<const T> dy, MatrixView<const T> w, const F&,
-                                  MatrixView<const T> z, MatrixView<T> dz, MatrixView<T> sums) const
-  {
-    if constexpr (has_epilogue<T, F>)
-      return detail::CublasEpilogue<T>::gelu_slopes(dy, w, z, dz, sums).run();
     else
       return false;
   }
@@ -157,11 +147,6 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   }
 
  private:
-  // The accuracy of cublasLt's tanh in double is not documented.
-  template <class T, class F>
-  static constexpr bool has_epilogue =
-      detail::known_function<F> == detail::KnownFunction::gelu_tanh && !std::same_as<T, double>;
-
   template <class T>
   static void transfer(MatrixView<const T> from, MatrixView<T> to, cudaMemcpyKind kind)
   {

@@ -17,7 +17,6 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
-#include "cubist/nn/activate.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
 
@@ -97,7 +96,7 @@ class Sequential
                            "layers were moved, so there is no output for the gradient; call "
                            "forward first");
     std::get<0>(inputs_.of) = &x;
-    return backward_from<last>(dy, pass, wants_dx, false);
+    return backward_from<last>(dy, pass, wants_dx);
   }
   void finish_backward()
   {
@@ -147,21 +146,14 @@ class Sequential
       return forward_from<i + 1>(y, pass);
   }
   template <std::size_t i>
-  const Input* backward_from(const typename Layer<i>::Output& dy, const Pass& pass, bool wants_dx,
-                             bool slopes_in_dy)
+  const Input* backward_from(const typename Layer<i>::Output& dy, const Pass& pass, bool wants_dx)
   {
-    const auto backward = [&](bool wants_it, detail::InputSlopes<Value>* before) {
-      return detail::backward_of(std::get<i>(layers_), *std::get<i>(inputs_.of), dy, pass, wants_it,
-                                 {slopes_in_dy, before});
-    };
+    const auto* dx =
+        std::get<i>(layers_).backward(*std::get<i>(inputs_.of), dy, pass, i > 0 || wants_dx);
     if constexpr (i == 0)
-      return backward(wants_dx, nullptr);
+      return dx;
     else
-    {
-      auto before = detail::slopes_of(std::get<i - 1>(layers_), pass);
-      const auto* dx = backward(true, before ? &*before : nullptr);
-      return backward_from<i - 1>(*dx, pass, wants_dx, before && before->computed);
-    }
+      return backward_from<i - 1>(*dx, pass, wants_dx);
   }
 
   std::tuple<L...> layers_;

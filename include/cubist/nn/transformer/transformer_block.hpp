@@ -27,7 +27,6 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/nn/activate.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/dense.hpp"
 #include "cubist/nn/dropout.hpp"
@@ -154,8 +153,7 @@ class BlockOf final : public AnyBlock<typename Block::Input>
   explicit BlockOf(Block block) : block_{std::move(block)} {}
 
   const X& forward(const X& x, const Pass& pass) override { return block_.forward(x, pass); }
-  const X* backward(const X& x, const X& dy, const Pass& pass, bool wants_dx,
-                    const FusedSlopes<T>&) override
+  const X* backward(const X& x, const X& dy, const Pass& pass, bool wants_dx) override
   {
     return block_.backward(x, dy, pass, wants_dx);
   }
