@@ -455,7 +455,6 @@ TEST_CASE("backward drops the elements that the last forward dropped")
       const auto parameters = mlp.parameters();
       scatter(w, parameters[0].value);
       scatter(unit, parameters[1].value);
-      const auto labels = classes(rows, 6);
       auto d = zeros_like(mlp.forward(in));
       scatter(dy, d.view());
       const auto pass = [&](Global<double> y) {
@@ -472,8 +471,6 @@ TEST_CASE("backward drops the elements that the last forward dropped")
       y = gather(mlp.forward(in));
       mlp.train();
       all.push_back(pass(std::move(y)));
-      (void)mlp.evaluate(in, labels);
-      all.push_back(pass(z));
       return all;
     });
     for (std::size_t p = 0; p < passes.size(); ++p)
@@ -657,6 +654,37 @@ TEST_CASE("evaluating while training does not change the training")
     });
   };
   CHECK(train(true) == train(false));
+}
+
+TEST_CASE("backward after an evaluation is an error, and right again after the next forward")
+{
+  if (!fits(cube)) return;
+  const auto [again, wanted, message] = on_root(cube, [&](const auto& mesh) {
+    Network<Cube3D> mlp{mesh, {7, 11, 5}, {.dropout = 0.5}};
+    const auto in = scatter<Cube3D::Input>(mesh, uniform<double>(rows, 7, 1));
+    const auto other = scatter<Cube3D::Input>(mesh, uniform<double>(rows, 7, 2));
+    mlp.eval();
+    auto dy = zeros_like(mlp.forward(in));
+    scatter(uniform<double>(rows, 5, 3), dy.view());
+    auto first = gather(mlp.backward_with_input(dy));
+    (void)mlp.forward(in);
+    (void)mlp.evaluate(other, classes(rows, 5));
+    auto error = message_of<ArgumentError>([&] { mlp.backward(dy); });
+    try
+    {
+      (void)mlp.forward(in);
+      (void)mlp.evaluate(other, std::vector<int>(rows, 5));
+    }
+    catch (const Error&)  // there are 5 classes
+    {
+      error += message_of<ArgumentError>([&] { mlp.backward(dy); });
+    }
+    (void)mlp.forward(in);
+    return std::tuple{gather(mlp.backward_with_input(dy)), std::move(first), error};
+  });
+  CHECK(identical(again, wanted));
+  const auto second = message.find("evaluation", message.find("evaluation") + 1);
+  CHECK(second != message.npos);
 }
 
 TEST_CASE("each forward may have another number of rows, or other padding")

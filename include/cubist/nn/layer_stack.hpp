@@ -99,8 +99,9 @@ class LayerStack
   void require_forward() const
   {
     require<ArgumentError>(has_output_,
-                           "got backward before any forward, or after one that failed, so there is "
-                           "no output for the gradient; call forward first");
+                           "got backward before any forward, after one that failed, or after an "
+                           "evaluation or a generation, which overwrites what forward kept, so "
+                           "there is no output for the gradient; call forward first");
   }
 
   /// Returns dX, or null where it is not wanted.

@@ -200,7 +200,7 @@ class MLP
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s Y.
   /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a
-  /// forward
+  /// forward, and after an `evaluate` that came after it
   void backward(const Activations& dy) { run_backward(dy, false); }
 
   /// The same, and dX, the gradient of X: one product more. The network owns it, and overwrites it
@@ -232,10 +232,12 @@ class MLP
   /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return training_; }
 
-  /// Softmax cross-entropy and accuracy on labelled data, without dropout.
+  /// Softmax cross-entropy and accuracy on labelled data, without dropout. It replaces the outputs
+  /// that `forward` kept, so the next `backward` needs another `forward`.
   [[nodiscard]] Score evaluate(const Activations& x, std::span<const int> labels)
   {
     const Activations& y = run(x.template as<typename S::Input>(), {});
+    layers_.discard();
     auto scratch = zeros_like(y);
     return {softmax_cross_entropy(y, labels, scratch), accuracy(y, labels)};
   }

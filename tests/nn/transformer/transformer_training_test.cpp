@@ -176,6 +176,9 @@ TEST_CASE("calls of a transformer that are out of order, or of other tokens, are
     all.push_back(message_of<ShapeError>([&] { (void)model.compute_gradients({}, 4); }));
     (void)model.forward(batch(0), length);
     all.push_back(message_of<ShapeError>([&] { model.backward({mesh, {3, 13}}); }));
+    (void)model.forward(batch(0), length);
+    (void)model.evaluate(batch(1), length);
+    all.push_back(message_of<ArgumentError>([&] { model.backward(d); }));
     return all;
   });
   CHECK(mentions(messages[0], "before any forward"));
@@ -185,6 +188,7 @@ TEST_CASE("calls of a transformer that are out of order, or of other tokens, are
   CHECK(mentions(messages[4], "after one that failed"));
   CHECK(mentions(messages[5], "0 tokens"));
   CHECK(mentions(messages[6], "(3, 13)"));
+  CHECK(mentions(messages[7], "after an evaluation"));
 }
 
 TEST_CASE("a transformer of sizes that do not fit is refused")

@@ -103,7 +103,7 @@ class Transformer
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s logits.
   /// @throws ShapeError, MeshError for a gradient that is not like the logits; ArgumentError
-  /// without a forward
+  /// without a forward, and after an `evaluate` or a `next_logits` that came after it
   void backward(const Output& d_logits)
   {
     blocks_.require_forward();
@@ -135,12 +135,13 @@ class Transformer
     return loss;
   }
 
-  /// The same loss without dropout and gradients.
+  /// The same loss without dropout and gradients. It replaces the outputs that `forward` kept, so
+  /// the next `backward` needs another `forward`.
   [[nodiscard]] double evaluate(std::span<const int> ids, std::size_t sequence)
   {
     const Hidden& h = run(ids, {.training_step = {}, .sequence = sequence, .position = 0});
-    const Output& y = logits_.forward(normalize(h), table());
     blocks_.discard();
+    const Output& y = logits_.forward(normalize(h), table());
     return next_token_loss(y, ids, sequence);
   }
 
