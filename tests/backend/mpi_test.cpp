@@ -462,14 +462,14 @@ TEST_CASE("a launch may run inside a rank of another one")
 
 TEST_CASE("the BLAS of each rank uses its share of the machine's cores")
 {
-  if (openblas_get_num_threads != nullptr)
+  if (blas_threads() != 0)
   {
-    const int before = openblas_get_num_threads();
+    const int before = blas_threads();
     int during = 0;
-    launch<Mpi>({}, [&](World&) { during = openblas_get_num_threads(); });
+    launch<Mpi>({}, [&](World&) { during = blas_threads(); });
     CHECK(during >= 1);
     CHECK(during <= std::max(1, before));
-    CHECK(openblas_get_num_threads() == before);
+    CHECK(blas_threads() == before);
   }
 }
 

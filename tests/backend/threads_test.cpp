@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <future>
 #include <limits>
 #include <optional>
 #include <set>
@@ -330,17 +331,46 @@ TEST_CASE("a launch may run inside a rank of another one")
 
 TEST_CASE("the BLAS of each rank has a share of the machine's cores")
 {
-  if (openblas_get_num_threads != nullptr)
+  if (blas_threads() != 0)
   {
-    const int before = openblas_get_num_threads();
+    const int before = blas_threads();
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     for (const int ranks : {1, 2, 5})
     {
-      const auto seen = on_ranks<Threads>(ranks, [](World&) { return openblas_get_num_threads(); });
+      const auto seen = on_ranks<Threads>(ranks, [](World&) { return blas_threads(); });
       for (const int threads : seen) CHECK(threads == std::max(1, cores / ranks));
     }
-    CHECK(openblas_get_num_threads() == before);
+    CHECK(blas_threads() == before);
   }
+}
+
+TEST_CASE("two launches at once restore the threads of BLAS when the last one ends")
+{
+  const int before = blas_threads();
+  std::promise<void> first_began;
+  std::promise<void> second_began;
+  std::promise<void> first_ended;
+  const auto launch_on_two = [](auto body) {
+    launch<Threads>({.ranks = 2}, [&](World& world) {
+      if (world.rank() == 0) body();
+    });
+  };
+  std::thread first{[&] {
+    launch_on_two([&] {
+      first_began.set_value();
+      second_began.get_future().wait();
+    });
+    first_ended.set_value();
+  }};
+  first_began.get_future().wait();
+  CHECK_THROWS_AS(launch_on_two([&] {
+                    second_began.set_value();
+                    first_ended.get_future().wait();
+                    throw DataError{"the second one ends by an error"};
+                  }),
+                  DataError);
+  first.join();
+  CHECK(blas_threads() == before);
 }
 
 TEST_CASE("launch throws at the time limit, naming the rank that waited and those that are late")

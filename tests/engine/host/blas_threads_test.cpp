@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <optional>
+
 #include "cubist/engine/host/blas_threads.hpp"
 
 #include "catch.hpp"
@@ -10,31 +12,46 @@ using namespace cubist;
 
 namespace
 {
-// Only OpenBLAS has a function for it.
-bool settable() { return openblas_get_num_threads != nullptr; }
-int threads() { return settable() ? openblas_get_num_threads() : 0; }
+// Only OpenBLAS has functions for it.
+bool settable() { return blas_threads() != 0; }
 }  // namespace
 
 TEST_CASE("BLAS threads are set for a scope, and restored")
 {
-  const int before = threads();
+  const int before = blas_threads();
   {
     const BlasThreads one{1};
-    CHECK(threads() == (settable() ? 1 : 0));
+    CHECK(blas_threads() == (settable() ? 1 : 0));
     {
       const BlasThreads two{2};
-      CHECK(threads() == (settable() ? 2 : 0));
+      CHECK(blas_threads() == (settable() ? 2 : 0));
       const BlasThreads same{2};
-      CHECK(threads() == (settable() ? 2 : 0));
+      CHECK(blas_threads() == (settable() ? 2 : 0));
     }
-    CHECK(threads() == (settable() ? 1 : 0));
+    CHECK(blas_threads() == (settable() ? 1 : 0));
   }
-  CHECK(threads() == before);
+  CHECK(blas_threads() == before);
+}
+
+TEST_CASE("BLAS threads are restored where scopes of two threads overlap")
+{
+  const int before = blas_threads();
+  std::optional<BlasThreads> first;
+  std::optional<BlasThreads> second;
+  first.emplace(before + 1);
+  second.emplace(before + 2);
+  first.reset();
+  CHECK(blas_threads() == (settable() ? before + 2 : 0));
+  first.emplace(before + 3);
+  second.reset();
+  CHECK(blas_threads() == (settable() ? before + 3 : 0));
+  first.reset();
+  CHECK(blas_threads() == before);
 }
 
 TEST_CASE("BLAS threads are restored by an exception")
 {
-  const int before = threads();
+  const int before = blas_threads();
   try
   {
     const BlasThreads other{before == 1 ? 2 : 1};
@@ -43,13 +60,13 @@ TEST_CASE("BLAS threads are restored by an exception")
   catch (int)
   {
   }
-  CHECK(threads() == before);
+  CHECK(blas_threads() == before);
 }
 
 TEST_CASE("the kernels of BLAS are named, or unknown")
 {
   CHECK_FALSE(blas_core_name().empty());
-  CHECK((blas_core_name() == "unknown") == (openblas_get_corename == nullptr));
+  CHECK((blas_core_name() == "unknown") == !settable());
 }
 
 }  // namespace engine_host_blas_threads_test

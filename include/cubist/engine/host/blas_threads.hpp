@@ -1,58 +1,92 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The number of threads of BLAS, one setting for the whole process. OpenBLAS's functions are weak
-// symbols: with another BLAS these do nothing, and that library's environment variables
+// The number of threads of BLAS, one setting for the whole process. OpenBLAS has functions for it;
+// with another BLAS the functions here do nothing, and that library's environment variables
 // (BLIS_NUM_THREADS, MKL_NUM_THREADS) apply.
 
+#include <list>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "cubist/version.hpp"
 
-extern "C" {
-/// OpenBLAS's, or null if another BLAS is linked.
-[[gnu::weak]] void openblas_set_num_threads(int);
-/// OpenBLAS's, or null if another BLAS is linked.
-[[gnu::weak]] int openblas_get_num_threads();
-/// OpenBLAS's, or null if another BLAS is linked.
-[[gnu::weak]] char* openblas_get_corename();
-}
-
 namespace cubist::CUBIST_ABI
 {
+
+namespace detail
+{
+
+// OpenBLAS's functions, or null if another BLAS is linked. They are weak references rather than
+// weak declarations, as the latter would also weaken the references of a program that calls
+// OpenBLAS's functions itself: a static library would not be searched for them.
+[[gnu::weakref("openblas_set_num_threads")]] static void set_openblas_threads(int);
+[[gnu::weakref("openblas_get_num_threads")]] static int openblas_threads();
+[[gnu::weakref("openblas_get_corename")]] static char* openblas_core_name();
+
+}  // namespace detail
 
 /// The kernels that BLAS selected for this processor, or "unknown".
 [[nodiscard]] inline std::string blas_core_name()
 {
-  return openblas_get_corename != nullptr ? openblas_get_corename() : "unknown";
+  return detail::openblas_core_name != nullptr ? detail::openblas_core_name() : "unknown";
 }
 
 /// The number of threads of a BLAS call, or 0 if it is unknown.
 [[nodiscard]] inline int blas_threads()
 {
-  return openblas_get_num_threads != nullptr ? openblas_get_num_threads() : 0;
+  return detail::openblas_threads != nullptr ? detail::openblas_threads() : 0;
 }
 
-/// Sets the number of threads of each BLAS call until the end of the scope.
+/// Sets the number of threads of each BLAS call until the end of the scope. Where scopes of several
+/// threads overlap, the number of the one that began last applies; the end of the last scope
+/// restores the number that was set before the first.
 class BlasThreads
 {
  public:
-  /// Until it is destroyed, BLAS uses this many threads.
+  /// Until it is destroyed, BLAS uses this many threads, unless a later scope sets another number.
   explicit BlasThreads(int threads)
   {
-    if (openblas_set_num_threads == nullptr) return;
-    before_ = openblas_get_num_threads();
-    if (before_ != threads) openblas_set_num_threads(threads);
+    if (blas_threads() == 0 || detail::set_openblas_threads == nullptr) return;
+    Scopes& scopes = all();
+    const std::lock_guard lock{scopes.mutex};
+    if (scopes.numbers.empty()) scopes.before = blas_threads();
+    mine_ = scopes.numbers.insert(scopes.numbers.end(), threads);
+    apply(threads);
   }
   BlasThreads(const BlasThreads&) = delete;
   BlasThreads& operator=(const BlasThreads&) = delete;
   ~BlasThreads()
   {
-    if (before_ != 0 && before_ != openblas_get_num_threads()) openblas_set_num_threads(before_);
+    if (!mine_) return;
+    Scopes& scopes = all();
+    const std::lock_guard lock{scopes.mutex};
+    scopes.numbers.erase(*mine_);
+    apply(scopes.numbers.empty() ? scopes.before : scopes.numbers.back());
   }
 
  private:
-  int before_ = 0;
+  /// The scopes of this process that have not ended.
+  struct Scopes
+  {
+    std::mutex mutex;
+    std::list<int> numbers;  // of threads, in the order in which the scopes began
+    int before = 0;          // the number of threads outside all scopes
+  };
+
+  [[nodiscard]] static Scopes& all()
+  {
+    static Scopes scopes;
+    return scopes;
+  }
+
+  static void apply(int threads)
+  {
+    if (threads != blas_threads()) detail::set_openblas_threads(threads);
+  }
+
+  std::optional<std::list<int>::iterator> mine_;
 };
 
 }  // namespace cubist::CUBIST_ABI
