@@ -90,9 +90,14 @@ TEST_CASE("DistBatch: scatter of a tensor of other sizes throws on every rank")
          const M mesh = BatchMesh<Grid3D, TestBackend>{world, 2};
          DistBatch<double, Grid3D::Input, M> x{mesh, 3, {4, 5}};
          const auto wrong = xt::xtensor<double, 3>::from_shape({3, 5, 4});
-         return message_of<ShapeError>([&] { scatter(wrong, x); });
+         const auto flat = xt::xtensor<double, 2>::from_shape({12, 5});
+         return message_of<ShapeError>([&] { scatter(wrong, x); }) +
+                message_of<ShapeError>([&] { scatter(flat, x); });
        }))
+  {
     CHECK(mentions(m, "batch of 3 matrices of (4, 5)", "give it these sizes"));
+    CHECK(m.find("give it these sizes") != m.rfind("give it these sizes"));
+  }
 }
 
 }  // namespace dist_dist_batch_test

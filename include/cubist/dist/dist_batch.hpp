@@ -106,15 +106,15 @@ class DistBatch
 /// Sets a batch from `global` (B, M, N) on rank 0; other ranks' `global` is not read. All ranks
 /// call it.
 /// @throws ShapeError on all ranks unless rank 0's `global` has the sizes of the batch
-template <Scalar T, class L, class M>
-void scatter(const xt::xtensor<T, 3>& global, DistBatch<T, L, M>& out)
+template <class E, Scalar T, class L, class M>
+void scatter(const E& global, DistBatch<T, L, M>& out)
 {
   auto& world = out.mesh().world();
   const Shape shape = out.shape();
   std::array<int, 1> fits{1};
   if (world.rank() == 0)
-    fits[0] = global.shape()[0] == out.batch() && global.shape()[1] == shape.rows &&
-              global.shape()[2] == shape.cols;
+    fits[0] = global.dimension() == 3 && global.shape()[0] == out.batch() &&
+              global.shape()[1] == shape.rows && global.shape()[2] == shape.cols;
   const auto& engine = out.mesh().group().engine();
   with_staging_buffer(engine, std::span<int>{fits},
                       [&](auto values) { world.broadcast(values, 0); });
@@ -126,6 +126,7 @@ void scatter(const xt::xtensor<T, 3>& global, DistBatch<T, L, M>& out)
     for (auto& matrix : out) world.receive(matrix.padded().elements(), 0);
     return;
   }
+  decltype(auto) tensor = detail::as_row_major<T, 3>(global);
   DistMatrix<T, L, typename M::Group> sample{out.mesh().group(), shape};
   const auto like = sample.view();
   for (int rank = 0; rank < world.size(); ++rank)
@@ -134,7 +135,7 @@ void scatter(const xt::xtensor<T, 3>& global, DistBatch<T, L, M>& out)
     const Range range = out.group_range(rank / out.mesh().group_size());
     for (std::size_t i = 0; i < range.valid; ++i)
     {
-      const MatrixView<const T> all{global.data() + (range.offset + i) * shape.size(), shape};
+      const MatrixView<const T> all{tensor.data() + (range.offset + i) * shape.size(), shape};
       const auto padded = rank == 0 ? out[i].padded() : like.padded;
       engine.fill(padded, T{});
       engine.upload(all.block(b.rows.offset, b.cols.offset, b.valid()),
@@ -144,7 +145,8 @@ void scatter(const xt::xtensor<T, 3>& global, DistBatch<T, L, M>& out)
   }
 }
 
-/// The batch (B, M, N) on rank 0, and an empty tensor on other ranks. All ranks call it.
+/// The batch (B, M, N) on rank 0, in the layout of the program's xtensor containers, and an empty
+/// tensor on other ranks. All ranks call it.
 template <Scalar T, class L, class M>
 [[nodiscard]] xt::xtensor<T, 3> gather(const DistBatch<T, L, M>& x)
 {
@@ -162,7 +164,7 @@ template <Scalar T, class L, class M>
       for (std::size_t i = 0; i < x.size(); ++i) world.send(x[i].padded().elements(), 0);
     return Global::from_shape({0, 0, 0});
   }
-  auto global = Global::from_shape({x.batch(), x.shape().rows, x.shape().cols});
+  auto global = detail::RowMajor<T, 3>::from_shape({x.batch(), x.shape().rows, x.shape().cols});
   for (int rank = 0; rank < world.size(); ++rank)
   {
     if (!is_primary(rank)) continue;

@@ -2,14 +2,15 @@
 #pragma once
 
 // Scatter of a global matrix on rank 0 to the shards, and gather back. Global matrices are xtensor
-// containers. Blocks are sent one at a time, so rank 0 needs memory for the global matrix and one
-// block.
+// expressions. Blocks are sent one at a time, so rank 0 needs memory for the global matrix and one
+// block; and for a row-major copy of the matrix where it is no row-major container.
 //
 // Elements sent: scatter sends each rank its padded block, and all-reduces one word if rank 0's
 // matrix is empty; gather sends the padded block of the first rank of each block's replicas. Idle
 // ranks of the mesh take no part.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -92,14 +93,19 @@ Shape broadcast_shape(const M& mesh, const E& global)
   return {shape[1], shape[2]};
 }
 
-/// An xtensor expression as a row-major matrix; a reference if it is one.
-template <class T>
-const xt::xtensor<T, 2>& as_matrix(const xt::xtensor<T, 2>& x)
+/// A tensor of N dimensions whose elements are stored row by row. xt::xtensor<T, N> is another type
+/// in a program that defines XTENSOR_DEFAULT_LAYOUT.
+template <class T, std::size_t N>
+using RowMajor = xt::xtensor<T, N, xt::layout_type::row_major>;
+
+/// An xtensor expression of N dimensions as a row-major tensor; a reference if it is one.
+template <class T, std::size_t N>
+const RowMajor<T, N>& as_row_major(const RowMajor<T, N>& x)
 {
   return x;
 }
-template <class T, class E>
-xt::xtensor<T, 2> as_matrix(const E& x)
+template <class T, std::size_t N, class E>
+RowMajor<T, N> as_row_major(const E& x)
 {
   return x;
 }
@@ -114,7 +120,7 @@ template <class T, class L, class A, class B, class E>
     scatter_blocks<T, AxisMesh<A, B>>({}, out.view());
   else
   {
-    decltype(auto) matrix = as_matrix<T>(global);
+    decltype(auto) matrix = as_row_major<T, 2>(global);
     scatter_blocks<T, AxisMesh<A, B>>({matrix.data(), out.shape()}, out.view());
   }
   return out;
@@ -143,7 +149,7 @@ void scatter(const E& global, const DistView<T, M>& out)
   require<ShapeError>(shape == out.shape, "got a matrix of ", shape, " to set one of ", out.shape,
                       ", which has other elements; give it that shape");
   if (out.mesh.rank() != 0) return detail::scatter_blocks<T, M>({}, out);
-  decltype(auto) matrix = detail::as_matrix<T>(global);
+  decltype(auto) matrix = detail::as_row_major<T, 2>(global);
   detail::scatter_blocks<T, M>({matrix.data(), shape}, out);
 }
 template <class T, class L, class M, class E>
@@ -163,8 +169,8 @@ template <class T, class L, class M, class E>
   return out;
 }
 
-/// The global matrix (M, N) on rank 0, and an empty one on other ranks. All ranks of the mesh call
-/// it; idle ranks may.
+/// The global matrix (M, N) on rank 0, in the layout of the program's xtensor containers, and an
+/// empty one on other ranks. All ranks of the mesh call it; idle ranks may.
 template <class T, class M>
 [[nodiscard]] xt::xtensor<std::remove_const_t<T>, 2> gather(const DistView<T, M>& x)
 {
@@ -177,7 +183,7 @@ template <class T, class M>
     if (x.primary(x.mesh, world.rank())) world.send(x.padded.elements(), 0);
     return Global::from_shape({0, 0});
   }
-  auto global = Global::from_shape({x.shape.rows, x.shape.cols});
+  auto global = detail::RowMajor<Value, 2>::from_shape({x.shape.rows, x.shape.cols});
   const MatrixView<Value> all{global.data(), x.shape};
   const auto copy_block = [&](int rank, MatrixView<const Value> block) {
     const Block b = x.block(rank);

@@ -259,8 +259,9 @@ class HostEngine
   {
     // An adaptor with strides would lose them in an assignment.
     const std::array<std::size_t, 2> rows{m.rows(), m.ld()};
-    return xt::view(xt::adapt(m.data(), m.rows() * m.ld(), xt::no_ownership(), rows), xt::all(),
-                    xt::range(std::size_t{0}, m.cols()));
+    constexpr auto layout = xt::layout_type::row_major;  // a program may have another default
+    return xt::view(xt::adapt<layout>(m.data(), m.rows() * m.ld(), xt::no_ownership(), rows),
+                    xt::all(), xt::range(std::size_t{0}, m.cols()));
   }
 
  private:
