@@ -60,4 +60,45 @@ TEST_CASE("networks train with the same bits in buckets of any size, sharded and
   check(two_two_two);
 }
 
+TEST_CASE("of several backwards before a step, the last one's gradients count")
+{
+  const auto values = [](const auto& place, std::size_t bytes, bool sharded, bool repeated) {
+    return on_root(place, [&](const auto& mesh) {
+      using S = typename std::decay_t<decltype(mesh)>::Scheme;
+      using Network = MLP<S, TestBackend, double>;
+      using M = typename Network::Mesh;
+      buckets_of<double>(mesh).set({.bytes = bytes});
+      Network mlp{mesh, {7, 11, 5}, {.seed = 3, .method = Method::collectives}};
+      const auto parameters = mlp.parameters();
+      std::optional<Sharded<AdamW<double, M>>> parts;
+      std::optional<AdamW<double, M>> whole;
+      if (sharded)
+        parts.emplace(parameters);
+      else
+        whole.emplace(parameters);
+      for (std::uint64_t i = 1; i <= 6; ++i)
+      {
+        const bool counts = i % 3 == 0;
+        if (counts || repeated)
+          mlp.backward(mlp.forward(scatter<typename S::Input>(mesh, uniform<double>(12, 7, i))));
+        if (counts) sharded ? parts->step() : whole->step(parameters);
+      }
+      std::vector<double> all;
+      for (const auto& p : parameters)
+        for (const double v : gather(p.value)) all.push_back(v);
+      return all;
+    });
+  };
+  const auto check = [&](const auto& place) {
+    if (!fits(place)) return;
+    INFO(place.name());
+    const auto expected = values(place, 0, false, false);
+    for (const std::size_t bytes : {0U, 300U, 65'536U})
+      for (const bool sharded : {false, true})
+        CHECK(values(place, bytes, sharded, true) == expected);
+  };
+  check(Place<DataParallel<Summa2D>>{3, {.data = 3, .scheme = {.q = 1}}});  // rows it divides not
+  check(two_two_two);
+}
+
 }  // namespace cubist::test::bucketed_training_test
