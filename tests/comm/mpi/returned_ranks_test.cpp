@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -94,6 +97,86 @@ TEST_CASE("a call that needs a rank which has returned without it is an error")
   if (process() > 0) call.start(job.context, job.context.tags.tag(3, sum), sum);
   while (!call.advance()) std::this_thread::yield();
   CHECK(x[0] == processes());
+}
+
+TEST_CASE("a receive needs a send of the rank that has returned, and a send a receive of it")
+{
+  if (processes() < 2) return;
+  JobContext job{1 << 20};
+  job.context.id = 8;
+  const auto control = duplicate_world();
+  MpiReturnedRanks returned{control};
+  // Of and to each other rank, the last one has received more messages than it has sent, and rank 1
+  // of three the other way round.
+  const int last = processes() - 1;
+  const int sends = process() == last ? 1 : 3;
+  const int receives = process() == last ? 2 : 1;
+  auto& counts = returned.counts(8);
+  for (int i = 0; i < sends; ++i) counts.count(Collective::send, 0, processes());
+  for (int i = 0; i < receives; ++i) counts.count(Collective::receive, 0, processes());
+
+  constexpr std::size_t size = 1 << 20;  // too large for a send that MPI buffers
+  std::vector<int> sent(size, process());
+  std::vector<int> received(size, -1);
+  struct Peer
+  {
+    int rank = 0;
+    std::int64_t sends = 0;
+    std::int64_t receives = 0;
+    detail::MpiCall send;
+    detail::MpiCall receive;
+  };
+  std::deque<Peer> peers;
+  const auto start = [&](detail::MpiCall& call, Collective collective, int peer) {
+    const bool is_send = collective == Collective::send;
+    call.start(job.context, 0,
+               Call<int>{collective, is_send ? std::span<const int>{sent} : std::span<const int>{},
+                         is_send ? std::span<int>{} : std::span<int>{received}, size, peer});
+  };
+  std::vector<std::string> wrong;
+  if (process() == 0)
+  {
+    const auto add = [&](int rank, std::int64_t its_sends, std::int64_t its_receives) {
+      auto& p = peers.emplace_back();
+      p.rank = rank, p.sends = its_sends, p.receives = its_receives;
+    };
+    add(last, 1, 2);
+    if (last > 1) add(1, 3, 1);
+    for (auto& p : peers)
+    {
+      start(p.send, Collective::send, p.rank);
+      start(p.receive, Collective::receive, p.rank);
+      const auto check = [&](detail::MpiCall& call, std::int64_t number) {
+        return message_of<DeadlockError>([&] { returned.check(call, number, 0); });
+      };
+      const auto expect = [&](bool holds, const std::string& what) {
+        if (!holds) wrong.push_back(what + " of rank " + std::to_string(p.rank));
+      };
+      const std::string named = "which ranks {" + std::to_string(p.rank) + "} have not called";
+      (void)check(p.receive, 1);  // asks
+      while (!returned.has_all_answers()) returned.exchange();
+      expect(mentions(check(p.receive, p.sends + 1), "called receive", named), "a missing send");
+      expect(check(p.receive, p.sends).empty(), "the last send");
+      expect(mentions(check(p.send, p.receives + 1), "called send", named), "a missing receive");
+      expect(check(p.send, p.receives).empty(), "the last receive");
+    }
+  }
+  MPI_Request end = MPI_REQUEST_NULL;
+  MPI_Ibarrier(control, &end);
+  for (int ended = 0; ended == 0; MPI_Test(&end, &ended, MPI_STATUS_IGNORE)) returned.exchange();
+  returned.end();
+
+  if (process() > 0 && (process() == 1 || process() == last))
+  {
+    auto& p = peers.emplace_back();
+    start(p.receive, Collective::receive, 0);
+    start(p.send, Collective::send, 0);
+  }
+  for (auto& p : peers)
+    for (auto* call : {&p.send, &p.receive})
+      while (!call->advance()) std::this_thread::yield();
+  CAPTURE(wrong);
+  CHECK(wrong.empty());
 }
 
 TEST_CASE("the communicators that were retired last exist until the end of the launch")
