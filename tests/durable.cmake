@@ -1,0 +1,14 @@
+# What is saved survives a crash of the machine: an fsync of the file by each rank that wrote to it before the rename, and
+# one of the folder after it. Checked by a shim that records the calls of tests that save.
+add_library(cubist_durable_shim MODULE durable/shim.cpp)
+target_compile_features(cubist_durable_shim PRIVATE cxx_std_20)
+target_link_libraries(cubist_durable_shim PRIVATE cubist_warnings ${CMAKE_DL_LIBS})
+
+function(cubist_add_durable_test what program cases)
+  add_test(NAME "durable: ${what}" COMMAND
+    "${CMAKE_CURRENT_SOURCE_DIR}/durable/check.sh" $<TARGET_FILE:cubist_durable_shim> $<TARGET_FILE:${program}> "${cases}")
+  set_tests_properties("durable: ${what}" PROPERTIES LABELS threads TIMEOUT 60)
+endfunction()
+
+cubist_add_durable_test("files and checkpoints" cubist_io_tests "*saved on one mesh*,the newest checkpoints are kept*")
+cubist_add_durable_test("weights" cubist_nn_tests "large models are saved in several files*")
