@@ -26,9 +26,12 @@ install_missing() {
     return
   fi
 
-  local package missing=()
+  local package missing=() native
+  native="$(dpkg --print-architecture)"
   for package in "$@"; do
-    if [[ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]]; then
+    # A package may be there for another architecture, too (scripts/test-aarch64).
+    if ! dpkg-query -W -f='${Architecture} ${db:Status-Status}\n' "$package" 2>/dev/null |
+      grep -qxE "(all|$native) installed"; then
       missing+=("$package")
     fi
   done
