@@ -84,6 +84,28 @@ TEST_CASE("JSON that describes no machine is refused")
   CHECK(mentions(error(R"({"benchmark": "matmul", "rows": []})"), "cubist_bench", "lack something",
                  "collectives --json"));
   CHECK_THROWS_AS(machine_from_json(json::parse(R"({"memory": 0})")), ArgumentError);
+  for (const char* number : {"1.5", "1e12", "-1e300"})
+    CHECK(mentions(error((R"({"ranks_per_node": )" + std::string{number} + "}").c_str()),
+                   "a machine's ranks_per_node", "no whole number"));
+}
+
+TEST_CASE("Results of collectives with impossible counts are refused")
+{
+  const auto with = [](const char* name, const json& value) {
+    auto results = measured(2, 4);
+    results[name] = value;
+    return message_of<DataError>([&] { (void)machine_from_json(results); });
+  };
+  CHECK(mentions(with("nodes", 0), "got results of cubist_bench with 0 for nodes"));
+  CHECK(mentions(with("nodes", 1.5), "with 1.5 for nodes"));
+  CHECK(mentions(with("machines", -1), "with -1 for machines"));
+  auto results = measured(2, 4);
+  results["rows"][1]["words"] = -1;
+  CHECK(mentions(message_of<DataError>([&] { (void)machine_from_json(results); }),
+                 "with -1 for words"));
+  results = measured(2, 4);
+  results["cores"] = -1e300;
+  CHECK_THROWS_AS(machine_from_json(results), ArgumentError);
 }
 
 TEST_CASE("Collectives measured on one node describe its inside")
@@ -114,6 +136,11 @@ TEST_CASE("A machine is read from a file")
   CHECK(read_machine(path).cores == 2);
   std::ofstream{path} << "{cores";
   CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), path, "is no JSON"));
+  std::ofstream{path} << R"({"cores": 2, "memory": 4e9, "cores": 3})";
+  CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), path,
+                 "two values for \"cores\""));
+  std::ofstream{path} << std::string(500'000, '[') + std::string(500'000, ']');
+  CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), path, "nested"));
   std::remove(path.c_str());
   CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), "cannot read " + path));
 }

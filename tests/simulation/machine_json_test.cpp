@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -46,7 +47,9 @@ TEST_CASE("what the simulator does not know is refused, with what it knows")
   for (const std::string text :
        {R"({"core": 64})", R"({"cores": "many"})", R"({"name": 3})", R"({"shared_memory": 1})",
         R"([1])", R"({"links": [{"speed": 3}]})", R"({"algorithms": "gossip"})", R"({"rates": 3})",
-        R"({"rates": {"float": {"m": [1]}}})"})
+        R"({"rates": {"float": {"m": [1]}}})", R"({"nodes_sharing": 1.5})",
+        R"({"nodes_sharing": 1e12})", R"({"links": 3})", R"({"links": {"ranks": {}}})",
+        R"({"links": [{"ranks": 1.5}]})"})
   {
     CAPTURE(text);
     CHECK_THROWS_AS(simulated_machine_from_json(json::parse(text)), DataError);
@@ -56,6 +59,16 @@ TEST_CASE("what the simulator does not know is refused, with what it knows")
                         Catch::Matchers::ContainsSubstring("links"));
   CHECK_THROWS_AS(simulated_machine_from_json(json::parse(R"({"cores": 0})")), ArgumentError);
   CHECK_THROWS_AS(read_simulated_machine("/nowhere/machine.json"), DataError);
+}
+
+TEST_CASE("a machine's file that is nested half a million deep is refused")
+{
+  const auto path = std::filesystem::temp_directory_path() / "cubist_deep_machine.json";
+  std::ofstream{path} << R"({"name": )" + std::string(500'000, '[') + std::string(500'000, ']') +
+                             "}";
+  CHECK_THROWS_WITH(read_simulated_machine(path.string()),
+                    Catch::Matchers::ContainsSubstring("nested more than 64 deep"));
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("every file in machines is a machine")

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string_view>
 
@@ -54,7 +55,8 @@ struct Machine
   /// How many of so many ranks share the cores of a node.
   [[nodiscard]] constexpr int on_the_cores(int ranks) const
   {
-    return std::min(ranks, ranks_per_node * nodes_sharing);
+    const std::int64_t together = std::int64_t{ranks_per_node} * nodes_sharing;
+    return static_cast<int>(std::min<std::int64_t>(ranks, together));
   }
 
   /// The part of a core that each of so many ranks has.
@@ -67,7 +69,8 @@ struct Machine
   /// equal share of the cores as threads of BLAS, whether the rank is active or not.
   [[nodiscard]] constexpr double cores_to_multiply(Ranks ranks) const
   {
-    const int threads = std::max(1, static_cast<int>(cores) / on_the_cores(ranks.started));
+    const int threads =
+        std::max(1, static_cast<int>(std::min(cores, 1e9)) / on_the_cores(ranks.started));
     return std::min<double>(threads, cores / on_the_cores(ranks.active));
   }
 

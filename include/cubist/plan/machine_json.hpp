@@ -12,9 +12,7 @@
 // `cubist_bench collectives --json`.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <fstream>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -23,6 +21,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/json.hpp"
 #include "cubist/plan/machine.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -37,25 +36,28 @@ inline void read_figures(const nlohmann::json& json, const std::string& prefix, 
 {
   const std::string what =
       prefix.empty() ? "a machine" : "a machine's " + prefix.substr(0, prefix.size() - 1);
-  require<DataError>(json.is_object(), "got ", json.dump().substr(0, 40), " for ", what,
+  require<DataError>(json.is_object(), "got ", excerpt(json), " for ", what,
                      ", which has no names, so it is unclear what the figures are; use an object, "
                      "as {\"latency\": 1e-6}");
   for (const auto& [key, value] : json.items())
   {
     std::vector<std::string> names;  // of the figures and groups that may be here
     bool is_figure = false;
-    for_each_figure(machine, [&, &given = key, &number = value](const std::string& name,
-                                                                auto& figure) {
-      if (!name.starts_with(prefix)) return;
-      const auto end = std::min(name.find('.', prefix.size()), name.size());
-      const auto shown = name.substr(prefix.size(), end - prefix.size());
-      if (names.empty() || names.back() != shown) names.push_back(shown);
-      if (name != prefix + given) return;
-      is_figure = true;
-      require<DataError>(number.is_number(), "got ", number.dump(), " for a machine's ", name,
-                         ", which is no number, so nothing can be predicted with it; use a number");
-      figure = number.template get<std::remove_reference_t<decltype(figure)>>();
-    });
+    for_each_figure(machine,
+                    [&, &given = key, &number = value](const std::string& name, auto& figure) {
+                      if (!name.starts_with(prefix)) return;
+                      const auto end = std::min(name.find('.', prefix.size()), name.size());
+                      const auto shown = name.substr(prefix.size(), end - prefix.size());
+                      if (names.empty() || names.back() != shown) names.push_back(shown);
+                      if (name != prefix + given) return;
+                      is_figure = true;
+                      using Figure = std::remove_reference_t<decltype(figure)>;
+                      const char* wanted = std::is_integral_v<Figure> ? "whole number" : "number";
+                      require<DataError>(json_holds<Figure>(number), "got ", excerpt(number),
+                                         " for a machine's ", name, ", which is no ", wanted,
+                                         ", so nothing can be predicted with it; use a ", wanted);
+                      figure = number.template get<Figure>();
+                    });
     if (is_figure) continue;
     if (std::find(names.begin(), names.end(), key) != names.end())
     {
@@ -65,8 +67,8 @@ inline void read_figures(const nlohmann::json& json, const std::string& prefix, 
     std::string known;
     for (std::size_t i = 0; i < names.size(); ++i)
       known += (i == 0 ? "" : i + 1 < names.size() ? ", " : " or ") + names[i];
-    throw DataError{"got a machine with \"" + prefix + key +
-                    "\", which the planner does not know and would ignore; use " + known};
+    throw DataError{"got a machine with " + excerpt(prefix + key) +
+                    ", which the planner does not know and would ignore; use " + known};
   }
 }
 
@@ -76,17 +78,32 @@ inline void read_figures(const nlohmann::json& json, const std::string& prefix, 
   return values[values.size() / 2];
 }
 
+/// A count in results of cubist_bench.
+/// @throws DataError unless it is a whole number, at least 1
+template <class V>
+[[nodiscard]] V whole_at(const nlohmann::json& json, const char* name)
+{
+  const auto& value = json.at(name);
+  require<DataError>(json_holds<V>(value) && value.template get<V>() > 0,
+                     "got results of cubist_bench with ", excerpt(value), " for ", name,
+                     ", which is no whole number above 0, so the machine stays unknown; use those "
+                     "of cubist_bench machine or collectives --json");
+  return value.template get<V>();
+}
+
 /// A machine from the rows of `cubist_bench collectives`: the latency is the time of a message in
 /// the shortest calls, the bandwidth that of the longest.
 [[nodiscard]] inline Machine measured_machine(const nlohmann::json& json, Machine machine)
 try
 {
   const auto& rows = json.at("rows");
-  const double nodes = json.at("nodes");
-  const int ranks = rows.at(0).at("ranks");
+  const int nodes = whole_at<int>(json, "nodes");
+  const int ranks = whole_at<int>(rows.at(0), "ranks");
+  const auto parts = [](int n, int in_each) { return (n - 1) / in_each + 1; };
   machine.cores = json.at("cores");
-  machine.nodes_sharing = static_cast<int>(std::ceil(nodes / json.at("machines").get<double>()));
-  machine.ranks_per_node = static_cast<int>(std::ceil(ranks / nodes));
+  machine.nodes_sharing = parts(nodes, whole_at<int>(json, "machines"));
+  machine.ranks_per_node = parts(ranks, nodes);
+  require_valid(machine);
   const double share = machine.share(ranks);
   machine.flops = 1e9 * rows.at(0).at("gemm_gflops_per_rank").get<double>() /
                   machine.cores_to_multiply({ranks, ranks});
@@ -95,7 +112,7 @@ try
   std::map<std::size_t, std::vector<double>> bandwidth;
   for (const auto& row : rows)
   {
-    const std::size_t words = row.at("words");
+    const auto words = whole_at<std::size_t>(row, "words");
     const double seconds = row.at("seconds");
     const double messages = row.at("messages_per_rank");
     const double bytes =
@@ -138,14 +155,10 @@ catch (const nlohmann::json::exception& error)
 /// @throws DataError for a file that can't be read, and what `machine_from_json` throws
 [[nodiscard]] inline Machine read_machine(const std::string& path, const Machine& machine = {})
 {
-  std::ifstream file{path};
-  require<DataError>(file.good(), "cannot read ", path,
-                     ", so the machine stays unknown; give a file with its figures in JSON");
-  const auto json = nlohmann::json::parse(file, nullptr, false);
-  require<DataError>(!json.is_discarded(), "got ", path,
-                     ", which is no JSON, so the machine stays unknown; look for a comma or a "
-                     "bracket too many, or let cubist_bench machine --json write it");
-  return machine_from_json(json, machine);
+  constexpr JsonUse use{"so the machine stays unknown", "give a file with its figures in JSON",
+                        "look for a comma or a bracket too many, or let cubist_bench machine "
+                        "--json write it"};
+  return machine_from_json(read_json(path, use), machine);
 }
 
 /// As a file that `read_machine` reads.

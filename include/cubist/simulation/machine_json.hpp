@@ -14,13 +14,13 @@
 // (rate_table.hpp).
 
 #include <cstddef>
-#include <fstream>
 #include <string>
 #include <type_traits>
 
 #include <nlohmann/json.hpp>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/json.hpp"
 #include "cubist/simulation/machine.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -66,7 +66,7 @@ template <class Visit>
 void read_figures_of(const nlohmann::json& json, const std::string& what, Visit visit,
                      const std::string& others = "")
 {
-  require<DataError>(json.is_object(), "got ", json.dump().substr(0, 40), " for ", what,
+  require<DataError>(json.is_object(), "got ", excerpt(json), " for ", what,
                      ", which has no names, so it is unclear what the figures are; use an object, "
                      "as {\"latency\": 1e-6}");
   for (const auto& [key, value] : json.items())
@@ -78,18 +78,17 @@ void read_figures_of(const nlohmann::json& json, const std::string& what, Visit 
       if (name != given) return;
       is_known = true;
       using Figure = std::remove_reference_t<decltype(figure)>;
-      bool fits = field.is_number();
-      if constexpr (std::is_same_v<Figure, bool>) fits = field.is_boolean();
-      if constexpr (std::is_same_v<Figure, std::string>) fits = field.is_string();
-      require<DataError>(fits, "got ", field.dump().substr(0, 40), " for ", name, " of ", what,
+      require<DataError>(json_holds<Figure>(field), "got ", excerpt(field), " for ", name, " of ",
+                         what,
                          ", which is of another type, so nothing can be computed with it; use a ",
                          std::is_same_v<Figure, bool>          ? "truth value"
                          : std::is_same_v<Figure, std::string> ? "text"
+                         : std::is_integral_v<Figure>          ? "whole number"
                                                                : "number");
       figure = field.template get<Figure>();
     });
-    require<DataError>(is_known, "got ", what, " with \"", key,
-                       "\", which the simulator does not know and would ignore; use ", known);
+    require<DataError>(is_known, "got ", what, " with ", excerpt(key),
+                       ", which the simulator does not know and would ignore; use ", known);
   }
 }
 
@@ -109,7 +108,7 @@ catch (const nlohmann::json::exception& error)
 [[nodiscard]] inline SimulatedAlgorithms algorithms_from_json(const nlohmann::json& json)
 {
   if (json == "mpi") return SimulatedAlgorithms::mpi;
-  require<DataError>(json == "nccl", "got ", json.dump().substr(0, 40),
+  require<DataError>(json == "nccl", "got ", excerpt(json),
                      " for a machine's algorithms, whose time is unknown; use \"mpi\" or "
                      "\"nccl\"");
   return SimulatedAlgorithms::nccl;
@@ -129,6 +128,9 @@ catch (const nlohmann::json::exception& error)
     machine.algorithms = detail::algorithms_from_json(json["algorithms"]);
   if (json.contains("links"))
   {
+    require<DataError>(json["links"].is_array(), "got ", excerpt(json["links"]),
+                       " for the links of a simulated machine, whose order is their distance, so "
+                       "it must be a list; use one, as [{\"name\": \"memory\"}]");
     machine.links.clear();
     for (const auto& link : json["links"])
     {
@@ -154,14 +156,9 @@ catch (const nlohmann::json::exception& error)
 /// @throws DataError for a file that can't be read, and what `simulated_machine_from_json` throws
 [[nodiscard]] inline SimulatedMachine read_simulated_machine(const std::string& path)
 {
-  std::ifstream file{path};
-  require<DataError>(file.good(), "cannot read ", path,
-                     ", so the machine stays unknown; give a file as those in machines/");
-  const auto json = nlohmann::json::parse(file, nullptr, false);
-  require<DataError>(!json.is_discarded(), "got ", path,
-                     ", which is no JSON, so the machine stays unknown; look for a comma or a "
-                     "bracket too many");
-  return simulated_machine_from_json(json);
+  constexpr JsonUse use{"so the machine stays unknown", "give a file as those in machines/",
+                        "look for a comma or a bracket too many"};
+  return simulated_machine_from_json(read_json(path, use));
 }
 
 /// As a file that `read_simulated_machine` reads.

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The one reader of JSON files. nlohmann::json parses any depth, but destroys and prints a value
+// recursively, so a file nested half a million deep would overflow the stack. This reader limits
+// depth and size, and refuses what other readers pass over: a second value of a name, of which only
+// one would be used, and bytes behind a zero.
+
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// Lists and objects may be nested this deep; no file that cubist reads needs a tenth of it.
+inline constexpr std::size_t json_depth_limit = 64;
+/// A longer file is refused, in bytes.
+inline constexpr std::size_t json_bytes_limit = std::size_t{1} << 28;
+
+/// What the messages about a JSON file say.
+struct JsonUse
+{
+  const char* consequence;  ///< why the fault is a problem: "so the machine stays unknown"
+  const char* if_missing;   ///< what to do about a file that cannot be read
+  const char* if_damaged;   ///< what to do about a file that is no JSON
+};
+
+/// A value as a message shows it: at most `limit` characters of printable ASCII.
+[[nodiscard]] inline std::string excerpt(const nlohmann::json& value, std::size_t limit = 40)
+{
+  std::string text =
+      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);  // true: ASCII
+  if (text.size() > limit) text.replace(limit, text.npos, "...");
+  return text;
+}
+
+/// Whether a value can be read as V without losing anything: a whole number that V can represent,
+/// a number, a truth value or a text.
+template <class V>
+[[nodiscard]] bool json_holds(const nlohmann::json& value)
+{
+  if constexpr (std::same_as<V, bool>)
+    return value.is_boolean();
+  else if constexpr (std::floating_point<V>)
+    return value.is_number();
+  else if constexpr (std::integral<V>)
+  {
+    if (value.is_number_unsigned()) return std::in_range<V>(value.get<std::uint64_t>());
+    if (value.is_number_integer()) return std::in_range<V>(value.get<std::int64_t>());
+    if (!value.is_number_float()) return false;
+    // 2^digits is the first number behind V's last one, and unlike that one no rounded double.
+    const double x = value.get<double>();
+    const double end = std::ldexp(1.0, std::numeric_limits<V>::digits);
+    return x == std::floor(x) && x < end && x >= (std::is_signed_v<V> ? -end : 0.0);
+  }
+  else
+    return value.is_string();
+}
+
+namespace detail
+{
+
+/// Checks the structure of a JSON text while nlohmann's parser, which does not recurse, reads it.
+class JsonGuard
+{
+  using Json = nlohmann::json;
+  using Event = Json::parse_event_t;
+
+ public:
+  JsonGuard(const std::string& file, const JsonUse& use) : file_{file}, use_{use} {}
+
+  /// Always keeps the value.
+  bool accept(int depth, Event event, const Json& value)
+  {
+    if (event == Event::object_start || event == Event::array_start)
+      require<DataError>(static_cast<std::size_t>(depth) < json_depth_limit, "got ", file_,
+                         ", whose JSON is nested more than ", json_depth_limit,
+                         " deep, as no file that cubist reads, ", use_.consequence, "; ",
+                         use_.if_damaged);
+    if (event == Event::object_start) names_.emplace_back();
+    if (event == Event::object_end) names_.pop_back();
+    if (event == Event::key)
+      require<DataError>(names_.back().insert(value.get<std::string>()).second, "got ", file_,
+                         ", whose JSON has two values for ", excerpt(value),
+                         ", of which only one would be used; remove the other one");
+    return true;
+  }
+
+ private:
+  const std::string& file_;
+  const JsonUse& use_;
+  std::vector<std::set<std::string>> names_;  // of each object that has begun
+};
+
+}  // namespace detail
+
+/// @param file the name of the text's file, for messages
+/// @throws DataError for a text that is no JSON, is nested deeper than json_depth_limit, or has two
+/// values of one name in an object
+[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, const std::string& file,
+                                               const JsonUse& use)
+{
+  const auto fail = [&](std::size_t byte) {
+    throw DataError{detail::join({"got ", file, ", which is no JSON at byte ", byte, ", ",
+                                  use.consequence, "; ", use.if_damaged})};
+  };
+  // The parser takes a zero byte for the end.
+  if (const auto zero = text.find('\0'); zero != text.npos) fail(zero + 1);
+  detail::JsonGuard guard{file, use};
+  nlohmann::json json;
+  try
+  {
+    json = nlohmann::json::parse(
+        text, [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
+          return guard.accept(depth, event, value);
+        });
+  }
+  catch (const nlohmann::json::parse_error& error)
+  {
+    fail(error.byte);
+  }
+  catch (const nlohmann::json::exception&)
+  {
+    throw DataError{detail::join({"got ", file, ", which has a number that no double can hold, ",
+                                  use.consequence, "; ", use.if_damaged})};
+  }
+  return json;
+}
+
+/// The text of a file.
+/// @throws DataError for a file that cannot be read, or is longer than json_bytes_limit
+[[nodiscard]] inline std::string read_json_text(const std::string& path, const JsonUse& use)
+{
+  std::ifstream file{path, std::ios::binary};
+  std::string text;
+  std::array<char, 1 << 16> piece;
+  while (text.size() <= json_bytes_limit &&
+         (file.read(piece.data(), piece.size()) || file.gcount() > 0))
+    text.append(piece.data(), static_cast<std::size_t>(file.gcount()));
+  require<DataError>(text.size() <= json_bytes_limit, "got ", path, ", which has more than ",
+                     json_bytes_limit, " bytes, more than any file of this kind, ", use.consequence,
+                     "; ", use.if_damaged);
+  require<DataError>(file.eof() && !file.bad(), "cannot read ", path, ", ", use.consequence, "; ",
+                     use.if_missing);
+  return text;
+}
+
+/// @throws DataError as read_json_text() and parse_json()
+[[nodiscard]] inline nlohmann::json read_json(const std::string& path, const JsonUse& use)
+{
+  return parse_json(read_json_text(path, use), path, use);
+}
+
+}  // namespace cubist::CUBIST_ABI
