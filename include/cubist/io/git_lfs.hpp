@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Pointers of Git LFS, which stand where a large file belongs if a repository was cloned without
+// Git LFS:
+//
+//   version https://git-lfs.github.com/spec/v1
+//   oid sha256:…
+//   size 548105171
+//
+// Source: github.com/git-lfs/git-lfs, docs/spec.md.
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// @param start the file's first 8 bytes, or more
+/// @param file its name, for messages
+/// @throws DataError for a pointer of Git LFS
+inline void require_no_lfs_pointer(std::string_view start, const std::string& file)
+{
+  constexpr std::string_view pointer = "version https://git-lfs.github.com/spec/";
+  const auto size = std::min(start.size(), pointer.size());
+  require<DataError>(size < 8 || start.substr(0, size) != pointer.substr(0, size), "got ", file,
+                     ", which is a pointer of Git LFS to the file that belongs there, so it has no "
+                     "data; fetch that file by git lfs pull, or download it");
+}
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The sizes and kinds of a transformer's parts.
+//
+// Source: Hugging Face transformers, GPT2Config and LlamaConfig.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// The norm before each layer.
+enum class Norm : std::uint8_t
+{
+  layer_norm,  ///< mean and variance, a weight and a bias
+  rms_norm     ///< the root mean square, and a weight
+};
+
+/// The text of the config.json that a configuration was read from, so that a save keeps its keys.
+/// It says nothing about the model that the configuration does not say, so all are equal.
+struct ConfigSource
+{
+  std::string text;  ///< empty for a configuration that was not read
+
+  friend bool operator==(const ConfigSource&, const ConfigSource&) { return true; }
+};
+
+/// A transformer's sizes, and what its blocks are made of.
+struct TransformerConfig
+{
+  std::size_t vocabulary = 0;
+  std::size_t positions = 0;  // the tokens of the longest sequence
+  std::size_t width = 0;
+  std::size_t layers = 0;
+  std::size_t heads = 0;
+  std::size_t key_value_heads = 0;  // 0: as many as heads
+  std::size_t head_size = 0;        // 0: width / heads
+  std::size_t feed_forward = 0;     // 0: 4 width
+  /// GPT-2's; else Q and K are rotated by their positions.
+  bool learned_positions = true;
+  double rotary_base = 10000;    ///< the base of rotary angles
+  Norm norm = Norm::layer_norm;  ///< of each block
+  double epsilon = 1e-5;
+  /// SwiGLU in the feed-forward network; else GELU by tanh.
+  bool gated = false;
+  /// Linear layers have a bias.
+  bool bias = true;
+  /// The logits use the table of the embedding.
+  bool tied = true;
+  ConfigSource source = {};  ///< where it was read
+
+  friend bool operator==(const TransformerConfig&, const TransformerConfig&) = default;
+
+  /// @throws ShapeError for sizes of 0, and for more parameters than any machine can hold
+  void check() const
+  {
+    require<ShapeError>(vocabulary > 0 && positions > 0 && width > 0 && layers > 0 && heads > 0,
+                        "got a transformer of ", vocabulary, " tokens, ", positions,
+                        " positions, width ", width, ", ", layers, " layers and ", heads,
+                        " heads, which computes nothing; give it at least one of each");
+    // In double, since the products may not fit 64 bits.
+    const auto w = static_cast<double>(width);
+    const double attention = std::max(w, static_cast<double>(heads) * double(head_size));
+    const double inner = feed_forward == 0 ? 4 * w : static_cast<double>(feed_forward);
+    const double parameters =
+        w * (double(vocabulary) + (learned_positions ? double(positions) : 0) +
+             double(layers) * (2 * attention + (gated ? 3 : 2) * inner));
+    require<ShapeError>(parameters < 0x1p50, "got a transformer of about ", parameters,
+                        " parameters, which no machine can hold; check its sizes");
+  }
+};
+
+}  // namespace cubist::CUBIST_ABI
