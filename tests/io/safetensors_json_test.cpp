@@ -100,7 +100,8 @@ TEST_CASE("a tensor must have all fields of the format, and no others")
   CHECK_THAT(error_of_tensor(shape + ',' + offsets), ContainsSubstring("too little"));
   CHECK_THAT(error_of_tensor(""), ContainsSubstring("too little"));
   CHECK_THAT(error_of_tensor(R"("strides":[1])"), ContainsSubstring("\"strides\" at \"a\""));
-  CHECK_THAT(error_of_tensor(R"("dtype":"F4")"), ContainsSubstring("dtype \"F4\""));
+  CHECK_THAT(error_of_tensor(R"("dtype":"F4")"),
+             ContainsSubstring("the tensor \"a\" of the dtype \"F4\", whose elements have a size"));
   CHECK_THAT(error_of_tensor(R"("dtype":"f32")"), ContainsSubstring("dtype \"f32\""));
   CHECK_THAT(error_of_tensor(R"("dtype":[])"),
              ContainsSubstring("a list at \"a\" where a type's name"));
@@ -114,6 +115,19 @@ TEST_CASE("a tensor must have all fields of the format, and no others")
     CHECK_THAT(error(std::string{R"({"__metadata__":{"n":)"} + value + "}}"),
                ContainsSubstring("where a text belongs"));
   CHECK_THAT(error(R"({"__metadata__":null})"), ContainsSubstring("an object of texts"));
+}
+
+TEST_CASE("tensors of every type of a byte or more have a place")
+{
+  for (const std::string type :
+       {"F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I8"})
+  {
+    const SafetensorsJson json{
+        R"({"a":{"dtype":")" + type + R"(","shape":[3],"data_offsets":[0,3]}})", "x"};
+    CHECK(to_string(json.tensors.at(0).type) == type);
+    CHECK(bytes_of(json.tensors.at(0).type) == 1);
+    CHECK(!readable_as<float>(json.tensors.at(0).type));
+  }
 }
 
 TEST_CASE("text that is no JSON is refused")

@@ -31,6 +31,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
+#include "cubist/io/git_lfs.hpp"
 #include "cubist/io/quote.hpp"
 #include "cubist/io/zip.hpp"
 
@@ -209,6 +210,7 @@ Shape parse_csv_rows(std::string_view text, const std::string& file, const CsvOp
                      Row row, Value value)
 {
   require_no_zip(text, file, "a table of text; unpack it, or save the table as text");
+  require_no_lfs_pointer(text, file);
   Shape shape;
   CsvLine line{{}, 0, file, options.separator};
   for (std::string_view rest = lines_of_table(text, file); !rest.empty();)

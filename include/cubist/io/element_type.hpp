@@ -27,23 +27,26 @@ static_assert(std::endian::native == std::endian::little,
 
 enum class ElementType : std::uint8_t
 {
-  boolean,  ///< 1 byte, 0 or 1
-  u8,       ///< 8 bits, unsigned
-  i8,       ///< 8 bits, signed
-  f8_e4m3,  ///< 8 bits: 4 of exponent, 3 of fraction
-  f8_e5m2,  ///< 8 bits: 5 of exponent, 2 of fraction
-  u16,      ///< 16 bits, unsigned
-  i16,      ///< 16 bits, signed
-  f16,      ///< IEEE half
-  bf16,     ///< bfloat16
-  u32,      ///< 32 bits, unsigned
-  i32,      ///< 32 bits, signed
-  f32,      ///< float
-  u64,      ///< 64 bits, unsigned
-  i64,      ///< 64 bits, signed
-  f64,      ///< double
-  c64,      ///< complex of float
-  c128      ///< complex of double
+  boolean,      ///< 1 byte, 0 or 1
+  u8,           ///< 8 bits, unsigned
+  i8,           ///< 8 bits, signed
+  f8_e4m3,      ///< 8 bits: 4 of exponent, 3 of fraction
+  f8_e5m2,      ///< 8 bits: 5 of exponent, 2 of fraction
+  f8_e8m0,      ///< 8 bits of exponent: a power of two
+  f8_e4m3fnuz,  ///< f8_e4m3 without infinities and a negative zero
+  f8_e5m2fnuz,  ///< f8_e5m2 without infinities and a negative zero
+  u16,          ///< 16 bits, unsigned
+  i16,          ///< 16 bits, signed
+  f16,          ///< IEEE half
+  bf16,         ///< bfloat16
+  u32,          ///< 32 bits, unsigned
+  i32,          ///< 32 bits, signed
+  f32,          ///< float
+  u64,          ///< 64 bits, unsigned
+  i64,          ///< 64 bits, signed
+  f64,          ///< double
+  c64,          ///< complex of float
+  c128          ///< complex of double
 };
 
 /// The element type of T.
@@ -62,11 +65,12 @@ namespace detail
 {
 
 // In the order of ElementType.
-inline constexpr std::array<const char*, 17> element_type_names{
-    "BOOL", "U8",  "I8",  "F8_E4M3", "F8_E5M2", "U16", "I16", "F16", "BF16",
-    "U32",  "I32", "F32", "U64",     "I64",     "F64", "C64", "C128"};
-inline constexpr std::array<std::size_t, 17> element_type_bytes{1, 1, 1, 1, 1, 2, 2, 2, 2,
-                                                                4, 4, 4, 8, 8, 8, 8, 16};
+inline constexpr std::array<const char*, 20> element_type_names{
+    "BOOL",        "U8",  "I8",  "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ",
+    "F8_E5M2FNUZ", "U16", "I16", "F16",     "BF16",    "U32",     "I32",
+    "F32",         "U64", "I64", "F64",     "C64",     "C128"};
+inline constexpr std::array<std::size_t, 20> element_type_bytes{1, 1, 1, 1, 1, 1, 1, 1, 2, 2,
+                                                                2, 2, 4, 4, 4, 8, 8, 8, 8, 16};
 
 template <class... From, class F>
 constexpr bool with_one_of(ElementType type, F f)

@@ -23,6 +23,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/io/element_type.hpp"
+#include "cubist/io/git_lfs.hpp"
 #include "cubist/io/quote.hpp"
 #include "cubist/io/zip.hpp"
 
@@ -46,9 +47,9 @@ namespace detail
 inline constexpr std::string_view npy_magic = "\x93NUMPY";
 
 /// NumPy's names without the byte order, in the order of ElementType; "" for types it lacks.
-inline constexpr std::array<std::string_view, 17> npy_names{"b1", "u1", "i1", "",   "",   "u2",
-                                                            "i2", "f2", "",   "u4", "i4", "f4",
-                                                            "u8", "i8", "f8", "c8", "c16"};
+inline constexpr std::array<std::string_view, 20> npy_names{
+    "b1", "u1", "i1", "",   "",   "",   "",   "",   "u2", "i2",
+    "f2", "",   "u4", "i4", "f4", "u8", "i8", "f8", "c8", "c16"};
 
 /// Parses the dictionary, and evaluates no Python expressions.
 class NpyDictionary
@@ -164,6 +165,7 @@ class NpyDictionary
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size);
       if (error != std::errc{}) fail(quote(rest_, 20), "a size of 64 bits");
       rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+      if (rest_.starts_with('L')) rest_.remove_prefix(1);  // a long of Python 2
       sizes.push_back(size);
       if (take(',')) continue;
       expect(')');
@@ -197,6 +199,7 @@ class NpyDictionary
     return static_cast<std::size_t>(static_cast<unsigned char>(start[i]));
   };
   require_no_zip(start, file, "one array; save each with np.save");
+  require_no_lfs_pointer(start, file);
   require<DataError>(start.starts_with(detail::npy_magic) && start.size() >= 12, "got ", file,
                      " that begins with ", quote(start, 12),
                      ", so it is no .npy file; save the matrix with np.save");

@@ -11,6 +11,7 @@
 // Words: an all_reduce of one word for each tensor; a save has barriers, too.
 // Source: github.com/huggingface/safetensors, "Format".
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -132,6 +133,30 @@ class SafetensorsFile
     Block block = x.block(x.mesh.rank());
     block.cols.offset += first;
     read_block<T>(file_, stored, block, x.mesh.engine(), x.valid());
+  }
+
+  /// Whether two tensors agree in type, shape and every bit of part `part` of `parts` of their
+  /// elements.
+  /// @pre both files have them
+  [[nodiscard]] bool agrees(const std::string& name, const SafetensorsFile& other,
+                            const std::string& other_name, std::uint64_t part,
+                            std::uint64_t parts) const
+  {
+    const TensorInfo& a = *header_.find(name);
+    const TensorInfo& b = *other.header_.find(other_name);
+    if (a.type != b.type || a.shape != b.shape) return false;
+    const std::uint64_t each = (a.end - a.begin + parts - 1) / parts;
+    const std::uint64_t end = std::min(each * (part + 1), a.end - a.begin);
+    std::vector<std::byte> mine(1U << 20), others(mine.size());
+    for (std::uint64_t at = each * part; at < end; at += mine.size())
+    {
+      const std::size_t count = std::min<std::uint64_t>(mine.size(), end - at);
+      file_.read(data_ + a.begin + at, std::span{mine}.first(count));
+      other.file_.read(other.data_ + b.begin + at, std::span{others}.first(count));
+      if (!std::equal(mine.begin(), mine.begin() + std::ptrdiff_t(count), others.begin()))
+        return false;
+    }
+    return true;
   }
 
  private:

@@ -21,6 +21,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/io/element_type.hpp"
+#include "cubist/io/git_lfs.hpp"
 #include "cubist/io/quote.hpp"
 #include "cubist/io/safetensors_json.hpp"
 #include "cubist/io/zip.hpp"
@@ -56,6 +57,7 @@ struct SafetensorsHeader
   const auto chars = std::bit_cast<std::array<char, 8>>(bytes);
   require_no_zip({chars.data(), chars.size()}, file,
                  "a safetensors file; save the tensors with safetensors.torch.save_file");
+  require_no_lfs_pointer({chars.data(), chars.size()}, file);
   const auto length = std::bit_cast<std::uint64_t>(bytes);
   require<DataError>(length >= 2 && length <= safetensors_header_limit, "got ", file,
                      " with a header of ", length, " bytes where safetensors have 2 to ",

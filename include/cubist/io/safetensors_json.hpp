@@ -135,9 +135,13 @@ class SafetensorsJson
     if (const auto field = fields.find("dtype"); field != fields.end())
     {
       expect(field->is_string(), described(*field), "a type's name");
-      const auto type = element_type_named(field->get_ref<const std::string&>());
-      expect(type.has_value(), "the dtype " + quote(field->get_ref<const std::string&>()),
-             "one that cubist knows");
+      const auto& name = field->get_ref<const std::string&>();
+      const auto type = element_type_named(name);
+      require<DataError>(
+          type.has_value(), "got ", file_, " with the tensor ", quote(key_), " of the dtype ",
+          quote(name),
+          ", whose elements have a size that cubist does not know, so it cannot tell "
+          "where the others are; save that tensor in another type, or without it");
       tensor.type = *type;
     }
     tensor.shape = numbers(fields, "shape", "a list of whole numbers");
