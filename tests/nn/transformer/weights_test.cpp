@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -198,7 +201,7 @@ TEST_CASE("weights of another model are refused, and change nothing")
   auto untied = config;
   untied.tied = false;
   refuses(gpt2, untied, "has no tensor lm_head.weight");
-  refuses(llama, config, "has no tensor transformer.wte.weight");
+  refuses(llama, config, "has no tensor transformer.wpe.weight");
   refuses(folder / "nowhere", config, "nowhere");
 }
 
@@ -223,7 +226,15 @@ TEST_CASE("damaged files are refused, and change nothing")
   refuses("model.safetensors", "truncated");
   once([&] { std::filesystem::remove(folder / "copy" / "model.safetensors"); });
   index("{");
+  refuses("index.json", "no JSON at byte 2");
+  index("{}");
   refuses("index.json", "weight_map");
+  index(R"({"weight_map": {"a": "part.safetensors", "a": "b.safetensors"}})");
+  refuses("index.json", "two values for \"a\"");
+  index(R"({"weight_map": )" + std::string(500'000, '[') + std::string(500'000, ']') + "}");
+  refuses("index.json", "nested more than 64 deep");
+  index(R"({"weight_map": {"a": "part.safetensors\u0000"}})");
+  refuses("no file of its folder");
   index(R"({"weight_map": {"a": "../../other.safetensors"}})");
   refuses("../../other.safetensors", "no file of its folder");
   index(R"({"weight_map": {"a": 3}})");
@@ -235,6 +246,141 @@ TEST_CASE("damaged files are refused, and change nothing")
             [](const std::string& name) { return name; });
   });
   refuses("part.safetensors", "does not have it");
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:12\n";
+  index(pointer);
+  refuses("index.json", "pointer of Git LFS", "git lfs pull");
+  once([&] { std::filesystem::remove(folder / "copy" / "model.safetensors.index.json"); });
+  refuses("copy", "neither model.safetensors nor model.safetensors.index.json");
+  once([&] { std::ofstream{folder / "copy" / "pytorch_model.bin"} << "PK"; });
+  refuses("pytorch_model.bin alone", "does not run", "save_pretrained");
+  once([&] { std::ofstream{folder / "copy" / "model.safetensors"} << pointer; });
+  refuses("model.safetensors", "pointer of Git LFS", "git lfs pull");
+}
+
+TEST_CASE("a tensor is read from the file that the index names, or refused")
+{
+  const Folder folder;
+  const auto config = read_config(gpt2);
+  const double wanted = loss_of(gpt2);
+  const std::string stale = "transformer.h.0.mlp.c_fc.weight";
+  const auto index = [&](bool names_all) {
+    nlohmann::json map;
+    for (const auto& name : Reference{gpt2 + "/model.safetensors"}.names())
+      if (name != "transformer.wpe.weight" || names_all)
+        map[name] = name < stale ? "a.safetensors" : "b.safetensors";
+    once([&] {
+      std::ofstream{folder / "model.safetensors.index.json"} << nlohmann::json{{"weight_map", map}};
+    });
+  };
+  once([&] {
+    std::filesystem::copy_file(gpt2 + "/config.json", folder / "config.json");
+    // An old copy of a tensor of b, which comes first.
+    rewrite(gpt2 + "/model.safetensors", folder / "a.safetensors", [&](const std::string& name) {
+      if (name == "transformer.h.1.mlp.c_fc.weight") return stale;
+      return name < stale ? name : "";
+    });
+    rewrite(gpt2 + "/model.safetensors", folder / "b.safetensors",
+            [&](const std::string& name) { return name < stale ? "" : name; });
+  });
+  index(true);
+  CHECK(loss_of(folder / "") == wanted);
+  index(false);
+  CHECK(mentions(refusal(folder / "", config).first, "index.json", "does not name",
+                 "transformer.wpe.weight", "b.safetensors"));
+  index(true);
+  once([&] {
+    std::filesystem::copy_file(gpt2 + "/model.safetensors", folder / "model.safetensors");
+  });
+  CHECK(mentions(refusal(folder / "", config).first, "model.safetensors, and with an index",
+                 "a.safetensors", "unclear which"));
+}
+
+TEST_CASE("a tied model may have its table under the name of the logits")
+{
+  const Folder folder;
+  const auto with = [&](const std::string& model, const std::string& table, auto rename) {
+    once([&] {
+      std::filesystem::remove_all(folder / "tied");
+      std::filesystem::create_directory(folder / "tied");
+      auto json = nlohmann::json::parse(config_text(read_config(model)));
+      json["tie_word_embeddings"] = true;
+      std::ofstream{folder / "tied" / "config.json"} << json;
+      rewrite(model + "/model.safetensors", folder / "tied" / "model.safetensors",
+              [&](const std::string& name) { return name == table ? rename : name; });
+    });
+  };
+  const std::string head = "lm_head.weight";
+  with(gpt2, "transformer.wte.weight", head);
+  CHECK(loss_of(folder / "tied") == loss_of(gpt2));
+  // The two tables of an untied model: either alone, but not both.
+  with(llama, head, std::string{});
+  const double by_embedding = loss_of(folder / "tied");
+  with(llama, "model.embed_tokens.weight", std::string{});
+  CHECK(loss_of(folder / "tied") != by_embedding);
+  with(llama, "", head);
+  const auto config = read_config(folder / "tied");
+  const auto refuses = [&](const auto& place) {
+    if (!fits(place)) return;
+    const auto message = on_root(place, [&](const auto& mesh) {
+      using S = typename std::decay_t<decltype(place)>::Scheme;
+      Transformer<S, TestBackend, double> model{mesh, config};
+      return message_of<DataError>(
+          [&] { load_weights(folder / "tied", model.parameters(), config); });
+    });
+    CHECK(mentions(message, "other values in lm_head.weight than in model.embed_tokens.weight",
+                   "tie_word_embeddings"));
+  };
+  refuses(one_rank);
+  refuses(two_by_two);
+}
+
+TEST_CASE("a save keeps the keys of the configuration, and leaves no part of an earlier one")
+{
+  const Folder folder;
+  const std::string text = R"({"model_type": "llama", "vocab_size": 1, "hidden_size": 2,
+    "max_position_embeddings": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "eos_token_id": [2, 3],
+    "intermediate_size": 1, "rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"},
+    "dtype": "bfloat16", "architectures": ["LlamaForCausalLM"], "hidden_act": "swish"})";
+  const auto save = [&](std::uint64_t largest_file) {
+    (void)on_root(one_rank, [&](const auto& mesh) {
+      const auto config = parse_config(text, "text");
+      Transformer<Summa2D, TestBackend, float> model{mesh, config};
+      save_weights(folder / "", model.parameters(), config, {.largest_file = largest_file});
+      return 0;
+    });
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator{folder / ""})
+      names.insert(entry.path().filename().string());
+    return names;
+  };
+  CHECK(save(1 << 20) == std::set<std::string>{"config.json", "model.safetensors"});
+  auto expected = nlohmann::json::parse(text);
+  expected["dtype"] = "float32";
+  std::ifstream written{folder / "config.json"};
+  CHECK(nlohmann::json::parse(written) == expected);
+  // Matrices of one row have two dimensions, as transformers expects.
+  using Sizes = std::vector<std::size_t>;
+  const Reference file{(folder / "model.safetensors").string()};
+  CHECK(file.shape("model.embed_tokens.weight") == Sizes{1, 2});
+  CHECK(file.shape("lm_head.weight") == Sizes{1, 2});
+  CHECK(file.shape("model.layers.0.mlp.up_proj.weight") == Sizes{1, 2});
+  CHECK(file.shape("model.layers.0.mlp.down_proj.weight") == Sizes{2, 1});
+  CHECK(file.shape("model.layers.0.input_layernorm.weight") == Sizes{2});
+  CHECK(file.shape("model.norm.weight") == Sizes{2});
+
+  const auto many = save(8);
+  CHECK(many.size() > 6);
+  CHECK(many.count("model.safetensors") == 0);
+  const auto few = save(64);
+  CHECK(few.size() < many.size());
+  CHECK(std::all_of(few.begin(), few.end(), [&](const std::string& name) {
+    return name.find("-of-") == name.npos ||
+           name.find("-of-0000" + std::to_string(few.size() - 2)) != name.npos;
+  }));
+  auto names = file.names();
+  std::sort(names.begin(), names.end());
+  CHECK(SafetensorsFolder{folder / ""}.names() == names);
+  CHECK(save(1 << 20) == std::set<std::string>{"config.json", "model.safetensors"});
 }
 
 TEST_CASE("a folder that cannot be written is reported")

@@ -27,6 +27,7 @@ struct TensorPlace
   bool transposed = false;  // (out, in)
   std::size_t part = 0;     // of its columns
   std::size_t parts = 1;    ///< tensors of cubist that one tensor of the file holds side by side
+  bool vector = false;      ///< of one dimension: a bias, or the weight of a norm
 };
 
 namespace detail
@@ -61,7 +62,7 @@ renamed(const std::array<std::pair<const char*, const char*>, n>& names, const s
   const std::size_t part = text.starts_with("attention.key.")     ? 1
                            : text.starts_with("attention.value.") ? 2
                                                                   : 0;
-  return {theirs + rest, false, part, merged ? std::size_t{3} : std::size_t{1}};
+  return {theirs + rest, false, part, merged ? std::size_t{3} : std::size_t{1}, false};
 }
 
 [[nodiscard]] inline TensorPlace place_in_llama_layer(const std::string& text)
@@ -77,7 +78,7 @@ renamed(const std::array<std::pair<const char*, const char*>, n>& names, const s
        {"feed_forward.up.", "mlp.up_proj."},
        {"feed_forward.down.", "mlp.down_proj."}}};
   const auto [theirs, rest] = renamed(names, text);
-  return {theirs + rest, theirs.find("norm") == std::string::npos, 0, 1};
+  return {theirs + rest, theirs.find("norm") == std::string::npos, 0, 1, false};
 }
 
 }  // namespace detail
@@ -89,6 +90,7 @@ renamed(const std::array<std::pair<const char*, const char*>, n>& names, const s
 {
   const bool gpt2 = config.learned_positions;
   const std::string layers = "layers.";
+  const bool vector = name.ends_with(".bias") || name.find("norm.") != name.npos;
   if (name.starts_with(layers))
   {
     const auto end = name.find('.', layers.size());
@@ -96,6 +98,7 @@ renamed(const std::array<std::pair<const char*, const char*>, n>& names, const s
     auto place = gpt2 ? detail::place_in_gpt2_layer(name.substr(end + 1))
                       : detail::place_in_llama_layer(name.substr(end + 1));
     place.name = (gpt2 ? "transformer.h." : "model.layers.") + number + "." + place.name;
+    place.vector = vector;
     return place;
   }
   constexpr std::array<std::pair<const char*, const char*>, 4> gpt2_names{
@@ -107,7 +110,7 @@ renamed(const std::array<std::pair<const char*, const char*>, n>& names, const s
       {{"embedding.", "model.embed_tokens."}, {"norm.", "model.norm."}, {"logits.", "lm_head."}}};
   const auto [theirs, rest] =
       gpt2 ? detail::renamed(gpt2_names, name) : detail::renamed(llama_names, name);
-  return {theirs + rest, false, 0, 1};
+  return {theirs + rest, false, 0, 1, vector};
 }
 
 }  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Saves the weights of a transformer in the files of Hugging Face: model.safetensors, or several of
+// them with an index, and config.json. One tensor at a time is gathered on rank 0.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <list>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/json.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/global.hpp"
+#include "cubist/io/atomic_file.hpp"
+#include "cubist/io/element_type.hpp"
+#include "cubist/io/safetensors_folder.hpp"
+#include "cubist/io/safetensors_header.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/nn/transformer/config.hpp"
+#include "cubist/nn/transformer/tensor_names.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// A tensor of Hugging Face, and the parameters that are in it, part after part.
+struct TensorParts
+{
+  TensorPlace place;  // of the first part
+  std::vector<std::size_t> parameters;
+};
+
+/// All tensors, in the order of the parameters.
+template <class T, class M>
+[[nodiscard]] std::vector<TensorParts> tensors_of(const Parameters<T, M>& parameters,
+                                                  const TransformerConfig& config)
+{
+  std::vector<TensorParts> all;
+  std::map<std::string, std::size_t> numbers;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+  {
+    const auto place = tensor_place(config, parameters[i].name);
+    const auto [at, is_new] = numbers.emplace(place.name, all.size());
+    if (is_new) all.push_back({place, std::vector<std::size_t>(place.parts)});
+    all[at->second].parameters[place.part] = i;
+  }
+  return all;
+}
+
+/// The global matrix of a tensor, as its file stores it, on rank 0.
+template <class T, class M>
+[[nodiscard]] std::vector<T> gather_tensor(const Parameters<T, M>& parameters,
+                                           const TensorParts& tensor, Shape& shape)
+{
+  const std::size_t rows = parameters[tensor.parameters.front()].value.shape.rows;
+  std::size_t cols = 0;
+  for (const std::size_t i : tensor.parameters) cols += parameters[i].value.shape.cols;
+  shape = op_shape(tensor.place.transposed, {rows, cols});
+  std::vector<T> all;
+  std::size_t first = 0;
+  for (const std::size_t i : tensor.parameters)
+  {
+    const auto part = gather(parameters[i].value);
+    const std::size_t width = parameters[i].value.shape.cols;
+    all.resize(part.size() == 0 ? 0 : rows * cols);
+    for (std::size_t e = 0; e < part.size(); ++e)
+    {
+      const std::size_t r = e / width, c = first + e % width;
+      all[tensor.place.transposed ? c * rows + r : r * cols + c] = part.data()[e];
+    }
+    first += width;
+  }
+  return all;
+}
+
+/// The elements' name in PyTorch, as "torch_dtype" has it.
+template <Scalar T>
+[[nodiscard]] constexpr const char* torch_name()
+{
+  return std::same_as<T, half>       ? "float16"
+         : std::same_as<T, bfloat16> ? "bfloat16"
+         : std::same_as<T, float>    ? "float32"
+                                     : "float64";
+}
+
+/// Removes a file that a save has replaced, if it is there.
+inline void remove_replaced(const std::filesystem::path& file)
+{
+  std::error_code error;
+  std::filesystem::remove(file, error);
+  require<DataError>(!error, "cannot remove ", file.string(), " (", error.message(),
+                     "), which an earlier save has left, so it would be taken for a part of this "
+                     "one; check the folder's permissions");
+}
+
+/// The files that a folder's index names; none without one, or where it is damaged.
+[[nodiscard]] inline std::set<std::string> files_of_index(const std::filesystem::path& index)
+try
+{
+  std::set<std::string> names;
+  if (!std::filesystem::exists(index)) return names;
+  const JsonUse use{"so nothing is known of it", "check its permissions", "save it anew"};
+  for (const auto& [_, name] :
+       parse_safetensors_index(read_json_text(index.string(), use), index.string()))
+    if (name.ends_with(".safetensors")) names.insert(name);
+  return names;
+}
+catch (const DataError&)
+{
+  return {};
+}
+
+}  // namespace detail
+
+/// How weights are named and split in files.
+struct SaveWeightsOptions
+{
+  /// Tensors are saved in several files if they have more bytes.
+  std::uint64_t largest_file = std::uint64_t{5} << 30;
+};
+
+/// Saves the parameters of a transformer and its config.json in a folder, which is made if it does
+/// not exist, as Hugging Face's from_pretrained reads them. A configuration that was read keeps the
+/// keys of its file. What an earlier save has left in the folder is removed once the new files are
+/// on the disk. Every rank of the mesh calls it, and idle ranks may.
+/// @throws DataError where the system refuses, ArgumentError for a model that Hugging Face does not
+/// have
+template <class T, class M>
+void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& parameters,
+                  const TransformerConfig& config, const SaveWeightsOptions& options = {})
+{
+  if (parameters.empty() || !parameters.front().value.mesh.active()) return;
+  const auto& mesh = parameters.front().value.mesh;
+  const auto tensors = detail::tensors_of(parameters, config);
+  const auto bytes = [&](const detail::TensorParts& tensor) {
+    std::uint64_t sum = 0;
+    for (const std::size_t i : tensor.parameters) sum += parameters[i].value.shape.size();
+    return sum * sizeof(T);
+  };
+  const std::string config_file = config_text(config, detail::torch_name<T>());
+  // The first tensor of each file.
+  std::vector<std::size_t> files{0};
+  std::uint64_t filled = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+  {
+    if (filled > 0 && filled + bytes(tensors[i]) > options.largest_file)
+    {
+      files.push_back(i);
+      filled = 0;
+    }
+    filled += bytes(tensors[i]);
+  }
+  files.push_back(tensors.size());
+  const std::size_t count = files.size() - 1;
+  const auto file_name = [&](std::size_t f) {
+    const auto digits = [](std::size_t n) {
+      const auto text = std::to_string(n);
+      return std::string(5 - std::min<std::size_t>(5, text.size()), '0') + text;
+    };
+    if (count == 1) return std::string{SafetensorsFolder::file_name};
+    return "model-" + digits(f + 1) + "-of-" + digits(count) + ".safetensors";
+  };
+  if (mesh.rank() == 0)
+  {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    require<DataError>(!error, "cannot create the folder ", folder.string(), " (", error.message(),
+                       "), so nothing could be saved; check the path and its permissions");
+  }
+  mesh.world().barrier();
+  const auto index_path = folder / SafetensorsFolder::index_name;
+  std::set<std::string> earlier;  // on rank 0
+  if (mesh.rank() == 0) earlier = detail::files_of_index(index_path);
+  nlohmann::json map;
+  std::uint64_t total = 0;
+  std::list<AtomicFile<M>> written;
+  for (std::size_t f = 0; f < count; ++f)
+  {
+    SafetensorsHeader header{.metadata = {{"format", "pt"}}, .tensors = {}};
+    std::uint64_t end = 0;
+    for (std::size_t i = files[f]; i < files[f + 1]; ++i)
+    {
+      const auto& parts = tensors[i].parameters;
+      const Shape first = parameters[parts.front()].value.shape;
+      const Shape s =
+          op_shape(tensors[i].place.transposed, {first.rows, first.cols * parts.size()});
+      const auto shape = tensors[i].place.vector ? std::vector<std::uint64_t>{s.cols}
+                                                 : std::vector<std::uint64_t>{s.rows, s.cols};
+      header.tensors.push_back(
+          {tensors[i].place.name, element_type<T>(), shape, end, end + bytes(tensors[i])});
+      end += bytes(tensors[i]);
+      map[tensors[i].place.name] = file_name(f);
+    }
+    total += end;
+    const std::string start = format_safetensors_header(header);
+    auto& file = written.emplace_back(mesh, folder / file_name(f), start, start.size() + end);
+    for (std::size_t i = files[f]; i < files[f + 1]; ++i)
+    {
+      Shape shape;
+      const auto all = detail::gather_tensor(parameters, tensors[i], shape);
+      if (mesh.rank() == 0)
+        file.file().write(start.size() + header.tensors[i - files[f]].begin,
+                          std::as_bytes(std::span{all}));
+    }
+  }
+  // An index whose files are replaced one after the other would describe a mixture meanwhile.
+  std::size_t replaced = 0;
+  for (std::size_t f = 0; f < count; ++f) replaced += earlier.erase(file_name(f));
+  if (replaced > 0) detail::remove_replaced(index_path);
+  for (auto& file : written) file.publish();
+  if (count > 1)
+  {
+    const nlohmann::json index{{"metadata", {{"total_size", total}}}, {"weight_map", map}};
+    const std::string text = index.dump(2);
+    AtomicFile file{mesh, index_path, text, text.size()};
+    file.publish();
+  }
+  AtomicFile config_out{mesh, folder / "config.json", config_file, config_file.size()};
+  config_out.publish();
+  if (mesh.rank() == 0)
+  {
+    detail::remove_replaced(count > 1 ? folder / SafetensorsFolder::file_name : index_path);
+    for (const auto& name : earlier) detail::remove_replaced(folder / name);
+  }
+  mesh.world().barrier();
+}
+
+}  // namespace cubist::CUBIST_ABI
