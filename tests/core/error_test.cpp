@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <exception>
+#include <locale>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -79,6 +80,28 @@ TEST_CASE("require throws the requested type with the parts as its message")
   CHECK_THROWS_WITH(
       require<MeshError>(false, "got ", 6, " ranks, not ", std::string{"a cube"}, '!'),
       "got 6 ranks, not a cube!");
+}
+
+TEST_CASE("numbers in messages have no separators, whatever the program's locale")
+{
+  struct Separators : std::numpunct<char>
+  {
+    char do_thousands_sep() const override { return ','; }
+    char do_decimal_point() const override { return ';'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const std::locale before = std::locale::global(std::locale{std::locale{}, new Separators});
+  std::string message;
+  try
+  {
+    require<ShapeError>(false, "got ", 1234567, " rows and ", 2.5);
+  }
+  catch (const ShapeError& e)
+  {
+    message = e.what();
+  }
+  std::locale::global(before);
+  CHECK(message == "got 1234567 rows and 2.5");
 }
 
 }  // namespace core_error_test

@@ -10,7 +10,6 @@
 #include <exception>
 #include <memory>
 #include <numeric>
-#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -79,13 +78,13 @@ struct Threads
       }
       catch (const std::system_error& e)
       {
-        std::ostringstream message;
-        message << "got " << ranks << " ranks, but the system lets this process start only "
-                << threads.size() + 1 << " threads (" << e.what()
-                << "); use fewer ranks, or raise the limit (ulimit -u)";
-        scheduler->fail(Scheduler::Failure::peer_failed, message.str());
+        const auto message =
+            detail::join({"got ", ranks, " ranks, but the system lets this process start only ",
+                          threads.size() + 1, " threads (", e.what(),
+                          "); use fewer ranks, or raise the limit (ulimit -u)"});
+        scheduler->fail(Scheduler::Failure::peer_failed, message);
         threads.clear();
-        throw CommunicationError{message.str()};
+        throw CommunicationError{message};
       }
       run_one(0);
     }

@@ -4,6 +4,7 @@
 // The errors of cubist. A message has three parts: what was got, why that is a problem, what to do.
 
 #include <initializer_list>
+#include <locale>
 #include <optional>
 #include <ostream>
 #include <sstream>
@@ -103,6 +104,7 @@ struct MessagePart
 [[gnu::cold]] inline std::string join(std::initializer_list<MessagePart> parts)
 {
   std::ostringstream message;
+  message.imbue(std::locale::classic());  // 1024, where a program's locale may write 1,024
   for (const auto& part : parts) part.print(message, part.value);
   return message.str();
 }

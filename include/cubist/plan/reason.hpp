@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdio>
+#include <locale>
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -100,6 +101,7 @@ inline void add_matrices(std::ostream& out, const Plan& plan)
                                             const Machine& machine)
 {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   if (!plan.fits_memory)
     out << "does not fit: needs " << detail::gibibytes(plan.memory) << " a rank, which has "
         << detail::gibibytes(machine.memory_per_rank(plan.ranks)) << "; ";
