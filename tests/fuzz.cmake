@@ -6,7 +6,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=a
   set(fuzzer TRUE)
 endif()
 
-set(readers safetensors npy csv)
+set(readers safetensors npy csv config index machine token)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
   set(readers) # they have no threads
 endif()

@@ -25,16 +25,16 @@ inline void demand(bool holds, const char* what)
   std::abort();
 }
 
-/// Whether a parser accepts its input. If not, it must throw a DataError with a short and printable
+/// Whether a parser accepts its input. If not, it must throw an E with a short and printable
 /// message.
-template <class Read>
+template <class E = DataError, class Read>
 bool accepts(const Read& read)
 try
 {
   read();
   return true;
 }
-catch (const DataError& error)
+catch (const E& error)
 {
   const std::string_view message = error.what();
   demand(message.size() < 500, "messages are short");

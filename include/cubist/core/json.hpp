@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The one reader of JSON files. nlohmann::json parses any depth, but destroys and prints a value
-// recursively, so a file nested half a million deep would overflow the stack. This reader limits
-// depth and size, and refuses what other readers pass over: a second value of a name, of which only
-// one would be used, and bytes behind a zero.
+// The one reader of JSON files. nlohmann::json parses any depth, but copies and prints a value
+// recursively, and some versions destroy it so; a file nested half a million deep would overflow
+// the stack. This reader limits depth and size, and refuses what others pass over: a second value
+// of a name, of which only one would be used, and bytes behind a zero.
 
 #include <array>
 #include <cmath>
@@ -90,7 +90,7 @@ class JsonGuard
     if (event == Event::object_start || event == Event::array_start)
       require<DataError>(static_cast<std::size_t>(depth) < json_depth_limit, "got ", file_,
                          ", whose JSON is nested more than ", json_depth_limit,
-                         " deep, as no file that cubist reads, ", use_.consequence, "; ",
+                         " deep, which no file that cubist reads needs, ", use_.consequence, "; ",
                          use_.if_damaged);
     if (event == Event::object_start) names_.emplace_back();
     if (event == Event::object_end) names_.pop_back();
