@@ -73,7 +73,8 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    e.map_sums(out, out, f, in);
                    // out(0, j) = sum over i of in(i, j)
                    e.column_sums(in, out);
-                   // out(targets[l], :) = the sum of the rows of `in` in list l; or plus that
+                   // out(targets[l], :) = the sum of the rows of `in` in list l, or += that sum,
+                   // which is complete and rounded before it is added
                    e.sum_rows(in, lists, out, false);
                    // out(i, 0) = init combined with f(i, j, in(i, j), …) for all j, in an order
                    // that is the same on every run

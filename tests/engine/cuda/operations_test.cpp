@@ -86,6 +86,26 @@ TEMPLATE_TEST_CASE("the kernels' maps, sums and folds equal those of the host", 
     for (const std::size_t gap : {0U, 3U, 8U}) equals_the_host<TestType>(shape, gap);
 }
 
+TEMPLATE_TEST_CASE("the kernels add listed rows with the bits of the host", "", float, double,
+                   std::complex<float>, bfloat16, half)
+{
+  using T = TestType;
+  const Shape shape{7, 45};
+  const auto in = rough_numbers<T>(shape.size());
+  const std::vector<int> starts{0, 0, 1, 4, 9}, rows{2, 0, 4, 4, 1, 3, 6, 5, 2},
+      targets{3, 0, 2, 1};
+  const RowLists lists{targets.size(), starts.data(), rows.data(), targets.data()};
+  const auto sums = [&](const auto& engine, bool adds) {
+    std::vector<T> out(rough_numbers<T>(2 * shape.size()));
+    out.erase(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(shape.size()));
+    engine.sum_rows(MatrixView<const T>{in.data(), shape}, lists, MatrixView<T>{out.data(), shape},
+                    adds);
+    return out;
+  };
+  for (const bool adds : {false, true})
+    CHECK(sums(KernelEngine{}, adds) == sums(HostEngine{}, adds));
+}
+
 TEST_CASE("several blocks share a column, a row, or all elements, and their parts are folded")
 {
   equals_the_host<double>({5000, 3}, 0);

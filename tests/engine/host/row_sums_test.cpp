@@ -80,6 +80,36 @@ TEST_CASE("sums of 16-bit rows are rounded once")
   }
 }
 
+TEMPLATE_TEST_CASE("listed rows are added as the sum of them would be", "", float, double, bfloat16,
+                   half, std::complex<float>)
+{
+  // A rank adds rows that it has, and sums of rows that others send: both must have the same bits.
+  using T = TestType;
+  for (const std::size_t cols : {1U, 31U, 300U, 513U})
+  {
+    std::vector<T> in(5 * cols), added(5 * cols), sum(5 * cols);
+    for (std::size_t i = 0; i < in.size(); ++i)
+      in[i] = static_cast<T>(static_cast<float>((i * 7919) % 10007) * 1.37e-3F - 5.1F);
+    for (std::size_t i = 0; i < added.size(); ++i)
+      added[i] = static_cast<T>(static_cast<float>((i * 104729) % 10007) * 1.7e-2F);
+    const Lists all;
+    const Shape shape{5, cols};
+    auto wanted = added;
+    HostEngine{}.sum_rows(MatrixView<const T>{in.data(), shape}, all.lists(),
+                          MatrixView<T>{sum.data(), shape}, false);
+    for (std::size_t l = 0; l < all.targets.size(); ++l)
+      for (std::size_t j = 0; j < cols; ++j)
+      {
+        const std::size_t at = static_cast<std::size_t>(all.targets[l]) * cols + j;
+        wanted[at] = static_cast<T>(Accumulator<T>(wanted[at]) + Accumulator<T>(sum[at]));
+      }
+    HostEngine{}.sum_rows(MatrixView<const T>{in.data(), shape}, all.lists(),
+                          MatrixView<T>{added.data(), shape}, true);
+    CAPTURE(cols);
+    CHECK((added == wanted));
+  }
+}
+
 TEST_CASE("sums of rows of another width are refused")
 {
   const std::vector<double> in(10);

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/dist/check_replicas.hpp"
 #include "cubist/nn/layers/embedding.hpp"
+#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/testing/counting.hpp"
@@ -87,6 +89,32 @@ void equals_serial(const Place<S>& place)
   }
 }
 
+/// Whether the replicas of a table's gradient are equal, bit by bit, where ids occur several times
+/// in a rank's rows, with sums that depend on the order; and added to what is there.
+template <class T, class S>
+void has_equal_replicas(const Place<S>& place)
+{
+  CAPTURE(place.name(), element_name<T>());
+  const Case c{4, 6, 8, 8};
+  const auto ids = ids_of(c, 7);
+  require_clear(on_mesh<Threads>(place, [&](const auto& mesh) {
+    Embedding<S, Threads, T> layer{mesh, c.vocabulary, c.features};
+    using M = typename Embedding<S, Threads, T>::Mesh;
+    auto dh = layer.forward(ids, {.sequence = c.length});
+    scatter(uniform<T>(ids.size(), c.features, 2), dh);
+    Findings found;
+    for (const bool accumulate : {false, true})
+    {
+      layer.backward(ids, dh, accumulate);
+      const std::vector<NamedMatrix<const T, M>> gradient{
+          {"gradient", std::as_const(layer.table_gradient()).view()}};
+      const auto message = message_of<ReplicaError>([&] { check_replicas(gradient); });
+      found.check(message.empty(), message);
+    }
+    return found;
+  }));
+}
+
 /// The elements that all ranks send in forward and in backward, and those of the definition.
 template <class S>
 std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Place<S>& place,
@@ -153,6 +181,18 @@ TEST_CASE("an embedding copies rows of its table, and sums their gradients, on e
   equals_serial(Place<Grid2D>{4, {.x = 2, .y = 2}});
   equals_serial(Place<Megatron1D>{3, {.p = 3}});
   equals_serial(Place<Megatron1DSequence>{4, {.p = 4}});
+}
+
+TEST_CASE("replicas of an embedding's gradient are equal where ids occur more than once")
+{
+  const auto check = [](const auto& place) {
+    has_equal_replicas<double>(place);
+    has_equal_replicas<bfloat16>(place);
+  };
+  check(Place<Summa25D>{2, {.q = 1, .d = 2}});
+  check(Place<Summa25D>{3, {.q = 1, .d = 3}});
+  check(two_two_two);
+  check(Place<DataParallel<Megatron1D>>{8, {2, {4}}});
 }
 
 TEST_CASE("an embedding sends each distinct token of a block once")

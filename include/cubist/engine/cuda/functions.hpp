@@ -151,7 +151,8 @@ struct StoreRowResult
   }
 };
 
-/// Column j of the sum of list l; added to what is there, if `adds`.
+/// Column j of the sum of list l, rounded once to T; added to what is there, if `adds`, as a sum
+/// would be that another rank computed and sent.
 template <class T>
 struct StoreSumOfRows
 {
@@ -165,13 +166,16 @@ struct StoreSumOfRows
     T& to = out(static_cast<std::size_t>(lists.targets[l]), j);
     const int* row = lists.rows + lists.starts[l];
     const int* const end = lists.rows + lists.starts[l + 1];
+    if (adds && row == end) return;
     DeviceValue<T> sum{};
-    if (adds)
-      sum = device_value(to);
-    else if (row != end)
-      sum = element(*row++, j);
+    if (row != end) sum = element(*row++, j);
     for (; row != end; ++row) sum += element(*row, j);
-    store(to, sum);
+    if (!adds) return store(to, sum);
+    T rounded{};
+    store(rounded, sum);
+    DeviceValue<T> total = device_value(to);
+    total += device_value(rounded);
+    store(to, total);
   }
 
  private:

@@ -99,8 +99,8 @@ class KernelOperations
     if (in.cols() > 0) sum_columns<Kernels>(in.shape(), out.data(), ElementValue{}, in);
   }
 
-  /// out(targets[l], :) = the sum of the rows of `in` in list l; with `adds`, of what is there and
-  /// these.
+  /// out(targets[l], :) = the sum of the rows of `in` in list l, in its order; with `adds`, += that
+  /// sum, which is rounded to T first.
   template <Scalar T>
   void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const
   {

@@ -202,8 +202,8 @@ class HostEngine
     });
   }
 
-  /// out(targets[l], :) = the sum of the rows of `in` in list l, in its order; with `adds`, of what
-  /// is there and these.
+  /// out(targets[l], :) = the sum of the rows of `in` in list l, in its order; with `adds`, += that
+  /// sum, which is rounded to T first.
   /// @pre the lists name rows of `in` and `out`
   template <Scalar T>
   void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const

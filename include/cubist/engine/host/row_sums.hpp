@@ -4,8 +4,8 @@
 // The host's sum of listed rows of a matrix, into one row. A list of one row is copied.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
-#include <vector>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
@@ -16,31 +16,46 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// to += in(i, :)
+/// Columns of a list that are summed at a time, on the stack.
+inline constexpr std::size_t summed_columns = 256;
+
+/// to[j] += in(i, first + j) for j in [0, n)
 template <class Sum, class T>
-void add_row(MatrixView<const T> in, int i, Sum* to)
+void add_row(MatrixView<const T> in, int i, std::size_t first, std::size_t n, Sum* to)
 {
-  for_elements(in.cols(), on_widened<Sum, const T>(Add{}), to, in.row(static_cast<std::size_t>(i)));
+  for_elements(n, on_widened<Sum, const T>(Add{}), to, in.row(static_cast<std::size_t>(i)) + first);
 }
 
-/// to = the sum of rows [row, end) of `in`, in this order; with `adds`, of what is there and these.
-/// 16-bit elements are summed in float, and rounded once.
+/// to = the sum of rows [row, end) of `in`, in this order, rounded once to T; with `adds`, to +=
+/// the same sum, so that the result has the bits of a sum that another rank computed and sent.
+/// 16-bit elements are summed in float.
 template <Scalar T>
 void sum_listed_rows(MatrixView<const T> in, const int* row, const int* end, T* to, bool adds)
 {
   const std::size_t n = in.cols();
-  if (!adds && row == end) return static_cast<void>(std::fill_n(to, n, T{}));
-  if (!adds) std::copy_n(in.row(static_cast<std::size_t>(*row++)), n, to);
-  if constexpr (ShortReal<T>)
-    if (end - row > 1)
-    {
-      static thread_local std::vector<float> sum;
-      sum.assign(to, to + n);
-      for (; row != end; ++row) add_row(in, *row, sum.data());
-      std::copy(sum.begin(), sum.end(), to);
-      return;
-    }
-  for (; row != end; ++row) add_row(in, *row, to);
+  if (row == end)
+  {
+    if (!adds) std::fill_n(to, n, T{});
+    return;
+  }
+  if (end - row == 1)
+  {
+    if (adds) return add_row(in, *row, 0, n, to);
+    return static_cast<void>(std::copy_n(in.row(static_cast<std::size_t>(*row)), n, to));
+  }
+  std::array<Accumulator<T>, summed_columns> sum;
+  std::array<T, summed_columns> rounded;
+  for (std::size_t first = 0; first < n; first += summed_columns)
+  {
+    const std::size_t count = std::min(summed_columns, n - first);
+    std::copy_n(in.row(static_cast<std::size_t>(*row)) + first, count, sum.begin());
+    for (const int* next = row + 1; next != end; ++next)
+      add_row(in, *next, first, count, sum.data());
+    std::copy_n(sum.begin(), count, adds ? rounded.data() : to + first);
+    if (adds)
+      for_elements(count, on_widened<T, const T>(Add{}), to + first,
+                   static_cast<const T*>(rounded.data()));
+  }
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

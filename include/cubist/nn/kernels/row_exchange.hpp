@@ -12,7 +12,9 @@
 //      blocks
 //
 // A look-up sends rows of E; the other direction sums of rows of H, one for each distinct id of a
-// route. The order of 3 is the same on all replicas of a block of E, which stay equal bit by bit.
+// route. All replicas of a block of E add the same sums in the same order, and so stay equal bit by
+// bit: the rows of an id in a block of H are summed and rounded first, even where this rank has
+// them itself.
 
 #include <algorithm>
 #include <cstddef>
