@@ -11,6 +11,7 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
+#include "cubist/training/numerics_monitor.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/step.hpp"
 
@@ -80,6 +81,8 @@ ReplayedRun train_in_steps(const Mesh<S, B>& mesh, bool captures)
     step(x[k], target[k]);
     run.losses.push_back(loss);
   }
+  if constexpr (!sharded) check_replicas(parameters);
+  check_replicas_of_values(parameters);
   for (const auto& p : parameters)
   {
     const auto all = gather(p.value);

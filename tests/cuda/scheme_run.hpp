@@ -85,6 +85,7 @@ class SchemeRun
         loss = softmax_cross_entropy(y, labels_, dy);
         mlp.backward(dy);
         check_finite(loss, mlp.parameters(), step);
+        check_replicas(mlp.parameters());
         optimizer.step(mlp.parameters());
       }
       for (const auto& p : mlp.parameters()) into.push_back({p.name, gather(p.value)});

@@ -11,6 +11,7 @@
 #include "cubist/nn/optimizer.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
 
@@ -59,7 +60,7 @@ Trained train(const Place<S>& place, const std::filesystem::path& folder, std::u
       auto dy = zeros_like(y);
       run.losses.push_back(softmax_cross_entropy(y, classes(rows, sizes.back()), dy));
       mlp.backward(dy);
-      optimizer.step(mlp.parameters());
+      checked_step(optimizer, mlp.parameters());
       if (++step % 3 == 0) checkpoints.save(step, state);
     }
     return run;

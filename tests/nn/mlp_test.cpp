@@ -20,6 +20,7 @@
 #include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "nn.hpp"
 #include "sanitized.hpp"
 #include "training.hpp"
@@ -142,7 +143,7 @@ TEST_CASE("a padded sigmoid network trains as on one rank, and its padding stays
       auto dy = zeros_like(y);
       curve.push_back(softmax_cross_entropy(y, labels, dy));
       const auto& dx = mlp.backward_with_input(dy);
-      optimizer.step(parameters);
+      checked_step(optimizer, parameters);
       for (const auto& parameter : parameters)
       {
         p += padding(parameter.value);
@@ -648,7 +649,7 @@ TEST_CASE("evaluating while training does not change the training")
         auto dy = zeros_like(y);
         curve.push_back(softmax_cross_entropy(y, labels, dy));
         mlp.backward(dy);
-        optimizer.step(parameters);
+        checked_step(optimizer, parameters);
       }
       return curve;
     });

@@ -13,6 +13,7 @@
 #include "cubist/nn/optimizer.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::optimizer_test
@@ -290,7 +291,7 @@ TEST_CASE("all replicas of a parameter stay bit-equal")
       {
         layer.forward(x, y);
         layer.backward(x, dy, dx);
-        optimizer.step(parameters);
+        checked_step(optimizer, parameters);
       }
       std::vector<Shard> shards;
       for (std::size_t i = 0; i < parameters.size(); ++i)

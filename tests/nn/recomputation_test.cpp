@@ -11,6 +11,7 @@
 #include "cubist/nn/transformer/transformer.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::recomputation_test
@@ -62,7 +63,7 @@ Matrices results_of_mlp(const Place<S>& place, Method method, std::size_t recomp
       all.push_back(gather(mlp.backward_with_input(dy)));
       all.push_back(gather(y));  // is not overwritten yet
       append_gradients(all, parameters);
-      optimizer.step(parameters);
+      checked_step(optimizer, parameters);
     }
     return all;
   });
@@ -95,7 +96,7 @@ Matrices results_of_transformer(const Place<S>& place, bool llama, std::size_t r
       for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>((i * i + 3) % 13);
       all.push_back(Global<double>{{model.compute_gradients(ids, length)}});
       append_gradients(all, parameters);
-      optimizer.step(parameters);
+      checked_step(optimizer, parameters);
       const auto tokens = cubist::generate(model, std::vector{1, 2, 3, 4}, 2, {.tokens = 2});
       all.push_back(Global<double>{{model.evaluate(ids, length)}});
       for (const int token : tokens) all.push_back(Global<double>{{double(token)}});

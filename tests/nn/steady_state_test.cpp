@@ -21,6 +21,7 @@
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
+#include "cubist/training/numerics_monitor.hpp"
 
 #include "catch.hpp"
 #include "ranks.hpp"
@@ -100,12 +101,14 @@ long allocations_in_steps(int ranks, const typename S::Extents& extents, const W
         DistMatrix<double, typename S::Input, typename Net::Mesh>{mesh, {16, 9}}};
     auto dy = zeros_like(mlp.forward(x));
     const std::vector<int> labels(16, 3);
-    return allocations_in_steps(world, [&] {
+    const long found = allocations_in_steps(world, [&] {
       const auto& y = mlp.forward(x);
       softmax_cross_entropy(y, labels, dy);
       mlp.backward(dy);
       optimizer.step(parameters);
     });
+    check_replicas(parameters);
+    return found;
   });
   return std::accumulate(all.begin(), all.end(), 0L);
 }
@@ -127,13 +130,15 @@ long allocations_beside(int ranks, const typename S::Extents& extents)
     auto dy = x;
     const std::vector<int> labels(16, 3);
     Pass pass{.training_step = 0};
-    return allocations_in_steps(world, [&] {
+    const long found = allocations_in_steps(world, [&] {
       ++*pass.training_step;
       softmax_cross_entropy(net.forward(x, pass), labels, dy);
       (void)net.backward(x, dy, pass, true);
       net.finish_backward();
       optimizer.step(parameters);
     });
+    check_replicas(parameters);
+    return found;
   });
   return std::accumulate(all.begin(), all.end(), 0L);
 }
@@ -160,12 +165,14 @@ long allocations_of_transformer(int ranks, const typename S::Extents& extents, b
     AdamW optimizer{parameters};
     std::vector<int> ids(20);
     int step = 0;
-    return allocations_in_steps(world, [&] {
+    const long found = allocations_in_steps(world, [&] {
       ++step;
       for (int i = 0; i < 20; ++i) ids[static_cast<std::size_t>(i)] = (i * step + i * i) % 11;
       model.compute_gradients(ids, 4);
       optimizer.step(parameters);
     });
+    check_replicas(parameters);
+    return found;
   });
   return std::accumulate(all.begin(), all.end(), 0L);
 }

@@ -10,6 +10,7 @@
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
 
+#include "checked_step.hpp"
 #include "nn.hpp"
 #include "sanitized.hpp"
 
@@ -63,9 +64,9 @@ std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F after_st
     auto dy = zeros_like(y);
     curve.push_back(softmax_cross_entropy(y, labels, dy));
     mlp.backward(dy);
-    if (sgd) sgd->step(parameters);
-    if (adam) adam->step(parameters);
-    if (adam_w) adam_w->step(parameters);
+    if (sgd) checked_step(*sgd, parameters);
+    if (adam) checked_step(*adam, parameters);
+    if (adam_w) checked_step(*adam_w, parameters);
     after_step();
   }
   return curve;
@@ -113,7 +114,7 @@ template <class S, class B>
                 "the accuracy of one class is not 1");
     const Shape dx = mlp.backward_with_input(dy).shape();
     found.check(dx == Shape{m, 1}, "dX is ", dx);
-    optimizer.step(parameters);
+    checked_step(optimizer, parameters);
   }
   found.check(mlp.evaluate(x, labels).loss == 0, "evaluate gives another loss");
   return found;

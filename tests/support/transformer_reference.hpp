@@ -17,6 +17,7 @@
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/nn/transformer/weights.hpp"
 
+#include "checked_step.hpp"
 #include "nn.hpp"
 #include "ranks.hpp"
 #include "reference.hpp"
@@ -158,7 +159,7 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
     const std::span<const int> batch{batches.data() + step * size, size};
     near("a training loss", transformer.compute_gradients(batch, length), losses.data()[step],
          tolerances<T>.losses);
-    optimizer.step(parameters);
+    checked_step(optimizer, parameters);
   }
   check_parameters(model, parameters, "final.", false, tolerances<T>.weights, found);
   return found;

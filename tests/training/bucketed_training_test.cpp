@@ -14,6 +14,7 @@
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::bucketed_training_test
@@ -40,7 +41,7 @@ TEST_CASE("networks train with the same bits in buckets of any size, sharded and
         using X = typename std::decay_t<decltype(mesh)>::Scheme::Input;
         mlp.backward(mlp.forward(scatter<X>(mesh, uniform<double>(12, 7, i))));
         if (i % 2 == 0) continue;
-        sharded ? parts->step() : whole->step(parameters);
+        sharded ? checked_sharded_step(*parts, parameters) : checked_step(*whole, parameters);
       }
       std::vector<double> all;
       for (const auto& p : parameters)

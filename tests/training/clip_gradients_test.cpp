@@ -15,6 +15,7 @@
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::clip_gradients_test
@@ -124,8 +125,8 @@ TEST_CASE("clipped gradients have the norm, and the optimizer's factor the same 
             const double before = clip_gradients(parameters, most);
             found.push_back(before);
             found.push_back(gradient_norm(parameters));
-            optimizer.step(parameters);
-            sgd.step(parameters);
+            checked_step(optimizer, parameters);
+            checked_step(sgd, parameters);
           }
           else
           {
@@ -133,8 +134,8 @@ TEST_CASE("clipped gradients have the norm, and the optimizer's factor the same 
             const double factor = clip_factor(norm, most);
             found.push_back(norm);
             found.push_back(factor * norm);
-            optimizer.step(parameters, factor);
-            sgd.step(parameters, factor);
+            checked_step(optimizer, parameters, factor);
+            checked_step(sgd, parameters, factor);
           }
         }
         for (const auto& p : parameters)

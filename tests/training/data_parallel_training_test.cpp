@@ -11,6 +11,7 @@
 #include "cubist/scheme/megatron1d.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::data_parallel_training_test
@@ -39,7 +40,7 @@ std::vector<double> losses(const Place<S>& place, const RowBatches& digits)
       auto dy = zeros_like(y);
       curve.push_back(softmax_cross_entropy(y, labels, dy));
       mlp.backward(dy);
-      optimizer.step(parameters);
+      checked_step(optimizer, parameters);
     }
     return curve;
   });

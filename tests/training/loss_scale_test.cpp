@@ -13,6 +13,7 @@
 #include "cubist/training/loss_scale.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::loss_scale_test
@@ -42,9 +43,9 @@ std::vector<double> train(float slope, bool scaled)
       if (scaled) scale_gradient(dy, scale.value());
       mlp.backward(dy);
       if (!scaled)
-        optimizer.step(parameters);
+        checked_step(optimizer, parameters);
       else if (const auto factor = scale.update(gradient_norm(parameters)))
-        optimizer.step(parameters, *factor);
+        checked_step(optimizer, parameters, *factor);
     }
     std::vector<double> found{static_cast<double>(scale.skipped())};
     for (const auto& p : parameters)

@@ -21,6 +21,7 @@
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
 
@@ -81,7 +82,7 @@ std::vector<double> whole(const Place<S>& place, const Run& run)
     MLP<S, TestBackend, T> mlp{mesh, run.sizes, {.dropout = 0.1, .seed = 3, .method = run.method}};
     const auto parameters = mlp.parameters();
     O<T, typename MLP<S, TestBackend, T>::Mesh> optimizer{parameters};
-    return train(mesh, mlp, run, optimizer, [&] { optimizer.step(parameters); });
+    return train(mesh, mlp, run, optimizer, [&] { checked_step(optimizer, parameters); });
   });
 }
 
@@ -91,7 +92,8 @@ std::vector<double> sharded(const Place<S>& place, const Run& run)
   return on_root(place, [&](const auto& mesh) {
     MLP<S, TestBackend, T> mlp{mesh, run.sizes, {.dropout = 0.1, .seed = 3, .method = run.method}};
     Sharded<O<T, typename MLP<S, TestBackend, T>::Mesh>> optimizer{mlp.parameters()};
-    return train(mesh, mlp, run, optimizer, [&] { optimizer.step(mlp.parameters()); });
+    return train(mesh, mlp, run, optimizer,
+                 [&] { checked_sharded_step(optimizer, mlp.parameters()); });
   });
 }
 
@@ -277,7 +279,7 @@ TEST_CASE("micro-batches of a sharded optimizer are one batch")
         auto dy = mlp.forward(scatter<typename S::Input>(mesh, x));
         mlp.backward(dy);
       }
-      optimizer.step();
+      checked_sharded_step(optimizer, mlp.parameters());
       std::vector<double> found;
       for (const auto& p : mlp.parameters())
         for (const double v : gather(p.value)) found.push_back(v * static_cast<double>(1));
@@ -328,12 +330,12 @@ TEST_CASE("a transformer trains with a sharded optimizer")
   const auto with_whole = [](auto& model) {
     using M = typename std::decay_t<decltype(model)>::Mesh;
     auto optimizer = std::make_shared<AdamW<double, M>>(model.parameters());
-    return [&model, optimizer] { optimizer->step(model.parameters()); };
+    return [&model, optimizer] { checked_step(*optimizer, model.parameters()); };
   };
   const auto with_sharded = [](auto& model) {
     using M = typename std::decay_t<decltype(model)>::Mesh;
     auto optimizer = std::make_shared<Sharded<AdamW<double, M>>>(model.parameters());
-    return [optimizer] { optimizer->step(); };
+    return [&model, optimizer] { checked_sharded_step(*optimizer, model.parameters()); };
   };
   if (fits(two_meshes)) CHECK(losses(two_meshes, with_sharded) == losses(two_meshes, with_whole));
   CHECK(deviation(losses(two_pairs, with_sharded), losses(one_rank, with_whole)) < 1e-9);

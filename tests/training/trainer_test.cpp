@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "cubist/training/trainer.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
 
@@ -78,6 +81,13 @@ std::vector<double> values_of(Mlp& mlp)
 template <class S, class M>
 using Rule = AdamW<double, typename MLP<S, TestBackend, double>::Mesh>;
 
+/// The options of a trainer that compares replicas in every step.
+TrainerOptions checked(TrainerOptions options)
+{
+  options.monitor.replicas_every = 1;
+  return options;
+}
+
 /// @param slope of a step, by its number from 0
 template <class S, class Slope>
 Found train(const Place<S>& place, const TrainerOptions& options, Slope slope)
@@ -85,7 +95,7 @@ Found train(const Place<S>& place, const TrainerOptions& options, Slope slope)
   return on_root(place, [&](const auto& mesh) {
     Task<S, std::decay_t<decltype(mesh)>> task{mesh};
     AdamW optimizer{task.mlp.parameters()};
-    Trainer trainer{task.mlp, optimizer, options};
+    Trainer trainer{task.mlp, optimizer, checked(options)};
     Found found;
     found.run = trainer.run(
         [&](const MicroBatch& b) { return task(b, slope(b.index / options.micro_batches)); });
@@ -120,7 +130,7 @@ TEST_CASE("a trainer's run is that of a loop by hand, to the bit")
       loss += task(MicroBatch{2 * step + 1});
       found.run.losses.push_back(loss / 2);
       optimizer.options().learning_rate = rate.next();
-      optimizer.step(parameters, clip_factor(gradient_norm(parameters), 0.1));
+      checked_step(optimizer, parameters, clip_factor(gradient_norm(parameters), 0.1));
     }
     found.values = values_of(task.mlp);
     return found;
@@ -141,13 +151,40 @@ TEST_CASE("a trainer with a sharded optimizer trains as with one that is not")
     using S = DataParallel<Summa2D>;
     Task<S, std::decay_t<decltype(mesh)>> task{mesh};
     Sharded<Rule<S, void>> optimizer{task.mlp.parameters(), {}, 2};
-    Trainer trainer{task.mlp, optimizer, options};
+    Trainer trainer{task.mlp, optimizer, checked(options)};
     Found found;
     found.run = trainer.run([&](const MicroBatch& b) { return task(b); });
     found.values = values_of(task.mlp);
     return found;
   });
   CHECK(deviation(sharded.run.losses, train(two_meshes, options).run.losses) < 1e-13);
+}
+
+TEST_CASE("a trainer's monitor sees one wrong bit in a replica, sharded or not")
+{
+  if (!fits(two_meshes)) return;
+  const auto message = [](auto sharded) {
+    const auto all = on_mesh(two_meshes, [&](const auto& mesh) {
+      using S = DataParallel<Summa2D>;
+      Task<S, std::decay_t<decltype(mesh)>> task{mesh};
+      using Whole = Rule<S, void>;
+      std::conditional_t<sharded, Sharded<Whole>, Whole> optimizer{task.mlp.parameters()};
+      Trainer trainer{task.mlp, optimizer, checked({.steps = 3})};
+      return message_of<ReplicaError>([&] {
+        (void)trainer.run([&](const MicroBatch& b) {
+          const double loss = task(b);
+          double& x = task.mlp.parameters()[0].value.valid()(0, 0);
+          if (b.index == 1 && mesh.rank() == 5) x = std::nextafter(x, infinity);
+          return loss;
+        });
+      });
+    });
+    for (const auto& text : all) CHECK(text == all.front());
+    return all.front();
+  };
+  const std::string text = "layers.0.weight differs along data between rank 1 and rank 5";
+  CHECK(mentions(message(std::false_type{}), text));
+  CHECK(mentions(message(std::true_type{}), text));
 }
 
 TEST_CASE("a run goes on from its checkpoint, on another mesh too")

@@ -36,6 +36,18 @@ void check_replicas(const Parameters<T, M>& parameters)
   check_replicas(views);
 }
 
+/// Compares the replicas of all parameters, without their gradients: those of an optimizer whose
+/// state is sharded are complete in parts only. Every rank of their mesh calls this; idle ranks
+/// may.
+/// @throws ReplicaError on every rank, the same
+template <class T, class M>
+void check_replicas_of_values(const Parameters<T, M>& parameters)
+{
+  std::vector<NamedMatrix<const T, M>> views;
+  for (const auto& p : parameters) views.push_back({p.name, p.value});
+  check_replicas(views);
+}
+
 /// The steps from one check to the next; 0 is never.
 struct NumericsMonitorOptions
 {
@@ -57,6 +69,16 @@ class NumericsMonitor
   {
     if (is_due(step, options_.finite_every)) check_finite(loss, parameters, step);
     if (is_due(step, options_.replicas_every)) check_replicas(parameters);
+  }
+  /// The same for an optimizer whose state is sharded: `parts` are those of `Sharded`, which have
+  /// no replicas, and `whole` are the network's parameters, whose values are compared.
+  /// @throws NumericError, ReplicaError on every rank, the same
+  template <class T, class M>
+  void check(std::uint64_t step, double loss, const Parameters<T, M>& parts,
+             const Parameters<T, M>& whole) const
+  {
+    if (is_due(step, options_.finite_every)) check_finite(loss, parts, step);
+    if (is_due(step, options_.replicas_every)) check_replicas_of_values(whole);
   }
   /// The former name.
   template <class T, class M>

@@ -232,11 +232,16 @@ class Trainer
     if (rate_)
       step.values.push_back({"learning_rate", optimizer_.options().learning_rate = rate_->next()});
     if (skips) return step;
-    monitor_.check(done + 1, step.loss, gradients);
     if constexpr (detail::TakesGradients<O>)
+    {
+      monitor_.check(done + 1, step.loss, gradients, parameters_);
       optimizer_.step(factor);
+    }
     else
+    {
+      monitor_.check(done + 1, step.loss, gradients);
       optimizer_.step(parameters_, factor);
+    }
     return step;
   }
 

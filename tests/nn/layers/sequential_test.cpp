@@ -11,6 +11,7 @@
 #include "cubist/nn/optimizer.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::sequential_test
@@ -51,13 +52,13 @@ std::vector<std::vector<double>> losses(const Mesh<S, Threads>& mesh)
     both[0].push_back(softmax_cross_entropy(y, labels, dy));
     (void)net.backward(x, dy, {}, false);
     net.finish_backward();
-    optimizer.step(parameters);
+    checked_step(optimizer, parameters);
 
     const auto& z = mlp.forward(x);
     auto dz = zeros_like(z);
     both[1].push_back(softmax_cross_entropy(z, labels, dz));
     mlp.backward(dz);
-    other.step(mlp.parameters());
+    checked_step(other, mlp.parameters());
   }
   return both;
 }

@@ -14,6 +14,7 @@
 #include "cubist/scheme/megatron1d.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
 
@@ -73,7 +74,7 @@ Trained train(const Place<S>& place, bool llama, std::uint64_t last,
     while (step < last)
     {
       all.push_back(model.compute_gradients(batch(step % 2), length));
-      optimizer.step(parameters);
+      checked_step(optimizer, parameters);
       ++step;
     }
     if (!folder.empty()) checkpoints.save(step, state);
@@ -152,7 +153,7 @@ TEST_CASE("ranks that a mesh leaves idle may have a transformer, too")
     for (std::uint64_t step = 0; mesh.active() && step < 3; ++step)
     {
       loss = model.compute_gradients(batch(step), length);
-      optimizer.step(parameters);
+      checked_step(optimizer, parameters);
     }
     return std::pair{mesh.active(), loss};
   });
