@@ -27,7 +27,7 @@ void checked_step(O& optimizer, const Parameters<T, M>& parameters, Factor... fa
 template <class O, class T, class M, class... Factor>
 void checked_sharded_step(O& optimizer, const Parameters<T, M>& parameters, Factor... factor)
 {
-  optimizer.step(factor...);
+  optimizer.step(parameters, factor...);
   check_replicas_of_values(parameters);
 }
 

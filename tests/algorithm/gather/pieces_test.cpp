@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -221,6 +222,54 @@ TEST_CASE("Sums are scattered, or sent to all ranks, whatever the order of a ran
         }
       return found;
     }));
+}
+
+TEST_CASE("sums that travel piece by piece have the bits of those that travel whole, in any order")
+{
+  const int ranks = GENERATE(from_range(those_that_fit(std::array{3, 4})));
+  const double beta = GENERATE(0.0, -0.3);
+  require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
+    Findings found;
+    const HostEngine engine;
+    const auto p = static_cast<std::size_t>(world.size());
+    const auto me = static_cast<std::size_t>(world.rank());
+    constexpr Shape stored = Case::stored;
+    // Magnitudes that differ so much that every order of summation rounds differently.
+    const auto x = [](std::size_t rank, std::size_t element) {
+      const auto exponent = static_cast<int>((element * 7 + rank * 5) % 23);
+      return ((rank + element) % 2 == 0 ? 1.0 : -1.0) * std::ldexp(1 / 3.0, 2 * exponent);
+    };
+    for (const auto& how : cases)
+    {
+      const Blocks blocks{world, how.granularity, how.cut, how.transposed};
+      std::vector<double> mine(stored.size(), 0.7);
+      const std::size_t part_rows = Scatter::part_blocks(blocks) * stored.rows;
+      const std::size_t sum_rows = Scatter::sum_blocks(blocks) * stored.rows;
+      std::vector<double> part(part_rows * stored.cols), sum(sum_rows * stored.cols);
+      cubist::detail::Requests<World> requests;
+      Scatter scatter{blocks,
+                      requests,
+                      engine,
+                      {part.data(), {part_rows, stored.cols}},
+                      {sum.data(), {sum_rows, stored.cols}},
+                      beta,
+                      {MatrixView<double>{mine.data(), stored}, how.op()}};
+      // The blocks of all ranks are adjacent in memory, whatever they cut.
+      for (std::size_t i = 0; i < part.size(); ++i) part[i] = x(me, i);
+      const std::size_t count = blocks.pieces().count;
+      for (std::size_t s = 0; s < count; ++s) scatter.start((s + me) % count);
+      scatter.finish();
+      for (std::size_t i = 0; i < mine.size(); ++i)
+      {
+        double expected = x(0, me * stored.size() + i);
+        for (std::size_t rank = 1; rank < p; ++rank) expected += x(rank, me * stored.size() + i);
+        if (beta != 0) expected += beta * 0.7;
+        found.check(mine[i] == expected, "element ", i, " on rank ", me, " is off by ",
+                    mine[i] - expected, how.granularity == Granularity::whole ? ", whole" : "");
+      }
+    }
+    return found;
+  }));
 }
 
 }  // namespace algorithm_gather_pieces_test

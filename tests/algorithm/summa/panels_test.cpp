@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -188,6 +189,49 @@ TEST_CASE("Panels are summed to their owners, plus beta times what was there")
             found.check(all_are(target[t].stored(), sum), "panel ", t, " on its owner, beta ",
                         beta);
         }
+        return found;
+      }));
+}
+
+TEST_CASE(
+    "sums of panels have the same bits for any number of buffers: from the owner's successor on")
+{
+  if (!fits(ranks)) return;
+  // Magnitudes that differ so much that every order of summation rounds differently.
+  const auto rough = [](int rank, std::size_t t, std::size_t i, std::size_t j) {
+    const auto element = 7 * t + 3 * i + j;
+    const auto exponent = static_cast<int>((element + static_cast<std::size_t>(rank) * 5) % 23);
+    return ((static_cast<std::size_t>(rank) + element) % 2 == 0 ? 1.0 : -1.0) *
+           std::ldexp(1 / 3.0, 2 * exponent);
+  };
+  for (const std::size_t buffered : {1U, 2U, 20U})
+    for (const bool strided : {false, true})
+      require_clear(on_ranks<TestBackend>(ranks, [&](World& world) {
+        const HostEngine engine;
+        Buffers parts{panel, buffered};
+        Buffers sums{panel, buffered};
+        const Mine mine{strided, false};
+        const auto target = mine.panels();
+        Reduce reduce{world, engine, parts, sums, 0.0, target};
+        for (std::size_t t = 0; t < panels; ++t)
+        {
+          engine.map_indexed(reduce[t].stored(), [&, t](std::size_t i, std::size_t j) {
+            return rough(world.rank(), t, i, j);
+          });
+          reduce.start(t);
+        }
+        reduce.finish();
+        Findings found;
+        for (std::size_t t = 0; t < panels; ++t)
+          if (owner(t) == world.rank())
+            found.check(all_are(target[t].stored(),
+                                [&](std::size_t i, std::size_t j) {
+                                  double s = rough((owner(t) + 1) % ranks, t, i, j);
+                                  for (int r = 2; r <= ranks; ++r)
+                                    s += rough((owner(t) + r) % ranks, t, i, j);
+                                  return s;
+                                }),
+                        "panel ", t, " in ", buffered, " buffers");
         return found;
       }));
 }

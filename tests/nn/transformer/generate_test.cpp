@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -203,6 +204,39 @@ TEST_CASE("the same text is drawn on every mesh, with and without a cache")
     other.seed = 8;
     CHECK(text_on(one_rank, other) != text);
   }
+}
+
+TEST_CASE("two drawn tokens and then more are those that are drawn all at once")
+{
+  // A token's position in the text decides the number that draws it, not the call that asks for it.
+  const auto check = [](const auto& place) {
+    if (!fits(place)) return;
+    const auto [whole, parts] = on_root(place, [](const auto& mesh) {
+      using S = typename std::decay_t<decltype(mesh)>::Scheme;
+      Transformer<S, TestBackend, double> model{mesh, config};
+      constexpr std::size_t sequences = 3;
+      GenerateOptions options{.tokens = 9, .temperature = 2, .seed = 5};
+      const std::vector prompt{1, 2, 3, 4, 5, 6};
+      const auto all = generate(model, prompt, sequences, options);
+      std::vector<std::vector<int>> texts(sequences);
+      for (std::size_t b = 0; b < sequences; ++b) texts[b] = {prompt[2 * b], prompt[2 * b + 1]};
+      for (const std::size_t tokens : {2U, 1U, 6U})
+      {
+        std::vector<int> given;
+        for (const auto& text : texts) given.insert(given.end(), text.begin(), text.end());
+        options.tokens = tokens;
+        const auto more = generate(model, given, sequences, options);
+        for (std::size_t i = 0; i < more.size(); ++i) texts[i / tokens].push_back(more[i]);
+      }
+      std::vector<int> joined;
+      for (const auto& text : texts) joined.insert(joined.end(), text.begin() + 2, text.end());
+      return std::pair{all, joined};
+    });
+    CHECK(parts == whole);
+    CHECK(std::set<int>(whole.begin(), whole.end()).size() > 3);
+  };
+  check(one_rank);
+  check(two_two_two);
 }
 
 TEST_CASE("a prompt may be continued by no token, and up to the last position")
