@@ -127,6 +127,46 @@ TEST_CASE("a scattered sum in a bucket is this rank's piece of the sum")
       }
 }
 
+TEST_CASE("buckets that had gradients of other sizes before have the bits of new ones")
+{
+  if (!fits(three_ranks)) return;
+  const std::vector<std::vector<std::size_t>> backwards{
+      {5, 1, 40, 7}, {3, 2}, {90, 12, 7, 200, 1}, {5, 1, 40, 7}};
+  const auto run = [&](std::size_t first, std::size_t last) {
+    return on_mesh<B>(three_ranks, [&](const auto& mesh) {
+      auto& buckets = buckets_of<float>(mesh);
+      buckets.set({.bytes = 400});
+      auto& replicas = mesh.template along<Data>();
+      Blocks found;
+      for (std::size_t k = first; k < last; ++k)
+      {
+        auto whole = gradients(mesh.rank(), backwards[k]);
+        const auto blocks = whole;
+        found.clear();
+        std::vector<ReplicaSum<World>> pending;
+        for (std::size_t i = 0; i < whole.size(); ++i)
+        {
+          pending.push_back(sum_replicas(mesh, Axes<Data>{}, row(whole[i])));
+          auto& mine = found.emplace_back((blocks[i].size() + 2) / 3);
+          const MatrixView<const float> gradient{blocks[i].data(), {1, blocks[i].size()}};
+          if (buckets.takes(3 * mine.size()))
+            pending.push_back(
+                buckets.scatter_sum(mesh.engine(), gradient, std::span{mine}, replicas));
+        }
+        for (auto& sum : pending) sum.wait();
+        found.insert(found.end(), whole.begin(), whole.end());
+      }
+      return found;
+    });
+  };
+  for (std::size_t k = 0; k < backwards.size(); ++k)
+  {
+    CAPTURE(k);
+    const auto kept = run(0, k + 1), fresh = run(k, k + 1);
+    for (std::size_t r = 0; r < 3; ++r) CHECK(kept[r] == fresh[r]);
+  }
+}
+
 TEST_CASE("a sum without a wait does not disturb the next backward")
 {
   if (!fits(three_ranks)) return;

@@ -716,6 +716,52 @@ TEST_CASE("each forward may have another number of rows, or other padding")
                   })));
 }
 
+TEST_CASE("a network's results do not depend on the shapes of the calls before")
+{
+  // Fewer rows, more, and as many as first; the network and the mesh keep their workspaces.
+  const std::vector<std::size_t> batches{13, 5, 21, 1, 13};
+  for_each_place([&](const auto& place) {
+    for (const Method method : {Method::automatic, Method::collectives})
+    {
+      CAPTURE(place.name(), method == Method::collectives);
+      const auto run = [&](std::size_t first, std::size_t last) {
+        return on_root<Threads>(place, [&](const auto& mesh) {
+          using S = typename std::decay_t<decltype(mesh)>::Scheme;
+          Network<S> mlp{
+              mesh, {7, 11, 5}, {.activation = gelu, .dropout = 0.2, .seed = 3, .method = method}};
+          for (const auto& number : state_of(mlp).numbers)
+            if (number.name == "forwards") *number.value = first;
+          std::vector<Global<double>> all;
+          for (std::size_t k = first; k < last; ++k)
+          {
+            const auto labels = classes(batches[k], 5);
+            const auto x = scatter<typename S::Input>(mesh, uniform<double>(batches[k], 7, 1));
+            const auto& y = mlp.forward(x);
+            auto dy = zeros_like(y);
+            all.push_back({{mean_squared_error(y, y, dy), accuracy(y, labels)}});
+            all.push_back({{softmax_cross_entropy(y, labels, dy)}});
+            all.push_back(gather(y));
+            all.push_back(gather(mlp.backward_with_input(dy)));
+            for (const auto& p : mlp.parameters()) all.push_back(gather(p.gradient));
+            check_replicas(mlp.parameters());
+            all.push_back({{mlp.evaluate(x, labels).loss}});
+          }
+          return all;
+        });
+      };
+      const auto kept = run(0, batches.size());
+      std::size_t at = kept.size() / batches.size();
+      for (std::size_t k = 1; k < batches.size(); ++k)
+      {
+        CAPTURE(batches[k]);
+        const auto fresh = run(k, k + 1);
+        REQUIRE(fresh.size() * batches.size() == kept.size());
+        for (const auto& matrix : fresh) CHECK(identical(kept[at++], matrix));
+      }
+    }
+  });
+}
+
 TEST_CASE("the next forward overwrites what forward returned, but not a copy of it")
 {
   if (!fits(cube)) return;

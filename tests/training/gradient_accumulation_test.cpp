@@ -13,6 +13,7 @@
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/testing/counting.hpp"
 #include "cubist/training/gradient_accumulation.hpp"
+#include "cubist/training/numerics_monitor.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"
@@ -135,6 +136,65 @@ TEST_CASE("four micro-batches of sequences have the gradients of one batch")
       INFO(place.name() << (tied ? ", tied" : ""));
       CHECK(largest_difference(gradients_of(place, tied, 4), expected) < 1e-14);
     };
+    check(cube);
+    check(two_meshes);
+  }
+}
+
+TEST_CASE("micro-batches of different lengths have the mean of their gradients")
+{
+  using Lengths = std::vector<std::size_t>;
+  // The gradients after each step, of micro-batches of these lengths.
+  const auto gradients_of = [&](const auto& place, bool tied, const std::vector<Lengths>& steps) {
+    return on_root(place, [&](const auto& mesh) {
+      using S = typename std::decay_t<decltype(mesh)>::Scheme;
+      using Model = Transformer<S, TestBackend, double>;
+      Model model{
+          mesh,
+          {.vocabulary = 13, .positions = 8, .width = 12, .layers = 1, .heads = 3, .tied = tied}};
+      const auto parameters = model.parameters();
+      GradientAccumulation<double, typename Model::Mesh> accumulation{mesh, steps[0].size()};
+      std::vector<std::vector<double>> all;
+      for (const Lengths& step : steps)
+      {
+        for (const std::size_t length : step)
+        {
+          std::vector<int> ids;
+          for (std::size_t k = 0; k < 2 * length; ++k)
+            ids.push_back(static_cast<int>((k * k + length * k) % 13));
+          (void)model.compute_gradients(ids, length);
+        }
+        check_replicas(parameters);
+        all.push_back(gathered_gradients(parameters));
+      }
+      return all;
+    });
+  };
+  const std::vector<Lengths> steps{{5, 8, 3}, {2, 4, 2}, {3, 5, 8},
+                                   {8, 3, 5}, {4, 8, 2}, {2, 2, 4}};
+  for (const bool tied : {true, false})
+  {
+    const Lengths lengths{2, 3, 4, 5, 8};
+    std::vector<Lengths> alone;
+    for (const std::size_t length : lengths) alone.push_back({length});
+    const auto parts = gradients_of(one_rank, tied, alone);
+    const auto check = [&](const auto& place) {
+      if (!fits(place)) return;
+      const auto found = gradients_of(place, tied, steps);
+      for (std::size_t s = 0; s < steps.size(); ++s)
+      {
+        INFO(place.name() << (tied ? ", tied, step " : ", step ") << s);
+        std::vector<double> mean(parts[0].size());
+        for (const std::size_t length : steps[s])
+        {
+          const auto at = std::find(lengths.begin(), lengths.end(), length) - lengths.begin();
+          for (std::size_t i = 0; i < mean.size(); ++i)
+            mean[i] += parts[static_cast<std::size_t>(at)][i] / 3;
+        }
+        CHECK(largest_difference(found[s], mean) < 1e-14);
+      }
+    };
+    check(one_rank);
     check(cube);
     check(two_meshes);
   }

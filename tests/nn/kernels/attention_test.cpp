@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cubist/engine/host/engine.hpp"
@@ -157,8 +158,8 @@ struct BatchingEngine : HostEngine
 };
 static_assert(detail::MultipliesBatches<BatchingEngine, double>);
 
-template <class T, class E = HostEngine>
-Results run(const Case& c, const Operands& m, const AttentionBlocks& blocks)
+template <class T, class E>
+Results run(LocalAttention<T, E>& attention, const Case& c, const Operands& m)
 {
   const auto& s = c.shape;
   auto q = as<T>(m.q), k = as<T>(m.k), v = as<T>(m.v), d_o = as<T>(m.d_o), o = q, dq = q, dk = k,
@@ -172,12 +173,18 @@ Results run(const Case& c, const Operands& m, const AttentionBlocks& blocks)
       if (i % s.key_rows >= s.keys) xt::view(*each, i, xt::all()) = T{};
   std::optional<AttentionDropout> dropout;
   if (c.drop > 0) dropout = dropout_of(c);
-  LocalAttention<T, E> attention{{}, blocks};
   for (int again = 0; again < 2; ++again)  // the workspace was used
     attention.forward(s, dropout, view(q), view(k), view(v), view(o), view(l));
   attention.backward(s, dropout, view(q), view(k), view(v), view(o), view(l), view(d_o), view(dq),
                      view(dk), view(dv));
   return {as<double>(o), as<double>(dq), as<double>(dk), as<double>(dv)};
+}
+
+template <class T, class E = HostEngine>
+Results run(const Case& c, const Operands& m, const AttentionBlocks& blocks)
+{
+  LocalAttention<T, E> attention{{}, blocks};
+  return run(attention, c, m);
 }
 
 void compare(const Results& got, const Results& wanted, double tolerance)
@@ -209,6 +216,28 @@ TEST_CASE("attention by blocks is attention as it is defined, and so are its gra
     }
     CAPTURE(c.name);
     if (c.size == 1) compare(run<float>(c, m, {4, 3}), wanted, 2e-6);
+  }
+}
+
+TEMPLATE_TEST_CASE("attention in a workspace that had other shapes is that in a new one", "",
+                   HostEngine, BatchingEngine)
+{
+  for (const AttentionBlocks& blocks : {AttentionBlocks{}, AttentionBlocks{4, 3}})
+  {
+    LocalAttention<double, TestType> kept{{}, blocks};
+    const auto check = [&](const Case& c) {
+      CAPTURE(c.name);
+      const auto m = operands(c);
+      const auto got = run(kept, c, m);
+      const auto wanted = run<double, TestType>(c, m, blocks);
+      for (const auto matrix : {&Results::o, &Results::dq, &Results::dk, &Results::dv})
+        CHECK(identical(got.*matrix, wanted.*matrix));
+    };
+    for (const auto& c : cases) check(c);
+    // As many tokens in another cut, fewer, and more.
+    for (const auto& [sequences, tokens] :
+         {std::pair{6U, 4U}, {3U, 8U}, {2U, 3U}, {5U, 17U}, {6U, 4U}})
+      check({"cut", shape(sequences, tokens, tokens, tokens, 4, 2, 3, true), 0.3});
   }
 }
 

@@ -68,6 +68,36 @@ TEST_CASE("a rotation is by the position of the token, and its inverse takes it 
   CHECK(error<bfloat16>() < 0.02);
 }
 
+TEST_CASE("a table that was made for other rows rotates as a new one")
+{
+  const HostEngine engine;
+  RotaryTable<double, HostEngine> kept;
+  struct Rows
+  {
+    std::size_t rows, sequence, position, size;
+  };
+  // As many rows in another cut, at other positions, of other heads; fewer, and more.
+  for (const auto& r : {Rows{24, 4, 0, 6},
+                        {24, 8, 0, 6},
+                        {24, 8, 3, 6},
+                        {24, 8, 3, 4},
+                        {6, 3, 0, 6},
+                        {60, 5, 1, 6},
+                        {24, 4, 0, 6}})
+  {
+    CAPTURE(r.rows, r.sequence, r.position, r.size);
+    auto got = uniform<double>(r.rows, 2 * r.size, 3);
+    auto wanted = got;
+    RotaryTable<double, HostEngine> fresh;
+    for (auto* table : {&kept, &fresh})
+    {
+      table->prepare(engine, r.rows, r.sequence, r.position, r.size, base);
+      table->rotate(engine, view(table == &kept ? got : wanted), {}, 2);
+    }
+    CHECK(identical(got, wanted));
+  }
+}
+
 TEST_CASE("a rotation leaves the columns between pieces of heads as they are")
 {
   const HostEngine engine;

@@ -115,6 +115,42 @@ void has_equal_replicas(const Place<S>& place)
   }));
 }
 
+/// Whether an embedding that had other shapes before has the bits of a new one.
+template <class S>
+void forgets_former_shapes(const Place<S>& place)
+{
+  CAPTURE(place.name());
+  // As many tokens in another cut, fewer, more, and those of the first call again.
+  const std::vector<Case> shapes{{6, 4, 11, 7}, {3, 8, 11, 7}, {2, 3, 11, 7},
+                                 {9, 8, 11, 7}, {4, 6, 11, 7}, {6, 4, 11, 7}};
+  const auto found = on_root<Threads>(place, [&](const auto& mesh) {
+    Embedding<S, Threads, double> kept{mesh, 11, 7, {.seed = 2}};
+    std::vector<Global<double>> all;
+    for (const auto& c : shapes)
+    {
+      const Mesh<S, Threads> other{mesh.world(), place.extents};
+      Embedding<S, Threads, double> fresh{other, 11, 7, {.seed = 2}};
+      const auto ids = ids_of(c, c.length);
+      for (auto* layer : {&kept, &fresh})
+      {
+        auto dh = layer->forward(ids, {.sequence = c.length});
+        all.push_back(gather(dh));
+        scatter(uniform<double>(ids.size(), 7, 2), dh);
+        layer->backward(ids, dh);
+        all.push_back(gather(layer->table_gradient()));
+      }
+    }
+    return all;
+  });
+  REQUIRE(found.size() == 4 * shapes.size());
+  for (std::size_t i = 0; i < found.size(); i += 4)
+  {
+    CAPTURE(i / 4);
+    CHECK(identical(found[i], found[i + 2]));
+    CHECK(identical(found[i + 1], found[i + 3]));
+  }
+}
+
 /// The elements that all ranks send in forward and in backward, and those of the definition.
 template <class S>
 std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Place<S>& place,
@@ -193,6 +229,13 @@ TEST_CASE("replicas of an embedding's gradient are equal where ids occur more th
   check(Place<Summa25D>{3, {.q = 1, .d = 3}});
   check(two_two_two);
   check(Place<DataParallel<Megatron1D>>{8, {2, {4}}});
+}
+
+TEST_CASE("an embedding's results do not depend on the shapes of the calls before")
+{
+  forgets_former_shapes(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
+  forgets_former_shapes(two_two_two);
+  forgets_former_shapes(Place<Megatron1DSequence>{4, {.p = 4}});
 }
 
 TEST_CASE("an embedding sends each distinct token of a block once")

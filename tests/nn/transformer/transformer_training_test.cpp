@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"
@@ -83,7 +85,86 @@ Trained train(const Place<S>& place, bool llama, std::uint64_t last,
   return {began, losses, evaluated};
 }
 
+/// How some tokens are cut into sequences.
+struct Cut
+{
+  std::size_t sequences;
+  std::size_t tokens;  // of each
+};
+
+/// What a model computes for batches of these cuts, one after the other: losses, gradients of
+/// all parameters, and texts. Its first batch is that of step `first`.
+template <class T, class S>
+std::vector<Global<double>> results_of_cuts(const Place<S>& place, bool llama,
+                                            std::size_t recompute, const std::vector<Cut>& cuts,
+                                            std::uint64_t first)
+{
+  return on_root(place, [&](const auto& mesh) {
+    Transformer<S, TestBackend, T> model{
+        mesh,
+        config_of(llama),
+        {.dropout = 0.2, .attention_dropout = 0.3, .seed = 5, .recompute = recompute}};
+    for (const auto& number : state_of(model).numbers)
+      if (number.name == "forwards") *number.value = first;
+    std::vector<Global<double>> all;
+    for (const auto& [sequences, tokens] : cuts)
+    {
+      std::vector<int> ids(sequences * tokens);
+      for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>((i * i + 3 * i) % 13);
+      all.push_back({{model.compute_gradients(ids, tokens)}});
+      const auto parameters = model.parameters();
+      check_replicas(parameters);
+      for (const auto& p : parameters)
+      {
+        const auto gradient = gather(p.gradient);
+        all.push_back(
+            generate<double>(gradient.shape(0), gradient.shape(1),
+                             [&](std::size_t i, std::size_t j) { return double{gradient(i, j)}; }));
+      }
+      all.push_back({{model.evaluate(ids, tokens)}});
+      for (const int token : cubist::generate(model, std::span{ids}.first(sequences * (tokens - 2)),
+                                              sequences, {.tokens = 2}))
+        all.push_back({{static_cast<double>(token)}});
+    }
+    return all;
+  });
+}
+
+/// A model that is used for one cut after the other has the bits of new ones.
+template <class T = double, class S>
+void forgets_former_cuts(const Place<S>& place, bool llama, std::size_t recompute = 0)
+{
+  if (!fits(place)) return;
+  // As many tokens in another cut, fewer, more, and again as many as first.
+  const std::vector<Cut> cuts{{6, 4}, {3, 8}, {2, 3}, {7, 5}, {4, 6}};
+  CAPTURE(place.name(), llama, recompute);
+  const auto kept = results_of_cuts<T>(place, llama, recompute, cuts, 0);
+  std::size_t at = 0;
+  for (std::size_t k = 0; k < cuts.size(); ++k)
+  {
+    const auto fresh = results_of_cuts<T>(place, llama, recompute, {cuts[k]}, k);
+    CAPTURE(cuts[k].sequences, cuts[k].tokens);
+    for (std::size_t i = 0; i < fresh.size() && at < kept.size(); ++i, ++at)
+    {
+      CAPTURE(i);
+      CHECK(identical(kept[at], fresh[i]));
+    }
+  }
+  CHECK(at == kept.size());
+}
+
 }  // namespace
+
+TEST_CASE("a transformer's results do not depend on the shapes of the calls before")
+{
+  // Learned positions, and rotary ones.
+  forgets_former_cuts(two_two_two, false);
+  forgets_former_cuts(Place<Megatron1DSequence>{2, {}}, true);
+  if constexpr (few_suffice<TestBackend>) return;
+  forgets_former_cuts(two_two_two, true);
+  forgets_former_cuts(Place<Megatron1DSequence>{2, {}}, false, 1);
+  forgets_former_cuts<bfloat16>(two_by_two, true);
+}
 
 TEST_CASE("a transformer trains with the same dropout on every mesh")
 {
