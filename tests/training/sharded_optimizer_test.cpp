@@ -18,6 +18,7 @@
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/testing/counting.hpp"
+#include "cubist/training/gradient_accumulation.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"
@@ -40,6 +41,7 @@ const Place<DataParallel<Summa2D>> four_ranks{4, {.data = 4, .scheme = {.q = 1}}
 const Place<DataParallel<Summa2D>> two_ranks{2, {.data = 2, .scheme = {.q = 1}}};
 const Place<DataParallel<Summa2D>> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
 const Place<DataParallel<Megatron1D>> two_pairs{4, {.data = 2, .scheme = {}}};
+const Place<DataParallel<Megatron1D>> two_fours{8, {.data = 2, .scheme = {}}};
 
 /// A run of some steps: the losses, then all values.
 struct Run
@@ -308,37 +310,52 @@ TEST_CASE("a sharded optimizer refuses the parameters of another network, and ta
     CHECK(mentions(message, "4 parameters other than those of the optimizer"));
 }
 
-TEST_CASE("a transformer trains with a sharded optimizer")
+TEST_CASE("a transformer trains with a sharded optimizer, on sequences of different lengths")
 {
-  const auto losses = [&](const auto& place, auto make_step) {
+  const auto losses = [&](const auto& place, std::size_t micro_batches, auto make_step) {
     return on_root(place, [&](const auto& mesh) {
       using S = typename std::decay_t<decltype(mesh)>::Scheme;
       Transformer<S, TestBackend, double> model{
           mesh, {.vocabulary = 13, .positions = 8, .width = 12, .layers = 1, .heads = 3}};
-      auto step = make_step(model);
+      auto step = make_step(model, micro_batches);
       std::vector<double> curve;
-      for (int i = 0; i < 4; ++i)
+      std::size_t i = 0;
+      for (const std::size_t length : {5U, 8U, 3U, 4U, 7U, 5U})
       {
         std::vector<int> ids;
-        for (int k = 0; k < 20; ++k) ids.push_back((k * k + i * k) % 13);
-        curve.push_back(model.compute_gradients(ids, 5));
-        step();
+        for (std::size_t k = 0; k < 4 * length; ++k)
+          ids.push_back(static_cast<int>((k * k + i * k) % 13));
+        curve.push_back(model.compute_gradients(ids, length));
+        if (++i % micro_batches == 0) step();
       }
       return curve;
     });
   };
-  const auto with_whole = [](auto& model) {
+  const auto with_whole = [](auto& model, std::size_t micro_batches) {
     using M = typename std::decay_t<decltype(model)>::Mesh;
     auto optimizer = std::make_shared<AdamW<double, M>>(model.parameters());
-    return [&model, optimizer] { checked_step(*optimizer, model.parameters()); };
+    using Sums = GradientAccumulation<double, M>;
+    return [&model, optimizer, sums = std::make_shared<Sums>(model.mesh(), micro_batches)] {
+      checked_step(*optimizer, model.parameters());
+    };
   };
-  const auto with_sharded = [](auto& model) {
+  const auto with_sharded = [](auto& model, std::size_t micro_batches) {
     using M = typename std::decay_t<decltype(model)>::Mesh;
-    auto optimizer = std::make_shared<Sharded<AdamW<double, M>>>(model.parameters());
+    auto optimizer = std::make_shared<Sharded<AdamW<double, M>>>(model.parameters(), AdamOptions{},
+                                                                 micro_batches);
     return [&model, optimizer] { checked_sharded_step(*optimizer, model.parameters()); };
   };
-  if (fits(two_meshes)) CHECK(losses(two_meshes, with_sharded) == losses(two_meshes, with_whole));
-  CHECK(deviation(losses(two_pairs, with_sharded), losses(one_rank, with_whole)) < 1e-9);
+  for (const std::size_t n : {1U, 2U, 3U})
+  {
+    CAPTURE(n);
+    if (fits(two_meshes))
+      CHECK(losses(two_meshes, n, with_sharded) == losses(two_meshes, n, with_whole));
+    // Ids that occur twice in a rank's rows.
+    if (fits(two_fours))
+      CHECK(losses(two_fours, n, with_sharded) == losses(two_fours, n, with_whole));
+    if (fits(two_pairs))
+      CHECK(deviation(losses(two_pairs, n, with_sharded), losses(one_rank, n, with_whole)) < 1e-9);
+  }
 }
 
 }  // namespace cubist::test::sharded_optimizer_test
