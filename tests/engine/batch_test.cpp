@@ -61,6 +61,16 @@ TEST_CASE("products are collected as they are stored, and computed in one call")
   batch.multiply(BatchingEngine{}, 1, 0);
   CHECK(BatchingEngine::products == 1);
   CHECK(c == std::vector<double>{17, 39, 23, 53});
+
+  // More products than before, of smaller matrices.
+  batch.clear();
+  std::vector<double> d(3, -1);
+  for (std::size_t i = 0; i < 3; ++i)
+    batch.add(op_a.block(0, 0, {1, 2}), op_b.block(0, i % 2, {2, 1}),
+              MatrixView<double>{d.data() + i, {1, 1}});
+  batch.multiply(BatchingEngine{}, 1, 0);
+  CHECK(BatchingEngine::products == 3);
+  CHECK(d == std::vector<double>{19, 22, 19});
 }
 
 }  // namespace engine_batch_test

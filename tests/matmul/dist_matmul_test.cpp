@@ -255,11 +255,12 @@ TEST_CASE("The outputs of a cube's layers are the inputs of its next ones")
   }));
 }
 
-TEST_CASE("Two plans on one mesh do not change each other's results")
+TEST_CASE("Plans of several sizes on one mesh do not change each other's results")
 {
   if (!fits(8)) return;
   const auto layer = random_layer<double>({.m = 9, .n = 14, .k = 11}, 1);
   const auto narrow = random_layer<double>({.m = 9, .n = 2, .k = 5}, 2);
+  const auto large = random_layer<double>({.m = 21, .n = 30, .k = 17}, 3);
   require_clear(on_ranks<TestBackend>(8, [&](World& world) {
     using Sub = Subject<Summa25D, TestBackend, double>;
     const Mesh<Summa25D, TestBackend> mesh{world, {.q = 2, .d = 2}};
@@ -268,10 +269,12 @@ TEST_CASE("Two plans on one mesh do not change each other's results")
     {
       Conformance<Sub> a{mesh, {.m = 9, .n = 14, .k = 11}, way};
       Conformance<Sub> b{mesh, {.m = 9, .n = 2, .k = 5}, way};
+      Conformance<Sub> c{mesh, {.m = 21, .n = 30, .k = 17}, way};
       for (int repeat = 0; repeat < 5; ++repeat)
       {
         a.check_exactly(layer, found);
         b.check_exactly(narrow, found);
+        c.check_exactly(large, found);
       }
     }
     return found;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -68,9 +69,11 @@ constexpr Op ops[] = {Op::none, Op::transpose, Op::adjoint};
 TEMPLATE_TEST_CASE("gemm of 16-bit elements sums in float and rounds once", "", bfloat16, half)
 {
   using T = TestType;
-  const std::size_t m = 9;
-  const std::size_t n = 7;
-  const std::size_t k = 300;
+  // The thread keeps its buffers: smaller and larger products follow the first one.
+  const ProductSize shape =
+      GENERATE(ProductSize{.m = 9, .n = 7, .k = 300}, ProductSize{.m = 3, .n = 5, .k = 40},
+               ProductSize{.m = 13, .n = 11, .k = 310});
+  const auto [m, n, k] = std::array{shape.m, shape.n, shape.k};
   for (const Op op_a : ops)
     for (const Op op_b : ops)
       for (const double beta : {0.0, -0.5})
@@ -94,7 +97,8 @@ TEMPLATE_TEST_CASE("gemm of 16-bit elements sums in float and rounds once", "", 
               size += std::abs(term);
             }
             const double rounding = std::abs(sum) * std::numeric_limits<T>::epsilon() / 2;
-            const double summing = size * (k + 2) * std::numeric_limits<float>::epsilon();
+            const double summing =
+                size * static_cast<double>(k + 2) * std::numeric_limits<float>::epsilon();
             REQUIRE(std::abs(c.view(i, j) - sum) <= 1.01 * rounding + summing);
           }
       }
