@@ -2,8 +2,10 @@
 #pragma once
 
 // A training step of a test, which checks that all replicas are equal, bit by bit. Every test that
-// trains a network updates it by this function; tests/layers/check.cmake looks for the tests that
-// do not.
+// trains a network updates it by one of these functions; tests/CMakeLists.txt refuses those that do
+// not.
+
+#include <cstddef>
 
 #include "cubist/nn/parameter.hpp"
 #include "cubist/training/numerics_monitor.hpp"
@@ -19,6 +21,19 @@ void checked_step(O& optimizer, const Parameters<T, M>& parameters, Factor... fa
 {
   optimizer.step(parameters, factor...);
   check_replicas(parameters);
+}
+
+/// Step i of `steps`, from 0 on: the first two and the last one are checked, since replicas that
+/// differ stay different. For long runs.
+/// @throws ReplicaError on every rank, which ends the test
+template <class O, class T, class M>
+void checked_step(std::size_t i, std::size_t steps, O& optimizer,
+                  const Parameters<T, M>& parameters)
+{
+  if (i < 2 || i + 1 == steps)
+    checked_step(optimizer, parameters);
+  else
+    optimizer.step(parameters);
 }
 
 /// The same for an optimizer whose state is sharded. Each rank has its part of the summed gradients

@@ -40,9 +40,9 @@ struct Training
 inline constexpr std::size_t rows = 13;
 inline const int steps = repeats(32, 4);
 
-/// The loss of each training step on a mesh; calls after_step() after each.
+/// The loss of each training step on a mesh; update(i, optimizer, parameters) completes step i.
 template <class T, class S, class B, class F>
-std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F after_step)
+std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F update)
 {
   using Network = MLP<S, B, T>;
   Network mlp{mesh, t.sizes, t.options};
@@ -64,10 +64,9 @@ std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F after_st
     auto dy = zeros_like(y);
     curve.push_back(softmax_cross_entropy(y, labels, dy));
     mlp.backward(dy);
-    if (sgd) checked_step(*sgd, parameters);
-    if (adam) checked_step(*adam, parameters);
-    if (adam_w) checked_step(*adam_w, parameters);
-    after_step();
+    if (sgd) update(i, *sgd, parameters);
+    if (adam) update(i, *adam, parameters);
+    if (adam_w) update(i, *adam_w, parameters);
   }
   return curve;
 }
@@ -75,7 +74,12 @@ std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F after_st
 template <class T, class S>
 std::vector<double> loss_curve(const Place<S>& place, const Training& t)
 {
-  return on_root(place, [&](const auto& mesh) { return losses<T>(mesh, t, [] {}); });
+  return on_root(place, [&](const auto& mesh) {
+    return losses<T>(mesh, t, [](int i, auto& optimizer, const auto& parameters) {
+      checked_step(static_cast<std::size_t>(i), static_cast<std::size_t>(steps), optimizer,
+                   parameters);
+    });
+  });
 }
 
 inline const Training one_layer{.sizes = {7, 5}};

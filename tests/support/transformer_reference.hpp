@@ -159,7 +159,7 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
     const std::span<const int> batch{batches.data() + step * size, size};
     near("a training loss", transformer.compute_gradients(batch, length), losses.data()[step],
          tolerances<T>.losses);
-    checked_step(optimizer, parameters);
+    checked_step(step, losses.size(), optimizer, parameters);
   }
   check_parameters(model, parameters, "final.", false, tolerances<T>.weights, found);
   return found;

@@ -40,7 +40,8 @@ std::vector<double> losses(const Place<S>& place, const RowBatches& digits)
       auto dy = zeros_like(y);
       curve.push_back(softmax_cross_entropy(y, labels, dy));
       mlp.backward(dy);
-      checked_step(optimizer, parameters);
+      checked_step(static_cast<std::size_t>(step), static_cast<std::size_t>(steps), optimizer,
+                   parameters);
     }
     return curve;
   });

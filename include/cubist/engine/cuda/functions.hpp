@@ -171,10 +171,9 @@ struct StoreSumOfRows
     if (row != end) sum = element(*row++, j);
     for (; row != end; ++row) sum += element(*row, j);
     if (!adds) return store(to, sum);
-    T rounded{};
-    store(rounded, sum);
     DeviceValue<T> total = device_value(to);
-    total += device_value(rounded);
+    if constexpr (ShortReal<T>) sum = wide(T{sum});
+    total += sum;
     store(to, total);
   }
 
