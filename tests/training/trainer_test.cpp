@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <sstream>
@@ -88,6 +89,9 @@ TrainerOptions checked(TrainerOptions options)
   return options;
 }
 
+/// The slope of every step.
+constexpr auto even = [](std::uint64_t) { return 1.0; };
+
 /// @param slope of a step, by its number from 0
 template <class S, class Slope>
 Found train(const Place<S>& place, const TrainerOptions& options, Slope slope)
@@ -106,7 +110,43 @@ Found train(const Place<S>& place, const TrainerOptions& options, Slope slope)
 template <class S>
 Found train(const Place<S>& place, const TrainerOptions& options)
 {
-  return train(place, options, [](std::uint64_t) { return 1.0; });
+  return train(place, options, even);
+}
+
+/// The same with an optimizer whose state is split among the replicas of the two meshes.
+template <class Slope>
+Found train_sharded(const TrainerOptions& options, Slope slope)
+{
+  return on_root(two_meshes, [&](const auto& mesh) {
+    using S = DataParallel<Summa2D>;
+    Task<S, std::decay_t<decltype(mesh)>> task{mesh};
+    Sharded<Rule<S, void>> optimizer{task.mlp.parameters(), {}, options.micro_batches};
+    Trainer trainer{task.mlp, optimizer, checked(options)};
+    Found found;
+    found.run = trainer.run(
+        [&](const MicroBatch& b) { return task(b, slope(b.index / options.micro_batches)); });
+    found.values = values_of(task.mlp);
+    return found;
+  });
+}
+
+/// The lines of a run's log.
+std::vector<nlohmann::json> lines_of(const std::filesystem::path& log)
+{
+  std::istringstream text{contents(log)};
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+/// A number of each line, by its name; NaN for null and where it is missing.
+std::vector<double> column(const std::filesystem::path& log, const char* name)
+{
+  std::vector<double> values;
+  for (const auto& line : lines_of(log))
+    values.push_back(line.contains(name) && line[name].is_number()
+                         ? line[name].get<double>()
+                         : std::numeric_limits<double>::quiet_NaN());
+  return values;
 }
 
 const LearningRateOptions schedule{.rate = 0.02, .warm_up = 2, .steps = 8, .decay = Decay::cosine};
@@ -147,16 +187,7 @@ TEST_CASE("a trainer with a sharded optimizer trains as with one that is not")
 {
   if (!fits(two_meshes)) return;
   const TrainerOptions options{.steps = 4, .micro_batches = 2, .clip = 0.1};
-  const auto sharded = on_root(two_meshes, [&](const auto& mesh) {
-    using S = DataParallel<Summa2D>;
-    Task<S, std::decay_t<decltype(mesh)>> task{mesh};
-    Sharded<Rule<S, void>> optimizer{task.mlp.parameters(), {}, 2};
-    Trainer trainer{task.mlp, optimizer, checked(options)};
-    Found found;
-    found.run = trainer.run([&](const MicroBatch& b) { return task(b); });
-    found.values = values_of(task.mlp);
-    return found;
-  });
+  const Found sharded = train_sharded(options, even);
   CHECK(deviation(sharded.run.losses, train(two_meshes, options).run.losses) < 1e-13);
 }
 
@@ -233,9 +264,7 @@ TEST_CASE("a step whose gradients overflow is skipped, and halves the loss scale
   CHECK(skipped.values == train(two_by_two, one).values);
   one.loss_scale.reset();
   CHECK(deviation(skipped.values, train(two_by_two, one).values) < 1e-12);
-  std::istringstream log{contents(folder / "run.jsonl")};
-  std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(log, line);) lines.push_back(nlohmann::json::parse(line));
+  const auto lines = lines_of(folder / "run.jsonl");
   REQUIRE(lines.size() == 2);
   CHECK(lines[0]["step"] == 1);
   CHECK(lines[0]["loss"].get<double>() == skipped.run.losses[0]);
@@ -285,6 +314,85 @@ TEST_CASE("the metrics that a report prints are in the last line of their step i
     CHECK(last[step]["accuracy"] == step / 8.0);
     CHECK(last[step]["evaluated loss"] == -step);
     CHECK(last[step]["evaluated step"] == 9);
+  }
+}
+
+TEST_CASE("a loss scale changes neither the values of a clipped run nor its logged norms")
+{
+  if (!fits(two_by_two)) return;
+  const Folder folder;
+  TrainerOptions plain{.steps = 6, .micro_batches = 2, .learning_rate = schedule, .clip = 0.1};
+  TrainerOptions scaled = plain;
+  // It grows within the run, so that the scale of a step is not that of the next one.
+  scaled.loss_scale = LossScaleOptions{.initial = 4, .growth_interval = 2};
+  plain.log = folder / "plain.jsonl";
+  scaled.log = folder / "scaled.jsonl";
+  // A power of two changes no bits.
+  const Found wanted = train(two_by_two, plain);
+  const Found found = train(two_by_two, scaled);
+  CHECK(found == wanted);
+  const auto norms = column(plain.log, "gradient_norm");
+  REQUIRE(norms.size() == 6);
+  for (const double norm : norms) CHECK(norm > plain.clip);
+  CHECK(column(scaled.log, "gradient_norm") == norms);
+  CHECK(column(scaled.log, "loss_scale") == std::vector<double>{4, 4, 8, 8, 16, 16});
+  CHECK(column(scaled.log, "learning_rate") == column(plain.log, "learning_rate"));
+  CHECK(column(scaled.log, "loss") == column(plain.log, "loss"));
+
+  // Without clipping, and with a scale that rounds.
+  TrainerOptions loose = scaled;
+  loose.clip = plain.clip = 0;
+  loose.loss_scale->initial = 3;
+  plain.log.clear(), loose.log = folder / "loose.jsonl";
+  CHECK(deviation(train(two_by_two, loose).values, train(two_by_two, plain).values) < 1e-12);
+  CHECK(column(loose.log, "gradient_norm")[0] == Approx(norms[0]).epsilon(1e-14));
+}
+
+TEST_CASE("a loss scale goes on from a checkpoint as it was, with the steps to its growth")
+{
+  if (!fits(two_by_two)) return;
+  const Folder folder;
+  TrainerOptions whole{
+      .steps = 7, .clip = 0.1, .loss_scale = LossScaleOptions{.initial = 4, .growth_interval = 3}};
+  TrainerOptions first = whole;
+  whole.log = folder / "whole.jsonl";
+  const Found wanted = train(two_by_two, whole);
+  first.checkpoints = folder / "run";
+  first.log = folder / "first.jsonl";
+  first.steps = 4;
+  (void)train(two_by_two, first);
+  first.steps = 7;
+  const Found rest = train(two_by_two, first);
+  CHECK(rest.run.first == 4);
+  CHECK(rest.values == wanted.values);
+  for (const char* name : {"loss_scale", "gradient_norm", "skipped"})
+    CHECK(column(first.log, name) == column(whole.log, name));
+  CHECK(column(whole.log, "loss_scale") == std::vector<double>{4, 4, 4, 8, 8, 8, 16});
+}
+
+TEST_CASE("a sharded optimizer is clipped, scaled and skipped as one that is not")
+{
+  if (!fits(two_meshes)) return;
+  const Folder folder;
+  const auto overflow = [](std::uint64_t step) { return step == 2 ? infinity : 1.0; };
+  TrainerOptions options{.steps = 5,
+                         .micro_batches = 2,
+                         .clip = 0.1,
+                         .loss_scale = LossScaleOptions{.initial = 4, .growth_interval = 2}};
+  options.log = folder / "whole.jsonl";
+  const Found wanted = train(two_meshes, options, overflow);
+  const auto norms = column(options.log, "gradient_norm");
+  options.log = folder / "sharded.jsonl";
+  const Found found = train_sharded(options, overflow);
+  CHECK(deviation(found.values, wanted.values) < 1e-12);
+  CHECK(column(options.log, "loss_scale") == std::vector<double>{4, 4, 8, 4, 4});
+  CHECK(column(options.log, "skipped") == std::vector<double>{0, 0, 1, 0, 0});
+  const auto parts = column(options.log, "gradient_norm");
+  REQUIRE(parts.size() == norms.size());
+  for (std::size_t i = 0; i < norms.size(); ++i)
+  {
+    CHECK(std::isfinite(norms[i]) == (i != 2));
+    if (i != 2) CHECK(parts[i] == Approx(norms[i]).epsilon(1e-13));
   }
 }
 
