@@ -19,6 +19,7 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 #include "sanitized.hpp"
+#include "watchdog.hpp"
 
 namespace backend_mpi_test
 {
@@ -214,6 +215,7 @@ TEST_CASE("when all ranks throw, each launch throws its own rank's error")
 
 TEST_CASE("when one rank throws, the launches of the others throw PeerFailed with its error")
 {
+  const Watchdog watchdog;
   const int thrower = GENERATE(0, 1) * (processes() - 1);
   const auto calls = std::to_array<void (*)(World&)>(
       {[](World& w) { w.barrier(); }, [](World& w) { w.broadcast(std::vector<int>(3), 0); },
@@ -255,6 +257,7 @@ TEST_CASE("when one rank throws, the launches of the others throw PeerFailed wit
 
 TEST_CASE("a rank may throw while its calls are in flight")
 {
+  const Watchdog watchdog;
   // Peers may be reading its buffers when they are freed.
   for (const std::size_t n : {10U, 1'000'000U})
   {
@@ -276,6 +279,7 @@ TEST_CASE("a rank may throw while its calls are in flight")
 
 TEST_CASE("a rank may catch PeerFailed, launch throws nevertheless")
 {
+  const Watchdog watchdog;
   const auto text = thrown<Error>([](World& world) {
     if (world.rank() == 0) throw DataError{"the file ended"};
     const auto seen = message_of<PeerFailed>([&] { world.barrier(); });
@@ -287,6 +291,7 @@ TEST_CASE("a rank may catch PeerFailed, launch throws nevertheless")
 
 TEST_CASE("after a notification that a rank may not have received, no rank frees its communicator")
 {
+  const Watchdog watchdog;
   if (processes() == 1 || !one_node()) return;
   const auto before = lowest_free_number();
   launch<Mpi>({.rethrow = true}, [](World& world) {
@@ -307,6 +312,7 @@ TEST_CASE("after a notification that a rank may not have received, no rank frees
 
 TEST_CASE("a rank that is late ends the launch at its time limit")
 {
+  const Watchdog watchdog;
   if (processes() != 2) return;
   using namespace std::chrono_literals;
   const auto text = message_of<Error>([&] {
@@ -325,6 +331,7 @@ TEST_CASE("a rank that is late ends the launch at its time limit")
 
 TEST_CASE("a wait for a rank that has returned ends within seconds, and names the rank")
 {
+  const Watchdog watchdog;
   if (processes() != 4) return;
   using V = std::vector<double>;
   struct Named
@@ -374,6 +381,7 @@ TEST_CASE("a wait for a rank that has returned ends within seconds, and names th
 
 TEST_CASE("ranks that return early do not end the calls of others, nor what they have sent")
 {
+  const Watchdog watchdog;
   if (processes() != 4) return;
   using namespace std::chrono_literals;
   const auto before = lowest_free_number();

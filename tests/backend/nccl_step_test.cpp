@@ -23,6 +23,7 @@
 #include "fake_engine.hpp"
 #include "ranks.hpp"
 #include "replayed_steps.hpp"
+#include "watchdog.hpp"
 
 namespace cubist::test::nccl_step_test
 {
@@ -187,6 +188,7 @@ TEST_CASE("a step is captured again when memory is freed that it may use")
 
 TEST_CASE("a replay that waits for a rank that makes none ends at the time limit")
 {
+  const Watchdog watchdog;
   int argc = 0;
   char** argv = nullptr;
   std::string message;

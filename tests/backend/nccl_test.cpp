@@ -16,6 +16,7 @@
 #include "fake.hpp"
 #include "printed.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace backend_nccl_test
 {
@@ -181,6 +182,7 @@ TEST_CASE("choose_gpu: PCI addresses decide whether ranks share a GPU")
 
 TEST_CASE("the error of a rank ends the launch, and the waits of other ranks")
 {
+  const Watchdog watchdog;
   const auto start = std::chrono::steady_clock::now();
   for (const bool in_a_call : {true, false})
   {
@@ -209,6 +211,7 @@ TEST_CASE("the error of a rank ends the launch, and the waits of other ranks")
 
 TEST_CASE("the time limit of a launch applies to each call of its ranks")
 {
+  const Watchdog watchdog;
   const auto message = [](const LaunchOptions& options) {
     return message_of<TimeLimitError>([&] {
       launch<Nccl>(options, [](NcclCommunicator& world) {
@@ -228,6 +231,7 @@ TEST_CASE("the time limit of a launch applies to each call of its ranks")
 
 TEST_CASE("after an error, no pending copy writes to host memory")
 {
+  const Watchdog watchdog;
   constexpr Shape shape{1, 4'000'000};
   bool idle = false;
   const auto text = message_of<TimeLimitError>([&] {

@@ -13,6 +13,7 @@
 
 #include "catch.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace backend_simulated_test
 {
@@ -226,6 +227,7 @@ TEST_CASE("simulated: an error of a rank ends the launch, with its rank")
 
 TEST_CASE("simulated: a deadlock and different calls are errors")
 {
+  const Watchdog watchdog;
   CHECK_THROWS_AS(launch<Simulated>({.ranks = 3},
                                     [](World& world) {
                                       if (world.rank() != 2) world.barrier();
@@ -241,6 +243,7 @@ TEST_CASE("simulated: a deadlock and different calls are errors")
 
 TEST_CASE("simulated: a request that is dropped fails those that wait for it")
 {
+  const Watchdog watchdog;
   CHECK_THROWS_AS(launch<Simulated>({.ranks = 2},
                                     [](World& world) {
                                       std::vector<float> x(3);

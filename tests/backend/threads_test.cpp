@@ -27,6 +27,7 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 #include "sanitized.hpp"
+#include "watchdog.hpp"
 
 namespace backend_threads_test
 {
@@ -213,6 +214,7 @@ TEST_CASE("invalid numbers of ranks are errors that name the valid ones")
 
 TEST_CASE("more threads than the system allows are an error, not a hang")
 {
+  const Watchdog watchdog;
   if constexpr (!sanitized)  // sanitizers map more memory than any limit
   {
     // Each thread needs megabytes of stack; one gigabyte more suffices for some of them.
@@ -291,6 +293,7 @@ TEST_CASE("rank 0 may throw, and so may the only rank")
 
 TEST_CASE("of several errors launch rethrows one that is no consequence of another")
 {
+  const Watchdog watchdog;
   for (int run = 0; run < 40; ++run)
   {
     const auto text = message_of<Error>([&] {
@@ -375,6 +378,7 @@ TEST_CASE("two launches at once restore the threads of BLAS when the last one en
 
 TEST_CASE("launch throws at the time limit, naming the rank that waited and those that are late")
 {
+  const Watchdog watchdog;
   using namespace std::chrono_literals;
   std::atomic<bool> released{false};
   const auto text = message_of<TimeLimitError>([&] {
@@ -393,6 +397,7 @@ TEST_CASE("launch throws at the time limit, naming the rank that waited and thos
 
 TEST_CASE("launch waits for ranks that do not return, and prints which")
 {
+  const Watchdog watchdog;
   using namespace std::chrono_literals;
   std::FILE* const printed = std::tmpfile();
   REQUIRE(printed != nullptr);

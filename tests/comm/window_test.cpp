@@ -18,6 +18,7 @@
 #include "conformance.hpp"
 #include "ranks.hpp"
 #include "sanitized.hpp"
+#include "watchdog.hpp"
 
 namespace comm_window_test
 {
@@ -257,6 +258,7 @@ TEST_CASE("a revoked window wakes peers that read its block and wait in another 
 
 TEST_CASE("a rank that fails before it exposes releases its peers")
 {
+  const Watchdog watchdog;
   std::atomic<int> released = 0;
   const auto text = message_of<Error>([&] {
     launch<Threads>({.ranks = 3}, [&](World& world) {
@@ -280,6 +282,7 @@ TEST_CASE("a rank that fails before it exposes releases its peers")
 
 TEST_CASE("blocks of different sizes are a mismatch, and windows that no rank closes a deadlock")
 {
+  const Watchdog watchdog;
   CHECK(mentions(message_of<CollectiveMismatch>([] {
                    launch<Threads>({.ranks = 2}, [](World& world) {
                      const std::vector<int> mine(static_cast<std::size_t>(world.rank()) + 1);

@@ -10,6 +10,7 @@
 #include "catch.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
+#include "watchdog.hpp"
 
 namespace io_atomic_file_test
 {
@@ -50,6 +51,7 @@ TEST_CASE("a file that ranks write together appears under its name when it is pu
 
 TEST_CASE("an error before publishing leaves the previous file")
 {
+  const Watchdog watchdog;
   if (!fits(4)) return;
   const Folder folder;
   const auto path = folder / "all";
@@ -68,6 +70,7 @@ TEST_CASE("an error before publishing leaves the previous file")
 
 TEST_CASE("a folder that does not exist is an error on rank 0, and no rank keeps waiting")
 {
+  const Watchdog watchdog;
   if (!fits(4)) return;
   const Folder folder;
   const auto message = message_of<DataError>([&] {

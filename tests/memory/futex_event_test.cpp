@@ -8,16 +8,19 @@
 #include "cubist/memory/futex_event.hpp"
 
 #include "catch.hpp"
+#include "watchdog.hpp"
 
 namespace memory_futex_event_test
 {
 
 using cubist::detail::FutexEvent;
 using namespace std::chrono_literals;
+using cubist::test::Watchdog;
 using Clock = std::chrono::steady_clock;
 
 TEST_CASE("a thread waits until it is notified")
 {
+  const Watchdog watchdog;
   FutexEvent event;
   std::atomic<bool> ready{false};
   std::atomic<bool> seen{false};
@@ -40,6 +43,7 @@ TEST_CASE("a thread waits until it is notified")
 
 TEST_CASE("a notification since the count was read ends a wait at once")
 {
+  const Watchdog watchdog;
   FutexEvent event;
   const auto count = event.count();
   event.notify();
@@ -59,6 +63,7 @@ TEST_CASE("without a notification, a wait ends at its timeout")
 
 TEST_CASE("no notification is lost between two threads that notify each other")
 {
+  const Watchdog watchdog;
   std::array<FutexEvent, 2> events;
   std::atomic<int> step{0};
   constexpr int steps = 20'000;

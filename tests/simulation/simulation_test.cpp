@@ -5,11 +5,13 @@
 #include "cubist/simulation/simulation.hpp"
 
 #include "catch.hpp"
+#include "watchdog.hpp"
 
 namespace simulation_simulation_test
 {
 
 using namespace cubist;
+using cubist::test::Watchdog;
 using namespace cubist::detail;
 
 namespace
@@ -60,6 +62,7 @@ TEST_CASE("ranks that share cores compute more slowly, the same on every run")
 
 TEST_CASE("ranks that all wait are a deadlock, which names what they wait for")
 {
+  const Watchdog watchdog;
   Simulation simulation{machine(2, 2), 2};
   std::string error;
   simulation.run([&](SimulatedRank& self) {
@@ -78,6 +81,7 @@ TEST_CASE("ranks that all wait are a deadlock, which names what they wait for")
 
 TEST_CASE("a rank that fails wakes those that wait, and those that call later")
 {
+  const Watchdog watchdog;
   Simulation simulation{machine(3, 3), 3};
   std::vector<int> failed(3);
   simulation.run([&](SimulatedRank& self) {

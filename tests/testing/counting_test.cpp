@@ -11,6 +11,7 @@
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace testing_counting_test
 {
@@ -59,6 +60,7 @@ TEST_CASE("a counting communicator does not change what ranks receive")
 
 TEST_CASE("errors propagate through a counting backend")
 {
+  const Watchdog watchdog;
   using B = Counting<Threads>;
   std::string peer;
   const auto text = message_of<DataError>([&] {

@@ -9,6 +9,7 @@
 
 #include "catch.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace cubist::test
 {
@@ -192,6 +193,7 @@ TEST_CASE("a delay changes only the time")
 
 TEST_CASE("launch throws the error of a rank")
 {
+  const Watchdog watchdog;
   if (!fits_four()) return;
   for (const auto c : collectives())
   {
@@ -205,6 +207,7 @@ TEST_CASE("launch throws the error of a rank")
 
 TEST_CASE("a wrong size is a mismatch")
 {
+  const Watchdog watchdog;
   if (!fits_four()) return;
   for (const auto c : collectives())
   {
@@ -223,6 +226,7 @@ TEST_CASE("a wrong size is a mismatch")
 
 TEST_CASE("a wrong order is a mismatch, or a wait that cannot complete")
 {
+  const Watchdog watchdog;
   if (!fits_four()) return;
   for (const auto c : collectives())
   {
@@ -243,6 +247,7 @@ TEST_CASE("a wrong order is a mismatch, or a wait that cannot complete")
 #ifndef CUBIST_TEST_MPI
 TEST_CASE("a thread that dies leaves its peers in a deadlock, and the error names it")
 {
+  const Watchdog watchdog;
   for (const auto c : collectives())
   {
     const With fault{{{.kind = Kind::death, .rank = 1, .collective = c}}};

@@ -23,6 +23,7 @@
 #include "conformance.hpp"
 #include "job_context.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace comm_mpi_communicator_test
 {
@@ -254,6 +255,7 @@ TEST_CASE("a message that is too long for its receiver is an error that names bo
 
 TEST_CASE("ranks that call different collectives get a mismatch, which names both")
 {
+  const Watchdog watchdog;
   if (processes() != 4) return;
   using V = std::vector<double>;
   struct Pair
@@ -302,6 +304,7 @@ TEST_CASE("ranks that call different collectives get a mismatch, which names bot
 
 TEST_CASE("a rank that exposes a block of another size gets a mismatch")
 {
+  const Watchdog watchdog;
   if (processes() != 4 || !one_node()) return;
   const auto text = message_of<CollectiveMismatch>([&] {
     (void)on_ranks<Mpi>(4, [&](World& world) {
@@ -318,6 +321,7 @@ TEST_CASE("a rank that exposes a block of another size gets a mismatch")
 
 TEST_CASE("a wait for a rank that is late ends at the limit, and names the rank")
 {
+  const Watchdog watchdog;
   if (processes() != 4) return;
   using V = std::vector<double>;
   struct Named

@@ -12,6 +12,7 @@
 #include "catch.hpp"
 #include "job_context.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace comm_mpi_progress_test
 {
@@ -90,6 +91,7 @@ TEST_CASE("the helper thread advances calls between nodes while their rank compu
 
 TEST_CASE("a failure that a rank reports ends the calls of the others")
 {
+  const Watchdog watchdog;
   Communicators all;
   const auto& context = all.context;
   MpiProgress progress{all.control, false};
@@ -127,6 +129,7 @@ TEST_CASE("a failure that a rank reports ends the calls of the others")
 
 TEST_CASE("a blocking call of MPI returns within the limit")
 {
+  const Watchdog watchdog;
   Communicators all;
   MpiProgress progress{all.control, false, 10s};
   CHECK(progress.has_limit());
@@ -138,6 +141,7 @@ TEST_CASE("a blocking call of MPI returns within the limit")
 
 TEST_CASE("a wait ends at the limit")
 {
+  const Watchdog watchdog;
   Communicators all;
   const auto& context = all.context;
   MpiProgress progress{all.control, false, 150ms};

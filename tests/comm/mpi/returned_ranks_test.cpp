@@ -18,6 +18,7 @@
 #include "catch.hpp"
 #include "job_context.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace comm_mpi_returned_ranks_test
 {
@@ -59,6 +60,7 @@ TEST_CASE("communicators have different numbers, whatever they are split from")
 
 TEST_CASE("a call that needs a rank which has returned without it is an error")
 {
+  const Watchdog watchdog;
   if (processes() < 2) return;
   JobContext job{1 << 20};
   job.context.id = 7;

@@ -15,6 +15,7 @@
 #include "fake.hpp"
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace comm_nccl_communicator_test
 {
@@ -190,6 +191,7 @@ TEST_CASE("an unsupported call throws immediately, and the communicator remains 
 
 TEST_CASE("an error while NCCL is initialized names the function and the rank")
 {
+  const Watchdog watchdog;
   const auto start = [](const std::string& function, int code, int rank) {
     const auto before = fake::live();
     const auto text = message_of<CommunicationError>([&] {

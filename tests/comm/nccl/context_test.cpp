@@ -14,6 +14,7 @@
 #include "fake.hpp"
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace comm_nccl_context_test
 {
@@ -75,6 +76,7 @@ std::string first_error(const NcclOptions& options, const std::function<void(Ran
 
 TEST_CASE("the compute stream waits for calls, the host only after max_in_flight of them")
 {
+  const Watchdog watchdog;
   on_nccl(2, with_time_limit(10s), [](Rank r) {
     const auto start_all = [&] {
       for (std::size_t i = 0; i < NcclContext::max_in_flight; ++i) r.world.all_reduce(r.data);
@@ -93,6 +95,7 @@ TEST_CASE("the compute stream waits for calls, the host only after max_in_flight
 
 TEST_CASE("a rank computes while its calls are in flight")
 {
+  const Watchdog watchdog;
   on_nccl(2, with_time_limit(10s), [](Rank r) {
     auto request = r.world.async_broadcast(r.data, 0);
     cudaStreamSynchronize(r.compute);  // it waits for the call only after request.wait()
@@ -117,6 +120,7 @@ TEST_CASE("a rank computes while its calls are in flight")
 
 TEST_CASE("the time limit does not count the computation of the rank itself")
 {
+  const Watchdog watchdog;
   on_nccl(2, with_time_limit(300ms), [](Rank r) {
     fake::Gate gate{r.compute};
     auto request = r.world.async_all_reduce(r.data);
@@ -130,6 +134,7 @@ TEST_CASE("the time limit does not count the computation of the rank itself")
 
 TEST_CASE("an error by the time limit names the call")
 {
+  const Watchdog watchdog;
   const auto waits = [](const std::function<void(Rank)>& call) {
     return first_error<TimeLimitError>(with_time_limit(300ms), [&](Rank r) {
       if (r.host.rank() == 0)
@@ -167,6 +172,7 @@ TEST_CASE("an error by the time limit names the call")
 
 TEST_CASE("a rank that throws ends the others")
 {
+  const Watchdog watchdog;
   const auto rank_1_throws = [](Rank r) {
     if (r.host.rank() == 1) throw ArgumentError{"no such colour"};
     r.world.all_reduce(r.data);
@@ -247,6 +253,7 @@ TEST_CASE(
 
 TEST_CASE("after an error each call throws")
 {
+  const Watchdog watchdog;
   const auto body = [](Rank r) {
     auto copy = r.world.split(0, 0);
     auto in_flight = copy.async_all_reduce(r.other);
@@ -271,6 +278,7 @@ TEST_CASE("after an error each call throws")
 
 TEST_CASE("to destroy a request before its call is complete aborts the communicators")
 {
+  const Watchdog watchdog;
   fake::report_aborts(true);
   const auto text = first_error<CommunicationError>(with_time_limit(10s), [](Rank r) {
     if (r.host.rank() == 1) (void)r.world.async_all_reduce(r.data);
@@ -291,6 +299,7 @@ TEST_CASE("to destroy a request before its call is complete aborts the communica
 
 TEST_CASE("a split waits for pending messages")
 {
+  const Watchdog watchdog;
   on_nccl(2, with_time_limit(10s), [](Rank r) {
     auto received = r.world.async_receive(r.data, 1 - r.world.rank());
     auto sent = r.world.async_send(r.other, 1 - r.world.rank());
@@ -301,6 +310,7 @@ TEST_CASE("a split waits for pending messages")
 
 TEST_CASE("communicators are destroyed in any order, without waiting")
 {
+  const Watchdog watchdog;
   const int aborts = fake::aborts();
   const auto before = fake::live();
   on_nccl(3, with_time_limit(10s), [](Rank r) {

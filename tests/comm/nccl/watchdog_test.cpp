@@ -7,6 +7,7 @@
 #include "catch.hpp"
 #include "fake.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace comm_nccl_watchdog_test
 {
@@ -39,6 +40,7 @@ TEST_CASE("NcclWatchdog: an error aborts all communicators, and later calls thro
 
 TEST_CASE("NcclWatchdog: a wait ends at the time limit, or when poll_failure throws")
 {
+  const Watchdog watchdog;
   using namespace std::chrono_literals;
   const auto never = [] { return false; };
   NcclWatchdog limited{{.stream = nullptr, .time_limit = 20ms}};

@@ -12,6 +12,7 @@
 #include "nccl_on_threads.hpp"
 #include "printed.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace comm_nccl_window_test
 {
@@ -114,6 +115,7 @@ TEST_CASE("symmetric windows: without NVLink there is none, and one line says so
 
 TEST_CASE("symmetric windows: an error of NCCL ends the launch")
 {
+  const Watchdog watchdog;
   fake::report_aborts(true);
   const auto before = fake::live();
   const auto text = message_of<CommunicationError>([] {

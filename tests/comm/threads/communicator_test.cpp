@@ -21,6 +21,7 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 #include "sanitized.hpp"
+#include "watchdog.hpp"
 
 namespace comm_threads_communicator_test
 {
@@ -83,6 +84,7 @@ Outcome outcome_of(F&& f)
 template <class F>
 std::vector<Outcome> outcomes(int ranks, F body)
 {
+  const Watchdog watchdog;
   return on_ranks<Threads>(ranks, [&](World& world) { return outcome_of([&] { body(world); }); });
 }
 
@@ -116,6 +118,7 @@ std::vector<NamedCall> every_call(int root)
 
 TEST_CASE("a rank that throws instead of calling releases its peers")
 {
+  const Watchdog watchdog;
   constexpr int ranks = 4;
   constexpr int thrower = 2;
   for (const auto& call : every_call(thrower))
@@ -158,6 +161,7 @@ TEST_CASE("a rank that throws instead of calling releases its peers")
 
 TEST_CASE("a rank that throws releases ranks that wait for a message or in another group")
 {
+  const Watchdog watchdog;
   std::vector<Outcome> seen(4);
   const auto text = message_of<RankFailed>([&] {
     launch<Threads>({.ranks = 4}, [&](World& world) {
@@ -192,6 +196,7 @@ TEST_CASE("calls after a failure fail at once")
 
 TEST_CASE("of an error and its consequences, launch rethrows the error")
 {
+  const Watchdog watchdog;
   // Peers throw PeerFailed, whatever the order of the ranks; launch does not rethrow it.
   for (int run = 0; run < repeats(100, 50); ++run)
   {
@@ -247,6 +252,7 @@ TEST_CASE("a dropped request releases the peers that have called and those that 
 
 TEST_CASE("launch rethrows PeerFailed when a request was dropped and nothing else went wrong")
 {
+  const Watchdog watchdog;
   const auto text = message_of<PeerFailed>([] {
     launch<Threads>({.ranks = 2}, [](World& world) {
       std::vector<double> x(10);
@@ -308,6 +314,7 @@ TEST_CASE("a message to oneself completes, whichever end is waited for first")
 
 TEST_CASE("buffers are not used after a rank has left, whenever it leaves")
 {
+  const Watchdog watchdog;
   // Rank 1 frees its large buffers at any time while its peers copy from and to them; sanitizers
   // check that no rank accesses them afterwards. A peer throws PeerFailed or has all the right
   // data.
@@ -456,6 +463,7 @@ TEST_CASE("a mismatch in a group names the ranks of the launch, and reaches all 
 
 TEST_CASE("launch rethrows a mismatch with a rank")
 {
+  const Watchdog watchdog;
   try
   {
     launch<Threads>({.ranks = 2}, [](World& world) {
@@ -584,6 +592,7 @@ TEST_CASE("a deadlock among many ranks names some of them and counts the rest")
 
 TEST_CASE("launch rethrows a deadlock with a rank")
 {
+  const Watchdog watchdog;
   try
   {
     launch<Threads>({.ranks = 2}, [](World& world) {
@@ -622,6 +631,7 @@ namespace
 template <class F, class G>
 std::vector<Outcome> without_rank_2(F body, G instead)
 {
+  const Watchdog watchdog;
   std::vector<Outcome> seen(4);
   std::atomic<int> ended{0};
   launch<Threads>({.ranks = 4, .time_limit = std::chrono::milliseconds{100}}, [&](World& world) {
@@ -679,6 +689,7 @@ TEST_CASE("a wait for a rank that has called but does not advance ends at the li
 
 TEST_CASE("the limit is for each wait, not for all of them")
 {
+  const Watchdog watchdog;
   using namespace std::chrono_literals;
   CHECK_NOTHROW(launch<Threads>({.ranks = 2, .time_limit = 600ms}, [](World& world) {
     for (int i = 0; i < 4; ++i)
@@ -760,6 +771,7 @@ TEST_CASE("hundreds of ranks")
 
 TEST_CASE("hundreds of ranks are released when one throws")
 {
+  const Watchdog watchdog;
   std::atomic<int> released{0};
   CHECK_THROWS_AS(launch<Threads>({.ranks = 200},
                                   [&](World& world) {

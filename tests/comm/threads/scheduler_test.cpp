@@ -12,6 +12,7 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 #include "sanitized.hpp"
+#include "watchdog.hpp"
 
 namespace comm_threads_scheduler_test
 {
@@ -43,6 +44,7 @@ void short_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); 
 
 TEST_CASE("a rank waits until it is notified and its waiter is complete")
 {
+  const Watchdog watchdog;
   ThreadScheduler scheduler{2};
   Flag flag;
   scheduler.add(0, flag);
@@ -63,6 +65,7 @@ TEST_CASE("a rank waits until it is notified and its waiter is complete")
 
 TEST_CASE("no notification is lost, and no rank that was notified counts as parked")
 {
+  const Watchdog watchdog;
   // Two ranks pass a ball; the receiver may be anywhere between polling and parking. With more
   // pairs than cores, threads are interrupted at any point.
   struct Ball final : detail::Waiter
@@ -133,6 +136,7 @@ TEST_CASE("test advances all pending calls of its rank")
 
 TEST_CASE("a failure ends the wait of a rank, and every later call")
 {
+  const Watchdog watchdog;
   ThreadScheduler scheduler{2};
   Flag flag;
   scheduler.add(0, flag);
@@ -149,6 +153,7 @@ TEST_CASE("a failure ends the wait of a rank, and every later call")
 
 TEST_CASE("each failure has its error")
 {
+  const Watchdog watchdog;
   ThreadScheduler mismatch{1};
   mismatch.fail(ThreadScheduler::Failure::mismatch, "x");
   CHECK_THROWS_AS(mismatch.raise(), CollectiveMismatch);
@@ -159,6 +164,7 @@ TEST_CASE("each failure has its error")
 
 TEST_CASE("ranks that all wait are a deadlock, detected by the last one")
 {
+  const Watchdog watchdog;
   ThreadScheduler scheduler{2};
   Flag red;
   Flag green;
@@ -181,6 +187,7 @@ TEST_CASE("ranks that all wait are a deadlock, detected by the last one")
 
 TEST_CASE("a deadlock is reported once, though ranks finish while others are still being released")
 {
+  const Watchdog watchdog;
   struct Counted final : detail::Waiter
   {
     explicit Counted(std::atomic<int>& n) : described{n} {}
@@ -215,6 +222,7 @@ TEST_CASE("a deadlock is reported once, though ranks finish while others are sti
 
 TEST_CASE("a rank that finishes while the others wait leaves a deadlock")
 {
+  const Watchdog watchdog;
   ThreadScheduler scheduler{2};
   Flag flag;
   scheduler.add(0, flag);
@@ -235,6 +243,7 @@ TEST_CASE("ranks that all finish are no deadlock")
 
 TEST_CASE("a wait beyond the limit names the awaited ranks, and fails the others")
 {
+  const Watchdog watchdog;
   struct Late final : detail::Waiter
   {
     bool advance() override { return false; }
@@ -272,6 +281,7 @@ TEST_CASE("a wait beyond the limit names the awaited ranks, and fails the others
 
 TEST_CASE("a deadlock that coincides with the end of a limit is reported once")
 {
+  const Watchdog watchdog;
   // The limit of one rank ends as the other one parks.
   using namespace std::chrono_literals;
   for (int run = 0; run < repeats(100, 20); ++run)

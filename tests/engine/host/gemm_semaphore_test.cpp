@@ -6,14 +6,17 @@
 #include "cubist/engine/host/gemm_semaphore.hpp"
 
 #include "catch.hpp"
+#include "watchdog.hpp"
 
 namespace engine_host_gemm_semaphore_test
 {
 
 using namespace cubist;
+using cubist::test::Watchdog;
 
 TEST_CASE("concurrent callers are limited, and all of them run")
 {
+  const Watchdog watchdog;
   const int limit = detail::GemmSemaphore::limit();
   CHECK(limit <= 64);
   std::atomic<int> now{0};
