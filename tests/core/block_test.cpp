@@ -70,6 +70,52 @@ TEST_CASE("the blocks cover every index once, and only the last ones are padded"
       }
 }
 
+TEST_CASE("a part of a range that begins behind its indices has none")
+{
+  STATIC_REQUIRE(part_of_range({6, 4, 4}, 2, 0) == Range{6, 2, 2});
+  STATIC_REQUIRE(part_of_range({6, 4, 4}, 2, 1) == Range{8, 2, 2});
+  STATIC_REQUIRE(part_of_range({6, 4, 3}, 2, 1) == Range{8, 2, 1});
+  STATIC_REQUIRE(part_of_range({6, 4, 1}, 2, 1) == Range{7, 2, 0});
+  STATIC_REQUIRE(part_of_range({6, 4, 0}, 2, 1) == Range{6, 2, 0});
+  // The last part is shorter, or has nothing at all.
+  STATIC_REQUIRE(part_of_range({6, 5, 5}, 3, 2) == Range{10, 1, 1});
+  STATIC_REQUIRE(part_of_range({6, 5, 4}, 4, 3) == Range{10, 0, 0});
+  STATIC_REQUIRE(part_of_range({0, 0, 0}, 3, 1) == Range{0, 0, 0});
+}
+
+TEST_CASE("the parts of a range cover it once, with and without its padding")
+{
+  for (std::size_t size = 0; size <= 12; ++size)
+    for (std::size_t valid = 0; valid <= size; ++valid)
+      for (std::size_t parts = 1; parts <= 7; ++parts)
+      {
+        CAPTURE(size, valid, parts);
+        constexpr std::size_t first = 100;
+        std::size_t padded = 0;
+        std::size_t next = first;
+        for (std::size_t i = 0; i < parts; ++i)
+        {
+          const Range r = part_of_range({first, size, valid}, parts, i);
+          REQUIRE(r.offset == next);
+          REQUIRE(r.size <= ceil_div(size, parts));
+          REQUIRE(r.valid <= r.size);
+          // Padding comes after all indices.
+          REQUIRE((r.valid == r.size || r.offset + r.valid == first + valid));
+          next += r.valid;
+          padded += r.size;
+        }
+        REQUIRE(next == first + valid);
+        REQUIRE(padded == size);
+      }
+}
+
+TEST_CASE("a part of a block is of rows or, of a single row, of columns")
+{
+  STATIC_REQUIRE(part_of_block({{6, 4, 3}, {8, 5, 4}}, 2, 1) == Block{{8, 2, 1}, {8, 5, 4}});
+  STATIC_REQUIRE(part_of_block({{6, 1, 1}, {8, 5, 4}}, 2, 1) == Block{{6, 1, 1}, {11, 2, 1}});
+  STATIC_REQUIRE(part_of_block({{6, 1, 0}, {8, 4, 1}}, 2, 1) == Block{{6, 1, 0}, {9, 2, 0}});
+}
+
 TEST_CASE("a block's sizes with and without padding")
 {
   constexpr Block b{{6, 3, 2}, {8, 4, 4}};

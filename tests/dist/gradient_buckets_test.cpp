@@ -96,6 +96,39 @@ TEST_CASE("sums in buckets have the bits of sums one by one, in fewer messages")
   CHECK(collectives(65'536) == 1);  // all
 }
 
+TEST_CASE("a bucket is sent when the next gradient does not fit any more, not before and not after")
+{
+  if (!fits(three_ranks)) return;
+  struct Row
+  {
+    std::vector<std::size_t> sizes;
+    std::uint64_t collectives;
+  };
+  // Of 10 floats.
+  const std::vector<Row> table{
+      {{6, 4}, 1},             // full
+      {{6, 5}, 2},             // one too many
+      {{6, 5, 5}, 2},          // 6; 5, 5
+      {{6, 5, 6}, 3},          // 6; 5; 6
+      {{9, 2, 9, 2}, 4},       // each alone, since 11 do not fit
+      {{10, 10}, 2},           // each full
+      {{1, 10, 1}, 3},         // 1; 10; 1
+      {{11, 10, 11}, 3},       // the large ones on their own
+      {{4, 11, 6}, 2},         // a large one does not send the others
+      {{3, 3, 3, 1, 1}, 2},    // 3, 3, 3, 1; 1
+      {{5, 0, 5, 0}, 1},       // an empty one has room in a full bucket
+      {{7, 2, 2, 7, 1, 1}, 3}  // 7, 2; 2, 7, 1; 1
+  };
+  for (const auto& [sizes, collectives] : table)
+  {
+    CAPTURE(sizes);
+    const auto alone = sums(sizes, 0);
+    const auto packed = sums(sizes, 10 * sizeof(float));
+    CHECK(packed[0].messages / 4 == collectives);
+    for (std::size_t r = 0; r < 3; ++r) CHECK(packed[r].sums == alone[r].sums);
+  }
+}
+
 TEST_CASE("a scattered sum in a bucket is this rank's piece of the sum")
 {
   if (!fits(three_ranks)) return;

@@ -2,6 +2,7 @@
 #include <array>
 #include <complex>
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <string>
 #include <tuple>
@@ -109,6 +110,73 @@ TEST_CASE("a column-major matrix is read as row-major")
     CHECK(same);
     CHECK(sum == fingerprint(MatrixView<const double>{copy.data(), shape}));
   }
+}
+
+TEST_CASE("a block is written and read in chunks of any size, as it is or transposed")
+{
+  const HostEngine engine;
+  const Folder folder;
+  constexpr Shape shape{9, 11};
+  std::vector<float> global(shape.size());
+  std::iota(global.begin(), global.end(), 1.0F);
+  const MatrixView<const float> all{global.data(), shape};
+  std::vector<float> turned(shape.size());
+  for (std::size_t i = 0; i < shape.rows; ++i)
+    for (std::size_t j = 0; j < shape.cols; ++j) turned[j * shape.rows + i] = all(i, j);
+  File file{(folder / "chunks").string(), File::Mode::create};
+  file.write(0, std::as_bytes(std::span{turned}));
+  // Whole rows and parts of them, of whole columns and parts; the last blocks are short or empty.
+  const std::vector<Block> blocks{{part(9, 1, 0), part(11, 1, 0)}, {part(9, 2, 1), part(11, 1, 0)},
+                                  {part(9, 1, 0), part(11, 3, 2)}, {part(9, 2, 0), part(11, 2, 1)},
+                                  {part(9, 4, 3), part(11, 3, 1)}, {part(9, 6, 5), part(11, 2, 0)}};
+  for (const Block& b : blocks)
+    for (const std::size_t chunk : {1U, 8U, 40U, 44U, 88U, 120U, 132U, 400U, 1U << 20U})
+      for (const bool transposed : {false, true})
+      {
+        CAPTURE(b.valid(), chunk, transposed);
+        const MatrixView<const float> wanted = take(all, b);
+        const StoredMatrix stored{transposed ? 0 : shape.size() * sizeof(float), ElementType::f32,
+                                  shape, transposed};
+        if (!transposed)
+        {
+          file.resize(stored.begin);  // what another size of chunks has written
+          file.resize(2 * stored.begin);
+          CHECK(write_block<float>(file, stored, b, engine, wanted, chunk) ==
+                fingerprint(wanted, b.rows.offset, b.cols.offset, shape.cols));
+        }
+        std::vector<double> copy(b.valid().size(), -1);
+        const MatrixView<double> out{copy.data(), b.valid()};
+        const auto sum = read_block<double>(file, stored, b, engine, out, chunk);
+        bool same = true;
+        for (std::size_t i = 0; i < out.rows(); ++i)
+          for (std::size_t j = 0; j < out.cols(); ++j) same = same && out(i, j) == wanted(i, j);
+        CHECK(same);
+        CHECK(sum ==
+              fingerprint(MatrixView<const double>{out}, b.rows.offset, b.cols.offset, shape.cols));
+      }
+}
+
+TEST_CASE("a chunk has as many whole rows as fit, and one where none fits")
+{
+  const auto chunks = [](Shape shape, std::size_t element, std::size_t bytes) {
+    std::vector<std::size_t> all;
+    detail::for_chunks(shape, element, bytes, [&](std::size_t first, std::size_t rows) {
+      all.push_back(first);
+      all.push_back(rows);
+    });
+    return all;
+  };
+  using V = std::vector<std::size_t>;
+  CHECK(chunks({7, 5}, 4, 40) == V{0, 2, 2, 2, 4, 2, 6, 1});
+  CHECK(chunks({7, 5}, 4, 39) == V{0, 1, 1, 1, 2, 1, 3, 1, 4, 1, 5, 1, 6, 1});
+  CHECK(chunks({2, 5}, 4, 1) == V{0, 1, 1, 1});
+  CHECK(chunks({7, 5}, 4, 140) == V{0, 7});
+  CHECK(chunks({7, 5}, 4, 139) == V{0, 6, 6, 1});
+  CHECK(chunks({7, 0}, 4, 140).empty());
+  CHECK(chunks({0, 5}, 4, 140).empty());
+  // What is read at once by default is a mebibyte.
+  CHECK(chunks({1025, 1024}, 8, detail::chunk_bytes) ==
+        V{0, 128, 128, 128, 256, 128, 384, 128, 512, 128, 640, 128, 768, 128, 896, 128, 1024, 1});
 }
 
 TEST_CASE(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,8 @@ namespace
 {
 
 constexpr int steps = 6;
+/// What the gradients of each step are multiplied by; 1 is the default of a step.
+constexpr std::array<double, steps> factors{1, 0.25, 3, 1, 0.5, 1e-3};
 constexpr Shape weight{7, 5};
 constexpr Shape bias{1, 5};
 
@@ -77,6 +80,18 @@ class TwoParameters
 template <template <class, class> class Optimizer, class T, class S>
 using On = Optimizer<T, typename TwoParameters<S, T>::M>;
 
+/// A step with the gradients and the factor of that number.
+template <class Two, class O>
+void take_step(Two& two, O& optimizer, int step)
+{
+  two.set_gradients(step);
+  const double factor = factors[static_cast<std::size_t>(step)];
+  if (factor == 1)
+    optimizer.step(two.parameters());
+  else
+    optimizer.step(two.parameters(), factor);
+}
+
 /// The two parameters after all steps; the learning rate is halved after the third.
 template <template <class, class> class Optimizer, class T, class S, class Options>
 std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& options)
@@ -87,8 +102,7 @@ std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& op
     for (int step = 0; step < steps; ++step)
     {
       if (step == 3) optimizer.options().learning_rate /= 2;
-      two.set_gradients(step);
-      optimizer.step(two.parameters());
+      take_step(two, optimizer, step);
     }
     return two.gathered();
   });
@@ -106,7 +120,8 @@ Global<double> serially(Shape shape, double rate, F update)
     if (step == 3) rate /= 2;
     const auto g = gradient<double>(shape, step);
     for (std::size_t i = 0; i < w.size(); ++i)
-      update(w.data()[i], g.data()[i], step, rate, a.data()[i], b.data()[i]);
+      update(w.data()[i], factors[static_cast<std::size_t>(step)] * g.data()[i], step, rate,
+             a.data()[i], b.data()[i]);
   }
   return w;
 }

@@ -44,12 +44,14 @@ struct StoredMatrix
 namespace detail
 {
 
-/// Calls f(first row, rows) for chunks of rows of about a mebibyte.
+/// What is read or written at once: a mebibyte, or a row where that is longer.
+inline constexpr std::size_t chunk_bytes = 1U << 20;
+
+/// Calls f(first row, rows) for chunks of rows of at most `chunk` bytes, or of one row.
 template <class F>
-void for_chunks(Shape shape, std::size_t element_bytes, F f)
+void for_chunks(Shape shape, std::size_t element_bytes, std::size_t chunk, F f)
 {
   if (shape.size() == 0) return;
-  constexpr std::size_t chunk = 1U << 20;
   const std::size_t rows = std::max<std::size_t>(1, chunk / (shape.cols * element_bytes));
   for (std::size_t i = 0; i < shape.rows; i += rows) f(i, std::min(rows, shape.rows - i));
 }
@@ -79,15 +81,16 @@ void require_readable(const File& file, const StoredMatrix& m, const std::string
 }  // namespace detail
 
 /// Writes block `b` with the elements `local`; returns its term of the matrix's fingerprint.
+/// @param chunk_bytes of what is written at once
 /// @pre `m` has elements of type T, and is not transposed
 /// @throws DataError where the system refuses
 template <Scalar T, Engine E>
 std::uint64_t write_block(File& file, const StoredMatrix& m, const Block& b, const E& engine,
-                          MatrixView<const T> local)
+                          MatrixView<const T> local, std::size_t chunk_bytes = detail::chunk_bytes)
 {
   std::uint64_t sum = 0;
   std::vector<T> chunk;
-  detail::for_chunks(b.valid(), sizeof(T), [&](std::size_t i, std::size_t rows) {
+  detail::for_chunks(b.valid(), sizeof(T), chunk_bytes, [&](std::size_t i, std::size_t rows) {
     const Shape shape{rows, b.cols.valid};
     chunk.resize(shape.size());
     engine.download(local.block(i, 0, shape), MatrixView<T>{chunk.data(), shape});
@@ -103,11 +106,12 @@ std::uint64_t write_block(File& file, const StoredMatrix& m, const Block& b, con
 
 /// Reads block `b` into `local`, converted to T; returns its term of the fingerprint of the
 /// converted matrix.
+/// @param chunk_bytes of what is read at once
 /// @pre `m` lies inside the file
 /// @throws DataError for elements that do not convert to T, or a file that was truncated meanwhile
 template <Scalar T, Engine E>
 std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b, const E& engine,
-                         MatrixView<T> local)
+                         MatrixView<T> local, std::size_t chunk_bytes = detail::chunk_bytes)
 {
   // As the file stores it.
   const StoredMatrix stored{m.begin, m.type,
@@ -118,7 +122,7 @@ std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b
   std::vector<T> chunk;
   std::vector<T> swapped;
   const std::size_t element = bytes_of(m.type);
-  detail::for_chunks(block.valid(), element, [&](std::size_t i, std::size_t rows) {
+  detail::for_chunks(block.valid(), element, chunk_bytes, [&](std::size_t i, std::size_t rows) {
     Shape shape{rows, block.cols.valid};
     bytes.resize(shape.size() * element);
     detail::for_runs(stored, block, i, rows,
