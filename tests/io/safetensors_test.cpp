@@ -26,6 +26,14 @@ using MeshOf = AxisMesh<typename S::Axes, TestBackend>;
 /// The names of three tensors.
 const std::vector<std::string> names{"weight", "bias", "x \"quoted\" \xc3\xa4"};
 
+/// How large the three are: W (in, out), and X with so many rows.
+struct Sizes
+{
+  std::size_t in = 13;
+  std::size_t out = 7;
+  std::size_t rows = 9;
+};
+
 /// Three matrices of a network on the mesh of scheme S.
 template <class S>
 struct Three
@@ -36,7 +44,10 @@ struct Three
   DistMatrix<double, RowVector<typename S::Output>, M> bias;
   DistMatrix<double, typename S::Input, M> x;
 
-  explicit Three(const M& mesh) : weight{mesh, {13, 7}}, bias{mesh, {1, 7}}, x{mesh, {9, 13}} {}
+  explicit Three(const M& mesh, Sizes n = {})
+      : weight{mesh, {n.in, n.out}}, bias{mesh, {1, n.out}}, x{mesh, {n.rows, n.in}}
+  {
+  }
   std::vector<NamedMatrix<double, M>> all()
   {
     return {{names[0], weight.view()}, {names[1], bias.view()}, {names[2], x.view()}};
@@ -56,18 +67,19 @@ struct Three
 
 /// What rank 0 gathers after load(file, three) on a mesh of S.
 template <class S, class F>
-auto loaded(const Place<S>& place, const std::filesystem::path& path, F load)
+auto loaded(const Place<S>& place, const std::filesystem::path& path, F load, Sizes sizes = {})
 {
   return on_root(place, [&](const auto& mesh) {
-    Three<S> three{mesh};
+    Three<S> three{mesh, sizes};
     load(SafetensorsFile{path}, three);
     return three.gathered();
   });
 }
 template <class S>
-auto loaded(const Place<S>& place, const std::filesystem::path& path)
+auto loaded(const Place<S>& place, const std::filesystem::path& path, Sizes sizes = {})
 {
-  return loaded(place, path, [](const auto& file, auto& three) { file.load(three.all()); });
+  return loaded(
+      place, path, [](const auto& file, auto& three) { file.load(three.all()); }, sizes);
 }
 
 /// Writes a file as a program other than cubist does: without metadata.
@@ -93,10 +105,10 @@ void write_foreign(const std::filesystem::path& path,
 }
 
 template <class S = Summa25D>
-void save(const std::filesystem::path& path, const Place<S>& place = two_two_two)
+void save(const std::filesystem::path& path, const Place<S>& place = two_two_two, Sizes sizes = {})
 {
   (void)on_mesh(place, [&](const auto& mesh) {
-    Three<S> three{mesh};
+    Three<S> three{mesh, sizes};
     three.scatter_from(5);
     save_safetensors(path, three.all(), {{"program", "a test"}});
     return 0;
@@ -127,6 +139,32 @@ TEST_CASE("matrices that are saved on one mesh are loaded on others")
   CHECK(file.header().metadata.at("program") == "a test");
   CHECK(file.header().tensors.size() == 3);
   CHECK(file.header().find("bias")->shape == std::vector<std::uint64_t>{1, 7});
+}
+
+TEST_CASE("matrices of fewer rows and columns than ranks are saved and loaded")
+{
+  if (!fits(8)) return;
+  const Folder folder;
+  // Blocks of padding only, some of which would begin behind the end of their matrix.
+  for (const Sizes sizes : {Sizes{1, 1, 1}, Sizes{2, 1, 3}, Sizes{1, 2, 5}, Sizes{3, 5, 2}})
+  {
+    CAPTURE(sizes.in, sizes.out, sizes.rows);
+    save(folder / "a", two_two_two, sizes);
+    save(folder / "b", one_rank, sizes);
+    once([&] { CHECK(contents(folder / "a") == contents(folder / "b")); });
+    const auto saved = on_root(one_rank, [&](const auto& mesh) {
+      Three<Summa2D> three{mesh, sizes};
+      three.scatter_from(5);
+      return three.gathered();
+    });
+    const auto same = [&](const std::vector<Global<double>>& all) {
+      return identical(all[0], saved[0]) && identical(all[1], saved[1]) &&
+             identical(all[2], saved[2]);
+    };
+    CHECK(same(loaded(two_two_two, folder / "a", sizes)));
+    CHECK(same(loaded(two_by_two, folder / "a", sizes)));
+    CHECK(same(loaded(one_rank, folder / "a", sizes)));
+  }
 }
 
 TEST_CASE("elements of other types are converted, and a tensor of one dimension is a row")

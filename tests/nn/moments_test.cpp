@@ -59,6 +59,22 @@ TEST_CASE("updates too small for 16 bits add up")
   });
 }
 
+TEST_CASE("the factor of a step multiplies the gradients of weights of 16 bits in float")
+{
+  // 2^-26 is 0 in half.
+  on_parameter<half>([](Findings& found, auto& w, const auto& parameters) {
+    Sgd<half, M> sgd{parameters, {.learning_rate = 0x1p24}};
+    sgd.step(parameters, 0x1p-26);
+    check(found, w, 0.75F, "after a step of Sgd");
+  });
+  on_parameter<bfloat16>([](Findings& found, auto& w, const auto& parameters) {
+    // Bias corrections cancel in the first step: the update is rate g / (|g| + epsilon).
+    Adam<bfloat16, M> adam{parameters, {.learning_rate = 0.5, .epsilon = 0.25}};
+    adam.step(parameters, 0.25);
+    check(found, w, 0.75F, "after a step of Adam");
+  });
+}
+
 TEST_CASE("a weight that the user sets is updated from its new value")
 {
   on_parameter<half>([](Findings& found, auto& w, const auto& parameters) {
