@@ -72,15 +72,15 @@ TEST_CASE("the blocks cover every index once, and only the last ones are padded"
 
 TEST_CASE("a part of a range that begins behind its indices has none")
 {
-  STATIC_REQUIRE(part_of_range({6, 4, 4}, 2, 0) == Range{6, 2, 2});
-  STATIC_REQUIRE(part_of_range({6, 4, 4}, 2, 1) == Range{8, 2, 2});
-  STATIC_REQUIRE(part_of_range({6, 4, 3}, 2, 1) == Range{8, 2, 1});
-  STATIC_REQUIRE(part_of_range({6, 4, 1}, 2, 1) == Range{7, 2, 0});
-  STATIC_REQUIRE(part_of_range({6, 4, 0}, 2, 1) == Range{6, 2, 0});
+  CHECK(part_of_range({6, 4, 4}, 2, 0) == Range{6, 2, 2});
+  CHECK(part_of_range({6, 4, 4}, 2, 1) == Range{8, 2, 2});
+  CHECK(part_of_range({6, 4, 3}, 2, 1) == Range{8, 2, 1});
+  CHECK(part_of_range({6, 4, 1}, 2, 1) == Range{7, 2, 0});
+  CHECK(part_of_range({6, 4, 0}, 2, 1) == Range{6, 2, 0});
   // The last part is shorter, or has nothing at all.
-  STATIC_REQUIRE(part_of_range({6, 5, 5}, 3, 2) == Range{10, 1, 1});
-  STATIC_REQUIRE(part_of_range({6, 5, 4}, 4, 3) == Range{10, 0, 0});
-  STATIC_REQUIRE(part_of_range({0, 0, 0}, 3, 1) == Range{0, 0, 0});
+  CHECK(part_of_range({6, 5, 5}, 3, 2) == Range{10, 1, 1});
+  CHECK(part_of_range({6, 5, 4}, 4, 3) == Range{10, 0, 0});
+  CHECK(part_of_range({0, 0, 0}, 3, 1) == Range{0, 0, 0});
 }
 
 TEST_CASE("the parts of a range cover it once, with and without its padding")
@@ -111,9 +111,9 @@ TEST_CASE("the parts of a range cover it once, with and without its padding")
 
 TEST_CASE("a part of a block is of rows or, of a single row, of columns")
 {
-  STATIC_REQUIRE(part_of_block({{6, 4, 3}, {8, 5, 4}}, 2, 1) == Block{{8, 2, 1}, {8, 5, 4}});
-  STATIC_REQUIRE(part_of_block({{6, 1, 1}, {8, 5, 4}}, 2, 1) == Block{{6, 1, 1}, {11, 2, 1}});
-  STATIC_REQUIRE(part_of_block({{6, 1, 0}, {8, 4, 1}}, 2, 1) == Block{{6, 1, 0}, {9, 2, 0}});
+  CHECK(part_of_block({{6, 4, 3}, {8, 5, 4}}, 2, 1) == Block{{8, 2, 1}, {8, 5, 4}});
+  CHECK(part_of_block({{6, 1, 1}, {8, 5, 4}}, 2, 1) == Block{{6, 1, 1}, {11, 2, 1}});
+  CHECK(part_of_block({{6, 1, 0}, {8, 4, 1}}, 2, 1) == Block{{6, 1, 0}, {9, 2, 0}});
 }
 
 TEST_CASE("a block's sizes with and without padding")

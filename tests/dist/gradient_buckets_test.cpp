@@ -42,9 +42,11 @@ Blocks gradients(int rank, const std::vector<std::size_t>& sizes)
 
 MatrixView<float> row(std::vector<float>& x) { return {x.data(), {1, x.size()}}; }
 
-/// What a rank found: the sums, and the messages and elements it sent.
+/// What a rank found: the sums of two backwards, and the messages and elements that it sent in the
+/// second one.
 struct Found
 {
+  Blocks first;  // in buckets that still grow
   Blocks sums;
   std::uint64_t messages = 0;
   std::uint64_t elements = 0;
@@ -63,6 +65,7 @@ std::vector<Found> sums(const std::vector<std::size_t>& sizes, std::size_t bytes
       std::vector<ReplicaSum<World>> pending;
       for (auto& x : found.sums) pending.push_back(sum_replicas(mesh, Axes<Data>{}, row(x)));
       for (auto& sum : pending) sum.wait();
+      if (backward == 0) found.first = found.sums;
       const auto sent = mesh.world().traffic().total();
       found.messages = sent.messages, found.elements = sent.elements;
     }
@@ -85,6 +88,7 @@ TEST_CASE("sums in buckets have the bits of sums one by one, in fewer messages")
     for (std::size_t r = 0; r < 3; ++r)
     {
       CHECK(packed[r].sums == alone[r].sums);
+      CHECK(packed[r].first == alone[r].sums);
       elements += packed[r].elements;
     }
     CHECK(elements == 2 * 2 * std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}));
@@ -125,7 +129,11 @@ TEST_CASE("a bucket is sent when the next gradient does not fit any more, not be
     const auto alone = sums(sizes, 0);
     const auto packed = sums(sizes, 10 * sizeof(float));
     CHECK(packed[0].messages / 4 == collectives);
-    for (std::size_t r = 0; r < 3; ++r) CHECK(packed[r].sums == alone[r].sums);
+    for (std::size_t r = 0; r < 3; ++r)
+    {
+      CHECK(packed[r].sums == alone[r].sums);
+      CHECK(packed[r].first == alone[r].sums);
+    }
   }
 }
 
@@ -137,11 +145,12 @@ TEST_CASE("a scattered sum in a bucket is this rank's piece of the sum")
   const auto pieces = on_mesh<B>(three_ranks, [&](const auto& mesh) {
     auto& buckets = buckets_of<float>(mesh);
     auto& replicas = mesh.template along<Data>();
-    Blocks mine;
+    std::vector<Blocks> both;  // the second backward has buffers that were large enough
     for (int backward = 0; backward < 2; ++backward)
     {
       auto blocks = gradients(mesh.rank(), sizes);
-      mine = {std::vector<float>(2), std::vector<float>(4), std::vector<float>(1)};
+      auto& mine = both.emplace_back(
+          Blocks{std::vector<float>(2), std::vector<float>(4), std::vector<float>(1)});
       std::vector<ReplicaSum<World>> pending;
       for (std::size_t k = 0; k < sizes.size(); ++k)
         pending.push_back(
@@ -149,15 +158,16 @@ TEST_CASE("a scattered sum in a bucket is this rank's piece of the sum")
       blocks.clear();  // they have been copied
       for (auto& sum : pending) sum.wait();
     }
-    return mine;
+    return both;
   });
   for (std::size_t r = 0; r < 3; ++r)
-    for (std::size_t k = 0; k < sizes.size(); ++k)
-      for (std::size_t i = 0; i < pieces[r][k].size(); ++i)
-      {
-        const std::size_t at = r * pieces[r][k].size() + i;
-        CHECK(pieces[r][k][i] == (at < sizes[k] ? whole[0].sums[k][at] : 0.0F));
-      }
+    for (const Blocks& mine : pieces[r])
+      for (std::size_t k = 0; k < sizes.size(); ++k)
+        for (std::size_t i = 0; i < mine[k].size(); ++i)
+        {
+          const std::size_t at = r * mine[k].size() + i;
+          CHECK(mine[k][i] == (at < sizes[k] ? whole[0].sums[k][at] : 0.0F));
+        }
 }
 
 TEST_CASE("buckets that had gradients of other sizes before have the bits of new ones")
