@@ -61,6 +61,24 @@ double error()
 
 }  // namespace
 
+TEST_CASE("a rotation is of as many rows as its own, after fewer and more of the same sequences")
+{
+  const HostEngine engine;
+  RotaryTable<double, HostEngine> kept;
+  for (const std::size_t n : {std::size_t{10}, std::size_t{5}, std::size_t{20}, std::size_t{10}})
+  {
+    CAPTURE(n);
+    auto x = uniform<double>(n, heads * size, n);
+    auto wanted = x;
+    kept.prepare(engine, n, sequence, position, size, base);
+    kept.rotate(engine, view(x), {}, heads);
+    RotaryTable<double, HostEngine> fresh;
+    fresh.prepare(engine, n, sequence, position, size, base);
+    fresh.rotate(engine, view(wanted), {}, heads);
+    CHECK(identical(x, wanted));
+  }
+}
+
 TEST_CASE("a rotation is by the position of the token, and its inverse takes it back")
 {
   CHECK(error<double>() < 1e-15);

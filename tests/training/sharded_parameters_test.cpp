@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/gradient_buckets.hpp"
+#include "cubist/dist/replica_sum.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/summa2d.hpp"
+#include "cubist/testing/faulty.hpp"
+#include "cubist/training/sharded_parameters.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+#include "watchdog.hpp"
+
+namespace cubist::test
+{
+template <class B>
+inline constexpr bool on_processes<Faulty<B>> = on_processes<B>;
+}  // namespace cubist::test
+
+namespace cubist::test::sharded_parameters_test
+{
+
+namespace
+{
+
+using S = DataParallel<Summa2D>;
+using B = Faulty<TestBackend>;
+using M = Mesh<S, B>;
+
+const Place<S> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
+
+/// Along which a layer sums the gradient of its bias.
+using BiasReplicas = PendingAxes<RowVector<S::Output>, S::Output::RowAxes>::type;
+
+/// Injects faults during its lifetime.
+struct With
+{
+  explicit With(const std::vector<Fault>& faults) { B::faults = faults; }
+  With(const With&) = delete;
+  With& operator=(const With&) = delete;
+  ~With() { B::faults = {}; }
+};
+
+/// A rank's gradient in a backward: an integer, so that sums are exact.
+double gradient(int backward, int rank, std::size_t i, std::size_t j)
+{
+  return static_cast<double>(backward * 1000 + (rank + 1) * 100) + static_cast<double>(10 * i + j);
+}
+
+}  // namespace
+
+TEST_CASE("of several backwards without a step the last one counts, however late a rank is")
+{
+  using namespace std::chrono_literals;
+  const Watchdog watchdog;
+  if (!fits(three_ranks)) return;
+  constexpr int backwards = 3;
+  // A rank that starts a sum late leaves those of the others pending when the next backward begins.
+  for (const auto collective : {Collective::reduce_scatter, Collective::barrier})
+    for (const std::size_t bytes : {0U, 65'536U})
+    {
+      CAPTURE(bytes, to_string(collective));
+      const With late{
+          {{.kind = Fault::Kind::delay, .rank = 1, .collective = collective, .delay = 20ms}}};
+      require_clear(on_mesh<B>(three_ranks, [&](const M& mesh) {
+        Findings found;
+        buckets_of<double>(mesh).set({.bytes = bytes});
+        DistMatrix<double, S::Weight, M> w{mesh, {7, 5}};
+        DistMatrix<double, RowVector<S::Output>, M> b{mesh, {1, 5}};
+        auto dw = w;
+        auto db = b;
+        detail::ShardedParameters<double, M> sharded{
+            {{"weight", w.view(), dw.view()}, {"bias", b.view(), db.view()}}, 1};
+        for (int n = 0; n < backwards; ++n)
+        {
+          const auto mine = [n, rank = mesh.rank()](std::size_t i, std::size_t j) {
+            return gradient(n, rank, i, j);
+          };
+          dw.generate(mine);
+          sum_replicas(mesh, Axes<Data>{}, dw.padded()).wait();
+          db.generate(mine);
+          sum_replicas(mesh, BiasReplicas{}, db.padded()).wait();
+        }
+        sharded.finish_reduce();
+        for (const auto& part : sharded.parts())
+        {
+          const Block block = part.gradient.block(mesh.rank());
+          const auto sums = part.gradient.valid();
+          for (std::size_t i = 0; i < sums.rows(); ++i)
+            for (std::size_t j = 0; j < sums.cols(); ++j)
+            {
+              double wanted = 0;
+              for (int rank = 0; rank < 3; ++rank)
+                wanted +=
+                    gradient(backwards - 1, rank, block.rows.offset + i, block.cols.offset + j);
+              found.check(sums(i, j) == wanted, part.name, " at ", i, ", ", j, ": ", sums(i, j),
+                          ", not ", wanted);
+            }
+        }
+        return found;
+      }));
+    }
+}
+
+}  // namespace cubist::test::sharded_parameters_test
