@@ -210,6 +210,69 @@ TEST_CASE("buckets that had gradients of other sizes before have the bits of new
   }
 }
 
+TEST_CASE("sums over other replicas, and scattered ones, have buckets of their own")
+{
+  if (!fits(three_ranks)) return;
+  const std::vector<std::size_t> sizes{5, 4, 6, 3, 2, 7};
+  const auto whole = sums(sizes, 0);
+  const auto found = on_mesh<B>(three_ranks, [&](const auto& mesh) {
+    auto& buckets = buckets_of<float>(mesh);
+    auto& replicas = mesh.template along<Data>();
+    Found mine;
+    mine.sums = gradients(mesh.rank(), sizes);
+    mine.first = {{}, std::vector<float>(2), {}, {}, std::vector<float>(1), {}};  // the pieces
+    mesh.world().traffic().reset();
+    std::vector<ReplicaSum<World>> pending;
+    for (std::size_t k = 0; k < sizes.size(); ++k)
+    {
+      const auto x = row(mine.sums[k]);
+      if (k % 3 == 0)
+        pending.push_back(buckets.sum(mesh.engine(), x, replicas));
+      else if (k % 3 == 1)
+        pending.push_back(
+            buckets.scatter_sum(mesh.engine(), x, std::span{mine.first[k]}, replicas));
+      else
+        pending.push_back(buckets.sum(mesh.engine(), x, mesh.world()));
+    }
+    for (auto& sum : pending) sum.wait();
+    mine.messages = mesh.world().traffic().total().messages;
+    return mine;
+  });
+  CHECK(found[0].messages == 4 + 2 + 4);  // three buckets, of which one is scattered
+  for (std::size_t r = 0; r < 3; ++r)
+    for (std::size_t k = 0; k < sizes.size(); ++k)
+    {
+      const auto& wanted = whole[0].sums[k];
+      if (k % 3 != 1)
+        CHECK(found[r].sums[k] == wanted);
+      else
+        for (std::size_t i = 0; i < found[r].first[k].size(); ++i)
+        {
+          const std::size_t at = r * found[r].first[k].size() + i;
+          CHECK(found[r].first[k][i] == (at < sizes[k] ? wanted[at] : 0.0F));
+        }
+    }
+}
+
+TEST_CASE("buckets take gradients of their size, and of a new size after it is set")
+{
+  if (!fits(three_ranks)) return;
+  const auto right = on_mesh<B>(three_ranks, [](const auto& mesh) {
+    auto& buckets = buckets_of<float>(mesh);
+    bool same = buckets.takes(65'536 / sizeof(float)) && !buckets.takes(65'536 / sizeof(float) + 1);
+    for (const std::size_t bytes : {0U, 3U, 4U, 40U})
+    {
+      buckets.set({.bytes = bytes});
+      same = same && buckets.takes(bytes / 4) && !buckets.takes(bytes / 4 + 1);
+      std::vector<float> x(10, 1);
+      sum_replicas(mesh, Axes<Data>{}, row(x)).wait();
+      same = same && x == std::vector<float>(10, 3);
+    }
+    return same;
+  });
+  CHECK(right == std::vector(3, true));
+}
+
 TEST_CASE("a sum without a wait does not disturb the next backward")
 {
   if (!fits(three_ranks)) return;
