@@ -38,6 +38,8 @@ struct Capture
   std::vector<Node> nodes;
   std::vector<Clock> events;  // that were recorded
   bool broken = false;        // by a call that is not allowed while capturing
+  // Calls that NCCL may add from a thread of its own: nothing else may be added meanwhile.
+  int in_progress = 0;
 
   std::size_t branch_of(cudaStream_t stream)
   {
@@ -50,12 +52,14 @@ struct Capture
   void add(cudaStream_t stream, MakeTask make)
   {
     const std::size_t b = branch_of(stream);
+    broken = broken || in_progress > 0;
     ++clocks[b][b];
     nodes.push_back({b, std::move(make)});
   }
   std::size_t record(cudaStream_t stream)
   {
     const std::size_t b = branch_of(stream);
+    broken = broken || in_progress > 0;
     events.push_back(clocks[b]);
     nodes.push_back({b, {}, [](Point& p) { p.reach(); }, events.size() - 1});
     return events.size() - 1;

@@ -423,7 +423,11 @@ ncclResult_t issue(ncclComm_t comm, const std::vector<Op>& ops)
   }
   m.issued = ops;
   m.polls = static_cast<unsigned>(random_number() % 3);
-  if (m.polls > 0) return ncclInProgress;
+  if (m.polls > 0)
+  {
+    if (!ops.empty() && ops[0].stream->capture) ++ops[0].stream->capture->in_progress;
+    return ncclInProgress;
+  }
   launch(comm->member);
   return ncclSuccess;
 }
@@ -645,7 +649,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result)
   else if (m.polls > 0)
   {
     *result = ncclInProgress;
-    if (--m.polls == 0) launch(comm->member);
+    if (--m.polls == 0)
+    {
+      if (!m.issued.empty() && m.issued[0].stream->capture)
+        --m.issued[0].stream->capture->in_progress;
+      launch(comm->member);
+    }
   }
   return ncclSuccess;
 }

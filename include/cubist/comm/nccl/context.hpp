@@ -158,7 +158,12 @@ class NcclContext
   {
     return watchdog_.abort_on_error([&]() -> PendingNcclCall& {
       watchdog_.wait_until([&] { return queue.in_flight() < max_in_flight; });
-      return queue.start(call, stream());
+      auto& pending = queue.start(call, stream());
+      // NCCL may add a collective to a graph from a thread of its own, and a graph is not safe for
+      // two threads: this one captures nothing else meanwhile.
+      if (pending.captured && !call.is_message())
+        watchdog_.wait_until([&] { return pending.state >= State::in_flight; });
+      return pending;
     });
   }
 
