@@ -20,6 +20,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/rounded_product.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
 #include "cubist/dist/state.hpp"
@@ -47,9 +48,9 @@ struct SgdUpdate
 
   CUBIST_HOST_DEVICE void operator()(T& w, const T& gradient, T& v) const
   {
-    const T velocity = momentum * v + factor * gradient;
+    const T velocity = rounded_product(momentum, v) + rounded_product(factor, gradient);
     v = velocity;
-    w -= rate * velocity;
+    w -= rounded_product(rate, velocity);
   }
 };
 
@@ -63,11 +64,12 @@ struct AdamUpdate
   CUBIST_HOST_DEVICE void operator()(T& w, const T& gradient, T& m, T& v) const
   {
     const T g = factor * gradient;
-    const T mean = beta1 * m + share1 * g;
-    const T square = beta2 * v + share2 * g * g;
+    const T mean = rounded_product(beta1, m) + rounded_product(share1, g);
+    const T square = rounded_product(beta2, v) + rounded_product(share2 * g, g);
     m = mean;
     v = square;
-    w = keep * w - rate * mean / (square_root(square * correction) + epsilon);
+    const T root = square_root(rounded_product(square, correction));
+    w = rounded_product(keep, w) - rate * mean / (root + epsilon);
   }
 };
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A product that a device rounds before it adds anything to it. nvcc otherwise fuses one of the
+// products of a b + c d with the sum, and which one differs from kernel to kernel, so that the same
+// update of a parameter would have other bits in another kernel.
+
+#include "cubist/core/host_device.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// a b, rounded to nearest
+[[nodiscard]] CUBIST_HOST_DEVICE inline float rounded_product(float a, float b)
+{
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+[[nodiscard]] CUBIST_HOST_DEVICE inline double rounded_product(double a, double b)
+{
+#ifdef __CUDA_ARCH__
+  return __dmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+}  // namespace cubist::CUBIST_ABI::detail
