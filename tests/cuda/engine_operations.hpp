@@ -183,7 +183,7 @@ void sum_rows(Keep keep, Strided<E, T>& a, Strided<E, T>& c)
   std::vector<int> numbers{0, 0};  // starts, rows and targets
   for (int l = 1; l < rows; ++l) numbers.push_back(numbers.back() + l % 5);
   const auto starts = numbers;
-  for (int k = 0; k < starts.back(); ++k) numbers.push_back((k * k + 3) % rows);
+  for (int k = 0; k < starts.back(); ++k) numbers.push_back((k % 1000 * k + 3) % rows);
   for (int l = 0; l < rows; ++l) numbers.push_back(rows - 1 - l);
   const Shape shape{1, numbers.size()};
   typename E::template Buffer<int> buffer(numbers.size());
