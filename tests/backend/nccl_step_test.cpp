@@ -186,6 +186,31 @@ TEST_CASE("a step is captured again when memory is freed that it may use")
   CHECK(captures == std::vector<std::size_t>{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 2, 1, 2, 1});
 }
 
+TEST_CASE("a step stays captured when losses are computed between its replays")
+{
+  const auto captures = on_ranks<FakeNccl>(1, [](auto& world) {
+    const Mesh<Summa2D, FakeNccl> mesh{world, {}};
+    using Matrix = DistMatrix<float, Summa2D::Output, AxisMesh<Summa2D::Axes, FakeNccl>>;
+    Matrix y{mesh, {3, 3}}, target{mesh, {3, 3}}, dy{mesh, {3, 3}};
+    y.generate(ReplayedNumbers{1});
+    LossValue loss, other;
+    Step step{mesh, [&] { loss = mean_squared_error(y, target, dy); }};
+    std::vector<double> found;
+    for (int i = 0; i < 5; ++i)
+    {
+      other = mean_squared_error(target, target, dy);
+      step();
+      found.push_back(static_cast<double>(step.captures()));
+      found.push_back(double(other) == 0 && double(loss) > 0 ? 1 : 0);
+    }
+    loss = other;  // frees the loss that is computed in the step
+    step();
+    found.push_back(static_cast<double>(step.captures()));
+    return found;
+  })[0];
+  CHECK(captures == std::vector<double>{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
+}
+
 TEST_CASE("a replay that waits for a rank that makes none ends at the time limit")
 {
   const Watchdog watchdog;

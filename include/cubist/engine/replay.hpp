@@ -11,6 +11,8 @@
 //   void before_replay(f)  while capturing: the graph calls f before each replay
 //   void set(T* p, T x)    *p = x, in the order of the work, for p in the engine's memory
 //   Buffer<T>::uninitialized(n)
+//   Buffer<T>::apart_from_captures(n)   freed, it leaves captured work valid that was captured
+//                                       while the buffer existed
 //
 // `capture` throws CaptureError for work that cannot be captured, and then nothing is captured.
 
@@ -34,6 +36,7 @@ concept Captures = requires(const E& e, std::function<void()> f, typename E::Gra
   e.before_replay(f);
   e.set(p, 1.0);
   E::template Buffer<double>::uninitialized(1);
+  E::template Buffer<double>::apart_from_captures(1);
   graph.replay();
   graph.ignore(static_cast<const void*>(p));
   { graph.is_valid() } -> std::same_as<bool>;

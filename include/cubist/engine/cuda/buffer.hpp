@@ -90,6 +90,16 @@ class CudaBuffer
     return CudaBuffer{n, Uninitialized{}};
   }
 
+  /// n zeros that captured work uses only if they are allocated while it is captured. Otherwise it
+  /// stays valid when they are freed.
+  [[nodiscard]] static CudaBuffer apart_from_captures(std::size_t n)
+  {
+    CudaBuffer buffer{n};
+    if (!detail::CudaCapture::is_capturing())
+      buffer.number_ = std::numeric_limits<std::uint64_t>::max();
+    return buffer;
+  }
+
   [[nodiscard]] T* data() { return data_; }
   [[nodiscard]] const T* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }

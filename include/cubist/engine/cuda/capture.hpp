@@ -2,9 +2,10 @@
 #pragma once
 
 // What a thread captures on its compute stream, and which memory captured work may use. Memory that
-// is allocated while capturing is allocated at once, on another stream; memory that is freed
-// meanwhile is kept for the replays. When memory is freed later that is older than captured work,
-// the work is not valid any more.
+// is allocated while capturing is allocated at once, on another stream. It belongs to the work:
+// when it is freed, then or later, it is kept for the replays. So is memory that is freed while
+// capturing. When memory is freed later that is older than the capture, the work is not valid any
+// more.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +28,8 @@ struct CapturedWork
   std::vector<std::function<void()>> before_replay;
   std::vector<void*> freed;          // when the graph is destroyed
   std::vector<const void*> ignored;  // memory that may be freed
-  std::uint64_t newest = 0;          // the number of the last allocation before its end
+  std::uint64_t oldest = 0;          // the number of the first allocation of the capture
+  std::uint64_t newest = 0;          // of the last one
   bool valid = true;
   CapturedWork* next = nullptr;  // of this thread
 };
@@ -96,20 +98,28 @@ struct DeviceMemory
   return memory;
 }
 
-/// Marks captured work that uses memory, which is about to be freed.
-inline void invalidate_captured_work(const DeviceMemory& memory) noexcept
+/// Marks captured work that may use memory, which is about to be freed, unless it is memory that
+/// was allocated in the capture itself.
+/// @returns the work in whose capture it was allocated, or null
+inline CapturedWork* invalidate_captured_work(const DeviceMemory& memory) noexcept
 {
+  CapturedWork* owner = nullptr;
   for (CapturedWork* work = CudaCapture::get().first; work != nullptr; work = work->next)
-    if (memory.number <= work->newest &&
-        std::find(work->ignored.begin(), work->ignored.end(), memory.data) == work->ignored.end())
+    if (memory.number <= work->newest && memory.number >= work->oldest)
+      owner = work;
+    else if (memory.number <= work->newest && std::find(work->ignored.begin(), work->ignored.end(),
+                                                        memory.data) == work->ignored.end())
       work->valid = false;
+  return owner;
 }
 
+/// Frees memory, or gives it to the work that goes on to use it whenever it is replayed.
 inline void free_memory(const DeviceMemory& memory, cudaStream_t stream) noexcept
 {
-  invalidate_captured_work(memory);
-  if (auto* const current = CudaCapture::get().current)
-    current->freed.push_back(memory.data);
+  CapturedWork* owner = invalidate_captured_work(memory);
+  if (auto* const current = CudaCapture::get().current) owner = current;
+  if (owner != nullptr)
+    owner->freed.push_back(memory.data);
   else
     cudaFreeAsync(memory.data, stream);
 }

@@ -35,6 +35,7 @@ class CudaGraph
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
     auto& capture = detail::CudaCapture::get();
     capture.current = result.work_.get();
+    result.work_->oldest = capture.allocations + 1;
     try
     {
       f();

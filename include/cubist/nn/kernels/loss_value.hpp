@@ -15,6 +15,7 @@
 #include "cubist/dist/staging.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/engine/replay.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -61,7 +62,11 @@ class LossSums
 
   explicit LossSums(const E& engine) : engine_{engine}
   {
-    if constexpr (on_device) device_ = std::make_shared<Buffer>(n);
+    // A loss that is freed outside of a captured step leaves the step valid.
+    if constexpr (on_device && Captures<E>)
+      device_ = std::make_shared<Buffer>(Buffer::apart_from_captures(n));
+    else if constexpr (on_device)
+      device_ = std::make_shared<Buffer>(n);
   }
 
   /// The k-th becomes the sum of f(i, j, in(i, j), …) over all i and j.
