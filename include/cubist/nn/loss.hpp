@@ -47,37 +47,39 @@ void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, LOther, M>& 
                       ", which must agree in shape, padding and mesh; make the one like the other");
 }
 
-/// The loss of a row in the column of its label; 0 elsewhere.
-template <RealScalar T>
+/// The loss of a row, if the column of its label is on this rank; else 0.
+template <RealScalar T, RealScalar V>
 struct CrossEntropy
+{
+  MatrixView<const V> logits;
+  std::size_t j0;  // the first column of this rank
+  const T* max;
+  const T* sum;
+
+  CUBIST_HOST_DEVICE double operator()(std::size_t i, std::size_t, int label) const
+  {
+    const std::size_t j = static_cast<std::size_t>(label) - j0;
+    if (label < 0 || j >= logits.cols()) return 0;
+    return static_cast<double>(std::log(sum[i]) + max[i] - static_cast<T>(logits(i, j)));
+  }
+};
+
+/// The slope of the mean loss by a logit.
+template <RealScalar T>
+struct CrossEntropySlope
 {
   const int* label;
   std::size_t j0;  // the first column of this rank
   const T* max;
   const T* sum;
-
-  CUBIST_HOST_DEVICE bool is_label(std::size_t i, std::size_t j) const
-  {
-    return static_cast<std::size_t>(label[i]) == j0 + j;
-  }
-  CUBIST_HOST_DEVICE double operator()(std::size_t i, std::size_t j, T x) const
-  {
-    return is_label(i, j) ? static_cast<double>(std::log(sum[i]) + max[i] - x) : 0.0;
-  }
-};
-
-/// The same and its slope.
-template <RealScalar T>
-struct CrossEntropyAndSlope
-{
-  CrossEntropy<T> row;
   T mean;
 
-  CUBIST_HOST_DEVICE ValueAndTerm<T, double> operator()(std::size_t i, std::size_t j, T x) const
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
   {
-    const T share = exp_of_negative(x - row.max[i]) / row.sum[i];
-    const T slope = row.label[i] < 0 ? T{} : (share - (row.is_label(i, j) ? T{1} : T{})) * mean;
-    return {slope, row(i, j, x)};
+    if (label[i] < 0) return T{};
+    const T share = exp_of_negative(x - max[i]) * (T{1} / sum[i]);
+    const bool is_label = static_cast<std::size_t>(label[i]) == j0 + j;
+    return (share - (is_label ? T{1} : T{})) * mean;
   }
 };
 
@@ -139,14 +141,12 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
   RowValues<A, L, M> sums{y.mesh(), logits.rows(), A{}};
   const A* sum = sums.combine(ReduceOp::sum, Sum{}, ShiftedPower<A>{max, A{1}}, logits);
 
-  // The rank with the column of a row's label adds the row's loss.
-  const CrossEntropy<A> entropy{label, j0, max, sum};
+  // The rank with the column of a row's label adds the row's loss. dY, which may be Y, is written
+  // after that.
   LossSums<typename M::Engine, 3> loss{engine};
+  loss.fold(0, CrossEntropy<A, T>{logits, j0, max, sum}, classes.view());
   const A mean = A{1} / static_cast<A>(std::max<std::size_t>(count, 1));
-  if (dy)
-    loss.map_fold(0, dy->valid(), CrossEntropyAndSlope<A>{entropy, mean}, logits);
-  else
-    loss.fold(0, entropy, logits);
+  if (dy) engine.map_indexed(dy->valid(), CrossEntropySlope<A>{label, j0, max, sum, mean}, logits);
   return mean_over_labels<L>(y.mesh(), std::move(loss), compared, count);
 }
 
