@@ -8,8 +8,8 @@
 //   bfloat16   1     8         7          2^-7      3.4e38, as float
 //   half       1     5         10         2^-10     65504
 //
-// A number beyond the largest becomes an infinity, and a NaN stays a NaN. The conversions are
-// integer arithmetic on bits, which runs on a device, too.
+// A number beyond the largest becomes an infinity, and a NaN stays a NaN. On the host the
+// conversions are integer arithmetic on bits; a device has instructions for them.
 //
 // Source: IEEE 754-2019, 3.6 (half is its binary16); Intel, "BFLOAT16 - Hardware Numerics
 // Definition", 2018.
@@ -18,6 +18,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "cubist/core/host_device.hpp"
 
@@ -40,6 +41,20 @@ struct Bfloat16Format
     return static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
   }
   CUBIST_HOST_DEVICE static constexpr std::uint32_t widen(std::uint32_t bits) { return bits << 16; }
+
+#ifdef __CUDA_ARCH__
+  // The device's own instruction; a NaN becomes its one NaN.
+  __device__ static std::uint16_t round_on_device(float x)
+  {
+    std::uint16_t bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+  }
+  __device__ static float widen_on_device(std::uint32_t bits)
+  {
+    return __uint_as_float(bits << 16);
+  }
+#endif
 };
 
 /// IEEE 754's binary16.
@@ -63,6 +78,21 @@ struct HalfFormat
     if (exponent != 0) return sign | (exponent + 112) << 23 | fraction << 13;
     return sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24F);
   }
+
+#ifdef __CUDA_ARCH__
+  __device__ static std::uint16_t round_on_device(float x)
+  {
+    std::uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+  }
+  __device__ static float widen_on_device(std::uint16_t bits)
+  {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+  }
+#endif
 
  private:
   CUBIST_HOST_DEVICE static constexpr std::uint32_t round_magnitude(std::uint32_t size)
@@ -98,10 +128,7 @@ class Float16
  public:
   Float16() = default;
   /// The nearest value; of two, the one whose last bit is 0.
-  CUBIST_HOST_DEVICE constexpr Float16(float x)
-      : bits_{Format::round(std::bit_cast<std::uint32_t>(x))}
-  {
-  }
+  CUBIST_HOST_DEVICE constexpr Float16(float x) : bits_{round(x)} {}
   /// The nearest value, rounded once.
   CUBIST_HOST_DEVICE constexpr explicit Float16(double x) : Float16{detail::round_to_odd(x)} {}
   /// The nearest value.
@@ -112,6 +139,9 @@ class Float16
 
   CUBIST_HOST_DEVICE constexpr operator float() const
   {
+#ifdef __CUDA_ARCH__
+    if (!std::is_constant_evaluated()) return Format::widen_on_device(bits_);
+#endif
     return std::bit_cast<float>(Format::widen(bits_));
   }
 
@@ -131,6 +161,14 @@ class Float16
   CUBIST_HOST_DEVICE constexpr Float16& operator/=(float x) { return *this = *this / x; }
 
  private:
+  [[nodiscard]] CUBIST_HOST_DEVICE static constexpr std::uint16_t round(float x)
+  {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if (!std::is_constant_evaluated()) return Format::round_on_device(x);
+#endif
+    return Format::round(std::bit_cast<std::uint32_t>(x));
+  }
+
   std::uint16_t bits_;
 };
 
