@@ -67,20 +67,31 @@ class Meter
   {
     f();
     world_->barrier();
-    Here::reset_stopwatches();
-    auto& ledger = world_->ledger() = {.tells_waiting = tells_shares_ && Here::tells_waiting};
-    const EngineTimes before = EngineTimes::here();
     cubist::Sent sent;
-    const double time = seconds([&] {
-      f();
-      sent = ledger.sent;
-      for (int i = 1; i < calls; ++i) f();
-      world_->barrier();
-    });
+    const auto run = [&] {
+      Here::reset_stopwatches();
+      auto& ledger = world_->ledger() = {.tells_waiting = tells_shares_ && Here::tells_waiting};
+      return seconds([&] {
+        f();
+        sent = ledger.sent;
+        for (int i = 1; i < calls; ++i) f();
+        world_->barrier();
+      });
+    };
+    double time_without = 0;
+    if constexpr (Here::stopwatches_take_time)
+    {
+      Here::run_stopwatches(false);
+      time_without = run();
+      Here::run_stopwatches(true);
+    }
+    const EngineTimes before = EngineTimes::here();
+    const double time = run();
     Here::read_stopwatches();
     if (!counts) return;
+    const auto& ledger = world_->ledger();
     sent_ = sent;
-    times_.push_back(time / calls);
+    times_.push_back((Here::stopwatches_take_time ? time_without : time) / calls);
     communication_.push_back(ledger.seconds / calls);
     const EngineTimes& engine = EngineTimes::here();
     const double busy = ledger.tells_waiting ? ledger.busy : ledger.seconds;

@@ -49,6 +49,8 @@ template <class E>
 struct Site : OwnProducts<E>
 {
   using Stopwatch = bench::Stopwatch;
+  /// Whether a run is timed again with stopwatches, for they would lengthen it.
+  static constexpr bool stopwatches_take_time = false;
   /// What one rank has while the others sleep.
   using Whole = AllCores;
   /// Whether a rank that communicates with a processor differs from one that waits without.

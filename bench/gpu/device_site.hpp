@@ -27,10 +27,23 @@ namespace bench
 class StreamStopwatch
 {
  public:
-  explicit StreamStopwatch(double& seconds) : seconds_{&seconds}, begin_{record()} {}
+  explicit StreamStopwatch(double& seconds)
+      : seconds_{&seconds}, begin_{runs() ? record() : nullptr}
+  {
+  }
   StreamStopwatch(const StreamStopwatch&) = delete;
   StreamStopwatch& operator=(const StreamStopwatch&) = delete;
-  ~StreamStopwatch() { all().running.push_back({seconds_, begin_, record()}); }
+  ~StreamStopwatch()
+  {
+    if (begin_ != nullptr) all().running.push_back({seconds_, begin_, record()});
+  }
+
+  /// Whether stopwatches of this thread measure; two events take as long as a small kernel.
+  [[nodiscard]] static bool& runs()
+  {
+    static thread_local bool on = true;
+    return on;
+  }
 
   /// Waits for the device, and adds the times of this thread's stopwatches.
   static void read()
@@ -115,6 +128,8 @@ struct DeviceSite : OwnProducts<E>
     ~Whole() {}
   };
   static constexpr bool tells_waiting = false;
+  static constexpr bool stopwatches_take_time = true;
+  static void run_stopwatches(bool run) { StreamStopwatch::runs() = run; }
 
   static void finish() { cubist::ComputeStream::synchronize(); }
   static void read_stopwatches() { StreamStopwatch::read(); }
