@@ -83,19 +83,22 @@ struct Tiling
   return static_cast<unsigned>(std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(most, 1)));
 }
 
-/// For maps: each thread has one chunk, unless there are very many.
+/// Blocks of a map over one row: more would begin and end while a device copies at full speed.
+inline constexpr std::size_t most_map_blocks = 4224;
+
+/// For maps: each thread has one chunk, unless there are many.
 [[nodiscard]] inline Tiling map_tiling(Shape shape, unsigned width)
 {
   const std::size_t chunks = ceil_div(shape.cols, width);
   Tiling t{shape, width, threads_across(chunks, block_threads)};
-  t.blocks_across = block_count(ceil_div(chunks, t.across), std::size_t{1} << 22);
+  t.blocks_across = block_count(ceil_div(chunks, t.across), most_map_blocks);
   t.blocks_down =
       block_count(ceil_div(shape.rows, t.down()), (std::size_t{1} << 30) / t.blocks_across);
   return t;
 }
 
-/// For sums of columns: each thread has one chunk of columns, and at least two rows where several
-/// blocks share a column.
+/// For sums of columns: each thread has one chunk of columns, and at least four rows where several
+/// blocks share a column, so that their parts are few.
 [[nodiscard]] inline Tiling column_tiling(Shape shape, unsigned width)
 {
   const std::size_t chunks = ceil_div(shape.cols, width);
@@ -103,7 +106,7 @@ struct Tiling
   const std::size_t blocks_across = ceil_div(chunks, t.across);
   t.blocks_across = static_cast<unsigned>(blocks_across);
   t.blocks_down =
-      block_count(filling_blocks / blocks_across, shape.rows / (std::size_t{2} * t.down()));
+      block_count(filling_blocks / blocks_across, shape.rows / (std::size_t{4} * t.down()));
   return t;
 }
 
