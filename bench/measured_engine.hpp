@@ -44,6 +44,8 @@ class MeasuredEngine : public E
 
  public:
   BENCH_TIMED(gemm, gemm)
+  BENCH_TIMED(fused_attention, gemm)
+  BENCH_TIMED(fused_attention_gradients, gemm)
   BENCH_TIMED(copy, elementwise)
   BENCH_TIMED(fill, elementwise)
   BENCH_TIMED(upload, elementwise)
@@ -76,4 +78,6 @@ namespace cubist
 {
 template <class E>
 inline constexpr bool in_host_memory<bench::MeasuredEngine<E>> = in_host_memory<E>;
+template <class E>
+inline constexpr std::size_t row_alignment<bench::MeasuredEngine<E>> = row_alignment<E>;
 }  // namespace cubist

@@ -11,6 +11,7 @@ namespace cubist::test
 /// On one GPU.
 void check_engine(Comparison& found);
 void check_products(Comparison& found);
+void check_attention(Comparison& found);
 
 /// On 1, 2, 4, … GPUs of this machine; under mpiexec on its processes, which may share GPUs.
 void check_backend(Comparison& found);

@@ -26,6 +26,7 @@ struct Test
 };
 constexpr std::array tests{Test{"engine", check_engine},
                            Test{"products", check_products},
+                           Test{"attention", check_attention},
                            Test{"backend", check_backend},
                            Test{"steps", check_steps},
                            Test{"transformers", check_transformers},

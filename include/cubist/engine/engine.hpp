@@ -91,4 +91,9 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
 template <class E>
 inline constexpr bool in_host_memory = true;
 
+/// Bytes at multiples of which rows of a matrix should begin, so that products on engine `E` are
+/// fast. A matrix whose columns nobody chose (a vocabulary) is padded to it.
+template <class E>
+inline constexpr std::size_t row_alignment = 1;
+
 }  // namespace cubist::CUBIST_ABI

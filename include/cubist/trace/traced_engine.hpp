@@ -69,6 +69,29 @@ class TracedEngine : public E
                                  {"gemm with bias", x.rows(), w.cols(), w.rows()}};
     return E::fused_affine(x, w, std::forward<Rest>(rest)...);
   }
+  /// Whether attention was computed in one pass; if not, nothing was.
+  template <class... Rest>
+  bool fused_attention(const AttentionShape& s, Rest&&... rest) const requires requires(const E& e)
+  {
+    e.fused_attention(s, rest...);
+  }
+  {
+    const detail::TraceSpan span{TraceCategory::product,
+                                 {"attention", s.sequences, s.heads, s.queries}};
+    return E::fused_attention(s, std::forward<Rest>(rest)...);
+  }
+  /// Whether its gradients were computed in one pass; if not, nothing was.
+  template <class... Rest>
+  bool fused_attention_gradients(const AttentionShape& s, Rest&&... rest) const requires
+      requires(const E& e)
+  {
+    e.fused_attention_gradients(s, rest...);
+  }
+  {
+    const detail::TraceSpan span{TraceCategory::product,
+                                 {"attention's gradients", s.sequences, s.heads, s.queries}};
+    return E::fused_attention_gradients(s, std::forward<Rest>(rest)...);
+  }
 
   template <Element T>
   void copy(MatrixView<const T> in, MatrixView<T> out) const
@@ -188,5 +211,7 @@ class TracedEngine : public E
 
 template <class E>
 inline constexpr bool in_host_memory<TracedEngine<E>> = in_host_memory<E>;
+template <class E>
+inline constexpr std::size_t row_alignment<TracedEngine<E>> = row_alignment<E>;
 
 }  // namespace cubist::CUBIST_ABI

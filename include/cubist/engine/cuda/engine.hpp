@@ -21,7 +21,9 @@
 #include "cubist/device/check.hpp"
 #include "cubist/device/nvtx.hpp"
 #include "cubist/engine/affine.hpp"
+#include "cubist/engine/attention.hpp"
 #include "cubist/engine/cuda/affine.hpp"
+#include "cubist/engine/cuda/attention.hpp"
 #include "cubist/engine/cuda/blas.hpp"
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
@@ -96,6 +98,26 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
       return false;
   }
 
+  /// Attention in one pass; false, and nothing is computed, if it is not supported.
+  template <ShortReal T>
+  [[nodiscard]] bool fused_attention(const AttentionShape& s, MatrixView<const T> q,
+                                     MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> o,
+                                     MatrixView<float> l) const
+  {
+    return detail::FusedAttention<T>::forward({s, q, k, v, {}, {}, l.data(), nullptr}, o);
+  }
+  /// Its gradients in one pass each for queries and keys; false, and nothing is computed, if they
+  /// are not supported.
+  template <ShortReal T>
+  [[nodiscard]] bool
+  fused_attention_gradients(const AttentionShape& s, MatrixView<const T> q, MatrixView<const T> k,
+                            MatrixView<const T> v, MatrixView<const T> o, MatrixView<float> l,
+                            MatrixView<const T> d_o, MatrixView<T> dq, MatrixView<T> dk,
+                            MatrixView<T> dv, MatrixView<float> d) const
+  {
+    return detail::FusedAttention<T>::backward({s, q, k, v, o, d_o, l.data(), d.data()}, dq, dk,
+                                               dv);
+  }
   template <Element T>
   void copy(MatrixView<const T> in, MatrixView<T> out) const
   {
@@ -175,5 +197,8 @@ static_assert(detail::Captures<CudaEngine>);
 
 template <>
 inline constexpr bool in_host_memory<CudaEngine> = false;
+/// Where rows do not begin at such addresses, cuBLAS loads elements one by one.
+template <>
+inline constexpr std::size_t row_alignment<CudaEngine> = 16;
 
 }  // namespace cubist::CUBIST_ABI

@@ -104,17 +104,21 @@ class Attention
     const auto shape = shape_of(pass);
     const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
     const MatrixView<A> l{enlarge(l_, per_query.size()), per_query};
-    const auto qkv = widen(std::as_const(merged), wide_qkv_);
-    const auto out = wide_like(o, wide_o_);
-    if (cache_.capacity() == 0)
-      attention_.forward(shape, dropout(pass), qkv, qkv, qkv, out, l);
-    else
+    is_fused_ = cache_.capacity() == 0 && !dropout(pass) && fuse(shape, merged, o, l);
+    if (!is_fused_)
     {
-      cache_.append(mesh_.engine(), shape, pass.position, qkv);
-      attention_.forward(cache_.shape(shape, pass.position), {}, qkv, cache_.keys(),
-                         cache_.values(), out, l);
+      const auto qkv = widen(std::as_const(merged), wide_qkv_);
+      const auto out = wide_like(o, wide_o_);
+      if (cache_.capacity() == 0)
+        attention_.forward(shape, dropout(pass), qkv, qkv, qkv, out, l);
+      else
+      {
+        cache_.append(mesh_.engine(), shape, pass.position, qkv);
+        attention_.forward(cache_.shape(shape, pass.position), {}, qkv, cache_.keys(),
+                           cache_.values(), out, l);
+      }
+      narrow(out, o);
     }
-    narrow(out, o);
     output_.forward(o, detail::fit_like(y_, x));
     return *y_;
   }
@@ -127,12 +131,18 @@ class Attention
     Heads& d_merged = merged_.output_gradient();
     const auto shape = shape_of(pass);
     const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
-    const auto qkv = widen(std::as_const(merged_.output()), wide_qkv_);
-    const auto dqkv = wide_like(d_merged, wide_dqkv_);
-    attention_.backward(shape, dropout(pass), qkv, qkv, qkv, widen(o, wide_o_),
-                        MatrixView<const A>{l_.data(), per_query},
-                        widen(std::as_const(*do_), wide_do_), dqkv, dqkv, dqkv);
-    narrow(dqkv, d_merged);
+    const MatrixView<A> l{l_.data(), per_query};
+    if (!is_fused_ || !fuse_gradients(shape, o, l, d_merged))
+    {
+      const auto qkv = widen(std::as_const(merged_.output()), wide_qkv_);
+      // L of a forward in one pass has another order.
+      if (is_fused_) attention_.forward(shape, {}, qkv, qkv, qkv, wide_like(*o_, wide_o_), l);
+      const auto dqkv = wide_like(d_merged, wide_dqkv_);
+      attention_.backward(shape, dropout(pass), qkv, qkv, qkv, widen(o, wide_o_),
+                          MatrixView<const A>{l}, widen(std::as_const(*do_), wide_do_), dqkv, dqkv,
+                          dqkv);
+      narrow(dqkv, d_merged);
+    }
     rotate<true>(d_merged, pass);
     Input* const dx = wants_dx ? &detail::fit_like(dx_, x) : nullptr;
     merged_.backward(x, dx);
@@ -161,8 +171,8 @@ class Attention
     output_.swap_workspace(other.output_);
     const auto swap = [&](auto... member) { (std::swap(this->*member, other.*member), ...); };
     swap(&Attention::rotary_, &Attention::o_, &Attention::do_, &Attention::y_, &Attention::dx_,
-         &Attention::l_, &Attention::wide_qkv_, &Attention::wide_dqkv_, &Attention::wide_o_,
-         &Attention::wide_do_);
+         &Attention::l_, &Attention::d_, &Attention::is_fused_, &Attention::wide_qkv_,
+         &Attention::wide_dqkv_, &Attention::wide_o_, &Attention::wide_do_);
   }
 
  private:
@@ -213,6 +223,38 @@ class Attention
         stream(options_.linear.seed, Draw::attention, options_.linear.index, *pass.training_step),
         options_.dropout, o_->block().rows.offset / pass.sequence,
         o_->block().cols.offset / options_.head_size, options_.heads};
+  }
+
+  /// O and L in one pass, where the engine has one (engine/attention.hpp)
+  /// @returns false, and computes nothing, if it has none for these sizes
+  [[nodiscard]] bool fuse(const AttentionShape& shape, const Heads& merged, Heads& o,
+                          MatrixView<A> l) const
+  {
+    if constexpr (detail::FusesAttention<Engine, T>)
+    {
+      const MatrixView<const T> qkv = merged.valid();
+      return mesh_.engine().fused_attention(shape, qkv, qkv, qkv, o.valid(), l);
+    }
+    else
+      return false;
+  }
+  /// dQ, dK and dV in one pass each
+  /// @pre `fuse` has computed O and L
+  /// @returns false, and computes nothing, if the engine has none for these sizes
+  [[nodiscard]] bool fuse_gradients(const AttentionShape& shape, const Heads& o, MatrixView<A> l,
+                                    Heads& d_merged)
+  {
+    if constexpr (detail::FusesAttention<Engine, T>)
+    {
+      const MatrixView<const T> qkv = std::as_const(merged_.output()).valid();
+      const MatrixView<const T> d_o = std::as_const(*do_).valid();
+      const auto dqkv = d_merged.valid();
+      const MatrixView<A> d{enlarge(d_, l.size()), l.shape()};
+      return mesh_.engine().fused_attention_gradients(shape, qkv, qkv, qkv, o.valid(), l, d_o, dqkv,
+                                                      dqkv, dqkv, d);
+    }
+    else
+      return false;
   }
 
   /// Rotates Q and K, or their gradients back.
@@ -273,7 +315,9 @@ class Attention
   std::optional<Heads> do_;
   std::optional<Output> y_;
   std::optional<Input> dx_;
-  Buffer l_ = Buffer(0);  // a number for each query and head: see LocalAttention
+  Buffer l_ = Buffer(0);   // a number for each query and head: see LocalAttention
+  Buffer d_ = Buffer(0);   // the same
+  bool is_fused_ = false;  // whether the last forward computed O in one pass
   KeyValueCache<A, Engine> cache_;
   Buffer wide_qkv_ = Buffer(0);  // of 16-bit matrices
   Buffer wide_dqkv_ = Buffer(0);

@@ -17,6 +17,7 @@
 // with M' rows and d' columns. Backward the same to each holder of a block of E, from each block of
 // dH. Nothing is sent for ids that do not occur, and replicas of E need no all_reduce.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -29,6 +30,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/replica_sum.hpp"
+#include "cubist/engine/engine.hpp"
 #include "cubist/nn/kernels/row_exchange.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -61,7 +63,7 @@ class Embedding
   /// @throws ShapeError for no tokens or no features
   Embedding(const Mesh& mesh, std::size_t vocabulary, std::size_t features,
             const EmbeddingOptions& options = {})
-      : mesh_{mesh}, e_{mesh, {vocabulary, features}}, de_{e_}, exchange_{mesh}
+      : mesh_{mesh}, e_{mesh, {vocabulary, features}, quanta(mesh)}, de_{e_}, exchange_{mesh}
   {
     require<ShapeError>(vocabulary > 0 && features > 0, "got an embedding of ", vocabulary,
                         " tokens in ", features,
@@ -112,6 +114,12 @@ class Embedding
   }
 
  private:
+  /// Rows of the table are columns of logits.
+  [[nodiscard]] static Quanta quanta(const Mesh& mesh)
+  {
+    constexpr std::size_t aligned = row_alignment<typename Mesh::Engine> / sizeof(T);
+    return {mesh.quantum() * std::max<std::size_t>(aligned, 1), mesh.quantum()};
+  }
   void check(std::span<const int> ids) const
   {
     for (std::size_t i = 0; i < ids.size(); ++i)

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The sizes of attention on one rank, and where its heads are in memory. An engine that computes
+// attention of elements T in one pass, without a matrix of scores in its memory, has, in addition,
+//
+//   bool fused_attention(s, q, k, v, o, l)
+//   bool fused_attention_gradients(s, q, k, v, o, l, d_o, dq, dk, dv, d)
+//
+// Both return false where they do not support the sizes or the strides, and then compute nothing.
+//
+//   Q, O, dO, dQ (B queries, H dh)    K, V, dK, dV (B key_rows, G dh), elements T
+//   L, D (1, B H queries), elements Accumulator<T>: of query i of head h of sequence b at
+//                          (b H + h) queries + i. `fused_attention` writes L, the logarithm of the
+//                          sum of exp(score); `fused_attention_gradients` reads L and overwrites D.
+
+#include <cstddef>
+
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// Where the heads of a matrix are among its columns: in pieces of whole heads.
+struct HeadColumns
+{
+  std::size_t first = 0;   // column of the first head
+  std::size_t width = 0;   // columns of a piece
+  std::size_t stride = 0;  // from one piece to the next
+
+  /// The first column of a head.
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t operator()(std::size_t head,
+                                                          std::size_t head_size) const
+  {
+    const std::size_t column = head * head_size;
+    return width == 0 ? first + column : first + column / width * stride + column % width;
+  }
+  /// The head that a column belongs to, or a large number if it belongs to none.
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t head_of(std::size_t column,
+                                                       std::size_t head_size) const
+  {
+    const std::size_t none = ~std::size_t{0};
+    if (column < first) return none;
+    column -= first;
+    if (width == 0) return column / head_size;
+    return column % stride < width ? (column / stride * width + column % stride) / head_size : none;
+  }
+};
+
+/// The sizes of attention on one rank, which has whole sequences and whole groups of heads.
+struct AttentionShape
+{
+  std::size_t sequences = 0;  ///< sequences in this rank's rows
+  std::size_t queries = 0;    // of a sequence: rows of Q and O
+  std::size_t keys = 0;       // of a sequence; query s is at position s + keys - queries
+  std::size_t key_rows = 0;   // rows of K and V from one sequence to the next, at least `keys`
+  std::size_t heads = 0;      // of queries
+  std::size_t group = 1;      // query heads that share a key-value head
+  std::size_t head_size = 0;  ///< features of a head
+  bool causal = true;         // a query reads keys up to its own position
+  double scale = 1;           // of the scores
+  HeadColumns q = {};         ///< the columns of Q
+  HeadColumns k = {};         ///< the columns of K
+  HeadColumns v = {};         ///< the columns of V
+  HeadColumns o = {};         ///< the columns of the output
+};
+
+namespace detail
+{
+
+/// Whether an engine may compute attention in one pass.
+template <class E, class T>
+concept FusesAttention = requires(const E& engine, const AttentionShape& s, MatrixView<const T> in,
+                                  MatrixView<T> out, MatrixView<Accumulator<T>> rows)
+{
+  engine.fused_attention(s, in, in, in, out, rows);
+  engine.fused_attention_gradients(s, in, in, in, in, rows, in, out, out, out, rows);
+};
+
+}  // namespace detail
+
+}  // namespace cubist::CUBIST_ABI
