@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cubist/engine/cuda/attention_kernels.hpp"
+#include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/layers/attention.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
+#include "cubist/trace/traced_engine.hpp"
 
+#include "../../engine/cuda/host_warp.hpp"
 #include "catch.hpp"
 #include "nn.hpp"
 
@@ -42,10 +48,10 @@ const std::vector<Case> cases{
 /// Y, dX and the gradients of all parameters.
 using Results = std::vector<Global<double>>;
 
-template <class T, class S>
-Results results(const Mesh<S, Threads>& mesh, const Case& c)
+template <class T, class S, class B = Threads>
+Results results(const Mesh<S, B>& mesh, const Case& c)
 {
-  using Layer = Attention<S, Threads, T>;
+  using Layer = Attention<S, B, T>;
   static_assert(LayerType<Layer>);
   Layer layer{mesh, c.width, c.options};
   const std::size_t rows = c.sequences * c.length;
@@ -68,6 +74,47 @@ Results results(const Mesh<S, Threads>& mesh, const Case& c)
   for (const auto& p : list) all.push_back(wide(gather(p.gradient)));
   return all;
 }
+
+/// An engine with attention in one pass, by the kernels of a device.
+struct OnePassEngine : HostEngine
+{
+  static inline thread_local bool has_gradients = true;
+  static inline thread_local int calls = 0;
+
+  template <ShortReal T>
+  using In = MatrixView<const T>;
+  template <ShortReal T>
+  bool fused_attention(const AttentionShape& s, In<T> q, In<T> k, In<T> v, MatrixView<T> o,
+                       MatrixView<float> l) const
+  {
+    ++calls;
+    run_on_host<T>(
+        cubist::detail::AttentionForward<T, 64>{{s, q, k, v, {}, {}, l.data(), nullptr}, o});
+    return true;
+  }
+  template <ShortReal T>
+  bool fused_attention_gradients(const AttentionShape& s, In<T> q, In<T> k, In<T> v, In<T> o,
+                                 MatrixView<float> l, In<T> d_o, MatrixView<T> dq, MatrixView<T> dk,
+                                 MatrixView<T> dv, MatrixView<float> d) const
+  {
+    if (!has_gradients) return false;
+    ++calls;
+    const cubist::detail::AttentionOperands<T> on{s, q, k, v, o, d_o, l.data(), d.data()};
+    run_on_host<T>(cubist::detail::AttentionQueryGradient<T, 64>{on, dq});
+    run_on_host<T>(cubist::detail::AttentionKeyGradient<T, 64>{on, dk, dv});
+    return true;
+  }
+};
+
+static_assert(cubist::detail::FusesAttention<OnePassEngine, bfloat16>);
+static_assert(cubist::detail::FusesAttention<TracedEngine<OnePassEngine>, bfloat16>);
+static_assert(!cubist::detail::FusesAttention<HostEngine, bfloat16>);
+
+struct OnePass
+{
+  using Communicator = Threads::Communicator;
+  using Engine = OnePassEngine;
+};
 
 template <class S>
 void equals_one_rank(const Place<S>& place, const Case& c, const Results& wanted)
@@ -168,6 +215,34 @@ TEST_CASE("attention in 16 bits is that in float, rounded")
     double largest = 0;
     for (const double v : wanted[i]) largest = std::max(largest, std::abs(v));
     CHECK(difference(got[i], wanted[i]) < 0.05 * largest);
+  }
+}
+
+TEST_CASE("attention in one pass is that by blocks, also where only the forward pass has one")
+{
+  const Case c{"heads of 64", 2, 20, 128, {.heads = 4, .key_value_heads = 2, .head_size = 64}};
+  const auto wanted =
+      on_root<Threads>(one_rank, [&](const auto& mesh) { return results<bfloat16>(mesh, c); });
+  for (const bool has_gradients : {true, false})
+  {
+    CAPTURE(has_gradients);
+    int calls = 0;
+    const auto got = on_ranks<Threads>(1, [&](auto& world) {
+      const Mesh<Summa2D, OnePass> mesh{world, {}};
+      OnePassEngine::has_gradients = has_gradients;
+      OnePassEngine::calls = 0;
+      auto all = results<bfloat16>(mesh, c);
+      calls = OnePassEngine::calls;
+      return all;
+    })[0];
+    CHECK(calls == (has_gradients ? 2 : 1));
+    REQUIRE(got.size() == wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+    {
+      double largest = 0.1;  // the gradient of the keys' bias is rounding alone
+      for (const double v : wanted[i]) largest = std::max(largest, std::abs(v));
+      CHECK(difference(got[i], wanted[i]) < 0.02 * largest);
+    }
   }
 }
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "cubist/dist/check_replicas.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/layers/embedding.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid2d.hpp"
@@ -16,6 +18,18 @@
 
 #include "catch.hpp"
 #include "nn.hpp"
+
+namespace cubist
+{
+
+/// An engine that multiplies matrices faster whose rows begin at multiples of 16 bytes.
+struct AligningEngine : HostEngine
+{
+};
+template <>
+inline constexpr std::size_t row_alignment<AligningEngine> = 16;
+
+}  // namespace cubist
 
 namespace cubist::test::embedding_test
 {
@@ -251,6 +265,26 @@ TEST_CASE("an embedding sends each distinct token of a block once")
   check(cube);
   // Every rank has all of dH: nothing is sent.
   CHECK(check(Place<Megatron1D>{3, {.p = 3}})[1] == 0);
+}
+
+TEST_CASE("a vocabulary is padded so that rows of logits are aligned, where an engine asks for it")
+{
+  struct Aligning
+  {
+    using Communicator = Threads::Communicator;
+    using Engine = AligningEngine;
+  };
+  const auto rows = [](auto value, auto backend) {
+    return on_ranks<Threads>(1, [&](auto& world) {
+      using B = decltype(backend);
+      const Mesh<Summa2D, B> mesh{world, {}};
+      Embedding<Summa2D, B, decltype(value)> layer{mesh, 13, 4};
+      return layer.table().padded().rows();
+    })[0];
+  };
+  CHECK(rows(1.0F, Aligning{}) == 16);
+  CHECK(rows(1.0, Aligning{}) == 14);
+  CHECK(rows(1.0F, Threads{}) == 13);
 }
 
 TEST_CASE("an embedding refuses a token that its vocabulary does not have")
