@@ -138,6 +138,16 @@ TEMPLATE_TEST_CASE("activations at zeros, infinities and NaN", "", float, double
   using T = TestType;
   constexpr T infinity = std::numeric_limits<T>::infinity();
   constexpr T nan = std::numeric_limits<T>::quiet_NaN();
+  CHECK(std::isnan(identity(nan)));
+  for (const T x : {nan, -nan})
+  {
+    CHECK(std::isnan(relu(x)));
+    CHECK(std::isnan(relu.derivative(x)));
+  }
+  CHECK(relu(infinity) == infinity);
+  CHECK(relu(-infinity) == 0);
+  CHECK(relu.derivative(infinity) == 1);
+  CHECK(relu.derivative(-infinity) == 0);
   for (std::size_t f = 2; f < activations.size(); ++f)
   {
     CAPTURE(f);

@@ -12,7 +12,7 @@
 // atanh, cos and sin are Taylor polynomials, whose next term is below 2^-58 of the sum. Libraries
 // differ in the last bits of std::log and std::cos, and compilers contract a product and a sum to
 // one operation or do not. Here every operation is one that IEEE 754 defines to the bit: where a
-// sum follows a product it is a std::fma. -ffast-math breaks this.
+// sum follows a product it is a std::fma. With -ffast-math the last bits differ.
 //
 // Source: Box, Muller, "A note on the generation of random normal deviates", 1958; Cody, Waite,
 // "Software Manual for the Elementary Functions", 1980 (the reductions).

@@ -1,39 +1,172 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Whether a number is finite or a NaN, by its bits. The tests of <cmath> and comparisons such as x
-// != x are folded away where a compiler may assume finite numbers (-ffast-math); these are not.
+// Tests for NaN and infinity, and comparisons, that hold whatever flags a program is compiled with.
+//
+// With -ffinite-math-only, which is part of -ffast-math and -Ofast, a compiler takes std::isnan(x)
+// and x != x for false, std::isfinite(x) for true, and may replace x < y by !(x >= y), which is
+// true for a NaN. It assumes nothing about the bits of a number, so they are what is tested here.
+// The tests have neither branches nor calls, so loops over them vectorise, and they run on a
+// device.
 
 #include <bit>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
+#include "cubist/core/complex.hpp"
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/scalar.hpp"
 
 namespace cubist::CUBIST_ABI
 {
 
-/// Whether x is neither an infinity nor a NaN.
-template <class T>
-requires std::same_as<T, float> || std::same_as<T, double>
-[[nodiscard]] CUBIST_HOST_DEVICE constexpr bool is_finite(T x)
+namespace detail
 {
-  using Bits = std::conditional_t<std::same_as<T, float>, std::uint32_t, std::uint64_t>;
-  constexpr int digits = std::same_as<T, float> ? 23 : 52;
-  constexpr Bits infinity = (std::same_as<T, float> ? Bits{0xffU} : Bits{0x7ffU}) << digits;
-  return (std::bit_cast<Bits>(x) & infinity) != infinity;
+
+/// The bits of a real number as a signed integer of the same size.
+template <RealScalar T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr auto signed_bits(const T& x)
+{
+  if constexpr (ShortReal<T>)
+    return static_cast<std::int16_t>(x.bits());
+  else
+    return std::bit_cast<std::conditional_t<std::same_as<T, double>, std::int64_t, std::int32_t>>(
+        x);
 }
 
-/// Whether x is a NaN.
-template <class T>
-requires std::same_as<T, float> || std::same_as<T, double>
-[[nodiscard]] CUBIST_HOST_DEVICE constexpr bool is_nan(T x)
+/// The bits of |x|. They grow with |x|; only those of a NaN are above those of infinity.
+template <RealScalar T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr auto magnitude_bits(const T& x)
 {
-  using Bits = std::conditional_t<std::same_as<T, float>, std::uint32_t, std::uint64_t>;
-  constexpr int digits = std::same_as<T, float> ? 23 : 52;
-  constexpr Bits infinity = (std::same_as<T, float> ? Bits{0xffU} : Bits{0x7ffU}) << digits;
-  return (std::bit_cast<Bits>(x) & (~Bits{} >> 1)) > infinity;
+  const auto bits = signed_bits(x);
+  using Bits = std::remove_const_t<decltype(bits)>;
+  return static_cast<Bits>(bits & std::numeric_limits<Bits>::max());
 }
+
+/// The bits of infinity: an exponent of ones, and a fraction of zeros.
+template <RealScalar T>
+inline constexpr auto infinity_bits = [] {
+  using Bits = decltype(magnitude_bits(T{}));
+  constexpr int fraction_bits = std::numeric_limits<T>::digits - 1;
+  return static_cast<Bits>(std::numeric_limits<Bits>::max() >> fraction_bits << fraction_bits);
+}();
+
+}  // namespace detail
+
+/// Whether x is a NaN, or a component of it is.
+template <RealScalar T>
+[[nodiscard, gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_nan(const T& x)
+{
+  return detail::magnitude_bits(x) > detail::infinity_bits<T>;
+}
+template <ComplexNumber T>
+[[nodiscard]] CUBIST_HOST_DEVICE constexpr bool is_nan(const T& z)
+{
+  return is_nan(z.real()) || is_nan(z.imag());
+}
+
+/// Whether x is neither a NaN nor an infinity, and no component of it is.
+template <RealScalar T>
+[[nodiscard, gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_finite(const T& x)
+{
+  return detail::magnitude_bits(x) < detail::infinity_bits<T>;
+}
+template <ComplexNumber T>
+[[nodiscard]] CUBIST_HOST_DEVICE constexpr bool is_finite(const T& z)
+{
+  return is_finite(z.real()) && is_finite(z.imag());
+}
+
+/// Whether x is an infinity.
+template <RealScalar T>
+[[nodiscard, gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_infinite(const T& x)
+{
+  return detail::magnitude_bits(x) == detail::infinity_bits<T>;
+}
+
+namespace detail
+{
+
+/// condition ? a : b, by masks: compilers may turn a conditional expression into a branch, and then
+/// do not vectorise the loop.
+template <RealScalar T>
+requires(!ShortReal<T>) [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T
+    pick(bool condition, T a, T b)
+{
+  using Bits = std::make_unsigned_t<decltype(signed_bits(a))>;
+  const Bits mask = Bits{0} - static_cast<Bits>(condition);
+  return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
+}
+
+#if defined __FINITE_MATH_ONLY__ && __FINITE_MATH_ONLY__
+/// Where numbers sort by sign and magnitude, as two's complement.
+template <RealScalar T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr auto sorting_key(const T& x)
+{
+  const auto sign = signed_bits(x) >> (8 * sizeof(T) - 1);
+  return (magnitude_bits(x) ^ sign) - sign;
+}
+/// a < b, and false if either is a NaN.
+template <RealScalar T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_less(const T& a, const T& b)
+{
+  return (int{sorting_key(a) < sorting_key(b)} & int{!is_nan(a)} & int{!is_nan(b)}) != 0;
+}
+/// The larger of two numbers, or a NaN if either is one.
+template <std::floating_point T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(const T& a, const T& b)
+{
+  return pick(is_nan(b), b, pick(is_less(a, b), b, a));
+}
+/// The smaller of two numbers, or a NaN if either is one.
+template <std::floating_point T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(const T& a, const T& b)
+{
+  return pick(is_nan(b), b, pick(is_less(b, a), b, a));
+}
+#else
+template <RealScalar T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_less(const T& a, const T& b)
+{
+  return a < b;
+}
+// Compilers make one instruction of each of these selections, which they do not of masks.
+template <std::floating_point T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(const T& a, const T& b)
+{
+  const T most = a < b ? b : a;
+  return b != b ? b + b : most;
+}
+template <std::floating_point T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(const T& a, const T& b)
+{
+  const T least = b < a ? b : a;
+  return b != b ? b + b : least;
+}
+#endif
+template <ShortReal T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(const T& a, const T& b)
+{
+  return is_nan(b) || is_less(a, b) ? b : a;
+}
+template <ShortReal T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(const T& a, const T& b)
+{
+  return is_nan(b) || is_less(b, a) ? b : a;
+}
+template <std::integral T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(const T& a, const T& b)
+{
+  return a < b ? b : a;
+}
+template <std::integral T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(const T& a, const T& b)
+{
+  return b < a ? b : a;
+}
+
+}  // namespace detail
 
 }  // namespace cubist::CUBIST_ABI

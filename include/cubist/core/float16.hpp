@@ -112,11 +112,15 @@ struct HalfFormat
 {
   const auto near = static_cast<float>(x);
   const auto bits = std::bit_cast<std::uint32_t>(near);
-  const double error = static_cast<double>(near) - x;
+  // Bits are compared, since a compiler may take a float's conversion to double for exact and
+  // NaN for absent (-ffast-math). Without a sign they are ordered as the numbers are.
+  constexpr std::uint64_t magnitude = ~std::uint64_t{} >> 1;
+  const std::uint64_t size = std::bit_cast<std::uint64_t>(x) & magnitude;
+  const std::uint64_t near_size =
+      std::bit_cast<std::uint64_t>(static_cast<double>(near)) & magnitude;
   // NaN and infinity have no error.
-  if (!(error < 0 || error > 0) || x - x != 0 || (bits & 1U) != 0) return near;
-  const bool too_small = (error < 0) == (x > 0);
-  return std::bit_cast<float>(too_small ? bits + 1 : bits - 1);
+  if (size >= 0x7FF0'0000'0000'0000U || size == near_size || (bits & 1U) != 0) return near;
+  return std::bit_cast<float>(near_size < size ? bits + 1 : bits - 1);
 }
 
 }  // namespace detail

@@ -11,7 +11,11 @@
 //
 // q and g interpolate at Chebyshev nodes, over |r| <= ln 2 / 2 and over all a where Q is a normal
 // number; the comments beside them give their errors relative to e^r and to G. A result below the
-// smallest normal number is 0. -ffast-math breaks these functions.
+// smallest normal number is 0.
+//
+// The values are right with -ffast-math, -Ofast and their parts, too. What a compiler that may
+// reassociate would fold away goes through an integer (`rounder`) or is marked (`as_written`),
+// and core/finite.hpp compares.
 //
 // Source: Cody, Waite, "Software Manual for the Elementary Functions", 1980 (the reduction); Press
 // et al., "Numerical Recipes", 6.2.2 (the form of G); Lomont, "Fast Inverse Square Root", 2003 (the
@@ -22,8 +26,23 @@
 #include <cstdint>
 #include <limits>
 
+#include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
+
+// CUBIST_NO_REASSOCIATION begins a block in which clang reassociates nothing. Other compilers have
+// no such pragma that survives inlining and vectorisation: see as_written().
+#if defined __clang__ && !defined __CUDACC__
+#define CUBIST_NO_REASSOCIATION _Pragma("clang fp reassociate(off)")
+#else
+#define CUBIST_NO_REASSOCIATION
+#endif
+#if defined __ASSOCIATIVE_MATH__ && !defined __clang__
+#define CUBIST_HIDES_VALUES
+#elif defined __FAST_MATH__ && (!defined __clang__ || defined __CUDACC__)
+#error                                                                                             \
+    "cubist: got -ffast-math or a flag that includes it, with which this compiler would compute exponentials wrongly; compile this file with -fno-fast-math (nvcc: -Xcompiler -fno-fast-math), or by g++ 12, clang++ 14 or newer"
+#endif
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -49,6 +68,7 @@ struct VectorMath<float>
   static constexpr Bits exponent_bias = 127;
   /// Adding it rounds to an integer, which the lowest bits of the sum hold.
   static constexpr float rounder = 0x1.8p23F;
+  static constexpr float biased_rounder = rounder + 127;
   static constexpr float least_exponent = -87.33654F;  // e^x is a normal number from here on
   static constexpr float log2_e = 0x1.715476p0F;
   static constexpr float ln2_high = 0x1.62ep-1F;  // n times it is exact
@@ -80,6 +100,7 @@ struct VectorMath<double>
   static constexpr int fraction_bits = 52;
   static constexpr Bits exponent_bias = 1023;
   static constexpr double rounder = 0x1.8p52;
+  static constexpr double biased_rounder = rounder + 1023;
   static constexpr double least_exponent = -708.396418532264;
   static constexpr double log2_e = 0x1.71547652b82fep0;
   static constexpr double ln2_high = 0x1.62e42fefap-1;
@@ -110,14 +131,22 @@ struct VectorMath<double>
   static constexpr int root_steps = 3;
 };
 
-/// condition ? a : b, by masks: compilers may turn a conditional expression into a branch, and then
-/// do not vectorise the loop.
+#ifdef CUBIST_HIDES_VALUES
+/// Zero, of which the compiler knows nothing.
+[[gnu::used]] inline std::uint32_t hidden_zero = 0;
+#endif
+
+/// x, which the compiler does not reassociate with what is computed from it: g++ forgets
+/// __builtin_assoc_barrier where it vectorises a loop.
 template <RealScalar T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE inline T pick(bool condition, T a, T b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE inline T as_written(T x)
 {
+#if defined CUBIST_HIDES_VALUES && !defined __CUDA_ARCH__
   using Bits = typename VectorMath<T>::Bits;
-  const Bits mask = Bits{0} - static_cast<Bits>(condition);
-  return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
+  return std::bit_cast<T>(std::bit_cast<Bits>(x) ^ Bits{hidden_zero});
+#else
+  return x;
+#endif
 }
 
 /// e^x = scale (1 + rest)
@@ -133,13 +162,14 @@ struct Power
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline Power<T> power(T x, T tail)
 {
+  CUBIST_NO_REASSOCIATION
   using M = VectorMath<T>;
-  const T rounded = x * M::log2_e + M::rounder;
-  const T n = rounded - M::rounder;
-  const T r = ((x - n * M::ln2_high) - n * M::ln2_low) - tail;
-  const T scale = std::bit_cast<T>((std::bit_cast<typename M::Bits>(rounded) + M::exponent_bias)
-                                   << M::fraction_bits);
-  return {scale, (r * r) * M::q(r) + r};
+  using Bits = typename M::Bits;
+  // The exponent's bias is added to the sum's bits, so that (x + rounder) - rounder is not folded.
+  const Bits rounded = std::bit_cast<Bits>(x * M::log2_e + M::rounder) + M::exponent_bias;
+  const T n = std::bit_cast<T>(rounded) - M::biased_rounder;
+  const T r = (as_written(x - n * M::ln2_high) - n * M::ln2_low) - tail;
+  return {std::bit_cast<T>(rounded << M::fraction_bits), (r * r) * M::q(r) + r};
 }
 
 /// e^(x - tail), or 0 where that is below the normal numbers.
@@ -148,7 +178,7 @@ template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T exp_of_negative(T x, T tail = T{})
 {
   constexpr T least = VectorMath<T>::least_exponent;
-  const bool vanishes = x < least;
+  const bool vanishes = is_less(x, least);
   const Power<T> e = power(pick(vanishes, least, x), tail);
   return pick(vanishes, T{}, (e.rest + T{1}) * e.scale);
 }
@@ -158,8 +188,9 @@ template <RealScalar T>
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T expm1_of_negative(T x)
 {
+  CUBIST_NO_REASSOCIATION
   const Power<T> e = power(x, T{});
-  return e.rest * e.scale + (e.scale - T{1});
+  return e.rest * e.scale + as_written(e.scale - T{1});
 }
 
 /// Q(a) = gaussian ratio, the probability that a standard normal variable exceeds a, with gaussian
@@ -178,7 +209,7 @@ template <RealScalar T>
 {
   using M = VectorMath<T>;
   const T size = std::abs(x);
-  const T a = pick(size > M::tail_end, M::tail_end, size);
+  const T a = pick(is_less(M::tail_end, size), M::tail_end, size);
   // a^2 = high^2 + (a - high) (a + high): e^(-a^2/2) would have a^2/2 times the rounding of a^2.
   const T high = std::bit_cast<T>(std::bit_cast<typename M::Bits>(a) & M::high_half);
   const T gaussian = exp_of_negative(T{-0.5} * high * high, T{0.5} * (a - high) * (a + high));
@@ -192,19 +223,20 @@ template <RealScalar T>
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T square_root(T x)
 {
+  CUBIST_NO_REASSOCIATION
   using M = VectorMath<T>;
   using Limits = std::numeric_limits<T>;
   // Subnormal numbers are scaled: the guess is for normal ones.
   constexpr T up = T{1} / Limits::epsilon() / Limits::epsilon();
   constexpr T down = Limits::epsilon();
-  const bool small = x < Limits::min();
+  const bool small = is_less(x, Limits::min());
   const T normal = pick(small, x * up, x);
   T y = std::bit_cast<T>(M::root_guess - (std::bit_cast<typename M::Bits>(normal) >> 1));
-  for (int i = 0; i < M::root_steps; ++i) y = y * (T{1.5} - (T{0.5} * normal) * y * y);
-  const T rough = normal * y;
+  for (int i = 0; i < M::root_steps; ++i) y = y * (T{1.5} - as_written(T{0.5} * normal * y) * y);
+  const T rough = as_written(normal * y);
   const T root = (T{0.5} * y) * (normal - rough * rough) + rough;
   // Infinity and NaN are their own roots.
-  return pick(x <= Limits::max(), pick(small, root * down, root), x);
+  return pick(is_finite(x), pick(small, root * down, root), x);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

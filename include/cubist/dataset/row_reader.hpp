@@ -23,6 +23,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dataset/csv_file.hpp"
@@ -157,7 +158,7 @@ class RowReader
       }
     }
     const double deviation = std::sqrt(squares / count);
-    require<DataError>(std::isfinite(deviation) && deviation > 0, "got features of ", file_.path(),
+    require<DataError>(is_finite(deviation) && deviation > 0, "got features of ", file_.path(),
                        " with a deviation of ", deviation,
                        ", by which they cannot be divided; check them, or do not normalise them");
     return {mean, deviation};
@@ -167,7 +168,7 @@ class RowReader
   void set_scaling(const Scaling& s)
   {
     require<ArgumentError>(
-        std::isfinite(s.mean) && std::isfinite(s.deviation) && s.deviation > 0,
+        is_finite(s.mean) && is_finite(s.deviation) && s.deviation > 0,
         "got features with a mean of ", s.mean, " and a deviation of ", s.deviation,
         ", which cannot be scaled; use finite numbers, and a positive deviation");
     options_.scaling = s;
@@ -247,8 +248,8 @@ class RowReader
   [[nodiscard]] T to_scalar(double x, std::uint64_t row) const
   {
     const auto value = static_cast<Real<T>>(x);
-    require<DataError>(std::isfinite(static_cast<double>(value)), "got ", file_.path(),
-                       ", whose line ", file_.line_of(row), " has a feature or target of ", x,
+    require<DataError>(is_finite(value), "got ", file_.path(), ", whose line ", file_.line_of(row),
+                       " has a feature or target of ", x,
                        ", which is infinite in the scalar of the matrix; scale it, or use a scalar "
                        "of more bits");
     return T{value};

@@ -33,18 +33,19 @@ struct Identity
   }
 };
 
-/// max(0, x); its derivative at 0 is 0.
+/// max(0, x); its derivative at 0 is 0. A NaN stays one in both.
 struct Relu
 {
   template <RealScalar T>
-  CUBIST_HOST_DEVICE T operator()(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
-    return x > T{} ? x : T{};
+    return detail::pick(detail::is_less(x, T{}), T{}, x);
   }
   template <RealScalar T>
-  CUBIST_HOST_DEVICE T derivative(T x) const
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
-    return x > T{} ? T{1} : T{};
+    // Where x is not positive, the function itself is 0, or a NaN.
+    return detail::pick(detail::is_less(T{}, x), T{1}, (*this)(x));
   }
 };
 
@@ -74,7 +75,8 @@ struct Tanh
   {
     constexpr T far{20};  // where tanh is 1
     const T size = std::abs(x);
-    const T e = detail::expm1_of_negative(T{-2} * detail::pick(size > far, far, size));
+    const T e =
+        detail::expm1_of_negative(T{-2} * detail::pick(detail::is_less(far, size), far, size));
     return std::copysign(e / (T{2} + e), x);
   }
   template <RealScalar T>
@@ -92,9 +94,10 @@ struct Silu
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
+    CUBIST_NO_REASSOCIATION
     // The result is 0 there, and an infinite x would give NaN.
     constexpr T far = detail::VectorMath<T>::least_exponent * T{2};
-    return detail::pick(x < far, far, x) * Sigmoid{}(x);
+    return detail::pick(detail::is_less(x, far), far, x) * detail::as_written(Sigmoid{}(x));
   }
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
@@ -106,7 +109,7 @@ struct Silu
     // s (1 + x (1 - s)) with s = Sigmoid{}(x), and 1 - s without a difference.
     const T s = detail::pick(x < T{}, e, T{1}) * inverse;
     const T bend = detail::pick(x < T{}, T{-1}, e) * inverse;
-    return s * (detail::pick(size > far, far, size) * bend + T{1});
+    return s * (detail::pick(detail::is_less(far, size), far, size) * bend + T{1});
   }
 };
 
@@ -138,14 +141,15 @@ struct GeluTanh
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
-    const T near = detail::pick(x < -far<T>, -far<T>, x);
-    return near * Sigmoid{}(near * (cubic<T> * (near * near) + scale<T>));
+    CUBIST_NO_REASSOCIATION
+    const T near = detail::pick(detail::is_less(x, -far<T>), -far<T>, x);
+    return near * detail::as_written(Sigmoid{}(near * (cubic<T> * (near * near) + scale<T>)));
   }
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
     const T size = std::abs(x);
-    const T near = detail::pick(size > far<T>, far<T>, size);
+    const T near = detail::pick(detail::is_less(far<T>, size), far<T>, size);
     const T square = near * near;
     const T e = detail::exp_of_negative(-near * (cubic<T> * square + scale<T>));
     const T inverse = T{1} / (T{1} + e);

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/rounded_product.hpp"
 #include "cubist/core/scalar.hpp"
@@ -37,7 +38,7 @@ namespace detail
 inline void check_option(const char* name, double value,
                          double end = std::numeric_limits<double>::infinity())
 {
-  require<ArgumentError>(value >= 0 && value < end, "got ", name, " of ", value,
+  require<ArgumentError>(value >= 0 && value < end && is_finite(value), "got ", name, " of ", value,
                          ", for which the update is not defined; use one in [0, ", end, ")");
 }
 

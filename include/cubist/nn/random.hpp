@@ -16,6 +16,7 @@
 
 #include "cubist/core/complex.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/philox.hpp"
 #include "cubist/core/scalar.hpp"
@@ -171,8 +172,7 @@ struct InitialValue
 template <RealScalar T>
 [[nodiscard]] T scale_of_values(const char* what, double x)
 {
-  require<ArgumentError>(x >= 0 && x <= double{std::numeric_limits<T>::max()}, "got a ", what,
-                         " of ", x,
+  require<ArgumentError>(x >= 0 && is_finite(static_cast<T>(x)), "got a ", what, " of ", x,
                          " for initial values, which no distribution of numbers has; use a finite "
                          "one that is not negative");
   return static_cast<T>(x);

@@ -14,6 +14,7 @@
 
 #include "cubist/algorithm/direct/gemm_rates.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -135,8 +136,7 @@ inline void require_valid(const Machine& machine)
                              " s for a machine, but no message arrives before it is sent; use 0 "
                              "or more");
     else
-      require<ArgumentError>(value > 0 && value <= std::numeric_limits<double>::max(), "got ", name,
-                             " = ", value,
+      require<ArgumentError>(value > 0 && is_finite(value), "got ", name, " = ", value,
                              " for a machine, with which a prediction would be infinite or zero; "
                              "use a positive number");
   });

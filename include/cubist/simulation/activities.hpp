@@ -54,7 +54,7 @@ class ActivityOwner
 class Activities
 {
  public:
-  static constexpr double never = std::numeric_limits<double>::infinity();
+  static constexpr double never = std::numeric_limits<double>::max();
 
   /// @param links the first so many resources; the others are cores
   explicit Activities(std::size_t resources = 0, std::size_t links = 0) : resources_(resources)

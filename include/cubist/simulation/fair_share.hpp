@@ -16,13 +16,13 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The most that one has, if such parts of a resource are wanted; infinity if all fit. Rounding
-/// errors fit.
+/// The most that one has, if such parts of a resource are wanted; the largest number if all fit.
+/// Rounding errors fit.
 /// @param wanted is sorted
 [[nodiscard]] inline double fair_share(std::vector<double>& wanted)
 {
   if (std::accumulate(wanted.begin(), wanted.end(), 0.0) <= 1 + 1e-9)
-    return std::numeric_limits<double>::infinity();
+    return std::numeric_limits<double>::max();
   std::sort(wanted.begin(), wanted.end());
   double left = 1;
   auto others = double(wanted.size());

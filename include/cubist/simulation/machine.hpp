@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/simulation/rate_table.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -113,8 +114,8 @@ struct SimulatedMachine
 inline void require_valid(const SimulatedMachine& machine)
 {
   const auto at_least_0 = [&](const char* what, double value) {
-    require<ArgumentError>(value >= 0 && value <= std::numeric_limits<double>::max(), "got ", what,
-                           " = ", value, " for the machine ", machine.name,
+    require<ArgumentError>(value >= 0 && is_finite(value), "got ", what, " = ", value,
+                           " for the machine ", machine.name,
                            ", so times would be negative or endless; use 0 or more");
   };
   const auto positive = [&](const char* what, double value) {

@@ -15,6 +15,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -79,7 +80,7 @@ struct RateTable
 /// @throws ArgumentError unless each axis ascends and there is one positive rate a shape
 inline void require_valid(const RateTable& table)
 {
-  const auto positive = [](double x) { return x > 0 && x <= std::numeric_limits<double>::max(); };
+  const auto positive = [](double x) { return x > 0 && is_finite(x); };
   for (const auto* axis : {&table.m, &table.n, &table.k})
     require<ArgumentError>(
         !axis->empty() && positive(axis->front()) &&

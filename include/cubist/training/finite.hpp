@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -20,6 +19,7 @@
 
 #include "cubist/core/complex.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/staging.hpp"
@@ -39,8 +39,8 @@ inline constexpr FaultCode no_fault = std::numeric_limits<FaultCode>::max();
 template <RealScalar T>
 [[nodiscard]] CUBIST_HOST_DEVICE FaultCode fault_code(T x, std::uint64_t number)
 {
-  if (std::isfinite(x)) return no_fault;
-  return 2 * number + (std::isinf(x) ? 1 : 0);
+  if (is_finite(x)) return no_fault;
+  return 2 * number + (is_infinite(x) ? 1 : 0);
 }
 template <ComplexNumber T>
 [[nodiscard]] CUBIST_HOST_DEVICE FaultCode fault_code(const T& x, std::uint64_t number)

@@ -25,6 +25,7 @@
 #include <string>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
 
@@ -54,7 +55,7 @@ struct LearningRateOptions
   /// @throws ArgumentError for a rate below 0, or steps of which none is left after the warm-up
   void check() const
   {
-    require<ArgumentError>(std::isfinite(rate) && std::isfinite(last) && rate >= 0 && last >= 0,
+    require<ArgumentError>(is_finite(rate) && is_finite(last) && rate >= 0 && last >= 0,
                            "got learning rates of ", rate, " and ", last,
                            ", with which weights would move away from a minimum or become NaN; use "
                            "finite ones of at least 0");

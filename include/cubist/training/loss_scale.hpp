@@ -19,12 +19,12 @@
 // of PyTorch's GradScaler.
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/dist/state.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -42,8 +42,8 @@ struct LossScaleOptions
   /// @throws ArgumentError for values that would not scale
   void check() const
   {
-    require<ArgumentError>(std::isfinite(initial) && initial > 0 && std::isfinite(growth) &&
-                               growth >= 1 && backoff > 0 && backoff < 1 && growth_interval > 0,
+    require<ArgumentError>(is_finite(initial) && initial > 0 && is_finite(growth) && growth >= 1 &&
+                               backoff > 0 && backoff < 1 && growth_interval > 0,
                            "got a loss scale of ", initial, " that grows by ", growth,
                            " and backs off by ", backoff, " after ", growth_interval,
                            " steps, which would not find a scale; use a positive one, a growth of "
@@ -69,7 +69,7 @@ class LossScale
   [[nodiscard]] std::optional<double> update(double norm)
   {
     const double factor = 1 / value();
-    if (!std::isfinite(norm))
+    if (!is_finite(norm))
     {
       ++skipped_;
       good_steps_ = 0;

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
@@ -61,7 +62,7 @@ void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
                       " and one of ", y.shape(),
                       " for its softmax, which must agree in shape and mesh; make the one like "
                       "the other");
-  require<ArgumentError>(std::isfinite(scale), "got a scale of ", scale,
+  require<ArgumentError>(is_finite(scale), "got a scale of ", scale,
                          " for a softmax, which would have no number; use a finite one");
   const auto& engine = x.mesh().engine();
   const MatrixView<const T> in = x.valid();

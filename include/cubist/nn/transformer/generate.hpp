@@ -186,7 +186,7 @@ template <class Model>
                       prompt.size(), " tokens for ", sequences,
                       " prompts of equal length, which they do not make; give each sequence the "
                       "same number of tokens, at least one");
-  require<ArgumentError>(options.temperature >= 0 && std::isfinite(options.temperature),
+  require<ArgumentError>(options.temperature >= 0 && is_finite(options.temperature),
                          "got a temperature of ", options.temperature,
                          ", for which no token has a probability; use 0 for the most likely token, "
                          "or a positive number");

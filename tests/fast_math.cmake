@@ -1,0 +1,27 @@
+# Programs that are compiled with flags which let a compiler reorder arithmetic, and ignore NaN: their values are right all the
+# same. The references are compiled without the flags.
+set(fast_math_flags "-ffast-math" "-fassociative-math -fno-signed-zeros -fno-trapping-math")
+if(NOT CUBIST_QUICK_TESTS)
+  list(APPEND fast_math_flags "-Ofast" "-funsafe-math-optimizations" "-ffinite-math-only")
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    list(APPEND fast_math_flags "-ffp-model=fast")
+  endif()
+endif()
+
+add_library(cubist_fast_math_references OBJECT fast_math/references.cpp)
+target_compile_features(cubist_fast_math_references PUBLIC cxx_std_20)
+
+function(cubist_add_fast_math_test program flags)
+  string(MAKE_C_IDENTIFIER "cubist_fast_math_${program}${flags}" target)
+  add_executable(${target} fast_math/${program}.cpp)
+  target_link_libraries(${target} PRIVATE cubist::cubist cubist_fast_math_references cubist_warnings)
+  separate_arguments(options UNIX_COMMAND "-O2 ${flags}")
+  target_compile_options(${target} PRIVATE ${options})
+  add_test(NAME "fast math: ${program} with ${flags}" COMMAND ${target})
+  set_tests_properties("fast math: ${program} with ${flags}" PROPERTIES LABELS threads TIMEOUT 60)
+endfunction()
+
+foreach(flags IN LISTS fast_math_flags)
+  cubist_add_fast_math_test(functions "${flags}")
+endforeach()
+cubist_add_fast_math_test(training "-ffast-math")
