@@ -69,6 +69,24 @@ TEST_CASE("inputs are added in their order, whatever their size")
   }
 }
 
+TEMPLATE_TEST_CASE("an extreme is a NaN whichever input has it", "", float, double, half, bfloat16)
+{
+  using T = TestType;
+  const T nan = std::numeric_limits<T>::quiet_NaN(), infinity = std::numeric_limits<T>::infinity();
+  for (const auto op : {ReduceOp::min, ReduceOp::max})
+    for (std::size_t place = 0; place < 3; ++place)
+    {
+      CAPTURE(place, op == ReduceOp::max);
+      Inputs<T> in(3, std::vector<T>{T{2.0F}, infinity, T{-1.0F}});
+      in[0][0] = T{1.0F}, in[2][0] = T{3.0F};
+      in[place][2] = nan;
+      const auto out = combine_all(op, in);
+      CHECK(static_cast<float>(out[0]) == (op == ReduceOp::max ? 3 : 1));
+      CHECK(out[1] == infinity);
+      CHECK(std::isnan(static_cast<float>(out[2])));
+    }
+}
+
 TEST_CASE("the result may overwrite any input")
 {
   for (std::size_t place = 0; place < 4; ++place)

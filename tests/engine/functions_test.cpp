@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <limits>
+
 #include "cubist/engine/functions.hpp"
 
 #include "catch.hpp"
@@ -22,6 +25,21 @@ TEST_CASE("the functions of maps and folds")
   CHECK(detail::Scaled<int>{4}(3) == 12);
   CHECK(detail::Scaled<int>{4}(7, 8, 3) == 12);
   CHECK(detail::AddScaled<int>{4}(3, 5) == 23);
+}
+
+TEMPLATE_TEST_CASE("the larger and the smaller of a number and a NaN is the NaN", "", float, double)
+{
+  using T = TestType;
+  const T nan = std::numeric_limits<T>::quiet_NaN(), infinity = std::numeric_limits<T>::infinity();
+  for (const T x : {T{3}, -infinity, infinity, nan, -nan})
+  {
+    CHECK(std::isnan(detail::Larger{}(x, nan)));
+    CHECK(std::isnan(detail::Larger{}(nan, x)));
+    CHECK(std::isnan(detail::Smaller{}(x, -nan)));
+    CHECK(std::isnan(detail::Smaller{}(-nan, x)));
+  }
+  CHECK(detail::Larger{}(-infinity, T{-3}) == -3);
+  CHECK(detail::Smaller{}(T{3}, infinity) == 3);
 }
 
 }  // namespace engine_functions_test

@@ -47,8 +47,8 @@ inline constexpr std::size_t collective_count = 12;
 enum class ReduceOp : std::uint8_t
 {
   sum,  ///< x + y
-  min,  ///< the smaller
-  max,  ///< the larger
+  min,  ///< the smaller; a NaN if any input is one, except that NCCL may ignore it
+  max,  ///< the larger; with a NaN as in min
 };
 
 /// The name, as in messages.

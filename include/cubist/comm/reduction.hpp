@@ -11,13 +11,14 @@
 // So the bits of a sum do not depend on the place of its element in a message: it is the same in an
 // all_reduce, in a reduce_scatter, and in a message that is packed from several. A pipelined chain
 // of ranks that ends at r can add in the second order while it forwards partial sums. 16-bit sums
-// are rounded after each addition.
+// are rounded after each addition. A minimum and a maximum are a NaN if any input is one.
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 
 #include "cubist/comm/call.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/core/scalar.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -45,8 +46,8 @@ void combine(ReduceOp op, std::size_t inputs, In in, std::size_t count, T* out)
     if (op == ReduceOp::sum) fold([](T a, T b) { return static_cast<T>(a + b); });
     if constexpr (!ComplexScalar<T>)
     {
-      if (op == ReduceOp::min) fold([](T a, T b) { return b < a ? b : a; });
-      if (op == ReduceOp::max) fold([](T a, T b) { return a < b ? b : a; });
+      if (op == ReduceOp::min) fold([](T a, T b) { return smaller(a, b); });
+      if (op == ReduceOp::max) fold([](T a, T b) { return larger(a, b); });
     }
     std::copy_n(sums.begin(), n, out + begin);
   }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -19,21 +20,23 @@ struct Sum
   }
 };
 
+/// The larger of two, or a NaN if either is one.
 struct Larger
 {
   template <class T>
   CUBIST_HOST_DEVICE T operator()(const T& a, const T& b) const
   {
-    return a < b ? b : a;
+    return larger(a, b);
   }
 };
 
+/// The smaller of two, or a NaN if either is one.
 struct Smaller
 {
   template <class T>
   CUBIST_HOST_DEVICE T operator()(const T& a, const T& b) const
   {
-    return b < a ? b : a;
+    return smaller(a, b);
   }
 };
 

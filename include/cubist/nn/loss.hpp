@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
@@ -106,7 +107,7 @@ struct ColumnOfMaximum
 
   CUBIST_HOST_DEVICE Index operator()(std::size_t i, std::size_t j, T x) const
   {
-    return x == max[i] ? static_cast<Index>(j0 + j) : none;
+    return x == max[i] && !is_nan(x) ? static_cast<Index>(j0 + j) : none;
   }
 };
 
@@ -188,7 +189,7 @@ LossValue mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L
 }
 
 /// The fraction of rows whose largest column (the first of equals) is their label, the same on
-/// every rank. Every rank of the mesh calls this.
+/// every rank; a row with a NaN has no largest column. Every rank of the mesh calls this.
 /// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class,
 /// and on every rank for labels that differ between ranks
 template <RealScalar T, class L, class M>

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/philox.hpp"
@@ -58,9 +59,9 @@ struct RaiseMaximum
 {
   CUBIST_HOST_DEVICE void operator()(T& max, T& factor, const T& of_block) const
   {
-    const T larger = max < of_block ? of_block : max;
-    factor = exp_of_negative(max - larger);
-    max = larger;
+    const T raised = larger(max, of_block);
+    factor = exp_of_negative(max - raised);
+    max = raised;
   }
 };
 
@@ -94,7 +95,7 @@ struct ShiftedExp
     {
       // Recomputed scores may exceed the maximum by rounding.
       const T negative = x - shift;
-      return exp_of_negative(pick(negative > T{}, T{}, negative));
+      return exp_of_negative(pick(is_less(T{}, negative), T{}, negative));
     }
   };
   CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {shift[i]}; }
