@@ -173,4 +173,18 @@ TEST_CASE("a norm that is not finite, or to clip to, is not hidden")
   CHECK(std::isnan(found));
 }
 
+TEST_CASE("the norm of gradients whose squares exceed double is right, and clips")
+{
+  if (!fits(two_by_two)) return;
+  const auto found = on_root(two_by_two, [](const auto& mesh) {
+    Net<Summa2D> mlp{mesh, {8, 8}, {.bias = false}};
+    const auto parameters = mlp.parameters();
+    for (const auto& p : parameters) mesh.engine().fill(p.gradient.valid(), -1e200);
+    const double before = clip_gradients(parameters, 2.0);
+    return std::vector{before, gradient_norm(parameters)};
+  });
+  CHECK(found[0] == Approx(8e200).epsilon(1e-14));  // 64 elements
+  CHECK(found[1] == Approx(2).epsilon(1e-14));
+}
+
 }  // namespace cubist::test::clip_gradients_test

@@ -137,11 +137,11 @@ class TransformerParts
     return detail::cut_matrix<A, typename S::Input>(LayerMatrix::x, {batch_.tokens(), model_.width},
                                                     extents_, {rows_, quantum_});
   }
-  /// The numbers of rows that a norm sums, in forward as in backward.
-  [[nodiscard]] LineSum norm_statistics() const
-  {
-    return row_sum(stream(), model_.rms_norm ? 1 : 2);
-  }
+  /// What one message of a norm in forward sums: a number of each row. LayerNorm sends two such
+  /// messages.
+  [[nodiscard]] LineSum norm_sum() const { return row_sum(stream(), 1); }
+  /// The numbers of rows that a norm sums, in forward and in backward.
+  [[nodiscard]] LineSum norm_statistics() const { return row_sum(stream(), model_.rms_norm ? 1 : 2); }
   /// The gradients of its weight and bias.
   [[nodiscard]] LineSum norm_gradients() const
   {

@@ -186,9 +186,9 @@ class TransformerPlanner
   {
     const auto x = parts_.stream();
     add_passes(3 * size(x), 5 * size(x));
-    add_sum(parts_.norm_statistics(), options_.training ? 2 : 1);
-    if (options_.training) add_sum(parts_.norm_gradients(), 1);
     const int vectors = parts_.model().rms_norm ? 1 : 2;
+    add_sum(parts_.norm_sum(), vectors);
+    if (options_.training) add_sum(parts_.norm_statistics(), 1), add_sum(parts_.norm_gradients(), 1);
     for (int i = 0; i < vectors; ++i) add_parameters({1, x.block.cols}, x.cols.parts());
   }
 

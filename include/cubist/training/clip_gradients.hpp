@@ -12,7 +12,8 @@
 // Each element counts once, whatever ranks hold replicas of it. Gradients of `Sharded` optimizers:
 // those of `finish_backward` and `parameters`, of which each rank has a part.
 //
-// Words: an all_reduce of one number over the mesh.
+// Words: an all_reduce of one number over the mesh, and of two more where the squares of gradients
+// in double exceed its range.
 //
 // Source: Pascanu, Mikolov, Bengio, On the difficulty of training recurrent neural networks (2013),
 // section 3.2; the factor is that of PyTorch's clip_grad_norm_.
@@ -20,10 +21,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <span>
 
+#include "cubist/comm/call.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
+#include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/staging.hpp"
 #include "cubist/engine/functions.hpp"
@@ -33,23 +38,66 @@
 namespace cubist::CUBIST_ABI
 {
 
+namespace detail
+{
+
+/// (x / scale)^2
+struct ScaledSquareOf
+{
+  double scale;
+
+  CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, double x) const
+  {
+    return x / scale * (x / scale);
+  }
+};
+
+struct MagnitudeOf
+{
+  CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, double x) const
+  {
+    return std::abs(x);
+  }
+};
+
+/// The fold of f over all gradients' elements, each of which counts once; the same on every rank.
+template <RealScalar T, class M, class Combine, class F>
+[[nodiscard]] double fold_gradients(const Parameters<T, M>& parameters, ReduceOp op,
+                                    Combine combine, F f)
+{
+  const M& mesh = parameters.front().gradient.mesh;
+  std::array<double, 1> all{0};
+  for (const auto& p : parameters)
+    if (p.gradient.primary(mesh, mesh.rank()))
+      all[0] = combine(all[0], mesh.engine().fold(0.0, combine, f, p.gradient.valid()));
+  with_staging_buffer(mesh.engine(), std::span<double>{all},
+                      [&](auto one) { mesh.world().all_reduce(one, op); });
+  return all[0];
+}
+
+}  // namespace detail
+
 /// The square root of the sum of squares of all gradients' elements, formed in double: the same on
 /// every rank; 0 on idle ranks. Every rank of the parameters' mesh calls it. It is not finite if
-/// an element is not.
+/// an element is not. Squares that double cannot hold are scaled first.
 /// @pre the gradients are complete: after `backward`
 template <RealScalar T, class M>
 [[nodiscard]] double gradient_norm(const Parameters<T, M>& parameters)
 {
   if (parameters.empty()) return 0;
-  const M& mesh = parameters.front().gradient.mesh;
-  if (!mesh.active()) return 0;
-  std::array<double, 1> sum{0};
-  for (const auto& p : parameters)
-    if (p.gradient.primary(mesh, mesh.rank()))
-      sum[0] += mesh.engine().fold(0.0, detail::Sum{}, detail::SquareOf{}, p.gradient.valid());
-  with_staging_buffer(mesh.engine(), std::span<double>{sum},
-                      [&](auto one) { mesh.world().all_reduce(one); });
-  return std::sqrt(sum[0]);
+  if (!parameters.front().gradient.mesh.active()) return 0;
+  using detail::fold_gradients, detail::Sum;
+  const double squares = fold_gradients(parameters, ReduceOp::sum, Sum{}, detail::SquareOf{});
+  if constexpr (std::same_as<T, double>)
+    if (is_infinite(squares))
+    {
+      const double largest =
+          fold_gradients(parameters, ReduceOp::max, detail::Larger{}, detail::MagnitudeOf{});
+      if (!is_finite(largest)) return largest;
+      return largest * std::sqrt(fold_gradients(parameters, ReduceOp::sum, Sum{},
+                                                detail::ScaledSquareOf{largest}));
+    }
+  return std::sqrt(squares);
 }
 
 /// By what gradients of this norm are multiplied so that it becomes `most` or less; at most 1, and
@@ -59,7 +107,7 @@ template <RealScalar T, class M>
 {
   require<ArgumentError>(most > 0, "got a norm of ", most,
                          " to clip gradients to, which leaves nothing of them; use a positive one");
-  return std::isfinite(norm) ? std::min(1.0, most / (norm + 1e-6)) : 1.0;
+  return is_finite(norm) ? std::min(1.0, most / (norm + 1e-6)) : 1.0;
 }
 
 /// Multiplies all gradients by the factor of their norm. Returns the norm before.

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,6 +156,52 @@ TEST_CASE("LayerNorm and its gradients are a serial one's, on every mesh")
 TEST_CASE("RmsNorm and its gradients are a serial one's, on every mesh")
 {
   equals_serial_on_meshes<RmsNorm>(false);
+}
+
+/// Rows of 12 elements 10^8 + {0, 1, 2, 3}, whose variance is 1.25, and what a norm makes of them.
+template <template <class, class, class> class Norm, class S>
+Global<double> norm_of(const Place<S>& place, const Global<double>& x)
+{
+  return on_root<Threads>(place, [&](const auto& mesh) {
+    Norm<S, Threads, double> layer{mesh, x.shape(1), {.epsilon = 0}};
+    return gather(layer.forward(scatter<typename S::Input>(mesh, x), {}));
+  });
+}
+
+TEST_CASE("LayerNorm keeps the variance of rows whose mean is large")
+{
+  const auto x = generate<double>(
+      6, 12, [](std::size_t i, std::size_t j) { return 1e8 + static_cast<double>((i + j) % 4); });
+  const auto check = [&](const auto& place) {
+    CAPTURE(place.name());
+    const auto y = norm_of<LayerNorm>(place, x);
+    for (std::size_t i = 0; i < 6; ++i)
+      for (std::size_t j = 0; j < 12; ++j)
+      {
+        // (k - 3/2) / sqrt(5/4), for a mean that double holds exactly
+        const double k = static_cast<double>((i + j) % 4);
+        CHECK(y(i, j) == Approx((k - 1.5) * 0.894427190999915878564).epsilon(1e-14));
+      }
+  };
+  check(one_rank);
+  check(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
+}
+
+TEST_CASE(
+    "a norm makes no finite numbers of a row with a NaN, an infinity or squares beyond double")
+{
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity(), 1e200})
+  {
+    CAPTURE(bad);
+    auto x = uniform<double>(2, 6, 1);
+    x(1, 4) = bad;
+    for (const auto& y : {norm_of<LayerNorm>(one_rank, x), norm_of<RmsNorm>(one_rank, x)})
+      for (std::size_t j = 0; j < 6; ++j)
+      {
+        CHECK(std::isfinite(y(0, j)));
+        CHECK(std::isnan(y(1, j)));
+      }
+  }
 }
 
 TEST_CASE("a norm sends two numbers a row, or one, and its gradients once")

@@ -5,7 +5,9 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
+#include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
@@ -30,19 +32,38 @@ struct DoubleOf
   }
 };
 
-/// From a row's sums of x^2 and, if rows are centred, of x: rstd and mean.
-template <bool centred>
-struct RowStatistics
+/// The square of an element's difference from its row's mean.
+struct CentredSquareOf
+{
+  const double* mean;
+
+  template <class T>
+  CUBIST_HOST_DEVICE double operator()(std::size_t i, std::size_t, const T& x) const
+  {
+    const double difference = static_cast<double>(x) - mean[i];
+    return difference * difference;
+  }
+};
+
+/// The mean of a row from its sum.
+struct MeanOf
+{
+  double columns;
+
+  CUBIST_HOST_DEVICE double operator()(const double& sum) const { return sum / columns; }
+};
+
+/// rstd from a row's sum of squares; a NaN where squares exceed the range of double, as rstd would
+/// be 0 there, and make finite numbers of the row.
+struct ReciprocalRootOf
 {
   double columns;
   double epsilon;
 
-  CUBIST_HOST_DEVICE void operator()(double& rstd, double& mean, const double& squares,
-                                     const double& sum) const
+  CUBIST_HOST_DEVICE double operator()(const double& squares) const
   {
-    mean = centred ? sum / columns : 0;
-    const double variance = squares / columns - mean * mean;
-    rstd = 1 / std::sqrt((variance > 0 ? variance : 0) + epsilon);
+    const double mean = squares / columns + epsilon;
+    return pick(is_finite(mean), 1 / std::sqrt(mean), std::numeric_limits<double>::quiet_NaN());
   }
 };
 

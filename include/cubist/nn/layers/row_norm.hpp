@@ -11,19 +11,23 @@
 //   G = dY w    dX = rstd (G - mean(G) - xhat mean(G xhat))    dw = sums of dY xhat    db = of dY
 //
 // where mean and mean(G) are 0, and there is no b, unless rows are centred. Sums over a row are
-// computed in double: the variance is mean(X^2) - mean(X)^2, and what this loses where the mean
-// exceeds the deviation is as much as float has only beyond a ratio of 10^4.
+// computed in double. The mean is summed over all ranks before its differences are squared, as
+// mean(X^2) - mean(X)^2 would lose the variance of a row whose mean is much larger.
+//
+// A NaN or an infinity makes its whole row NaN, and so do elements whose squares double cannot
+// hold.
 //
 // Words: forward and backward 2(p-1)/p times 2 doubles a row, 1 if rows are not centred, p being
-// the ranks along the axes that cut columns: one message each; for dw and db each 2(p-1)/p d', p
-// being the ranks along those that cut rows, and d' a rank's columns.
+// the ranks along the axes that cut columns: one message in backward, and in forward one for each
+// double; for dw and db each 2(p-1)/p d', p being the ranks along those that cut rows, and d' a
+// rank's columns.
 
-#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
@@ -67,8 +71,8 @@ class RowNorm
   {
     require<ShapeError>(features > 0, "got a norm of rows without features, which have no mean; "
                                       "give it at least one");
-    require<ArgumentError>(options.epsilon >= 0 && std::isfinite(options.epsilon),
-                           "got an epsilon of ", options.epsilon,
+    require<ArgumentError>(options.epsilon >= 0 && is_finite(options.epsilon), "got an epsilon of ",
+                           options.epsilon,
                            ", with which a row may have no norm; use a small positive number");
     mesh.engine().fill(w_.valid(), T{1});
   }
@@ -81,15 +85,22 @@ class RowNorm
     const std::size_t rows = in.rows();
     if (statistics_.size() < 2 * rows) statistics_ = Buffer(2 * rows);
     rows_ = rows;
-    sum_rows([&](auto first, auto second) {
-      engine.row_fold(first, 0.0, Sum{}, SquareOf{}, in);
-      if constexpr (centred) engine.row_fold(second, 0.0, Sum{}, DoubleOf{}, in);
-    });
-    const MatrixView<const double> squares = sums(0), plain = sums(centred ? 1 : 0);
-    engine.for_each(RowStatistics<centred>{columns(), options_.epsilon}, statistic(0), statistic(1),
-                    squares, plain);
+    const MatrixView<double> rstd = statistic(0), mean = statistic(1);
+    if constexpr (centred)
+    {
+      sum_rows<1>([&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, DoubleOf{}, in); });
+      engine.map(mean, MeanOf{columns()}, sums(0));
+      sum_rows<1>(
+          [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, CentredSquareOf{mean.data()}, in); });
+    }
+    else
+    {
+      engine.fill(mean, 0.0);
+      sum_rows<1>([&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, SquareOf{}, in); });
+    }
+    engine.map(rstd, ReciprocalRootOf{columns(), options_.epsilon}, sums(0));
     Output& y = fit_like(y_, x);
-    const Normalize<A> normalize{statistic(0).data(), statistic(1).data()};
+    const Normalize<A> normalize{rstd.data(), mean.data()};
     if constexpr (centred)
       engine.map_rows(y.valid(), normalize, in, repeated(w_), repeated(b_));
     else
@@ -118,10 +129,16 @@ class RowNorm
       db_sum_ = sum_replicas(mesh_, Pending{}, db_.padded());
     }
     if (!wants_dx) return nullptr;
-    sum_rows([&](auto first, auto second) {
-      engine.row_fold(first, 0.0, Sum{}, Weighted{}, MatrixView<const T>{product}, repeated(w_));
-      if constexpr (centred) engine.row_fold(second, 0.0, Sum{}, Weighted{}, slopes, repeated(w_));
-    });
+    const auto fold_g_xhat = [&](auto sum) {
+      engine.row_fold(sum, 0.0, Sum{}, Weighted{}, MatrixView<const T>{product}, repeated(w_));
+    };
+    if constexpr (centred)
+      sum_rows<2>([&](auto g_xhat, auto g) {
+        fold_g_xhat(g_xhat);
+        engine.row_fold(g, 0.0, Sum{}, Weighted{}, slopes, repeated(w_));
+      });
+    else
+      sum_rows<1>(fold_g_xhat);
     if constexpr (!centred)
       if (zeros_.size() < rows_) zeros_ = Buffer(rows_);
     const double* sum_g = centred ? sums(1).data() : zeros_.data();
@@ -175,17 +192,20 @@ class RowNorm
   {
     return {sums_.data() + i * rows_, {1, rows_}};
   }
-  /// Two numbers a row, or one, which f(first, second) sums over this rank's columns, summed over
-  /// all columns in one message.
-  template <class F>
+  /// One or two numbers a row, which f(first) or f(first, second) sums over this rank's columns,
+  /// summed over all columns in one message.
+  template <std::size_t numbers, class F>
   void sum_rows(F f)
   {
-    const std::size_t size = (centred ? 2 : 1) * rows_;
-    if (sums_.size() < size) sums_ = Buffer(size);
+    const std::size_t size = numbers * rows_;
+    if (sums_.size() < (centred ? 2 : 1) * rows_) sums_ = Buffer((centred ? 2 : 1) * rows_);
     const auto column = [&](std::size_t i) {
-      return MatrixView<double>{sums_.data() + (centred ? i * rows_ : 0), rows_, 1, 1};
+      return MatrixView<double>{sums_.data() + i * rows_, rows_, 1, 1};
     };
-    f(column(0), column(1));
+    if constexpr (numbers == 1)
+      f(column(0));
+    else
+      f(column(0), column(1));
     along_axes(mesh_, typename L::ColAxes{})
         .all_reduce(MatrixView<double>{sums_.data(), {1, size}}.elements());
   }
