@@ -125,7 +125,7 @@ inline double difference(const std::vector<double>& a, const std::vector<double>
   for (std::size_t i = 0; i < a.size(); ++i)
   {
     const double here = std::abs(a[i] - b[i]) / std::max(std::abs(b[i]), 1e-300);
-    if (std::isnan(here)) return HUGE_VAL;
+    if (cubist::is_nan(here)) return HUGE_VAL;
     d = std::max(d, here);
   }
   return d;

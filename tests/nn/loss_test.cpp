@@ -242,6 +242,24 @@ TEST_CASE("large logits stay finite")
   });
 }
 
+TEST_CASE("a NaN in a row of logits reaches the loss and the row's gradient, and is no hit")
+{
+  for_each_place([&]<class S>(const Place<S>& place) {
+    for (std::size_t column = 0; column < 5; ++column)
+    {
+      auto y = integers<double>(2, 5, 3);
+      y(0, 0) = -100;  // no hit either
+      y(1, column) = std::nan("");
+      CAPTURE(place.name(), column);
+      const auto got = distributed_cross_entropy<typename S::Output, double>(place, y, {2, 0});
+      for (const auto& rank : got) CHECK(std::isnan(rank.value));
+      for (std::size_t j = 0; j < 5; ++j)
+        CHECK((std::isfinite(got[0].gradient(0, j)) && std::isnan(got[0].gradient(1, j))));
+      CHECK(distributed_accuracy(place, y, {0, static_cast<int>(column)})[0] == 0);
+    }
+  });
+}
+
 TEST_CASE("accuracy is the share of rows whose largest column is their label")
 {
   for_each_place([](const auto& place) {

@@ -55,24 +55,26 @@ inline constexpr auto infinity_bits = [] {
 
 }  // namespace detail
 
-/// Whether x is a NaN, or a component of it is.
+/// Whether x is a NaN.
 template <RealScalar T>
 [[nodiscard, gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_nan(const T& x)
 {
   return detail::magnitude_bits(x) > detail::infinity_bits<T>;
 }
+/// Whether a component of z is a NaN.
 template <ComplexNumber T>
 [[nodiscard]] CUBIST_HOST_DEVICE constexpr bool is_nan(const T& z)
 {
   return is_nan(z.real()) || is_nan(z.imag());
 }
 
-/// Whether x is neither a NaN nor an infinity, and no component of it is.
+/// Whether x is neither a NaN nor an infinity.
 template <RealScalar T>
 [[nodiscard, gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_finite(const T& x)
 {
   return detail::magnitude_bits(x) < detail::infinity_bits<T>;
 }
+/// Whether both components of z are finite.
 template <ComplexNumber T>
 [[nodiscard]] CUBIST_HOST_DEVICE constexpr bool is_finite(const T& z)
 {
@@ -91,9 +93,8 @@ namespace detail
 
 /// condition ? a : b, by masks: compilers may turn a conditional expression into a branch, and then
 /// do not vectorise the loop.
-template <RealScalar T>
-requires(!ShortReal<T>) [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T
-    pick(bool condition, T a, T b)
+template <std::floating_point T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T pick(bool condition, T a, T b)
 {
   using Bits = std::make_unsigned_t<decltype(signed_bits(a))>;
   const Bits mask = Bits{0} - static_cast<Bits>(condition);
@@ -127,12 +128,14 @@ template <std::floating_point T>
   return pick(is_nan(b), b, pick(is_less(b, a), b, a));
 }
 #else
+/// a < b, and false if either is a NaN.
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_less(const T& a, const T& b)
 {
   return a < b;
 }
-// Compilers make one instruction of each of these selections, which they do not of masks.
+/// The larger of two numbers, or a NaN if either is one. (Compilers have instructions for these two
+/// selections, but not where both give b.)
 template <std::floating_point T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(const T& a, const T& b)
 {

@@ -280,6 +280,18 @@ TEST_CASE("scores of 1e4 overflow in no number format")
   CHECK(difference(got.dk, wanted.dk) < 1);
 }
 
+TEST_CASE("a NaN in a query, key or value reaches the outputs that read it")
+{
+  const auto& c = cases.back();
+  for (int which = 0; which < 3; ++which)
+  {
+    auto m = operands(c);
+    (which == 0 ? m.q : which == 1 ? m.k : m.v)(0, 0) = std::nan("");
+    CAPTURE(which);
+    CHECK(std::isnan(run<float>(c, m, {4, 3}).o(0, 0)));
+  }
+}
+
 TEMPLATE_TEST_CASE("heads may lie in pieces of columns, with other columns between", "", HostEngine,
                    BatchingEngine)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 #include "cubist/nn/kernels/softmax.hpp"
 #include "cubist/scheme/grid2d.hpp"
@@ -63,6 +64,27 @@ TEST_CASE("a softmax of large numbers does not overflow")
   CHECK(got(0, 2) == 1);
   CHECK(got(0, 0) == 0);
   CHECK(std::abs(got(1, 1) - 1.0 / 3) < 1e-15);
+}
+
+TEST_CASE("a NaN or an infinity in a row makes its whole softmax NaN, whatever the columns' cut")
+{
+  const auto check = [](const auto& place) {
+    CAPTURE(place.name());
+    for (const double bad : {std::nan(""), -std::nan(""), std::numeric_limits<double>::infinity()})
+      for (std::size_t column = 0; column < 6; ++column)
+      {
+        auto x = uniform<double>(3, 6, 1);
+        x(1, column) = bad;
+        const auto got = on_root(place, [&](const auto& mesh) {
+          auto in = scatter<Grid2D::Output>(mesh, x);
+          softmax(in, in);
+          return gather(in);
+        });
+        for (std::size_t j = 0; j < 6; ++j)
+          CHECK((std::isfinite(got(0, j)) && std::isnan(got(1, j)) && std::isfinite(got(2, j))));
+      }
+  };
+  if (const Place<Grid2D> place{6, {3, 2}}; fits(place)) check(place);
 }
 
 TEST_CASE("a softmax refuses matrices that do not agree")

@@ -32,7 +32,7 @@ struct DoubleOf
   }
 };
 
-/// The square of an element's difference from its row's mean.
+/// The square of an element's difference from its row's mean, rounded to the element's type.
 struct CentredSquareOf
 {
   const double* mean;
@@ -40,8 +40,8 @@ struct CentredSquareOf
   template <class T>
   CUBIST_HOST_DEVICE double operator()(std::size_t i, std::size_t, const T& x) const
   {
-    const double difference = static_cast<double>(x) - mean[i];
-    return difference * difference;
+    const T difference = x - static_cast<T>(mean[i]);
+    return static_cast<double>(difference) * static_cast<double>(difference);
   }
 };
 
@@ -53,17 +53,21 @@ struct MeanOf
   CUBIST_HOST_DEVICE double operator()(const double& sum) const { return sum / columns; }
 };
 
-/// rstd from a row's sum of squares; a NaN where squares exceed the range of double, as rstd would
-/// be 0 there, and make finite numbers of the row.
+/// rstd from a row's sum of squares of T and its mean; a NaN where squares exceed the range of
+/// double, as rstd would be 0 there, and make finite numbers of the row. Squares of differences
+/// from the mean rounded to T have the square of its rounding error too much.
+template <RealScalar T>
 struct ReciprocalRootOf
 {
   double columns;
   double epsilon;
 
-  CUBIST_HOST_DEVICE double operator()(const double& squares) const
+  CUBIST_HOST_DEVICE double operator()(const double& squares, const double& mean) const
   {
-    const double mean = squares / columns + epsilon;
-    return pick(is_finite(mean), 1 / std::sqrt(mean), std::numeric_limits<double>::quiet_NaN());
+    const double error = mean - static_cast<double>(static_cast<T>(mean));
+    const double variance = squares / columns - error * error;
+    const double sum = pick(is_less(variance, 0.0), 0.0, variance) + epsilon;
+    return pick(is_finite(sum), 1 / std::sqrt(sum), std::numeric_limits<double>::quiet_NaN());
   }
 };
 

@@ -98,7 +98,7 @@ class RowNorm
       engine.fill(mean, 0.0);
       sum_rows<1>([&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, SquareOf{}, in); });
     }
-    engine.map(rstd, ReciprocalRootOf{columns(), options_.epsilon}, sums(0));
+    engine.map(rstd, ReciprocalRootOf<A>{columns(), options_.epsilon}, sums(0), mean);
     Output& y = fit_like(y_, x);
     const Normalize<A> normalize{rstd.data(), mean.data()};
     if constexpr (centred)
