@@ -96,9 +96,13 @@ namespace detail
 template <std::floating_point T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T pick(bool condition, T a, T b)
 {
+#ifdef __CUDA_ARCH__
+  return condition ? a : b;  // a device has an instruction for it
+#else
   using Bits = std::make_unsigned_t<decltype(signed_bits(a))>;
   const Bits mask = Bits{0} - static_cast<Bits>(condition);
   return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
+#endif
 }
 
 #if defined __FINITE_MATH_ONLY__ && __FINITE_MATH_ONLY__

@@ -23,6 +23,7 @@
 
 #include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 
@@ -172,15 +173,52 @@ template <RealScalar T>
   return {std::bit_cast<T>(rounded << M::fraction_bits), (r * r) * M::q(r) + r};
 }
 
+#ifdef __CUDA_ARCH__
+/// e^(x - tail) by the device's instruction for 2^t, which is right to 2 units of the last place.
+/// The rounding of t = x log2 e, times ln 2, is added to the exponent.
+[[nodiscard]] __device__ inline float exp_on_device(float x, float tail)
+{
+  constexpr float log2_e = VectorMath<float>::log2_e;
+  constexpr float log2_e_low = 0x1.4ae0cp-26F;
+  const bool vanishes = x < VectorMath<float>::least_exponent;
+  const float near = vanishes ? VectorMath<float>::least_exponent : x;
+  const float t = near * log2_e;
+  const float rest = fmaf(near, log2_e_low, fmaf(near, log2_e, -t));
+  float power = 0;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(t));
+  return vanishes ? 0.0F : fmaf(power, fmaf(rest, 0x1.62e43p-1F, -tail), power);
+}
+#endif
+
+/// a / b, on a device to 2 units of the last place.
+/// @pre b is from 1 to 2^100
+template <RealScalar T>
+[[gnu::always_inline]] CUBIST_HOST_DEVICE inline T quotient(T a, T b)
+{
+#ifdef __CUDA_ARCH__
+  if constexpr (std::same_as<T, float>)
+    return __fdividef(a, b);
+  else
+#endif
+    return a / b;
+}
+
 /// e^(x - tail), or 0 where that is below the normal numbers.
 /// @pre x <= 0 or NaN
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T exp_of_negative(T x, T tail = T{})
 {
-  constexpr T least = VectorMath<T>::least_exponent;
-  const bool vanishes = is_less(x, least);
-  const Power<T> e = power(pick(vanishes, least, x), tail);
-  return pick(vanishes, T{}, (e.rest + T{1}) * e.scale);
+#ifdef __CUDA_ARCH__
+  if constexpr (std::same_as<T, float>)
+    return exp_on_device(x, tail);
+  else
+#endif
+  {
+    constexpr T least = VectorMath<T>::least_exponent;
+    const bool vanishes = is_less(x, least);
+    const Power<T> e = power(pick(vanishes, least, x), tail);
+    return pick(vanishes, T{}, (e.rest + T{1}) * e.scale);
+  }
 }
 
 /// e^x - 1
@@ -213,7 +251,7 @@ template <RealScalar T>
   // a^2 = high^2 + (a - high) (a + high): e^(-a^2/2) would have a^2/2 times the rounding of a^2.
   const T high = std::bit_cast<T>(std::bit_cast<typename M::Bits>(a) & M::high_half);
   const T gaussian = exp_of_negative(T{-0.5} * high * high, T{0.5} * (a - high) * (a + high));
-  const T t = T{1} / (M::p * a + T{1});
+  const T t = quotient(T{1}, M::p * a + T{1});
   const T w = t - T{1};
   return {a, gaussian, t * (M::g(w) * w + T{0.5})};
 }

@@ -56,13 +56,13 @@ struct Sigmoid
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
     const T e = detail::exp_of_negative(-std::abs(x));
-    return detail::pick(x < T{}, e, T{1}) / (T{1} + e);
+    return detail::quotient(detail::pick(x < T{}, e, T{1}), T{1} + e);
   }
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
     const T e = detail::exp_of_negative(-std::abs(x));
-    const T inverse = T{1} / (T{1} + e);
+    const T inverse = detail::quotient(T{1}, T{1} + e);
     return e * inverse * inverse;
   }
 };
@@ -77,13 +77,13 @@ struct Tanh
     const T size = std::abs(x);
     const T e =
         detail::expm1_of_negative(T{-2} * detail::pick(detail::is_less(far, size), far, size));
-    return std::copysign(e / (T{2} + e), x);
+    return std::copysign(detail::quotient(e, T{2} + e), x);
   }
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
     const T e = detail::exp_of_negative(T{-2} * std::abs(x));
-    const T inverse = T{1} / (T{1} + e);
+    const T inverse = detail::quotient(T{1}, T{1} + e);
     return T{4} * e * inverse * inverse;
   }
 };
@@ -105,7 +105,7 @@ struct Silu
     const T size = std::abs(x);
     constexpr T far = detail::VectorMath<T>::least_exponent * T{-2};
     const T e = detail::exp_of_negative(-size);
-    const T inverse = T{1} / (T{1} + e);
+    const T inverse = detail::quotient(T{1}, T{1} + e);
     // s (1 + x (1 - s)) with s = Sigmoid{}(x), and 1 - s without a difference.
     const T s = detail::pick(x < T{}, e, T{1}) * inverse;
     const T bend = detail::pick(x < T{}, T{-1}, e) * inverse;
@@ -152,7 +152,7 @@ struct GeluTanh
     const T near = detail::pick(detail::is_less(far<T>, size), far<T>, size);
     const T square = near * near;
     const T e = detail::exp_of_negative(-near * (cubic<T> * square + scale<T>));
-    const T inverse = T{1} / (T{1} + e);
+    const T inverse = detail::quotient(T{1}, T{1} + e);
     const T bend = near * (T{3} * cubic<T> * square + scale<T>)*e;
     return inverse *
            (detail::pick(x < T{}, -bend, bend) * inverse + detail::pick(x < T{}, e, T{1}));
