@@ -21,6 +21,7 @@
 #include "cubist/core/float16.hpp"
 
 #include "fake_detail.hpp"
+#include "fake_graph.hpp"
 
 namespace fake = cubist::test::fake;
 

@@ -87,7 +87,7 @@ TEMPLATE_TEST_CASE("the kernels' maps, sums and folds equal those of the host", 
 }
 
 TEMPLATE_TEST_CASE("the kernels add listed rows with the bits of the host", "", float, double,
-                   std::complex<float>, bfloat16, half)
+                   std::complex<float>, bfloat16, cubist::half)
 {
   using T = TestType;
   const Shape shape{7, 45};
