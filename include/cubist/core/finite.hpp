@@ -115,61 +115,61 @@ template <RealScalar T>
 }
 /// a < b, and false if either is a NaN.
 template <RealScalar T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_less(const T& a, const T& b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_less(T a, T b)
 {
   return (int{sorting_key(a) < sorting_key(b)} & int{!is_nan(a)} & int{!is_nan(b)}) != 0;
 }
 /// The larger of two numbers, or a NaN if either is one.
 template <std::floating_point T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(const T& a, const T& b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(T a, T b)
 {
   return pick(is_nan(b), b, pick(is_less(a, b), b, a));
 }
 /// The smaller of two numbers, or a NaN if either is one.
 template <std::floating_point T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(const T& a, const T& b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(T a, T b)
 {
   return pick(is_nan(b), b, pick(is_less(b, a), b, a));
 }
 #else
 /// a < b, and false if either is a NaN.
 template <RealScalar T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_less(const T& a, const T& b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_less(T a, T b)
 {
   return a < b;
 }
 /// The larger of two numbers, or a NaN if either is one. (Compilers have instructions for these two
 /// selections, but not where both give b.)
 template <std::floating_point T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(const T& a, const T& b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(T a, T b)
 {
   const T most = a < b ? b : a;
   return b != b ? b + b : most;
 }
 template <std::floating_point T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(const T& a, const T& b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(T a, T b)
 {
   const T least = b < a ? b : a;
   return b != b ? b + b : least;
 }
 #endif
 template <ShortReal T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(const T& a, const T& b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(T a, T b)
 {
   return is_nan(b) || is_less(a, b) ? b : a;
 }
 template <ShortReal T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(const T& a, const T& b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(T a, T b)
 {
   return is_nan(b) || is_less(b, a) ? b : a;
 }
 template <std::integral T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(const T& a, const T& b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(T a, T b)
 {
   return a < b ? b : a;
 }
 template <std::integral T>
-[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(const T& a, const T& b)
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(T a, T b)
 {
   return b < a ? b : a;
 }
