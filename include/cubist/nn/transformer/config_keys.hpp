@@ -23,26 +23,30 @@ namespace cubist::CUBIST_ABI::detail
 inline constexpr std::size_t largest_size = std::numeric_limits<int>::max();
 inline constexpr std::size_t most_layers = 100'000;
 
+/// Which member of a configuration has the value of a key.
+template <class T>
+using ConfigMember = T TransformerConfig::*;
+
 /// A whole number above 0.
 struct SizeKey
 {
-  std::size_t TransformerConfig::*size;
+  ConfigMember<std::size_t> size;
   std::size_t most = largest_size;
 };
 /// The same, where a key that is missing or null leaves the family's default.
 struct OptionalSizeKey
 {
-  std::size_t TransformerConfig::*size;
+  ConfigMember<std::size_t> size;
 };
 /// A number above 0. A key that is missing leaves the family's default.
 struct NumberKey
 {
-  double TransformerConfig::*number;
+  ConfigMember<double> number;
 };
 /// A truth value. A key that is missing leaves the family's default.
 struct FlagKey
 {
-  bool TransformerConfig::*flag;
+  ConfigMember<bool> flag;
 };
 /// The values with which a model is one that cubist computes, as a JSON list.
 struct OneOfKey
