@@ -10,6 +10,7 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/attention.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/span.hpp"
 #include "cubist/trace/rank_trace.hpp"
