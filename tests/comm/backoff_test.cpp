@@ -25,4 +25,15 @@ TEST_CASE("a pause is at least a quarter of the time waited, after the first pol
   }
 }
 
+TEST_CASE("a backoff that is to yield for a while does not sleep in it")
+{
+  Backoff backoff{1h};
+  int slept = 0;
+  for (int polls = 0; polls < 100; ++polls) backoff.pause([&](auto) { ++slept; }, 2us, 500us);
+  CHECK(slept == 0);
+  Backoff sleeps;
+  for (int polls = 0; polls < 100; ++polls) sleeps.pause([&](auto) { ++slept; }, 2us, 500us);
+  CHECK(slept == 85);
+}
+
 }  // namespace comm_backoff_test

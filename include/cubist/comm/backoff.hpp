@@ -19,6 +19,10 @@ class Backoff
  public:
   using Clock = std::chrono::steady_clock;
 
+  Backoff() = default;
+  /// Only yields for as long as `yields`, too: the shortest sleep takes a system some 100 us.
+  explicit Backoff(Clock::duration yields) : yields_{yields} {}
+
   /// Pauses for 2 to 500 us, and returns the time waited before, or zero after a yield.
   Clock::duration pause()
   {
@@ -29,7 +33,7 @@ class Backoff
   template <class F>
   Clock::duration pause(F sleep, Clock::duration shortest, Clock::duration longest)
   {
-    if (++polls_ < 16)
+    if (++polls_ < 16 || (yields_ > Clock::duration{} && waited() < yields_))
     {
       std::this_thread::yield();
       return {};
@@ -41,6 +45,7 @@ class Backoff
   [[nodiscard]] Clock::duration waited() const { return Clock::now() - start_; }
 
  private:
+  Clock::duration yields_{};
   Clock::time_point start_ = Clock::now();
   int polls_ = 0;
 };

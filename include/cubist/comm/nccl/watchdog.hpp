@@ -123,7 +123,8 @@ class NcclWatchdog
   template <class Done>
   void wait_until(Done done)
   {
-    for (Backoff backoff; !done();)
+    // A step of a small network ends within this time, and would wait for a sleep to end.
+    for (Backoff backoff{std::chrono::microseconds{300}}; !done();)
     {
       const bool is_waiting = poll();
       if (done()) return;
