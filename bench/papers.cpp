@@ -31,7 +31,7 @@ struct PapersOptions : Options
   std::vector<std::string> papers{"optimus",     "tesseract", "tesseract-16",
                                   "tesseract-4", "3d",        "3d-mixed"};
   std::string machine;
-  std::string machines = "machines";
+  std::string machines = CUBIST_BENCH_MACHINES;
   std::size_t layers = 1;
   bool own_links = false;
 };

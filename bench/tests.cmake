@@ -195,7 +195,7 @@ foreach(machine hosts_1gbit hosts_200mbit cluster_100gbit dgx_h100)
     PASS_REGULAR_EXPRESSION "4 ranks, .*${machine}.json")
 endforeach()
 add_test(NAME "bench: papers"
-  COMMAND cubist_bench papers --papers tesseract-4 --machines "${PROJECT_SOURCE_DIR}/machines"
+  COMMAND cubist_bench papers --papers tesseract-4
     --json "${CMAKE_CURRENT_BINARY_DIR}/papers.json")
 set_tests_properties("bench: papers" PROPERTIES LABELS bench TIMEOUT 120
   PASS_REGULAR_EXPRESSION "Summa25D +1x2x2 +12 meluxina_a100.*Summa2D / Summa25D +step +1\\.00 .*1\\.00")
