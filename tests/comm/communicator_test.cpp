@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
 #include <chrono>
+#include <limits>
 #include <random>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "cubist/comm/communicator.hpp"
+#include "cubist/core/finite.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"
@@ -125,6 +128,27 @@ TEST_CASE("sums have the same bits on every run")
     return conformance::reproducible_sums(world, disturb);
   }));
 }
+
+#ifndef CUBIST_TEST_NCCL  // which may ignore a NaN
+TEST_CASE("a maximum and a minimum are a NaN whichever rank has it")
+{
+  const int size = largest_group_sizes().back();
+  const auto lost = on_ranks<TestBackend>(size, [&](World& world) {
+    int numbers = 0;
+    for (int rank = 0; rank < size; ++rank)
+      for (const ReduceOp op : {ReduceOp::max, ReduceOp::min})
+      {
+        std::vector<double> x(3, world.rank());
+        if (world.rank() == rank) x[1] = std::numeric_limits<double>::quiet_NaN();
+        world.all_reduce(std::span{x}, op);
+        const double wanted = op == ReduceOp::max ? size - 1 : 0;
+        numbers += is_nan(x[1]) && x[0] == wanted && x[2] == wanted ? 0 : 1;
+      }
+    return numbers;
+  });
+  for (const int n : lost) CHECK(n == 0);
+}
+#endif
 
 TEST_CASE("16-bit sums are rounded after each addition")
 {
