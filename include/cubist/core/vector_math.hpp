@@ -14,8 +14,7 @@
 // smallest normal number is 0.
 //
 // The values are right with -ffast-math, -Ofast and their parts, too. What a compiler that may
-// reassociate would fold away goes through an integer (`rounder`) or is marked (`as_written`),
-// and core/finite.hpp compares.
+// reassociate would fold away is marked (`as_written`), and core/finite.hpp compares.
 //
 // Source: Cody, Waite, "Software Manual for the Elementary Functions", 1980 (the reduction); Press
 // et al., "Numerical Recipes", 6.2.2 (the form of G); Lomont, "Fast Inverse Square Root", 2003 (the
@@ -69,7 +68,6 @@ struct VectorMath<float>
   static constexpr Bits exponent_bias = 127;
   /// Adding it rounds to an integer, which the lowest bits of the sum hold.
   static constexpr float rounder = 0x1.8p23F;
-  static constexpr float biased_rounder = rounder + 127;
   static constexpr float least_exponent = -87.33654F;  // e^x is a normal number from here on
   static constexpr float log2_e = 0x1.715476p0F;
   static constexpr float ln2_high = 0x1.62ep-1F;  // n times it is exact
@@ -101,7 +99,6 @@ struct VectorMath<double>
   static constexpr int fraction_bits = 52;
   static constexpr Bits exponent_bias = 1023;
   static constexpr double rounder = 0x1.8p52;
-  static constexpr double biased_rounder = rounder + 1023;
   static constexpr double least_exponent = -708.396418532264;
   static constexpr double log2_e = 0x1.71547652b82fep0;
   static constexpr double ln2_high = 0x1.62e42fefap-1;
@@ -166,11 +163,11 @@ template <RealScalar T>
   CUBIST_NO_REASSOCIATION
   using M = VectorMath<T>;
   using Bits = typename M::Bits;
-  // The exponent's bias is added to the sum's bits, so that (x + rounder) - rounder is not folded.
-  const Bits rounded = std::bit_cast<Bits>(x * M::log2_e + M::rounder) + M::exponent_bias;
-  const T n = std::bit_cast<T>(rounded) - M::biased_rounder;
+  const T rounded = as_written(x * M::log2_e + M::rounder);
+  const T n = rounded - M::rounder;
   const T r = (as_written(x - n * M::ln2_high) - n * M::ln2_low) - tail;
-  return {std::bit_cast<T>(rounded << M::fraction_bits), (r * r) * M::q(r) + r};
+  const Bits exponent = std::bit_cast<Bits>(rounded) + M::exponent_bias;
+  return {std::bit_cast<T>(exponent << M::fraction_bits), (r * r) * M::q(r) + r};
 }
 
 #ifdef __CUDA_ARCH__
