@@ -24,13 +24,11 @@ struct Test
   std::string_view name;
   void (*run)(Comparison& found);
 };
-constexpr std::array tests{Test{"engine", check_engine},
-                           Test{"products", check_products},
-                           Test{"attention", check_attention},
-                           Test{"backend", check_backend},
-                           Test{"steps", check_steps},
-                           Test{"transformers", check_transformers},
-                           Test{"overlap", check_overlap}};
+constexpr std::array tests{
+    Test{"engine", check_engine},       Test{"products", check_products},
+    Test{"attention", check_attention}, Test{"backend", check_backend},
+    Test{"steps", check_steps},         Test{"transformers", check_transformers},
+    Test{"overlap", check_overlap}};
 
 }  // namespace
 

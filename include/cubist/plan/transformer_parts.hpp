@@ -141,7 +141,10 @@ class TransformerParts
   /// messages.
   [[nodiscard]] LineSum norm_sum() const { return row_sum(stream(), 1); }
   /// The numbers of rows that a norm sums, in forward and in backward.
-  [[nodiscard]] LineSum norm_statistics() const { return row_sum(stream(), model_.rms_norm ? 1 : 2); }
+  [[nodiscard]] LineSum norm_statistics() const
+  {
+    return row_sum(stream(), model_.rms_norm ? 1 : 2);
+  }
   /// The gradients of its weight and bias.
   [[nodiscard]] LineSum norm_gradients() const
   {

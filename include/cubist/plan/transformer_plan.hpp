@@ -188,7 +188,8 @@ class TransformerPlanner
     add_passes(3 * size(x), 5 * size(x));
     const int vectors = parts_.model().rms_norm ? 1 : 2;
     add_sum(parts_.norm_sum(), vectors);
-    if (options_.training) add_sum(parts_.norm_statistics(), 1), add_sum(parts_.norm_gradients(), 1);
+    if (options_.training)
+      add_sum(parts_.norm_statistics(), 1), add_sum(parts_.norm_gradients(), 1);
     for (int i = 0; i < vectors; ++i) add_parameters({1, x.block.cols}, x.cols.parts());
   }
 
