@@ -212,6 +212,7 @@ class TracedEngine : public E
 
 template <class E>
 inline constexpr bool in_host_memory<TracedEngine<E>> = in_host_memory<E>;
+/// A traced engine multiplies as the engine that it traces.
 template <class E>
 inline constexpr std::size_t row_alignment<TracedEngine<E>> = row_alignment<E>;
 
