@@ -4,7 +4,6 @@
 // The errors of cubist. A message has three parts: what was got, why that is a problem, what to do.
 
 #include <initializer_list>
-#include <locale>
 #include <optional>
 #include <ostream>
 #include <sstream>

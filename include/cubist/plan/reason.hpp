@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdio>
-#include <locale>
 #include <ostream>
 #include <sstream>
 #include <string>
