@@ -36,8 +36,8 @@ void checked_step(std::size_t i, std::size_t steps, O& optimizer,
     optimizer.step(parameters);
 }
 
-/// The same for an optimizer whose state is sharded. Each rank has its part of the summed gradients
-/// only, so the values alone are compared.
+/// Takes a step of an optimizer whose state is sharded, and compares replicas. Each rank has its
+/// part of the summed gradients only, so the values alone are compared.
 /// @param parameters of the network
 template <class O, class T, class M, class... Factor>
 void checked_sharded_step(O& optimizer, const Parameters<T, M>& parameters, Factor... factor)

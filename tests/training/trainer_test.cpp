@@ -113,7 +113,7 @@ Found train(const Place<S>& place, const TrainerOptions& options)
   return train(place, options, even);
 }
 
-/// The same with an optimizer whose state is split among the replicas of the two meshes.
+/// A run with an optimizer whose state is split among the replicas of the two meshes.
 template <class Slope>
 Found train_sharded(const TrainerOptions& options, Slope slope)
 {

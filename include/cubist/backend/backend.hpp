@@ -101,7 +101,8 @@ int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
   return 0;
 }
 
-/// The same on existing ranks, such as those of a `boost::mpi::communicator`, which all call this.
+/// Calls the body on existing ranks, such as those of a `boost::mpi::communicator`, which all call
+/// this.
 /// An error ends the job, or with LaunchOptions::rethrow is thrown on every rank.
 /// @throws as the overload without arguments
 template <BackendType B, class Ranks, class F>
@@ -111,7 +112,7 @@ int launch(const Ranks& ranks, const LaunchOptions& options, F&& body)
   B::launch_on(ranks, options, std::forward<F>(body));
   return 0;
 }
-/// The same with the default options: an error ends the job.
+/// Calls the body on existing ranks with the default options: an error ends the job.
 template <BackendType B, class Ranks, class F>
 requires requires(const Ranks& ranks, F&& body) { B::launch_on(ranks, LaunchOptions{}, body); }
 int launch(const Ranks& ranks, F&& body)

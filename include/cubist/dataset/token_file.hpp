@@ -49,7 +49,7 @@ class TokenFile
     header_ = read_token_header(file_.bytes(), file_.path(), options.type);
     size_ = header_.tokens;
   }
-  /// The same for tokens of this type.
+  /// Opens a file whose tokens have this type.
   TokenFile(const std::filesystem::path& path, TokenType type)
       : TokenFile{path, TokenFileOptions{.type = type}}
   {

@@ -213,8 +213,9 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   {
   }
 
-  /// The same with idle ranks: with IdleRanks::allowed, a mesh of as many of the ranks as the
-  /// scheme has one for. A list without names, as {2, 2}, is one of exact extents.
+  /// A mesh of named extents that may leave ranks idle: with IdleRanks::allowed, it has as many of
+  /// the ranks as the scheme has a mesh for. A list without names, as {2, 2}, is one of exact
+  /// extents.
   /// @throws MeshError for extents that do not fit the scheme, or need more ranks
   template <std::same_as<typename S::Extents> E = typename S::Extents>
   Mesh(const typename B::Communicator& world, const E& requested, IdleRanks idle)

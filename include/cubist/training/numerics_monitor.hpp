@@ -70,9 +70,9 @@ class NumericsMonitor
     if (is_due(step, options_.finite_every)) check_finite(loss, parameters, step);
     if (is_due(step, options_.replicas_every)) check_replicas(parameters);
   }
-  /// The same for an optimizer whose state is sharded: `parts` are those of `Sharded`, which have
-  /// no replicas, and `whole` are the network's parameters, whose values are compared.
-  /// @throws NumericError, ReplicaError on every rank, the same
+  /// Checks a network whose optimizer's state is sharded: `parts` are the parameters of `Sharded`,
+  /// which have no replicas, and `whole` are the network's, whose values are compared.
+  /// @throws NumericError, ReplicaError, with one message on every rank
   template <class T, class M>
   void check(std::uint64_t step, double loss, const Parameters<T, M>& parts,
              const Parameters<T, M>& whole) const

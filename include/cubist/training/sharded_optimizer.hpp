@@ -65,7 +65,7 @@ class Sharded
     sharded_->gather();
   }
 
-  /// The same, called as any other optimizer is.
+  /// Updates the parameters, called as any other optimizer is.
   /// @param parameters those of the constructor
   /// @throws ShapeError for other parameters than those of the constructor
   void step(const Parameters<Value, Mesh>& parameters, double factor = 1)

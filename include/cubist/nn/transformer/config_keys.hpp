@@ -33,7 +33,7 @@ struct SizeKey
   ConfigMember<std::size_t> size;
   std::size_t most = largest_size;
 };
-/// The same, where a key that is missing or null leaves the family's default.
+/// A whole number above 0. A key that is missing or null leaves the family's default.
 struct OptionalSizeKey
 {
   ConfigMember<std::size_t> size;
@@ -160,7 +160,7 @@ inline constexpr auto gpt2_keys = std::to_array<ConfigKey>({
     {"activation_function", OneOfKey{R"(["gelu_new", "gelu_pytorch_tanh"])"}},
     {"scale_attn_weights", OneOfKey{"[true]"}},
     {"scale_attn_by_inverse_layer_idx", OneOfKey{"[false, null]"}},
-    // The same scores, which cubist computes in float for elements of 16 bits, too.
+    // Scores in float, in which cubist computes them for elements of 16 bits, too.
     {"reorder_and_upcast_attn"},
     // The length of the causal mask in old versions, which new ones ignore.
     {"n_ctx"},

@@ -236,7 +236,7 @@ template <class Model>
     all.insert(all.end(), text.begin() + static_cast<std::ptrdiff_t>(given), text.end());
   return all;
 }
-/// The same for a prompt that is written as a list: `generate(model, {17, 42})`.
+/// Continues a prompt that is written as a list: `generate(model, {17, 42})`.
 template <class Model>
 [[nodiscard]] std::vector<int> generate(Model& model, std::initializer_list<int> prompt,
                                         std::size_t sequences = 1,

@@ -135,7 +135,8 @@ class Transformer
     return loss;
   }
 
-  /// The same loss without dropout and gradients. It replaces the outputs that `forward` kept, so
+  /// The loss of predicting each next token, without dropout and gradients. It replaces the outputs
+  /// that `forward` kept, so
   /// the next `backward` needs another `forward`.
   [[nodiscard]] double evaluate(std::span<const int> ids, std::size_t sequence)
   {
