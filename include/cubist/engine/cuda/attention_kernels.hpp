@@ -272,11 +272,11 @@ struct AttentionForward
       warp.raise(max, p);
       typename W::Rows factor;
       warp.for_each_row([&](unsigned, unsigned slot) {
-        factor.x[slot] = exp2_of((before.x[slot] - max.x[slot]) * scale);
+        factor.x[slot] = exp2f((before.x[slot] - max.x[slot]) * scale);
         sum.x[slot] *= factor.x[slot];
       });
       warp.for_each(p, [&](float& x, unsigned, unsigned, unsigned slot) {
-        x = exp2_of(x * scale - max.x[slot] * scale);
+        x = exp2f(x * scale - max.x[slot] * scale);
         sum.x[slot] += x;
       });
       warp.for_each(sums,
@@ -293,8 +293,6 @@ struct AttentionForward
         l[i] = static_cast<float>(s.scale) * max.x[slot] + std::log(sum.x[slot]);
     });
   }
-
-  [[nodiscard]] CUBIST_HOST_DEVICE static float exp2_of(float x) { return exp2f(x); }
 };
 
 /// dQ, and D, which the kernel of dK and dV reads
