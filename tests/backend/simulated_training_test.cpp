@@ -67,14 +67,12 @@ void train(const Mesh<S, B>& mesh, Step step)
     for (int i = 0; i < 2; ++i)
     {
       backward();
-      optimizer.finish_backward();
       optimizer.step(clip_factor(gradient_norm(optimizer.parameters()), 1));
     }
   }
   else
   {
-    const GradientAccumulation<float, typename Optimizer::Mesh> accumulation{mesh,
-                                                                             step.micro_batches};
+    const GradientAccumulation accumulation{parameters, step.micro_batches};
     Optimizer optimizer{parameters};
     for (int i = 0; i < 2; ++i)
     {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "cubist/dist/replica_sum.hpp"
+#include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/summa2d.hpp"
@@ -22,7 +22,7 @@ namespace
 
 using S = DataParallel<Summa2D>;
 using B = Counting<TestBackend>;
-using World = B::Communicator;
+using Buckets = GradientBuckets<float, AxisMesh<S::Axes, B>>;
 using Blocks = std::vector<std::vector<float>>;
 
 const Place<S> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
@@ -56,15 +56,15 @@ struct Found
 std::vector<Found> sums(const std::vector<std::size_t>& sizes, std::size_t bytes)
 {
   return on_mesh<B>(three_ranks, [&](const auto& mesh) {
-    buckets_of<float>(mesh).set({.bytes = bytes});
+    Buckets buckets{mesh, {.bytes = bytes}};
     Found found;
     for (int backward = 0; backward < 2; ++backward)
     {
       found.sums = gradients(mesh.rank(), sizes);
       mesh.world().traffic().reset();
-      std::vector<ReplicaSum<World>> pending;
-      for (auto& x : found.sums) pending.push_back(sum_replicas(mesh, Axes<Data>{}, row(x)));
-      for (auto& sum : pending) sum.wait();
+      buckets.begin();
+      for (auto& x : found.sums) buckets.sum(mesh, Axes<Data>{}, row(x));
+      buckets.finish();
       if (backward == 0) found.first = found.sums;
       const auto sent = mesh.world().traffic().total();
       found.messages = sent.messages, found.elements = sent.elements;
@@ -143,7 +143,7 @@ TEST_CASE("a scattered sum in a bucket is this rank's piece of the sum")
   const std::vector<std::size_t> sizes{5, 12, 1};
   const auto whole = sums(sizes, 0);
   const auto pieces = on_mesh<B>(three_ranks, [&](const auto& mesh) {
-    auto& buckets = buckets_of<float>(mesh);
+    Buckets buckets{mesh};
     auto& replicas = mesh.template along<Data>();
     std::vector<Blocks> both;  // the second backward has buffers that were large enough
     for (int backward = 0; backward < 2; ++backward)
@@ -151,12 +151,11 @@ TEST_CASE("a scattered sum in a bucket is this rank's piece of the sum")
       auto blocks = gradients(mesh.rank(), sizes);
       auto& mine = both.emplace_back(
           Blocks{std::vector<float>(2), std::vector<float>(4), std::vector<float>(1)});
-      std::vector<ReplicaSum<World>> pending;
+      buckets.begin();
       for (std::size_t k = 0; k < sizes.size(); ++k)
-        pending.push_back(
-            buckets.scatter_sum(mesh.engine(), row(blocks[k]), std::span{mine[k]}, replicas));
+        buckets.scatter_sum(row(blocks[k]), std::span{mine[k]}, replicas);
       blocks.clear();  // they have been copied
-      for (auto& sum : pending) sum.wait();
+      buckets.finish();
     }
     return both;
   });
@@ -177,8 +176,7 @@ TEST_CASE("buckets that had gradients of other sizes before have the bits of new
       {5, 1, 40, 7}, {3, 2}, {90, 12, 7, 200, 1}, {5, 1, 40, 7}};
   const auto run = [&](std::size_t first, std::size_t last) {
     return on_mesh<B>(three_ranks, [&](const auto& mesh) {
-      auto& buckets = buckets_of<float>(mesh);
-      buckets.set({.bytes = 400});
+      Buckets buckets{mesh, {.bytes = 400}};
       auto& replicas = mesh.template along<Data>();
       Blocks found;
       for (std::size_t k = first; k < last; ++k)
@@ -186,17 +184,16 @@ TEST_CASE("buckets that had gradients of other sizes before have the bits of new
         auto whole = gradients(mesh.rank(), backwards[k]);
         const auto blocks = whole;
         found.clear();
-        std::vector<ReplicaSum<World>> pending;
+        buckets.begin();
         for (std::size_t i = 0; i < whole.size(); ++i)
         {
-          pending.push_back(sum_replicas(mesh, Axes<Data>{}, row(whole[i])));
+          buckets.sum(mesh, Axes<Data>{}, row(whole[i]));
           auto& mine = found.emplace_back((blocks[i].size() + 2) / 3);
           const MatrixView<const float> gradient{blocks[i].data(), {1, blocks[i].size()}};
           if (buckets.takes(3 * mine.size()))
-            pending.push_back(
-                buckets.scatter_sum(mesh.engine(), gradient, std::span{mine}, replicas));
+            buckets.scatter_sum(gradient, std::span{mine}, replicas);
         }
-        for (auto& sum : pending) sum.wait();
+        buckets.finish();
         found.insert(found.end(), whole.begin(), whole.end());
       }
       return found;
@@ -216,25 +213,24 @@ TEST_CASE("sums over other replicas, and scattered ones, have buckets of their o
   const std::vector<std::size_t> sizes{5, 4, 6, 3, 2, 7};
   const auto whole = sums(sizes, 0);
   const auto found = on_mesh<B>(three_ranks, [&](const auto& mesh) {
-    auto& buckets = buckets_of<float>(mesh);
+    Buckets buckets{mesh};
     auto& replicas = mesh.template along<Data>();
     Found mine;
     mine.sums = gradients(mesh.rank(), sizes);
     mine.first = {{}, std::vector<float>(2), {}, {}, std::vector<float>(1), {}};  // the pieces
     mesh.world().traffic().reset();
-    std::vector<ReplicaSum<World>> pending;
+    buckets.begin();
     for (std::size_t k = 0; k < sizes.size(); ++k)
     {
       const auto x = row(mine.sums[k]);
       if (k % 3 == 0)
-        pending.push_back(buckets.sum(mesh.engine(), x, replicas));
+        buckets.reduce(x, &replicas);
       else if (k % 3 == 1)
-        pending.push_back(
-            buckets.scatter_sum(mesh.engine(), x, std::span{mine.first[k]}, replicas));
+        buckets.scatter_sum(x, std::span{mine.first[k]}, replicas);
       else
-        pending.push_back(buckets.sum(mesh.engine(), x, mesh.world()));
+        buckets.reduce(x, &mesh.world());
     }
-    for (auto& sum : pending) sum.wait();
+    buckets.finish();
     mine.messages = mesh.world().traffic().total().messages;
     return mine;
   });
@@ -258,14 +254,16 @@ TEST_CASE("buckets take gradients of their size, and of a new size after it is s
 {
   if (!fits(three_ranks)) return;
   const auto right = on_mesh<B>(three_ranks, [](const auto& mesh) {
-    auto& buckets = buckets_of<float>(mesh);
+    Buckets buckets{mesh};
     bool same = buckets.takes(65'536 / sizeof(float)) && !buckets.takes(65'536 / sizeof(float) + 1);
     for (const std::size_t bytes : {0U, 3U, 4U, 40U})
     {
       buckets.set({.bytes = bytes});
       same = same && buckets.takes(bytes / 4) && !buckets.takes(bytes / 4 + 1);
       std::vector<float> x(10, 1);
-      sum_replicas(mesh, Axes<Data>{}, row(x)).wait();
+      buckets.begin();
+      buckets.sum(mesh, Axes<Data>{}, row(x));
+      buckets.finish();
       same = same && x == std::vector<float>(10, 3);
     }
     return same;
@@ -273,16 +271,21 @@ TEST_CASE("buckets take gradients of their size, and of a new size after it is s
   CHECK(right == std::vector(3, true));
 }
 
-TEST_CASE("a sum without a wait does not disturb the next backward")
+TEST_CASE("a backward that did not finish does not disturb the next one")
 {
   if (!fits(three_ranks)) return;
   const auto right = on_mesh<B>(three_ranks, [&](const auto& mesh) {
+    Buckets buckets{mesh, {.bytes = 36}};
     {
-      std::vector<float> lost(9, 1);
-      (void)sum_replicas(mesh, Axes<Data>{}, row(lost));
+      std::vector<float> lost(9, 1), sent(9, 2);
+      buckets.begin();
+      buckets.sum(mesh, Axes<Data>{}, row(lost));
+      buckets.sum(mesh, Axes<Data>{}, row(sent));  // closes the bucket of the first
     }
     std::vector<float> kept(4, 2);
-    sum_replicas(mesh, Axes<Data>{}, row(kept)).wait();
+    buckets.begin();
+    buckets.sum(mesh, Axes<Data>{}, row(kept));
+    buckets.finish();
     return kept == std::vector<float>(4, 6);
   });
   CHECK(right == std::vector(3, true));

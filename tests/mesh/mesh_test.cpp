@@ -311,17 +311,17 @@ TEST_CASE("A mesh of a scheme takes extents by name, and leaves ranks idle where
   }));
 }
 
-TEST_CASE("A workspace belongs to a mesh and its copies, one of each type")
+TEST_CASE("Unused buffers belong to a mesh and its copies, those of each type apart")
 {
   require_clear(on_ranks<TestBackend>(1, [](World& world) {
     const Mesh3 mesh{world, {1, 1, 1}, 6, IdleRanks::refused};
     const Mesh3 other{world, {1, 1, 1}, 6, IdleRanks::refused};
     const Mesh3 copy = mesh;
-    mesh.workspace<std::vector<int>>() = {1, 2};
+    mesh.unused_buffers<int>().emplace_back(3);
     Findings found;
-    found.check(copy.workspace<std::vector<int>>() == std::vector{1, 2}, "of a copy");
-    found.check(copy.workspace<std::vector<float>>().empty(), "of another type");
-    found.check(other.workspace<std::vector<int>>().empty(), "of another mesh");
+    found.check(copy.unused_buffers<int>().size() == 1, "of a copy");
+    found.check(copy.unused_buffers<float>().empty(), "of another type");
+    found.check(other.unused_buffers<int>().empty(), "of another mesh");
     return found;
   }));
 }

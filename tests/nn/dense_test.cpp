@@ -42,9 +42,10 @@ Both both(const Place<S>& place, const Activation& activation, double p,
     auto x = scatter<typename S::Input>(mesh, uniform<double>(tokens, in, 1));
     auto dy = scatter<typename S::Output>(mesh, uniform<double>(tokens, out, 2));
     Both b;
-    b.y = gather(layer.forward(x, pass));
-    b.dx = gather(*layer.backward(x, dy, pass, true));
-    layer.finish_backward();
+    typename decltype(layer)::Kept kept;
+    ImmediateSums<double, typename decltype(layer)::Mesh> sums;
+    b.y = gather(layer.forward(x, pass, kept));
+    b.dx = gather(*layer.backward(x, dy, {pass, sums}, kept, true));
     const auto parameters = parameters_of(layer);
     b.dw = gather(parameters.at(0).gradient);
     b.db = gather(parameters.at(1).gradient);
@@ -110,19 +111,55 @@ TEST_CASE("a dense layer computes dX only where it is wanted, and any number of 
   const auto all = on_root<Threads>(single_layer, [](const auto& mesh) {
     std::vector<bool> found;
     Dense<Summa25D, Threads, double> layer{mesh, in, out, {}, relu};
+    decltype(layer)::Kept kept;
+    ImmediateSums<double, decltype(layer)::Mesh> sums;
     for (const std::size_t rows : {tokens, 2 * tokens, std::size_t{1}})
     {
       const auto x = scatter<Summa25D::Input>(mesh, uniform<double>(rows, in, 1));
-      const auto& y = layer.forward(x, {});
+      const auto& y = layer.forward(x, {}, kept);
       const bool wants_dx = rows != tokens;
-      const auto* dx = layer.backward(x, y, {}, wants_dx);
-      layer.finish_backward();
+      const auto* dx = layer.backward(x, y, {{}, sums}, kept, wants_dx);
       found.push_back(y.shape() == Shape{rows, out});
       found.push_back(wants_dx ? dx->shape() == Shape{rows, in} : dx == nullptr);
     }
     return found;
   });
   CHECK(all == std::vector<bool>(6, true));
+}
+
+TEST_CASE("matrices unlike a dense layer's output are refused")
+{
+  if (!fits(single_layer)) return;
+  const auto run = [](Shape y, Shape dy, bool elsewhere) {
+    on_mesh(single_layer, [&](const auto& mesh) {
+      const Mesh<Summa25D, Threads> other{mesh.world(), {.q = 2}};
+      using Layer = Dense<Summa25D, Threads, double>;
+      using Matrix = Layer::Output;
+      Layer layer{mesh, 7, 5, {}, gelu};
+      Layer::Kept kept;
+      ImmediateSums<double, Layer::Mesh> sums;
+      const Matrix x{mesh, {3, 7}};
+      Matrix out{mesh, y};
+      Matrix dx{mesh, {3, 7}};
+      layer.forward(x, out, {}, kept);
+      const Matrix given{elsewhere ? other : mesh, dy};
+      layer.backward(x, given, {{}, sums}, kept, &dx);
+      return 0;
+    });
+  };
+  CHECK_NOTHROW(run({3, 5}, {3, 5}, false));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   run({3, 6}, {3, 5}, false);
+                 }),
+                 "got Y of (3, 6)", "make it like Y"));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   run({3, 5}, {4, 5}, false);
+                 }),
+                 "got dY of (4, 5) for a Y of (3, 5)", "make it like Y"));
+  CHECK(mentions(message_of<MeshError>([&] {
+                   run({3, 5}, {3, 5}, true);
+                 }),
+                 "got dY of (3, 5)", "make it on the layer's mesh"));
 }
 
 }  // namespace cubist::test::dense_test

@@ -21,35 +21,54 @@ namespace
 using TestMesh = AxisMesh<Summa25D::Axes, Threads>;
 using Matrix = DistMatrix<double, Summa25D::Input, TestMesh>;
 
+using Sums = ImmediateSums<double, TestMesh>;
+
+/// What a Recorder keeps, with the number of the layer that had it last.
+struct Matrices : detail::AnyKept
+{
+  int user = 0;
+  std::optional<Matrix> y;
+  std::optional<Matrix> dx;
+};
+
 /// A layer of a stack, which writes down its calls: Y = X + number, dX = number dY.
 class Recorder : public detail::AnyLayer<Matrix, double>
 {
  public:
+  using Back = BackwardPass<double, TestMesh>;
+
   Recorder(std::string& log, int number) : log_{log}, number_{number} {}
 
-  const Matrix& forward(const Matrix& x, const Pass&) override
+  [[nodiscard]] std::unique_ptr<detail::AnyKept> make_kept() const override
   {
+    return std::make_unique<Matrices>();
+  }
+  [[nodiscard]] bool fits(const detail::AnyKept& kept) const override
+  {
+    return dynamic_cast<const Matrices*>(&kept) != nullptr;
+  }
+  const Matrix& forward(const Matrix& x, const Pass&, detail::AnyKept& any) override
+  {
+    auto& kept = static_cast<Matrices&>(any);
+    const int before = std::exchange(kept.user, number_);
+    if (before != 0 && before != number_)
+      log_ += " s" + std::to_string(number_) + std::to_string(before);
     log("f");
     if (fails) throw DataError{"failed"};
-    change(x, y_, [](double v, int n) { return v + n; });
-    return *y_;
+    change(x, kept.y, [](double v, int n) { return v + n; });
+    return *kept.y;
   }
-  const Matrix* backward(const Matrix& x, const Matrix& dy, const Pass&, bool wants_dx) override
+  const Matrix* backward(const Matrix& x, const Matrix& dy, const Back&, detail::AnyKept& any,
+                         bool wants_dx) override
   {
     log("b");
     log_ += "(" + std::to_string(static_cast<int>(x.valid()(0, 0))) + ")";
-    change(dy, dx_, [](double v, int n) { return v * n; });
-    return wants_dx ? &*dx_ : nullptr;
+    auto& kept = static_cast<Matrices&>(any);
+    change(dy, kept.dx, [](double v, int n) { return v * n; });
+    return wants_dx ? &*kept.dx : nullptr;
   }
-  void finish_backward() override { log("w"); }
   void append_parameters(Parameters<double, TestMesh>&, const std::string&) override {}
-  void swap_activations(AnyLayer& other) override
-  {
-    auto& layer = static_cast<Recorder&>(other);
-    log("s");
-    log_ += std::to_string(layer.number_);
-    std::swap(y_, layer.y_), std::swap(dx_, layer.dx_);
-  }
+  void use_cache(std::size_t) override {}
 
   bool fails = false;
 
@@ -58,21 +77,21 @@ class Recorder : public detail::AnyLayer<Matrix, double>
   template <class F>
   void change(const Matrix& from, std::optional<Matrix>& to, F f)
   {
-    detail::fit_like(to, from).valid()(0, 0) = f(from.valid()(0, 0), number_);
+    fit_like(to, from).valid()(0, 0) = f(from.valid()(0, 0), number_);
   }
 
   std::string& log_;
   int number_;
-  std::optional<Matrix> y_;
-  std::optional<Matrix> dx_;
 };
 
-/// The same, of another type, which keeps its matrices.
+/// A Recorder that shares its matrices with no other layer.
 struct Keeper final : Recorder
 {
   using Recorder::Recorder;
-  void swap_activations(AnyLayer&) override {}
+  [[nodiscard]] bool fits(const detail::AnyKept&) const override { return false; }
 };
+
+using Stack = detail::LayerStack<Matrix, Recorder>;
 
 }  // namespace
 
@@ -86,7 +105,9 @@ TEST_CASE("a stack runs forward again in all segments but the last, whose memory
   const auto run = [](std::size_t recompute, bool keeps) {
     return on_root<Threads>(single_rank, [&](const auto& mesh) {
       std::string log;
-      detail::LayerStack<Matrix, Recorder> stack{"forward", "backward", recompute};
+      Stack::Kept kept;
+      Sums sums;
+      Stack stack{"forward", "backward", recompute};
       for (int i = 1; i <= 5; ++i)
         if (keeps)
           stack.add(std::make_unique<Keeper>(log, i));
@@ -96,11 +117,11 @@ TEST_CASE("a stack runs forward again in all segments but the last, whose memory
       Matrix dy{mesh, {1, 1}};
       dy.valid()(0, 0) = 1;
       Run r;
-      const Matrix& y = stack.forward(x, {});
+      const Matrix& y = stack.forward(x, {}, kept);
       r.forward = std::exchange(log, "");
-      r.dx = stack.backward(dy, true)->valid()(0, 0);
+      r.dx = stack.backward<double>(dy, sums, kept, true)->valid()(0, 0);
       r.backward = std::exchange(log, "");
-      r.dx_again = stack.backward(dy, true)->valid()(0, 0);
+      r.dx_again = stack.backward<double>(dy, sums, kept, true)->valid()(0, 0);
       r.again = log;
       r.y = y.valid()(0, 0);
       return r;
@@ -131,25 +152,27 @@ TEST_CASE("a stack has no backward without a forward, and one after a recomputat
 {
   const auto [messages, dx] = on_root<Threads>(single_rank, [](const auto& mesh) {
     std::string log;
-    detail::LayerStack<Matrix, Recorder> stack{"forward", "backward", 1};
+    Stack::Kept kept;
+    Sums sums;
+    Stack stack{"forward", "backward", 1};
     for (int i = 1; i <= 3; ++i) stack.add(std::make_unique<Recorder>(log, i));
     const Matrix x{mesh, {1, 1}};
     Matrix dy{mesh, {1, 1}};
     dy.valid()(0, 0) = 1;
     std::vector<std::string> all;
     auto& second = *stack.layers()[1];
-    const auto backward = [&] { (void)stack.backward(dy, true); };
+    const auto backward = [&] { (void)stack.backward<double>(dy, sums, kept, true); };
     all.push_back(message_of<ArgumentError>(backward));
     second.fails = true;
-    all.push_back(message_of<DataError>([&] { (void)stack.forward(x, {}); }));
+    all.push_back(message_of<DataError>([&] { (void)stack.forward(x, {}, kept); }));
     all.push_back(message_of<ArgumentError>(backward));
     second.fails = false;
-    (void)stack.forward(x, {});
+    (void)stack.forward(x, {}, kept);
     second.fails = true;
     all.push_back(message_of<DataError>(backward));
     second.fails = false;
-    const double value = stack.backward(dy, true)->valid()(0, 0);
-    stack.discard();
+    const double value = stack.backward<double>(dy, sums, kept, true)->valid()(0, 0);
+    kept.discard();
     all.push_back(message_of<ArgumentError>(backward));
     return std::tuple{all, value};
   });
@@ -159,6 +182,35 @@ TEST_CASE("a stack has no backward without a forward, and one after a recomputat
   CHECK(mentions(messages[3], "failed"));
   CHECK(dx == 6);
   CHECK(mentions(messages[4], "before any forward"));
+}
+
+TEST_CASE("several forwards of a stack may wait for their backwards, in any order")
+{
+  for (const std::size_t recompute : {0U, 1U, 2U})
+  {
+    CAPTURE(recompute);
+    const auto found = on_root<Threads>(single_rank, [&](const auto& mesh) {
+      std::string log;
+      Stack stack{"forward", "backward", recompute};
+      for (int i = 1; i <= 3; ++i) stack.add(std::make_unique<Recorder>(log, i));
+      Matrix first{mesh, {1, 1}}, second{mesh, {1, 1}}, dy{mesh, {1, 1}};
+      second.valid()(0, 0) = 10;
+      dy.valid()(0, 0) = 1;
+      Stack::Kept of_first, of_second;
+      Sums sums;
+      const Matrix& y = stack.forward(first, {}, of_first);
+      const double y_second = stack.forward(second, {}, of_second).valid()(0, 0);
+      const bool waits = of_first.awaits_backward() && of_second.awaits_backward();
+      log.clear();
+      (void)stack.backward<double>(dy, sums, of_first, true);
+      const std::string of_backward = log.substr(log.rfind("b1"));
+      log.clear();
+      (void)stack.backward<double>(dy, sums, of_second, true);
+      return std::tuple{waits && !of_first.awaits_backward(), y.valid()(0, 0), y_second,
+                        of_backward, log.substr(log.rfind("b1"))};
+    });
+    CHECK(found == std::tuple{true, 6.0, 16.0, std::string{"b1(0)"}, std::string{"b1(10)"}});
+  }
 }
 
 }  // namespace cubist::test::layer_stack_test

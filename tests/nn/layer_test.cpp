@@ -18,6 +18,7 @@ namespace
 
 using TestMesh = AxisMesh<Summa25D::Axes, Threads>;
 using Matrix = DistMatrix<double, Summa25D::Input, TestMesh>;
+using Back = BackwardPass<double, TestMesh>;
 
 /// A layer without effect, with one parameter: no more than the interface asks for.
 struct Plain
@@ -27,12 +28,15 @@ struct Plain
   using Input = Matrix;
   using Output = Matrix;
 
-  const Output& forward(const Input& x, const Pass&) { return x; }
-  const Input* backward(const Input&, const Output& dy, const Pass&, bool wants_dx)
+  struct Kept
+  {
+  };
+
+  const Output& forward(const Input& x, const Pass&, Kept&) { return x; }
+  const Input* backward(const Input&, const Output& dy, const Back&, Kept&, bool wants_dx)
   {
     return wants_dx ? &dy : nullptr;
   }
-  void finish_backward() {}
   void append_parameters(Parameters<double, Mesh>& list, const std::string& prefix)
   {
     list.push_back({prefix + "weight", weight.view(), gradient.view()});
@@ -57,12 +61,12 @@ struct Counter : Plain
 
 struct OutputByValue : Plain
 {
-  Output forward(const Input& x, const Pass&) { return x; }
+  Output forward(const Input& x, const Pass&, Kept&) { return x; }
 };
 
 struct WithoutChoiceOfDx : Plain
 {
-  const Input* backward(const Input&, const Output& dy, const Pass&) { return &dy; }
+  const Input* backward(const Input&, const Output& dy, const Back&, Kept&) { return &dy; }
 };
 
 struct WithoutParameters
@@ -72,9 +76,20 @@ struct WithoutParameters
   using Input = Matrix;
   using Output = Matrix;
 
-  const Output& forward(const Input& x, const Pass&) { return x; }
-  const Input* backward(const Input&, const Output& dy, const Pass&, bool) { return &dy; }
-  void finish_backward() {}
+  struct Kept
+  {
+  };
+
+  const Output& forward(const Input& x, const Pass&, Kept&) { return x; }
+  const Input* backward(const Input&, const Output& dy, const Back&, Kept&, bool) { return &dy; }
+};
+
+struct WithoutKept : Plain
+{
+  struct Kept
+  {
+    Kept() = delete;
+  };
 };
 
 static_assert(LayerType<Plain>);
@@ -82,6 +97,7 @@ static_assert(LayerType<Counter>);
 static_assert(!LayerType<OutputByValue>);
 static_assert(!LayerType<WithoutChoiceOfDx>);
 static_assert(!LayerType<WithoutParameters>);
+static_assert(!LayerType<WithoutKept>);
 static_assert(!LayerType<Matrix>);
 
 }  // namespace
@@ -132,7 +148,7 @@ TEST_CASE("a kept matrix is made again only when its shape or its padding change
     std::optional<Matrix> kept;
     std::vector<bool> all;
     const auto add = [&](Shape shape, Quanta quanta) {
-      auto& matrix = detail::fit(kept, mesh, shape, quanta);
+      auto& matrix = fit(kept, mesh, shape, quanta);
       all.push_back(matrix.padded()(0, 0) == 0);
       mesh.engine().fill(matrix.padded(), 1.0);
       all.push_back(matrix.shape() == shape && matrix.quanta() == quanta);

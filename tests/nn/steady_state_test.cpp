@@ -124,6 +124,8 @@ long allocations_beside(int ranks, const typename S::Extents& extents)
     Residual net{Sequential{LayerNorm<S, TestBackend, double>{mesh, 12}, Up{mesh, 12, 20, {}, gelu},
                             Down{mesh, 20, 12, {.index = 1}}},
                  Dropout{0.1}};
+    typename decltype(net)::Kept kept;
+    GradientBuckets<double, typename Up::Mesh> buckets{mesh};
     const auto parameters = parameters_of(net);
     Adam optimizer{parameters};
     const typename Up::Input x{mesh, {16, 12}};
@@ -132,9 +134,10 @@ long allocations_beside(int ranks, const typename S::Extents& extents)
     Pass pass{.training_step = 0};
     const long found = allocations_in_steps(world, [&] {
       ++*pass.training_step;
-      softmax_cross_entropy(net.forward(x, pass), labels, dy);
-      (void)net.backward(x, dy, pass, true);
-      net.finish_backward();
+      softmax_cross_entropy(net.forward(x, pass, kept), labels, dy);
+      buckets.begin();
+      (void)net.backward(x, dy, {pass, buckets}, kept, true);
+      buckets.finish();
       optimizer.step(parameters);
     });
     check_replicas(parameters);

@@ -59,12 +59,11 @@ std::vector<std::uint64_t> counted(const Mesh<S, Counted>& mesh, Counted::Commun
     Layer layer{mesh, model.width, outputs, {.method = Method::collectives}};
     const typename Layer::Input x{mesh, {batch.tokens(), model.width}, {rows, mesh.quantum()}};
     auto dx = x;
-    count([&] { layer.forward(x); });
-    (void)layer.output_gradient();
-    count([&] {
-      layer.backward(x, &dx);
-      layer.finish_backward();
-    });
+    typename Layer::Kept kept;
+    ImmediateSums<float, typename Layer::Mesh> sums;
+    count([&] { layer.forward(x, kept); });
+    (void)layer.output_gradient(kept);
+    count([&] { layer.backward(x, sums, kept, &dx); });
   };
   const auto linear = [&]<class Of>(std::size_t in, std::size_t out, std::size_t quantum) {
     using Layer = Linear<Of, Counted, float>;

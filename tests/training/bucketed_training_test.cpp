@@ -26,8 +26,8 @@ TEST_CASE("networks train with the same bits in buckets of any size, sharded and
     return on_root(place, [&](const auto& mesh) {
       using Network = MLP<typename std::decay_t<decltype(mesh)>::Scheme, TestBackend, double>;
       using M = typename Network::Mesh;
-      buckets_of<double>(mesh).set({.bytes = bytes});
       Network mlp{mesh, {7, 11, 5}, {.seed = 3, .method = Method::collectives}};
+      mlp.gradients().buckets().set({.bytes = bytes});
       const auto parameters = mlp.parameters();
       std::optional<GradientAccumulation<double, M>> accumulation;
       std::optional<Sharded<AdamW<double, M>>> parts;
@@ -35,7 +35,7 @@ TEST_CASE("networks train with the same bits in buckets of any size, sharded and
       if (sharded)
         parts.emplace(parameters, AdamOptions{}, std::size_t{2});
       else
-        accumulation.emplace(mesh, std::size_t{2}), whole.emplace(parameters);
+        accumulation.emplace(parameters, std::size_t{2}), whole.emplace(parameters);
       for (std::uint64_t i = 0; i < 6; ++i)
       {
         using X = typename std::decay_t<decltype(mesh)>::Scheme::Input;
@@ -68,8 +68,8 @@ TEST_CASE("of several backwards before a step, the last one's gradients count")
       using S = typename std::decay_t<decltype(mesh)>::Scheme;
       using Network = MLP<S, TestBackend, double>;
       using M = typename Network::Mesh;
-      buckets_of<double>(mesh).set({.bytes = bytes});
       Network mlp{mesh, {7, 11, 5}, {.seed = 3, .method = Method::collectives}};
+      mlp.gradients().buckets().set({.bytes = bytes});
       const auto parameters = mlp.parameters();
       std::optional<Sharded<AdamW<double, M>>> parts;
       std::optional<AdamW<double, M>> whole;

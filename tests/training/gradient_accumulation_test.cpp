@@ -56,8 +56,7 @@ std::vector<double> gradients(const Place<S>& place, std::size_t n, Method metho
     with.method = method;
     MLP<S, TestBackend, double> mlp{mesh, {in, 11, out}, with};
     const auto parameters = mlp.parameters();
-    using M = typename MLP<S, TestBackend, double>::Mesh;
-    GradientAccumulation<double, M> accumulation{mesh, n};
+    const GradientAccumulation accumulation{parameters, n};
     const auto x = uniform<double>(rows, in, 1);
     const auto labels = classes(rows, out);
     for (int step = 0; step < 2; ++step)
@@ -117,7 +116,7 @@ TEST_CASE("four micro-batches of sequences have the gradients of one batch")
           mesh,
           {.vocabulary = 13, .positions = 8, .width = 12, .layers = 1, .heads = 3, .tied = tied}};
       const auto parameters = model.parameters();
-      GradientAccumulation<double, typename Model::Mesh> accumulation{mesh, n};
+      const GradientAccumulation accumulation{parameters, n};
       for (std::size_t i = 0; i < n; ++i)
       {
         std::vector<int> ids;
@@ -153,7 +152,7 @@ TEST_CASE("micro-batches of different lengths have the mean of their gradients")
           mesh,
           {.vocabulary = 13, .positions = 8, .width = 12, .layers = 1, .heads = 3, .tied = tied}};
       const auto parameters = model.parameters();
-      GradientAccumulation<double, typename Model::Mesh> accumulation{mesh, steps[0].size()};
+      const GradientAccumulation accumulation{parameters, steps[0].size()};
       std::vector<std::vector<double>> all;
       for (const Lengths& step : steps)
       {
@@ -207,8 +206,7 @@ TEST_CASE("gradients are summed once for all micro-batches")
     using B = Counting<TestBackend>;
     const auto sent = on_mesh<B>(two_ranks, [&](const auto& mesh) {
       MLP<DataParallel<Summa2D>, B, double> mlp{mesh, {in, 11, out}, options};
-      using M = typename decltype(mlp)::Mesh;
-      GradientAccumulation<double, M> accumulation{mesh, n};
+      const GradientAccumulation accumulation{mlp.parameters(), n};
       const auto x = scatter<DataParallel<Summa2D>::Input>(mesh, uniform<double>(rows, in, 1));
       mesh.world().traffic().reset();
       for (std::size_t i = 0; i < n; ++i) mlp.backward(mlp.forward(x));
@@ -223,21 +221,36 @@ TEST_CASE("gradients are summed once for all micro-batches")
     CHECK(words_of(n) == 2 * parameters);  // 2 (P-1)/P for each of P = 2 ranks
 }
 
-TEST_CASE("no micro-batches are refused")
+TEST_CASE("no micro-batches are refused, and parameters that are in no network")
 {
-  const auto refused = on_root(one_rank, [](const auto& mesh) -> std::string {
-    using M = AxisMesh<Summa2D::Axes, TestBackend>;
-    try
-    {
-      const GradientAccumulation<double, M> none{mesh, 0};
-      return {};
-    }
-    catch (const ArgumentError& error)
-    {
-      return error.what();
-    }
+  const auto refused = on_root(one_rank, [](const auto& mesh) {
+    MLP<Summa2D, TestBackend, double> mlp{mesh, {3, 2}};
+    auto parameters = mlp.parameters();
+    const auto make = [&](std::size_t n) {
+      return message_of<ArgumentError>([&] { const GradientAccumulation sums{parameters, n}; });
+    };
+    const auto none = make(0);
+    for (auto& p : parameters) p.gradients = nullptr;
+    return std::pair{none, make(2)};
   });
-  CHECK(refused.find("got steps of 0 micro-batches") == 0);
+  CHECK(mentions(refused.first, "got steps of 0 micro-batches"));
+  CHECK(mentions(refused.second, "got parameters whose gradients go nowhere else"));
+}
+
+TEST_CASE("gradients in another order than those of the micro-batch before are refused")
+{
+  const auto message = on_root(one_rank, [](const auto& mesh) {
+    using M = AxisMesh<Summa2D::Axes, TestBackend>;
+    ImmediateSums<double, M> next;
+    cubist::detail::GradientAccumulator<double, M> sums{mesh, 2, next};
+    std::vector<double> a(3, 1), b(3, 1);
+    sums.begin();
+    sums.reduce({a.data(), {1, 3}}, nullptr);
+    sums.finish();
+    sums.begin();
+    return message_of<ArgumentError>([&] { sums.reduce({b.data(), {1, 3}}, nullptr); });
+  });
+  CHECK(mentions(message, "in another order", "one network in every backward"));
 }
 
 }  // namespace cubist::test::gradient_accumulation_test

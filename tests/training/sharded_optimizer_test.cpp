@@ -343,7 +343,7 @@ TEST_CASE("a transformer trains with a sharded optimizer, on sequences of differ
     using M = typename std::decay_t<decltype(model)>::Mesh;
     auto optimizer = std::make_shared<AdamW<double, M>>(model.parameters());
     using Sums = GradientAccumulation<double, M>;
-    return [&model, optimizer, sums = std::make_shared<Sums>(model.mesh(), micro_batches)] {
+    return [&model, optimizer, sums = std::make_shared<Sums>(model.parameters(), micro_batches)] {
       checked_step(*optimizer, model.parameters());
     };
   };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
-#include "cubist/dist/replica_sum.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/testing/faulty.hpp"
@@ -68,24 +68,26 @@ TEST_CASE("of several backwards without a step the last one counts, however late
           {{.kind = Fault::Kind::delay, .rank = 1, .collective = collective, .delay = 20ms}}};
       require_clear(on_mesh<B>(three_ranks, [&](const M& mesh) {
         Findings found;
-        buckets_of<double>(mesh).set({.bytes = bytes});
+        const auto gradients = std::make_shared<Gradients<double, M>>(mesh);
+        gradients->buckets().set({.bytes = bytes});
         DistMatrix<double, S::Weight, M> w{mesh, {7, 5}};
         DistMatrix<double, RowVector<S::Output>, M> b{mesh, {1, 5}};
         auto dw = w;
         auto db = b;
         detail::ShardedParameters<double, M> sharded{
-            {{"weight", w.view(), dw.view()}, {"bias", b.view(), db.view()}}, 1};
+            {{"weight", w.view(), dw.view(), gradients}, {"bias", b.view(), db.view(), gradients}}};
         for (int n = 0; n < backwards; ++n)
         {
           const auto mine = [n, rank = mesh.rank()](std::size_t i, std::size_t j) {
             return gradient(n, rank, i, j);
           };
+          sharded.begin();
           dw.generate(mine);
-          sum_replicas(mesh, Axes<Data>{}, dw.padded()).wait();
+          sharded.sum(mesh, Axes<Data>{}, dw.padded());
           db.generate(mine);
-          sum_replicas(mesh, BiasReplicas{}, db.padded()).wait();
+          sharded.sum(mesh, BiasReplicas{}, db.padded());
+          sharded.finish();
         }
-        sharded.finish_reduce();
         for (const auto& part : sharded.parts())
         {
           const Block block = part.gradient.block(mesh.rank());

@@ -160,8 +160,7 @@ TEST_CASE("a trainer's run is that of a loop by hand, to the bit")
     Task<Summa2D, std::decay_t<decltype(mesh)>> task{mesh};
     const auto parameters = task.mlp.parameters();
     AdamW optimizer{parameters};
-    const GradientAccumulation<double, typename MLP<Summa2D, TestBackend, double>::Mesh> sums{mesh,
-                                                                                              2};
+    const GradientAccumulation sums{parameters, 2};
     LearningRate rate{schedule};
     Found found;
     for (std::uint64_t step = 0; step < 6; ++step)

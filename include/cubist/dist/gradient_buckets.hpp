@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Buckets: small gradients that are summed over the same replicas travel in one message.
+// The reducer of gradients that every network has (dist/gradient_reducer.hpp). Small gradients that
+// are summed over the same replicas travel in one message, a bucket.
 //
-//   1. sum, scatter_sum  copy a gradient into the open bucket of its replicas, if it is small; one
-//                        that does not fit any more closes that bucket. A large gradient travels
-//                        alone, and is not copied.
+//   1. reduce, scatter_sum  copy a small gradient into the open bucket of its replicas; one that
+//                           does not fit any more closes that bucket. A large gradient travels
+//                           alone, and is not copied.
 //   2. A bucket that is closed is sent: an all_reduce, or a reduce_scatter. It overlaps with the
 //      backward passes of earlier layers.
-//   3. The first wait, at the end of a backward, closes all buckets. Each wait copies its sum back.
+//   3. finish               sends what is open, waits for all sums, and copies those of buckets
+//                           back.
 //
 // The bits of a sum are those of a message of its own, since an element's terms are added in the
 // order of the ranks wherever it is in a message (comm/reduction.hpp); NCCL chooses its own order.
 //
-// Words: those of the gradients one by one; 2 (P-1) messages a bucket instead of a gradient.
+// Words: those of the gradients one by one, 2 (P-1)/P of each over its P replicas, or (P-1)/P of a
+// scattered one; 2 (P-1) messages a bucket instead of a gradient.
 // Source of buckets: Li et al., "PyTorch Distributed", arXiv 2006.15704, section 3.2.
 
 #include <cstddef>
-#include <deque>
-#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -26,7 +27,7 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/pending_sum.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -48,95 +49,125 @@ template <class V>
   return {x.data(), {1, x.size()}};
 }
 
-/// The buckets of one backward.
-template <Scalar T, class C, class E>
-class BucketsOfBackward final : public PackedSums
+}  // namespace detail
+
+/// Every rank of the mesh makes the same calls.
+template <Scalar T, class M>
+class GradientBuckets final : public GradientReducer<T, M>
 {
  public:
-  BucketsOfBackward(const E& engine, std::size_t most) : engine_{&engine}, most_{most} {}
+  using typename GradientReducer<T, M>::Communicator;
 
-  /// Whether all buckets are closed.
-  [[nodiscard]] bool closed() const { return closed_; }
-  void reopen()
+  /// Sums gradients of a network on this mesh.
+  explicit GradientBuckets(const M& mesh, const BucketOptions& options = {})
+      : mesh_{mesh}, options_{options}
   {
-    for (auto& b : buckets_) b.request.reset();  // of sums without a wait, after an error
+  }
+
+  /// Changes the size of buckets from the next backward on.
+  void set(const BucketOptions& options) { options_ = options; }
+
+  void begin() override
+  {
+    for (Bucket& b : buckets_) b.request.reset();
     used_ = 0;
     entries_.clear();
-    closed_ = false;
+    alone_.clear();
+  }
+
+  void reduce(MatrixView<T> gradient, Communicator* replicas) override
+  {
+    if (!replicas || replicas->size() == 1) return;
+    const std::span<T> all = gradient.elements();
+    if (takes(all.size()))
+      add(all, *replicas, all, 0);
+    else
+      alone_.push_back(replicas->async_all_reduce(all));
+  }
+
+  /// Starts the sum of a gradient, of which `mine` becomes this rank's piece.
+  /// @pre takes(mine.size() replicas.size())
+  void scatter_sum(MatrixView<const T> gradient, std::span<T> mine, Communicator& replicas)
+  {
+    add(gradient.elements(), replicas, mine, mine.size());
+  }
+
+  /// Whether a block of so many elements is small enough to be packed.
+  [[nodiscard]] bool takes(std::size_t size) const { return size <= options_.bytes / sizeof(T); }
+
+  void finish() override
+  {
+    for (std::size_t i = 0; i < used_; ++i) send(i);
+    for (auto& request : alone_) request.wait();
+    for (std::size_t i = 0; i < used_; ++i) buckets_[i].request->wait();
+    for (const Entry& e : entries_)
+    {
+      const Bucket& b = buckets_[e.bucket];
+      const T* sums = e.piece == 0 ? b.gradients.data() + e.offset
+                                   : b.mine.data() + e.offset / ranks(*b.replicas);
+      engine().copy(detail::as_row(std::span<const T>{sums, e.out.size()}), detail::as_row(e.out));
+    }
+    begin();
+  }
+
+ private:
+  using Engine = typename M::Engine;
+  using Buffer = typename Engine::template Buffer<T>;
+  using Request = decltype(std::declval<Communicator&>().async_barrier());
+
+  struct Bucket
+  {
+    Communicator* replicas = nullptr;
+    bool is_scattered = false;
+    std::size_t size = 0;
+    Buffer gradients = Buffer(0);  // one after the other
+    Buffer pieces = Buffer(0);     // those of each rank one after the other
+    Buffer mine = Buffer(0);
+    std::optional<Request> request;  // once it is sent
+  };
+  struct Entry
+  {
+    std::size_t bucket;
+    std::size_t offset;
+    std::size_t piece;  // elements of each rank's piece, or 0 for a sum that is not scattered
+    std::span<T> out;
+  };
+
+  [[nodiscard]] const Engine& engine() const { return mesh_.engine(); }
+  [[nodiscard]] static std::size_t ranks(const Communicator& replicas)
+  {
+    return static_cast<std::size_t>(replicas.size());
   }
 
   /// Packs a gradient; `out` becomes its sum or, if it is scattered in pieces of so many elements,
-  /// this rank's piece. Returns its number.
-  std::size_t add(std::span<const T> gradient, C& replicas, std::span<T> out, std::size_t piece)
+  /// this rank's piece.
+  void add(std::span<const T> gradient, Communicator& replicas, std::span<T> out, std::size_t piece)
   {
     const std::size_t size = piece == 0 ? gradient.size() : piece * ranks(replicas);
     const std::size_t i = bucket_for(replicas, piece > 0, size);
     Bucket& b = buckets_[i];
     reserve(b, b.size + size);
     const std::span<T> packed{b.gradients.data() + b.size, size};
-    engine_->copy(as_row(gradient), as_row(packed.first(gradient.size())));
-    if (size > gradient.size()) engine_->fill(as_row(packed.subspan(gradient.size())), T{});
+    engine().copy(detail::as_row(gradient), detail::as_row(packed.first(gradient.size())));
+    if (size > gradient.size()) engine().fill(detail::as_row(packed.subspan(gradient.size())), T{});
     entries_.push_back({i, b.size, piece, out});
     b.size += size;
-    return entries_.size() - 1;
-  }
-
-  void wait(std::size_t number) override
-  {
-    for (std::size_t i = 0; i < used_; ++i) send(buckets_[i], i);
-    closed_ = true;
-    const Entry& e = entries_[number];
-    Bucket& b = buckets_[e.bucket];
-    if (b.request) b.request->wait();
-    b.request.reset();
-    const T* sums = e.piece == 0 ? b.gradients.data() + e.offset
-                                 : b.mine.data() + e.offset / ranks(*b.replicas);
-    engine_->copy(as_row(std::span<const T>{sums, e.out.size()}), as_row(e.out));
-  }
-
- private:
-  using Buffer = typename E::template Buffer<T>;
-  using Request = decltype(std::declval<C&>().async_barrier());
-
-  struct Bucket
-  {
-    C* replicas = nullptr;
-    bool is_scattered = false;
-    bool is_sent = false;
-    std::size_t size = 0;
-    Buffer gradients = Buffer(0);  // one after the other
-    Buffer pieces = Buffer(0);     // those of each rank one after the other
-    Buffer mine = Buffer(0);
-    std::optional<Request> request;
-  };
-  struct Entry
-  {
-    std::size_t bucket;
-    std::size_t offset;
-    std::size_t piece;
-    std::span<T> out;
-  };
-
-  [[nodiscard]] static std::size_t ranks(const C& replicas)
-  {
-    return static_cast<std::size_t>(replicas.size());
   }
 
   /// An open bucket with room for so many elements.
-  std::size_t bucket_for(C& replicas, bool is_scattered, std::size_t size)
+  std::size_t bucket_for(Communicator& replicas, bool is_scattered, std::size_t size)
   {
     for (std::size_t i = 0; i < used_; ++i)
     {
       Bucket& b = buckets_[i];
-      if (b.is_sent || b.replicas != &replicas || b.is_scattered != is_scattered) continue;
-      if (b.size + size <= most_) return i;
-      send(b, i);
+      if (b.request || b.replicas != &replicas || b.is_scattered != is_scattered) continue;
+      if (takes(b.size + size)) return i;
+      send(i);
     }
     if (used_ == buckets_.size()) buckets_.emplace_back();
     Bucket& b = buckets_[used_];
     b.replicas = &replicas;
     b.is_scattered = is_scattered;
-    b.is_sent = false;
     b.size = 0;
     return used_++;
   }
@@ -146,14 +177,15 @@ class BucketsOfBackward final : public PackedSums
   {
     if (size <= b.gradients.size()) return;
     Buffer larger(size);  // in the first backwards only
-    engine_->copy(as_row(std::span<const T>{b.gradients.data(), b.size}),
-                  as_row(std::span<T>{larger.data(), b.size}));
+    engine().copy(detail::as_row(std::span<const T>{b.gradients.data(), b.size}),
+                  detail::as_row(std::span<T>{larger.data(), b.size}));
     b.gradients = std::move(larger);
   }
 
-  void send(Bucket& b, std::size_t index)
+  void send(std::size_t index)
   {
-    if (std::exchange(b.is_sent, true)) return;
+    Bucket& b = buckets_[index];
+    if (b.request) return;
     const std::span<T> all{b.gradients.data(), b.size};
     if (!b.is_scattered) return void(b.request.emplace(b.replicas->async_all_reduce(all)));
     const std::size_t p = ranks(*b.replicas);
@@ -163,84 +195,18 @@ class BucketsOfBackward final : public PackedSums
     const MatrixView<T> by_rank{b.pieces.data(), {p, share}};
     for (const Entry& e : entries_)
       if (e.bucket == index)
-        engine_->copy(MatrixView<const T>{b.gradients.data() + e.offset, {p, e.piece}},
+        engine().copy(MatrixView<const T>{b.gradients.data() + e.offset, {p, e.piece}},
                       by_rank.block(0, e.offset / p, {p, e.piece}));
     b.request.emplace(b.replicas->async_reduce_scatter(std::span<const T>{by_rank.elements()},
                                                        std::span<T>{b.mine.data(), share}));
   }
 
-  const E* engine_;
-  std::size_t most_;  // elements of a bucket
-  std::deque<Bucket> buckets_;
-  std::size_t used_ = 0;
-  std::vector<Entry> entries_;
-  bool closed_ = false;
-};
-
-}  // namespace detail
-
-/// The buckets of a mesh: `buckets_of<T>(mesh)`. Every rank makes the same calls.
-template <Scalar T, class C, class E>
-class GradientBuckets
-{
- public:
-  /// Of the backwards that begin later.
-  void set(const BucketOptions& options)
-  {
-    options_ = options;
-    backwards_.clear();
-  }
-
-  /// Starts the sum of a gradient, in place.
-  /// @pre it is not accessed before `wait` returns
-  [[nodiscard]] ReplicaSum<C> sum(const E& engine, MatrixView<T> gradient, C& replicas)
-  {
-    if (replicas.size() == 1) return {};
-    if (!takes(gradient.size())) return {replicas, gradient};
-    const std::span<T> all = gradient.elements();
-    const auto& open = open_backward(engine);
-    return {open, open->add(all, replicas, all, 0)};
-  }
-
-  /// Whether a block of so many elements is small enough to be packed.
-  [[nodiscard]] bool takes(std::size_t size) const { return size <= options_.bytes / sizeof(T); }
-
-  /// Starts the sum of a gradient, of which `mine` becomes this rank's piece.
-  /// @pre takes(mine.size() replicas.size())
-  [[nodiscard]] ReplicaSum<C> scatter_sum(const E& engine, MatrixView<const T> gradient,
-                                          std::span<T> mine, C& replicas)
-  {
-    const auto& open = open_backward(engine);
-    return {open, open->add(gradient.elements(), replicas, mine, mine.size())};
-  }
-
- private:
-  using Backward = detail::BucketsOfBackward<T, C, E>;
-
-  /// The open one; else one without pending waits, so that a step allocates nothing.
-  const std::shared_ptr<Backward>& open_backward(const E& engine)
-  {
-    for (const auto& b : backwards_)
-      if (!b->closed()) return b;
-    for (const auto& b : backwards_)
-      if (b.use_count() == 1)
-      {
-        b->reopen();
-        return b;
-      }
-    return backwards_.emplace_back(std::make_shared<Backward>(engine, options_.bytes / sizeof(T)));
-  }
-
+  M mesh_;
   BucketOptions options_;
-  std::vector<std::shared_ptr<Backward>> backwards_;
+  std::vector<Bucket> buckets_;
+  std::size_t used_ = 0;  // buckets of this backward
+  std::vector<Entry> entries_;
+  std::vector<Request> alone_;  // sums of large gradients
 };
-
-/// The buckets for gradients of type T, which all copies of a mesh share on this rank.
-template <Scalar T, class M>
-[[nodiscard]] auto& buckets_of(const M& mesh)
-{
-  using Buckets = GradientBuckets<T, typename M::Communicator, typename M::Engine>;
-  return mesh.template workspace<Buckets>();
-}
 
 }  // namespace cubist::CUBIST_ABI

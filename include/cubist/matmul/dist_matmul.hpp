@@ -22,9 +22,9 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/placement.hpp"
-#include "cubist/dist/replica_sum.hpp"
 #include "cubist/matmul/operands.hpp"
 #include "cubist/matmul/product_calls.hpp"
 #include "cubist/mesh/mesh.hpp"
@@ -49,6 +49,7 @@ class DistMatMul
 
  public:
   using Mesh = AxisMesh<typename S::Axes, B>;
+  using Communicator = typename B::Communicator;
   using Input = DistMatrix<T, InputLayout, Mesh>;
   using Weight = DistMatrix<T, WeightLayout, Mesh>;
   using Output = DistMatrix<T, typename S::Output, Mesh>;
@@ -148,8 +149,7 @@ class DistMatMul
     detail::require_distinct("dW", &dw, {&x, &dy});
     const auto call = calls_.enter(mesh_.engine(), "grad_weight");
     plan_->grad_weight(alpha, x.padded(), dy.padded(), beta_once(beta), dw.padded());
-    const GradientSinkScope<T, Mesh> none{mesh_, nullptr};
-    sum(dw).wait();
+    sum(dw, parts_of_weight());
   }
 
   /// dX = dY W^T and dW = X^T dY + beta dW, with fewer words than one after the other.
@@ -159,17 +159,14 @@ class DistMatMul
                 const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LDX, Mesh>& dx,
                 DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
   {
-    const GradientSinkScope<T, Mesh> none{mesh_, nullptr};
-    start_backward(x, w, dy, dx, dw, beta).wait();
+    sum(dw, backward_parts(x, w, dy, dx, dw, beta));
   }
 
-  /// The same, but dW may be incomplete until the returned request has been waited for: with
-  /// Method::collectives the all_reduce of dW over W's replicas, if any, is in flight or, of a
-  /// small dW, in a bucket, and overlaps what the caller does before it waits. With Method::direct
-  /// dW is complete, and the request is empty. A GradientSink takes dW (dist/replica_sum.hpp).
+  /// Like `backward`, but dW is this rank's part of its sum over the ranks that are returned, W's
+  /// replicas; it is complete where they are null. A layer passes them to a GradientReducer.
   template <class LX, class LW, class LY, class LDX, class LDW>
-  [[nodiscard]] ReplicaSum<typename B::Communicator>
-  start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
+  [[nodiscard]] Communicator*
+  backward_parts(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                  const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LDX, Mesh>& dx,
                  DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
   {
@@ -179,7 +176,7 @@ class DistMatMul
     detail::require_distinct("dW", &dw, {&x, &w, &dy});
     const auto call = calls_.enter(mesh_.engine(), "backward");
     plan_->backward(x.padded(), w.padded(), dy.padded(), dx.padded(), dw.padded(), beta_once(beta));
-    return sum(dw);
+    return parts_of_weight();
   }
 
   /// dW = X^T dY + beta dW without dX, which is an operand of nothing where X is data.
@@ -188,22 +185,21 @@ class DistMatMul
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                 DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
   {
-    const GradientSinkScope<T, Mesh> none{mesh_, nullptr};
-    start_backward(x, dy, dw, beta).wait();
+    sum(dw, backward_parts(x, dy, dw, beta));
   }
 
-  /// The same, with a request as above.
+  /// The same without dX.
   template <class LX, class LY, class LDW>
-  [[nodiscard]] ReplicaSum<typename B::Communicator>
-  start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                 DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
+  [[nodiscard]] Communicator* backward_parts(const DistMatrix<T, LX, Mesh>& x,
+                                             const DistMatrix<T, LY, Mesh>& dy,
+                                             DistMatrix<T, LDW, Mesh>& dw, T beta = T{})
   {
     require_gradients();
     check_x("X", x), check_y("dY", dy), check_w("dW", dw);
     detail::require_distinct("dW", &dw, {&x, &dy});
     const auto call = calls_.enter(mesh_.engine(), "backward of the weight");
     plan_->backward_weight(x.padded(), dy.padded(), dw.padded(), beta_once(beta));
-    return sum(dw);
+    return parts_of_weight();
   }
 
  private:
@@ -269,12 +265,16 @@ class DistMatMul
     check<typename S::Output>(what, y, y_shape(), y_quanta());
   }
 
-  /// Starts the sum of dW over its replicas; the direct product has summed it already.
-  template <class LW>
-  [[nodiscard]] ReplicaSum<typename B::Communicator> sum(DistMatrix<T, LW, Mesh>& dw) const
+  /// The ranks that have parts of dW, or null: the direct product has summed them.
+  [[nodiscard]] Communicator* parts_of_weight() const
   {
-    if (method_ == Method::direct) return detail::take_gradient(mesh_, dw.padded(), nullptr);
-    return sum_replicas(mesh_, Pending{}, dw.padded());
+    if (method_ == Method::direct) return nullptr;
+    return GradientReducer<T, Mesh>::replicas_along(mesh_, Pending{});
+  }
+  template <class LW>
+  static void sum(DistMatrix<T, LW, Mesh>& dw, Communicator* parts)
+  {
+    ImmediateSums<T, Mesh>{}.reduce(dw.padded(), parts);
   }
 
   /// beta on the first of the replicas that are summed, 0 on the others.

@@ -8,13 +8,13 @@
 // `AxisMesh` is the mesh itself, of any scheme with these axes; `Mesh` checks its extents for one
 // scheme. Both are handles: a copy refers to the same mesh.
 
-#include <any>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
-#include <typeindex>
-#include <typeinfo>
+#include <tuple>
+#include <vector>
 
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/error.hpp"
@@ -111,24 +111,21 @@ class AxisMesh
     return group((0U | ... | (1U << A::template index<Axis>())));
   }
 
-  /// What takes the gradients that backward passes compute on this rank, a pointer to a
-  /// GradientSink (dist/replica_sum.hpp), or nothing. Copies of the mesh share it.
-  [[nodiscard]] std::any& gradient_sink() const { return state_->gradient_sink; }
-
-  /// What calls on this rank leave for later ones, such as buffers: one object of each type, while
-  /// the mesh exists. Copies of the mesh share it.
-  template <class W>
-  [[nodiscard]] W& workspace() const
+  /// Buffers of V that calls on this rank borrow and give back, so that a step allocates nothing
+  /// after the first one. Copies of the mesh share them.
+  template <class V>
+  [[nodiscard]] auto& unused_buffers() const
   {
-    auto& found = state_->workspaces[typeid(W)];
-    if (!found) found = std::make_shared<W>();
-    return *static_cast<W*>(found.get());
+    return std::get<Buffers<V>>(state_->unused_buffers);
   }
 
   /// Whether two handles refer to the same mesh.
   friend bool operator==(const AxisMesh& a, const AxisMesh& b) { return a.state_ == b.state_; }
 
  private:
+  template <class V>
+  using Buffers = std::vector<typename Engine::template Buffer<V>>;
+
   struct State
   {
     State(const Communicator& p, const Array& e, std::size_t q)
@@ -144,8 +141,7 @@ class AxisMesh
     Array coordinates{};
     std::size_t quantum;
     std::map<unsigned, Communicator> groups;
-    std::any gradient_sink;
-    std::map<std::type_index, std::shared_ptr<void>> workspaces;
+    std::tuple<Buffers<int>, Buffers<std::int64_t>, Buffers<float>, Buffers<double>> unused_buffers;
   };
 
   static const Array& require_valid(const Array& extents, int parent, IdleRanks idle)

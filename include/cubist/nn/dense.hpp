@@ -5,7 +5,8 @@
 //
 //   X (M, K) S::Input    Z, Y (M, N) S::Output
 //
-// It keeps Z for backward, and dZ = mask(dY) f'(Z). Without activation and dropout, Y is Z.
+// dZ = f'(Z) mask(dY) in place of dY. Without activation and dropout, Y is Z. Where products are
+// local, the engine may add b and apply f as it writes Z (engine/affine.hpp).
 //
 // Words: those of Linear.
 
@@ -16,6 +17,7 @@
 #include <variant>
 
 #include "cubist/core/scalar.hpp"
+#include "cubist/nn/activate.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
@@ -25,6 +27,31 @@
 
 namespace cubist::CUBIST_ABI
 {
+
+namespace detail
+{
+
+/// What a dense layer does with X W: it adds b, and writes Y = f(Z).
+template <RealScalar T>
+struct AddBiasAndActivate
+{
+  const Activation& f;
+  MatrixView<T> y;
+
+  template <class E>
+  void multiply(const E& engine, MatrixView<const T> x, MatrixView<const T> w,
+                MatrixView<const T> b, MatrixView<T> z) const
+  {
+    multiply_and_activate(engine, x, w, b, f, z, y);
+  }
+  template <class E>
+  void add(const E& engine, MatrixView<const T> b, MatrixView<T> z) const
+  {
+    add_and_activate(engine, f, z, y, b.repeated(z.rows()));
+  }
+};
+
+}  // namespace detail
 
 template <SchemeType S, class B, RealScalar T>
 class Dense
@@ -45,53 +72,67 @@ class Dense
   {
   }
 
-  /// Y, which the layer owns, and overwrites in the next `forward`.
-  const Output& forward(const Input& x, const Pass& pass)
+  /// The shape of Y.
+  [[nodiscard]] Shape output_shape(const Input& x) const { return {x.rows(), linear_.out()}; }
+  /// What Y's rows and columns are padded to multiples of.
+  [[nodiscard]] Quanta output_quanta(const Input& x) const
   {
-    forward(x, fit_output(y_, x), pass);
-    return *y_;
+    return {x.quanta().rows, linear_.out_quantum()};
   }
-  /// The same, in a matrix of the caller's that is like make_output(x).
-  void forward(const Input& x, Output& y, const Pass& pass)
+
+  /// What a forward leaves for its backward. Where Y is Z, there is no Z.
+  struct Kept
   {
-    if (is_linear()) return linear_.forward(x, y);
-    linear_.forward(x, activation_, fit_output(z_, x), y);
+    typename Linear::Kept linear;
+    std::optional<Output> y;
+    std::optional<Output> z;
+    std::optional<Output> dz;
+    std::optional<Input> dx;
+  };
+
+  /// Y, in `kept`.
+  const Output& forward(const Input& x, const Pass& pass, Kept& kept) const
+  {
+    forward(x, fit_output(kept.y, x), pass, kept);
+    return *kept.y;
+  }
+  /// Y, in a matrix of the caller's.
+  void forward(const Input& x, Output& y, const Pass& pass, Kept& kept) const
+  {
+    if (is_linear()) return linear_.forward(x, y, kept.linear, linear_.add_bias());
+    linear_.require_like_output(y, "Y", x.rows());
+    Output& z = fit_output(kept.z, x);
+    linear_.forward(x, z, kept.linear, detail::AddBiasAndActivate<T>{activation_, y.valid()});
     if (pass.training_step) dropout_.apply(y, *pass.training_step);
   }
-  /// The number of output features.
-  [[nodiscard]] std::size_t out() const { return linear_.out(); }
-  [[nodiscard]] Output make_output(const Input& x) const { return linear_.make_output(x); }
 
-  /// dX, which the layer owns, or null where it is not wanted. The gradients of weight and bias are
-  /// complete after `finish_backward`.
-  /// @pre X and the pass are those of the last `forward`
-  const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
+  /// dX, in `kept`, or null where it is not wanted.
+  const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
+                        Kept& kept, bool wants_dx)
   {
-    Input* const dx = wants_dx ? &detail::fit_like(dx_, x) : nullptr;
-    backward(x, dy, pass, dx);
+    Input* const dx = wants_dx ? &fit_like(kept.dx, x) : nullptr;
+    backward(x, dy, pass, kept, dx);
     return dx;
   }
-  /// The same, in a matrix of the caller's, or null.
-  void backward(const Input& x, const Output& dy, const Pass& pass, Input* dx)
+  /// dX, in a matrix of the caller's, or null.
+  void backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass, Kept& kept,
+                Input* dx)
   {
-    if (is_linear()) return linear_.start_backward(x, dy, dx);
-    Output& dz = fit_output(dz_, x);
+    if (is_linear()) return linear_.backward(x, dy, pass.gradients, kept.linear, dx);
+    linear_.require_like_output(dy, "dY", x.rows());
+    Output& dz = fit_output(kept.dz, x);
     const bool masked = pass.training_step && dropout_.probability() > 0;
     if (masked) dropout_.apply(dy, dz, *pass.training_step);
-    linear_.start_backward(x, activation_, std::as_const(*z_), masked ? dz : dy, dz, dx);
+    const Output& after = masked ? dz : dy;
+    linear_.backward(x, dz, pass.gradients, kept.linear, dx, [&](MatrixView<T> sums) {
+      detail::slopes_and_sums(x.mesh().engine(), activation_, std::as_const(*kept.z).valid(),
+                              after.valid(), dz.valid(), sums);
+    });
   }
-  void finish_backward() { linear_.finish_backward(); }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     linear_.append_parameters(list, prefix);
-  }
-
-  void swap_activations(Dense& other)
-  {
-    linear_.swap_workspace(other.linear_);
-    std::swap(y_, other.y_), std::swap(z_, other.z_);
-    std::swap(dz_, other.dz_), std::swap(dx_, other.dx_);
   }
 
  private:
@@ -103,17 +144,12 @@ class Dense
 
   Output& fit_output(std::optional<Output>& kept, const Input& x) const
   {
-    return detail::fit(kept, x.mesh(), {x.rows(), linear_.out()},
-                       {x.quanta().rows, linear_.out_quantum()});
+    return fit(kept, x.mesh(), output_shape(x), output_quanta(x));
   }
 
   Linear linear_;
   Activation activation_;
   Dropout dropout_;
-  std::optional<Output> y_;
-  std::optional<Output> z_;
-  std::optional<Output> dz_;
-  std::optional<Input> dx_;
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -6,17 +6,19 @@
 //
 //   X (M, K) L::Input    Y (M, N) L::Output    dY like Y    dX like X
 //
-// A layer may have one function more, swap_activations(L& other), which exchanges what forward and
-// backward overwrite (Y, dX, what they keep and their workspace) with those of another layer of the
-// same type. LayerStack calls it where activations are recomputed: so layers share memory.
+// A layer is its parameters and their gradients. What a forward leaves for its backward, such as Y,
+// is in a struct L::Kept that the caller has: one for each forward whose backward is still to come.
+// A Kept that is used again keeps its memory, so a step allocates nothing after the first one.
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "cubist/core/block.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
@@ -35,6 +37,16 @@ struct Pass
   std::size_t position = 0;
 };
 
+/// The pass of a forward on its way back, and what takes the gradients of parameters.
+template <Scalar T, class M>
+struct BackwardPass : Pass
+{
+  /// @param reducer outlives the pass
+  BackwardPass(const Pass& pass, GradientReducer<T, M>& reducer) : Pass{pass}, gradients{reducer} {}
+
+  GradientReducer<T, M>& gradients;
+};
+
 // clang-format off
 template <class L>
 concept LayerType = requires {
@@ -42,17 +54,35 @@ concept LayerType = requires {
   typename L::Mesh;
   typename L::Input;   // a DistMatrix
   typename L::Output;  // a DistMatrix
-} && requires(L& layer, const typename L::Input& x, const typename L::Output& dy, const Pass& pass,
-              Parameters<typename L::Value, typename L::Mesh>& list) {
-  // Y, which the layer owns, and overwrites in the next forward
-  { layer.forward(x, pass) } -> std::same_as<const typename L::Output&>;
-  // dX, which the layer owns, or null where it is not wanted; x and pass are those of the last
-  // forward. The gradients of parameters, which it overwrites, may be in flight.
-  { layer.backward(x, dy, pass, true) } -> std::same_as<const typename L::Input*>;
-  layer.finish_backward();                       // waits for them
+} && std::default_initializable<typename L::Kept>
+  && requires(L& layer, const typename L::Input& x, const typename L::Output& dy, const Pass& pass,
+              const BackwardPass<typename L::Value, typename L::Mesh>& back,
+              typename L::Kept& kept, Parameters<typename L::Value, typename L::Mesh>& list) {
+  // Y, which is in `kept`
+  { layer.forward(x, pass, kept) } -> std::same_as<const typename L::Output&>;
+  // dX, which is in `kept`, or null where it is not wanted; x, the pass and `kept` are those of a
+  // forward. It overwrites the gradients of parameters, and passes each to back.gradients.
+  { layer.backward(x, dy, back, kept, true) } -> std::same_as<const typename L::Input*>;
   layer.append_parameters(list, std::string{});  // names begin with the prefix
 };
 // clang-format on
+
+/// The matrix that a Kept has for an output or a gradient: made when it is first needed, and again
+/// when its shape or padding changes.
+template <class Matrix>
+Matrix& fit(std::optional<Matrix>& kept, const typename Matrix::Mesh& mesh, Shape shape,
+            Quanta quanta)
+{
+  if (!kept || kept->shape() != shape || kept->quanta() != quanta)
+    kept.emplace(mesh, shape, quanta);
+  return *kept;
+}
+/// Makes the matrix like another one.
+template <class Matrix>
+Matrix& fit_like(std::optional<Matrix>& kept, const Matrix& like)
+{
+  return fit(kept, like.mesh(), like.shape(), like.quanta());
+}
 
 /// The parameters of a layer, for an optimizer: weight, bias, …, with a prefix.
 template <LayerType L>
@@ -60,6 +90,18 @@ template <LayerType L>
 {
   Parameters<typename L::Value, typename L::Mesh> list;
   layer.append_parameters(list, prefix);
+  return list;
+}
+
+/// The parameters of a network that is a layer, whose passes take `gradients->reducer()`: then
+/// Sharded, GradientAccumulation and Trainer find it.
+template <LayerType L>
+[[nodiscard]] auto
+parameters_of(L& layer,
+              const std::shared_ptr<Gradients<typename L::Value, typename L::Mesh>>& gradients)
+{
+  auto list = parameters_of(layer);
+  for (auto& p : list) p.gradients = gradients;
   return list;
 }
 
@@ -77,48 +119,6 @@ void append_state_of(L& layer, State<typename L::Value, typename L::Mesh>& state
   else
     for (const auto& p : parameters_of(layer, prefix)) state.matrices.push_back({p.name, p.value});
 }
-
-/// The matrix that a layer keeps for its output or its gradient: made when it is first needed, and
-/// again when its shape or padding changes.
-template <class Matrix>
-Matrix& fit(std::optional<Matrix>& kept, const typename Matrix::Mesh& mesh, Shape shape,
-            Quanta quanta)
-{
-  if (!kept || kept->shape() != shape || kept->quanta() != quanta)
-    kept.emplace(mesh, shape, quanta);
-  return *kept;
-}
-/// The same, like another matrix.
-template <class Matrix>
-Matrix& fit_like(std::optional<Matrix>& kept, const Matrix& like)
-{
-  return fit(kept, like.mesh(), like.shape(), like.quanta());
-}
-
-/// Exchanges the activations of two layers if they have a function for it.
-template <LayerType L>
-void swap_activations_of(L& a, L& b)
-{
-  if constexpr (requires { a.swap_activations(b); }) a.swap_activations(b);
-}
-
-/// A layer from matrices of type A to such, whose own type is known at run time only.
-template <class A, class T>
-class AnyLayer
-{
- public:
-  using List = Parameters<T, typename A::Mesh>;
-
-  virtual ~AnyLayer() = default;
-  virtual const A& forward(const A& x, const Pass& pass) = 0;
-  /// Returns dX, or null where it is not wanted.
-  virtual const A* backward(const A& x, const A& dy, const Pass& pass, bool wants_dx) = 0;
-  /// Waits until the gradients of `backward` are complete.
-  virtual void finish_backward() = 0;
-  virtual void append_parameters(List& list, const std::string& prefix) = 0;
-  /// @pre the other layer has the same type
-  virtual void swap_activations(AnyLayer& other) = 0;
-};
 
 }  // namespace detail
 

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The linear layer, on any scheme: Y = X W + b; or with an activation, Z = X W + b and Y = f(Z).
+// The linear layer, on any scheme: Y = X W + b.
 //
-//   X (M, K) S::Input    W (K, N) S::Weight    b (1, N) cut as Y's columns    Y, Z (M, N) S::Output
+//   X (M, K) S::Input    W (K, N) S::Weight    b (1, N) cut as Y's columns    Y (M, N) S::Output
 //
 // W is (in, out). PyTorch's nn.Linear keeps (out, in): load its weights with WeightOrder::out_in
 // (io/safetensors.hpp, io/npy.hpp), or scatter their transpose.
 //
 //   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
 //
-// dX is computed only where it is asked for: the first layer of a network does not need it.
-//
-// and with an activation, dZ = f'(Z) dY in place of dY. Where products are local, an engine may add
-// b and apply f as it writes Z (engine/affine.hpp).
+// dX is computed only where it is asked for: the first layer of a network does not need it. Where
+// products are local, the engine may add b as it writes Y (engine/affine.hpp).
 //
 // Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
 // rank's columns.
@@ -26,10 +24,10 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/engine/affine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
-#include "cubist/nn/activate.hpp"
 #include "cubist/nn/linear_options.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
@@ -37,6 +35,29 @@
 
 namespace cubist::CUBIST_ABI
 {
+
+namespace detail
+{
+
+/// What a linear layer does with X W: it adds b, if there is one.
+struct AddBias
+{
+  bool has_bias;
+
+  template <class E, class T>
+  void multiply(const E& engine, MatrixView<const T> x, MatrixView<const T> w,
+                MatrixView<const T> b, MatrixView<T> y) const
+  {
+    affine(engine, x, w, b, y);
+  }
+  template <class E, class T>
+  void add(const E& engine, MatrixView<const T> b, MatrixView<T> y) const
+  {
+    if (has_bias) engine.for_each(Add{}, y, b.repeated(y.rows()));
+  }
+};
+
+}  // namespace detail
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
 template <SchemeType S, class B, Scalar T>
@@ -79,42 +100,43 @@ class Linear
   [[nodiscard]] std::size_t out_quantum() const { return options_.out_quantum; }
   /// W (in, out).
   [[nodiscard]] Weight& weight() { return w_; }
-  /// dW (in, out), complete after `finish_backward`.
+  /// dW (in, out).
   [[nodiscard]] const Weight& weight_gradient() const { return dw_; }
   /// @pre the layer has a bias
   [[nodiscard]] Bias& bias() { return b_; }
-  /// Db (1, out), complete after `finish_backward`.
+  /// db (1, out).
   [[nodiscard]] const Bias& bias_gradient() const { return db_; }
+
+  /// The plan of the product, with the operands that a forward has gathered.
+  struct Kept
+  {
+    std::optional<Product> product;
+  };
 
   /// Y = X W + b
   template <class LX, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
   {
-    auto& p = product(x);
-    if (options_.bias && p.is_local())
-      return p.forward_locally(x, w_, y, [&](auto x_mine, auto w_mine, auto y_mine) {
-        detail::affine(mesh_.engine(), x_mine, w_mine, bias_row(), y_mine);
-      });
-    p.forward(x, w_, y);
-    if (options_.bias)
-      mesh_.engine().for_each(detail::Add{}, y.valid(), bias_row().repeated(y.valid().rows()));
+    forward(x, y, kept_, add_bias());
   }
 
-  /// Z = X W + b, Y = f(Z), f being an activation function or an Activation
-  template <class LX, class LY, class F>
-  void forward(const DistMatrix<T, LX, Mesh>& x, F f, DistMatrix<T, LY, Mesh>& z,
-               DistMatrix<T, LY, Mesh>& y)
+  /// What `forward` does with X W.
+  [[nodiscard]] detail::AddBias add_bias() const { return {options_.bias}; }
+  /// Z = X W + b, and what `last` makes of it.
+  /// @param last  what is done with Z: last.add(engine, b, z), after a product, adds the row b to
+  /// z; where products are local, last.multiply(engine, x, w, b, z) computes z = x w + b
+  template <class LX, class LY, class Last>
+  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& z, Kept& kept,
+               const Last& last) const
   {
-    check("Y", y, "Z", z.shape());
-    auto& p = product(x);
+    auto& p = product(x, kept);
+    const auto& engine = mesh_.engine();
     if (options_.bias && p.is_local())
       return p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
-        detail::multiply_and_activate(mesh_.engine(), x_mine, w_mine, bias_row(), f, z_mine,
-                                      y.valid());
+        last.multiply(engine, x_mine, w_mine, bias_row(), z_mine);
       });
     p.forward(x, w_, z);
-    detail::add_and_activate(mesh_.engine(), f, z.valid(), y.valid(),
-                             bias_row().repeated(z.valid().rows()));
+    last.add(engine, bias_row(), z.valid());
   }
 
   /// Zeros for Y = X W + b, padded as `forward` needs it.
@@ -140,70 +162,60 @@ class Linear
     return {mesh_, {}};
   }
 
-  /// The gradients of weight and bias, without dX.
+  /// The gradients of weight and bias, complete, without dX.
   /// @pre X is that of the last `forward`
   template <class LX, class LY>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy)
   {
-    start_backward(x, dy);
-    finish_backward();
+    ImmediateSums<T, Mesh> sums;
+    backward(x, dy, sums, kept_, static_cast<Input*>(nullptr));
   }
-
-  /// dX, and the gradients of weight and bias.
+  /// dX, and the gradients of weight and bias, complete.
   /// @pre X is that of the last `forward`
   template <class LX, class LY, class LDX>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                 DistMatrix<T, LDX, Mesh>& dx)
   {
-    start_backward(x, dy, &dx);
-    finish_backward();
+    ImmediateSums<T, Mesh> sums;
+    backward(x, dy, sums, kept_, &dx);
   }
 
-  /// The same, dX only where `dx` is given, but the gradients of weight and bias are complete only
-  /// after `finish_backward`: their sums over replicas overlap with the backward passes of the
-  /// layers before this one.
-  /// @pre X is that of the last `forward`
-  template <class LX, class LY, class LDX = typename S::Input>
-  void start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                      DistMatrix<T, LDX, Mesh>* dx = nullptr)
-  {
-    finish_backward();  // an earlier one, which an error interrupted
-    check("dY", dy, "Y", {x.rows(), out_});
-    if (options_.bias) mesh_.engine().column_sums(dy.valid(), db_.valid());
-    start_gradients(x, dy, dx);
-  }
+  /// dX where it is given, and the gradients of weight and bias, which `gradients` takes.
+  /// @pre X and `kept` are those of a `forward`
   template <class LX, class LY, class LDX>
-  void start_backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                      DistMatrix<T, LDX, Mesh>& dx)
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx)
   {
-    start_backward(x, dy, &dx);
+    backward(x, dy, gradients, kept, dx, [&](MatrixView<T> sums) {
+      if (options_.bias) mesh_.engine().column_sums(dy.valid(), sums);
+    });
+  }
+  /// @param sum_columns  (sums) writes the sums of dY's columns, and may compute dY, too
+  template <class LX, class LY, class LDX, class SumColumns>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx,
+                SumColumns sum_columns)
+  {
+    using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
+    require_like_output(dy, "dY", x.rows());
+    sum_columns(db_.valid());
+    if (options_.bias) gradients.sum(mesh_, Pending{}, db_.padded());
+    auto& p = product(x, kept);
+    gradients.reduce(dw_.padded(),
+                     dx ? p.backward_parts(x, w_, dy, *dx, dw_) : p.backward_parts(x, dy, dw_));
   }
 
-  /// The same for Y = f(Z); also computes dZ = f'(Z) dY, which may be dY.
-  /// @pre X and Z are those of the last `forward`
-  template <class LX, class LY, class F, class LDX = typename S::Input>
-  void start_backward(const DistMatrix<T, LX, Mesh>& x, F f, const DistMatrix<T, LY, Mesh>& z,
-                      const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LY, Mesh>& dz,
-                      DistMatrix<T, LDX, Mesh>* dx = nullptr)
+  /// @throws ShapeError, MeshError for a matrix that is not like the output for `rows` rows
+  template <class L>
+  void require_like_output(const DistMatrix<T, L, Mesh>& m, const char* what,
+                           std::size_t rows) const
   {
-    finish_backward();
-    const Shape y{x.rows(), out_};
-    check("Z", z, "Y", y), check("dY", dy, "Y", y), check("dZ", dz, "Y", y);
-    detail::slopes_and_sums(mesh_.engine(), f, z.valid(), dy.valid(), dz.valid(), db_.valid());
-    start_gradients(x, dz, dx);
-  }
-  template <class LX, class LY, class F, class LDX>
-  void start_backward(const DistMatrix<T, LX, Mesh>& x, F f, const DistMatrix<T, LY, Mesh>& z,
-                      const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LY, Mesh>& dz,
-                      DistMatrix<T, LDX, Mesh>& dx)
-  {
-    start_backward(x, f, z, dy, dz, &dx);
-  }
-
-  void finish_backward()
-  {
-    db_sum_.wait();
-    dw_sum_.wait();
+    require<ShapeError>(m.shape() == Shape{rows, out_}, "got ", what, " of ", m.shape(),
+                        " for a Y of ", Shape{rows, out_},
+                        ", so their elements do not correspond; make it like Y");
+    require<MeshError>(m.mesh() == mesh_, "got ", what, " of ", m.shape(),
+                       " on another mesh than the layer's, so its blocks lie on other ranks; make "
+                       "it on the layer's mesh");
   }
 
   /// Appends the layer's parameters, with names that begin with `prefix`.
@@ -213,45 +225,19 @@ class Linear
     if (options_.bias) list.push_back({prefix + "bias", b_.view(), db_.view()});
   }
 
-  /// Exchanges the plans of products, with their workspaces and what they keep of the last forward.
-  void swap_workspace(Linear& other) { std::swap(product_, other.product_); }
-
  private:
   [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }
 
-  template <class L>
-  void check(const char* what, const DistMatrix<T, L, Mesh>& m, const char* like, Shape shape) const
-  {
-    require<ShapeError>(m.shape() == shape, "got ", what, " of ", m.shape(), " for a ", like,
-                        " of ", shape, ", so their elements do not correspond; make it like ",
-                        like);
-    require<MeshError>(m.mesh() == mesh_, "got ", what, " of ", m.shape(),
-                       " on another mesh than the layer's, so its blocks lie on other ranks; make "
-                       "it on the layer's mesh");
-  }
-
-  /// Computes dX if it is wanted, and dW; starts the sums of dW and of db, which has this rank's
-  /// sums.
-  template <class LX, class LY, class LDX>
-  void start_gradients(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                       DistMatrix<T, LDX, Mesh>* dx)
-  {
-    using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
-    if (options_.bias) db_sum_ = sum_replicas(mesh_, Pending{}, db_.padded());
-    auto& p = product(x);
-    dw_sum_ = dx ? p.start_backward(x, w_, dy, *dx, dw_) : p.start_backward(x, dy, dw_);
-  }
-
   /// The plan for X's rows; a new one when they change.
   template <class LX>
-  Product& product(const DistMatrix<T, LX, Mesh>& x)
+  Product& product(const DistMatrix<T, LX, Mesh>& x, Kept& kept) const
   {
     const ProductSize size{.m = x.rows(), .n = out_, .k = in_};
     const ProductQuanta quanta{
         .m = x.quanta().rows, .n = options_.out_quantum, .k = options_.in_quantum};
-    if (!product_ || product_->size() != size || product_->quanta() != quanta)
-      product_.emplace(mesh_, size, options_.gathered, options_.method, quanta);
-    return *product_;
+    if (!kept.product || kept.product->size() != size || kept.product->quanta() != quanta)
+      kept.product.emplace(mesh_, size, options_.gathered, options_.method, quanta);
+    return *kept.product;
   }
 
   Mesh mesh_;
@@ -262,9 +248,7 @@ class Linear
   Weight dw_;
   Bias b_;  // without a bias, -0
   Bias db_;
-  std::optional<Product> product_;
-  ReplicaSum<typename B::Communicator> dw_sum_;
-  ReplicaSum<typename B::Communicator> db_sum_;
+  Kept kept_;  // of the calls without one
 };
 
 }  // namespace cubist::CUBIST_ABI

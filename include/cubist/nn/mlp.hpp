@@ -23,11 +23,13 @@
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/activation.hpp"
 #include "cubist/nn/activations.hpp"
+#include "cubist/nn/any_layer.hpp"
 #include "cubist/nn/dense.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layer_stack.hpp"
 #include "cubist/nn/linear.hpp"
+#include "cubist/nn/network.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -35,7 +37,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Of all layers of a network.
+/// Options of an MLP; they apply to every layer.
 struct MlpOptions
 {
   Activation activation = gelu;  ///< between layers; not after the last
@@ -64,78 +66,24 @@ struct Score
   double accuracy = 0;  ///< the fraction of rows whose largest output is the label's
 };
 
-namespace detail
-{
-
-/// A dense layer of an MLP, of scheme S or S::Next.
-template <class A, SchemeType S, class B, RealScalar T>
-class MlpLayer final : public AnyLayer<A, T>
-{
- public:
-  using Mesh = typename A::Mesh;
-
-  explicit MlpLayer(Dense<S, B, T> dense) : dense_{std::move(dense)} {}
-
-  const A& forward(const A& x, const Pass& pass) override
-  {
-    using Y = typename S::Output;
-    const auto& in = x.template as<typename S::Input>();
-    if (!y_ || y_->shape() != Shape{in.rows(), dense_.out()} ||
-        y_->template as<Y>().quanta().rows != in.quanta().rows)
-      y_.emplace(dense_.make_output(in));
-    dense_.forward(in, y_->template as<Y>(), pass);
-    return *y_;
-  }
-
-  const A* backward(const A& x, const A& dy, const Pass& pass, bool wants_dx) override
-  {
-    using X = typename S::Input;
-    const auto& in = x.template as<X>();
-    if (wants_dx &&
-        (!dx_ || dx_->shape() != in.shape() || dx_->template as<X>().quanta() != in.quanta()))
-      dx_.emplace(typename Dense<S, B, T>::Input{in.mesh(), in.shape(), in.quanta()});
-    dense_.backward(in, dy.template as<typename S::Output>(), pass,
-                    wants_dx ? &dx_->template as<X>() : nullptr);
-    return wants_dx ? &*dx_ : nullptr;
-  }
-
-  void finish_backward() override { dense_.finish_backward(); }
-
-  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) override
-  {
-    dense_.append_parameters(list, prefix);
-  }
-
-  void swap_activations(AnyLayer<A, T>& other) override
-  {
-    auto& layer = static_cast<MlpLayer&>(other);
-    std::swap(y_, layer.y_), std::swap(dx_, layer.dx_);
-    dense_.swap_activations(layer.dense_);
-  }
-
- private:
-  Dense<S, B, T> dense_;
-  std::optional<A> y_;
-  std::optional<A> dx_;
-};
-
-}  // namespace detail
-
 template <SchemeType S, class B, RealScalar T>
-class MLP
+class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B>>
 {
+  using Network = detail::Network<MLP, T, AxisMesh<typename S::Axes, B>>;
+  using Layer = detail::AnyLayer<cubist::Activations<S, B, T>, T>;
+  using Stack = detail::LayerStack<cubist::Activations<S, B, T>, Layer>;
+
  public:
-  using Value = T;
   /// Outputs, whose layout depends on the number of layers.
   using Activations = cubist::Activations<S, B, T>;
-  using Mesh = typename Activations::Mesh;
+  using typename Network::Mesh;
 
   /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range
   MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
-      : mesh_{mesh}, layers_{"forward of layer", "backward of layer", options.recompute},
-        seed_{options.seed}
+      : Network{mesh, options.seed}, layers_{"forward of layer", "backward of layer",
+                                             options.recompute}
   {
     require<ShapeError>(
         sizes.size() >= 2, "got ", sizes.size(),
@@ -156,8 +104,9 @@ class MLP
       const Dropout dropout{i == last ? options.output_dropout : between.probability(),
                             options.seed, i};
       const auto add = [&]<class LayerScheme>(std::type_identity<LayerScheme>) {
-        layers_.add(std::make_unique<detail::MlpLayer<Activations, LayerScheme, B, T>>(
-            Dense<LayerScheme, B, T>{mesh, sizes[i], sizes[i + 1], linear, activation, dropout}));
+        using MlpLayer = Dense<LayerScheme, B, T>;
+        layers_.add(std::make_unique<detail::LayerOf<Activations, MlpLayer>>(
+            MlpLayer{mesh, sizes[i], sizes[i + 1], linear, activation, dropout}));
       };
       if (i % 2 == 0)
         add(std::type_identity<S>{});
@@ -165,6 +114,20 @@ class MLP
         add(std::type_identity<typename S::Next>{});
     }
   }
+
+  /// What a forward leaves for its backward.
+  class Kept
+  {
+   public:
+    /// Whether a forward has succeeded, and no backward has followed it.
+    [[nodiscard]] bool awaits_backward() const { return layers_.awaits_backward(); }
+
+   private:
+    friend MLP;
+
+    std::optional<Activations> x_;
+    typename Stack::Kept layers_;
+  };
 
   /// Y, which the network owns, and overwrites in the next `forward`.
   /// @throws ShapeError, MeshError for an X that does not fit
@@ -175,16 +138,21 @@ class MLP
   template <class L>
   const Activations& forward(const DistMatrix<T, L, Mesh>& x)
   {
+    return forward(x, kept_.of_forward());
+  }
+  /// Y, which `kept` has: several forwards may wait for their backwards.
+  template <class L>
+  const Activations& forward(const DistMatrix<T, L, Mesh>& x, Kept& kept)
+  {
     detail::require_layout<L, typename S::Input>();
-    if (!training_) return run(x, {});
-    return run(x, {.training_step = detail::next_step(mesh_.engine(), steps_)});
+    return run(x, this->next_pass(), kept);
   }
   /// Does not compile: X is not distributed.
   template <class X>
   requires(!std::convertible_to<const X&, Activations>) const Activations& forward(const X&)
   {
     detail::require_distributed<X, T, Mesh>();
-    return *x_;
+    return *kept_.of_forward().x_;
   }
 
   /// A target for the loss: the elements of rank 0's `global` (M, sizes[L]), cut as Y is. Every
@@ -194,77 +162,67 @@ class MLP
   [[nodiscard]] Activations scatter_target(const E& global) const
   {
     if (layers_.layers().size() % 2 == 0)
-      return detail::scatter_as<T, typename S::Input>(mesh_, global);
-    return detail::scatter_as<T, typename S::Output>(mesh_, global);
+      return detail::scatter_as<T, typename S::Input>(this->mesh_, global);
+    return detail::scatter_as<T, typename S::Output>(this->mesh_, global);
   }
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s Y.
-  /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a
-  /// forward, and after an `evaluate` that came after it
-  void backward(const Activations& dy) { run_backward(dy, false); }
+  /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a forward
+  void backward(const Activations& dy) { backward(dy, kept_.of_forward()); }
+  /// The gradients of all parameters, for the forward that `kept` is of.
+  void backward(const Activations& dy, Kept& kept) { run_backward(dy, kept, false); }
 
-  /// The same, and dX, the gradient of X: one product more. The network owns it, and overwrites it
+  /// Computes dX, too, the gradient of X: one product more. The network owns it, and overwrites it
   /// in the next call.
-  const Activations& backward_with_input(const Activations& dy) { return *run_backward(dy, true); }
+  const Activations& backward_with_input(const Activations& dy)
+  {
+    return backward_with_input(dy, kept_.of_forward());
+  }
+  const Activations& backward_with_input(const Activations& dy, Kept& kept)
+  {
+    return *run_backward(dy, kept, true);
+  }
 
   /// layers.0.weight, layers.0.bias, layers.1.weight, …
-  [[nodiscard]] Parameters<T, Mesh> parameters()
+  void append_parameters(Parameters<T, Mesh>& list)
   {
-    Parameters<T, Mesh> list;
     const auto& layers = layers_.layers();
     for (std::size_t i = 0; i < layers.size(); ++i)
       layers[i]->append_parameters(list, "layers." + std::to_string(i) + ".");
-    return list;
   }
 
-  /// The parameters' values, by their names, and the seed and step of the next dropout masks.
-  void append_state(State<T, Mesh>& state, const std::string& prefix = "")
-  {
-    for (const auto& p : parameters()) state.matrices.push_back({prefix + p.name, p.value});
-    state.numbers.push_back({prefix + "seed", &seed_, true});
-    state.numbers.push_back({prefix + "forwards", &steps_});
-  }
-
-  /// Dropout applies in training mode, the mode of a new network.
-  void train() { training_ = true; }
-  /// From now on dropout does nothing.
-  void eval() { training_ = false; }
-  /// Whether dropout is applied.
-  [[nodiscard]] bool training() const { return training_; }
-
-  /// Softmax cross-entropy and accuracy on labelled data, without dropout. It replaces the outputs
-  /// that `forward` kept, so the next `backward` needs another `forward`.
+  /// Softmax cross-entropy and accuracy on labelled data, without dropout. A forward that waits for
+  /// its backward is not disturbed.
   [[nodiscard]] Score evaluate(const Activations& x, std::span<const int> labels)
   {
-    const Activations& y = run(x.template as<typename S::Input>(), {});
-    layers_.discard();
+    Kept& kept = kept_.for_evaluation();
+    const Activations& y = run(x.template as<typename S::Input>(), {}, kept);
+    kept.layers_.discard();
     auto scratch = zeros_like(y);
     return {softmax_cross_entropy(y, labels, scratch), accuracy(y, labels)};
   }
 
  private:
-  using Layer = detail::AnyLayer<Activations, T>;
-
   /// Passes X through the layers.
-  const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x, const Pass& pass)
+  const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x, const Pass& pass,
+                         Kept& kept)
   {
-    return layers_.forward(detail::copy_to(x_, x), pass);
+    kept.layers_.discard();
+    return layers_.forward(detail::copy_to(kept.x_, x), pass, kept.layers_);
   }
 
   /// Passes dY back through the layers. Returns dX, or null where it is not wanted.
-  const Activations* run_backward(const Activations& dy, bool wants_dx)
+  const Activations* run_backward(const Activations& dy, Kept& kept, bool wants_dx)
   {
-    const Activations* dx = layers_.backward(dy, wants_dx);
-    layers_.finish_backward();
+    kept.layers_.require_forward();
+    auto& reducer = this->begin_gradients();
+    const Activations* dx = layers_.backward(dy, reducer, kept.layers_, wants_dx);
+    reducer.finish();
     return dx;
   }
 
-  Mesh mesh_;
-  detail::LayerStack<Activations, Layer> layers_;
-  std::optional<Activations> x_;
-  bool training_ = true;
-  std::uint64_t seed_;
-  std::uint64_t steps_ = 0;  // forwards in training mode
+  Stack layers_;
+  detail::KeptOfNetwork<Kept> kept_;
 };
 
 }  // namespace cubist::CUBIST_ABI

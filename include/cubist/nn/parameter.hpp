@@ -4,13 +4,57 @@
 // A parameter of a network, for optimizers and for users: `gather` collects its value or gradient
 // on rank 0, `scatter` sets it from there. A weight is (in, out), in PyTorch (out, in).
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/gradient_buckets.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
 
 namespace cubist::CUBIST_ABI
 {
+
+/// Where the gradients of a network go: into buckets, or to the reducer that is in use.
+template <class T, class M>
+class Gradients
+{
+ public:
+  /// Gradients of a network on this mesh go into buckets.
+  explicit Gradients(const M& mesh) : buckets_{mesh} {}
+
+  /// What takes the gradients of the next backward.
+  [[nodiscard]] GradientReducer<T, M>& reducer() { return used_ ? *used_ : buckets_; }
+  /// The reducer that sums gradients where no other one is in use.
+  [[nodiscard]] GradientBuckets<T, M>& buckets() { return buckets_; }
+
+ private:
+  template <class, class>
+  friend class ReducerScope;
+
+  GradientBuckets<T, M> buckets_;
+  GradientReducer<T, M>* used_ = nullptr;
+};
+
+/// Passes the gradients of a network to a reducer, on this rank and until the end of the scope.
+template <class T, class M>
+class ReducerScope
+{
+ public:
+  /// @param reducer outlives the scope
+  ReducerScope(std::shared_ptr<Gradients<T, M>> gradients, GradientReducer<T, M>& reducer)
+      : gradients_{std::move(gradients)}, former_{std::exchange(gradients_->used_, &reducer)}
+  {
+  }
+  ReducerScope(const ReducerScope&) = delete;
+  ReducerScope& operator=(const ReducerScope&) = delete;
+  ~ReducerScope() { gradients_->used_ = former_; }
+
+ private:
+  std::shared_ptr<Gradients<T, M>> gradients_;
+  GradientReducer<T, M>* former_;
+};
 
 /// References, valid as long as the network.
 template <class T, class M>
@@ -19,6 +63,8 @@ struct Parameter
   std::string name;         // "layers.0.weight"
   DistView<T, M> value;     ///< refers to the value
   DistView<T, M> gradient;  ///< refers to the gradient
+  /// Where the gradients of the parameter's network go; null for a layer that is in no network.
+  std::shared_ptr<Gradients<T, M>> gradients = {};
 };
 
 /// What an optimizer updates.

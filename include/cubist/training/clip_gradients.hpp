@@ -9,8 +9,8 @@
 //   const double norm = gradient_norm(parameters);     // reads them once; the optimizer scales
 //   optimizer.step(parameters, clip_factor(norm, 1.0));
 //
-// Each element counts once, whatever ranks hold replicas of it. Gradients of `Sharded` optimizers:
-// those of `finish_backward` and `parameters`, of which each rank has a part.
+// Each element counts once, whatever ranks hold replicas of it. A `Sharded` optimizer has gradients
+// of its own, its `parameters()`, of which each rank has a part.
 //
 // Words: an all_reduce of one number over the mesh, and of two more where the squares of gradients
 // in double exceed its range.

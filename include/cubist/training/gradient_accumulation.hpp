@@ -4,7 +4,7 @@
 // Gradient accumulation: a step of n micro-batches, whose gradients are added up on each rank and
 // summed over replicas once, with the last.
 //
-//   GradientAccumulation<double, Mesh> accumulation{mesh, 4};
+//   GradientAccumulation accumulation{mlp.parameters(), 4};
 //   for (each batch)
 //   {
 //     for (each of its 4 micro-batches)
@@ -23,16 +23,18 @@
 // Words: those of one backward's sums over replicas a step, for n backwards.
 
 #include <cstddef>
-#include <map>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/replica_sum.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -53,106 +55,114 @@ struct AddAndScale
   }
 };
 
-/// Adds up the gradients of `count` backwards, and passes on their mean with the last.
+/// Adds up the gradients of `count` backwards, and passes on their mean with the last. The i-th
+/// gradient of one backward is added to the i-th of the others.
 template <RealScalar T, class M>
-class GradientAccumulator : public GradientSink<T, typename M::Communicator>
+class GradientAccumulator final : public GradientReducer<T, M>
 {
  public:
-  using Communicator = typename M::Communicator;
+  using typename GradientReducer<T, M>::Communicator;
 
+  /// @param next  takes the means; it outlives the accumulator
   /// @throws ArgumentError for no micro-batches
-  GradientAccumulator(const M& mesh, std::size_t count) : mesh_{mesh}, count_{count}
+  GradientAccumulator(const M& mesh, std::size_t count, GradientReducer<T, M>& next)
+      : mesh_{mesh}, count_{count}, next_{next}
   {
     require<ArgumentError>(count > 0, "got steps of 0 micro-batches, which have no gradients; use "
                                       "at least 1");
   }
 
-  ReplicaSum<Communicator> take(MatrixView<T> gradient, Communicator* replicas) override
+  void begin() override
   {
-    if (count_ > 1)
-    {
-      Sum& sum = sums_[gradient.data()];
-      gradient = sum.extend(mesh_.engine(), gradient);
-      if (sum.backwards + 1 < count_)
-      {
-        sum.add(mesh_.engine(), gradient);
-        return {};
-      }
-      const auto scale = static_cast<Accumulator<T>>(1.0 / static_cast<double>(count_));
-      mesh_.engine().for_each(AddAndScale<Accumulator<T>>{scale}, gradient,
-                              MatrixView<const T>{sum.view()});
-      sum.backwards = 0;
-    }
-    return reduce(gradient, replicas);
+    number_ = 0;
+    next_.begin();
+  }
+
+  void reduce(MatrixView<T> gradient, Communicator* replicas) override
+  {
+    if (count_ == 1) return next_.reduce(gradient, replicas);
+    if (number_ == sums_.size()) sums_.emplace_back();
+    Sum& sum = sums_[number_++];
+    const auto& engine = mesh_.engine();
+    gradient = sum.extend(engine, gradient, backwards_ == 0);
+    if (backwards_ + 1 < count_) return sum.add(engine, gradient, backwards_ == 0);
+    const auto scale = static_cast<Accumulator<T>>(1.0 / static_cast<double>(count_));
+    engine.for_each(AddAndScale<Accumulator<T>>{scale}, gradient, MatrixView<const T>{sum.view()});
+    next_.reduce(gradient, replicas);
+  }
+
+  void finish() override
+  {
+    if (++backwards_ < count_) return;
+    backwards_ = 0;
+    next_.finish();
   }
 
   /// Forgets the micro-batches since the last step.
-  void restart()
-  {
-    for (auto& entry : sums_) entry.second.backwards = 0;
-  }
-
- protected:
-  /// Starts the sum of a step's gradient.
-  virtual ReplicaSum<Communicator> reduce(MatrixView<T> gradient, Communicator* replicas)
-  {
-    if (!replicas) return {};
-    return buckets_of<T>(mesh_).sum(mesh_.engine(), gradient, *replicas);
-  }
-
-  [[nodiscard]] const M& mesh() const { return mesh_; }
+  void restart() { backwards_ = 0; }
 
  private:
-  using Buffer = typename M::Engine::template Buffer<T>;
+  using Engine = typename M::Engine;
+  using Buffer = typename Engine::template Buffer<T>;
 
   /// The sum of a parameter's gradients over the backwards of a step.
   class Sum
   {
    public:
-    std::size_t backwards = 0;
-
     /// The gradient with the rows behind it that an earlier micro-batch had: that of a table of
     /// positions has as many rows as the longest sequence.
-    [[nodiscard]] MatrixView<T> extend(const typename M::Engine& engine, MatrixView<T> gradient)
+    [[nodiscard]] MatrixView<T> extend(const Engine& engine, MatrixView<T> gradient, bool is_first)
     {
-      if (backwards > 0 && gradient.rows() <= shape_.rows) return {gradient.data(), shape_};
-      Buffer longer(buffer_.size() < gradient.size() || backwards > 0 ? gradient.size() : 0);
-      if (backwards > 0)
-        engine.copy(MatrixView<const T>{view()}, MatrixView<T>{longer.data(), shape_});
+      require<ArgumentError>(
+          is_first || gradient.data() == data_,
+          "got the gradients of a micro-batch in another order than those of the "
+          "one before, so they would be added to others; compute the gradients "
+          "of one network in every backward of a step");
+      data_ = gradient.data();
+      if (!is_first && gradient.rows() <= shape_.rows) return {gradient.data(), shape_};
+      Buffer longer(buffer_.size() < gradient.size() || !is_first ? gradient.size() : 0);
+      if (!is_first) engine.copy(MatrixView<const T>{view()}, MatrixView<T>{longer.data(), shape_});
       if (longer.size() > 0) buffer_ = std::move(longer);
       shape_ = gradient.shape();
       return gradient;
     }
     [[nodiscard]] MatrixView<T> view() { return {buffer_.data(), shape_}; }
-    void add(const typename M::Engine& engine, MatrixView<const T> gradient)
+    void add(const Engine& engine, MatrixView<const T> gradient, bool is_first)
     {
-      if (backwards++ == 0)
+      if (is_first)
         engine.copy(gradient, view());
       else
         engine.for_each(Add{}, view(), gradient);
     }
 
    private:
+    const T* data_ = nullptr;
     Shape shape_;
     Buffer buffer_ = Buffer(0);
   };
 
   M mesh_;
   std::size_t count_;
-  std::map<const T*, Sum> sums_;
+  GradientReducer<T, M>& next_;
+  std::size_t backwards_ = 0;  // of this step, that are complete
+  std::size_t number_ = 0;     // of the next gradient in this backward
+  std::vector<Sum> sums_;
 };
 
 }  // namespace detail
 
-/// While it exists, backwards on the mesh accumulate. Every rank of the mesh makes one.
+/// While it exists, backwards of a network accumulate. Every rank of the mesh makes one.
 template <RealScalar T, class M>
 class GradientAccumulation
 {
  public:
+  /// @param parameters of a network, which outlives this object
   /// @param micro_batches of a step
-  /// @throws ArgumentError for 0
-  GradientAccumulation(const M& mesh, std::size_t micro_batches)
-      : sums_{mesh, micro_batches}, scope_{mesh, &sums_}
+  /// @throws ArgumentError for 0, and for parameters that are not of one network
+  GradientAccumulation(const Parameters<T, M>& parameters, std::size_t micro_batches)
+      : gradients_{of_network(parameters)}, sums_{parameters.front().value.mesh, micro_batches,
+                                                  gradients_->reducer()},
+        scope_{gradients_, sums_}
   {
   }
 
@@ -160,8 +170,18 @@ class GradientAccumulation
   void restart() { sums_.restart(); }
 
  private:
+  static std::shared_ptr<Gradients<T, M>> of_network(const Parameters<T, M>& parameters)
+  {
+    require<ArgumentError>(!parameters.empty() && parameters.front().gradients,
+                           "got parameters whose gradients go nowhere else, so they cannot be "
+                           "added up; give those of an MLP or a Transformer, or of "
+                           "parameters_of(layer, gradients)");
+    return parameters.front().gradients;
+  }
+
+  std::shared_ptr<Gradients<T, M>> gradients_;
   detail::GradientAccumulator<T, M> sums_;
-  GradientSinkScope<T, M> scope_;
+  ReducerScope<T, M> scope_;
 };
 
 }  // namespace cubist::CUBIST_ABI

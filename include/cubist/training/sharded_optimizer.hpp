@@ -13,18 +13,20 @@
 // formed in one order (comm/reduction.hpp); but on NCCL, which chooses its own. Checkpoints have
 // the same names and matrices, so a run may continue with another sharding, or without.
 //
-// Steps of micro-batches: those of GradientAccumulation, by the last argument.
+// The last argument makes steps of micro-batches, as GradientAccumulation does.
 //
 // Words: those of sharded_parameters.hpp.
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/nn/parameter.hpp"
+#include "cubist/training/gradient_accumulation.hpp"
 #include "cubist/training/sharded_parameters.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -39,30 +41,25 @@ class Sharded
   using Mesh = typename O::Mesh;
   using Options = typename O::Options;
 
-  /// Takes the gradients of all backwards on the mesh while it exists. Every rank of the mesh makes
-  /// one.
+  /// Takes the gradients of all backwards of the network while it exists. Every rank of the mesh
+  /// makes one.
   /// @pre `parameters` are those of a network that outlives it
   /// @throws ArgumentError for no parameters, and for options out of range
   explicit Sharded(const Parameters<Value, Mesh>& parameters, const Options& options = {},
                    std::size_t micro_batches = 1)
-      : sharded_{std::make_unique<detail::ShardedParameters<Value, Mesh>>(require_some(parameters),
-                                                                          micro_batches)},
-        optimizer_{sharded_->parts(), options}, whole_{parameters}, micro_batches_{micro_batches}
+      : sharded_{std::make_unique<Reducers>(require_some(parameters), micro_batches)},
+        optimizer_{sharded_->parameters.parts(), options}, whole_{parameters}, micro_batches_{
+                                                                                   micro_batches}
   {
   }
-
-  /// Completes this rank's parts of the gradients: before a step that reads them, as clipping does.
-  /// Every rank of the mesh calls it.
-  void finish_backward() { sharded_->finish_reduce(); }
 
   /// Updates the parameters from their gradients, multiplied by `factor`. Every rank of the mesh
   /// calls it.
   /// @throws ArgumentError for options out of range
   void step(double factor = 1)
   {
-    sharded_->finish_reduce();
-    optimizer_.step(sharded_->parts(), factor);
-    sharded_->gather();
+    optimizer_.step(parameters(), factor);
+    sharded_->parameters.gather();
   }
 
   /// Updates the parameters, called as any other optimizer is.
@@ -80,8 +77,14 @@ class Sharded
     step(factor);
   }
 
-  /// This rank's parts of the parameters, for `gradient_norm` and others.
-  [[nodiscard]] const Parameters<Value, Mesh>& parameters() const { return sharded_->parts(); }
+  /// This rank's parts of the parameters and of their gradients, for `gradient_norm` and others.
+  [[nodiscard]] const Parameters<Value, Mesh>& parameters()
+  {
+    sharded_->parameters.copy_parts();
+    return sharded_->parameters.parts();
+  }
+  /// What takes the gradients, for the passes of a network that is a layer (nn/layer.hpp).
+  [[nodiscard]] GradientReducer<Value, Mesh>& reducer() { return sharded_->accumulator; }
 
   [[nodiscard]] Options& options() { return optimizer_.options(); }
   /// Of a step.
@@ -94,6 +97,20 @@ class Sharded
   }
 
  private:
+  /// The reducers, which do not move.
+  struct Reducers
+  {
+    Reducers(const Parameters<Value, Mesh>& whole, std::size_t micro_batches)
+        : parameters{whole}, accumulator{whole.front().value.mesh, micro_batches, parameters}
+    {
+      if (whole.front().gradients) scope.emplace(whole.front().gradients, accumulator);
+    }
+
+    detail::ShardedParameters<Value, Mesh> parameters;
+    detail::GradientAccumulator<Value, Mesh> accumulator;
+    std::optional<ReducerScope<Value, Mesh>> scope;
+  };
+
   static const Parameters<Value, Mesh>& require_some(const Parameters<Value, Mesh>& parameters)
   {
     require<ArgumentError>(!parameters.empty(), "got no parameters to shard, which have no mesh; "
@@ -101,7 +118,7 @@ class Sharded
     return parameters;
   }
 
-  std::unique_ptr<detail::ShardedParameters<Value, Mesh>> sharded_;
+  std::unique_ptr<Reducers> sharded_;
   O optimizer_;
   Parameters<Value, Mesh> whole_;
   std::size_t micro_batches_;

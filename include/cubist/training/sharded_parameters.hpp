@@ -10,9 +10,9 @@
 //   2. the optimizer updates its part.
 //   3. an all_gather completes the values.
 //
-// A gradient that is complete on every replica (of a direct product, an embedding, or merged
-// layers) is not sent: each replica copies its part. So is one that is summed along other axes than
-// those of its replicas.
+// A gradient that is complete on every replica, as that of a direct product or an embedding, is not
+// sent: each replica copies its part. A gradient that is summed along other axes than those of its
+// replicas is summed whole, and then copied in the same way.
 //
 // Words: (P-1) p in 1 and (P-1) p in 3 for each parameter, p being the elements of ceil(n / P) of
 // the n rows of its block, or columns of a bias; in 3 alone where the gradient is complete.
@@ -21,7 +21,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -32,9 +32,8 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
-#include "cubist/dist/replica_sum.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/nn/parameter.hpp"
-#include "cubist/training/gradient_accumulation.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -82,19 +81,23 @@ class ShardedParameter
 
   [[nodiscard]] const T* gradient() const { return whole_.gradient.padded.data(); }
 
+  /// Forgets a backward that an error interrupted.
+  void begin()
+  {
+    request_.reset();
+    is_reduced_ = false;
+  }
   /// Starts the sum of a gradient that has the memory of `gradient()`. Returns whether it did.
-  bool start_reduce(MatrixView<T> gradient, Communicator* replicas)
+  bool start_reduce(MatrixView<T> gradient, Communicator* replicas, GradientBuckets<T, M>& buckets)
   {
     if (!replicas_ || replicas != replicas_ || gradient.size() != whole_.gradient.padded.size())
       return false;
-    wait();  // for an earlier one, which no step has used
     const std::span<T> mine{gradient_.data(), piece_};
-    auto& buckets = buckets_of<T>(whole_.value.mesh);
     if (buckets.takes(piece_ * static_cast<std::size_t>(replicas_->size())))
-      sum_ = buckets.scatter_sum(engine(), gradient, mine, *replicas_);
+      buckets.scatter_sum(gradient, mine, *replicas_);
     else
       request_.emplace(replicas_->async_reduce_scatter(in_pieces(gradient), mine));
-    reduced_ = true;
+    is_reduced_ = true;
     return true;
   }
 
@@ -102,7 +105,7 @@ class ShardedParameter
   void finish_reduce()
   {
     wait();
-    if (!replicas_ || std::exchange(reduced_, false)) return;
+    if (!replicas_ || std::exchange(is_reduced_, false)) return;
     const auto from = mine(whole_.gradient);
     engine().copy(as_row(std::span<const T>{from}),
                   as_row(std::span<T>{gradient_.data(), from.size()}));
@@ -156,7 +159,6 @@ class ShardedParameter
   {
     if (request_) request_->wait();
     request_.reset();
-    sum_.wait();
   }
 
   Parameter<T, M> whole_;
@@ -166,45 +168,53 @@ class ShardedParameter
   Buffer pieces_ = Buffer(0);  // of all ranks, where a block has other sizes
   Buffer part_ = Buffer(0);
   std::optional<Request> request_;
-  ReplicaSum<Communicator> sum_;  // of a small gradient
-  bool reduced_ = false;
+  bool is_reduced_ = false;
 };
 
-/// The parameters of a network; it takes their gradients while it exists.
+/// The parameters of a network, and the reducer of their gradients.
 template <RealScalar T, class M>
-class ShardedParameters final : public GradientAccumulator<T, M>
+class ShardedParameters final : public GradientReducer<T, M>
 {
-  using Communicator = typename M::Communicator;
+  using typename GradientReducer<T, M>::Communicator;
 
  public:
   /// Every rank of the mesh makes one.
-  ShardedParameters(const Parameters<T, M>& whole, std::size_t micro_batches)
-      : GradientAccumulator<T, M>{whole.front().value.mesh, micro_batches}
+  explicit ShardedParameters(const Parameters<T, M>& whole) : gradients_{whole.front().gradients}
   {
+    if (!gradients_) gradients_ = std::make_shared<Gradients<T, M>>(whole.front().value.mesh);
     parameters_.reserve(whole.size());
-    for (const auto& p : whole) parameters_.emplace_back(p);
-    for (std::size_t i = 0; i < whole.size(); ++i)
+    for (const auto& p : whole)
     {
-      parts_.push_back(parameters_[i].part());
-      by_gradient_[parameters_[i].gradient()] = i;
+      parameters_.emplace_back(p);
+      parts_.push_back(parameters_.back().part());
     }
-    scope_.emplace(this->mesh(), this);
   }
 
   /// This rank's parts.
   [[nodiscard]] const Parameters<T, M>& parts() const { return parts_; }
 
-  ReplicaSum<Communicator> take(MatrixView<T> gradient, Communicator* replicas) override
+  void begin() override
   {
-    finished_ = false;
-    return GradientAccumulator<T, M>::take(gradient, replicas);
+    buckets().begin();
+    for (auto& p : parameters_) p.begin();
+  }
+  void reduce(MatrixView<T> gradient, Communicator* replicas) override
+  {
+    has_reduced_ = true;
+    ShardedParameter<T, M>* const p = find(gradient.data());
+    if (!p || !p->start_reduce(gradient, replicas, buckets())) buckets().reduce(gradient, replicas);
+  }
+  void finish() override
+  {
+    buckets().finish();
+    for (auto& p : parameters_) p.finish_reduce();
   }
 
-  /// Completes the gradients of the parts, once after each backward.
-  void finish_reduce()
+  /// Copies the parts of gradients that are complete, as no backward gave them to this reducer.
+  void copy_parts()
   {
-    if (std::exchange(finished_, true)) return;
-    for (auto& p : parameters_) p.finish_reduce();
+    if (!has_reduced_)
+      for (auto& p : parameters_) p.finish_reduce();
   }
 
   /// Completes the values from those of the parts.
@@ -215,19 +225,25 @@ class ShardedParameters final : public GradientAccumulator<T, M>
   }
 
  private:
-  ReplicaSum<Communicator> reduce(MatrixView<T> gradient, Communicator* replicas) override
+  [[nodiscard]] GradientBuckets<T, M>& buckets() { return gradients_->buckets(); }
+
+  /// The parameter of a gradient, or null. Gradients come in the reverse order of parameters, so
+  /// the search goes on before the one that was found last.
+  [[nodiscard]] ShardedParameter<T, M>* find(const T* gradient)
   {
-    const auto found = by_gradient_.find(gradient.data());
-    if (found != by_gradient_.end() && parameters_[found->second].start_reduce(gradient, replicas))
-      return {};
-    return GradientAccumulator<T, M>::reduce(gradient, replicas);
+    for (std::size_t tried = 0; tried < parameters_.size(); ++tried)
+    {
+      at_ = (at_ == 0 ? parameters_.size() : at_) - 1;
+      if (parameters_[at_].gradient() == gradient) return &parameters_[at_];
+    }
+    return nullptr;
   }
 
+  std::shared_ptr<Gradients<T, M>> gradients_;
   std::vector<ShardedParameter<T, M>> parameters_;
   Parameters<T, M> parts_;
-  std::map<const T*, std::size_t> by_gradient_;
-  bool finished_ = true;
-  std::optional<GradientSinkScope<T, M>> scope_;
+  std::size_t at_ = 0;
+  bool has_reduced_ = false;
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -59,7 +59,6 @@ namespace detail
 template <class O>
 concept TakesGradients = requires(O& optimizer)
 {
-  optimizer.finish_backward();
   optimizer.micro_batches();
 };
 
@@ -90,7 +89,7 @@ class Trainer
                              optimizer.micro_batches(),
                              ", so it would update too early or too late; give both the same");
     else if (options_.micro_batches > 1)
-      accumulation_.emplace(mesh_, options_.micro_batches);
+      accumulation_.emplace(parameters_, options_.micro_batches);
     if (options_.learning_rate) rate_.emplace(*options_.learning_rate).append_state(state_);
     if (options_.loss_scale) scale_.emplace(*options_.loss_scale).append_state(state_);
   }
@@ -210,7 +209,7 @@ class Trainer
       step.loss += compute_gradients(MicroBatch{done * options_.micro_batches + i, scale});
     step.loss /= static_cast<double>(options_.micro_batches);
     step.values.push_back({"loss", step.loss});
-    const auto& gradients = complete_gradients();
+    const auto& gradients = parameters_with_gradients();
 
     double factor = 1;
     bool skips = false;
@@ -245,13 +244,10 @@ class Trainer
     return step;
   }
 
-  [[nodiscard]] const Parameters<Value, Mesh>& complete_gradients()
+  [[nodiscard]] const Parameters<Value, Mesh>& parameters_with_gradients()
   {
     if constexpr (detail::TakesGradients<O>)
-    {
-      optimizer_.finish_backward();
       return optimizer_.parameters();
-    }
     else
       return parameters_;
   }

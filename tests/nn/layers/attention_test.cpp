@@ -16,6 +16,7 @@
 #include "../../engine/cuda/host_warp.hpp"
 #include "catch.hpp"
 #include "nn.hpp"
+#include "passes.hpp"
 
 namespace cubist::test::attention_test
 {
@@ -66,9 +67,9 @@ Results results(const Mesh<S, B>& mesh, const Case& c)
       return static_cast<double>(static_cast<Accumulator<T>>(m(i, j)));
     });
   };
-  Results all{wide(gather(layer.forward(x, pass)))};
-  all.push_back(wide(gather(*layer.backward(x, dy, pass, true))));
-  layer.finish_backward();
+  Passes passes{layer};
+  Results all{wide(gather(passes.forward(x, pass)))};
+  all.push_back(wide(gather(*passes.backward(x, dy, pass, true))));
   Parameters<T, typename Layer::Mesh> list;
   layer.append_parameters(list, "");
   for (const auto& p : list) all.push_back(wide(gather(p.gradient)));
@@ -153,7 +154,7 @@ TEST_CASE("attention's gradients are the slopes of its output")
       auto X = uniform<double>(rows, c.width, 1);
       X(6, 5) += change;
       const auto x = scatter<Summa2D::Input>(mesh, X);
-      const auto y = gather(layer.forward(x, {.sequence = c.length}));
+      const auto y = gather(Passes{layer}.forward(x, {.sequence = c.length}));
       const auto dy = uniform<double>(rows, c.width, 2);
       double sum = 0;
       for (std::size_t i = 0; i < y.size(); ++i) sum += y.data()[i] * dy.data()[i];
@@ -174,6 +175,7 @@ TEST_CASE("attention to cached keys and values is that to all of them")
     CAPTURE(c.name);
     const auto [whole, stepwise] = on_root<Threads>(cube, [&](const auto& mesh) {
       Attention<Cube3D, Threads, double> layer{mesh, c.width, c.options};
+      Passes passes{layer};
       const auto X = uniform<double>(c.sequences * c.length, c.width, 1);
       // Tokens [begin, end) of each sequence.
       const auto forward = [&](std::size_t begin, std::size_t end) {
@@ -185,7 +187,7 @@ TEST_CASE("attention to cached keys and values is that to all of them")
                                    return X(i / n * c.length + begin + i % n, j);
                                  }),
                 x);
-        return gather(layer.forward(x, {.sequence = n, .position = begin}));
+        return gather(passes.forward(x, {.sequence = n, .position = begin}));
       };
       const auto all = forward(0, c.length);
       layer.use_cache(c.length);
@@ -251,14 +253,15 @@ TEST_CASE("attention refuses rows that are no whole sequences, and heads that do
   require_clear(on_mesh<Threads>(Place<Summa2D>{4, {.q = 2}}, [](const auto& mesh) {
     Findings found;
     Attention<Summa2D, Threads, double> layer{mesh, 8, {.heads = 2}};
+    Passes passes{layer};
     const auto x = scatter<Summa2D::Input>(mesh, uniform<double>(10, 8, 1));
-    const auto no_sequences = message_of<ShapeError>([&] { layer.forward(x, {.sequence = 3}); });
+    const auto no_sequences = message_of<ShapeError>([&] { passes.forward(x, {.sequence = 3}); });
     found.check(mentions(no_sequences, "got 10 rows", "whole sequences"), no_sequences);
-    const auto cut = message_of<ShapeError>([&] { layer.forward(x, {.sequence = 10}); });
+    const auto cut = message_of<ShapeError>([&] { passes.forward(x, {.sequence = 10}); });
     found.check(mentions(cut, "5 rows on a rank", "(Quanta)"), cut);
     layer.use_cache(4);
     const auto full =
-        message_of<ArgumentError>([&] { layer.forward(x, {.sequence = 1, .position = 4}); });
+        message_of<ArgumentError>([&] { passes.forward(x, {.sequence = 1, .position = 4}); });
     found.check(mentions(full, "position 5", "cache of 4"), full);
     const auto refused = [&](const AttentionOptions& options) {
       return message_of<ShapeError>([&] { static_cast<void>(options.complete(8)); });

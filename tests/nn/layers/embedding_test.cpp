@@ -18,6 +18,7 @@
 
 #include "catch.hpp"
 #include "nn.hpp"
+#include "passes.hpp"
 
 namespace cubist
 {
@@ -65,14 +66,16 @@ Results results(const Mesh<S, B>& mesh, const Case& c, const std::vector<int>& i
   scatter(integers<double>(c.vocabulary, c.features, 1), layer.table());
   const Pass pass{.sequence = c.length};
   Results r;
-  layer.forward(ids_of(c, 99), pass);  // others, which leave their lists
-  auto& h = layer.forward(ids, pass);
+  Passes<Embedding<S, B, double>> passes{layer};
+  auto& [_, kept, sums] = passes;
+  layer.forward(ids_of(c, 99), pass, kept);  // others, which leave their lists
+  auto& h = layer.forward(ids, pass, kept);
   r.h = gather(h);
   auto dh = h;
   scatter(integers<double>(ids.size(), c.features, 2), dh);
-  layer.backward(ids, dh);
+  layer.backward(ids, dh, {pass, sums}, kept);
   r.gradient = gather(layer.table_gradient());
-  layer.backward(ids, dh, true);
+  layer.backward(ids, dh, {pass, sums}, kept, true);
   r.accumulated = gather(layer.table_gradient());
   return r;
 }
@@ -114,12 +117,14 @@ void has_equal_replicas(const Place<S>& place)
   require_clear(on_mesh<Threads>(place, [&](const auto& mesh) {
     Embedding<S, Threads, T> layer{mesh, c.vocabulary, c.features};
     using M = typename Embedding<S, Threads, T>::Mesh;
-    auto dh = layer.forward(ids, {.sequence = c.length});
+    Passes<Embedding<S, Threads, T>> passes{layer};
+    const Pass pass{.sequence = c.length};
+    auto dh = passes.forward(ids, pass);
     scatter(uniform<T>(ids.size(), c.features, 2), dh);
     Findings found;
     for (const bool accumulate : {false, true})
     {
-      layer.backward(ids, dh, accumulate);
+      layer.backward(ids, dh, {pass, passes.sums}, passes.kept, accumulate);
       const std::vector<NamedMatrix<const T, M>> gradient{
           {"gradient", std::as_const(layer.table_gradient()).view()}};
       const auto message = message_of<ReplicaError>([&] { check_replicas(gradient); });
@@ -138,20 +143,23 @@ void forgets_former_shapes(const Place<S>& place)
   const std::vector<Case> shapes{{6, 4, 11, 7}, {3, 8, 11, 7}, {2, 3, 11, 7},
                                  {9, 8, 11, 7}, {4, 6, 11, 7}, {6, 4, 11, 7}};
   const auto found = on_root<Threads>(place, [&](const auto& mesh) {
-    Embedding<S, Threads, double> kept{mesh, 11, 7, {.seed = 2}};
+    Embedding<S, Threads, double> old{mesh, 11, 7, {.seed = 2}};
+    Passes of_old{old};
     std::vector<Global<double>> all;
     for (const auto& c : shapes)
     {
       const Mesh<S, Threads> other{mesh.world(), place.extents};
       Embedding<S, Threads, double> fresh{other, 11, 7, {.seed = 2}};
       const auto ids = ids_of(c, c.length);
-      for (auto* layer : {&kept, &fresh})
+      Passes of_fresh{fresh};
+      const Pass pass{.sequence = c.length};
+      for (auto* passes : {&of_old, &of_fresh})
       {
-        auto dh = layer->forward(ids, {.sequence = c.length});
+        auto dh = passes->forward(ids, pass);
         all.push_back(gather(dh));
         scatter(uniform<double>(ids.size(), 7, 2), dh);
-        layer->backward(ids, dh);
-        all.push_back(gather(layer->table_gradient()));
+        passes->layer.backward(ids, dh, {pass, passes->sums}, passes->kept);
+        all.push_back(gather(passes->layer.table_gradient()));
       }
     }
     return all;
@@ -177,9 +185,11 @@ std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Pl
     Embedding<S, B, float> layer{mesh, c.vocabulary, c.features};
     auto& traffic = mesh.world().traffic();
     traffic.reset();
-    auto& h = layer.forward(ids, {.sequence = c.length});
+    Passes passes{layer};
+    const Pass pass{.sequence = c.length};
+    auto& h = passes.forward(ids, pass);
     const std::uint64_t forward = traffic.total().elements;
-    layer.backward(ids, h);
+    layer.backward(ids, h, {pass, passes.sums}, passes.kept);
     const std::uint64_t backward = traffic.total().elements - forward;
     // What this rank receives: from each block that it does not hold, once.
     const auto received = [&](const auto& mine, const auto& theirs, bool mine_is_h) {
@@ -295,7 +305,7 @@ TEST_CASE("an embedding refuses a token that its vocabulary does not have")
     for (const int id : {4, -1})
     {
       const std::vector<int> ids{0, id};
-      const auto message = message_of<ArgumentError>([&] { layer.forward(ids, {}); });
+      const auto message = message_of<ArgumentError>([&] { Passes{layer}.forward(ids, {}); });
       found.check(mentions(message, "for token 1", "vocabulary of 4", "use 0 to 3"), message);
     }
     return found;

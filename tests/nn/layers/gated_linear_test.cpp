@@ -10,6 +10,7 @@
 
 #include "catch.hpp"
 #include "nn.hpp"
+#include "passes.hpp"
 
 namespace cubist::test::gated_linear_test
 {
@@ -64,14 +65,14 @@ void equals_serial(const Place<S>& place)
   static_assert(LayerType<Layer>);
   auto [got, parameters] = on_root<Threads>(place, [&](const auto& mesh) {
     Layer layer{mesh, in, out, {.seed = 3}};
+    Passes passes{layer};
     Parameters<double, typename Layer::Mesh> list;
     layer.append_parameters(list, "");
     std::pair<Results, std::vector<Global<double>>> r;
     const auto xs = scatter<typename S::Input>(mesh, x);
-    r.first.y = gather(layer.forward(xs, {}));
+    r.first.y = gather(passes.forward(xs, {}));
     const auto dys = scatter<typename S::Output>(mesh, dy);
-    r.first.dx = gather(*layer.backward(xs, dys, {}, true));
-    layer.finish_backward();
+    r.first.dx = gather(*passes.backward(xs, dys, {}, true));
     for (const auto& p : list)
     {
       r.second.push_back(gather(p.value));

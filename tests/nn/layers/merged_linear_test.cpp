@@ -74,18 +74,19 @@ Results run(const Mesh<S, B>& mesh, const Case& c)
   typename Layer::Input x{mesh, {c.rows, c.in}, {c.unit * mesh.quantum(), mesh.quantum()}};
   scatter(integers<double>(c.rows, c.in, 50), x);
   typename Layer::Input dx = x;
-  layer.forward(x);
+  typename Layer::Kept kept;
+  ImmediateSums<double, typename Layer::Mesh> sums;
+  auto& merged = layer.forward(x, kept);
   Results r;
   for (std::size_t i = 0; i < c.out.size(); ++i)
   {
     typename Layer::Output y{mesh, {c.rows, c.out[i]}, {x.quanta().rows, outputs[i].quantum}};
-    copy_columns(layer.columns(i), layer.output(), y, false);
+    copy_columns(layer.columns(i), merged, y, false);
     r.y.push_back(gather(y));
     scatter(integers<double>(c.rows, c.out[i], 60 + i), y);
-    copy_columns(layer.columns(i), layer.output_gradient(), y, true);
+    copy_columns(layer.columns(i), layer.output_gradient(kept), y, true);
   }
-  layer.backward(x, &dx);
-  layer.finish_backward();
+  layer.backward(x, sums, kept, &dx);
   r.dx = gather(dx);
   for (const auto& p : parameters)
     (p.name.find("bias") == std::string::npos ? r.dw : r.db).push_back(gather(p.gradient));
@@ -149,10 +150,11 @@ TEST_CASE("merged layers gather X once: their words are those of one product")
       auto dx = x;
       auto& traffic = mesh.world().traffic();
       traffic.reset();
-      layer.forward(x);
+      typename MergedLinear<S, B, float>::Kept kept;
+      ImmediateSums<float, typename MergedLinear<S, B, float>::Mesh> sums;
+      layer.forward(x, kept);
       const std::uint64_t forward = traffic.total().elements;
-      layer.backward(x, &dx);
-      layer.finish_backward();
+      layer.backward(x, sums, kept, &dx);
       return std::vector<std::uint64_t>{forward, traffic.total().elements - forward};
     });
     Words sum;

@@ -37,9 +37,10 @@ void equals_serial(const Place<S>& place, bool whole)
         mesh, {sequences * length, width}, {whole ? length * quantum : quantum, quantum}};
     scatter(integers<double>(sequences * length, width, 2), m);
     layer.forward(m, pass);
-    layer.backward(m, {.sequence = 1, .position = positions - 1});  // leaves another gradient
-    layer.backward(m, pass);
-    layer.finish_backward();
+    ImmediateSums<double, typename Layer::Mesh> sums;
+    const Pass another{.sequence = 1, .position = positions - 1};
+    layer.backward(m, {another, sums});  // leaves another gradient
+    layer.backward(m, {pass, sums});
     auto result = gather(m);
     return std::pair{result, gather(list[0].gradient)};
   });
@@ -79,8 +80,8 @@ TEST_CASE("of positions, the gradients of those in use are sent")
     using Layer = PositionEmbedding<Summa25D, Counting<TestBackend>, double>;
     Layer layer{mesh, positions, width};
     const typename Layer::Output dh{mesh, {sequences * length, width}};
-    layer.backward(dh, pass);
-    layer.finish_backward();
+    ImmediateSums<double, typename Layer::Mesh> sums;
+    layer.backward(dh, {pass, sums});
     return std::pair{mesh.world().traffic().total().elements, dh.block().cols.size};
   });
   // Rows are cut along depth and row: 2 (p-1)/p of a block, for p = 4 in two groups.
@@ -94,9 +95,12 @@ TEST_CASE("a position that the table does not have is refused")
   const auto messages = on_root(one_rank, [](const auto& mesh) {
     PositionEmbedding<Summa2D, TestBackend, double> layer{mesh, 4, 3};
     DistMatrix<double, Summa2D::Input, AxisMesh<Summa2D::Axes, TestBackend>> h{mesh, {2, 3}};
+    ImmediateSums<double, AxisMesh<Summa2D::Axes, TestBackend>> sums;
     const Pass too_far{.training_step = {}, .sequence = 2, .position = 3};
     return std::pair{message_of<ArgumentError>([&] { layer.forward(h, too_far); }),
-                     message_of<ArgumentError>([&] { layer.backward(h, too_far); })};
+                     message_of<ArgumentError>([&] {
+                       layer.backward(h, {too_far, sums});
+                     })};
   });
   CHECK(mentions(messages.first, "position 5", "table of 4", "shorter"));
   CHECK(messages.second == messages.first);

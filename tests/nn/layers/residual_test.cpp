@@ -39,20 +39,21 @@ Both both(const Mesh<S, Threads>& mesh, double p)
   const auto dy = scatter<typename S::Input>(mesh, uniform<double>(rows, width, 2));
   const Pass pass{.training_step = 5};
   Both b;
-  b.y = gather(residual.forward(x, pass));
-  b.dx = gather(*residual.backward(x, dy, pass, true));
-  residual.finish_backward();
+  ImmediateSums<double, typename decltype(layer)::Mesh> sums;
+  typename decltype(residual)::Kept kept_by_residual;
+  typename decltype(layer)::Kept kept;
+  b.y = gather(residual.forward(x, pass, kept_by_residual));
+  b.dx = gather(*residual.backward(x, dy, {pass, sums}, kept_by_residual, true));
 
   const auto sum = [](const Global<double>& a, const Global<double>& c) {
     return generate<double>(rows, width,
                             [&](std::size_t i, std::size_t j) { return a(i, j) + c(i, j); });
   };
-  auto f = layer.forward(x, pass);
+  auto f = layer.forward(x, pass, kept);
   dropout.apply(f, 5);
   auto df = dy;
   dropout.apply(df, 5);
-  const auto* dx = layer.backward(x, df, pass, true);
-  layer.finish_backward();
+  const auto* dx = layer.backward(x, df, {pass, sums}, kept, true);
   const auto xs = gather(x), fs = gather(f), dys = gather(dy), dxs = gather(*dx);
   if (mesh.rank() != 0) return b;
   b.y_by_hand = sum(xs, fs);
@@ -84,11 +85,13 @@ TEST_CASE("a residual layer drops nothing in evaluation, and computes dX where i
     Residual<Layer> without{Layer{mesh, width, width}};
     const auto x = scatter<Summa25D::Input>(mesh, uniform<double>(rows, width, 1));
     std::vector<bool> all;
-    const auto y = gather(with.forward(x, {}));
-    all.push_back(identical(y, gather(with.output())));
-    all.push_back(identical(y, gather(without.forward(x, {}))));
-    all.push_back(with.backward(x, x, {}, false) == nullptr);
-    with.finish_backward();
+    Residual<Layer>::Kept kept;
+    Residual<Layer>::Kept kept_without;
+    ImmediateSums<double, Layer::Mesh> sums;
+    const auto y = gather(with.forward(x, {}, kept));
+    all.push_back(identical(y, gather(*kept.y)));
+    all.push_back(identical(y, gather(without.forward(x, {}, kept_without))));
+    all.push_back(with.backward(x, x, {{}, sums}, kept, false) == nullptr);
     State<double, Layer::Mesh> state;
     with.append_state(state, "block.");
     all.push_back(state.matrices.at(1).name == "block.bias");
@@ -104,7 +107,8 @@ TEST_CASE("a layer of other widths beside its input is refused")
       using Layer = cubist::Dense<Summa2D, Threads, double>;
       Residual<Layer> residual{Layer{mesh, width, width + 1}};
       const auto x = scatter<Summa2D::Input>(mesh, uniform<double>(rows, width, 1));
-      (void)residual.forward(x, {});
+      Residual<Layer>::Kept kept;
+      (void)residual.forward(x, {}, kept);
       return 0;
     });
   });

@@ -15,6 +15,7 @@
 
 #include "catch.hpp"
 #include "nn.hpp"
+#include "passes.hpp"
 
 namespace cubist::test::row_norm_test
 {
@@ -81,15 +82,15 @@ Results results(const Mesh<S, Threads>& mesh)
   for (std::size_t i = 0; i < list.size(); ++i)
     scatter(as_t(uniform<double>(1, width, 3 + i)), list[i].value);
   Results all;
+  Passes passes{layer};
   // Other numbers of rows before, fewer and more, must not change what follows.
   for (const std::size_t m : {std::size_t{5}, rows, std::size_t{29}, rows})
   {
     const auto x =
         scatter<typename S::Input>(mesh, as_t(m == rows ? input() : uniform<double>(m, width, 7)));
     const auto dy = scatter<typename S::Input>(mesh, as_t(uniform<double>(m, width, 2)));
-    const auto y = wide(gather(layer.forward(x, {})));
-    const auto dx = wide(gather(*layer.backward(x, dy, {}, true)));
-    layer.finish_backward();
+    const auto y = wide(gather(passes.forward(x, {})));
+    const auto dx = wide(gather(*passes.backward(x, dy, {}, true)));
     if (m != rows) continue;
     all.push_back(y);
     all.push_back(dx);
@@ -132,13 +133,13 @@ std::vector<std::uint64_t> words(const Place<S>& place, std::size_t m, std::size
   using B = Counting<Threads>;
   const auto sent = on_mesh<B>(place, [&](const Mesh<S, B>& mesh) {
     Norm<S, B, float> layer{mesh, n};
+    Passes passes{layer};
     typename Norm<S, B, float>::Input x{mesh, {m, n}};
     auto& traffic = mesh.world().traffic();
     traffic.reset();
-    layer.forward(x, {});
+    passes.forward(x, {});
     const std::uint64_t forward = traffic.total().elements;
-    layer.backward(x, x, {}, true);
-    layer.finish_backward();
+    passes.backward(x, x, {}, true);
     return std::vector<std::uint64_t>{forward, traffic.total().elements - forward};
   });
   std::vector<std::uint64_t> sum(2);
@@ -164,7 +165,7 @@ Global<double> norm_of(const Place<S>& place, const Global<double>& x)
 {
   return on_root<Threads>(place, [&](const auto& mesh) {
     Norm<S, Threads, double> layer{mesh, x.shape(1), {.epsilon = 0}};
-    return gather(layer.forward(scatter<typename S::Input>(mesh, x), {}));
+    return gather(Passes{layer}.forward(scatter<typename S::Input>(mesh, x), {}));
   });
 }
 

@@ -25,12 +25,14 @@ void equals_serial(const Place<S>& place)
   const auto [y, dx, de] = on_root<Threads>(place, [](const auto& mesh) {
     Embedding<S, Threads, double> embedding{mesh, vocabulary, width};
     Logits<S, Threads, double> logits;
+    typename Logits<S, Threads, double>::Kept kept;
+    ImmediateSums<double, typename Logits<S, Threads, double>::Mesh> sums;
     scatter(integers<double>(vocabulary, width, 1), embedding.table());
     const auto x = scatter<typename S::Input>(mesh, integers<double>(rows, width, 2));
     const auto dy = scatter<typename S::Output>(mesh, integers<double>(rows, vocabulary, 3));
-    auto out = gather(logits.forward(x, embedding.table()));
-    auto slopes = gather(logits.backward(x, embedding.table(), dy, embedding.table_gradient()));
-    logits.finish_backward();
+    auto out = gather(logits.forward(x, embedding.table(), kept));
+    auto slopes =
+        gather(logits.backward(x, embedding.table(), dy, embedding.table_gradient(), sums, kept));
     return std::tuple{out, slopes, gather(embedding.table_gradient())};
   });
   const auto e = integers<double>(vocabulary, width, 1), x = integers<double>(rows, width, 2),

@@ -67,10 +67,11 @@ std::vector<std::uint64_t> counted(int ranks, const TransformerConfig& config)
                                           {batch.length * mesh.quantum(), mesh.quantum()}};
     const Pass pass{.sequence = batch.length};
     world.traffic().reset();
-    block->forward(x, pass);
+    const auto kept = block->make_kept();
+    block->forward(x, pass, *kept);
     const std::uint64_t forward = world.traffic().total().elements;
-    block->backward(x, x, pass, true);
-    block->finish_backward();
+    ImmediateSums<float, typename Linear<S, B, float>::Mesh> sums;
+    block->backward(x, x, {pass, sums}, *kept, true);
     return std::vector<std::uint64_t>{forward, world.traffic().total().elements - forward};
   });
   std::vector<std::uint64_t> sum(2);

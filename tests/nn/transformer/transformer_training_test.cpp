@@ -269,7 +269,7 @@ TEST_CASE("calls of a transformer that are out of order, or of other tokens, are
     (void)model.forward(batch(0), length);
     all.push_back(message_of<ShapeError>([&] { model.backward({mesh, {3, 13}}); }));
     (void)model.forward(batch(0), length);
-    (void)model.evaluate(batch(1), length);
+    (void)message_of<ShapeError>([&] { (void)model.forward(batch(1), 4); });
     all.push_back(message_of<ArgumentError>([&] { model.backward(d); }));
     return all;
   });
@@ -280,7 +280,54 @@ TEST_CASE("calls of a transformer that are out of order, or of other tokens, are
   CHECK(mentions(messages[4], "after one that failed"));
   CHECK(mentions(messages[5], "0 tokens"));
   CHECK(mentions(messages[6], "(3, 13)"));
-  CHECK(mentions(messages[7], "after an evaluation"));
+  CHECK(mentions(messages[7], "after one that failed"));
+}
+
+TEST_CASE("a transformer's evaluations and forwards do not disturb one another")
+{
+  const auto [found, wanted] = on_root(one_rank, [](const auto& mesh) {
+    std::vector<std::vector<double>> both[2];
+    for (const bool disturbed : {true, false})
+    {
+      using Model = Transformer<Summa2D, TestBackend, double>;
+      Model model{mesh, config_of(false), {.dropout = 0.1, .attention_dropout = 0.1}};
+      const auto parameters = model.parameters();
+      typename Model::Kept first, second;
+      auto& all = both[disturbed ? 0 : 1];
+      const auto gradients = [&](std::uint64_t i, typename Model::Kept& kept) {
+        typename Model::Output d{mesh, {15, 13}, {length, 1}};
+        scatter(uniform<double>(15, 13, i), d);
+        model.backward(d, kept);
+        for (const auto& p : parameters)
+        {
+          const auto whole = gather(p.gradient);
+          all.emplace_back(whole.begin(), whole.end());
+        }
+      };
+      (void)model.forward(batch(0), length, first);
+      if (!disturbed) gradients(0, first);
+      (void)model.forward(batch(1), length, second);
+      if (disturbed) gradients(0, first);
+      gradients(1, second);
+      typename Model::Output d{mesh, {15, 13}, {length, 1}};
+      scatter(uniform<double>(15, 13, 5), d);
+      (void)model.forward(batch(2), length);
+      if (disturbed)
+      {
+        (void)model.evaluate(batch(3), length);
+        (void)model.next_logits(batch(4), length);
+      }
+      model.backward(d);
+      for (const auto& p : parameters)
+      {
+        const auto whole = gather(p.gradient);
+        all.emplace_back(whole.begin(), whole.end());
+      }
+    }
+    return std::pair{both[0], both[1]};
+  });
+  CHECK(found == wanted);
+  CHECK(!found.empty());
 }
 
 TEST_CASE("a transformer of sizes that do not fit is refused")

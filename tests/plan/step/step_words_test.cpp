@@ -20,6 +20,7 @@
 
 #include "catch.hpp"
 #include "nn.hpp"
+#include "passes.hpp"
 
 namespace cubist::test::step_words_test
 {
@@ -69,7 +70,6 @@ std::uint64_t sent_in_step(Network& network, const StepOptions& options, F compu
   if (!options.sharded) whole.emplace(parameters);
   traffic.reset();
   compute_gradients();
-  if (sharded) sharded->finish_backward();
   double factor = 1;
   if (options.clipped)
     factor = clip_factor(gradient_norm(sharded ? sharded->parameters() : parameters), 1.0);
@@ -152,7 +152,9 @@ TEST_CASE("a step of a transformer sends what its formula says, and what its tok
       const auto tokens = counted(place, [&](const auto& mesh) {
         Embedding<S, B, double> embedding{mesh, config.vocabulary, config.width};
         mesh.world().traffic().reset();
-        embedding.backward(ids, embedding.forward(ids, {.sequence = batch.length}));
+        Passes passes{embedding};
+        const Pass pass{.sequence = batch.length};
+        embedding.backward(ids, passes.forward(ids, pass), {pass, passes.sums}, passes.kept);
         return mesh.world().traffic().total().elements;
       });
       const auto words =

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/dist/dist_matrix.hpp"
@@ -45,7 +44,7 @@ class RowValues
   }
   RowValues(const RowValues&) = delete;
   RowValues& operator=(const RowValues&) = delete;
-  ~RowValues() { unused_buffers().push_back(std::move(data_)); }
+  ~RowValues() { mesh_.template unused_buffers<V>().push_back(std::move(data_)); }
 
   /// `init` combined with f(i, j, y(i, j)) over all columns of the matrix.
   template <class Combine, class F, class T>
@@ -66,16 +65,12 @@ class RowValues
  private:
   using Buffer = typename M::Engine::template Buffer<V>;
 
-  /// Buffers of this rank for reuse, so that a training step allocates nothing.
-  [[nodiscard]] std::vector<Buffer>& unused_buffers()
-  {
-    return mesh_.template workspace<std::vector<Buffer>>();
-  }
   [[nodiscard]] Buffer take_buffer(std::size_t rows)
   {
-    if (unused_buffers().empty()) return Buffer(rows);
-    Buffer buffer = std::move(unused_buffers().back());
-    unused_buffers().pop_back();
+    auto& unused = mesh_.template unused_buffers<V>();
+    if (unused.empty()) return Buffer(rows);
+    Buffer buffer = std::move(unused.back());
+    unused.pop_back();
     buffer.resize(rows);
     return buffer;
   }

@@ -85,32 +85,51 @@ class Attention
 
   [[nodiscard]] const AttentionOptions& options() const { return options_; }
 
-  /// Y, which the layer owns, and overwrites in the next `forward`. With a cache, the tokens are at
-  /// pass.position and after, and read the keys and values of all before them.
-  const Output& forward(const Input& x, const Pass& pass)
+  /// What a forward leaves for its backward.
+  struct Kept
+  {
+    typename Merged::Kept merged;
+    typename OutputLinear::Kept output;
+    RotaryTable<T, Engine> rotary;
+    std::optional<Heads> o;
+    std::optional<Heads> d_o;
+    std::optional<Output> y;
+    std::optional<Input> dx;
+    Buffer l = Buffer(0);         // a number for each query and head: see LocalAttention
+    Buffer d = Buffer(0);         // another for each, of backward in one pass
+    bool is_fused = false;        // whether forward computed O in one pass
+    Buffer wide_qkv = Buffer(0);  // of 16-bit matrices
+    Buffer wide_dqkv = Buffer(0);
+    Buffer wide_o = Buffer(0);
+    Buffer wide_do = Buffer(0);
+  };
+
+  /// Y, in `kept`. With a cache, the tokens are at pass.position and after, and read the keys and
+  /// values of all before them.
+  const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     require<ShapeError>(pass.sequence > 0 && x.rows() % pass.sequence == 0, "got ", x.rows(),
                         " rows for sequences of ", pass.sequence,
                         " tokens, which they do not make; give whole sequences");
-    merged_.forward(x);
-    Heads& merged = merged_.output();
+    Heads& merged = merged_.forward(x, kept.merged);
     require<ShapeError>(merged.block().rows.size % pass.sequence == 0, "got a matrix with ",
                         merged.block().rows.size, " rows on a rank for sequences of ",
                         pass.sequence,
                         " tokens, so that attention would need tokens of other ranks; pad its rows "
                         "to multiples of the sequence times the mesh's quantum (Quanta)");
-    rotate<false>(merged, pass);
-    Heads& o = detail::fit(o_, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
-    const auto shape = shape_of(pass);
+    rotate<false>(merged, pass, kept);
+    Heads& o = fit(kept.o, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
+    const auto shape = shape_of(pass, o);
     const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
-    const MatrixView<A> l{enlarge(l_, per_query.size()), per_query};
-    is_fused_ = cache_.capacity() == 0 && !dropout(pass) && fuse(shape, merged, o, l);
-    if (!is_fused_)
+    const MatrixView<A> l{enlarge(kept.l, per_query.size()), per_query};
+    const auto drop = dropout(pass, o);
+    kept.is_fused = cache_.capacity() == 0 && !drop && fuse(shape, merged, o, l);
+    if (!kept.is_fused)
     {
-      const auto qkv = widen(std::as_const(merged), wide_qkv_);
-      const auto out = wide_like(o, wide_o_);
+      const auto qkv = widen(std::as_const(merged), kept.wide_qkv);
+      const auto out = wide_like(o, kept.wide_o);
       if (cache_.capacity() == 0)
-        attention_.forward(shape, dropout(pass), qkv, qkv, qkv, out, l);
+        attention_.forward(shape, drop, qkv, qkv, qkv, out, l);
       else
       {
         cache_.append(mesh_.engine(), shape, pass.position, qkv);
@@ -119,39 +138,38 @@ class Attention
       }
       narrow(out, o);
     }
-    output_.forward(o, detail::fit_like(y_, x));
-    return *y_;
+    output_.forward(o, fit_like(kept.y, x), kept.output, output_.add_bias());
+    return *kept.y;
   }
 
-  /// @pre X and the pass are those of the last `forward`, which had no cache
-  const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
+  /// dX, in `kept`, or null where it is not wanted.
+  /// @pre X and the pass are those of the forward of `kept`, which had no cache
+  const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
+                        Kept& kept, bool wants_dx)
   {
-    const Heads& o = *o_;
-    output_.start_backward(o, dy, detail::fit_like(do_, o));
-    Heads& d_merged = merged_.output_gradient();
-    const auto shape = shape_of(pass);
+    Heads& o = *kept.o;
+    output_.backward(o, dy, pass.gradients, kept.output, &fit_like(kept.d_o, o));
+    const Heads& d_o = *kept.d_o;
+    const Heads& merged = *kept.merged.y;
+    Heads& d_merged = merged_.output_gradient(kept.merged);
+    const auto shape = shape_of(pass, o);
     const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
-    const MatrixView<A> l{l_.data(), per_query};
-    if (!is_fused_ || !fuse_gradients(shape, o, l, d_merged))
+    const MatrixView<A> l{kept.l.data(), per_query};
+    if (!kept.is_fused || !fuse_gradients(shape, kept, l, d_merged))
     {
-      const auto qkv = widen(std::as_const(merged_.output()), wide_qkv_);
+      const auto qkv = widen(merged, kept.wide_qkv);
       // L of a forward in one pass has another order.
-      if (is_fused_) attention_.forward(shape, {}, qkv, qkv, qkv, wide_like(*o_, wide_o_), l);
-      const auto dqkv = wide_like(d_merged, wide_dqkv_);
-      attention_.backward(shape, dropout(pass), qkv, qkv, qkv, widen(o, wide_o_),
-                          MatrixView<const A>{l}, widen(std::as_const(*do_), wide_do_), dqkv, dqkv,
-                          dqkv);
+      if (kept.is_fused) attention_.forward(shape, {}, qkv, qkv, qkv, wide_like(o, kept.wide_o), l);
+      const auto dqkv = wide_like(d_merged, kept.wide_dqkv);
+      attention_.backward(shape, dropout(pass, o), qkv, qkv, qkv,
+                          widen(std::as_const(o), kept.wide_o), MatrixView<const A>{l},
+                          widen(d_o, kept.wide_do), dqkv, dqkv, dqkv);
       narrow(dqkv, d_merged);
     }
-    rotate<true>(d_merged, pass);
-    Input* const dx = wants_dx ? &detail::fit_like(dx_, x) : nullptr;
-    merged_.backward(x, dx);
+    rotate<true>(d_merged, pass, kept);
+    Input* const dx = wants_dx ? &fit_like(kept.dx, x) : nullptr;
+    merged_.backward(x, pass.gradients, kept.merged, dx);
     return dx;
-  }
-  void finish_backward()
-  {
-    output_.finish_backward();
-    merged_.finish_backward();
   }
 
   /// Keeps the keys and values of up to `tokens` tokens a sequence from the next `forward` on; 0
@@ -162,17 +180,6 @@ class Attention
   {
     merged_.append_parameters(list, prefix);
     output_.append_parameters(list, prefix + "output.");
-  }
-
-  /// But for the cache.
-  void swap_activations(Attention& other)
-  {
-    merged_.swap_activations(other.merged_);
-    output_.swap_workspace(other.output_);
-    const auto swap = [&](auto... member) { (std::swap(this->*member, other.*member), ...); };
-    swap(&Attention::rotary_, &Attention::o_, &Attention::do_, &Attention::y_, &Attention::dx_,
-         &Attention::l_, &Attention::d_, &Attention::is_fused_, &Attention::wide_qkv_,
-         &Attention::wide_dqkv_, &Attention::wide_o_, &Attention::wide_do_);
   }
 
  private:
@@ -198,14 +205,14 @@ class Attention
     const auto c = merged_.columns(part);
     return {c.first, c.width, c.stride};
   }
-  [[nodiscard]] AttentionShape shape_of(const Pass& pass) const
+  [[nodiscard]] AttentionShape shape_of(const Pass& pass, const Heads& o) const
   {
-    const std::size_t rows = o_->valid().rows();
+    const std::size_t rows = o.valid().rows();
     return {.sequences = rows / pass.sequence,
             .queries = pass.sequence,
             .keys = pass.sequence,
             .key_rows = pass.sequence,
-            .heads = o_->valid().cols() / options_.head_size,
+            .heads = o.valid().cols() / options_.head_size,
             .group = group(),
             .head_size = options_.head_size,
             .causal = options_.causal,
@@ -216,13 +223,13 @@ class Attention
             .o = {}};
   }
 
-  [[nodiscard]] std::optional<AttentionDropout> dropout(const Pass& pass) const
+  [[nodiscard]] std::optional<AttentionDropout> dropout(const Pass& pass, const Heads& o) const
   {
     if (!pass.training_step || options_.dropout == 0) return {};
     return AttentionDropout{
         stream(options_.linear.seed, Draw::attention, options_.linear.index, *pass.training_step),
-        options_.dropout, o_->block().rows.offset / pass.sequence,
-        o_->block().cols.offset / options_.head_size, options_.heads};
+        options_.dropout, o.block().rows.offset / pass.sequence,
+        o.block().cols.offset / options_.head_size, options_.heads};
   }
 
   /// O and L in one pass, where the engine has one (engine/attention.hpp)
@@ -241,17 +248,18 @@ class Attention
   /// dQ, dK and dV in one pass each
   /// @pre `fuse` has computed O and L
   /// @returns false, and computes nothing, if the engine has none for these sizes
-  [[nodiscard]] bool fuse_gradients(const AttentionShape& shape, const Heads& o, MatrixView<A> l,
-                                    Heads& d_merged)
+  [[nodiscard]] bool fuse_gradients(const AttentionShape& shape, Kept& kept, MatrixView<A> l,
+                                    Heads& d_merged) const
   {
     if constexpr (detail::FusesAttention<Engine, T>)
     {
-      const MatrixView<const T> qkv = std::as_const(merged_.output()).valid();
-      const MatrixView<const T> d_o = std::as_const(*do_).valid();
+      const MatrixView<const T> qkv = std::as_const(*kept.merged.y).valid();
+      const MatrixView<const T> o = std::as_const(*kept.o).valid();
+      const MatrixView<const T> d_o = std::as_const(*kept.d_o).valid();
       const auto dqkv = d_merged.valid();
-      const MatrixView<A> d{enlarge(d_, l.size()), l.shape()};
-      return mesh_.engine().fused_attention_gradients(shape, qkv, qkv, qkv, o.valid(), l, d_o, dqkv,
-                                                      dqkv, dqkv, d);
+      const MatrixView<A> d{enlarge(kept.d, l.size()), l.shape()};
+      return mesh_.engine().fused_attention_gradients(shape, qkv, qkv, qkv, o, l, d_o, dqkv, dqkv,
+                                                      dqkv, d);
     }
     else
       return false;
@@ -259,15 +267,15 @@ class Attention
 
   /// Rotates Q and K, or their gradients back.
   template <bool back>
-  void rotate(Heads& merged, const Pass& pass)
+  void rotate(Heads& merged, const Pass& pass, Kept& kept) const
   {
     if (options_.rotary_base == 0) return;
     const auto& engine = mesh_.engine();
-    rotary_.prepare(engine, merged.valid().rows(), pass.sequence, pass.position, options_.head_size,
-                    options_.rotary_base);
+    kept.rotary.prepare(engine, merged.valid().rows(), pass.sequence, pass.position,
+                        options_.head_size, options_.rotary_base);
     for (const std::size_t part : {std::size_t{0}, std::size_t{1}})
-      rotary_.template rotate<back>(engine, merged.valid(), heads_of(part),
-                                    merged_.columns(part).valid / options_.head_size);
+      kept.rotary.template rotate<back>(engine, merged.valid(), heads_of(part),
+                                        merged_.columns(part).valid / options_.head_size);
   }
 
   static A* enlarge(Buffer& buffer, std::size_t size)
@@ -310,19 +318,7 @@ class Attention
   Merged merged_;
   OutputLinear output_;
   LocalAttention<A, Engine> attention_;
-  RotaryTable<T, Engine> rotary_;
-  std::optional<Heads> o_;
-  std::optional<Heads> do_;
-  std::optional<Output> y_;
-  std::optional<Input> dx_;
-  Buffer l_ = Buffer(0);   // a number for each query and head: see LocalAttention
-  Buffer d_ = Buffer(0);   // the same
-  bool is_fused_ = false;  // whether the last forward computed O in one pass
   KeyValueCache<A, Engine> cache_;
-  Buffer wide_qkv_ = Buffer(0);  // of 16-bit matrices
-  Buffer wide_dqkv_ = Buffer(0);
-  Buffer wide_o_ = Buffer(0);
-  Buffer wide_do_ = Buffer(0);
 };
 
 }  // namespace cubist::CUBIST_ABI

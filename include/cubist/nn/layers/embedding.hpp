@@ -29,7 +29,6 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
-#include "cubist/dist/replica_sum.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/nn/kernels/row_exchange.hpp"
 #include "cubist/nn/layer.hpp"
@@ -63,7 +62,7 @@ class Embedding
   /// @throws ShapeError for no tokens or no features
   Embedding(const Mesh& mesh, std::size_t vocabulary, std::size_t features,
             const EmbeddingOptions& options = {})
-      : mesh_{mesh}, e_{mesh, {vocabulary, features}, quanta(mesh)}, de_{e_}, exchange_{mesh}
+      : mesh_{mesh}, e_{mesh, {vocabulary, features}, quanta(mesh)}, de_{e_}
   {
     require<ShapeError>(vocabulary > 0 && features > 0, "got an embedding of ", vocabulary,
                         " tokens in ", features,
@@ -77,35 +76,44 @@ class Embedding
   /// Its gradient.
   [[nodiscard]] Table& table_gradient() { return de_; }
 
-  /// H, which the layer owns, and overwrites in the next `forward`. Its rows are padded to whole
-  /// sequences.
-  Output& forward(std::span<const int> ids, const Pass& pass)
+  /// What a forward leaves for its backward.
+  struct Kept
+  {
+    std::optional<Output> h;
+    std::optional<detail::RowExchange<T, Mesh>> exchange;
+  };
+
+  /// H, in `kept`. Its rows are padded to whole sequences.
+  Output& forward(std::span<const int> ids, const Pass& pass, Kept& kept) const
   {
     check(ids);
     const Quanta quanta{pass.sequence * mesh_.quantum(), mesh_.quantum()};
     const Shape shape{ids.size(), e_.cols()};
-    if (!h_ || h_->shape() != shape || h_->quanta() != quanta)
+    if (!kept.h || kept.h->shape() != shape || kept.h->quanta() != quanta)
     {
-      detail::fit(h_, mesh_, shape, quanta);
-      exchange_.plan(std::as_const(e_).view(), std::as_const(*h_).view());
+      const auto& h = fit(kept.h, mesh_, shape, quanta);
+      if (!kept.exchange) kept.exchange.emplace(mesh_);
+      kept.exchange->plan(e_.view(), h.view());
     }
-    exchange_.look_up(ids, std::as_const(e_).valid(), h_->valid());
-    return *h_;
+    kept.exchange->look_up(ids, e_.valid(), kept.h->valid());
+    return *kept.h;
   }
 
-  /// The gradient of the table, for the gradient of the last H: overwritten or, with `accumulate`,
-  /// added to what is there. It is complete on every replica.
-  /// @pre the ids are those of the last `forward`
-  void backward(std::span<const int> ids, const Output& dh, bool accumulate = false)
+  /// The gradient of the table, for the gradient of H: overwritten or, with `accumulate`, added to
+  /// what is there. It is complete on every replica.
+  /// @pre the ids are those of the forward of `kept`
+  void backward(std::span<const int> ids, const Output& dh, const BackwardPass<T, Mesh>& pass,
+                Kept& kept, bool accumulate = false)
   {
     check(ids);
-    require<ShapeError>(h_ && dh.shape() == h_->shape() && dh.quanta() == h_->quanta(),
+    const auto& h = kept.h;
+    require<ShapeError>(h && dh.shape() == h->shape() && dh.quanta() == h->quanta(),
                         "got a gradient of ", dh.shape(),
                         " that is not like the last output, so its rows have no ids; make it like "
                         "that output");
     if (!accumulate) mesh_.engine().fill(de_.valid(), T{});
-    exchange_.add_sums(ids, dh.valid(), de_.valid());
-    detail::take_gradient(mesh_, de_.padded(), nullptr).wait();
+    kept.exchange->add_sums(ids, dh.valid(), de_.valid());
+    pass.gradients.sum(mesh_, Axes<>{}, de_.padded());
   }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
@@ -131,8 +139,6 @@ class Embedding
   Mesh mesh_;
   Table e_;
   Table de_;
-  std::optional<Output> h_;
-  detail::RowExchange<T, Mesh> exchange_;
 };
 
 }  // namespace cubist::CUBIST_ABI

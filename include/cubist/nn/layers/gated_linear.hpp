@@ -89,54 +89,56 @@ class GatedLinear
   {
   }
 
-  const Output& forward(const Input& x, const Pass&)
+  /// What a forward leaves for its backward.
+  struct Kept
   {
-    const Output& merged = merged_.forward(x);
-    if (!y_ || y_->rows() != x.rows() || y_->quanta().rows != x.quanta().rows)
-      y_.emplace(x.mesh(), Shape{x.rows(), out_}, Quanta{x.quanta().rows, quantum_});
-    for_each_piece([&](std::size_t gate, std::size_t up, std::size_t at, Shape piece) {
-      x.mesh().engine().map(y_->valid().block(0, at, piece), detail::GatedProduct<F>{},
+    typename Merged::Kept merged;
+    std::optional<Output> y;
+    std::optional<Input> dx;
+  };
+
+  /// Y, in `kept`.
+  const Output& forward(const Input& x, const Pass&, Kept& kept)
+  {
+    const Output& merged = merged_.forward(x, kept.merged);
+    Output& y = fit(kept.y, x.mesh(), {x.rows(), out_}, {x.quanta().rows, quantum_});
+    for_each_piece(y, [&](std::size_t gate, std::size_t up, std::size_t at, Shape piece) {
+      x.mesh().engine().map(y.valid().block(0, at, piece), detail::GatedProduct<F>{},
                             merged.valid().block(0, gate, piece),
                             merged.valid().block(0, up, piece));
     });
-    return *y_;
+    return y;
   }
 
-  const Input* backward(const Input& x, const Output& dy, const Pass&, bool wants_dx)
+  /// dX, in `kept`, or null where it is not wanted.
+  const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
+                        Kept& kept, bool wants_dx)
   {
-    const Output& y = std::as_const(merged_.output());
-    Output& d = merged_.output_gradient();
-    for_each_piece([&](std::size_t gate, std::size_t up, std::size_t at, Shape piece) {
+    const Output& y = *kept.merged.y;
+    Output& d = merged_.output_gradient(kept.merged);
+    for_each_piece(dy, [&](std::size_t gate, std::size_t up, std::size_t at, Shape piece) {
       x.mesh().engine().for_each(detail::GatedSlopes<F>{}, d.valid().block(0, gate, piece),
                                  d.valid().block(0, up, piece), y.valid().block(0, gate, piece),
                                  y.valid().block(0, up, piece), dy.valid().block(0, at, piece));
     });
-    if (wants_dx && (!dx_ || dx_->shape() != x.shape() || dx_->quanta() != x.quanta()))
-      dx_.emplace(x.mesh(), x.shape(), x.quanta());
-    merged_.backward(x, wants_dx ? &*dx_ : nullptr);
-    return wants_dx ? &*dx_ : nullptr;
+    Input* const dx = wants_dx ? &fit_like(kept.dx, x) : nullptr;
+    merged_.backward(x, pass.gradients, kept.merged, dx);
+    return dx;
   }
-  void finish_backward() { merged_.finish_backward(); }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     merged_.append_parameters(list, prefix);
   }
 
-  void swap_activations(GatedLinear& other)
-  {
-    merged_.swap_activations(other.merged_);
-    std::swap(y_, other.y_), std::swap(dx_, other.dx_);
-  }
-
  private:
   /// f(first column of G, of U, of Y, shape) for each piece of this rank's columns.
   template <class G>
-  void for_each_piece(G f) const
+  void for_each_piece(const Output& y, G f) const
   {
     const MergedColumns gate = merged_.columns(0);
     const MergedColumns up = merged_.columns(1);
-    const std::size_t rows = y_->valid().rows();
+    const std::size_t rows = y.valid().rows();
     for (std::size_t at = 0, piece = 0; at < gate.valid; at += gate.width, ++piece)
       f(gate.first + piece * gate.stride, up.first + piece * up.stride, at,
         Shape{rows, std::min(gate.width, gate.valid - at)});
@@ -145,8 +147,6 @@ class GatedLinear
   Merged merged_;
   std::size_t out_;
   std::size_t quantum_;
-  std::optional<Output> y_;
-  std::optional<Input> dx_;
 };
 
 }  // namespace cubist::CUBIST_ABI

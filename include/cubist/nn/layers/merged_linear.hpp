@@ -12,7 +12,8 @@
 // workspace, and so are b and the gradients:
 //
 //   forward    copy the W_i into W;  Y = X W + b
-//   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy dW and db apart
+//   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy dW and db apart, and
+//              sum each part over its replicas
 //
 // Words: those of Linear for N = N_0 + N_1 + …, each padded to a multiple of its quantum: one X.
 // Source of merged weights: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3.
@@ -30,7 +31,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/replica_sum.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/nn/linear.hpp"
@@ -111,69 +112,66 @@ class MergedLinear
     return {part.first, part.width, group_, block.size / group_, end - begin};
   }
 
-  /// Y, which the layer owns, and overwrites in the next `forward`.
-  const Output& forward(const Input& x)
+  /// What a forward leaves for its backward.
+  struct Kept
   {
-    if (!y_ || y_->rows() != x.rows() || y_->quanta().rows != x.quanta().rows)
+    std::optional<Product> product;
+    std::optional<Output> y;
+    std::optional<Output> dy;
+  };
+
+  /// Y, in `kept`, for layers that change it in place.
+  Output& forward(const Input& x, Kept& kept)
+  {
+    auto& [product, y, dy] = kept;
+    if (!y || y->rows() != x.rows() || y->quanta().rows != x.quanta().rows)
     {
       const ProductSize size{.m = x.rows(), .n = w_->cols(), .k = in_};
-      product_.emplace(mesh_, size, options_.gathered, options_.method,
-                       ProductQuanta{.m = x.quanta().rows, .n = 0, .k = options_.in_quantum});
-      y_.emplace(mesh_, Shape{x.rows(), w_->cols()}, Quanta{x.quanta().rows, mesh_.quantum()});
-      dy_.reset();
+      product.emplace(mesh_, size, options_.gathered, options_.method,
+                      ProductQuanta{.m = x.quanta().rows, .n = 0, .k = options_.in_quantum});
+      y.emplace(mesh_, Shape{x.rows(), w_->cols()}, Quanta{x.quanta().rows, mesh_.quantum()});
+      dy.reset();
     }
     copy_parts(
         [](auto& part) -> auto& { return part.w; }, *w_, false);
-    product_->forward(x, *w_, *y_);
+    product->forward(x, *w_, *y);
     if (options_.bias)
     {
       copy_parts(
           [](auto& part) -> auto& { return part.b; }, *b_, false);
-      mesh_.engine().for_each(detail::Add{}, y_->valid(), bias_row().repeated(y_->valid().rows()));
+      mesh_.engine().for_each(detail::Add{}, y->valid(), bias_row().repeated(y->valid().rows()));
     }
-    return *y_;
+    return *y;
   }
-
-  /// The last Y, for layers that change it in place.
-  /// @pre forward was called
-  [[nodiscard]] Output& output() { return *y_; }
 
   /// A matrix like Y for its gradient: the columns of every `columns(i)` are for the caller to
   /// write, the others are 0 and stay so.
-  /// @pre forward was called
-  [[nodiscard]] Output& output_gradient()
+  /// @pre `kept` is that of a forward
+  [[nodiscard]] Output& output_gradient(Kept& kept) const
   {
-    if (!dy_) dy_.emplace(mesh_, y_->shape(), y_->quanta());
-    return *dy_;
+    if (!kept.dy) kept.dy.emplace(mesh_, kept.y->shape(), kept.y->quanta());
+    return *kept.dy;
   }
 
-  /// The gradients for `output_gradient()`, and dX where it is wanted. Those of weights and biases
-  /// are complete after `finish_backward`.
-  /// @pre X is that of the last `forward`
-  void backward(const Input& x, Input* dx = nullptr)
+  /// The gradients for `output_gradient(kept)`, which `gradients` takes, and dX where it is wanted.
+  /// @pre X is that of the forward of `kept`
+  void backward(const Input& x, GradientReducer<T, Mesh>& gradients, Kept& kept,
+                Input* dx = nullptr)
   {
-    finish_backward();  // an earlier one, which an error interrupted
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
-    const Output& dy = output_gradient();
+    const Output& dy = output_gradient(kept);
     if (options_.bias)
     {
       mesh_.engine().column_sums(dy.valid(), db_->valid());
-      db_sum_ = sum_replicas(mesh_, Pending{}, db_->padded());
-    }
-    dw_sum_ = dx ? product_->start_backward(x, *w_, dy, *dx, *dw_)
-                 : product_->start_backward(x, dy, *dw_);
-    unfinished_ = true;
-  }
-  void finish_backward()
-  {
-    db_sum_.wait();
-    dw_sum_.wait();
-    if (!std::exchange(unfinished_, false)) return;
-    copy_parts(
-        [](auto& part) -> auto& { return part.dw; }, *dw_, true);
-    if (options_.bias)
       copy_parts(
           [](auto& part) -> auto& { return part.db; }, *db_, true);
+      for (auto& part : parts_) gradients.sum(mesh_, Pending{}, part.db.padded());
+    }
+    auto* const replicas = dx ? kept.product->backward_parts(x, *w_, dy, *dx, *dw_)
+                              : kept.product->backward_parts(x, dy, *dw_);
+    copy_parts(
+        [](auto& part) -> auto& { return part.dw; }, *dw_, true);
+    for (auto& part : parts_) gradients.reduce(part.dw.padded(), replicas);
   }
 
   /// Appends the parameters of all outputs, with names that begin with `prefix`.
@@ -185,12 +183,6 @@ class MergedLinear
       if (options_.bias)
         list.push_back({prefix + part.name + ".bias", part.b.view(), part.db.view()});
     }
-  }
-
-  void swap_activations(MergedLinear& other)
-  {
-    std::swap(product_, other.product_);
-    std::swap(y_, other.y_), std::swap(dy_, other.dy_);
   }
 
  private:
@@ -259,12 +251,6 @@ class MergedLinear
   std::optional<Weight> dw_;
   std::optional<Bias> b_;
   std::optional<Bias> db_;
-  std::optional<Product> product_;
-  std::optional<Output> y_;
-  std::optional<Output> dy_;
-  ReplicaSum<typename B::Communicator> dw_sum_;
-  ReplicaSum<typename B::Communicator> db_sum_;
-  bool unfinished_ = false;
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -18,7 +18,6 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/replica_sum.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/embedding.hpp"
@@ -60,11 +59,9 @@ class PositionEmbedding
     });
   }
 
-  /// The gradient of the table, complete after `finish_backward`; zero for positions that no token
-  /// has.
-  void backward(const Output& dh, const Pass& pass)
+  /// The gradient of the table, zero for positions that no token has.
+  void backward(const Output& dh, const BackwardPass<T, Mesh>& pass)
   {
-    finish_backward();  // an earlier one, which an error interrupted
     check(pass);
     mesh_.engine().fill(dp_.valid(), T{});
     for_each_run(dh, pass, [&](std::size_t position, MatrixView<const T> rows) {
@@ -72,10 +69,8 @@ class PositionEmbedding
     });
     using Pending = typename PendingAxes<typename Table::Layout, typename S::Input::RowAxes>::type;
     const MatrixView<T> all = dp_.padded();
-    dp_sum_ =
-        sum_replicas(mesh_, Pending{}, all.block(pass.position, 0, {pass.sequence, all.cols()}));
+    pass.gradients.sum(mesh_, Pending{}, all.block(pass.position, 0, {pass.sequence, all.cols()}));
   }
-  void finish_backward() { dp_sum_.wait(); }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
@@ -106,7 +101,6 @@ class PositionEmbedding
   Mesh mesh_;
   Table p_;
   Table dp_;
-  ReplicaSum<typename B::Communicator> dp_sum_;
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -46,19 +46,24 @@ class Residual
 
   /// The layer inside.
   [[nodiscard]] L& layer() { return layer_; }
-  /// Y of the last `forward`.
-  /// @pre there was one
-  [[nodiscard]] const Output& output() const { return *y_; }
-
-  /// Y, which the layer owns, and overwrites in the next `forward`.
-  /// @throws ShapeError unless the layer has as many outputs as inputs
-  const Output& forward(const Input& x, const Pass& pass)
+  /// What a forward leaves for its backward.
+  struct Kept
   {
-    const Output& f = layer_.forward(x, pass);
+    typename L::Kept layer;
+    std::optional<Output> y;
+    std::optional<Output> df;
+    std::optional<Input> dx;
+  };
+
+  /// Y, in `kept`.
+  /// @throws ShapeError unless the layer has as many outputs as inputs
+  const Output& forward(const Input& x, const Pass& pass, Kept& kept)
+  {
+    const Output& f = layer_.forward(x, pass, kept.layer);
     require<ShapeError>(f.shape() == x.shape(), "got a layer from ", x.shape(), " to ", f.shape(),
                         " beside its input, so their elements do not correspond; give the layer as "
                         "many outputs as inputs");
-    Output& y = detail::fit_like(y_, x);
+    Output& y = fit_like(kept.y, x);
     if (drops(pass))
       dropout_.add(x, f, y, *pass.training_step);
     else
@@ -66,23 +71,23 @@ class Residual
     return y;
   }
 
-  /// dX = dY + dX of the layer, for mask(dY); or null where it is not wanted.
-  /// @pre X and the pass are those of the last `forward`
-  const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
+  /// dX = dY + dX of the layer, for mask(dY); in `kept`, or null where it is not wanted.
+  /// @pre X and the pass are those of the forward of `kept`
+  const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
+                        Kept& kept, bool wants_dx)
   {
     const Output* df = &dy;
     if (drops(pass))
     {
-      dropout_.apply(dy, detail::fit_like(df_, dy), *pass.training_step);
-      df = &*df_;
+      dropout_.apply(dy, fit_like(kept.df, dy), *pass.training_step);
+      df = &*kept.df;
     }
-    const Input* of_layer = layer_.backward(x, *df, pass, wants_dx);
+    const Input* of_layer = layer_.backward(x, *df, pass, kept.layer, wants_dx);
     if (!wants_dx) return nullptr;
-    Input& dx = detail::fit_like(dx_, x);
+    Input& dx = fit_like(kept.dx, x);
     x.mesh().engine().map(dx.valid(), detail::Sum{}, dy.valid(), of_layer->valid());
     return &dx;
   }
-  void finish_backward() { layer_.finish_backward(); }
 
   void append_parameters(Parameters<Value, Mesh>& list, const std::string& prefix)
   {
@@ -93,12 +98,6 @@ class Residual
     detail::append_state_of(layer_, state, prefix);
   }
 
-  void swap_activations(Residual& other)
-  {
-    detail::swap_activations_of(layer_, other.layer_);
-    std::swap(y_, other.y_), std::swap(df_, other.df_), std::swap(dx_, other.dx_);
-  }
-
  private:
   [[nodiscard]] bool drops(const Pass& pass) const
   {
@@ -107,9 +106,6 @@ class Residual
 
   L layer_;
   Dropout dropout_;
-  std::optional<Output> y_;
-  std::optional<Output> df_;
-  std::optional<Input> dx_;
 };
 
 }  // namespace cubist::CUBIST_ABI

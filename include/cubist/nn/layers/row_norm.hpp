@@ -32,7 +32,6 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
-#include "cubist/dist/replica_sum.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/kernels/norm_functions.hpp"
 #include "cubist/nn/kernels/row_values.hpp"
@@ -58,6 +57,7 @@ class RowNorm
 {
   using L = typename S::Input;
   using A = Accumulator<T>;
+  using Buffer = typename B::Engine::template Buffer<double>;
 
  public:
   using Value = T;
@@ -77,79 +77,89 @@ class RowNorm
     mesh.engine().fill(w_.valid(), T{1});
   }
 
-  const Output& forward(const Input& x, const Pass&)
+  /// What a forward leaves for its backward.
+  struct Kept
+  {
+    std::size_t rows = 0;           // of this rank
+    Buffer statistics = Buffer(0);  // 1 / sqrt(variance + epsilon) of each row, and its mean
+    Buffer sums = Buffer(0);
+    Buffer zeros = Buffer(0);
+    std::optional<Output> y;
+    std::optional<Input> dx;
+  };
+
+  /// Y, in `kept`.
+  const Output& forward(const Input& x, const Pass&, Kept& kept) const
   {
     const auto& engine = mesh_.engine();
     const auto in = x.valid();
     check(x, "X");
     const std::size_t rows = in.rows();
-    if (statistics_.size() < 2 * rows) statistics_ = Buffer(2 * rows);
-    rows_ = rows;
-    const MatrixView<double> rstd = statistic(0), mean = statistic(1);
+    if (kept.statistics.size() < 2 * rows) kept.statistics = Buffer(2 * rows);
+    kept.rows = rows;
+    const MatrixView<double> rstd = statistic(kept, 0), mean = statistic(kept, 1);
     if constexpr (centred)
     {
-      sum_rows<1>([&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, DoubleOf{}, in); });
-      engine.map(mean, MeanOf{columns()}, sums(0));
-      sum_rows<1>(
-          [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, CentredSquareOf{mean.data()}, in); });
+      sum_rows<1>(kept, [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, DoubleOf{}, in); });
+      engine.map(mean, MeanOf{columns()}, sums(kept, 0));
+      sum_rows<1>(kept, [&](auto sum) {
+        engine.row_fold(sum, 0.0, Sum{}, CentredSquareOf{mean.data()}, in);
+      });
     }
     else
     {
       engine.fill(mean, 0.0);
-      sum_rows<1>([&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, SquareOf{}, in); });
+      sum_rows<1>(kept, [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, SquareOf{}, in); });
     }
-    engine.map(rstd, ReciprocalRootOf<A>{columns(), options_.epsilon}, sums(0), mean);
-    Output& y = fit_like(y_, x);
+    engine.map(rstd, ReciprocalRootOf<A>{columns(), options_.epsilon}, sums(kept, 0), mean);
+    Output& y = fit_like(kept.y, x);
     const Normalize<A> normalize{rstd.data(), mean.data()};
     if constexpr (centred)
-      engine.map_rows(y.valid(), normalize, in, repeated(w_), repeated(b_));
+      engine.map_rows(y.valid(), normalize, in, repeated(w_, kept), repeated(b_, kept));
     else
-      engine.map_rows(y.valid(), normalize, in, repeated(w_));
+      engine.map_rows(y.valid(), normalize, in, repeated(w_, kept));
     return y;
   }
 
-  const Input* backward(const Input& x, const Output& dy, const Pass&, bool wants_dx)
+  /// dX, in `kept`, or null where it is not wanted.
+  const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
+                        Kept& kept, bool wants_dx)
   {
-    finish_backward();  // an earlier one, which an error interrupted
     check(dy, "dY");
     const auto& engine = mesh_.engine();
     const MatrixView<const T> in = x.valid(), slopes = dy.valid();
-    Input& dx = fit_like(dx_, x);
-    const double* rstd = statistic(0).data();
-    const double* mean = statistic(1).data();
+    Input& dx = fit_like(kept.dx, x);
+    const double* rstd = statistic(kept, 0).data();
+    const double* mean = statistic(kept, 1).data();
     // dx has dY xhat until its columns and rows are summed.
     const MatrixView<T> product = dx.valid();
     engine.map_rows(product, TimesNormalized<A>{rstd, mean}, slopes, in);
     using Pending = typename PendingAxes<RowVector<L>, typename L::RowAxes>::type;
     engine.column_sums(MatrixView<const T>{product}, dw_.valid());
-    dw_sum_ = sum_replicas(mesh_, Pending{}, dw_.padded());
+    pass.gradients.sum(mesh_, Pending{}, dw_.padded());
     if constexpr (centred)
     {
       engine.column_sums(slopes, db_.valid());
-      db_sum_ = sum_replicas(mesh_, Pending{}, db_.padded());
+      pass.gradients.sum(mesh_, Pending{}, db_.padded());
     }
     if (!wants_dx) return nullptr;
     const auto fold_g_xhat = [&](auto sum) {
-      engine.row_fold(sum, 0.0, Sum{}, Weighted{}, MatrixView<const T>{product}, repeated(w_));
+      engine.row_fold(sum, 0.0, Sum{}, Weighted{}, MatrixView<const T>{product},
+                      repeated(w_, kept));
     };
     if constexpr (centred)
-      sum_rows<2>([&](auto g_xhat, auto g) {
+      sum_rows<2>(kept, [&](auto g_xhat, auto g) {
         fold_g_xhat(g_xhat);
-        engine.row_fold(g, 0.0, Sum{}, Weighted{}, slopes, repeated(w_));
+        engine.row_fold(g, 0.0, Sum{}, Weighted{}, slopes, repeated(w_, kept));
       });
     else
-      sum_rows<1>(fold_g_xhat);
+      sum_rows<1>(kept, fold_g_xhat);
     if constexpr (!centred)
-      if (zeros_.size() < rows_) zeros_ = Buffer(rows_);
-    const double* sum_g = centred ? sums(1).data() : zeros_.data();
-    engine.map_rows(dx.valid(), NormSlope<A>{rstd, mean, sums(0).data(), sum_g, columns()}, slopes,
-                    in, repeated(w_));
+      if (kept.zeros.size() < kept.rows) kept.zeros = Buffer(kept.rows);
+    const double* sum_g = centred ? sums(kept, 1).data() : kept.zeros.data();
+    engine.map_rows(dx.valid(), NormSlope<A>{rstd, mean, sums(kept, 0).data(), sum_g, columns()},
+                    slopes, in, repeated(w_, kept));
     return &dx;
-  }
-  void finish_backward()
-  {
-    dw_sum_.wait();
-    db_sum_.wait();
   }
 
   /// weight and, for LayerNorm, bias, (1, d)
@@ -159,15 +169,7 @@ class RowNorm
     if (centred) list.push_back({prefix + "bias", b_.view(), db_.view()});
   }
 
-  void swap_activations(RowNorm& other)
-  {
-    std::swap(statistics_, other.statistics_), std::swap(sums_, other.sums_);
-    std::swap(y_, other.y_), std::swap(dx_, other.dx_);
-  }
-
  private:
-  using Buffer = typename Mesh::Engine::template Buffer<double>;
-
   void check(const Input& m, const char* what) const
   {
     require<ShapeError>(m.cols() == w_.cols() && m.mesh() == mesh_, "got ", what, " of ", m.shape(),
@@ -177,30 +179,31 @@ class RowNorm
   }
 
   [[nodiscard]] double columns() const { return static_cast<double>(w_.cols()); }
-  [[nodiscard]] static MatrixView<const T> repeated(const Weight& w, std::size_t rows)
+  [[nodiscard]] static MatrixView<const T> repeated(const Weight& w, const Kept& kept)
   {
-    return w.valid().repeated(rows);
+    return w.valid().repeated(kept.rows);
   }
-  [[nodiscard]] MatrixView<const T> repeated(const Weight& w) const { return repeated(w, rows_); }
 
-  /// A number for each row: rstd or mean; or a sum of `sum_rows`.
-  [[nodiscard]] MatrixView<double> statistic(std::size_t i)
+  /// A number for each row: rstd or mean.
+  [[nodiscard]] static MatrixView<double> statistic(Kept& kept, std::size_t i)
   {
-    return {statistics_.data() + i * rows_, {1, rows_}};
+    return {kept.statistics.data() + i * kept.rows, {1, kept.rows}};
   }
-  [[nodiscard]] MatrixView<double> sums(std::size_t i)
+  /// A number for each row: a sum of `sum_rows`.
+  [[nodiscard]] static MatrixView<double> sums(Kept& kept, std::size_t i)
   {
-    return {sums_.data() + i * rows_, {1, rows_}};
+    return {kept.sums.data() + i * kept.rows, {1, kept.rows}};
   }
   /// One or two numbers a row, which f(first) or f(first, second) sums over this rank's columns,
   /// summed over all columns in one message.
   template <std::size_t numbers, class F>
-  void sum_rows(F f)
+  void sum_rows(Kept& kept, F f) const
   {
-    const std::size_t size = numbers * rows_;
-    if (sums_.size() < (centred ? 2 : 1) * rows_) sums_ = Buffer((centred ? 2 : 1) * rows_);
+    constexpr std::size_t most = centred ? 2 : 1;
+    const std::size_t rows = kept.rows;
+    if (kept.sums.size() < most * rows) kept.sums = Buffer(most * rows);
     const auto column = [&](std::size_t i) {
-      return MatrixView<double>{sums_.data() + i * rows_, rows_, 1, 1};
+      return MatrixView<double>{kept.sums.data() + i * rows, rows, 1, 1};
     };
     if constexpr (numbers == 1)
       f(column(0));
@@ -208,7 +211,7 @@ class RowNorm
       f(column(0), column(1));
     auto& ranks = along_axes(mesh_, typename L::ColAxes{});
     if (ranks.size() > 1)  // a row of a few elements takes as long as a call
-      ranks.all_reduce(MatrixView<double>{sums_.data(), {1, size}}.elements());
+      ranks.all_reduce(MatrixView<double>{kept.sums.data(), {1, numbers * rows}}.elements());
   }
 
   Mesh mesh_;
@@ -217,14 +220,6 @@ class RowNorm
   Weight dw_;
   Weight b_;
   Weight db_;
-  std::size_t rows_ = 0;  // of this rank
-  Buffer statistics_ = Buffer(0);
-  Buffer sums_ = Buffer(0);
-  Buffer zeros_ = Buffer(0);
-  std::optional<Output> y_;
-  std::optional<Input> dx_;
-  ReplicaSum<typename B::Communicator> dw_sum_;
-  ReplicaSum<typename B::Communicator> db_sum_;
 };
 
 }  // namespace detail

@@ -42,22 +42,6 @@ constexpr bool layers_chain()
   return layers_chain<Second, Rest...>();
 }
 
-/// Each layer's input in the last forward. They are the outputs of layers, which a copy of the
-/// layers does not refer to.
-template <class... Input>
-struct SequentialInputs
-{
-  std::tuple<const Input*...> of = {};
-
-  SequentialInputs() = default;
-  SequentialInputs(const SequentialInputs&) {}
-  SequentialInputs& operator=(const SequentialInputs&)
-  {
-    of = {};
-    return *this;
-  }
-};
-
 }  // namespace detail
 
 template <LayerType... L>
@@ -79,28 +63,39 @@ class Sequential
 
   [[nodiscard]] std::tuple<L...>& layers() { return layers_; }
 
-  /// Y, which the last layer owns, and overwrites in the next `forward`.
-  const Output& forward(const Input& x, const Pass& pass)
+  /// What the layers keep, and each layer's input. It is not copied, since it refers to itself.
+  class Kept
   {
-    inputs_.of = {};
-    return forward_from<0>(x, pass);
+   public:
+    Kept() = default;
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+
+   private:
+    friend Sequential;
+
+    std::tuple<typename L::Kept...> layers_;
+    std::tuple<const typename L::Input*...> inputs_ = {};
+  };
+
+  /// Y, which the last layer's part of `kept` has.
+  const Output& forward(const Input& x, const Pass& pass, Kept& kept)
+  {
+    kept.inputs_ = {};
+    return forward_from<0>(x, pass, kept);
   }
 
-  /// dX, which the first layer owns, or null where it is not wanted.
-  /// @pre X and the pass are those of the last `forward`
+  /// dX, which the first layer's part of `kept` has, or null where it is not wanted.
+  /// @pre X and the pass are those of the forward of `kept`
   /// @throws ArgumentError without a forward
-  const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
+  const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
+                        Kept& kept, bool wants_dx)
   {
-    require<ArgumentError>(std::get<last>(inputs_.of) != nullptr,
-                           "got backward before any forward, after one that failed, or after the "
-                           "layers were moved, so there is no output for the gradient; call "
-                           "forward first");
-    std::get<0>(inputs_.of) = &x;
-    return backward_from<last>(dy, pass, wants_dx);
-  }
-  void finish_backward()
-  {
-    std::apply([](auto&... layer) { (layer.finish_backward(), ...); }, layers_);
+    require<ArgumentError>(std::get<last>(kept.inputs_) != nullptr,
+                           "got backward before any forward, or after one that failed, so there is "
+                           "no output for the gradient; call forward first");
+    std::get<0>(kept.inputs_) = &x;
+    return backward_from<last>(dy, pass, kept, wants_dx);
   }
 
   /// 0.weight, 1.weight, …
@@ -125,39 +120,30 @@ class Sequential
         layers_);
   }
 
-  void swap_activations(Sequential& other)
-  {
-    [&]<std::size_t... i>(std::index_sequence<i...>)
-    {
-      (detail::swap_activations_of(std::get<i>(layers_), std::get<i>(other.layers_)), ...);
-    }
-    (std::index_sequence_for<L...>{});
-  }
-
  private:
   template <std::size_t i>
-  const Output& forward_from(const typename Layer<i>::Input& x, const Pass& pass)
+  const Output& forward_from(const typename Layer<i>::Input& x, const Pass& pass, Kept& kept)
   {
-    const auto& y = std::get<i>(layers_).forward(x, pass);
-    std::get<i>(inputs_.of) = &x;
+    const auto& y = std::get<i>(layers_).forward(x, pass, std::get<i>(kept.layers_));
+    std::get<i>(kept.inputs_) = &x;
     if constexpr (i == last)
       return y;
     else
-      return forward_from<i + 1>(y, pass);
+      return forward_from<i + 1>(y, pass, kept);
   }
   template <std::size_t i>
-  const Input* backward_from(const typename Layer<i>::Output& dy, const Pass& pass, bool wants_dx)
+  const Input* backward_from(const typename Layer<i>::Output& dy,
+                             const BackwardPass<Value, Mesh>& pass, Kept& kept, bool wants_dx)
   {
-    const auto* dx =
-        std::get<i>(layers_).backward(*std::get<i>(inputs_.of), dy, pass, i > 0 || wants_dx);
+    const auto* dx = std::get<i>(layers_).backward(*std::get<i>(kept.inputs_), dy, pass,
+                                                   std::get<i>(kept.layers_), i > 0 || wants_dx);
     if constexpr (i == 0)
       return dx;
     else
-      return backward_from<i - 1>(*dx, pass, wants_dx);
+      return backward_from<i - 1>(*dx, pass, kept, wants_dx);
   }
 
   std::tuple<L...> layers_;
-  detail::SequentialInputs<typename L::Input...> inputs_;
 };
 
 template <class... L>

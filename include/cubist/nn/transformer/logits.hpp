@@ -38,36 +38,40 @@ class Logits
   {
   }
 
-  /// Y, which this object owns, and overwrites in the next `forward`.
-  const Output& forward(const Input& x, const Table& e)
+  /// What a forward leaves for its backward.
+  struct Kept
+  {
+    std::optional<Product> product;
+    std::optional<Output> y;
+    std::optional<Input> dx;
+  };
+
+  /// Y, in `kept`.
+  const Output& forward(const Input& x, const Table& e, Kept& kept) const
   {
     const ProductSize size{.m = x.rows(), .n = e.rows(), .k = x.cols()};
     const ProductQuanta quanta{.m = x.quanta().rows, .n = e.quanta().rows, .k = x.quanta().cols};
-    if (!product_ || product_->size() != size || product_->quanta() != quanta)
-      product_.emplace(x.mesh(), size, gathered_, method_, quanta);
-    Output& y = detail::fit(y_, x.mesh(), {size.m, size.n}, {x.quanta().rows, e.quanta().rows});
-    product_->forward(x, e, y);
+    auto& product = kept.product;
+    if (!product || product->size() != size || product->quanta() != quanta)
+      product.emplace(x.mesh(), size, gathered_, method_, quanta);
+    Output& y = fit(kept.y, x.mesh(), {size.m, size.n}, {x.quanta().rows, e.quanta().rows});
+    product->forward(x, e, y);
     return y;
   }
 
-  /// dX, which this object owns, and dE, which is complete after `finish_backward`.
-  /// @pre X and E are those of the last `forward`
-  const Input& backward(const Input& x, const Table& e, const Output& dy, Table& de)
+  /// dX, in `kept`, and dE, which `gradients` takes.
+  /// @pre X and E are those of the forward of `kept`
+  const Input& backward(const Input& x, const Table& e, const Output& dy, Table& de,
+                        GradientReducer<T, Mesh>& gradients, Kept& kept) const
   {
-    finish_backward();  // an earlier one, which an error interrupted
-    Input& dx = detail::fit_like(dx_, x);
-    de_sum_ = product_->start_backward(x, e, dy, dx, de);
+    Input& dx = fit_like(kept.dx, x);
+    gradients.reduce(de.padded(), kept.product->backward_parts(x, e, dy, dx, de));
     return dx;
   }
-  void finish_backward() { de_sum_.wait(); }
 
  private:
   Gathered gathered_;
   Method method_;
-  std::optional<Product> product_;
-  std::optional<Output> y_;
-  std::optional<Input> dx_;
-  ReplicaSum<typename B::Communicator> de_sum_;
 };
 
 }  // namespace cubist::CUBIST_ABI

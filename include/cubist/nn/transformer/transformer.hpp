@@ -21,16 +21,18 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/state.hpp"
+#include "cubist/dist/gradient_buckets.hpp"
+#include "cubist/nn/any_layer.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layer_stack.hpp"
@@ -39,6 +41,7 @@
 #include "cubist/nn/layers/position_embedding.hpp"
 #include "cubist/nn/layers/rms_norm.hpp"
 #include "cubist/nn/loss.hpp"
+#include "cubist/nn/network.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/transformer/config.hpp"
 #include "cubist/nn/transformer/logits.hpp"
@@ -50,13 +53,14 @@ namespace cubist::CUBIST_ABI
 {
 
 template <SchemeType S, class B, RealScalar T>
-class Transformer
+class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typename S::Axes, B>>
 {
+  using Network = detail::Network<Transformer, T, AxisMesh<typename S::Axes, B>>;
+
  public:
-  using Value = T;
+  using typename Network::Mesh;
   /// The layer that computes logits.
   using Logits = cubist::Logits<S, B, T>;
-  using Mesh = typename Logits::Mesh;
   /// The input of the logits: rows of tokens, columns of features.
   using Hidden = typename Logits::Input;
   using Output = typename Logits::Output;
@@ -64,13 +68,15 @@ class Transformer
   /// @throws ShapeError for sizes that do not fit, ArgumentError for options out of range
   Transformer(const Mesh& mesh, const TransformerConfig& config,
               const TransformerOptions& options = {})
-      : mesh_{mesh}, config_{config}, seed_{options.seed}, embedding_{mesh,
-                                                                      config.vocabulary,
-                                                                      config.width,
-                                                                      {.seed = options.seed}},
+      : Network{mesh, options.seed}, config_{config}, embedding_{mesh,
+                                                                 config.vocabulary,
+                                                                 config.width,
+                                                                 {.seed = options.seed}},
         dropout_{options.dropout, options.seed, 0}, blocks_{"forward of block", "backward of block",
                                                             options.recompute},
-        norm_{make_norm(mesh, config)}, logits_{options.gathered, options.method}
+        norm_{make_norm(mesh, config)}, logits_{options.gathered, options.method}, table_sums_{
+                                                                                       mesh,
+                                                                                       {.bytes = 0}}
   {
     config.check();
     const std::size_t after = detail::layer_indices * config.layers + 1;
@@ -84,9 +90,29 @@ class Transformer
       blocks_.add(detail::make_block<S, B, T>(mesh, config, options, i));
   }
 
-  [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   /// The sizes, as the model was made.
   [[nodiscard]] const TransformerConfig& config() const { return config_; }
+
+  /// What a forward leaves for its backward.
+  class Kept
+  {
+   public:
+    /// Whether a forward has succeeded, and no backward has followed it.
+    [[nodiscard]] bool awaits_backward() const { return blocks_.awaits_backward(); }
+
+   private:
+    friend Transformer;
+
+    std::vector<int> ids_;
+    typename cubist::Embedding<S, B, T>::Kept embedding_;
+    typename detail::LayerStack<Hidden, detail::AnyLayer<Hidden, T>>::Kept blocks_;
+    std::unique_ptr<detail::AnyKept> norm_;
+    typename Logits::Kept logits_;
+    const Hidden* h_ = nullptr;           // the norm's input
+    const Hidden* normalized_ = nullptr;  // the norm's output
+    std::optional<Hidden> dh_;
+    std::optional<Hidden> last_;  // rows of the last tokens
+  };
 
   /// The logits of each token's next one, which the model owns, and overwrites in the next
   /// `forward`.
@@ -94,33 +120,43 @@ class Transformer
   /// vocabulary does not have, and for more tokens a sequence than there are positions
   const Output& forward(std::span<const int> ids, std::size_t sequence)
   {
-    pass_ = {{}, sequence, 0};
-    if (training_) pass_.training_step = detail::next_step(mesh_.engine(), steps_);
-    ids_.assign(ids.begin(), ids.end());
-    const Hidden& h = run(ids, pass_);
-    return logits_.forward(normalize(h), table());
+    return forward(ids, sequence, kept_.of_forward());
+  }
+  /// The logits, which `kept` has: several forwards may wait for their backwards.
+  const Output& forward(std::span<const int> ids, std::size_t sequence, Kept& kept)
+  {
+    const Pass pass = this->next_pass(sequence);
+    kept.ids_.assign(ids.begin(), ids.end());
+    return logits(run(ids, pass, kept), kept);
   }
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s logits.
   /// @throws ShapeError, MeshError for a gradient that is not like the logits; ArgumentError
-  /// without a forward, and after an `evaluate` or a `next_logits` that came after it
-  void backward(const Output& d_logits)
+  /// without a forward
+  void backward(const Output& d_logits) { backward(d_logits, kept_.of_forward()); }
+  /// The gradients of all parameters, for the forward that `kept` is of.
+  void backward(const Output& d_logits, Kept& kept)
   {
-    blocks_.require_forward();
-    const Hidden* d = &d_normalized(d_logits);
-    std::visit([&](auto& norm) { d = norm.backward(*h_, *d, pass_, true); }, norm_);
-    d = blocks_.backward(*d, true);
-    if (pass_.training_step && dropout_.probability() > 0)
+    kept.blocks_.require_forward();
+    auto& reducer = this->begin_gradients();
+    const BackwardPass<T, Mesh> pass{kept.blocks_.pass(), reducer};
+    // To a table that is also the embedding's, the embedding adds its part of the gradient, so the
+    // logits' part is complete before.
+    table_sums_.begin();
+    auto& of_table = config_.tied ? table_sums_ : reducer;
+    const Hidden* d = &logits_.backward(*kept.normalized_, table(), d_logits, table_gradient(),
+                                        of_table, kept.logits_);
+    d = norm_->backward(*kept.h_, *d, pass, *kept.norm_, true);
+    d = blocks_.backward(*d, reducer, kept.blocks_, true);
+    if (pass.training_step && dropout_.probability() > 0)
     {
-      dropout_.apply(*d, detail::fit_like(dh_, *d), *pass_.training_step);
-      d = &*dh_;
+      dropout_.apply(*d, fit_like(kept.dh_, *d), *pass.training_step);
+      d = &*kept.dh_;
     }
-    if (positions_) positions_->backward(*d, pass_);
-    logits_.finish_backward();  // the table's gradient, to which the embedding adds
-    embedding_.backward(ids_, *d, config_.tied);
-    if (positions_) positions_->finish_backward();
-    std::visit([](auto& norm) { norm.finish_backward(); }, norm_);
-    blocks_.finish_backward();
+    if (positions_) positions_->backward(*d, pass);
+    if (config_.tied) table_sums_.finish();
+    embedding_.backward(kept.ids_, *d, pass, kept.embedding_, config_.tied);
+    reducer.finish();
   }
 
   /// The loss of predicting each next token, and the gradients of all parameters, multiplied by
@@ -128,38 +164,40 @@ class Transformer
   LossValue compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
   {
     const Output& y = forward(ids, sequence);
-    Output& dy = detail::fit_like(d_logits_, y);
+    Output& dy = fit_like(d_logits_, y);
     LossValue loss = next_token_loss(y, ids, sequence, dy);
     scale_gradient(dy, scale);
     backward(dy);
     return loss;
   }
 
-  /// The loss of predicting each next token, without dropout and gradients. It replaces the outputs
-  /// that `forward` kept, so
-  /// the next `backward` needs another `forward`.
+  /// The loss of predicting each next token, without dropout and gradients. A forward that waits
+  /// for its backward is not disturbed.
   [[nodiscard]] double evaluate(std::span<const int> ids, std::size_t sequence)
   {
-    const Hidden& h = run(ids, {.training_step = {}, .sequence = sequence, .position = 0});
-    blocks_.discard();
-    const Output& y = logits_.forward(normalize(h), table());
-    return next_token_loss(y, ids, sequence);
+    Kept& kept = kept_.for_evaluation();
+    const Hidden& h = run(ids, {.training_step = {}, .sequence = sequence, .position = 0}, kept);
+    kept.blocks_.discard();
+    return next_token_loss(logits(h, kept), ids, sequence);
   }
 
   /// The logits of each sequence's last token, (B, V), without dropout. The first token of each
-  /// sequence is at `position`; with a cache, those before it are kept from the calls before.
+  /// sequence is at `position`; with a cache, those before it are kept from the calls before. A
+  /// forward that waits for its backward is not disturbed.
   const Output& next_logits(std::span<const int> ids, std::size_t sequence,
                             std::size_t position = 0)
   {
-    const Hidden& h = run(ids, {.training_step = {}, .sequence = sequence, .position = position});
-    blocks_.discard();
-    Hidden& last =
-        detail::fit(last_, mesh_, {ids.size() / sequence, config_.width}, mesh_.quantum());
+    Kept& kept = kept_.for_evaluation();
+    const Hidden& h =
+        run(ids, {.training_step = {}, .sequence = sequence, .position = position}, kept);
+    kept.blocks_.discard();
+    const Mesh& mesh = this->mesh();
+    Hidden& last = fit(kept.last_, mesh, {ids.size() / sequence, config_.width}, mesh.quantum());
     const auto from = h.valid();
     for (std::size_t b = 0; b < last.valid().rows(); ++b)
-      mesh_.engine().copy(from.block((b + 1) * sequence - 1, 0, {1, from.cols()}),
-                          last.valid().block(b, 0, {1, from.cols()}));
-    return logits_.forward(normalize(last), table());
+      mesh.engine().copy(from.block((b + 1) * sequence - 1, 0, {1, from.cols()}),
+                         last.valid().block(b, 0, {1, from.cols()}));
+    return logits(last, kept);
   }
 
   /// Keeps the keys and values of up to `tokens` tokens a sequence in the next calls of
@@ -179,56 +217,32 @@ class Transformer
 
   /// embedding.weight, positions.weight, layers.0.attention_norm.weight, …, norm.weight and, if it
   /// is not tied, logits.weight
-  [[nodiscard]] Parameters<T, Mesh> parameters()
+  void append_parameters(Parameters<T, Mesh>& list)
   {
-    Parameters<T, Mesh> list;
     embedding_.append_parameters(list, "embedding.");
     if (positions_) positions_->append_parameters(list, "positions.");
     const auto& blocks = blocks_.layers();
     for (std::size_t i = 0; i < blocks.size(); ++i)
       blocks[i]->append_parameters(list, "layers." + std::to_string(i) + ".");
-    std::visit([&](auto& norm) { norm.append_parameters(list, "norm."); }, norm_);
+    norm_->append_parameters(list, "norm.");
     if (table_) table_->append_parameters(list, "logits.");
-    return list;
   }
-
-  /// The parameters' values, by their names, and the seed and step of the next dropout masks.
-  void append_state(State<T, Mesh>& state, const std::string& prefix = "")
-  {
-    for (const auto& p : parameters()) state.matrices.push_back({prefix + p.name, p.value});
-    state.numbers.push_back({prefix + "seed", &seed_, true});
-    state.numbers.push_back({prefix + "forwards", &steps_});
-  }
-
-  /// Dropout applies in training mode, the mode of a new model.
-  void train() { training_ = true; }
-  /// From now on dropout does nothing.
-  void eval() { training_ = false; }
-  /// Whether dropout is applied.
-  [[nodiscard]] bool training() const { return training_; }
 
  private:
   using Embedding = cubist::Embedding<S, B, T>;
-  using AnyNorm = std::variant<LayerNorm<S, B, T>, RmsNorm<S, B, T>>;
+  using AnyLayer = detail::AnyLayer<Hidden, T>;
 
-  [[nodiscard]] static AnyNorm make_norm(const Mesh& mesh, const TransformerConfig& config)
+  [[nodiscard]] static std::unique_ptr<AnyLayer> make_norm(const Mesh& mesh,
+                                                           const TransformerConfig& config)
   {
-    if (config.norm == Norm::layer_norm)
-      return LayerNorm<S, B, T>{mesh, config.width, {config.epsilon}};
-    return RmsNorm<S, B, T>{mesh, config.width, {config.epsilon}};
-  }
-
-  /// The gradient of the norm's output, and the logits' part of the table's.
-  const Hidden& d_normalized(const Output& d_logits)
-  {
-    const auto backward = [&]() -> const Hidden& {
-      return logits_.backward(*normalized_, table(), d_logits, table_gradient());
+    const auto make = [&]<class Norm>(std::type_identity<Norm>) -> std::unique_ptr<AnyLayer> {
+      return std::make_unique<detail::LayerOf<Hidden, Norm>>(
+          Norm{mesh, config.width, {config.epsilon}});
     };
-    if (!config_.tied) return backward();
-    // The embedding adds its part to the complete sum, and passes it to a sink.
-    const GradientSinkScope<T, Mesh> none{mesh_, nullptr};
-    return backward();
+    if (config.norm == Norm::layer_norm) return make(std::type_identity<LayerNorm<S, B, T>>{});
+    return make(std::type_identity<RmsNorm<S, B, T>>{});
   }
+
   [[nodiscard]] auto& table() { return table_ ? table_->table() : embedding_.table(); }
   [[nodiscard]] auto& table_gradient()
   {
@@ -236,44 +250,38 @@ class Transformer
   }
 
   /// H after all blocks.
-  const Hidden& run(std::span<const int> ids, const Pass& pass)
+  const Hidden& run(std::span<const int> ids, const Pass& pass, Kept& kept)
   {
+    kept.blocks_.discard();
     require<ShapeError>(pass.sequence > 0 && !ids.empty() && ids.size() % pass.sequence == 0,
                         "got ", ids.size(), " tokens in sequences of ", pass.sequence,
                         ", which they do not fill; give whole sequences");
     require_positions(pass.position + pass.sequence);
-    blocks_.discard();
-    Hidden& embedded = embedding_.forward(ids, pass);
+    Hidden& embedded = embedding_.forward(ids, pass, kept.embedding_);
     if (positions_) positions_->forward(embedded, pass);
     if (pass.training_step) dropout_.apply(embedded, *pass.training_step);
-    h_ = &blocks_.forward(embedded, pass);
-    return *h_;
+    kept.h_ = &blocks_.forward(embedded, pass, kept.blocks_);
+    return *kept.h_;
   }
-  const Hidden& normalize(const Hidden& h)
+  /// The logits of H's rows.
+  const Output& logits(const Hidden& h, Kept& kept)
   {
-    std::visit([&](auto& norm) { normalized_ = &norm.forward(h, {}); }, norm_);
-    return *normalized_;
+    if (!kept.norm_) kept.norm_ = norm_->make_kept();
+    kept.normalized_ = &norm_->forward(h, {}, *kept.norm_);
+    return logits_.forward(*kept.normalized_, table(), kept.logits_);
   }
 
-  Mesh mesh_;
   TransformerConfig config_;
-  std::uint64_t seed_;
   Embedding embedding_;
   std::optional<PositionEmbedding<S, B, T>> positions_;
   Dropout dropout_;  // of the embedding
-  detail::LayerStack<Hidden, detail::AnyBlock<Hidden>> blocks_;
-  AnyNorm norm_;
+  detail::LayerStack<Hidden, AnyLayer> blocks_;
+  std::unique_ptr<AnyLayer> norm_;
   std::optional<Embedding> table_;  // of the logits, if it is not the embedding's
   Logits logits_;
-  std::optional<Hidden> last_;  // rows of the last tokens
-  std::optional<Hidden> dh_;
+  GradientBuckets<T, Mesh> table_sums_;  // of the logits' part of a tied table's gradient
+  detail::KeptOfNetwork<Kept> kept_;
   std::optional<Output> d_logits_;
-  std::vector<int> ids_;                // of the last forward
-  const Hidden* h_ = nullptr;           // the norm's input
-  const Hidden* normalized_ = nullptr;  // the norm's output
-  Pass pass_;                           // the last forward
-  bool training_ = true;
-  std::uint64_t steps_ = 0;  // forwards in training mode
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -28,6 +28,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/nn/activation.hpp"
+#include "cubist/nn/any_layer.hpp"
 #include "cubist/nn/dense.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
@@ -68,20 +69,27 @@ class TransformerBlock
   {
   }
 
-  const Output& forward(const Input& x, const Pass& pass)
+  /// What a forward leaves for its backward.
+  struct Kept
   {
-    return feed_forward_.forward(attention_.forward(x, pass), pass);
+    typename Residual<Sequential<N, Attention>>::Kept attention;
+    typename Residual<Sequential<N, Up, Down>>::Kept feed_forward;
+  };
+
+  /// Y, in `kept`.
+  const Output& forward(const Input& x, const Pass& pass, Kept& kept)
+  {
+    const Output& a = attention_.forward(x, pass, kept.attention);
+    return feed_forward_.forward(a, pass, kept.feed_forward);
   }
 
-  const Input* backward(const Input& x, const Output& dy, const Pass& pass, bool wants_dx)
+  /// dX, in `kept`, or null where it is not wanted.
+  const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
+                        Kept& kept, bool wants_dx)
   {
-    const Output* da = feed_forward_.backward(attention_.output(), dy, pass, true);
-    return attention_.backward(x, *da, pass, wants_dx);
-  }
-  void finish_backward()
-  {
-    attention_.finish_backward();
-    feed_forward_.finish_backward();
+    const Output& a = *kept.attention.y;
+    const Output* da = feed_forward_.backward(a, dy, pass, kept.feed_forward, true);
+    return attention_.backward(x, *da, pass, kept.attention, wants_dx);
   }
 
   /// attention_norm.weight, attention.query.weight, …, feed_forward_norm.weight,
@@ -98,13 +106,7 @@ class TransformerBlock
     down.append_parameters(list, prefix + "feed_forward.down.");
   }
 
-  void swap_activations(TransformerBlock& other)
-  {
-    attention_.swap_activations(other.attention_);
-    feed_forward_.swap_activations(other.feed_forward_);
-  }
-
-  /// Of attention's keys and values, see Attention::use_cache.
+  /// Keeps the keys and values of attention, see Attention::use_cache.
   void use_cache(std::size_t tokens) { std::get<1>(attention_.layer().layers()).use_cache(tokens); }
 
  private:
@@ -134,51 +136,13 @@ namespace detail
 /// The numbers of random streams that a block uses.
 inline constexpr std::size_t layer_indices = 16;
 
-/// A block of any kind, from and to matrices of type X.
-template <class X>
-class AnyBlock : public AnyLayer<X, typename X::Value>
-{
- public:
-  virtual void use_cache(std::size_t tokens) = 0;
-};
-
-template <class Block>
-class BlockOf final : public AnyBlock<typename Block::Input>
-{
-  using X = typename Block::Input;
-  using T = typename Block::Value;
-  using typename AnyBlock<X>::List;
-
- public:
-  explicit BlockOf(Block block) : block_{std::move(block)} {}
-
-  const X& forward(const X& x, const Pass& pass) override { return block_.forward(x, pass); }
-  const X* backward(const X& x, const X& dy, const Pass& pass, bool wants_dx) override
-  {
-    return block_.backward(x, dy, pass, wants_dx);
-  }
-  void finish_backward() override { block_.finish_backward(); }
-  void append_parameters(List& list, const std::string& prefix) override
-  {
-    block_.append_parameters(list, prefix);
-  }
-  void swap_activations(AnyLayer<X, T>& other) override
-  {
-    block_.swap_activations(static_cast<BlockOf&>(other).block_);
-  }
-  void use_cache(std::size_t tokens) override { block_.use_cache(tokens); }
-
- private:
-  Block block_;
-};
-
 /// Block i of a transformer. Weights are normal with a deviation of 0.02, those of the layers whose
 /// output is added to the stream with 0.02 / sqrt(2 layers), as GPT-2's.
 template <SchemeType S, class B, RealScalar T>
 [[nodiscard]] auto make_block(const AxisMesh<typename S::Axes, B>& mesh,
                               const TransformerConfig& config, const TransformerOptions& options,
                               std::size_t i)
-    -> std::unique_ptr<AnyBlock<typename Linear<S, B, T>::Input>>
+    -> std::unique_ptr<AnyLayer<typename Linear<S, B, T>::Input, T>>
 {
   const std::size_t index = 1 + layer_indices * i;
   const auto linear = [&](std::size_t offset, double std) {
@@ -212,7 +176,7 @@ template <SchemeType S, class B, RealScalar T>
                    Dense<typename S::Next, B, T>{mesh, inner, config.width, linear(6, added_std)}},
         Dropout{options.dropout, options.seed, index},
         Dropout{options.dropout, options.seed, index + 1}};
-    return std::make_unique<BlockOf<Block>>(std::move(block));
+    return std::make_unique<LayerOf<typename Block::Input, Block>>(std::move(block));
   };
   const bool centred = config.norm == Norm::layer_norm;
   require<ArgumentError>(

@@ -206,10 +206,13 @@ class TransformerParameters
       words_.template add_value<typename Of::Weight>(cut.w.block);
       if (p.has_bias) words_.template add_value<Bias>({1, cut.y.block.cols});
     };
-    add_gradients(parts_.cut(p), !p.is_merged);
     for (const auto& output : p.outputs)
-      add_values(cut_product<Of>(parts_.extents(), {p.size.m, output.n, p.size.k},
-                                 {p.quanta.m, output.quantum, p.quanta.k}));
+    {
+      const auto cut = cut_product<Of>(parts_.extents(), {p.size.m, output.n, p.size.k},
+                                       {p.quanta.m, output.quantum, p.quanta.k});
+      add_gradients(cut, true);
+      add_values(cut);
+    }
   }
 
   const TransformerParts<S>& parts_;

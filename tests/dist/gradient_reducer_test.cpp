@@ -2,7 +2,7 @@
 #include <array>
 #include <cstddef>
 
-#include "cubist/dist/replica_sum.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
@@ -10,7 +10,7 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
-namespace dist_replica_sum_test
+namespace dist_gradient_reducer_test
 {
 
 using namespace cubist;
@@ -22,7 +22,7 @@ using World = TestBackend::Communicator;
 using Grid = Mesh<Summa25D, TestBackend>;
 }  // namespace
 
-TEST_CASE("sum_replicas: sums along the given axes only")
+TEST_CASE("a reducer sums along the given axes only")
 {
   if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
@@ -30,10 +30,10 @@ TEST_CASE("sum_replicas: sums along the given axes only")
     Findings found;
     const auto sum = [&](auto axes) {
       std::array<double, 3> block{1.0 * world.rank(), 10.0, 0.5};
-      auto in_flight = sum_replicas(mesh, axes, MatrixView<double>{block.data(), {1, 3}});
-      world.barrier();  // another call may be made in between
-      in_flight.wait();
-      in_flight.wait();
+      ImmediateSums<double, AxisMesh<Summa25D::Axes, TestBackend>> sums;
+      sums.begin();
+      sums.sum(mesh, axes, MatrixView<double>{block.data(), {1, 3}});
+      sums.finish();
       return block;
     };
     const int r = world.rank();
@@ -46,17 +46,19 @@ TEST_CASE("sum_replicas: sums along the given axes only")
   }));
 }
 
-TEST_CASE("ReplicaSum: wait returns for one rank, and without a sum")
+TEST_CASE("a gradient that one rank has alone is complete")
 {
   require_clear(on_ranks<TestBackend>(1, [](World& world) {
     const Grid mesh{world};
     Findings found;
     std::array<double, 2> block{1, 2};
-    sum_replicas(mesh, Axes<Depth>{}, MatrixView<double>{block.data(), {1, 2}}).wait();
+    ImmediateSums<double, AxisMesh<Summa25D::Axes, TestBackend>> sums;
+    sums.sum(mesh, Axes<Depth>{}, MatrixView<double>{block.data(), {1, 2}});
     found.check(block == std::array{1.0, 2.0}, "one rank's sum is what it has");
-    ReplicaSum<World>{}.wait();
+    using Reducer = GradientReducer<double, AxisMesh<Summa25D::Axes, TestBackend>>;
+    found.check(Reducer::replicas_along(mesh, Axes<Depth>{}) == nullptr, "it has no replicas");
     return found;
   }));
 }
 
-}  // namespace dist_replica_sum_test
+}  // namespace dist_gradient_reducer_test

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A layer whose own type is known at run time only, as networks have them in a list.
+//
+//   A: the matrices between the layers of the network, of one layout or, in an MLP, of one of two
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "cubist/nn/layer.hpp"
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// What a forward of some layer keeps for its backward.
+class AnyKept
+{
+ public:
+  virtual ~AnyKept() = default;
+};
+
+/// A layer from matrices of type A to such.
+template <class A, class T>
+class AnyLayer
+{
+ public:
+  using Mesh = typename A::Mesh;
+
+  virtual ~AnyLayer() = default;
+  [[nodiscard]] virtual std::unique_ptr<AnyKept> make_kept() const = 0;
+  /// Whether `kept` is one of this type of layer.
+  [[nodiscard]] virtual bool fits(const AnyKept& kept) const = 0;
+  /// @pre fits(kept)
+  virtual const A& forward(const A& x, const Pass& pass, AnyKept& kept) = 0;
+  /// Returns dX, or null where it is not wanted.
+  virtual const A* backward(const A& x, const A& dy, const BackwardPass<T, Mesh>& pass,
+                            AnyKept& kept, bool wants_dx) = 0;
+  virtual void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) = 0;
+  /// Keeps the keys and values of so many tokens, if the layer has attention.
+  virtual void use_cache(std::size_t tokens) = 0;
+};
+
+/// @tparam L the layer, whose Input and Output are A, or are layouts that A may have
+template <class A, LayerType L>
+class LayerOf final : public AnyLayer<A, typename L::Value>
+{
+  using T = typename L::Value;
+  using Mesh = typename A::Mesh;
+  using X = typename L::Input;
+  using Y = typename L::Output;
+  /// Whether a matrix of the layer is one of the network, which can refer to it.
+  static constexpr bool is_same = std::is_same_v<A, X> && std::is_same_v<A, Y>;
+
+  struct Kept final : AnyKept
+  {
+    typename L::Kept of_layer;
+    std::optional<A> y;  // unless is_same
+    std::optional<A> dx;
+  };
+
+ public:
+  explicit LayerOf(L layer) : layer_{std::move(layer)} {}
+
+  [[nodiscard]] std::unique_ptr<AnyKept> make_kept() const override
+  {
+    return std::make_unique<Kept>();
+  }
+  [[nodiscard]] bool fits(const AnyKept& kept) const override
+  {
+    return dynamic_cast<const Kept*>(&kept) != nullptr;
+  }
+
+  const A& forward(const A& x, const Pass& pass, AnyKept& any) override
+  {
+    auto& kept = static_cast<Kept&>(any);
+    if constexpr (is_same)
+      return layer_.forward(x, pass, kept.of_layer);
+    else
+    {
+      const X& in = x.template as<typename X::Layout>();
+      Y& y = fit_as<Y>(kept.y, layer_.output_shape(in), layer_.output_quanta(in), in.mesh());
+      layer_.forward(in, y, pass, kept.of_layer);
+      return *kept.y;
+    }
+  }
+
+  const A* backward(const A& x, const A& dy, const BackwardPass<T, Mesh>& pass, AnyKept& any,
+                    bool wants_dx) override
+  {
+    auto& kept = static_cast<Kept&>(any);
+    if constexpr (is_same)
+      return layer_.backward(x, dy, pass, kept.of_layer, wants_dx);
+    else
+    {
+      const X& in = x.template as<typename X::Layout>();
+      X* const dx = wants_dx ? &fit_as<X>(kept.dx, in.shape(), in.quanta(), in.mesh()) : nullptr;
+      layer_.backward(in, dy.template as<typename Y::Layout>(), pass, kept.of_layer, dx);
+      return wants_dx ? &*kept.dx : nullptr;
+    }
+  }
+
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) override
+  {
+    layer_.append_parameters(list, prefix);
+  }
+
+  void use_cache([[maybe_unused]] std::size_t tokens) override
+  {
+    if constexpr (requires { layer_.use_cache(tokens); }) layer_.use_cache(tokens);
+  }
+
+ private:
+  /// A matrix of type Matrix in `kept`, as `fit` has it.
+  template <class Matrix>
+  static Matrix& fit_as(std::optional<A>& kept, Shape shape, Quanta quanta, const Mesh& mesh)
+  {
+    if (!kept || kept->shape() != shape ||
+        kept->template as<typename Matrix::Layout>().quanta() != quanta)
+      kept.emplace(Matrix{mesh, shape, quanta});
+    return kept->template as<typename Matrix::Layout>();
+  }
+
+  L layer_;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The forward and the backward of one layer in a test, with what the one leaves for the other. The
+// gradients of parameters are complete after each backward.
+
+#include "cubist/dist/gradient_reducer.hpp"
+#include "cubist/nn/layer.hpp"
+
+namespace cubist::test
+{
+
+template <class L>
+struct Passes
+{
+  L& layer;
+  typename L::Kept kept = {};
+  ImmediateSums<typename L::Value, typename L::Mesh> sums = {};
+
+  template <class X>
+  auto& forward(const X& x, const Pass& pass)
+  {
+    return layer.forward(x, pass, kept);
+  }
+  template <class X, class Y>
+  auto* backward(const X& x, const Y& dy, const Pass& pass, bool wants_dx)
+  {
+    return layer.backward(x, dy, {pass, sums}, kept, wants_dx);
+  }
+};
+template <class L>
+Passes(L&) -> Passes<L>;
+
+}  // namespace cubist::test
