@@ -22,7 +22,7 @@
 #include <string_view>
 
 #include "cubist/core/error.hpp"
-#include "cubist/io/zip.hpp"
+#include "cubist/io/other_formats.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -32,6 +32,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/staging.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/io/file.hpp"
 #include "cubist/io/safetensors.hpp"
 #include "cubist/mesh/mesh.hpp"
 
@@ -71,7 +72,7 @@ class Checkpoints
       require<ArgumentError>(metadata.emplace(number.name, std::to_string(*number.value)).second,
                              "got two numbers of the name ", number.name,
                              ", of which only one could be loaded; give each its own");
-    if (is_root()) create_folder();
+    if (is_root()) create_folders(folder_);
     detail::save_lists(file(step), std::move(metadata), state.matrices, state.accumulators);
     if (is_root()) remove_oldest(step);
   }
@@ -128,9 +129,7 @@ class Checkpoints
   /// The file of a checkpoint.
   [[nodiscard]] std::filesystem::path file(std::uint64_t step) const
   {
-    const std::string digits = std::to_string(step);
-    return folder_ / (prefix + std::string(digits.size() < width ? width - digits.size() : 0, '0') +
-                      digits + suffix);
+    return folder_ / (prefix + file_number(step, width) + suffix);
   }
 
  private:
@@ -154,14 +153,6 @@ class Checkpoints
     const auto begin = std::min(name.size(), std::string_view{prefix}.size());
     const auto step = number(name.substr(begin, name.find('.') - begin));
     return step && file(*step).filename() == name ? step : std::nullopt;
-  }
-
-  void create_folder() const
-  {
-    std::error_code error;
-    std::filesystem::create_directories(folder_, error);
-    require<DataError>(!error, "cannot create the folder ", folder_.string(), " (", error.message(),
-                       "), so nothing could be saved; check the path and its permissions");
   }
 
   /// Keeps checkpoints newer than this one, which a run that went back to an older step has.

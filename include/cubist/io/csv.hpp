@@ -15,25 +15,24 @@
 // "nan" and "inf", which usually mark missing values, are refused, and so is 1e400, which NumPy and
 // PyTorch would read as an infinity.
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <fstream>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include <locale.h>
+#include <stdlib.h>
+
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
-#include "cubist/io/git_lfs.hpp"
+#include "cubist/io/other_formats.hpp"
 #include "cubist/io/quote.hpp"
-#include "cubist/io/zip.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -71,29 +70,12 @@ namespace detail
   return first == text.npos ? "" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
-/// `text` as an infinity or 0, whichever is nearer, for a number that std::from_chars found out of
-/// the range of double: the place of its first digit decides.
-[[nodiscard]] inline double out_of_range_number(std::string_view text)
+/// The nearest double to a number that std::from_chars found out of the range of double: an
+/// infinity or 0.
+[[nodiscard]] inline double out_of_range_number(const std::string& text)
 {
-  const bool negative = text.starts_with('-');
-  const auto exponent_at = std::min(text.find_first_of("eE"), text.size());
-  const std::string_view digits = text.substr(0, exponent_at);
-  std::int64_t exponent = 0;
-  if (exponent_at < text.size())
-  {
-    std::string_view sign_and_digits = text.substr(exponent_at + 1);
-    if (sign_and_digits.starts_with('+')) sign_and_digits.remove_prefix(1);
-    const char* const end = sign_and_digits.data() + sign_and_digits.size();
-    constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max() / 2;
-    if (std::from_chars(sign_and_digits.data(), end, exponent).ec != std::errc{})
-      exponent = sign_and_digits.starts_with('-') ? -huge : huge;
-  }
-  const auto point = std::min(digits.find('.'), digits.size());
-  const auto first = digits.find_first_of("123456789");
-  const bool is_large =
-      exponent + static_cast<std::int64_t>(point) - static_cast<std::int64_t>(first) > 0;
-  const double size = is_large ? std::numeric_limits<double>::infinity() : 0.0;
-  return negative ? -size : size;
+  static const locale_t classic = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  return ::strtod_l(text.c_str(), nullptr, classic);
 }
 
 /// `text` as the nearest number, which may be an infinity or a NaN; empty if it is none.
@@ -104,7 +86,7 @@ namespace detail
   const char* const end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, number);
   if (at != end || error == std::errc::invalid_argument) return {};
-  return error == std::errc{} ? number : out_of_range_number(text);
+  return error == std::errc{} ? number : out_of_range_number(std::string{text});
 }
 
 /// Whether `text` is longer than the number that it begins with, as "1;2" and "3rd" are.
@@ -135,21 +117,30 @@ struct CsvLine
   template <class F>
   std::size_t parse(std::size_t first, std::size_t last, F f) const
   {
+    return for_each_value(last, [&](std::string_view value, std::size_t number_of_value) {
+      if (number_of_value < first) return;
+      const std::optional<double> x = parse_number(value);
+      if (!x || !is_finite(*x)) refuse(value, number_of_value);
+      f(*x);
+    });
+  }
+
+ private:
+  /// Calls f(value, its number) for the first `last` values, numbered from 0, or those of them that
+  /// the line has, and returns how many these are.
+  template <class F>
+  std::size_t for_each_value(std::size_t last, F f) const
+  {
     std::string_view rest = text;
     std::size_t count = 0;
     for (bool more = true; more && count < last; ++count)
     {
       more = rest.find(separator) != rest.npos;
-      const auto value = trim(take_until(rest, separator));
-      if (count < first) continue;
-      const std::optional<double> x = parse_number(value);
-      if (!x || !is_finite(*x)) refuse(value, count);
-      f(*x);
+      f(trim(take_until(rest, separator)), count);
     }
     return count;
   }
 
- private:
   [[noreturn]] void refuse(std::string_view value, std::size_t count) const
   {
     throw DataError{where() + ", value " + std::to_string(count + 1) + ", is " + quote(value, 20) +
@@ -169,18 +160,15 @@ struct CsvLine
   [[nodiscard]] bool is_header() const
   {
     bool has_name = false;
-    std::string_view rest = text;
-    for (bool more = true; more;)
-    {
-      more = rest.find(separator) != rest.npos;
-      auto value = trim(take_until(rest, separator));
+    bool has_number = false;
+    for_each_value(text.npos, [&](std::string_view value, std::size_t) {
       if (value.size() > 1 && value.front() == value.back() &&
           (value.front() == '"' || value.front() == '\''))
         value = value.substr(1, value.size() - 2);
-      if (parse_number(value)) return false;
+      has_number = has_number || parse_number(value);
       has_name = has_name || !(value.empty() || begins_with_number(value));
-    }
-    return has_name;
+    });
+    return has_name && !has_number;
   }
 };
 

@@ -49,10 +49,18 @@ enum class ElementType : std::uint8_t
   c128          ///< complex of double
 };
 
-/// The element type of T.
-template <Scalar T>
+/// The element type of a scalar or an integer of a fixed number of bits.
+template <Element T>
 [[nodiscard]] constexpr ElementType element_type()
 {
+  if constexpr (std::same_as<T, std::uint8_t>) return ElementType::u8;
+  if constexpr (std::same_as<T, std::int8_t>) return ElementType::i8;
+  if constexpr (std::same_as<T, std::uint16_t>) return ElementType::u16;
+  if constexpr (std::same_as<T, std::int16_t>) return ElementType::i16;
+  if constexpr (std::same_as<T, std::uint32_t>) return ElementType::u32;
+  if constexpr (std::same_as<T, std::int32_t>) return ElementType::i32;
+  if constexpr (std::same_as<T, std::uint64_t>) return ElementType::u64;
+  if constexpr (std::same_as<T, std::int64_t>) return ElementType::i64;
   if constexpr (std::same_as<T, bfloat16>) return ElementType::bf16;
   if constexpr (std::same_as<T, half>) return ElementType::f16;
   if constexpr (std::same_as<T, float>) return ElementType::f32;
@@ -94,28 +102,9 @@ constexpr bool with_source(ElementType type, F f)
 template <class F>
 constexpr bool with_integer(ElementType type, F f)
 {
-  switch (type)
-  {
-  case ElementType::boolean:
-  case ElementType::u8:
-    return f(std::uint8_t{}), true;
-  case ElementType::i8:
-    return f(std::int8_t{}), true;
-  case ElementType::u16:
-    return f(std::uint16_t{}), true;
-  case ElementType::i16:
-    return f(std::int16_t{}), true;
-  case ElementType::u32:
-    return f(std::uint32_t{}), true;
-  case ElementType::i32:
-    return f(std::int32_t{}), true;
-  case ElementType::u64:
-    return f(std::uint64_t{}), true;
-  case ElementType::i64:
-    return f(std::int64_t{}), true;
-  default:
-    return false;
-  }
+  if (type == ElementType::boolean) type = ElementType::u8;
+  return with_one_of<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t,
+                     std::int32_t, std::uint64_t, std::int64_t>(type, f);
 }
 
 }  // namespace detail

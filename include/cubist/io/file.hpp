@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A file that ranks read and write at positions of their own, and a durable rename.
+// A file that ranks read and write at positions of their own; folders, names, and a durable
+// rename.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -49,20 +51,9 @@ class File
     throw DataError{"got " + path_ +
                     ", which is no regular file, so it has no size to check it by; name a file"};
   }
-  File(File&& other) noexcept
-      : path_{std::move(other.path_)}, descriptor_{std::exchange(other.descriptor_, -1)}
-  {
-  }
-  File& operator=(File&& other) noexcept
-  {
-    std::swap(path_, other.path_);
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~File()
-  {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() { ::close(descriptor_); }
 
   /// Where the file is.
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -141,6 +132,23 @@ class File
   std::string path_;
   int descriptor_ = -1;
 };
+
+/// Makes a folder and those that it lies in, unless they exist.
+/// @throws DataError where the system refuses
+inline void create_folders(const std::filesystem::path& folder)
+{
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  require<DataError>(!error, "cannot create the folder ", folder.string(), " (", error.message(),
+                     "), so nothing could be saved; check the path and its permissions");
+}
+
+/// A number in the name of a file: with zeros before it, so that the names sort as the numbers do.
+[[nodiscard]] inline std::string file_number(std::uint64_t number, std::size_t digits)
+{
+  const auto text = std::to_string(number);
+  return std::string(digits - std::min(digits, text.size()), '0') + text;
+}
 
 /// Renames a file, replacing one of the new name, and returns when the rename is on the disk. A
 /// reader sees either the old or the new file, complete.

@@ -23,9 +23,8 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/io/element_type.hpp"
-#include "cubist/io/git_lfs.hpp"
+#include "cubist/io/other_formats.hpp"
 #include "cubist/io/quote.hpp"
-#include "cubist/io/zip.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -114,17 +114,12 @@ class SafetensorsFile
   template <Scalar T>
   [[nodiscard]] StoredMatrix matrix(const std::string& name, bool transposed = false) const
   {
-    const TensorInfo* tensor = header_.find(name);
-    require<DataError>(tensor != nullptr, path(), " has no tensor ", name,
-                       ", so there is nothing to set it from; use a file of the same network");
-    const auto& s = tensor->shape;
+    const TensorInfo& tensor = this->tensor(name);
+    const auto& s = tensor.shape;
     require<ShapeError>(s.size() == 1 || s.size() == 2, path(), " has ", name, " of ", s.size(),
                         " dimensions where a matrix is needed; use a file of the same network");
     const Shape stored{s.size() == 1 ? 1 : s[0], s.back()};
-    const StoredMatrix found{data_ + tensor->begin, tensor->type, op_shape(transposed, stored),
-                             transposed};
-    detail::require_readable<T>(file_, found, name);
-    return found;
+    return place<T>(tensor, op_shape(transposed, stored), transposed);
   }
   /// Reads this rank's block of a matrix, which is columns [first, …) of `stored`.
   template <Scalar T, class M>
@@ -162,14 +157,29 @@ class SafetensorsFile
  private:
   static constexpr std::size_t length_bytes = 8;
 
+  [[nodiscard]] const TensorInfo& tensor(const std::string& name) const
+  {
+    const TensorInfo* found = header_.find(name);
+    require<DataError>(found != nullptr, path(), " has no tensor ", name,
+                       ", so there is nothing to set it from; use a file of the same network");
+    return *found;
+  }
+
+  /// @throws DataError for a tensor that cannot be read as T
+  template <Scalar T>
+  [[nodiscard]] StoredMatrix place(const TensorInfo& tensor, Shape shape, bool transposed) const
+  {
+    const StoredMatrix found{data_ + tensor.begin, tensor.type, shape, transposed};
+    detail::require_readable<T>(file_, found, tensor.name);
+    return found;
+  }
+
   template <Scalar T>
   [[nodiscard]] StoredMatrix find(const std::string& name, Shape shape,
                                   std::optional<WeightOrder> order) const
   {
-    const TensorInfo* tensor = header_.find(name);
-    require<DataError>(tensor != nullptr, path(), " has no tensor ", name,
-                       ", so there is nothing to set it from; use a file of the same network");
-    const auto& s = tensor->shape;
+    const TensorInfo& tensor = this->tensor(name);
+    const auto& s = tensor.shape;
     std::string got;
     for (const auto extent : s) got += (got.empty() ? "" : ", ") + std::to_string(extent);
     const auto is_of = [&](Shape wanted) {
@@ -183,9 +193,7 @@ class SafetensorsFile
     require<ShapeError>(same, path(), " has ", name, " of (", got, ")",
                         transposed ? ", in WeightOrder::out_in," : "", " to set one of ", shape,
                         ", which has other elements; use a file of the same network");
-    const StoredMatrix stored{data_ + tensor->begin, tensor->type, shape, transposed && !is_vector};
-    detail::require_readable<T>(file_, stored, name);
-    return stored;
+    return place<T>(tensor, shape, transposed && !is_vector);
   }
 
   /// Requires an order for a tensor of another program, and none that contradicts cubist.

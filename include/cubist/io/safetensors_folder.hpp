@@ -17,7 +17,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/json.hpp"
-#include "cubist/io/git_lfs.hpp"
+#include "cubist/io/other_formats.hpp"
 #include "cubist/io/quote.hpp"
 #include "cubist/io/safetensors.hpp"
 

@@ -2,8 +2,16 @@
 #pragma once
 
 // The header of a safetensors file: the length of the JSON in 8 bytes, and JSON with the position
-// of every tensor. The tensors follow, row-major and little-endian, without gaps. Source:
-// huggingface/safetensors, README, "Format".
+// of every tensor. The tensors follow, row-major and little-endian, without gaps.
+//
+//   {"__metadata__": {"note": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets":
+//   [0, 24]}}
+//
+// The parser accepts this structure only: no deeper nesting, no duplicate keys. It checks each
+// token and converts each entry when it has read it, so its memory is bounded by a small multiple
+// of the text.
+//
+// Source: huggingface/safetensors, README, "Format".
 
 #include <algorithm>
 #include <array>
@@ -11,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,13 +30,23 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/io/element_type.hpp"
-#include "cubist/io/git_lfs.hpp"
+#include "cubist/io/other_formats.hpp"
 #include "cubist/io/quote.hpp"
-#include "cubist/io/safetensors_json.hpp"
-#include "cubist/io/zip.hpp"
 
 namespace cubist::CUBIST_ABI
 {
+
+/// A tensor in a safetensors file: bytes [begin, end) of the data.
+struct TensorInfo
+{
+  std::string name;
+  ElementType type = ElementType::f32;  ///< of the elements
+  std::vector<std::uint64_t> shape;
+  std::uint64_t begin = 0;  ///< the first byte, counted from the end of the header
+  std::uint64_t end = 0;    ///< the byte behind the last
+
+  friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
+};
 
 /// The format's limit of the JSON, in bytes.
 inline constexpr std::uint64_t safetensors_header_limit = 100'000'000;
@@ -72,17 +91,158 @@ struct SafetensorsHeader
 namespace detail
 {
 
-inline void check_names(const SafetensorsHeader& header, const std::string& file)
+inline constexpr const char* metadata_key = "__metadata__";
+
+/// A limit on memory: a dimension takes two bytes of text, but eight of memory.
+inline constexpr std::size_t max_dimensions = 64;
+
+/// Parses the JSON; parse_safetensors_header checks the values.
+/// @throws DataError, naming `file`, for text that is no JSON or not of this structure
+class SafetensorsJson
 {
-  std::vector<std::string_view> names;
-  names.reserve(header.tensors.size());
-  for (const auto& tensor : header.tensors) names.push_back(tensor.name);
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice == names.end()) return;
-  throw DataError{"got " + file + " with two tensors of the name " + quote(*twice) +
-                  ", so it is unclear which one is meant; give each a name of its own"};
-}
+  using Json = nlohmann::json;
+  using Event = Json::parse_event_t;
+
+ public:
+  std::map<std::string, std::string> metadata;
+  std::vector<TensorInfo> tensors;  ///< in the order of the text
+
+  SafetensorsJson(std::string_view json, const std::string& file) : file_{file}
+  {
+    expect(json.starts_with('{'), "text that does not begin with {", "an object");
+    // The parser stops at a zero byte.
+    expect(json.find('\0') == json.npos, "a zero byte", "text");
+    try
+    {
+      [[maybe_unused]] const Json rest =
+          Json::parse(json, [this](int depth, Event event, Json& value) {
+            return accept(depth, event, value);
+          });
+    }
+    catch (const Json::exception& error)
+    {
+      const auto* parse_error = dynamic_cast<const Json::parse_error*>(&error);
+      const auto where = parse_error ? " at byte " + std::to_string(parse_error->byte) : "";
+      throw DataError{"got " + file + " with a header that" + where +
+                      " is no JSON, so it is damaged or truncated; take a fresh copy of it"};
+    }
+  }
+
+ private:
+  /// Checks a token. The file's object has depth 0, its entries 1, their fields 2, and lists 3.
+  /// @returns whether the parser keeps the value; an entry is converted, and not kept
+  bool accept(int depth, Event event, const Json& value)
+  {
+    const bool is_metadata = key_ == metadata_key;
+    const char* entry =
+        is_metadata ? "an object of texts" : "an object of dtype, shape and data_offsets";
+    if (event == Event::key && depth == 1)
+    {
+      key_ = value;
+      fields_.clear();
+      const bool is_new = entries_.insert(key_).second;
+      expect(is_new || key_ != metadata_key, "a second " + quote(key_), "a tensor");
+      require<DataError>(is_new, "got ", file_, " with two tensors of the name ", quote(key_),
+                         ", so it is unclear which one is meant; give each a name of its own");
+    }
+    else if (event == Event::key)
+    {
+      const std::string name = value;
+      expect(is_metadata || name == "dtype" || name == "shape" || name == "data_offsets",
+             quote(name), entry);
+      expect(fields_.insert(name).second,
+             (is_metadata ? "a second note " : "a second ") + quote(name), "another");
+    }
+    else if (event == Event::object_start)
+      expect(depth < 2, "an object", is_metadata ? "a text" : "a text or a list");
+    else if (event == Event::array_start)
+    {
+      expect(depth == 2, "a list", depth == 1 ? entry : "a number");
+      count_ = 0;
+    }
+    else if (event == Event::value && depth == 3)
+      expect(++count_ <= max_dimensions, "more than 64 sizes", "fewer");
+    else if (event == Event::value && depth == 1)
+      expect(false, described(value), entry);
+    if (event != Event::object_end || depth != 1) return true;
+    is_metadata ? add_metadata(value) : add_tensor(value);
+    return false;
+  }
+
+  void add_metadata(const Json& notes)
+  {
+    for (const auto& [name, text] : notes.items())
+    {
+      expect(text.is_string(), described(text), "a text");
+      metadata.emplace(name, text);
+    }
+  }
+
+  void add_tensor(const Json& fields)
+  {
+    TensorInfo tensor;
+    tensor.name = key_;
+    if (const auto field = fields.find("dtype"); field != fields.end())
+    {
+      expect(field->is_string(), described(*field), "a type's name");
+      const auto& name = field->get_ref<const std::string&>();
+      const auto type = element_type_named(name);
+      require<DataError>(
+          type.has_value(), "got ", file_, " with the tensor ", quote(key_), " of the dtype ",
+          quote(name),
+          ", whose elements have a size that cubist does not know, so it cannot tell "
+          "where the others are; save that tensor in another type, or without it");
+      tensor.type = *type;
+    }
+    tensor.shape = numbers(fields, "shape", "a list of whole numbers");
+    const char* two = "a list of two whole numbers";
+    const auto offsets = numbers(fields, "data_offsets", two);
+    expect(offsets.size() >= 2 || !fields.contains("data_offsets"), "fewer than two offsets", two);
+    if (offsets.size() > 2) expect(false, "the number " + std::to_string(offsets.back()), two);
+    expect(fields.size() == 3, "too little", "dtype, shape and data_offsets");
+    tensor.begin = offsets[0];
+    tensor.end = offsets[1];
+    tensors.push_back(std::move(tensor));
+  }
+
+  /// The elements of a field, if it is there.
+  [[nodiscard]] std::vector<std::uint64_t> numbers(const Json& fields, const char* name,
+                                                   const char* wanted) const
+  {
+    std::vector<std::uint64_t> all;
+    const auto field = fields.find(name);
+    if (field == fields.end()) return all;
+    expect(field->is_array(), described(*field), wanted);
+    for (const Json& number : *field)
+    {
+      expect(number.is_number_unsigned(), described(number), wanted);
+      all.push_back(number);
+    }
+    return all;
+  }
+
+  [[nodiscard]] static std::string described(const Json& value)
+  {
+    if (value.is_array()) return "a list";
+    if (value.is_string()) return "the text " + quote(value.get_ref<const std::string&>());
+    if (value.is_number_unsigned()) return "the number " + value.dump();
+    return value.is_number_integer() ? "a negative number" : quote(value.dump());
+  }
+
+  void expect(bool holds, const std::string& got, const char* wanted) const
+  {
+    if (holds) return;
+    const std::string place = key_.empty() ? "" : " at " + quote(key_);
+    throw DataError{"got " + file_ + " whose header has " + got + place + " where " + wanted +
+                    " belongs, so it is damaged or no safetensors file; take a fresh copy of it"};
+  }
+
+  const std::string& file_;
+  std::set<std::string> entries_;  // the keys of all entries so far
+  std::string key_;                // of the current tensor, or metadata
+  std::set<std::string> fields_;   // of the current entry
+  std::size_t count_ = 0;          // of the elements of the current list
+};
 
 /// @throws DataError unless the tensors cover the data without gaps and overlaps
 inline void check_offsets(const SafetensorsHeader& header, std::uint64_t data_bytes,
@@ -125,7 +285,6 @@ parse_safetensors_header(std::string_view json, std::uint64_t data_bytes, const 
 {
   detail::SafetensorsJson parsed{json, file};
   SafetensorsHeader header{std::move(parsed.metadata), std::move(parsed.tensors)};
-  detail::check_names(header, file);
   std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) {
     return std::pair{a.begin, a.end} < std::pair{b.begin, b.end};
   });

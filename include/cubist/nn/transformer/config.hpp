@@ -18,7 +18,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/json.hpp"
-#include "cubist/io/git_lfs.hpp"
+#include "cubist/io/other_formats.hpp"
 #include "cubist/nn/transformer/config_keys.hpp"
 #include "cubist/nn/transformer/transformer_config.hpp"
 

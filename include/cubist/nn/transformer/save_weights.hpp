@@ -4,7 +4,6 @@
 // Saves the weights of a transformer in the files of Hugging Face: model.safetensors, or several of
 // them with an index, and config.json. One tensor at a time is gathered on rank 0.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +25,7 @@
 #include "cubist/dist/global.hpp"
 #include "cubist/io/atomic_file.hpp"
 #include "cubist/io/element_type.hpp"
+#include "cubist/io/file.hpp"
 #include "cubist/io/safetensors_folder.hpp"
 #include "cubist/io/safetensors_header.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -168,20 +168,10 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
   files.push_back(tensors.size());
   const std::size_t count = files.size() - 1;
   const auto file_name = [&](std::size_t f) {
-    const auto digits = [](std::size_t n) {
-      const auto text = std::to_string(n);
-      return std::string(5 - std::min<std::size_t>(5, text.size()), '0') + text;
-    };
     if (count == 1) return std::string{SafetensorsFolder::file_name};
-    return "model-" + digits(f + 1) + "-of-" + digits(count) + ".safetensors";
+    return "model-" + file_number(f + 1, 5) + "-of-" + file_number(count, 5) + ".safetensors";
   };
-  if (mesh.rank() == 0)
-  {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    require<DataError>(!error, "cannot create the folder ", folder.string(), " (", error.message(),
-                       "), so nothing could be saved; check the path and its permissions");
-  }
+  if (mesh.rank() == 0) create_folders(folder);
   mesh.world().barrier();
   const auto index_path = folder / SafetensorsFolder::index_name;
   std::set<std::string> earlier;  // on rank 0

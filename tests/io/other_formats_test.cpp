@@ -5,17 +5,18 @@
 
 #include "cubist/io/csv.hpp"
 #include "cubist/io/npy_header.hpp"
-#include "cubist/io/safetensors_header.hpp"
-#include "cubist/io/zip.hpp"
+#include "cubist/io/other_formats.hpp"
+#include "cubist/io/safetensors_folder.hpp"
 
 #include "catch.hpp"
 #include "ranks.hpp"
 
-namespace io_zip_test
+namespace io_other_formats_test
 {
 
 using namespace cubist;
 using namespace cubist::test;
+using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("a zip archive is refused by each reader, which says what to save instead")
 {
@@ -40,4 +41,26 @@ TEST_CASE("a zip archive is refused by each reader, which says what to save inst
   CHECK_NOTHROW(require_no_zip("", "x", "a matrix"));
 }
 
-}  // namespace io_zip_test
+TEST_CASE("a pointer of Git LFS is refused by its first bytes")
+{
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n";
+  CHECK_THROWS_WITH(require_no_lfs_pointer(pointer, "file"),
+                    ContainsSubstring("got file, which is a pointer of Git LFS") &&
+                        ContainsSubstring("git lfs pull"));
+  CHECK_THROWS_AS(require_no_lfs_pointer(pointer.substr(0, 8), "file"), DataError);
+  for (const char* text : {"", "v", "version", "version 2 of a text", "1,2\n3,4\n"})
+    CHECK_NOTHROW(require_no_lfs_pointer(text, "file"));
+}
+
+TEST_CASE("every reader says that a file is a pointer of Git LFS")
+{
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n";
+  const auto says = ContainsSubstring("pointer of Git LFS");
+  CHECK_THROWS_WITH(parse_csv(pointer, "x.csv"), says);
+  CHECK_THROWS_WITH(parse_npy_header(pointer, pointer.size(), "x.npy"), says);
+  CHECK_THROWS_WITH(parse_safetensors_index(pointer, "index.json"), says);
+  const auto first = std::as_bytes(std::span{pointer}).first<8>();
+  CHECK_THROWS_WITH(safetensors_header_bytes(first, pointer.size(), "x.safetensors"), says);
+}
+
+}  // namespace io_other_formats_test

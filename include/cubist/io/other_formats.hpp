@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Pointers of Git LFS, which stand where a large file belongs if a repository was cloned without
-// Git LFS:
+// Files of other formats, which users pass by mistake: zip archives, as np.savez, torch.save and
+// spreadsheets write them; and pointers of Git LFS, which stand where a large file belongs if a
+// repository was cloned without Git LFS:
 //
 //   version https://git-lfs.github.com/spec/v1
 //   oid sha256:…
@@ -18,6 +19,18 @@
 
 namespace cubist::CUBIST_ABI
 {
+
+/// @param start the file's first 4 bytes, or more
+/// @param file its name, for messages
+/// @param wanted what is read instead, and how to get it: "a matrix; save it with np.save"
+/// @throws DataError for a zip archive
+inline void require_no_zip(std::string_view start, const std::string& file, const char* wanted)
+{
+  require<DataError>(!start.starts_with("PK\x03\x04"), "got ", file,
+                     ", which is a zip archive, as np.savez and torch.save write them, so it is "
+                     "not ",
+                     wanted);
+}
 
 /// @param start the file's first 8 bytes, or more
 /// @param file its name, for messages
