@@ -47,7 +47,7 @@ class ConfigReader
   [[nodiscard]] TransformerConfig read()
   {
     for (const auto& [name, value] : json_->items())
-      require<ArgumentError>(value.is_null() || find_key(*family_, name) != nullptr, file_, " has ",
+      require<ArgumentError>(value.is_null() || knows_key(*family_, name), file_, " has ",
                              excerpt(name), " = ", excerpt(value),
                              ", which cubist does not know, so the model may be another than would "
                              "be computed; use a model without it, or remove it from the file if "
@@ -86,13 +86,12 @@ class ConfigReader
     const Json* value = found == json_->end() ? nullptr : &*found;
     if (const auto* size = std::get_if<SizeKey>(&key.meaning))
     {
-      require<DataError>(value != nullptr && !value->is_null(), file_, " has no ", name, ", ",
+      const bool given = value != nullptr && !value->is_null();
+      require<DataError>(given || size->optional, file_, " has no ", name, ", ",
                          config_use.consequence, "; ", config_use.if_damaged);
-      config_.*size->size = whole(name, *value, size->most);
+      if (given) config_.*size->size = whole(name, *value, size->most);
     }
     if (value == nullptr) return;
-    if (const auto* size = std::get_if<OptionalSizeKey>(&key.meaning); size && !value->is_null())
-      config_.*size->size = whole(name, *value, largest_size);
     if (const auto* number = std::get_if<NumberKey>(&key.meaning))
       config_.*number->number = positive(name, *value);
     if (const auto* flag = std::get_if<FlagKey>(&key.meaning))
@@ -190,14 +189,15 @@ inline void write_keys(nlohmann::json& json, const ModelFamily& family, const Tr
        {std::span<const ConfigKey>{common_keys}, family.keys})
     for (const auto& [name, meaning] : keys)
     {
-      if (const auto* size = std::get_if<SizeKey>(&meaning)) set(name, size->size);
+      if (const auto* size = std::get_if<SizeKey>(&meaning))
+      {
+        if (!size->optional || c.*size->size > 0)
+          set(name, size->size);
+        else if (said != nullptr && said->*size->size > 0)
+          json.erase(std::string{name});
+      }
       if (const auto* number = std::get_if<NumberKey>(&meaning)) set(name, number->number);
       if (const auto* flag = std::get_if<FlagKey>(&meaning)) set(name, flag->flag);
-      const auto* optional = std::get_if<OptionalSizeKey>(&meaning);
-      if (optional != nullptr && c.*optional->size > 0)
-        set(name, optional->size);
-      else if (optional != nullptr && said != nullptr && said->*optional->size > 0)
-        json.erase(std::string{name});
     }
   if (c.learned_positions || (said != nullptr && said->rotary_base == c.rotary_base)) return;
   bool written = false;

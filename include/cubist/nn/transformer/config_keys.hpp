@@ -7,6 +7,7 @@
 //
 // Source: Hugging Face transformers 4 and 5, PretrainedConfig, GPT2Config, LlamaConfig.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>
@@ -27,16 +28,12 @@ inline constexpr std::size_t most_layers = 100'000;
 template <class T>
 using ConfigMember = T TransformerConfig::*;
 
-/// A whole number above 0.
+/// A whole number above 0. An optional key that is missing or null leaves the family's default.
 struct SizeKey
 {
   ConfigMember<std::size_t> size;
+  bool optional = false;
   std::size_t most = largest_size;
-};
-/// A whole number above 0. A key that is missing or null leaves the family's default.
-struct OptionalSizeKey
-{
-  ConfigMember<std::size_t> size;
 };
 /// A number above 0. A key that is missing leaves the family's default.
 struct NumberKey
@@ -58,16 +55,11 @@ struct OneOfKey
 struct RotaryKey
 {
 };
-/// Has no effect on what a model computes.
-struct NoEffectKey
-{
-};
 
 struct ConfigKey
 {
   std::string_view name;
-  std::variant<SizeKey, OptionalSizeKey, NumberKey, FlagKey, OneOfKey, RotaryKey, NoEffectKey>
-      meaning = NoEffectKey{};
+  std::variant<SizeKey, NumberKey, FlagKey, OneOfKey, RotaryKey> meaning;
 };
 
 /// The keys that every configuration of transformers may have.
@@ -76,117 +68,67 @@ inline constexpr auto common_keys = std::to_array<ConfigKey>({
     {"add_cross_attention", OneOfKey{"[false, null]"}},
     {"is_encoder_decoder", OneOfKey{"[false, null]"}},
     {"pruned_heads", OneOfKey{"[{}, null]"}},
-    // Who wrote the file, and for which class. "architecture" is cubist's own "model_type".
-    {"model_type"},
-    {"architecture"},
-    {"architectures"},
-    {"transformers_version"},
-    {"_name_or_path"},
-    {"_commit_hash"},
-    {"tokenizer_class"},
-    {"prefix"},
-    // The elements of the files; a file says them of each tensor, and the caller chooses his own.
-    {"torch_dtype"},
-    {"dtype"},
-    {"use_bfloat16"},
-    // Values before training.
-    {"initializer_range"},
-    // Heads of other tasks, whose tensors load_weights refuses.
-    {"finetuning_task"},
-    {"id2label"},
-    {"label2id"},
-    {"num_labels"},
-    {"_num_labels"},
-    {"problem_type"},
-    {"task_specific_params"},
-    // How transformers computes the same, and what it returns.
-    {"_attn_implementation"},
-    {"_attn_implementation_autoset"},
-    {"attn_implementation"},
-    {"chunk_size_feed_forward"},
-    {"gradient_checkpointing"},
-    {"is_decoder"},
-    {"output_attentions"},
-    {"output_hidden_states"},
-    {"output_past"},
-    {"return_dict"},
-    {"tf_legacy_loss"},
-    {"tie_encoder_decoder"},
-    {"torchscript"},
-    {"use_cache"},
-    {"use_return_dict"},
-    // Tokens, and the defaults of transformers' generate.
-    {"bos_token_id"},
-    {"eos_token_id"},
-    {"pad_token_id"},
-    {"sep_token_id"},
-    {"decoder_start_token_id"},
-    {"forced_bos_token_id"},
-    {"forced_eos_token_id"},
-    {"bad_words_ids"},
-    {"begin_suppress_tokens"},
-    {"diversity_penalty"},
-    {"do_sample"},
-    {"early_stopping"},
-    {"encoder_no_repeat_ngram_size"},
-    {"exponential_decay_length_penalty"},
-    {"length_penalty"},
-    {"max_length"},
-    {"min_length"},
-    {"no_repeat_ngram_size"},
-    {"num_beam_groups"},
-    {"num_beams"},
-    {"num_return_sequences"},
-    {"output_scores"},
-    {"remove_invalid_values"},
-    {"repetition_penalty"},
-    {"return_dict_in_generate"},
-    {"suppress_tokens"},
-    {"temperature"},
-    {"top_k"},
-    {"top_p"},
-    {"typical_p"},
 });
+/// Keys that have no effect on what a model computes.
+inline constexpr auto common_without_effect = std::to_array<std::string_view>(
+    {// Who wrote the file, and for which class. "architecture" is cubist's own "model_type".
+     "model_type", "architecture", "architectures", "transformers_version", "_name_or_path",
+     "_commit_hash", "tokenizer_class", "prefix",
+     // The elements of the files; a file says them of each tensor, and the caller chooses his own.
+     "torch_dtype", "dtype", "use_bfloat16",
+     // Values before training.
+     "initializer_range",
+     // Heads of other tasks, whose tensors load_weights refuses.
+     "finetuning_task", "id2label", "label2id", "num_labels", "_num_labels", "problem_type",
+     "task_specific_params",
+     // How transformers computes the same, and what it returns.
+     "_attn_implementation", "_attn_implementation_autoset", "attn_implementation",
+     "chunk_size_feed_forward", "gradient_checkpointing", "is_decoder", "output_attentions",
+     "output_hidden_states", "output_past", "return_dict", "tf_legacy_loss", "tie_encoder_decoder",
+     "torchscript", "use_cache", "use_return_dict",
+     // Tokens, and the defaults of transformers' generate.
+     "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "decoder_start_token_id",
+     "forced_bos_token_id", "forced_eos_token_id", "bad_words_ids", "begin_suppress_tokens",
+     "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
+     "exponential_decay_length_penalty", "length_penalty", "max_length", "min_length",
+     "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_return_sequences",
+     "output_scores", "remove_invalid_values", "repetition_penalty", "return_dict_in_generate",
+     "suppress_tokens", "temperature", "top_k", "top_p", "typical_p"});
 
 inline constexpr auto gpt2_keys = std::to_array<ConfigKey>({
     {"vocab_size", SizeKey{&TransformerConfig::vocabulary}},
     {"n_positions", SizeKey{&TransformerConfig::positions}},
     {"n_embd", SizeKey{&TransformerConfig::width}},
-    {"n_layer", SizeKey{&TransformerConfig::layers, most_layers}},
+    {"n_layer", SizeKey{&TransformerConfig::layers, false, most_layers}},
     {"n_head", SizeKey{&TransformerConfig::heads}},
-    {"n_inner", OptionalSizeKey{&TransformerConfig::feed_forward}},
+    {"n_inner", SizeKey{&TransformerConfig::feed_forward, true}},
     {"layer_norm_epsilon", NumberKey{&TransformerConfig::epsilon}},
     // Two names of GELU by tanh.
     {"activation_function", OneOfKey{R"(["gelu_new", "gelu_pytorch_tanh"])"}},
     {"scale_attn_weights", OneOfKey{"[true]"}},
     {"scale_attn_by_inverse_layer_idx", OneOfKey{"[false, null]"}},
-    // Scores in float, in which cubist computes them for elements of 16 bits, too.
-    {"reorder_and_upcast_attn"},
-    // The length of the causal mask in old versions, which new ones ignore.
-    {"n_ctx"},
-    // Dropout while transformers trains; cubist's is TransformerOptions::dropout.
-    {"attn_pdrop"},
-    {"embd_pdrop"},
-    {"resid_pdrop"},
-    // The head of GPT2DoubleHeadsModel.
-    {"summary_activation"},
-    {"summary_first_dropout"},
-    {"summary_proj_to_labels"},
-    {"summary_type"},
-    {"summary_use_proj"},
-    // Of GPT-1 and its head; no version uses them in GPT-2.
-    {"n_special"},
-    {"predict_special_tokens"},
 });
+inline constexpr auto gpt2_without_effect = std::to_array<std::string_view>(
+    {// Scores in float, in which cubist computes them for elements of 16 bits, too.
+     "reorder_and_upcast_attn",
+     // The length of the causal mask in old versions, which new ones ignore.
+     "n_ctx",
+     // Dropout while transformers trains; cubist's is TransformerOptions::dropout.
+     "attn_pdrop", "embd_pdrop", "resid_pdrop",
+     // The head of GPT2DoubleHeadsModel.
+     "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+     "summary_use_proj",
+     // Of GPT-1 and its head; no version uses them in GPT-2.
+     "n_special", "predict_special_tokens"});
 
 inline constexpr auto llama_keys = std::to_array<ConfigKey>({
     {"vocab_size", SizeKey{&TransformerConfig::vocabulary}},
-    {"max_position_embeddings", OptionalSizeKey{&TransformerConfig::positions}},
+    {"max_position_embeddings", SizeKey{&TransformerConfig::positions, true}},
     {"hidden_size", SizeKey{&TransformerConfig::width}},
-    {"num_hidden_layers", SizeKey{&TransformerConfig::layers, most_layers}},
+    {"num_hidden_layers", SizeKey{&TransformerConfig::layers, false, most_layers}},
     {"num_attention_heads", SizeKey{&TransformerConfig::heads}},
-    {"num_key_value_heads", OptionalSizeKey{&TransformerConfig::key_value_heads}},
-    {"head_dim", OptionalSizeKey{&TransformerConfig::head_size}},
+    {"num_key_value_heads", SizeKey{&TransformerConfig::key_value_heads, true}},
+    {"head_dim", SizeKey{&TransformerConfig::head_size, true}},
     {"intermediate_size", SizeKey{&TransformerConfig::feed_forward}},
     {"rms_norm_eps", NumberKey{&TransformerConfig::epsilon}},
     {"rope_theta", RotaryKey{}},
@@ -198,14 +140,14 @@ inline constexpr auto llama_keys = std::to_array<ConfigKey>({
     {"mlp_bias", OneOfKey{"[false, null]"}},
     {"partial_rotary_factor", OneOfKey{"[1]"}},
     {"rope_interleaved", OneOfKey{"[false, null]"}},
-    // Dropout while transformers trains; cubist's is TransformerOptions::dropout.
-    {"attention_dropout"},
-    // In how many pieces products were summed in training: the same but for rounding.
-    {"pretraining_tp"},
-    // Other names of the positions and of the model, which no version reads.
-    {"max_sequence_length"},
-    {"is_llama_config"},
 });
+inline constexpr auto llama_without_effect = std::to_array<std::string_view>(
+    {// Dropout while transformers trains; cubist's is TransformerOptions::dropout.
+     "attention_dropout",
+     // In how many pieces products were summed in training: the same but for rounding.
+     "pretraining_tp",
+     // Other names of the positions and of the model, which no version reads.
+     "max_sequence_length", "is_llama_config"});
 
 /// Models that have the same layers and keys.
 struct ModelFamily
@@ -213,10 +155,12 @@ struct ModelFamily
   const char* type;          // "model_type" in config.json
   const char* architecture;  // the class that has logits, in "architectures"
   std::span<const ConfigKey> keys;
+  std::span<const std::string_view> without_effect;
 };
 
-inline constexpr ModelFamily gpt2_family{"gpt2", "GPT2LMHeadModel", gpt2_keys};
-inline constexpr ModelFamily llama_family{"llama", "LlamaForCausalLM", llama_keys};
+inline constexpr ModelFamily gpt2_family{"gpt2", "GPT2LMHeadModel", gpt2_keys, gpt2_without_effect};
+inline constexpr ModelFamily llama_family{"llama", "LlamaForCausalLM", llama_keys,
+                                          llama_without_effect};
 
 /// What a configuration is where config.json says nothing else.
 [[nodiscard]] inline TransformerConfig defaults_of(const ModelFamily& family)
@@ -233,14 +177,17 @@ inline constexpr ModelFamily llama_family{"llama", "LlamaForCausalLM", llama_key
   return c;
 }
 
-/// The key of this name, or null.
-[[nodiscard]] inline const ConfigKey* find_key(const ModelFamily& family, std::string_view name)
+/// Whether a configuration of this family may have the key.
+[[nodiscard]] inline bool knows_key(const ModelFamily& family, std::string_view name)
 {
-  for (const std::span<const ConfigKey> keys :
-       {family.keys, std::span<const ConfigKey>{common_keys}})
-    for (const ConfigKey& key : keys)
-      if (key.name == name) return &key;
-  return nullptr;
+  const auto has = [name](const auto& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const auto has_key = [name](const auto& keys) {
+    return std::any_of(keys.begin(), keys.end(), [name](auto& key) { return key.name == name; });
+  };
+  return has_key(common_keys) || has_key(family.keys) || has(common_without_effect) ||
+         has(family.without_effect);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -11,8 +11,9 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <string>
-#include <utility>
+#include <string_view>
 
 #include "cubist/core/error.hpp"
 #include "cubist/nn/transformer/config.hpp"
@@ -33,53 +34,33 @@ struct TensorPlace
 namespace detail
 {
 
-/// The first pair whose name begins the text: its other name, and the rest of the text.
-template <std::size_t n>
-[[nodiscard]] std::pair<std::string, std::string>
-renamed(const std::array<std::pair<const char*, const char*>, n>& names, const std::string& text)
+/// The beginning of a parameter's name, and of its tensor's in each family; null where a family has
+/// no such parameter.
+struct TensorName
 {
-  for (const auto& [ours, theirs] : names)
-    if (text.starts_with(ours)) return {theirs, text.substr(std::string{ours}.size())};
-  throw ArgumentError{"got a parameter " + text +
-                      ", which no transformer has, so Hugging Face has no name for it; pass the "
-                      "parameters of a Transformer"};
-}
+  const char* ours;
+  const char* gpt2;
+  const char* llama;
+};
 
-/// @param text the parameter's name behind "layers.N."
-[[nodiscard]] inline TensorPlace place_in_gpt2_layer(const std::string& text)
-{
-  constexpr std::array<std::pair<const char*, const char*>, 8> names{
-      {{"attention_norm.", "ln_1."},
-       {"attention.query.", "attn.c_attn."},
-       {"attention.key.", "attn.c_attn."},
-       {"attention.value.", "attn.c_attn."},
-       {"attention.output.", "attn.c_proj."},
-       {"feed_forward_norm.", "ln_2."},
-       {"feed_forward.up.", "mlp.c_fc."},
-       {"feed_forward.down.", "mlp.c_proj."}}};
-  const auto [theirs, rest] = renamed(names, text);
-  const bool merged = theirs == "attn.c_attn.";
-  const std::size_t part = text.starts_with("attention.key.")     ? 1
-                           : text.starts_with("attention.value.") ? 2
-                                                                  : 0;
-  return {theirs + rest, false, part, merged ? std::size_t{3} : std::size_t{1}, false};
-}
-
-[[nodiscard]] inline TensorPlace place_in_llama_layer(const std::string& text)
-{
-  constexpr std::array<std::pair<const char*, const char*>, 9> names{
-      {{"attention_norm.", "input_layernorm."},
-       {"attention.query.", "self_attn.q_proj."},
-       {"attention.key.", "self_attn.k_proj."},
-       {"attention.value.", "self_attn.v_proj."},
-       {"attention.output.", "self_attn.o_proj."},
-       {"feed_forward_norm.", "post_attention_layernorm."},
-       {"feed_forward.gate.", "mlp.gate_proj."},
-       {"feed_forward.up.", "mlp.up_proj."},
-       {"feed_forward.down.", "mlp.down_proj."}}};
-  const auto [theirs, rest] = renamed(names, text);
-  return {theirs + rest, theirs.find("norm") == std::string::npos, 0, 1, false};
-}
+/// Behind "layers.N.", "transformer.h.N." and "model.layers.N.".
+inline constexpr auto names_in_layers = std::to_array<TensorName>({
+    {"attention_norm.", "ln_1.", "input_layernorm."},
+    {"attention.query.", "attn.c_attn.", "self_attn.q_proj."},
+    {"attention.key.", "attn.c_attn.", "self_attn.k_proj."},
+    {"attention.value.", "attn.c_attn.", "self_attn.v_proj."},
+    {"attention.output.", "attn.c_proj.", "self_attn.o_proj."},
+    {"feed_forward_norm.", "ln_2.", "post_attention_layernorm."},
+    {"feed_forward.gate.", nullptr, "mlp.gate_proj."},
+    {"feed_forward.up.", "mlp.c_fc.", "mlp.up_proj."},
+    {"feed_forward.down.", "mlp.c_proj.", "mlp.down_proj."},
+});
+inline constexpr auto names_outside_layers = std::to_array<TensorName>({
+    {"embedding.", "transformer.wte.", "model.embed_tokens."},
+    {"positions.", "transformer.wpe.", nullptr},
+    {"norm.", "transformer.ln_f.", "model.norm."},
+    {"logits.", "lm_head.", "lm_head."},
+});
 
 }  // namespace detail
 
@@ -90,27 +71,35 @@ renamed(const std::array<std::pair<const char*, const char*>, n>& names, const s
 {
   const bool gpt2 = config.learned_positions;
   const std::string layers = "layers.";
-  const bool vector = name.ends_with(".bias") || name.find("norm.") != name.npos;
-  if (name.starts_with(layers))
+  const bool in_layer = name.starts_with(layers);
+  const std::size_t begin = in_layer ? name.find('.', layers.size()) + 1 : 0;
+  const std::string text = name.substr(begin);
+  for (const detail::TensorName& known :
+       in_layer ? std::span<const detail::TensorName>{detail::names_in_layers}
+                : std::span<const detail::TensorName>{detail::names_outside_layers})
   {
-    const auto end = name.find('.', layers.size());
-    const std::string number = name.substr(layers.size(), end - layers.size());
-    auto place = gpt2 ? detail::place_in_gpt2_layer(name.substr(end + 1))
-                      : detail::place_in_llama_layer(name.substr(end + 1));
-    place.name = (gpt2 ? "transformer.h." : "model.layers.") + number + "." + place.name;
-    place.vector = vector;
+    const char* theirs = gpt2 ? known.gpt2 : known.llama;
+    if (theirs == nullptr || !text.starts_with(known.ours)) continue;
+    TensorPlace place;
+    const bool norm = text.find("norm.") != text.npos;
+    if (in_layer)
+      place.name = (gpt2 ? "transformer.h." : "model.layers.") +
+                   name.substr(layers.size(), begin - layers.size());
+    place.name += theirs + text.substr(std::string_view{known.ours}.size());
+    place.transposed = in_layer && !gpt2 && !norm;
+    place.vector = norm || name.ends_with(".bias");
+    if (gpt2 && place.name.find("attn.c_attn.") != place.name.npos)
+    {
+      place.parts = 3;
+      place.part = text.starts_with("attention.key.")     ? 1
+                   : text.starts_with("attention.value.") ? 2
+                                                          : 0;
+    }
     return place;
   }
-  constexpr std::array<std::pair<const char*, const char*>, 4> gpt2_names{
-      {{"embedding.", "transformer.wte."},
-       {"positions.", "transformer.wpe."},
-       {"norm.", "transformer.ln_f."},
-       {"logits.", "lm_head."}}};
-  constexpr std::array<std::pair<const char*, const char*>, 3> llama_names{
-      {{"embedding.", "model.embed_tokens."}, {"norm.", "model.norm."}, {"logits.", "lm_head."}}};
-  const auto [theirs, rest] =
-      gpt2 ? detail::renamed(gpt2_names, name) : detail::renamed(llama_names, name);
-  return {theirs + rest, false, 0, 1, vector};
+  throw ArgumentError{"got a parameter " + text +
+                      ", which no transformer has, so Hugging Face has no name for it; pass the "
+                      "parameters of a Transformer"};
 }
 
 }  // namespace cubist::CUBIST_ABI
