@@ -72,74 +72,49 @@ template <class V>
     return value.is_string();
 }
 
-namespace detail
-{
-
-/// Checks the structure of a JSON text while nlohmann's parser, which does not recurse, reads it.
-class JsonGuard
-{
-  using Json = nlohmann::json;
-  using Event = Json::parse_event_t;
-
- public:
-  JsonGuard(const std::string& file, const JsonUse& use) : file_{file}, use_{use} {}
-
-  /// Always keeps the value.
-  bool accept(int depth, Event event, const Json& value)
-  {
-    if (event == Event::object_start || event == Event::array_start)
-      require<DataError>(static_cast<std::size_t>(depth) < json_depth_limit, "got ", file_,
-                         ", whose JSON is nested more than ", json_depth_limit,
-                         " deep, which no file that cubist reads needs, ", use_.consequence, "; ",
-                         use_.if_damaged);
-    if (event == Event::object_start) names_.emplace_back();
-    if (event == Event::object_end) names_.pop_back();
-    if (event == Event::key)
-      require<DataError>(names_.back().insert(value.get<std::string>()).second, "got ", file_,
-                         ", whose JSON has two values for ", excerpt(value),
-                         ", of which only one would be used; remove the other one");
-    return true;
-  }
-
- private:
-  const std::string& file_;
-  const JsonUse& use_;
-  std::vector<std::set<std::string>> names_;  // of each object that has begun
-};
-
-}  // namespace detail
-
 /// @param file the name of the text's file, for messages
 /// @throws DataError for a text that is no JSON, is nested deeper than json_depth_limit, or has two
 /// values of one name in an object
 [[nodiscard]] inline nlohmann::json parse_json(std::string_view text, const std::string& file,
                                                const JsonUse& use)
 {
-  const auto fail = [&](std::size_t byte) {
-    throw DataError{detail::join({"got ", file, ", which is no JSON at byte ", byte, ", ",
-                                  use.consequence, "; ", use.if_damaged})};
+  const auto refuse = [&](std::size_t byte) {
+    return DataError{detail::join({"got ", file, ", which is no JSON at byte ", byte, ", ",
+                                   use.consequence, "; ", use.if_damaged})};
   };
   // The parser takes a zero byte for the end.
-  if (const auto zero = text.find('\0'); zero != text.npos) fail(zero + 1);
-  detail::JsonGuard guard{file, use};
-  nlohmann::json json;
+  if (const auto zero = text.find('\0'); zero != text.npos) throw refuse(zero + 1);
+  using Json = nlohmann::json;
+  std::vector<std::set<std::string>> names;  // of each object that has begun
+  // Checks the structure while the parser, which does not recurse, reads it.
+  const auto check = [&](int depth, Json::parse_event_t event, const Json& value) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start)
+      require<DataError>(static_cast<std::size_t>(depth) < json_depth_limit, "got ", file,
+                         ", whose JSON is nested more than ", json_depth_limit,
+                         " deep, which no file that cubist reads needs, ", use.consequence, "; ",
+                         use.if_damaged);
+    if (event == Event::object_start) names.emplace_back();
+    if (event == Event::object_end) names.pop_back();
+    if (event == Event::key)
+      require<DataError>(names.back().insert(value.get<std::string>()).second, "got ", file,
+                         ", whose JSON has two values for ", excerpt(value),
+                         ", of which only one would be used; remove the other one");
+    return true;
+  };
   try
   {
-    json = nlohmann::json::parse(
-        text, [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-          return guard.accept(depth, event, value);
-        });
+    return Json::parse(text, check);
   }
   catch (const nlohmann::json::parse_error& error)
   {
-    fail(error.byte);
+    throw refuse(error.byte);
   }
   catch (const nlohmann::json::exception&)
   {
     throw DataError{detail::join({"got ", file, ", which has a number that no double can hold, ",
                                   use.consequence, "; ", use.if_damaged})};
   }
-  return json;
 }
 
 /// The text of a file.
