@@ -25,14 +25,17 @@ TEST_CASE("root is the largest whole root")
   CHECK(root(INT_MAX, 3) == 1290);
 }
 
-TEST_CASE("middle_divisor is the largest divisor up to the square root")
+TEST_CASE("largest_divisor is the largest divisor up to a limit")
 {
   for (int n = 1; n <= 100; ++n)
   {
     int largest = 0;
     for (int d = 1; d * d <= n; ++d)
       if (n % d == 0) largest = d;
-    CHECK(middle_divisor(n) == largest);
+    CHECK(largest_divisor(n, root(n, 2)) == largest);
+    CHECK(largest_divisor(n, n) == n);
+    CHECK(largest_divisor(n, INT_MAX) == n);
+    CHECK(largest_divisor(n, 1) == 1);
   }
 }
 

@@ -13,7 +13,6 @@
 // Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3; Dean et al., "Large Scale
 // Distributed Deep Networks", 2012.
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -115,7 +114,7 @@ struct DataParallel : detail::DataParallelLayouts<S>
       require<MeshError>(ranks % requested.data == 0, name, " got .data = ", requested.data,
                          " for ", ranks,
                          " ranks, which do not divide into as many meshes; use .data = ",
-                         largest_divisor(ranks, requested.data), ", or ",
+                         detail::largest_divisor(ranks, requested.data), ", or ",
                          detail::ranks_on({requested.data, ranks / requested.data + 1}), " ranks");
       return extents_of(requested.data, S::extents(requested.scheme, ranks / requested.data));
     }
@@ -160,14 +159,6 @@ struct DataParallel : detail::DataParallelLayouts<S>
     typename S::Axes::Array scheme{};
     for (std::size_t i = 0; i < scheme.size(); ++i) scheme[i] = e[i + 1];
     return scheme;
-  }
-
- private:
-  [[nodiscard]] static int largest_divisor(int n, int limit)
-  {
-    int d = std::min(n, limit);
-    while (n % d != 0) --d;
-    return d;
   }
 };
 

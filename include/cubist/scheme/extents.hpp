@@ -15,24 +15,27 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+[[nodiscard]] constexpr long power_of(long q, int power)
+{
+  long p = 1;
+  for (int i = 0; i < power; ++i) p *= q;
+  return p;
+}
+
 /// The largest q with q^power <= n.
 [[nodiscard]] constexpr int root(int n, int power)
 {
-  const auto fits = [&](long q) {
-    long p = 1;
-    for (int i = 0; i < power; ++i) p *= q;
-    return p <= n;
-  };
   int q = 0;
-  while (fits(q + 1)) ++q;
+  while (power_of(q + 1, power) <= n) ++q;
   return q;
 }
 
-/// The largest divisor of n that is no greater than its square root.
-[[nodiscard]] constexpr int middle_divisor(int n)
+/// The largest divisor of n up to `most`.
+/// @pre n >= 1, most >= 1
+[[nodiscard]] constexpr int largest_divisor(int n, int most)
 {
-  int d = root(n, 2);
-  while (d > 1 && n % d != 0) --d;
+  int d = std::min(n, most);
+  while (n % d != 0) --d;
   return d;
 }
 
@@ -64,8 +67,7 @@ template <std::size_t n>
   for (int& e : extents)
     if (e == 0)
     {
-      e = root(rest, open--);
-      while (rest % e != 0) --e;
+      e = largest_divisor(rest, root(rest, open--));
       rest /= e;
     }
   return extents;
@@ -96,11 +98,7 @@ template <std::size_t n>
 /// "1 or 8 ranks": the numbers q^power around `ranks`.
 [[nodiscard]] inline std::string nearest_powers(int ranks, int power)
 {
-  const auto raised = [&](int q) {
-    long p = 1;
-    for (int i = 0; i < power; ++i) p *= q;
-    return std::to_string(p);
-  };
+  const auto raised = [power](int q) { return std::to_string(power_of(q, power)); };
   const int q = root(ranks, power);
   return (q > 0 ? raised(q) + " or " : "") + raised(q + 1) + " ranks";
 }

@@ -14,6 +14,7 @@
 // (Optimus), arXiv 2104.05343; Colossal-AI, 2D Tensor Parallelism.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <numeric>
 #include <type_traits>
@@ -51,10 +52,10 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
   /// @throws MeshError unless the extents multiply up to `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
-    const auto text = detail::extents_text(
-        {{"q", requested.q}, {"rows", requested.rows}, {"cols", requested.cols}});
-    detail::require_extents(
-        name, ranks, {{"q", requested.q}, {"rows", requested.rows}, {"cols", requested.cols}});
+    const std::array<detail::NamedExtent, 3> given{
+        {{"q", requested.q}, {"rows", requested.rows}, {"cols", requested.cols}}};
+    const auto text = detail::extents_text(given);
+    detail::require_extents(name, ranks, given);
     require<MeshError>(requested.q == 0 || (requested.rows == 0 && requested.cols == 0), name,
                        " got ", text, " for ", ranks,
                        " ranks, but q is both rows and cols; use q alone, or rows and cols");
@@ -62,7 +63,7 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
     int c = std::max(requested.cols, requested.q);
     if (r == 0 && c == 0)
     {
-      r = detail::middle_divisor(ranks);
+      r = detail::largest_divisor(ranks, detail::root(ranks, 2));
       require<MeshError>(
           r > 1 || ranks == 1, name, " got ", ranks,
           " ranks and no extents, but no mesh of several rows and columns uses up that many; use ",
@@ -73,8 +74,8 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
     if (r == 0) r = std::max(1, ranks / c);
     if (c == 0) c = std::max(1, ranks / r);
     const long used = detail::ranks_on({r, c});
-    const int fits =
-        requested.q != 0 ? detail::middle_divisor(ranks) : detail::nearest_divisor(ranks, r);
+    const int fits = requested.q != 0 ? detail::largest_divisor(ranks, detail::root(ranks, 2))
+                                      : detail::nearest_divisor(ranks, r);
     require<MeshError>(
         used == ranks, name, " got ", text, " for ", ranks,
         " ranks, but ranks would be left out or missing unless rows x cols is their number; use ",
