@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,15 +31,35 @@ std::string error(const std::string& bytes, TokenType type = TokenType::uint16)
   return message_of<DataError>([&] { TokenFile(folder / "x.bin", type); });
 }
 
+std::string four_bytes(std::uint32_t n)
+{
+  std::string bytes;
+  for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(n >> shift & 0xffU);
+  return bytes;
+}
+
 /// llm.c's header, and these tokens.
 std::string llmc_file(std::uint32_t magic, std::uint32_t version, std::uint32_t count,
                       const std::string& tokens)
 {
-  std::string bytes;
-  for (const std::uint32_t n : {magic, version, count})
-    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(n >> shift & 0xffU);
+  std::string bytes = four_bytes(magic) + four_bytes(version) + four_bytes(count);
   bytes.resize(1024);
   return bytes + tokens;
+}
+
+TokenHeader read_header(const std::string& file, std::optional<TokenType> type = {})
+{
+  return read_token_header(std::as_bytes(std::span{file}), "x.bin", type);
+}
+std::string header_error(const std::string& file, std::optional<TokenType> type = {})
+{
+  return message_of<DataError>([&] { (void)read_header(file, type); });
+}
+
+/// A header of llm.c's, and so many bytes after it.
+std::string llmc(std::uint32_t magic, std::uint32_t version, std::uint32_t count, std::size_t bytes)
+{
+  return llmc_file(magic, version, count, std::string(bytes, '\0'));
 }
 
 }  // namespace
@@ -155,6 +177,52 @@ TEST_CASE("the tokens of llm.c's files are read behind their header")
   REQUIRE(llama3.size() == 2);
   CHECK((llama3[0] == 128000 && llama3[1] == 3));
   CHECK(TokenFile(folder / "llama3.bin", TokenType::uint32).size() == 2);
+}
+
+TEST_CASE("a header of llm.c says where tokens begin, what they are, and how many")
+{
+  const TokenHeader gpt2 = read_header(llmc(20240520, 1, 3, 6));
+  CHECK((gpt2.type == TokenType::uint16 && gpt2.bytes == 1024 && gpt2.tokens == 3));
+  const TokenHeader llama3 = read_header(llmc(20240801, 7, 3, 12), TokenType::uint32);
+  CHECK((llama3.type == TokenType::uint32 && llama3.bytes == 1024 && llama3.tokens == 3));
+  CHECK(read_header(llmc(20240520, 1, 0, 0)).tokens == 0);
+}
+
+TEST_CASE("a file without a header is tokens from its first byte on")
+{
+  const TokenHeader plain = read_header("abcd");
+  CHECK((plain.type == TokenType::uint16 && plain.bytes == 0 && plain.tokens == 2));
+  CHECK(read_header("abcd", TokenType::uint8).tokens == 4);
+  CHECK(read_header("abcd", TokenType::uint32).tokens == 1);
+  CHECK(read_header("abc", TokenType::uint8).tokens == 3);
+  CHECK(mentions(header_error("abc"), "whose 3 bytes", "TokenType"));
+}
+
+TEST_CASE("a header of llm.c that does not fit its file, or the type, is refused")
+{
+  CHECK(mentions(header_error(llmc(20240520, 1, 3, 4)), "announces 3 tokens of 2 bytes",
+                 "but 4 bytes follow it", "fresh copy"));
+  CHECK(mentions(header_error(llmc(20240520, 1, 3, 8)), "8 bytes follow it"));
+  CHECK(mentions(header_error(llmc(20240801, 7, 1, 7)), "7 bytes follow it"));
+  CHECK(mentions(header_error(llmc(20240520, 1, 3, 6).substr(0, 1023)), "whose 1023 bytes",
+                 "truncated"));
+  CHECK(mentions(header_error(four_bytes(20240520)), "whose 4 bytes"));
+  CHECK(mentions(header_error(llmc(20240520, 2, 3, 6)), "of version 2", "only version 1"));
+  CHECK(mentions(header_error(llmc(20240801, 1, 3, 12)), "of version 1", "only version 7"));
+  CHECK(mentions(header_error(llmc(20240520, 1, 4, 8), TokenType::uint32), "have 16 bits",
+                 "misread", "leave the type"));
+  CHECK(mentions(header_error(llmc(20240801, 7, 4, 16), TokenType::uint8), "have 32 bits"));
+}
+
+TEST_CASE("files of other formats are refused by their first bytes")
+{
+  CHECK(mentions(header_error("\x93NUMPY" + std::string(122, ' ')), "an .npy file", "tofile()"));
+  CHECK(mentions(header_error("PK\x03\x04 archive "), "a zip archive", "tofile()"));
+  CHECK(mentions(header_error(std::string("MMIDIDX\0\0\1", 10)), "Megatron", ".bin"));
+  CHECK(mentions(header_error("version https://git-lfs.github.com/spec/v1\n", TokenType::uint8),
+                 "pointer of Git LFS", "git lfs pull"));
+  CHECK(mentions(header_error(four_bytes(20240522)), "multiple-choice test of llm.c"));
+  CHECK(header_error("\x93NUM").empty());
 }
 
 }  // namespace dataset_token_file_test
