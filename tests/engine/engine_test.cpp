@@ -44,6 +44,12 @@ struct NotDefault : HostEngine
   explicit NotDefault(int) {}
 };
 
+struct ShowsSpansOnly : HostEngine
+{
+  void begin_span(const SpanName&) const {}
+  void end_span() const {}
+};
+
 struct FloatOfFold : HostEngine
 {
   template <class... A>
@@ -73,6 +79,19 @@ TEST_CASE("the concept requires all functions of an engine")
   STATIC_REQUIRE_FALSE(Engine<NoSumRows>);
   STATIC_REQUIRE_FALSE(Engine<NotDefault>);
   STATIC_REQUIRE_FALSE(Engine<FloatOfFold>);
+}
+
+TEST_CASE("an engine need not have the optional functions, and may have some of them")
+{
+  STATIC_REQUIRE_FALSE(detail::ShowsSpans<HostEngine>);
+  STATIC_REQUIRE_FALSE(detail::MultipliesBatches<HostEngine, double>);
+  STATIC_REQUIRE_FALSE(detail::FusesAttention<HostEngine, bfloat16>);
+  STATIC_REQUIRE_FALSE(detail::FoldsInMemory<HostEngine>);
+  STATIC_REQUIRE_FALSE(detail::Captures<HostEngine>);
+  STATIC_REQUIRE_FALSE(detail::MapsGroups<HostEngine, detail::Add, double, const double>);
+  STATIC_REQUIRE(Engine<ShowsSpansOnly>);
+  STATIC_REQUIRE(detail::ShowsSpans<ShowsSpansOnly>);
+  STATIC_REQUIRE_FALSE(detail::Captures<ShowsSpansOnly>);
 }
 
 }  // namespace engine_engine_test

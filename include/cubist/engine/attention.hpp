@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The sizes of attention on one rank, and where its heads are in memory. An engine that computes
-// attention of elements T in one pass, without a matrix of scores in its memory, has, in addition,
-//
-//   bool fused_attention(s, q, k, v, o, l)
-//   bool fused_attention_gradients(s, q, k, v, o, l, d_o, dq, dk, dv, d)
-//
-// Both return false where they do not support the sizes or the strides, and then compute nothing.
-//
-//   Q, O, dO, dQ (B queries, H dh)    K, V, dK, dV (B key_rows, G dh), elements T
-//   L, D (1, B H queries), elements Accumulator<T>: of query i of head h of sequence b at
-//                          (b H + h) queries + i. `fused_attention` writes L, the logarithm of the
-//                          sum of exp(score); `fused_attention_gradients` reads L and overwrites D.
+// The sizes of attention on one rank, and where its heads are in memory: the argument of engines
+// that compute attention in one pass (FusesAttention in engine/engine.hpp).
 
 #include <cstddef>
 
 #include "cubist/core/host_device.hpp"
-#include "cubist/core/matrix_view.hpp"
-#include "cubist/core/scalar.hpp"
+#include "cubist/version.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -66,19 +55,5 @@ struct AttentionShape
   HeadColumns v = {};         ///< the columns of V
   HeadColumns o = {};         ///< the columns of the output
 };
-
-namespace detail
-{
-
-/// Whether an engine may compute attention in one pass.
-template <class E, class T>
-concept FusesAttention = requires(const E& engine, const AttentionShape& s, MatrixView<const T> in,
-                                  MatrixView<T> out, MatrixView<Accumulator<T>> rows)
-{
-  engine.fused_attention(s, in, in, in, out, rows);
-  engine.fused_attention_gradients(s, in, in, in, in, rows, in, out, out, out, rows);
-};
-
-}  // namespace detail
 
 }  // namespace cubist::CUBIST_ABI

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Batches of products of one size: C[i] = alpha A[i] B[i] + beta C[i]. An engine whose library has
-// a batched product, which is faster for small matrices on a GPU, has, in addition,
-//
-//   void gemm_batch(op_a, op_b, alpha, span of A, span of B, beta, span of C)
+// Batches of products of one size, C[i] = alpha A[i] B[i] + beta C[i], for engines that compute
+// them in one call (MultipliesBatches in engine/engine.hpp).
 
 #include <span>
 #include <vector>
@@ -16,15 +14,6 @@
 
 namespace cubist::CUBIST_ABI::detail
 {
-
-// clang-format off
-template <class E, class T>
-concept MultipliesBatches =
-    requires(const E& e, T alpha, std::span<const MatrixView<const T>> in,
-             std::span<const MatrixView<T>> out) {
-      e.gemm_batch(Op::none, Op::none, alpha, in, in, alpha, out);
-    };
-// clang-format on
 
 /// Products that are collected, and then computed in one call.
 template <Scalar T>

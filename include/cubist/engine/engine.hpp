@@ -1,15 +1,42 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The concept of an engine, which allocates a rank's memory and computes on it. An engine is cheap
-// to copy and works on views of its own memory. It maps small functions without side effects, which
-// run on a device, too (core/host_device.hpp). 16-bit elements are passed to them as floats
-// (engine/widened.hpp) and summed in float; a device passes complex elements as Complex
-// (core/complex.hpp).
+// The whole contract of an engine, the class that allocates a rank's memory and computes on it.
+//
+// Every engine is cheap to copy, and constructed without arguments wherever a rank needs one. It
+// works on views of its own memory, and has the functions of the concept `Engine`: products,
+// copies, and maps and folds of small functions. These functions have no side effects, and run on a
+// device, too (core/host_device.hpp). An engine passes 16-bit elements to them as floats
+// (engine/widened.hpp) and sums them in float; a device passes complex elements as Complex
+// (core/complex.hpp). Each call checks the shapes of its operands, and throws a ShapeError unless
+// they fit.
+//
+// An engine may have more. Each optional part is a concept below, which says what its functions do.
+// One header uses it, or does something else for an engine that lacks it:
+//
+//   concept            adds                                  for an engine without it
+//   ShowsSpans         the names of a program's parts        engine/span.hpp shows nothing
+//   MultipliesBatches  products of one size in one call      callers of engine/batch.hpp compute
+//                                                            them one after the other
+//   FusesAttention     attention without a matrix of scores  nn/kernels/attention.hpp computes it
+//                                                            by blocks of scores
+//   FoldsInMemory      folds that stay in its memory         nn/kernels/loss_value.hpp folds to the
+//                                                            host, which waits
+//   Captures           work that is captured and replayed    training/step.hpp runs it in each call
+//   MapsGroups         one launch for many small matrices    engine/matrix_groups.hpp maps them one
+//                                                            after the other
+//
+// Two constants, `in_host_memory` and `row_alignment`, say what the engine's memory is. An engine
+// for which their values below are wrong specialises them.
+//
+// A class that adds something to another engine's calls, such as a trace, is an EngineDecorator
+// (engine/decorator.hpp).
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
@@ -17,6 +44,13 @@
 
 namespace cubist::CUBIST_ABI
 {
+
+// The arguments of optional functions.
+struct SpanName;        // engine/span.hpp
+struct AttentionShape;  // engine/attention.hpp
+struct MatrixGroup;     // engine/matrix_groups.hpp
+template <class... T>
+struct MatrixTypes;  // engine/matrix_groups.hpp
 
 /// op(A): A itself, its transpose, or its conjugate transpose.
 enum class Op : std::uint8_t
@@ -45,6 +79,8 @@ struct RowLists
 };
 
 // clang-format off
+
+/// What every engine has.
 template <class E>
 concept Engine = std::copyable<E> && std::default_initializable<E> &&
                  requires(E e, MatrixView<double> out, MatrixView<const double> in, double alpha,
@@ -85,6 +121,87 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    { e.map_fold(alpha, combine, out, both, in) } -> std::same_as<double>;
                    e.view(out);  // what `local()` returns to users
                  };
+
+namespace detail
+{
+
+/// Engines that show the parts of a program, in a trace or to a profiler. A part ends before those
+/// that it is in.
+template <class E>
+concept ShowsSpans = requires(const E& e, const SpanName& name) {
+  e.begin_span(name);
+  e.end_span();
+};
+
+/// Engines whose library computes products of one size in one call, which is faster for small
+/// matrices on a GPU: c[i] = alpha op(a[i]) op(b[i]) + beta c[i].
+template <class E, class T>
+concept MultipliesBatches =
+    requires(const E& e, T alpha, std::span<const MatrixView<const T>> in,
+             std::span<const MatrixView<T>> out) {
+      e.gemm_batch(Op::none, Op::none, alpha, in, in, alpha, out);
+    };
+
+/// Engines that compute attention of elements T in one pass, without a matrix of scores in their
+/// memory. Both functions return false where they do not support the sizes or the strides, and then
+/// compute nothing.
+///
+///   bool fused_attention(s, q, k, v, o, l)
+///   bool fused_attention_gradients(s, q, k, v, o, l, d_o, dq, dk, dv, d)
+///
+///   Q, O, dO, dQ (B queries, H dh)    K, V, dK, dV (B key_rows, G dh), elements T
+///   L, D (1, B H queries), elements Accumulator<T>: of query i of head h of sequence b at
+///                          (b H + h) queries + i. `fused_attention` writes L, the logarithm of
+///                          the sum of exp(score); `fused_attention_gradients` reads L and
+///                          overwrites D.
+template <class E, class T>
+concept FusesAttention = requires(const E& e, const AttentionShape& s, MatrixView<const T> in,
+                                  MatrixView<T> out, MatrixView<Accumulator<T>> rows) {
+  e.fused_attention(s, in, in, in, out, rows);
+  e.fused_attention_gradients(s, in, in, in, in, rows, in, out, out, out, rows);
+};
+
+/// Engines whose folds may stay in their memory, so that the host need not wait.
+template <class E>
+concept FoldsInMemory = requires(const E& e, MatrixView<double> out, double init,
+                                 double (*combine)(double, double),
+                                 double (*at)(std::size_t, std::size_t, double),
+                                 ValueAndTerm<double, double> (*both)(std::size_t, std::size_t,
+                                                                      double),
+                                 MatrixView<const double> in) {
+  e.fold_to(out, init, combine, at, in);              // out(0, 0) = what `fold` returns
+  e.map_fold_to(out, init, combine, out, both, in);  // out(0, 0) = what `map_fold` returns
+};
+
+/// Engines that capture work, and replay it with less work for the host. What the work reads from
+/// memory may change from one replay to the next; what the host passed to it may not.
+template <class E>
+concept Captures = requires(const E& e, std::function<void()> f, typename E::Graph& graph, double* p) {
+  // The work that f enqueues, which is not executed. Throws a CaptureError for work that cannot be
+  // captured, and then nothing is captured.
+  { e.capture(f) } -> std::same_as<typename E::Graph>;
+  { e.is_capturing() } -> std::same_as<bool>;
+  e.before_replay(f);  // while capturing: the graph calls f before each replay
+  e.set(p, 1.0);       // *p = x, in the order of the work, for p in the engine's memory
+  E::template Buffer<double>::uninitialized(1);
+  // When this buffer is freed, work that was captured while it existed stays valid.
+  E::template Buffer<double>::apart_from_captures(1);
+  graph.replay();  // enqueues the work
+  // False once memory was freed that the work may use, except memory that it is told to ignore.
+  { graph.is_valid() } -> std::same_as<bool>;
+  graph.ignore(static_cast<const void*>(p));
+};
+
+/// Engines that map one function over many groups of matrices in one launch: f(a(i, j), b(i, j), …)
+/// for the matrices a, b, … of types T of each group, f and the groups being in their memory.
+template <class E, class F, class... T>
+concept MapsGroups = Captures<E> && requires(const E& e, const F* f, const MatrixGroup* groups,
+                                             std::size_t count, MatrixTypes<T...> types) {
+  e.for_each_in_all(f, groups, count, types);
+};
+
+}  // namespace detail
+
 // clang-format on
 
 /// Whether engine `E` has its memory on the host, where communicators and programs may access it.

@@ -2,12 +2,9 @@
 #pragma once
 
 // A function of the elements of many small matrices: f(a(i, j), b(i, j), …) for each group of
-// matrices a, b, … of one shape, in one launch on an engine that has, in addition,
-//
-//   void for_each_in_all(const F* f, const MatrixGroup* groups, count, MatrixTypes<T...>)
-//
-// for f and groups in its memory. There f is stored before each call, and a replay of captured work
-// calls `make` again for the f of that replay (engine/replay.hpp).
+// matrices a, b, … of one shape. An engine may compute all groups in one launch (MapsGroups in
+// engine/engine.hpp). Then f is stored in its memory before each call, and a replay of captured
+// work calls `make` again for the f of that replay.
 
 #include <algorithm>
 #include <any>
@@ -95,14 +92,6 @@ inline void append_parts(std::vector<MatrixGroup>& parts, MatrixGroup group, std
     parts.push_back(part);
   }
 }
-
-// clang-format off
-template <class E, class F, class... T>
-concept MapsGroups = Captures<E> && requires(const E& e, const F* f, const MatrixGroup* groups,
-                                             std::size_t count, MatrixTypes<T...> types) {
-  e.for_each_in_all(f, groups, count, types);
-};
-// clang-format on
 
 /// Groups of matrices, which an engine keeps in its memory while they stay the same.
 template <Engine E>

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A named part of a program, as "forward of layer 3", from the constructor to the destructor. An
-// engine that shows such parts, in a trace (trace/traced_engine.hpp) or to a profiler, has
-//
-//   void begin_span(const SpanName&)
-//   void end_span()
-//
-// With other engines a span is nothing.
+// A named part of a program, such as "forward of layer 3", from the constructor to the destructor.
+// An engine may show it (ShowsSpans in engine/engine.hpp); with other engines a span does nothing.
 
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <string>
 
-#include "cubist/version.hpp"
+#include "cubist/engine/engine.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -60,22 +55,16 @@ struct SpanName
 template <class E>
 class Span
 {
-  static constexpr bool is_shown = requires(const E& e, const SpanName& name)
-  {
-    e.begin_span(name);
-    e.end_span();
-  };
-
  public:
   /// @param engine outlives the span
   Span([[maybe_unused]] const E& engine, [[maybe_unused]] const SpanName& name) : engine_{engine}
   {
-    if constexpr (is_shown) engine_.begin_span(name);
+    if constexpr (detail::ShowsSpans<E>) engine_.begin_span(name);
   }
   Span(Span&&) = delete;
   ~Span()
   {
-    if constexpr (is_shown) engine_.end_span();
+    if constexpr (detail::ShowsSpans<E>) engine_.end_span();
   }
 
  private:

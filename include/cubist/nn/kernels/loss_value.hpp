@@ -42,17 +42,6 @@ class LossValue
 namespace detail
 {
 
-// clang-format off
-/// An engine whose fold may stay in its memory: out(0, 0) = the fold.
-template <class E>
-concept FoldsInMemory = requires(const E& e, MatrixView<double> out, double init,
-                                 double (*combine)(double, double),
-                                 double (*at)(std::size_t, std::size_t, double),
-                                 MatrixView<const double> in) {
-  e.fold_to(out, init, combine, at, in);
-};
-// clang-format on
-
 /// n numbers of a rank that are summed over ranks, and make a loss.
 template <Engine E, std::size_t n>
 class LossSums
