@@ -2,11 +2,9 @@
 #pragma once
 
 // Any engine, with the time that a rank spends in it written down: in products, and in everything
-// else that it does to elements. A function of the engine that is missing in the list below works
-// all the same, and its time is counted as neither.
+// else that it does to elements.
 
-#include <utility>
-
+#include <cubist/engine/decorator.hpp>
 #include <cubist/engine/engine.hpp>
 #include <cubist/trace/traced_engine.hpp>
 
@@ -30,40 +28,14 @@ struct EngineTimes
 };
 
 template <cubist::Engine E>
-class MeasuredEngine : public E
+class MeasuredEngine : public cubist::EngineDecorator<MeasuredEngine<E>, E>
 {
-// E's function, inside a stopwatch; where E has no such function, there is none here.
-#define BENCH_TIMED(function, time)                                                                \
-  template <class... Arguments, class Inner = E>                                                   \
-  auto function(Arguments&&... arguments) const->decltype(std::declval<const Inner&>().function(   \
-      std::forward<Arguments>(arguments)...))                                                      \
-  {                                                                                                \
-    const typename Site<E>::Stopwatch running{EngineTimes::here().time};                           \
-    return Inner::function(std::forward<Arguments>(arguments)...);                                 \
-  }
-
  public:
-  BENCH_TIMED(gemm, gemm)
-  BENCH_TIMED(fused_attention, gemm)
-  BENCH_TIMED(fused_attention_gradients, gemm)
-  BENCH_TIMED(copy, elementwise)
-  BENCH_TIMED(fill, elementwise)
-  BENCH_TIMED(upload, elementwise)
-  BENCH_TIMED(download, elementwise)
-  BENCH_TIMED(map, elementwise)
-  BENCH_TIMED(map_indexed, elementwise)
-  BENCH_TIMED(map_rows, elementwise)
-  BENCH_TIMED(column_sums, elementwise)
-  BENCH_TIMED(sum_rows, elementwise)
-  BENCH_TIMED(row_fold, elementwise)
-  BENCH_TIMED(fold, elementwise)
-  BENCH_TIMED(fold_to, elementwise)
-  BENCH_TIMED(for_each, elementwise)
-  BENCH_TIMED(for_each_in_all, elementwise)
-  BENCH_TIMED(map_sums, elementwise)
-  BENCH_TIMED(map_fold, elementwise)
-  BENCH_TIMED(map_fold_to, elementwise)
-#undef BENCH_TIMED
+  [[nodiscard]] static auto around(const cubist::EngineCall& call)
+  {
+    EngineTimes& times = EngineTimes::here();
+    return typename Site<E>::Stopwatch{call.is_product ? times.gemm : times.elementwise};
+  }
 };
 
 /// A traced engine is measured as what it traces.
@@ -73,11 +45,3 @@ struct Site<cubist::TracedEngine<E>> : Site<E>
 };
 
 }  // namespace bench
-
-namespace cubist
-{
-template <class E>
-inline constexpr bool in_host_memory<bench::MeasuredEngine<E>> = in_host_memory<E>;
-template <class E>
-inline constexpr std::size_t row_alignment<bench::MeasuredEngine<E>> = row_alignment<E>;
-}  // namespace cubist

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The base of engines that do something around the calls of another engine E: trace them, or
+// measure them. A decorator has E's functions, its optional ones included, and no others.
+//
+//   template <Engine E>
+//   class LoggedEngine : public EngineDecorator<LoggedEngine<E>, E>
+//   {
+//    public:
+//     /// What it returns lives until the call has returned.
+//     [[nodiscard]] static Log around(const EngineCall& call) { return Log{call.name}; }
+//   };
+//
+// Functions that do not compute, such as those of spans and captures, are E's own. A decorator that
+// changes them declares them itself.
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/engine/attention.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/span.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// A call of an engine's function that computes or copies.
+struct EngineCall
+{
+  SpanName name;            ///< the function, and the sizes of its operands
+  bool is_product = false;  ///< whether it multiplies matrices
+};
+
+namespace detail
+{
+
+template <class T>
+[[nodiscard]] EngineCall product_call(const char* function, Op op_a, Op, T, MatrixView<const T> a,
+                                      MatrixView<const T>, T, MatrixView<T> c)
+{
+  return {{function, c.rows(), c.cols(), op_shape(op_a, a.shape()).cols}, true};
+}
+template <class T>
+[[nodiscard]] EngineCall
+product_call(const char* function, Op, Op, T, std::span<const MatrixView<const T>>,
+             std::span<const MatrixView<const T>>, T, std::span<const MatrixView<T>> c)
+{
+  return {{function, c.size()}, true};
+}
+template <class... Rest>
+[[nodiscard]] EngineCall product_call(const char* function, const AttentionShape& s, const Rest&...)
+{
+  return {{function, s.sequences, s.heads, s.queries}, true};
+}
+
+template <class T>
+void take_larger(Shape&, const T&)
+{
+}
+template <class T>
+void take_larger(Shape& shape, const MatrixView<T>& m)
+{
+  if (m.size() > shape.size()) shape = m.shape();
+}
+
+/// The call of a function that is no product, with the shape of its largest operand.
+template <class... Arguments>
+[[nodiscard]] EngineCall pass_call(const char* function, const Arguments&... arguments)
+{
+  Shape shape;
+  (take_larger(shape, arguments), ...);
+  return {{function, shape.rows, shape.cols}, false};
+}
+
+template <class F, class... T>
+[[nodiscard]] EngineCall groups_call(const char* function, const F*, const MatrixGroup*,
+                                     std::size_t count, MatrixTypes<T...>)
+{
+  return {{function, count}, false};
+}
+
+}  // namespace detail
+
+/// @tparam Derived has `around(call)`, a static function
+template <class Derived, Engine E>
+class EngineDecorator : public E
+{
+// E's function, while the result of `around` exists; where E has no such function, there is none.
+#define CUBIST_DECORATED(function, make_call)                                                      \
+  template <class... Arguments, class Inner = E>                                                   \
+  auto function(Arguments&&... arguments) const->decltype(std::declval<const Inner&>().function(   \
+      std::forward<Arguments>(arguments)...))                                                      \
+  {                                                                                                \
+    [[maybe_unused]] const auto& around = Derived::around(make_call(#function, arguments...));     \
+    return E::function(std::forward<Arguments>(arguments)...);                                     \
+  }
+
+ public:
+  /// The engine that is decorated.
+  using Decorated = E;
+  /// Memory of the engine that is decorated.
+  template <class T>
+  using Buffer = typename E::template Buffer<T>;
+
+  CUBIST_DECORATED(gemm, detail::product_call)
+  CUBIST_DECORATED(gemm_batch, detail::product_call)
+  CUBIST_DECORATED(fused_attention, detail::product_call)
+  CUBIST_DECORATED(fused_attention_gradients, detail::product_call)
+  CUBIST_DECORATED(copy, detail::pass_call)
+  CUBIST_DECORATED(upload, detail::pass_call)
+  CUBIST_DECORATED(download, detail::pass_call)
+  CUBIST_DECORATED(fill, detail::pass_call)
+  CUBIST_DECORATED(for_each, detail::pass_call)
+  CUBIST_DECORATED(for_each_in_all, detail::groups_call)
+  CUBIST_DECORATED(map, detail::pass_call)
+  CUBIST_DECORATED(map_sums, detail::pass_call)
+  CUBIST_DECORATED(map_indexed, detail::pass_call)
+  CUBIST_DECORATED(map_rows, detail::pass_call)
+  CUBIST_DECORATED(column_sums, detail::pass_call)
+  CUBIST_DECORATED(sum_rows, detail::pass_call)
+  CUBIST_DECORATED(row_fold, detail::pass_call)
+  CUBIST_DECORATED(fold, detail::pass_call)
+  CUBIST_DECORATED(fold_to, detail::pass_call)
+  CUBIST_DECORATED(map_fold, detail::pass_call)
+  CUBIST_DECORATED(map_fold_to, detail::pass_call)
+#undef CUBIST_DECORATED
+};
+
+namespace detail
+{
+
+template <class E>
+concept DecoratesEngine = std::derived_from<E, EngineDecorator<E, typename E::Decorated>>;
+
+}  // namespace detail
+
+/// A decorator has the memory of the engine that it decorates.
+template <detail::DecoratesEngine E>
+inline constexpr bool in_host_memory<E> = in_host_memory<typename E::Decorated>;
+template <detail::DecoratesEngine E>
+inline constexpr std::size_t row_alignment<E> = row_alignment<typename E::Decorated>;
+
+}  // namespace cubist::CUBIST_ABI

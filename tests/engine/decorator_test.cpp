@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cubist/engine/decorator.hpp"
+#include "cubist/engine/host/engine.hpp"
+#include "cubist/engine/matrix_groups.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+namespace engine_decorator_test
+{
+
+namespace
+{
+
+std::vector<std::string>& log()
+{
+  static std::vector<std::string> lines;
+  return lines;
+}
+
+/// Writes down when a call begins, and when it ends.
+class Line
+{
+ public:
+  explicit Line(const EngineCall& call)
+      : name_{(call.is_product ? "product " : "pass ") + call.name.to_string()}
+  {
+    log().push_back("begin " + name_);
+  }
+  Line(Line&&) = delete;
+  ~Line() { log().push_back("end " + name_); }
+
+ private:
+  std::string name_;
+};
+
+template <Engine E>
+struct LoggedEngine : EngineDecorator<LoggedEngine<E>, E>
+{
+  [[nodiscard]] static Line around(const EngineCall& call) { return Line{call}; }
+};
+
+/// An engine with two of the optional functions.
+struct RichEngine : HostEngine
+{
+  void gemm_batch(Op op_a, Op op_b, double alpha, std::span<const MatrixView<const double>> a,
+                  std::span<const MatrixView<const double>> b, double beta,
+                  std::span<const MatrixView<double>> c) const
+  {
+    for (std::size_t i = 0; i < c.size(); ++i) gemm(op_a, op_b, alpha, a[i], b[i], beta, c[i]);
+  }
+  template <class F, class... T>
+  void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
+                       MatrixTypes<T...> types) const
+  {
+    for (std::size_t i = 0; i < count; ++i) detail::for_each_in_group(*this, *f, groups[i], types);
+  }
+};
+
+/// The lines of one call on views of these shapes.
+template <class F>
+std::vector<std::string> lines_of(F f)
+{
+  log().clear();
+  f();
+  return log();
+}
+
+/// What one call writes down.
+std::vector<std::string> lines(const std::string& name) { return {"begin " + name, "end " + name}; }
+
+}  // namespace
+
+}  // namespace engine_decorator_test
+
+namespace cubist
+{
+template <>
+inline constexpr bool in_host_memory<engine_decorator_test::RichEngine> = false;
+template <>
+inline constexpr std::size_t row_alignment<engine_decorator_test::RichEngine> = 16;
+}  // namespace cubist
+
+namespace engine_decorator_test
+{
+
+TEST_CASE("a decorator sees a product, which its engine computes")
+{
+  const std::vector<double> a{1, 2, 3, 4, 5, 6}, b{1, 0, 0, 1, 2, 2};
+  std::vector<double> c(4);
+  const MatrixView<const double> in_a{a.data(), {2, 3}}, in_b{b.data(), {3, 2}};
+  const auto seen = lines_of([&] {
+    LoggedEngine<HostEngine>{}.gemm(Op::none, Op::none, 1.0, in_a, in_b, 0.0,
+                                    MatrixView<double>{c.data(), {2, 2}});
+  });
+  CHECK(seen == lines("product gemm 2x2x3"));
+  CHECK(c == std::vector<double>{7, 8, 16, 17});
+}
+
+TEST_CASE("a decorator sees other calls with the shape of the largest operand")
+{
+  const LoggedEngine<HostEngine> engine;
+  std::vector<double> x(6, 1), y(6), row(3), column(2);
+  const MatrixView<const double> in{x.data(), {2, 3}};
+  const MatrixView<double> out{y.data(), {2, 3}}, sums{row.data(), {1, 3}};
+  CHECK(lines_of([&] { engine.copy(in, out); }) == lines("pass copy 2x3"));
+  CHECK(lines_of([&] { engine.fill(out, 2.0); }) == lines("pass fill 2x3"));
+  CHECK(lines_of([&] { engine.map(out, detail::Same{}, in); }) == lines("pass map 2x3"));
+  CHECK(lines_of([&] { engine.column_sums(in, sums); }) == lines("pass column_sums 2x3"));
+  CHECK(row == std::vector<double>{2, 2, 2});
+  CHECK(lines_of([&] {
+          engine.row_fold(MatrixView<double>{column.data(), {2, 1}}, 0.0, detail::Sum{},
+                          detail::Itself{}, in);
+        }) == lines("pass row_fold 2x3"));
+  CHECK(column == std::vector<double>{3, 3});
+  double all = 0;
+  CHECK(lines_of([&] { all = engine.fold(0.0, detail::Sum{}, detail::Itself{}, in); }) ==
+        lines("pass fold 2x3"));
+  CHECK(all == 6);
+}
+
+TEST_CASE("a decorator has the optional functions of its engine, and no others")
+{
+  using Plain = LoggedEngine<HostEngine>;
+  using Rich = LoggedEngine<LoggedEngine<RichEngine>>;
+  STATIC_REQUIRE(Engine<Plain>);
+  STATIC_REQUIRE_FALSE(detail::MultipliesBatches<Plain, double>);
+  STATIC_REQUIRE_FALSE(detail::FoldsInMemory<Plain>);
+  STATIC_REQUIRE(in_host_memory<Plain>);
+  STATIC_REQUIRE(Engine<Rich>);
+  STATIC_REQUIRE(detail::MultipliesBatches<Rich, double>);
+  STATIC_REQUIRE_FALSE(detail::MultipliesBatches<Rich, float>);
+  STATIC_REQUIRE_FALSE(detail::FoldsInMemory<Rich>);
+  STATIC_REQUIRE_FALSE(in_host_memory<Rich>);
+  STATIC_REQUIRE(row_alignment<Rich> == 16);
+
+  const LoggedEngine<RichEngine> engine;
+  double x = 3, y = 4, z = 0;
+  const std::vector<MatrixView<const double>> a{{&x, {1, 1}}}, b{{&y, {1, 1}}};
+  const std::vector<MatrixView<double>> c{{&z, {1, 1}}};
+  const auto batch = lines_of([&] {
+    engine.gemm_batch(Op::none, Op::none, 1.0, std::span{a}, std::span{b}, 0.0, std::span{c});
+  });
+  CHECK(batch == lines("product gemm_batch 1"));
+  CHECK(z == 12);
+
+  const auto group = detail::make_group(c[0], a[0]);
+  const detail::Add add;
+  const auto groups = lines_of([&] {
+    engine.for_each_in_all(&add, &group, std::size_t{1}, MatrixTypes<double, const double>{});
+  });
+  CHECK(groups == lines("pass for_each_in_all 1"));
+  CHECK(z == 15);
+}
+
+}  // namespace engine_decorator_test
