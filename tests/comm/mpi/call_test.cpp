@@ -30,7 +30,7 @@ namespace
 template <class T>
 void complete_call(MpiCall& call, const MpiContext& context, int tag, const Call<T>& arguments)
 {
-  call.start(context, tag, arguments);
+  call.post(context, tag, arguments);
   while (!call.advance())
   {
   }
@@ -106,8 +106,8 @@ TEST_CASE("the object of a cancelled call can start another call")
   const MpiContext& context = job.context;
   std::vector<int> lost(10, 7);
   MpiCall call;
-  call.start(context, 1,
-             Call<int>{Collective::receive, {}, lost, 10, detail::neighbour(context, -1)});
+  call.post(context, 1,
+            Call<int>{Collective::receive, {}, lost, 10, detail::neighbour(context, -1)});
   CHECK(call.count_pending() == 1);
   call.cancel();
   CHECK(call.count_pending() == 0);
@@ -149,7 +149,7 @@ TEST_CASE("a call describes what it waits for, and detects a mismatched peer")
   const Call<int> receive{Collective::broadcast, {}, x, 3, 0};
   if (me > 0)
   {
-    call.start(context, context.tags.tag(2, receive), receive);
+    call.post(context, context.tags.tag(2, receive), receive);
     CHECK_FALSE(call.advance());
     CHECK(mentions(call.text(), "broadcast of 3 int32 with root 0 on ranks {0, 1"));
     const auto text = call.describe_pending();
@@ -159,7 +159,7 @@ TEST_CASE("a call describes what it waits for, and detects a mismatched peer")
   }
   MPI_Barrier(context.comm);
   const Call<int> send{Collective::broadcast, x, {}, 3, 0};
-  if (me == 0) call.start(context, context.tags.tag(2, send), send);
+  if (me == 0) call.post(context, context.tags.tag(2, send), send);
   while (!call.advance())
   {
   }
@@ -171,7 +171,7 @@ TEST_CASE("a call describes what it waits for, and detects a mismatched peer")
   if (me == 1)
   {
     const Call<int> other{Collective::receive, {}, x, 3, 0};
-    call.start(context, context.tags.tag(3, other), other);
+    call.post(context, context.tags.tag(3, other), other);
     std::string text;
     for (int i = 0; i < 1000 && text.empty(); ++i)
       text = message_of<CollectiveMismatch>([&] { call.check_for_mismatch(); });
@@ -189,7 +189,7 @@ TEST_CASE("an error of MPI in a call is thrown with MPI's text")
   std::vector<int> x{1};
   MpiCall call;
   const auto text = message_of<CommunicationError>([&] {
-    call.start(job.context, 1, Call<int>{Collective::send, x, {}, 1, job.context.size});
+    call.post(job.context, 1, Call<int>{Collective::send, x, {}, 1, job.context.size});
   });
   CHECK(mentions(text, "send on rank " + std::to_string(job.context.rank), "MPI_Isend",
                  text_of_error(MPI_ERR_RANK)));

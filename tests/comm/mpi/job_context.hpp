@@ -11,8 +11,8 @@
 #include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
-#include "cubist/comm/mpi/collectives/messages.hpp"
-#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/transport/messages.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
 #include "cubist/comm/mpi/shutdown.hpp"
 
 namespace cubist::test

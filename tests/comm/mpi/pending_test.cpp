@@ -13,15 +13,27 @@ namespace comm_mpi_pending_test
 
 using namespace cubist;
 using namespace cubist::test;
+using detail::MpiPendingCall;
 using detail::MpiPendingCalls;
+
+namespace
+{
+
+MpiPendingCall& start(MpiPendingCalls& calls, const JobContext& job, int tag, bool remote,
+                      const Call<int>& call)
+{
+  return calls.add(remote, 0, [&](detail::MpiCall& mine) { mine.post(job.context, tag, call); });
+}
+
+}  // namespace
 
 TEST_CASE("pending calls advance together, and their objects are reused")
 {
   const JobContext job{1 << 20};
   MpiPendingCalls calls;
   std::vector<int> x{1}, y{2};
-  auto& first = calls.start(job.context, 1, false, Call<int>{Collective::all_reduce, x, x, 1});
-  auto& second = calls.start(job.context, 2, true, Call<int>{Collective::all_reduce, y, y, 1});
+  auto& first = start(calls, job, 1, false, Call<int>{Collective::all_reduce, x, x, 1});
+  auto& second = start(calls, job, 2, true, Call<int>{Collective::all_reduce, y, y, 1});
   CHECK(calls.any_remote() == second.active);
   CHECK(calls.all_use_shared_barrier() == !(first.active || second.active));
   while (first.active || second.active) calls.advance_all();
@@ -30,7 +42,7 @@ TEST_CASE("pending calls advance together, and their objects are reused")
   CHECK_FALSE(calls.any_remote());
 
   calls.release(second);
-  CHECK(&calls.start(job.context, 3, false, Call<int>{Collective::barrier}) == &second);
+  CHECK(&start(calls, job, 3, false, Call<int>{Collective::barrier}) == &second);
   while (second.active) calls.advance_all();
 }
 
@@ -40,7 +52,7 @@ TEST_CASE("a call that throws has failed, and keeps its error")
   MpiPendingCalls calls;
   std::vector<int> x{1};
   auto& pending =
-      calls.start(job.context, 1, false, Call<int>{Collective::send, x, {}, 1, job.context.size});
+      start(calls, job, 1, false, Call<int>{Collective::send, x, {}, 1, job.context.size});
   CHECK(pending.failed);
   CHECK_FALSE(pending.active);
   CHECK_THROWS_AS(std::rethrow_exception(pending.error), CommunicationError);

@@ -77,7 +77,7 @@ TEST_CASE("a call that needs a rank which has returned without it is an error")
   detail::MpiCall call;
   if (process() == 0)
   {
-    call.start(job.context, job.context.tags.tag(3, sum), sum);
+    call.post(job.context, job.context.tags.tag(3, sum), sum);
     CHECK(returned.has_all_answers());
     CHECK_NOTHROW(returned.check(call, 3, 0));  // asks
     CHECK_FALSE(returned.has_all_answers());
@@ -96,7 +96,7 @@ TEST_CASE("a call that needs a rank which has returned without it is an error")
   CHECK(returned.has_all_answers());
   returned.end();
 
-  if (process() > 0) call.start(job.context, job.context.tags.tag(3, sum), sum);
+  if (process() > 0) call.post(job.context, job.context.tags.tag(3, sum), sum);
   while (!call.advance()) std::this_thread::yield();
   CHECK(x[0] == processes());
 }
@@ -131,9 +131,9 @@ TEST_CASE("a receive needs a send of the rank that has returned, and a send a re
   std::deque<Peer> peers;
   const auto start = [&](detail::MpiCall& call, Collective collective, int peer) {
     const bool is_send = collective == Collective::send;
-    call.start(job.context, 0,
-               Call<int>{collective, is_send ? std::span<const int>{sent} : std::span<const int>{},
-                         is_send ? std::span<int>{} : std::span<int>{received}, size, peer});
+    call.post(job.context, 0,
+              Call<int>{collective, is_send ? std::span<const int>{sent} : std::span<const int>{},
+                        is_send ? std::span<int>{} : std::span<int>{received}, size, peer});
   };
   std::vector<std::string> wrong;
   if (process() == 0)

@@ -9,7 +9,7 @@
 //   reduce_scatter, all_reduce           collectives/reduce_scatter.hpp
 //   broadcast, reduce                    collectives/chain.hpp: a pipelined chain
 //   barrier, expose                      shared_barrier.hpp; without shared memory, a barrier by
-//                                        collectives/messages.hpp, and a direct exchange
+//                                        transport/messages.hpp, and a direct exchange
 
 #include <algorithm>
 #include <cstddef>
@@ -18,15 +18,15 @@
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/call_text.hpp"
+#include "cubist/comm/erased_call.hpp"
 #include "cubist/comm/mpi/collectives/all_gather.hpp"
-#include "cubist/comm/mpi/collectives/blocks.hpp"
 #include "cubist/comm/mpi/collectives/chain.hpp"
 #include "cubist/comm/mpi/collectives/exchange.hpp"
-#include "cubist/comm/mpi/collectives/messages.hpp"
 #include "cubist/comm/mpi/collectives/reduce_scatter.hpp"
-#include "cubist/comm/mpi/collectives/reduction.hpp"
-#include "cubist/comm/mpi/signature.hpp"
-#include "cubist/core/scalar.hpp"
+#include "cubist/comm/mpi/transport/blocks.hpp"
+#include "cubist/comm/mpi/transport/messages.hpp"
+#include "cubist/comm/mpi/transport/reduction.hpp"
+#include "cubist/comm/mpi/transport/signature.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -35,12 +35,11 @@ class MpiCall
 {
  public:
   /// Posts the messages that need no others to have arrived; all messages have `tag`.
-  template <Element T>
-  void start(const MpiContext& context, int tag, const Call<T>& call)
+  void post(const MpiContext& context, int tag, const ErasedCall& call)
   {
-    signature_ = CallSignature::of(call);
+    signature_ = call;
     blocks_ = {call, context.size};
-    reduction_.begin<T>(call.op);
+    reduction_.begin(call);
     to_forward_ = 0;
     combined_ = false;
     messages_.begin(context, tag, to_string(call.collective));

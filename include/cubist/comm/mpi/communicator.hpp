@@ -37,7 +37,9 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
   template <Element T>
   [[nodiscard]] MpiRequest start(const Call<T>& call)
   {
-    MpiRequest request{group_, group_->start(call)};
+    const auto [number, tag] = group_->count(call);
+    MpiRequest request{group_,
+                       group_->progress().start(group_->context(), tag, remote(), call, number)};
     if (group_->completes_at_start() && !is_message(call.collective)) request.wait();
     return request;
   }

@@ -11,7 +11,7 @@
 #include <mpi.h>
 #include <sched.h>
 
-#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -22,7 +22,7 @@
 #include <mpi.h>
 
 #include "cubist/comm/backoff.hpp"
-#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

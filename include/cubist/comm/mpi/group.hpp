@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One MPI communicator of one process: its context (mpi/context.hpp), the nodes of its ranks, and,
-// where all ranks are on one node, the memory that they share.
+// One MPI communicator of one process: its context (mpi/transport/context.hpp), the nodes of its
+// ranks, and, where all ranks are on one node, the memory that they share.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,16 +17,16 @@
 #include <mpi.h>
 
 #include "cubist/comm/call.hpp"
-#include "cubist/comm/mpi/context.hpp"
 #include "cubist/comm/mpi/cores.hpp"
 #include "cubist/comm/mpi/failure.hpp"
 #include "cubist/comm/mpi/pending.hpp"
 #include "cubist/comm/mpi/progress.hpp"
 #include "cubist/comm/mpi/returned_ranks.hpp"
-#include "cubist/comm/mpi/shared_barrier.hpp"
 #include "cubist/comm/mpi/shutdown.hpp"
-#include "cubist/comm/mpi/tags.hpp"
-#include "cubist/comm/mpi/topology.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
+#include "cubist/comm/mpi/transport/shared_barrier.hpp"
+#include "cubist/comm/mpi/transport/tags.hpp"
+#include "cubist/comm/mpi/transport/topology.hpp"
 #include "cubist/comm/mpi/window.hpp"
 #include "cubist/memory/futex_event.hpp"
 #include "cubist/memory/shared_arena.hpp"
@@ -111,12 +111,15 @@ class MpiGroup
   [[nodiscard]] int cores() const { return cores_; }
   [[nodiscard]] WindowBufferPool& window_buffers() { return window_buffers_; }
 
+  [[nodiscard]] MpiProgress& progress() const { return *progress_; }
+
+  /// Counts a call; returns its number among those of its kind, and the tag that it has on all
+  /// ranks.
   template <Element T>
-  MpiPendingCall& start(const Call<T>& call)
+  [[nodiscard]] std::pair<std::int64_t, int> count(const Call<T>& call)
   {
-    const auto number = counts_.count(call.collective, call.peer, context_.size);
-    const int tag = is_message(call.collective) ? 0 : context_.tags.tag(++calls_, call);
-    return progress_->start(context_, tag, remote_, call, number);
+    return {counts_.count(call.collective, call.peer, context_.size),
+            is_message(call.collective) ? 0 : context_.tags.tag(++calls_, call)};
   }
   void wait(MpiPendingCall& call) { progress_->wait(call); }
   bool test(MpiPendingCall& call) { return progress_->test(call); }

@@ -13,10 +13,8 @@
 #include <vector>
 
 #include "cubist/comm/backoff.hpp"
-#include "cubist/comm/call.hpp"
 #include "cubist/comm/mpi/call.hpp"
-#include "cubist/comm/mpi/context.hpp"
-#include "cubist/core/scalar.hpp"
+#include "cubist/version.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -42,10 +40,9 @@ class MpiPendingCalls
       unused_.push_back(calls_.emplace_back(std::make_unique<MpiPendingCall>()).get());
   }
 
-  /// The call may be complete, or have failed, at once.
-  template <Element T>
-  MpiPendingCall& start(const MpiContext& context, int tag, bool remote, const Call<T>& call,
-                        std::int64_t number = 0)
+  /// Adds a call that begins with `post(call)`. It may be complete, or have failed, at once.
+  template <class Post>
+  MpiPendingCall& add(bool remote, std::int64_t number, Post post)
   {
     auto& pending = acquire();
     pending.number = number;
@@ -55,7 +52,7 @@ class MpiPendingCalls
     pending.active = true;
     active_.push_back(&pending);
     attempt(pending, [&] {
-      pending.call.start(context, tag, call);
+      post(pending.call);
       return pending.call.advance();
     });
     return pending;
@@ -92,7 +89,7 @@ class MpiPendingCalls
   [[nodiscard]] const std::vector<MpiPendingCall*>& active() const { return active_; }
   [[nodiscard]] bool any_remote() const
   {
-    return std::any_of(active_.begin(), active_.end(), [](const auto* p) { return p->remote; });
+    return std::ranges::any_of(active_, [](const auto* p) { return p->remote; });
   }
   /// Whether peers notify this process of the completion of every active call.
   [[nodiscard]] bool all_use_shared_barrier() const

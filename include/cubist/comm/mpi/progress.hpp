@@ -24,11 +24,11 @@
 #include <mpi.h>
 
 #include "cubist/comm/backoff.hpp"
-#include "cubist/comm/call.hpp"
+#include "cubist/comm/erased_call.hpp"
 #include "cubist/comm/mpi/failure.hpp"
 #include "cubist/comm/mpi/pending.hpp"
 #include "cubist/comm/mpi/returned_ranks.hpp"
-#include "cubist/comm/mpi/shared_barrier.hpp"
+#include "cubist/comm/mpi/transport/shared_barrier.hpp"
 #include "cubist/comm/wait_time.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/memory/futex_event.hpp"
@@ -103,13 +103,13 @@ class MpiProgress
   /// Starts a call, which lasts until `release`.
   /// @param number by the communicator's `call_counts`; 0 if it is not counted
   /// @throws PeerFailed if a rank has failed
-  template <Element T>
-  MpiPendingCall& start(const MpiContext& context, int tag, bool remote, const Call<T>& call,
+  MpiPendingCall& start(const MpiContext& context, int tag, bool remote, const ErasedCall& call,
                         std::int64_t number = 0)
   {
     const std::lock_guard lock{mutex_};
     if (failures_.any()) throw PeerFailed{failures_.message()};
-    auto& pending = calls_.start(context, tag, remote, call, number);
+    auto& pending =
+        calls_.add(remote, number, [&](MpiCall& mine) { mine.post(context, tag, call); });
     if (pending.active && remote) wake_.notify_one();
     return pending;
   }

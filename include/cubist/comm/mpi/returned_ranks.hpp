@@ -32,7 +32,7 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/call_text.hpp"
 #include "cubist/comm/mpi/call.hpp"
-#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/fingerprint.hpp"
 

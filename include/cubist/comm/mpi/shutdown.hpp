@@ -15,10 +15,10 @@
 #include <mpi.h>
 
 #include "cubist/comm/backoff.hpp"
-#include "cubist/comm/mpi/context.hpp"
 #include "cubist/comm/mpi/failure.hpp"
 #include "cubist/comm/mpi/progress.hpp"
 #include "cubist/comm/mpi/returned_ranks.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -87,7 +87,7 @@ TEST_CASE("broadcast and reduce along a chain, in messages of any length")
   const int size = job.context.size;
   MpiMessages messages;
   MpiReduction reduction;
-  reduction.begin<double>(ReduceOp::sum);
+  reduction.begin(Call<double>{.op = ReduceOp::sum});
   int tag = 0;
   for (const std::size_t n : block_counts)
     for (int root = 0; root < size; ++root)

@@ -24,7 +24,7 @@ TEST_CASE("reduce_scatter and all_reduce sum up in messages of any length")
   const auto ranks = static_cast<std::size_t>(size);
   MpiMessages messages;
   MpiReduction reduction;
-  reduction.begin<double>(ReduceOp::sum);
+  reduction.begin(Call<double>{.op = ReduceOp::sum});
   int tag = 0;
   for (const std::size_t n : block_counts)
   {

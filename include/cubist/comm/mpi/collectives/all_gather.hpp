@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The all_gather of ranks on several nodes (mpi/topology.hpp): a block enters each other node once,
-// at one leader, which forwards each message of it to the other ranks of its node as soon as the
-// message has arrived.
+// The all_gather of ranks on several nodes (mpi/transport/topology.hpp): a block enters each other
+// node once, at one leader, which forwards each message of it to the other ranks of its node as
+// soon as the message has arrived.
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
-#include "cubist/comm/mpi/collectives/blocks.hpp"
-#include "cubist/comm/mpi/collectives/messages.hpp"
-#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/transport/blocks.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
+#include "cubist/comm/mpi/transport/messages.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -27,8 +27,8 @@ namespace cubist::CUBIST_ABI::detail
     messages.receive(source, blocks.receive_piece(source));
   const std::size_t to_forward = messages.count();
   const auto is_forwarded = [&](int source) {
-    return std::any_of(topology.forwarded().begin(), topology.forwarded().end(),
-                       [&](const auto& f) { return f.source == source; });
+    return std::ranges::any_of(topology.forwarded(),
+                               [&](const auto& f) { return f.source == source; });
   };
   for (int i = 1; i < context.size; ++i)
     if (const int source = neighbour(context, -i);

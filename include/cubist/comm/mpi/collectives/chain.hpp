@@ -4,7 +4,7 @@
 // Broadcast and reduce along a chain of ranks, pipelined: a message that has arrived is forwarded
 // while later ones are in flight.
 //
-//   broadcast   from the root, node by node (mpi/topology.hpp), to all others
+//   broadcast   from the root, node by node (mpi/transport/topology.hpp), to all others
 //   reduce      from the rank after the root, cyclically, to the root; each rank adds its elements
 //
 // Every rank sends the block once, but the last of the chain, which sends nothing.
@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "cubist/comm/call.hpp"
-#include "cubist/comm/mpi/collectives/blocks.hpp"
-#include "cubist/comm/mpi/collectives/messages.hpp"
-#include "cubist/comm/mpi/collectives/reduction.hpp"
-#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/transport/blocks.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
+#include "cubist/comm/mpi/transport/messages.hpp"
+#include "cubist/comm/mpi/transport/reduction.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

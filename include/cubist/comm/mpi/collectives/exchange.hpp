@@ -7,9 +7,9 @@
 // Elements that a rank sends, for P ranks and pieces of n: all_to_all and all_gather (P-1) n;
 // gather n, its root none; scatter none, its root (P-1) n.
 
-#include "cubist/comm/mpi/collectives/blocks.hpp"
-#include "cubist/comm/mpi/collectives/messages.hpp"
-#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/transport/blocks.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
+#include "cubist/comm/mpi/transport/messages.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

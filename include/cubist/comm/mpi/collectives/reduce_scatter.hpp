@@ -11,11 +11,11 @@
 
 #include <cstddef>
 
-#include "cubist/comm/mpi/collectives/blocks.hpp"
 #include "cubist/comm/mpi/collectives/exchange.hpp"
-#include "cubist/comm/mpi/collectives/messages.hpp"
-#include "cubist/comm/mpi/collectives/reduction.hpp"
-#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/transport/blocks.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
+#include "cubist/comm/mpi/transport/messages.hpp"
+#include "cubist/comm/mpi/transport/reduction.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "cubist/comm/mpi/tags.hpp"
+#include "cubist/comm/mpi/transport/tags.hpp"
 
 #include "catch.hpp"
 

@@ -7,10 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "cubist/comm/call.hpp"
-#include "cubist/comm/mpi/collectives/blocks.hpp"
-#include "cubist/comm/reduction.hpp"
-#include "cubist/core/scalar.hpp"
+#include "cubist/comm/erased_call.hpp"
+#include "cubist/comm/mpi/transport/blocks.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -18,11 +16,12 @@ namespace cubist::CUBIST_ABI::detail
 class MpiReduction
 {
  public:
-  template <Element T>
-  void begin(ReduceOp op)
+  /// For the elements and the operation of a call.
+  void begin(const ErasedCall& call)
   {
-    op_ = op;
-    combine_ = &combine_bytes<T>;
+    op_ = call.op;
+    combine_ = call.combine;
+    element_size_ = call.element_size;
   }
 
   /// At least `size` bytes, which later calls reuse.
@@ -44,32 +43,23 @@ class MpiReduction
     inputs_.clear();
     for (std::size_t i = 0; i < blocks; ++i) inputs_.push_back(workspace_.get() + i * out.size());
     inputs_.insert(inputs_.begin() + static_cast<std::ptrdiff_t>(rank), mine.data());
-    combine_(op_, inputs_, out);
+    combine_(op_, inputs_, 0, out.size() / element_size_, out.data());
   }
 
   void combine(const std::byte* first, const std::byte* second, Bytes out)
   {
     inputs_.assign({first, second});
-    combine_(op_, inputs_, out);
+    combine_(op_, inputs_, 0, out.size() / element_size_, out.data());
   }
 
  private:
-  using Inputs = std::vector<const std::byte*>;
-
-  template <Element T>
-  static void combine_bytes(ReduceOp op, const Inputs& in, Bytes out)
-  {
-    detail::combine(
-        op, in.size(), [&](std::size_t i) { return reinterpret_cast<const T*>(in[i]); },
-        out.size() / sizeof(T), reinterpret_cast<T*>(out.data()));
-  }
-
   // Call objects are reused in turn; this keeps small calls from allocating in each of them.
   static constexpr std::size_t initial_size = 4096;
 
   ReduceOp op_{};
-  void (*combine_)(ReduceOp, const Inputs&, Bytes) = nullptr;
-  Inputs inputs_ = Inputs(64);
+  CombineBytes combine_ = nullptr;
+  std::size_t element_size_ = 1;
+  std::vector<const std::byte*> inputs_ = std::vector<const std::byte*>(64);
   std::unique_ptr<std::byte[]> workspace_{new std::byte[initial_size]};
   std::size_t size_ = initial_size;
 };

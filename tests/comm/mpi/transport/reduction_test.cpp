@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "cubist/comm/mpi/collectives/reduction.hpp"
+#include "cubist/comm/mpi/transport/reduction.hpp"
 
 #include "catch.hpp"
 
@@ -19,7 +19,7 @@ using detail::MpiReduction;
 TEST_CASE("blocks of the workspace are combined in order, as elements of the type of the call")
 {
   MpiReduction reduction;
-  reduction.begin<double>(ReduceOp::sum);
+  reduction.begin(Call<double>{.op = ReduceOp::sum});
   constexpr double tiny = 0x1p-53;
   const std::array first{tiny, 1.0}, second{tiny, 2.0}, last{1.0, 3.0};
   auto* const workspace = reduction.workspace(2 * sizeof first);
@@ -34,7 +34,7 @@ TEST_CASE("blocks of the workspace are combined in order, as elements of the typ
                               std::as_writable_bytes(std::span{out}));
   CHECK(out == std::array{1.0, 6.0});
 
-  reduction.begin<int>(ReduceOp::max);
+  reduction.begin(Call<int>{.op = ReduceOp::max});
   const std::array a{1, 5}, b{2, 3};
   std::array<int, 2> largest{};
   reduction.combine(reinterpret_cast<const std::byte*>(a.data()),

@@ -6,7 +6,7 @@
 
 #include <mpi.h>
 
-#include "cubist/comm/mpi/collectives/messages.hpp"
+#include "cubist/comm/mpi/transport/messages.hpp"
 
 #include "../job_context.hpp"
 #include "catch.hpp"

@@ -4,10 +4,10 @@
 #include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
-#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
 
+#include "../job_context.hpp"
 #include "catch.hpp"
-#include "job_context.hpp"
 #include "ranks.hpp"
 
 namespace comm_mpi_context_test

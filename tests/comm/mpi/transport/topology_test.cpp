@@ -3,7 +3,7 @@
 #include <set>
 #include <vector>
 
-#include "cubist/comm/mpi/topology.hpp"
+#include "cubist/comm/mpi/transport/topology.hpp"
 
 #include "catch.hpp"
 

@@ -13,9 +13,9 @@
 
 #include <mpi.h>
 
-#include "cubist/comm/mpi/shared_barrier.hpp"
-#include "cubist/comm/mpi/tags.hpp"
-#include "cubist/comm/mpi/topology.hpp"
+#include "cubist/comm/mpi/transport/shared_barrier.hpp"
+#include "cubist/comm/mpi/transport/tags.hpp"
+#include "cubist/comm/mpi/transport/topology.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist::CUBIST_ABI::detail

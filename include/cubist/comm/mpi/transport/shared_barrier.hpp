@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/comm/mpi/collectives/blocks.hpp"
+#include "cubist/comm/mpi/transport/blocks.hpp"
 #include "cubist/memory/futex_event.hpp"
 #include "cubist/memory/shared_arena.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cubist/backend/mpi.hpp"
-#include "cubist/comm/mpi/shared_barrier.hpp"
+#include "cubist/comm/mpi/transport/shared_barrier.hpp"
 
 #include "catch.hpp"
 #include "ranks.hpp"

@@ -13,8 +13,8 @@
 
 #include <mpi.h>
 
-#include "cubist/comm/mpi/collectives/blocks.hpp"
-#include "cubist/comm/mpi/context.hpp"
+#include "cubist/comm/mpi/transport/blocks.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist::CUBIST_ABI::detail

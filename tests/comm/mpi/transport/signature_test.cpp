@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cubist/comm/mpi/signature.hpp"
+#include "cubist/comm/mpi/transport/signature.hpp"
 
 #include "catch.hpp"
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A call whose elements are bytes: what communicators carry out, so that the code that does it is
+// compiled once and not for each type of elements.
+
+#include <cstddef>
+#include <span>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/call_text.hpp"
+#include "cubist/comm/reduction.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+using ConstBytes = std::span<const std::byte>;
+using Bytes = std::span<std::byte>;
+
+/// Combines elements [first, first + count) of the inputs, in their order, as elements of one type.
+using CombineBytes = void (*)(ReduceOp op, std::span<const std::byte* const> inputs,
+                              std::size_t first, std::size_t count, std::byte* out);
+
+template <Element T>
+void combine_bytes(ReduceOp op, std::span<const std::byte* const> inputs, std::size_t first,
+                   std::size_t count, std::byte* out)
+{
+  const auto in = [&](std::size_t i) { return reinterpret_cast<const T*>(inputs[i]) + first; };
+  combine(op, inputs.size(), in, count, reinterpret_cast<T*>(out));
+}
+
+struct ErasedCall : CallSignature
+{
+  ErasedCall() = default;
+  template <Element T>
+  ErasedCall(const Call<T>& call)  // NOLINT: implicit, as a parameter's type
+      : CallSignature{CallSignature::of(call)}, send{reinterpret_cast<const std::byte*>(
+                                                    call.send.data())},
+        recv{reinterpret_cast<std::byte*>(call.recv.data())},
+        element_size{sizeof(T)}, combine{&combine_bytes<T>}
+  {
+  }
+
+  /// The size of a block, or of one rank's piece.
+  [[nodiscard]] std::size_t bytes() const { return count * element_size; }
+
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  std::size_t element_size = 1;
+  CombineBytes combine = nullptr;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The buffers of one rank's collective call, as bytes: a block, or a piece of `count` elements for
+// each rank. A rank's share of a block is the part that it sums up in an all_reduce.
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+#include "cubist/comm/erased_call.hpp"
+#include "cubist/comm/reduction.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// @pre out.size() <= in.size()
+inline void copy_bytes(ConstBytes in, Bytes out)
+{
+  if (!out.empty() && out.data() != in.data()) std::memcpy(out.data(), in.data(), out.size());
+}
+
+class MpiBlocks
+{
+ public:
+  MpiBlocks() = default;
+  /// @param ranks how many ranks take part in the call
+  MpiBlocks(const ErasedCall& call, int ranks) : call_{call}, ranks_{ranks} {}
+
+  /// The bytes of a block, or of one rank's piece.
+  [[nodiscard]] std::size_t bytes() const { return call_.bytes(); }
+
+  [[nodiscard]] ConstBytes send_block() const { return {call_.send, bytes()}; }
+  [[nodiscard]] Bytes receive_block() const { return {call_.recv, bytes()}; }
+
+  [[nodiscard]] ConstBytes send_piece(int rank) const
+  {
+    return {call_.send + offset(rank), bytes()};
+  }
+  [[nodiscard]] Bytes receive_piece(int rank) const { return {call_.recv + offset(rank), bytes()}; }
+
+  [[nodiscard]] ConstBytes send_share(int rank) const { return share(call_.send, rank); }
+  [[nodiscard]] Bytes receive_share(int rank) const { return share(call_.recv, rank); }
+
+ private:
+  [[nodiscard]] std::size_t offset(int rank) const
+  {
+    return static_cast<std::size_t>(rank) * bytes();
+  }
+
+  template <class Byte>
+  [[nodiscard]] std::span<Byte> share(Byte* data, int rank) const
+  {
+    const auto s = share_of(rank, ranks_, call_.count);
+    return {data + s.offset * call_.element_size, s.count * call_.element_size};
+  }
+
+  ErasedCall call_;
+  int ranks_ = 1;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail
