@@ -17,8 +17,9 @@
 #include <utility>
 
 #include <cubist/backend/backend.hpp>
-#include <cubist/comm/window.hpp>
-#include <cubist/testing/traffic.hpp>
+#include <cubist/backend/decorator.hpp>
+#include <cubist/comm/decorator.hpp>
+#include <cubist/comm/traffic.hpp>
 
 #include "measured_engine.hpp"
 
@@ -63,11 +64,12 @@ class InCommunication
   typename Site<E>::Stopwatch running_;
 };
 
-template <class E, cubist::Request R>
-class MeasuredRequest
+/// A request, or a window, whose waits are measured.
+template <class E, class W>
+class MeasuredWait
 {
  public:
-  MeasuredRequest(R inner, std::shared_ptr<Ledger> ledger)
+  MeasuredWait(W inner, std::shared_ptr<Ledger> ledger)
       : inner_{std::move(inner)}, ledger_{std::move(ledger)}
   {
   }
@@ -77,26 +79,11 @@ class MeasuredRequest
     const InCommunication<E> now{*ledger_};
     inner_.wait();
   }
-  bool test()
+  auto test()
   {
     const InCommunication<E> now{*ledger_};
     return inner_.test();
   }
-
- private:
-  R inner_;
-  std::shared_ptr<Ledger> ledger_;
-};
-
-template <class E, class W>
-class MeasuredWindow
-{
- public:
-  MeasuredWindow(W inner, std::shared_ptr<Ledger> ledger)
-      : inner_{std::move(inner)}, ledger_{std::move(ledger)}
-  {
-  }
-
   [[nodiscard]] auto operator[](int rank)
   {
     const InCommunication<E> now{*ledger_};
@@ -107,11 +94,6 @@ class MeasuredWindow
     const InCommunication<E> now{*ledger_};
     inner_.close();
   }
-  void wait()
-  {
-    const InCommunication<E> now{*ledger_};
-    inner_.wait();
-  }
 
  private:
   W inner_;
@@ -119,87 +101,51 @@ class MeasuredWindow
 };
 
 template <cubist::Communicator C, class E>
-class MeasuredCommunicator : public cubist::Collectives<MeasuredCommunicator<C, E>>
+class MeasuredCommunicator : public cubist::CommunicatorDecorator<MeasuredCommunicator<C, E>, C>
 {
  public:
   using Engine = E;
 
-  explicit MeasuredCommunicator(C inner,
-                                std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>())
-      : inner_{std::move(inner)}, ledger_{std::move(ledger)}
+  explicit MeasuredCommunicator(C inner)
+      : cubist::CommunicatorDecorator<MeasuredCommunicator, C>{std::move(inner)}
   {
   }
 
-  [[nodiscard]] int rank() const { return inner_.rank(); }
-  [[nodiscard]] int size() const { return inner_.size(); }
-  [[nodiscard]] bool remote() const { return inner_.remote(); }
   [[nodiscard]] Ledger& ledger() const { return *ledger_; }
 
-  [[nodiscard]] MeasuredCommunicator split(int colour, int key)
+  template <cubist::Element T, class Begin>
+  [[nodiscard]] auto on_call(const cubist::Call<T>& call, Begin begin)
   {
-    return MeasuredCommunicator{inner_.split(colour, key), ledger_};
+    ledger_->sent += cubist::sent_by(call, this->rank(), this->size());
+    return on_window(call, begin);
   }
-
-  template <cubist::Element T>
-  [[nodiscard]] auto start(const cubist::Call<T>& call)
-  {
-    ledger_->sent += cubist::sent_by(call, rank(), size());
-    const InCommunication<E> now{*ledger_};
-    auto request = inner_.start(call);
-    return MeasuredRequest<E, decltype(request)>{std::move(request), ledger_};
-  }
-
-  [[nodiscard]] bool exposes() const requires cubist::ExposesMemory<C> { return inner_.exposes(); }
-  [[nodiscard]] int cores() const requires cubist::ExposesMemory<C> { return inner_.cores(); }
-  template <cubist::ElementRange Data>
-  requires cubist::ExposesMemory<C>
-  [[nodiscard]] auto expose(const Data& mine) { return expose(mine, std::size(mine)); }
-  template <cubist::ElementRange Data>
-  requires cubist::ExposesMemory<C>
-  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
+  template <cubist::Element T, class Open>
+  [[nodiscard]] auto on_window(const cubist::Call<T>& call, Open open)
   {
     const InCommunication<E> now{*ledger_};
-    auto window = inner_.expose(mine, size);
-    return MeasuredWindow<E, decltype(window)>{std::move(window), ledger_};
-  }
-  template <cubist::Element T>
-  requires cubist::ExposesMemory<C>
-  [[nodiscard]] auto expose_writable(std::span<T> mine)
-  {
-    const InCommunication<E> now{*ledger_};
-    auto window = inner_.expose_writable(mine);
-    return MeasuredWindow<E, decltype(window)>{std::move(window), ledger_};
+    auto inner = open(call);
+    return MeasuredWait<E, decltype(inner)>{std::move(inner), ledger_};
   }
 
  private:
-  C inner_;
-  std::shared_ptr<Ledger> ledger_;
+  std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
 };
 
 template <cubist::BackendType B>
-struct Measured
+struct Measured : cubist::BackendDecorator<Measured<B>, B>
 {
   using Communicator = MeasuredCommunicator<typename B::Communicator, typename B::Engine>;
   using Engine = MeasuredEngine<typename B::Engine>;
 
   template <class F>
-  static void launch(int& argc, char**& argv, const cubist::LaunchOptions& options, F&& body)
+  [[nodiscard]] static auto decorate(F& body)
   {
-    B::launch(argc, argv, options, [&](typename B::Communicator& inner) {
+    return [&body](typename B::Communicator& inner) {
       Site<typename B::Engine>::reset_stopwatches();
       Communicator world{inner};
       body(world);
-    });
+    };
   }
 };
 
 }  // namespace bench
-
-namespace cubist
-{
-template <class C, class E>
-inline constexpr bool sums_in_order<bench::MeasuredCommunicator<C, E>> = sums_in_order<C>;
-template <class C, class E>
-inline constexpr bool independent_messages<bench::MeasuredCommunicator<C, E>> =
-    independent_messages<C>;
-}  // namespace cubist

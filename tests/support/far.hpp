@@ -4,10 +4,8 @@
 // A decorator of any backend that reports its ranks to be on several nodes, to run the code for
 // several nodes on one machine.
 
-#include <utility>
-
-#include "cubist/backend/backend.hpp"
-#include "cubist/comm/communicator.hpp"
+#include "cubist/backend/decorator.hpp"
+#include "cubist/comm/decorator.hpp"
 
 #include "backend.hpp"
 
@@ -15,41 +13,27 @@ namespace cubist::test
 {
 
 template <Communicator C>
-class FarCommunicator : public Collectives<FarCommunicator<C>>
+class FarCommunicator : public CommunicatorDecorator<FarCommunicator<C>, C, false>
 {
  public:
-  explicit FarCommunicator(C inner) : inner_{std::move(inner)} {}
+  using CommunicatorDecorator<FarCommunicator, C, false>::CommunicatorDecorator;
 
-  [[nodiscard]] int rank() const { return inner_.rank(); }
-  [[nodiscard]] int size() const { return inner_.size(); }
-  [[nodiscard]] bool remote() const { return inner_.size() > 1; }
-  [[nodiscard]] FarCommunicator split(int colour, int key)
-  {
-    return FarCommunicator{inner_.split(colour, key)};
-  }
-  template <Element T>
-  [[nodiscard]] auto start(const Call<T>& call)
-  {
-    return inner_.start(call);
-  }
-
- private:
-  C inner_;
+  [[nodiscard]] bool remote() const { return this->size() > 1; }
 };
 
 template <class B>
-struct Far
+struct Far : BackendDecorator<Far<B>, B>
 {
   using Communicator = FarCommunicator<typename B::Communicator>;
   using Engine = typename B::Engine;
 
   template <class F>
-  static void launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
+  [[nodiscard]] static auto decorate(F& body)
   {
-    B::launch(argc, argv, options, [&](typename B::Communicator& inner) {
+    return [&body](typename B::Communicator& inner) {
       Communicator world{inner};
       body(world);
-    });
+    };
   }
 };
 

@@ -62,7 +62,16 @@ inline constexpr bool sums_in_order = true;
 template <class C>
 inline constexpr bool independent_messages = true;
 
-/// The collectives of communicator `C`, on top of its `rank`, `size` and `start`.
+/// A communicator whose ranks may let their peers access memory in place: `open` opens a window
+/// (window.hpp).
+template <class C, class T>
+concept OpensWindows = requires(C c, std::span<T> mine)
+{
+  c.open(mine, mine.size());
+};
+
+/// The collectives of communicator `C`, on top of its `rank`, `size` and `start`, and the windows,
+/// on top of its `open`.
 ///
 /// Sizes are in elements. "Pieces" means `size()` equal pieces, one for each rank, in rank order.
 /// Send and receive buffers may not overlap, except that a rank's own piece may be in place.
@@ -230,11 +239,29 @@ class Collectives
         Collective::receive, {}, detail::write_span(data), std::size(data), from});
   }
 
+  /// Lets peers read `mine` in place, which has the same size on every rank; returns a window.
+  /// @pre exposes()
+  template <ElementRange Data>
+  requires OpensWindows<C, const ElementOf<const Data>>
+  [[nodiscard]] auto expose(const Data& mine) { return expose(mine, std::size(mine)); }
+  /// The same with the size of the blocks, in elements; `mine` may be empty if no rank reads it.
+  template <ElementRange Data>
+  requires OpensWindows<C, const ElementOf<const Data>>
+  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
+  {
+    return self().open(detail::read_span(mine), size);
+  }
+  /// Lets peers read and write `mine` in place; returns a window.
+  /// @pre exposes()
+  template <Element T>
+  requires OpensWindows<C, T>
+  [[nodiscard]] auto expose_writable(std::span<T> mine) { return self().open(mine, mine.size()); }
+
   /// The former name of `expose`.
   template <ElementRange Data>
   [[deprecated("use expose")]] [[nodiscard]] auto lend(const Data& mine)
   {
-    return self().expose(mine);
+    return expose(mine);
   }
 
  private:

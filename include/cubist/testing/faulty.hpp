@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "cubist/backend/backend.hpp"
+#include "cubist/backend/decorator.hpp"
 #include "cubist/testing/faulty_communicator.hpp"
 
 namespace cubist::CUBIST_ABI
 {
 
 template <BackendType B>
-struct Faulty
+struct Faulty : BackendDecorator<Faulty<B>, B>
 {
   using Communicator = FaultyCommunicator<typename B::Communicator>;
   using Engine = typename B::Engine;
@@ -24,21 +25,20 @@ struct Faulty
   /// Read by `launch`; the same on all ranks.
   static inline std::vector<Fault> faults = {};
 
+  /// Runs `body` with a communicator that has this rank's faults.
   template <class F>
-  static void launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
+  [[nodiscard]] static auto decorate(F& body)
   {
-    B::launch(argc, argv, options, with_faults(body));
-  }
-
-  /// Runs `body(world)` on ranks that exist, as the backend below does.
-  template <class Ranks, class F>
-  requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
-  {
-    B::launch_on(ranks, LaunchOptions{}, body);
-  }
-  static void launch_on(const Ranks& ranks, const LaunchOptions& options, F&& body)
-  {
-    B::launch_on(ranks, options, with_faults(body));
+    return [&body, injected = faults](typename B::Communicator& inner) {
+      Communicator world{inner, std::make_shared<RankFaults>(injected, inner.rank(), &die)};
+      try
+      {
+        body(world);
+      }
+      catch (const Death&)
+      {
+      }
+    };
   }
 
  private:
@@ -53,21 +53,6 @@ struct Faulty
       std::raise(SIGKILL);
     else
       throw Death{};
-  }
-
-  template <class F>
-  static auto with_faults(F& body)
-  {
-    return [&body, injected = faults](typename B::Communicator& inner) {
-      Communicator world{inner, std::make_shared<RankFaults>(injected, inner.rank(), &die)};
-      try
-      {
-        body(world);
-      }
-      catch (const Death&)
-      {
-      }
-    };
   }
 };
 

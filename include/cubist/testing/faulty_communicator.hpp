@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,7 +21,7 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/call_text.hpp"
 #include "cubist/comm/communicator.hpp"
-#include "cubist/comm/window.hpp"
+#include "cubist/comm/decorator.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 
@@ -126,54 +125,29 @@ class RankFaults
 
 /// A communicator whose rank has faults, here and in every communicator split from it.
 template <Communicator C>
-class FaultyCommunicator : public Collectives<FaultyCommunicator<C>>
+class FaultyCommunicator : public CommunicatorDecorator<FaultyCommunicator<C>, C>
 {
  public:
   /// Injects faults in the calls of `inner`.
   FaultyCommunicator(C inner, std::shared_ptr<RankFaults> faults)
-      : inner_{std::move(inner)}, faults_{std::move(faults)}
+      : CommunicatorDecorator<FaultyCommunicator, C>{std::move(inner)}, faults_{std::move(faults)}
   {
   }
 
-  [[nodiscard]] int rank() const { return inner_.rank(); }
-  [[nodiscard]] int size() const { return inner_.size(); }
-  [[nodiscard]] bool remote() const { return inner_.remote(); }
-
-  [[nodiscard]] FaultyCommunicator split(int colour, int key)
+  /// Makes the call that has its faults.
+  template <Element T, class Begin>
+  [[nodiscard]] auto on_call(const Call<T>& call, Begin begin)
   {
-    return {inner_.split(colour, key), faults_};
+    return begin(faults_->inject(this->inner(), call));
   }
-
-  template <Element T>
-  [[nodiscard]] auto start(const Call<T>& call)
+  /// Opens a window whose block has its faults.
+  template <Element T, class Open>
+  [[nodiscard]] auto on_window(const Call<T>& call, Open open)
   {
-    return inner_.start(faults_->inject(inner_, call));
-  }
-
-  [[nodiscard]] bool exposes() const { return can_expose(inner_); }
-  [[nodiscard]] int cores() const requires ExposesMemory<C> { return inner_.cores(); }
-  template <ElementRange Data>
-  requires ExposesMemory<C>
-  [[nodiscard]] auto expose(const Data& mine) { return expose(mine, std::size(mine)); }
-  template <ElementRange Data>
-  requires ExposesMemory<C>
-  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
-  {
-    using T = ElementOf<const Data>;
-    const Call<T> call{Collective::expose, detail::read_span(mine), {}, size};
-    const Call<T> changed = faults_->inject(inner_, call);
-    return inner_.expose(changed.send, changed.count);
-  }
-  template <Element T>
-  requires ExposesMemory<C>
-  [[nodiscard]] auto expose_writable(std::span<T> mine)
-  {
-    const Call<T> call{Collective::expose, mine, {}, mine.size()};
-    return inner_.expose_writable(mine.first(faults_->inject(inner_, call).send.size()));
+    return on_call(call, open);
   }
 
  private:
-  C inner_;
   std::shared_ptr<RankFaults> faults_;
 };
 

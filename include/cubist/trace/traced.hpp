@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cubist/backend/backend.hpp"
+#include "cubist/backend/decorator.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/dist/staging.hpp"
 #include "cubist/trace/chrome_trace.hpp"
@@ -47,7 +48,7 @@ struct TraceOptions
 };
 
 template <BackendType B>
-struct Traced
+struct Traced : BackendDecorator<Traced<B>, B>
 {
   using Communicator = TracedCommunicator<typename B::Communicator>;
   using Engine = TracedEngine<typename B::Engine>;
@@ -55,48 +56,11 @@ struct Traced
   /// Read by `launch`.
   static inline TraceOptions options = {};
 
-  /// @throws what the launch of B throws; ArgumentError for a rank to record that the launch does
-  /// not have; DataError if the file cannot be written
+  /// Runs `body` with a communicator that traces, and writes the file at its end.
+  /// @throws ArgumentError for a rank to record that the launch does not have; DataError if the
+  /// file cannot be written
   template <class F>
-  static void launch(int& argc, char**& argv, const LaunchOptions& launch_options, F&& body)
-  {
-    B::launch(argc, argv, launch_options, with_trace(body));
-  }
-
-  /// Runs `body(world)` on ranks that exist, as the backend below does.
-  template <class Ranks, class F>
-  requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
-  {
-    B::launch_on(ranks, LaunchOptions{}, body);
-  }
-  static void launch_on(const Ranks& ranks, const LaunchOptions& launch_options, F&& body)
-  {
-    B::launch_on(ranks, launch_options, with_trace(body));
-  }
-
- private:
-  /// Seconds on the clock of the rank that calls it.
-  static double now()
-  {
-    if constexpr (requires { B::now(); })
-      return B::now();
-    else
-      return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-          .count();
-  }
-
-  /// The trace of a rank while its body runs.
-  class Recording
-  {
-   public:
-    /// Until it is destroyed, events of this thread go to `trace`.
-    explicit Recording(detail::RankTrace& trace) { detail::rank_local() = &trace; }
-    Recording(Recording&&) = delete;
-    ~Recording() { detail::rank_local() = nullptr; }
-  };
-
-  template <class F>
-  static auto with_trace(F& body)
+  [[nodiscard]] static auto decorate(F& body)
   {
     return [&body, wanted = options](typename B::Communicator& inner) {
       Communicator world{inner};
@@ -119,6 +83,27 @@ struct Traced
       write(inner, trace, zero, wanted);
     };
   }
+
+ private:
+  /// Seconds on the clock of the rank that calls it.
+  static double now()
+  {
+    if constexpr (requires { B::now(); })
+      return B::now();
+    else
+      return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+          .count();
+  }
+
+  /// The trace of a rank while its body runs.
+  class Recording
+  {
+   public:
+    /// Until it is destroyed, events of this thread go to `trace`.
+    explicit Recording(detail::RankTrace& trace) { detail::rank_local() = &trace; }
+    Recording(Recording&&) = delete;
+    ~Recording() { detail::rank_local() = nullptr; }
+  };
 
   /// Rank 0 writes the events of all recorded ranks.
   static void write(typename B::Communicator& world, const detail::RankTrace& trace, double zero,

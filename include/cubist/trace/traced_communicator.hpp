@@ -3,15 +3,12 @@
 
 // A decorator of any communicator that records its calls, and its waits for them and for windows.
 
-#include <cstddef>
-#include <span>
 #include <utility>
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
-#include "cubist/comm/element_range.hpp"
+#include "cubist/comm/decorator.hpp"
 #include "cubist/comm/traffic.hpp"
-#include "cubist/comm/window.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/trace/rank_trace.hpp"
 
@@ -91,23 +88,14 @@ class TracedWindow
 };
 
 template <Communicator C>
-class TracedCommunicator : public Collectives<TracedCommunicator<C>>
+class TracedCommunicator : public CommunicatorDecorator<TracedCommunicator<C>, C>
 {
  public:
-  /// Traces the calls of `inner`.
-  explicit TracedCommunicator(C inner) : inner_{std::move(inner)} {}
+  using CommunicatorDecorator<TracedCommunicator, C>::CommunicatorDecorator;
 
-  [[nodiscard]] int rank() const { return inner_.rank(); }
-  [[nodiscard]] int size() const { return inner_.size(); }
-  [[nodiscard]] bool remote() const { return inner_.remote(); }
-
-  [[nodiscard]] TracedCommunicator split(int colour, int key)
-  {
-    return TracedCommunicator{inner_.split(colour, key)};
-  }
-
-  template <Element T>
-  [[nodiscard]] auto start(const Call<T>& call)
+  /// Records the call and the waits for it.
+  template <Element T, class Begin>
+  [[nodiscard]] auto on_call(const Call<T>& call, Begin begin)
   {
     auto* trace = detail::RankTrace::current();
     TraceEvent event;
@@ -116,39 +104,19 @@ class TracedCommunicator : public Collectives<TracedCommunicator<C>>
       event.name = SpanName{to_string(call.collective), call.count};
       event.category = TraceCategory::communication;
       event.begin = trace->now();
-      event.sent = sent_by(call, rank(), size());
-      event.ranks = size();
+      event.sent = sent_by(call, this->rank(), this->size());
+      event.ranks = this->size();
     }
-    auto request = inner_.start(call);
+    auto request = begin(call);
     if (trace != nullptr) trace->add_wait(event);  // where nothing overlaps, here
     return TracedRequest<decltype(request)>{std::move(request), trace, event};
   }
-
-  [[nodiscard]] bool exposes() const { return can_expose(inner_); }
-  [[nodiscard]] int cores() const requires ExposesMemory<C> { return inner_.cores(); }
-  template <ElementRange Data>
-  requires ExposesMemory<C>
-  [[nodiscard]] auto expose(const Data& mine) { return TracedWindow{inner_.expose(mine)}; }
-  template <ElementRange Data>
-  requires ExposesMemory<C>
-  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
+  /// Records the waits for peers.
+  template <Element T, class Open>
+  [[nodiscard]] auto on_window(const Call<T>& call, Open open)
   {
-    return TracedWindow{inner_.expose(mine, size)};
+    return TracedWindow{open(call)};
   }
-  template <Element T>
-  requires ExposesMemory<C>
-  [[nodiscard]] auto expose_writable(std::span<T> mine)
-  {
-    return TracedWindow{inner_.expose_writable(mine)};
-  }
-
- private:
-  C inner_;
 };
-
-template <class C>
-inline constexpr bool sums_in_order<TracedCommunicator<C>> = sums_in_order<C>;
-template <class C>
-inline constexpr bool independent_messages<TracedCommunicator<C>> = independent_messages<C>;
 
 }  // namespace cubist::CUBIST_ABI

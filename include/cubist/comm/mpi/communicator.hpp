@@ -46,21 +46,11 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
 
   [[nodiscard]] bool exposes() const { return !group_->arenas().empty(); }
   [[nodiscard]] int cores() const { return group_->cores(); }
-  template <ElementRange Data>
-  [[nodiscard]] auto expose(const Data& mine)
+  /// Opens a window on `mine`, one of `size` elements on each rank.
+  template <class T>
+  [[nodiscard]] MpiWindow<MpiCommunicator, T> open(std::span<T> mine, std::size_t size)
   {
-    return expose(mine, std::size(mine));
-  }
-  template <ElementRange Data>
-  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
-  {
-    using T = const ElementOf<const Data>;
-    return MpiWindow<MpiCommunicator, T>{*this, detail::read_span(mine), size};
-  }
-  template <Element T>
-  [[nodiscard]] auto expose_writable(std::span<T> mine)
-  {
-    return MpiWindow<MpiCommunicator, T>{*this, mine, mine.size()};
+    return {*this, mine, size};
   }
   /// The arena of a rank and the unused buffers of windows, for MpiWindow.
   /// @pre exposes()

@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
-#include "cubist/comm/element_range.hpp"
 #include "cubist/comm/request.hpp"
 #include "cubist/comm/simulated/group.hpp"
 #include "cubist/comm/window.hpp"
@@ -82,21 +82,12 @@ class SimulatedCommunicator : public Collectives<SimulatedCommunicator>
 
   [[nodiscard]] bool exposes() const { return machine().shared_memory && !remote(); }
   [[nodiscard]] int cores() const { return std::max(1, static_cast<int>(machine().cores)); }
-  template <ElementRange Data>
-  [[nodiscard]] auto expose(const Data& mine)
+  /// Opens a window on `mine`, one of `size` elements on each rank.
+  template <class T>
+  [[nodiscard]] SimulatedWindow<T> open(std::span<T> mine, std::size_t size)
   {
-    return expose(mine, std::size(mine));
-  }
-  template <ElementRange Data>
-  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
-  {
-    using T = ElementOf<const Data>;
-    return window<const T>(Call<T>{Collective::expose, detail::read_span(mine), {}, size});
-  }
-  template <Element T>
-  [[nodiscard]] auto expose_writable(std::span<T> mine)
-  {
-    return window<T>(Call<T>{Collective::expose, mine, {}, mine.size()});
+    const Call<std::remove_const_t<T>> call{Collective::expose, mine, {}, size};
+    return {group_, group_->post(rank_, call), size};
   }
 
   /// The ranks that give the same colour, ordered by key, then by rank.
@@ -108,12 +99,6 @@ class SimulatedCommunicator : public Collectives<SimulatedCommunicator>
 
  private:
   [[nodiscard]] const SimulatedMachine& machine() const { return group_->simulation().machine(); }
-
-  template <class T, Element U>
-  [[nodiscard]] SimulatedWindow<T> window(const Call<U>& call)
-  {
-    return {group_, group_->post(rank_, call), call.count};
-  }
 
   std::shared_ptr<detail::SimulatedGroup> group_;
   int rank_;

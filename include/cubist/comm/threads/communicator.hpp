@@ -10,12 +10,12 @@
 #include <memory>
 #include <span>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/communicator.hpp"
-#include "cubist/comm/element_range.hpp"
 #include "cubist/comm/request.hpp"
 #include "cubist/comm/threads/call.hpp"
 #include "cubist/comm/threads/group.hpp"
@@ -85,21 +85,12 @@ class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
   {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
-  template <ElementRange Data>
-  [[nodiscard]] auto expose(const Data& mine)
+  /// Opens a window on `mine`, one of `size` elements on each rank.
+  template <class T>
+  [[nodiscard]] ThreadsWindow<T> open(std::span<T> mine, std::size_t size)
   {
-    return expose(mine, std::size(mine));
-  }
-  template <ElementRange Data>
-  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
-  {
-    using T = ElementOf<const Data>;
-    return window<const T>(Call<T>{Collective::expose, detail::read_span(mine), {}, size});
-  }
-  template <Element T>
-  [[nodiscard]] auto expose_writable(std::span<T> mine)
-  {
-    return window<T>(Call<T>{Collective::expose, mine, {}, mine.size()});
+    const Call<std::remove_const_t<T>> call{Collective::expose, mine, {}, size};
+    return {group_, group_->post(rank_, call), size};
   }
 
   /// The ranks that give the same colour, ordered by key, then by rank.
@@ -125,12 +116,6 @@ class ThreadsCommunicator : public Collectives<ThreadsCommunicator>
   }
 
  private:
-  template <class T, Element U>
-  [[nodiscard]] ThreadsWindow<T> window(const Call<U>& call)
-  {
-    return {group_, group_->post(rank_, call), call.count};
-  }
-
   std::shared_ptr<detail::ThreadGroup> group_;
   int rank_;
 };

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A backend on top of another one. A decorator derives from BackendDecorator, and has a
+// communicator, an engine and `decorate(body)`: what runs on the ranks of the backend below, and
+// calls `body(world)`.
+
+#include "cubist/backend/backend.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// What every decorator of a backend does: it launches the backend below.
+/// @tparam Derived the decorator
+/// @tparam B the backend that is decorated
+template <class Derived, BackendType B>
+struct BackendDecorator
+{
+  /// @throws what the launch of B, and what `decorate` adds to it, throw
+  template <class F>
+  static void launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
+  {
+    B::launch(argc, argv, options, Derived::decorate(body));
+  }
+
+  /// Runs `body(world)` on ranks that exist, as the backend below does.
+  template <class Ranks, class F>
+  requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
+  {
+    B::launch_on(ranks, LaunchOptions{}, body);
+  }
+  static void launch_on(const Ranks& ranks, const LaunchOptions& options, F&& body)
+  {
+    B::launch_on(ranks, options, Derived::decorate(body));
+  }
+};
+
+}  // namespace cubist::CUBIST_ABI

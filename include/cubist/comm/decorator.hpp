@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A communicator on top of another one, which counts, traces, delays or changes calls. A decorator
+// derives from CommunicatorDecorator and has one hook, or both:
+//
+//   on_call(call, begin)    begin(call) starts the call below, and returns its request
+//   on_window(call, open)   open(call) opens the window below; `call` is that of its expose
+//
+// What a hook does before it calls begin or open happens before the call. It may pass another call
+// on, and return another request or window, whose waits it observes.
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/communicator.hpp"
+#include "cubist/comm/window.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// What every decorator of a communicator does: it passes on.
+/// @tparam Derived the decorator; its copies share what it records
+/// @tparam C the communicator that is decorated
+/// @tparam forwards_windows whether ranks can expose memory where those of C can
+template <class Derived, Communicator C, bool forwards_windows = true>
+class CommunicatorDecorator : public Collectives<Derived>
+{
+ public:
+  using Decorated = C;  ///< the communicator that is decorated
+  /// Whether ranks can expose memory.
+  static constexpr bool has_windows = forwards_windows && ExposesMemory<C>;
+
+  /// Decorates `inner`.
+  explicit CommunicatorDecorator(C inner) : inner_{std::move(inner)} {}
+
+  [[nodiscard]] int rank() const { return inner_.rank(); }
+  [[nodiscard]] int size() const { return inner_.size(); }
+  [[nodiscard]] bool remote() const { return inner_.remote(); }
+
+  /// The communicators of a split are decorated as this one is.
+  [[nodiscard]] Derived split(int colour, int key)
+  {
+    Derived part{self()};
+    part.inner_ = inner_.split(colour, key);
+    return part;
+  }
+
+  template <Element T>
+  [[nodiscard]] auto start(const Call<T>& call)
+  {
+    return self().on_call(call, [this](const Call<T>& c) { return inner_.start(c); });
+  }
+
+  [[nodiscard]] bool exposes() const requires has_windows { return inner_.exposes(); }
+  [[nodiscard]] int cores() const requires has_windows { return inner_.cores(); }
+  /// Opens a window on `mine`, one of `size` elements on each rank.
+  template <class T>
+  requires has_windows [[nodiscard]] auto open(std::span<T> mine, std::size_t size)
+  {
+    using Exposed = Call<std::remove_const_t<T>>;
+    return self().on_window(Exposed{Collective::expose, mine, {}, size}, [&](const Exposed& call) {
+      return inner_.open(mine.first(call.send.size()), call.count);
+    });
+  }
+
+  /// The hook of calls; by default nothing is added.
+  template <Element T, class Begin>
+  [[nodiscard]] auto on_call(const Call<T>& call, Begin begin)
+  {
+    return begin(call);
+  }
+  /// The hook of windows; by default nothing is added.
+  template <Element T, class Open>
+  [[nodiscard]] auto on_window(const Call<T>& call, Open open)
+  {
+    return open(call);
+  }
+
+ protected:
+  /// The communicator that is decorated.
+  [[nodiscard]] C& inner() { return inner_; }
+
+ private:
+  Derived& self() { return static_cast<Derived&>(*this); }
+
+  C inner_;
+};
+
+// clang-format off
+template <class D>
+requires requires { typename D::Decorated; }
+inline constexpr bool sums_in_order<D> = sums_in_order<typename D::Decorated>;
+template <class D>
+requires requires { typename D::Decorated; }
+inline constexpr bool independent_messages<D> = independent_messages<typename D::Decorated>;
+// clang-format on
+
+}  // namespace cubist::CUBIST_ABI
