@@ -17,13 +17,24 @@ using namespace cubist::test;
 namespace
 {
 
+// That all ranks together multiply every two elements once, also by strips, is tested in
+// work_assignment_test.cpp.
+
 Range all(std::size_t n) { return {0, n, n}; }
+
+/// A cache for so many elements.
+GemmTimes times_with(std::size_t cached)
+{
+  GemmTimes times;
+  times.cached = cached;
+  return times;
+}
 
 /// The block products of rank 0 for a whole product.
 std::vector<BlockProduct> products(const Placement& a, const Placement& b)
 {
-  return block_products(a, b, {all(a.shape().rows), all(b.shape().cols)}, all(a.shape().cols), {},
-                        0, {1, 1, 0.5});
+  return products_by_panels(a, b, {{all(a.shape().rows), all(b.shape().cols)}, {}},
+                            all(a.shape().cols), 0, {1, 1, 0.5});
 }
 
 std::vector<Shape> shapes(const std::vector<BlockProduct::Piece>& pieces)
@@ -41,8 +52,8 @@ TEST_CASE("One product is the first for each piece of the result, and inner indi
 {
   // Two pieces of rows, too large to be assembled, and four of inner indices.
   const auto found =
-      block_products(blocks({512, 1024}, 2, 2), blocks({1024, 512}, 4, 1),
-                     {all(512), {128, 128, 128}}, all(1024), {3, 5, 7}, 1, {1, 1, 0.5});
+      products_by_panels(blocks({512, 1024}, 2, 2), blocks({1024, 512}, 4, 1),
+                         {{all(512), {128, 128, 128}}, {3, 5, 7}}, all(1024), 1, {1, 1, 0.5});
   REQUIRE(found.size() == 8);
   for (std::size_t i = 0; i < found.size(); ++i)
   {
@@ -60,8 +71,8 @@ TEST_CASE("One product is the first for each piece of the result, and inner indi
 
 TEST_CASE("Only inner indices of the part are multiplied")
 {
-  const auto found = block_products(blocks({64, 1024}, 1, 2), blocks({1024, 64}, 1, 2),
-                                    {all(64), all(32)}, {300, 400, 400}, {}, 0, {1, 1, 0.5});
+  const auto found = products_by_panels(blocks({64, 1024}, 1, 2), blocks({1024, 64}, 1, 2),
+                                        {{all(64), all(32)}, {}}, {300, 400, 400}, 0, {1, 1, 0.5});
   REQUIRE(found.size() == 2);
   CHECK(found[0].a.front().from.j == 300);
   CHECK(found[0].b.front().from.i == 300);
@@ -91,16 +102,16 @@ TEST_CASE("Small pieces of rows or columns are assembled, in panels")
 
   // Panels are as long in bytes, whatever the scalars.
   const auto of_doubles =
-      block_products(blocks({256, 3000}, 4, 1), blocks({3000, 256}, 1, 1, 4), {all(256), all(256)},
-                     all(3000), {}, 0, GemmTimes::of(sizeof(double)));
+      products_by_panels(blocks({256, 3000}, 4, 1), blocks({3000, 256}, 1, 1, 4),
+                         {{all(256), all(256)}, {}}, all(3000), 0, GemmTimes::of(sizeof(double)));
   CHECK(shapes(of_doubles[0].a) == Shapes(4, {64, 512}));
   CHECK(of_doubles[5].size.k == 3000 - 5 * 512);
 
   // A copy that takes longer pays later, and one of many rows does not pay for few columns.
   const auto rows = blocks({256, 8}, 2, 1);
   const auto half = [&](double copy) {
-    return block_products(rows, blocks({8, 200}, 1, 1, 2), {all(256), all(200)}, all(8), {}, 0,
-                          {1, 1, copy})
+    return products_by_panels(rows, blocks({8, 200}, 1, 1, 2), {{all(256), all(200)}, {}}, all(8),
+                              0, {1, 1, copy})
         .size();
   };
   CHECK(half(0.5) == 1);
@@ -171,7 +182,7 @@ TEST_CASE("Where nothing is copied, blocks are multiplied as a whole")
   const auto found = products(blocks({64, 5000}, 1, 1, 2), blocks({5000, 64}, 1, 1, 2));
   REQUIRE(found.size() == 1);
   CHECK(found[0].size.k == 5000);
-  CHECK(time_of(found[0], {}) == Approx(64. * 64 * 5000 / 56 + 128 * 5000 + 64 * 64 / 2));
+  CHECK(found[0].time({}) == Approx(64. * 64 * 5000 / 56 + 128 * 5000 + 64 * 64 / 2));
 }
 
 TEST_CASE("A copy takes time by its bytes, and long scalars are multiplied faster in wide blocks")
@@ -183,9 +194,87 @@ TEST_CASE("A copy takes time by its bytes, and long scalars are multiplied faste
   CHECK(floats({64, 512, 100}) == floats({512, 64, 100}));
   CHECK(doubles({64, 512, 100}) < doubles({512, 64, 100}));
   auto block_product = products(blocks({64, 8}, 8, 1), blocks({8, 4096}, 1, 8)).front();
-  const double copied = time_of(block_product, doubles);
+  const double copied = block_product.time(doubles);
   block_product.same_a = true;
-  CHECK(copied - time_of(block_product, doubles) == Approx(64. * 8));
+  CHECK(copied - block_product.time(doubles) == Approx(64. * 8));
+}
+
+TEST_CASE("Strips have as many rows as fit a cache beside B")
+{
+  const GemmTimes doubles = GemmTimes::of(sizeof(double));
+  const GemmTimes floats = GemmTimes::of(sizeof(float));
+  CHECK(rows_per_strip({4096, 256, 256}, doubles) == 256);
+  CHECK(rows_per_strip({4096, 256, 256}, floats) == 512);
+  // Whole lines of the kernel, no more than the cache.
+  CHECK(rows_per_strip({100'000, 3, 1100}, doubles) == 0);
+  CHECK(rows_per_strip({100'000, 3, 700}, doubles) == 128);
+  CHECK(rows_per_strip({100'000, 100, 150}, doubles) == 512);
+  // One strip would be all.
+  CHECK(rows_per_strip({256, 256, 256}, doubles) == 0);
+  CHECK(rows_per_strip({257, 256, 256}, doubles) == 256);
+  // B is too large.
+  CHECK(rows_per_strip({4096, 257, 256}, doubles) == 0);
+  CHECK(rows_per_strip({4096, 4096, 4096}, floats) == 0);
+  CHECK(rows_per_strip({4096, 0, 256}, doubles) == 0);
+  CHECK(rows_per_strip({4096, 256, 0}, doubles) == 0);
+}
+
+TEST_CASE("A is assembled once for all parts with its rows, B once for all strips")
+{
+  // A in two pieces a row, B in four; two parts with the same rows, then one with others.
+  const auto a = blocks({600, 40}, 2, 2);
+  const auto b = blocks({40, 40}, 2, 2);
+  const std::vector<TargetPart> parts{{{{0, 300, 300}, {0, 20, 20}}, {0, 0, 0}},
+                                      {{{0, 300, 300}, {20, 20, 20}}, {1, 7, 0}},
+                                      {{{300, 300, 300}, {0, 20, 20}}, {2, 0, 3}}};
+  const auto products = block_products(a, b, parts, all(40), 0, times_with(140 * 80));
+  REQUIRE(products.size() == 9);
+  for (std::size_t i = 0; i < 6; ++i)
+  {
+    const auto& t = products[i];
+    CAPTURE(i);
+    CHECK(t.c.rank == static_cast<int>(i % 2));
+    CHECK(t.c.i == i / 2 * 128 + (i % 2 == 0 ? 0 : 7));
+    CHECK(t.size.m == (i < 4 ? 128 : 44));
+    CHECK(t.size.n == 20);
+    CHECK(t.size.k == 40);
+    CHECK(t.first);
+    CHECK(t.a.size() == 2);
+    CHECK(t.b.size() == 2);
+    CHECK(t.same_a == (i % 2 == 1));
+    CHECK(t.same_b == (i >= 2));
+    CHECK(t.b_slot == i % 2);
+  }
+  for (std::size_t i = 6; i < 9; ++i)
+  {
+    CHECK(products[i].c.rank == 2);
+    CHECK(products[i].c.i == (i - 6) * (products[6].size.m));
+    CHECK(products[i].c.j == 3);
+    CHECK_FALSE(products[i].same_a);
+    CHECK(products[i].same_b == (i > 6));
+    CHECK(products[i].b_slot == 0);
+  }
+}
+
+TEST_CASE("Parts that do not fit a cache are multiplied one after the other")
+{
+  const auto a = blocks({600, 40}, 2, 2);
+  const auto b = blocks({40, 40}, 2, 2);
+  const std::vector<TargetPart> parts{{{{0, 300, 300}, {0, 20, 20}}, {0, 0, 0}},
+                                      {{{0, 300, 300}, {20, 20, 20}}, {1, 0, 0}}};
+  const auto products = block_products(a, b, parts, all(40), 0, times_with(100));
+  std::vector<BlockProduct> expected;
+  for (const auto& target : parts)
+    for (auto& t : products_by_panels(a, b, target, all(40), 0, times_with(100)))
+      expected.push_back(t);
+  REQUIRE(products.size() == expected.size());
+  for (std::size_t i = 0; i < products.size(); ++i)
+  {
+    CHECK(products[i].c.rank == expected[i].c.rank);
+    CHECK(products[i].size.m == expected[i].size.m);
+    CHECK(products[i].size.k == expected[i].size.k);
+  }
+  CHECK(block_products(a, b, {}, all(40), 0, {}).empty());
 }
 
 }  // namespace algorithm_direct_block_products_test

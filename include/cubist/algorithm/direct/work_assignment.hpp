@@ -2,30 +2,35 @@
 #pragma once
 
 // What each rank does for C = A B where all ranks can read and write each other's blocks: which
-// pieces of A and B it multiplies, where it writes the result, and what it reads from its peers
-// afterwards.
+// parts of C it multiplies, where it writes them, and what it reads from its peers afterwards.
 //
 //   A (M, K), B (K, N), C (M, N): any layouts
 //
-// Of three ways, the one that a model of time finds the fastest:
+// Why a rank does not simply multiply its own block: eight ranks on two cores that do so reach 0.7
+// to 0.95 of the speed of BLAS on both cores. Ranks that take turns on a core empty each other's
+// caches; the last core works alone at the end; and BLAS, which packs one factor anew for each
+// block of the other, loses most on blocks that are small or narrow. So there are three ways to
+// assign the work, and a model of time, whose figures are `GemmRates`, chooses the fastest:
 //
-//   per rank    each rank multiplies into its own block of C; replicas of a block compute a share
-//               of its rows each, and copy the others' shares;
-//   per worker  as many ranks as there are cores compute all parts. Ranks that take turns on a core
-//               empty each other's caches, and replicas need not cut their block into more shares
-//               than there are workers;
-//   by cut      the work is cut in another way than C (work_cut.hpp): each worker computes its part
-//               in a workspace, and the replica_map of C copy or add up what they need. That pays
-//               where blocks or pieces are too small for the gemm kernel.
+//   per rank    each rank computes its own block of C; replicas of a block compute a share of its
+//               rows each, and copy the others' shares;
+//   per worker  as many ranks as there are cores, the workers, compute the blocks of all in place.
+//               Replicas need not cut their block into more shares than there are workers;
+//   by cut      the work is cut in another way than C, into m x n x k cuboids of scalar products.
+//               Each worker computes one in a workspace, and the holders of C copy or add up what
+//               they need. That pays where blocks or pieces are too small for the gemm kernel.
+//
+// docs/decisions/0027-work-assignment.md has the measurements. Source of the cuboids, whose surface
+// is what a worker reads and writes: Irony, Toledo, Tiskin, "Communication lower bounds for
+// distributed-memory matrix multiplication", 2004.
 
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cubist/algorithm/direct/block_products.hpp"
-#include "cubist/algorithm/direct/row_blocking.hpp"
-#include "cubist/algorithm/direct/work_cut.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/dist/placement.hpp"
 
@@ -49,8 +54,8 @@ struct WorkAssignment
   bool writes_c = false;      // whether any rank writes to another's block of C
   bool in_workspace = false;  // whether products are computed in workspaces, not in C
   Shape workspace;            // of a worker; the same on all ranks
-  bool reads_a = true;        // whether any rank reads another's block of A
-  bool reads_b = true;
+  bool reads_a = false;       // whether any rank reads another's block of A
+  bool reads_b = false;
   bool reads_c = false;  // whether any rank reads another's block of C, or its workspace
   std::vector<PeerPart> peer_parts;
   /// Predicted, in units of `GemmRates`: the time of all, and that of the products in it.
@@ -66,6 +71,7 @@ struct SharedWork
   const Placement& c;
   std::size_t workers;  // no more than ranks
   GemmTimes times = {};
+  GemmRates rates = {};
 
   [[nodiscard]] ProductSize size() const
   {
@@ -77,24 +83,25 @@ struct SharedWork
   {
     return static_cast<int>(worker * static_cast<std::size_t>(c.ranks()) / of);
   }
+  /// How many ranks take turns on a core.
+  [[nodiscard]] double turns() const { return c.ranks() / static_cast<double>(workers); }
+
+  /// The predicted time of products, one after the other.
+  [[nodiscard]] double time_of(const std::vector<BlockProduct>& products) const
+  {
+    double all = 0;
+    for (const auto& p : products) all += p.time(times);
+    return all;
+  }
+  /// The predicted time of windows, each of which synchronises all ranks twice.
+  [[nodiscard]] double time_of_windows(const WorkAssignment& work) const
+  {
+    const int windows = work.reads_a + work.reads_b + work.writes_c + work.reads_c;
+    return rates.window * windows * c.ranks();
+  }
 };
 
-/// Part i of p of a block, cut between rows.
-[[nodiscard]] inline Block row_part(const Block& whole, std::size_t i, std::size_t p)
-{
-  const std::size_t begin = whole.rows.valid * i / p;
-  const std::size_t end = whole.rows.valid * (i + 1) / p;
-  return {{whole.rows.offset + begin, end - begin, end - begin}, whole.cols};
-}
-
-/// Whether a block has all of these rows and columns.
-[[nodiscard]] inline bool contains(const Block& block, const Range& rows, const Range& cols)
-{
-  const auto within = [](const Range& r, const Range& all) {
-    return r.valid == 0 || (all.offset <= r.offset && r.offset + r.valid <= all.offset + all.valid);
-  };
-  return within(rows, block.rows) && within(cols, block.cols);
-}
+// Parts of C that are computed in place: per rank, and per worker.
 
 /// A part of a block of C, the rank that holds the block, and the rank that computes the part.
 struct AssignedPart
@@ -103,6 +110,14 @@ struct AssignedPart
   int holder;
   int worker;
 };
+
+/// Share i of p of a block, cut between rows.
+[[nodiscard]] inline Block row_part(const Block& whole, std::size_t i, std::size_t p)
+{
+  const std::size_t begin = whole.rows.valid * i / p;
+  const std::size_t end = whole.rows.valid * (i + 1) / p;
+  return {{whole.rows.offset + begin, end - begin, end - begin}, whole.cols};
+}
 
 /// Each rank computes its block, or its share of a replicated one.
 [[nodiscard]] inline std::vector<AssignedPart> parts_per_rank(const SharedWork& w)
@@ -124,27 +139,31 @@ struct AssignedPart
   if (parts % w.workers != 0) return {};
   std::vector<AssignedPart> all;
   for (const auto& [_, replicas] : replica_map)
+  {
+    if (shares > replicas.size()) return {};
     for (std::size_t i = 0; i < shares; ++i)
     {
-      if (shares > replicas.size()) return {};
       const int holder = replicas[i * replicas.size() / shares];
       const int worker = w.rank_of(all.size() * w.workers / parts, w.workers);
       all.push_back({row_part(w.c[holder], i, shares), holder, worker});
     }
+  }
   return all;
 }
 
-/// Where a part begins in its holder's block of C.
-[[nodiscard]] inline Corner corner_of(const SharedWork& w, const AssignedPart& p)
+/// Whether a block has all of these rows and columns.
+[[nodiscard]] inline bool contains(const Block& block, const Range& rows, const Range& cols)
 {
-  return {p.holder, p.part.rows.offset - w.c[p.holder].rows.offset, 0};
+  const auto within = [](const Range& r, const Range& all) {
+    return r.valid == 0 || (all.offset <= r.offset && r.offset + r.valid <= all.offset + all.valid);
+  };
+  return within(rows, block.rows) && within(cols, block.cols);
 }
 
-/// What its worker multiplies for a part.
-[[nodiscard]] inline std::vector<BlockProduct> products_of(const SharedWork& w,
-                                                           const AssignedPart& p)
+/// Where a part begins in its holder's block of C, and what its worker multiplies for it.
+[[nodiscard]] inline TargetPart target_of(const SharedWork& w, const AssignedPart& p)
 {
-  return block_products(w.a, w.b, p.part, w.inner(), corner_of(w, p), p.worker, w.times);
+  return {p.part, {p.holder, p.part.rows.offset - w.c[p.holder].rows.offset, 0}};
 }
 
 /// Which windows ranks open where parts are computed in blocks of C, and copied to other replicas.
@@ -152,7 +171,6 @@ struct AssignedPart
                                                      const std::vector<AssignedPart>& parts)
 {
   WorkAssignment work;
-  work.reads_a = work.reads_b = false;
   for (const auto& [_, replicas] : w.c.replica_map())
     work.reads_c = work.reads_c || replicas.size() > 1;
   for (const auto& [part, holder, worker] : parts)
@@ -170,25 +188,66 @@ assign_in_place(const SharedWork& w, const std::vector<AssignedPart>& parts, int
 {
   WorkAssignment work = windows_in_place(w, parts);
   const Block whole = w.c[rank];
-  std::vector<TargetPart> targets;
+  std::vector<TargetPart> mine;
   for (const auto& p : parts)
   {
-    if (p.worker == rank) targets.push_back({p.part, corner_of(w, p)});
+    const TargetPart target = target_of(w, p);
+    if (p.worker == rank) mine.push_back(target);
     if (w.c[p.holder] != whole) continue;
-    const Corner from = corner_of(w, p);
+    const Corner from = target.origin;
     if (p.holder == rank && w.size().k == 0) work.zero_k = {from.i, 0, p.part.valid()};
     if (p.holder != rank) work.peer_parts.push_back({from, {rank, from.i, 0}, p.part.valid()});
   }
-  work.products = products_of_parts(w.a, w.b, targets, w.inner(), rank, w.times);
+  work.products = block_products(w.a, w.b, mine, w.inner(), rank, w.times);
   return work;
 }
 
-/// Workers compute the parts of a cut in workspaces; the replica_map of C read what is theirs.
+// Parts of another cut than C's, in workspaces.
+
+/// Into how many parts each dimension of a product is cut. A worker computes an (M/m, N/n) sum over
+/// K/k inner indices.
+struct WorkCut
+{
+  std::size_t m = 1;
+  std::size_t n = 1;
+  std::size_t k = 1;
+
+  [[nodiscard]] constexpr std::size_t workers() const { return m * n * k; }
+  /// The block of C that a worker computes.
+  [[nodiscard]] Block block(ProductSize s, std::size_t worker) const
+  {
+    return {part(s.m, m, worker / n % m), part(s.n, n, worker % n)};
+  }
+  /// The inner indices that it sums over.
+  [[nodiscard]] Range inner(ProductSize s, std::size_t worker) const
+  {
+    return part(s.k, k, worker / n / m);
+  }
+  friend bool operator==(const WorkCut&, const WorkCut&) = default;
+
+ private:
+  [[nodiscard]] static Range part(std::size_t size, std::size_t parts, std::size_t i)
+  {
+    return block_range(size, pad(size, parts), parts, i);
+  }
+};
+
+/// All cuts among so many workers, those with the fewest parts of K first.
+[[nodiscard]] inline std::vector<WorkCut> work_cuts(std::size_t workers)
+{
+  std::vector<WorkCut> all;
+  for (std::size_t k = 1; k <= workers; ++k)
+    for (std::size_t m = 1; workers % k == 0 && m <= workers / k; ++m)
+      if (workers / k % m == 0) all.push_back({m, workers / k / m, k});
+  return all;
+}
+
+/// Workers compute the parts of a cut in workspaces; the holders of C read what is theirs.
 [[nodiscard]] inline WorkAssignment assign_by_cut(const SharedWork& w, const WorkCut& cut, int rank)
 {
   const ProductSize size = w.size();
   WorkAssignment work;
-  work.in_workspace = work.reads_c = true;
+  work.in_workspace = work.reads_a = work.reads_b = work.reads_c = true;
   work.workspace = cut.block(size, 0).padded();
   const Block whole = w.c[rank];
   for (std::size_t i = 0; i < cut.workers(); ++i)
@@ -197,7 +256,7 @@ assign_in_place(const SharedWork& w, const std::vector<AssignedPart>& parts, int
     const Range inner = cut.inner(size, i);
     const int worker = w.rank_of(i, cut.workers());
     if (worker == rank)
-      work.products = products_of_parts(w.a, w.b, {{part, {worker, 0, 0}}}, inner, rank, w.times);
+      work.products = block_products(w.a, w.b, {{part, {worker, 0, 0}}}, inner, rank, w.times);
     const Rectangle common = intersection(part, whole);
     if (common.empty() || inner.valid == 0) continue;
     work.peer_parts.push_back({{worker, common.i - part.rows.offset, common.j - part.cols.offset},
@@ -208,19 +267,64 @@ assign_in_place(const SharedWork& w, const std::vector<AssignedPart>& parts, int
   return work;
 }
 
-[[nodiscard]] inline double time_of(const SharedWork& w, const std::vector<BlockProduct>& products)
+// The choice.
+
+/// A way to assign the work, and its predicted times.
+struct WorkWay
 {
-  double all = 0;
-  for (const auto& p : products) all += time_of(p, w.times);
-  return all;
+  std::vector<AssignedPart> parts;  // that are computed in place,
+  std::optional<WorkCut> cut;       // or a cut, whose parts are computed in workspaces
+  double products_time = 0;         // on the worker that takes the longest
+  double time = 0;                  // of all
+
+  [[nodiscard]] WorkAssignment assign(const SharedWork& w, int rank) const
+  {
+    auto work = cut ? assign_by_cut(w, *cut, rank) : assign_in_place(w, parts, rank);
+    work.time = time;
+    work.products_time = products_time;
+    return work;
+  }
+};
+
+/// The time of the first part, counted as if it were multiplied by panels: no other takes longer.
+[[nodiscard]] inline double time_of_first(const SharedWork& w,
+                                          const std::vector<AssignedPart>& parts)
+{
+  const auto& first = parts.front();
+  return w.time_of(
+      products_by_panels(w.a, w.b, target_of(w, first), w.inner(), first.worker, w.times));
 }
 
-/// The time of its windows: each synchronises all ranks twice.
-[[nodiscard]] inline double time_of_windows(const SharedWork& w, const WorkAssignment& work,
-                                            const GemmRates& rates)
+/// @pre any rank has a part
+[[nodiscard]] inline WorkWay way_per_rank(const SharedWork& w, std::vector<AssignedPart> parts)
 {
-  const int windows = work.reads_a + work.reads_b + work.writes_c + work.reads_c;
-  return rates.window * windows * w.c.ranks();
+  const auto windows = windows_in_place(w, parts);
+  const bool synchronises = windows.reads_a || windows.reads_b || windows.reads_c;
+  // Ranks that never wait for each other need not switch before they are done.
+  const double switching = w.turns() > 1 && synchronises ? w.rates.shared_core : 1;
+  const double products = time_of_first(w, parts) * w.turns() * switching;
+  return {std::move(parts), {}, products, products + w.time_of_windows(windows)};
+}
+
+/// @pre the parts can be shared out among the workers
+[[nodiscard]] inline WorkWay way_per_worker(const SharedWork& w, std::vector<AssignedPart> parts)
+{
+  const auto of_one = static_cast<double>(parts.size() / w.workers);
+  const double products = time_of_first(w, parts) * of_one;
+  const double time = products + w.time_of_windows(windows_in_place(w, parts));
+  return {std::move(parts), {}, products, time};
+}
+
+[[nodiscard]] inline WorkWay way_by_cut(const SharedWork& w, const WorkCut& cut)
+{
+  // Holders read workspaces that are no longer in caches, which takes as long as three copies, and
+  // four where they add up several parts.
+  const double copies = cut.k > 1 ? 4 : 3;
+  const auto work = assign_by_cut(w, cut, 0);  // rank 0 has one of the largest parts
+  const double products = w.time_of(work.products);
+  const double time = products + w.time_of_windows(work) +
+                      copies * w.times.copy * static_cast<double>(work.workspace.size());
+  return {{}, cut, products, time};
 }
 
 /// What `rank` does, in the way that takes the least time.
@@ -233,40 +337,23 @@ assign_in_place(const SharedWork& w, const std::vector<AssignedPart>& parts, int
   // C^T = B^T A^T
   if (c.transposed()) return assign_work(b.t(), a.t(), c.t(), rank, cores, scalar_bytes, rates);
 
-  const SharedWork w{a, b, c, static_cast<std::size_t>(std::min(c.ranks(), cores)),
-                     GemmTimes::of(scalar_bytes, rates)};
-  const double turns = c.ranks() / static_cast<double>(w.workers);
+  const SharedWork w{a,
+                     b,
+                     c,
+                     static_cast<std::size_t>(std::min(c.ranks(), cores)),
+                     GemmTimes::of(scalar_bytes, rates),
+                     rates};
+  auto of_ranks = parts_per_rank(w);
+  if (of_ranks.empty()) return assign_in_place(w, of_ranks, rank);
 
-  auto parts = parts_per_rank(w);
-  if (parts.empty()) return assign_in_place(w, parts, rank);
-  const auto windows = windows_in_place(w, parts);
-  const bool synchronises = windows.reads_a || windows.reads_b || windows.reads_c;
-  // No part takes longer than the first.
-  double products_time = time_of(w, products_of(w, parts.front())) * turns *
-                         (turns > 1 && synchronises ? rates.shared_core : 1);
-  double least = products_time + time_of_windows(w, windows, rates);
-  const auto of_workers = parts_per_worker(w);
-  if (turns > 1 && !of_workers.empty())
-  {
-    const auto of_one = static_cast<double>(of_workers.size() / w.workers);
-    const double products = time_of(w, products_of(w, of_workers.front())) * of_one;
-    const double time = products + time_of_windows(w, windows_in_place(w, of_workers), rates);
-    if (time < least) least = time, products_time = products, parts = of_workers;
-  }
-  std::optional<WorkCut> best;
-  for (const WorkCut& cut : work_cuts(w.workers))
-  {
-    const auto work = assign_by_cut(w, cut, 0);
-    const double copies = cut.k > 1 ? 4 : 3;  // reads of what caches no longer hold
-    const double products = time_of(w, work.products);
-    const double time = products + time_of_windows(w, work, rates) +
-                        copies * w.times.copy * static_cast<double>(work.workspace.size());
-    if (time < least) least = time, products_time = products, best = cut;
-  }
-  auto work = best ? assign_by_cut(w, *best, rank) : assign_in_place(w, parts, rank);
-  work.time = least;
-  work.products_time = products_time;
-  return work;
+  WorkWay fastest = way_per_rank(w, std::move(of_ranks));
+  const auto consider = [&](WorkWay way) {
+    if (way.time < fastest.time) fastest = std::move(way);
+  };
+  if (auto of_workers = parts_per_worker(w); w.turns() > 1 && !of_workers.empty())
+    consider(way_per_worker(w, std::move(of_workers)));
+  for (const WorkCut& cut : work_cuts(w.workers)) consider(way_by_cut(w, cut));
+  return fastest.assign(w, rank);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail
