@@ -128,7 +128,7 @@ TEST_CASE("Panels are broadcast by their owners, some ahead of the one in use")
       const Mine mine{strided, stored_transposed};
       for (std::size_t t = 0; t < panels; ++t)
         if (owner(t) == world.rank())
-          engine.map_indexed(mine.panels()[t].stored(), [&, t](std::size_t i, std::size_t j) {
+          engine.map_indexed(mine.panels().panel(t).stored(), [&, t](std::size_t i, std::size_t j) {
             return element(world.rank(), t, i, j);
           });
       Findings found;
@@ -139,10 +139,11 @@ TEST_CASE("Panels are broadcast by their owners, some ahead of the one in use")
         if (repeat == 1) broadcast.start();
         for (std::size_t t = 0; t < panels; ++t)
         {
-          const auto here = broadcast[t].stored();
+          const auto here = broadcast.broadcast(t).stored();
           found.check(all_are(here, [&](auto i, auto j) { return element(owner(t), t, i, j); }),
                       "panel ", t, " of rank ", owner(t), " on rank ", world.rank());
-          found.check((here.data() == source[t].stored().data()) == (owner(t) == world.rank()),
+          found.check((here.data() == source.panel(t).stored().data()) ==
+                          (owner(t) == world.rank()),
                       "only the owner reads panel ", t, " in place");
         }
         broadcast.finish();
@@ -170,10 +171,10 @@ TEST_CASE("Panels are summed to their owners, plus beta times what was there")
         Reduce reduce{world, engine, parts, sums, beta, target};
         for (std::size_t t = 0; t < panels; ++t)
         {
-          engine.map_indexed(reduce[t].stored(), [&](std::size_t i, std::size_t j) {
+          engine.map_indexed(reduce.part(t).stored(), [&](std::size_t i, std::size_t j) {
             return element(world.rank(), t, i, j);
           });
-          reduce.start(t);
+          reduce.reduce(t);
         }
         reduce.finish();
 
@@ -186,7 +187,7 @@ TEST_CASE("Panels are summed to their owners, plus beta times what was there")
             return s;
           };
           if (owner(t) == world.rank())
-            found.check(all_are(target[t].stored(), sum), "panel ", t, " on its owner, beta ",
+            found.check(all_are(target.panel(t).stored(), sum), "panel ", t, " on its owner, beta ",
                         beta);
         }
         return found;
@@ -215,16 +216,16 @@ TEST_CASE(
         Reduce reduce{world, engine, parts, sums, 0.0, target};
         for (std::size_t t = 0; t < panels; ++t)
         {
-          engine.map_indexed(reduce[t].stored(), [&, t](std::size_t i, std::size_t j) {
+          engine.map_indexed(reduce.part(t).stored(), [&, t](std::size_t i, std::size_t j) {
             return rough(world.rank(), t, i, j);
           });
-          reduce.start(t);
+          reduce.reduce(t);
         }
         reduce.finish();
         Findings found;
         for (std::size_t t = 0; t < panels; ++t)
           if (owner(t) == world.rank())
-            found.check(all_are(target[t].stored(),
+            found.check(all_are(target.panel(t).stored(),
                                 [&](std::size_t i, std::size_t j) {
                                   double s = rough((owner(t) + 1) % ranks, t, i, j);
                                   for (int r = 2; r <= ranks; ++r)

@@ -63,7 +63,7 @@ class Panels
   [[nodiscard]] std::size_t count() const { return cut_.count(); }
   [[nodiscard]] int owner(std::size_t t) const { return cut_.owner(t); }
   /// Panel t if this rank owns it; elsewhere another one of the same shape.
-  [[nodiscard]] Operand<T> operator[](std::size_t t) const
+  [[nodiscard]] Operand<T> panel(std::size_t t) const
   {
     return of_ == Dimension::cols ? mine_.block(0, cut_.offset(t), {mine_.rows(), cut_.size(t)})
                                   : mine_.block(cut_.offset(t), 0, {cut_.size(t), mine_.cols()});
@@ -122,9 +122,10 @@ class BroadcastPanels
     while (started_ < std::min(buffers_.count(), source_.count())) start(started_);
   }
 
-  /// Waits for panel t; its predecessor's buffer is used again.
+  /// Waits until panel t has arrived from its owner, and keeps the broadcasts of the next ones in
+  /// flight; its predecessor's buffer is used again.
   /// @pre panels are taken in their order
-  [[nodiscard]] Operand<const T> operator[](std::size_t t)
+  [[nodiscard]] Operand<const T> broadcast(std::size_t t)
   {
     start();
     if (started_ < std::min(t + buffers_.count(), source_.count())) start(started_);
@@ -154,7 +155,7 @@ class BroadcastPanels
   {
     auto& slot = slot_of(t);
     if (slot.request) slot.request->wait();
-    const Operand<const T> panel = source_[t];
+    const Operand<const T> panel = source_.panel(t);
     const MatrixView<const T> mine = panel.stored();
     const MatrixView<T> buffer = buffers_.buffer(t, mine.shape());
     slot.mine = along_.rank() == source_.owner(t);
@@ -190,22 +191,22 @@ class ReducePanels
 
   /// Where this rank writes its part of panel t, onto part_beta() times what is there: in place if
   /// it is the only rank.
-  [[nodiscard]] Operand<T> operator[](std::size_t t)
+  [[nodiscard]] Operand<T> part(std::size_t t)
   {
-    if (is_alone()) return target_[t];
+    const Operand<T> panel = target_.panel(t);
+    if (is_alone()) return panel;
     finish(slot_of(t));
-    const Operand<T> panel = target_[t];
     return panel.with(parts_.buffer(t, panel.stored().shape()));
   }
 
   [[nodiscard]] T part_beta() const { return is_alone() ? beta_ : T{}; }
 
-  /// Starts the reduction of panel t.
-  void start(std::size_t t)
+  /// Starts to sum the parts of panel t to its owner.
+  void reduce(std::size_t t)
   {
     if (is_alone()) return;
     auto& slot = slot_of(t);
-    const MatrixView<T> mine = target_[t].stored();
+    const MatrixView<T> mine = target_.panel(t).stored();
     slot.mine = along_.rank() == target_.owner(t);
     slot.out = mine;
     slot.sum =

@@ -6,11 +6,12 @@
 //   P (M, K), Q (K, N), R (M, N): rows [row] cols [col]
 //
 //   R = P Q    for each t: broadcast P_t along the row, Q_t along the column; R += P_t Q_t, thin
-//              ones several at a time (panel_coalescing.hpp)
+//              panels several at a time (panel_coalescing.hpp)
 //   P = R Q^T  for each t: broadcast Q_t along the column; reduce R Q_t^T to P_t's owner
 //   Q = P^T R  for each t: broadcast P_t along the row; reduce P_t^T R to Q_t's owner
 //
-// The third is the second one transposed, Q^T = R^T P, with rows and columns of ranks swapped.
+// The next panels are in flight while one is multiplied (panels.hpp). The third product is the
+// second one transposed, Q^T = R^T P, with rows and columns of ranks swapped.
 
 #include <cstddef>
 
@@ -62,11 +63,11 @@ class ProductR
  public:
   ProductR(const SummaGrid<C, E>& grid, FactorBuffers<T, E>& buffers, T alpha, Operand<const T> p,
            Operand<const T> q, T beta, Operand<T> r)
-      : grid_{grid}, alpha_{alpha}, ps_{grid.row,
-                                        grid.engine,
-                                        buffers.p,
-                                        {p, Dimension::cols, grid.p_cut}},
-        qs_{grid.column, grid.engine, buffers.q, {q, Dimension::rows, grid.q_cut}},
+      : grid_{grid}, alpha_{alpha}, ps_along_row_{grid.row,
+                                                  grid.engine,
+                                                  buffers.p,
+                                                  {p, Dimension::cols, grid.p_cut}},
+        qs_along_column_{grid.column, grid.engine, buffers.q, {q, Dimension::rows, grid.q_cut}},
         coalescing_{buffers.coalesced}, beta_{beta}, r_{r}
   {
   }
@@ -74,42 +75,48 @@ class ProductR
   /// Starts to broadcast the first panels.
   void start()
   {
-    ps_.start();
-    qs_.start();
+    ps_along_row_.start();
+    qs_along_column_.start();
   }
   void run()
   {
     const std::size_t count = grid_.p_cut.count();
     coalescing_.clear();
-    T beta = beta_;
     for (std::size_t t = 0; t < count; ++t)
     {
-      const Operand<const T> p_t = ps_[t];
-      if (coalescing_.is_used())
-      {
-        coalescing_.add(grid_.engine, p_t, qs_[t]);
-        if (!coalescing_.is_full() && t + 1 < count) continue;
-        coalescing_.multiply(grid_.engine, alpha_, beta, r_);
-      }
-      else
-        multiply(grid_.engine, alpha_, p_t, qs_[t], beta, r_);
-      beta = T{1};
+      const auto p_t = ps_along_row_.broadcast(t);
+      const auto q_t = qs_along_column_.broadcast(t);
+      add_product(p_t, q_t, t + 1 == count);
     }
   }
   /// Waits for the requests in flight.
   void finish()
   {
-    ps_.finish();
-    qs_.finish();
+    ps_along_row_.finish();
+    qs_along_column_.finish();
   }
 
  private:
+  /// R += alpha P_t Q_t, at once, or together with the panels before it and those behind it.
+  void add_product(Operand<const T> p_t, Operand<const T> q_t, bool is_last)
+  {
+    if (!coalescing_.is_used())
+      multiply(grid_.engine, alpha_, p_t, q_t, beta_, r_);
+    else
+    {
+      coalescing_.add(grid_.engine, p_t, q_t);
+      if (!coalescing_.is_full() && !is_last) return;
+      coalescing_.multiply(grid_.engine, alpha_, beta_, r_);
+    }
+    beta_ = T{1};
+  }
+
   SummaGrid<C, E> grid_;
   T alpha_;
-  BroadcastPanels<T, C, E> ps_;
-  BroadcastPanels<T, C, E> qs_;
+  BroadcastPanels<T, C, E> ps_along_row_;
+  BroadcastPanels<T, C, E> qs_along_column_;
   PanelCoalescing<T, E>& coalescing_;
-  T beta_;
+  T beta_;  // of the next product that is added to R
   Operand<T> r_;
 };
 
@@ -120,37 +127,37 @@ class ProductP
  public:
   ProductP(const SummaGrid<C, E>& grid, SumBuffers<T, E>& buffers, T alpha, Operand<const T> r,
            Operand<const T> q, T beta, Operand<T> p)
-      : grid_{grid}, alpha_{alpha}, r_{r}, qs_{grid.column,
-                                               grid.engine,
-                                               buffers.factor,
-                                               {q, Dimension::rows, grid.q_cut}},
-        ps_{grid.row,     grid.engine, buffers.parts,
-            buffers.sums, beta,        {p, Dimension::cols, grid.p_cut}}
+      : grid_{grid}, alpha_{alpha}, r_{r}, qs_along_column_{grid.column,
+                                                            grid.engine,
+                                                            buffers.factor,
+                                                            {q, Dimension::rows, grid.q_cut}},
+        ps_along_row_{grid.row,     grid.engine, buffers.parts,
+                      buffers.sums, beta,        {p, Dimension::cols, grid.p_cut}}
   {
   }
 
-  void start() { qs_.start(); }
+  void start() { qs_along_column_.start(); }
   void run()
   {
     for (std::size_t t = 0; t < grid_.q_cut.count(); ++t)
     {
-      const Operand<const T> q_t = qs_[t];
-      multiply(grid_.engine, alpha_, r_, q_t.t(), ps_.part_beta(), ps_[t]);
-      ps_.start(t);
+      const auto q_t = qs_along_column_.broadcast(t);
+      multiply(grid_.engine, alpha_, r_, q_t.t(), ps_along_row_.part_beta(), ps_along_row_.part(t));
+      ps_along_row_.reduce(t);
     }
   }
   void finish()
   {
-    qs_.finish();
-    ps_.finish();
+    qs_along_column_.finish();
+    ps_along_row_.finish();
   }
 
  private:
   SummaGrid<C, E> grid_;
   T alpha_;
   Operand<const T> r_;
-  BroadcastPanels<T, C, E> qs_;
-  ReducePanels<T, C, E> ps_;
+  BroadcastPanels<T, C, E> qs_along_column_;
+  ReducePanels<T, C, E> ps_along_row_;
 };
 
 }  // namespace cubist::CUBIST_ABI::detail
