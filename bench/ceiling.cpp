@@ -68,7 +68,7 @@ SchemeOnMesh choose_by_planner(cubist::ProductSize size, const CeilingOptions& o
 {
   cubist::Machine machine;
   machine.cores = std::max(1U, std::thread::hardware_concurrency());
-  machine.ranks_per_node = ranks;
+  machine.links.front().ranks = ranks;
   const auto plan = cubist::plan(size, ranks, machine,
                                  {.scalar_bytes = scalar == "float" ? 4U : 8U,
                                   .training = false,

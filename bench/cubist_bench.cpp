@@ -12,11 +12,11 @@
 #include "elementwise.hpp"
 #include "job.hpp"
 #include "layers.hpp"
+#include "machine.hpp"
 #include "matmul.hpp"
 #include "mlp.hpp"
 #include "papers.hpp"
 #include "planner.hpp"
-#include "rates.hpp"
 #include "scaling.hpp"
 #include "tracing.hpp"
 #include "transformer.hpp"
@@ -39,7 +39,7 @@ int main(int argc, char** argv)
     bench::add_scaling(app, action);
     bench::add_planner(app, action);
     bench::add_layers(app, action);
-    bench::add_rates(app, action);
+    bench::add_machine(app, action);
     bench::add_tracing(app, action);
     bench::add_papers(app, action);
     try

@@ -79,7 +79,7 @@ void run_layers(const Job& job, const LayersOptions& options)
   const auto seconds = [&]() -> std::optional<std::vector<double>> {
     if (job.mpi) return layers_on_mpi(task);
     if (!simulated) return layers_on_threads(task);
-    const auto machine = cubist::read_simulated_machine(options.simulated);
+    const auto machine = cubist::read_machine(options.simulated);
     json["machine"] = cubist::to_json(machine);
     return simulate_layers(task, machine);
   }();

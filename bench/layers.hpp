@@ -46,7 +46,7 @@ struct LayersTask
 [[nodiscard]] std::optional<std::vector<double>> layers_on_mpi(const LayersTask& task);
 /// Simulated seconds of each point.
 [[nodiscard]] std::vector<double> simulate_layers(const LayersTask& task,
-                                                  const cubist::SimulatedMachine& machine);
+                                                  const cubist::Machine& machine);
 
 /// Adds the subcommand, which sets `action`.
 void add_layers(CLI::App& app, Action& action);

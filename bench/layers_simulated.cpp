@@ -12,7 +12,7 @@
 namespace bench
 {
 
-std::vector<double> simulate_layers(const LayersTask& task, const cubist::SimulatedMachine& machine)
+std::vector<double> simulate_layers(const LayersTask& task, const cubist::Machine& machine)
 {
   using cubist::Simulated;
   using Backend = cubist::Traced<Simulated>;

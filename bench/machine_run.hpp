@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The figures of the planner's model, measured on all ranks at once: how fast they multiply, pack,
-// copy and send.
+// The figures of a machine, measured on all ranks at once: how fast they multiply, pack, copy and
+// send, and how long messages occupy the cores.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,9 +14,10 @@
 
 #include <cubist/comm/window.hpp>
 #include <cubist/core/matrix_view.hpp>
-#include <cubist/plan/machine.hpp>
-#include <cubist/plan/work.hpp>
+#include <cubist/machine/machine.hpp>
 
+#include "machine.hpp"
+#include "row.hpp"
 #include "times.hpp"
 
 namespace bench
@@ -48,6 +49,18 @@ double median_seconds(World& world, int repeats, F f,
   return median(times);
 }
 
+/// The least seconds of f in so many runs, of the slowest rank. All ranks run it at once; what
+/// disturbs some of the runs does not count.
+template <class World, class F>
+double least_seconds(World& world, int repeats, F f)
+{
+  double least = std::numeric_limits<double>::max();
+  world.barrier();
+  for (int i = 0; i < repeats; ++i) least = std::min(least, seconds(f));
+  world.all_reduce(std::span{&least, 1}, cubist::ReduceOp::max);
+  return least;
+}
+
 /// Products of one engine, with all ranks at once.
 template <class T, class World, class Engine>
 class Gemms
@@ -76,6 +89,31 @@ class Gemms
   const Engine& engine_;
   std::vector<T> a_, b_, c_;
 };
+
+/// Products of each shape of a grid.
+template <class T, class B, class World>
+cubist::RateTable measure_rates(World& world, std::size_t largest)
+{
+  cubist::RateTable table;
+  std::vector<std::size_t> sizes;
+  for (std::size_t n = 32; n <= largest; n *= 2) sizes.push_back(n);
+  table.m.assign(sizes.begin(), sizes.end());
+  table.n = table.k = table.m;
+  const typename B::Engine engine;
+  Gemms<T, World, typename B::Engine> gemms{world, engine, largest * largest};
+  for (const std::size_t m : sizes)
+    for (const std::size_t n : sizes)
+      for (const std::size_t k : sizes)
+      {
+        const double flops = 2.0 * double(m) * double(n) * double(k);
+        const int times = std::clamp(static_cast<int>(1e8 / flops), 1, 1000);
+        const double seconds = least_seconds(world, 5, [&] {
+          for (int i = 0; i < times; ++i) gemms.multiply({m, n, k});
+        });
+        table.rates.push_back(flops * times / seconds);
+      }
+  return table;
+}
 
 /// How long it takes to pack the elements of A and B, and to multiply, in seconds.
 struct Packing
@@ -147,10 +185,12 @@ cubist::GemmRates measure_gemm_rates(World& world, const Engine& engine, double 
   return rates;
 }
 
-/// The time of messages, alone and between products, where a rank that waits may lose more time
-/// than the messages take: the slower of both.
+/// Measures the time of messages between the ranks of a node, alone and between products, where a
+/// rank that waits may lose more time than the messages take: the slower of both.
+/// @param share of a core that each rank has
 template <class World, class Engine>
-cubist::Link measure_link(World& world, Gemms<double, World, Engine>& gemms, double scale)
+void measure_inside(World& world, Gemms<double, World, Engine>& gemms, double share,
+                    cubist::Link& link)
 {
   const auto ranks = static_cast<std::size_t>(world.size());
   const auto send_seconds = [&](std::size_t words) {
@@ -172,44 +212,106 @@ cubist::Link measure_link(World& world, Gemms<double, World, Engine>& gemms, dou
   };
   constexpr std::size_t many = 65'536;
   const double messages = world.size() - 1;
-  cubist::Link link;
-  link.latency = send_seconds(1) * scale / messages;
+  link.latency = send_seconds(1) * share / messages;
   link.bandwidth = sizeof(double) * messages * many /
-                   std::max(send_seconds(many) * scale - messages * link.latency, 1e-9);
-  return link;
+                   std::max(send_seconds(many) * share - messages * link.latency, 1e-9);
 }
 
-/// The part of the time of messages that overlaps with products of the same length.
-template <class World, class Engine>
-double measure_hidden(World& world, Gemms<double, World, Engine>& gemms)
+/// Seconds of an exchange of pieces among all ranks, alone, and of a core for each byte and for
+/// each message of it.
+template <class B, class World>
+class Exchange
 {
-  std::vector<double> piece(65'536, 1.0),
-      all(piece.size() * static_cast<std::size_t>(world.size()));
-  const double t_gemm = gemms.seconds({128, 512, 512});
-  const double t_send = median_seconds(world, 5, [&] { world.all_gather(piece, all); });
-  const auto multiply = [&] {
-    for (double t = 0; t < t_send; t += t_gemm) gemms.multiply({128, 512, 512});
-  };
-  const double t_multiply = median_seconds(world, 5, multiply);
-  const double t_both = median_seconds(world, 5, [&] {
-    auto request = world.async_all_gather(piece, all);
-    multiply();
-    request.wait();
-  });
-  return std::clamp((t_send + t_multiply - t_both) / std::min(t_send, t_multiply), 0.0, 1.0);
+ public:
+  Exchange(World& world, std::size_t words, int calls)
+      : world_{world}, piece_(words, 1.0),
+        all_(words * static_cast<std::size_t>(world.size() * calls)), calls_{calls}
+  {
+  }
+
+  /// Of one call.
+  [[nodiscard]] double seconds()
+  {
+    return median_seconds(world_, 5, [&] { run([] {}); }) / calls_;
+  }
+
+  /// Seconds of the machine's cores in which products do not proceed, of one call. All cores
+  /// multiply meanwhile.
+  [[nodiscard]] double core_seconds(double cores)
+  {
+    const typename B::Engine engine;
+    Gemms<double, World, typename B::Engine> gemms{world_, engine, std::size_t{512} * 512};
+    const double alone = seconds() * calls_;
+    const double product = gemms.seconds({128, 512, 512});
+    const int products = 1 + static_cast<int>(2 * alone / product);
+    const auto multiply = [&] {
+      for (int i = 0; i < products; ++i) gemms.multiply({128, 512, 512});
+    };
+    std::vector<double> losses;
+    for (int i = 0; i < 9; ++i)
+    {
+      const double without = seconds_of_all(world_, multiply);
+      losses.push_back(seconds_of_all(world_, [&] { run(multiply); }) - without);
+    }
+    return std::max(0.0, median(losses)) * cores / calls_;
+  }
+
+  /// Bytes that one call sends, of all ranks.
+  [[nodiscard]] double bytes() const
+  {
+    return double(piece_.size() * sizeof(double)) * world_.size() * (world_.size() - 1);
+  }
+
+ private:
+  template <class F>
+  void run(F meanwhile)
+  {
+    std::vector<decltype(world_.async_all_gather(piece_, all_))> requests;
+    const std::size_t part = all_.size() / static_cast<std::size_t>(calls_);
+    for (int i = 0; i < calls_; ++i)
+      requests.push_back(world_.async_all_gather(
+          piece_, std::span{all_}.subspan(static_cast<std::size_t>(i) * part, part)));
+    meanwhile();
+    for (auto& request : requests) request.wait();
+  }
+
+  World& world_;
+  std::vector<double> piece_, all_;
+  int calls_;
+};
+
+/// Measures the links between nodes, and how long their messages occupy the cores.
+template <class B, class World>
+void measure_across(World& world, const MachineTask& task, cubist::Machine& machine)
+{
+  const double peers = world.size() - 1;
+  cubist::Link& link = machine.links.back();
+  link.latency = Exchange<B, World>{world, 1, 1}.seconds() / peers;
+  constexpr std::size_t many = 1 << 19;
+  Exchange<B, World> large{world, many, 1};
+  const double seconds = large.seconds() - peers * link.latency;
+  // The ranks of a node share its link.
+  link.bandwidth = machine.ranks_per_node() * peers * many * sizeof(double) / seconds;
+  // Where a machine has cores that do not multiply, these send.
+  if (world.size() / task.machines < static_cast<int>(machine.cores)) return;
+  const double cores = machine.cores * task.machines;
+  // Each byte leaves a node, and enters one.
+  link.core_seconds_per_byte = large.core_seconds(cores) / (2 * large.bytes());
+  Exchange<B, World> small{world, 1, 64};
+  link.core_seconds_per_message = small.core_seconds(cores) / (2 * world.size() * peers);
 }
 
 /// Every rank of the world calls it.
-/// @param machines that run the nodes; one may run several
 template <class B, class World>
-cubist::Machine measure_machine(World& world, int nodes, int machines)
+cubist::Machine measure_machine(World& world, const MachineTask& task)
 {
   using cubist::MatrixView;
-  cubist::Machine machine;
   const int ranks = world.size();
-  machine.ranks_per_node = ranks / nodes;
+  cubist::Machine machine;
   machine.cores = static_cast<double>(std::thread::hardware_concurrency());
-  machine.nodes_sharing = nodes / machines;
+  machine.memory = static_cast<double>(memory_of_host()) / (task.nodes / task.machines);
+  machine.nodes_sharing = task.nodes > task.machines ? most_nodes_sharing : 1;
+  machine.links.front().ranks = ranks / task.nodes;
   const double share = machine.share(ranks);
 
   const typename B::Engine engine;
@@ -217,28 +319,44 @@ cubist::Machine measure_machine(World& world, int nodes, int machines)
   constexpr cubist::Shape large{1024, 1024};
   constexpr double bytes = sizeof(double) * static_cast<double>(large.size());
   std::vector<double> from(large.size(), 1.0), to(large.size());
-  const double t_copy = median_seconds(world, 5, [&] {
+  const double t_copy = median_seconds(world, 9, [&] {
     engine.copy(MatrixView<const double>{from.data(), large}, MatrixView<double>{to.data(), large});
   });
   machine.memory_bandwidth = 2 * bytes / (t_copy * share);
-
-  constexpr cubist::LocalGemm gemm{512, 512, 512};
-  Gemms<double, World, typename B::Engine> gemms{world, engine, std::size_t{512} * 512};
-  const double t_gemm = share * gemms.seconds({512, 512, 512});
-  const double t_touch = sizeof(double) * gemm.touched() / machine.memory_bandwidth;
-  machine.flops = gemm.flops() / std::max(t_gemm - t_touch, t_gemm / 2);
   machine.gemm = measure_gemm_rates(world, engine, share, t_copy / bytes);
 
-  if (ranks == 1) return machine;
-  if (nodes == 1)
+  constexpr cubist::ProductSize size{512, 512, 512};
+  Gemms<double, World, typename B::Engine> gemms{world, engine, size.m * size.k};
+  // Ranks that take turns on a core disturb each other's measurements of a grid of shapes.
+  if (task.largest > 0 && share == 1)
+    machine.rates = {{"float", measure_rates<float, B>(world, task.largest)},
+                     {"double", measure_rates<double, B>(world, task.largest)}};
+  else
   {
-    machine.inside = measure_link(world, gemms, share);
-    return machine;
+    const double t_gemm = share * gemms.seconds(size);
+    const double t_touch =
+        sizeof(double) * cubist::touched_elements(size) / machine.memory_bandwidth;
+    const double flops = 1e9 * giga_operations(size) / std::max(t_gemm - t_touch, t_gemm / 2);
+    machine.rates = {{"float", cubist::RateTable::peak(2 * flops)},
+                     {"double", cubist::RateTable::peak(flops)}};
   }
-  machine.across = measure_link(world, gemms, 1);
-  machine.across.bandwidth *= machine.ranks_per_node;  // which share the link of a node
-  machine.hidden = measure_hidden(world, gemms);
+  if (ranks == 1) return machine;
+  if (task.nodes == 1)
+    measure_inside(world, gemms, share, machine.links.front());
+  else
+    measure_across<B>(world, task, machine);
   return machine;
+}
+
+template <class B>
+std::optional<cubist::Machine> measure_machine(const MachineTask& task)
+{
+  std::optional<cubist::Machine> result;
+  cubist::launch<B>({.ranks = task.ranks}, [&](auto& world) {
+    auto machine = measure_machine<B>(world, task);
+    if (world.rank() == 0) result = std::move(machine);
+  });
+  return result;
 }
 
 }  // namespace bench

@@ -9,10 +9,10 @@
 #include "collectives.hpp"
 #include "job.hpp"
 #include "layers.hpp"
+#include "machine.hpp"
 #include "matmul.hpp"
 #include "mlp.hpp"
 #include "planner.hpp"
-#include "rates.hpp"
 #include "transformer.hpp"
 
 namespace bench
@@ -34,7 +34,7 @@ std::optional<Row> mlp_on_mpi(const MlpTask&) { return {}; }
 std::optional<Row> transformer_on_mpi(const TransformerTask&) { return {}; }
 std::optional<PlannerResult> planner_on_mpi(const PlannerTask&) { return {}; }
 std::optional<std::vector<double>> layers_on_mpi(const LayersTask&) { return {}; }
-std::optional<cubist::SimulatedMachine> rates_on_mpi(const RatesTask&) { return {}; }
+std::optional<cubist::Machine> machine_on_mpi(const MachineTask&) { return {}; }
 std::optional<CollectivesResult> collectives_on_mpi(const CollectivesTask&) { return {}; }
 
 }  // namespace bench

@@ -62,7 +62,7 @@ std::string mesh_text(const std::vector<int>& mesh)
 }
 
 /// The machine with a link for each GPU, of its part of the bandwidth of its node's.
-cubist::SimulatedMachine with_own_links(cubist::SimulatedMachine machine)
+cubist::Machine with_own_links(cubist::Machine machine)
 {
   const double gpus = machine.ranks_per_node();
   machine.cores /= gpus;
@@ -86,12 +86,12 @@ class Machines
     return std::filesystem::path{options_.machines} / (row.machine + ".json");
   }
 
-  const cubist::SimulatedMachine& of(const PaperRow& row)
+  const cubist::Machine& of(const PaperRow& row)
   {
     const std::string file = this->file(row);
     const auto found = machines_.find(file);
     if (found != machines_.end()) return found->second;
-    auto machine = cubist::read_simulated_machine(file);
+    auto machine = cubist::read_machine(file);
     if (options_.own_links && machine.links.size() > 1)
       machine = with_own_links(std::move(machine));
     return machines_.emplace(file, std::move(machine)).first->second;
@@ -99,7 +99,7 @@ class Machines
 
  private:
   const PapersOptions& options_;
-  std::map<std::string, cubist::SimulatedMachine> machines_;
+  std::map<std::string, cubist::Machine> machines_;
 };
 
 /// How one row runs: as cubist would, and as the authors' code does.

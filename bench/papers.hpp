@@ -47,8 +47,7 @@ struct PaperTimes
   double memory = 0;  // bytes of the rank that needs most
 };
 
-[[nodiscard]] PaperTimes simulate_paper_run(const PaperRun& run,
-                                            const cubist::SimulatedMachine& machine);
+[[nodiscard]] PaperTimes simulate_paper_run(const PaperRun& run, const cubist::Machine& machine);
 
 /// Adds the subcommand, which sets `action`.
 void add_papers(CLI::App& app, Action& action);

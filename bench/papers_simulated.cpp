@@ -116,7 +116,7 @@ PaperTimes simulate_on(const PaperRun& run)
 
 }  // namespace
 
-PaperTimes simulate_paper_run(const PaperRun& run, const cubist::SimulatedMachine& machine)
+PaperTimes simulate_paper_run(const PaperRun& run, const cubist::Machine& machine)
 {
   Simulated::machine = machine;
   Simulated::options.overlap = run.overlap;

@@ -52,13 +52,14 @@ std::string on(const cubist::Plan& plan)
 
 void print_machine(const Job& job, const PlannerTask& task, const cubist::Machine& m)
 {
-  const auto& link = task.nodes > 1 ? m.across : m.inside;
+  const auto& link = task.nodes > 1 ? m.across() : m.inside();
   std::printf("\n%s, %d ranks on %d node%s: a core multiplies %.1f GFLOP/s, touches %.1f GB/s; "
               "a message takes %.1f us, %.2f GB/s, "
               "%.0f %% of it hidden\n\n",
-              job.backend(), task.ranks, task.nodes, task.nodes == 1 ? "" : "s", m.flops / 1e9,
-              m.memory_bandwidth / 1e9, link.latency * 1e6, link.bandwidth / 1e9,
-              task.nodes > 1 ? 100 * m.hidden : 0);
+              job.backend(), task.ranks, task.nodes, task.nodes == 1 ? "" : "s",
+              m.rates_of(sizeof(double)).largest() / 1e9, m.memory_bandwidth / 1e9,
+              link.latency * 1e6, link.bandwidth / 1e9,
+              task.nodes > 1 ? 100 * m.hidden(task.ranks) : 0);
 }
 
 void print(const Job& job, const PlannerTask& task, const PlannerResult& result)
@@ -133,22 +134,6 @@ PlannerTask task_of(const Job& job, const PlannerOptions& options, int ranks)
   return task;
 }
 
-void run_machine(const Job& job, const PlannerOptions& options)
-{
-  const int usual = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
-  const auto task = task_of(job, options, ranks_of(job, options, usual));
-  const auto result = job.mpi ? planner_on_mpi(task) : planner_on_threads(task);
-  if (!result) return;
-  auto json = describe(job, "machine");
-  json["machine"] = cubist::to_json(result->machine);
-  if (options.json != "-")
-  {
-    print_machine(job, task, result->machine);
-    std::printf("%s\n", json["machine"].dump(2).c_str());
-  }
-  write_json(json, options.json);
-}
-
 void run_planner(const Job& job, const PlannerOptions& options)
 {
   const bool table = job.first && options.json != "-";
@@ -216,13 +201,6 @@ void add_planner(CLI::App& app, Action& action)
   add_method_option(*command, *options);
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_planner(job, *options); }; });
-
-  const auto machine = std::make_shared<PlannerOptions>();
-  auto* measure = app.add_subcommand("machine", "the figures of this machine for cubist_plan");
-  add_ranks_option(*measure, *machine);
-  measure->add_option("--json", machine->json, "a file for the figures; - for standard output");
-  measure->callback(
-      [machine, &action] { action = [machine](const Job& job) { run_machine(job, *machine); }; });
 }
 
 }  // namespace bench

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The planner's choice beside every other mesh of every scheme, measured; and the figures of the
-// machine by which it chooses.
+// The planner's choice beside every other mesh of every scheme, measured.
 
 #include <cstddef>
 #include <optional>
@@ -26,8 +25,8 @@ namespace bench
 struct PlannerTask
 {
   int ranks = 1;
-  std::vector<cubist::ProductSize> sizes;  // none: only the machine is measured
-  int repeats = 3;                         // runs of every mesh
+  std::vector<cubist::ProductSize> sizes;
+  int repeats = 3;              // runs of every mesh
   int final_repeats = 9;        // runs of the planner's choice and of the fastest others, in turns
   double sample_seconds = 0.1;  // that one of the latter takes at least
   bool training = true;         // forward and backward, or forward alone
@@ -67,7 +66,7 @@ struct PlannerResult
 [[nodiscard]] std::optional<PlannerResult> planner_on_threads(const PlannerTask& task);
 [[nodiscard]] std::optional<PlannerResult> planner_on_mpi(const PlannerTask& task);
 
-/// Adds the subcommands, `planner` and `machine`, which set `action`.
+/// Adds the subcommand, which sets `action`.
 void add_planner(CLI::App& app, Action& action);
 
 }  // namespace bench

@@ -112,8 +112,11 @@ std::optional<PlannerResult> measure_planner(const PlannerTask& task)
   using Backend = Measured<B>;
   cubist::launch<Backend>({.ranks = task.ranks}, [&](auto& world) {
     PlannerResult mine;
-    mine.machine =
-        task.machine ? *task.machine : measure_machine<Backend>(world, task.nodes, task.machines);
+    mine.machine = task.machine
+                       ? *task.machine
+                       : measure_machine<Backend>(world, MachineTask{.ranks = task.ranks,
+                                                                     .nodes = task.nodes,
+                                                                     .machines = task.machines});
     for (const auto& size : task.sizes)
       mine.rows.push_back(measure_shape<Backend>(world, task, mine.machine, size));
     if (world.rank() == 0) result = std::move(mine);

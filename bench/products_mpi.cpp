@@ -4,9 +4,9 @@
 #include <cubist/backend/mpi.hpp>
 
 #include "layers_run.hpp"
+#include "machine_run.hpp"
 #include "matmul_run.hpp"
 #include "planner_run.hpp"
-#include "rates_run.hpp"
 #include "scalapack.hpp"
 
 namespace bench
@@ -24,10 +24,10 @@ std::optional<PlannerResult> planner_on_mpi(const PlannerTask& task)
   return measure_planner<cubist::Mpi>(task);
 }
 
-std::optional<cubist::SimulatedMachine> rates_on_mpi(const RatesTask& task)
+std::optional<cubist::Machine> machine_on_mpi(const MachineTask& task)
 {
   cubist::Mpi::options.overlap = true;
-  return measure_rates<Measured<cubist::Mpi>>(task);
+  return measure_machine<Measured<cubist::Mpi>>(task);
 }
 
 std::optional<std::vector<double>> layers_on_mpi(const LayersTask& task)

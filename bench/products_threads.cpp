@@ -5,9 +5,9 @@
 #include <cubist/backend/threads.hpp>
 
 #include "layers_run.hpp"
+#include "machine_run.hpp"
 #include "matmul_run.hpp"
 #include "planner_run.hpp"
-#include "rates_run.hpp"
 
 namespace bench
 {
@@ -22,9 +22,9 @@ std::optional<PlannerResult> planner_on_threads(const PlannerTask& task)
   return measure_planner<cubist::Threads>(task);
 }
 
-std::optional<cubist::SimulatedMachine> rates_on(const Job& job, const RatesTask& task)
+std::optional<cubist::Machine> machine_on(const Job& job, const MachineTask& task)
 {
-  return job.mpi ? rates_on_mpi(task) : measure_rates<Measured<cubist::Threads>>(task);
+  return job.mpi ? machine_on_mpi(task) : measure_machine<Measured<cubist::Threads>>(task);
 }
 
 std::optional<std::vector<double>> layers_on_threads(const LayersTask& task)

@@ -75,10 +75,10 @@ std::vector<int> equal_extents(const std::string& scheme, int ranks)
   });
 }
 
-using Machine = std::optional<cubist::SimulatedMachine>;
+using Simulated = std::optional<cubist::Machine>;
 
 /// The threads that each of so many ranks can have; 0: as many as it likes.
-int threads_for(const Job& job, const Machine& machine, int ranks)
+int threads_for(const Job& job, const Simulated& machine, int ranks)
 {
   if (machine) return machine->threads(ranks);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -86,7 +86,7 @@ int threads_for(const Job& job, const Machine& machine, int ranks)
 }
 
 /// The tasks of one scheme and scalar, for more and more ranks.
-std::vector<MatmulTask> tasks_of(const Job& job, const Machine& machine,
+std::vector<MatmulTask> tasks_of(const Job& job, const Simulated& machine,
                                  const ScalingOptions& options, const std::string& scheme,
                                  const std::string& scalar, bool overlap)
 {
@@ -114,7 +114,7 @@ std::vector<MatmulTask> tasks_of(const Job& job, const Machine& machine,
 class Scaling
 {
  public:
-  Scaling(const Job& job, const ScalingOptions& options, const Machine& machine)
+  Scaling(const Job& job, const ScalingOptions& options, const Simulated& machine)
       : job_{job}, options_{options}, machine_{machine}, table_{job.first && options.json != "-"},
         result_(describe(job, "scaling"))
   {
@@ -172,20 +172,20 @@ class Scaling
 
   const Job& job_;
   const ScalingOptions& options_;
-  const Machine& machine_;
+  const Simulated& machine_;
   bool table_;
   nlohmann::json result_;
 };
 
 void run_scaling(Job job, const ScalingOptions& options)
 {
-  Machine machine;
+  Simulated machine;
   if (!options.simulated.empty())
   {
     cubist::require<cubist::ArgumentError>(
         !job.mpi, "got --simulated under mpiexec, each of whose ", job.processes,
         " processes would simulate all ranks; start cubist_bench alone");
-    machine = cubist::read_simulated_machine(options.simulated);
+    machine = cubist::read_machine(options.simulated);
     job.simulated = machine->name;
   }
   Scaling{job, options, machine}.run();

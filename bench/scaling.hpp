@@ -19,7 +19,7 @@ namespace bench
 
 /// The row of a product in simulated time, one run of it. Each rank has the setting's threads; BLAS
 /// is the rate of the whole product by the machine's table, on all cores that the ranks have.
-[[nodiscard]] Row simulate_matmul(const MatmulTask& task, const cubist::SimulatedMachine& machine);
+[[nodiscard]] Row simulate_matmul(const MatmulTask& task, const cubist::Machine& machine);
 
 /// Adds the subcommand, which sets `action`.
 void add_scaling(CLI::App& app, Action& action);

@@ -84,7 +84,7 @@ Cost cost_of(const Simulation& simulation)
 
 }  // namespace
 
-Row simulate_matmul(const MatmulTask& task, const cubist::SimulatedMachine& machine)
+Row simulate_matmul(const MatmulTask& task, const cubist::Machine& machine)
 {
   const int on_a_node = machine.on_the_cores(task.on.ranks);
   const int threads = std::max(1, task.on.threads_per_rank);

@@ -18,9 +18,7 @@ function(bench_test backend name benchmark)
     set(program cubist_bench_fake)
   endif()
   set(command $<TARGET_FILE:${program}> ${benchmark} ${ARGN} --json "${json}")
-  if(NOT benchmark STREQUAL machine)
-    list(APPEND command --repeats 1)
-  endif()
+  list(APPEND command --repeats 1)
   if(backend STREQUAL mpi)
     set(command ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 4 ${command})
   endif()
@@ -59,7 +57,6 @@ foreach(backend IN LISTS backends)
   bench_test(${backend} mlp-beside-torch mlp --tokens 24 --layers 16,33,8 --schemes summa2d --scalars float)
   bench_test(${backend} transformer transformer --sequences 3 --length 8 --layers 2 --width 16 --heads 4 --schemes summa2d,grid3d --ranks 4)
   bench_test(${backend} planner planner --ranks 4 --shapes 24x16x20 --final-repeats 1)
-  bench_test(${backend} machine machine)
   bench_test(${backend} collectives collectives --words 1,1000)
   bench_test(${backend} strong scaling --mode strong --shape 70x40x30)
   bench_test(${backend} weak scaling --mode weak --grow all --shape 30x40x50 --scalars float)
@@ -111,13 +108,13 @@ if(TARGET cubist_nccl)
   bench_test(fake elementwise-gpu elementwise --shapes 33x20,5x300 --scalars float)
   bench_test(fake step-gpu step --steps 12:9,20,9:float --ranks 4 --torch off)
   # The machine that is measured is one that can be simulated.
-  set(gpu_rates "${CMAKE_CURRENT_BINARY_DIR}/gpu_rates.json")
-  add_test(NAME "bench: rates, fake" COMMAND cubist_bench_fake rates --ranks 3 --largest 64 --json "${gpu_rates}")
-  set_tests_properties("bench: rates, fake" PROPERTIES LABELS "bench;nccl" TIMEOUT 60 FIXTURES_SETUP gpu-rates)
+  set(gpu_machine "${CMAKE_CURRENT_BINARY_DIR}/gpu_machine.json")
+  add_test(NAME "bench: machine, fake" COMMAND cubist_bench_fake machine --ranks 3 --largest 64 --json "${gpu_machine}")
+  set_tests_properties("bench: machine, fake" PROPERTIES LABELS "bench;nccl" TIMEOUT 60 FIXTURES_SETUP gpu-machine)
   add_test(NAME "bench: layers on the fake's machine"
-    COMMAND cubist_bench layers --simulated "${gpu_rates}" --ranks 3 --schemes Megatron1D --shapes 24x16x20)
+    COMMAND cubist_bench layers --simulated "${gpu_machine}" --ranks 3 --schemes Megatron1D --shapes 24x16x20)
   set_tests_properties("bench: layers on the fake's machine" PROPERTIES
-    LABELS bench TIMEOUT 60 FIXTURES_REQUIRED gpu-rates PASS_REGULAR_EXPRESSION "3 ranks, .*gpu_rates.json")
+    LABELS bench TIMEOUT 60 FIXTURES_REQUIRED gpu-machine PASS_REGULAR_EXPRESSION "3 ranks, .*gpu_machine.json")
 endif()
 
 # PyTorch is measured where it is installed; without it the benchmark says so.
@@ -159,21 +156,25 @@ endif()
 if(CUBIST_BUILD_TOOLS)
   add_test(NAME "bench: the planner reads a measured machine"
     COMMAND cubist_plan --layers 64,64 --tokens 64 --ranks 4
-      --machine "${CMAKE_CURRENT_BINARY_DIR}/machine-threads.json")
+      --machine "${CMAKE_CURRENT_BINARY_DIR}/machine.json")
   set_tests_properties("bench: the planner reads a measured machine" PROPERTIES
-    LABELS bench TIMEOUT 60 FIXTURES_REQUIRED machine-threads)
+    LABELS bench TIMEOUT 60 FIXTURES_REQUIRED machine)
 endif()
 
 # The simulator: a machine is measured, layers are predicted for it, and measured.
-set(rates "${CMAKE_CURRENT_BINARY_DIR}/rates.json")
+set(measured_machine "${CMAKE_CURRENT_BINARY_DIR}/machine.json")
 set(layers cubist_bench layers --ranks 4 --shapes 24x16x20 --every 2)
-add_test(NAME "bench: rates, threads"
-  COMMAND cubist_bench rates --ranks 2 --largest 64 --json "${rates}")
-set_tests_properties("bench: rates, threads" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP rates)
+add_test(NAME "bench: machine, threads"
+  COMMAND cubist_bench machine --ranks 2 --largest 64 --json "${measured_machine}")
+set_tests_properties("bench: machine, threads" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP machine)
+add_test(NAME "bench: machine by its former name"
+  COMMAND cubist_bench rates --ranks 1 --largest 32)
+set_tests_properties("bench: machine by its former name" PROPERTIES LABELS bench TIMEOUT 60
+  PASS_REGULAR_EXPRESSION "rates is the former name of cubist_bench machine.*\"rates\": {")
 add_test(NAME "bench: layers, simulated"
-  COMMAND ${layers} --simulated "${rates}" --json "${CMAKE_CURRENT_BINARY_DIR}/predicted.json")
+  COMMAND ${layers} --simulated "${measured_machine}" --json "${CMAKE_CURRENT_BINARY_DIR}/predicted.json")
 set_tests_properties("bench: layers, simulated" PROPERTIES
-  LABELS bench TIMEOUT 60 FIXTURES_REQUIRED rates FIXTURES_SETUP predicted)
+  LABELS bench TIMEOUT 60 FIXTURES_REQUIRED machine FIXTURES_SETUP predicted)
 add_test(NAME "bench: layers, threads"
   COMMAND ${layers} --repeats 1 --sample-seconds 0 --json "${CMAKE_CURRENT_BINARY_DIR}/measured.json")
 set_tests_properties("bench: layers, threads" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP measured)
@@ -204,7 +205,7 @@ add_test(NAME "bench: papers on another machine"
 set_tests_properties("bench: papers on another machine" PROPERTIES LABELS bench TIMEOUT 120
   PASS_REGULAR_EXPRESSION "Summa25D +1x2x2 +12 dgx_h100")
 if(TARGET cubist_mpi)
-  foreach(what "rates --largest 64" "layers --shapes 24x16x20 --overlap both --repeats 1 --sample-seconds 0")
+  foreach(what "machine --largest 64" "layers --shapes 24x16x20 --overlap both --repeats 1 --sample-seconds 0")
     separate_arguments(words UNIX_COMMAND "${what}")
     list(GET words 0 name)
     add_test(NAME "bench: ${name}, mpi"

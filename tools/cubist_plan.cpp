@@ -24,7 +24,6 @@
 #include "draw_text.hpp"
 #include "plan_table.hpp"
 #include "simulate.hpp"
-#include "simulated_machine.hpp"
 
 namespace
 {
@@ -172,7 +171,7 @@ class Network
   }
   /// What a step costs by simulation.
   [[nodiscard]] cubist::SimulatedCost simulated(const cubist::Plan& plan, const Options& options,
-                                                const cubist::SimulatedMachine& machine) const
+                                                const cubist::Machine& machine) const
   {
     const bool training = !options.forward;
     if (step_)
@@ -209,9 +208,8 @@ std::vector<cubist::SimulatedCost> simulate(const Network& network,
   constexpr std::size_t most = 5;
   std::vector<cubist::SimulatedCost> costs;
   if (!options.simulate) return costs;
-  const auto simulated = cubist::simulated_machine(machine);
   for (std::size_t i = 0; i < std::min(most, plans.size()); ++i)
-    costs.push_back(network.simulated(plans[i], options, simulated));
+    costs.push_back(network.simulated(plans[i], options, machine));
   return costs;
 }
 
@@ -301,8 +299,8 @@ try
   app.add_option("--ranks", options.ranks, "the number of ranks; a plan may leave some idle")
       ->required();
   app.add_option("--machine", options.machines,
-                 "JSON with its figures, written by hand or by cubist_bench machine; a later file "
-                 "overrides those before")
+                 "JSON with its figures, written by hand or by cubist_bench machine, as those in "
+                 "machines/; a later file overrides those before")
       ->check(CLI::ExistingFile);
   app.add_option("--scalar", options.scalar)
       ->check(CLI::IsMember({"float", "double"}))

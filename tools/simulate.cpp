@@ -50,8 +50,7 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
 
 }  // namespace
 
-SimulatedCost simulated_cost(const Plan& plan, const SimulatedStep& step,
-                             const SimulatedMachine& machine)
+SimulatedCost simulated_cost(const Plan& plan, const SimulatedStep& step, const Machine& machine)
 {
   Simulated::machine = machine;
   return on_data_scheme(plan, [&]<class S>(const typename S::Axes::Array& extents) {

@@ -40,8 +40,8 @@ struct SimulatedCost
 
 /// What a step costs on the scheme and mesh of a plan.
 [[nodiscard]] SimulatedCost simulated_cost(const Plan& plan, const SimulatedStep& step,
-                                           const SimulatedMachine& machine);
+                                           const Machine& machine);
 [[nodiscard]] SimulatedCost simulated_cost(const Plan& plan, const SimulatedTransformer& what,
-                                           const SimulatedMachine& machine);
+                                           const Machine& machine);
 
 }  // namespace cubist

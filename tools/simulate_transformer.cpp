@@ -74,7 +74,7 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
 }  // namespace
 
 SimulatedCost simulated_cost(const Plan& plan, const SimulatedTransformer& what,
-                             const SimulatedMachine& machine)
+                             const Machine& machine)
 {
   Simulated::machine = machine;
   return on_data_scheme(plan, [&]<class S>(const typename S::Axes::Array& extents) {

@@ -8,9 +8,9 @@
 #include <CLI/CLI.hpp>
 
 #include "../job.hpp"
+#include "../machine.hpp"
 #include "../matmul.hpp"
 #include "../mlp.hpp"
-#include "../rates.hpp"
 #include "../transformer.hpp"
 #include "device_elementwise.hpp"
 #include "find_gpus.hpp"
@@ -31,7 +31,7 @@ int main(int argc, char** argv)
     bench::add_mlp(app, action);
     bench::add_transformer(app, action);
     bench::add_step(app, action);
-    bench::add_rates(app, action);
+    bench::add_machine(app, action);
     bench::add_device_elementwise(app, action);
     try
     {

@@ -23,7 +23,7 @@
 
 #include "../scalars.hpp"
 #include "device_elementwise.hpp"
-#include "device_rates.hpp"
+#include "device_machine.hpp"
 
 namespace bench
 {

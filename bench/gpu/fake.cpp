@@ -8,7 +8,7 @@
 #include "../matmul_run.hpp"
 #include "../mlp_run.hpp"
 #include "../transformer_run.hpp"
-#include "device_rates.hpp"
+#include "device_machine.hpp"
 #include "device_site.hpp"
 #include "elementwise_run.hpp"
 #include "step_run.hpp"
@@ -60,9 +60,9 @@ std::optional<StepTimes> step_on(const Job&, const StepTask& task)
   return measure_step<Fake, float>(task);
 }
 
-std::optional<cubist::SimulatedMachine> rates_on(const Job&, const RatesTask& task)
+std::optional<cubist::Machine> machine_on(const Job&, const MachineTask& task)
 {
-  return measure_device_rates<Fake, Scalars>(task);
+  return measure_device_machine<Fake, Scalars>(task);
 }
 
 std::optional<std::vector<DevicePass>> elementwise_on(const Job&, const DeviceElementwiseTask& task)

@@ -18,7 +18,7 @@ namespace
 Machine product_machine()
 {
   Machine machine;
-  machine.flops = 2;
+  machine.rates["double"] = RateTable::peak(2);
   auto& gemm = machine.gemm;
   gemm.products = 1;
   gemm.result = gemm.copy = gemm.window = 1e-12;
@@ -79,7 +79,7 @@ TEST_CASE("The predicted time is that by which a direct product is planned")
   const auto y = cubist::detail::planned_placement<Grid3D, Grid3D::Output>({size.m, size.n}, e,
                                                                            Grid3D::quantum(e));
   const auto product = cubist::detail::assign_work(x, w, y, 0, 16, sizeof(float), machine.gemm);
-  const double unit = 2 * 56 / machine.rate(sizeof(float));
+  const double unit = 2 * 56 / machine.rates_of(sizeof(float)).largest();
   const auto cost = direct_cost<Grid3D>(e, size, {4, 4}, machine, sizeof(float));
   CHECK(cost.forward.inside == Approx(unit * (product.time - product.products_time)));
   CHECK(cost.forward.products == Approx(unit * product.products_time / 4));  // threads of BLAS

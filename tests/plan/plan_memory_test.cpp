@@ -128,7 +128,7 @@ void compare(const typename S::Axes::Array& e, const Network&... network)
   const int ranks = S::Axes::ranks(e);
   const auto check = [&](int ranks_per_node, Method method, bool sharded) {
     Machine machine;
-    machine.ranks_per_node = ranks_per_node;
+    machine.links.front().ranks = ranks_per_node;
     if (!std::is_same_v<B, Simulated>) machine.cores = std::thread::hardware_concurrency();
     Simulated::machine.links.front().ranks = ranks_per_node;
     const PlanOptions options{.method = method, .sharded = sharded};

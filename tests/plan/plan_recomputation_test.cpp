@@ -82,7 +82,7 @@ Plan plan_of(const typename S::Axes::Array& e, const std::vector<ProductSize>& l
              const PlanOptions& options)
 {
   Machine machine;
-  machine.ranks_per_node = S::Axes::ranks(e);
+  machine.links.front().ranks = S::Axes::ranks(e);
   return plan_on<S>(e, layers, S::Axes::ranks(e), machine, options);
 }
 template <SchemeType S>
@@ -90,7 +90,7 @@ Plan plan_of(const typename S::Axes::Array& e, const TransformerStep& step,
              const PlanOptions& options)
 {
   Machine machine;
-  machine.ranks_per_node = S::Axes::ranks(e);
+  machine.links.front().ranks = S::Axes::ranks(e);
   return plan_on<S>(e, step, S::Axes::ranks(e), machine, options);
 }
 

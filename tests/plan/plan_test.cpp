@@ -60,9 +60,11 @@ TEST_CASE("A plan is the sum of its layers, every other one on Next")
     CHECK(whole.flops == Approx(plan.flops * 6 / 5));
     CHECK(whole.seconds() > plan.seconds());
     options.method = Method::direct;
-    const auto direct = plan_on<Grid3D>(e, layers, 8, {.ranks_per_node = 8}, options);
+    Machine node;
+    node.links.front().ranks = 8;
+    const auto direct = plan_on<Grid3D>(e, layers, 8, node, options);
     CHECK(direct.flops == Approx(whole.flops));
-    CHECK(direct.seconds() > plan_on<Grid3D>(e, layers, 8, {.ranks_per_node = 8}).seconds());
+    CHECK(direct.seconds() > plan_on<Grid3D>(e, layers, 8, node).seconds());
   }
   SECTION("what is gathered again costs words")
   {
@@ -95,7 +97,7 @@ TEST_CASE("A plan has the method that will run")
 {
   const auto layers = mlp_layers(48, {48, 48, 48});
   Machine machine;
-  machine.ranks_per_node = 8;
+  machine.links.front().ranks = 8;
   const auto shared = plan_on<Cube3D>({2, 2, 2}, layers, 8, machine);
   CHECK(shared.method == Method::direct);
   CHECK(shared.words == 0);
@@ -105,7 +107,7 @@ TEST_CASE("A plan has the method that will run")
   CHECK(shared.seconds() > 0);
   CHECK(plan_on<Cube3D>({2, 2, 2}, layers, 8, machine, collectives_only).method ==
         Method::collectives);
-  machine.ranks_per_node = 4;
+  machine.links.front().ranks = 4;
   CHECK(plan_on<Cube3D>({2, 2, 2}, layers, 8, machine).method == Method::collectives);
   CHECK(mentions(message_of<ArgumentError>([&] {
                    (void)plan_on<Cube3D>({2, 2, 2}, layers, 8, machine, {.method = Method::direct});
@@ -117,7 +119,7 @@ TEST_CASE("A plan that needs more memory than a rank has does not fit")
 {
   Machine machine;
   machine.memory = 1e6;
-  machine.ranks_per_node = 4;
+  machine.links.front().ranks = 4;
   const auto layers = mlp_layers(64, {64, 64});
   const auto plan = plan_on<Summa2D>({2, 2}, layers, 4, machine);
   CHECK(plan.fits_memory);

@@ -89,21 +89,21 @@ TEST_CASE(
     "Over slow links the plan with the fewest words is the fastest, over fast ones all ranks work")
 {
   Machine slow;
-  slow.ranks_per_node = 1;
-  slow.across = {0, 1e6};
+  slow.links.front().ranks = 1;
+  slow.links.back() = {.latency = 0, .bandwidth = 1e6};
   const auto plans = plan(mlp_layers(2048, {1024, 4096, 1024}), 16, slow);
   for (const auto& p : plans)
     if (p.idle == 0) CHECK(plans.front().words <= p.words);
   SECTION("one rank, which sends nothing, is the fastest over links of no bandwidth")
   {
-    slow.across.bandwidth = 1;
+    slow.links.back().bandwidth = 1;
     CHECK(plan(mlp_layers(64, {64, 64, 64}), 16, slow).front().ranks == 1);
   }
   SECTION("all ranks work where messages take no time")
   {
     Machine fast;
-    fast.ranks_per_node = 1;
-    fast.across = {0, 1e15};
+    fast.links.front().ranks = 1;
+    fast.links.back() = {.latency = 0, .bandwidth = 1e15};
     CHECK(plan(mlp_layers(4096, {1024, 1024}), 16, fast).front().idle == 0);
   }
 }
@@ -112,7 +112,7 @@ TEST_CASE("Ranks are left idle where they would only add padding")
 {
   // 5 ranks can share 4 x 4 x 4 only by padding it.
   Machine machine;
-  machine.inside = {0, 1e15};
+  machine.links.front() = {.ranks = 16, .latency = 0, .bandwidth = 1e15};
   const auto best = plan({.m = 4, .n = 4, .k = 4}, 5, machine, by_collectives).front();
   CHECK(best.ranks == 4);
   CHECK(best.idle == 1);
@@ -125,7 +125,7 @@ TEST_CASE("Plans that do not fit in memory are the last, the smallest of them fi
   const auto layers = mlp_layers(4096, {1024, 4096, 1024});
   const auto all = plan(layers, 16, {}, by_collectives);
   Machine small;
-  small.memory = small.ranks_per_node * all.front().memory * 0.999;
+  small.memory = small.ranks_per_node() * all.front().memory * 0.999;
   const auto plans = plan(layers, 16, small, by_collectives);
   REQUIRE(plans.size() == all.size());
   const auto first_without =
@@ -157,7 +157,7 @@ TEST_CASE("With a data axis there is a plan for d meshes of every scheme, for ev
 TEST_CASE("The largest batch fits in the memory of a rank, and one more does not")
 {
   Machine machine;
-  machine.ranks_per_node = 4;
+  machine.links.front().ranks = 4;
   machine.memory = 4.0 * (48 << 20);
   const auto layers = mlp_layers(16, {256, 1024, 256});
   const TransformerStep step{{.name = "small",
@@ -204,7 +204,7 @@ TEST_CASE("The largest batch fits in the memory of a rank, and one more does not
 TEST_CASE("Ranks of one node are planned by the direct method, those of several by collectives")
 {
   Machine machine;
-  machine.ranks_per_node = 4;
+  machine.links.front().ranks = 4;
   for (const auto& p : plan(mlp_layers(512, {256, 256}), 8, machine))
     CHECK(p.method == (p.ranks <= 4 ? Method::direct : Method::collectives));
 }
@@ -222,7 +222,7 @@ TEST_CASE("The mesh of a plan leaves the same ranks idle as the plan")
 {
   if (!fits(5)) return;
   Machine machine;
-  machine.inside = {0, 1e15};
+  machine.links.front() = {.ranks = 16, .latency = 0, .bandwidth = 1e15};
   const auto best = plan({.m = 4, .n = 4, .k = 4}, 5, machine,
                          {.scheme = "Grid3D", .method = Method::collectives})
                         .front();
@@ -246,7 +246,7 @@ TEST_CASE("Invalid arguments of the planner are refused")
   CHECK(mentions(message_of<ArgumentError>([&] { (void)plan(layers, 4, {}, {.scalar_bytes = 0}); }),
                  "0 bytes", "use sizeof"));
   Machine broken;
-  broken.flops = -1;
+  broken.rates["float"] = RateTable::peak(-1);
   CHECK_THROWS_AS(plan(layers, 4, broken), ArgumentError);
 }
 

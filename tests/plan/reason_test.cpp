@@ -85,7 +85,7 @@ TEST_CASE("A reason begins with the memory that a plan lacks")
   plan.fits_memory = false;
   plan.memory = 12.0 * (1 << 30);
   Machine machine;
-  machine.ranks_per_node = 16;
+  machine.links.front().ranks = 16;
   machine.memory = 128.0 * (1 << 30);
   auto first = rivals;
   first.first = true;

@@ -15,12 +15,11 @@ namespace
 Machine round_machine()
 {
   Machine machine;
-  machine.flops = 100;
-  machine.float_factor = 2;
+  machine.rates = {{"float", RateTable::peak(200)}, {"double", RateTable::peak(100)}};
   machine.cores = 4;
-  machine.ranks_per_node = 4;
-  machine.inside = {1, 80};
-  machine.across = {2, 40};
+  machine.links.front().ranks = 4;
+  machine.links.front() = {.ranks = 4, .latency = 1, .bandwidth = 80};
+  machine.links.back() = {.latency = 2, .bandwidth = 40};
   machine.memory_bandwidth = 16;
   return machine;
 }
@@ -104,7 +103,7 @@ TEST_CASE("Across nodes operands overlap with products, except for the last piec
   {
     const Transfer sliced{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4, 5};
     const double more = seconds(sliced, 16, machine, 8);
-    CHECK(more == Approx(wire + 4 * panels.messages() * machine.across.latency));
+    CHECK(more == Approx(wire + 4 * panels.messages() * machine.across().latency));
     const auto thin = time_of(work({gemm}, {sliced}), {16, 16}, machine, 8);
     CHECK(thin.total == Approx(std::max(thin.products, more + thin.products / 20)));
   }
@@ -134,7 +133,7 @@ TEST_CASE("The time in which messages between nodes occupy processors is not hid
   auto machine = round_machine();
   const Transfer panels{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4};
   const auto total = [&](double hidden) {
-    machine.hidden = hidden;
+    machine.links.back().core_seconds_per_byte = (1 - hidden) * 4 / 40 / 2;
     return time_of(work({gemm}, {panels}), {16, 16}, machine, 8).total;
   };
   const auto time = time_of(work({gemm}, {panels}), {16, 16}, machine, 8);

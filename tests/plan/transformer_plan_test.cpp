@@ -70,7 +70,7 @@ TEST_CASE("On one rank a step takes six operations a weight and token, and those
   CHECK(plan.note.empty());
   CHECK(plan.seconds() == Approx(plan.time.products + plan.time.passes));
   const Machine machine;
-  CHECK(plan.time.products > plan.flops / (16 * machine.rate(sizeof(float))));
+  CHECK(plan.time.products > plan.flops / (16 * machine.rates_of(sizeof(float)).largest()));
   SECTION("forward alone costs less, and holds no gradients")
   {
     auto forward = by_collectives;

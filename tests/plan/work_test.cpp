@@ -16,7 +16,7 @@ namespace
 
 constexpr LocalGemm five_gemms{.m = 2, .n = 3, .k = 4, .times = 5};
 static_assert(five_gemms.flops() == 240);
-static_assert(five_gemms.touched() == 5 * (2 * 8 + 12 + 2 * 6));
+static_assert(five_gemms.size() == ProductSize{.m = 2, .n = 3, .k = 4});
 
 constexpr Work two_of_each()
 {

@@ -4,7 +4,7 @@
 // The backend whose ranks run the real program in simulated time: on matrices that have a shape and
 // no elements, on a machine that is a description.
 //
-//   Simulated::machine = read_simulated_machine("machines/dgx_h100.json");
+//   Simulated::machine = read_machine("machines/dgx_h100.json");
 //   launch<Simulated>({.ranks = 4096}, [](auto& world) { … });
 //   std::cout << Simulated::report().seconds();
 //
@@ -27,7 +27,7 @@
 #include "cubist/comm/simulated/group.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/engine/simulated/engine.hpp"
-#include "cubist/simulation/machine.hpp"
+#include "cubist/machine/machine.hpp"
 #include "cubist/simulation/report.hpp"
 #include "cubist/simulation/simulation.hpp"
 
@@ -50,7 +50,7 @@ struct Simulated
   static constexpr int most_ranks = 1 << 14;
 
   /// Read by `launch`.
-  static inline SimulatedMachine machine = {};
+  static inline Machine machine = {};
   static inline SimulatedOptions options = {};
 
   /// Of the last launch.

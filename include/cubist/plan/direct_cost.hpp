@@ -18,8 +18,8 @@
 
 #include "cubist/algorithm/direct/work_assignment.hpp"
 #include "cubist/dist/placement.hpp"
+#include "cubist/machine/machine.hpp"
 #include "cubist/plan/cutting.hpp"
-#include "cubist/plan/machine.hpp"
 #include "cubist/plan/time.hpp"
 #include "cubist/plan/work.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -52,13 +52,12 @@ template <class S, class L>
 [[nodiscard]] inline Time direct_time(const WorkAssignment& product, Ranks ranks,
                                       const Machine& machine, std::size_t scalar_bytes)
 {
-  const double unit = 2 * machine.gemm.products / machine.rate(scalar_bytes);
+  const double unit = 2 * machine.gemm.products / machine.rates_of(scalar_bytes).largest();
   const int workers = std::clamp(static_cast<int>(machine.cores), 1, ranks.active);
-  const int threads =
-      std::max(1, static_cast<int>(machine.cores) / machine.on_the_cores(ranks.started));
   Time time;
   time.products = unit * product.products_time /
-                  std::min<double>(threads, machine.cores / static_cast<double>(workers));
+                  std::min<double>(machine.threads(ranks.started),
+                                   machine.cores / static_cast<double>(workers));
   time.inside = unit * (product.time - product.products_time);
   time.total = time.products + time.inside;
   return time;

@@ -16,9 +16,9 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/machine/machine.hpp"
 #include "cubist/plan/cost.hpp"
 #include "cubist/plan/direct_cost.hpp"
-#include "cubist/plan/machine.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/plan/model.hpp"
 #include "cubist/plan/time.hpp"
@@ -115,7 +115,7 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
   };
   add(c.forward);
   if (pass != LayerPass::forward) add(pass == LayerPass::whole ? c.backward : c.backward_weight);
-  return c.workspace(machine.ranks_per_node, plan.ranks);
+  return c.workspace(machine.ranks_per_node(), plan.ranks);
 }
 
 /// The same where ranks read each other's blocks, without padding.
@@ -237,8 +237,8 @@ template <SchemeType S>
   plan.gathered = options.gathered;
   const bool shared = machine.shares_memory(used);
   require<ArgumentError>(shared || options.method != Method::direct, "got Method::direct for ",
-                         used, " ranks on nodes of ", machine.ranks_per_node,
-                         ", which can't read the memory of another node; use Method::automatic");
+                         used, " ranks on nodes of ", machine.ranks_per_node(),
+                         ", which can't all read each other's memory; use Method::automatic");
   if (shared && options.method != Method::collectives) plan.method = Method::direct;
   return plan;
 }

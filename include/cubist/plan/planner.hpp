@@ -17,7 +17,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cubist/plan/machine.hpp"
+#include "cubist/machine/machine.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/reason.hpp"

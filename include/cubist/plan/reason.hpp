@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "cubist/plan/machine.hpp"
+#include "cubist/machine/machine.hpp"
 #include "cubist/plan/model.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/transformer_parts.hpp"

@@ -4,8 +4,8 @@
 // The time of the collectives method on a rank, by a model of few terms; its coefficients are
 // figures of the machine. direct_cost.hpp has the direct method.
 //
-//   products  operations / rate + bytes touched / memory bandwidth, the latter for thin blocks;
-//             pieces that arrive from other nodes are multiplied one by one
+//   products  by the rates of the machine, as the simulator's (machine/rate_table.hpp); pieces that
+//             arrive from other nodes are multiplied one by one
 //   inside    messages x latency + bytes / bandwidth, between ranks of one node
 //   across    the same between nodes; the ranks of a node that send share its link
 //
@@ -23,13 +23,12 @@
 // added.
 //
 // Padding counts as work, idle ranks do not. Source: Chan, Heimlich, Purkayastha, van de Geijn,
-// "Collective communication: theory, practice, and experience", 2007, section 2; Williams,
-// Waterman, Patterson, "Roofline", 2009.
+// "Collective communication: theory, practice, and experience", 2007, section 2.
 
 #include <algorithm>
 #include <cstddef>
 
-#include "cubist/plan/machine.hpp"
+#include "cubist/machine/machine.hpp"
 #include "cubist/plan/work.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -60,34 +59,36 @@ struct Time
 };
 
 /// Seconds of local products.
-[[nodiscard]] constexpr double seconds(const LocalGemm& gemm, Ranks ranks, const Machine& machine,
-                                       std::size_t scalar_bytes)
+[[nodiscard]] inline double seconds(const LocalGemm& gemm, Ranks ranks, const Machine& machine,
+                                    std::size_t scalar_bytes)
 {
-  return (gemm.flops() / machine.rate(scalar_bytes) +
-          gemm.touched() * double(scalar_bytes) / machine.memory_bandwidth) /
+  const RateTable& rates = machine.rates_of(scalar_bytes);
+  return double(gemm.times) * machine.product_seconds(rates, gemm.size(), scalar_bytes) /
          machine.cores_to_multiply(ranks);
 }
 
 /// Seconds in which a rank reads or writes so many elements, on one of its cores.
-[[nodiscard]] constexpr double pass_seconds(double elements, Ranks ranks, const Machine& machine,
-                                            std::size_t scalar_bytes)
+[[nodiscard]] inline double pass_seconds(double elements, Ranks ranks, const Machine& machine,
+                                         std::size_t scalar_bytes)
 {
-  return elements * double(scalar_bytes) / machine.memory_bandwidth /
+  return elements * double(scalar_bytes) / machine.pass_bandwidth(ranks.active) /
          std::min(1.0, machine.cores_to_multiply(ranks));
 }
 
 /// Seconds of a transfer on a mesh of so many ranks.
-[[nodiscard]] constexpr double seconds(const Transfer& t, int ranks, const Machine& machine,
-                                       std::size_t scalar_bytes)
+[[nodiscard]] inline double seconds(const Transfer& t, int ranks, const Machine& machine,
+                                    std::size_t scalar_bytes)
 {
   const double bytes = t.words() * double(scalar_bytes);
-  if (t.within(machine.ranks_per_node, ranks))
-    return (t.messages() * machine.inside.latency + bytes / machine.inside.bandwidth) /
-           machine.share(ranks);
+  const Link& inside = machine.inside();
+  if (t.within(machine.ranks_per_node(), ranks))
+    return (t.messages() * inside.latency + bytes / inside.bandwidth) / machine.share(ranks);
   // In a ring of neighbours only the last rank of a node sends to another node.
   const double senders = std::min(t.stride, machine.on_a_node(ranks));
-  return t.messages() * double(t.slices) * machine.across.latency +
-         bytes * senders / machine.across.bandwidth;
+  const Link& across = machine.across();
+  double transfer = bytes * senders / across.bandwidth;
+  if (across.rank_bandwidth > 0) transfer = std::max(transfer, bytes / across.rank_bandwidth);
+  return t.messages() * double(t.slices) * across.latency + transfer;
 }
 
 namespace detail
@@ -108,12 +109,12 @@ namespace detail
 }  // namespace detail
 
 /// Seconds of one direction of a layer.
-[[nodiscard]] constexpr Time time_of(const Work& work, Ranks ranks, const Machine& machine,
-                                     std::size_t scalar_bytes)
+[[nodiscard]] inline Time time_of(const Work& work, Ranks ranks, const Machine& machine,
+                                  std::size_t scalar_bytes)
 {
   Time time;
   const auto within = [&](const Transfer& t) {
-    return t.within(machine.ranks_per_node, ranks.active);
+    return t.within(machine.ranks_per_node(), ranks.active);
   };
   const auto time_on_link = [&](const Transfer& t) {
     return seconds(t, ranks.active, machine, scalar_bytes);
@@ -145,7 +146,8 @@ namespace detail
     }
   }
   const double apart = time.products + time.across;
-  time.total = machine.hidden * std::max(time.total, link) + (1 - machine.hidden) * apart;
+  const double hidden = machine.hidden(ranks.active);
+  time.total = hidden * std::max(time.total, link) + (1 - hidden) * apart;
   time.total += time.inside;
   return time;
 }

@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "cubist/plan/machine.hpp"
+#include "cubist/machine/machine.hpp"
 #include "cubist/plan/model.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/reason.hpp"
@@ -198,7 +198,7 @@ class TransformerPlanner
     const auto& t = sum.transfer;
     if (t.ranks == 1) return;
     Time added;
-    const bool within = t.within(machine_.ranks_per_node, plan_.ranks);
+    const bool within = t.within(machine_.ranks_per_node(), plan_.ranks);
     (within ? added.inside : added.across) =
         seconds(t, plan_.ranks, machine_, options_.scalar_bytes);
     added.total = added.inside + added.across;

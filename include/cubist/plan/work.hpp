@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "cubist/comm/call.hpp"
+#include "cubist/core/block.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -138,14 +139,8 @@ struct LocalGemm
   {
     return 2 * double(m) * double(n) * double(k) * double(times);
   }
-  /// Elements that are read or written: C is both, and A counts twice, because BLAS packs it
-  /// against the order of its rows. (Measured: a product of half the columns takes longer than one
-  /// of half the rows.)
-  [[nodiscard]] constexpr double touched() const
-  {
-    return (2 * double(m) * double(k) + double(k) * double(n) + 2 * double(m) * double(n)) *
-           double(times);
-  }
+  /// The sizes of one product.
+  [[nodiscard]] constexpr ProductSize size() const { return {.m = m, .n = n, .k = k}; }
 };
 
 /// The work of a rank in forward, or in backward.

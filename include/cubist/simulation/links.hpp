@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "cubist/simulation/machine.hpp"
+#include "cubist/machine/machine.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -16,7 +16,7 @@ namespace cubist::CUBIST_ABI::detail
 class SimulatedLinks
 {
  public:
-  SimulatedLinks(const SimulatedMachine& machine, int ranks)
+  SimulatedLinks(const Machine& machine, int ranks)
   {
     int unit = 1;
     for (const auto& link : machine.links)

@@ -20,10 +20,10 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/rank_local.hpp"
+#include "cubist/machine/machine.hpp"
 #include "cubist/simulation/activities.hpp"
 #include "cubist/simulation/fiber.hpp"
 #include "cubist/simulation/links.hpp"
-#include "cubist/simulation/machine.hpp"
 #include "cubist/simulation/rank.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -42,7 +42,7 @@ class Simulation
   };
 
   /// @param overlap whether ranks compute during transfers between nodes
-  Simulation(SimulatedMachine machine, int ranks, bool overlap = true)
+  Simulation(Machine machine, int ranks, bool overlap = true)
       : machine_{std::move(machine)}, overlap_{overlap}, links_{machine_, ranks},
         activities_{links_.resources(), links_.links()},
         shares_cores_{machine_.shares_cores(ranks)}, threads_{machine_.threads(ranks)},
@@ -57,7 +57,7 @@ class Simulation
     }
   }
 
-  [[nodiscard]] const SimulatedMachine& machine() const { return machine_; }
+  [[nodiscard]] const Machine& machine() const { return machine_; }
   [[nodiscard]] bool overlap() const { return overlap_; }
   [[nodiscard]] const SimulatedLinks& links() const { return links_; }
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
@@ -123,14 +123,11 @@ class Simulation
 
   /// Seconds of a product on the cores of a rank.
   /// @throws ArgumentError for a scalar whose rates the machine lacks
-  [[nodiscard]] double product_seconds(const std::string& scalar, ProductSize size) const
+  [[nodiscard]] double product_seconds(const std::string& scalar, std::size_t scalar_bytes,
+                                       ProductSize size) const
   {
-    const auto table = machine_.rates.find(scalar);
-    require<ArgumentError>(table != machine_.rates.end(), "got a product of ", scalar,
-                           " on the machine ", machine_.name,
-                           ", which has no rates for it, so its time is unknown; measure them with "
-                           "cubist_bench rates");
-    return machine_.call_seconds + table->second.seconds(size) / threads_;
+    const RateTable& rates = machine_.rates_of(scalar);
+    return machine_.call_seconds + machine_.product_seconds(rates, size, scalar_bytes) / threads_;
   }
   /// The cores on which a rank multiplies.
   [[nodiscard]] int threads() const { return threads_; }
@@ -275,7 +272,7 @@ class Simulation
 
   using Turn = std::pair<double, int>;  // a clock, and its rank
 
-  SimulatedMachine machine_;
+  Machine machine_;
   bool overlap_;
   SimulatedLinks links_;
   Activities activities_;

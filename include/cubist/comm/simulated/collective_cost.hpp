@@ -37,9 +37,9 @@
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/simulated/placement.hpp"
+#include "cubist/machine/machine.hpp"
 #include "cubist/simulation/activities.hpp"
 #include "cubist/simulation/links.hpp"
-#include "cubist/simulation/machine.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -8,8 +8,8 @@
 #include <map>
 #include <vector>
 
+#include "cubist/machine/machine.hpp"
 #include "cubist/simulation/links.hpp"
-#include "cubist/simulation/machine.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

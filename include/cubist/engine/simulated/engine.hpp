@@ -153,9 +153,10 @@ class SimulatedEngine
     detail::SimulatedRank& me = rank();
     detail::Simulation& simulation = *me.simulation;
     const double before = me.clock;
-    simulation.compute(
-        me, simulation.product_seconds(element_name<Real<T>>(), size) * (ComplexScalar<T> ? 4 : 1),
-        simulation.threads());
+    simulation.compute(me,
+                       simulation.product_seconds(element_name<Real<T>>(), sizeof(Real<T>), size) *
+                           (ComplexScalar<T> ? 4 : 1),
+                       simulation.threads());
     me.report.products += me.clock - before;
     me.report.flops +=
         (ComplexScalar<T> ? 8 : 2) * double(size.m) * double(size.n) * double(size.k);

@@ -10,10 +10,10 @@
 // The defaults are measurements of two machines (docs/decisions/0027-work-assignment.md);
 // `cubist_bench machine` measures others.
 
-#include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
-#include "cubist/core/block.hpp"
+#include "cubist/version.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -35,46 +35,22 @@ struct GemmRates
   friend constexpr bool operator==(const GemmRates&, const GemmRates&) = default;
 };
 
-namespace detail
+/// Calls f(name, figure) for every figure.
+template <class Rates, class F>
+requires std::is_same_v<std::remove_const_t<Rates>, GemmRates>
+constexpr void for_each_figure(Rates& gemm, F f)
 {
-
-/// With so many inner indices BLAS reaches its full speed.
-inline constexpr std::size_t deep_panel = 1024;
-
-/// `GemmRates` for elements of one size.
-struct GemmTimes
-{
-  double pack_a = 1;
-  double pack_b = 1;
-  double copy = 1;
-  /// The longest panel that is assembled, so that caches still hold it when it is multiplied.
-  std::size_t panel = deep_panel;
-  /// Elements that fit a core's own cache.
-  std::size_t cached = std::size_t{1} << 18;
-  double products = GemmRates{}.products;
-  double result = GemmRates{}.result;
-
-  [[nodiscard]] static GemmTimes of(std::size_t scalar_bytes, const GemmRates& rates = {})
-  {
-    const bool wide = scalar_bytes > 4;
-    return {wide ? rates.pack_a_double : rates.pack_a_float,
-            wide ? rates.pack_b_double : rates.pack_b_float,
-            static_cast<double>(scalar_bytes) * rates.copy,
-            std::min<std::size_t>(deep_panel, rates.panel_bytes / scalar_bytes),
-            rates.cache_bytes / scalar_bytes,
-            rates.products,
-            rates.result};
-  }
-  /// The time of a product on one core, in units of `GemmRates`.
-  [[nodiscard]] double operator()(ProductSize s) const
-  {
-    const auto m = static_cast<double>(s.m);
-    const auto n = static_cast<double>(s.n);
-    const auto k = static_cast<double>(s.k);
-    return m * n * k / products + (pack_a * m + pack_b * n) * k + m * n * result;
-  }
-};
-
-}  // namespace detail
+  f("products", gemm.products);
+  f("result", gemm.result);
+  f("pack_a_float", gemm.pack_a_float);
+  f("pack_b_float", gemm.pack_b_float);
+  f("pack_a_double", gemm.pack_a_double);
+  f("pack_b_double", gemm.pack_b_double);
+  f("copy", gemm.copy);
+  f("window", gemm.window);
+  f("shared_core", gemm.shared_core);
+  f("panel_bytes", gemm.panel_bytes);
+  f("cache_bytes", gemm.cache_bytes);
+}
 
 }  // namespace cubist::CUBIST_ABI

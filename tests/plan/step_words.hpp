@@ -28,8 +28,15 @@
 #include "cubist/plan/transformer_parts.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist::CUBIST_ABI
+namespace cubist::test
 {
+
+using cubist::detail::AxisTuple;
+using cubist::detail::cut_product;
+using cubist::detail::CutMatrix;
+using cubist::detail::CutProduct;
+using cubist::detail::replica_part;
+using cubist::detail::tuple_of;
 
 /// The elements that all ranks together send in a training step.
 struct StepWords
@@ -55,9 +62,6 @@ struct StepOptions
   bool clipped = false;  ///< gradients by their norm
   Gathered gathered = Gathered::kept;
 };
-
-namespace detail
-{
 
 /// Adds up what parameters send.
 /// @tparam A the axes of the mesh
@@ -219,8 +223,6 @@ class TransformerParameters
   ParameterWords<A> words_;
 };
 
-}  // namespace detail
-
 /// The words of a step of an MLP with biases, with softmax_cross_entropy as its loss.
 /// @param layers as `mlp_layers` makes them
 /// @pre S::fits(extents), the layers are valid
@@ -231,13 +233,13 @@ template <SchemeType S>
 {
   using A = typename S::Axes;
   const int ranks = A::ranks(extents);
-  detail::ParameterWords<A> parameters{extents, options.sharded};
+  ParameterWords<A> parameters{extents, options.sharded};
   std::uint64_t forward = 0;
   std::uint64_t backward = 0;
   const auto add = [&]<class Of>(std::size_t i) {
     using Summed = typename Of::Output::RowAxes;
     const Cost c = cost<Of>(extents, layers[i], options.gathered);
-    const auto cut = detail::cut_product<Of>(extents, layers[i]);
+    const auto cut = cut_product<Of>(extents, layers[i]);
     const Shape bias{1, cut.y.block.cols};
     forward += c.forward.words_of_all(ranks);
     backward += (i == 0 ? c.backward_weight : c.backward).words_of_all(ranks) +
@@ -246,7 +248,7 @@ template <SchemeType S>
                     .words_of_all(ranks);
     parameters.template add<typename Of::Weight, Summed>(cut.w.block);
     parameters.template add<RowVector<typename Of::Output>, Summed>(bias);
-    if (i + 1 == layers.size()) forward += detail::loss_words(cut.y, layers[i].m, ranks);
+    if (i + 1 == layers.size()) forward += loss_words(cut.y, layers[i].m, ranks);
   };
   for (std::size_t i = 0; i < layers.size(); ++i)
     if (i % 2 == 0)
@@ -265,9 +267,9 @@ template <SchemeType S>
 {
   const TransformerParts<S> parts{extents, batch, model};
   const auto words = transformer_words<S>(extents, batch, model, options.gathered);
-  detail::TransformerParameters<S> parameters{parts, options.sharded};
+  TransformerParameters<S> parameters{parts, options.sharded};
   return parameters.add_all().step(words.forward, words.backward + parts.position_gradients().words,
                                    options.clipped);
 }
 
-}  // namespace cubist::CUBIST_ABI
+}  // namespace cubist::test

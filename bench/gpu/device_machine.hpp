@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The figures of a simulated machine whose ranks have a GPU each, measured on all of them at once.
+// The figures of a machine whose ranks have a GPU each, measured on all of them at once.
 // Calls are queued and the device is waited for once, as programs do.
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 #include <cubist/dist/staging.hpp>
 #include <cubist/simulation/machine.hpp>
 
-#include "../rates.hpp"
+#include "../machine.hpp"
 #include "../scalars.hpp"
 #include "../times.hpp"
 #include "device_site.hpp"
@@ -82,7 +82,7 @@ cubist::RateTable device_rates(World& world, std::size_t largest, double call_se
 /// Latency and bandwidth of an all_gather of these ranks, as rings have them: each rank sends and
 /// receives all blocks but one.
 template <class Engine, class World>
-void measure_link(World& world, cubist::SimulatedLink& link)
+void measure_link(World& world, cubist::Link& link)
 {
   constexpr std::size_t words = 1 << 20;
   const auto blocks = static_cast<std::size_t>(world.size());
@@ -99,12 +99,12 @@ void measure_link(World& world, cubist::SimulatedLink& link)
 
 /// Every rank of the world calls it.
 template <class Engine, class Scalars, class World>
-cubist::SimulatedMachine measure_device_rates(World& world, const RatesTask& task)
+cubist::Machine measure_device_machine(World& world, const MachineTask& task)
 {
   using cubist::MatrixView;
   const int per_node = world.size() / task.nodes;
-  cubist::SimulatedMachine machine;
-  machine.algorithms = cubist::SimulatedAlgorithms::nccl;
+  cubist::Machine machine;
+  machine.algorithms = cubist::CollectiveAlgorithms::nccl;
   machine.cores = per_node;
   machine.memory = double(task.gpu_memory) * per_node;
   machine.segment_bytes = 1 << 17;
@@ -128,10 +128,10 @@ cubist::SimulatedMachine measure_device_rates(World& world, const RatesTask& tas
   });
 
   // A machine of one GPU has no links to measure: the memory's figures stand for them.
-  cubist::SimulatedLink inside{.name = "node",
-                               .ranks = task.nodes == 1 ? 0 : per_node,
-                               .latency = machine.call_seconds,
-                               .bandwidth = machine.memory_bandwidth};
+  cubist::Link inside{.name = "node",
+                      .ranks = task.nodes == 1 ? 0 : per_node,
+                      .latency = machine.call_seconds,
+                      .bandwidth = machine.memory_bandwidth};
   if (per_node > 1)
   {
     auto node = world.split(world.rank() / per_node, world.rank());
@@ -139,17 +139,16 @@ cubist::SimulatedMachine measure_device_rates(World& world, const RatesTask& tas
   }
   machine.links = {inside};
   if (task.nodes > 1)
-    measure_link<Engine>(world,
-                         machine.links.emplace_back(cubist::SimulatedLink{.name = "network"}));
+    measure_link<Engine>(world, machine.links.emplace_back(cubist::Link{.name = "network"}));
   return machine;
 }
 
 template <class B, class Scalars>
-std::optional<cubist::SimulatedMachine> measure_device_rates(const RatesTask& task)
+std::optional<cubist::Machine> measure_device_machine(const MachineTask& task)
 {
-  std::optional<cubist::SimulatedMachine> result;
+  std::optional<cubist::Machine> result;
   cubist::launch<B>({.ranks = task.ranks}, [&](auto& world) {
-    auto machine = measure_device_rates<typename B::Engine, Scalars>(world, task);
+    auto machine = measure_device_machine<typename B::Engine, Scalars>(world, task);
     if (world.rank() == 0) result = std::move(machine);
   });
   return result;

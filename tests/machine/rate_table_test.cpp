@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cubist/simulation/rate_table.hpp"
+#include "cubist/machine/rate_table.hpp"
 
 #include "catch.hpp"
 
-namespace simulation_rate_table_test
+namespace machine_rate_table_test
 {
 
 using namespace cubist;
@@ -39,8 +39,18 @@ TEST_CASE("outside of the grid the rate is that of its border")
 
 TEST_CASE("the time of a product is its operations by the rate")
 {
-  CHECK(RateTable::constant(10).seconds({.m = 2, .n = 3, .k = 5}) == Approx(6));
-  CHECK(RateTable::constant(10).seconds({.m = 0, .n = 3, .k = 5}) == 0);
+  CHECK(RateTable::constant(10).seconds({.m = 2, .n = 3, .k = 5}, 1) == Approx(6));
+  CHECK(RateTable::constant(10).seconds({.m = 0, .n = 3, .k = 5}, 1) == 0);
+}
+
+TEST_CASE("with the rate of large products, elements are also read and written")
+{
+  const auto peak = RateTable::peak(10);
+  CHECK(touched_elements({.m = 2, .n = 3, .k = 5}) == 2 * 10 + 15 + 2 * 6);
+  CHECK(peak.seconds({.m = 2, .n = 3, .k = 5}, 0.5) == Approx(6 + 47 * 0.5));
+  CHECK(peak.seconds({.m = 0, .n = 3, .k = 5}, 0.5) == 0);
+  CHECK(peak.largest() == 10);
+  CHECK(table().largest() == 8);
 }
 
 TEST_CASE("a table whose times would be unknown is refused")
@@ -58,4 +68,4 @@ TEST_CASE("a table whose times would be unknown is refused")
     CHECK_THROWS_AS(require_valid(bad), ArgumentError);
 }
 
-}  // namespace simulation_rate_table_test
+}  // namespace machine_rate_table_test

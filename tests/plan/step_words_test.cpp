@@ -11,7 +11,6 @@
 #include "cubist/nn/mlp.hpp"
 #include "cubist/nn/optimizer.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/plan/step/step_words.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/testing/counting.hpp"
@@ -21,6 +20,7 @@
 #include "catch.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
+#include "step_words.hpp"
 
 namespace cubist::test::step_words_test
 {

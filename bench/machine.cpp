@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <cubist/simulation/machine_json.hpp>
+
+#include "machine.hpp"
+#include "options.hpp"
+
+namespace bench
+{
+
+std::size_t memory_of_host()
+{
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+namespace
+{
+
+struct MachineOptions : Options
+{
+  std::size_t largest = 0;  // left out: as large as it takes to be fast
+  std::string name = "measured";
+};
+
+void run_machine(const Job& job, const MachineOptions& options)
+{
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const MachineTask task{.ranks = ranks_of(job, options, cores),
+                         .nodes = job.nodes,
+                         .machines = job.machines,
+                         .largest = options.largest > 0 ? options.largest
+                                    : job.gpus > 0      ? std::size_t{8192}
+                                                        : std::size_t{2048},
+                         .gpu_memory = job.gpu_memory};
+  auto machine = machine_on(job, task);
+  if (!machine) return;
+  machine->name = options.name;
+  machine->source = std::string{"cubist_bench machine, "} + job.backend() + ", " +
+                    std::to_string(task.ranks) + " ranks on " + std::to_string(job.nodes) +
+                    " nodes, " + job.blas();
+  const auto json = cubist::to_json(*machine);
+  if (options.json.empty())
+    std::printf("%s\n", json.dump(1).c_str());
+  else
+    write_json(json, options.json);
+}
+
+}  // namespace
+
+void add_machine(CLI::App& app, Action& action)
+{
+  const auto options = std::make_shared<MachineOptions>();
+  const auto add = [&](const char* name, const char* help, const char* note) {
+    auto* command = app.add_subcommand(name, help);
+    add_ranks_option(*command, *options);
+    command->add_option("--json", options->json, "a file for the machine, else standard output");
+    command->add_option("--name", options->name, "of the machine")->capture_default_str();
+    command
+        ->add_option("--largest", options->largest,
+                     "size of the products that are measured; left out, 2048, and 8192 on GPUs")
+        ->check(CLI::Range(32, 32768));
+    command->callback([options, note, &action] {
+      action = [options, note](const Job& job) {
+        if (job.first) std::fputs(note, stderr);
+        run_machine(job, *options);
+      };
+    });
+  };
+  add("machine", "the figures of this machine as a file, for cubist_plan and the simulator", "");
+  add("rates", "the former name of machine",
+      "cubist_bench rates is the former name of cubist_bench machine, which runs now\n");
+}
+
+}  // namespace bench

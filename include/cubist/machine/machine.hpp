@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A machine: what its ranks compute with, and the links between them. The planner's formulas and
+// the simulator take the same figures. The defaults describe nodes of 16 cores with AVX2 and 128
+// GiB, with 100 Gbit/s between them.
+//
+// Links are levels of a tree. The first connects ranks to nodes, the next one nodes to racks or to
+// all, and so on. At each level a unit (a rank, a node, a rack) has a link of its own bandwidth in
+// each direction, which all transfers into and out of the unit share. The planner knows two levels:
+// the first one, and the last one between nodes. It leaves out `call_seconds` and
+// `core_seconds_per_message`; the simulator leaves out `gemm`.
+//
+// `cubist_bench machine` measures these figures; machine_json.hpp reads and writes them.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
+#include "cubist/machine/gemm_rates.hpp"
+#include "cubist/machine/rate_table.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// The links of one level.
+struct Link
+{
+  std::string name = {};
+  int ranks = 0;         ///< consecutive ranks that it connects; 0: all
+  double latency = 0;    ///< seconds of a message
+  double bandwidth = 0;  ///< bytes a second, into and out of each unit
+  /// The most that one rank of a unit sends, and receives; 0: the bandwidth.
+  double rank_bandwidth = 0;
+  /// Seconds of a core for each byte that is sent, and for each that is received.
+  double core_seconds_per_byte = 0;
+  /// Seconds of a core for each message that is sent, and for each that is received.
+  double core_seconds_per_message = 0;
+  /// Whether transfers proceed while their ranks compute. If not, a rank copies what it receives
+  /// when it waits for it, at `bandwidth`.
+  bool overlaps = true;
+};
+
+/// The algorithms of collectives on several nodes.
+enum class CollectiveAlgorithms : std::uint8_t
+{
+  mpi,  ///< comm/mpi/collectives: direct exchange, and chains in segments
+  nccl  ///< rings; chains in segments; an all_reduce by trees where these are faster
+};
+
+/// The active ranks of a mesh, and all that were started; the difference is idle.
+struct Ranks
+{
+  int active = 1;   ///< ranks of a node that take part
+  int started = 1;  ///< ranks of a node that were started
+};
+
+/// What ranks run on.
+struct Machine
+{
+  std::string name = "16 cores";
+  std::string source = {};            ///< of the figures
+  double cores = 16;                  ///< of a node, or its GPUs; ranks share them
+  int nodes_sharing = 1;              ///< nodes that share these cores: namespaces of one machine
+  double memory = 128.0 * (1 << 30);  ///< bytes of a node
+  double memory_bandwidth = 8e9;      ///< bytes a second that one core, or GPU, reads and writes
+  double node_memory_bandwidth = 0;   ///< the same for all ranks of a node; 0: no limit
+  double call_seconds = 0;            ///< of each call of the engine: the launch of a kernel
+  double segment_bytes = 65'000;      ///< of a message in a pipelined chain
+  bool shared_memory = true;          ///< whether ranks of a node can read each other's blocks
+  CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpi;  ///< whose collectives
+  /// From the innermost to the outermost.
+  std::vector<Link> links = {
+      {.name = "memory", .ranks = 16, .latency = 1e-6, .bandwidth = 4e9, .overlaps = false},
+      {.name = "network", .latency = 2e-6, .bandwidth = 12.5e9}};
+  /// Rates of products of one core, or GPU, by the name of the scalar. Complex products are four
+  /// real ones.
+  std::map<std::string, RateTable, std::less<>> rates = {{"float", RateTable::peak(80e9)},
+                                                         {"double", RateTable::peak(40e9)}};
+  GemmRates gemm{};  ///< of one core in a direct product
+
+  /// The links between the ranks of a node.
+  [[nodiscard]] const Link& inside() const { return links.front(); }
+  /// The links between nodes.
+  [[nodiscard]] const Link& across() const { return links.back(); }
+  /// Ranks that the first links connect: consecutive ones.
+  [[nodiscard]] int ranks_per_node() const
+  {
+    const int ranks = inside().ranks;
+    return ranks == 0 ? std::numeric_limits<int>::max() : ranks;
+  }
+
+  /// How many of so many ranks are on one node.
+  [[nodiscard]] int on_a_node(int ranks) const { return std::min(ranks, ranks_per_node()); }
+  /// How many of so many ranks share the cores of a node.
+  [[nodiscard]] int on_the_cores(int ranks) const
+  {
+    const std::int64_t together = std::int64_t{on_a_node(ranks)} * nodes_sharing;
+    return static_cast<int>(std::min<std::int64_t>(ranks, together));
+  }
+  /// Whether so many ranks are on one node and can read each other's memory.
+  [[nodiscard]] bool shares_memory(int ranks) const
+  {
+    return shared_memory && ranks <= ranks_per_node();
+  }
+  /// Bytes of memory for each of so many ranks.
+  [[nodiscard]] double memory_per_rank(int ranks) const { return memory / on_a_node(ranks); }
+
+  /// The part of a core that each of so many ranks has.
+  [[nodiscard]] double share(int ranks) const { return std::min(1.0, cores / on_the_cores(ranks)); }
+  /// The cores on which each of so many ranks multiplies, as threads of BLAS.
+  [[nodiscard]] int threads(int ranks) const
+  {
+    return std::max(1, static_cast<int>(std::min(cores, 1e9)) / on_the_cores(ranks));
+  }
+  /// The cores on which BLAS runs for one of the ranks that multiply. `launch` gives each rank an
+  /// equal share of the cores as threads of BLAS, whether the rank is active or not.
+  [[nodiscard]] double cores_to_multiply(Ranks ranks) const
+  {
+    return std::min<double>(threads(ranks.started), cores / on_the_cores(ranks.active));
+  }
+  /// Whether ranks compute at a speed that depends on what other ranks do: they are more than the
+  /// cores, or messages occupy cores.
+  [[nodiscard]] bool shares_cores(int ranks) const
+  {
+    const bool messages = std::any_of(links.begin(), links.end(), [&](const Link& l) {
+      return l.core_seconds_per_byte > 0 || l.core_seconds_per_message > 0;
+    });
+    return messages || on_the_cores(ranks) > cores;
+  }
+
+  /// The part of the time of messages between the nodes of so many ranks that overlaps with
+  /// products; during the rest the messages occupy the cores that multiply.
+  [[nodiscard]] double hidden(int ranks) const
+  {
+    const double nodes = double(on_the_cores(ranks)) / on_a_node(ranks);
+    const double busy = 2 * nodes * across().core_seconds_per_byte * across().bandwidth / cores;
+    return std::max(0.0, 1 - busy);
+  }
+
+  /// Bytes a second that each of so many ranks reads and writes.
+  [[nodiscard]] double pass_bandwidth(int ranks) const
+  {
+    if (node_memory_bandwidth == 0) return memory_bandwidth;
+    return std::min(memory_bandwidth, node_memory_bandwidth / on_the_cores(ranks));
+  }
+
+  /// The rates of products of a scalar.
+  /// @throws ArgumentError for one that the machine lacks
+  [[nodiscard]] const RateTable& rates_of(std::string_view scalar) const
+  {
+    const auto table = rates.find(scalar);
+    require<ArgumentError>(table != rates.end(), "got a product of ", scalar, " on the machine ",
+                           name,
+                           ", which has no rates for it, so its time is unknown; measure them with "
+                           "cubist_bench machine");
+    return table->second;
+  }
+  /// The rates of products of scalars of so many bytes; of 2 bytes those of float, where the
+  /// machine has none of its own.
+  /// @throws ArgumentError for a size whose rates the machine lacks
+  [[nodiscard]] const RateTable& rates_of(std::size_t scalar_bytes) const
+  {
+    using namespace std::string_view_literals;
+    if (scalar_bytes > sizeof(float)) return rates_of("double"sv);
+    if (scalar_bytes < sizeof(float))
+      for (const auto scalar : {"bfloat16"sv, "half"sv})
+        if (const auto table = rates.find(scalar); table != rates.end()) return table->second;
+    return rates_of("float"sv);
+  }
+  /// Seconds of a product on one core.
+  /// @param table of this machine
+  [[nodiscard]] double product_seconds(const RateTable& table, ProductSize size,
+                                       std::size_t scalar_bytes) const
+  {
+    return table.seconds(size, double(scalar_bytes) / memory_bandwidth);
+  }
+};
+
+using SimulatedMachine = Machine;                  ///< deprecated: use Machine
+using SimulatedLink = Link;                        ///< deprecated: use Link
+using SimulatedAlgorithms = CollectiveAlgorithms;  ///< deprecated: use CollectiveAlgorithms
+
+/// @throws ArgumentError for a figure that is negative or not finite, for one that is 0 and must
+/// not be, for levels of links that do not contain each other, and without rates
+inline void require_valid(const Machine& machine)
+{
+  const auto at_least_0 = [&](const char* what, double value) {
+    require<ArgumentError>(value >= 0 && is_finite(value), "got ", what, " = ", value,
+                           " for the machine ", machine.name,
+                           ", so times would be negative or endless; use 0 or more");
+  };
+  const auto positive = [&](const char* what, double value) {
+    at_least_0(what, value);
+    require<ArgumentError>(value > 0, "got ", what, " = 0 for the machine ", machine.name,
+                           ", with which nothing can be computed or sent; use a positive number");
+  };
+  positive("cores", machine.cores);
+  positive("nodes_sharing", machine.nodes_sharing);
+  positive("memory", machine.memory);
+  positive("memory_bandwidth", machine.memory_bandwidth);
+  at_least_0("node_memory_bandwidth", machine.node_memory_bandwidth);
+  at_least_0("call_seconds", machine.call_seconds);
+  positive("segment_bytes", machine.segment_bytes);
+  require<ArgumentError>(!machine.links.empty() && machine.links.back().ranks == 0, "got ",
+                         machine.links.size(), " levels of links for the machine ", machine.name,
+                         ", of which the last does not connect all ranks; give it ranks = 0");
+  int below = 1;
+  for (const auto& link : machine.links)
+  {
+    at_least_0("latency", link.latency);
+    positive("bandwidth", link.bandwidth);
+    at_least_0("rank_bandwidth", link.rank_bandwidth);
+    at_least_0("core_seconds_per_byte", link.core_seconds_per_byte);
+    at_least_0("core_seconds_per_message", link.core_seconds_per_message);
+    if (&link == &machine.links.back()) break;
+    require<ArgumentError>(link.ranks >= below && link.ranks % below == 0, "got a link ", link.name,
+                           " of ", link.ranks, " ranks above units of ", below,
+                           ", which it cannot hold; use a multiple of those");
+    below = link.ranks;
+  }
+  require<ArgumentError>(!machine.rates.empty(), "got the machine ", machine.name,
+                         " without rates of products, so their time is unknown; give it those "
+                         "that cubist_bench machine measures");
+  for (const auto& [scalar, table] : machine.rates) require_valid(table);
+  for_each_figure(machine.gemm, [&](const std::string& name, auto figure) {
+    positive(("gemm." + name).c_str(), static_cast<double>(figure));
+  });
+}
+
+}  // namespace cubist::CUBIST_ABI
