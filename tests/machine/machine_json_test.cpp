@@ -4,6 +4,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <type_traits>
 
 #include "cubist/machine/machine_json.hpp"
 
@@ -223,6 +224,15 @@ TEST_CASE("A machine is read from a file")
   CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), path, "nested"));
   std::remove(path.c_str());
   CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), "cannot read " + path));
+}
+
+TEST_CASE("The former names of a simulated machine are those of a machine")
+{
+  STATIC_REQUIRE(std::is_same_v<SimulatedMachine, Machine>);
+  STATIC_REQUIRE(std::is_same_v<SimulatedLink, Link>);
+  STATIC_REQUIRE(std::is_same_v<SimulatedAlgorithms, CollectiveAlgorithms>);
+  CHECK(simulated_machine_from_json(json::parse(R"({"cores": 3})")).cores == 3);
+  CHECK_THROWS_AS(read_simulated_machine("/nowhere/machine.json"), DataError);
 }
 
 TEST_CASE("Every file in machines is a machine")

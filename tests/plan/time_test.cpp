@@ -91,6 +91,14 @@ TEST_CASE("Across nodes, ranks of a node share its link")
   CHECK(across(8, 2) == Approx(7 * 2 + 70 * 4 / (40.0 / 2)));
 }
 
+TEST_CASE("Across nodes a rank sends no faster than its own part of the link")
+{
+  auto machine = round_machine();
+  const Transfer gather{Collective::all_gather, LayerMatrix::x, 16, 1, 10, 1};
+  machine.links.back().rank_bandwidth = 10;
+  CHECK(seconds(gather, 16, machine, 4) == Approx(15 * 2 + 150 * 4 / 10.0));
+}
+
 TEST_CASE("Across nodes operands overlap with products, except for the last piece")
 {
   const auto machine = round_machine();
