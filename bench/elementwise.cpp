@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <variant>
@@ -41,11 +42,32 @@ const std::vector<std::pair<std::string, cubist::Activation>> activations{
     {"tanh", cubist::tanh},          {"silu", cubist::silu}, {"gelu", cubist::gelu},
     {"gelu_tanh", cubist::gelu_tanh}};
 
+/// An allocator of memory that begins on a cache line. Whether the vectors of a matrix or of a bias
+/// cross lines takes 6 % of the time of a sigmoid in cache, and 40 % of a ReLU's, so that two
+/// builds of the same loops would differ by what they had allocated before.
+template <class T>
+struct OnCacheLine
+{
+  using value_type = T;
+  static constexpr std::align_val_t line{64};
+
+  OnCacheLine() = default;
+  template <class U>
+  OnCacheLine(const OnCacheLine<U>&)
+  {
+  }
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
+  void deallocate(T* p, std::size_t) { ::operator delete(p, line); }
+  friend bool operator==(const OnCacheLine&, const OnCacheLine&) { return true; }
+};
+template <class T>
+using Numbers = std::vector<T, OnCacheLine<T>>;
+
 /// So many matrices, whose elements are numbers from -4 to 4.
 template <class T>
-std::vector<std::vector<T>> matrices(std::size_t count, std::size_t size)
+std::vector<Numbers<T>> matrices(std::size_t count, std::size_t size)
 {
-  std::vector<std::vector<T>> all(count, std::vector<T>(size));
+  std::vector<Numbers<T>> all(count, Numbers<T>(size));
   for (std::size_t k = 0; k < count; ++k)
     for (std::size_t i = 0; i < size; ++i)
       all[k][i] = static_cast<T>(static_cast<double>((i * 7919 + k) % 8001) / 1000 - 4);
