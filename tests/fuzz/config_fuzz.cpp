@@ -29,7 +29,7 @@ void check_text(const TransformerConfig& config)
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+CUBIST_FUZZ_TARGET(config)
 {
   const std::string text{reinterpret_cast<const char*>(data), size};
   accepts<Error>([&] {

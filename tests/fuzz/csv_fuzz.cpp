@@ -46,7 +46,7 @@ bool same(const CsvTable& a, const CsvTable& b)
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+CUBIST_FUZZ_TARGET(csv)
 {
   if (size == 0) return 0;
   const CsvOptions options{.separator = ",;\t "[data[0] % 4], .header = data[0] / 4 % 2 == 1};

@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Properties that every parser must have for every input.
+// Properties that every parser must have for every input, and what begins a fuzz target.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string_view>
 
 #include "cubist/core/error.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 namespace cubist::fuzz
 {
+
+using Target = int (*)(const std::uint8_t*, std::size_t);
+
+/// The targets of this program by the names of their readers.
+inline std::map<std::string_view, Target>& targets()
+{
+  static std::map<std::string_view, Target> all;
+  return all;
+}
 
 /// Aborts the program, which a fuzzer reports, unless the property holds.
 inline void demand(bool holds, const char* what)
@@ -44,3 +52,17 @@ catch (const E& error)
 }
 
 }  // namespace cubist::fuzz
+
+// CUBIST_FUZZ_TARGET(reader) { … } is the target that gives `reader` the bytes [data, data + size)
+// and returns 0. libFuzzer wants one of a fixed name in a program; fuzz/replay.cpp has all of them.
+#ifdef CUBIST_FUZZER
+#define CUBIST_FUZZ_TARGET(reader)                                                                 \
+  extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);               \
+  extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+#else
+#define CUBIST_FUZZ_TARGET(reader)                                                                 \
+  static int fuzz_##reader(const std::uint8_t* data, std::size_t size);                            \
+  [[maybe_unused]] static const bool has_##reader =                                                \
+      cubist::fuzz::targets().emplace(#reader, &fuzz_##reader).second;                             \
+  static int fuzz_##reader(const std::uint8_t* data, std::size_t size)
+#endif

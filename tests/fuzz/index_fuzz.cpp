@@ -15,7 +15,7 @@ using namespace cubist;
 using cubist::fuzz::accepts;
 using cubist::fuzz::demand;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+CUBIST_FUZZ_TARGET(index)
 {
   const std::string_view text{reinterpret_cast<const char*>(data), size};
   accepts([&] {

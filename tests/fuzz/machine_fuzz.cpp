@@ -32,7 +32,7 @@ nlohmann::json with_short_names(nlohmann::json machine)
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+CUBIST_FUZZ_TARGET(machine)
 {
   const std::string_view text{reinterpret_cast<const char*>(data), size};
   accepts([&] {

@@ -55,7 +55,7 @@ void check(const NpyHeader& header, std::string_view dictionary)
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+CUBIST_FUZZ_TARGET(npy)
 {
   const std::string_view text{reinterpret_cast<const char*>(data), size};
   accepts([&] {

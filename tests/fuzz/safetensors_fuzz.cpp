@@ -87,7 +87,7 @@ void read(const TensorInfo& tensor, std::span<const std::byte> data)
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+CUBIST_FUZZ_TARGET(safetensors)
 {
   if (size < 8) return 0;
   const auto bytes = std::as_bytes(std::span{data, size});

@@ -43,7 +43,7 @@ class MemoryFile
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+CUBIST_FUZZ_TARGET(token)
 {
   if (size == 0) return 0;
   constexpr std::array types{TokenType::uint8, TokenType::uint16, TokenType::uint32};
