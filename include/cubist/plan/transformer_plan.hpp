@@ -132,7 +132,7 @@ class TransformerPlanner
                                               : direct.template operator()<S>();
     const auto cut = parts_.cut(p);
     plan_.weight_copies = plan_.ranks / static_cast<int>(cut.w.rows.parts() * cut.w.cols.parts());
-    p.w_op == Op::none ? add_parameters(cut.w, !p.is_merged) : add_table(cut.w);
+    p.w_op == Op::none ? add_weights(p) : add_table(cut.w);
     add_workspace(static_cast<double>(workspace));
     products_workspace_ += bytes(static_cast<double>(workspace));
     if (p.is_merged)  // W and dW, interleaved
@@ -215,10 +215,17 @@ class TransformerPlanner
     added.total = added.passes;
     plan_.time += added;
   }
-  /// Gradients of direct products, of merged layers and of tied tables are in no bucket.
-  void add_parameters(const CutMatrix& w, bool is_packed)
+  /// Adds the weights of a product, of which a merged one has several. Gradients of direct products
+  /// and of tied tables are in no bucket.
+  void add_weights(const TransformerProduct& p)
   {
-    add_parameters(w.block, w.rows.parts() * w.cols.parts(), is_packed && !is_direct());
+    for (const auto& output : p.outputs)
+    {
+      auto one = p;
+      one.size.n = output.n, one.quanta.n = output.quantum;
+      const auto w = parts_.cut(one).w;
+      add_parameters(w.block, w.rows.parts() * w.cols.parts(), !is_direct());
+    }
   }
   /// A matrix that is stored transposed.
   void add_table(const CutMatrix& w)
