@@ -26,9 +26,9 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/algorithm/direct/gemm_times.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/dist/placement.hpp"
-#include "cubist/machine/gemm_rates.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
