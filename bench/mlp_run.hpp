@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <cubist/nn/mlp.hpp>
-#include <cubist/nn/optimizer.hpp>
+#include <cubist/nn/networks/mlp.hpp>
+#include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/plan/cost.hpp>
 
 #include "meter.hpp"
@@ -63,7 +63,7 @@ std::optional<Row> measure_mlp(const MlpTask& task)
 {
   using Traced = cubist::Traced<B>;
   using Backend = Measured<Traced>;
-  using Activations = cubist::Activations<S, Backend, T>;
+  using Activations = cubist::NetworkMatrix<S, Backend, T>;
   std::optional<Row> row;
   Traced::options = {.file = task.on.trace};
   cubist::launch<Backend>({.ranks = task.on.ranks}, [&](auto& world) {

@@ -15,7 +15,7 @@
 
 #include <cubist/backend/threads.hpp>
 #include <cubist/core/error.hpp>
-#include <cubist/nn/mlp.hpp>
+#include <cubist/nn/networks/mlp.hpp>
 #include <cubist/scheme/summa2d.hpp>
 #include <cubist/trace/traced.hpp>
 
@@ -51,7 +51,7 @@ void with_steps(const TracingOptions& options, int ranks, F measure)
         mesh,
         options.layers,
         {.activation = cubist::gelu, .seed = 42, .method = parse_method(options.method)}};
-    using Activations = cubist::Activations<S, B, T>;
+    using Activations = cubist::NetworkMatrix<S, B, T>;
     const Activations x{typename Activations::template Matrix<typename S::Input>{
         mesh, {options.tokens, options.layers.front()}}};
     const auto dy = zeros_like(mlp.forward(x));

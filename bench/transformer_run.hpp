@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include <cubist/nn/optimizer.hpp>
+#include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/plan/transformer_cost.hpp>
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <cubist/backend/simulated.hpp>
-#include <cubist/nn/mlp.hpp>
+#include <cubist/nn/networks/mlp.hpp>
 
 #include "simulate.hpp"
 #include "simulated_program.hpp"

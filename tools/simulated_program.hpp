@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include <cubist/nn/optimizer.hpp>
+#include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/plan/plan.hpp>
 #include <cubist/scheme/catalogue.hpp>
 #include <cubist/training/sharded_optimizer.hpp>

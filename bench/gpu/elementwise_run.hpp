@@ -15,10 +15,10 @@
 #include <cubist/engine/affine.hpp>
 #include <cubist/engine/functions.hpp>
 #include <cubist/mesh/mesh.hpp>
-#include <cubist/nn/activate.hpp>
-#include <cubist/nn/linear.hpp>
-#include <cubist/nn/loss.hpp>
-#include <cubist/nn/optimizer.hpp>
+#include <cubist/nn/functions/activation_passes.hpp>
+#include <cubist/nn/layers/linear.hpp>
+#include <cubist/nn/losses/loss.hpp>
+#include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/scheme/summa25d.hpp>
 
 #include "../scalars.hpp"

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include <cubist/nn/mlp.hpp>
-#include <cubist/nn/optimizer.hpp>
+#include <cubist/nn/networks/mlp.hpp>
+#include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/scheme/summa2d.hpp>
 #include <cubist/training/step.hpp>
 

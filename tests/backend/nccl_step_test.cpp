@@ -9,9 +9,9 @@
 
 #include "cubist/backend/nccl.hpp"
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/loss.hpp"
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/losses/loss.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"

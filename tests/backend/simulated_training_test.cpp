@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "cubist/backend/simulated.hpp"
-#include "cubist/nn/loss.hpp"
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/losses/loss.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"

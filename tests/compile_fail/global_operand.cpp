@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A network, a layer, a product and a loss take distributed matrices of one scalar.
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/networks/mlp.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"

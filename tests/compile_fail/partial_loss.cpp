@@ -4,7 +4,7 @@
 #include <span>
 
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/loss.hpp"
+#include "cubist/nn/losses/loss.hpp"
 
 using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, cubist::Threads>;
 #ifdef CUBIST_CONTROL

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cubist/nn/activation.hpp"
+#include "cubist/nn/functions/activation.hpp"
 #include "cubist/plan/cost.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/scheme/cube3d.hpp"

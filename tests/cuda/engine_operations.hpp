@@ -15,10 +15,11 @@
 #include "cubist/core/complex.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
+#include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/random.hpp"
+#include "cubist/nn/functions/initial_values.hpp"
 
 namespace cubist::test
 {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cubist/core/host_device.hpp"
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/step.hpp"

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "cubist/device/nvtx.hpp"
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
 #include "catch.hpp"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/linear.hpp"
-#include "cubist/nn/loss.hpp"
+#include "cubist/nn/layers/linear.hpp"
+#include "cubist/nn/losses/loss.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/loss_scale.hpp"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cubist/io/checkpoints.hpp"
-#include "cubist/nn/loss.hpp"
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/losses/loss.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 
 #include "catch.hpp"
 #include "checked_step.hpp"

@@ -40,14 +40,17 @@ layer(algorithm/gather algorithm)
 layer(algorithm/direct algorithm machine)
 layer(scheme algorithm/summa algorithm/gather algorithm/direct)
 layer(matmul scheme)
-layer(nn/kernels matmul)
-layer(nn nn/kernels)
+layer(nn/functions matmul)
+layer(nn nn/functions)
 layer(nn/layers nn)
+layer(nn/losses nn/functions)
+layer(nn/optimizers nn)
+layer(nn/networks nn/layers nn/losses)
 layer(plan scheme)
 layer(io dist)
-layer(nn/transformer nn/layers io)
-layer(dataset nn io)
-layer(training nn/transformer)
+layer(nn/transformer nn/networks io)
+layer(dataset io)
+layer(training nn/transformer nn/optimizers)
 layer(testing backend)
 layer(trace backend dist)
 
@@ -59,9 +62,10 @@ file(GLOB_RECURSE headers RELATIVE "${ROOT}" "${ROOT}/*.hpp")
 if(NOT headers)
   message(FATAL_ERROR "no headers in ${ROOT}")
 endif()
-# The umbrella includes everything, everything includes the version; the other two stand where deprecated names of headers
-# point up.
-list(REMOVE_ITEM headers cubist.hpp version.hpp backend/counting.hpp backend/faulty.hpp)
+# The umbrella includes everything, everything includes the version; the others are deprecated names of headers.
+list(REMOVE_ITEM headers cubist.hpp version.hpp backend/counting.hpp backend/faulty.hpp
+  nn/mlp.hpp nn/linear.hpp nn/dense.hpp nn/dropout.hpp nn/loss.hpp nn/optimizer.hpp
+  nn/activation.hpp nn/activations.hpp nn/random.hpp nn/transformer/next_token_loss.hpp nn/kernels/softmax.hpp)
 
 foreach(header IN LISTS headers)
   cmake_path(GET header PARENT_PATH folder)

@@ -10,6 +10,17 @@
 #include "cubist/dist/dist_batch.hpp"
 #include "cubist/dist/sum_partial.hpp"
 #include "cubist/mesh/batch_mesh.hpp"
+#include "cubist/nn/activation.hpp"
+#include "cubist/nn/activations.hpp"
+#include "cubist/nn/dense.hpp"
+#include "cubist/nn/dropout.hpp"
+#include "cubist/nn/kernels/softmax.hpp"
+#include "cubist/nn/linear.hpp"
+#include "cubist/nn/loss.hpp"
+#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/random.hpp"
+#include "cubist/nn/transformer/next_token_loss.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 
@@ -24,6 +35,8 @@ namespace cubist::test::deprecated_names_test
 
 static_assert(std::is_same_v<Watch, NumericsMonitor>);
 static_assert(std::is_same_v<WatchOptions, NumericsMonitorOptions>);
+static_assert(
+    std::is_same_v<Activations<Summa2D, Threads, float>, NetworkMatrix<Summa2D, Threads, float>>);
 static_assert(Method::fastest == Method::automatic && Method::owner_computes == Method::direct);
 
 TEST_CASE("deprecated functions do what the new ones do")

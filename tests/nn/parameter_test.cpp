@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cubist/nn/linear.hpp"
+#include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/parameter.hpp"
 
 #include "catch.hpp"

@@ -7,7 +7,9 @@
 #include <memory>
 #include <set>
 
-#include "cubist/nn/random.hpp"
+#include "cubist/core/random_stream.hpp"
+#include "cubist/nn/functions/initial_values.hpp"
+#include "cubist/nn/functions/training_step.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

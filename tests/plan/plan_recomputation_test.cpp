@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "cubist/backend/simulated.hpp"
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/transformer_plan.hpp"

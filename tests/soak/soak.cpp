@@ -28,9 +28,9 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/mesh/mesh.hpp"
-#include "cubist/nn/loss.hpp"
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/losses/loss.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/testing/faulty.hpp"
 #ifdef CUBIST_TEST_MPI

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 
 #include "checked_step.hpp"
 #include "nn.hpp"

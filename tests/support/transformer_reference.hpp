@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/tensor_names.hpp"
 #include "cubist/nn/transformer/transformer.hpp"

@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cubist/backend/simulated.hpp"
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/testing/counting.hpp"
 #include "cubist/trace/traced.hpp"

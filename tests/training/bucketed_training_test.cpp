@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/training/gradient_accumulation.hpp"
 #include "cubist/training/sharded_optimizer.hpp"

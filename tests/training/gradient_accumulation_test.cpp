@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "cubist/nn/loss.hpp"
-#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/losses/loss.hpp"
+#include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/testing/counting.hpp"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <numbers>
 
-#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/networks/mlp.hpp"
 #include "cubist/training/learning_rate.hpp"
 
 #include "catch.hpp"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "cubist/io/checkpoints.hpp"
-#include "cubist/nn/loss.hpp"
-#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/losses/loss.hpp"
+#include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"

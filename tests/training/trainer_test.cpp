@@ -14,9 +14,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cubist/nn/loss.hpp"
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/losses/loss.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/trainer.hpp"

@@ -19,7 +19,7 @@
 #include "cubist/matmul/dist_batch_matmul.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/mesh/batch_mesh.hpp"
-#include "cubist/nn/mlp.hpp"
+#include "cubist/nn/networks/mlp.hpp"
 #include "cubist/scheme/grid2d.hpp"
 
 #include "catch.hpp"

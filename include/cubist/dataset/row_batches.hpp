@@ -18,13 +18,13 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dataset/batch_order.hpp"
 #include "cubist/dataset/csv_file.hpp"
 #include "cubist/dataset/row_reader.hpp"
 #include "cubist/dataset/shuffle.hpp"
 #include "cubist/mesh/mesh.hpp"
-#include "cubist/nn/random.hpp"
 
 namespace cubist::CUBIST_ABI
 {

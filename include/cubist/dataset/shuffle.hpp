@@ -17,7 +17,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/philox.hpp"
-#include "cubist/nn/random.hpp"
+#include "cubist/core/random_stream.hpp"
 
 namespace cubist::CUBIST_ABI
 {

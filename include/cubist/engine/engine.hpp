@@ -18,9 +18,9 @@
 //   ShowsSpans         the names of a program's parts        engine/span.hpp shows nothing
 //   MultipliesBatches  products of one size in one call      callers of engine/batch.hpp compute
 //                                                            them one after the other
-//   FusesAttention     attention without a matrix of scores  nn/kernels/attention.hpp computes it
+//   FusesAttention     attention without a matrix of scores  nn/functions/attention.hpp computes it
 //                                                            by blocks of scores
-//   FoldsInMemory      folds that stay in its memory         nn/kernels/loss_value.hpp folds to the
+//   FoldsInMemory      folds that stay in its memory         nn/losses/loss_value.hpp folds to the
 //                                                            host, which waits
 //   Captures           work that is captured and replayed    training/step.hpp runs it in each call
 //   MapsGroups         one launch for many small matrices    engine/matrix_groups.hpp maps them one

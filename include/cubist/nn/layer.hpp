@@ -20,8 +20,8 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/nn/functions/training_step.hpp"
 #include "cubist/nn/parameter.hpp"
-#include "cubist/nn/random.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -32,7 +32,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/staging.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/kernels/norm_functions.hpp"
+#include "cubist/nn/functions/norm_functions.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI

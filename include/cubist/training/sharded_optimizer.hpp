@@ -24,7 +24,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/training/gradient_accumulation.hpp"
 #include "cubist/training/sharded_parameters.hpp"

@@ -6,10 +6,11 @@
 
 #include "cubist/core/complex.hpp"
 #include "cubist/core/fingerprint.hpp"
+#include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/random.hpp"
+#include "cubist/nn/functions/initial_values.hpp"
 #include "cubist/training/finite.hpp"
 
 #include "catch.hpp"

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/nn/dense.hpp"
+#include "cubist/nn/layers/dense.hpp"
 #include "cubist/nn/layers/residual.hpp"
 #include "cubist/nn/layers/sequential.hpp"
 

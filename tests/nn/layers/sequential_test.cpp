@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/nn/dense.hpp"
+#include "cubist/nn/layers/dense.hpp"
 #include "cubist/nn/layers/residual.hpp"
 #include "cubist/nn/layers/sequential.hpp"
-#include "cubist/nn/mlp.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 
 #include "catch.hpp"
 #include "checked_step.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cubist/io/checkpoints.hpp"
-#include "cubist/nn/optimizer.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/data_parallel.hpp"

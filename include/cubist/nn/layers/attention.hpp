@@ -7,9 +7,9 @@
 //   X, Y (M, d) S::Input    Q (M, H dh), K, V (M, G dh), O (M, H dh) S::Output
 //
 //   1. Q, K, V    one product of scheme S, which gathers X once (merged_linear.hpp)
-//   2. rotation   of Q and K by their positions, if a base is given (kernels/rotary.hpp)
+//   2. rotation   of Q and K by their positions, if a base is given (functions/rotary.hpp)
 //   3. O          whole sequences and whole heads are on a rank, so nothing is sent
-//                 (kernels/attention.hpp)
+//                 (functions/attention.hpp)
 //   4. Y          the product of scheme S::Next
 //
 // H query heads share G key-value heads: head h reads key-value head h / (H / G). Columns of Q are
@@ -34,17 +34,18 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
+#include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/kernels/attention.hpp"
-#include "cubist/nn/kernels/rotary.hpp"
+#include "cubist/nn/functions/attention.hpp"
+#include "cubist/nn/functions/rotary.hpp"
+#include "cubist/nn/functions/training_step.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/attention_options.hpp"
 #include "cubist/nn/layers/key_value_cache.hpp"
+#include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/layers/merged_linear.hpp"
-#include "cubist/nn/linear.hpp"
 #include "cubist/nn/parameter.hpp"
-#include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "cubist/core/error.hpp"
-#include "cubist/nn/dropout.hpp"
-#include "cubist/nn/linear.hpp"
+#include "cubist/nn/layers/dropout.hpp"
+#include "cubist/nn/layers/linear.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -26,14 +26,15 @@
 #include <utility>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/engine/engine.hpp"
-#include "cubist/nn/kernels/row_exchange.hpp"
+#include "cubist/nn/functions/initial_values.hpp"
+#include "cubist/nn/functions/row_exchange.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
-#include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -21,10 +21,10 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/nn/activation.hpp"
+#include "cubist/nn/functions/activation.hpp"
 #include "cubist/nn/layer.hpp"
+#include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/layers/merged_linear.hpp"
-#include "cubist/nn/linear.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/scheme/scheme.hpp"
 

@@ -12,7 +12,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
-#include "cubist/nn/kernels/attention_shape.hpp"
+#include "cubist/nn/functions/attention_shape.hpp"
 
 namespace cubist::CUBIST_ABI
 {

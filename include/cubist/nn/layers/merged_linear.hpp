@@ -29,14 +29,15 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
+#include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
-#include "cubist/nn/linear.hpp"
+#include "cubist/nn/functions/initial_values.hpp"
+#include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/parameter.hpp"
-#include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI

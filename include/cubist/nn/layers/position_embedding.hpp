@@ -16,13 +16,14 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
+#include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/nn/functions/initial_values.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/embedding.hpp"
 #include "cubist/nn/parameter.hpp"
-#include "cubist/nn/random.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -18,8 +18,8 @@
 #include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
+#include "cubist/nn/layers/dropout.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI

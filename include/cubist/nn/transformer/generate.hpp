@@ -32,9 +32,9 @@
 #include "cubist/core/fingerprint.hpp"
 #include "cubist/core/finite.hpp"
 #include "cubist/core/philox.hpp"
+#include "cubist/core/random_stream.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/staging.hpp"
-#include "cubist/nn/random.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The random streams of a network and its data: one for each weight, and for each dropout mask of
+// each step, indexed by the global position of the element. So random numbers have the same bits on
+// every scheme, mesh and backend.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/philox.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// What random numbers are for; each has a stream of its own.
+enum class Draw : std::uint8_t
+{
+  weight,  ///< initial weights
+  bias,
+  dropout,    ///< masks of dropout
+  attention,  ///< masks of attention's dropout
+  token,      ///< tokens that are generated
+  order,      // of the rows or windows of a dataset, one for each epoch
+  held_out,   // the rows of a dataset that are
+};
+
+namespace detail
+{
+/// @throws ArgumentError unless layer < 2^16 and step < 2^40
+[[nodiscard]] inline std::uint64_t stream_number(Draw draw, std::size_t layer, std::uint64_t step)
+{
+  require<ArgumentError>(layer < std::size_t{1} << 16 && step < std::uint64_t{1} << 40,
+                         "got layer ", layer, " and step ", step,
+                         ", whose random numbers would be those of other ones; use layers below "
+                         "2^16 and steps below 2^40");
+  return static_cast<std::uint64_t>(draw) << 56 | static_cast<std::uint64_t>(layer) << 40 | step;
+}
+}  // namespace detail
+
+/// The stream from which layer `layer` draws in step `step`.
+/// @throws ArgumentError unless layer < 2^16 and step < 2^40
+[[nodiscard]] inline Philox stream(std::uint64_t seed, Draw draw, std::size_t layer,
+                                   std::uint64_t step = 0)
+{
+  return {seed, detail::stream_number(draw, layer, step)};
+}
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The initial values of parameters, drawn from random streams (core/random_stream.hpp).
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "cubist/core/complex.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/philox.hpp"
+#include "cubist/core/random_stream.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// Initial values uniform in ±bound, in each component of complex ones; without a bound, in
+/// ±1/sqrt(in) for a layer of `in` features.
+struct Uniform
+{
+  std::optional<double> bound = {};  ///< uniform in [-bound, bound]; without it 1 / sqrt(in)
+};
+
+/// Initial values that are normal with mean 0 and standard deviation `std`, in each component of
+/// complex ones.
+struct Normal
+{
+  double std = 0.02;  ///< the standard deviation; the mean is 0
+};
+
+/// Initial values of 0.
+struct Zeros
+{
+};
+
+/// How a parameter is initialised.
+using Initial = std::variant<Uniform, Normal, Zeros>;
+
+namespace detail
+{
+
+/// The initial value of an element, drawn by its index in its global matrix of `cols` columns.
+template <Scalar T>
+struct InitialValue
+{
+  Philox random;
+  bool normal;
+  Real<T> scale;  // the bound or the standard deviation
+  std::size_t cols;
+
+  CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t j) const
+  {
+    const std::uint64_t index = i * cols + j;
+    const T value = normal ? random.template normal<T>(index, scale)
+                           : random.template symmetric<T>(index, scale);
+    if constexpr (ComplexScalar<T>)
+      return Complex{value};
+    else
+      return value;
+  }
+};
+
+/// `x` as a T.
+/// @throws ArgumentError unless 0 <= x and T has it
+template <RealScalar T>
+[[nodiscard]] T scale_of_values(const char* what, double x)
+{
+  require<ArgumentError>(x >= 0 && is_finite(static_cast<T>(x)), "got a ", what, " of ", x,
+                         " for initial values, which no distribution of numbers has; use a finite "
+                         "one that is not negative");
+  return static_cast<T>(x);
+}
+
+/// Sets a parameter of a layer of `in` features to its initial values.
+/// @throws ArgumentError for a bound or a standard deviation that is negative or not finite
+template <class Matrix>
+void initialize(Matrix& parameter, const Initial& initial, const Philox& random, std::size_t in)
+{
+  using T = Accumulator<typename Matrix::Value>;
+  if (std::holds_alternative<Zeros>(initial))
+    return parameter.mesh().engine().fill(parameter.valid(), typename Matrix::Value{});
+  const auto* normal = std::get_if<Normal>(&initial);
+  const auto scale = [&] {
+    if (normal != nullptr) return scale_of_values<Real<T>>("standard deviation", normal->std);
+    const double bound = 1 / std::sqrt(static_cast<double>(in));
+    return scale_of_values<Real<T>>("bound", std::get<Uniform>(initial).bound.value_or(bound));
+  };
+  parameter.generate(InitialValue<T>{random, normal != nullptr, scale(), parameter.cols()});
+}
+
+}  // namespace detail
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The rotary position embedding: each pair of elements (j, j + dh/2) of a head is rotated by the
+// angle p base^(-2j/dh), p being the token's position. These are the pairs of Llama and of Hugging
+// Face, not the neighbours (2j, 2j + 1) of the paper; a permutation of the columns of W_q and W_k.
+//
+//   X (B S, H dh), in an engine's memory    row r is at position p0 + r mod S
+//
+// Cosines and sines are tables of dh/2 columns and a row for each row of X, computed in double.
+// Source: Su et al., "RoFormer", arXiv 2104.09864.
+
+#include <cmath>
+#include <cstddef>
+
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/nn/functions/attention_shape.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// The cosine or sine of the angle of pair j in row i.
+template <RealScalar T, bool is_sine>
+struct RotaryAngle
+{
+  std::size_t sequence;
+  std::size_t position;
+  std::size_t head_size;
+  double base;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
+  {
+    const auto exponent = -2.0 * static_cast<double>(j) / static_cast<double>(head_size);
+    const double angle = static_cast<double>(position + i % sequence) * std::pow(base, exponent);
+    return static_cast<T>(is_sine ? std::sin(angle) : std::cos(angle));
+  }
+};
+
+/// Rotates (a, b), or back.
+template <bool back>
+struct RotatePair
+{
+  template <class T>
+  CUBIST_HOST_DEVICE void operator()(T& a, T& b, const T& cos, const T& sin) const
+  {
+    const T s = back ? -sin : sin;
+    const T first = a * cos - b * s;
+    b = b * cos + a * s;
+    a = first;
+  }
+};
+
+}  // namespace detail
+
+/// The tables for the rows of one rank.
+template <RealScalar T, Engine E>
+class RotaryTable
+{
+  using A = Accumulator<T>;
+
+ public:
+  /// Makes the tables, unless they are these already.
+  /// @pre head_size is even
+  void prepare(const E& engine, std::size_t rows, std::size_t sequence, std::size_t position,
+               std::size_t head_size, double base)
+  {
+    const detail::RotaryAngle<A, false> cosine{sequence, position, head_size, base};
+    if (rows == rows_ && sequence == of_.sequence && position == of_.position &&
+        head_size == of_.head_size && base == of_.base)
+      return;
+    rows_ = rows;
+    of_ = cosine;
+    const std::size_t size = rows * head_size / 2;
+    if (cosines_.size() < size)
+    {
+      cosines_ = Buffer(size);
+      sines_ = Buffer(size);
+    }
+    engine.map_indexed(view(cosines_), cosine);
+    engine.map_indexed(view(sines_),
+                       detail::RotaryAngle<A, true>{sequence, position, head_size, base});
+  }
+
+  /// Rotates the heads of X in place, or, with `back`, the other way: the gradient.
+  /// @pre prepare was called for X's rows
+  template <bool back = false>
+  void rotate(const E& engine, MatrixView<T> x, const HeadColumns& columns, std::size_t heads)
+  {
+    const std::size_t pairs = of_.head_size / 2;
+    for (std::size_t h = 0; h < heads; ++h)
+    {
+      const std::size_t at = columns(h, of_.head_size);
+      engine.for_each(detail::RotatePair<back>{}, x.block(0, at, {rows_, pairs}),
+                      x.block(0, at + pairs, {rows_, pairs}), MatrixView<const A>{view(cosines_)},
+                      MatrixView<const A>{view(sines_)});
+    }
+  }
+
+ private:
+  using Buffer = typename E::template Buffer<A>;
+
+  [[nodiscard]] MatrixView<A> view(Buffer& buffer) const
+  {
+    return {buffer.data(), {rows_, of_.head_size / 2}};
+  }
+
+  std::size_t rows_ = 0;
+  detail::RotaryAngle<A, false> of_{1, 0, 2, 0};
+  Buffer cosines_ = Buffer(0);
+  Buffer sines_ = Buffer(0);
+};
+
+}  // namespace cubist::CUBIST_ABI

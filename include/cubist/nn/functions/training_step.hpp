@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The step of a training run that random numbers are drawn for, which may be captured and replayed
+// (engine/replay.hpp).
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/philox.hpp"
+#include "cubist/core/random_stream.hpp"
+#include "cubist/engine/replay.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// The number of a step that random numbers are drawn for. In a step that is captured, the number
+/// is one in the engine's memory, which each replay changes.
+class TrainingStep
+{
+ public:
+  /// The number that the host knows.
+  TrainingStep(std::uint64_t number) : number_{number} {}
+  /// A number in the memory of the engine.
+  TrainingStep(std::shared_ptr<const std::uint64_t> in_memory) : in_memory_{std::move(in_memory)} {}
+
+  /// The next step.
+  /// @pre the host knows the number
+  TrainingStep& operator++()
+  {
+    ++number_;
+    return *this;
+  }
+  /// @throws CaptureError for a step that is captured
+  operator std::uint64_t() const
+  {
+    require<CaptureError>(in_memory_ == nullptr,
+                          "got random numbers of attention or of a layer in a step that is "
+                          "captured, which would be the same in every replay; train without this "
+                          "dropout, or run the step without capturing");
+    return number_;
+  }
+  /// Null unless the step is captured.
+  [[nodiscard]] const std::uint64_t* in_memory() const { return in_memory_.get(); }
+
+ private:
+  std::uint64_t number_ = 0;
+  std::shared_ptr<const std::uint64_t> in_memory_;
+};
+
+namespace detail
+{
+
+/// The step after `count` ones, which it counts; where it is captured, each replay counts one.
+/// @pre `count` stays where it is
+template <class E>
+[[nodiscard]] TrainingStep next_step(const E& engine, std::uint64_t& count)
+{
+  if constexpr (Captures<E>)
+    if (engine.is_capturing())
+    {
+      const auto number = std::make_shared<ReplayedValue<E, std::uint64_t>>();
+      engine.before_replay([engine, number, &count] { number->set(engine, ++count); });
+      return std::shared_ptr<const std::uint64_t>{number, number->data()};
+    }
+  return ++count;
+}
+
+/// The random numbers of a step that may be captured.
+struct StepRandom
+{
+  std::uint64_t seed;
+  std::uint64_t stream;  // of step 0
+  std::uint64_t number;
+  const std::uint64_t* in_memory;
+
+  CUBIST_HOST_DEVICE operator Philox() const
+  {
+    return {seed, stream | (in_memory == nullptr ? number : *in_memory)};
+  }
+};
+
+}  // namespace detail
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The linear layer, on any scheme: Y = X W + b.
+//
+//   X (M, K) S::Input    W (K, N) S::Weight    b (1, N) cut as Y's columns    Y (M, N) S::Output
+//
+// W is (in, out). PyTorch's nn.Linear keeps (out, in): load its weights with WeightOrder::out_in
+// (io/safetensors.hpp, io/npy.hpp), or scatter their transpose.
+//
+//   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
+//
+// dX is computed only where it is asked for: the first layer of a network does not need it. Where
+// products are local, the engine may add b as it writes Y (engine/affine.hpp).
+//
+// Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
+// rank's columns.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/random_stream.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
+#include "cubist/engine/affine.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/nn/functions/initial_values.hpp"
+#include "cubist/nn/layers/linear_options.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// What a linear layer does with X W: it adds b, if there is one.
+struct AddBias
+{
+  bool has_bias;
+
+  template <class E, class T>
+  void multiply(const E& engine, MatrixView<const T> x, MatrixView<const T> w,
+                MatrixView<const T> b, MatrixView<T> y) const
+  {
+    affine(engine, x, w, b, y);
+  }
+  template <class E, class T>
+  void add(const E& engine, MatrixView<const T> b, MatrixView<T> y) const
+  {
+    if (has_bias) engine.for_each(Add{}, y, b.repeated(y.rows()));
+  }
+};
+
+}  // namespace detail
+
+/// @throws ShapeError, MeshError from every call, for matrices that do not fit
+template <SchemeType S, class B, Scalar T>
+class Linear
+{
+ public:
+  /// The product.
+  using Product = DistMatMul<S, B, T>;
+  using Mesh = typename Product::Mesh;
+  using Input = typename Product::Input;
+  using Weight = typename Product::Weight;
+  using Output = typename Product::Output;
+  /// The bias (1, out), cut as the columns of the output.
+  using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
+
+  /// Weights and bias begin with the same bits on every scheme and mesh; by default they are
+  /// uniform in ±1/sqrt(in).
+  /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
+  /// range
+  Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
+      : mesh_{mesh}, options_{detail::with_quanta(options, mesh.quantum())}, in_{in}, out_{out},
+        w_{mesh, {in, out}, {options_.in_quantum, options_.out_quantum}}, dw_{w_},
+        b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}}, db_{b_}
+  {
+    require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
+                        " features, which has no weights; give it at least one of each");
+    const auto draw = [&](Draw what) { return stream(options_.seed, what, options_.index); };
+    detail::initialize(w_, options.initial_weights, draw(Draw::weight), in);
+    if (options.bias)
+      detail::initialize(b_, options.initial_bias, draw(Draw::bias), in);
+    else
+      mesh.engine().fill(b_.valid(), T(-Accumulator<T>{}));
+  }
+
+  /// The number of input features.
+  [[nodiscard]] std::size_t in() const { return in_; }
+  /// The number of output features.
+  [[nodiscard]] std::size_t out() const { return out_; }
+  /// What the outputs are padded to a multiple of.
+  [[nodiscard]] std::size_t out_quantum() const { return options_.out_quantum; }
+  /// W (in, out).
+  [[nodiscard]] Weight& weight() { return w_; }
+  /// dW (in, out).
+  [[nodiscard]] const Weight& weight_gradient() const { return dw_; }
+  /// @pre the layer has a bias
+  [[nodiscard]] Bias& bias() { return b_; }
+  /// db (1, out).
+  [[nodiscard]] const Bias& bias_gradient() const { return db_; }
+
+  /// The plan of the product, with the operands that a forward has gathered.
+  struct Kept
+  {
+    std::optional<Product> product;
+  };
+
+  /// Y = X W + b
+  template <class LX, class LY>
+  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
+  {
+    forward(x, y, kept_, add_bias());
+  }
+
+  /// What `forward` does with X W.
+  [[nodiscard]] detail::AddBias add_bias() const { return {options_.bias}; }
+  /// Z = X W + b, and what `last` makes of it.
+  /// @param last  what is done with Z: last.add(engine, b, z), after a product, adds the row b to
+  /// z; where products are local, last.multiply(engine, x, w, b, z) computes z = x w + b
+  template <class LX, class LY, class Last>
+  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& z, Kept& kept,
+               const Last& last) const
+  {
+    auto& p = product(x, kept);
+    const auto& engine = mesh_.engine();
+    if (options_.bias && p.is_local())
+      return p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
+        last.multiply(engine, x_mine, w_mine, bias_row(), z_mine);
+      });
+    p.forward(x, w_, z);
+    last.add(engine, bias_row(), z.valid());
+  }
+
+  /// Zeros for Y = X W + b, padded as `forward` needs it.
+  template <class LX>
+  [[nodiscard]] Output make_output(const DistMatrix<T, LX, Mesh>& x) const
+  {
+    return {mesh_, {x.rows(), out_}, {x.quanta().rows, options_.out_quantum}};
+  }
+
+  /// Y = X W + b, in a new matrix.
+  template <class LX>
+  [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x)
+  {
+    Output y = make_output(x);
+    forward(x, y);
+    return y;
+  }
+  /// Does not compile: X is not distributed.
+  template <class X>
+  requires(!detail::DistMatrixOf<X, T, Mesh>) Output forward(const X&)
+  {
+    detail::require_distributed<X, T, Mesh>();
+    return {mesh_, {}};
+  }
+
+  /// The gradients of weight and bias, complete, without dX.
+  /// @pre X is that of the last `forward`
+  template <class LX, class LY>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy)
+  {
+    ImmediateSums<T, Mesh> sums;
+    backward(x, dy, sums, kept_, static_cast<Input*>(nullptr));
+  }
+  /// dX, and the gradients of weight and bias, complete.
+  /// @pre X is that of the last `forward`
+  template <class LX, class LY, class LDX>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                DistMatrix<T, LDX, Mesh>& dx)
+  {
+    ImmediateSums<T, Mesh> sums;
+    backward(x, dy, sums, kept_, &dx);
+  }
+
+  /// dX where it is given, and the gradients of weight and bias, which `gradients` takes.
+  /// @pre X and `kept` are those of a `forward`
+  template <class LX, class LY, class LDX>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx)
+  {
+    backward(x, dy, gradients, kept, dx, [&](MatrixView<T> sums) {
+      if (options_.bias) mesh_.engine().column_sums(dy.valid(), sums);
+    });
+  }
+  /// @param sum_columns  (sums) writes the sums of dY's columns, and may compute dY, too
+  template <class LX, class LY, class LDX, class SumColumns>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx,
+                SumColumns sum_columns)
+  {
+    using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
+    require_like_output(dy, "dY", x.rows());
+    sum_columns(db_.valid());
+    if (options_.bias) gradients.sum(mesh_, Pending{}, db_.padded());
+    auto& p = product(x, kept);
+    gradients.reduce(dw_.padded(),
+                     dx ? p.backward_parts(x, w_, dy, *dx, dw_) : p.backward_parts(x, dy, dw_));
+  }
+
+  /// @throws ShapeError, MeshError for a matrix that is not like the output for `rows` rows
+  template <class L>
+  void require_like_output(const DistMatrix<T, L, Mesh>& m, const char* what,
+                           std::size_t rows) const
+  {
+    require<ShapeError>(m.shape() == Shape{rows, out_}, "got ", what, " of ", m.shape(),
+                        " for a Y of ", Shape{rows, out_},
+                        ", so their elements do not correspond; make it like Y");
+    require<MeshError>(m.mesh() == mesh_, "got ", what, " of ", m.shape(),
+                       " on another mesh than the layer's, so its blocks lie on other ranks; make "
+                       "it on the layer's mesh");
+  }
+
+  /// Appends the layer's parameters, with names that begin with `prefix`.
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    list.push_back({prefix + "weight", w_.view(), dw_.view()});
+    if (options_.bias) list.push_back({prefix + "bias", b_.view(), db_.view()});
+  }
+
+ private:
+  [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }
+
+  /// The plan for X's rows; a new one when they change.
+  template <class LX>
+  Product& product(const DistMatrix<T, LX, Mesh>& x, Kept& kept) const
+  {
+    const ProductSize size{.m = x.rows(), .n = out_, .k = in_};
+    const ProductQuanta quanta{
+        .m = x.quanta().rows, .n = options_.out_quantum, .k = options_.in_quantum};
+    if (!kept.product || kept.product->size() != size || kept.product->quanta() != quanta)
+      kept.product.emplace(mesh_, size, options_.gathered, options_.method, quanta);
+    return *kept.product;
+  }
+
+  Mesh mesh_;
+  LinearOptions options_;
+  std::size_t in_;
+  std::size_t out_;
+  Weight w_;
+  Weight dw_;
+  Bias b_;  // without a bias, -0
+  Bias db_;
+  Kept kept_;  // of the calls without one
+};
+
+}  // namespace cubist::CUBIST_ABI

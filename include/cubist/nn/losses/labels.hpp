@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The labels of a distributed output: the class number of each of its rows, all of them on every
+// rank.
+//
+// That ranks have the same labels is checked in the message that sums a loss over the ranks, which
+// has the sums of h and of h^2 as well, h < 2^18 being a checksum of a rank's labels. P sum h^2 =
+// (sum h)^2 if and only if all P ranks have the same h, by Cauchy and Schwarz. Labels that differ
+// have different checksums with a probability of 1 - 2^-18.
+//
+// Words: 6 (P-1)/P doubles a rank, P being the ranks of the mesh.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/fingerprint.hpp"
+#include "cubist/nn/losses/loss_value.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no column
+inline void check_labels(std::span<const int> labels, Shape y)
+{
+  require<ShapeError>(labels.size() == y.rows, "got ", labels.size(), " labels for an output of ",
+                      y, ", so labels and rows do not correspond; give one label for each row");
+  require<ShapeError>(y.rows == 0 || y.cols > 0, "got an output of ", y,
+                      ", which has no class; give it a column for each class");
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    require<ArgumentError>(labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < y.cols,
+                           "got label ", labels[i], " for row ", i, " of an output with ", y.cols,
+                           " classes, which has no such class; use 0 to ", y.cols - 1);
+}
+
+/// A checksum below 2^18. The sums of it and of its square are exact in double on 2^17 ranks.
+[[nodiscard]] inline std::uint64_t label_checksum(std::span<const int> labels)
+{
+  std::uint64_t sum = labels.size();
+  for (std::size_t i = 0; i < labels.size(); i += 2)  // two of them are 64 bits
+  {
+    const auto low = static_cast<std::uint32_t>(labels[i]);
+    const auto high = static_cast<std::uint64_t>(i + 1 < labels.size() ? labels[i + 1] : 0);
+    sum += mix(high << 32 | low, i);
+  }
+  return sum >> 46;
+}
+
+/// The sum of the first number of each block of layout L by the number of labels, or by `count` of
+/// them, the same on every rank; replicas count once.
+/// @throws ArgumentError on every rank if labels differ between ranks: where the value is read
+template <class L, class M>
+LossValue mean_over_labels(const M& mesh, LossSums<typename M::Engine, 3> sums,
+                           std::span<const int> labels, std::size_t count)
+{
+  const bool counts = L::template is_primary<typename M::Axes>(mesh.coordinates());
+  const auto h = static_cast<double>(label_checksum(labels));
+  if (!counts) sums.set(0, 0);
+  sums.set(1, h), sums.set(2, h * h);
+  sums.all_reduce(mesh.world());
+  return sums.value([ranks = static_cast<std::uint64_t>(mesh.size()),
+                     n = static_cast<double>(std::max<std::size_t>(count, 1))](const auto& all) {
+    const auto sum = static_cast<std::uint64_t>(all[1]);
+    require<ArgumentError>(ranks * static_cast<std::uint64_t>(all[2]) == sum * sum,
+                           "got labels that differ between ranks, so the loss would be that of no "
+                           "labels; pass the labels of all rows on every rank, in the same order "
+                           "(shuffle with the same seed)");
+    return all[0] / n;
+  });
+}
+
+}  // namespace cubist::CUBIST_ABI::detail

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Losses of a distributed output, without gathering it: one or two numbers a row are all-reduced
+// along the axes that cut the columns.
+//
+//   Y (M, N), dY (M, N): any layout    labels: M class numbers, the same on every rank
+//
+// Words: softmax_cross_entropy and accuracy all-reduce 2 values a row along those axes, as floats
+// for matrices of 16 bits, and 3 doubles over all ranks (nn/losses/labels.hpp); mean_squared_error
+// 1 double along the axes that cut Y.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/core/vector_math.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/nn/functions/row_values.hpp"
+#include "cubist/nn/functions/softmax.hpp"
+#include "cubist/nn/losses/labels.hpp"
+#include "cubist/nn/losses/loss_value.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+template <class T, class L, class LOther, class M>
+void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, LOther, M>& other,
+                  const char* what)
+{
+  require<ShapeError>(y.shape() == other.shape() && y.quanta() == other.quanta() &&
+                          y.mesh() == other.mesh(),
+                      "got an output of ", y.shape(), " and a ", what, " of ", other.shape(),
+                      ", which must agree in shape, padding and mesh; make the one like the other");
+}
+
+/// The loss of a row, if the column of its label is on this rank; else 0.
+template <RealScalar T, RealScalar V>
+struct CrossEntropy
+{
+  MatrixView<const V> logits;
+  std::size_t j0;  // the first column of this rank
+  const T* max;
+  const T* sum;
+
+  CUBIST_HOST_DEVICE double operator()(std::size_t i, std::size_t, int label) const
+  {
+    const std::size_t j = static_cast<std::size_t>(label) - j0;
+    if (label < 0 || j >= logits.cols()) return 0;
+    return static_cast<double>(std::log(sum[i]) + max[i] - static_cast<T>(logits(i, j)));
+  }
+};
+
+/// The slope of the mean loss by a logit.
+template <RealScalar T>
+struct CrossEntropySlope
+{
+  const int* label;
+  std::size_t j0;  // the first column of this rank
+  const T* max;
+  const T* sum;
+  T mean;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  {
+    if (label[i] < 0) return T{};
+    const T share = exp_of_negative(x - max[i]) * (T{1} / sum[i]);
+    const bool is_label = static_cast<std::size_t>(label[i]) == j0 + j;
+    return (share - (is_label ? T{1} : T{})) * mean;
+  }
+};
+
+/// The squared error of an element, and its slope.
+template <RealScalar T>
+struct SquaredErrorAndSlope
+{
+  T scale;
+
+  CUBIST_HOST_DEVICE ValueAndTerm<T, double> operator()(std::size_t, std::size_t, T a, T b) const
+  {
+    const auto d = static_cast<double>(a - b);
+    return {scale * (a - b), d * d};
+  }
+};
+
+/// The global column of an element that equals the row's maximum, else `none`.
+template <RealScalar T, class Index>
+struct ColumnOfMaximum
+{
+  const T* max;
+  std::size_t j0;
+  Index none;
+
+  CUBIST_HOST_DEVICE Index operator()(std::size_t i, std::size_t j, T x) const
+  {
+    return x == max[i] && !is_nan(x) ? static_cast<Index>(j0 + j) : none;
+  }
+};
+
+struct IsLabel
+{
+  const int* label;
+
+  template <class Index>
+  CUBIST_HOST_DEVICE double operator()(std::size_t i, std::size_t, Index c) const
+  {
+    return c == label[i] ? 1.0 : 0.0;
+  }
+};
+
+/// The sum over the rows of -log softmax(Y)[label] by the number of labels; a row of label -1
+/// counts for nothing. Its gradient becomes dY, unless that is null.
+/// @param compared numbers that must be the same on every rank: the labels, or what they are made
+/// of
+template <RealScalar T, class L, class M>
+LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
+                        std::size_t count, std::span<const int> compared, DistMatrix<T, L, M>* dy)
+{
+  const auto& engine = y.mesh().engine();
+  const MatrixView<const T> logits = y.valid();
+  RowValues<int, L, M> classes{y.mesh(), logits.rows(), 0};
+  const int* label = classes.upload(labels.subspan(y.block().rows.offset, logits.rows()));
+  const std::size_t j0 = y.block().cols.offset;
+
+  using A = Accumulator<T>;
+  RowValues<A, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<A>::infinity()};
+  const A* max = maxima.combine(ReduceOp::max, Larger{}, Itself{}, logits);
+  RowValues<A, L, M> sums{y.mesh(), logits.rows(), A{}};
+  const A* sum = sums.combine(ReduceOp::sum, Sum{}, ShiftedPower<A>{max, A{1}}, logits);
+
+  // The rank with the column of a row's label adds the row's loss. dY, which may be Y, is written
+  // after that.
+  LossSums<typename M::Engine, 3> loss{engine};
+  loss.fold(0, CrossEntropy<A, T>{logits, j0, max, sum}, classes.view());
+  const A mean = A{1} / static_cast<A>(std::max<std::size_t>(count, 1));
+  if (dy) engine.map_indexed(dy->valid(), CrossEntropySlope<A>{label, j0, max, sum, mean}, logits);
+  return mean_over_labels<L>(y.mesh(), std::move(loss), compared, count);
+}
+
+}  // namespace detail
+
+/// The mean over the rows of -log softmax(Y)[label], the same on every rank; dY, which may be Y,
+/// becomes its gradient. Every rank of the mesh calls this.
+/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class,
+/// and on every rank for labels that differ between ranks, on a device when the value is read
+template <RealScalar T, class L, class M>
+LossValue softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
+                                DistMatrix<T, L, M>& dy)
+{
+  detail::require_not_partial<L>();
+  detail::check_labels(labels, y.shape());
+  detail::check_target(y, dy, "gradient");
+  return detail::cross_entropy(y, labels, labels.size(), labels, &dy);
+}
+
+/// The mean over all elements of (Y - target)^2, the same on every rank; dY, which may be Y,
+/// becomes its gradient. Every rank of the mesh calls this.
+/// @throws ShapeError unless all three agree in shape and mesh
+template <RealScalar T, class L, class LTarget, class M>
+LossValue mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, LTarget, M>& target,
+                             DistMatrix<T, L, M>& dy)
+{
+  detail::require_not_partial<L>();
+  detail::require_layout<LTarget, L>();
+  detail::check_target(y, target, "target");
+  detail::check_target(y, dy, "gradient");
+  const auto& engine = y.mesh().engine();
+  const std::size_t count = std::max<std::size_t>(y.shape().size(), 1);
+  detail::LossSums<typename M::Engine, 1> sum{engine};
+  using A = Accumulator<T>;
+  const detail::SquaredErrorAndSlope<A> both{A{2} / static_cast<A>(count)};
+  sum.map_fold(0, dy.valid(), both, y.valid(), target.valid());
+  sum.all_reduce(detail::along_axes(y.mesh(), typename L::RowAxes{}, typename L::ColAxes{}));
+  return sum.value([n = static_cast<double>(count)](const auto& all) { return all[0] / n; });
+}
+
+/// The fraction of rows whose largest column (the first of equals) is their label, the same on
+/// every rank; a row with a NaN has no largest column. Every rank of the mesh calls this.
+/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class,
+/// and on every rank for labels that differ between ranks
+template <RealScalar T, class L, class M>
+double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
+{
+  detail::require_not_partial<L>();
+  using Index = std::int64_t;
+  detail::check_labels(labels, y.shape());
+  const MatrixView<const T> logits = y.valid();
+  detail::RowValues<int, L, M> wanted{y.mesh(), logits.rows(), 0};
+  const int* label = wanted.upload(labels.subspan(y.block().rows.offset, logits.rows()));
+
+  using A = Accumulator<T>;
+  detail::RowValues<A, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<A>::infinity()};
+  const A* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Itself{}, logits);
+  constexpr auto none = std::numeric_limits<Index>::max();
+  detail::RowValues<Index, L, M> classes{y.mesh(), logits.rows(), none};
+  classes.combine(ReduceOp::min, detail::Smaller{},
+                  detail::ColumnOfMaximum<A, Index>{max, y.block().cols.offset, none}, logits);
+  detail::LossSums<typename M::Engine, 3> hits{y.mesh().engine()};
+  hits.fold(0, detail::IsLabel{label}, classes.view());
+  using Column = Layout<typename L::RowAxes, Cols<>>;
+  return detail::mean_over_labels<Column>(y.mesh(), std::move(hits), labels, labels.size());
+}
+
+/// dY *= factor, on this rank's block: that of a DistMatrix, or of a network's output. A loss scale
+/// (training/loss_scale.hpp) is such a factor.
+template <class Gradient>
+void scale_gradient(Gradient& dy, double factor)
+{
+  if (factor == 1) return;
+  const auto block = dy.view().valid();
+  using A = Accumulator<std::remove_cvref_t<decltype(*block.data())>>;
+  const detail::Scaled<A> scale{static_cast<A>(factor)};
+  dy.mesh().engine().map_indexed(block, scale, block);
+}
+
+}  // namespace cubist::CUBIST_ABI

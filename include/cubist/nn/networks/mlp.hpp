@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A multi-layer perceptron on any scheme and backend: layers of Linear, activation and dropout. The
+// last layer has its own activation and its own probability of dropout.
+//
+//   X (M, sizes[0]) S::Input    Y (M, sizes[L]): S::Input if L is even, S::Output if it is odd
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/global.hpp"
+#include "cubist/dist/state.hpp"
+#include "cubist/nn/functions/activation.hpp"
+#include "cubist/nn/functions/initial_values.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/nn/layers/dense.hpp"
+#include "cubist/nn/layers/dropout.hpp"
+#include "cubist/nn/layers/linear.hpp"
+#include "cubist/nn/networks/any_layer.hpp"
+#include "cubist/nn/networks/layer_stack.hpp"
+#include "cubist/nn/networks/network.hpp"
+#include "cubist/nn/networks/network_matrix.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// Options of an MLP; they apply to every layer.
+struct MlpOptions
+{
+  Activation activation = gelu;  ///< between layers; not after the last
+  /// Of the last layer.
+  Activation output = identity;
+  /// The probability that an element between two layers is dropped while training.
+  double dropout = 0;
+  bool bias = true;
+  std::uint64_t seed = 0;
+  Gathered gathered = Gathered::kept;
+  Method method = Method::automatic;
+  /// The probability that an element of the last layer's output is dropped while training.
+  double output_dropout = 0;
+  /// Of every layer.
+  Initial initial_weights = Uniform{};
+  Initial initial_bias = Uniform{};  ///< of the biases
+  /// Of every so many layers only the last output is kept; backward computes the others again, with
+  /// the same bits. 0 keeps all. (docs/training.md)
+  std::size_t recompute = 0;
+};
+
+/// The quality of a network on labelled data.
+struct Score
+{
+  double loss = 0;
+  double accuracy = 0;  ///< the fraction of rows whose largest output is the label's
+};
+
+template <SchemeType S, class B, RealScalar T>
+class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B>>
+{
+  using Network = detail::Network<MLP, T, AxisMesh<typename S::Axes, B>>;
+  using Layer = detail::AnyLayer<NetworkMatrix<S, B, T>, T>;
+  using Stack = detail::LayerStack<NetworkMatrix<S, B, T>, Layer>;
+
+ public:
+  /// Outputs, whose layout depends on the number of layers.
+  using Activations = NetworkMatrix<S, B, T>;
+  using typename Network::Mesh;
+
+  /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
+  /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
+  /// range
+  MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
+      : Network{mesh, options.seed}, layers_{"forward of layer", "backward of layer",
+                                             options.recompute}
+  {
+    require<ShapeError>(
+        sizes.size() >= 2, "got ", sizes.size(),
+        " sizes for an MLP, which make no layer; give those of its input, its hidden "
+        "layers and its output");
+    const Dropout between{options.dropout};  // checks it for a single layer, too
+    const std::size_t last = sizes.size() - 2;
+    for (std::size_t i = 0; i <= last; ++i)
+    {
+      const LinearOptions linear{.bias = options.bias,
+                                 .seed = options.seed,
+                                 .index = i,
+                                 .gathered = options.gathered,
+                                 .method = options.method,
+                                 .initial_weights = options.initial_weights,
+                                 .initial_bias = options.initial_bias};
+      const auto& activation = i == last ? options.output : options.activation;
+      const Dropout dropout{i == last ? options.output_dropout : between.probability(),
+                            options.seed, i};
+      const auto add = [&]<class LayerScheme>(std::type_identity<LayerScheme>) {
+        using MlpLayer = Dense<LayerScheme, B, T>;
+        layers_.add(std::make_unique<detail::LayerOf<Activations, MlpLayer>>(
+            MlpLayer{mesh, sizes[i], sizes[i + 1], linear, activation, dropout}));
+      };
+      if (i % 2 == 0)
+        add(std::type_identity<S>{});
+      else
+        add(std::type_identity<typename S::Next>{});
+    }
+  }
+
+  /// What a forward leaves for its backward.
+  class Kept
+  {
+   public:
+    /// Whether a forward has succeeded, and no backward has followed it.
+    [[nodiscard]] bool awaits_backward() const { return layers_.awaits_backward(); }
+
+   private:
+    friend MLP;
+
+    std::optional<Activations> x_;
+    typename Stack::Kept layers_;
+  };
+
+  /// Y, which the network owns, and overwrites in the next `forward`.
+  /// @throws ShapeError, MeshError for an X that does not fit
+  const Activations& forward(const Activations& x)
+  {
+    return forward(x.template as<typename S::Input>());
+  }
+  template <class L>
+  const Activations& forward(const DistMatrix<T, L, Mesh>& x)
+  {
+    return forward(x, kept_.of_forward());
+  }
+  /// Y, which `kept` has: several forwards may wait for their backwards.
+  template <class L>
+  const Activations& forward(const DistMatrix<T, L, Mesh>& x, Kept& kept)
+  {
+    detail::require_layout<L, typename S::Input>();
+    return run(x, this->next_pass(), kept);
+  }
+  /// Does not compile: X is not distributed.
+  template <class X>
+  requires(!std::convertible_to<const X&, Activations>) const Activations& forward(const X&)
+  {
+    detail::require_distributed<X, T, Mesh>();
+    return *kept_.of_forward().x_;
+  }
+
+  /// A target for the loss: the elements of rank 0's `global` (M, sizes[L]), cut as Y is. Every
+  /// rank of the mesh calls this.
+  /// @throws ShapeError unless `global` has two dimensions; MeshError on an idle rank
+  template <class E>
+  [[nodiscard]] Activations scatter_target(const E& global) const
+  {
+    if (layers_.layers().size() % 2 == 0)
+      return detail::scatter_as<T, typename S::Input>(this->mesh_, global);
+    return detail::scatter_as<T, typename S::Output>(this->mesh_, global);
+  }
+
+  /// The gradients of all parameters, for the gradient of the last `forward`'s Y.
+  /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a forward
+  void backward(const Activations& dy) { backward(dy, kept_.of_forward()); }
+  /// The gradients of all parameters, for the forward that `kept` is of.
+  void backward(const Activations& dy, Kept& kept) { run_backward(dy, kept, false); }
+
+  /// Computes dX, too, the gradient of X: one product more. The network owns it, and overwrites it
+  /// in the next call.
+  const Activations& backward_with_input(const Activations& dy)
+  {
+    return backward_with_input(dy, kept_.of_forward());
+  }
+  const Activations& backward_with_input(const Activations& dy, Kept& kept)
+  {
+    return *run_backward(dy, kept, true);
+  }
+
+  /// layers.0.weight, layers.0.bias, layers.1.weight, …
+  void append_parameters(Parameters<T, Mesh>& list)
+  {
+    const auto& layers = layers_.layers();
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      layers[i]->append_parameters(list, "layers." + std::to_string(i) + ".");
+  }
+
+  /// Softmax cross-entropy and accuracy on labelled data, without dropout. A forward that waits for
+  /// its backward is not disturbed.
+  [[nodiscard]] Score evaluate(const Activations& x, std::span<const int> labels)
+  {
+    Kept& kept = kept_.for_evaluation();
+    const Activations& y = run(x.template as<typename S::Input>(), {}, kept);
+    kept.layers_.discard();
+    auto scratch = zeros_like(y);
+    return {softmax_cross_entropy(y, labels, scratch), accuracy(y, labels)};
+  }
+
+ private:
+  /// Passes X through the layers.
+  const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x, const Pass& pass,
+                         Kept& kept)
+  {
+    kept.layers_.discard();
+    return layers_.forward(detail::copy_to(kept.x_, x), pass, kept.layers_);
+  }
+
+  /// Passes dY back through the layers. Returns dX, or null where it is not wanted.
+  const Activations* run_backward(const Activations& dy, Kept& kept, bool wants_dx)
+  {
+    kept.layers_.require_forward();
+    auto& reducer = this->begin_gradients();
+    const Activations* dx = layers_.backward(dy, reducer, kept.layers_, wants_dx);
+    reducer.finish();
+    return dx;
+  }
+
+  Stack layers_;
+  detail::KeptOfNetwork<Kept> kept_;
+};
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What MLP and Transformer have in common: parameters and the way of their gradients, the mode and
+// the step of dropout masks, the state for checkpoints, and memory for evaluation.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/state.hpp"
+#include "cubist/nn/functions/training_step.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// @tparam M the mesh
+/// @tparam Derived has append_parameters(list)
+template <class Derived, RealScalar T, class M>
+class Network
+{
+ public:
+  using Value = T;
+  using Mesh = M;
+
+  [[nodiscard]] const Mesh& mesh() const { return mesh_; }
+
+  /// The parameters, by their names, with their gradients.
+  [[nodiscard]] Parameters<T, Mesh> parameters()
+  {
+    Parameters<T, Mesh> list;
+    static_cast<Derived&>(*this).append_parameters(list);
+    for (auto& p : list) p.gradients = gradients_;
+    return list;
+  }
+
+  /// Where the gradients go: `gradients().buckets().set({.bytes = …})` changes the size of buckets.
+  [[nodiscard]] Gradients<T, Mesh>& gradients() { return *gradients_; }
+
+  /// The parameters' values, by their names, and the seed and step of the next dropout masks.
+  void append_state(State<T, Mesh>& state, const std::string& prefix = "")
+  {
+    for (const auto& p : parameters()) state.matrices.push_back({prefix + p.name, p.value});
+    state.numbers.push_back({prefix + "seed", &seed_, true});
+    state.numbers.push_back({prefix + "forwards", &steps_});
+  }
+
+  /// Dropout applies in training mode, the mode of a new network.
+  void train() { training_ = true; }
+  /// From now on dropout does nothing.
+  void eval() { training_ = false; }
+  /// Whether dropout is applied.
+  [[nodiscard]] bool training() const { return training_; }
+
+ protected:
+  Network(const Mesh& mesh, std::uint64_t seed)
+      : mesh_{mesh}, gradients_{std::make_shared<Gradients<T, Mesh>>(mesh)}, seed_{seed}
+  {
+  }
+
+  /// The pass of the next forward; in training mode it has masks of its own.
+  [[nodiscard]] Pass next_pass(std::size_t sequence = 1)
+  {
+    Pass pass{.sequence = sequence};
+    if (training_) pass.training_step = next_step(mesh_.engine(), steps_);
+    return pass;
+  }
+
+  /// What takes the gradients of a backward that begins; the network calls `finish` at its end.
+  [[nodiscard]] GradientReducer<T, Mesh>& begin_gradients()
+  {
+    auto& reducer = gradients_->reducer();
+    reducer.begin();
+    return reducer;
+  }
+
+  Mesh mesh_;
+
+ private:
+  std::shared_ptr<Gradients<T, Mesh>> gradients_;
+  bool training_ = true;
+  std::uint64_t seed_;
+  std::uint64_t steps_ = 0;  // forwards in training mode
+};
+
+/// The memory of a network's passes: that of the last forward, and another for evaluations while
+/// that forward waits for its backward.
+template <class Kept>
+class KeptOfNetwork
+{
+ public:
+  [[nodiscard]] Kept& of_forward() { return *forward_; }
+  [[nodiscard]] Kept& for_evaluation()
+  {
+    if (!forward_->awaits_backward()) return *forward_;
+    if (!evaluation_) evaluation_ = std::make_unique<Kept>();
+    return *evaluation_;
+  }
+
+ private:
+  std::unique_ptr<Kept> forward_ = std::make_unique<Kept>();  // a network may be moved
+  std::unique_ptr<Kept> evaluation_;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail

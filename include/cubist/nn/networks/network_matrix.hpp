@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The matrix between two layers of a network. The number of layers is known at run time only, and
+// so, with a scheme whose `Next` cuts differently, is the layout of the output: one of two.
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/global.hpp"
+#include "cubist/nn/losses/loss.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// @throws ShapeError
+template <class Got, class Wanted>
+[[noreturn]] void refuse_layout()
+{
+  throw ShapeError{
+      join({"got a matrix with ", Got::to_string(), ", where one with ", Wanted::to_string(),
+            " is needed, so their blocks do not correspond; after an odd number of layers the "
+            "output is cut as Scheme::Output, after an even one as Scheme::Input, and "
+            "scatter_like(y, global) makes a matrix that is cut as the output y"})};
+}
+
+}  // namespace detail
+
+template <SchemeType S, class B, RealScalar T>
+class NetworkMatrix
+{
+ public:
+  using Mesh = AxisMesh<typename S::Axes, B>;
+  /// A matrix of layout L.
+  template <class L>
+  using Matrix = DistMatrix<T, L, Mesh>;
+  /// The output after an even number of layers.
+  using Even = Matrix<typename S::Input>;
+  /// The output after an odd number of layers.
+  using Odd = Matrix<typename S::Next::Input>;
+  static_assert(std::same_as<typename S::Next::Next, S>);
+
+  /// Of one of the two layouts.
+  template <class L>
+  requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
+  NetworkMatrix(Matrix<L> matrix) : matrix_{std::move(matrix)}
+  {
+  }
+
+  /// Not by moves through a third, in which g++ 14 believes a matrix to be uninitialized.
+  friend void swap(NetworkMatrix& a, NetworkMatrix& b) noexcept { a.matrix_.swap(b.matrix_); }
+
+  /// Calls f with the matrix, whose type has the layout.
+  template <class F>
+  decltype(auto) visit(F f)
+  {
+    return std::visit(f, matrix_);
+  }
+  template <class F>
+  decltype(auto) visit(F f) const
+  {
+    return std::visit(f, matrix_);
+  }
+
+  /// @throws ShapeError if the matrix has another layout
+  template <class L>
+  [[nodiscard]] Matrix<L>& as()
+  {
+    require_layout<L>();
+    return std::get<Matrix<L>>(matrix_);
+  }
+  template <class L>
+  [[nodiscard]] const Matrix<L>& as() const
+  {
+    require_layout<L>();
+    return std::get<Matrix<L>>(matrix_);
+  }
+
+  [[nodiscard]] Shape shape() const
+  {
+    return visit([](const auto& m) { return m.shape(); });
+  }
+  [[nodiscard]] std::size_t rows() const { return shape().rows; }
+  [[nodiscard]] std::size_t cols() const { return shape().cols; }
+  /// The block of the global matrix that this rank holds.
+  [[nodiscard]] const Block& block() const
+  {
+    return visit([](const auto& m) -> const Block& { return m.block(); });
+  }
+  [[nodiscard]] const Mesh& mesh() const
+  {
+    return visit([](const auto& m) -> const Mesh& { return m.mesh(); });
+  }
+  /// This rank's shard, as an xtensor view.
+  [[nodiscard]] auto local()
+  {
+    return visit([](auto& m) { return m.local(); });
+  }
+  [[nodiscard]] auto local() const
+  {
+    return visit([](const auto& m) { return m.local(); });
+  }
+  [[nodiscard]] auto view()
+  {
+    return visit([](auto& m) { return m.view(); });
+  }
+  [[nodiscard]] auto view() const
+  {
+    return visit([](const auto& m) { return m.view(); });
+  }
+
+ private:
+  template <class L>
+  void require_layout() const
+  {
+    visit([]<class Got>(const DistMatrix<T, Got, Mesh>&) {
+      if constexpr (!std::same_as<Got, L>) detail::refuse_layout<Got, L>();
+    });
+  }
+
+  std::conditional_t<std::same_as<Even, Odd>, std::variant<Even>, std::variant<Even, Odd>> matrix_;
+};
+
+/// Zeros, cut as `y` is.
+template <SchemeType S, class B, class T>
+[[nodiscard]] NetworkMatrix<S, B, T> zeros_like(const NetworkMatrix<S, B, T>& y)
+{
+  return y.visit([]<class L, class M>(const DistMatrix<T, L, M>& m) -> NetworkMatrix<S, B, T> {
+    return DistMatrix<T, L, M>{m.mesh(), m.shape(), m.quanta()};
+  });
+}
+
+/// A matrix that is cut as `y` (M, N) is, with the elements of rank 0's `global` (M, N): a target
+/// for a loss of `y`. All ranks of the mesh call it.
+/// @throws ShapeError on all ranks unless rank 0's `global` has the shape of `y`
+template <SchemeType S, class B, class T, class E>
+[[nodiscard]] NetworkMatrix<S, B, T> scatter_like(const NetworkMatrix<S, B, T>& y, const E& global)
+{
+  auto out = zeros_like(y);
+  scatter(global, out.view());
+  return out;
+}
+
+/// The global matrix on rank 0, and an empty one elsewhere.
+template <SchemeType S, class B, class T>
+[[nodiscard]] auto gather(const NetworkMatrix<S, B, T>& y)
+{
+  return gather(y.view());
+}
+
+/// The loss on an output whose layout is known at run time.
+template <SchemeType S, class B, class T>
+LossValue softmax_cross_entropy(const NetworkMatrix<S, B, T>& y, std::span<const int> labels,
+                                NetworkMatrix<S, B, T>& dy)
+{
+  return y.visit([&]<class L, class M>(const DistMatrix<T, L, M>& m) {
+    return softmax_cross_entropy(m, labels, dy.template as<L>());
+  });
+}
+
+namespace detail
+{
+
+/// @throws ShapeError if the matrix has another layout than `L`
+template <class L, SchemeType S, class B, class T>
+const auto& as_layout(const NetworkMatrix<S, B, T>& matrix)
+{
+  return matrix.template as<L>();
+}
+template <class L, class T, class Got, class M>
+const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
+{
+  if constexpr (std::same_as<Got, L>)
+    return matrix;
+  else
+    refuse_layout<Got, L>();
+}
+
+}  // namespace detail
+
+/// @tparam Target NetworkMatrix or DistMatrix
+/// @throws ShapeError unless all three agree in shape, layout and mesh
+template <SchemeType S, class B, class T, class Target>
+LossValue mean_squared_error(const NetworkMatrix<S, B, T>& y, const Target& target,
+                             NetworkMatrix<S, B, T>& dy)
+{
+  using Y = NetworkMatrix<S, B, T>;
+  if constexpr (std::same_as<Target, Y> || detail::DistMatrixOf<Target, T, typename Y::Mesh>)
+    return y.visit([&]<class L, class M>(const DistMatrix<T, L, M>& m) {
+      return mean_squared_error(m, detail::as_layout<L>(target), dy.template as<L>());
+    });
+  else
+  {
+    detail::require_distributed<Target, T, typename Y::Mesh>();
+    return LossValue{};
+  }
+}
+
+/// The accuracy on an output whose layout is known at run time.
+template <SchemeType S, class B, class T>
+double accuracy(const NetworkMatrix<S, B, T>& y, std::span<const int> labels)
+{
+  return y.visit([&](const auto& m) { return accuracy(m, labels); });
+}
+
+/// The former name.
+template <SchemeType S, class B, RealScalar T>
+using Activations [[deprecated("use NetworkMatrix")]] = NetworkMatrix<S, B, T>;
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Optimizers. Each rank updates its own shards without communication: replicas have equal gradients
+// and so stay equal. A step is one pass over each parameter, its gradient and its means. Weights of
+// 16 bits have master copies in float (nn/optimizers/moments.hpp).
+//
+//   Sgd     v = momentum v + g;  w -= rate v
+//   Adam    m, v: running means of g and g^2;  w -= rate m' / (sqrt(v') + epsilon)
+//   AdamW   Adam, and w -= rate decay w, apart from the means
+//
+// Source: Kingma, Ba, "Adam", arXiv 1412.6980; Loshchilov, Hutter, "Decoupled Weight Decay
+// Regularization", arXiv 1711.05101.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/rounded_product.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/core/vector_math.hpp"
+#include "cubist/dist/state.hpp"
+#include "cubist/nn/optimizers/moments.hpp"
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// @throws ArgumentError unless 0 <= value < end
+inline void check_option(const char* name, double value,
+                         double end = std::numeric_limits<double>::infinity())
+{
+  require<ArgumentError>(value >= 0 && value < end && is_finite(value), "got ", name, " of ", value,
+                         ", for which the update is not defined; use one in [0, ", end, ")");
+}
+
+template <class T>
+struct SgdUpdate
+{
+  T rate, momentum, factor;
+
+  CUBIST_HOST_DEVICE void operator()(T& w, const T& gradient, T& v) const
+  {
+    const T velocity = rounded_product(momentum, v) + rounded_product(factor, gradient);
+    v = velocity;
+    w -= rounded_product(rate, velocity);
+  }
+};
+
+/// `rate` and `correction` include the corrections of the means' bias. The shares of a new gradient
+/// are 1 - beta, rounded once: in float, 1 - 0.999F differs from 0.001F by 5e-5 of it.
+template <class T>
+struct AdamUpdate
+{
+  T beta1, beta2, share1, share2, rate, correction, keep, epsilon, factor;
+
+  CUBIST_HOST_DEVICE void operator()(T& w, const T& gradient, T& m, T& v) const
+  {
+    const T g = factor * gradient;
+    const T mean = rounded_product(beta1, m) + rounded_product(share1, g);
+    const T square = rounded_product(beta2, v) + rounded_product(share2 * g, g);
+    m = mean;
+    v = square;
+    const T root = square_root(rounded_product(square, correction));
+    w = rounded_product(keep, w) - rate * mean / (root + epsilon);
+  }
+};
+
+}  // namespace detail
+
+/// Of gradient descent.
+struct SgdOptions
+{
+  double learning_rate = 0.1;
+  double momentum = 0;  ///< the part of the last update that is repeated
+
+  /// @throws ArgumentError for a value out of its range
+  void check() const
+  {
+    detail::check_option("a learning rate", learning_rate);
+    detail::check_option("a momentum", momentum, 1);
+  }
+};
+
+/// @throws ArgumentError from the constructor and from `step`, for options out of range
+template <RealScalar T, class M>
+class Sgd
+{
+ public:
+  using Value = T;
+  using Mesh = M;
+  using Options = SgdOptions;
+
+  /// For parameters, whose values it updates.
+  explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
+      : options_{options}, velocity_{parameters, "sgd.velocity"}, weights_{parameters, "sgd"}
+  {
+    options_.check();
+  }
+
+  /// Updates the parameters from their gradients, multiplied by `factor`: that of clipping, or of a
+  /// loss scale.
+  /// @throws ShapeError for other parameters than those of the constructor
+  void step(const Parameters<T, M>& parameters, double factor = 1)
+  {
+    detail::check_parameters(parameters, velocity_);
+    weights_.apply(
+        parameters, [this, factor] { return next_update(factor); }, velocity_);
+  }
+
+  [[nodiscard]] SgdOptions& options() { return options_; }
+
+  /// The velocities, `sgd.velocity.layers.0.weight` and so on, and the masters of weights of 16
+  /// bits, `sgd.master.layers.0.weight` and so on, but not the options.
+  void append_state(State<T, M>& state, const std::string& prefix = "")
+  {
+    velocity_.append_state(state, prefix);
+    weights_.append_state(state, prefix);
+  }
+
+ private:
+  [[nodiscard]] auto next_update(double factor) const
+  {
+    options_.check();
+    using A = Accumulator<T>;
+    return detail::SgdUpdate<A>{static_cast<A>(options_.learning_rate),
+                                static_cast<A>(options_.momentum), static_cast<A>(factor)};
+  }
+
+  SgdOptions options_;
+  detail::Moments<T, M> velocity_;
+  detail::Weights<T, M> weights_;
+};
+
+/// Of Adam and AdamW.
+struct AdamOptions
+{
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;    ///< the decay of the mean of gradients
+  double beta2 = 0.999;  ///< the decay of the mean of their squares
+  double epsilon = 1e-8;
+  /// Only AdamW decays weights.
+  double weight_decay = 0.01;
+
+  /// @throws ArgumentError for a value out of its range
+  void check() const
+  {
+    detail::check_option("a learning rate", learning_rate);
+    detail::check_option("a beta1", beta1, 1);
+    detail::check_option("a beta2", beta2, 1);
+    detail::check_option("an epsilon", epsilon);
+    detail::check_option("a weight decay", weight_decay);
+  }
+};
+
+/// @throws ArgumentError from the constructor and from `step`, for options out of range
+template <RealScalar T, class M>
+class Adam
+{
+ public:
+  using Value = T;
+  using Mesh = M;
+  using Options = AdamOptions;
+
+  /// For parameters, whose values it updates.
+  explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
+      : Adam{parameters, options, false}
+  {
+  }
+
+  /// Updates the parameters from their gradients, multiplied by `factor`: that of clipping, or of a
+  /// loss scale.
+  /// @throws ShapeError for other parameters than those of the constructor
+  void step(const Parameters<T, M>& parameters, double factor = 1)
+  {
+    detail::check_parameters(parameters, mean_);
+    weights_.apply(
+        parameters, [this, factor] { return next_update(factor); }, mean_, square_);
+  }
+
+  [[nodiscard]] AdamOptions& options() { return options_; }
+
+  /// The means, `adam.mean.layers.0.weight` and so on, the masters of weights of 16 bits,
+  /// `adam.master.layers.0.weight` and so on, and the number of steps, but not the options.
+  void append_state(State<T, M>& state, const std::string& prefix = "")
+  {
+    mean_.append_state(state, prefix);
+    square_.append_state(state, prefix);
+    weights_.append_state(state, prefix);
+    state.numbers.push_back({prefix + "adam.steps", &steps_});
+  }
+
+ protected:
+  /// @param decays  whether weight decay is in the update, not in the gradient
+  Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
+      : options_{options}, decays_{decays}, mean_{parameters, "adam.mean"},
+        square_{parameters, "adam.square"}, weights_{parameters, "adam"}
+  {
+    options_.check();
+  }
+
+ private:
+  /// The update of the next step.
+  [[nodiscard]] auto next_update(double factor)
+  {
+    options_.check();
+    const auto n = static_cast<double>(++steps_);
+    const auto& o = options_;
+    using A = Accumulator<T>;
+    return detail::AdamUpdate<A>{
+        .beta1 = static_cast<A>(o.beta1),
+        .beta2 = static_cast<A>(o.beta2),
+        .share1 = static_cast<A>(1 - o.beta1),
+        .share2 = static_cast<A>(1 - o.beta2),
+        .rate = static_cast<A>(o.learning_rate / (1 - std::pow(o.beta1, n))),
+        .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
+        .keep = static_cast<A>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
+        .epsilon = static_cast<A>(o.epsilon),
+        .factor = static_cast<A>(factor)};
+  }
+
+  AdamOptions options_;
+  bool decays_;
+  std::uint64_t steps_ = 0;
+  detail::Moments<T, M> mean_;
+  detail::Moments<T, M> square_;
+  detail::Weights<T, M> weights_;
+};
+
+/// Adam whose weight decay is not in the gradient, but in the update.
+template <RealScalar T, class M>
+class AdamW : public Adam<T, M>
+{
+ public:
+  /// For parameters, whose values it updates.
+  explicit AdamW(const Parameters<T, M>& parameters, const AdamOptions& options = {})
+      : Adam<T, M>{parameters, options, true}
+  {
+  }
+};
+
+}  // namespace cubist::CUBIST_ABI

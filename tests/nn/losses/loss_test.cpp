@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "cubist/nn/losses/loss.hpp"
+#include "cubist/testing/counting.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::loss_test
+{
+
+namespace
+{
+
+struct Loss
+{
+  double value = 0;
+  Global<double> gradient;
+};
+
+// The serial oracles.
+
+Loss cross_entropy(const Global<double>& y, const std::vector<int>& labels)
+{
+  Loss loss{0, y};
+  const double rows = static_cast<double>(y.shape(0));
+  for (std::size_t i = 0; i < y.shape(0); ++i)
+  {
+    double max = y(i, 0);
+    for (std::size_t j = 0; j < y.shape(1); ++j) max = std::max(max, y(i, j));
+    double sum = 0;
+    for (std::size_t j = 0; j < y.shape(1); ++j) sum += std::exp(y(i, j) - max);
+    const auto label = static_cast<std::size_t>(labels[i]);
+    loss.value += (std::log(sum) + max - y(i, label)) / rows;
+    for (std::size_t j = 0; j < y.shape(1); ++j)
+      loss.gradient(i, j) = (std::exp(y(i, j) - max) / sum - (j == label ? 1 : 0)) / rows;
+  }
+  return loss;
+}
+
+Loss squared_error(const Global<double>& y, const Global<double>& target)
+{
+  Loss loss{0, y};
+  const double count = static_cast<double>(y.size());
+  for (std::size_t i = 0; i < y.size(); ++i)
+  {
+    const double d = y.data()[i] - target.data()[i];
+    loss.value += d * d / count;
+    loss.gradient.data()[i] = 2 * d / count;
+  }
+  return loss;
+}
+
+double hit_rate(const Global<double>& y, const std::vector<int>& labels)
+{
+  double hits = 0;
+  for (std::size_t i = 0; i < y.shape(0); ++i)
+  {
+    std::size_t best = 0;
+    for (std::size_t j = 1; j < y.shape(1); ++j)
+      if (y(i, j) > y(i, best)) best = j;
+    hits += static_cast<int>(best) == labels[i] ? 1 : 0;
+  }
+  return hits / static_cast<double>(y.shape(0));
+}
+
+template <class T>
+Global<T> as(const Global<double>& x)
+{
+  return generate<T>(x.shape(0), x.shape(1),
+                     [&](std::size_t i, std::size_t j) { return static_cast<T>(x(i, j)); });
+}
+
+/// A distributed loss as one rank sees it.
+struct RankLoss
+{
+  double value = 0;
+  Global<double> gradient;  // on rank 0
+  Padding padding;
+};
+
+/// loss(Y, dY) on every rank, Y being distributed with layout L.
+template <class L, class T, class S, class F>
+std::vector<RankLoss> distributed(const Place<S>& place, const Global<double>& y, F loss)
+{
+  return on_mesh(place, [&](const auto& mesh) {
+    const auto shard = scatter<L>(mesh, as<T>(y));
+    auto dy = scatter<L>(mesh, as<T>(y));  // overwritten
+    const double value = loss(mesh, shard, dy);
+    return RankLoss{value, as<double>(gather(dy)), padding(dy.view())};
+  });
+}
+
+void agrees(const std::vector<RankLoss>& ranks, const Loss& wanted, double tolerance)
+{
+  CHECK(difference(ranks[0].gradient, wanted.gradient) <= tolerance);
+  for (const auto& t : ranks)
+  {
+    CHECK(t.value == Approx(wanted.value).epsilon(tolerance).margin(1e-300));
+    CHECK(t.value == ranks[0].value);
+    CHECK(t.padding.largest == 0);
+  }
+}
+
+template <class L, class T, class S>
+std::vector<RankLoss> distributed_cross_entropy(const Place<S>& place, const Global<double>& y,
+                                                const std::vector<int>& labels)
+{
+  return distributed<L, T>(place, y, [&](const auto&, const auto& shard, auto& dy) {
+    return softmax_cross_entropy(shard, labels, dy);
+  });
+}
+
+template <class L, class T, class S>
+std::vector<RankLoss> distributed_squared_error(const Place<S>& place, const Global<double>& y,
+                                                const Global<double>& target)
+{
+  return distributed<L, T>(place, y, [&](const auto& mesh, const auto& shard, auto& dy) {
+    return mean_squared_error(shard, scatter<L>(mesh, as<T>(target)), dy);
+  });
+}
+
+template <class S>
+std::vector<double> distributed_accuracy(const Place<S>& place, const Global<double>& y,
+                                         const std::vector<int>& labels)
+{
+  return on_mesh(place, [&](const auto& mesh) {
+    return accuracy(scatter<typename S::Output>(mesh, y), labels);
+  });
+}
+
+/// Some leave ranks without a column or without a row.
+const std::vector<Shape> shapes{{13, 10}, {5, 2}, {3, 3}, {6, 1}, {1, 17}};
+
+template <class F>
+Global<double> central_differences(Global<double> y, F value)
+{
+  constexpr double h = 0x1p-18;
+  return generate<double>(y.shape(0), y.shape(1), [&](std::size_t i, std::size_t j) {
+    const double at = y(i, j);
+    y(i, j) = at + h;
+    const double up = value(y);
+    y(i, j) = at - h;
+    const double down = value(y);
+    y(i, j) = at;
+    return (up - down) / (2 * h);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("softmax cross-entropy and its gradient equal the serial oracle")
+{
+  for_each_place([]<class S>(const Place<S>& place) {
+    for (const Shape shape : shapes)
+    {
+      CAPTURE(place.name(), shape);
+      const auto y = uniform<double>(shape.rows, shape.cols, 1, 3);
+      const auto labels = classes(shape.rows, shape.cols);
+      const auto wanted = cross_entropy(y, labels);
+      agrees(distributed_cross_entropy<typename S::Output, double>(place, y, labels), wanted,
+             1e-14);
+      agrees(distributed_cross_entropy<typename S::Output, float>(place, y, labels), wanted, 2e-6);
+    }
+  });
+}
+
+TEST_CASE("mean squared error and its gradient equal the serial oracle")
+{
+  for_each_place([]<class S>(const Place<S>& place) {
+    for (const Shape shape : shapes)
+    {
+      CAPTURE(place.name(), shape);
+      const auto y = uniform<double>(shape.rows, shape.cols, 1, 3);
+      const auto target = uniform<double>(shape.rows, shape.cols, 2, 3);
+      const auto wanted = squared_error(y, target);
+      agrees(distributed_squared_error<typename S::Output, double>(place, y, target), wanted,
+             1e-14);
+      agrees(distributed_squared_error<typename S::Output, float>(place, y, target), wanted, 2e-6);
+    }
+  });
+}
+
+TEST_CASE("losses accept matrices of the input's layout")
+{
+  if (!fits(cube)) return;
+  const auto y = uniform<double>(13, 10, 1, 3);
+  const auto labels = classes(13, 10);
+  const auto target = uniform<double>(13, 10, 2, 3);
+  agrees(distributed_cross_entropy<Cube3D::Input, double>(cube, y, labels),
+         cross_entropy(y, labels), 1e-14);
+  agrees(distributed_squared_error<Cube3D::Input, double>(cube, y, target),
+         squared_error(y, target), 1e-14);
+}
+
+TEST_CASE("gradients of losses agree with central differences")
+{
+  if (!fits(single_layer)) return;
+  const auto y = uniform<double>(3, 5, 1, 2);
+  const auto labels = classes(3, 5);
+  const auto target = uniform<double>(3, 5, 2, 2);
+  const auto value_of = [](const auto& ranks) { return ranks[0].value; };
+  const auto entropy = [&](const Global<double>& at) {
+    return distributed_cross_entropy<Summa25D::Output, double>(single_layer, at, labels);
+  };
+  const auto error = [&](const Global<double>& at) {
+    return distributed_squared_error<Summa25D::Output, double>(single_layer, at, target);
+  };
+  CHECK(difference(entropy(y)[0].gradient, central_differences(y, [&](const auto& at) {
+                     return value_of(entropy(at));
+                   })) < 1e-9);
+  CHECK(difference(error(y)[0].gradient, central_differences(y, [&](const auto& at) {
+                     return value_of(error(at));
+                   })) < 1e-9);
+}
+
+TEST_CASE("large logits stay finite")
+{
+  // Classes 0 and 4 lie on different ranks.
+  const double large[3][5] = {
+      {1000, -1000, 0, 0, -1000}, {1000, 0, 0, 0, 1000}, {-1000, -1000, -1000, -1000, -1000}};
+  const auto y = generate<double>(3, 5, [&](std::size_t i, std::size_t j) { return large[i][j]; });
+  const std::vector<int> labels{4, 0, 2};
+  const double value = (2000 + std::log(2.0) + std::log(5.0)) / 3;
+  const double gradient[3][5] = {
+      {1, 0, 0, 0, -1}, {-0.5, 0, 0, 0, 0.5}, {0.2, 0.2, -0.8, 0.2, 0.2}};
+  const Loss wanted{value, generate<double>(3, 5, [&](std::size_t i, std::size_t j) {
+                      return gradient[i][j] / 3;
+                    })};
+  for_each_place([&]<class S>(const Place<S>& place) {
+    CAPTURE(place.name());
+    agrees(distributed_cross_entropy<typename S::Output, double>(place, y, labels), wanted, 1e-14);
+    agrees(distributed_cross_entropy<typename S::Output, float>(place, y, labels), wanted, 1e-6);
+  });
+}
+
+TEST_CASE("a NaN in a row of logits reaches the loss and the row's gradient, and is no hit")
+{
+  for_each_place([&]<class S>(const Place<S>& place) {
+    for (std::size_t column = 0; column < 5; ++column)
+    {
+      auto y = integers<double>(2, 5, 3);
+      y(0, 0) = -100;  // no hit either
+      y(1, column) = std::nan("");
+      CAPTURE(place.name(), column);
+      const auto got = distributed_cross_entropy<typename S::Output, double>(place, y, {2, 0});
+      for (const auto& rank : got) CHECK(std::isnan(rank.value));
+      for (std::size_t j = 0; j < 5; ++j)
+        CHECK((std::isfinite(got[0].gradient(0, j)) && std::isnan(got[0].gradient(1, j))));
+      CHECK(distributed_accuracy(place, y, {0, static_cast<int>(column)})[0] == 0);
+    }
+  });
+}
+
+TEST_CASE("accuracy is the share of rows whose largest column is their label")
+{
+  for_each_place([](const auto& place) {
+    for (const Shape shape : shapes)
+    {
+      const auto y = integers<double>(shape.rows, shape.cols, 3);  // with many ties
+      std::vector<int> labels = classes(shape.rows, shape.cols);
+      for (std::size_t i = 0; i < shape.rows; i += 2)  // every other row hits
+      {
+        std::size_t best = 0;
+        for (std::size_t j = 1; j < shape.cols; ++j)
+          if (y(i, j) > y(i, best)) best = j;
+        labels[i] = static_cast<int>(best);
+      }
+      CAPTURE(place.name(), shape);
+      const double wanted = hit_rate(y, labels);
+      CHECK(wanted > 0);
+      for (const double got : distributed_accuracy(place, y, labels)) CHECK(got == wanted);
+    }
+  });
+}
+
+TEST_CASE("of equal columns accuracy takes the first")
+{
+  const double tied[4][6] = {
+      {1, 1, 1, 1, 1, 1}, {0, 2, 0, 0, 0, 2}, {-3, -3, -1, -1, -2, -1}, {0, 0, 0, 0, 5, 5}};
+  const auto y = generate<double>(4, 6, [&](std::size_t i, std::size_t j) { return tied[i][j]; });
+  for_each_place([&](const auto& place) {
+    CAPTURE(place.name());
+    CHECK(distributed_accuracy(place, y, {0, 1, 2, 4})[0] == 1);
+    CHECK(distributed_accuracy(place, y, {1, 5, 3, 5})[0] == 0);
+    CHECK(distributed_accuracy(place, y, {0, 5, 2, 5})[0] == 0.5);
+  });
+}
+
+TEST_CASE("nothing is gathered: the words do not depend on the number of columns")
+{
+  for_each_place([]<class S>(const Place<S>& place) {
+    const auto words = [&](std::size_t cols) {
+      const std::vector<int> labels = classes(24, cols);
+      return on_mesh<Counting<Threads>>(place, [&](const auto& mesh) {
+        using M = AxisMesh<typename S::Axes, Counting<Threads>>;
+        const DistMatrix<double, typename S::Output, M> y{mesh, {24, cols}};
+        DistMatrix<double, typename S::Output, M> dy{mesh, {24, cols}};
+        softmax_cross_entropy(y, labels, dy);
+        accuracy(y, labels);
+        mean_squared_error(y, y, dy);
+        return mesh.world().traffic().total().elements;
+      });
+    };
+    CAPTURE(place.name());
+    const auto few = words(12);
+    CHECK(few == words(480));
+    CHECK(few[0] > 0);
+  });
+}
+
+TEST_CASE("labels that do not fit are refused")
+{
+  if (!fits(single_layer)) return;
+  const auto y = uniform<double>(4, 3, 1);
+  const auto message = [&]<class E>(std::type_identity<E>, const std::vector<int>& labels,
+                                    bool loss) {
+    return message_of<E>([&] {
+      if (loss)
+        distributed_cross_entropy<Summa25D::Output, double>(single_layer, y, labels);
+      else
+        distributed_accuracy(single_layer, y, labels);
+    });
+  };
+  for (const bool loss : {true, false})
+  {
+    constexpr std::type_identity<ShapeError> shape;
+    constexpr std::type_identity<ArgumentError> argument;
+    const auto few = message(shape, {0, 1, 2}, loss);
+    CAPTURE(loss);
+    CHECK(mentions(few, "got 3 labels for an output of (4, 3)", "give one label for each row"));
+    CHECK(mentions(message(shape, {0, 1, 2, 0, 1}, loss), "got 5 labels"));
+    const auto high = message(argument, {0, 1, 3, 0}, loss);
+    CHECK(mentions(high, "got label 3 for row 2", "3 classes", "use 0 to 2"));
+    CHECK(mentions(message(argument, {-1, 1, 2, 0}, loss), "got label -1 for row 0", "use 0 to 2"));
+    constexpr int least = std::numeric_limits<int>::min();
+    CHECK(mentions(message(argument, {0, 1, 2, least}, loss), "got label -2147483648 for row 3"));
+    CHECK(message(argument, {0, 1, 2, 2}, loss) == "");
+  }
+}
+
+TEST_CASE("labels that differ between ranks are refused")
+{
+  if (!fits(cube)) return;
+  const auto y = uniform<double>(5, 3, 1);
+  for (const bool loss : {true, false})
+  {
+    const auto found = on_mesh(cube, [&](const auto& mesh) {
+      std::vector<int> labels{0, 1, 2, 0, 1};
+      if (mesh.rank() == 3) labels[2] = 0;
+      const auto shard = scatter<Cube3D::Output>(mesh, y);
+      auto dy = shard;
+      return message_of<ArgumentError>([&] {
+        static_cast<void>(loss ? softmax_cross_entropy(shard, labels, dy)
+                               : accuracy(shard, labels));
+      });
+    });
+    for (const auto& message : found)
+      CHECK(mentions(message, "got labels that differ between ranks"));
+  }
+}
+
+TEST_CASE("replicas of an output count once")
+{
+  if (!fits(two_two_two)) return;
+  const auto y = uniform<double>(13, 10, 1, 3);
+  const auto labels = classes(13, 10);
+  using Replicated = Layout<Rows<Row>, Cols<>>;
+  agrees(distributed_cross_entropy<Replicated, double>(two_two_two, y, labels),
+         cross_entropy(y, labels), 1e-14);
+  const auto hits = on_mesh(two_two_two, [&](const auto& mesh) {
+    return accuracy(scatter<Replicated>(mesh, y), labels);
+  });
+  CHECK(hits == std::vector<double>(8, hit_rate(y, labels)));
+}
+
+TEST_CASE("a target or a gradient of another shape or mesh is refused")
+{
+  if (!fits(single_layer)) return;
+  using Matrix = DistMatrix<double, Summa25D::Output, AxisMesh<Summa25D::Axes, Threads>>;
+  const std::vector<int> labels{0, 1, 2, 0};
+  const auto entropy = [&](Shape gradient) {
+    on_mesh(single_layer, [&](const auto& mesh) {
+      Matrix dy{mesh, gradient};
+      return softmax_cross_entropy(Matrix{mesh, {4, 3}}, labels, dy);
+    });
+  };
+  const auto error = [](Shape target, Shape gradient, bool elsewhere) {
+    on_mesh(single_layer, [&](const auto& mesh) {
+      const Mesh<Summa25D, Threads> other{mesh.world(), {.q = 2}};
+      Matrix dy{mesh, gradient};
+      return mean_squared_error(Matrix{mesh, {4, 3}}, Matrix{elsewhere ? other : mesh, target}, dy);
+    });
+  };
+  CHECK_NOTHROW(entropy({4, 3}));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   entropy({4, 4});
+                 }),
+                 "an output of (4, 3)", "a gradient of (4, 4)", "make the one like the other"));
+  CHECK_NOTHROW(error({4, 3}, {4, 3}, false));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   error({3, 4}, {4, 3}, false);
+                 }),
+                 "a target of (3, 4)"));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   error({4, 3}, {5, 3}, false);
+                 }),
+                 "a gradient of (5, 3)"));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   error({4, 3}, {4, 3}, true);
+                 }),
+                 "shape, padding and mesh"));
+}
+
+TEST_CASE("a gradient may overwrite the output")
+{
+  if (!fits(single_layer)) return;
+  using Matrix = DistMatrix<double, Summa25D::Output, AxisMesh<Summa25D::Axes, Threads>>;
+  const auto y = uniform<double>(5, 3, 1);
+  const auto target = uniform<double>(5, 3, 2);
+  const auto labels = classes(5, 3);
+  const auto losses = on_root(single_layer, [&](const auto& mesh) {
+    Matrix a = scatter<Summa25D::Output>(mesh, y);
+    Matrix b = a;
+    const Matrix t = scatter<Summa25D::Output>(mesh, target);
+    const double entropy = softmax_cross_entropy(a, labels, a);
+    const double error = mean_squared_error(b, t, b);
+    return std::tuple{entropy, gather(a), error, gather(b)};
+  });
+  const auto& [entropy, entropy_gradient, error, error_gradient] = losses;
+  CHECK(entropy == Approx(cross_entropy(y, labels).value));
+  CHECK(difference(entropy_gradient, cross_entropy(y, labels).gradient) < 1e-12);
+  CHECK(error == Approx(squared_error(y, target).value));
+  CHECK(difference(error_gradient, squared_error(y, target).gradient) < 1e-12);
+}
+
+TEST_CASE("rows without classes are refused, and no rows at all have no loss")
+{
+  using Matrix = DistMatrix<double, Summa25D::Output, AxisMesh<Summa25D::Axes, Threads>>;
+  const auto loss = [](Shape shape) {
+    return on_root(single_rank, [&](const auto& mesh) {
+      const Matrix y{mesh, shape};
+      Matrix dy{mesh, shape};
+      const std::vector<int> labels(shape.rows, 0);
+      return softmax_cross_entropy(y, labels, dy) + mean_squared_error(y, y, dy) +
+             accuracy(y, labels);
+    });
+  };
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   (void)loss({2, 0});
+                 }),
+                 "got an output of (2, 0)", "no class", "a column for each class"));
+  CHECK(loss({0, 3}) == 0);
+  CHECK(loss({0, 0}) == 0);
+}
+
+TEST_CASE("losses of bfloat16 equal those of float, and gradients are rounded once")
+{
+  if (!fits(single_layer)) return;
+  constexpr std::size_t rows = 13;
+  const auto logits = uniform<bfloat16>(rows, 7, 1, 4);
+  const auto targets = uniform<bfloat16>(rows, 7, 2);
+  const auto labels = classes(rows, 7);
+  const auto run = [&]<class T>(std::type_identity<T>) {
+    return on_root(single_layer, [&](const auto& mesh) {
+      const auto cut = [&](const Global<bfloat16>& all) {
+        DistMatrix<T, Summa25D::Output, AxisMesh<Summa25D::Axes, Threads>> m{
+            mesh, {all.shape(0), all.shape(1)}};
+        m.generate([&](std::size_t i, std::size_t j) { return static_cast<float>(all(i, j)); });
+        return m;
+      };
+      const auto y = cut(logits);
+      auto dy = y;
+      std::vector<float> all;
+      const auto keep = [&](double value) {
+        all.push_back(static_cast<float>(value));
+        for (const float x : gather(dy)) all.push_back(x);
+      };
+      keep(softmax_cross_entropy(y, labels, dy));
+      keep(mean_squared_error(y, cut(targets), dy));
+      softmax(y, dy);
+      keep(accuracy(y, labels));
+      return all;
+    });
+  };
+  const auto got = run(std::type_identity<bfloat16>{});
+  const auto wanted = run(std::type_identity<float>{});
+  REQUIRE(got.size() == wanted.size());
+  const std::size_t each = wanted.size() / 3;
+  for (std::size_t i = 0; i < got.size(); ++i)
+  {
+    CAPTURE(i, got[i], wanted[i]);
+    if (i % each == 0)
+      CHECK(got[i] == wanted[i]);
+    else if (i < 2 * each)
+      CHECK(got[i] == bfloat16{wanted[i]});
+    else  // e^x was stored in between
+      CHECK(std::abs(got[i] - wanted[i]) <= 0x1p-7F * wanted[i]);
+  }
+}
+
+}  // namespace cubist::test::loss_test

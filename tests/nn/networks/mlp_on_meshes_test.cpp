@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Networks on all schemes, and under MPI and sanitizers on some of them: with an odd number of
+// layers the output is cut otherwise than the input, and so are the labels.
+#include <vector>
+
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/grid2d.hpp"
+#include "cubist/scheme/grid3d.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+#include "cubist/scheme/summa2d.hpp"
+#include "cubist/training/clip_gradients.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+#include "training.hpp"
+
+namespace cubist::test::mlp_on_meshes_test
+{
+
+namespace
+{
+
+/// Calls f(place) for each place that fits.
+template <SchemeType S, class F>
+void for_each_of(const std::vector<Place<S>>& places, F& f)
+{
+  for (const auto& place : places)
+    if (fits(place)) f(place);
+}
+
+/// Calls f(place) for each mesh of each scheme that fits.
+template <class F>
+void for_each_mesh(F f)
+{
+  for_each_of(places<Summa25D>(), f);
+  for_each_of<Grid3D>({{6, {1, 2, 3}}, {12, {2, 3, 2}}, {8, {4, 2, 1}}}, f);
+  for_each_of<Megatron1D>({{4, {}}, {3, {}}}, f);
+  for_each_of<DataParallel<Megatron1D>>({{4, {2, {2}}}}, f);
+  if constexpr (!few_suffice<TestBackend>)
+  {
+    for_each_of<Summa2D>({{6, {.rows = 2, .cols = 3}}, {2, {.rows = 2, .cols = 1}}}, f);
+    for_each_of<Summa2DWeight>({{6, {.rows = 2, .cols = 3}}}, f);
+    for_each_of<Summa2DInput>({{6, {.rows = 3, .cols = 2}}}, f);
+    for_each_of(places<Cube3D>(), f);
+    for_each_of<Grid2D>({{8, {2, 4}}, {6, {3, 2}}}, f);
+    for_each_of<Megatron1DSequence>({{4, {}}, {3, {}}}, f);
+    for_each_of<DataParallel<Summa25D>>({{8, {2, {.q = 1, .d = 4}}}}, f);
+    for_each_of<DataParallel<Cube3D>>({{16, {2, {2}}}}, f);
+  }
+}
+
+void trains_as_one_rank(const Training& t)
+{
+  const auto wanted = loss_curve<double>(single_rank, t);
+  CHECK(wanted.back() < wanted.front());
+  for_each_mesh([&](const auto& place) {
+    CAPTURE(place.name());
+    CHECK(deviation(loss_curve<double>(place, t), wanted) < 1e-8);
+  });
+}
+
+/// Compares the bits of this rank's gradients after a step with dropout.
+template <SchemeType S, class B>
+[[nodiscard]] Findings recomputes_gradients(const Mesh<S, B>& mesh)
+{
+  Findings found;
+  const auto x = scatter<typename S::Input>(mesh, uniform<double>(rows, five_layers.in(), 1));
+  const auto gradients = [&](std::size_t recompute) {
+    auto options = five_layers.options;
+    options.recompute = recompute;
+    MLP<S, B, double> mlp{mesh, five_layers.sizes, options};
+    auto dy = mlp.forward(x);  // as a gradient
+    std::vector<double> all;
+    const auto append = [&](MatrixView<const double> m) {
+      for (std::size_t i = 0; i < m.rows(); ++i)
+        all.insert(all.end(), m.row(i), m.row(i) + m.cols());
+    };
+    append(mlp.backward_with_input(dy).view().valid());
+    for (const auto& p : mlp.parameters()) append(p.gradient.valid());
+    return all;
+  };
+  const auto wanted = gradients(0);
+  for (const std::size_t recompute : {1U, 2U})
+    found.check(gradients(recompute) == wanted, "segments of ", recompute, " give other bits");
+  return found;
+}
+
+/// The norm of the gradients of a step, as every rank has it.
+template <class S>
+std::vector<double> gradient_norms(const Place<S>& place)
+{
+  return on_mesh(place, [](const auto& mesh) {
+    const auto x = scatter<typename S::Input>(mesh, uniform<double>(rows, five_layers.in(), 1));
+    MLP<S, TestBackend, double> mlp{mesh, five_layers.sizes, five_layers.options};
+    const auto dy = mlp.forward(x);  // as a gradient
+    mlp.backward(dy);
+    return gradient_norm(mlp.parameters());
+  });
+}
+
+}  // namespace
+
+TEST_CASE("one layer trains as on one rank") { trains_as_one_rank(one_layer); }
+TEST_CASE("two layers with GELU, dropout and AdamW train as on one rank")
+{
+  trains_as_one_rank(two_layers);
+}
+TEST_CASE("three layers without bias train as on one rank") { trains_as_one_rank(three_layers); }
+TEST_CASE("five layers train as on one rank") { trains_as_one_rank(five_layers); }
+
+TEST_CASE("five layers that recompute activations have the gradients of those that keep them")
+{
+  for_each_mesh([](const auto& place) {
+    CAPTURE(place.name());
+    require_clear(on_mesh(place, [](const auto& mesh) { return recomputes_gradients(mesh); }));
+  });
+}
+
+TEST_CASE("the norm of all gradients is that of one rank, whatever is replicated")
+{
+  const double wanted = gradient_norms(single_rank)[0];
+  REQUIRE(wanted > 0);
+  for_each_mesh([&](const auto& place) {
+    CAPTURE(place.name());
+    for (const double norm : gradient_norms(place)) CHECK(norm == Approx(wanted).epsilon(1e-12));
+  });
+}
+
+TEST_CASE("no rows and one row of one feature train on every mesh")
+{
+  for_each_mesh([](const auto& place) {
+    CAPTURE(place.name());
+    for (const std::size_t m : {0U, 1U})
+      require_clear(on_mesh(place, [m](const auto& mesh) { return trains_on_few(mesh, m); }));
+  });
+}
+
+}  // namespace cubist::test::mlp_on_meshes_test

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/layers/linear.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
+
+#include "catch.hpp"
+#include "checked_step.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::optimizer_test
+{
+
+namespace
+{
+
+constexpr int steps = 6;
+/// What the gradients of each step are multiplied by; 1 is the default of a step.
+constexpr std::array<double, steps> factors{1, 0.25, 3, 1, 0.5, 1e-3};
+constexpr Shape weight{7, 5};
+constexpr Shape bias{1, 5};
+
+template <class T>
+Global<T> first_value(Shape s)
+{
+  return uniform<T>(s.rows, s.cols, 10 + s.rows);
+}
+template <class T>
+Global<T> gradient(Shape s, int step)
+{
+  return uniform<T>(s.rows, s.cols, 100 * static_cast<std::uint64_t>(step) + s.rows);
+}
+
+/// A weight and a bias, cut as a network's, with given gradients.
+template <class S, class T>
+class TwoParameters
+{
+ public:
+  using M = AxisMesh<typename S::Axes, Threads>;
+
+  explicit TwoParameters(const M& mesh)
+      : w_{scatter<typename S::Weight>(mesh, first_value<T>(weight))}, dw_{w_},
+        b_{scatter<RowVector<typename S::Output>>(mesh, first_value<T>(bias))}, db_{b_}
+  {
+  }
+  void set_gradients(int step)
+  {
+    scatter(gradient<T>(weight, step), dw_);
+    scatter(gradient<T>(bias, step), db_);
+  }
+  [[nodiscard]] Parameters<T, M> parameters()
+  {
+    return {{"weight", w_.view(), dw_.view()}, {"bias", b_.view(), db_.view()}};
+  }
+  [[nodiscard]] std::pair<Global<T>, Global<T>> gathered() const
+  {
+    return {gather(w_), gather(b_)};
+  }
+  [[nodiscard]] Padding padded() const
+  {
+    Padding p = padding(w_.view());
+    p += padding(b_.view());
+    return p;
+  }
+
+ private:
+  DistMatrix<T, typename S::Weight, M> w_, dw_;
+  DistMatrix<T, RowVector<typename S::Output>, M> b_, db_;
+};
+
+template <template <class, class> class Optimizer, class T, class S>
+using On = Optimizer<T, typename TwoParameters<S, T>::M>;
+
+/// A step with the gradients and the factor of that number.
+template <class Two, class O>
+void take_step(Two& two, O& optimizer, int step)
+{
+  two.set_gradients(step);
+  const double factor = factors[static_cast<std::size_t>(step)];
+  if (factor == 1)
+    optimizer.step(two.parameters());
+  else
+    optimizer.step(two.parameters(), factor);
+}
+
+/// The two parameters after all steps; the learning rate is halved after the third.
+template <template <class, class> class Optimizer, class T, class S, class Options>
+std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& options)
+{
+  return on_root(place, [&](const auto& mesh) {
+    TwoParameters<S, T> two{mesh};
+    On<Optimizer, T, S> optimizer{two.parameters(), options};
+    for (int step = 0; step < steps; ++step)
+    {
+      if (step == 3) optimizer.options().learning_rate /= 2;
+      take_step(two, optimizer, step);
+    }
+    return two.gathered();
+  });
+}
+
+/// The same serially: update(w, g, step, rate, a, b) updates one element, whose state is a and b.
+template <class F>
+Global<double> serially(Shape shape, double rate, F update)
+{
+  auto w = first_value<double>(shape);
+  auto a = generate<double>(shape.rows, shape.cols, [](std::size_t, std::size_t) { return 0.0; });
+  auto b = a;
+  for (int step = 0; step < steps; ++step)
+  {
+    if (step == 3) rate /= 2;
+    const auto g = gradient<double>(shape, step);
+    for (std::size_t i = 0; i < w.size(); ++i)
+      update(w.data()[i], factors[static_cast<std::size_t>(step)] * g.data()[i], step, rate,
+             a.data()[i], b.data()[i]);
+  }
+  return w;
+}
+
+/// On every place, the parameters equal those of serial updates.
+template <template <class, class> class Optimizer, class Options, class F>
+void equals_serial(const Options& options, F update)
+{
+  const auto w = serially(weight, options.learning_rate, update);
+  const auto b = serially(bias, options.learning_rate, update);
+  CHECK(difference(w, first_value<double>(weight)) > options.learning_rate);
+  for_each_place([&](const auto& place) {
+    CAPTURE(place.name());
+    const auto got = stepped<Optimizer, double>(place, options);
+    CHECK(difference(got.first, w) < 1e-14);
+    CHECK(difference(got.second, b) < 1e-14);
+  });
+}
+
+void sgd(double momentum)
+{
+  equals_serial<Sgd>(SgdOptions{.learning_rate = 0.2, .momentum = momentum},
+                     [=](double& w, double g, int, double rate, double& velocity, double&) {
+                       velocity = momentum * velocity + g;
+                       w -= rate * velocity;
+                     });
+}
+
+// Algorithm 1 of Adam, and algorithm 2 of AdamW with a schedule of 1.
+void adam_update(const AdamOptions& o, double decay, double& w, double g, int step, double rate,
+                 double& m, double& v)
+{
+  m = o.beta1 * m + (1 - o.beta1) * g;
+  v = o.beta2 * v + (1 - o.beta2) * g * g;
+  const double mean = m / (1 - std::pow(o.beta1, step + 1));
+  const double square = v / (1 - std::pow(o.beta2, step + 1));
+  w -= rate * (mean / (std::sqrt(square) + o.epsilon) + decay * w);
+}
+
+const AdamOptions adam_options{
+    .learning_rate = 0.05, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.3};
+
+/// The error of an optimizer made with these options, or of a step with them; empty without one.
+template <template <class, class> class Optimizer, class Options>
+std::string message_for(const Options& options, bool at_step)
+{
+  return message_of<ArgumentError>([&] {
+    on_mesh(single_rank, [&](const auto& mesh) {
+      TwoParameters<Summa25D, double> two{mesh};
+      On<Optimizer, double, Summa25D> optimizer{two.parameters(), at_step ? Options{} : options};
+      optimizer.options() = options;
+      optimizer.step(two.parameters());
+      return 0;
+    });
+  });
+}
+
+template <template <class, class> class Optimizer>
+void refuses_other_parameters()
+{
+  const auto step = [](auto change) {
+    return message_of<ShapeError>([&] {
+      on_mesh(single_rank, [&](const auto& mesh) {
+        TwoParameters<Summa25D, double> two{mesh};
+        On<Optimizer, double, Summa25D> optimizer{two.parameters()};
+        auto parameters = two.parameters();
+        change(parameters);
+        optimizer.step(parameters);
+        return 0;
+      });
+    });
+  };
+  const char* advice = "make a new optimizer";
+  CHECK(step([](auto&) {}) == "");
+  CHECK(mentions(step([](auto& p) { p.pop_back(); }), "got 1 parameters", advice));
+  CHECK(mentions(step([](auto& p) { p.push_back(p[0]); }), "got 3 parameters", advice));
+  CHECK(mentions(step([](auto& p) { p.clear(); }), "got 0 parameters", advice));
+  CHECK(mentions(step([](auto& p) { std::swap(p[0], p[1]); }), "got 2 parameters", advice));
+}
+
+}  // namespace
+
+TEST_CASE("Sgd equals serial updates") { sgd(0); }
+TEST_CASE("Sgd with momentum equals serial updates") { sgd(0.9); }
+
+TEST_CASE("Adam equals serial updates, and does not decay weights")
+{
+  equals_serial<Adam>(adam_options,
+                      [](double& w, double g, int step, double rate, double& m, double& v) {
+                        adam_update(adam_options, 0, w, g, step, rate, m, v);
+                      });
+}
+
+TEST_CASE("AdamW equals serial updates")
+{
+  equals_serial<AdamW>(
+      adam_options, [](double& w, double g, int step, double rate, double& m, double& v) {
+        adam_update(adam_options, adam_options.weight_decay, w, g, step, rate, m, v);
+      });
+}
+
+TEST_CASE("optimizers work in float")
+{
+  if (!fits(two_two_two)) return;
+  const auto near = [](const auto& got, const auto& wanted) {
+    double worst = 0;
+    for (std::size_t i = 0; i < wanted.first.size(); ++i)
+      worst = std::max(worst, std::abs(double{got.first.data()[i]} - wanted.first.data()[i]));
+    return worst < 1e-5;
+  };
+  const SgdOptions sgd{.learning_rate = 0.2, .momentum = 0.9};
+  CHECK(near(stepped<Sgd, float>(two_two_two, sgd), stepped<Sgd, double>(two_two_two, sgd)));
+  CHECK(near(stepped<AdamW, float>(two_two_two, adam_options),
+             stepped<AdamW, double>(two_two_two, adam_options)));
+}
+
+TEST_CASE("Adam in float follows Adam in double to float's accuracy")
+{
+  const auto moved = []<class T>(T) {
+    return on_root(single_rank, [](const auto& mesh) {
+      TwoParameters<Summa25D, T> two{mesh};
+      On<Adam, T, Summa25D> adam{two.parameters(), {.learning_rate = 0.05}};
+      for (int step = 0; step < 25; ++step)
+      {
+        two.set_gradients(1);
+        adam.step(two.parameters());
+      }
+      return two.gathered().first;
+    });
+  };
+  const auto in_float = moved(0.0F);
+  const auto in_double = moved(0.0);
+  const auto start = first_value<float>(weight);
+  double error = 0;
+  double distance = 0;
+  for (std::size_t i = 0; i < start.size(); ++i)
+  {
+    error += std::abs(double{in_float.data()[i]} - in_double.data()[i]);
+    distance += std::abs(in_double.data()[i] - double{start.data()[i]});
+  }
+  CHECK(distance > 0);
+  CHECK(error < 2e-6 * distance);  // 2.3e-5 with 1 - beta2 rounded to float twice
+}
+
+TEST_CASE("the padding of parameters stays zero")
+{
+  for_each_place([]<class S>(const Place<S>& place) {
+    CAPTURE(place.name());
+    const auto paddings = on_mesh(place, [](const auto& mesh) {
+      TwoParameters<S, double> two{mesh};
+      On<AdamW, double, S> optimizer{two.parameters(), adam_options};
+      for (int step = 0; step < 3; ++step)
+      {
+        two.set_gradients(step);
+        optimizer.step(two.parameters());
+      }
+      return two.padded();
+    });
+    Padding all;
+    for (const auto& p : paddings) all += p;
+    CHECK(all.count > 0);
+    CHECK(all.largest == 0);
+  });
+}
+
+TEST_CASE("all replicas of a parameter stay bit-equal")
+{
+  for_each_place([]<class S>(const Place<S>& place) {
+    /// Where a shard lies, and what it holds.
+    using Shard = std::pair<std::vector<std::size_t>, std::vector<float>>;
+    using Layer = Linear<S, Threads, float>;
+    const auto train = [](const auto& mesh) {
+      Layer layer{mesh, 7, 5};
+      Parameters<float, typename Layer::Mesh> parameters;
+      layer.append_parameters(parameters, "");
+      AdamW<float, typename Layer::Mesh> optimizer{parameters, adam_options};
+      const auto x = scatter<typename S::Input>(mesh, uniform<float>(13, 7, 1));
+      const auto dy = scatter<typename S::Output>(mesh, uniform<float>(13, 5, 2));
+      typename Layer::Output y{mesh, {13, 5}};
+      typename Layer::Input dx{mesh, {13, 7}};
+      for (int step = 0; step < 3; ++step)
+      {
+        layer.forward(x, y);
+        layer.backward(x, dy, dx);
+        checked_step(optimizer, parameters);
+      }
+      std::vector<Shard> shards;
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+      {
+        const auto& value = parameters[i].value;
+        const Block block = value.block(mesh.rank());
+        const auto elements = value.padded.elements();
+        shards.push_back({{i, block.rows.offset, block.cols.offset, block.cols.valid},
+                          {elements.begin(), elements.end()}});
+      }
+      return shards;
+    };
+    std::map<std::vector<std::size_t>, std::vector<float>> first;
+    std::size_t replicas = 0;
+    CAPTURE(place.name());
+    for (const auto& shards : on_mesh(place, train))
+      for (const auto& [where, elements] : shards)
+      {
+        const auto [at, is_first] = first.emplace(where, elements);
+        replicas += is_first ? 0 : 1;
+        CHECK(elements == at->second);
+      }
+    CHECK(replicas > 0);  // of the bias at least
+  });
+}
+
+TEST_CASE("options out of range are refused, by the constructor and by a step")
+{
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  struct Row
+  {
+    const char* name;
+    const char* range;
+    std::vector<double> good, bad;
+    double AdamOptions::*adam;
+    double SgdOptions::*sgd;
+  };
+  const std::vector<Row> table{
+      {"a learning rate",
+       "[0, inf)",
+       {0, 0.1, 7},
+       {-0.1, nan, infinity},
+       &AdamOptions::learning_rate,
+       &SgdOptions::learning_rate},
+      {"a momentum", "[0, 1)", {0, 0.9}, {-7, 1, nan, infinity}, nullptr, &SgdOptions::momentum},
+      {"a beta1", "[0, 1)", {0, 0.9}, {-0.1, 1, 1.5, nan}, &AdamOptions::beta1, nullptr},
+      {"a beta2", "[0, 1)", {0, 0.99}, {-0.1, 1, 1.5, nan}, &AdamOptions::beta2, nullptr},
+      {"an epsilon", "[0, inf)", {0, 1e-8}, {-1, nan, infinity}, &AdamOptions::epsilon, nullptr},
+      {"a weight decay",
+       "[0, inf)",
+       {0, 0.1},
+       {-0.1, nan, infinity},
+       &AdamOptions::weight_decay,
+       nullptr}};
+  for (const auto& row : table)
+    for (const bool at_step : {false, true})
+    {
+      const auto check =
+          [&]<template <class, class> class Optimizer, class Options>(double Options::*option) {
+            if (option == nullptr) return;
+            Options options;
+            for (const double value : row.good)
+            {
+              options.*option = value;
+              CHECK(message_for<Optimizer>(options, at_step) == "");
+            }
+            for (const double value : row.bad)
+            {
+              CAPTURE(row.name, value, at_step);
+              options.*option = value;
+              CHECK(mentions(message_for<Optimizer>(options, at_step),
+                             std::string{"got "} + row.name + " of ",
+                             std::string{"use one in "} + row.range));
+            }
+          };
+      check.template operator()<Sgd, SgdOptions>(row.sgd);
+      check.template operator()<Adam, AdamOptions>(row.adam);
+      check.template operator()<AdamW, AdamOptions>(row.adam);
+    }
+}
+
+TEST_CASE("parameters of another network are refused")
+{
+  refuses_other_parameters<Sgd>();
+  refuses_other_parameters<Adam>();
+  refuses_other_parameters<AdamW>();
+}
+
+TEST_CASE("the state of an optimizer holds its moments of each parameter, and a copy has its own")
+{
+  if (!fits(4)) return;
+  const auto ranks = on_mesh(single_layer, [](const auto& mesh) {
+    Findings found;
+    using M = typename TwoParameters<Summa25D, double>::M;
+    TwoParameters<Summa25D, double> two{mesh};
+    two.set_gradients(1);
+    Adam<double, M> adam{two.parameters()};
+    Sgd<double, M> sgd{two.parameters()};
+    adam.step(two.parameters());
+    Adam<double, M> copy = adam;
+    const auto state = state_of(adam, sgd);
+    const std::vector<std::string> names{"adam.mean.weight",    "adam.mean.bias",
+                                         "adam.square.weight",  "adam.square.bias",
+                                         "sgd.velocity.weight", "sgd.velocity.bias"};
+    for (std::size_t i = 0; i < names.size(); ++i)
+      found.check(state.matrices.at(i).name == names[i], state.matrices[i].name);
+    found.check(state.numbers.size() == 1 && *state.numbers[0].value == 1, "other numbers");
+
+    const auto mean = gather(state.matrices[0].matrix);
+    const auto of_copy = gather(state_of(copy).matrices[0].matrix);
+    auto expected = gradient<double>(weight, 1);
+    expected *= 1 - AdamOptions{}.beta1;
+    if (mesh.rank() == 0)
+    {
+      found.check(difference(mean, expected) < 1e-15, "another mean");
+      found.check(identical(mean, of_copy), "another mean of the copy");
+    }
+    adam.step(two.parameters());
+    found.check(identical(gather(state_of(copy).matrices[0].matrix), of_copy),
+                "shared with a copy");
+    found.check(*state_of(copy).numbers[0].value == 1, "a shared number");
+    return found;
+  });
+  require_clear(ranks);
+}
+
+}  // namespace cubist::test::optimizer_test
