@@ -9,7 +9,9 @@
 
 #include <cubist/backend/simulated.hpp>
 #include <cubist/core/error.hpp>
+#include <cubist/dist/gradient_buckets.hpp>
 #include <cubist/mesh/mesh.hpp>
+#include <cubist/nn/layer.hpp>
 #include <cubist/nn/transformer/transformer_block.hpp>
 #include <cubist/plan/meshes.hpp>
 #include <cubist/scheme/catalogue.hpp>
@@ -52,22 +54,35 @@ auto make_block(const cubist::Mesh<S, Simulated>& mesh, const PaperRun& run)
                  Down{mesh, 4 * d, d, LinearOptions{}}}};
 }
 
-/// A step of all blocks on one rank; `middle` is called between forward and backward.
-template <class Blocks, class X, class Middle>
-void run_blocks(Blocks& blocks, const X& input, const X& dy, const PaperRun& run, Middle middle)
+/// The blocks on one rank, with what a forward keeps for its backward.
+template <class Block>
+struct Blocks
 {
-  const cubist::Pass pass{.sequence = run.length};
-  std::vector<const X*> inputs{&input};
-  for (auto& block : blocks) inputs.push_back(&block.forward(*inputs.back(), pass));
-  middle();
-  const X* d = &dy;
-  for (std::size_t i = blocks.size(); i-- > 0;)
+  using X = typename Block::Input;
+
+  std::vector<Block> blocks = {};
+  std::vector<typename Block::Kept> kept;  // one a block
+  cubist::GradientBuckets<float, typename Block::Mesh> gradients;
+
+  /// A step; `middle` is called between forward and backward.
+  template <class Middle>
+  void run(const X& input, const X& dy, const PaperRun& run, Middle middle)
   {
-    if (run.recompute) blocks[i].forward(*inputs[i], pass);
-    d = blocks[i].backward(*inputs[i], *d, pass, true);
+    const cubist::Pass pass{.sequence = run.length};
+    std::vector<const X*> inputs{&input};
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      inputs.push_back(&blocks[i].forward(*inputs.back(), pass, kept[i]));
+    middle();
+    gradients.begin();
+    const X* d = &dy;
+    for (std::size_t i = blocks.size(); i-- > 0;)
+    {
+      if (run.recompute) blocks[i].forward(*inputs[i], pass, kept[i]);
+      d = blocks[i].backward(*inputs[i], *d, {pass, gradients}, kept[i], true);
+    }
+    gradients.finish();
   }
-  for (auto& block : blocks) block.finish_backward();
-}
+};
 
 template <class S>
 PaperTimes simulate_on(const PaperRun& run)
@@ -87,15 +102,16 @@ PaperTimes simulate_on(const PaperRun& run)
     const cubist::Quanta quanta{run.length * mesh.quantum(), mesh.quantum()};
     const X x{mesh, shape, quanta};
     const X dy{mesh, shape, quanta};
-    std::vector<Block> blocks;
-    for (std::size_t i = 0; i < run.layers; ++i) blocks.push_back(make_block<S>(mesh, run));
+    Blocks<Block> blocks{.kept = std::vector<typename Block::Kept>(run.layers),
+                         .gradients = cubist::GradientBuckets<float, typename Block::Mesh>{mesh}};
+    for (std::size_t i = 0; i < run.layers; ++i) blocks.blocks.push_back(make_block<S>(mesh, run));
     for (int step = 0; step < steps; ++step)
     {
       world.barrier();
       begin = Simulated::now();
       times.forward = times.backward = 0;
       double middle = begin;
-      run_blocks(blocks, x, dy, run, [&] {
+      blocks.run(x, dy, run, [&] {
         world.barrier();
         middle = Simulated::now();
         times.forward = std::max(times.forward, middle - begin);

@@ -60,7 +60,10 @@ def name_of(text):
     alias = re.match(r"using (\w+) =", text) or re.match(r"concept (\w+)", text) or CLASS.match(text)
     if alias:
         return alias.group(alias.lastindex)
-    name = re.search(r"(\w+)\(", text) or re.search(r"(\w+)(?: = .*|\{.*|\[.*|,|;)", text)
+    name = re.search(r"(\w+)\(", text)
+    while not name and re.search(r"<[^<>]*>", text):
+        text = re.sub(r"<[^<>]*>", "", text)  # the commas between arguments of a variable's type
+    name = name or re.search(r"(\w+)(?: = .*|\{.*|\[.*|,|;)", text)
     return name.group(1) if name else ""
 
 

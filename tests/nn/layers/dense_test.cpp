@@ -139,9 +139,9 @@ TEST_CASE("matrices unlike a dense layer's output are refused")
       Layer::Kept kept;
       ImmediateSums<double, Layer::Mesh> sums;
       const Matrix x{mesh, {3, 7}};
-      Matrix out{mesh, y};
+      Matrix result{mesh, y};
       Matrix dx{mesh, {3, 7}};
-      layer.forward(x, out, {}, kept);
+      layer.forward(x, result, {}, kept);
       const Matrix given{elsewhere ? other : mesh, dy};
       layer.backward(x, given, {{}, sums}, kept, &dx);
       return 0;
