@@ -23,11 +23,11 @@ namespace
 struct Two
 {
   std::shared_ptr<ThreadScheduler> scheduler = std::make_shared<ThreadScheduler>(6);
-  ThreadGroup group{scheduler, {5, 3}};
+  std::shared_ptr<ThreadGroup> group = std::make_shared<ThreadGroup>(scheduler, std::vector{5, 3});
 
   ThreadMember& sum(int rank, std::vector<int>& x)
   {
-    return group.post(
+    return group->post(
         rank,
         Call<int>{.collective = Collective::all_reduce, .send = x, .recv = x, .count = x.size()});
   }
@@ -74,8 +74,8 @@ TEST_CASE_METHOD(Two, "calls are matched by their order, and a completed one is 
   CHECK(a[0] == 1);
 
   const auto* completed = b0.call;
-  group.release(b0);
-  group.release(d1);
+  group->release(b0);
+  group->release(d1);
   std::vector<int> e{5};
   CHECK(sum(0, e).call == completed);
 }
@@ -87,7 +87,7 @@ TEST_CASE_METHOD(Two, "a rank that leaves early revokes the call")
   auto& zero = sum(0, a);
   const bool after = GENERATE(true, false);
   if (after) sum(1, b);
-  group.abandon(zero);
+  group->abandon(zero);
   auto& one = after ? zero.call->members[1] : sum(1, b);
   const auto text = message_of<PeerFailed>([&] { one.advance(); });
   CHECK(mentions(text, "rank 5 left all_reduce of 1 int32 by sum on ranks {5, 3}",
@@ -115,10 +115,10 @@ TEST_CASE_METHOD(Two, "messages are matched by their ends and order, apart from 
   std::vector<int> got_x(2);
   std::vector<int> got_y(1);
   const auto send = [&](std::vector<int>& data) -> ThreadMember& {
-    return group.post(0, Call<int>{Collective::send, data, {}, data.size(), 1});
+    return group->post(0, Call<int>{Collective::send, data, {}, data.size(), 1});
   };
   const auto receive = [&](std::vector<int>& data) -> ThreadMember& {
-    return group.post(1, Call<int>{Collective::receive, {}, data, data.size(), 0});
+    return group->post(1, Call<int>{Collective::receive, {}, data, data.size(), 0});
   };
   auto& collective = sum(0, a);
   auto& r0 = receive(got_x);
@@ -138,17 +138,6 @@ TEST_CASE_METHOD(Two, "messages are matched by their ends and order, apart from 
   CHECK(s0.advance());
   CHECK(got_x == x);
   CHECK(got_y == y);
-}
-
-TEST_CASE_METHOD(Two, "the ranks of one colour share a group, and every split creates a new one")
-{
-  const auto first = group.child(0, 4, {5, 3});
-  const auto again = group.child(0, 4, {5, 3});
-  CHECK(first != again);
-  CHECK(group.child(1, 4, {5, 3}) == first);
-  CHECK(group.child(1, 4, {5, 3}) == again);
-  CHECK(first->ranks() == std::vector<int>{5, 3});
-  CHECK(&first->scheduler() == scheduler.get());
 }
 
 }  // namespace comm_threads_group_test

@@ -2,23 +2,21 @@
 #pragma once
 
 // A call in flight between simulated ranks. It begins when its last rank has posted it, and its
-// cost says when it ends. Data in host memory is transferred as any communicator would; of
-// simulated matrices there is none.
+// cost says when it ends. Data in host memory is transferred as by threads; of simulated matrices
+// there is none.
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cubist/comm/call.hpp"
-#include "cubist/comm/call_text.hpp"
-#include "cubist/comm/reduction.hpp"
+#include "cubist/comm/erased_call.hpp"
+#include "cubist/comm/group/call.hpp"
 #include "cubist/comm/simulated/placement.hpp"
 #include "cubist/comm/simulated/roles.hpp"
-#include "cubist/comm/traffic.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/simulation/activities.hpp"
 #include "cubist/simulation/address_space.hpp"
 #include "cubist/simulation/rank.hpp"
@@ -29,43 +27,38 @@ namespace cubist::CUBIST_ABI::detail
 struct SimulatedCall;
 class SimulatedGroup;
 
-/// Combines elements [first, first + count) of all ranks, in the order of reduction.hpp.
-template <Element T>
-void combine_simulated(const SimulatedCall& call, std::size_t first, std::size_t count,
-                       std::byte* out);
-
-/// What all ranks of a call agree on. Both ends of a message have that of the send.
-struct SimulatedSignature : CallSignature
+/// Host memory, and simulated memory, which is all zeros: nothing is written there.
+struct MixedMemory
 {
-  std::size_t element_size = 0;
-  void (*combine)(const SimulatedCall&, std::size_t first, std::size_t count,
-                  std::byte* out) = nullptr;
-
-  template <Element T>
-  [[nodiscard]] static SimulatedSignature of(const Call<T>& call)
+  [[nodiscard]] static bool is_simulated(const void* p)
   {
-    SimulatedSignature s{CallSignature::of(call), sizeof(T), &combine_simulated<T>};
-    if (s.collective == Collective::receive) s.collective = Collective::send;
-    if (!has_root(s.collective)) s.peer = 0;
-    return s;
+    return p == nullptr || SimulatedAddresses::contains(p);
   }
-  friend bool operator==(const SimulatedSignature&, const SimulatedSignature&) = default;
+  static void copy(std::byte* out, const std::byte* in, std::size_t bytes)
+  {
+    if (is_simulated(out)) return;
+    if (!is_simulated(in)) return DirectMemory::copy(out, in, bytes);
+    if (bytes != 0) std::memset(out, 0, bytes);
+  }
+  static void combine(const ErasedCall& call, std::span<const std::byte* const> inputs,
+                      std::size_t first, std::size_t count, std::byte* out)
+  {
+    if (is_simulated(out)) return;
+    const std::vector<std::byte> zeros((first + count) * call.element_size);
+    std::vector<const std::byte*> readable;
+    for (const auto* in : inputs) readable.push_back(is_simulated(in) ? zeros.data() : in);
+    DirectMemory::combine(call, readable, first, count, out);
+  }
 };
 
 /// One rank's part in a call.
-struct SimulatedMember final : SimulatedWait
+struct SimulatedMember final : SimulatedWait, GroupMember<SimulatedCall>
 {
   [[nodiscard]] std::string describe() const override;
 
-  SimulatedCall* call = nullptr;
   SimulatedRank* rank = nullptr;
-  std::size_t index = 0;
-  const std::byte* send = nullptr;
-  std::byte* recv = nullptr;
-  bool posted = false;
   bool waits = false;
-  bool closed = false;  // of a window: this rank has read what it needs
-  double posts = 0;     // when
+  double posts = 0;  // when
   double ends = Activities::never;
 };
 
@@ -78,33 +71,22 @@ struct SimulatedEdge
   double arrives = Activities::never;  // its last segment, behind that of the edge before
 };
 
-struct SimulatedCall
+struct SimulatedCall : GroupCall<SimulatedMember>
 {
   static constexpr double not_yet = Activities::never;
 
   SimulatedGroup* group = nullptr;
-  int from = -1;  // of a message; a collective has none
-  int to = -1;
-  std::uint64_t number = 0;
-  SimulatedSignature signature;
-  int first_rank = 0;
-  std::vector<SimulatedMember> members;
-  std::size_t posted = 0;
   bool begun = false;
-  std::size_t closed = 0;
-  std::size_t left = 0;
+  std::size_t closed = 0;  // of a window: so many ranks have read what they need
   double begins = 0;       // the latest time of a post
   double opens = not_yet;  // of a window: all have exposed their blocks
   std::vector<SimulatedEdge> edges;
-  int abandoned_by = -1;
 
-  [[nodiscard]] bool is_message() const { return from >= 0; }
   /// @pre is_message()
   [[nodiscard]] bool is_within_node(const SimulatedLinks& links) const
   {
     return links.same_node(members[0].rank->number, members[1].rank->number);
   }
-  [[nodiscard]] int size() const { return static_cast<int>(members.size()); }
   /// Of a block, or of a piece.
   [[nodiscard]] double bytes() const
   {
@@ -119,14 +101,15 @@ struct SimulatedCall
   /// For another call of the same ranks.
   void reset()
   {
+    GroupCall::reset();
     for (auto& m : members)
     {
-      m.posted = m.waits = m.closed = false;
+      m.waits = false;
       m.ends = not_yet;
       m.send = nullptr;
       m.recv = nullptr;
     }
-    posted = closed = left = 0;
+    closed = 0;
     begun = false;
     begins = 0;
     opens = not_yet;
@@ -150,93 +133,21 @@ struct SimulatedCall
   /// Whether the data of all members that have posted it is simulated.
   [[nodiscard]] bool is_simulated() const
   {
-    return std::all_of(members.begin(), members.end(),
-                       [](const auto& m) { return is_simulated(m.send) && is_simulated(m.recv); });
+    return std::all_of(members.begin(), members.end(), [](const auto& m) {
+      return MixedMemory::is_simulated(m.send) && MixedMemory::is_simulated(m.recv);
+    });
   }
 
   /// Transfers what is in host memory, unless a rank has left the call, and its memory with it.
   /// @pre all ranks have posted it
   void transfer() const
   {
-    if (abandoned_by >= 0 || is_simulated() || signature.collective == Collective::expose) return;
-    for (const auto& m : members)
-      if (!is_simulated(m.recv)) transfer_to(m);
-    if (signature.collective == Collective::all_reduce) finish_all_reduce();
-  }
-
- private:
-  [[nodiscard]] static bool is_simulated(const void* p)
-  {
-    return p == nullptr || SimulatedAddresses::contains(p);
-  }
-
-  void transfer_to(const SimulatedMember& me) const
-  {
-    const std::size_t bytes = signature.count * signature.element_size;
-    const auto root = static_cast<std::size_t>(signature.peer);
-    switch (signature.collective)
-    {
-    case Collective::broadcast:
-      if (me.index != root) copy(me.recv, members[root].send, 0, bytes);
-      break;
-    case Collective::send:
-      if (me.index == 1) copy(me.recv, members[0].send, 0, bytes);
-      break;
-    case Collective::scatter:
-      copy(me.recv, members[root].send, me.index * bytes, bytes);
-      break;
-    case Collective::gather:
-    case Collective::all_gather:
-      if (signature.collective == Collective::gather && me.index != root) break;
-      for (const auto& m : members) copy(me.recv + m.index * bytes, m.send, 0, bytes);
-      break;
-    case Collective::all_to_all:
+    if (left_by >= 0 || is_simulated()) return;
+    constexpr std::size_t most_with_work = 2;
+    for (std::size_t stage = 0; stage < most_with_work; ++stage)
       for (const auto& m : members)
-        copy(me.recv + m.index * bytes, m.send, me.index * bytes, bytes);
-      break;
-    case Collective::reduce:
-      if (me.index == root) signature.combine(*this, 0, signature.count, me.recv);
-      break;
-    case Collective::reduce_scatter:
-      signature.combine(*this, me.index * signature.count, signature.count, me.recv);
-      break;
-    case Collective::all_reduce:
-    {
-      // In place, share by share; finish_all_reduce copies the shares.
-      const auto [first, n] = share(me.index);
-      signature.combine(*this, first, n, me.recv + first * signature.element_size);
-      break;
-    }
-    default:
-      break;
-    }
-  }
-
-  void finish_all_reduce() const
-  {
-    for (const auto& m : members)
-      for (const auto& other : members)
-      {
-        const auto [first, n] = share(other.index);
-        const std::size_t offset = first * signature.element_size;
-        if (!is_simulated(m.recv))
-          copy(m.recv + offset, other.recv, offset, n * signature.element_size);
-      }
-  }
-
-  [[nodiscard]] Share share(std::size_t member) const
-  {
-    return share_of(static_cast<int>(member), static_cast<int>(members.size()), signature.count);
-  }
-
-  /// Zeros, where the source is simulated.
-  static void copy(std::byte* out, const std::byte* in, std::size_t offset, std::size_t bytes)
-  {
-    if (bytes == 0 || out == in + offset) return;
-    if (is_simulated(in))
-      std::memset(out, 0, bytes);
-    else
-      std::memcpy(out, in + offset, bytes);
+        if (const auto all = stages_of(m); stage < all.size())
+          perform(all[stage].work, m, MixedMemory{});
   }
 };
 
@@ -249,41 +160,6 @@ struct SimulatedCall
   if (machine.algorithms != SimulatedAlgorithms::mpi || !call.is_simulated()) return false;
   if (call.is_message()) return !call.is_within_node(links);
   return placement.top() > 0 && placement.units(1).size() == placement.size();
-}
-
-/// Why the calls of two ranks do not match.
-/// @param ranks of the communicator
-[[nodiscard]] inline std::string mismatch_text(const SimulatedCall& call, SimulatedSignature mine,
-                                               Collective called, int world_rank,
-                                               const std::vector<int>& ranks)
-{
-  SimulatedSignature first = call.signature;
-  if (call.is_message())
-  {
-    mine.collective = called;
-    first.collective = called == Collective::send ? Collective::receive : Collective::send;
-  }
-  return "rank " + std::to_string(world_rank) + " called " + text(mine) + ", but rank " +
-         std::to_string(call.first_rank) + " called " + text(first) + " as call " +
-         std::to_string(call.number) + " on ranks " + rank_list(ranks) +
-         ", so neither can complete; let all its ranks make the same calls in the same order, "
-         "with the same element type, size, root and operation";
-}
-
-template <Element T>
-void combine_simulated(const SimulatedCall& call, std::size_t first, std::size_t count,
-                       std::byte* out)
-{
-  const auto& s = call.signature;
-  const std::size_t begin = first_summand(s.collective, s.peer, call.members.size());
-  const std::vector<T> zeros(count);
-  const auto in = [&](std::size_t i) {
-    const auto* send = call.members[(begin + i) % call.members.size()].send;
-    return send == nullptr || SimulatedAddresses::contains(send)
-               ? zeros.data()
-               : reinterpret_cast<const T*>(send) + first;
-  };
-  combine(s.op, call.members.size(), in, count, reinterpret_cast<T*>(out));
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -46,7 +46,7 @@ class SimulatedChain
 
   void proceed()
   {
-    while (call_.abandoned_by < 0 && edges().size() + 1 < call_.members.size())
+    while (call_.left_by < 0 && edges().size() + 1 < call_.members.size())
     {
       const std::size_t e = edges().size();
       const SimulatedMember& sender = member(e);

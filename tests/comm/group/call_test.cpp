@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "cubist/comm/threads/call.hpp"
+#include "cubist/comm/group/call.hpp"
 
 #include "catch.hpp"
 
-namespace comm_threads_call_test
+namespace comm_group_call_test
 {
 
 using namespace cubist;
@@ -20,6 +23,17 @@ namespace
 {
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+struct OneCall;
+
+struct OneMember : GroupMember<OneCall>
+{
+  std::span<const Stage> remaining;
+};
+
+struct OneCall : GroupCall<OneMember>
+{
+};
 
 /// A call of several members, which one thread takes through their stages, in a given order.
 template <class T>
@@ -31,8 +45,9 @@ struct OneThread
     const bool message = c == Collective::send;
     call.from = message ? 0 : -1;
     call.to = message ? 1 : -1;
-    call.signature = {{c, op, root, count, &element_name<T>}, sizeof(T), &combine_members<T>};
+    call.signature = Call<T>{.collective = c, .count = count, .peer = root, .op = op};
     call.members.resize(ranks);
+    call.summands.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r)
     {
       for (std::size_t i = 0; i < count * ranks; ++i)
@@ -41,18 +56,20 @@ struct OneThread
       auto& m = call.members[r];
       m.call = &call;
       m.index = r;
-      m.send = reinterpret_cast<const std::byte*>(in[r].data());
-      m.recv = reinterpret_cast<std::byte*>(out[r].data());
-      const bool source = message ? r == 0 : has_root(c) && r == static_cast<std::size_t>(root);
-      const bool receives = message && r == 1;
-      m.remaining = stages(receives ? Collective::receive : c, source);
-      m.posted = true;
-      signal(Gate::posted);
-      if (source) signal(Gate::source);
+      ErasedCall mine = call.signature;
+      mine.send = reinterpret_cast<const std::byte*>(in[r].data());
+      mine.recv = reinterpret_cast<std::byte*>(out[r].data());
+      m.remaining = call.stages_of(m);
+      call.add(m, mine);
     }
   }
 
-  void signal(Gate g) { ++call.gates[static_cast<std::size_t>(g)]; }
+  /// Sets the first elements of each member's input.
+  void set(const std::vector<std::vector<T>>& values)
+  {
+    for (std::size_t r = 0; r < values.size(); ++r)
+      std::copy(values[r].begin(), values[r].end(), in[r].begin());
+  }
 
   /// Takes each member through its open stages, from `first` on; whether all complete.
   bool run(std::size_t first)
@@ -64,8 +81,8 @@ struct OneThread
       {
         auto& m = call.members[(first + k) % call.members.size()];
         if (m.remaining.empty() || !call.open(m.remaining.front().waits_for)) continue;
-        call.perform(m.remaining.front().work, m);
-        if (m.remaining.front().signals != Gate::none) signal(m.remaining.front().signals);
+        call.perform(m.remaining.front().work, m, DirectMemory{});
+        if (m.remaining.front().signals != Gate::none) call.pass(m.remaining.front().signals);
         m.remaining = m.remaining.subspan(1);
         moved = true;
       }
@@ -75,7 +92,7 @@ struct OneThread
     return true;
   }
 
-  ThreadCall call;
+  OneCall call;
   std::vector<std::vector<T>> in;
   std::vector<std::vector<T>> out;
 };
@@ -153,7 +170,7 @@ TEST_CASE("shares of a reduction cover it once")
   for (std::size_t ranks = 1; ranks <= 9; ++ranks)
     for (std::size_t n = 0; n <= 40; ++n)
     {
-      ThreadCall call;
+      OneCall call;
       call.members.resize(ranks);
       call.signature.count = n;
       std::size_t next = 0;
@@ -174,9 +191,9 @@ TEST_CASE("shares of a reduction cover it once")
 
 TEST_CASE("messages name the ranks of a call, or the two ends of a message")
 {
-  ThreadContext context{nullptr, {5, 3}, {}, {}};
-  ThreadCall call;
-  call.context = &context;
+  const std::vector<int> ranks{5, 3};
+  OneCall call;
+  call.ranks = &ranks;
   CHECK(call.where() == " on ranks {5, 3}");
   call.from = 0;
   call.to = 1;
@@ -184,6 +201,31 @@ TEST_CASE("messages name the ranks of a call, or the two ends of a message")
   call.members[0].world_rank = 5;
   call.members[1].world_rank = 3;
   CHECK(call.where() == " from rank 5 to rank 3");
+}
+
+TEST_CASE("a call says who has not called it, who left it, and why a call does not match")
+{
+  OneThread<int> one{Collective::all_reduce, 2, 4, 0, ReduceOp::sum};
+  OneCall& call = one.call;
+  const std::vector<int> ranks{5, 3};
+  call.ranks = &ranks;
+  call.members[0].world_rank = call.first_rank = 5;
+  call.members[1].world_rank = 3;
+  const std::string what = "all_reduce of 4 int32 by sum on ranks {5, 3}";
+  CHECK(call.describe(call.members[0], {}) == what + ", which another rank has not completed");
+  CHECK(call.describe(call.members[0], {3}) == what + ", which ranks {3} have not completed");
+  call.members[1].posted = false;
+  CHECK(call.missing() == std::vector{3});
+  CHECK(call.describe(call.members[0], {}) == what + ", which ranks {3} have not called");
+  call.left_by = 5;
+  CHECK(call.left_error(call.members[1]).what() ==
+        "rank 5 left " + what +
+            " before its end, so rank 3 cannot complete it; look for the error of that rank");
+  const auto other = CallSignature::of(Call<float>{.collective = Collective::all_gather});
+  CHECK(call.mismatch(other, other.collective, 3) ==
+        "rank 3 called all_gather of 0 float, but rank 5 called all_reduce of 4 int32 by sum as "
+        "call 0 on ranks {5, 3}, so neither can complete; let all its ranks make the same calls in "
+        "the same order, with the same element type, size, root and operation");
 }
 
 TEST_CASE("sums begin with rank 0 or, of a reduce, with the successor of the root")
@@ -211,33 +253,33 @@ TEST_CASE("sums begin with rank 0 or, of a reduce, with the successor of the roo
   if (n > 1) REQUIRE(expected != otherwise);  // or the order would not matter here
 
   std::vector<float> got(n);
-  combine_members<float>(one.call, 0, n, reinterpret_cast<std::byte*>(got.data()));
+  const auto combine = [&](std::size_t first, std::size_t count, float* out) {
+    DirectMemory::combine(one.call.signature, one.call.summands, first, count,
+                          reinterpret_cast<std::byte*>(out));
+  };
+  combine(0, n, got.data());
   CHECK(got == expected);
 
   // From the middle, in place on one of the ranks.
   const std::size_t from = n / 3;
   auto* in_place = one.in[2].data() + from;
-  combine_members<float>(one.call, from, n - from, reinterpret_cast<std::byte*>(in_place));
+  combine(from, n - from, in_place);
   for (std::size_t i = from; i < n; ++i) REQUIRE(one.in[2][i] == expected[i]);
 }
 
 TEST_CASE("minimum and maximum")
 {
   OneThread<std::int8_t> least{Collective::all_reduce, 3, 2, 0, ReduceOp::min};
-  least.in = {{-5, 100}, {3, 127}, {-128, 50}};
-  for (std::size_t r = 0; r < 3; ++r)
-    least.call.members[r].send = reinterpret_cast<const std::byte*>(least.in[r].data());
+  least.set({{-5, 100}, {3, 127}, {-128, 50}});
   CHECK(least.run(0));
   CHECK(least.out[1][0] == -128);
   CHECK(least.out[1][1] == 50);
 
   OneThread<double> most{Collective::all_reduce, 3, 2, 0, ReduceOp::max};
-  most.in = {{-5, 1e300}, {3, -1}, {-128, std::numeric_limits<double>::infinity()}};
-  for (std::size_t r = 0; r < 3; ++r)
-    most.call.members[r].send = reinterpret_cast<const std::byte*>(most.in[r].data());
+  most.set({{-5, 1e300}, {3, -1}, {-128, std::numeric_limits<double>::infinity()}});
   CHECK(most.run(0));
   CHECK(most.out[2][0] == 3);
   CHECK(most.out[2][1] == std::numeric_limits<double>::infinity());
 }
 
-}  // namespace comm_threads_call_test
+}  // namespace comm_group_call_test

@@ -17,10 +17,10 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 template <class Group>
-class SimulatedSplit
+class GroupSplit
 {
  public:
-  explicit SimulatedSplit(std::size_t ranks) : given_(ranks) {}
+  explicit GroupSplit(std::size_t ranks) : given_(ranks) {}
 
   void give(std::size_t rank, int colour, int key) { given_[rank] = {colour, key}; }
 

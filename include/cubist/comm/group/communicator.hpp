@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The communicator of ranks in one process, and its windows: the block of each rank, in place.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/communicator.hpp"
+#include "cubist/comm/request.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// @tparam Group a RankGroup
+/// @tparam T const, unless peers may write to the blocks
+template <class Group, class T>
+class GroupWindow
+{
+ public:
+  /// Collective: opened by `expose` and `expose_writable`.
+  GroupWindow(const std::shared_ptr<Group>& group, typename Group::Member& member,
+              std::size_t count)
+      : group_{group.get()}, member_{&member}, count_{count}, request_{group, member}
+  {
+  }
+
+  [[nodiscard]] std::span<T> operator[](int rank)
+  {
+    group_->wait_open(*member_);
+    const auto* begin = member_->call->members[static_cast<std::size_t>(rank)].send;
+    return {reinterpret_cast<T*>(const_cast<std::byte*>(begin)), count_};
+  }
+  void close()
+  {
+    group_->wait_open(*member_);
+    group_->close(*member_);
+  }
+  void wait() { request_.wait(); }
+
+ private:
+  Group* group_;  // the request keeps it alive
+  typename Group::Member* member_;
+  std::size_t count_;
+  detail::PendingCall<Group> request_;
+};
+
+/// A communicator of ranks in one process.
+/// @tparam Group a RankGroup
+template <class Group>
+class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
+{
+ public:
+  /// Rank `rank` of a group.
+  GroupCommunicator(std::shared_ptr<Group> group, int rank) : group_{std::move(group)}, rank_{rank}
+  {
+  }
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(group_->ranks().size()); }
+  [[nodiscard]] bool remote() const { return group_->remote(); }
+
+  template <Element T>
+  [[nodiscard]] detail::PendingCall<Group> start(const Call<T>& call)
+  {
+    group_->count(rank_, call);
+    detail::PendingCall<Group> request{group_, group_->post(rank_, call)};
+    if (group_->completes_at_start() && !is_message(call.collective)) request.wait();
+    return request;
+  }
+
+  [[nodiscard]] bool exposes() const { return group_->exposes(); }
+  [[nodiscard]] int cores() const { return group_->cores(); }
+  /// Opens a window on `mine`, one of `size` elements on each rank.
+  template <class T>
+  [[nodiscard]] GroupWindow<Group, T> open(std::span<T> mine, std::size_t size)
+  {
+    const Call<std::remove_const_t<T>> call{Collective::expose, mine, {}, size};
+    return {group_, group_->post(rank_, call), size};
+  }
+
+  /// The ranks that give the same colour, ordered by key, then by rank.
+  [[nodiscard]] GroupCommunicator split(int colour, int key)
+  {
+    auto [group, rank] = group_->split(rank_, colour, key);
+    return {std::move(group), rank};
+  }
+
+ private:
+  std::shared_ptr<Group> group_;
+  int rank_;
+};
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The ranks of one communicator in one process, and their calls in flight. The n-th collective of
+// each rank, or the n-th message of each pair, are the same call. How a rank waits is told by what
+// derives from it: threads/group.hpp, whose ranks block, and simulated/group.hpp, whose ranks are
+// fibers that yield.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/comm/call.hpp"
+#include "cubist/comm/erased_call.hpp"
+#include "cubist/comm/group/split.hpp"
+#include "cubist/comm/request.hpp"
+#include "cubist/core/error.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// So many calls are made in advance: ranks that are so far ahead of each other allocate nothing.
+struct SpareCalls
+{
+  std::size_t collectives = 0;
+  std::size_t messages = 0;
+};
+
+/// What Derived implements:
+///
+///   post(rank, call)   one rank's part in its next call
+///   lock()             what keeps other ranks from calling `next`, `leave` and `split`'s parts
+///   adopt(call)        sets what Derived adds to a call whose members are set
+///   make(ranks)        a group of some of the ranks
+///
+/// and the functions of a group of PendingCall (request.hpp).
+template <class Derived, class Call>
+class RankGroup : public std::enable_shared_from_this<Derived>
+{
+ public:
+  using Member = typename decltype(Call::members)::value_type;
+
+  /// @param ranks of the launch, in the order of the communicator
+  RankGroup(std::vector<int> ranks, SpareCalls spare)
+      : ranks_{std::move(ranks)}, sizes_{spare}, next_(ranks_.size(), 0), messages_(ranks_.size()),
+        splits_(ranks_.size(), 0)
+  {
+  }
+  RankGroup(RankGroup&&) = delete;
+
+  [[nodiscard]] const std::vector<int>& ranks() const { return ranks_; }
+
+  /// The group of all ranks with the colour of `rank`, ordered by key, then by rank; and the
+  /// position of the rank there.
+  std::pair<std::shared_ptr<Derived>, int> split(int rank, int colour, int key)
+  {
+    const auto index = static_cast<std::size_t>(rank);
+    std::uint64_t number = 0;
+    const auto mine = [&] {
+      const auto lock = self().lock();
+      number = splits_[index]++;
+      auto& pending = pending_splits_[number];
+      if (pending == nullptr) pending = std::make_shared<GroupSplit<Derived>>(ranks_.size());
+      pending->give(index, colour, key);
+      return pending;
+    }();
+    // The ranks exchange colour and key in `mine`, so this call has no buffers.
+    const cubist::Call<int> exchange{Collective::all_gather, {}, {}, 2};
+    PendingCall{this->shared_from_this(), self().post(rank, exchange)}.wait();
+    const auto lock = self().lock();
+    pending_splits_.erase(number);
+    return mine->group_of(index, [this](const std::vector<std::size_t>& members) {
+      std::vector<int> ranks;
+      for (const std::size_t r : members) ranks.push_back(ranks_[r]);
+      return self().make(std::move(ranks));
+    });
+  }
+
+ protected:
+  /// Makes collectives in advance.
+  void add_spare_collectives() { add_spare(sizes_.collectives, false); }
+
+  /// Posts the part of a rank in its next call. The caller has the lock.
+  /// @param fail fail(message) is called before the error of a mismatch is thrown
+  /// @throws CollectiveMismatch
+  template <class Fail>
+  Member& next(int rank, const ErasedCall& mine, Fail fail)
+  {
+    Call& call = next_call(rank, mine.collective, mine.peer);
+    Member& me = call.members[!is_message(mine.collective)          ? static_cast<std::size_t>(rank)
+                              : mine.collective == Collective::send ? 0
+                                                                    : 1];
+    ErasedCall signature = mine;
+    if (signature.collective == Collective::receive) signature.collective = Collective::send;
+    if (!has_root(signature.collective)) signature.peer = 0;
+    const CallSignature& of_first = call.signature;
+    if (call.posted() == 0)
+    {
+      call.signature = signature;
+      call.first_rank = me.world_rank;
+    }
+    else if (of_first != signature)
+    {
+      const auto why = call.mismatch(signature, mine.collective, me.world_rank);
+      fail(why);
+      throw CollectiveMismatch{why};
+    }
+    call.add(me, mine);
+    return me;
+  }
+
+  /// A rank has left a call. The last one ends it, so that another call can use it. The caller has
+  /// the lock.
+  void leave(Call& call)
+  {
+    if (++call.left < call.members.size() || call.left_by >= 0) return;
+    call.reset();
+    std::erase(in_flight_, &call);
+    spare_.push_back(&call);
+  }
+
+ private:
+  Derived& self() { return static_cast<Derived&>(*this); }
+
+  Call& next_call(int rank, Collective collective, int peer)
+  {
+    const auto index = static_cast<std::size_t>(rank);
+    if (!is_message(collective)) return find(-1, -1, next_[index]++);
+    if (!std::exchange(has_messages_, true))
+      add_spare(std::min(2 * ranks_.size() * ranks_.size(), sizes_.messages), true);
+    const bool sends = collective == Collective::send;
+    return find(sends ? rank : peer, sends ? peer : rank, messages_[index][{peer, sends}]++);
+  }
+
+  Call& find(int from, int to, std::uint64_t number)
+  {
+    for (auto* c : in_flight_)
+      if (c->number == number && c->from == from && c->to == to) return *c;
+    const auto fits = [&](const Call* c) { return c->is_message() == (from >= 0); };
+    const auto spare = std::find_if(spare_.rbegin(), spare_.rend(), fits);
+    const bool is_new = spare == spare_.rend();
+    Call* call = is_new ? &calls_.emplace_back() : *spare;
+    if (!is_new) spare_.erase(std::next(spare).base());
+    call->from = from;
+    call->to = to;
+    call->number = number;
+    if (is_new || from >= 0) enrol(*call);
+    in_flight_.push_back(call);
+    return *call;
+  }
+
+  void add_spare(std::size_t n, bool messages)
+  {
+    for (auto* calls : {&in_flight_, &spare_}) calls->reserve(calls_.size() + 2 * n);
+    for (std::size_t i = 0; i < n; ++i)
+    {
+      Call& call = calls_.emplace_back();
+      if (messages) call.from = call.to = 0;
+      enrol(call);
+      spare_.push_back(&call);
+    }
+  }
+
+  /// Sets the members of a call: all ranks; or of a message, which may be one to the rank itself,
+  /// sender and receiver.
+  void enrol(Call& call)
+  {
+    call.ranks = &ranks_;
+    call.members.resize(call.is_message() ? 2 : ranks_.size());
+    if (!call.is_message()) call.summands.resize(ranks_.size());
+    for (std::size_t i = 0; i < call.members.size(); ++i)
+    {
+      const auto rank =
+          call.is_message() ? static_cast<std::size_t>(i == 0 ? call.from : call.to) : i;
+      call.members[i].call = &call;
+      call.members[i].index = i;
+      call.members[i].world_rank = ranks_[rank];
+    }
+    self().adopt(call);
+  }
+
+  std::vector<int> ranks_;
+  SpareCalls sizes_;
+  std::vector<std::uint64_t> next_;  // the number of each rank's next collective
+  // Of each rank, the number of its next message by peer, and whether it sends.
+  std::vector<std::map<std::pair<int, bool>, std::uint64_t>> messages_;
+  bool has_messages_ = false;
+  std::vector<std::uint64_t> splits_;  // that each rank has made
+  std::map<std::uint64_t, std::shared_ptr<GroupSplit<Derived>>> pending_splits_;
+  std::deque<Call> calls_;
+  std::vector<Call*> in_flight_;
+  std::vector<Call*> spare_;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail
