@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Return codes of CUDA as DeviceError.
+// Return codes of CUDA as errors.
 
 #include <cuda_runtime_api.h>
 
@@ -11,8 +11,8 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 /// @param what the purpose of the call: "a buffer of 64 bytes"
-/// @throws DeviceError unless the call succeeded
-template <class... What>
+/// @throws E unless the call succeeded
+template <class E = DeviceError, class... What>
 void require_cuda(cudaError_t code, const char* call, const What&... what)
 {
   if (code == cudaSuccess) return;
@@ -21,9 +21,8 @@ void require_cuda(cudaError_t code, const char* call, const What&... what)
                                  ? "use more devices, or smaller matrices"
                                  : "look for an error of earlier work on the device, and at its "
                                    "state with nvidia-smi";
-  require<DeviceError>(false, call, " failed (", cudaGetErrorName(code), ": ",
-                       cudaGetErrorString(code), ") for ", what...,
-                       ", so what was asked of the device is not done; ", advice);
+  require<E>(false, call, " failed (", cudaGetErrorName(code), ": ", cudaGetErrorString(code),
+             ") for ", what..., ", so what was asked of the device is not done; ", advice);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cubist/core/error.hpp"
+#include "cubist/device/check.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -18,11 +19,7 @@ namespace cubist::CUBIST_ABI::detail
 template <class Doing>
 void cuda_check(cudaError_t code, const char* call, Doing doing)
 {
-  if (code == cudaSuccess) return;
-  require<CommunicationError>(false, call, " failed (", cudaGetErrorName(code), ": ",
-                              cudaGetErrorString(code), ") for ", doing(),
-                              ", so what was asked of the device is not done; look for an error of "
-                              "earlier work on it, and at its state with nvidia-smi");
+  if (code != cudaSuccess) require_cuda<CommunicationError>(code, call, doing());
 }
 
 struct CudaDestroy
