@@ -7,11 +7,11 @@
 // work calls `make` again for the f of that replay.
 
 #include <algorithm>
-#include <any>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -113,14 +113,17 @@ class MatrixGroups
     {
       const Span whole{engine, all};
       keep(engine, groups, {{sizeof(T)...}});
-      const auto f = value<F>(engine);
+      const F* f = nullptr;
       if (engine.is_capturing())
-        engine.before_replay([engine, f, make] { f->set(engine, make()); });
+      {
+        const auto replayed = std::make_shared<ReplayedValue<E, F>>();
+        engine.before_replay([engine, replayed, make] { replayed->set(engine, make()); });
+        f = replayed->data();
+      }
       else
-        f->set(engine, make());
+        f = store(engine, make());
       if (count_ > 0)
-        engine.for_each_in_all(f->data(), static_cast<const MatrixGroup*>(parts_.data()), count_,
-                               types);
+        engine.for_each_in_all(f, static_cast<const MatrixGroup*>(parts_.data()), count_, types);
     }
     else
     {
@@ -150,22 +153,24 @@ class MatrixGroups
     groups_ = groups;
   }
 
-  /// A place for f: the same in each call, but for one that is captured.
+  /// Stores f in the engine's memory, at the same place in each call.
   template <class F>
-  [[nodiscard]] std::shared_ptr<ReplayedValue<E, F>> value(const E& engine)
+  [[nodiscard]] const F* store(const E& engine, const F& f)
   {
-    using Value = std::shared_ptr<ReplayedValue<E, F>>;
-    if (engine.is_capturing()) return std::make_shared<ReplayedValue<E, F>>();
-    if (std::any_cast<Value>(&value_) == nullptr) value_ = std::make_shared<ReplayedValue<E, F>>();
-    return std::any_cast<Value>(value_);
+    static_assert(std::is_trivially_copyable_v<F>);
+    if (function_.size() < sizeof(F)) function_ = Bytes::uninitialized(sizeof(F));
+    auto* const place = reinterpret_cast<F*>(function_.data());
+    engine.set(place, f);
+    return place;
   }
 
   using Buffer = typename E::template Buffer<MatrixGroup>;
+  using Bytes = typename E::template Buffer<std::byte>;
 
   std::vector<MatrixGroup> groups_;
   Buffer parts_ = Buffer(0);
   std::size_t count_ = 0;
-  std::any value_;
+  Bytes function_ = Bytes(0);
 };
 
 }  // namespace detail
