@@ -62,6 +62,22 @@ struct HeadTile
     }
   }
 
+  /// The block loads a tile with 16 rows for each warp, of which those from `valid` on are zeros.
+  /// Then f(k / 16, x) gets the elements x of this warp's rows in columns k to k + 15, for each k.
+  template <class W, class F>
+  CUBIST_HOST_DEVICE static void for_own_rows(const W& warp, T* tile, const T* from,
+                                              std::size_t from_ld, std::size_t valid, F f)
+  {
+    load(warp, tile, 16 * W::count, from, from_ld, valid);
+    warp.end_copies();
+    warp.template wait_for_copies<0>();
+    warp.wait();
+    CUBIST_UNROLL
+    for (unsigned k = 0; k < head_size; k += 16)
+      f(k / 16, warp.left(tile + 16 * warp.index() * ld + k, ld));
+    warp.wait();
+  }
+
   /// sums += A B^T, for the 16 rows of A and the n rows of B in two tiles.
   template <class W, unsigned n>
   CUBIST_HOST_DEVICE static void multiply_rows(const W& warp, typename W::template Sums<n>& sums,
@@ -236,16 +252,9 @@ struct AttentionForward
     const float scale = on.scale_of_log2();
     const std::size_t mine = at.first + 16 * warp.index();
 
-    Tile::load(warp, shared, rows, on.query(on.q, s.q, at.sequence, at.head, at.first), on.q.ld(),
-               s.queries - at.first);
-    warp.end_copies();
-    warp.template wait_for_copies<0>();
-    warp.wait();
     typename W::Left q[head_size / 16];
-    CUBIST_UNROLL
-    for (unsigned k = 0; k < head_size; k += 16)
-      q[k / 16] = warp.left(shared + 16 * warp.index() * Tile::ld + k, Tile::ld);
-    warp.wait();
+    Tile::for_own_rows(warp, shared, on.query(on.q, s.q, at.sequence, at.head, at.first), on.q.ld(),
+                       s.queries - at.first, [&](unsigned k, const auto& left) { q[k] = left; });
 
     typename W::template Sums<head_size> sums;
     typename W::Rows max = warp.rows(-std::numeric_limits<float>::infinity());
@@ -320,20 +329,13 @@ struct AttentionQueryGradient
     const QueryTile<T> at{on, warp.block(), rows};
     const float scale = on.scale_of_log2();
     const std::size_t mine = at.first + 16 * warp.index();
-    const T* const my_rows = shared + 16 * warp.index() * Tile::ld;
 
     typename W::Left q[head_size / 16];
     typename W::Left d_o[head_size / 16];
     typename W::Rows d = warp.rows(0.0F);
     const auto load = [&](const MatrixView<const T>& m, const HeadColumns& columns, auto f) {
-      Tile::load(warp, shared, rows, on.query(m, columns, at.sequence, at.head, at.first), m.ld(),
-                 s.queries - at.first);
-      warp.end_copies();
-      warp.template wait_for_copies<0>();
-      warp.wait();
-      CUBIST_UNROLL
-      for (unsigned k = 0; k < head_size; k += 16) f(k / 16, warp.left(my_rows + k, Tile::ld));
-      warp.wait();
+      Tile::for_own_rows(warp, shared, on.query(m, columns, at.sequence, at.head, at.first), m.ld(),
+                         s.queries - at.first, f);
     };
     load(on.q, s.q, [&](unsigned k, const auto& left) { q[k] = left; });
     load(on.d_o, s.o, [&](unsigned k, const auto& left) { d_o[k] = left; });
