@@ -133,7 +133,7 @@ TEMPLATE_TEST_CASE("functions compute complex elements with operators that are r
   CHECK(a == T{-4, 7});
   CHECK(detail::StoreAndSum<Arithmetic<T>>{f}(7, 8, a, x, y) == T{0.25F, -5.25F});
   CHECK(a == T{0.25F, -5.25F});
-  CHECK(detail::ElementValue{}(7, 8, y) + x == T{4, 7});
+  CHECK(detail::OfValues<detail::Itself>{}(7, 8, y) + x == T{4, 7});
   Complex<Real<T>> filled;
   detail::FillWith<T>{y}(filled);
   CHECK(filled == y);

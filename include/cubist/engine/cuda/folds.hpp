@@ -97,12 +97,16 @@ struct FoldKernel
   }
 };
 
+/// out(i, 0) = the fold of f(i, j, m(i, j), …) over j or, unless it is by row, out(0, 0) = the fold
+/// over i and j.
+/// @pre there are rows or, unless it is by row, elements
 template <class Kernels, class Out, class V, class Combine, class F, class... T>
-void fold_with(const Tiling& tiling, bool by_row, MatrixView<Out> out, V init, Combine combine, F f,
-               MatrixView<T>... m)
+void fold_to(MatrixView<Out> out, bool by_row, Shape shape, V init, Combine combine, F f,
+             MatrixView<T>... m)
 {
   using Part = Folded<V>;
   constexpr unsigned n = chunk_width_of<T...>;
+  const Tiling tiling = by_row ? row_tiling(shape, n) : fold_tiling(shape, n);
   const bool aligned = (chunks_are_aligned<n>(m) && ...);
   const Shape of_parts = by_row ? Shape{tiling.shape.rows, tiling.blocks_across}
                                 : Shape{1, std::size_t{tiling.blocks()}};
@@ -119,30 +123,13 @@ void fold_with(const Tiling& tiling, bool by_row, MatrixView<Out> out, V init, C
                   MatrixView<const Part>{parts, of_parts});
 }
 
-/// out(i, 0) = the fold of f(i, j, m(i, j), …) over j
-/// @pre there are rows
-template <class Kernels, class Out, class V, class Combine, class F, class... T>
-void fold_rows_of(Shape shape, MatrixView<Out> out, V init, Combine combine, F f,
-                  MatrixView<T>... m)
-{
-  fold_with<Kernels>(row_tiling(shape, chunk_width_of<T...>), true, out, init, combine, f, m...);
-}
-
-/// out(0, 0) = the fold of f(i, j, m(i, j), …) over i and j
-/// @pre there are elements
-template <class Kernels, class Out, class V, class Combine, class F, class... T>
-void fold_all_to(MatrixView<Out> out, Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
-{
-  fold_with<Kernels>(fold_tiling(shape, chunk_width_of<T...>), false, out, init, combine, f, m...);
-}
-
-/// The same fold, once it is computed.
+/// The fold over all elements, once it is computed.
 /// @pre there are elements
 template <class Kernels, class V, class Combine, class F, class... T>
 [[nodiscard]] V fold_all(Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
 {
   V* const result = Kernels::template result<V>();
-  fold_all_to<Kernels>(MatrixView<V>{result, {1, 1}}, shape, init, combine, f, m...);
+  fold_to<Kernels>(MatrixView<V>{result, {1, 1}}, false, shape, init, combine, f, m...);
   return Kernels::read(result);
 }
 

@@ -225,14 +225,4 @@ struct StoreAndFold
   }
 };
 
-/// An element, for a sum.
-struct ElementValue
-{
-  template <class T>
-  CUBIST_HOST_DEVICE DeviceValue<T> operator()(std::size_t, std::size_t, const T& x) const
-  {
-    return device_value(x);
-  }
-};
-
 }  // namespace cubist::CUBIST_ABI::detail

@@ -96,7 +96,7 @@ class KernelOperations
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {
     require_shape(out.shape(), Shape{1, in.cols()});
-    if (in.cols() > 0) sum_columns<Kernels>(in.shape(), out.data(), ElementValue{}, in);
+    if (in.cols() > 0) sum_columns<Kernels>(in.shape(), out.data(), OfValues<Itself>{}, in);
   }
 
   /// out(targets[l], :) = the sum of the rows of `in` in list l, in its order; with `adds`, += that
@@ -117,8 +117,9 @@ class KernelOperations
     require_shape(out.shape(), Shape{first.rows(), 1});
     (require_shape(in.shape(), first.shape()), ...);
     if (first.rows() > 0)
-      fold_rows_of<Kernels>(first.shape(), out, DeviceValue<T>{init}, combine, OfValues<F>{f},
-                            MatrixView<const First>{first}, MatrixView<const In>{in}...);
+      detail::fold_to<Kernels>(out, true, first.shape(), DeviceValue<T>{init}, combine,
+                               OfValues<F>{f}, MatrixView<const First>{first},
+                               MatrixView<const In>{in}...);
   }
 
   /// The fold of f(i, j, in(i, j), …) over all rows and columns, starting with init.
@@ -141,8 +142,9 @@ class KernelOperations
     require_shape(out.shape(), Shape{1, 1});
     (require_shape(in.shape(), first.shape()), ...);
     if (first.size() == 0) return fill(out, init);
-    fold_all_to<Kernels>(out, first.shape(), DeviceValue<T>{init}, combine, OfValues<F>{f},
-                         MatrixView<const First>{first}, MatrixView<const In>{in}...);
+    detail::fold_to<Kernels>(out, false, first.shape(), DeviceValue<T>{init}, combine,
+                             OfValues<F>{f}, MatrixView<const First>{first},
+                             MatrixView<const In>{in}...);
   }
 
   /// The same with out(i, j) = the value, and the fold that of the terms, of what
@@ -165,8 +167,8 @@ class KernelOperations
     require_shape(result.shape(), Shape{1, 1});
     (require_shape(in.shape(), out.shape()), ...);
     if (out.size() == 0) return fill(result, init);
-    fold_all_to<Kernels>(result, out.shape(), DeviceValue<V>{init}, combine, StoreAndFold<F>{f},
-                         out, MatrixView<const In>{in}...);
+    detail::fold_to<Kernels>(result, false, out.shape(), DeviceValue<V>{init}, combine,
+                             StoreAndFold<F>{f}, out, MatrixView<const In>{in}...);
   }
 };
 
