@@ -114,7 +114,7 @@ class HostEngine
   template <Element T>
   void copy(MatrixView<const T> in, MatrixView<T> out) const
   {
-    check(in, out.shape());
+    require_shape(in.shape(), out.shape());
     for (std::size_t i = 0; i < out.rows(); ++i) std::copy_n(in.row(i), out.cols(), out.row(i));
   }
   template <Element T>
@@ -138,7 +138,7 @@ class HostEngine
   template <class F, class First, class... T>
   void for_each(F f, MatrixView<First> first, MatrixView<T>... m) const
   {
-    (check(m, first.shape()), ...);
+    (require_shape(m.shape(), first.shape()), ...);
     // Contiguous rows are one long row.
     const bool one = first.contiguous() && (m.contiguous() && ...);
     for (std::size_t i = 0; i < (one ? 1 : first.rows()); ++i)
@@ -157,8 +157,8 @@ class HostEngine
   template <class T, class F, class... In>
   void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
   {
-    (check(in, out.shape()), ...);
-    check(sums, Shape{1, out.cols()});
+    (require_shape(in.shape(), out.shape()), ...);
+    require_shape(sums.shape(), Shape{1, out.cols()});
     sum_up(sums, [&](auto* sum) {
       const auto add = detail::on_widened<T, In...>(detail::AssignAndAdd<F>{f});
       for (std::size_t i = 0; i < out.rows(); ++i)
@@ -170,7 +170,7 @@ class HostEngine
   template <class T, class F, class... In>
   void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
-    (check(in, out.shape()), ...);
+    (require_shape(in.shape(), out.shape()), ...);
     for (std::size_t i = 0; i < out.rows(); ++i)
       for (std::size_t j = 0; j < out.cols(); ++j)
         out(i, j) = detail::element_of(f(i, j, detail::wide(in(i, j))...));
@@ -180,7 +180,7 @@ class HostEngine
   template <class T, class F, class... In>
   void map_rows(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
-    (check(in, out.shape()), ...);
+    (require_shape(in.shape(), out.shape()), ...);
     using RowFunction = decltype(f(std::size_t{}));
     for (std::size_t i = 0; i < out.rows(); ++i)
       detail::for_elements(out.cols(),
@@ -192,7 +192,7 @@ class HostEngine
   template <class T>
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {
-    check(out, Shape{1, in.cols()});
+    require_shape(out.shape(), Shape{1, in.cols()});
     sum_up(out, [&](auto* sums) {
       for (std::size_t i = 0; i < in.rows(); ++i)
       {
@@ -208,7 +208,7 @@ class HostEngine
   template <Scalar T>
   void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const
   {
-    check(in, Shape{in.rows(), out.cols()});
+    require_shape(in.shape(), Shape{in.rows(), out.cols()});
     for (std::size_t l = 0; l < lists.count; ++l)
       detail::sum_listed_rows(in, lists.rows + lists.starts[l], lists.rows + lists.starts[l + 1],
                               out.row(static_cast<std::size_t>(lists.targets[l])), adds);
@@ -220,8 +220,8 @@ class HostEngine
   void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
                 MatrixView<In>... in) const
   {
-    check(out, Shape{first.rows(), 1});
-    (check(in, first.shape()), ...);
+    require_shape(out.shape(), Shape{first.rows(), 1});
+    (require_shape(in.shape(), first.shape()), ...);
     detail::fold_rows<Accumulator<T>>(detail::best_target(), out, init, combine, f,
                                       MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
@@ -231,7 +231,7 @@ class HostEngine
   [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
                        MatrixView<In>... in) const
   {
-    (check(in, first.shape()), ...);
+    (require_shape(in.shape(), first.shape()), ...);
     Accumulator<T> all = init;
     for (std::size_t i = 0; i < first.rows(); ++i)
       for (std::size_t j = 0; j < first.cols(); ++j)
@@ -244,7 +244,7 @@ class HostEngine
   [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f,
                            MatrixView<In>... in) const
   {
-    (check(in, out.shape()), ...);
+    (require_shape(in.shape(), out.shape()), ...);
     const auto store = [&](std::size_t i, std::size_t j, const auto&... x) {
       const auto both = f(i, j, x...);
       out(i, j) = detail::element_of(both.value);
@@ -285,12 +285,6 @@ class HostEngine
   {
     if (beta == T{}) return fill(c, T{});
     map(c, detail::Scaled<T>{beta}, c);
-  }
-
-  template <class T>
-  static void check(MatrixView<T> operand, Shape wanted)
-  {
-    require_shape(operand.shape(), wanted);
   }
 };
 
