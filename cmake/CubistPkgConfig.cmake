@@ -80,7 +80,7 @@ endif()
 
 if(TARGET cubist_nccl)
   set(libraries ${NCCL_LIBRARY})
-  foreach(target IN ITEMS cudart cublas cublasLt)
+  foreach(target IN ITEMS cudart cublas)
     get_target_property(library CUDA::${target} LOCATION)
     list(APPEND libraries "${library}")
   endforeach()

@@ -139,7 +139,7 @@ class Attention
       }
       narrow(out, o);
     }
-    output_.forward(o, fit_like(kept.y, x), kept.output, output_.add_bias());
+    output_.forward(o, fit_like(kept.y, x), kept.output);
     return *kept.y;
   }
 
