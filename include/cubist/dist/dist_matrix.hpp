@@ -177,22 +177,20 @@ class DistMatrix
 
   static typename M::Communicator* replicas(const M& mesh)
   {
-    return replicas_along(mesh, ReplicaAxes{});
-  }
-  template <class... A>
-  static typename M::Communicator* replicas_along(const M& mesh, Axes<A...>)
-  {
-    if constexpr (sizeof...(A) > 0)
-      if (mesh.active() && (mesh.template extent<A>() * ...) > 1)
-        return &mesh.template along<A...>();
-    return nullptr;
+    return [&]<class... A>(Axes<A...>) -> typename M::Communicator* {
+      if constexpr (sizeof...(A) > 0)
+        if (mesh.active() && (mesh.template extent<A>() * ...) > 1)
+          return &mesh.template along<A...>();
+      return nullptr;
+    }(ReplicaAxes{});
   }
 
   static Block part_of(const M& mesh, Shape shape, Quanta quanta, int rank)
   {
     if (rank >= mesh.size()) return {};
-    const auto by =
-        detail::cut_along<typename M::Axes>(mesh.extents(), mesh.coordinates(rank), ReplicaAxes{});
+    const auto by = [&]<class... A>(Axes<A...>) {
+      return detail::cut<typename M::Axes, A...>(mesh.extents(), mesh.coordinates(rank));
+    }(ReplicaAxes{});
     return part_of_block(block_of(mesh, shape, quanta, rank), by.parts, by.index);
   }
 

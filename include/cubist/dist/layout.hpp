@@ -200,17 +200,4 @@ struct PendingAxes<L, Cut<A, Rest...>, Axes<Found...>>
 {
 };
 
-namespace detail
-{
-
-/// The cut along `Along...` of axes A, at these coordinates.
-template <class A, class... Along>
-[[nodiscard]] Cut cut_along(const typename A::Array& extents, const typename A::Array& coordinates,
-                            Axes<Along...>)
-{
-  return cut<A, Along...>(extents, coordinates);
-}
-
-}  // namespace detail
-
 }  // namespace cubist::CUBIST_ABI

@@ -40,6 +40,7 @@ struct RotaryAngle
     const double angle = static_cast<double>(position + i % sequence) * std::pow(base, exponent);
     return static_cast<T>(is_sine ? std::sin(angle) : std::cos(angle));
   }
+  friend bool operator==(const RotaryAngle&, const RotaryAngle&) = default;
 };
 
 /// Rotates (a, b), or back.
@@ -71,9 +72,7 @@ class RotaryTable
                std::size_t head_size, double base)
   {
     const detail::RotaryAngle<A, false> cosine{sequence, position, head_size, base};
-    if (rows == rows_ && sequence == of_.sequence && position == of_.position &&
-        head_size == of_.head_size && base == of_.base)
-      return;
+    if (rows == rows_ && cosine == of_) return;
     rows_ = rows;
     of_ = cosine;
     const std::size_t size = rows * head_size / 2;

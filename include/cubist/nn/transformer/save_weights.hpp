@@ -43,6 +43,7 @@ struct TensorParts
 {
   TensorPlace place;  // of the first part
   std::vector<std::size_t> parameters;
+  Shape shape = {};  // of all parts side by side, as cubist has them
 };
 
 /// All tensors, in the order of the parameters.
@@ -57,7 +58,10 @@ template <class T, class M>
     const auto place = tensor_place(config, parameters[i].name);
     const auto [at, is_new] = numbers.emplace(place.name, all.size());
     if (is_new) all.push_back({place, std::vector<std::size_t>(place.parts)});
-    all[at->second].parameters[place.part] = i;
+    TensorParts& tensor = all[at->second];
+    tensor.parameters[place.part] = i;
+    const Shape part = parameters[i].value.shape;
+    tensor.shape = {part.rows, tensor.shape.cols + part.cols};
   }
   return all;
 }
@@ -65,12 +69,9 @@ template <class T, class M>
 /// The global matrix of a tensor, as its file stores it, on rank 0.
 template <class T, class M>
 [[nodiscard]] std::vector<T> gather_tensor(const Parameters<T, M>& parameters,
-                                           const TensorParts& tensor, Shape& shape)
+                                           const TensorParts& tensor)
 {
-  const std::size_t rows = parameters[tensor.parameters.front()].value.shape.rows;
-  std::size_t cols = 0;
-  for (const std::size_t i : tensor.parameters) cols += parameters[i].value.shape.cols;
-  shape = op_shape(tensor.place.transposed, {rows, cols});
+  const auto [rows, cols] = tensor.shape;
   std::vector<T> all;
   std::size_t first = 0;
   for (const std::size_t i : tensor.parameters)
@@ -147,10 +148,8 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
   if (parameters.empty() || !parameters.front().value.mesh.active()) return;
   const auto& mesh = parameters.front().value.mesh;
   const auto tensors = detail::tensors_of(parameters, config);
-  const auto bytes = [&](const detail::TensorParts& tensor) {
-    std::uint64_t sum = 0;
-    for (const std::size_t i : tensor.parameters) sum += parameters[i].value.shape.size();
-    return sum * sizeof(T);
+  const auto bytes = [](const detail::TensorParts& tensor) -> std::uint64_t {
+    return tensor.shape.size() * sizeof(T);
   };
   const std::string config_file = config_text(config, detail::torch_name<T>());
   // The first tensor of each file.
@@ -185,10 +184,7 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
     std::uint64_t end = 0;
     for (std::size_t i = files[f]; i < files[f + 1]; ++i)
     {
-      const auto& parts = tensors[i].parameters;
-      const Shape first = parameters[parts.front()].value.shape;
-      const Shape s =
-          op_shape(tensors[i].place.transposed, {first.rows, first.cols * parts.size()});
+      const Shape s = op_shape(tensors[i].place.transposed, tensors[i].shape);
       const auto shape = tensors[i].place.vector ? std::vector<std::uint64_t>{s.cols}
                                                  : std::vector<std::uint64_t>{s.rows, s.cols};
       header.tensors.push_back(
@@ -201,8 +197,7 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
     auto& file = written.emplace_back(mesh, folder / file_name(f), start, start.size() + end);
     for (std::size_t i = files[f]; i < files[f + 1]; ++i)
     {
-      Shape shape;
-      const auto all = detail::gather_tensor(parameters, tensors[i], shape);
+      const auto all = detail::gather_tensor(parameters, tensors[i]);
       if (mesh.rank() == 0)
         file.file().write(start.size() + header.tensors[i - files[f]].begin,
                           std::as_bytes(std::span{all}));
