@@ -9,10 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
+#include <set>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cubist/core/error.hpp"
@@ -63,6 +62,54 @@ void require_one_table(const SafetensorsFolder& files, const std::string& table,
                      "computed; set tie_word_embeddings to false there, or remove one of them");
 }
 
+/// Where the files have a parameter.
+struct StoredParameter
+{
+  std::string name;
+  const SafetensorsFile* file;
+  StoredMatrix matrix;
+  std::size_t first_column;  // of the parameter in the matrix, which may have several
+};
+
+/// @throws DataError, ShapeError as `load_weights` does for one parameter
+template <class T, class P>
+[[nodiscard]] StoredParameter find_stored(const SafetensorsFolder& files, const P& parameter,
+                                          const TransformerConfig& config)
+{
+  const auto place = tensor_place(config, parameter.name);
+  const auto name = name_in(files, place.name, config.tied);
+  const SafetensorsFile& file = files.file_of(name);
+  const StoredMatrix m = file.template matrix<T>(name, place.transposed);
+  const Shape shape = parameter.value.shape;
+  const Shape wanted{shape.rows, shape.cols * place.parts};
+  require<ShapeError>(m.shape == wanted, file.path(), " has ", name, " of ",
+                      op_shape(place.transposed, m.shape), " where ",
+                      op_shape(place.transposed, wanted), " is needed for ", parameter.name,
+                      "; use the config.json of these files");
+  return {name, &file, m, place.part * shape.cols};
+}
+
+/// Whether a tensor that no parameter has says nothing new: a mask, frequencies, or the second name
+/// of a tied table.
+[[nodiscard]] inline bool is_redundant(const std::string& name, bool tied)
+{
+  return name.ends_with(".attn.bias") || name.ends_with(".masked_bias") ||
+         name.ends_with(".inv_freq") || (tied && name == logits_name);
+}
+
+/// @throws DataError for a tensor that is no parameter of the transformer
+inline void require_all_read(const SafetensorsFolder& files,
+                             const std::vector<StoredParameter>& stored, bool tied)
+{
+  std::set<std::string> read;
+  for (const auto& s : stored) read.insert(s.name);
+  for (const auto& name : files.names())
+    require<DataError>(read.count(name) > 0 || is_redundant(name, tied), files.path(),
+                       " has a tensor ", name,
+                       " that this transformer does not have, so the result would be another "
+                       "model's; use the config.json of these files");
+}
+
 }  // namespace detail
 
 /// Sets the parameters of a transformer from files of Hugging Face; F16, BF16, F32 and F64 are
@@ -77,41 +124,17 @@ void load_weights(const std::filesystem::path& path, const Parameters<T, M>& par
 {
   if (parameters.empty() || !parameters.front().value.mesh.active()) return;
   const SafetensorsFolder files{path};
-  const TensorPlace table = tensor_place(config, "embedding.weight");
-  std::map<std::string, bool> read;
-  for (const auto& name : files.names()) read[name] = false;
-  std::vector<std::pair<const SafetensorsFile*, StoredMatrix>> stored;
-  for (const auto& p : parameters)
-  {
-    const auto place = tensor_place(config, p.name);
-    const auto name = detail::name_in(files, place.name, config.tied);
-    const SafetensorsFile& file = files.file_of(name);
-    const StoredMatrix m = file.template matrix<T>(name, place.transposed);
-    const Shape wanted{p.value.shape.rows, p.value.shape.cols * place.parts};
-    require<ShapeError>(m.shape == wanted, file.path(), " has ", name, " of ",
-                        op_shape(place.transposed, m.shape), " where ",
-                        op_shape(place.transposed, wanted), " is needed for ", p.name,
-                        "; use the config.json of these files");
-    read[name] = true;
-    stored.emplace_back(&file, m);
-  }
-  for (const auto& [name, was_read] : read)
-  {
-    const bool buffer = name.ends_with(".attn.bias") || name.ends_with(".masked_bias") ||
-                        name.ends_with(".inv_freq") || (config.tied && name == detail::logits_name);
-    require<DataError>(was_read || buffer, files.path(), " has a tensor ", name,
-                       " that this transformer does not have, so the result would be another "
-                       "model's; use the config.json of these files");
-  }
+  std::vector<detail::StoredParameter> stored;
+  for (const auto& p : parameters) stored.push_back(detail::find_stored<T>(files, p, config));
+  detail::require_all_read(files, stored, config.tied);
   if (config.tied)
-    detail::require_one_table(files, detail::name_in(files, table.name, true),
-                              parameters.front().value.mesh);
-  for (std::size_t i = 0; i < parameters.size(); ++i)
   {
-    const auto place = tensor_place(config, parameters[i].name);
-    const auto& x = parameters[i].value;
-    stored[i].first->read(stored[i].second, place.part * x.shape.cols, x);
+    const auto table = tensor_place(config, "embedding.weight").name;
+    detail::require_one_table(files, detail::name_in(files, table, true),
+                              parameters.front().value.mesh);
   }
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    stored[i].file->read(stored[i].matrix, stored[i].first_column, parameters[i].value);
 }
 
 }  // namespace cubist::CUBIST_ABI
