@@ -161,8 +161,11 @@ class Tiles
       const bool own_a = m_[p.m].i + k_[p.k].i == a.own;
       const bool own_b = k_[p.k].j + n_[p.n].i == b.own;
       const bool stays = m_[p.m].j + n_[p.n].j == c.own;
-      const int foreign = (own_a ? 0 : 1) + (own_b ? 0 : 1);
-      return foreign == 0 ? int{stays} : (stays ? 3 : 1) + foreign;
+      // A tile that waits for nothing; one for another rank, which waits for the sum; one for this
+      // rank. Each with the fewest pieces of other ranks first.
+      if (own_a && own_b) return stays ? 1 : 0;
+      const int foreign = int{!own_a} + int{!own_b};
+      return (stays ? 3 : 1) + foreign;
     };
     std::stable_sort(order_.begin(), order_.end(),
                      [&](const Place& p, const Place& q) { return step_of(p) < step_of(q); });

@@ -67,65 +67,144 @@ struct UnitBytes
   double out = 0;
 };
 
+/// One unit of a level, and what its part in a collective depends on.
+class CollectiveUnit
+{
+ public:
+  CollectiveUnit(const SimulatedLinks& links, const SimulatedPlacement& placement,
+                 std::size_t level, std::size_t index, const SimulatedCollective& call)
+      : links_{links}, placement_{placement}, level_{level}, index_{index}, call_{call},
+        here_{placement.units(level)[index]}
+  {
+  }
+
+  [[nodiscard]] bool has(int position) const { return unit_of(position) == here_.unit; }
+  [[nodiscard]] double ranks() const { return double(placement_.size()); }
+  [[nodiscard]] double units() const { return double(neighbours().size()); }
+  [[nodiscard]] double members() const { return double(here_.members); }
+
+  /// By direct exchange, and chains of ranks in segments (comm/mpi/collectives).
+  [[nodiscard]] UnitBytes by_mpi() const
+  {
+    const double b = call_.bytes;
+    const double others = ranks() - members();
+    switch (call_.collective)
+    {
+    case Collective::all_gather:
+      return {others * b, members() * (units() - 1) * b};
+    case Collective::reduce_scatter:
+      return both(members() * others * b);
+    case Collective::all_reduce:
+      return both(2 * b / ranks() * (members() * others));
+    case Collective::reduce:
+      return along_ranks();
+    default:
+      return by_either();
+    }
+  }
+  /// In rings and chains from unit to unit (NCCL).
+  [[nodiscard]] UnitBytes by_nccl() const
+  {
+    const double b = call_.bytes;
+    switch (call_.collective)
+    {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return both((ranks() - 1) * b);
+    case Collective::all_reduce:
+      return both(2 * b / ranks() * (ranks() - 1));
+    case Collective::reduce:
+      return {neighbour(neighbours().size() - 1).unit == unit_of(call_.root) ? 0 : b,
+              has(call_.root) ? 0 : b};
+    default:
+      return by_either();
+    }
+  }
+
+ private:
+  [[nodiscard]] static UnitBytes both(double x) { return {x, x}; }
+
+  [[nodiscard]] const std::vector<UnitMembers>& neighbours() const
+  {
+    return placement_.units(level_);
+  }
+  /// The unit so many places behind this one in the chain from unit to unit, cyclically.
+  [[nodiscard]] const UnitMembers& neighbour(std::size_t places) const
+  {
+    return neighbours()[(index_ + places) % neighbours().size()];
+  }
+  [[nodiscard]] int unit_of(int position) const
+  {
+    return links_.unit(level_, placement_.rank(position));
+  }
+
+  /// A chain through all ranks: all edges of the ring of ranks but the one from the root to its
+  /// successor.
+  [[nodiscard]] UnitBytes along_ranks() const
+  {
+    const int first = unit_of(call_.root + 1);
+    const bool leaves = first != unit_of(call_.root);
+    const auto exits = double(here_.exits);
+    return {(leaves && first == here_.unit ? exits - 1 : exits) * call_.bytes,
+            (leaves && has(call_.root) ? exits - 1 : exits) * call_.bytes};
+  }
+  /// What MPI and NCCL do alike.
+  [[nodiscard]] UnitBytes by_either() const
+  {
+    const double b = call_.bytes;
+    const double others = ranks() - members();
+    switch (call_.collective)
+    {
+    case Collective::all_to_all:
+      return both(members() * others * b);
+    case Collective::broadcast:
+      return {has(call_.root) ? 0 : b, neighbour(1).unit == unit_of(call_.root) ? 0 : b};
+    case Collective::gather:
+      return has(call_.root) ? UnitBytes{others * b, 0} : UnitBytes{0, members() * b};
+    case Collective::scatter:
+      return has(call_.root) ? UnitBytes{0, others * b} : UnitBytes{members() * b, 0};
+    case Collective::send:
+    case Collective::receive:
+      if (has(call_.root) == has(call_.peer)) return {};
+      return has(call_.root) ? UnitBytes{0, b} : UnitBytes{b, 0};
+    default:  // barriers and windows send no data
+      return {};
+    }
+  }
+
+  const SimulatedLinks& links_;
+  const SimulatedPlacement& placement_;
+  std::size_t level_;
+  std::size_t index_;
+  const SimulatedCollective& call_;
+  const UnitMembers& here_;
+};
+
 [[nodiscard]] inline UnitBytes unit_bytes(const SimulatedMachine& machine,
                                           const SimulatedLinks& links,
                                           const SimulatedPlacement& placement, std::size_t level,
                                           std::size_t index, const SimulatedCollective& call)
 {
-  const auto& units = placement.units(level);
-  const UnitMembers& here = units[index];
-  const bool rings = machine.algorithms == SimulatedAlgorithms::nccl;
-  const auto p = double(placement.size());
-  const auto c = double(here.members);
-  const auto n = double(units.size());
-  const double b = call.bytes;
-  const auto unit_of = [&](int position) { return links.unit(level, placement.rank(position)); };
-  const bool has_root = unit_of(call.root) == here.unit;
-  const bool has_peer = unit_of(call.peer) == here.unit;
-  // Of two units that are neighbours in a chain from unit to unit, cyclically.
-  const auto is_before = [&](std::size_t i, int position) {
-    return units[(i + 1) % units.size()].unit == unit_of(position);
-  };
-  const auto both = [](double x) { return UnitBytes{x, x}; };
-  switch (call.collective)
+  const CollectiveUnit unit{links, placement, level, index, call};
+  return machine.algorithms == SimulatedAlgorithms::nccl ? unit.by_nccl() : unit.by_mpi();
+}
+
+/// The seconds of a message that passes all ranks one after the other, with the time of a segment
+/// on each edge: edges between the largest units first, the rest inside of them.
+[[nodiscard]] inline double chain_latency(const SimulatedMachine& machine,
+                                          const SimulatedPlacement& placement, double segment)
+{
+  double sum = 0;
+  std::size_t edges = placement.size() - 1;
+  for (std::size_t level = placement.top() + 1; level-- > 0;)
   {
-  case Collective::all_gather:
-    return rings ? both((p - 1) * b) : UnitBytes{(p - c) * b, c * (n - 1) * b};
-  case Collective::reduce_scatter:
-    return both(rings ? (p - 1) * b : c * (p - c) * b);
-  case Collective::all_reduce:
-    return both(2 * b / p * (rings ? p - 1 : c * (p - c)));
-  case Collective::all_to_all:
-    return both(c * (p - c) * b);
-  case Collective::broadcast:
-    return {has_root ? 0 : b, is_before(index, call.root) ? 0 : b};
-  case Collective::reduce:
-  {
-    if (rings)
-    {
-      const std::size_t previous = (index + units.size() - 1) % units.size();
-      return {units[previous].unit == unit_of(call.root) ? 0 : b, has_root ? 0 : b};
-    }
-    // All edges of the ring of ranks but the one from the root to its successor.
-    const int first = unit_of(call.root + 1);
-    const bool leaves = first != unit_of(call.root);
-    const auto exits = double(here.exits);
-    return {(leaves && first == here.unit ? exits - 1 : exits) * b,
-            (leaves && has_root ? exits - 1 : exits) * b};
+    const SimulatedLink& link = machine.links[level];
+    const std::size_t here =
+        level == 0 ? edges : std::min(edges, placement.units(level).size() - 1);
+    sum += double(here) * (link.latency + segment / link.bandwidth);
+    edges -= here;
   }
-  case Collective::gather:
-    return has_root ? UnitBytes{(p - c) * b, 0} : UnitBytes{0, c * b};
-  case Collective::scatter:
-    return has_root ? UnitBytes{0, (p - c) * b} : UnitBytes{c * b, 0};
-  case Collective::send:
-  case Collective::receive:
-    if (has_root == has_peer) return {};
-    return has_root ? UnitBytes{0, b} : UnitBytes{b, 0};
-  case Collective::barrier:
-  case Collective::expose:
-    return {};
-  }
-  return {};
+  return sum;
 }
 
 /// The seconds before a collective's bytes flow: messages that wait for others.
@@ -133,39 +212,25 @@ struct UnitBytes
                                        const SimulatedPlacement& placement,
                                        const SimulatedCollective& call)
 {
-  const SimulatedLink& top = machine.links[placement.top()];
-  const auto p = placement.size();
+  const double one = machine.links[placement.top()].latency;
+  const double tree = double(std::bit_width(placement.size() - 1)) * one;
   const bool rings = machine.algorithms == SimulatedAlgorithms::nccl;
-  // Along all ranks one after the other, with the time of a segment on each edge.
-  const auto along = [&](double segment) {
-    double sum = 0;
-    std::size_t edges = p - 1;
-    for (std::size_t level = placement.top() + 1; level-- > 0;)
-    {
-      const SimulatedLink& link = machine.links[level];
-      const std::size_t here =
-          level == 0 ? edges : std::min(edges, placement.units(level).size() - 1);
-      sum += double(here) * (link.latency + segment / link.bandwidth);
-      edges -= here;
-    }
-    return sum;
-  };
-  const double depth = double(std::bit_width(p - 1));
+  const auto along = [&](double segment) { return chain_latency(machine, placement, segment); };
   switch (call.collective)
   {
   case Collective::barrier:
   case Collective::expose:
-    return depth * top.latency;
+    return tree;
   case Collective::broadcast:
   case Collective::reduce:
     return along(call.bytes > machine.segment_bytes ? machine.segment_bytes : 0);
   case Collective::all_gather:
   case Collective::reduce_scatter:
-    return rings ? along(0) : top.latency;
+    return rings ? along(0) : one;
   case Collective::all_reduce:
-    return rings ? 2 * std::min(along(0), depth * top.latency) : 2 * top.latency;
+    return 2 * (rings ? std::min(along(0), tree) : one);
   default:
-    return top.latency;
+    return one;
   }
 }
 
@@ -190,6 +255,48 @@ struct UnitBytes
   }
 }
 
+/// What a collective asks of links and cores, each as if it were alone there.
+struct CollectiveLoads
+{
+  struct Load
+  {
+    int resource;
+    double seconds;
+  };
+
+  std::vector<Load> all;
+  double rank_seconds = 0;  // in which the slowest rank sends or receives its bytes
+  double core_seconds = 0;
+
+  /// @param ranks of the unit that send, and receive, its bytes
+  void add(const SimulatedMachine& machine, const SimulatedLinks& links, std::size_t level,
+           int unit, UnitBytes bytes, double ranks)
+  {
+    const SimulatedLink& link = machine.links[level];
+    const double most = std::max(bytes.in, bytes.out);
+    if (most == 0) return;
+    if (link.rank_bandwidth > 0)
+      rank_seconds = std::max(rank_seconds, most / (ranks * link.rank_bandwidth));
+    all.push_back({links.into(level, unit), bytes.in / link.bandwidth});
+    all.push_back({links.out_of(level, unit), bytes.out / link.bandwidth});
+    const double messages = std::max(1.0, most / machine.segment_bytes);
+    core_seconds += (bytes.in + bytes.out) * link.core_seconds_per_byte +
+                    2 * messages * link.core_seconds_per_message;
+  }
+  /// Shares out `core_seconds`. Cores that several nodes share are one resource; else each node's
+  /// cores do their part.
+  void add_cores(const SimulatedLinks& links, const SimulatedPlacement& placement)
+  {
+    if (core_seconds == 0) return;
+    std::vector<int> cores;
+    for (const auto& unit : placement.units(0)) cores.push_back(links.cores_of(unit.unit));
+    std::sort(cores.begin(), cores.end());
+    cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+    const double each = core_seconds / (double(cores.size()) * links.cores_together());
+    for (const int c : cores) all.push_back({c, each});
+  }
+};
+
 [[nodiscard]] inline CollectiveCost collective_cost(const SimulatedMachine& machine,
                                                     const SimulatedLinks& links,
                                                     const SimulatedPlacement& placement,
@@ -198,45 +305,21 @@ struct UnitBytes
   CollectiveCost cost;
   if (placement.size() == 1) return cost;
   cost.latency = latency_of(machine, placement, call);
-
-  struct Load
-  {
-    int resource;
-    double seconds;  // if it were alone
-  };
-  std::vector<Load> loads;
-  double core_seconds = 0;
+  CollectiveLoads loads;
   const std::size_t top = placement.top();
   for (std::size_t level = top == 0 ? 0 : 1; level <= top; ++level)
   {
-    const SimulatedLink& link = machine.links[level];
-    if (!link.overlaps) continue;  // copied by the ranks when they wait
+    if (!machine.links[level].overlaps) continue;  // copied by the ranks when they wait
     const auto& units = placement.units(level);
     for (std::size_t i = 0; i < units.size(); ++i)
-    {
-      const UnitBytes bytes = unit_bytes(machine, links, placement, level, i, call);
-      const double ranks = ranks_that_transfer(machine, units[i], call);
-      const double most = std::max(bytes.in, bytes.out);
-      if (most == 0) continue;
-      if (link.rank_bandwidth > 0)
-        cost.seconds = std::max(cost.seconds, most / (ranks * link.rank_bandwidth));
-      loads.push_back({links.into(level, units[i].unit), bytes.in / link.bandwidth});
-      loads.push_back({links.out_of(level, units[i].unit), bytes.out / link.bandwidth});
-      const double messages = std::max(1.0, most / machine.segment_bytes);
-      core_seconds += (bytes.in + bytes.out) * link.core_seconds_per_byte +
-                      2 * messages * link.core_seconds_per_message;
-    }
+      loads.add(machine, links, level, units[i].unit,
+                unit_bytes(machine, links, placement, level, i, call),
+                ranks_that_transfer(machine, units[i], call));
   }
-  // Cores that several nodes share are one resource; else each node's cores do their part.
-  std::vector<int> cores;
-  for (const auto& unit : placement.units(0)) cores.push_back(links.cores_of(unit.unit));
-  std::sort(cores.begin(), cores.end());
-  cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
-  core_seconds /= double(cores.size()) * links.cores_together();
-  if (core_seconds > 0)
-    for (const int c : cores) loads.push_back({c, core_seconds});
-  for (const Load& load : loads) cost.seconds = std::max(cost.seconds, load.seconds);
-  for (const Load& load : loads)
+  loads.add_cores(links, placement);
+  cost.seconds = loads.rank_seconds;
+  for (const auto& load : loads.all) cost.seconds = std::max(cost.seconds, load.seconds);
+  for (const auto& load : loads.all)
     if (load.seconds > 0) cost.uses.push_back({load.resource, load.seconds / cost.seconds});
   return cost;
 }
