@@ -2,7 +2,8 @@
 # of others.
 cmake_minimum_required(VERSION 3.24)
 
-# The layers, and the folders whose headers a layer may include besides its own.
+# The layers, and the folders whose headers a layer may include besides its own. A header may be a layer of its own, below
+# the others of its folder.
 function(layer folder)
   set(below ${ARGN})
   foreach(other IN LISTS ARGN)
@@ -35,7 +36,8 @@ layer(backend comm/threads comm/mpi comm/nccl comm/simulated engine/host engine/
 # From here on a program knows concepts, never who carries the data or computes.
 layer(mesh comm)
 layer(dist mesh engine)
-layer(algorithm dist)
+layer(matmul/options.hpp engine)
+layer(algorithm dist matmul/options.hpp)
 layer(algorithm/summa algorithm algorithm/gather)
 layer(algorithm/gather algorithm)
 layer(algorithm/direct algorithm machine)
@@ -70,6 +72,9 @@ list(REMOVE_ITEM headers cubist.hpp version.hpp backend/counting.hpp backend/fau
 
 foreach(header IN LISTS headers)
   cmake_path(GET header PARENT_PATH folder)
+  if(header IN_LIST layers)
+    set(folder ${header})
+  endif()
   if(NOT folder IN_LIST layers)
     list(APPEND faults "${header}: ${folder}/ is no layer, its rule belongs in tests/layers/check.cmake")
     continue()
@@ -88,6 +93,9 @@ foreach(header IN LISTS headers)
     elseif(included MATCHES "^cubist/(.+)$")
       set(path "${CMAKE_MATCH_1}")
       cmake_path(GET path PARENT_PATH other)
+      if(path IN_LIST layers)
+        set(other ${path})
+      endif()
       if(path IN_LIST headers)
         list(APPEND includes_${header} ${path})
       endif()

@@ -9,7 +9,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/engine/engine.hpp"
+#include "cubist/matmul/options.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -20,21 +20,6 @@ struct LocalShapes
   Shape x;  ///< of this rank's block of X
   Shape w;  ///< of this rank's block of W
   Shape y;  ///< of this rank's block of Y
-};
-
-/// How the operands of a product are stored: Y = op(X) op(W).
-struct Ops
-{
-  Op x = Op::none;  ///< of X
-  Op w = Op::none;  ///< of W
-};
-
-/// Whether a plan keeps what it gathered in forward until backward (more memory, fewer words), or
-/// gathers it again.
-enum class Gathered : bool
-{
-  again,  ///< gathered in forward, and again in backward
-  kept    ///< kept from forward until backward
 };
 
 /// The products of one layer, X and W standing for op(X) and op(W). Every rank of the mesh calls

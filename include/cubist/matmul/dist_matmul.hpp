@@ -26,6 +26,7 @@
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/placement.hpp"
 #include "cubist/matmul/operands.hpp"
+#include "cubist/matmul/options.hpp"
 #include "cubist/matmul/product_calls.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"

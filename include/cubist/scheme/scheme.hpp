@@ -10,29 +10,23 @@
 //   Algorithm                         which algorithm multiplies by collectives: Summa or
 //                                     GatherMultiplyScatter
 //
-// One of three algorithms runs. Where all ranks of the mesh can read each other's memory, it is the
-// direct product (algorithm/direct/), for every scheme, as it follows from the layouts alone;
-// elsewhere, or for Method::collectives, it is the scheme's own, SUMMA (algorithm/summa/) or
-// gather-multiply-scatter (algorithm/gather/). `DistMatMul::method()` says which.
+// Which algorithm runs, whatever the scheme; `DistMatMul::method()` tells it:
+//
+//   1. where all ranks of the mesh can read each other's memory, as threads and the processes of
+//      one node can: the direct product (algorithm/direct/), which follows from the layouts alone;
+//   2. elsewhere, as between nodes and on GPUs: the scheme's own, SUMMA (algorithm/summa/) or
+//      gather-multiply-scatter (algorithm/gather/).
+//
+// `Method::direct` and `Method::collectives` (matmul/options.hpp) force the first or the second.
 
 #include <concepts>
-#include <cstdint>
 
 #include "cubist/algorithm/product_plan.hpp"
+#include "cubist/matmul/options.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist::CUBIST_ABI
 {
-
-/// How a rank gets the blocks of operands that other ranks hold.
-enum class Method : std::uint8_t
-{
-  automatic,    // direct if every rank of the mesh can read the others' memory, else collectives
-  collectives,  // S::Algorithm
-  direct,       // reads peers' memory in place: algorithm/direct/direct_product.hpp
-  fastest [[deprecated("use Method::automatic")]] = automatic,   ///< the former name
-  owner_computes [[deprecated("use Method::direct")]] = direct,  ///< the former name
-};
 
 // clang-format off
 template <class S>

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The options of a product Y = op(X) op(W), whatever its scheme:
+//
+//   Op        whether X and W are stored as they are, transposed, or as the adjoint (engine.hpp,
+//             because a gemm of the engine has the same option)
+//   Gathered  whether the product keeps what it gathered in forward until backward
+//   Method    which algorithm runs: see the list in scheme/scheme.hpp
+
+#include <cstdint>
+
+#include "cubist/engine/engine.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// How the operands of a product are stored: Y = op(X) op(W).
+struct Ops
+{
+  Op x = Op::none;  ///< of X
+  Op w = Op::none;  ///< of W
+};
+
+/// Whether a plan keeps what it gathered in forward until backward (more memory, fewer words), or
+/// gathers it again.
+enum class Gathered : bool
+{
+  again,  ///< gathered in forward, and again in backward
+  kept    ///< kept from forward until backward
+};
+
+/// How a rank gets the blocks of operands that other ranks hold.
+enum class Method : std::uint8_t
+{
+  automatic,    // direct if every rank of the mesh can read the others' memory, else collectives
+  collectives,  // S::Algorithm
+  direct,       // reads peers' memory in place: algorithm/direct/direct_product.hpp
+  fastest [[deprecated("use Method::automatic")]] = automatic,   ///< the former name
+  owner_computes [[deprecated("use Method::direct")]] = direct,  ///< the former name
+};
+
+}  // namespace cubist::CUBIST_ABI
