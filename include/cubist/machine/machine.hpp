@@ -132,7 +132,7 @@ struct Machine
   /// cores, or messages occupy cores.
   [[nodiscard]] bool shares_cores(int ranks) const
   {
-    const bool messages = std::any_of(links.begin(), links.end(), [&](const Link& l) {
+    const bool messages = std::ranges::any_of(links, [&](const Link& l) {
       return l.core_seconds_per_byte > 0 || l.core_seconds_per_message > 0;
     });
     return messages || on_the_cores(ranks) > cores;

@@ -179,7 +179,7 @@ class Trainer
     for (NamedValue m : metrics)
     {
       const auto is_taken = [&](const NamedValue& v) { return v.name == m.name; };
-      while (m.name == "step" || std::any_of(values.begin(), values.end(), is_taken))
+      while (m.name == "step" || std::ranges::any_of(values, is_taken))
         m.name.insert(0, "evaluated ");
       values.push_back(std::move(m));
     }

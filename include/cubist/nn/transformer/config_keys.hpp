@@ -184,7 +184,7 @@ inline constexpr ModelFamily llama_family{"llama", "LlamaForCausalLM", llama_key
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   const auto has_key = [name](const auto& keys) {
-    return std::any_of(keys.begin(), keys.end(), [name](auto& key) { return key.name == name; });
+    return std::ranges::any_of(keys, [name](auto& key) { return key.name == name; });
   };
   return has_key(common_keys) || has_key(family.keys) || has(common_without_effect) ||
          has(family.without_effect);
