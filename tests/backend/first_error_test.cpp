@@ -34,6 +34,35 @@ TEST_CASE("without an error there is no message, and nothing is thrown")
   CHECK_NOTHROW(first.rethrow());
 }
 
+TEST_CASE("what a body throws is recorded before other ranks are told of it")
+{
+  FirstError first;
+  std::string told;
+  bool follows = true;
+  const auto failed = [&](const std::string& what, bool is_consequence) {
+    CHECK(first);
+    told = FirstError::for_peers(2, what);
+    follows = is_consequence;
+  };
+  first.run(
+      2, [] {}, failed);
+  CHECK_FALSE(first);
+  first.run(
+      2, [] { throw PeerFailed{"rank 1 failed"}; }, failed);
+  CHECK(follows);
+  first.run(
+      2, [] { throw ShapeError{"too long"}; }, failed);
+  CHECK_FALSE(follows);
+  CHECK(told ==
+        "rank 2 failed (too long), so calls of other ranks cannot complete; correct that rank's "
+        "error");
+  CHECK(first.message() == "rank 2: too long");
+  first.run(
+      2, [] { throw 42; }, failed);
+  CHECK(told.find("rank 2 failed (an unknown exception)") == 0);
+  CHECK_FALSE(follows);
+}
+
 TEST_CASE("an error is rethrown with its type, and with the rank that threw it")
 {
   FirstError first;

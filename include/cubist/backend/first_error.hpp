@@ -27,6 +27,39 @@ class FirstError
     consequence_ = consequence;
   }
 
+  /// Runs `body`, and records what it throws. Then failed(what, is_consequence) tells other ranks.
+  template <class Body, class Failed>
+  void run(int rank, Body body, Failed failed)
+  {
+    const auto fail = [&](std::string what, bool is_consequence) {
+      record(rank, std::current_exception(), is_consequence);
+      failed(what, is_consequence);
+    };
+    try
+    {
+      body();
+    }
+    catch (const PeerFailed& e)
+    {
+      fail(e.what(), true);
+    }
+    catch (const std::exception& e)
+    {
+      fail(e.what(), false);
+    }
+    catch (...)
+    {
+      fail("an unknown exception", false);
+    }
+  }
+
+  /// The message of ranks that another one has failed.
+  [[nodiscard]] static std::string for_peers(int rank, const std::string& what)
+  {
+    return "rank " + std::to_string(rank) + " failed (" + what +
+           "), so calls of other ranks cannot complete; correct that rank's error";
+  }
+
   [[nodiscard]] explicit operator bool() const { return error_ != nullptr; }
 
   /// "rank 3: what was wrong"; empty without an error.

@@ -146,9 +146,8 @@ struct Mpi
 
     detail::FirstError error;
     bool is_consequence = false;
-    const auto record = [&](const char* what, bool follows) {
+    const auto failed = [&](const std::string& what, bool follows) {
       is_consequence = follows;
-      error.record(rank, std::current_exception(), follows);
       if (follows) return;
       progress->with_failures([&](detail::MpiFailures& failures) {
         failures.broadcast(
@@ -161,8 +160,7 @@ struct Mpi
     // the messages of a rank that makes more calls than others with those of a later communicator.
     std::optional<boost::mpi::communicator> members;
     const bool inside_another = std::exchange(process.inside_launch, true);
-    try
-    {
+    const auto run_body = [&] {
       const detail::BodyScope scope;
       detail::check_time_limit(launch);
       const int ranks = launch.ranks.value_or(progress->size());
@@ -176,19 +174,8 @@ struct Mpi
         MpiCommunicator world{std::make_shared<detail::MpiGroup>(progress, *members, options)};
         body(world);
       }
-    }
-    catch (const PeerFailed& e)
-    {
-      record(e.what(), true);
-    }
-    catch (const std::exception& e)
-    {
-      record(e.what(), false);
-    }
-    catch (...)
-    {
-      record("an unknown exception", false);
-    }
+    };
+    error.run(rank, run_body, failed);
     process.inside_launch = inside_another;
     finish(control, members, *progress, error, is_consequence, launch.rethrow);
   }

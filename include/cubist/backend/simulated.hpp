@@ -114,30 +114,17 @@ struct Simulated
                        const std::shared_ptr<detail::SimulatedGroup>& group, Body body,
                        detail::FirstError& first)
   {
-    const auto failed = [&](const char* what, bool consequence) {
-      auto message = "rank " + std::to_string(self.number) + " failed (" + what +
-                     "), so calls of other ranks cannot complete; correct that rank's error";
-      first.record(self.number, std::current_exception(), consequence);
-      self.simulation->fail(detail::Simulation::Failure::peer_failed, std::move(message));
-    };
-    try
-    {
-      self.simulation->raise();
-      Communicator world{group, self.number};
-      body(world);
-    }
-    catch (const PeerFailed& e)
-    {
-      failed(e.what(), true);
-    }
-    catch (const std::exception& e)
-    {
-      failed(e.what(), false);
-    }
-    catch (...)
-    {
-      failed("an unknown exception", false);
-    }
+    first.run(
+        self.number,
+        [&] {
+          self.simulation->raise();
+          Communicator world{group, self.number};
+          body(world);
+        },
+        [&](const std::string& what, bool) {
+          self.simulation->fail(detail::Simulation::Failure::peer_failed,
+                                first.for_peers(self.number, what));
+        });
   }
 };
 

@@ -99,31 +99,16 @@ struct Threads
                        const std::shared_ptr<detail::ThreadGroup>& group, Body body,
                        detail::FirstError& first)
   {
-    const auto failed = [&](const char* what, bool consequence) {
-      // Composed first: another rank may free the error once it is recorded.
-      auto message = "rank " + std::to_string(rank) + " failed (" + what +
-                     "), so calls of other ranks cannot complete; correct that rank's error";
-      first.record(rank, std::current_exception(), consequence);
-      scheduler.fail(Scheduler::Failure::peer_failed, std::move(message));
-    };
-    try
-    {
-      const detail::BodyScope scope;
-      Communicator communicator{group, rank};
-      body(communicator);
-    }
-    catch (const PeerFailed& e)
-    {
-      failed(e.what(), true);
-    }
-    catch (const std::exception& e)
-    {
-      failed(e.what(), false);
-    }
-    catch (...)
-    {
-      failed("an unknown exception", false);
-    }
+    first.run(
+        rank,
+        [&] {
+          const detail::BodyScope scope;
+          Communicator communicator{group, rank};
+          body(communicator);
+        },
+        [&](const std::string& what, bool) {
+          scheduler.fail(Scheduler::Failure::peer_failed, first.for_peers(rank, what));
+        });
     scheduler.finish(rank);
   }
 
