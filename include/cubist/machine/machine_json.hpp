@@ -171,7 +171,7 @@ struct ShortFigures
   double flops;
   double float_factor;
   int ranks_per_node;
-  double hidden;
+  double hidden = 1;
 
   explicit ShortFigures(const Machine& machine)
   {
@@ -182,7 +182,6 @@ struct ShortFigures
     flops = rate("double", rate("float", 1) / 2);
     float_factor = rate("float", 2 * flops) / flops;
     ranks_per_node = machine.links.front().ranks;
-    hidden = machine.hidden(ranks_per_node);
   }
 
   template <class F>
