@@ -40,6 +40,15 @@ class CountingFile
 
 }  // namespace
 
+TEST_CASE("a file of one window is a batch")
+{
+  const CountingFile text{4};
+  const TokenBatches data{text.file(), {.sequences = 1, .length = 4}};
+  for (const std::uint64_t b : {0U, 1U, 7U}) CHECK(data.batch(b) == std::vector<int>{0, 1, 2, 3});
+  const auto message = message_of<ArgumentError>([&] { TokenBatches(text.file(), {2, 4}); });
+  CHECK(mentions(message, "got batches of 2 of the 1 windows of", "x.bin", "or more data"));
+}
+
 TEST_CASE("an epoch predicts each token of whole windows once")
 {
   for (const std::size_t count : {41U, 42U, 49U, 50U})  // 5 windows, and 6
@@ -82,15 +91,6 @@ TEST_CASE("epochs and seeds have orders of their own, and a batch is what it was
   CHECK(first != TokenBatches{text.file(), {.sequences = 3, .length = 4, .seed = 2}}.batch(0));
   CHECK(data.batch(0) == first);
   CHECK(TokenBatches{text.file(), options}.batch(12345) == late);
-}
-
-TEST_CASE("a file of one window is a batch")
-{
-  const CountingFile text{4};
-  const TokenBatches data{text.file(), {.sequences = 1, .length = 4}};
-  for (const std::uint64_t b : {0U, 1U, 7U}) CHECK(data.batch(b) == std::vector<int>{0, 1, 2, 3});
-  const auto message = message_of<ArgumentError>([&] { TokenBatches(text.file(), {2, 4}); });
-  CHECK(mentions(message, "got batches of 2 of the 1 windows of", "x.bin", "or more data"));
 }
 
 TEST_CASE("sequences have at least two tokens, and no more than the file")

@@ -69,6 +69,18 @@ void require_error(const std::vector<std::string>& ranks, const std::string& tex
 
 }  // namespace
 
+TEST_CASE("check_replicas: no error for equal replicas, and for layouts without replicas")
+{
+  for (const auto& extents : {Grid::Array{1, 1, 1}, {1, 2, 2}, {2, 2, 2}, {2, 3, 1}})
+  {
+    if (!fits(Ranks::ranks(extents))) continue;
+    const std::vector<std::string> no_errors(static_cast<std::size_t>(Ranks::ranks(extents)));
+    CHECK(errors<Tiles>({}, extents) == no_errors);
+    CHECK(errors<Everywhere>({}, extents) == no_errors);
+    CHECK(errors<NoReplicas>({0}, extents) == no_errors);
+  }
+}
+
 TEST_CASE("check_replicas: every rank gets an error with the matrix, axis and ranks that differ")
 {
   if (!fits(8)) return;
@@ -85,18 +97,6 @@ TEST_CASE("check_replicas: names all replicas that differ from the first along a
                 "B differs along depth between rank 0 and rank 1, rank 2, rank 3, so ");
   require_error(errors<Tiles>({2}, {4, 1, 1}),
                 "B differs along depth between rank 0 and rank 2, so ");
-}
-
-TEST_CASE("check_replicas: no error for equal replicas, and for layouts without replicas")
-{
-  for (const auto& extents : {Grid::Array{1, 1, 1}, {1, 2, 2}, {2, 2, 2}, {2, 3, 1}})
-  {
-    if (!fits(Ranks::ranks(extents))) continue;
-    const std::vector<std::string> no_errors(static_cast<std::size_t>(Ranks::ranks(extents)));
-    CHECK(errors<Tiles>({}, extents) == no_errors);
-    CHECK(errors<Everywhere>({}, extents) == no_errors);
-    CHECK(errors<NoReplicas>({0}, extents) == no_errors);
-  }
 }
 
 TEST_CASE("check_replicas: ignores empty matrices, padding and idle ranks")

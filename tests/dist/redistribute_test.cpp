@@ -194,6 +194,29 @@ constexpr std::array sizes{0, 1, 1, 2, 3, 5, 7, 12, 13, 24, 31};
 
 }  // namespace
 
+TEST_CASE("redistribute to the same layout on an equal mesh sends nothing")
+{
+  if (!fits<B>(8)) return;
+  require_clear(on_ranks<B>(8, [](World& world) {
+    Findings found;
+    for (const Layers::Array extents : {Layers::Array{2, 2, 2}, {3, 1, 2}})
+    {
+      const On<Layers> mesh{world, extents, 12, IdleRanks::allowed};
+      const On<Layers> other{world, extents, 12, IdleRanks::allowed};
+      DistMatrix<double, Layout<Rows<Row>, Cols<Col>>, On<Layers>> x{mesh, {7, 11}};
+      x.generate(element);
+      world.traffic().reset();
+      const auto y = redistribute<Layout<Rows<Row>, Cols<Col>>>(x, other);
+      found.check(world.traffic().total() == Sent{}, "something was sent");
+      const auto a = x.padded().elements();
+      const auto b = y.padded().elements();
+      found.check(y.mesh() == other && std::equal(a.begin(), a.end(), b.begin(), b.end()),
+                  "differs");
+    }
+    return found;
+  }));
+}
+
 TEST_CASE("redistribute: each rank receives each element that it needs and does not hold, once")
 {
   constexpr int cases = 30;
@@ -251,29 +274,6 @@ TEST_CASE("redistribute: each rank receives each element that it needs and does 
     }
     CHECK((ranks == 1 || total > 1000));
   }
-}
-
-TEST_CASE("redistribute to the same layout on an equal mesh sends nothing")
-{
-  if (!fits<B>(8)) return;
-  require_clear(on_ranks<B>(8, [](World& world) {
-    Findings found;
-    for (const Layers::Array extents : {Layers::Array{2, 2, 2}, {3, 1, 2}})
-    {
-      const On<Layers> mesh{world, extents, 12, IdleRanks::allowed};
-      const On<Layers> other{world, extents, 12, IdleRanks::allowed};
-      DistMatrix<double, Layout<Rows<Row>, Cols<Col>>, On<Layers>> x{mesh, {7, 11}};
-      x.generate(element);
-      world.traffic().reset();
-      const auto y = redistribute<Layout<Rows<Row>, Cols<Col>>>(x, other);
-      found.check(world.traffic().total() == Sent{}, "something was sent");
-      const auto a = x.padded().elements();
-      const auto b = y.padded().elements();
-      found.check(y.mesh() == other && std::equal(a.begin(), a.end(), b.begin(), b.end()),
-                  "differs");
-    }
-    return found;
-  }));
 }
 
 TEST_CASE("From a replicated layout to a part of it nothing is sent")

@@ -62,6 +62,28 @@ std::vector<int> expected(const Mesh3& mesh, int rank, const std::array<bool, 3>
 
 }  // namespace
 
+TEST_CASE("A rank knows its place on the mesh")
+{
+  if (!fits(12)) return;
+  require_clear(on_ranks<TestBackend>(12, [](World& world) {
+    const Mesh3 mesh{world, {2, 3, 2}, 60};
+    Findings found;
+    found.check(mesh.rank() == world.rank() && mesh.size() == 12, "rank or size");
+    found.check(mesh.world().rank() == world.rank() && mesh.world().size() == 12, "world");
+    found.check(mesh.quantum() == 60, "quantum");
+    found.check(mesh.extents() == Three::Array{2, 3, 2}, "extents");
+    found.check(mesh.extent<Depth>() == 2 && mesh.extent<Row>() == 3 && mesh.extent<Col>() == 2,
+                "extent");
+    const int r = world.rank();
+    found.check(mesh.coordinates() == Three::Array{r / 6, r / 2 % 3, r % 2}, "coordinates");
+    found.check(mesh.coordinate<Depth>() == r / 6 && mesh.coordinate<Row>() == r / 2 % 3 &&
+                    mesh.coordinate<Col>() == r % 2,
+                "coordinate");
+    found.check(mesh.coordinates(7) == Three::Array{1, 0, 1}, "coordinates of rank 7");
+    return found;
+  }));
+}
+
 TEST_CASE("A group along axes has the ranks that differ only there, in the order of the mesh")
 {
   for (const Three::Array extents :
@@ -99,28 +121,6 @@ TEST_CASE("The order of axes does not matter")
     const auto* group = &mesh.along<Row, Col>();
     found.check(&mesh.along<Col, Row>() == group, "another group for the axes in another order");
     found.check(&mesh.along<Row, Col>() == group, "another group for the same axes");
-    return found;
-  }));
-}
-
-TEST_CASE("A rank knows its place on the mesh")
-{
-  if (!fits(12)) return;
-  require_clear(on_ranks<TestBackend>(12, [](World& world) {
-    const Mesh3 mesh{world, {2, 3, 2}, 60};
-    Findings found;
-    found.check(mesh.rank() == world.rank() && mesh.size() == 12, "rank or size");
-    found.check(mesh.world().rank() == world.rank() && mesh.world().size() == 12, "world");
-    found.check(mesh.quantum() == 60, "quantum");
-    found.check(mesh.extents() == Three::Array{2, 3, 2}, "extents");
-    found.check(mesh.extent<Depth>() == 2 && mesh.extent<Row>() == 3 && mesh.extent<Col>() == 2,
-                "extent");
-    const int r = world.rank();
-    found.check(mesh.coordinates() == Three::Array{r / 6, r / 2 % 3, r % 2}, "coordinates");
-    found.check(mesh.coordinate<Depth>() == r / 6 && mesh.coordinate<Row>() == r / 2 % 3 &&
-                    mesh.coordinate<Col>() == r % 2,
-                "coordinate");
-    found.check(mesh.coordinates(7) == Three::Array{1, 0, 1}, "coordinates of rank 7");
     return found;
   }));
 }

@@ -84,6 +84,23 @@ void check_counted(const std::vector<TestMesh<S>>& meshes)
 
 }  // namespace
 
+TEST_CASE("A pair of Megatron1D layers sends the words of the published formulas")
+{
+  for (const int p : {1, 2, 4, 7})
+  {
+    const std::size_t m = 28;
+    const std::size_t h = 56;
+    const ProductSize up{.m = m, .n = 4 * h, .k = h};
+    const ProductSize down{.m = m, .n = h, .k = 4 * h};
+    const double f = 2.0 * (p - 1) / p * static_cast<double>(m * h);
+    check<Megatron1D>({p}, up, Gathered::kept, {0, f, 0});
+    check<Megatron1D::Next>({p}, down, Gathered::kept, {f, 0, 0});
+    check<Megatron1DSequence>({p}, up, Gathered::kept, {f / 2, f / 2, 0});
+    check<Megatron1DSequence::Next>({p}, down, Gathered::kept, {f / 2, f / 2, f / 2});
+    check<Megatron1DSequence>({p}, up, Gathered::again, {f / 2, f, f / 2});
+  }
+}
+
 TEST_CASE("SUMMA sends the words of the published formulas, whichever matrix stays")
 {
   const auto on = [](int d, int r, int c, ProductSize s) {
@@ -146,23 +163,6 @@ TEST_CASE("Grids send the words of the published formulas")
                                     {3, 3, 3},
                                     {1, 1, 1}})
         on(x, y, z, size, policy);
-}
-
-TEST_CASE("A pair of Megatron1D layers sends the words of the published formulas")
-{
-  for (const int p : {1, 2, 4, 7})
-  {
-    const std::size_t m = 28;
-    const std::size_t h = 56;
-    const ProductSize up{.m = m, .n = 4 * h, .k = h};
-    const ProductSize down{.m = m, .n = h, .k = 4 * h};
-    const double f = 2.0 * (p - 1) / p * static_cast<double>(m * h);
-    check<Megatron1D>({p}, up, Gathered::kept, {0, f, 0});
-    check<Megatron1D::Next>({p}, down, Gathered::kept, {f, 0, 0});
-    check<Megatron1DSequence>({p}, up, Gathered::kept, {f / 2, f / 2, 0});
-    check<Megatron1DSequence::Next>({p}, down, Gathered::kept, {f / 2, f / 2, f / 2});
-    check<Megatron1DSequence>({p}, up, Gathered::again, {f / 2, f, f / 2});
-  }
 }
 
 // tests/scheme compares the formulas above with counted words for every scheme.

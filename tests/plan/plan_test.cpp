@@ -18,6 +18,21 @@ const PlanOptions collectives_only{.method = Method::collectives};
 
 }  // namespace
 
+TEST_CASE("A plan says which matrices are sent, and how many ranks hold the same weights")
+{
+  const auto layers = mlp_layers(48, {48, 48, 48});
+  const auto weight = plan_on<Summa2DWeight>({2, 2}, layers, 4, {}, collectives_only);
+  CHECK_FALSE(weight.moves_weights);
+  CHECK(weight.moves_activations);
+  CHECK(weight.weight_copies == 1);
+  const auto data_parallel = plan_on<Summa25D>({4, 1, 1}, layers, 4, {}, collectives_only);
+  CHECK_FALSE(data_parallel.moves_weights);
+  CHECK_FALSE(data_parallel.moves_activations);
+  CHECK(data_parallel.weight_copies == 4);
+  CHECK(data_parallel.words > 0);
+  CHECK(plan_on<Cube3D>({2, 2, 2}, layers, 8, {}, collectives_only).moves_weights);
+}
+
 TEST_CASE("A plan is the sum of its layers, every other one on Next")
 {
   const auto layers = mlp_layers(96, {24, 48, 24});
@@ -76,21 +91,6 @@ TEST_CASE("A plan is the sum of its layers, every other one on Next")
     const auto padded = plan_on<Summa2D>({2, 2}, mlp_layers(3, {4, 4}), 4, {}, collectives_only);
     CHECK(padded.padding == Approx(1.0 / 3));
   }
-}
-
-TEST_CASE("A plan says which matrices are sent, and how many ranks hold the same weights")
-{
-  const auto layers = mlp_layers(48, {48, 48, 48});
-  const auto weight = plan_on<Summa2DWeight>({2, 2}, layers, 4, {}, collectives_only);
-  CHECK_FALSE(weight.moves_weights);
-  CHECK(weight.moves_activations);
-  CHECK(weight.weight_copies == 1);
-  const auto data_parallel = plan_on<Summa25D>({4, 1, 1}, layers, 4, {}, collectives_only);
-  CHECK_FALSE(data_parallel.moves_weights);
-  CHECK_FALSE(data_parallel.moves_activations);
-  CHECK(data_parallel.weight_copies == 4);
-  CHECK(data_parallel.words > 0);
-  CHECK(plan_on<Cube3D>({2, 2, 2}, layers, 8, {}, collectives_only).moves_weights);
 }
 
 TEST_CASE("A plan has the method that will run")

@@ -37,6 +37,16 @@ Work work(std::initializer_list<LocalGemm> products, std::initializer_list<Trans
 
 }  // namespace
 
+TEST_CASE("Inside a node the times add up")
+{
+  const auto machine = round_machine();
+  CHECK(seconds(inside, 4, machine, 8) == Approx(1 + 20 * 8 / 80.0));
+  const auto time = time_of(work({gemm}, {inside}), {4, 4}, machine, 8);
+  CHECK(time.inside == Approx(3));
+  CHECK(time.across == 0);
+  CHECK(time.total == Approx(time.products + 3));
+}
+
 TEST_CASE("Products take the time of their operations and of the elements that they touch")
 {
   const auto time = time_of(work({gemm}, {}), {4, 4}, round_machine(), 8);
@@ -68,16 +78,6 @@ TEST_CASE("Products take the time of their operations and of the elements that t
     CHECK(thin.flops() == gemm.flops());
     CHECK(time_of(work({thin}, {}), {4, 4}, round_machine(), 8).total > time.total);
   }
-}
-
-TEST_CASE("Inside a node the times add up")
-{
-  const auto machine = round_machine();
-  CHECK(seconds(inside, 4, machine, 8) == Approx(1 + 20 * 8 / 80.0));
-  const auto time = time_of(work({gemm}, {inside}), {4, 4}, machine, 8);
-  CHECK(time.inside == Approx(3));
-  CHECK(time.across == 0);
-  CHECK(time.total == Approx(time.products + 3));
 }
 
 TEST_CASE("Across nodes, ranks of a node share its link")

@@ -112,6 +112,16 @@ void sends_as_counted(const Place<S>& place, TokenBatch batch, const Transformer
 
 }  // namespace
 
+TEST_CASE("On one rank nothing is padded and nothing is sent")
+{
+  const auto model = small_model();
+  const TransformerParts<Summa25D> parts{{1, 1, 1}, {3, 5}, model};
+  CHECK(parts.products()[0].size.n == 24);
+  CHECK(parts.attention().heads == 6);
+  CHECK(parts.embedding_words() == 0);
+  CHECK(parts.norm_statistics().words == 0);
+}
+
 TEST_CASE("The products of a block send what is counted, padding included")
 {
   const auto check = [](const auto& place) {
@@ -148,16 +158,6 @@ TEST_CASE("Every rank has whole sequences and whole groups of heads")
   CHECK((down.size == ProductSize{.m = 15, .n = 12, .k = 20}));
   CHECK(parts.stream().block == Shape{5, 6});
   CHECK_FALSE(parts.logits().has_bias);
-}
-
-TEST_CASE("On one rank nothing is padded and nothing is sent")
-{
-  const auto model = small_model();
-  const TransformerParts<Summa25D> parts{{1, 1, 1}, {3, 5}, model};
-  CHECK(parts.products()[0].size.n == 24);
-  CHECK(parts.attention().heads == 6);
-  CHECK(parts.embedding_words() == 0);
-  CHECK(parts.norm_statistics().words == 0);
 }
 
 }  // namespace plan_transformer_parts_test

@@ -54,6 +54,15 @@ TEMPLATE_LIST_TEST_CASE("The next layer's Cube3D multiplies small integers exact
   conform_exactly<TestType>(meshes<Cube3D::Next>, 5);
 }
 
+TEST_CASE("Cube3D derives its edge from the ranks")
+{
+  using Array = Cube3D::Axes::Array;
+  CHECK(Cube3D::extents({}, 1) == Array{1, 1, 1});
+  CHECK(Cube3D::extents({}, 8) == Array{2, 2, 2});
+  CHECK(Cube3D::extents({}, 512) == Array{8, 8, 8});
+  CHECK(Cube3D::extents({.q = 3}, 27) == Array{3, 3, 3});
+}
+
 TEST_CASE("Cube3D sends what its formula says, kept and gathered again")
 {
   const TestMeshes<Cube3D> on = {{1, {.q = 1}}, {8, {.q = 2}}, {27, {.q = 3}}, {64, {.q = 4}}};
@@ -99,15 +108,6 @@ TEST_CASE("216 ranks multiply on a 6 x 6 x 6 cube")
           Conformance<Sub>{mesh, sizes[i], way}.check_exactly(layers[i], found);
     return found;
   }));
-}
-
-TEST_CASE("Cube3D derives its edge from the ranks")
-{
-  using Array = Cube3D::Axes::Array;
-  CHECK(Cube3D::extents({}, 1) == Array{1, 1, 1});
-  CHECK(Cube3D::extents({}, 8) == Array{2, 2, 2});
-  CHECK(Cube3D::extents({}, 512) == Array{8, 8, 8});
-  CHECK(Cube3D::extents({.q = 3}, 27) == Array{3, 3, 3});
 }
 
 TEST_CASE("Cube3D refuses 6 ranks and names numbers of ranks and a scheme that fit")

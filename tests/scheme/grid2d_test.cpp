@@ -67,6 +67,17 @@ TEMPLATE_LIST_TEST_CASE(
   conform_exactly<TestType>(meshes<typename TestType::Scheme>, 3);
 }
 
+TEST_CASE("Grid2D derives the extents that are left out, and names some that fit")
+{
+  using Array = Grid2D::Axes::Array;
+  CHECK(Grid2D::extents({}, 8) == Array{2, 4});
+  CHECK(Grid2D::extents({.x = 4}, 8) == Array{4, 2});
+  CHECK(Grid2D::extents({}, 7) == Array{1, 7});
+  CHECK(mentions(error({.x = 3}, 8), "Grid2D got {.x = 3} for 8 ranks", "use {.x = 2, .y = 4}",
+                 "or 3 ranks"));
+  CHECK(mentions(error({.x = -2}, 8), "x = -2", "use a positive extent"));
+}
+
 TEST_CASE("Grid2D sends what its formula says, kept and gathered again")
 {
   for (const auto& mesh : those_that_fit(meshes<Grid2D>))
@@ -94,17 +105,6 @@ TEST_CASE("MindSpore's sample is cut as its layouts say")
   CHECK(blocks(Grid2D::Output{}, {1024, 512}) == Shape{1024, 64});
   CHECK(blocks(Next::Weight{}, {512, 256}) == Shape{128, 128});
   CHECK(blocks(Next::Output{}, {1024, 256}) == Shape{1024, 32});
-}
-
-TEST_CASE("Grid2D derives the extents that are left out, and names some that fit")
-{
-  using Array = Grid2D::Axes::Array;
-  CHECK(Grid2D::extents({}, 8) == Array{2, 4});
-  CHECK(Grid2D::extents({.x = 4}, 8) == Array{4, 2});
-  CHECK(Grid2D::extents({}, 7) == Array{1, 7});
-  CHECK(mentions(error({.x = 3}, 8), "Grid2D got {.x = 3} for 8 ranks", "use {.x = 2, .y = 4}",
-                 "or 3 ranks"));
-  CHECK(mentions(error({.x = -2}, 8), "x = -2", "use a positive extent"));
 }
 
 }  // namespace scheme_grid2d_test

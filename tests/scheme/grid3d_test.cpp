@@ -55,6 +55,19 @@ TEMPLATE_LIST_TEST_CASE("Grid3D's next layer and transposed operands give exact 
   conform_exactly<TestType>(meshes<typename TestType::Scheme>, 3);
 }
 
+TEST_CASE("Grid3D derives the extents that are left out")
+{
+  using Array = Grid3D::Axes::Array;
+  CHECK(Grid3D::extents({}, 1) == Array{1, 1, 1});
+  CHECK(Grid3D::extents({}, 6) == Array{1, 2, 3});
+  CHECK(Grid3D::extents({}, 8) == Array{2, 2, 2});
+  CHECK(Grid3D::extents({}, 7) == Array{1, 1, 7});
+  CHECK(Grid3D::extents({.y = 3}, 12) == Array{2, 3, 2});
+  CHECK(Grid3D::extents({.x = 4, .z = 2}, 16) == Array{4, 2, 2});
+  CHECK(Grid3D::fits({1, 2, 3}));
+  CHECK_FALSE(Grid3D::fits({1, 0, 3}));
+}
+
 TEST_CASE("Grid3D sends what its formula says, kept and gathered again")
 {
   for (const auto& mesh : those_that_fit(meshes<Grid3D>))
@@ -68,19 +81,6 @@ TEST_CASE("Grid3D sends what its formula says, kept and gathered again")
         CHECK(counted_words<Grid3D>(mesh, size, policy) ==
               grid3d_words(n(0), n(1), n(2), padded, policy));
       }
-}
-
-TEST_CASE("Grid3D derives the extents that are left out")
-{
-  using Array = Grid3D::Axes::Array;
-  CHECK(Grid3D::extents({}, 1) == Array{1, 1, 1});
-  CHECK(Grid3D::extents({}, 6) == Array{1, 2, 3});
-  CHECK(Grid3D::extents({}, 8) == Array{2, 2, 2});
-  CHECK(Grid3D::extents({}, 7) == Array{1, 1, 7});
-  CHECK(Grid3D::extents({.y = 3}, 12) == Array{2, 3, 2});
-  CHECK(Grid3D::extents({.x = 4, .z = 2}, 16) == Array{4, 2, 2});
-  CHECK(Grid3D::fits({1, 2, 3}));
-  CHECK_FALSE(Grid3D::fits({1, 0, 3}));
 }
 
 TEST_CASE("Grid3D names extents that would fit where those requested do not")

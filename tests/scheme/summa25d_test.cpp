@@ -80,6 +80,20 @@ TEMPLATE_LIST_TEST_CASE("Summa25D sends what its formula says with each matrix s
     }
 }
 
+TEST_CASE("Summa25D derives the extents that are left out, q as large as it can be")
+{
+  using Array = Summa25D::Axes::Array;
+  CHECK(Summa25D::extents({}, 1) == Array{1, 1, 1});
+  CHECK(Summa25D::extents({}, 4) == Array{1, 2, 2});
+  CHECK(Summa25D::extents({}, 7) == Array{7, 1, 1});
+  CHECK(Summa25D::extents({}, 8) == Array{2, 2, 2});
+  CHECK(Summa25D::extents({}, 36) == Array{1, 6, 6});
+  CHECK(Summa25D::extents({.q = 2}, 16) == Array{4, 2, 2});
+  CHECK(Summa25D::extents({.d = 2}, 8) == Array{2, 2, 2});
+  CHECK(Summa25D::extents({.d = 2}, 18) == Array{2, 3, 3});
+  CHECK(Summa25D::extents({.q = 1, .d = 6}, 6) == Array{6, 1, 1});
+}
+
 TEST_CASE("Summa25D sends what its formula says, with the sum of dW along depth")
 {
   const TestMeshes<Summa25D> on = {{8, {.q = 2, .d = 2}},  {16, {.q = 2, .d = 4}},
@@ -103,20 +117,6 @@ TEST_CASE("Summa25D sends what its formula says, with the sum of dW along depth"
     CHECK(counted_words<Summa25D>({8, {.q = 2, .d = 2}}, {.m = 4, .n = 12, .k = 8}) ==
           Words{224, 224, 224 + 192, 448 + 192, 224 + 192});
   }
-}
-
-TEST_CASE("Summa25D derives the extents that are left out, q as large as it can be")
-{
-  using Array = Summa25D::Axes::Array;
-  CHECK(Summa25D::extents({}, 1) == Array{1, 1, 1});
-  CHECK(Summa25D::extents({}, 4) == Array{1, 2, 2});
-  CHECK(Summa25D::extents({}, 7) == Array{7, 1, 1});
-  CHECK(Summa25D::extents({}, 8) == Array{2, 2, 2});
-  CHECK(Summa25D::extents({}, 36) == Array{1, 6, 6});
-  CHECK(Summa25D::extents({.q = 2}, 16) == Array{4, 2, 2});
-  CHECK(Summa25D::extents({.d = 2}, 8) == Array{2, 2, 2});
-  CHECK(Summa25D::extents({.d = 2}, 18) == Array{2, 3, 3});
-  CHECK(Summa25D::extents({.q = 1, .d = 6}, 6) == Array{6, 1, 1});
 }
 
 TEST_CASE("Summa25D names extents that would fit where those requested do not")

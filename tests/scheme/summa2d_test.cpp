@@ -95,6 +95,19 @@ TEMPLATE_LIST_TEST_CASE("Summa2D sends what its formula says with each matrix st
     }
 }
 
+TEST_CASE("Summa2D derives the extents that are left out")
+{
+  using Array = Summa2D::Axes::Array;
+  CHECK(Summa2D::extents({}, 1) == Array{1, 1});
+  CHECK(Summa2D::extents({}, 4) == Array{2, 2});
+  CHECK(Summa2D::extents({}, 6) == Array{2, 3});
+  CHECK(Summa2D::extents({}, 12) == Array{3, 4});
+  CHECK(Summa2D::extents({.q = 3}, 9) == Array{3, 3});
+  CHECK(Summa2D::extents({.rows = 3}, 6) == Array{3, 2});
+  CHECK(Summa2D::extents({.cols = 6}, 6) == Array{1, 6});
+  CHECK(Summa2D::extents({.rows = 7, .cols = 1}, 7) == Array{7, 1});
+}
+
 TEST_CASE("Summa2D sends what its formula says")
 {
   const TestMeshes<Summa2D> on = {{4, {.q = 2}},
@@ -121,19 +134,6 @@ TEST_CASE("Summa2D sends what its formula says")
     CHECK(counted_words<Summa2D>({4, {.q = 2}}, {.m = 4, .n = 8, .k = 6}) ==
           Words{72, 72, 72, 144, 72});
   }
-}
-
-TEST_CASE("Summa2D derives the extents that are left out")
-{
-  using Array = Summa2D::Axes::Array;
-  CHECK(Summa2D::extents({}, 1) == Array{1, 1});
-  CHECK(Summa2D::extents({}, 4) == Array{2, 2});
-  CHECK(Summa2D::extents({}, 6) == Array{2, 3});
-  CHECK(Summa2D::extents({}, 12) == Array{3, 4});
-  CHECK(Summa2D::extents({.q = 3}, 9) == Array{3, 3});
-  CHECK(Summa2D::extents({.rows = 3}, 6) == Array{3, 2});
-  CHECK(Summa2D::extents({.cols = 6}, 6) == Array{1, 6});
-  CHECK(Summa2D::extents({.rows = 7, .cols = 1}, 7) == Array{7, 1});
 }
 
 TEST_CASE("Summa2D refuses a prime number of ranks unless a single row is asked for")
