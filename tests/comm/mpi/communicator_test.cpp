@@ -238,7 +238,7 @@ TEST_CASE("a communicator may outlive its body")
 
 TEST_CASE("a message that is too long for its receiver is an error that names both ranks")
 {
-  if (processes() < 2) return;
+  if (processes() < 2) SKIP_TEST("needs 2 processes");
   const auto text = message_of<Error>([] {
     launch<Mpi>({.rethrow = true}, [](World& world) {
       if (world.rank() == 0) world.send(std::vector<int>(20), 1);
@@ -256,7 +256,7 @@ TEST_CASE("a message that is too long for its receiver is an error that names bo
 TEST_CASE("ranks that call different collectives get a mismatch, which names both")
 {
   const Watchdog watchdog;
-  if (processes() != 4) return;
+  if (processes() != 4) SKIP_TEST("needs 4 processes");
   using V = std::vector<double>;
   struct Pair
   {
@@ -305,7 +305,7 @@ TEST_CASE("ranks that call different collectives get a mismatch, which names bot
 TEST_CASE("a rank that exposes a block of another size gets a mismatch")
 {
   const Watchdog watchdog;
-  if (processes() != 4 || !one_node()) return;
+  if (processes() != 4 || !one_node()) SKIP_TEST("needs 4 processes on one node");
   const auto text = message_of<CollectiveMismatch>([&] {
     (void)on_ranks<Mpi>(4, [&](World& world) {
       const std::vector<double> x(world.rank() == 2 ? 5 : 4);
@@ -322,7 +322,7 @@ TEST_CASE("a rank that exposes a block of another size gets a mismatch")
 TEST_CASE("a wait for a rank that is late ends at the limit, and names the rank")
 {
   const Watchdog watchdog;
-  if (processes() != 4) return;
+  if (processes() != 4) SKIP_TEST("needs 4 processes");
   using V = std::vector<double>;
   struct Named
   {
@@ -375,12 +375,8 @@ TEST_CASE("a wait for a rank that is late ends at the limit, and names the rank"
 
 TEST_CASE("more than 2 GiB can be sent in one call", "[.][large]")
 {
-  if (processes() < 2) return;
-  if (free_memory() < std::size_t{6} << 30)
-  {
-    WARN("less than 6 GiB of memory are free, so nothing was tested");
-    return;
-  }
+  if (processes() < 2) SKIP_TEST("needs 2 processes");
+  if (free_memory() < std::size_t{6} << 30) SKIP_TEST("less than 6 GiB of memory are free");
   MPI_Barrier(MPI_COMM_WORLD);
   const auto wrong = on_ranks<Mpi>(2, [](World& world) {
     std::vector<std::uint8_t> x(2'200'000'000);

@@ -120,7 +120,7 @@ TEST_CASE("the peers of pending receives and sends are known")
 TEST_CASE("a message of another size than expected is a mismatch")
 {
   const JobContext job{16};
-  if (job.context.size == 1) return;  // Open MPI truncates a message to oneself silently
+  if (job.context.size == 1) SKIP_TEST("Open MPI truncates a message to oneself silently");
   const int next = detail::neighbour(job.context, 1);
   const int previous = detail::neighbour(job.context, -1);
   std::vector<std::byte> buffer(40);
