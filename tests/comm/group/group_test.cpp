@@ -74,7 +74,7 @@ TEST_CASE("the n-th collectives of all ranks are one call, which is reused when 
   CHECK(completed->posted() == 1);
 }
 
-TEST_CASE("messages are matched by their ends and order, apart from collectives")
+TEST_CASE("a group matches messages by their ends and order, apart from collectives")
 {
   TestGroup group{{5, 3}};
   std::vector<int> x(2);
