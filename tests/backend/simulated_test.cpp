@@ -27,9 +27,9 @@ namespace
 using World = SimulatedCommunicator;
 
 /// A machine whose links have whole numbers: 1 s of latency, 8 bytes a second.
-SimulatedMachine slow_machine(int ranks_per_node, double cores)
+Machine slow_machine(int ranks_per_node, double cores)
 {
-  SimulatedMachine machine;
+  Machine machine;
   machine.cores = cores;
   machine.memory_bandwidth = 8;
   machine.segment_bytes = 1e9;
@@ -41,7 +41,7 @@ SimulatedMachine slow_machine(int ranks_per_node, double cores)
 
 /// The clock of each rank at the end of a body.
 template <class Body>
-std::vector<double> clocks(const SimulatedMachine& machine, int ranks, Body body)
+std::vector<double> clocks(const Machine& machine, int ranks, Body body)
 {
   Simulated::machine = machine;
   launch<Simulated>({.ranks = ranks}, body);
@@ -144,7 +144,7 @@ TEST_CASE("simulated: messages between nodes leave before their receivers wait f
   // then, rank 2 at 26 s, and arrives at 35 s.
   CHECK(clocks(slow_machine(1, 1), 3, body) == std::vector<double>{35, 9, 26});
   auto machine = slow_machine(1, 1);
-  machine.algorithms = SimulatedAlgorithms::nccl;
+  machine.algorithms = CollectiveAlgorithms::nccl;
   CHECK(clocks(machine, 3, body) == std::vector<double>(3, 60));
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("simulated: programs run unchanged, with a loss of 0")
 
 TEST_CASE("simulated: a result has the same bits on every run")
 {
-  SimulatedMachine machine;
+  Machine machine;
   machine.links.front().ranks = 4;
   machine.links[1].core_seconds_per_byte = 1e-10;
   machine.cores = 2;

@@ -226,6 +226,8 @@ TEST_CASE("A machine is read from a file")
   CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), "cannot read " + path));
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 TEST_CASE("The former names of a simulated machine are those of a machine")
 {
   STATIC_REQUIRE(std::is_same_v<SimulatedMachine, Machine>);
@@ -234,6 +236,7 @@ TEST_CASE("The former names of a simulated machine are those of a machine")
   CHECK(simulated_machine_from_json(json::parse(R"({"cores": 3})")).cores == 3);
   CHECK_THROWS_AS(read_simulated_machine("/nowhere/machine.json"), DataError);
 }
+#pragma GCC diagnostic pop
 
 TEST_CASE("Every file in machines is a machine")
 {

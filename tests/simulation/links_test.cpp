@@ -14,9 +14,9 @@ using cubist::detail::SimulatedLinks;
 namespace
 {
 
-SimulatedMachine machine()
+Machine machine()
 {
-  SimulatedMachine m;
+  Machine m;
   m.links = {{"memory", 4, 0, 1}, {"network", 8, 0, 1}, {"spine", 0, 0, 1}};
   return m;
 }

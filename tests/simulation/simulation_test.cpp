@@ -17,9 +17,9 @@ using namespace cubist::detail;
 namespace
 {
 
-SimulatedMachine machine(int ranks, double cores)
+Machine machine(int ranks, double cores)
 {
-  SimulatedMachine m;
+  Machine m;
   m.cores = cores;
   m.links = {{"memory", ranks, 0, 1}, {"network", 0, 0, 1}};
   return m;

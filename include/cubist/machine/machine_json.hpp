@@ -348,13 +348,14 @@ catch (const nlohmann::json::exception& error)
 }
 
 /// Deprecated: use `machine_from_json`.
-[[nodiscard]] inline Machine simulated_machine_from_json(const nlohmann::json& json,
-                                                         const Machine& machine = {})
+[[nodiscard, deprecated("use machine_from_json")]] inline Machine
+simulated_machine_from_json(const nlohmann::json& json, const Machine& machine = {})
 {
   return machine_from_json(json, machine);
 }
 /// Deprecated: use `read_machine`.
-[[nodiscard]] inline Machine read_simulated_machine(const std::string& path)
+[[nodiscard, deprecated("use read_machine")]] inline Machine
+read_simulated_machine(const std::string& path)
 {
   return read_machine(path);
 }

@@ -16,9 +16,9 @@ using namespace cubist;
 using World = SimulatedCommunicator;
 
 /// Each rank is a node; messages take 1 s and 8 bytes a second, segments are of 16 bytes.
-SimulatedMachine chain_machine()
+Machine chain_machine()
 {
-  SimulatedMachine machine;
+  Machine machine;
   machine.cores = 1;
   machine.segment_bytes = 16;
   machine.memory_bandwidth = 8;

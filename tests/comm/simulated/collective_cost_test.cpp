@@ -22,9 +22,9 @@ constexpr double latency = 1e-6;
 constexpr double bandwidth = 1e9;
 
 /// Nodes of so many ranks, with links of 1 GB/s between ranks of a node and between nodes.
-SimulatedMachine machine(int ranks_per_node, SimulatedAlgorithms algorithms)
+Machine machine(int ranks_per_node, CollectiveAlgorithms algorithms)
 {
-  SimulatedMachine m;
+  Machine m;
   m.algorithms = algorithms;
   m.segment_bytes = 1000;
   m.links = {{"inside", ranks_per_node, latency, bandwidth}, {"network", 0, latency, bandwidth}};
@@ -39,7 +39,7 @@ std::vector<int> first_ranks(int n)
 }
 
 /// The bytes out of all units of a level.
-double bytes_out(const SimulatedMachine& m, const std::vector<int>& ranks, std::size_t level,
+double bytes_out(const Machine& m, const std::vector<int>& ranks, std::size_t level,
                  const SimulatedCollective& call)
 {
   const SimulatedLinks links{m, 64};
@@ -49,7 +49,7 @@ double bytes_out(const SimulatedMachine& m, const std::vector<int>& ranks, std::
     sum += unit_bytes(m, links, placement, level, i, call).out;
   return sum;
 }
-double bytes_in(const SimulatedMachine& m, const std::vector<int>& ranks, std::size_t level,
+double bytes_in(const Machine& m, const std::vector<int>& ranks, std::size_t level,
                 const SimulatedCollective& call)
 {
   const SimulatedLinks links{m, 64};
@@ -60,7 +60,7 @@ double bytes_in(const SimulatedMachine& m, const std::vector<int>& ranks, std::s
   return sum;
 }
 
-CollectiveCost cost(const SimulatedMachine& m, const std::vector<int>& ranks,
+CollectiveCost cost(const Machine& m, const std::vector<int>& ranks,
                     const SimulatedCollective& call)
 {
   const SimulatedLinks links{m, 64};
@@ -76,12 +76,12 @@ constexpr Collective with_data[] = {Collective::broadcast,      Collective::redu
 
 TEST_CASE("where each node has one rank, the bytes between nodes are those that are counted")
 {
-  for (const auto algorithms : {SimulatedAlgorithms::mpi, SimulatedAlgorithms::nccl})
+  for (const auto algorithms : {CollectiveAlgorithms::mpi, CollectiveAlgorithms::nccl})
     for (const int p : {2, 3, 4, 7, 16})
       for (const auto collective : with_data)
         for (const int root : {0, p - 1})
         {
-          CAPTURE(to_string(collective), p, root, algorithms == SimulatedAlgorithms::nccl);
+          CAPTURE(to_string(collective), p, root, algorithms == CollectiveAlgorithms::nccl);
           constexpr std::size_t count = 840;  // a multiple of every p
           std::uint64_t counted = 0;
           for (int r = 0; r < p; ++r)
@@ -99,7 +99,7 @@ TEST_CASE("where each node has one rank, the bytes between nodes are those that 
 
 TEST_CASE("what leaves the nodes enters other nodes")
 {
-  for (const auto algorithms : {SimulatedAlgorithms::mpi, SimulatedAlgorithms::nccl})
+  for (const auto algorithms : {CollectiveAlgorithms::mpi, CollectiveAlgorithms::nccl})
     for (const auto& ranks :
          {first_ranks(16), std::vector{0, 1, 4, 5, 8, 9}, std::vector{0, 1, 2, 4, 9}})
       for (const auto collective : with_data)
@@ -116,20 +116,20 @@ TEST_CASE("an all_gather of MPI enters each node once")
 {
   const SimulatedCollective call{Collective::all_gather, 10.0};
   // 16 blocks, each of which enters 3 other nodes.
-  CHECK(bytes_in(machine(4, SimulatedAlgorithms::mpi), first_ranks(16), 1, call) ==
+  CHECK(bytes_in(machine(4, CollectiveAlgorithms::mpi), first_ranks(16), 1, call) ==
         Approx(16 * 3 * 10));
 }
 
 TEST_CASE("a collective takes its messages' latency, and the longest transfer")
 {
   const double b = 1e6;
-  for (const auto algorithms : {SimulatedAlgorithms::mpi, SimulatedAlgorithms::nccl})
+  for (const auto algorithms : {CollectiveAlgorithms::mpi, CollectiveAlgorithms::nccl})
   {
     const auto m = machine(1, algorithms);
     const auto all_gather = cost(m, first_ranks(8), {Collective::all_gather, b});
     CHECK(all_gather.seconds == Approx(7 * b / bandwidth));
     CHECK(all_gather.latency ==
-          Approx(algorithms == SimulatedAlgorithms::nccl ? 7 * latency : latency));
+          Approx(algorithms == CollectiveAlgorithms::nccl ? 7 * latency : latency));
     const auto broadcast = cost(m, first_ranks(8), {Collective::broadcast, b});
     CHECK(broadcast.seconds == Approx(b / bandwidth));
     CHECK(broadcast.latency == Approx(7 * (latency + m.segment_bytes / bandwidth)));
@@ -143,7 +143,7 @@ TEST_CASE("a collective takes its messages' latency, and the longest transfer")
 
 TEST_CASE("one rank has nothing to send")
 {
-  const auto c = cost(machine(4, SimulatedAlgorithms::mpi), {3}, {Collective::all_reduce, 1e6});
+  const auto c = cost(machine(4, CollectiveAlgorithms::mpi), {3}, {Collective::all_reduce, 1e6});
   CHECK(c.latency == 0);
   CHECK(c.seconds == 0);
   CHECK(c.uses.empty());
@@ -151,7 +151,7 @@ TEST_CASE("one rank has nothing to send")
 
 TEST_CASE("a card of its own limits what one rank of a node sends")
 {
-  auto m = machine(4, SimulatedAlgorithms::nccl);
+  auto m = machine(4, CollectiveAlgorithms::nccl);
   m.links[1].rank_bandwidth = bandwidth / 4;
   const SimulatedCollective call{Collective::all_reduce, 8e6};
   // All four ranks of two nodes use the whole link; one rank of each has a quarter of it.
@@ -161,7 +161,7 @@ TEST_CASE("a card of its own limits what one rank of a node sends")
 
 TEST_CASE("messages occupy the cores that they are sent and received by")
 {
-  auto m = machine(1, SimulatedAlgorithms::mpi);
+  auto m = machine(1, CollectiveAlgorithms::mpi);
   m.cores = 2;
   m.nodes_sharing = 64;
   m.links[1].core_seconds_per_byte = 0.5 / bandwidth;
@@ -176,7 +176,7 @@ TEST_CASE("messages occupy the cores that they are sent and received by")
 
 TEST_CASE("ranks copy what others of their node send")
 {
-  const auto m = machine(4, SimulatedAlgorithms::mpi);
+  const auto m = machine(4, CollectiveAlgorithms::mpi);
   const SimulatedLinks links{m, 64};
   const SimulatedPlacement node{m, links, first_ranks(4)};
   CHECK(copied_bytes(node, 4, {Collective::all_gather, 10}, false) == 30);

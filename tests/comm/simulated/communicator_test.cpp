@@ -24,9 +24,9 @@ namespace
 using World = SimulatedCommunicator;
 
 /// Nodes of two ranks.
-SimulatedMachine small_nodes()
+Machine small_nodes()
 {
-  SimulatedMachine machine;
+  Machine machine;
   machine.links.front().ranks = 2;
   return machine;
 }
@@ -36,7 +36,7 @@ SimulatedMachine small_nodes()
 TEST_CASE("data in host memory arrives as by any communicator")
 {
   using conformance::Form;
-  for (const auto& machine : {SimulatedMachine{}, small_nodes()})
+  for (const auto& machine : {Machine{}, small_nodes()})
   {
     Simulated::machine = machine;
     for (const int size : {1, 2, 5})
@@ -53,7 +53,7 @@ TEST_CASE("data in host memory arrives as by any communicator")
 TEST_CASE("the report counts what each rank sends, as a counting communicator does")
 {
   using Backend = Counting<Simulated>;
-  for (const auto& machine : {SimulatedMachine{}, small_nodes()})
+  for (const auto& machine : {Machine{}, small_nodes()})
   {
     Simulated::machine = machine;
     const auto counted = on_ranks<Backend>(5, [](Backend::Communicator& world) {

@@ -16,9 +16,9 @@ namespace
 {
 
 /// 4 ranks a node, 2 nodes a rack.
-SimulatedMachine machine()
+Machine machine()
 {
-  SimulatedMachine m;
+  Machine m;
   m.links = {{"memory", 4, 0, 1}, {"network", 8, 0, 1}, {"spine", 0, 0, 1}};
   return m;
 }

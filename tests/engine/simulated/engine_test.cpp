@@ -20,9 +20,9 @@ namespace
 {
 
 /// 100 operations and 8 bytes a second, and a second for each call.
-SimulatedMachine slow_machine()
+Machine slow_machine()
 {
-  SimulatedMachine machine;
+  Machine machine;
   machine.call_seconds = 1;
   machine.memory_bandwidth = 8;
   machine.rates = {{"float", RateTable::constant(100)}};
@@ -42,7 +42,7 @@ struct Matrix
 
 /// The seconds that each call takes, on one rank.
 template <class Body>
-std::vector<double> seconds(const SimulatedMachine& machine, Body body)
+std::vector<double> seconds(const Machine& machine, Body body)
 {
   Simulated::machine = machine;
   const auto of_ranks = on_ranks<Simulated>(1, [&](SimulatedCommunicator&) {

@@ -153,11 +153,11 @@ struct SimulatedCall : GroupCall<SimulatedMember>
 
 /// Whether messages of a call leave before their receivers wait for them: MPI buffers short ones
 /// between nodes. Those of several ranks of a node, and data in host memory, do not.
-[[nodiscard]] inline bool is_buffered(const SimulatedCall& call, const SimulatedMachine& machine,
+[[nodiscard]] inline bool is_buffered(const SimulatedCall& call, const Machine& machine,
                                       const SimulatedLinks& links,
                                       const SimulatedPlacement& placement)
 {
-  if (machine.algorithms != SimulatedAlgorithms::mpi || !call.is_simulated()) return false;
+  if (machine.algorithms != CollectiveAlgorithms::mpi || !call.is_simulated()) return false;
   if (call.is_message()) return !call.is_within_node(links);
   return placement.top() > 0 && placement.units(1).size() == placement.size();
 }

@@ -180,25 +180,24 @@ class CollectiveUnit
   const UnitMembers& here_;
 };
 
-[[nodiscard]] inline UnitBytes unit_bytes(const SimulatedMachine& machine,
-                                          const SimulatedLinks& links,
+[[nodiscard]] inline UnitBytes unit_bytes(const Machine& machine, const SimulatedLinks& links,
                                           const SimulatedPlacement& placement, std::size_t level,
                                           std::size_t index, const SimulatedCollective& call)
 {
   const CollectiveUnit unit{links, placement, level, index, call};
-  return machine.algorithms == SimulatedAlgorithms::nccl ? unit.by_nccl() : unit.by_mpi();
+  return machine.algorithms == CollectiveAlgorithms::nccl ? unit.by_nccl() : unit.by_mpi();
 }
 
 /// The seconds of a message that passes all ranks one after the other, with the time of a segment
 /// on each edge: edges between the largest units first, the rest inside of them.
-[[nodiscard]] inline double chain_latency(const SimulatedMachine& machine,
+[[nodiscard]] inline double chain_latency(const Machine& machine,
                                           const SimulatedPlacement& placement, double segment)
 {
   double sum = 0;
   std::size_t edges = placement.size() - 1;
   for (std::size_t level = placement.top() + 1; level-- > 0;)
   {
-    const SimulatedLink& link = machine.links[level];
+    const Link& link = machine.links[level];
     const std::size_t here =
         level == 0 ? edges : std::min(edges, placement.units(level).size() - 1);
     sum += double(here) * (link.latency + segment / link.bandwidth);
@@ -208,13 +207,12 @@ class CollectiveUnit
 }
 
 /// The seconds before a collective's bytes flow: messages that wait for others.
-[[nodiscard]] inline double latency_of(const SimulatedMachine& machine,
-                                       const SimulatedPlacement& placement,
+[[nodiscard]] inline double latency_of(const Machine& machine, const SimulatedPlacement& placement,
                                        const SimulatedCollective& call)
 {
   const double one = machine.links[placement.top()].latency;
   const double tree = double(std::bit_width(placement.size() - 1)) * one;
-  const bool rings = machine.algorithms == SimulatedAlgorithms::nccl;
+  const bool rings = machine.algorithms == CollectiveAlgorithms::nccl;
   const auto along = [&](double segment) { return chain_latency(machine, placement, segment); };
   switch (call.collective)
   {
@@ -235,8 +233,7 @@ class CollectiveUnit
 }
 
 /// How many ranks of a unit send, and receive, its bytes.
-[[nodiscard]] inline double ranks_that_transfer(const SimulatedMachine& machine,
-                                                const UnitMembers& unit,
+[[nodiscard]] inline double ranks_that_transfer(const Machine& machine, const UnitMembers& unit,
                                                 const SimulatedCollective& call)
 {
   switch (call.collective)
@@ -246,7 +243,7 @@ class CollectiveUnit
   case Collective::send:
   case Collective::receive:
     // NCCL cuts a chain into channels, which use the network cards of all members.
-    return machine.algorithms == SimulatedAlgorithms::nccl ? double(unit.members) : 1;
+    return machine.algorithms == CollectiveAlgorithms::nccl ? double(unit.members) : 1;
   case Collective::gather:
   case Collective::scatter:
     return 1;
@@ -269,10 +266,10 @@ struct CollectiveLoads
   double core_seconds = 0;
 
   /// @param ranks of the unit that send, and receive, its bytes
-  void add(const SimulatedMachine& machine, const SimulatedLinks& links, std::size_t level,
-           int unit, UnitBytes bytes, double ranks)
+  void add(const Machine& machine, const SimulatedLinks& links, std::size_t level, int unit,
+           UnitBytes bytes, double ranks)
   {
-    const SimulatedLink& link = machine.links[level];
+    const Link& link = machine.links[level];
     const double most = std::max(bytes.in, bytes.out);
     if (most == 0) return;
     if (link.rank_bandwidth > 0)
@@ -297,7 +294,7 @@ struct CollectiveLoads
   }
 };
 
-[[nodiscard]] inline CollectiveCost collective_cost(const SimulatedMachine& machine,
+[[nodiscard]] inline CollectiveCost collective_cost(const Machine& machine,
                                                     const SimulatedLinks& links,
                                                     const SimulatedPlacement& placement,
                                                     const SimulatedCollective& call)
@@ -325,9 +322,8 @@ struct CollectiveLoads
 }
 
 /// A message between two ranks of the launch.
-[[nodiscard]] inline CollectiveCost message_cost(const SimulatedMachine& machine,
-                                                 const SimulatedLinks& links, int from, int to,
-                                                 double bytes)
+[[nodiscard]] inline CollectiveCost
+message_cost(const Machine& machine, const SimulatedLinks& links, int from, int to, double bytes)
 {
   return collective_cost(machine, links, {machine, links, {from, to}},
                          {Collective::send, bytes, 0, 1});

@@ -139,7 +139,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   }
 
  private:
-  [[nodiscard]] const SimulatedMachine& machine() const { return simulation_->machine(); }
+  [[nodiscard]] const Machine& machine() const { return simulation_->machine(); }
   [[nodiscard]] const SimulatedLinks& links() const { return simulation_->links(); }
 
   /// The end of a call's transfers.
@@ -218,7 +218,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   /// The time of what a rank itself copies, of what arrived from others on its node.
   void copy_from_node(Member& me)
   {
-    const SimulatedLink& inside = machine().links.front();
+    const Link& inside = machine().links.front();
     const SimulatedCall& call = *me.call;
     if (inside.overlaps) return;
     const auto what = collective_of(call);

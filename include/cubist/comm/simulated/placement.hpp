@@ -26,7 +26,7 @@ class SimulatedPlacement
 {
  public:
   /// @param ranks of the launch, in the order of the communicator
-  SimulatedPlacement(const SimulatedMachine& machine, const SimulatedLinks& links,
+  SimulatedPlacement(const Machine& machine, const SimulatedLinks& links,
                      const std::vector<int>& ranks)
       : ranks_{ranks}
   {
