@@ -90,6 +90,14 @@ template <class F, class... T>
 template <class Derived, Engine E>
 class EngineDecorator : public E
 {
+ public:
+  /// The engine that is decorated.
+  using Decorated = E;
+  /// Memory of the engine that is decorated.
+  template <class T>
+  using Buffer = typename E::template Buffer<T>;
+
+#ifndef DOXYGEN
 // E's function, while the result of `around` exists; where E has no such function, there is none.
 #define CUBIST_DECORATED(function, make_call)                                                      \
   template <class... Arguments, class Inner = E>                                                   \
@@ -99,13 +107,6 @@ class EngineDecorator : public E
     [[maybe_unused]] const auto& around = Derived::around(make_call(#function, arguments...));     \
     return E::function(std::forward<Arguments>(arguments)...);                                     \
   }
-
- public:
-  /// The engine that is decorated.
-  using Decorated = E;
-  /// Memory of the engine that is decorated.
-  template <class T>
-  using Buffer = typename E::template Buffer<T>;
 
   CUBIST_DECORATED(gemm, detail::product_call)
   CUBIST_DECORATED(gemm_batch, detail::product_call)
@@ -129,6 +130,7 @@ class EngineDecorator : public E
   CUBIST_DECORATED(map_fold, detail::pass_call)
   CUBIST_DECORATED(map_fold_to, detail::pass_call)
 #undef CUBIST_DECORATED
+#endif
 };
 
 namespace detail
