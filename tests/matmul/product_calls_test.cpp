@@ -6,11 +6,13 @@
 #include "cubist/matmul/product_calls.hpp"
 
 #include "catch.hpp"
+#include "ranks.hpp"
 
 namespace matmul_product_calls_test
 {
 
 using namespace cubist;
+using namespace cubist::test;
 
 namespace
 {
@@ -30,7 +32,7 @@ struct OtherEngine
 
 TEST_CASE("a call of a product is a span, named after the scheme, the product and its size")
 {
-  detail::ProductCalls calls{"Summa2D", {.m = 4, .n = 5, .k = 6}};
+  cubist::detail::ProductCalls calls{"Summa2D", {.m = 4, .n = 5, .k = 6}};
   const ShowingEngine engine;
   {
     const auto call = calls.enter(engine, "forward");
@@ -41,16 +43,56 @@ TEST_CASE("a call of a product is a span, named after the scheme, the product an
 
 TEST_CASE("two calls at a time are refused, and only the first is a span")
 {
-  detail::ProductCalls calls{"Summa2D", {.m = 1, .n = 1, .k = 1}};
+  cubist::detail::ProductCalls calls{"Summa2D", {.m = 1, .n = 1, .k = 1}};
   const ShowingEngine engine;
   {
     const auto call = calls.enter(engine, "forward");
     CHECK_THROWS_AS(calls.enter(engine, "backward"), ArgumentError);
-    const detail::ProductCalls copy = calls;
-    CHECK_NOTHROW(detail::ProductCalls{copy}.enter(engine, "backward"));
+    const cubist::detail::ProductCalls copy = calls;
+    CHECK_NOTHROW(cubist::detail::ProductCalls{copy}.enter(engine, "backward"));
   }
   CHECK(engine.seen.size() == 4);
   CHECK_NOTHROW(calls.enter(OtherEngine{}, "backward"));
+}
+
+TEST_CASE("an operand has the product's shape, padding and mesh, or is refused")
+{
+  constexpr ProductSize size{.m = 4, .n = 8, .k = 6};
+  CHECK_NOTHROW(cubist::detail::require_operand("X", {4, 6}, {4, 6}, {2, 2}, {2, 2}, true, size));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   cubist::detail::require_operand("X", {4, 7}, {4, 6}, {}, {}, true, size);
+                 }),
+                 "got X of (4, 7)", "m = 4, n = 8, k = 6", "it is (4, 6)", "make the plan for"));
+  CHECK(mentions(message_of<MeshError>([&] {
+                   cubist::detail::require_operand("W", {6, 8}, {6, 8}, {}, {}, false, size);
+                 }),
+                 "got W of (6, 8) on another mesh", "make it on the product's mesh"));
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   cubist::detail::require_operand("X", {4, 6}, {4, 6}, {2, 3}, {2, 6}, true, size);
+                 }),
+                 "got X of (4, 6) padded to multiples of 2 rows and 3 columns", "of 2 and 6"));
+}
+
+TEST_CASE("quanta of a product are those of the mesh, or multiples of them")
+{
+  const auto quanta = cubist::detail::or_of_mesh({.m = 6, .n = 0, .k = 2}, 2);
+  CHECK(quanta.m == 6);
+  CHECK(quanta.n == 2);
+  CHECK(quanta.k == 2);
+  CHECK_FALSE(message_of<MeshError>([] { (void)cubist::detail::or_of_mesh({.m = 3}, 2); }).empty());
+}
+
+TEST_CASE("a result that is an operand, too, is refused")
+{
+  const int a = 0;
+  const int b = 0;
+  const int c = 0;
+  CHECK_NOTHROW(cubist::detail::require_distinct("Y", &a, {&b, &c}));
+  for (const auto* other : {&b, &c})
+    CHECK(mentions(message_of<ArgumentError>([&] {
+                     cubist::detail::require_distinct("Y", other, {&a, &b, &c});
+                   }),
+                   "got as Y a matrix that is also another operand", "make Y a matrix of its own"));
 }
 
 }  // namespace matmul_product_calls_test

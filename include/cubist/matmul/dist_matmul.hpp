@@ -25,7 +25,6 @@
 #include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/placement.hpp"
-#include "cubist/matmul/operands.hpp"
 #include "cubist/matmul/options.hpp"
 #include "cubist/matmul/product_calls.hpp"
 #include "cubist/mesh/mesh.hpp"

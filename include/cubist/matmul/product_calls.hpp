@@ -1,30 +1,84 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The calls of a plan for products: one at a time, and each is a span of a trace, around the local
-// products and the waits that are in it.
+// A call of a plan for products: what it requires of its operands, one call at a time, and each a
+// span of a trace, around the local products and the waits that are in it. The functions that throw
+// are not inlined: all schemes share them.
+
+#include <algorithm>
+#include <initializer_list>
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/call_guard.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/engine/engine.hpp"
 #include "cubist/engine/span.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// @throws ShapeError for a matrix of another size or padding, MeshError for one of another mesh
+[[gnu::noinline]] inline void require_operand(const char* what, Shape got, Shape expected,
+                                              Quanta padded, Quanta expected_quanta, bool same_mesh,
+                                              ProductSize size)
+{
+  require<ShapeError>(got == expected, "got ", what, " of ", got,
+                      " for a product with m = ", size.m, ", n = ", size.n, ", k = ", size.k,
+                      ", where it is ", expected,
+                      ", so the inner sizes do not fit; make the plan for these matrices, or the "
+                      "matrices for this plan");
+  require<MeshError>(same_mesh, "got ", what, " of ", got,
+                     " on another mesh than the product's, so its blocks lie on other ranks; make "
+                     "it on the product's mesh");
+  require<ShapeError>(
+      padded == expected_quanta, "got ", what, " of ", got, " padded to multiples of ", padded.rows,
+      " rows and ", padded.cols, " columns for a product that needs multiples of ",
+      expected_quanta.rows, " and ", expected_quanta.cols,
+      ", so the blocks of its operands do not fit; make the plan with the quanta of "
+      "the matrices, or the matrices with those of the plan");
+}
+
+[[nodiscard]] inline Quanta op_quanta(Op op, Quanta q)
+{
+  return op == Op::none ? q : Quanta{q.cols, q.rows};
+}
+
+/// The quanta of a product on a mesh.
+/// @throws MeshError for quanta that are no multiples of the mesh's
+[[nodiscard]] inline ProductQuanta or_of_mesh(ProductQuanta quanta, std::size_t quantum)
+{
+  for (auto* each : {&quanta.m, &quanta.n, &quanta.k})
+  {
+    if (*each == 0) *each = quantum;
+    require_multiples(*each, quantum);
+  }
+  return quanta;
+}
+
+/// @throws ArgumentError for a result that is also one of the other operands
+[[gnu::noinline]] inline void require_distinct(const char* what, const void* result,
+                                               std::initializer_list<const void*> others)
+{
+  require<ArgumentError>(
+      std::find(others.begin(), others.end(), result) == others.end(), "got as ", what,
+      " a matrix that is also another operand, which would be overwritten while it is read; make ",
+      what, " a matrix of its own");
+}
+
+/// @throws ArgumentError unless the ranks can read each other's memory
+inline void require_exposed(bool exposed)
+{
+  require<ArgumentError>(exposed, "got Method::direct, for which all ranks of the mesh read "
+                                  "each other's memory, but these can't; use Method::automatic");
+}
+
 /// A call, until the end of the scope.
 template <class E>
-class ProductCall
+struct ProductCall
 {
- public:
-  /// @param engine outlives the call
-  ProductCall(CallGuard& guard, const E& engine, const SpanName& name)
-      : turn_{guard.enter("a plan")}, span_{engine, name}
-  {
-  }
-
- private:
-  CallGuard::Scope turn_;
-  Span<E> span_;
+  CallGuard::Scope turn;
+  Span<E> span;
 };
 
 /// A member of the plan.
@@ -39,7 +93,7 @@ class ProductCalls
   template <class E>
   [[nodiscard]] ProductCall<E> enter(const E& engine, const char* product)
   {
-    return {guard_, engine, {scheme_, product, size_.m, size_.n, size_.k}};
+    return {guard_.enter("a plan"), {engine, {scheme_, product, size_.m, size_.n, size_.k}}};
   }
 
  private:
