@@ -92,9 +92,11 @@ class CommunicatorDecorator : public Collectives<Derived>
 };
 
 // clang-format off
+/// A decorator sums in the order of the communicator that it decorates.
 template <class D>
 requires requires { typename D::Decorated; }
 inline constexpr bool sums_in_order<D> = sums_in_order<typename D::Decorated>;
+/// A decorator's messages are as independent as those of the communicator that it decorates.
 template <class D>
 requires requires { typename D::Decorated; }
 inline constexpr bool independent_messages<D> = independent_messages<typename D::Decorated>;
