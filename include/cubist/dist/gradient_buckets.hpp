@@ -69,10 +69,8 @@ class GradientBuckets final : public GradientReducer<T, M>
 
   void begin() override
   {
-    for (Bucket& b : buckets_) b.request.reset();
-    used_ = 0;
-    entries_.clear();
-    alone_.clear();
+    wait();
+    forget();
   }
 
   void reduce(MatrixView<T> gradient, Communicator* replicas) override
@@ -98,8 +96,7 @@ class GradientBuckets final : public GradientReducer<T, M>
   void finish() override
   {
     for (std::size_t i = 0; i < used_; ++i) send(i);
-    for (auto& request : alone_) request.wait();
-    for (std::size_t i = 0; i < used_; ++i) buckets_[i].request->wait();
+    wait();
     for (const Entry& e : entries_)
     {
       const Bucket& b = buckets_[e.bucket];
@@ -107,7 +104,7 @@ class GradientBuckets final : public GradientReducer<T, M>
                                    : b.mine.data() + e.offset / ranks(*b.replicas);
       engine().copy(detail::as_row(std::span<const T>{sums, e.out.size()}), detail::as_row(e.out));
     }
-    begin();
+    forget();
   }
 
  private:
@@ -134,6 +131,20 @@ class GradientBuckets final : public GradientReducer<T, M>
   };
 
   [[nodiscard]] const Engine& engine() const { return mesh_.engine(); }
+  /// Waits for what has been sent.
+  void wait()
+  {
+    for (auto& request : alone_) request.wait();
+    for (Bucket& b : buckets_)
+      if (b.request) b.request->wait();
+  }
+  void forget()
+  {
+    for (Bucket& b : buckets_) b.request.reset();
+    used_ = 0;
+    entries_.clear();
+    alone_.clear();
+  }
   [[nodiscard]] static std::size_t ranks(const Communicator& replicas)
   {
     return static_cast<std::size_t>(replicas.size());

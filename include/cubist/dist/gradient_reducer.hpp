@@ -40,7 +40,8 @@ class GradientReducer
 
   virtual ~GradientReducer() = default;
 
-  /// Begins a backward pass, and forgets an earlier one that an error interrupted.
+  /// Begins a backward pass. Waits for the sums of an earlier one that an error interrupted on
+  /// every rank, and forgets them.
   virtual void begin() = 0;
   /// Takes a gradient, which nobody accesses before `finish` returns.
   /// @param gradient  of this rank: a part of the sum over `replicas` or, where that is null,

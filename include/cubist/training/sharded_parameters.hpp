@@ -84,7 +84,7 @@ class ShardedParameter
   /// Forgets a backward that an error interrupted.
   void begin()
   {
-    request_.reset();
+    wait();
     is_reduced_ = false;
   }
   /// Starts the sum of a gradient that has the memory of `gradient()`. Returns whether it did.
