@@ -51,8 +51,13 @@ TEST_CASE("A large allocation begins on a huge page, and requests them")
   CHECK(v == Vector(large + 5, 0.0F));
 }
 
-TEST_CASE("A small allocation is from the heap")
+TEST_CASE("A small allocation is from the heap, on a cache line")
 {
+  for (std::size_t n : {1U, 3U, 16U, 17U, 1000U, 65536U})
+  {
+    std::vector<Vector> several(4, Vector(n, 1.0F));
+    for (const Vector& v : several) CHECK(address(v) % HugePages<float>::cache_line == 0);
+  }
   const Vector v(1000, 2.0F);
   CHECK_FALSE(has_huge_page_flag(address(v)));
   CHECK(v.back() == 2);

@@ -16,7 +16,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Requests huge pages for large allocations; small ones are from the heap.
+/// Requests huge pages for large allocations. Small ones are from the heap and begin on a cache
+/// line, so that no vector of an aligned loop crosses two of them.
 template <class T>
 class HugePages
 {
@@ -26,6 +27,7 @@ class HugePages
   /// Bytes of a page.
   static constexpr std::size_t page = std::size_t{2} << 20;
   static constexpr std::size_t threshold = 2 * page;  // bytes from which huge pages are used
+  static constexpr std::size_t cache_line = 64;       // bytes, and those of a register of AVX-512
 
   HugePages() = default;
   template <class U>
@@ -36,18 +38,20 @@ class HugePages
   [[nodiscard]] T* allocate(std::size_t n)
   {
     const std::size_t bytes = n * sizeof(T);
-    if (bytes < threshold) return static_cast<T*>(::operator new(bytes));
-    void* p = ::operator new (bytes, std::align_val_t{page});
-    madvise(p, bytes / page * page, MADV_HUGEPAGE);  // a refusal leaves small pages
+    void* p = ::operator new(bytes, alignment(bytes));
+    // A refusal leaves small pages.
+    if (bytes >= threshold) madvise(p, bytes / page * page, MADV_HUGEPAGE);
     return static_cast<T*>(p);
   }
-  void deallocate(T* p, std::size_t n)
-  {
-    if (n * sizeof(T) < threshold) return ::operator delete(p);
-    ::operator delete (p, std::align_val_t{page});
-  }
+  void deallocate(T* p, std::size_t n) { ::operator delete(p, alignment(n * sizeof(T))); }
 
   friend bool operator==(const HugePages&, const HugePages&) { return true; }
+
+ private:
+  [[nodiscard]] static std::align_val_t alignment(std::size_t bytes)
+  {
+    return std::align_val_t{bytes < threshold ? cache_line : page};
+  }
 };
 
 }  // namespace cubist::CUBIST_ABI
