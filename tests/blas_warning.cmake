@@ -2,6 +2,7 @@
 # switches it off.
 add_executable(cubist_blas_warning blas_warning/kernels.cpp)
 target_link_libraries(cubist_blas_warning PRIVATE cubist::cubist cubist_warnings)
+cubist_use_precompiled(cubist_blas_warning cubist_test_precompiled)
 
 function(cubist_add_blas_warning_test what kernels requested times)
   add_test(NAME "blas warning: ${what}" COMMAND
@@ -17,6 +18,7 @@ cubist_add_blas_warning_test("none if switched off" Prescott off 0 ${threads})
 if(TARGET cubist_mpi AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   add_executable(cubist_blas_warning_mpi blas_warning/kernels.cpp)
   target_link_libraries(cubist_blas_warning_mpi PRIVATE cubist::mpi cubist_warnings)
+  cubist_use_precompiled(cubist_blas_warning_mpi cubist_test_precompiled)
   target_compile_definitions(cubist_blas_warning_mpi PRIVATE CUBIST_WITH_MPI)
   cubist_add_blas_warning_test("by one rank of a job" Prescott on 1
     ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:cubist_blas_warning_mpi>)
