@@ -17,10 +17,13 @@
 #include "cubist/training/loss_scale.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 
+#include "fast_math.hpp"
 #include "references.hpp"
 
 using namespace cubist;
 
+namespace fast_math_training
+{
 namespace
 {
 
@@ -46,7 +49,7 @@ constexpr std::uint64_t infinity_bits = 0x7ff0'0000'0000'0000, nan_bits = 0x7ff8
 
 }  // namespace
 
-int main()
+int check()
 {
   launch<Threads>({.ranks = 1}, [](auto& world) {
     const Mesh<Summa2D, Threads> mesh{world};
@@ -100,6 +103,7 @@ int main()
       gradient(2, 7) = 0;
     }
   });
-  if (failures == 0) std::puts("all values are right");
-  return failures == 0 ? 0 : 1;
+  return failures;
 }
+
+}  // namespace fast_math_training
