@@ -8,7 +8,8 @@ add_executable(cubist_nccl_tests ${nccl_sources} nccl/fake_cuda.cpp nccl/fake_nc
 set_source_files_properties(nccl/fake_cuda.cpp nccl/fake_nccl.cpp nccl/fake_nvtx.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 target_include_directories(cubist_nccl_tests SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_include_directories(cubist_nccl_tests PRIVATE nccl cuda)
-target_compile_definitions(cubist_nccl_tests PRIVATE CUBIST_TEST_NCCL CUBIST_TRANSFORMER_DATA="${CUBIST_TRANSFORMER_DATA}")
+target_compile_definitions(cubist_nccl_tests PRIVATE CUBIST_TEST_NCCL CUBIST_TRANSFORMER_DATA="${CUBIST_TRANSFORMER_DATA}"
+  $<$<BOOL:${CUBIST_QUICK_TESTS}>:CUBIST_QUICK_TESTS>)
 target_link_libraries(cubist_nccl_tests PRIVATE ${CMAKE_DL_LIBS} cubist::cubist cubist_test_main cubist_warnings)
 cubist_use_precompiled(cubist_nccl_tests cubist_test_precompiled)
 cubist_test_cases(cubist_nccl_tests nccl. nccl)

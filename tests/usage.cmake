@@ -62,6 +62,17 @@ set(USAGE_INCLUDES)
 cubist_usage_block(USAGE_RUN "${training}" "## A run")
 cubist_usage_block(USAGE_DATA "${training}" "## Data")
 cubist_usage_block(USAGE_ROWS "${training}" "## Rows of your own")
+# A fifth of the steps, with a report and a checkpoint after each half of them.
+foreach(steps ".steps = 20,|.steps = 4," ".warm_up = 5, .steps = 4,|.warm_up = 1, .steps = 4," ".save_every = 10,|.save_every = 2,"
+    ".report_every = 10,|.report_every = 2,")
+  string(REPLACE "|" ";" steps "${steps}")
+  list(GET steps 0 page_steps)
+  list(GET steps 1 fewer_steps)
+  if(NOT USAGE_RUN MATCHES "${page_steps}")
+    message(FATAL_ERROR "docs/training.md does not have \"${page_steps}\", which its test replaces")
+  endif()
+  string(REPLACE "${page_steps}" "${fewer_steps}" USAGE_RUN "${USAGE_RUN}")
+endforeach()
 string(REPLACE ";" "" USAGE_INCLUDES "${USAGE_INCLUDES}")
 configure_file(usage/training.cpp.in usage_training.cpp @ONLY)
 add_executable(cubist_usage_training "${CMAKE_CURRENT_BINARY_DIR}/usage_training.cpp")
@@ -70,7 +81,7 @@ cubist_use_precompiled(cubist_usage_training cubist_test_precompiled)
 add_test(NAME "usage: training"
   COMMAND bash -c "rm -rf run1; $<TARGET_FILE:cubist_usage_training>" WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: training" PROPERTIES LABELS examples TIMEOUT 60
-  PASS_REGULAR_EXPRESSION "256 tokens, 64 x 64, 64 labels, 359 and 359 held out\n3 x 64, 3 labels\nstep 10/20  loss [0-9.]+  [0-9]+ tokens/s  waiting [0-9]+ %  .* left\nstep 20/20  loss ")
+  PASS_REGULAR_EXPRESSION "256 tokens, 64 x 64, 64 labels, 359 and 359 held out\n3 x 64, 3 labels\nstep 2/4  loss [0-9.]+  [0-9]+ tokens/s  waiting [0-9]+ %  .* left\nstep 4/4  loss ")
 cubist_numpy_test("weights and labels" usage.py cubist_usage files)
 
 # The guide's pages are one program. Blocks follow these texts; messages are compared with the pages.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Transformers on the NCCL backend, with the fake of CUDA and NCCL, whose random delays reveal
-// missing synchronization.
+// missing synchronization. In quick tests one of the two trains.
 
 #include "cubist/backend/nccl.hpp"
 #include "cubist/scheme/summa25d.hpp"
@@ -22,7 +22,8 @@ TEST_CASE("transformers on NCCL are those of Hugging Face and PyTorch")
     require_clear(on_ranks<FakeNccl>(8, [&](FakeNccl::Communicator& world) {
       const Mesh<Summa25D, FakeNccl> mesh{world, {.q = 2, .d = 2}};
       return check_reference<Summa25D, FakeNccl, double>(
-          mesh, *model, sanitized ? Compared::model : Compared::all);
+          mesh, *model,
+          sanitized || (quick && model == &gpt2_tiny()) ? Compared::model : Compared::all);
     }));
   }
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 // Whether this build has a sanitizer: tests that repeat a race many times then do so less often.
+// And whether its tests are the quick ones, which train for fewer steps than those before a
+// release.
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define CUBIST_SANITIZED 1
@@ -19,7 +21,18 @@ namespace cubist::test
 
 inline constexpr bool sanitized = CUBIST_SANITIZED == 1;
 
+#ifdef CUBIST_QUICK_TESTS
+inline constexpr bool quick = true;
+#else
+inline constexpr bool quick = false;
+#endif
+
 /// `usual`, or `fewer` under a sanitizer.
 [[nodiscard]] constexpr int repeats(int usual, int fewer) { return sanitized ? fewer : usual; }
+/// `usual`, `fewer` in quick tests, or `fewest` under a sanitizer.
+[[nodiscard]] constexpr int repeats(int usual, int fewer, int fewest)
+{
+  return repeats(quick ? fewer : usual, fewest);
+}
 
 }  // namespace cubist::test

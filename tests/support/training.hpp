@@ -32,13 +32,13 @@ struct Training
   Rule rule = Rule::sgd;
   double rate = 0.5;
   double momentum = 0;
+  int steps = repeats(32, 4);
 
   [[nodiscard]] std::size_t in() const { return sizes.front(); }
   [[nodiscard]] std::size_t out() const { return sizes.back(); }
 };
 
 inline constexpr std::size_t rows = 13;
-inline const int steps = repeats(32, 4);
 
 /// The loss of each training step on a mesh; update(i, optimizer, parameters) completes step i.
 template <class T, class S, class B, class F>
@@ -58,7 +58,7 @@ std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F update)
   if (t.rule == Rule::adam) adam.emplace(parameters, AdamOptions{.learning_rate = t.rate});
   if (t.rule == Rule::adam_w) adam_w.emplace(parameters, AdamOptions{.learning_rate = t.rate});
   std::vector<double> curve;
-  for (int i = 0; i < steps; ++i)
+  for (int i = 0; i < t.steps; ++i)
   {
     const auto& y = mlp.forward(x);
     auto dy = zeros_like(y);
@@ -75,8 +75,8 @@ template <class T, class S>
 std::vector<double> loss_curve(const Place<S>& place, const Training& t)
 {
   return on_root(place, [&](const auto& mesh) {
-    return losses<T>(mesh, t, [](int i, auto& optimizer, const auto& parameters) {
-      checked_step(static_cast<std::size_t>(i), static_cast<std::size_t>(steps), optimizer,
+    return losses<T>(mesh, t, [&t](int i, auto& optimizer, const auto& parameters) {
+      checked_step(static_cast<std::size_t>(i), static_cast<std::size_t>(t.steps), optimizer,
                    parameters);
     });
   });

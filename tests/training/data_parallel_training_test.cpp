@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The digits train with a data axis as on one rank, over 200 steps.
+// The digits train with a data axis as on one rank, over 200 steps, 40 in quick tests.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,7 +20,7 @@ namespace cubist::test::data_parallel_training_test
 namespace
 {
 
-const int steps = repeats(200, 20);
+const int steps = repeats(200, 40, 20);
 
 /// The losses of an MLP with GELU, dropout and AdamW.
 template <class S>

@@ -24,7 +24,8 @@ inline constexpr bool is_typical =
     std::is_same_v<S, Megatron1D> || std::is_same_v<S, Cube3D> || std::is_same_v<S, Summa25D>;
 
 /// Both models on each mesh that fits. In quick tests all that is known of them is compared on the
-/// first mesh of those schemes only, and processes have no other.
+/// first mesh of those schemes only, and processes have no other. They train on Cube3D alone: an
+/// optimizer's step has no messages of its own, and networks train on processes in other tests.
 template <SchemeType S, class T = double>
 void equals_references([[maybe_unused]] std::vector<TestMesh<S>> meshes)
 {
@@ -34,6 +35,7 @@ void equals_references([[maybe_unused]] std::vector<TestMesh<S>> meshes)
     const auto compared = [&]([[maybe_unused]] const TestMesh<S>& on) {
 #ifdef CUBIST_QUICK_TESTS
       if (sanitized || !is_typical<S> || &on != meshes.data()) return Compared::model;
+      if (few_suffice<TestBackend> && !std::is_same_v<S, Cube3D>) return Compared::model;
 #endif
       return Compared::all;
     };
