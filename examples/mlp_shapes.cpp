@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <xtensor-blas/xlinalg.hpp>
@@ -79,12 +80,14 @@ void show(typename Backend::Communicator& world, const typename Scheme::Extents&
 
   const Matrix X = xt::ones<float>({network.tokens, network.in});
   const auto x = cubist::scatter<typename Scheme::Input>(mesh, X);
-  auto z = dense_1.forward(x);
-  auto hidden = z;
+  auto hidden = dense_1.forward(x);
+  const auto activate = [&](auto f) {
+    mesh.engine().map(hidden.valid(), f, std::as_const(hidden).valid());
+  };
   if (network.gelu)
-    dense_1.forward(x, cubist::gelu, z, hidden);
+    activate(cubist::gelu);
   else
-    dense_1.forward(x, cubist::relu, z, hidden);
+    activate(cubist::relu);
   auto y = dense_2.forward(hidden);
   print("Input", x);
   print("Output of the first linear layer", hidden);

@@ -2,19 +2,14 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <set>
 
-#include "cubist/core/random_stream.hpp"
 #include "cubist/nn/functions/initial_values.hpp"
-#include "cubist/nn/functions/training_step.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"
 
-namespace cubist::test::random_test
+namespace cubist::test::initial_values_test
 {
 
 namespace
@@ -33,32 +28,6 @@ Global<T> drawn(const Place<S>& place, const Initial& initial)
 }
 
 }  // namespace
-
-TEST_CASE("random numbers do not change from release to release")
-{
-  CHECK(stream(42, Draw::weight, 0).uniform<double>(0) == 0x1.39d5e0a6efea9p-1);
-  CHECK(stream(42, Draw::bias, 1).uniform<double>(7) == 0x1.580f67dc0ad8fp-1);
-  CHECK(stream(42, Draw::dropout, 2, 99).uniform<float>(1000) == 0x1.7ccb6cp-2F);
-}
-
-TEST_CASE("seed, draw, layer and step each make a stream of their own")
-{
-  constexpr std::size_t last_layer = 0xFFFF;
-  constexpr std::uint64_t last_step = (std::uint64_t{1} << 40) - 1;
-  std::set<double> first;
-  std::size_t streams = 0;
-  for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32})
-    for (const Draw draw : {Draw::weight, Draw::bias, Draw::dropout})
-      for (const std::size_t layer : {std::size_t{0}, std::size_t{1}, last_layer})
-        for (const std::uint64_t step : {std::uint64_t{0}, std::uint64_t{1}, last_step})
-        {
-          first.insert(stream(seed, draw, layer, step).uniform<double>(0));
-          ++streams;
-        }
-  CHECK(first.size() == streams);
-  CHECK_THROWS_AS(stream(0, Draw::weight, last_layer + 1), ArgumentError);
-  CHECK_THROWS_AS(stream(0, Draw::dropout, 0, last_step + 1), ArgumentError);
-}
 
 TEST_CASE("initial values are those of their distributions")
 {
@@ -107,18 +76,4 @@ TEST_CASE("initial values without a distribution are refused")
   CHECK(error(Normal{.std = 0}) == "");
 }
 
-TEST_CASE("the number of a step is a number unless the step is captured")
-{
-  const TrainingStep step = 7;
-  CHECK(std::uint64_t{step} == 7);
-  CHECK(step.in_memory() == nullptr);
-  const auto number = std::make_shared<const std::uint64_t>(7);
-  const TrainingStep captured{number};
-  CHECK(captured.in_memory() == number.get());
-  CHECK_THROWS_AS(static_cast<void>(std::uint64_t{captured}), CaptureError);
-  CHECK(Philox{cubist::detail::StepRandom{5, 16, 7, nullptr}}.bits(3) == Philox{5, 23}.bits(3));
-  CHECK(Philox{cubist::detail::StepRandom{5, 16, 0, number.get()}}.bits(3) ==
-        Philox{5, 23}.bits(3));
-}
-
-}  // namespace cubist::test::random_test
+}  // namespace cubist::test::initial_values_test
