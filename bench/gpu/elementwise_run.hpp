@@ -12,9 +12,9 @@
 
 #include <cubist/core/matrix_view.hpp>
 #include <cubist/core/scalar.hpp>
-#include <cubist/nn/functions/activation_passes.hpp>
 #include <cubist/engine/functions.hpp>
 #include <cubist/mesh/mesh.hpp>
+#include <cubist/nn/functions/activation_passes.hpp>
 #include <cubist/nn/layers/linear.hpp>
 #include <cubist/nn/losses/loss.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>

@@ -11,9 +11,9 @@
 #include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
-#include "cubist/comm/mpi/transport/messages.hpp"
-#include "cubist/comm/mpi/transport/context.hpp"
 #include "cubist/comm/mpi/shutdown.hpp"
+#include "cubist/comm/mpi/transport/context.hpp"
+#include "cubist/comm/mpi/transport/messages.hpp"
 
 namespace cubist::test
 {
