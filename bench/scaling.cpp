@@ -75,10 +75,10 @@ std::vector<int> equal_extents(const std::string& scheme, int ranks)
   });
 }
 
-using Simulated = std::optional<cubist::Machine>;
+using MachineToSimulate = std::optional<cubist::Machine>;
 
 /// The threads that each of so many ranks can have; 0: as many as it likes.
-int threads_for(const Job& job, const Simulated& machine, int ranks)
+int threads_for(const Job& job, const MachineToSimulate& machine, int ranks)
 {
   if (machine) return machine->threads(ranks);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -86,7 +86,7 @@ int threads_for(const Job& job, const Simulated& machine, int ranks)
 }
 
 /// The tasks of one scheme and scalar, for more and more ranks.
-std::vector<MatmulTask> tasks_of(const Job& job, const Simulated& machine,
+std::vector<MatmulTask> tasks_of(const Job& job, const MachineToSimulate& machine,
                                  const ScalingOptions& options, const std::string& scheme,
                                  const std::string& scalar, bool overlap)
 {
@@ -114,7 +114,7 @@ std::vector<MatmulTask> tasks_of(const Job& job, const Simulated& machine,
 class Scaling
 {
  public:
-  Scaling(const Job& job, const ScalingOptions& options, const Simulated& machine)
+  Scaling(const Job& job, const ScalingOptions& options, const MachineToSimulate& machine)
       : job_{job}, options_{options}, machine_{machine}, table_{job.first && options.json != "-"},
         result_(describe(job, "scaling"))
   {
@@ -172,14 +172,14 @@ class Scaling
 
   const Job& job_;
   const ScalingOptions& options_;
-  const Simulated& machine_;
+  const MachineToSimulate& machine_;
   bool table_;
   nlohmann::json result_;
 };
 
 void run_scaling(Job job, const ScalingOptions& options)
 {
-  Simulated machine;
+  MachineToSimulate machine;
   if (!options.simulated.empty())
   {
     cubist::require<cubist::ArgumentError>(

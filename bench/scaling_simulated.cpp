@@ -93,14 +93,17 @@ Row simulate_matmul(const MatmulTask& task, const cubist::Machine& machine)
   // Ranks have no more cores where they are few.
   Simulated::machine.cores = std::min<double>(machine.cores, threads * on_a_node);
   Simulation simulation;
+  std::size_t scalar_bytes = 0;
   Scalars::with(task.on.scalar, [&]<class T>() {
+    scalar_bytes = sizeof(T);
     cubist::with_scheme(task.on.scheme, [&]<class S>() { run<S, T>(task, simulation); });
   });
   Row row = simulation.row;
   row.giga_operations = giga_operations(task.size);
   row.cost = cost_of(simulation);
   const double cores = Simulated::machine.cores * task.on.ranks / on_a_node;
-  row.blas = Times{{machine.rates.at(task.on.scalar).seconds(task.size) / cores}};
+  const auto& rates = machine.rates.at(task.on.scalar);
+  row.blas = Times{{machine.product_seconds(rates, task.size, scalar_bytes) / cores}};
   return row;
 }
 
