@@ -97,7 +97,9 @@ auto on_mesh(const Place<S>& place, F body)
 template <class B = TestBackend, SchemeType S, class F>
 auto on_root(const Place<S>& place, F body)
 {
-  return std::move(on_mesh<B>(place, body)[0]);
+  auto all = on_mesh<B>(place, body);
+  using Result = typename decltype(all)::value_type;  // of a vector of bools, no reference
+  return Result(std::move(all[0]));
 }
 
 template <class T>
