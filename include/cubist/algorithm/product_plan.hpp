@@ -52,7 +52,7 @@ class ProductPlan
   /// last forward.
   virtual void backward(In x, In w, In dy, Out dx, Out dw, T beta) = 0;
 
-  /// The same without dX.
+  /// Computes dW as `backward` does, without dX.
   virtual void backward_weight(In x, In dy, Out dw, T beta) { grad_weight(T{1}, x, dy, beta, dw); }
 };
 

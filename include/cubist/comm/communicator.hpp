@@ -244,7 +244,7 @@ class Collectives
   template <ElementRange Data>
   requires OpensWindows<C, const ElementOf<const Data>>
   [[nodiscard]] auto expose(const Data& mine) { return expose(mine, std::size(mine)); }
-  /// The same with the size of the blocks, in elements; `mine` may be empty if no rank reads it.
+  /// Exposes a block whose size in elements is given; `mine` may be empty if no rank reads it.
   template <ElementRange Data>
   requires OpensWindows<C, const ElementOf<const Data>>
   [[nodiscard]] auto expose(const Data& mine, std::size_t size)

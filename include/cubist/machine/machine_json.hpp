@@ -207,7 +207,7 @@ struct ShortFigures
     require<ArgumentError>(hidden >= 0 && hidden <= 1, "got hidden = ", hidden,
                            " for a machine, but no more than all of the time of messages can "
                            "overlap with products; use a number from 0 to 1");
-    // Of each byte that leaves a node, and of each that enters one.
+    // A core spends this time on each byte that leaves a node, and on each that enters one.
     machine.links.back().core_seconds_per_byte =
         (1 - hidden) * machine.cores / machine.links.back().bandwidth / 2 / machine.nodes_sharing;
   }

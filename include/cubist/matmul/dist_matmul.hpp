@@ -188,7 +188,7 @@ class DistMatMul
     sum(dw, backward_parts(x, dy, dw, beta));
   }
 
-  /// The same without dX.
+  /// Like `backward` without dX, but dW is a part of its sum, as above.
   template <class LX, class LY, class LDW>
   [[nodiscard]] Communicator* backward_parts(const DistMatrix<T, LX, Mesh>& x,
                                              const DistMatrix<T, LY, Mesh>& dy,

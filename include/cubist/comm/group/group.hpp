@@ -189,7 +189,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   std::vector<int> ranks_;
   SpareCalls sizes_;
   std::vector<std::uint64_t> next_;  // the number of each rank's next collective
-  // Of each rank, the number of its next message by peer, and whether it sends.
+  // For each rank: the number of its next message, by the peer and by whether it sends.
   std::vector<std::map<std::pair<int, bool>, std::uint64_t>> messages_;
   bool has_messages_ = false;
   std::vector<std::uint64_t> splits_;  // that each rank has made

@@ -75,7 +75,7 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
   detail::check_target(logits, gradient, "gradient");
   return detail::next_token_loss(logits, ids, sequence, &gradient);
 }
-/// The same without the gradient.
+/// Computes the loss without its gradient.
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::size_t sequence)

@@ -41,7 +41,7 @@ namespace cubist::CUBIST_ABI
 struct MlpOptions
 {
   Activation activation = gelu;  ///< between layers; not after the last
-  /// Of the last layer.
+  /// The activation of the last layer.
   Activation output = identity;
   /// The probability that an element between two layers is dropped while training.
   double dropout = 0;
