@@ -70,6 +70,31 @@ concept OpensWindows = requires(C c, std::span<T> mine)
   c.open(mine, mine.size());
 };
 
+namespace detail
+{
+
+// Structures, so that the types are looked up when C is complete.
+template <class C, class T>
+struct Started
+{
+  using Request = decltype(std::declval<C&>().start(std::declval<const Call<T>&>()));
+};
+template <class C, class T>
+struct Opened
+{
+  using Window = decltype(std::declval<C&>().open(std::declval<std::span<T>>(), std::size_t{}));
+};
+
+}  // namespace detail
+
+/// What a call of elements of type T on communicator C returns while it is in flight.
+template <class C, class T>
+using RequestOf = typename detail::Started<C, T>::Request;
+
+/// The window that communicator C opens on elements of type T.
+template <class C, class T>
+using WindowOf = typename detail::Opened<C, T>::Window;
+
 /// The collectives of communicator `C`, on top of its `rank`, `size` and `start`, and the windows,
 /// on top of its `open`.
 ///
@@ -91,7 +116,7 @@ class Collectives
   void broadcast(Data&& data, int root) { async_broadcast(data, root).wait(); }
   template <class Data>
   requires SendReceive<Data, Data>
-  [[nodiscard]] auto async_broadcast(Data&& data, int root)
+  [[nodiscard]] RequestOf<C, ElementOf<Data>> async_broadcast(Data&& data, int root)
   {
     return async_broadcast(data, data, root);
   }
@@ -99,7 +124,7 @@ class Collectives
   /// `from` are not accessed.
   template <class In, class Out>
   requires SendReceive<In, Out>
-  [[nodiscard]] auto async_broadcast(const In& from, Out&& to, int root)
+  [[nodiscard]] RequestOf<C, ElementOf<Out>> async_broadcast(const In& from, Out&& to, int root)
   {
     const bool is_root = self().rank() == root;
     Call<ElementOf<Out>> call{.collective = Collective::broadcast, .peer = root};
@@ -120,7 +145,8 @@ class Collectives
   }
   template <class In, class Out>
   requires SendReceive<In, Out>
-  [[nodiscard]] auto async_reduce(const In& in, Out&& out, int root, ReduceOp op = ReduceOp::sum)
+  [[nodiscard]] RequestOf<C, ElementOf<Out>> async_reduce(const In& in, Out&& out, int root,
+                                                          ReduceOp op = ReduceOp::sum)
   {
     const bool is_root = self().rank() == root;
     if (is_root) need(Collective::reduce, "out", std::size(out), std::size(in));
@@ -135,7 +161,8 @@ class Collectives
   void all_reduce(Data&& data, ReduceOp op = ReduceOp::sum) { async_all_reduce(data, op).wait(); }
   template <class Data>
   requires SendReceive<Data, Data>
-  [[nodiscard]] auto async_all_reduce(Data&& data, ReduceOp op = ReduceOp::sum)
+  [[nodiscard]] RequestOf<C, ElementOf<Data>> async_all_reduce(Data&& data,
+                                                               ReduceOp op = ReduceOp::sum)
   {
     return begin(Call<ElementOf<Data>>{Collective::all_reduce, detail::read_span(data),
                                        detail::write_span(data), std::size(data), 0, op});
@@ -147,7 +174,7 @@ class Collectives
   void all_gather(const In& mine, Out&& pieces) { async_all_gather(mine, pieces).wait(); }
   template <class In, class Out>
   requires SendReceive<In, Out>
-  [[nodiscard]] auto async_all_gather(const In& mine, Out&& pieces)
+  [[nodiscard]] RequestOf<C, ElementOf<Out>> async_all_gather(const In& mine, Out&& pieces)
   {
     need(Collective::all_gather, "pieces", std::size(pieces), std::size(mine) * ranks());
     return begin(Call<ElementOf<Out>>{Collective::all_gather, detail::read_span(mine),
@@ -164,7 +191,8 @@ class Collectives
   }
   template <class In, class Out>
   requires SendReceive<In, Out>
-  [[nodiscard]] auto async_reduce_scatter(const In& pieces, Out&& mine, ReduceOp op = ReduceOp::sum)
+  [[nodiscard]] RequestOf<C, ElementOf<Out>> async_reduce_scatter(const In& pieces, Out&& mine,
+                                                                  ReduceOp op = ReduceOp::sum)
   {
     need(Collective::reduce_scatter, "pieces", std::size(pieces), std::size(mine) * ranks());
     return begin(Call<ElementOf<Out>>{Collective::reduce_scatter, detail::read_span(pieces),
@@ -177,7 +205,7 @@ class Collectives
   void all_to_all(const In& pieces, Out&& received) { async_all_to_all(pieces, received).wait(); }
   template <class In, class Out>
   requires SendReceive<In, Out>
-  [[nodiscard]] auto async_all_to_all(const In& pieces, Out&& received)
+  [[nodiscard]] RequestOf<C, ElementOf<Out>> async_all_to_all(const In& pieces, Out&& received)
   {
     const std::size_t count = std::size(pieces) / ranks();
     need(Collective::all_to_all, "pieces", std::size(pieces), count * ranks());
@@ -192,7 +220,7 @@ class Collectives
   void gather(const In& mine, Out&& pieces, int root) { async_gather(mine, pieces, root).wait(); }
   template <class In, class Out>
   requires SendReceive<In, Out>
-  [[nodiscard]] auto async_gather(const In& mine, Out&& pieces, int root)
+  [[nodiscard]] RequestOf<C, ElementOf<Out>> async_gather(const In& mine, Out&& pieces, int root)
   {
     if (self().rank() == root)
       need(Collective::gather, "pieces", std::size(pieces), std::size(mine) * ranks());
@@ -206,7 +234,7 @@ class Collectives
   void scatter(const In& pieces, Out&& mine, int root) { async_scatter(pieces, mine, root).wait(); }
   template <class In, class Out>
   requires SendReceive<In, Out>
-  [[nodiscard]] auto async_scatter(const In& pieces, Out&& mine, int root)
+  [[nodiscard]] RequestOf<C, ElementOf<Out>> async_scatter(const In& pieces, Out&& mine, int root)
   {
     if (self().rank() == root)
       need(Collective::scatter, "pieces", std::size(pieces), std::size(mine) * ranks());
@@ -221,7 +249,7 @@ class Collectives
     async_send(data, to).wait();
   }
   template <ElementRange Data>
-  [[nodiscard]] auto async_send(const Data& data, int to)
+  [[nodiscard]] RequestOf<C, ElementOf<const Data>> async_send(const Data& data, int to)
   {
     return begin(Call<ElementOf<const Data>>{
         Collective::send, detail::read_span(data), {}, std::size(data), to});
@@ -233,7 +261,7 @@ class Collectives
   void receive(Data&& data, int from) { async_receive(data, from).wait(); }
   template <class Data>
   requires SendReceive<Data, Data>
-  [[nodiscard]] auto async_receive(Data&& data, int from)
+  [[nodiscard]] RequestOf<C, ElementOf<Data>> async_receive(Data&& data, int from)
   {
     return begin(Call<ElementOf<Data>>{
         Collective::receive, {}, detail::write_span(data), std::size(data), from});
@@ -243,11 +271,14 @@ class Collectives
   /// @pre exposes()
   template <ElementRange Data>
   requires OpensWindows<C, const ElementOf<const Data>>
-  [[nodiscard]] auto expose(const Data& mine) { return expose(mine, std::size(mine)); }
+  [[nodiscard]] WindowOf<C, const ElementOf<const Data>> expose(const Data& mine)
+  {
+    return expose(mine, std::size(mine));
+  }
   /// Exposes a block whose size in elements is given; `mine` may be empty if no rank reads it.
   template <ElementRange Data>
   requires OpensWindows<C, const ElementOf<const Data>>
-  [[nodiscard]] auto expose(const Data& mine, std::size_t size)
+  [[nodiscard]] WindowOf<C, const ElementOf<const Data>> expose(const Data& mine, std::size_t size)
   {
     return self().open(detail::read_span(mine), size);
   }
@@ -255,7 +286,10 @@ class Collectives
   /// @pre exposes()
   template <Element T>
   requires OpensWindows<C, T>
-  [[nodiscard]] auto expose_writable(std::span<T> mine) { return self().open(mine, mine.size()); }
+  [[nodiscard]] WindowOf<C, T> expose_writable(std::span<T> mine)
+  {
+    return self().open(mine, mine.size());
+  }
 
   /// The former name of `expose`.
   template <ElementRange Data>
@@ -269,7 +303,7 @@ class Collectives
   std::size_t ranks() { return static_cast<std::size_t>(self().size()); }
 
   template <Element T>
-  auto begin(const Call<T>& call)
+  RequestOf<C, T> begin(const Call<T>& call)
   {
     require<ArgumentError>(call.peer >= 0 && call.peer < self().size(), "got rank ", call.peer,
                            " as the peer or root of a ", to_string(call.collective),
