@@ -119,66 +119,14 @@ struct Mpi
   static void launch_on(const boost::mpi::communicator& processes, const LaunchOptions& launch,
                         F&& body)
   {
-    run(processes, launch, [&body](MpiCommunicator& world) { body(world); });
+    run<Communicator>(processes, launch, [&body](MpiCommunicator& world) { body(world); });
   }
 
  private:
-  using Body = detail::FunctionRef<void(MpiCommunicator&)>;
-
-  static void run(const boost::mpi::communicator& processes, const LaunchOptions& launch, Body body)
-  {
-    int argc = 0;
-    char** argv = nullptr;
-    auto& process = detail::MpiProcess::get(argc, argv);
-    const auto limit = detail::time_limit(launch);
-    const boost::mpi::communicator control{processes, boost::mpi::comm_duplicate};
-    MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
-    const bool with_helper = options.overlap && boost::mpi::environment::thread_level() ==
-                                                    boost::mpi::threading::multiple;
-    prctl(PR_SET_TIMERSLACK, 1'000UL);  // ns; the default lets short sleeps take 50 us longer
-    const auto progress = std::make_shared<detail::MpiProgress>(control, with_helper, limit);
-    const int rank = progress->rank();
-    const int cores = detail::Cores::of_process(control);
-    const int max_threads = blas_threads();
-    const BlasThreads share{max_threads > 0 ? std::min(max_threads, cores) : cores};
-    detail::print_blas_warning(control);
-    static_cast<void>(detail::take_copies_warning());  // this program knows of its processes
-
-    detail::FirstError error;
-    bool is_consequence = false;
-    const auto failed = [&](const std::string& what, bool follows) {
-      is_consequence = follows;
-      if (follows) return;
-      progress->with_failures([&](detail::MpiFailures& failures) {
-        failures.broadcast(
-            "rank " + std::to_string(rank) + " failed (" + what +
-                "), so the calls of other ranks cannot complete; fix that rank's error",
-            detail::MpiFailures::Kind::error);
-      });
-    };
-    // Freed only when all ranks have left their bodies: MPI could else reuse its number, and match
-    // the messages of a rank that makes more calls than others with those of a later communicator.
-    std::optional<boost::mpi::communicator> members;
-    const bool inside_another = std::exchange(process.inside_launch, true);
-    const auto run_body = [&] {
-      const detail::BodyScope scope;
-      detail::check_time_limit(launch);
-      const int ranks = launch.ranks.value_or(progress->size());
-      require<ArgumentError>(
-          ranks >= 1 && ranks <= progress->size(), "got ", ranks, " ranks, but MPI has ",
-          progress->size(), " processes, of which each is one rank; start ", ranks < 1 ? 1 : ranks,
-          " with mpiexec -n or srun -n, or leave the number out to use them all");
-      members = control.split(rank < ranks ? 0 : 1);
-      if (rank < ranks)
-      {
-        MpiCommunicator world{std::make_shared<detail::MpiGroup>(progress, *members, options)};
-        body(world);
-      }
-    };
-    error.run(rank, run_body, failed);
-    process.inside_launch = inside_another;
-    finish(control, members, *progress, error, is_consequence, launch.rethrow);
-  }
+  /// A template, so that the compiled library can have it.
+  template <class C>
+  static void run(const boost::mpi::communicator& processes, const LaunchOptions& launch,
+                  detail::FunctionRef<void(C&)> body);
 
   /// Returns when all ranks have left their bodies; throws, or aborts the job, if one has failed.
   static void finish(const boost::mpi::communicator& control,
@@ -226,6 +174,71 @@ struct Mpi
   }
 };
 
+template <class C>
+void Mpi::run(const boost::mpi::communicator& processes, const LaunchOptions& launch,
+              detail::FunctionRef<void(C&)> body)
+{
+  int argc = 0;
+  char** argv = nullptr;
+  auto& process = detail::MpiProcess::get(argc, argv);
+  const auto limit = detail::time_limit(launch);
+  const boost::mpi::communicator control{processes, boost::mpi::comm_duplicate};
+  MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
+  const bool with_helper =
+      options.overlap && boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
+  prctl(PR_SET_TIMERSLACK, 1'000UL);  // ns; the default lets short sleeps take 50 us longer
+  const auto progress = std::make_shared<detail::MpiProgress>(control, with_helper, limit);
+  const int rank = progress->rank();
+  const int cores = detail::Cores::of_process(control);
+  const int max_threads = blas_threads();
+  const BlasThreads share{max_threads > 0 ? std::min(max_threads, cores) : cores};
+  detail::print_blas_warning(control);
+  static_cast<void>(detail::take_copies_warning());  // this program knows of its processes
+
+  detail::FirstError error;
+  bool is_consequence = false;
+  const auto failed = [&](const std::string& what, bool follows) {
+    is_consequence = follows;
+    if (follows) return;
+    progress->with_failures([&](detail::MpiFailures& failures) {
+      failures.broadcast(
+          "rank " + std::to_string(rank) + " failed (" + what +
+              "), so the calls of other ranks cannot complete; fix that rank's error",
+          detail::MpiFailures::Kind::error);
+    });
+  };
+  // Freed only when all ranks have left their bodies: MPI could else reuse its number, and match
+  // the messages of a rank that makes more calls than others with those of a later communicator.
+  std::optional<boost::mpi::communicator> members;
+  const bool inside_another = std::exchange(process.inside_launch, true);
+  const auto run_body = [&] {
+    const detail::BodyScope scope;
+    detail::check_time_limit(launch);
+    const int ranks = launch.ranks.value_or(progress->size());
+    require<ArgumentError>(ranks >= 1 && ranks <= progress->size(), "got ", ranks,
+                           " ranks, but MPI has ", progress->size(),
+                           " processes, of which each is one rank; start ", ranks < 1 ? 1 : ranks,
+                           " with mpiexec -n or srun -n, or leave the number out to use them all");
+    members = control.split(rank < ranks ? 0 : 1);
+    if (rank < ranks)
+    {
+      C world{std::make_shared<detail::MpiGroup>(progress, *members, options)};
+      body(world);
+    }
+  };
+  error.run(rank, run_body, failed);
+  process.inside_launch = inside_another;
+  finish(control, members, *progress, error, is_consequence, launch.rethrow);
+}
+
 static_assert(BackendType<Mpi>);
+
+// The compiled library's instance.
+#define CUBIST_LAUNCH_INSTANCE_OF_Mpi(prefix)                                                      \
+  prefix void Mpi::run<Mpi::Communicator>(const boost::mpi::communicator&, const LaunchOptions&,   \
+                                          detail::FunctionRef<void(MpiCommunicator&)>);
+#ifdef CUBIST_COMPILED_MPI
+CUBIST_LAUNCH_INSTANCE_OF_Mpi(extern template)
+#endif
 
 }  // namespace cubist::CUBIST_ABI

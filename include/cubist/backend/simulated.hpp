@@ -80,45 +80,27 @@ struct Simulated
   template <class F>
   static void launch(int&, char**&, const LaunchOptions& settings, F&& body)
   {
-    run(settings, [&body](Communicator& world) { body(world); });
+    run<Communicator>(settings, [&body](Communicator& world) { body(world); });
   }
 
  private:
-  using Body = detail::FunctionRef<void(Communicator&)>;
-
   static inline SimulationReport report_ = {};
 
-  static void run(const LaunchOptions& settings, Body body)
-  {
-    require_valid(machine);
-    const int ranks = settings.ranks.value_or(machine.on_a_node(static_cast<int>(machine.cores)));
-    require<ArgumentError>(ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but 1 to ",
-                           most_ranks, " can be simulated; use a number of these, or none for ",
-                           machine.on_a_node(static_cast<int>(machine.cores)));
-    detail::check_time_limit(settings);
-    const auto simulation =
-        std::make_shared<detail::Simulation>(machine, ranks, Simulated::options.overlap);
-    std::vector<int> all(static_cast<std::size_t>(ranks));
-    std::iota(all.begin(), all.end(), 0);
-    const auto group = std::make_shared<detail::SimulatedGroup>(simulation, std::move(all));
-    detail::FirstError first;
-    const detail::BodyScope scope;
-    simulation->run([&](detail::SimulatedRank& self) { run_rank(self, group, body, first); });
-    report_.ranks.clear();
-    for (int r = 0; r < ranks; ++r) report_.ranks.push_back(simulation->rank(r).report);
-    first.rethrow();
-  }
+  /// A template, so that the compiled library can have it.
+  template <class C>
+  static void run(const LaunchOptions& settings, detail::FunctionRef<void(C&)> body);
 
   /// Runs the body on one rank, and fails the others if it throws.
+  template <class C>
   static void run_rank(detail::SimulatedRank& self,
-                       const std::shared_ptr<detail::SimulatedGroup>& group, Body body,
-                       detail::FirstError& first)
+                       const std::shared_ptr<detail::SimulatedGroup>& group,
+                       detail::FunctionRef<void(C&)> body, detail::FirstError& first)
   {
     first.run(
         self.number,
         [&] {
           self.simulation->raise();
-          Communicator world{group, self.number};
+          C world{group, self.number};
           body(world);
         },
         [&](const std::string& what, bool) {
@@ -128,6 +110,36 @@ struct Simulated
   }
 };
 
+template <class C>
+void Simulated::run(const LaunchOptions& settings, detail::FunctionRef<void(C&)> body)
+{
+  require_valid(machine);
+  const int ranks = settings.ranks.value_or(machine.on_a_node(static_cast<int>(machine.cores)));
+  require<ArgumentError>(ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but 1 to ",
+                         most_ranks, " can be simulated; use a number of these, or none for ",
+                         machine.on_a_node(static_cast<int>(machine.cores)));
+  detail::check_time_limit(settings);
+  const auto simulation =
+      std::make_shared<detail::Simulation>(machine, ranks, Simulated::options.overlap);
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  const auto group = std::make_shared<detail::SimulatedGroup>(simulation, std::move(all));
+  detail::FirstError first;
+  const detail::BodyScope scope;
+  simulation->run([&](detail::SimulatedRank& self) { run_rank(self, group, body, first); });
+  report_.ranks.clear();
+  for (int r = 0; r < ranks; ++r) report_.ranks.push_back(simulation->rank(r).report);
+  first.rethrow();
+}
+
 static_assert(BackendType<Simulated>);
+
+// The compiled library's instance.
+#define CUBIST_LAUNCH_INSTANCE_OF_Simulated(prefix)                                                \
+  prefix void Simulated::run<Simulated::Communicator>(                                             \
+      const LaunchOptions&, detail::FunctionRef<void(SimulatedCommunicator&)>);
+#ifdef CUBIST_COMPILED
+CUBIST_LAUNCH_INSTANCE_OF_Simulated(extern template)
+#endif
 
 }  // namespace cubist::CUBIST_ABI

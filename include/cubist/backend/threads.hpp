@@ -41,69 +41,27 @@ struct Threads
   template <class F>
   static void launch(int&, char**&, const LaunchOptions& options, F&& body)
   {
-    run(options, [&body](Communicator& world) { body(world); });
+    run<Communicator>(options, [&body](Communicator& world) { body(world); });
   }
 
  private:
-  using Body = detail::FunctionRef<void(Communicator&)>;
   using Scheduler = detail::ThreadScheduler;
 
-  static void run(const LaunchOptions& options, Body body)
-  {
-    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    const int ranks = options.ranks.value_or(cores);
-    require<ArgumentError>(
-        ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but threads can be 1 to ",
-        most_ranks, " ranks; use a number of these, or none for ", cores, ", one for each core");
-
-    detail::check_time_limit(options);
-    const auto limit = detail::time_limit(options);
-    const auto scheduler = std::make_shared<Scheduler>(ranks, limit);
-    std::vector<int> all(static_cast<std::size_t>(ranks));
-    std::iota(all.begin(), all.end(), 0);
-    const auto group = std::make_shared<detail::ThreadGroup>(scheduler, std::move(all));
-    const BlasThreads share{std::max(1, cores / ranks)};
-    detail::warn(detail::take_blas_warning());
-    if (!detail::BodyScope::is_inside()) detail::warn(detail::take_copies_warning());
-
-    detail::FirstError first;
-    const auto run_one = [&](int rank) { run_rank(rank, *scheduler, group, body, first); };
-    {
-      std::vector<std::jthread> threads;
-      threads.reserve(static_cast<std::size_t>(ranks));
-      try
-      {
-        for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run_one, rank);
-        if (limit) threads.emplace_back([&] { report_stragglers(*scheduler, *limit); });
-      }
-      catch (const std::system_error& e)
-      {
-        const auto message =
-            detail::join({"got ", ranks, " ranks, but the system lets this process start only ",
-                          threads.size() + 1, " threads (", e.what(),
-                          "); use fewer ranks, or raise the limit (ulimit -u)"});
-        scheduler->fail(Scheduler::Failure::peer_failed, message);
-        threads.clear();
-        throw CommunicationError{message};
-      }
-      run_one(0);
-    }
-    scheduler->fail(Scheduler::Failure::ended,
-                    "got a call on ranks whose launch has returned, so none of them can take part; "
-                    "use communicators, meshes and what lies on them inside the body of launch");
-    first.rethrow();
-  }
+  /// A template, so that the compiled library can have it.
+  template <class C>
+  static void run(const LaunchOptions& options, detail::FunctionRef<void(C&)> body);
 
   /// Runs the body on one rank, and fails the others if it throws.
+  template <class C>
   static void run_rank(int rank, Scheduler& scheduler,
-                       const std::shared_ptr<detail::ThreadGroup>& group, Body body,
-                       detail::FirstError& first)
+                       const std::shared_ptr<detail::ThreadGroup>& group,
+                       detail::FunctionRef<void(C&)> body, detail::FirstError& first)
   {
     first.run(
         rank,
         [&] {
           const detail::BodyScope scope;
-          Communicator communicator{group, rank};
+          C communicator{group, rank};
           body(communicator);
         },
         [&](const std::string& what, bool) {
@@ -122,5 +80,60 @@ struct Threads
                    message.c_str(), detail::rank_list(late).c_str());
   }
 };
+
+template <class C>
+void Threads::run(const LaunchOptions& options, detail::FunctionRef<void(C&)> body)
+{
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int ranks = options.ranks.value_or(cores);
+  require<ArgumentError>(
+      ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but threads can be 1 to ",
+      most_ranks, " ranks; use a number of these, or none for ", cores, ", one for each core");
+
+  detail::check_time_limit(options);
+  const auto limit = detail::time_limit(options);
+  const auto scheduler = std::make_shared<Scheduler>(ranks, limit);
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  const auto group = std::make_shared<detail::ThreadGroup>(scheduler, std::move(all));
+  const BlasThreads share{std::max(1, cores / ranks)};
+  detail::warn(detail::take_blas_warning());
+  if (!detail::BodyScope::is_inside()) detail::warn(detail::take_copies_warning());
+
+  detail::FirstError first;
+  const auto run_one = [&](int rank) { run_rank(rank, *scheduler, group, body, first); };
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(static_cast<std::size_t>(ranks));
+    try
+    {
+      for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run_one, rank);
+      if (limit) threads.emplace_back([&] { report_stragglers(*scheduler, *limit); });
+    }
+    catch (const std::system_error& e)
+    {
+      const auto message =
+          detail::join({"got ", ranks, " ranks, but the system lets this process start only ",
+                        threads.size() + 1, " threads (", e.what(),
+                        "); use fewer ranks, or raise the limit (ulimit -u)"});
+      scheduler->fail(Scheduler::Failure::peer_failed, message);
+      threads.clear();
+      throw CommunicationError{message};
+    }
+    run_one(0);
+  }
+  scheduler->fail(Scheduler::Failure::ended,
+                  "got a call on ranks whose launch has returned, so none of them can take part; "
+                  "use communicators, meshes and what lies on them inside the body of launch");
+  first.rethrow();
+}
+
+// The compiled library's instance.
+#define CUBIST_LAUNCH_INSTANCE_OF_Threads(prefix)                                                  \
+  prefix void Threads::run<Threads::Communicator>(                                                 \
+      const LaunchOptions&, detail::FunctionRef<void(ThreadsCommunicator&)>);
+#ifdef CUBIST_COMPILED
+CUBIST_LAUNCH_INSTANCE_OF_Threads(extern template)
+#endif
 
 }  // namespace cubist::CUBIST_ABI

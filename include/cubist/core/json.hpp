@@ -22,6 +22,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -41,13 +42,7 @@ struct JsonUse
 };
 
 /// A value as a message shows it: at most `limit` characters of printable ASCII.
-[[nodiscard]] inline std::string excerpt(const nlohmann::json& value, std::size_t limit = 40)
-{
-  std::string text =
-      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);  // true: ASCII
-  if (text.size() > limit) text.replace(limit, text.npos, "...");
-  return text;
-}
+[[nodiscard]] std::string excerpt(const nlohmann::json& value, std::size_t limit = 40);
 
 /// Whether a value can be read as V without losing anything: a whole number that V can represent,
 /// a number, a truth value or a text.
@@ -75,8 +70,28 @@ template <class V>
 /// @param file the name of the text's file, for messages
 /// @throws DataError for a text that is no JSON, is nested deeper than json_depth_limit, or has two
 /// values of one name in an object
-[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, const std::string& file,
-                                               const JsonUse& use)
+[[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& file,
+                                        const JsonUse& use);
+
+/// The text of a file.
+/// @throws DataError for a file that cannot be read, or is longer than json_bytes_limit
+[[nodiscard]] std::string read_json_text(const std::string& path, const JsonUse& use);
+
+/// @throws DataError as read_json_text() and parse_json()
+[[nodiscard]] nlohmann::json read_json(const std::string& path, const JsonUse& use);
+
+#ifndef CUBIST_COMPILED
+
+CUBIST_INLINE std::string excerpt(const nlohmann::json& value, std::size_t limit)
+{
+  std::string text =
+      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);  // true: ASCII
+  if (text.size() > limit) text.replace(limit, text.npos, "...");
+  return text;
+}
+
+CUBIST_INLINE nlohmann::json parse_json(std::string_view text, const std::string& file,
+                                        const JsonUse& use)
 {
   const auto refuse = [&](std::size_t byte) {
     return DataError{detail::join({"got ", file, ", which is no JSON at byte ", byte, ", ",
@@ -117,9 +132,7 @@ template <class V>
   }
 }
 
-/// The text of a file.
-/// @throws DataError for a file that cannot be read, or is longer than json_bytes_limit
-[[nodiscard]] inline std::string read_json_text(const std::string& path, const JsonUse& use)
+CUBIST_INLINE std::string read_json_text(const std::string& path, const JsonUse& use)
 {
   std::ifstream file{path, std::ios::binary};
   std::string text;
@@ -135,10 +148,11 @@ template <class V>
   return text;
 }
 
-/// @throws DataError as read_json_text() and parse_json()
-[[nodiscard]] inline nlohmann::json read_json(const std::string& path, const JsonUse& use)
+CUBIST_INLINE nlohmann::json read_json(const std::string& path, const JsonUse& use)
 {
   return parse_json(read_json_text(path, use), path, use);
 }
+
+#endif
 
 }  // namespace cubist::CUBIST_ABI

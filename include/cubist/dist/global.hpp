@@ -78,12 +78,10 @@ void require_none_elsewhere(const M& mesh, Extents mine)
                          "scattered, so all blocks would be empty; give it on rank 0"})};
 }
 
-/// The shape of rank 0's `global`, on all ranks.
-template <class M, class E>
-Shape broadcast_shape(const M& mesh, const E& global)
+/// The shape of rank 0's tensor, whose extents are passed, on all ranks.
+template <class M>
+Shape broadcast_extents(const M& mesh, Extents mine)
 {
-  Extents mine{global.dimension()};
-  if (mine[0] == 2) mine = {2, global.shape()[0], global.shape()[1]};
   Extents shape = mine;
   with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{shape},
                       [&](auto values) { mesh.world().broadcast(values, 0); });
@@ -91,6 +89,15 @@ Shape broadcast_shape(const M& mesh, const E& global)
   require<ShapeError>(shape[0] == 2, "got a tensor of ", shape[0],
                       " dimensions, but only matrices are distributed; reshape it to two");
   return {shape[1], shape[2]};
+}
+
+/// The shape of rank 0's `global`, on all ranks.
+template <class M, class E>
+Shape broadcast_shape(const M& mesh, const E& global)
+{
+  Extents mine{global.dimension()};
+  if (mine[0] == 2) mine = {2, global.shape()[0], global.shape()[1]};
+  return broadcast_extents(mesh, mine);
 }
 
 /// A tensor of N dimensions whose elements are stored row by row. xt::xtensor<T, N> is another type

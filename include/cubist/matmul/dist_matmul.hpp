@@ -33,6 +33,49 @@
 namespace cubist::CUBIST_ABI
 {
 
+namespace detail
+{
+
+/// How op(M) is stored.
+template <Op op, class L>
+using StoredLayout = std::conditional_t<op == Op::none, L, Transposed<L>>;
+
+/// A plan of a product on this rank.
+template <class T>
+struct MadePlan
+{
+  std::unique_ptr<ProductPlan<T>> plan;
+  bool is_local;  ///< whether each rank's block of Y is the product of its own blocks
+};
+
+/// The plan of Y = op(X) op(W): the direct product, or the scheme's own algorithm.
+template <SchemeType S, class B, Scalar T, Op op_x, Op op_w>
+MadePlan<T> make_product_plan(const AxisMesh<typename S::Axes, B>& mesh, ProductSize size,
+                              ProductQuanta quanta, Gathered policy, bool is_direct)
+{
+  using Mesh = AxisMesh<typename S::Axes, B>;
+  const OperandBlocks<StoredLayout<op_x, typename S::Input>, Mesh> x{
+      mesh, op_shape(op_x, {size.m, size.k}), op_quanta(op_x, {quanta.m, quanta.k}), op_x};
+  const OperandBlocks<StoredLayout<op_w, typename S::Weight>, Mesh> w{
+      mesh, op_shape(op_w, {size.k, size.n}), op_quanta(op_w, {quanta.k, quanta.n}), op_w};
+  const OperandBlocks<typename S::Output, Mesh> y{mesh, {size.m, size.n}, {quanta.m, quanta.n}};
+  const bool is_local = is_blockwise_product(mesh.size(), size.k, x, w, y);
+  const Ops ops{op_x, op_w};
+  if constexpr (ExposesMemory<typename B::Communicator>)
+    if (is_direct)
+    {
+      using Direct = DirectProduct<T, typename B::Communicator, typename B::Engine>;
+      return {std::make_unique<Direct>(mesh.world(), mesh.engine(), ops, x.placement(),
+                                       w.placement(), y.placement()),
+              is_local};
+    }
+  const int rank = mesh.rank();
+  const LocalShapes local{x(rank).padded(), w(rank).padded(), y(rank).padded()};
+  return {S::Algorithm::template make_plan<T>(mesh, local, ops, policy), is_local};
+}
+
+}  // namespace detail
+
 /// A plan for products of one size: it owns its workspace, and allocates nothing after the first
 /// call. Every rank of the mesh makes the plan and calls it, from one thread at a time. A result
 /// may not be an operand as well; X, W and Y must not share memory.
@@ -42,10 +85,8 @@ namespace cubist::CUBIST_ABI
 template <SchemeType S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistMatMul
 {
-  template <Op op, class L>
-  using Stored = std::conditional_t<op == Op::none, L, Transposed<L>>;
-  using InputLayout = Stored<op_x, typename S::Input>;
-  using WeightLayout = Stored<op_w, typename S::Weight>;
+  using InputLayout = detail::StoredLayout<op_x, typename S::Input>;
+  using WeightLayout = detail::StoredLayout<op_w, typename S::Weight>;
 
  public:
   using Mesh = AxisMesh<typename S::Axes, B>;
@@ -65,7 +106,10 @@ class DistMatMul
     const bool exposed = can_expose(mesh_.world());
     if (requested == Method::direct) detail::require_exposed(exposed);
     if (exposed && requested != Method::collectives) method_ = Method::direct;
-    make_plan(policy);
+    auto [plan, is_local] = detail::make_product_plan<S, B, T, op_x, op_w>(
+        mesh_, size_, quanta_, policy, method_ == Method::direct);
+    plan_ = std::move(plan);
+    is_local_ = is_local;
   }
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
@@ -213,26 +257,6 @@ class DistMatMul
   [[nodiscard]] Quanta x_quanta() const { return detail::op_quanta(op_x, {quanta_.m, quanta_.k}); }
   [[nodiscard]] Quanta w_quanta() const { return detail::op_quanta(op_w, {quanta_.k, quanta_.n}); }
   [[nodiscard]] Quanta y_quanta() const { return {quanta_.m, quanta_.n}; }
-
-  void make_plan(Gathered policy)
-  {
-    const detail::OperandBlocks<InputLayout, Mesh> x{mesh_, x_shape(), x_quanta(), op_x};
-    const detail::OperandBlocks<WeightLayout, Mesh> w{mesh_, w_shape(), w_quanta(), op_w};
-    const detail::OperandBlocks<typename S::Output, Mesh> y{mesh_, y_shape(), y_quanta()};
-    is_local_ = detail::is_blockwise_product(mesh_.size(), size_.k, x, w, y);
-    const Ops ops{op_x, op_w};
-    if constexpr (ExposesMemory<typename B::Communicator>)
-      if (method_ == Method::direct)
-      {
-        using Direct = DirectProduct<T, typename B::Communicator, typename B::Engine>;
-        plan_ = std::make_unique<Direct>(mesh_.world(), mesh_.engine(), ops, x.placement(),
-                                         w.placement(), y.placement());
-        return;
-      }
-    const int rank = mesh_.rank();
-    const LocalShapes local{x(rank).padded(), w(rank).padded(), y(rank).padded()};
-    plan_ = S::Algorithm::template make_plan<T>(mesh_, local, ops, policy);
-  }
 
   static constexpr void require_gradients()
   {

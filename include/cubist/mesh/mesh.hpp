@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cubist/comm/communicator.hpp"
@@ -29,6 +30,92 @@ enum class IdleRanks : bool
   refused,  ///< every rank must be on the mesh
   allowed   ///< ranks that are left over do nothing
 };
+
+namespace detail
+{
+
+/// What the handles of a mesh share.
+template <class A, class B>
+struct MeshState
+{
+  using Communicator = typename B::Communicator;
+  using Array = typename A::Array;
+  template <class V>
+  using Buffers = std::vector<typename B::Engine::template Buffer<V>>;
+
+  Communicator parent;
+  Communicator world;  // on an idle rank, the idle ranks
+  Array extents;
+  std::size_t quantum;
+  typename B::Engine engine{};
+  Array coordinates{};
+  std::map<unsigned, Communicator> groups{};
+  std::tuple<Buffers<int>, Buffers<std::int64_t>, Buffers<float>, Buffers<double>> unused_buffers{};
+
+  [[nodiscard]] bool active() const { return parent.rank() < A::ranks(extents); }
+
+  /// @throws MeshError on an idle rank
+  [[nodiscard]] Communicator& active_world()
+  {
+    require<MeshError>(active(), "rank ", parent.rank(), " made a collective call of the ",
+                       A::ranks(extents),
+                       " ranks of a mesh, which leaves it idle; ask active() first");
+    return world;
+  }
+};
+
+/// The ranks whose coordinates differ along these axes only, of which each is a bit.
+template <class A, class B, class C = typename B::Communicator>
+C& group_of_axes(MeshState<A, B>& mesh, unsigned axes)
+{
+  const auto found = mesh.groups.find(axes);
+  if (found != mesh.groups.end()) return found->second;
+  auto rest = mesh.coordinates;
+  for (std::size_t i = 0; i < A::count; ++i)
+    if ((axes & (1U << i)) != 0) rest[i] = 0;
+  const int colour = A::rank(rest, mesh.extents);
+  auto group = mesh.active_world().split(colour, mesh.parent.rank());
+  return mesh.groups.emplace(axes, std::move(group)).first->second;
+}
+
+/// @throws MeshError unless the extents are positive, and multiply up to the ranks of the parent,
+/// or to fewer where ranks may be idle
+template <class A>
+void require_extents(const typename A::Array& extents, int parent, IdleRanks idle)
+{
+  for (const int e : extents)
+    require<MeshError>(e >= 1, "got the extents ", A::to_string(extents),
+                       ", but an axis has at least one rank; use positive extents");
+  const int ranks = A::ranks(extents);
+  require<MeshError>(ranks == parent || idle == IdleRanks::allowed, "got the extents ",
+                     A::to_string(extents), ", which make ", ranks, " ranks, but the world has ",
+                     parent,
+                     ", so ranks would be left out or missing; use extents that "
+                     "multiply up to it");
+  require<MeshError>(ranks <= parent, "got the extents ", A::to_string(extents), ", which make ",
+                     ranks, " ranks, but the world has ", parent,
+                     ", so ranks would be missing; use extents that multiply up to no more");
+}
+
+/// A mesh of the first ranks of `parent`, with a communicator along each axis. Every rank of
+/// `parent` calls this.
+template <class A, class B, class C>
+std::shared_ptr<MeshState<A, B>> make_mesh_state(const C& parent, const typename A::Array& extents,
+                                                 std::size_t quantum, IdleRanks idle)
+{
+  require_extents<A>(extents, parent.size(), idle);
+  C all{parent};
+  const int ranks = A::ranks(extents);
+  if (ranks < all.size()) all = all.split(all.rank() < ranks ? 0 : 1, all.rank());
+  const auto state = std::make_shared<MeshState<A, B>>(
+      MeshState<A, B>{.parent = parent, .world = all, .extents = extents, .quantum = quantum});
+  if (!state->active()) return state;
+  state->coordinates = A::coordinates(parent.rank(), extents);
+  for (std::size_t i = 0; i < A::count; ++i) group_of_axes(*state, 1U << i);
+  return state;
+}
+
+}  // namespace detail
 
 /// The ranks of a communicator on axes A, with a communicator along each axis.
 template <class A, class B>
@@ -52,24 +139,17 @@ class AxisMesh
   /// Every rank of `parent` calls this.
   /// @throws MeshError unless the extents are positive and fit the ranks of the parent
   AxisMesh(const Communicator& parent, const Array& extents, std::size_t quantum, IdleRanks idle)
-      : state_{
-            std::make_shared<State>(parent, require_valid(extents, parent.size(), idle), quantum)}
+      : state_{detail::make_mesh_state<A, B>(parent, extents, quantum, idle)}
   {
-    for (std::size_t i = 0; i < A::count && active(); ++i) group(1U << i);
   }
 
   /// The ranks of the mesh.
   /// @throws MeshError on an idle rank
-  [[nodiscard]] Communicator& world() const
-  {
-    require<MeshError>(active(), "rank ", rank(), " made a collective call of the ", size(),
-                       " ranks of a mesh, which leaves it idle; ask active() first");
-    return state_->world;
-  }
+  [[nodiscard]] Communicator& world() const { return state_->active_world(); }
   /// The communicator of the constructor: the ranks of `world()` and the idle ranks.
   [[nodiscard]] Communicator& parent() const { return state_->parent; }
   /// Whether this rank is part of the mesh.
-  [[nodiscard]] bool active() const { return rank() < size(); }
+  [[nodiscard]] bool active() const { return state_->active(); }
   [[nodiscard]] const Engine& engine() const { return state_->engine; }
   /// This rank's number, in the mesh as in its parent.
   [[nodiscard]] int rank() const { return state_->parent.rank(); }
@@ -116,70 +196,19 @@ class AxisMesh
   template <class V>
   [[nodiscard]] auto& unused_buffers() const
   {
-    return std::get<Buffers<V>>(state_->unused_buffers);
+    return std::get<typename detail::MeshState<A, B>::template Buffers<V>>(state_->unused_buffers);
   }
 
   /// Whether two handles refer to the same mesh.
   friend bool operator==(const AxisMesh& a, const AxisMesh& b) { return a.state_ == b.state_; }
 
  private:
-  template <class V>
-  using Buffers = std::vector<typename Engine::template Buffer<V>>;
-
-  struct State
+  [[nodiscard]] Communicator& group(unsigned axes) const
   {
-    State(const Communicator& p, const Array& e, std::size_t q)
-        : parent{p}, world{first_ranks(p, A::ranks(e))}, extents{e}, quantum{q}
-    {
-      if (p.rank() < A::ranks(e)) coordinates = A::coordinates(p.rank(), e);
-    }
-
-    Communicator parent;
-    Communicator world;  // on an idle rank, the idle ranks
-    Engine engine;
-    Array extents;
-    Array coordinates{};
-    std::size_t quantum;
-    std::map<unsigned, Communicator> groups;
-    std::tuple<Buffers<int>, Buffers<std::int64_t>, Buffers<float>, Buffers<double>> unused_buffers;
-  };
-
-  static const Array& require_valid(const Array& extents, int parent, IdleRanks idle)
-  {
-    for (const int e : extents)
-      require<MeshError>(e >= 1, "got the extents ", A::to_string(extents),
-                         ", but an axis has at least one rank; use positive extents");
-    const int ranks = A::ranks(extents);
-    require<MeshError>(ranks == parent || idle == IdleRanks::allowed, "got the extents ",
-                       A::to_string(extents), ", which make ", ranks, " ranks, but the world has ",
-                       parent,
-                       ", so ranks would be left out or missing; use extents that "
-                       "multiply up to it");
-    require<MeshError>(ranks <= parent, "got the extents ", A::to_string(extents), ", which make ",
-                       ranks, " ranks, but the world has ", parent,
-                       ", so ranks would be missing; use extents that multiply up to no more");
-    return extents;
+    return detail::group_of_axes<A, B>(*state_, axes);
   }
 
-  static Communicator first_ranks(Communicator parent, int count)
-  {
-    if (count == parent.size()) return parent;
-    return parent.split(parent.rank() < count ? 0 : 1, parent.rank());
-  }
-
-  Communicator& group(unsigned axes) const
-  {
-    const auto found = state_->groups.find(axes);
-    if (found != state_->groups.end()) return found->second;
-    Communicator& all = world();
-    Array rest = state_->coordinates;
-    for (std::size_t i = 0; i < A::count; ++i)
-      if ((axes & (1U << i)) != 0) rest[i] = 0;
-    const int colour = A::rank(rest, state_->extents);
-    return state_->groups.emplace(axes, all.split(colour, rank())).first->second;
-  }
-
-  std::shared_ptr<State> state_;
+  std::shared_ptr<detail::MeshState<A, B>> state_;
 };
 
 /// The part of a scheme that a mesh uses.

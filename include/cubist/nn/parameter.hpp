@@ -37,6 +37,17 @@ class Gradients
   GradientReducer<T, M>* used_ = nullptr;
 };
 
+namespace detail
+{
+
+template <class T, class M>
+std::shared_ptr<Gradients<T, M>> make_gradients(const M& mesh)
+{
+  return std::make_shared<Gradients<T, M>>(mesh);
+}
+
+}  // namespace detail
+
 /// Passes the gradients of a network to a reducer, on this rank and until the end of the scope.
 template <class T, class M>
 class ReducerScope

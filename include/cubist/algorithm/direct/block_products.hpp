@@ -76,6 +76,8 @@ struct TargetPart
   Corner origin;
 };
 
+#ifndef CUBIST_COMPILED  // only assign_work calls these functions
+
 /// Ranges of at most `most` indices that cover a range one behind the other.
 [[nodiscard]] inline std::vector<Range> slices(const Range& all, std::size_t most)
 {
@@ -309,5 +311,7 @@ block_products(const Placement& a, const Placement& b, const std::vector<TargetP
   }
   return products;
 }
+
+#endif
 
 }  // namespace cubist::CUBIST_ABI::detail

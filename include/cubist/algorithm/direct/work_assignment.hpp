@@ -32,6 +32,7 @@
 
 #include "cubist/algorithm/direct/block_products.hpp"
 #include "cubist/core/block.hpp"
+#include "cubist/core/compiled.hpp"
 #include "cubist/dist/placement.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -62,6 +63,14 @@ struct WorkAssignment
   double time = 0;
   double products_time = 0;
 };
+
+/// What `rank` does, in the way that takes the least time.
+/// @param cores that the ranks share
+[[nodiscard]] WorkAssignment assign_work(const Placement& a, const Placement& b, const Placement& c,
+                                         int rank, int cores, std::size_t scalar_bytes,
+                                         const GemmRates& rates = {});
+
+#ifndef CUBIST_COMPILED
 
 /// A product, and how many ranks multiply at a time.
 struct SharedWork
@@ -327,12 +336,9 @@ struct WorkWay
   return {{}, cut, products, time};
 }
 
-/// What `rank` does, in the way that takes the least time.
-/// @param cores that the ranks share
-[[nodiscard]] inline WorkAssignment assign_work(const Placement& a, const Placement& b,
-                                                const Placement& c, int rank, int cores,
-                                                std::size_t scalar_bytes,
-                                                const GemmRates& rates = {})
+CUBIST_INLINE WorkAssignment assign_work(const Placement& a, const Placement& b, const Placement& c,
+                                         int rank, int cores, std::size_t scalar_bytes,
+                                         const GemmRates& rates)
 {
   // C^T = B^T A^T
   if (c.transposed()) return assign_work(b.t(), a.t(), c.t(), rank, cores, scalar_bytes, rates);
@@ -355,5 +361,7 @@ struct WorkWay
   for (const WorkCut& cut : work_cuts(w.workers)) consider(way_by_cut(w, cut));
   return fastest.assign(w, rank);
 }
+
+#endif
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -66,6 +66,40 @@ struct Score
   double accuracy = 0;  ///< the fraction of rows whose largest output is the label's
 };
 
+namespace detail
+{
+
+/// The layer of an MLP from sizes[i] to sizes[i + 1] features.
+/// @throws ShapeError for sizes of 0, ArgumentError for options out of range
+template <SchemeType S, class B, RealScalar T>
+std::unique_ptr<AnyLayer<NetworkMatrix<S, B, T>, T>>
+make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std::size_t>& sizes,
+               const MlpOptions& options, std::size_t i)
+{
+  const bool is_last = i + 2 == sizes.size();
+  const LinearOptions linear{.bias = options.bias,
+                             .seed = options.seed,
+                             .index = i,
+                             .gathered = options.gathered,
+                             .method = options.method,
+                             .initial_weights = options.initial_weights,
+                             .initial_bias = options.initial_bias};
+  const Dropout between{options.dropout};  // is checked for a single layer, too
+  const Dropout dropout{is_last ? options.output_dropout : between.probability(), options.seed, i};
+  const auto make =
+      [&]<class LayerScheme>(
+          std::type_identity<LayerScheme>) -> std::unique_ptr<AnyLayer<NetworkMatrix<S, B, T>, T>> {
+    using MlpLayer = Dense<LayerScheme, B, T>;
+    return std::make_unique<LayerOf<NetworkMatrix<S, B, T>, MlpLayer>>(
+        MlpLayer{mesh, sizes[i], sizes[i + 1], linear,
+                 is_last ? options.output : options.activation, dropout});
+  };
+  if (i % 2 == 0) return make(std::type_identity<S>{});
+  return make(std::type_identity<typename S::Next>{});
+}
+
+}  // namespace detail
+
 template <SchemeType S, class B, RealScalar T>
 class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B>>
 {
@@ -89,30 +123,8 @@ class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B
         sizes.size() >= 2, "got ", sizes.size(),
         " sizes for an MLP, which make no layer; give those of its input, its hidden "
         "layers and its output");
-    const Dropout between{options.dropout};  // checks it for a single layer, too
-    const std::size_t last = sizes.size() - 2;
-    for (std::size_t i = 0; i <= last; ++i)
-    {
-      const LinearOptions linear{.bias = options.bias,
-                                 .seed = options.seed,
-                                 .index = i,
-                                 .gathered = options.gathered,
-                                 .method = options.method,
-                                 .initial_weights = options.initial_weights,
-                                 .initial_bias = options.initial_bias};
-      const auto& activation = i == last ? options.output : options.activation;
-      const Dropout dropout{i == last ? options.output_dropout : between.probability(),
-                            options.seed, i};
-      const auto add = [&]<class LayerScheme>(std::type_identity<LayerScheme>) {
-        using MlpLayer = Dense<LayerScheme, B, T>;
-        layers_.add(std::make_unique<detail::LayerOf<Activations, MlpLayer>>(
-            MlpLayer{mesh, sizes[i], sizes[i + 1], linear, activation, dropout}));
-      };
-      if (i % 2 == 0)
-        add(std::type_identity<S>{});
-      else
-        add(std::type_identity<typename S::Next>{});
-    }
+    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+      layers_.add(detail::make_mlp_layer<S, B, T>(mesh, sizes, options, i));
   }
 
   /// What a forward leaves for its backward.

@@ -58,7 +58,7 @@ class Network
 
  protected:
   Network(const Mesh& mesh, std::uint64_t seed)
-      : mesh_{mesh}, gradients_{std::make_shared<Gradients<T, Mesh>>(mesh)}, seed_{seed}
+      : mesh_{mesh}, gradients_{make_gradients<T>(mesh)}, seed_{seed}
   {
   }
 

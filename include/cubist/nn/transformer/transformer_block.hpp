@@ -139,10 +139,10 @@ inline constexpr std::size_t layer_indices = 16;
 /// Block i of a transformer. Weights are normal with a deviation of 0.02, those of the layers whose
 /// output is added to the stream with 0.02 / sqrt(2 layers), as GPT-2's.
 template <SchemeType S, class B, RealScalar T>
-[[nodiscard]] auto make_block(const AxisMesh<typename S::Axes, B>& mesh,
-                              const TransformerConfig& config, const TransformerOptions& options,
-                              std::size_t i)
-    -> std::unique_ptr<AnyLayer<typename Linear<S, B, T>::Input, T>>
+[[nodiscard]] std::unique_ptr<
+    AnyLayer<DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>, T>>
+make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
+           const TransformerOptions& options, std::size_t i)
 {
   const std::size_t index = 1 + layer_indices * i;
   const auto linear = [&](std::size_t offset, double std) {
