@@ -3,6 +3,7 @@
 #   libcubist-dev       the core
 #   libcubist-mpi-dev   cubist::mpi, for the MPI that Boost.MPI was built for
 #   libcubist-nccl-dev  cubist::nccl; CUDA and NCCL, which Debian itself does not have, are NVIDIA's packages
+#   libcubist-compiled-dev, libcubist-compiled-mpi-dev  the compiled libraries, of a build with CUBIST_BUILD_LIBRARY
 set(CPACK_PACKAGE_NAME cubist)
 set(CPACK_PACKAGE_VENDOR "The cubist authors")
 set(CPACK_PACKAGE_CONTACT "The cubist authors")
@@ -10,7 +11,7 @@ set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_GENERATOR DEB)
 set(CPACK_COMPONENTS_ALL core)
-foreach(component IN ITEMS mpi nccl)
+foreach(component IN ITEMS mpi nccl compiled compiled_mpi)
   if(TARGET cubist_${component})
     list(APPEND CPACK_COMPONENTS_ALL ${component})
   endif()
@@ -39,6 +40,15 @@ set(CPACK_DEBIAN_NCCL_PACKAGE_NAME libcubist-nccl-dev)
 set(CPACK_DEBIAN_NCCL_PACKAGE_DEPENDS "libcubist-dev (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_NCCL_PACKAGE_SUGGESTS "cuda-toolkit-13-0, libnccl-dev")
 set(CPACK_COMPONENT_NCCL_DESCRIPTION "The backend Nccl: ranks have a GPU each, and communicate by NCCL.")
+
+set(CPACK_DEBIAN_COMPILED_PACKAGE_NAME libcubist-compiled-dev)
+set(CPACK_DEBIAN_COMPILED_PACKAGE_DEPENDS "libcubist-dev (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_COMPILED_DESCRIPTION "A library of common instances: programs compile in less time.")
+
+set(CPACK_DEBIAN_COMPILED_MPI_PACKAGE_NAME libcubist-compiled-mpi-dev)
+set(CPACK_DEBIAN_COMPILED_MPI_PACKAGE_DEPENDS
+  "libcubist-compiled-dev (= ${PROJECT_VERSION}), libcubist-mpi-dev (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_COMPILED_MPI_DESCRIPTION "The compiled library for the backend Mpi.")
 
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   string(TOUPPER ${component} upper)

@@ -1,9 +1,9 @@
-# cubist_pkgconfig(<component> NAME <name> DESCRIPTION <text> [REQUIRES <name>] INCLUDES <folder>... LIBRARIES <library>...)
+# cubist_pkgconfig(<component> NAME <name> DESCRIPTION <text> [REQUIRES <name>...] [DEFINITIONS <macro>...] INCLUDES <folder>... LIBRARIES <library>...)
 #
 # <name>.pc of a component, for builds without CMake. Of the folders and libraries that were found those are written which
 # compilers do not search anyway. The prefix is where the file lies, so what is installed may be moved.
 function(cubist_pkgconfig component)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;DESCRIPTION;REQUIRES" "INCLUDES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;DESCRIPTION" "REQUIRES;DEFINITIONS;INCLUDES;LIBRARIES")
 
   set(cflags "-I\${includedir}")
   foreach(folder IN LISTS arg_INCLUDES)
@@ -12,6 +12,8 @@ function(cubist_pkgconfig component)
     endif()
   endforeach()
   list(REMOVE_DUPLICATES cflags)
+  list(TRANSFORM arg_DEFINITIONS PREPEND "-D")
+  list(APPEND cflags ${arg_DEFINITIONS})
 
   set(libs)
   set(folders)
@@ -31,7 +33,9 @@ function(cubist_pkgconfig component)
 
   set(requires)
   if(arg_REQUIRES)
-    set(requires "Requires: ${arg_REQUIRES} = ${PROJECT_VERSION}\n")
+    list(TRANSFORM arg_REQUIRES APPEND " = ${PROJECT_VERSION}")
+    list(JOIN arg_REQUIRES ", " requires)
+    set(requires "Requires: ${requires}\n")
   endif()
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig" OUTPUT_VARIABLE prefix)
   list(JOIN cflags " " cflags)
@@ -39,6 +43,7 @@ function(cubist_pkgconfig component)
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${arg_NAME}.pc" @ONLY CONTENT
 "prefix=\${pcfiledir}/@prefix@
 includedir=\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
+libdir=\${prefix}/@CMAKE_INSTALL_LIBDIR@
 
 Name: @arg_NAME@
 Description: @arg_DESCRIPTION@
@@ -89,4 +94,21 @@ if(TARGET cubist_nccl)
     REQUIRES cubist
     INCLUDES ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS}
     LIBRARIES ${libraries})
+endif()
+
+if(TARGET cubist_compiled)
+  cubist_pkgconfig(compiled NAME cubist-compiled
+    DESCRIPTION "cubist's compiled library"
+    REQUIRES cubist
+    DEFINITIONS CUBIST_COMPILED=${CUBIST_LIBRARY_VERSION}
+    INCLUDES ""
+    LIBRARIES "-L\${libdir}" -lcubist_compiled ${BLAS_LIBRARIES})
+endif()
+if(TARGET cubist_compiled_mpi)
+  cubist_pkgconfig(compiled_mpi NAME cubist-compiled-mpi
+    DESCRIPTION "cubist's compiled library for ranks as MPI processes"
+    REQUIRES cubist-compiled cubist-mpi
+    DEFINITIONS CUBIST_COMPILED_MPI=${CUBIST_LIBRARY_VERSION}
+    INCLUDES ""
+    LIBRARIES "-L\${libdir}" -lcubist_compiled_mpi)
 endif()

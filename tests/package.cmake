@@ -18,6 +18,18 @@ if(dpkg_deb)
   set_tests_properties("package: Debian packages" PROPERTIES LABELS package TIMEOUT 120)
 endif()
 
+add_test(NAME "package: compiled library"
+  COMMAND "${CMAKE_COMMAND}"
+    "-DCUBIST_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+    "-DWORK_DIR=${CMAKE_CURRENT_BINARY_DIR}/package/compiled"
+    "-DMPI=${mpi}"
+    "-DGENERATOR=${CMAKE_GENERATOR}"
+    "-DCOMPILER=${CMAKE_CXX_COMPILER}"
+    "-DFLAGS=${CMAKE_CXX_FLAGS}"
+    "-DPREFIX_PATH=${CMAKE_PREFIX_PATH}"
+    -P "${CMAKE_CURRENT_SOURCE_DIR}/package/compiled.cmake")
+set_tests_properties("package: compiled library" PROPERTIES LABELS package TIMEOUT 300 PROCESSORS 2)
+
 set(ways find_package)
 find_package(Git QUIET)
 if(Git_FOUND)

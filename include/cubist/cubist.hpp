@@ -23,3 +23,7 @@
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/step.hpp"
 #include "cubist/version.hpp"
+
+#ifdef CUBIST_COMPILED
+#include "cubist/compiled.hpp"
+#endif
