@@ -26,17 +26,21 @@ struct Rectangle
   [[nodiscard]] bool empty() const { return shape.size() == 0; }
 };
 
+/// The indices that both ranges have.
+[[nodiscard]] inline Range intersection(const Range& a, const Range& b)
+{
+  const std::size_t begin = std::max(a.offset, b.offset);
+  const std::size_t end = std::min(a.offset + a.valid, b.offset + b.valid);
+  const std::size_t size = end > begin ? end - begin : 0;
+  return {begin, size, size};
+}
+
 /// The elements that both blocks hold.
 [[nodiscard]] inline Rectangle intersection(const Block& a, const Block& b)
 {
-  const auto common = [](const Range& r, const Range& s) {
-    const std::size_t begin = std::max(r.offset, s.offset);
-    const std::size_t end = std::min(r.offset + r.valid, s.offset + s.valid);
-    return std::pair{begin, end > begin ? end - begin : 0};
-  };
-  const auto [i, rows] = common(a.rows, b.rows);
-  const auto [j, cols] = common(a.cols, b.cols);
-  return {i, j, {rows, cols}};
+  const Range rows = intersection(a.rows, b.rows);
+  const Range cols = intersection(a.cols, b.cols);
+  return {rows.offset, cols.offset, {rows.size, cols.size}};
 }
 
 /// The ranks that hold each block that is not empty; the key is its first element (i, j).

@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Look-ups in a distributed table, and the sums of their gradients, by the routes of
-// row_routes.hpp.
+// The exchange of rows between a table and a matrix whose rows are rows of the table: the look-ups
+// of an embedding, and the sums of their gradients.
 //
 //   table E (V, d), matrix H (M, d): any layouts    ids: M numbers, the same on every rank
 //
-//   1. list which rows each route sends, and which rows it copies or adds them to
-//   2. pack and send
-//   3. copy or add what is received, and what this rank has itself, in the order of the senders'
-//      blocks
+//   look_up    H(i, :) = E(ids[i], :)
+//   add_sums   E(v, :) += the sum of H(i, :) over all i with ids[i] = v
 //
-// A look-up sends rows of E; the other direction sums of rows of H, one for each distinct id of a
-// route. All replicas of a block of E add the same sums in the same order, and so stay equal bit by
-// bit: the rows of an id in a block of H are summed and rounded first, even where this rank has
-// them itself.
+// Rows go from the blocks of one matrix to the blocks of the other along the routes of
+// row_routes.hpp, in one message a route. Every rank knows all ids, and so it knows what each
+// message holds: a row for each distinct id of the route, in the order in which the ids first
+// occur. The sender packs the message (it copies rows of E, or adds up the rows of H with the same
+// id). The receiver unpacks it (it copies a row to all rows of H with its id, or adds it to a row
+// of E). A rank that holds both blocks does both at once, without a message. Each of these is one
+// call of the engine's sum_rows, with lists that say which rows are added up (row_lists.hpp).
+//
+// The replicas of a block of E stay equal bit by bit, because each adds the same sums in the order
+// of the blocks of H. The rows of an id in a block of H are therefore summed and rounded first,
+// even where this rank holds them itself.
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -45,49 +51,42 @@ class RowExchange
     const int rank = mesh_.rank();
     const auto table = [&](int r) { return e.block(r); };
     const auto matrix = [&](int r) { return h.block(r); };
-    e_ = table(rank), h_ = matrix(rank);
     to_h_ = row_routes(mesh_.size(), rank, table, matrix, true);
     to_e_ = row_routes(mesh_.size(), rank, matrix, table, false);
     distinct_.reserve(e.shape.rows, h.shape.rows);
     // Each row of H is looked up once.
-    reserve(to_h_, h_.valid().size());
+    reserve(to_h_, std::min(h.valid().size(), most_elements(to_h_.receives)));
     reserve(to_e_, most_elements(to_e_.receives));
   }
 
   /// H(i, :) = E(ids[i], :) on this rank's blocks.
   void look_up(std::span<const int> ids, MatrixView<const T> e, MatrixView<T> h)
   {
-    prepare(to_h_, ids, [&](const RowRoute& route) {
-      const auto entry = [&](int id) { return static_cast<std::size_t>(id) - route.vocab.offset; };
+    list_steps(to_h_, ids, [&](const RowRoute& route) {
       if (route.to != mesh_.rank())
-        for (const int id : distinct_.list()) lists_.add(number(id), entry(id));
+        for (std::size_t n = 0; n < distinct_.size(); ++n) lists_.add(n, entry(route, n));
       else
         for (std::size_t i = 0; i < route.rows.valid; ++i)
-          if (const int id = ids[route.rows.offset + i]; distinct_.has(id))
-            lists_.add(i, route.from == route.to ? entry(id) : number(id));
+          if (const auto n = distinct_.number(ids[route.rows.offset + i]))
+            lists_.add(i, route.is_local() ? entry(route, *n) : *n);
     });
-    run(e, e_.cols.offset, h, h_.cols.offset, false);
+    exchange(e, h, false);
   }
 
   /// E(v, :) += the sum of H(i, :) over all i with ids[i] = v, on this rank's blocks.
   void add_sums(std::span<const int> ids, MatrixView<const T> h, MatrixView<T> e)
   {
-    prepare(to_e_, ids, [&](const RowRoute& route) {
-      const auto& list = distinct_.list();
-      const auto entry = [&](std::size_t l) {
-        return static_cast<std::size_t>(list[l]) - route.vocab.offset;
+    list_steps(to_e_, ids, [&](const RowRoute& route) {
+      const auto number = [&](std::size_t i) {
+        return distinct_.number(ids[route.rows.offset + i]);
       };
-      const auto number_of_row = [&](std::size_t i) {
-        const int id = ids[route.rows.offset + i];
-        return distinct_.has(id) ? distinct_.number(id) : -1;
-      };
-      if (route.from != mesh_.rank())
-        for (std::size_t l = 0; l < list.size(); ++l) lists_.add(entry(l), l);
+      const auto target = [&](std::size_t n) { return route.is_local() ? entry(route, n) : n; };
+      if (route.from == mesh_.rank())
+        lists_.add_grouped(distinct_.size(), route.rows.valid, number, target);
       else
-        lists_.add_grouped(list.size(), route.rows.valid, number_of_row,
-                           [&](std::size_t l) { return route.to == route.from ? entry(l) : l; });
+        for (std::size_t n = 0; n < distinct_.size(); ++n) lists_.add(entry(route, n), n);
     });
-    run(h, h_.cols.offset, e, e_.cols.offset, true);
+    exchange(h, e, true);
   }
 
  private:
@@ -95,122 +94,111 @@ class RowExchange
   using Buffer = typename M::Engine::template Buffer<V>;
   using Request = decltype(std::declval<typename M::Communicator&>().async_barrier());
 
-  /// What is done for a route: a message of `rows` rows, and its lists.
+  /// What is done for a route: its message, which is empty if it is local, and its lists.
   struct Step
   {
     const RowRoute* route;
-    std::size_t rows;
-    std::size_t first;
+    MatrixView<T> message;
+    std::size_t first_list;
     std::size_t lists;
   };
 
-  [[nodiscard]] std::size_t number(int id) const
-  {
-    return static_cast<std::size_t>(distinct_.number(id));
-  }
-
-  [[nodiscard]] std::size_t most_elements(const std::vector<RowRoute>& routes) const
+  [[nodiscard]] static std::size_t most_elements(const std::vector<RowRoute>& routes)
   {
     std::size_t n = 0;
-    for (const auto& r : routes)
-      if (r.from != r.to) n += r.most_rows() * r.cols.size;
+    for (const auto& route : routes) n += route.most_elements();
     return n;
   }
 
   /// Memory for the worst case of a direction.
+  /// @param received the most elements that this rank receives
   void reserve(const RowRoutes& routes, std::size_t received)
   {
     std::size_t rows = 0;
     for (const auto* some : {&routes.sends, &routes.receives})
-      for (const auto& r : *some) rows += r.rows.valid;
+      for (const auto& route : *some) rows += route.rows.valid;
     const auto enlarge = [](auto& buffer, std::size_t n) {
       if (buffer.size() < n) buffer = std::remove_reference_t<decltype(buffer)>(n);
     };
     lists_.reserve(rows, rows);
     enlarge(index_, HostRowLists::numbers(rows, rows));
     enlarge(sent_, most_elements(routes.sends));
-    enlarge(received_, std::min(received, most_elements(routes.receives)));
+    enlarge(received_, received);
     receives_.reserve(routes.receives.size());
     sends_.reserve(routes.sends.size());
     requests_.reserve(routes.sends.size() + routes.receives.size());
   }
 
-  /// @param add_lists (route) adds lists for the distinct ids of a route
+  /// The row with distinct id `number` in the block of E of a route.
+  [[nodiscard]] std::size_t entry(const RowRoute& route, std::size_t number) const
+  {
+    return distinct_[number] - route.vocab.offset;
+  }
+
+  /// The steps for the routes on which there are ids.
+  /// @param add_lists (route) adds the lists of a route's distinct ids
   template <class F>
-  void prepare(const RowRoutes& routes, std::span<const int> ids, F add_lists)
+  void list_steps(const RowRoutes& routes, std::span<const int> ids, F add_lists)
   {
     lists_.clear();
-    const auto list = [&](const std::vector<RowRoute>& some, std::vector<Step>& steps) {
+    const auto list = [&](const std::vector<RowRoute>& some, T* message, std::vector<Step>& steps) {
       steps.clear();
       for (const auto& route : some)
       {
         distinct_.find(ids, route.rows, route.vocab);
+        if (distinct_.size() == 0) continue;
         const std::size_t first = lists_.size();
         add_lists(route);
-        if (lists_.size() > first)
-          steps.push_back({&route, distinct_.list().size(), first, lists_.size() - first});
+        const Shape shape{route.is_local() ? 0 : distinct_.size(), route.cols};
+        steps.push_back({&route, {message, shape}, first, lists_.size() - first});
+        message += shape.size();
       }
     };
-    list(routes.receives, receives_);
-    list(routes.sends, sends_);
+    list(routes.receives, received_.data(), receives_);
+    list(routes.sends, sent_.data(), sends_);
     lists_.upload(mesh_.engine(), index_.data());
   }
 
-  /// Exchanges the rows of the steps. Column j of the views is column `from_col` + j, or `to_col` +
-  /// j, of their matrices.
-  void run(MatrixView<const T> from, std::size_t from_col, MatrixView<T> to, std::size_t to_col,
-           bool adds)
+  /// Executes the steps: from this rank's block of one matrix to its block of the other.
+  void exchange(MatrixView<const T> from, MatrixView<T> to, bool adds)
   {
-    auto& world = mesh_.world();
-    const auto is_local = [](const Step& step) { return step.route->from == step.route->to; };
     requests_.clear();  // of a call that failed
-    T* next = received_.data();
+    auto& world = mesh_.world();
     for (const Step& step : receives_)
-      if (!is_local(step))
-        requests_.push_back(world.async_receive(message(step, next).elements(), step.route->from));
-    next = sent_.data();
+      if (!step.route->is_local())
+        requests_.push_back(world.async_receive(step.message.elements(), step.route->from));
     for (const Step& step : sends_)
     {
-      const MatrixView<T> packed = message(step, next);
-      sum(step, columns(step, from, from_col), packed, false);
-      requests_.push_back(world.async_send(packed.elements(), step.route->to));
+      sum(step, source(step, from), step.message, false);
+      requests_.push_back(world.async_send(step.message.elements(), step.route->to));
     }
-    next = received_.data();
     auto request = requests_.begin();
     for (const Step& step : receives_)
-      if (is_local(step))
-        sum(step, columns(step, from, from_col), columns(step, to, to_col), adds);
-      else
-      {
-        (request++)->wait();
-        sum(step, MatrixView<const T>{message(step, next)}, columns(step, to, to_col), adds);
-      }
+    {
+      if (!step.route->is_local()) (request++)->wait();
+      sum(step, step.route->is_local() ? source(step, from) : step.message, target(step, to), adds);
+    }
     for (; request != requests_.end(); ++request) request->wait();
     requests_.clear();
   }
 
-  /// The message of a step in a buffer that has them one after the other.
-  [[nodiscard]] static MatrixView<T> message(const Step& step, T*& next)
+  /// The columns of a step in this rank's block of the matrix that rows are read from.
+  [[nodiscard]] static MatrixView<const T> source(const Step& step, MatrixView<const T> m)
   {
-    const Shape shape{step.rows, step.route->cols.size};
-    T* const data = next;
-    next += shape.size();
-    return {data, shape};
+    return m.block(0, step.route->from_col, {m.rows(), step.route->cols});
   }
-  template <class V>
-  [[nodiscard]] static MatrixView<V> columns(const Step& step, MatrixView<V> m, std::size_t first)
+  /// The columns of a step in this rank's block of the matrix that rows are written to.
+  [[nodiscard]] static MatrixView<T> target(const Step& step, MatrixView<T> m)
   {
-    const Range& cols = step.route->cols;
-    return m.block(0, cols.offset - first, {m.rows(), cols.size});
+    return m.block(0, step.route->to_col, {m.rows(), step.route->cols});
   }
   void sum(const Step& step, MatrixView<const T> from, MatrixView<T> to, bool adds) const
   {
-    mesh_.engine().sum_rows(from, lists_.part(step.first, step.lists, index_.data()), to, adds);
+    const RowLists lists = lists_.part(step.first_list, step.lists, index_.data());
+    mesh_.engine().sum_rows(from, lists, to, adds);
   }
 
   M mesh_;
-  Block e_;
-  Block h_;
   RowRoutes to_h_;
   RowRoutes to_e_;
   DistinctIds distinct_;

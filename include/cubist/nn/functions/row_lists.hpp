@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,32 +36,37 @@ class DistinctIds
   /// @pre the ids are in the vocabulary, and memory is reserved
   void find(std::span<const int> ids, const Range& rows, const Range& vocab)
   {
-    if (stamp_ == std::numeric_limits<unsigned>::max())
+    if (++stamp_ == 0)  // after 2^32 searches
     {
       std::fill(stamps_.begin(), stamps_.end(), 0U);
-      stamp_ = 0;
+      stamp_ = 1;
     }
-    ++stamp_;
     list_.clear();
     for (std::size_t i = rows.offset; i < rows.offset + rows.valid; ++i)
     {
       const auto id = static_cast<std::size_t>(ids[i]);
       if (id - vocab.offset >= vocab.valid || stamps_[id] == stamp_) continue;
       stamps_[id] = stamp_;
-      numbers_[id] = static_cast<int>(list_.size());
-      list_.push_back(static_cast<int>(id));
+      numbers_[id] = static_cast<unsigned>(list_.size());
+      list_.push_back(static_cast<unsigned>(id));
     }
   }
 
-  [[nodiscard]] const std::vector<int>& list() const { return list_; }
-  [[nodiscard]] bool has(int id) const { return stamps_[static_cast<std::size_t>(id)] == stamp_; }
-  /// @pre has(id)
-  [[nodiscard]] int number(int id) const { return numbers_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] std::size_t size() const { return list_.size(); }
+  /// The id with a number.
+  [[nodiscard]] std::size_t operator[](std::size_t number) const { return list_[number]; }
+  /// The number of an id, or nothing if it is not among them.
+  [[nodiscard]] std::optional<std::size_t> number(int id) const
+  {
+    const auto i = static_cast<std::size_t>(id);
+    if (stamps_[i] != stamp_) return std::nullopt;
+    return numbers_[i];
+  }
 
  private:
   std::vector<unsigned> stamps_;  // of the search that last found an id
-  std::vector<int> numbers_;
-  std::vector<int> list_;
+  std::vector<unsigned> numbers_;
+  std::vector<unsigned> list_;
   unsigned stamp_ = 0;
 };
 
@@ -71,7 +76,7 @@ class HostRowLists
  public:
   void reserve(std::size_t lists, std::size_t rows)
   {
-    starts_.reserve(lists + 1);
+    starts_.reserve(lists + 2);  // add_grouped needs one more
     targets_.reserve(lists);
     rows_.reserve(rows);
   }
@@ -92,24 +97,24 @@ class HostRowLists
     starts_.push_back(static_cast<int>(rows_.size()));
   }
 
-  /// `count` lists. List number(i) has row i, unless the number is negative, for i in [0, n) in
-  /// this order; list l is for row target(l).
+  /// `count` lists. Row i goes to list number(i), unless that is nothing, for i in [0, n) in this
+  /// order; list l is for row target(l).
   template <class Number, class Target>
   void add_grouped(std::size_t count, std::size_t n, Number number, Target target)
   {
-    const std::size_t first = size();
-    starts_.resize(first + count + 1, 0);
-    int* const ends = starts_.data() + first + 1;
+    // A counting sort: next[l + 1] counts the rows of list l; then next[l] is where its next row
+    // goes, and in the end where it ends.
+    starts_.resize(starts_.size() + count + 1, 0);
+    int* const next = &starts_[size() + 1];
     for (std::size_t i = 0; i < n; ++i)
-      if (const int l = number(i); l >= 0) ++ends[l];
-    for (std::size_t l = first; l < first + count; ++l) starts_[l + 1] += starts_[l];
-    rows_.resize(static_cast<std::size_t>(starts_.back()));
-    for (std::size_t i = n; i-- > 0;)
-      if (const int l = number(i); l >= 0)
-        rows_[static_cast<std::size_t>(--ends[l])] = static_cast<int>(i);
-    // Now these are the starts, one too far.
-    std::copy_n(ends, count, ends - 1);
-    starts_.back() = static_cast<int>(rows_.size());
+      if (const auto l = number(i)) ++next[*l + 1];
+    next[0] = static_cast<int>(rows_.size());
+    for (std::size_t l = 0; l < count; ++l) next[l + 1] += next[l];
+    rows_.resize(static_cast<std::size_t>(next[count]));
+    for (std::size_t i = 0; i < n; ++i)
+      if (const auto l = number(i))
+        rows_[static_cast<std::size_t>(next[*l]++)] = static_cast<int>(i);
+    starts_.pop_back();
     for (std::size_t l = 0; l < count; ++l) targets_.push_back(static_cast<int>(target(l)));
   }
 

@@ -20,17 +20,24 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A message from the holder of a block to that of another, in columns that both have.
+/// The way of rows from the holder of a block to that of another, in the columns that both have.
 struct RowRoute
 {
   int from = 0;
   int to = 0;
-  Range rows;   // of H: those of its block
-  Range vocab;  // of E
-  Range cols;   // of both; `size` is the number
+  Range rows;                ///< of H: those of its block
+  Range vocab;               ///< of E
+  std::size_t cols = 0;      ///< the number of common columns
+  std::size_t from_col = 0;  ///< the first of them in the sender's block
+  std::size_t to_col = 0;    ///< and in the receiver's
 
-  /// The most rows that it can have: each id once.
-  [[nodiscard]] std::size_t most_rows() const { return std::min(rows.valid, vocab.valid); }
+  /// Whether one rank holds both blocks, so that nothing is sent.
+  [[nodiscard]] bool is_local() const { return from == to; }
+  /// The most elements that a message on it can have: each id once.
+  [[nodiscard]] std::size_t most_elements() const
+  {
+    return is_local() ? 0 : std::min(rows.valid, vocab.valid) * cols;
+  }
 };
 
 /// The routes of one rank.
@@ -40,46 +47,47 @@ struct RowRoutes
   std::vector<RowRoute> receives;  // from others and itself, in the order of the senders' blocks
 };
 
+/// Calls visit(sender, receiver) for each receiver of a block.
+/// @param holders the ranks that hold the block, in ascending order
+template <class F>
+void for_each_message(const std::vector<int>& holders, const std::vector<int>& receivers, F visit)
+{
+  std::vector<int> others;
+  for (const int receiver : receivers)
+    if (std::binary_search(holders.begin(), holders.end(), receiver))
+      visit(receiver, receiver);
+    else
+      others.push_back(receiver);
+  for (std::size_t k = 0; k < others.size(); ++k)
+    visit(holders[k * holders.size() / others.size()], others[k]);
+}
+
 /// The routes of a rank from blocks of one matrix to those of the other.
 /// @param from, to (rank) its block  @param to_h whether `to` is H, and `from` E
 template <class From, class To>
 [[nodiscard]] RowRoutes row_routes(int ranks, int rank, From from, To to, bool to_h)
 {
   RowRoutes mine;
-  const auto common = [](const Range& a, const Range& b) {
-    const std::size_t begin = std::max(a.offset, b.offset);
-    const std::size_t end = std::min(a.offset + a.valid, b.offset + b.valid);
-    return Range{begin, end > begin ? end - begin : 0, end > begin ? end - begin : 0};
-  };
-  for (const auto& block_and_holders : replica_map(ranks, from))
+  for (const auto& [corner, holders] : replica_map(ranks, from))
   {
-    const auto& holders = block_and_holders.second;
     const Block source = from(holders.front());
-    const auto add = [&](int sender, int receiver, std::vector<RowRoute>& routes) {
-      const Block target = to(receiver);
-      routes.push_back({sender, receiver, to_h ? target.rows : source.rows,
-                        to_h ? source.rows : target.rows, common(source.cols, target.cols)});
-    };
     std::vector<int> receivers;
     for (int r = 0; r < ranks; ++r)
-    {
-      const Block target = to(r);
-      if (target.valid().size() == 0 || common(source.cols, target.cols).size == 0) continue;
-      if (!std::binary_search(holders.begin(), holders.end(), r))
+      if (to(r).valid().size() > 0 && intersection(source.cols, to(r).cols).size > 0)
         receivers.push_back(r);
-      else if (r == rank)
-        add(r, r, mine.receives);
-    }
-    for (std::size_t k = 0; k < receivers.size(); ++k)
-    {
-      const int sender = holders[k * holders.size() / receivers.size()];
-      if (sender == rank) add(sender, receivers[k], mine.sends);
-      if (receivers[k] == rank) add(sender, rank, mine.receives);
-    }
+    for_each_message(holders, receivers, [&](int sender, int receiver) {
+      if (sender != rank && receiver != rank) return;
+      const Block target = to(receiver);
+      const Range cols = intersection(source.cols, target.cols);
+      (receiver == rank ? mine.receives : mine.sends)
+          .push_back({sender, receiver, to_h ? target.rows : source.rows,
+                      to_h ? source.rows : target.rows, cols.size, cols.offset - source.cols.offset,
+                      cols.offset - target.cols.offset});
+    });
   }
-  std::sort(mine.sends.begin(), mine.sends.end(), [&](const RowRoute& a, const RowRoute& b) {
-    return (a.to - rank + ranks) % ranks < (b.to - rank + ranks) % ranks;
-  });
+  const auto distance = [&](const RowRoute& route) { return (route.to - rank + ranks) % ranks; };
+  std::sort(mine.sends.begin(), mine.sends.end(),
+            [&](const RowRoute& a, const RowRoute& b) { return distance(a) < distance(b); });
   return mine;
 }
 

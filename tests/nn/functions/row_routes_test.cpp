@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/nn/functions/row_routes.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+namespace cubist::test::row_routes_test
+{
+
+namespace
+{
+
+using Ends = std::vector<std::pair<int, int>>;
+
+/// Sender and receiver of each route.
+Ends ends(const std::vector<detail::RowRoute>& routes)
+{
+  Ends all;
+  for (const auto& route : routes) all.push_back({route.from, route.to});
+  return all;
+}
+
+/// The block of rows [i, i + rows) and columns [j, j + cols).
+Block block(std::size_t i, std::size_t rows, std::size_t j, std::size_t cols)
+{
+  return {{i, rows, rows}, {j, cols, cols}};
+}
+
+}  // namespace
+
+TEST_CASE("a rank reads a block that it holds itself, and is sent one that it does not hold")
+{
+  // Rank 0 holds the table, and both ranks the matrix.
+  const auto table = [](int rank) { return rank == 0 ? block(0, 5, 0, 2) : Block{}; };
+  const auto matrix = [](int) { return block(0, 3, 0, 2); };
+  const auto first = detail::row_routes(2, 0, table, matrix, true);
+  CHECK(ends(first.receives) == Ends{{0, 0}});
+  CHECK(ends(first.sends) == Ends{{0, 1}});
+  const auto second = detail::row_routes(2, 1, table, matrix, true);
+  CHECK(ends(second.receives) == Ends{{0, 1}});
+  CHECK(second.sends.empty());
+  CHECK(second.receives[0].rows.valid == 3);
+  CHECK(second.receives[0].vocab.valid == 5);
+  CHECK(second.receives[0].most_elements() == 6);  // three rows have no more than three ids
+  CHECK(first.receives[0].most_elements() == 0);
+}
+
+TEST_CASE("the replicas of a block share its other receivers, each beginning after its own rank")
+{
+  const auto table = [](int rank) { return rank == 0 || rank == 4 ? block(0, 5, 0, 2) : Block{}; };
+  const auto matrix = [](int) { return block(0, 3, 0, 2); };
+  CHECK(ends(detail::row_routes(6, 0, table, matrix, true).sends) == Ends{{0, 1}, {0, 2}});
+  CHECK(ends(detail::row_routes(6, 4, table, matrix, true).sends) == Ends{{4, 5}, {4, 3}});
+}
+
+TEST_CASE("rows are sent in the columns that both blocks have")
+{
+  // The matrix's columns are cut in two, the table's in three.
+  const auto table = [](int rank) { return block(0, 5, 2 * static_cast<std::size_t>(rank), 2); };
+  const auto matrix = [](int rank) {
+    return rank < 2 ? block(0, 4, 3 * static_cast<std::size_t>(rank), 3) : Block{};
+  };
+  const auto mine = detail::row_routes(3, 1, table, matrix, true);
+  CHECK(ends(mine.receives) == Ends{{1, 1}, {2, 1}});
+  CHECK(ends(mine.sends) == Ends{{1, 0}});
+  CHECK(mine.receives[0].cols == 1);  // column 3
+  CHECK(mine.receives[0].from_col == 1);
+  CHECK(mine.receives[0].to_col == 0);
+  CHECK(mine.receives[1].cols == 2);  // columns 4 and 5
+  CHECK(mine.receives[1].from_col == 0);
+  CHECK(mine.receives[1].to_col == 1);
+  CHECK(mine.sends[0].cols == 1);  // column 2
+  CHECK(mine.sends[0].to_col == 2);
+
+  // The gradients go the other way.
+  const auto back = detail::row_routes(3, 1, matrix, table, false);
+  CHECK(ends(back.receives) == Ends{{0, 1}, {1, 1}});
+  CHECK(back.receives[0].vocab.valid == 5);
+  CHECK(back.receives[0].rows.valid == 4);
+}
+
+}  // namespace cubist::test::row_routes_test
