@@ -76,7 +76,7 @@ TEST_CASE("ranks that all wait are a deadlock, which names what they wait for")
     }
   });
   CHECK_THAT(error, Catch::Matchers::ContainsSubstring("rank 0 waits in something") &&
-                        Catch::Matchers::ContainsSubstring("1 ranks have returned"));
+                        Catch::Matchers::ContainsSubstring("ranks {1} have returned"));
 }
 
 TEST_CASE("a rank that fails wakes those that wait, and those that call later")

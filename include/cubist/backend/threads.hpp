@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -20,6 +19,7 @@
 #include "cubist/backend/function_ref.hpp"
 #include "cubist/backend/process_manager.hpp"
 #include "cubist/comm/call_text.hpp"
+#include "cubist/comm/group/failure.hpp"
 #include "cubist/comm/threads/communicator.hpp"
 #include "cubist/comm/threads/group.hpp"
 #include "cubist/comm/threads/scheduler.hpp"
@@ -122,9 +122,7 @@ void Threads::run(const LaunchOptions& options, detail::FunctionRef<void(C&)> bo
     }
     run_one(0);
   }
-  scheduler->fail(Scheduler::Failure::ended,
-                  "got a call on ranks whose launch has returned, so none of them can take part; "
-                  "use communicators, meshes and what lies on them inside the body of launch");
+  scheduler->fail(Scheduler::Failure::ended, detail::ended_text);
   first.rethrow();
 }
 

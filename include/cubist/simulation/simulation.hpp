@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/core/error.hpp"
+#include "cubist/comm/group/failure.hpp"
 #include "cubist/core/rank_local.hpp"
 #include "cubist/machine/machine.hpp"
 #include "cubist/simulation/activities.hpp"
@@ -32,14 +32,7 @@ namespace cubist::CUBIST_ABI::detail
 class Simulation
 {
  public:
-  enum class Failure
-  {
-    none,
-    peer_failed,
-    mismatch,
-    deadlock,
-    ended
-  };
+  using Failure = GroupFailure;
 
   /// @param overlap whether ranks compute during transfers between nodes
   Simulation(Machine machine, int ranks, bool overlap = true)
@@ -173,22 +166,7 @@ class Simulation
   }
 
   /// @throws what `block` throws
-  void raise() const
-  {
-    switch (failure_)
-    {
-    case Failure::none:
-      return;
-    case Failure::peer_failed:
-      throw PeerFailed{message_};
-    case Failure::mismatch:
-      throw CollectiveMismatch{message_};
-    case Failure::deadlock:
-      throw DeadlockError{message_};
-    case Failure::ended:
-      throw CommunicationError{message_};
-    }
-  }
+  void raise() const { raise_failure(failure_, message_); }
 
  private:
   struct Computation final : ActivityOwner, SimulatedWait
@@ -228,9 +206,7 @@ class Simulation
   {
     activities_ = Activities{};
     failure_ = Failure::none;
-    fail(Failure::ended,
-         "got a call on ranks whose launch has returned, so none of them can take part; use "
-         "communicators, meshes and what lies on them inside the body of launch");
+    fail(Failure::ended, ended_text);
   }
 
   /// The rank that runs next; null if all are finished.
@@ -243,7 +219,10 @@ class Simulation
       if (event < Activities::never && event <= earliest)
         activities_.step();
       else if (ready_.empty())
-        fail(Failure::deadlock, deadlock_text());
+        fail(Failure::deadlock, deadlock_text(size(), [this](int number) {
+               return rank(number).state == SimulatedRank::State::finished ? nullptr
+                                                                           : rank(number).waits_for;
+             }));
       else
       {
         SimulatedRank& next = rank(ready_.top().second);
@@ -252,22 +231,6 @@ class Simulation
       }
     }
     return nullptr;
-  }
-
-  [[nodiscard]] std::string deadlock_text() const
-  {
-    constexpr int most = 16;
-    int blocked = 0;
-    std::string waits;
-    for (const auto& r : ranks_)
-      if (r.state == SimulatedRank::State::blocked && ++blocked <= most)
-        waits += "; rank " + std::to_string(r.number) + " waits in " + r.waits_for->describe();
-    if (blocked > most) waits += "; and " + std::to_string(blocked - most) + " more ranks wait";
-    if (unfinished_ < size())
-      waits += "; " + std::to_string(size() - unfinished_) + " ranks have returned";
-    return "every live rank waits for another, so none can continue" + waits +
-           "; let all ranks of a communicator make the same calls in the same order, and match "
-           "every send with a receive";
   }
 
   using Turn = std::pair<double, int>;  // a clock, and its rank

@@ -1,45 +1,59 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
 #include <string>
 
-#include "cubist/comm/threads/rank_state.hpp"
+#include "cubist/comm/group/failure.hpp"
+#include "cubist/core/error.hpp"
 
 #include "catch.hpp"
+#include "ranks.hpp"
 
-namespace comm_threads_rank_state_test
+namespace cubist::test::comm_group_failure_test
 {
 
-using namespace cubist::detail;
+using detail::GroupFailure;
 
 namespace
 {
 
-struct Named final : Waiter
+struct NamedCall
 {
-  bool advance() override { return false; }
-  [[nodiscard]] std::string describe() const override { return "a call"; }
+  [[nodiscard]] std::string describe() const { return "a call"; }
 };
 
 }  // namespace
 
-TEST_CASE("the text of a deadlock names waiting ranks, up to sixteen, and finished ones")
+TEST_CASE("the text of a deadlock names the calls of ranks that wait, and ranks that have returned")
 {
-  const Named call;
-  std::array<RankState, 20> states;
-  for (auto& s : states) s.waits_for = &call;
-  states[1].finished = states[3].finished = true;
-  const auto text = deadlock_text(states);
-  CHECK(text.find("rank 0 waits in a call; rank 2 waits in a call; rank 4") != std::string::npos);
-  CHECK(text.find("rank 17 waits in a call; and 2 more ranks wait") != std::string::npos);
-  CHECK(text.find("; ranks {1, 3} have returned") != std::string::npos);
-  CHECK(text.find("rank 18") == std::string::npos);
+  const NamedCall call;
+  const auto text = detail::deadlock_text(4, [&](int r) { return r % 2 == 0 ? &call : nullptr; });
+  CHECK(text ==
+        "every live rank waits for another, so none can continue; rank 0 waits in a call; rank 2 "
+        "waits in a call; ranks {1, 3} have returned; let all ranks of a communicator make the "
+        "same calls in the same order, and match every send with a receive");
 }
 
-TEST_CASE("ranks that are all finished are no deadlock")
+TEST_CASE("the text of a deadlock names sixteen ranks of each kind")
 {
-  std::array<RankState, 2> states;
-  for (auto& s : states) s.finished = true;
-  CHECK(deadlock_text(states).empty());
+  const NamedCall call;
+  const auto waiting = detail::deadlock_text(20, [&](int r) { return r != 1 ? &call : nullptr; });
+  CHECK(mentions(waiting, "rank 16 waits in a call; and 3 more ranks wait; ranks {1} have"));
+  CHECK_FALSE(mentions(waiting, "rank 17"));
+  const auto returned = detail::deadlock_text(20, [&](int r) { return r == 0 ? &call : nullptr; });
+  CHECK(mentions(returned, "ranks {1, 2, 3", "15, 16, …} have returned"));
 }
 
-}  // namespace comm_threads_rank_state_test
+TEST_CASE("ranks that have all returned are no deadlock")
+{
+  CHECK(detail::deadlock_text(2, [](int) -> const NamedCall* { return nullptr; }).empty());
+}
+
+TEST_CASE("each failure has its own error")
+{
+  detail::raise_failure(GroupFailure::none, "x");
+  CHECK_THROWS_AS(detail::raise_failure(GroupFailure::peer_failed, "x"), PeerFailed);
+  CHECK_THROWS_AS(detail::raise_failure(GroupFailure::mismatch, "x"), CollectiveMismatch);
+  CHECK_THROWS_AS(detail::raise_failure(GroupFailure::deadlock, "x"), DeadlockError);
+  CHECK_THROWS_AS(detail::raise_failure(GroupFailure::ended, "x"), CommunicationError);
+}
+
+}  // namespace cubist::test::comm_group_failure_test

@@ -6,9 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <cstddef>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -52,30 +50,5 @@ struct alignas(64) RankState
   const Waiter* waits_for = nullptr;
   bool finished = false;
 };
-
-/// The message of a deadlock: for each parked rank, the first 16 of them, the call that it waits
-/// in. Empty if all ranks are finished.
-/// @pre every rank is parked or finished
-[[nodiscard]] inline std::string deadlock_text(std::span<const RankState> states)
-{
-  constexpr std::size_t most = 16;
-  std::string waits;
-  std::string finished;
-  std::size_t parked = 0;
-  for (std::size_t r = 0; r < states.size(); ++r)
-  {
-    const auto& s = states[r];
-    if (s.finished)
-      finished += (finished.empty() ? "" : ", ") + std::to_string(r);
-    else if (++parked <= most)
-      waits += "; rank " + std::to_string(r) + " waits in " + s.waits_for->describe();
-  }
-  if (parked == 0) return "";
-  if (parked > most) waits += "; and " + std::to_string(parked - most) + " more ranks wait";
-  if (!finished.empty()) waits += "; ranks {" + finished + "} have returned";
-  return "every live rank waits for another, so none can continue" + waits +
-         "; let all ranks of a communicator make the same calls in the same order, and match every "
-         "send with a receive";
-}
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/comm/group/failure.hpp"
 #include "cubist/comm/threads/rank_state.hpp"
 #include "cubist/comm/wait_time.hpp"
 #include "cubist/core/error.hpp"
@@ -34,14 +35,7 @@ namespace cubist::CUBIST_ABI::detail
 class ThreadScheduler
 {
  public:
-  enum class Failure
-  {
-    none,
-    peer_failed,
-    mismatch,
-    deadlock,
-    ended
-  };
+  using Failure = GroupFailure;
   using Limit = std::optional<std::chrono::milliseconds>;
 
   /// @param limit how long a rank may wait for others
@@ -144,24 +138,8 @@ class ThreadScheduler
     return true;
   }
 
-  /// @throws PeerFailed, CollectiveMismatch, DeadlockError or, after the launch,
-  /// CommunicationError, once `fail` was called
-  void raise() const
-  {
-    switch (failure_.load())
-    {
-    case Failure::none:
-      return;
-    case Failure::peer_failed:
-      throw PeerFailed{message_};
-    case Failure::mismatch:
-      throw CollectiveMismatch{message_};
-    case Failure::deadlock:
-      throw DeadlockError{message_};
-    case Failure::ended:
-      throw CommunicationError{message_};
-    }
-  }
+  /// @throws the error of a failure, once `fail` was called (comm/group/failure.hpp)
+  void raise() const { raise_failure(failure_.load(), message_); }
 
   /// The body of `rank` has returned or thrown.
   void finish(int rank)
@@ -273,8 +251,10 @@ class ThreadScheduler
   void report_deadlock()
   {
     if (failure_.load() != Failure::none) return;  // the ranks are being released already
-    if (auto text = deadlock_text({states_.get(), ranks_}); !text.empty())
-      fail(Failure::deadlock, std::move(text));
+    auto text = deadlock_text(static_cast<int>(ranks_), [this](int rank) {
+      return state(rank).finished ? nullptr : state(rank).waits_for;
+    });
+    if (!text.empty()) fail(Failure::deadlock, std::move(text));
   }
 
   Limit limit_;
