@@ -53,6 +53,29 @@ double gradient(int backward, int rank, std::size_t i, std::size_t j)
 
 }  // namespace
 
+TEST_CASE("each replica of a parameter has a part of the sum of their gradients")
+{
+  const Place<S> two_ranks{2, {.data = 2, .scheme = {.q = 1}}};
+  if (!fits(two_ranks)) return;
+  require_clear(on_mesh<B>(two_ranks, [](const M& mesh) {
+    const auto gradients = std::make_shared<Gradients<double, M>>(mesh);
+    DistMatrix<double, S::Weight, M> w{mesh, {4, 1}};
+    auto dw = w;
+    const Parameters<double, M> parameters{{"weight", w.view(), dw.view(), gradients}};
+    detail::ShardedParameters<double, M> sharded{parameters};
+    sharded.begin();
+    dw.generate([&](std::size_t, std::size_t) { return mesh.rank() + 1.0; });
+    sharded.sum(mesh, Axes<Data>{}, dw.padded());
+    sharded.finish();
+    Findings found;
+    const auto sums = sharded.parts()[0].gradient.valid();
+    found.check(sums.rows() == 2, "a part of ", sums.rows(), " rows");
+    for (std::size_t i = 0; i < sums.rows(); ++i)
+      found.check(sums(i, 0) == 3, "row ", i, " of the part is ", sums(i, 0));
+    return found;
+  }));
+}
+
 TEST_CASE("of several backwards without a step the last one counts, however late a rank is")
 {
   using namespace std::chrono_literals;

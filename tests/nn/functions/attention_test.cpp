@@ -197,6 +197,15 @@ void compare(const Results& got, const Results& wanted, double tolerance)
 
 }  // namespace
 
+TEST_CASE("attention is a mean of values, weighted by the exponentials of scores")
+{
+  // The first query sees the first key alone; the scores of the second are 0 and ln 3.
+  const Case two{"two tokens", shape(1, 2, 2, 2, 1, 1, 1, true)};
+  const Matrix ones{{1}, {1}};
+  const Operands m{{{0}, {std::log(3.0)}}, {{0}, {1}}, {{1}, {5}}, ones};
+  CHECK(difference(run<double>(two, m, {}).o, Matrix{{1}, {4}}) < 1e-15);
+}
+
 TEST_CASE("attention by blocks is attention as it is defined, and so are its gradients")
 {
   for (const auto& c : cases)

@@ -61,6 +61,13 @@ double error()
 
 }  // namespace
 
+TEST_CASE("a rotation is by the position of the token, and its inverse takes it back")
+{
+  CHECK(error<double>() < 1e-15);
+  CHECK(error<float>() < 3e-7);
+  CHECK(error<bfloat16>() < 0.02);
+}
+
 TEST_CASE("a rotation is of as many rows as its own, after fewer and more of the same sequences")
 {
   const HostEngine engine;
@@ -77,13 +84,6 @@ TEST_CASE("a rotation is of as many rows as its own, after fewer and more of the
     fresh.rotate(engine, view(wanted), {}, heads);
     CHECK(identical(x, wanted));
   }
-}
-
-TEST_CASE("a rotation is by the position of the token, and its inverse takes it back")
-{
-  CHECK(error<double>() < 1e-15);
-  CHECK(error<float>() < 3e-7);
-  CHECK(error<bfloat16>() < 0.02);
 }
 
 TEST_CASE("a table that was made for other rows rotates as a new one")

@@ -175,6 +175,26 @@ void draws_the_same_everywhere()
 
 }  // namespace
 
+TEST_CASE("a linear layer computes X W + b, and its gradients")
+{
+  const auto got = on_root<Threads>(one_rank, [](const auto& mesh) {
+    Linear<Summa2D, Threads, double> layer{mesh, 2, 1};
+    scatter(Global<double>{{3}, {4}}, layer.weight());
+    scatter(Global<double>{{7}}, layer.bias());
+    const auto x = scatter<Summa2D::Input>(mesh, Global<double>{{1, 2}, {5, 6}});
+    const auto dy = scatter<Summa2D::Output>(mesh, Global<double>{{1}, {10}});
+    const auto y = layer.forward(x);
+    auto dx = x;
+    layer.backward(x, dy, dx);
+    return Pass<double>{gather(y), gather(dx), gather(layer.weight_gradient()),
+                        gather(layer.bias_gradient())};
+  });
+  CHECK(identical(got.y, Global<double>{{18}, {46}}));
+  CHECK(identical(got.dx, Global<double>{{3, 4}, {30, 40}}));
+  CHECK(identical(got.dw, Global<double>{{51}, {62}}));
+  CHECK(identical(got.db, Global<double>{{11}}));
+}
+
 TEST_CASE("a layer of float equals the serial oracle") { equals_oracle<float, Summa25D>(); }
 TEST_CASE("a layer of double equals the serial oracle")
 {

@@ -157,6 +157,18 @@ Global<double> central_differences(Global<double> y, F value)
 
 }  // namespace
 
+TEST_CASE("losses of two rows are as computed by hand")
+{
+  const Global<double> y{{0, 0}, {0, std::log(3.0)}};
+  const auto entropy = distributed_cross_entropy<Summa25D::Output, double>(single_rank, y, {0, 1});
+  CHECK(entropy[0].value == Approx((std::log(2.0) + std::log(4.0 / 3)) / 2));
+  CHECK(difference(entropy[0].gradient, Global<double>{{-0.25, 0.25}, {0.125, -0.125}}) < 1e-15);
+  const Global<double> target{{1, 0}, {0, std::log(3.0)}};
+  const auto square = distributed_squared_error<Summa25D::Output, double>(single_rank, y, target);
+  CHECK(square[0].value == Approx(0.25));
+  CHECK(difference(square[0].gradient, Global<double>{{-0.5, 0}, {0, 0}}) < 1e-15);
+}
+
 TEST_CASE("softmax cross-entropy and its gradient equal the serial oracle")
 {
   for_each_place([]<class S>(const Place<S>& place) {

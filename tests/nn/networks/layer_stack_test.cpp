@@ -95,6 +95,26 @@ using Stack = detail::LayerStack<Matrix, Recorder>;
 
 }  // namespace
 
+TEST_CASE("a stack calls its layers one after the other, and backward in the reverse order")
+{
+  const auto [y, dx, calls] = on_root<Threads>(single_rank, [](const auto& mesh) {
+    std::string log;
+    Stack stack{"forward", "backward", 0};
+    for (int i = 1; i <= 2; ++i) stack.add(std::make_unique<Recorder>(log, i));
+    Stack::Kept kept;
+    Sums sums;
+    const Matrix x{mesh, {1, 1}};
+    auto dy = x;
+    dy.valid()(0, 0) = 1;
+    const double value = stack.forward(x, {}, kept).valid()(0, 0);
+    const double slope = stack.backward<double>(dy, sums, kept, true)->valid()(0, 0);
+    return std::tuple{value, slope, log};
+  });
+  CHECK(y == 3);
+  CHECK(dx == 2);
+  CHECK(calls == " f1 f2 b2(1) b1(0)");
+}
+
 TEST_CASE("a stack runs forward again in all segments but the last, whose memory layers share")
 {
   struct Run

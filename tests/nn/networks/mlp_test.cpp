@@ -96,6 +96,18 @@ std::size_t zeros_in(const Global<double>& x)
 
 }  // namespace
 
+TEST_CASE("a network of two ReLUs computes the absolute value")
+{
+  const auto y = on_root(one_rank, [](const auto& mesh) {
+    Network<Summa2D> mlp{mesh, {1, 2, 1}, {.activation = relu, .bias = false}};
+    const auto parameters = mlp.parameters();
+    scatter(Global<double>{{1, -1}}, parameters[0].value);
+    scatter(Global<double>{{1}, {1}}, parameters[1].value);
+    return gather(mlp.forward(scatter<Summa2D::Input>(mesh, Global<double>{{-3}, {2}})));
+  });
+  CHECK(identical(y, Global<double>{{3}, {2}}));
+}
+
 TEST_CASE("a network of floats trains as on one rank")
 {
   for (const auto& t : {two_layers, three_layers})

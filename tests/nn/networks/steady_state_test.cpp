@@ -182,6 +182,13 @@ long allocations_of_transformer(int ranks, const typename S::Extents& extents, b
 
 }  // namespace
 
+TEST_CASE("Allocations are counted")
+{
+  const long before = allocations;
+  const std::vector<double> some(10);
+  CHECK(allocations > before);
+}
+
 TEST_CASE("After its first steps a transformer allocates nothing")
 {
   if (!fits(8)) return;
@@ -218,13 +225,6 @@ TEST_CASE("After their first steps layers beside their input allocate nothing")
 {
   if (fits(8)) CHECK(allocations_beside<Summa25D>(8, {.q = 2, .d = 2}) == 0);
   if (fits(6)) CHECK(allocations_beside<Grid3D>(6, {.x = 1, .y = 2, .z = 3}) == 0);
-}
-
-TEST_CASE("Allocations are counted")
-{
-  const long before = allocations;
-  const std::vector<double> some(10);
-  CHECK(allocations > before);
 }
 
 }  // namespace cubist::test::steady_state_test

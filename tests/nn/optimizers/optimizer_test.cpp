@@ -204,6 +204,19 @@ void refuses_other_parameters()
 
 }  // namespace
 
+TEST_CASE("a step of gradient descent moves a weight against its gradient")
+{
+  const auto w = on_root<Threads>(one_rank, [](const auto& mesh) {
+    auto value = scatter<Summa2D::Weight>(mesh, Global<double>{{1, 2}});
+    auto slope = scatter<Summa2D::Weight>(mesh, Global<double>{{2, -4}});
+    const Parameters<double, AxisMesh<Summa2D::Axes, Threads>> parameters{
+        {"weight", value.view(), slope.view()}};
+    Sgd{parameters, {.learning_rate = 0.25}}.step(parameters);
+    return gather(value);
+  });
+  CHECK(identical(w, Global<double>{{0.5, 3}}));
+}
+
 TEST_CASE("Sgd equals serial updates") { sgd(0); }
 TEST_CASE("Sgd with momentum equals serial updates") { sgd(0.9); }
 

@@ -68,6 +68,11 @@ std::string refusal(F f)
 
 }  // namespace
 
+TEST_CASE("the most likely token is the first of equals")
+{
+  CHECK(detail::most_likely(std::span<const float>{std::array{1.F, 3.F, 2.F, 3.F}}) == 1);
+}
+
 TEST_CASE("a token is drawn with its probability")
 {
   const std::vector<double> logits{std::log(1.0), std::log(4.0), std::log(2.0), std::log(1.0)};
@@ -88,11 +93,6 @@ TEST_CASE("a token is drawn with its probability")
   CHECK(draw(1e-3, 0) == std::array{0, 800, 0, 0});
   // The largest number below 1 draws the last token, whatever the rounding.
   CHECK(detail::draw_token(std::span{logits}, 1, 0, 1 - 0x1p-53, order) == 3);
-}
-
-TEST_CASE("the most likely token is the first of equals")
-{
-  CHECK(detail::most_likely(std::span<const float>{std::array{1.F, 3.F, 2.F, 3.F}}) == 1);
 }
 
 TEST_CASE("logits without a softmax are told from those with one")
