@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>

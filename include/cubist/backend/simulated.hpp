@@ -13,7 +13,6 @@
 // its thread_local variables.
 
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <numeric>
 #include <string>

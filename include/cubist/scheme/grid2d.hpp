@@ -15,7 +15,6 @@
 #include <cstddef>
 
 #include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
-#include "cubist/core/error.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"

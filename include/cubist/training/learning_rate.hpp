@@ -26,7 +26,6 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
 
 namespace cubist::CUBIST_ABI

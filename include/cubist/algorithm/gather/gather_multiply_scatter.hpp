@@ -25,7 +25,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <vector>
 
 #include "cubist/algorithm/gather/gathered_matrix.hpp"
 #include "cubist/algorithm/gather/pieces.hpp"

@@ -14,7 +14,6 @@
 
 #include "cubist/algorithm/gather/tiles.hpp"
 #include "cubist/core/matrix_view.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 

@@ -13,7 +13,6 @@
 #include <cstddef>
 
 #include "cubist/core/matrix_view.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/engine/operand.hpp"
 
 namespace cubist::CUBIST_ABI::detail

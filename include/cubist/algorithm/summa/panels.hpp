@@ -16,7 +16,6 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 

@@ -18,7 +18,6 @@
 #include "cubist/algorithm/local_product.hpp"
 #include "cubist/algorithm/summa/panel_coalescing.hpp"
 #include "cubist/algorithm/summa/panels.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/engine/operand.hpp"
 
 namespace cubist::CUBIST_ABI::detail

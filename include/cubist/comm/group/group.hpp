@@ -13,7 +13,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -6,7 +6,6 @@
 // not return std::complex.
 
 #include <complex>
-#include <concepts>
 #include <cstddef>
 
 #include "cubist/core/complex.hpp"

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <type_traits>
-#include <utility>
 
 #include <cuda_runtime_api.h>
 

@@ -11,8 +11,6 @@
 // folds return their initial value.
 
 #include <cstddef>
-#include <string>
-#include <type_traits>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"

@@ -9,7 +9,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/nn/layers/dropout.hpp"
-#include "cubist/nn/layers/linear.hpp"
+#include "cubist/nn/layers/linear_options.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "cubist/core/scalar.hpp"
 #include "cubist/nn/functions/activation.hpp"

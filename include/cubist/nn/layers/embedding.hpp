@@ -23,7 +23,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/random_stream.hpp"

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"

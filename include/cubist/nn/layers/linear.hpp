@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/random_stream.hpp"

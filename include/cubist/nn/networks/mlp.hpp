@@ -13,14 +13,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/global.hpp"
-#include "cubist/dist/state.hpp"
 #include "cubist/nn/functions/activation.hpp"
 #include "cubist/nn/functions/initial_values.hpp"
 #include "cubist/nn/layer.hpp"

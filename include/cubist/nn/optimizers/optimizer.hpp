@@ -13,7 +13,6 @@
 // Regularization", arXiv 1711.05101.
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>

@@ -8,7 +8,6 @@
 // Words: those of the scheme's product of M, V and d.
 // Source: Press, Wolf, "Using the Output Embedding to Improve Language Models", arXiv 1608.05859.
 
-#include <cstddef>
 #include <optional>
 
 #include "cubist/core/scalar.hpp"

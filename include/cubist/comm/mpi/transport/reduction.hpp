@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "cubist/comm/erased_call.hpp"
-#include "cubist/comm/mpi/transport/blocks.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
