@@ -67,7 +67,7 @@ if(NOT headers)
   message(FATAL_ERROR "no headers in ${ROOT}")
 endif()
 # The umbrella includes everything, everything includes the version; the others are deprecated names of headers.
-list(REMOVE_ITEM headers cubist.hpp version.hpp backend/counting.hpp backend/faulty.hpp
+list(REMOVE_ITEM headers cubist.hpp version.hpp
   nn/mlp.hpp nn/linear.hpp nn/dense.hpp nn/dropout.hpp nn/loss.hpp nn/optimizer.hpp
   nn/activation.hpp nn/activations.hpp nn/random.hpp nn/transformer/next_token_loss.hpp nn/kernels/softmax.hpp)
 

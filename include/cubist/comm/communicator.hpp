@@ -291,13 +291,6 @@ class Collectives
     return self().open(mine, mine.size());
   }
 
-  /// The former name of `expose`.
-  template <ElementRange Data>
-  [[deprecated("use expose")]] [[nodiscard]] auto lend(const Data& mine)
-  {
-    return expose(mine);
-  }
-
  private:
   C& self() { return static_cast<C&>(*this); }
   std::size_t ranks() { return static_cast<std::size_t>(self().size()); }

@@ -83,8 +83,6 @@ class DistBatch
     const std::size_t size = each + (g < more ? 1 : 0);
     return {g * each + std::min(g, more), size, size};
   }
-  /// The former name.
-  [[deprecated("use group_range")]] Range of_group(int group) const { return group_range(group); }
 
   /// Sets element (b, i, j) to f(b, i, j).
   template <class F>

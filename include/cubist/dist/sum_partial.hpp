@@ -114,12 +114,4 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
   }
 }
 
-/// The former name.
-template <Scalar T, class P, class L, class M>
-[[deprecated("use sum_partial")]] void complete(const DistMatrix<T, P, M>& parts,
-                                                DistMatrix<T, L, M>& sum)
-{
-  sum_partial(parts, sum);
-}
-
 }  // namespace cubist::CUBIST_ABI

@@ -35,9 +35,7 @@ enum class Method : std::uint8_t
 {
   automatic,    // direct if every rank of the mesh can read the others' memory, else collectives
   collectives,  // S::Algorithm
-  direct,       // reads peers' memory in place: algorithm/direct/direct_product.hpp
-  fastest [[deprecated("use Method::automatic")]] = automatic,   ///< the former name
-  owner_computes [[deprecated("use Method::direct")]] = direct,  ///< the former name
+  direct        // reads peers' memory in place: algorithm/direct/direct_product.hpp
 };
 
 }  // namespace cubist::CUBIST_ABI

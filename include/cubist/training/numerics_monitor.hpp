@@ -80,13 +80,6 @@ class NumericsMonitor
     if (is_due(step, options_.finite_every)) check_finite(loss, parts, step);
     if (is_due(step, options_.replicas_every)) check_replicas_of_values(whole);
   }
-  /// The former name.
-  template <class T, class M>
-  [[deprecated("use check")]] void look(std::uint64_t step, double loss,
-                                        const Parameters<T, M>& parameters) const
-  {
-    check(step, loss, parameters);
-  }
 
  private:
   [[nodiscard]] static bool is_due(std::uint64_t step, std::uint64_t every)
@@ -96,10 +89,5 @@ class NumericsMonitor
 
   NumericsMonitorOptions options_;
 };
-
-/// The former name.
-using Watch [[deprecated("use NumericsMonitor")]] = NumericsMonitor;
-/// The former name.
-using WatchOptions [[deprecated("use NumericsMonitorOptions")]] = NumericsMonitorOptions;
 
 }  // namespace cubist::CUBIST_ABI
