@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// ScaLAPACK's block-cyclic layout, as the integers of its descriptors, and how elements lie in the
+// local array of a rank.
+//
+//   A (M, N): block (I, J) of MB x NB elements is on the process ((RSRC + I) mod P,
+//             (CSRC + J) mod Q) of a grid of P x Q; with IMB x INB, the first row of blocks has IMB
+//             rows, the first column of blocks has INB columns, and all others MB rows, NB columns
+//
+// A process stores its blocks without gaps, in their order, as one local matrix. The last blocks
+// may be smaller. A source of -1 means that the matrix is replicated: each row of processes has all
+// rows, or each column of processes all columns.
+//
+// Source: Blackford et al., "ScaLAPACK Users' Guide", section 4.3; Petitet, "PBLAS: descriptors of
+// type BLOCK_CYCLIC_2D_INB".
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cubist/core/block.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// In which direction the elements of a local array, or the ranks of a grid, are next to each
+/// other.
+enum class StorageOrder : std::uint8_t
+{
+  row_major,    ///< along a row, as in C
+  column_major  ///< along a column, as in Fortran
+};
+
+/// A grid of P x Q processes, which are the first P Q ranks of a communicator; later ranks hold no
+/// elements.
+struct ProcessGrid
+{
+  int rows = 1;  ///< P
+  int cols = 1;  ///< Q
+  /// Process (p, q) is rank p Q + q in row-major order (BLACS, MPI's Cartesian grids), else
+  /// q P + p.
+  StorageOrder order = StorageOrder::row_major;
+
+  [[nodiscard]] constexpr int size() const { return rows * cols; }
+  /// The rank of process (p, q).
+  [[nodiscard]] constexpr int rank(int p, int q) const
+  {
+    return order == StorageOrder::row_major ? p * cols + q : q * rows + p;
+  }
+  /// The row of a rank in the grid.
+  [[nodiscard]] constexpr int row(int rank) const
+  {
+    return order == StorageOrder::row_major ? rank / cols : rank % rows;
+  }
+  /// The column of a rank in the grid.
+  [[nodiscard]] constexpr int col(int rank) const
+  {
+    return order == StorageOrder::row_major ? rank % cols : rank / rows;
+  }
+  friend constexpr bool operator==(const ProcessGrid&, const ProcessGrid&) = default;
+};
+
+/// The integers of a block-cyclic layout, and the order of the local arrays.
+struct BlockCyclic
+{
+  Shape shape;         ///< M, N
+  Shape block;         ///< MB, NB; the last blocks may be smaller
+  ProcessGrid grid;    ///< P, Q
+  int row_source = 0;  ///< RSRC: the row of the grid that has the first rows; -1: all rows have all
+  int col_source = 0;  ///< CSRC: the column of the grid that has the first columns; -1: as above
+  Shape first_block = {};  ///< IMB, INB; 0 stands for MB, or for NB
+  /// Of the local array of every rank.
+  StorageOrder order = StorageOrder::column_major;
+
+  friend constexpr bool operator==(const BlockCyclic&, const BlockCyclic&) = default;
+};
+
+/// One rectangle a rank, as on MPI's Cartesian grids: blocks of ceil(M / P) x ceil(N / Q), in the
+/// order of the grid. The last ranks of a row or column of the grid may have less, or nothing.
+[[nodiscard]] constexpr BlockCyclic one_block_a_rank(Shape shape, const ProcessGrid& grid,
+                                                     StorageOrder order = StorageOrder::row_major)
+{
+  const auto part = [](std::size_t n, int parts) {
+    const std::size_t size = parts > 0 ? ceil_div(n, static_cast<std::size_t>(parts)) : n;
+    return size > 0 ? size : 1;
+  };
+  return {shape, {part(shape.rows, grid.rows), part(shape.cols, grid.cols)}, grid, 0, 0, {}, order};
+}
+
+}  // namespace cubist::CUBIST_ABI
