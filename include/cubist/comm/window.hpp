@@ -47,6 +47,15 @@ concept ExposesMemory = Communicator<C> && requires(C c, const C& k, std::span<c
 };
 // clang-format on
 
+/// Whether windows of communicator `C` expose any memory in place. Where not, memory that is not an
+/// engine's is copied to memory that peers can access, and back if they may write to it.
+template <class C>
+inline constexpr bool exposes_in_place = ExposesMemory<C>;
+/// A decorator exposes what the communicator exposes that it decorates.
+template <class D>
+requires requires { typename D::Decorated; }
+inline constexpr bool exposes_in_place<D> = exposes_in_place<typename D::Decorated>;
+
 /// Whether the ranks of a communicator can expose memory.
 template <Communicator C>
 [[nodiscard]] bool can_expose([[maybe_unused]] const C& communicator)

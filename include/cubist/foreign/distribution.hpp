@@ -12,16 +12,25 @@
 //
 // It has no elements: foreign_matrix.hpp adds where this rank has them.
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/foreign/block_cyclic.hpp"
+#include "cubist/foreign/index_set.hpp"
+#include "cubist/foreign/patches.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -38,59 +47,373 @@ struct RankRectangle
   friend constexpr bool operator==(const RankRectangle&, const RankRectangle&) = default;
 };
 
+namespace detail
+{
+
+/// @throws ArgumentError for integers that no layout has
+inline const BlockCyclic& require_valid(const BlockCyclic& a)
+{
+  require<ArgumentError>(a.block.rows > 0 && a.block.cols > 0, "got blocks of ", a.block.rows,
+                         " x ", a.block.cols,
+                         " elements for a block-cyclic matrix, which no element is in; use "
+                         "positive numbers of rows and columns");
+  require<ArgumentError>(a.grid.rows > 0 && a.grid.cols > 0, "got a grid of ", a.grid.rows, " x ",
+                         a.grid.cols,
+                         " processes for a block-cyclic matrix, which no process is in; use "
+                         "positive numbers");
+  require<ArgumentError>(a.row_source >= -1 && a.row_source < a.grid.rows && a.col_source >= -1 &&
+                             a.col_source < a.grid.cols,
+                         "got process (", a.row_source, ", ", a.col_source,
+                         ") as the source of a block-cyclic matrix on a grid of ", a.grid.rows,
+                         " x ", a.grid.cols,
+                         ", which has no such process; count from 0, or use -1 for a matrix that "
+                         "is replicated");
+  require_countable(a.shape, 1);
+  return a;
+}
+
+/// The indices that a place of a dimension of the grid holds.
+[[nodiscard]] inline IndexSet cyclic_set(std::size_t n, std::size_t first, std::size_t block,
+                                         int source, int place, int parts)
+{
+  if (source < 0) return IndexSet::interval(0, n);
+  return IndexSet::cyclic(n, first > 0 ? first : block, block,
+                          static_cast<std::size_t>((place - source + parts) % parts),
+                          static_cast<std::size_t>(parts));
+}
+
+/// Rectangles that have an element, in the order of a sweep over the rows.
+[[nodiscard]] inline std::vector<RankRectangle>
+in_order_of_rows(const std::vector<RankRectangle>& list)
+{
+  std::vector<RankRectangle> sorted;
+  for (const RankRectangle& r : list)
+    if (r.shape.size() > 0) sorted.push_back(r);
+  std::sort(sorted.begin(), sorted.end(), [](const RankRectangle& a, const RankRectangle& b) {
+    return std::tie(a.i, a.j) < std::tie(b.i, b.j);
+  });
+  return sorted;
+}
+
+/// @throws ShapeError for two rectangles with an element in common
+inline void require_disjoint(const std::vector<RankRectangle>& list)
+{
+  const auto end_row = [](const RankRectangle& r) { return r.i + r.shape.rows; };
+  const std::vector<RankRectangle> by_begin = in_order_of_rows(list);
+  std::vector<const RankRectangle*> by_end;
+  for (const RankRectangle& r : by_begin) by_end.push_back(&r);
+  std::sort(by_end.begin(), by_end.end(),
+            [&](const auto* a, const auto* b) { return end_row(*a) < end_row(*b); });
+  // Those that the current row crosses, by their first columns.
+  std::map<std::size_t, const RankRectangle*> active;
+  auto ended = by_end.begin();
+  for (const RankRectangle& r : by_begin)
+  {
+    for (; ended != by_end.end() && end_row(**ended) <= r.i; ++ended) active.erase((*ended)->j);
+    const auto next = active.lower_bound(r.j);
+    const RankRectangle* other = nullptr;
+    if (next != active.end() && next->first < r.j + r.shape.cols) other = next->second;
+    if (next != active.begin())
+      if (const auto* before = std::prev(next)->second; before->j + before->shape.cols > r.j)
+        other = before;
+    if (other != nullptr)
+      require<ShapeError>(false, "got a rectangle of ", r.shape, " at (", r.i, ", ", r.j,
+                          ") of rank ", r.rank, ", which overlaps that of ", other->shape, " at (",
+                          other->i, ", ", other->j, ") of rank ", other->rank,
+                          ", so an element would have two values; give each element to one "
+                          "rectangle");
+    active.emplace(r.j, &r);
+  }
+}
+
+/// @throws ShapeError unless each element is in one rectangle, ArgumentError for a negative rank
+inline void require_cover(Shape shape, const std::vector<RankRectangle>& list)
+{
+  std::size_t covered = 0;
+  for (const RankRectangle& r : list)
+  {
+    require<ArgumentError>(r.rank >= 0, "got a rectangle of rank ", r.rank,
+                           ", which no rank is; count ranks from 0");
+    require<ShapeError>(r.i <= shape.rows && r.shape.rows <= shape.rows - r.i &&
+                            r.j <= shape.cols && r.shape.cols <= shape.cols - r.j,
+                        "got a rectangle of ", r.shape, " at (", r.i, ", ", r.j, ") of rank ",
+                        r.rank, ", which is not inside a matrix of ", shape,
+                        "; give its first row and column, counted from 0, and its sizes");
+    covered += r.shape.size();
+  }
+  require_disjoint(list);
+  require<ShapeError>(covered == shape.size(), "got rectangles that hold ", covered,
+                      " elements of a matrix of ", shape, ", so ", shape.size() - covered,
+                      " elements have no rank; give each element to one rectangle");
+}
+
+}  // namespace detail
+
 /// Who holds which elements of a matrix, or of a sub-matrix. Cheap to copy.
 class Distribution
 {
+  using List = std::vector<RankRectangle>;
+
  public:
+  /// A matrix without elements.
+  Distribution() : list_{std::make_shared<const List>()} {}
+
   /// A block-cyclic matrix.
   /// @throws ArgumentError for blocks of no element, a grid without processes, or a source outside
   /// of the grid
-  Distribution(const BlockCyclic& layout);
+  Distribution(const BlockCyclic& layout)
+      : cyclic_{detail::require_valid(layout)}, window_{layout.shape}
+  {
+  }
 
   /// A matrix of rectangles; the list is the same on every rank. Empty rectangles are allowed.
   /// @throws ShapeError for rectangles that overlap, leave elements without a rank, or lie outside
   /// of the matrix; ArgumentError for a negative rank
-  Distribution(Shape shape, std::vector<RankRectangle> rectangles);
+  Distribution(Shape shape, std::vector<RankRectangle> rectangles) : window_{shape}
+  {
+    detail::require_cover(shape, rectangles);
+    set(std::move(rectangles));
+  }
 
   /// The same of rectangles of which each rank passes its own, in any order; their `rank` is
   /// ignored. Collective. Each rank sends five integers a rectangle.
   /// @throws as the constructor, on all ranks
   template <Communicator C>
   [[nodiscard]] static Distribution gather(C& world, Shape shape,
-                                           std::span<const RankRectangle> mine);
+                                           std::span<const RankRectangle> mine)
+  {
+    constexpr std::size_t numbers = 5;
+    const auto ranks = static_cast<std::size_t>(world.size());
+    std::vector<std::uint64_t> counts(ranks);
+    world.all_gather(std::vector<std::uint64_t>{mine.size()}, counts);
+    // Parts of a collective are equally long.
+    const std::size_t most = *std::max_element(counts.begin(), counts.end());
+    std::vector<std::uint64_t> sent;
+    for (const RankRectangle& r : mine)
+      for (const std::size_t x :
+           {r.i, r.j, r.shape.rows, r.shape.cols, static_cast<std::size_t>(r.order)})
+        sent.push_back(x);
+    sent.resize(most * numbers);
+    std::vector<std::uint64_t> all(ranks * most * numbers);
+    world.all_gather(sent, all);
+    std::vector<RankRectangle> list;
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      for (std::size_t k = 0; k < counts[rank]; ++k)
+      {
+        const std::uint64_t* r = all.data() + (rank * most + k) * numbers;
+        list.push_back(
+            {static_cast<int>(rank), r[0], r[1], {r[2], r[3]}, static_cast<StorageOrder>(r[4])});
+      }
+    return {shape, std::move(list)};
+  }
 
   /// The blocks of a DistMatrix of layout `L` on a mesh of these extents; padding does not count.
   /// Replicas are known as such.
   /// @tparam A Axes<…> of the mesh
   template <class L, class A>
-  [[nodiscard]] static Distribution of(Shape shape, const typename A::Array& extents,
-                                       Quanta quanta);
+  [[nodiscard]] static Distribution of(Shape shape, const typename A::Array& extents, Quanta quanta)
+  {
+    return of_blocks(shape, A::ranks(extents), [&](int rank) {
+      return L::template block<A>(shape, extents, A::coordinates(rank, extents), quanta);
+    });
+  }
   /// The blocks of a matrix.
   template <class T, class M>
-  [[nodiscard]] static Distribution of(const DistView<T, M>& matrix);
+  [[nodiscard]] static Distribution of(const DistView<T, M>& matrix)
+  {
+    return of_blocks(matrix.shape, matrix.mesh.size(),
+                     [&](int rank) { return matrix.block(rank); });
+  }
 
   /// The shape of the matrix, or of the sub-matrix.
   [[nodiscard]] Shape shape() const { return window_; }
   /// Ranks from this number on hold no element.
-  [[nodiscard]] int ranks() const;
+  [[nodiscard]] int ranks() const
+  {
+    if (cyclic_) return cyclic_->grid.size();
+    return list_->empty() ? 0 : list_->back().rank + 1;
+  }
   /// The number of elements of the whole matrix that a rank stores; those outside of a sub-matrix
   /// count.
-  [[nodiscard]] std::size_t stored(int rank) const;
-  /// The shape of the local array of a rank; of a matrix of rectangles, of its rectangle `index`.
-  [[nodiscard]] Shape local_shape(int rank, std::size_t index = 0) const;
+  [[nodiscard]] std::size_t stored(int rank) const
+  {
+    std::size_t n = 0;
+    for (std::size_t k = 0; k < local_arrays(rank); ++k) n += local_shape(rank, k).size();
+    return n;
+  }
   /// The number of local arrays of a rank: 1, or the number of its rectangles.
-  [[nodiscard]] std::size_t local_arrays(int rank) const;
+  [[nodiscard]] std::size_t local_arrays(int rank) const
+  {
+    if (cyclic_) return 1;
+    const auto [begin, end] = range(rank);
+    return static_cast<std::size_t>(end - begin);
+  }
+  /// The shape of the local array of a rank; of a matrix of rectangles, of its rectangle `index`.
+  /// @pre index < local_arrays(rank)
+  [[nodiscard]] Shape local_shape(int rank, std::size_t index = 0) const
+  {
+    if (!cyclic_) return rectangle(rank, index).shape;
+    if (rank >= cyclic_->grid.size()) return {};
+    return {row_set(cyclic_->grid.row(rank)).stored(), col_set(cyclic_->grid.col(rank)).stored()};
+  }
+  /// The order of elements in a local array.
+  /// @pre index < local_arrays(rank)
+  [[nodiscard]] StorageOrder local_order(int rank, std::size_t index = 0) const
+  {
+    return cyclic_ ? cyclic_->order : rectangle(rank, index).order;
+  }
+  /// Whether every rank has one local array.
+  [[nodiscard]] bool is_block_cyclic() const { return cyclic_.has_value(); }
 
   /// Rows [i, i + rows) and columns [j, j + cols).
   /// @throws ShapeError unless they lie inside
-  [[nodiscard]] Distribution submatrix(std::size_t i, std::size_t j, Shape shape) const;
+  [[nodiscard]] Distribution submatrix(std::size_t i, std::size_t j, Shape shape) const
+  {
+    require<ShapeError>(i <= window_.rows && shape.rows <= window_.rows - i && j <= window_.cols &&
+                            shape.cols <= window_.cols - j,
+                        "got a sub-matrix of ", shape, " at (", i, ", ", j, ") of a matrix of ",
+                        window_,
+                        ", which is not inside it; use smaller sizes, or a first row and column, "
+                        "counted from 0, that leave room");
+    Distribution part{*this};
+    part.i_ += i;
+    part.j_ += j;
+    part.window_ = shape;
+    return part;
+  }
 
   /// Whether the same ranks hold the same elements by the same formula or list.
-  friend bool operator==(const Distribution& a, const Distribution& b);
+  friend bool operator==(const Distribution& a, const Distribution& b)
+  {
+    return a.cyclic_ == b.cyclic_ && a.i_ == b.i_ && a.j_ == b.j_ && a.window_ == b.window_ &&
+           (a.list_ == b.list_ || (a.list_ && b.list_ && *a.list_ == *b.list_));
+  }
+
+  /// What all ranks hold, for the plan of a conversion.
+  [[nodiscard]] detail::Patches patches() const
+  {
+    detail::Patches p;
+    if (cyclic_)
+      add_cyclic(p);
+    else
+      add_list(p);
+    return p;
+  }
 
  private:
+  template <class BlockOf>
+  [[nodiscard]] static Distribution of_blocks(Shape shape, int ranks, BlockOf block_of)
+  {
+    List list;
+    for (int rank = 0; rank < ranks; ++rank)
+    {
+      const Block b = block_of(rank);
+      list.push_back({rank, b.rows.offset, b.cols.offset, b.valid()});
+    }
+    Distribution d;
+    d.window_ = shape;
+    d.set(std::move(list));
+    return d;
+  }
+
+  void set(List list)
+  {
+    std::stable_sort(list.begin(), list.end(), [](const RankRectangle& a, const RankRectangle& b) {
+      return a.rank < b.rank;
+    });
+    list_ = std::make_shared<const List>(std::move(list));
+  }
+
+  [[nodiscard]] std::pair<List::const_iterator, List::const_iterator> range(int rank) const
+  {
+    struct ByRank
+    {
+      bool operator()(const RankRectangle& r, int rank) const { return r.rank < rank; }
+      bool operator()(int rank, const RankRectangle& r) const { return rank < r.rank; }
+    };
+    return std::equal_range(list_->begin(), list_->end(), rank, ByRank{});
+  }
+  [[nodiscard]] const RankRectangle& rectangle(int rank, std::size_t index) const
+  {
+    return range(rank).first[static_cast<std::ptrdiff_t>(index)];
+  }
+
+  [[nodiscard]] detail::IndexSet row_set(int p) const
+  {
+    const BlockCyclic& a = *cyclic_;
+    return detail::cyclic_set(a.shape.rows, a.first_block.rows, a.block.rows, a.row_source, p,
+                              a.grid.rows);
+  }
+  [[nodiscard]] detail::IndexSet col_set(int q) const
+  {
+    const BlockCyclic& a = *cyclic_;
+    return detail::cyclic_set(a.shape.cols, a.first_block.cols, a.block.cols, a.col_source, q,
+                              a.grid.cols);
+  }
+  [[nodiscard]] detail::IndexSet row_window(const detail::IndexSet& s) const
+  {
+    return s.window(i_, window_.rows);
+  }
+  [[nodiscard]] detail::IndexSet col_window(const detail::IndexSet& s) const
+  {
+    return s.window(j_, window_.cols);
+  }
+
+  void add_cyclic(detail::Patches& patches) const
+  {
+    const ProcessGrid& grid = cyclic_->grid;
+    const bool rows_replicated = cyclic_->row_source < 0;
+    const bool cols_replicated = cyclic_->col_source < 0;
+    for (int p = 0; p < (rows_replicated ? 1 : grid.rows); ++p)
+      patches.row_sets.push_back(row_window(row_set(p)));
+    for (int q = 0; q < (cols_replicated ? 1 : grid.cols); ++q)
+      patches.col_sets.push_back(col_window(col_set(q)));
+    patches.groups.resize(patches.row_sets.size() * patches.col_sets.size());
+    for (int rank = 0; rank < grid.size(); ++rank)
+    {
+      const std::size_t p = rows_replicated ? 0 : static_cast<std::size_t>(grid.row(rank));
+      const std::size_t q = cols_replicated ? 0 : static_cast<std::size_t>(grid.col(rank));
+      const std::size_t group = p * patches.col_sets.size() + q;
+      patches.groups[group].push_back(patches.all.size());
+      patches.first.push_back(patches.all.size());
+      patches.all.push_back({rank, p, q, 0, group, cyclic_->order == StorageOrder::row_major});
+    }
+    patches.first.push_back(patches.all.size());
+  }
+
+  /// Equal rectangles are replicas, and equal intervals are one set.
+  void add_list(detail::Patches& patches) const
+  {
+    using Interval = std::pair<std::size_t, std::size_t>;
+    std::map<Interval, std::size_t> rows;
+    std::map<Interval, std::size_t> cols;
+    std::map<Interval, std::size_t> groups;  // by the indices of rows and columns
+    std::size_t array = 0;
+    for (const RankRectangle& r : *list_)
+    {
+      while (patches.first.size() <= static_cast<std::size_t>(r.rank))
+      {
+        patches.first.push_back(patches.all.size());
+        array = 0;
+      }
+      const std::size_t index = array++;
+      if (r.shape.size() == 0) continue;
+      const auto p = rows.emplace(Interval{r.i, r.shape.rows}, rows.size()).first->second;
+      const auto q = cols.emplace(Interval{r.j, r.shape.cols}, cols.size()).first->second;
+      if (p == patches.row_sets.size())
+        patches.row_sets.push_back(row_window(detail::IndexSet::interval(r.i, r.shape.rows)));
+      if (q == patches.col_sets.size())
+        patches.col_sets.push_back(col_window(detail::IndexSet::interval(r.j, r.shape.cols)));
+      const auto group = groups.emplace(Interval{p, q}, groups.size()).first->second;
+      if (group == patches.groups.size()) patches.groups.emplace_back();
+      patches.groups[group].push_back(patches.all.size());
+      patches.all.push_back({r.rank, p, q, index, group, r.order == StorageOrder::row_major});
+    }
+    patches.first.push_back(patches.all.size());
+  }
+
   std::optional<BlockCyclic> cyclic_;
-  std::shared_ptr<const std::vector<RankRectangle>> list_;
+  std::shared_ptr<const List> list_;  // ordered by rank; of a rank, in the order that was given
   std::size_t i_ = 0;
   std::size_t j_ = 0;
   Shape window_;

@@ -9,13 +9,21 @@
 //   ForeignMatrix b{world, distribution, arrays};       // a pointer for each of my rectangles
 //   a.submatrix(i, j, {rows, cols})                     // counted from 0, where ScaLAPACK has 1
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
+#include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cubist/comm/communicator.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/engine/engine.hpp"
 #include "cubist/foreign/distribution.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -29,6 +37,18 @@ struct LocalArray
   T* data = nullptr;   ///< of the first element; may be null if there are none
   std::size_t ld = 0;  ///< the leading dimension: from one row or column to the next, in elements
 };
+
+namespace detail
+{
+
+/// The number of elements from the first to the last of a local array.
+[[nodiscard]] constexpr std::size_t array_length(Shape s, StorageOrder order, std::size_t ld)
+{
+  const Shape lines = order == StorageOrder::row_major ? s : Shape{s.cols, s.rows};
+  return s.size() == 0 ? 0 : (lines.rows - 1) * ld + lines.cols;
+}
+
+}  // namespace detail
 
 /// A matrix of which each rank has its elements in arrays of the program's.
 /// @tparam T const for a matrix that is only read
@@ -46,44 +66,171 @@ class ForeignMatrix
   /// alone, for a leading dimension below the length of a column (column-major) or of a row; for no
   /// array where the rank has elements; for a rank of several arrays
   template <Communicator C>
-  ForeignMatrix(const C& world, Distribution distribution, T* data, std::size_t ld);
+  ForeignMatrix(const C& world, Distribution distribution, T* data, std::size_t ld)
+      : ForeignMatrix{world, std::move(distribution)}
+  {
+    if (distribution_.local_arrays(rank_) == 0) return;
+    arrays_ = {{data, ld}};
+    require_arrays();
+  }
 
   /// A matrix with a local array for each of this rank's rectangles, in the order of the list.
   /// Sends nothing.
   /// @throws as above, and ShapeError for another number of arrays
   template <Communicator C>
-  ForeignMatrix(const C& world, Distribution distribution, std::vector<LocalArray<T>> arrays);
+  ForeignMatrix(const C& world, Distribution distribution, std::vector<LocalArray<T>> arrays)
+      : ForeignMatrix{world, std::move(distribution)}
+  {
+    arrays_ = std::move(arrays);
+    require_arrays();
+  }
 
   /// A matrix with one local array a rank, whose length is known and checked. Collective: all ranks
   /// throw what one of them finds.
   /// @throws as above, and ShapeError for an array that is too short
   template <Communicator C>
   [[nodiscard]] static ForeignMatrix checked(C& world, Distribution distribution,
-                                             std::span<T> local, std::size_t ld);
+                                             std::span<T> local, std::size_t ld)
+  {
+    ForeignMatrix m{world, std::move(distribution)};
+    if (m.distribution_.local_arrays(m.rank_) > 0) m.arrays_ = {{local.data(), ld}};
+    // Every rank learns the first one that fails, what it has, and what it needs.
+    enum Fault : std::uint64_t
+    {
+      none,
+      number,
+      leading_dimension,
+      length
+    };
+    std::vector<std::uint64_t> mine{none, 0, 0};
+    if (m.arrays_.size() != m.distribution_.local_arrays(m.rank_))
+      mine = {number, m.arrays_.size(), m.distribution_.local_arrays(m.rank_)};
+    else if (!m.arrays_.empty())
+    {
+      const Shape s = m.distribution_.local_shape(m.rank_);
+      const StorageOrder order = m.distribution_.local_order(m.rank_);
+      const std::size_t line = order == StorageOrder::row_major ? s.cols : s.rows;
+      const std::size_t wanted = detail::array_length(s, order, ld);
+      if (s.size() > 0 && ld < line)
+        mine = {leading_dimension, ld, line};
+      else if (local.size() < wanted)
+        mine = {length, local.size(), wanted};
+    }
+    std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(world.size()));
+    world.all_gather(mine, all);
+    for (std::size_t rank = 0; rank * mine.size() < all.size(); ++rank)
+    {
+      const std::uint64_t* f = all.data() + rank * mine.size();
+      require<ShapeError>(f[0] != number, "rank ", rank, " passed ", f[1],
+                          " local arrays of a matrix of which it holds ", f[2],
+                          " rectangles; pass an array for each rectangle");
+      require<ShapeError>(f[0] != leading_dimension, "rank ", rank,
+                          " passed a local array with a leading dimension of ", f[1],
+                          ", whose lines would overlap, since they have ", f[2],
+                          " elements; use at least that");
+      require<ShapeError>(f[0] != length, "rank ", rank, " passed a local array of ", f[1],
+                          " elements, but its part of the matrix ends at element ", f[2],
+                          ", so memory of others would be accessed; pass the whole array");
+    }
+    return m;
+  }
 
   /// The same matrix, only read.
-  operator ForeignMatrix<const T>() const requires(!std::is_const_v<T>);
+  operator ForeignMatrix<const T>() const requires(!std::is_const_v<T>)
+  {
+    ForeignMatrix<const T> m;
+    m.distribution_ = distribution_;
+    m.rank_ = rank_;
+    m.ranks_ = ranks_;
+    m.exposed_ = exposed_;
+    for (const LocalArray<T>& a : arrays_) m.arrays_.push_back({a.data, a.ld});
+    return m;
+  }
 
   [[nodiscard]] const Distribution& distribution() const { return distribution_; }
   [[nodiscard]] Shape shape() const { return distribution_.shape(); }
-  /// This rank, and the number of ranks, in the communicator of the constructor.
+  /// This rank in the communicator of the constructor.
   [[nodiscard]] int rank() const { return rank_; }
+  /// The number of ranks of the communicator of the constructor.
   [[nodiscard]] int ranks() const { return ranks_; }
   /// This rank's arrays.
   [[nodiscard]] std::span<const LocalArray<T>> arrays() const { return arrays_; }
+  /// The shape of the row-major array of every rank, if it is memory of an engine's, which windows
+  /// expose in place; else (0, 0).
+  [[nodiscard]] Shape exposed() const { return exposed_; }
 
   /// Rows [i, i + rows) and columns [j, j + cols), of the same memory. Indices count from 0.
   /// @throws ShapeError unless they lie inside
-  [[nodiscard]] ForeignMatrix submatrix(std::size_t i, std::size_t j, Shape shape) const;
+  [[nodiscard]] ForeignMatrix submatrix(std::size_t i, std::size_t j, Shape shape) const
+  {
+    ForeignMatrix part{*this};
+    part.distribution_ = distribution_.submatrix(i, j, shape);
+    return part;
+  }
+
+  /// The elements of a DistMatrix, in place: for sub-matrices of it, and for conversions from one
+  /// DistMatrix to another with op, alpha or beta. It must not outlive the matrix.
+  template <class M>
+  requires in_host_memory<typename M::Engine>
+  [[nodiscard]] static ForeignMatrix of(const DistView<T, M>& matrix)
+  {
+    return of(matrix, matrix.padded.data());
+  }
+  /// The same with a copy of this rank's block, padding included, in host memory.
+  template <class M>
+  [[nodiscard]] static ForeignMatrix of(const DistView<T, M>& matrix, T* block)
+  {
+    ForeignMatrix m;
+    m.distribution_ = Distribution::of(matrix);
+    m.rank_ = matrix.mesh.rank();
+    m.ranks_ = matrix.mesh.parent().size();
+    m.exposed_ = matrix.block(0).padded();
+    if (m.distribution_.local_arrays(m.rank_) > 0) m.arrays_ = {{block, matrix.padded.ld()}};
+    return m;
+  }
 
  private:
   template <class U>
   requires Scalar<std::remove_const_t<U>>
   friend class ForeignMatrix;
 
+  ForeignMatrix() = default;
+
+  template <Communicator C>
+  ForeignMatrix(const C& world, Distribution distribution)
+      : distribution_{std::move(distribution)}, rank_{world.rank()}, ranks_{world.size()}
+  {
+    require<MeshError>(distribution_.ranks() <= ranks_, "got a matrix of ", distribution_.ranks(),
+                       " ranks on a communicator of ", ranks_,
+                       ", so ranks would be missing; use a communicator of all of them");
+  }
+
+  void require_arrays() const
+  {
+    const std::size_t arrays = distribution_.local_arrays(rank_);
+    require<ShapeError>(arrays_.size() == arrays, "rank ", rank_, " passed ", arrays_.size(),
+                        " local arrays of a matrix of which it holds ", arrays,
+                        " rectangles; pass an array for each rectangle");
+    for (std::size_t k = 0; k < arrays; ++k)
+    {
+      const Shape s = distribution_.local_shape(rank_, k);
+      const std::size_t line =
+          distribution_.local_order(rank_, k) == StorageOrder::row_major ? s.cols : s.rows;
+      require<ShapeError>(s.size() == 0 || arrays_[k].data != nullptr, "rank ", rank_,
+                          " passed no array for its ", s,
+                          " elements of a matrix, so there is nothing to read or write; pass the "
+                          "address of its first element");
+      require<ShapeError>(s.size() == 0 || arrays_[k].ld >= line, "rank ", rank_,
+                          " passed a local array with a leading dimension of ", arrays_[k].ld,
+                          ", whose lines would overlap, since they have ", line,
+                          " elements; use at least that");
+    }
+  }
+
   Distribution distribution_;
   int rank_ = 0;
   int ranks_ = 1;
+  Shape exposed_;
   std::vector<LocalArray<T>> arrays_;
 };
 

@@ -8,67 +8,88 @@
 //
 // Where ranks share memory (exposes()), they copy in place and send nothing; elsewhere each element
 // is sent once to each rank that needs it and does not hold it, in one message from a rank to
-// another.
+// another (foreign/convert.hpp).
+//
+// A DistMatrix on a device is copied to host memory, or from there; messages are sent from the
+// device.
+//
+// Source: Kabić, Pintarelli, Kozhevnikov, VandeVondele, "COSTA: communication-optimal shuffle and
+// transpose algorithm with process relabeling", 2021.
 
-#include <cstddef>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "cubist/comm/communicator.hpp"
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/engine.hpp"
-#include "cubist/foreign/distribution.hpp"
+#include "cubist/foreign/conversion_plan.hpp"
+#include "cubist/foreign/convert.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
 
 namespace cubist::CUBIST_ABI
 {
 
-/// to = alpha op(from) + beta to. With beta 0, `to` is overwritten, NaNs included; with alpha 0,
-/// `from` is not read.
-template <Scalar T>
-struct Scaling
-{
-  Op op = Op::none;
-  T alpha = T{1};
-  T beta = T{};
-};
-
-/// Copies a foreign matrix (M, N) to a DistMatrix (M, N), or op of it. All ranks of the mesh's
-/// parent call it, idle ones included; it is the communicator of `from`. Padding does not change,
-/// all replicas get the values.
+/// Copies a foreign matrix (M, N) to another one, or op of it. All ranks of `world` call it; an
+/// element of which there are replicas is read from one of them, from this rank's own if there is
+/// one, and all replicas are written.
 /// @pre the two share no memory
 /// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
 /// ranks
-template <class In, Scalar T, class L, class M>
-requires std::is_same_v<std::remove_const_t<In>, T>
-void redistribute(const ForeignMatrix<In>& from, DistMatrix<T, L, M>& to,
-                  const Scaling<T>& how = {});
-
-/// Copies a DistMatrix (M, N) to a foreign matrix (M, N), or op of it. An element that replicas
-/// hold is read from one of them, from this rank's own if there is one.
-/// @pre, @throws as above
-template <Scalar T, class L, class M>
-void redistribute(const DistMatrix<T, L, M>& from, const ForeignMatrix<T>& to,
-                  const Scaling<T>& how = {});
-
-/// Copies a foreign matrix (M, N) to another one, or op of it. All ranks of `world` call it.
-/// @pre, @throws as above
 template <Communicator C, class In, Scalar T>
 requires std::is_same_v<std::remove_const_t<In>, T>
 void redistribute(C& world, const ForeignMatrix<In>& from, const ForeignMatrix<T>& to,
-                  const Scaling<T>& how = {});
-
-/// What a conversion sends where ranks do not share memory.
-struct ConversionCost
+                  const ConversionOptions<T>& how = {})
 {
-  std::size_t total = 0;     ///< elements that all ranks together send
-  std::size_t sent = 0;      ///< the most that one rank sends
-  std::size_t received = 0;  ///< the most that one rank receives
-};
+  detail::convert<C, detail::HostMemory, T>(world, {}, from, to, how, MatrixPart::all);
+}
 
-/// The cost of to = op(from), from the formulas of both; a function of the distributions that
-/// sends nothing, and takes O(ranks) steps.
-[[nodiscard]] ConversionCost conversion_cost(const Distribution& from, const Distribution& to,
-                                             Op op = Op::none);
+/// Copies a foreign matrix (M, N) to a DistMatrix (M, N), or op of it. All ranks of the mesh's
+/// parent call it, idle ones included; it is the communicator of `from`. Padding does not change.
+/// @pre, @throws as above
+template <class In, Scalar T, class L, class M>
+requires std::is_same_v<std::remove_const_t<In>, T>
+void redistribute(const ForeignMatrix<In>& from, DistMatrix<T, L, M>& to,
+                  const ConversionOptions<T>& how = {})
+{
+  using E = typename M::Engine;
+  if constexpr (in_host_memory<E>)
+    redistribute(to.mesh().parent(), from, ForeignMatrix<T>::of(to.view()), how);
+  else
+  {
+    const E& engine = to.mesh().engine();
+    std::vector<T> copy(to.padded().size());
+    const MatrixView<T> host{copy.data(), to.padded().shape()};
+    if (how.beta != T{}) engine.download(std::as_const(to).padded(), host);
+    detail::convert<typename M::Communicator, E, T>(to.mesh().parent(), engine, from,
+                                                    ForeignMatrix<T>::of(to.view(), copy.data()),
+                                                    how, MatrixPart::all);
+    engine.upload(MatrixView<const T>{host.block(0, 0, to.block().valid())}, to.valid());
+  }
+}
+
+/// Copies a DistMatrix (M, N) to a foreign matrix (M, N), or op of it. All ranks of the mesh's
+/// parent call it, idle ones included; it is the communicator of `to`.
+/// @pre, @throws as above
+template <Scalar T, class L, class M>
+void redistribute(const DistMatrix<T, L, M>& from, const ForeignMatrix<T>& to,
+                  const ConversionOptions<T>& how = {})
+{
+  using E = typename M::Engine;
+  if constexpr (in_host_memory<E>)
+    redistribute(from.mesh().parent(), ForeignMatrix<const T>::of(from.view()), to, how);
+  else
+  {
+    const E& engine = from.mesh().engine();
+    std::vector<T> copy(from.padded().size());
+    if (how.alpha != T{})
+      engine.download(from.padded(), MatrixView<T>{copy.data(), from.padded().shape()});
+    detail::convert<typename M::Communicator, E, T>(
+        from.mesh().parent(), engine, ForeignMatrix<const T>::of(from.view(), copy.data()), to, how,
+        MatrixPart::all);
+  }
+}
 
 }  // namespace cubist::CUBIST_ABI

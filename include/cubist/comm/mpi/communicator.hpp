@@ -79,4 +79,8 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
 
 static_assert(ExposesMemory<MpiCommunicator>);
 
+/// Only the arenas of processes are shared.
+template <>
+inline constexpr bool exposes_in_place<MpiCommunicator> = false;
+
 }  // namespace cubist::CUBIST_ABI

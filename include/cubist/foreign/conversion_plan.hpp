@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The plan of a conversion to = op(from): which patches of this rank have elements in common with
+// which patches of others. It has an entry for each pair of patches, never one for each block.
+//
+//   1. a source patch of this rank and a target patch of this rank: copied
+//   2. a source patch of this rank and a target patch of another rank that reads it here: sent
+//   3. a source patch of another rank and a target patch of this rank: received
+//
+// A rank reads from its own replica of a patch if it has one. A plan takes O(patches) steps where
+// one of the two sets of indices is an interval, and else O(P Q) + O(blocks in a row or column)
+// steps, since the sets of a block-cyclic layout are few.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cubist/engine/engine.hpp"
+#include "cubist/foreign/distribution.hpp"
+#include "cubist/foreign/index_set.hpp"
+#include "cubist/foreign/patches.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// The part of a matrix that an operation reads and writes. The diagonal is in both triangles.
+enum class MatrixPart : std::uint8_t
+{
+  all,    ///< every element
+  upper,  ///< elements (i, j) with i <= j
+  lower   ///< elements (i, j) with i >= j
+};
+
+namespace detail
+{
+
+/// The part of the transpose.
+[[nodiscard]] constexpr MatrixPart transposed(MatrixPart p)
+{
+  if (p == MatrixPart::all) return p;
+  return p == MatrixPart::upper ? MatrixPart::lower : MatrixPart::upper;
+}
+
+/// The columns of a row i that are in a part: [begin, end) of [j, j + cols).
+struct ColumnRange
+{
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+[[nodiscard]] constexpr ColumnRange columns_in(MatrixPart part, std::size_t i, std::size_t j,
+                                               std::size_t cols)
+{
+  const std::size_t end = j + cols;
+  if (part == MatrixPart::upper) return {std::clamp(i, j, end), end};
+  if (part == MatrixPart::lower) return {j, std::clamp(i + 1, j, end)};
+  return {j, end};
+}
+
+/// The number of elements of a part that are in a rectangle whose first element is (i, j).
+[[nodiscard]] inline std::size_t size_in(MatrixPart part, std::size_t i, std::size_t j, Shape s)
+{
+  if (part == MatrixPart::all) return s.size();
+  if (part == MatrixPart::upper ? i + s.rows <= j + 1 : i + 1 >= j + s.cols) return s.size();
+  std::size_t n = 0;
+  for (std::size_t row = i; row < i + s.rows; ++row)
+  {
+    const ColumnRange c = columns_in(part, row, j, s.cols);
+    n += c.end - c.begin;
+  }
+  return n;
+}
+
+/// A pair of patches with elements in common, one of which may be another rank's.
+struct PatchPair
+{
+  int peer = 0;
+  std::size_t source = 0;    ///< the index of the source patch
+  std::size_t target = 0;    ///< the index of the target patch
+  std::size_t elements = 0;  ///< that both have
+};
+
+/// The number of elements that patches have in common. The numbers of common rows and columns of
+/// two block-cyclic sets are kept.
+class CommonElements
+{
+ public:
+  CommonElements(const Patches& from, const Patches& to, MatrixPart part)
+      : from_{from}, to_{to}, part_{part}, rows_{keeps(from.row_sets, to.row_sets)},
+        cols_{keeps(from.col_sets, to.col_sets)}
+  {
+  }
+
+  [[nodiscard]] std::size_t operator()(const Patch& s, const Patch& t)
+  {
+    const std::size_t rows = count(rows_, from_.row_sets, s.rows, to_.row_sets, t.rows);
+    if (rows == 0) return 0;
+    const std::size_t n = rows * count(cols_, from_.col_sets, s.cols, to_.col_sets, t.cols);
+    return part_ == MatrixPart::all || n == 0 ? n : in_part(s, t);
+  }
+
+ private:
+  using Sets = std::vector<IndexSet>;
+  static constexpr std::size_t unknown = std::numeric_limits<std::size_t>::max();
+
+  static std::vector<std::size_t> keeps(const Sets& a, const Sets& b)
+  {
+    const auto is_interval = [](const IndexSet& s) { return s.is_interval(); };
+    const bool simple = std::all_of(a.begin(), a.end(), is_interval) ||
+                        std::all_of(b.begin(), b.end(), is_interval);
+    return std::vector<std::size_t>(simple ? 0 : a.size() * b.size(), unknown);
+  }
+  static std::size_t count(std::vector<std::size_t>& kept, const Sets& a, std::size_t i,
+                           const Sets& b, std::size_t j)
+  {
+    if (kept.empty()) return common_size(a[i], b[j]);
+    std::size_t& n = kept[i * b.size() + j];
+    if (n == unknown) n = common_size(a[i], b[j]);
+    return n;
+  }
+  [[nodiscard]] std::size_t in_part(const Patch& s, const Patch& t) const
+  {
+    std::size_t n = 0;
+    for_each_common_run(
+        from_.rows(s), to_.rows(t), [&](std::size_t i, std::size_t rows, std::size_t, std::size_t) {
+          for_each_common_run(from_.cols(s), to_.cols(t),
+                              [&](std::size_t j, std::size_t cols, std::size_t, std::size_t) {
+                                n += size_in(part_, i, j, {rows, cols});
+                              });
+        });
+    return n;
+  }
+
+  const Patches& from_;
+  const Patches& to_;
+  MatrixPart part_;
+  std::vector<std::size_t> rows_;
+  std::vector<std::size_t> cols_;
+};
+
+/// The part of one rank in a conversion.
+struct ConversionPlan
+{
+  Patches from;  ///< of op(from)
+  Patches to;
+  MatrixPart part = MatrixPart::all;
+  int rank = 0;
+  /// By peer, beginning with the next rank, so that no rank is the target of all at once; then by
+  /// group of source patches, then by target patch, on both sides.
+  std::vector<PatchPair> sends;
+  std::vector<PatchPair> receives;
+  std::vector<PatchPair> local;
+
+  ConversionPlan(const Distribution& source, const Distribution& target, Op op, MatrixPart p,
+                 int me, int ranks)
+      : from{op == Op::none ? source.patches() : source.patches().transposed()},
+        to{target.patches()}, part{p}, rank{me}
+  {
+    CommonElements common{from, to, part};
+    for (std::size_t g = 0; g < from.groups.size(); ++g)
+      for (std::size_t t = to.begin(me); t < to.end(me); ++t)
+      {
+        const std::size_t s = from.source_for(me, g);
+        const Patch& source_patch = from.all[s];
+        if (const std::size_t n = common(source_patch, to.all[t]); n > 0)
+          (source_patch.rank == me ? local : receives).push_back({source_patch.rank, s, t, n});
+      }
+    for (std::size_t s = from.begin(me); s < from.end(me); ++s)
+      for (std::size_t t = 0; t < to.all.size(); ++t)
+      {
+        const Patch& target_patch = to.all[t];
+        if (target_patch.rank == me || from.source_for(target_patch.rank, from.all[s].group) != s)
+          continue;
+        if (const std::size_t n = common(from.all[s], target_patch); n > 0)
+          sends.push_back({target_patch.rank, s, t, n});
+      }
+    const auto distance = [&](const PatchPair& t) { return (t.peer - me + ranks) % ranks; };
+    const auto before = [&](const PatchPair& a, const PatchPair& b) {
+      const auto key = [&](const PatchPair& t) {
+        return std::tuple{distance(t), from.all[t.source].group, t.target};
+      };
+      return key(a) < key(b);
+    };
+    std::sort(sends.begin(), sends.end(), before);
+    std::sort(receives.begin(), receives.end(), before);
+  }
+
+  /// Whether any rank needs an element of another one; the same on all ranks.
+  [[nodiscard]] bool is_exchange() const
+  {
+    if (!sends.empty() || !receives.empty()) return true;
+    CommonElements common{from, to, part};
+    for (const Patch& t : to.all)
+      for (std::size_t g = 0; g < from.groups.size(); ++g)
+        if (const Patch& s = from.all[from.source_for(t.rank, g)];
+            s.rank != t.rank && common(s, t) > 0)
+          return true;
+    return false;
+  }
+};
+
+/// Calls f(first, last) for the transfers of each peer.
+template <class F>
+void for_each_peer(const std::vector<PatchPair>& transfers, F f)
+{
+  for (auto first = transfers.begin(); first != transfers.end();)
+  {
+    auto last = first;
+    while (last != transfers.end() && last->peer == first->peer) ++last;
+    f(first, last);
+    first = last;
+  }
+}
+
+}  // namespace detail
+
+/// What a conversion sends where ranks do not share memory.
+struct ConversionCost
+{
+  std::size_t total = 0;     ///< elements that all ranks together send
+  std::size_t sent = 0;      ///< the most that one rank sends
+  std::size_t received = 0;  ///< the most that one rank receives
+
+  friend bool operator==(const ConversionCost&, const ConversionCost&) = default;
+};
+
+/// The cost of to = op(from), from the formulas of both; a function of the distributions that
+/// sends nothing.
+[[nodiscard]] inline ConversionCost conversion_cost(const Distribution& from,
+                                                    const Distribution& to, Op op = Op::none,
+                                                    MatrixPart part = MatrixPart::all)
+{
+  const detail::Patches sources = op == Op::none ? from.patches() : from.patches().transposed();
+  const detail::Patches targets = to.patches();
+  detail::CommonElements common{sources, targets, part};
+  const auto ranks = static_cast<std::size_t>(std::max(from.ranks(), to.ranks()));
+  std::vector<std::size_t> sent(ranks);
+  std::vector<std::size_t> received(ranks);
+  for (const detail::Patch& t : targets.all)
+    for (std::size_t g = 0; g < sources.groups.size(); ++g)
+    {
+      const detail::Patch& s = sources.all[sources.source_for(t.rank, g)];
+      if (s.rank == t.rank) continue;
+      const std::size_t n = common(s, t);
+      sent[static_cast<std::size_t>(s.rank)] += n;
+      received[static_cast<std::size_t>(t.rank)] += n;
+    }
+  ConversionCost cost;
+  for (std::size_t r = 0; r < ranks; ++r)
+  {
+    cost.total += sent[r];
+    cost.sent = std::max(cost.sent, sent[r]);
+    cost.received = std::max(cost.received, received[r]);
+  }
+  return cost;
+}
+
+}  // namespace cubist::CUBIST_ABI

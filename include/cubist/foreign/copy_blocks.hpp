@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The loops of a conversion: copies between the memory of two ranks, or between memory and a
+// message, block by block. A block is a run of common rows times a run of common columns.
+//
+// The target's lines are called rows here; a target that is stored by columns is the transpose of
+// one that is stored by rows, and so is its source. A source whose lines run the other way is
+// transposed in tiles: a cache line of each of a few columns is read, and a cache line of each of a
+// few rows is written.
+//
+// A message has the blocks one after the other, each row by row without gaps.
+
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/complex.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/foreign/conversion_plan.hpp"
+#include "cubist/foreign/index_set.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// y = x
+struct CopyElement
+{
+  template <class T>
+  void operator()(T& y, const T& x) const
+  {
+    y = x;
+  }
+};
+
+/// y = alpha x + beta y, or with the conjugate of x. Multiplications by 1 and the read of y that is
+/// multiplied by 0 are left out, so that infinities and NaNs stay what they are.
+template <class T>
+class Combine
+{
+  template <class V>
+  struct NumberOf
+  {
+    using type = Accumulator<V>;
+  };
+  template <class V>
+  struct NumberOf<std::complex<V>>
+  {
+    using type = Complex<V>;
+  };
+  using Number = typename NumberOf<T>::type;
+
+ public:
+  Combine(T alpha, bool conjugates, T beta)
+      : alpha_{Number(alpha)}, beta_{Number(beta)}, scales_{alpha != T{1}},
+        conjugates_{conjugates}, reads_{beta != T{}}, scales_target_{beta != T{1}}
+  {
+  }
+
+  void operator()(T& y, const T& x) const
+  {
+    Number value{x};
+    if constexpr (ComplexScalar<T>)
+      if (conjugates_) value = conj(value);
+    if (scales_) value = alpha_ * value;
+    if (reads_) value = value + (scales_target_ ? beta_ * Number{y} : Number{y});
+    y = static_cast<T>(value);
+  }
+
+  /// y = beta y
+  void scale(T& y) const
+  {
+    y = reads_ ? static_cast<T>(scales_target_ ? beta_ * Number{y} : Number{y}) : T{};
+  }
+
+ private:
+  Number alpha_;
+  Number beta_;
+  bool scales_;
+  bool conjugates_;
+  bool reads_;
+  bool scales_target_;
+};
+
+/// assign(y(i, j), x(i, j)), both by rows.
+template <class T, class A>
+void copy_rows(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
+               std::size_t cols, const A& assign)
+{
+  for (std::size_t i = 0; i < rows; ++i, x += x_ld, y += y_ld)
+  {
+    if constexpr (std::is_same_v<A, CopyElement>)
+      std::copy_n(x, cols, y);
+    else
+      for (std::size_t j = 0; j < cols; ++j) assign(y[j], x[j]);
+  }
+}
+
+/// assign(y(i, j), x(i, j)), x by columns.
+template <class T, class A>
+void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
+                     std::size_t cols, const A& assign)
+{
+  constexpr std::size_t line = 64 / sizeof(T);  // elements of a cache line
+  constexpr std::size_t tile = 8 * line;
+  const auto copy_edge = [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+    for (std::size_t i = i0; i < i1; ++i)
+      for (std::size_t j = j0; j < j1; ++j) assign(y[i * y_ld + j], x[j * x_ld + i]);
+  };
+  const std::size_t whole_rows = rows / line * line;
+  const std::size_t whole_cols = cols / line * line;
+  for (std::size_t i0 = 0; i0 < whole_rows; i0 += tile)
+  {
+    const std::size_t i1 = std::min(i0 + tile, whole_rows);
+    for (std::size_t j0 = 0; j0 < whole_cols; j0 += tile)
+    {
+      const std::size_t j1 = std::min(j0 + tile, whole_cols);
+      for (std::size_t j = j0; j < j1; j += line)
+        for (std::size_t i = i0; i < i1; i += line)
+        {
+          T values[line][line];
+          for (std::size_t b = 0; b < line; ++b)
+            for (std::size_t a = 0; a < line; ++a) values[a][b] = x[(j + b) * x_ld + i + a];
+          for (std::size_t a = 0; a < line; ++a)
+            for (std::size_t b = 0; b < line; ++b) assign(y[(i + a) * y_ld + j + b], values[a][b]);
+        }
+    }
+  }
+  copy_edge(0, whole_rows, whole_cols, cols);
+  copy_edge(whole_rows, rows, 0, cols);
+}
+
+/// A local array of the source: element (r, c) of its lines and positions.
+template <class T>
+struct SourceArray
+{
+  const T* data = nullptr;
+  std::size_t ld = 0;
+  bool by_rows = true;
+
+  [[nodiscard]] const T* at(std::size_t r, std::size_t c) const
+  {
+    return data + (by_rows ? r * ld + c : c * ld + r);
+  }
+  /// Copies a block of it, which begins at `x`.
+  template <class A>
+  void copy(const T* x, T* y, std::size_t y_ld, std::size_t rows, std::size_t cols,
+            const A& assign) const
+  {
+    if (by_rows)
+      copy_rows(x, ld, y, y_ld, rows, cols, assign);
+    else
+      copy_transposed(x, ld, y, y_ld, rows, cols, assign);
+  }
+};
+
+/// The elements that a source patch and a target patch have in common, so that the target is stored
+/// by rows.
+class CommonBlocks
+{
+ public:
+  CommonBlocks(const ConversionPlan& plan, std::size_t source, std::size_t target)
+      : part_{plan.part}
+  {
+    const Patch& s = plan.from.all[source];
+    const Patch& t = plan.to.all[target];
+    by_rows_ = s.row_major == t.row_major;
+    rows_ = common_runs(plan.from.rows(s), plan.to.rows(t));
+    cols_ = common_runs(plan.from.cols(s), plan.to.cols(t));
+    if (t.row_major) return;
+    std::swap(rows_, cols_);
+    part_ = transposed(part_);
+  }
+
+  /// y = assign(x)
+  template <class T, class A>
+  void copy(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, const A& assign) const
+  {
+    const SourceArray<T> source{x, x_ld, by_rows_};
+    if (is_scattered())
+      return copy_elements(x, offsets(rows_, &Run::source, by_rows_ ? x_ld : 1),
+                           offsets(cols_, &Run::source, by_rows_ ? 1 : x_ld), y,
+                           offsets(rows_, &Run::target, y_ld), offsets(cols_, &Run::target, 1),
+                           assign);
+    for_each([&](const Run& r, const Run& c) {
+      source.copy(source.at(r.source, c.source), y + r.target * y_ld + c.target, y_ld, r.size,
+                  c.size, assign);
+    });
+  }
+  /// Returns the end of the message.
+  template <class T>
+  T* pack(const T* x, std::size_t x_ld, T* message) const
+  {
+    const SourceArray<T> source{x, x_ld, by_rows_};
+    if (is_scattered())
+    {
+      const auto rows = offsets(rows_, &Run::source, by_rows_ ? x_ld : 1);
+      const auto cols = offsets(cols_, &Run::source, by_rows_ ? 1 : x_ld);
+      copy_elements(x, rows, cols, message, multiples(rows.size(), cols.size()),
+                    multiples(cols.size(), 1), CopyElement{});
+      return message + rows.size() * cols.size();
+    }
+    for_each([&](const Run& r, const Run& c) {
+      source.copy(source.at(r.source, c.source), message, c.size, r.size, c.size, CopyElement{});
+      message += r.size * c.size;
+    });
+    return message;
+  }
+  /// Returns the end of the message.
+  template <class T, class A>
+  const T* unpack(const T* message, T* y, std::size_t y_ld, const A& assign) const
+  {
+    if (is_scattered())
+    {
+      const auto rows = offsets(rows_, &Run::target, y_ld);
+      const auto cols = offsets(cols_, &Run::target, 1);
+      copy_elements(message, multiples(rows.size(), cols.size()), multiples(cols.size(), 1), y,
+                    rows, cols, assign);
+      return message + rows.size() * cols.size();
+    }
+    for_each([&](const Run& r, const Run& c) {
+      copy_rows(message, c.size, y + r.target * y_ld + c.target, y_ld, r.size, c.size, assign);
+      message += r.size * c.size;
+    });
+    return message;
+  }
+
+ private:
+  struct Run
+  {
+    std::size_t begin;
+    std::size_t size;
+    std::size_t source;
+    std::size_t target;
+  };
+  using Runs = std::vector<Run>;
+  using Offsets = std::vector<std::size_t>;
+
+  [[nodiscard]] static Runs common_runs(const IndexSet& source, const IndexSet& target)
+  {
+    Runs runs;
+    for_each_common_run(source, target,
+                        [&](std::size_t i, std::size_t size, std::size_t s, std::size_t t) {
+                          runs.push_back({i, size, s, t});
+                        });
+    return runs;
+  }
+  [[nodiscard]] static std::size_t size(const Runs& runs)
+  {
+    std::size_t n = 0;
+    for (const Run& r : runs) n += r.size;
+    return n;
+  }
+
+  /// Whether blocks are so small that loops over the elements of all take less time. Both ends of a
+  /// message decide alike.
+  [[nodiscard]] bool is_scattered() const
+  {
+    constexpr std::size_t least = 8;
+    return part_ == MatrixPart::all &&
+           (size(rows_) < least * rows_.size() || size(cols_) < least * cols_.size()) &&
+           rows_.size() * cols_.size() > 1;
+  }
+  /// Of each row or column, where its elements begin.
+  [[nodiscard]] static Offsets offsets(const Runs& runs, std::size_t Run::*position,
+                                       std::size_t stride)
+  {
+    Offsets all;
+    all.reserve(size(runs));
+    for (const Run& r : runs)
+      for (std::size_t k = 0; k < r.size; ++k) all.push_back((r.*position + k) * stride);
+    return all;
+  }
+  [[nodiscard]] static Offsets multiples(std::size_t n, std::size_t stride)
+  {
+    Offsets all(n);
+    for (std::size_t k = 0; k < n; ++k) all[k] = k * stride;
+    return all;
+  }
+
+  template <class T, class A>
+  static void copy_elements(const T* x, const Offsets& x_rows, const Offsets& x_cols, T* y,
+                            const Offsets& y_rows, const Offsets& y_cols, const A& assign)
+  {
+    constexpr std::size_t tile = 32;
+    for (std::size_t i0 = 0; i0 < x_rows.size(); i0 += tile)
+      for (std::size_t j0 = 0; j0 < x_cols.size(); j0 += tile)
+      {
+        const std::size_t j1 = std::min(j0 + tile, x_cols.size());
+        for (std::size_t i = i0; i < std::min(i0 + tile, x_rows.size()); ++i)
+        {
+          const T* const from = x + x_rows[i];
+          T* const to = y + y_rows[i];
+          for (std::size_t j = j0; j < j1; ++j) assign(to[y_cols[j]], from[x_cols[j]]);
+        }
+      }
+  }
+
+  /// Calls f(rows, columns) for each block; for those that the diagonal cuts, row by row.
+  template <class F>
+  void for_each(F f) const
+  {
+    for (const Run& r : rows_)
+      for (const Run& c : cols_)
+        if (part_ == MatrixPart::all)
+          f(r, c);
+        else
+          for_each_row_in_part(r, c, f);
+  }
+  template <class F>
+  void for_each_row_in_part(const Run& rows, const Run& cols, F f) const
+  {
+    if (size_in(part_, rows.begin, cols.begin, {rows.size, cols.size}) == rows.size * cols.size)
+      return f(rows, cols);
+    for (std::size_t k = 0; k < rows.size; ++k)
+    {
+      const ColumnRange c = columns_in(part_, rows.begin + k, cols.begin, cols.size);
+      const std::size_t before = c.begin - cols.begin;
+      if (c.begin < c.end)
+        f(Run{rows.begin + k, 1, rows.source + k, rows.target + k},
+          Run{c.begin, c.end - c.begin, cols.source + before, cols.target + before});
+    }
+  }
+
+  Runs rows_;
+  Runs cols_;
+  MatrixPart part_;
+  bool by_rows_ = true;  // whether the source is stored by rows
+};
+
+}  // namespace cubist::CUBIST_ABI::detail

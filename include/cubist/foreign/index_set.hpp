@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The indices of one dimension that a rank holds: an interval, or every P-th block of a cyclic
+// layout, as a formula. A rank stores its indices in their order, without gaps. All functions take
+// a constant number of steps, except those over the common runs of two sets.
+//
+//   blocks      0            1                2            …   of `first`, then `block` indices
+//   the set     block `place`, block `place + step`, …
+//
+// A window [lo, lo + n) makes it the set of a sub-matrix: its indices count from lo, while the
+// positions in memory stay.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "cubist/core/block.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// Indices that follow each other, in the dimension and in memory.
+struct IndexRun
+{
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t position = 0;  ///< of `begin` in the memory of the rank
+};
+
+class IndexSet
+{
+ public:
+  IndexSet() = default;
+
+  /// The indices [begin, begin + size).
+  [[nodiscard]] static IndexSet interval(std::size_t begin, std::size_t size)
+  {
+    IndexSet s;
+    s.origin_ = begin;
+    s.first_ = size;
+    s.end_ = s.hi_ = begin + size;
+    return s;
+  }
+
+  /// Blocks place, place + parts, … of n indices.
+  /// @pre first > 0, block > 0, place < parts
+  [[nodiscard]] static IndexSet cyclic(std::size_t n, std::size_t first, std::size_t block,
+                                       std::size_t place, std::size_t parts)
+  {
+    if (parts == 1) return interval(0, n);
+    IndexSet s;
+    s.first_ = first;
+    s.block_ = block;
+    s.place_ = place;
+    s.step_ = parts;
+    s.end_ = s.hi_ = n;
+    return s;
+  }
+
+  /// Those in [lo, lo + n), which count from 0.
+  /// @pre the set has no window yet
+  [[nodiscard]] IndexSet window(std::size_t lo, std::size_t n) const
+  {
+    IndexSet s{*this};
+    s.lo_ = lo;
+    s.hi_ = std::min(end_, lo + n);
+    return s;
+  }
+
+  /// Finds the first run that does not end before `x`; the run begins at `x` or later.
+  /// @returns whether there is one
+  [[nodiscard]] bool next(std::size_t x, IndexRun& run) const
+  {
+    std::size_t at = std::max(lo_ + x, origin_);
+    if (at >= hi_) return false;
+    std::size_t b = block_of(at);
+    const std::size_t own = b <= place_ ? place_ : place_ + pad(b - place_, step_);
+    if (own != b) at = start(b = own);
+    if (at >= hi_) return false;
+    run = {at - lo_, std::min(start(b + 1), hi_) - lo_,
+           position_of_run((b - place_) / step_) + at - start(b)};
+    return true;
+  }
+
+  /// The number of its indices that are less than `x`.
+  [[nodiscard]] std::size_t count_below(std::size_t x) const
+  {
+    return lo_ < hi_ ? position(std::min(lo_ + x, hi_)) - position(lo_) : 0;
+  }
+  /// The number of its indices.
+  [[nodiscard]] std::size_t size() const { return lo_ < hi_ ? position(hi_) - position(lo_) : 0; }
+  /// The number of indices that the rank stores, those outside of the window included.
+  [[nodiscard]] std::size_t stored() const { return position(end_); }
+  [[nodiscard]] bool is_interval() const { return place_ == 0 && end_ - origin_ <= first_; }
+  /// The index before the first, and after the last; of an interval.
+  [[nodiscard]] std::size_t begin() const { return std::max(origin_, lo_) - lo_; }
+  [[nodiscard]] std::size_t end() const { return std::max(hi_, lo_) - lo_; }
+
+  friend bool operator==(const IndexSet&, const IndexSet&) = default;
+
+ private:
+  [[nodiscard]] std::size_t block_of(std::size_t at) const
+  {
+    const std::size_t d = at - origin_;
+    return d < first_ ? 0 : 1 + (d - first_) / block_;
+  }
+  [[nodiscard]] std::size_t start(std::size_t b) const
+  {
+    return b == 0 ? origin_ : origin_ + first_ + (b - 1) * block_;
+  }
+  /// Only the last block may be smaller than its size.
+  [[nodiscard]] std::size_t position_of_run(std::size_t k) const
+  {
+    if (place_ > 0) return k * block_;
+    return k == 0 ? 0 : first_ + (k - 1) * block_;
+  }
+  /// How many indices of the whole set are less than `at`.
+  [[nodiscard]] std::size_t position(std::size_t at) const
+  {
+    if (at <= origin_) return 0;
+    if (at > end_) at = end_;
+    const std::size_t b = block_of(at);
+    const std::size_t before = b > place_ ? ceil_div(b - place_, step_) : 0;
+    const bool is_own = b >= place_ && (b - place_) % step_ == 0;
+    return position_of_run(before) + (is_own ? at - start(b) : 0);
+  }
+
+  std::size_t origin_ = 0;  // where block 0 begins
+  std::size_t first_ = 0;   // its size
+  std::size_t block_ = 1;   // of each later block
+  std::size_t place_ = 0;   // the first block of the set
+  std::size_t step_ = 1;    // from one block of the set to the next
+  std::size_t end_ = 0;     // of the dimension
+  std::size_t lo_ = 0;      // the window
+  std::size_t hi_ = 0;
+};
+
+/// Calls f(begin, size, position in a, position in b) for the runs that both sets have, in their
+/// order.
+template <class F>
+void for_each_common_run(const IndexSet& a, const IndexSet& b, F f)
+{
+  IndexRun run_a;
+  IndexRun run_b;
+  for (std::size_t x = 0; a.next(x, run_a) && b.next(run_a.begin, run_b);)
+  {
+    x = run_b.begin;
+    if (x >= run_a.end) continue;
+    const std::size_t end = std::min(run_a.end, run_b.end);
+    f(x, end - x, run_a.position + (x - run_a.begin), run_b.position);
+    x = end;
+  }
+}
+
+/// The number of indices that both sets have.
+[[nodiscard]] inline std::size_t common_size(const IndexSet& a, const IndexSet& b)
+{
+  if (b.is_interval() && !a.is_interval()) return common_size(b, a);
+  if (a.is_interval())
+    return a.begin() < a.end() ? b.count_below(a.end()) - b.count_below(a.begin()) : 0;
+  std::size_t n = 0;
+  for_each_common_run(a, b,
+                      [&](std::size_t, std::size_t size, std::size_t, std::size_t) { n += size; });
+  return n;
+}
+
+}  // namespace cubist::CUBIST_ABI::detail

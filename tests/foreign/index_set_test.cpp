@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "cubist/foreign/index_set.hpp"
+
+#include "catch.hpp"
+
+namespace foreign_index_set_test
+{
+
+using namespace cubist;
+using detail::IndexRun;
+using detail::IndexSet;
+
+namespace
+{
+
+/// An index of a set, and its position in memory.
+struct Held
+{
+  std::size_t index;
+  std::size_t position;
+  friend bool operator==(const Held&, const Held&) = default;
+};
+using List = std::vector<Held>;
+
+/// A set, and what it holds by definition.
+struct Case
+{
+  IndexSet set;
+  List held;
+};
+
+/// Those of `all` that are in a window.
+Case in_window(const IndexSet& set, const List& all, std::size_t lo, std::size_t n)
+{
+  Case c{set.window(lo, n), {}};
+  for (const Held& h : all)
+    if (h.index >= lo && h.index < lo + n) c.held.push_back({h.index - lo, h.position});
+  return c;
+}
+
+std::vector<Case> cases_of_23_indices()
+{
+  constexpr std::size_t n = 23;
+  std::vector<Case> all;
+  const auto add = [&](const IndexSet& set, const List& held) {
+    CHECK(set.stored() == held.size());
+    for (const std::size_t lo : std::array<std::size_t, 5>{0, 1, 7, 22, 23})
+      for (const std::size_t size : std::array<std::size_t, 4>{0, 1, 5, 23})
+        if (lo + size <= n) all.push_back(in_window(set, held, lo, size));
+  };
+  for (const auto& [begin, size] :
+       {std::pair<std::size_t, std::size_t>{0, 23}, {0, 4}, {7, 9}, {22, 1}, {5, 0}})
+  {
+    List held;
+    for (std::size_t k = 0; k < size; ++k) held.push_back({begin + k, k});
+    add(IndexSet::interval(begin, size), held);
+  }
+  for (const std::size_t first : std::array<std::size_t, 4>{1, 2, 5, 30})
+    for (const std::size_t block : std::array<std::size_t, 4>{1, 3, 4, 40})
+      for (const std::size_t parts : std::array<std::size_t, 4>{1, 2, 3, 5})
+        for (std::size_t place = 0; place < parts; ++place)
+        {
+          List held;
+          std::size_t of_block = 0;
+          for (std::size_t i = 0; i < n; ++i)
+          {
+            if (i >= first) of_block = 1 + (i - first) / block;
+            if (of_block % parts == place) held.push_back({i, held.size()});
+          }
+          add(IndexSet::cyclic(n, first, block, place, parts), held);
+        }
+  return all;
+}
+
+List all_of(const IndexSet& set)
+{
+  List found;
+  IndexRun run;
+  for (std::size_t x = 0; set.next(x, run); x = run.end)
+    for (std::size_t i = run.begin; i < run.end; ++i)
+      found.push_back({i, run.position + (i - run.begin)});
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("an index set finds its runs, and their positions in memory")
+{
+  for (const auto& [set, held] : cases_of_23_indices())
+  {
+    CHECK(all_of(set) == held);
+    CHECK(set.size() == held.size());
+    for (std::size_t x = 0; x <= 24; ++x)
+    {
+      std::size_t below = 0;
+      for (const Held& h : held) below += h.index < x ? 1U : 0U;
+      CHECK(set.count_below(x) == below);
+      IndexRun run;
+      REQUIRE(set.next(x, run) == (below < held.size()));
+      if (below < held.size()) CHECK(Held{run.begin, run.position} == held[below]);
+    }
+  }
+}
+
+TEST_CASE("two index sets have their common runs in order")
+{
+  const auto cases = cases_of_23_indices();
+  // Every 7th with every 5th: sets of all kinds and windows meet.
+  for (std::size_t a = 0; a < cases.size(); a += 7)
+    for (std::size_t b = 0; b < cases.size(); b += 5)
+    {
+      std::vector<std::array<std::size_t, 3>> wanted;
+      for (const Held& x : cases[a].held)
+        for (const Held& y : cases[b].held)
+          if (x.index == y.index) wanted.push_back({x.index, x.position, y.position});
+      std::vector<std::array<std::size_t, 3>> found;
+      detail::for_each_common_run(
+          cases[a].set, cases[b].set,
+          [&](std::size_t begin, std::size_t size, std::size_t in_a, std::size_t in_b) {
+            for (std::size_t k = 0; k < size; ++k) found.push_back({begin + k, in_a + k, in_b + k});
+          });
+      REQUIRE(found == wanted);
+      REQUIRE(detail::common_size(cases[a].set, cases[b].set) == wanted.size());
+    }
+}
+
+}  // namespace foreign_index_set_test
