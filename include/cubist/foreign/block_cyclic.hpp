@@ -63,9 +63,9 @@ struct ProcessGrid
 /// The integers of a block-cyclic layout, and the order of the local arrays.
 struct BlockCyclic
 {
-  Shape shape;         ///< M, N
-  Shape block;         ///< MB, NB; the last blocks may be smaller
-  ProcessGrid grid;    ///< P, Q
+  Shape shape = {};       ///< M, N
+  Shape block = {};       ///< MB, NB; the last blocks may be smaller
+  ProcessGrid grid = {};  ///< P, Q
   int row_source = 0;  ///< RSRC: the row of the grid that has the first rows; -1: all rows have all
   int col_source = 0;  ///< CSRC: the column of the grid that has the first columns; -1: as above
   Shape first_block = {};  ///< IMB, INB; 0 stands for MB, or for NB

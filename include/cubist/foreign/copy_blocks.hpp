@@ -110,6 +110,20 @@ void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
     for (std::size_t i = i0; i < i1; ++i)
       for (std::size_t j = j0; j < j1; ++j) assign(y[i * y_ld + j], x[j * x_ld + i]);
   };
+  // Two by two, which compilers turn into shuffles of registers.
+  const auto copy_square = [&](std::size_t i0, std::size_t j0) {
+    for (std::size_t i = i0; i < i0 + line; i += 2)
+      for (std::size_t j = j0; j < j0 + line; j += 2)
+      {
+        const T* const in = x + j * x_ld + i;
+        T* const out = y + i * y_ld + j;
+        const T values[2][2] = {{in[0], in[x_ld]}, {in[1], in[x_ld + 1]}};
+        assign(out[0], values[0][0]);
+        assign(out[1], values[0][1]);
+        assign(out[y_ld], values[1][0]);
+        assign(out[y_ld + 1], values[1][1]);
+      }
+  };
   const std::size_t whole_rows = rows / line * line;
   const std::size_t whole_cols = cols / line * line;
   for (std::size_t i0 = 0; i0 < whole_rows; i0 += tile)
@@ -119,14 +133,7 @@ void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
     {
       const std::size_t j1 = std::min(j0 + tile, whole_cols);
       for (std::size_t j = j0; j < j1; j += line)
-        for (std::size_t i = i0; i < i1; i += line)
-        {
-          T values[line][line];
-          for (std::size_t b = 0; b < line; ++b)
-            for (std::size_t a = 0; a < line; ++a) values[a][b] = x[(j + b) * x_ld + i + a];
-          for (std::size_t a = 0; a < line; ++a)
-            for (std::size_t b = 0; b < line; ++b) assign(y[(i + a) * y_ld + j + b], values[a][b]);
-        }
+        for (std::size_t i = i0; i < i1; i += line) copy_square(i, j);
     }
   }
   copy_edge(0, whole_rows, whole_cols, cols);
