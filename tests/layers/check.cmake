@@ -56,6 +56,7 @@ layer(nn/transformer nn/networks io)
 layer(dataset io)
 layer(training nn/transformer nn/optimizers)
 layer(compiled.hpp nn/networks)
+layer(pblas backend foreign)
 layer(testing backend)
 layer(trace backend dist)
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// ScaLAPACK's matrices as the products and sums of this folder take them: a sub-matrix of a
+// block-cyclic matrix, with this rank's array.
+
+#include <cstddef>
+#include <type_traits>
+
+#include "cubist/foreign/block_cyclic.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// The local array of a rank.
+template <class T>
+struct LocalColumns
+{
+  T* data = nullptr;
+  std::size_t ld = 0;  // elements from one column to the next
+};
+
+}  // namespace detail
+
+/// Where a sub-matrix lies: from row i and column j of a block-cyclic matrix on, which count from
+/// 0.
+struct SubMatrixPlace
+{
+  BlockCyclic layout;
+  std::size_t i = 0;
+  std::size_t j = 0;
+
+  friend constexpr bool operator==(const SubMatrixPlace&, const SubMatrixPlace&) = default;
+};
+
+/// A sub-matrix of a block-cyclic matrix, of which this rank has its elements in one column-major
+/// array.
+/// @tparam T const for a matrix that is only read
+template <class T>
+struct BlockCyclicMatrix
+{
+  SubMatrixPlace place;
+  T* data = nullptr;   ///< the local array of the whole matrix; may be null without elements
+  std::size_t ld = 0;  ///< its leading dimension
+
+  [[nodiscard]] detail::LocalColumns<T> local() const { return {data, ld}; }
+
+  /// The same matrix, only read.
+  operator BlockCyclicMatrix<const T>() const requires(!std::is_const_v<T>)
+  {
+    return {place, data, ld};
+  }
+};
+
+}  // namespace cubist::CUBIST_ABI

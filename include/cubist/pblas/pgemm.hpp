@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// ScaLAPACK's product of block-cyclic matrices:
+//
+//   C (m, n) = alpha op(A) op(B) + beta C,   op(A) (m, k), op(B) (k, n)
+//
+//   using cubist::pgemm, cubist::Op;
+//   cubist::BlockCyclic layout{.shape = {n, n}, .block = {64, 64}, .grid = {2, 2}};
+//   pgemm<double>(comm, Op::none, Op::transpose, {n, n, n}, 1.0, {{layout}, a, ld},
+//                 {{layout}, b, ld}, 0.0, {{layout}, c, ld});
+//
+// Where all ranks of the communicator share memory, they copy A and B there and multiply
+// (shared_product.hpp); else A and B are converted to the scheme and mesh that the planner predicts
+// to be the fastest, and the result is converted back (converted_product.hpp). As in BLAS, A and B
+// are not read if alpha is 0, and C is not read if beta is 0.
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include <boost/mpi/communicator.hpp>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/shapes.hpp"
+#include "cubist/machine/machine.hpp"
+#include "cubist/matmul/options.hpp"
+#include "cubist/pblas/block_cyclic_matrix.hpp"
+#include "cubist/pblas/converted_product.hpp"
+#include "cubist/pblas/local_part.hpp"
+#include "cubist/pblas/product_arguments.hpp"
+#include "cubist/pblas/session.hpp"
+#include "cubist/pblas/shared_product.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// How a product of block-cyclic matrices is computed; the same on all ranks.
+struct PgemmOptions
+{
+  /// Method::direct for shared memory (an ArgumentError where ranks do not share any),
+  /// Method::collectives for a scheme with conversions.
+  Method method = Method::automatic;
+  /// The most bytes of A and B that are in shared memory at a time, of all ranks together.
+  std::size_t shared_bytes = std::size_t{2} << 30;
+  /// What the planner knows of the machine; its cores and the ranks of a node are found.
+  Machine machine = {};
+  /// If it is not null, it gets how the call was computed.
+  PgemmReport* report = nullptr;
+};
+
+namespace detail
+{
+
+/// The machine of the options, with the cores and nodes of these ranks.
+[[nodiscard]] inline Machine machine_here(const PgemmOptions& options, const PblasSession& session)
+{
+  Machine machine = options.machine;
+  machine.cores = session.cores();
+  machine.links.front().ranks = session.ranks_of_node();
+  return machine;
+}
+
+template <Scalar T>
+void run_product(PblasSession& session, const ProductArguments& call, T alpha,
+                 LocalColumns<const T> a, LocalColumns<const T> b, T beta, LocalColumns<T> c,
+                 const PgemmOptions& options, PgemmReport& report)
+{
+  auto& world = session.world();
+  const bool shares = world.exposes();
+  require<ArgumentError>(shares || options.method != Method::direct,
+                         "got Method::direct for a product of ranks that cannot read each other's "
+                         "memory; use Method::automatic");
+  if (shares && options.method != Method::collectives)
+  {
+    auto& product = session.products().template find<SharedProduct<T>>(call, [&] {
+      return std::make_unique<SharedProduct<T>>(call, world.rank(), world.size(), world.cores(),
+                                                options.shared_bytes);
+    });
+    report.chosen = product.text();
+    return product.run(world, session.shared(), session.threads(), alpha, a, b, beta, c, report);
+  }
+  auto& product = session.products().template find<ConvertedProduct<T>>(
+      call, [&]() -> std::unique_ptr<ConvertedProduct<T>> {
+        const auto plan = plan_product<T>(call, world.size(), machine_here(options, session));
+        return with_scheme<ProductSchemes>(
+            plan.scheme, [&]<class S>() -> std::unique_ptr<ConvertedProduct<T>> {
+              const auto& mesh =
+                  session.products().template mesh<Mesh<S, Mpi>>(plan.scheme, plan.extents, [&] {
+                    return Mesh<S, Mpi>{world, plan};
+                  });
+              return std::make_unique<SchemeProduct<S, T>>(mesh, call, options.method);
+            });
+      });
+  report.chosen = product.text();
+  const BlasThreads of_each{session.threads()};
+  product.run(world, alpha, a, b, beta, c, report);
+}
+
+}  // namespace detail
+
+/// C = alpha op(A) op(B) + beta C. All ranks of the communicator call it with the same arguments,
+/// except the arrays and leading dimensions.
+/// @param size m, n and k
+/// @pre C shares no memory with A or B
+/// @throws ArgumentError, ShapeError for wrong arguments; CommunicationError where ranks cannot
+/// exchange data, PeerFailed on the other ranks if one has thrown
+template <Scalar T>
+void pgemm(const boost::mpi::communicator& comm, Op op_a, Op op_b, ProductSize size, T alpha,
+           const BlockCyclicMatrix<const std::type_identity_t<T>>& a,
+           const BlockCyclicMatrix<const std::type_identity_t<T>>& b, std::type_identity_t<T> beta,
+           const BlockCyclicMatrix<std::type_identity_t<T>>& c, const PgemmOptions& options = {})
+{
+  auto& session = detail::PblasSession::of(comm);
+  session.run([&] {
+    const int rank = session.world().rank();
+    const int ranks = session.world().size();
+    const auto [m, n, k] = size;
+    const bool reads = alpha != T{};
+    detail::require_block_cyclic("A", a, op_shape(op_a, {m, k}), reads, rank, ranks);
+    detail::require_block_cyclic("B", b, op_shape(op_b, {k, n}), reads, rank, ranks);
+    detail::require_block_cyclic("C", c, {m, n}, true, rank, ranks);
+    if (m == 0 || n == 0) return;
+    if (!reads || k == 0)
+    {
+      if (beta != T{1})
+        detail::scale_local(beta, detail::local_part(c.place, {m, n}, rank), c.local());
+      return;
+    }
+    detail::require_apart("A", a, op_shape(op_a, {m, k}), c, {m, n}, rank);
+    detail::require_apart("B", b, op_shape(op_b, {k, n}), c, {m, n}, rank);
+    PgemmReport unused;
+    PgemmReport& report = options.report != nullptr ? *options.report : unused;
+    report = {};
+    detail::run_product<T>(session, {op_a, op_b, size, a.place, b.place, c.place}, alpha, a.local(),
+                           b.local(), beta, c.local(), options, report);
+  });
+}
+
+}  // namespace cubist::CUBIST_ABI

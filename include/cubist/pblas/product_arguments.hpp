@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The arguments of a product of block-cyclic matrices, as far as a plan depends on them.
+
+#include "cubist/core/block.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/pblas/block_cyclic_matrix.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// C (m, n) = op(A) op(B), of scalars of one type.
+struct ProductArguments
+{
+  Op op_a = Op::none;
+  Op op_b = Op::none;
+  ProductSize size;
+  SubMatrixPlace a;
+  SubMatrixPlace b;
+  SubMatrixPlace c;
+
+  friend constexpr bool operator==(const ProductArguments&, const ProductArguments&) = default;
+};
+
+}  // namespace detail
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What the products on one communicator of a program have in common: a duplicate of it with
+// cubist's communicator on top, and the memory that its ranks share. The first call on a
+// communicator makes it, and it ends when the program frees its communicator, or MPI. It is an
+// attribute of the communicator, since MPI and BLACS use the numbers of freed ones again.
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include <boost/mpi/communicator.hpp>
+#include <mpi.h>
+#include <sys/prctl.h>
+
+#include "cubist/backend/mpi.hpp"
+#include "cubist/comm/mpi/communicator.hpp"
+#include "cubist/comm/mpi/cores.hpp"
+#include "cubist/comm/mpi/group.hpp"
+#include "cubist/comm/mpi/progress.hpp"
+#include "cubist/comm/mpi/shutdown.hpp"
+#include "cubist/engine/host/blas_threads.hpp"
+#include "cubist/pblas/product_cache.hpp"
+#include "cubist/pblas/shared_block.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// The timer slack of this thread within a scope: short sleeps take 50 us longer by default.
+class ShortSleeps
+{
+ public:
+  ShortSleeps() : before_{prctl(PR_GET_TIMERSLACK)} { prctl(PR_SET_TIMERSLACK, 1'000UL); }
+  ShortSleeps(const ShortSleeps&) = delete;
+  ShortSleeps& operator=(const ShortSleeps&) = delete;
+  ~ShortSleeps()
+  {
+    if (before_ > 0) prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(before_));
+  }
+
+ private:
+  int before_;
+};
+
+class PblasSession
+{
+ public:
+  /// That of a communicator. Collective over it, the first time.
+  /// @throws CommunicationError unless MPI is initialised and not finalised
+  [[nodiscard]] static PblasSession& of(MPI_Comm comm)
+  {
+    using boost::mpi::environment;
+    require<CommunicationError>(
+        environment::initialized() && !environment::finalized(),
+        "got a product on a communicator while MPI is not running, so ranks could not exchange "
+        "data; call it between MPI_Init and MPI_Finalize");
+    void* found = nullptr;
+    int exists = 0;
+    mpi_check(MPI_Comm_get_attr(comm, key(), &found, &exists), "MPI_Comm_get_attr", "a product");
+    if (exists != 0) return *static_cast<PblasSession*>(found);
+    auto& session = *all().emplace_back(new PblasSession{comm});
+    mpi_check(MPI_Comm_set_attr(comm, key(), &session), "MPI_Comm_set_attr", "a product");
+    return session;
+  }
+
+  PblasSession(PblasSession&&) = delete;
+  ~PblasSession()
+  {
+    if (is_broken()) shared_.abandon();
+    products_.clear();
+    world_.reset();
+    end_communicators(*progress_, is_broken());
+    if (is_broken()) leak_communicator(control_);
+    progress_.reset();
+  }
+
+  [[nodiscard]] MpiCommunicator& world() { return *world_; }
+  /// The threads of BLAS that each rank may use while all of them compute.
+  [[nodiscard]] int threads() const { return threads_; }
+  /// The cores of the node of rank 0 that the ranks may run on.
+  [[nodiscard]] int cores() const { return cores_; }
+  /// The number of ranks on the node of rank 0.
+  [[nodiscard]] int ranks_of_node() const { return ranks_of_node_; }
+  /// Memory for the operands of one product.
+  [[nodiscard]] SharedBlock& shared() { return shared_; }
+
+  /// The plans of earlier products.
+  [[nodiscard]] ProductCache& products() { return products_; }
+
+  /// Runs one call. An error on this rank is announced to the others, which then do not wait for
+  /// it; afterwards the communicator cannot be used for products any more.
+  /// @throws what `f` throws, PeerFailed if another rank has thrown
+  template <class F>
+  void run(F f)
+  {
+    const ShortSleeps sleeps;
+    try
+    {
+      f();
+    }
+    catch (const PeerFailed&)
+    {
+      throw;
+    }
+    catch (const std::exception& e)
+    {
+      fail(e.what());
+      throw;
+    }
+  }
+
+ private:
+  explicit PblasSession(MPI_Comm comm) : control_{comm, boost::mpi::comm_duplicate}
+  {
+    MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
+    // Without a helper thread: the program may have initialised MPI for one thread.
+    progress_ = std::make_shared<MpiProgress>(control_, false);
+    MPI_Comm node = MPI_COMM_NULL;
+    MPI_Comm_split_type(control_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    const Cores cores = Cores::of(node);
+    MPI_Comm_size(node, &ranks_of_node_);
+    MPI_Comm_free(&node);
+    std::array<int, 2> of_first{cores.node, ranks_of_node_};
+    MPI_Bcast(of_first.data(), 2, MPI_INT, 0, control_);
+    std::tie(cores_, ranks_of_node_) = std::tuple_cat(of_first);
+    const int most = blas_threads();
+    threads_ = most > 0 ? std::min(most, cores.process) : cores.process;
+    const boost::mpi::communicator members{control_, boost::mpi::comm_duplicate};
+    world_.emplace(std::make_shared<MpiGroup>(progress_, members, Mpi::options));
+  }
+
+  void fail(const std::string& what)
+  {
+    progress_->with_failures([&](MpiFailures& failures) {
+      failures.broadcast("rank " + std::to_string(progress_->rank()) + " failed (" + what +
+                             "), so the calls of other ranks cannot complete; fix that rank's "
+                             "error",
+                         MpiFailures::Kind::error);
+    });
+  }
+
+  [[nodiscard]] bool is_broken() const
+  {
+    return progress_->with_failures([](const MpiFailures& f) { return f.is_broken(); });
+  }
+
+  static std::list<std::unique_ptr<PblasSession>>& all()
+  {
+    static auto& sessions = *new std::list<std::unique_ptr<PblasSession>>;
+    return sessions;
+  }
+
+  /// The attribute. MPI_Finalize deletes those of MPI_COMM_SELF first, while communicators exist.
+  static int key()
+  {
+    static const int number = [] {
+      int of_comm = MPI_KEYVAL_INVALID;
+      int of_self = MPI_KEYVAL_INVALID;
+      MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &end, &of_comm, nullptr);
+      MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &end_all, &of_self, nullptr);
+      MPI_Comm_set_attr(MPI_COMM_SELF, of_self, nullptr);
+      return of_comm;
+    }();
+    return number;
+  }
+  static int end(MPI_Comm, int, void* session, void*)
+  {
+    all().remove_if([&](const auto& s) { return s.get() == session; });
+    return MPI_SUCCESS;
+  }
+  static int end_all(MPI_Comm, int, void*, void*)
+  {
+    all().clear();
+    return MPI_SUCCESS;
+  }
+
+  boost::mpi::communicator control_;
+  std::shared_ptr<MpiProgress> progress_;
+  std::optional<MpiCommunicator> world_;
+  int threads_ = 1;
+  int cores_ = 1;
+  int ranks_of_node_ = 1;
+  SharedBlock shared_;
+  ProductCache products_;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail

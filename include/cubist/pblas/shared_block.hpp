@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Memory that all ranks of a communicator map: a block of the arena of rank 0, which one product
+// after the other uses. Rank 0 frees it once all ranks have ended their last product.
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "cubist/comm/mpi/communicator.hpp"
+#include "cubist/memory/shared_arena.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+class SharedBlock
+{
+ public:
+  SharedBlock() = default;
+  SharedBlock(SharedBlock&&) = delete;
+  ~SharedBlock() { free(); }
+
+  /// Begins a product: at least so many bytes, which are the same memory on all ranks; null, on all
+  /// ranks, where the system refuses them. What the block held may be lost. Collective.
+  /// @pre world.exposes()
+  [[nodiscard]] std::byte* begin(MpiCommunicator& world, std::size_t bytes)
+  {
+    if (header_ == nullptr || bytes > bytes_)
+    {
+      free();
+      allocate(world, bytes);
+    }
+    if (header_ == nullptr) return nullptr;
+    ++uses_;
+    return reinterpret_cast<std::byte*>(header_) + header_bytes;
+  }
+  /// Ends the product on this rank, which uses the block no more.
+  void end() { header_->ended.fetch_add(1); }
+
+  /// Keeps the memory for ever: a rank that failed never ends its product.
+  void abandon() { own_ = nullptr; }
+
+  /// Bytes of the block.
+  [[nodiscard]] std::size_t size() const { return header_ == nullptr ? 0 : bytes_; }
+
+ private:
+  static constexpr std::size_t header_bytes = 4096;
+
+  /// In the block itself.
+  struct Header
+  {
+    std::atomic<std::uint64_t> ended{0};  // products, counted on each rank
+  };
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+  void allocate(MpiCommunicator& world, std::size_t bytes)
+  {
+    constexpr auto none = ~std::uint64_t{};
+    std::vector<std::uint64_t> offset{none};
+    if (world.rank() == 0)
+    {
+      auto& arena = SharedArena::mine();
+      own_ = arena.allocate(header_bytes + bytes);
+      if (own_ != nullptr) offset[0] = arena.offset(new (own_) Header);
+    }
+    world.broadcast(offset, 0);
+    if (offset[0] == none) return;
+    ranks_ = static_cast<std::uint64_t>(world.size());
+    bytes_ = bytes;
+    uses_ = 0;
+    header_ = std::launder(reinterpret_cast<Header*>(world.arena(0) + offset[0]));
+  }
+
+  /// Waits, on rank 0, until the other ranks have ended; not for ever, as one may have been killed.
+  void free()
+  {
+    using namespace std::chrono_literals;
+    if (own_ != nullptr && header_ != nullptr)
+    {
+      const auto stop = std::chrono::steady_clock::now() + 10s;
+      while (header_->ended < uses_ * ranks_ && std::chrono::steady_clock::now() < stop)
+        std::this_thread::sleep_for(50us);
+      if (header_->ended == uses_ * ranks_)
+        SharedArena::mine().deallocate(own_, header_bytes + bytes_);
+    }
+    own_ = nullptr;
+    header_ = nullptr;
+  }
+
+  Header* header_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::uint64_t uses_ = 0;
+  std::uint64_t ranks_ = 1;
+  void* own_ = nullptr;  // on rank 0
+};
+
+}  // namespace cubist::CUBIST_ABI::detail

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include <dlfcn.h>
+#include <mpi.h>
+
+#include "blacs.hpp"
+
+// ScaLAPACK and BLACS have no headers. PB_Cabort is a C function of ScaLAPACK, which a program that
+// has only BLACS lacks.
+extern "C" {
+void blacs_get_(const int* context, const int* what, int* value);
+void blacs_gridinfo_(const int* context, int* rows, int* cols, int* row, int* col);
+[[gnu::weak]] void PB_Cabort(int context, const char* routine, int info);
+}
+
+namespace cubist_pblas
+{
+
+namespace
+{
+
+std::string_view setting()
+{
+  static const char* const value = std::getenv("CUBIST_PBLAS");
+  return value == nullptr ? "" : value;
+}
+
+[[noreturn]] void end_job()
+{
+  std::fflush(nullptr);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+}  // namespace
+
+bool is_off() { return setting() == "off"; }
+bool is_verbose() { return setting() == "verbose"; }
+
+void* next_routine(const char* name)
+{
+  std::string upper{name};
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const std::string lower{name};
+  for (const auto& symbol : {lower + '_', lower, lower + "__", upper})
+    if (void* const found = dlsym(RTLD_NEXT, symbol.c_str())) return found;
+  std::fprintf(stderr,
+               "cubist: got CUBIST_PBLAS=off, but no library behind libcubist_pblas has %s_, so "
+               "there is nothing to fall back to; link or load ScaLAPACK after it\n",
+               name);
+  end_job();
+}
+
+cubist::detail::ContextGrid grid_of(int context)
+{
+  cubist::detail::ContextGrid grid{.context = context};
+  blacs_gridinfo_(&context, &grid.rows, &grid.cols, &grid.row, &grid.col);
+  return grid;
+}
+
+boost::mpi::communicator communicator_of(int context)
+{
+  constexpr int of_context = 10;  // SGET_BLACSCONTXT
+  int handle = 0;
+  blacs_get_(&context, &of_context, &handle);
+  return {MPI_Comm_f2c(handle), boost::mpi::comm_attach};
+}
+
+void report(int context, const char* routine, int info)
+{
+  if (PB_Cabort != nullptr) return PB_Cabort(context, routine, info);
+  constexpr int per_argument = 100;
+  if (-info < per_argument)
+    std::fprintf(stderr, "cubist: %s: argument %d has a wrong value\n", routine, -info);
+  else
+    std::fprintf(stderr, "cubist: %s: argument %d, a descriptor, has a wrong entry %d\n", routine,
+                 -info / per_argument, -info % per_argument);
+  end_job();
+}
+
+void fail(int context, const char* routine, const char* message)
+{
+  const auto grid = grid_of(context);
+  std::fprintf(stderr, "cubist: %s on process (%d, %d): %s\n", routine, grid.row, grid.col,
+               message);
+  end_job();
+}
+
+}  // namespace cubist_pblas

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The routines of the PBLAS for one scalar: they check their arguments as ScaLAPACK does, and call
+// cubist's functions on the communicator of the context.
+//
+// Indices and sizes are Fortran's: pointers to 32-bit integers that count from 1. Where a matrix is
+// read, the context is that of A.
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include <cubist/core/scalar.hpp>
+#include <cubist/pblas/padd.hpp>
+#include <cubist/pblas/pgemm.hpp>
+
+#include "blacs.hpp"
+
+namespace cubist_pblas
+{
+
+using cubist::Op;
+using cubist::detail::ArgumentCheck;
+using cubist::detail::ArrayDescriptor;
+using cubist::detail::ContextGrid;
+
+/// A matrix of an argument list: its array, the indices and the descriptor.
+template <class T>
+struct MatrixArgument
+{
+  MatrixArgument(T* data, const int* i, const int* j, const int* d)
+      : array{data}, row{*i - 1}, col{*j - 1}, descriptor{ArrayDescriptor::read(d)}
+  {
+  }
+
+  /// @pre the arguments passed the checks
+  [[nodiscard]] cubist::BlockCyclicMatrix<T> on(const ContextGrid& grid) const
+  {
+    return {{descriptor.layout({grid.rows, grid.cols}), static_cast<std::size_t>(row),
+             static_cast<std::size_t>(col)},
+            array,
+            static_cast<std::size_t>(descriptor.ld)};
+  }
+
+  T* array;
+  int row;  // from 0 on
+  int col;
+  ArrayDescriptor descriptor;
+};
+
+inline char upper_case(const char* text)
+{
+  return static_cast<char>(std::toupper(static_cast<unsigned char>(*text)));
+}
+inline bool is_op(char c) { return c == 'N' || c == 'T' || c == 'C'; }
+inline Op op_of(char c) { return c == 'N' ? Op::none : c == 'C' ? Op::adjoint : Op::transpose; }
+inline cubist::Shape shape_of(int m, int n)
+{
+  return {static_cast<std::size_t>(m), static_cast<std::size_t>(n)};
+}
+
+/// C = beta C for this process's elements: alpha is 0, and nothing is exchanged.
+template <class T>
+void scale(T beta, const MatrixArgument<T>& c, const ContextGrid& grid, cubist::Shape shape)
+{
+  if (beta == T{1}) return;
+  const auto matrix = c.on(grid);
+  const int rank = matrix.place.layout.grid.rank(grid.row, grid.col);
+  cubist::detail::scale_local(beta, cubist::detail::local_part(matrix.place, shape, rank),
+                              matrix.local());
+}
+
+/// Runs f(communicator, report), and prints the report if that is wanted.
+template <class F>
+void compute(const ContextGrid& grid, const char* routine, const std::string& what, F f)
+try
+{
+  const auto begin = std::chrono::steady_clock::now();
+  cubist::PgemmReport report;
+  f(communicator_of(grid.context), report);
+  if (!is_verbose() || grid.row != 0 || grid.col != 0) return;
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  std::fprintf(stderr, "cubist: %s %s on %d x %d processes: %s%s%.6f s\n", routine, what.c_str(),
+               grid.rows, grid.cols, report.chosen.c_str(), report.chosen.empty() ? "" : ", ",
+               time.count());
+}
+catch (const std::exception& e)
+{
+  fail(grid.context, routine, e.what());
+}
+
+template <class T>
+void gemm(const char* routine, const char* trans_a, const char* trans_b, const int* m, const int* n,
+          const int* k, const T* alpha, const MatrixArgument<const T>& a,
+          const MatrixArgument<const T>& b, const T* beta, const MatrixArgument<T>& c)
+{
+  const ContextGrid grid = grid_of(a.descriptor.context);
+  const char op_a = upper_case(trans_a);
+  const char op_b = upper_case(trans_b);
+  ArgumentCheck checks{grid, 10};
+  if (grid.rows != -1)
+  {
+    checks.check(is_op(op_a), 1);
+    checks.check(is_op(op_b), 2);
+    const auto check = [&](const auto& x, int position, cubist::detail::SizeArgument rows,
+                           cubist::detail::SizeArgument cols, bool transposed) {
+      checks.check(transposed ? cols : rows, transposed ? rows : cols, x.row, x.col, x.descriptor,
+                   position);
+    };
+    check(a, 10, {*m, 3}, {*k, 5}, op_a != 'N');
+    check(b, 14, {*k, 5}, {*n, 4}, op_b != 'N');
+    check(c, 19, {*m, 3}, {*n, 4}, false);
+  }
+  if (checks.info() != 0) return report(grid.context, routine, checks.info());
+  if (*m == 0 || *n == 0) return;
+  if (*alpha == T{} || *k == 0) return scale(*beta, c, grid, shape_of(*m, *n));
+
+  std::string what;
+  if (is_verbose())
+    what = std::string{op_a, op_b} + ' ' + std::to_string(*m) + " x " + std::to_string(*n) + " x " +
+           std::to_string(*k);
+  compute(grid, routine, what,
+          [&](const boost::mpi::communicator& comm, cubist::PgemmReport& report) {
+            const auto size = [](const int* number) { return static_cast<std::size_t>(*number); };
+            cubist::pgemm<T>(comm, op_of(op_a), op_of(op_b), {size(m), size(n), size(k)}, *alpha,
+                             a.on(grid), b.on(grid), *beta, c.on(grid), {.report = &report});
+          });
+}
+
+/// C = alpha op(A) + beta C, or a trapezoid of it, for an `op` that is known.
+/// @param at_m the position of m, which n follows, in an argument list that has A's descriptor at
+/// `at_a` and C's at `at_a` + 5
+template <class T>
+struct Sum
+{
+  const char* routine;
+  char op;
+  const int* m;
+  const int* n;
+  int at_m;
+  int at_a;
+
+  /// @param trapezoid "U", "L", or null for all of C
+  void add(ArgumentCheck checks, const ContextGrid& grid, const char* trapezoid, const T* alpha,
+           const MatrixArgument<const T>& a, const T* beta, const MatrixArgument<T>& c) const
+  {
+    const cubist::detail::SizeArgument rows{*m, at_m};
+    const cubist::detail::SizeArgument cols{*n, at_m + 1};
+    const bool transposed = op != 'N';
+    checks.check(transposed ? cols : rows, transposed ? rows : cols, a.row, a.col, a.descriptor,
+                 at_a);
+    checks.check(rows, cols, c.row, c.col, c.descriptor, at_a + 5);
+    if (checks.info() != 0) return report(grid.context, routine, checks.info());
+    if (*m == 0 || *n == 0 || (*alpha == T{} && *beta == T{1})) return;
+    const auto shape = shape_of(*m, *n);
+    if (*alpha == T{} && trapezoid == nullptr) return scale(*beta, c, grid, shape);
+
+    const std::string what =
+        std::string{op} + ' ' + std::to_string(*m) + " x " + std::to_string(*n);
+    compute(grid, routine, what, [&](const boost::mpi::communicator& comm, cubist::PgemmReport&) {
+      const auto part = trapezoid == nullptr           ? cubist::MatrixPart::all
+                        : upper_case(trapezoid) == 'U' ? cubist::MatrixPart::upper
+                                                       : cubist::MatrixPart::lower;
+      cubist::padd<T>(comm, op_of(op), shape, *alpha, a.on(grid), *beta, c.on(grid), part);
+    });
+  }
+};
+
+template <class T>
+void tran(const char* routine, char op, const int* m, const int* n, const T* alpha,
+          const MatrixArgument<const T>& a, const T* beta, const MatrixArgument<T>& c)
+{
+  const ContextGrid grid = grid_of(a.descriptor.context);
+  Sum<T>{routine, op, m, n, 1, 7}.add(ArgumentCheck{grid, 7}, grid, nullptr, alpha, a, beta, c);
+}
+
+template <class T>
+void geadd(const char* routine, const char* trans, const int* m, const int* n, const T* alpha,
+           const MatrixArgument<const T>& a, const T* beta, const MatrixArgument<T>& c)
+{
+  const ContextGrid grid = grid_of(a.descriptor.context);
+  const char op = upper_case(trans);
+  ArgumentCheck checks{grid, 8};
+  if (grid.rows != -1) checks.check(is_op(op), 1);
+  Sum<T>{routine, op, m, n, 2, 8}.add(checks, grid, nullptr, alpha, a, beta, c);
+}
+
+template <class T>
+void tradd(const char* routine, const char* uplo, const char* trans, const int* m, const int* n,
+           const T* alpha, const MatrixArgument<const T>& a, const T* beta,
+           const MatrixArgument<T>& c)
+{
+  const ContextGrid grid = grid_of(a.descriptor.context);
+  const char op = upper_case(trans);
+  ArgumentCheck checks{grid, 9};
+  if (grid.rows != -1)
+  {
+    checks.check(upper_case(uplo) == 'U' || upper_case(uplo) == 'L', 1);
+    checks.check(is_op(op), 2);
+  }
+  Sum<T>{routine, op, m, n, 3, 9}.add(checks, grid, uplo, alpha, a, beta, c);
+}
+
+/// ScaLAPACK's own routine, found once; null while this library's is to run.
+template <class F>
+[[nodiscard]] F* replaced(const char* name)
+{
+  return is_off() ? reinterpret_cast<F*>(next_routine(name)) : nullptr;
+}
+
+}  // namespace cubist_pblas
+
+// The symbols of a routine under the names that Fortran compilers give it. `lower` and `upper` are
+// its name.
+#define CUBIST_PBLAS_NAMES(lower, upper, parameters)                                               \
+  [[gnu::visibility("default"), gnu::alias(#lower "_")]] void lower parameters;                    \
+  [[gnu::visibility("default"), gnu::alias(#lower "_")]] void lower##__ parameters;                \
+  [[gnu::visibility("default"), gnu::alias(#lower "_")]] void upper parameters;                    \
+  [[gnu::visibility("default"), gnu::alias(#lower "_")]] void upper##_ parameters;
+
+#define CUBIST_PBLAS_MATRIX(T, x) T *x, const int *i##x, const int *j##x, const int *desc##x
+
+// p?gemm
+#define CUBIST_PBLAS_GEMM(T, lower, upper)                                                         \
+  [[gnu::visibility("default")]] void lower##_(                                                    \
+      const char* trans_a, const char* trans_b, const int* m, const int* n, const int* k,          \
+      const T* alpha, CUBIST_PBLAS_MATRIX(const T, a), CUBIST_PBLAS_MATRIX(const T, b),            \
+      const T* beta, CUBIST_PBLAS_MATRIX(T, c))                                                    \
+  {                                                                                                \
+    static auto* const own = cubist_pblas::replaced<decltype(lower##_)>(#lower);                   \
+    if (own != nullptr)                                                                            \
+      return own(trans_a, trans_b, m, n, k, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c,    \
+                 ic, jc, descc);                                                                   \
+    cubist_pblas::gemm<T>(#upper, trans_a, trans_b, m, n, k, alpha, {a, ia, ja, desca},            \
+                          {b, ib, jb, descb}, beta, {c, ic, jc, descc});                           \
+  }                                                                                                \
+  CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
+                     (const char*, const char*, const int*, const int*, const int*, const T*,      \
+                      const T*, const int*, const int*, const int*, const T*, const int*,          \
+                      const int*, const int*, const T*, T*, const int*, const int*, const int*))
+
+// p?tran, p?tranu and p?tranc
+#define CUBIST_PBLAS_TRAN(T, lower, upper, op)                                                     \
+  [[gnu::visibility("default")]] void lower##_(const int* m, const int* n, const T* alpha,         \
+                                               CUBIST_PBLAS_MATRIX(const T, a), const T* beta,     \
+                                               CUBIST_PBLAS_MATRIX(T, c))                          \
+  {                                                                                                \
+    static auto* const own = cubist_pblas::replaced<decltype(lower##_)>(#lower);                   \
+    if (own != nullptr) return own(m, n, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);         \
+    cubist_pblas::tran<T>(#upper, op, m, n, alpha, {a, ia, ja, desca}, beta, {c, ic, jc, descc});  \
+  }                                                                                                \
+  CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
+                     (const int*, const int*, const T*, const T*, const int*, const int*,          \
+                      const int*, const T*, T*, const int*, const int*, const int*))
+
+// p?geadd
+#define CUBIST_PBLAS_GEADD(T, lower, upper)                                                        \
+  [[gnu::visibility("default")]] void lower##_(const char* trans, const int* m, const int* n,      \
+                                               const T* alpha, CUBIST_PBLAS_MATRIX(const T, a),    \
+                                               const T* beta, CUBIST_PBLAS_MATRIX(T, c))           \
+  {                                                                                                \
+    static auto* const own = cubist_pblas::replaced<decltype(lower##_)>(#lower);                   \
+    if (own != nullptr) return own(trans, m, n, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);  \
+    cubist_pblas::geadd<T>(#upper, trans, m, n, alpha, {a, ia, ja, desca}, beta,                   \
+                           {c, ic, jc, descc});                                                    \
+  }                                                                                                \
+  CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
+                     (const char*, const int*, const int*, const T*, const T*, const int*,         \
+                      const int*, const int*, const T*, T*, const int*, const int*, const int*))
+
+// p?tradd
+#define CUBIST_PBLAS_TRADD(T, lower, upper)                                                        \
+  [[gnu::visibility("default")]] void lower##_(                                                    \
+      const char* uplo, const char* trans, const int* m, const int* n, const T* alpha,             \
+      CUBIST_PBLAS_MATRIX(const T, a), const T* beta, CUBIST_PBLAS_MATRIX(T, c))                   \
+  {                                                                                                \
+    static auto* const own = cubist_pblas::replaced<decltype(lower##_)>(#lower);                   \
+    if (own != nullptr)                                                                            \
+      return own(uplo, trans, m, n, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);              \
+    cubist_pblas::tradd<T>(#upper, uplo, trans, m, n, alpha, {a, ia, ja, desca}, beta,             \
+                           {c, ic, jc, descc});                                                    \
+  }                                                                                                \
+  CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
+                     (const char*, const char*, const int*, const int*, const T*, const T*,        \
+                      const int*, const int*, const int*, const T*, T*, const int*, const int*,    \
+                      const int*))

@@ -1,0 +1,17 @@
+# libcubist_pblas beside ScaLAPACK: on all grids of so many processes both get the same calls.
+if(NOT TARGET cubist_pblas OR NOT CUBIST_SCALAPACK_LIBRARY MATCHES "\\.so")
+  return()
+endif()
+add_executable(cubist_pblas_laws pblas_library/laws.cpp)
+target_compile_features(cubist_pblas_laws PRIVATE cxx_std_20)
+target_compile_definitions(cubist_pblas_laws PRIVATE CUBIST_SCALAPACK_LIBRARY="${CUBIST_SCALAPACK_LIBRARY}")
+# In this order: the library's routines come before ScaLAPACK's.
+target_link_libraries(cubist_pblas_laws PRIVATE
+  cubist_pblas "${CUBIST_SCALAPACK_LIBRARY}" MPI::MPI_CXX ${CMAKE_DL_LIBS} cubist_warnings)
+set_target_properties(cubist_pblas_laws PROPERTIES ENABLE_EXPORTS ON)
+foreach(n IN ITEMS 1 4 6)
+  add_test(NAME "pblas: the laws of ScaLAPACK on ${n} processes" COMMAND
+    ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:cubist_pblas_laws>)
+  set_tests_properties("pblas: the laws of ScaLAPACK on ${n} processes" PROPERTIES
+    LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
+endforeach()

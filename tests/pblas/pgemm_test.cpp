@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <boost/mpi/communicator.hpp>
+#include <mpi.h>
+
+#include "cubist/pblas/padd.hpp"
+#include "cubist/pblas/pgemm.hpp"
+
+#include "catch.hpp"
+
+using namespace cubist;
+
+namespace
+{
+
+/// Whether it holds on all processes, which all ask.
+bool everywhere(bool holds)
+{
+  int all = holds ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  return all == 1;
+}
+
+/// The grids of all processes, and of fewer.
+std::vector<ProcessGrid> grids()
+{
+  const boost::mpi::communicator world;
+  std::vector<ProcessGrid> all{{1, 1}};
+  for (int rows = 1; rows <= world.size(); ++rows)
+    for (const auto order : {StorageOrder::row_major, StorageOrder::column_major})
+      if (world.size() % rows == 0) all.push_back({rows, world.size() / rows, order});
+  return all;
+}
+
+template <class T>
+T element(std::size_t i, std::size_t j, std::size_t seed)
+{
+  const auto number = [](std::size_t n, int shift) {
+    return static_cast<float>(static_cast<int>(n) - shift);
+  };
+  const float real = number((3 * i + 5 * j + seed) % 7, 3);
+  if constexpr (ComplexScalar<T>)
+    return {real, number((2 * i + j + seed) % 5, 2)};
+  else
+    return real;
+}
+
+/// A sub-matrix with its local array, found index by index.
+template <class T>
+struct LocalMatrix
+{
+  LocalMatrix(SubMatrixPlace where, std::size_t seed) : place{where}
+  {
+    const auto& layout = place.layout;
+    const int rank = boost::mpi::communicator{}.rank();
+    const bool in_grid = rank < layout.grid.size();
+    const auto on = [](std::size_t index, std::size_t first, std::size_t block, int source,
+                       int parts, int part) {
+      if (first == 0) first = block;
+      const auto blocks = index < first ? 0 : 1 + (index - first) / block;
+      return source == -1 || (source + static_cast<int>(blocks)) % parts == part;
+    };
+    for (std::size_t i = 0; in_grid && i < layout.shape.rows; ++i)
+      if (on(i, layout.first_block.rows, layout.block.rows, layout.row_source, layout.grid.rows,
+             layout.grid.row(rank)))
+        rows.push_back(i);
+    for (std::size_t j = 0; in_grid && j < layout.shape.cols; ++j)
+      if (on(j, layout.first_block.cols, layout.block.cols, layout.col_source, layout.grid.cols,
+             layout.grid.col(rank)))
+        cols.push_back(j);
+    ld = rows.size() + 2;
+    array.assign(ld * cols.size(), T{-99});
+    for (std::size_t j = 0; j < cols.size(); ++j)
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        array[i + j * ld] = element<T>(rows[i], cols[j], seed);
+  }
+
+  [[nodiscard]] BlockCyclicMatrix<T> matrix() { return {place, array.data(), ld}; }
+
+  SubMatrixPlace place;
+  std::vector<std::size_t> rows;  // global indices
+  std::vector<std::size_t> cols;
+  std::size_t ld = 0;
+  std::vector<T> array;
+};
+
+/// Element (i, j) of op of the sub-matrix that LocalMatrix fills.
+template <class T>
+T op_element(Op op, const SubMatrixPlace& place, std::size_t seed, std::size_t i, std::size_t j)
+{
+  if (op != Op::none) std::swap(i, j);
+  const T x = element<T>(place.i + i, place.j + j, seed);
+  if constexpr (ComplexScalar<T>)
+    return op == Op::adjoint ? std::conj(x) : x;
+  else
+    return x;
+}
+
+/// Whether C, that was element(.., 3), is what expected(i, j, C(i, j)) says inside of the
+/// sub-matrix, and is unchanged elsewhere.
+template <class T, class F>
+bool is_right(const LocalMatrix<T>& c, Shape shape, F expected)
+{
+  const LocalMatrix<T> before{c.place, 3};
+  auto wanted = before.array;
+  for (std::size_t j = 0; j < c.cols.size(); ++j)
+    for (std::size_t i = 0; i < c.rows.size(); ++i)
+    {
+      const std::size_t row = c.rows[i] - c.place.i;
+      const std::size_t col = c.cols[j] - c.place.j;
+      T& x = wanted[i + j * c.ld];
+      if (row < shape.rows && col < shape.cols) x = expected(row, col, x);
+    }
+  return c.array == wanted;
+}
+
+SubMatrixPlace some_place(Shape shape, const ProcessGrid& grid, std::size_t variant)
+{
+  const std::size_t i = variant % 3;
+  const std::size_t j = variant % 2 * 5;
+  return {{.shape = {shape.rows + i + 1, shape.cols + j},
+           .block = {1 + variant * 3 % 8, 1 + variant * 5 % 7},
+           .grid = grid,
+           .row_source = static_cast<int>(variant) % grid.rows,
+           .col_source = static_cast<int>(variant / 2) % grid.cols,
+           .first_block = variant % 2 == 0 ? Shape{} : Shape{2, 3}},
+          i,
+          j};
+}
+
+template <class T>
+void check_products(Method method)
+{
+  const boost::mpi::communicator world;
+  std::size_t variant = 0;
+  for (const auto& grid : grids())
+    for (const auto& [m, n, k] : {ProductSize{23, 17, 31}, {1, 40, 3}, {6, 5, 700}})
+      for (const Op op_a : {Op::none, Op::transpose, Op::adjoint})
+      {
+        const Op op_b = variant % 2 == 0   ? Op::none
+                        : variant % 3 == 0 ? Op::adjoint
+                                           : Op::transpose;
+        LocalMatrix<T> a{some_place(op_shape(op_a, {m, k}), grid, ++variant), 1};
+        LocalMatrix<T> b{some_place(op_shape(op_b, {k, n}), grid, ++variant), 2};
+        LocalMatrix<T> c{some_place({m, n}, grid, ++variant), 3};
+        const T alpha = element<T>(variant, 1, 0);
+        const T beta = element<T>(1, variant, 0);
+        pgemm<T>(world, op_a, op_b, {m, n, k}, alpha, a.matrix(), b.matrix(), beta, c.matrix(),
+                 {.method = method});
+        const bool right = is_right(c, {m, n}, [&, depth = k](std::size_t i, std::size_t j, T x) {
+          T sum{};
+          for (std::size_t l = 0; l < depth; ++l)
+            sum += op_element<T>(op_a, a.place, 1, i, l) * op_element<T>(op_b, b.place, 2, l, j);
+          return alpha * sum + beta * x;
+        });
+        CAPTURE(grid.rows, grid.cols, m, n, k, int(op_a), int(op_b));
+        CHECK(everywhere(right));
+      }
+}
+
+}  // namespace
+
+TEST_CASE("pgemm of ranks that share memory computes sub-matrices of any layouts")
+{
+  check_products<double>(Method::automatic);
+  check_products<std::complex<float>>(Method::automatic);
+}
+
+TEST_CASE("pgemm by a scheme, with conversions, computes the same")
+{
+  check_products<double>(Method::collectives);
+}
+
+TEST_CASE("pgemm in slabs of K, for which less shared memory suffices, computes the same")
+{
+  const boost::mpi::communicator world;
+  const ProcessGrid grid{1, world.size()};
+  const ProductSize size{40, 30, 1000};
+  LocalMatrix<double> a{{{.shape = {40, 1000}, .block = {8, 8}, .grid = grid}}, 1};
+  LocalMatrix<double> b{{{.shape = {1000, 30}, .block = {8, 8}, .grid = grid}}, 2};
+  LocalMatrix<double> c{{{.shape = {40, 30}, .block = {8, 8}, .grid = grid}}, 3};
+  PgemmReport report;
+  pgemm(world, Op::none, Op::none, size, 1.0, a.matrix(), b.matrix(), 2.0, c.matrix(),
+        {.shared_bytes = 1, .report = &report});
+  CHECK(everywhere(is_right(c, {40, 30}, [&](std::size_t i, std::size_t j, double x) {
+    double sum = 2 * x;
+    for (std::size_t l = 0; l < size.k; ++l)
+      sum += element<double>(i, l, 1) * element<double>(l, j, 2);
+    return sum;
+  })));
+  CHECK_THAT(report.chosen, Catch::Matchers::ContainsSubstring("4 slabs of K"));
+}
+
+TEST_CASE("with alpha 0 or without inner indices pgemm scales C, and reads neither A nor B")
+{
+  const boost::mpi::communicator world;
+  const ProcessGrid grid{world.size(), 1};
+  const SubMatrixPlace place{{.shape = {9, 9}, .block = {2, 2}, .grid = grid}, 1, 2};
+  LocalMatrix<double> c{place, 3};
+  pgemm(world, Op::none, Op::none, {5, 4, 6}, 0.0, {place, nullptr, 9}, {place, nullptr, 9}, 3.0,
+        c.matrix());
+  pgemm(world, Op::none, Op::none, {5, 4, 0}, 7.0, {place, nullptr, 9}, {place, nullptr, 9}, -1.0,
+        c.matrix());
+  CHECK(everywhere(is_right(c, {5, 4}, [](auto, auto, double x) { return -3 * x; })));
+  pgemm(world, Op::none, Op::none, {0, 4, 6}, 1.0, {place, nullptr, 9}, {place, nullptr, 9}, 3.0,
+        c.matrix());
+  CHECK(everywhere(is_right(c, {5, 4}, [](auto, auto, double x) { return -3 * x; })));
+}
+
+TEST_CASE("padd adds op of a sub-matrix, or one trapezoid of it")
+{
+  using T = std::complex<double>;
+  const boost::mpi::communicator world;
+  std::size_t variant = 0;
+  for (const auto& grid : grids())
+    for (const Op op : {Op::none, Op::transpose, Op::adjoint})
+      for (const Shape shape : {Shape{14, 9}, {7, 20}})
+        for (const int part : {0, 1, 2})
+        {
+          LocalMatrix<T> a{some_place(op_shape(op, shape), grid, ++variant), 1};
+          LocalMatrix<T> c{some_place(shape, grid, ++variant), 3};
+          const T alpha = element<T>(variant, 1, 0);
+          const T beta = element<T>(1, variant, 0);
+          const auto which = std::array{MatrixPart::all, MatrixPart::upper,
+                                        MatrixPart::lower}[static_cast<std::size_t>(part)];
+          padd<T>(world, op, shape, alpha, a.matrix(), beta, c.matrix(), which);
+          CAPTURE(grid.rows, grid.cols, int(op), part);
+          CHECK(everywhere(is_right(c, shape, [&](std::size_t i, std::size_t j, T x) {
+            if (part != 0 && (which == MatrixPart::upper ? j < i : j > i)) return x;
+            return alpha * op_element<T>(op, a.place, 1, i, j) + beta * x;
+          })));
+        }
+}
+
+TEST_CASE("a wrong argument is an error on all ranks, even if one rank alone can know it")
+{
+  const boost::mpi::communicator all;
+  const ProcessGrid grid{1, all.size()};
+  const SubMatrixPlace place{{.shape = {8, 8}, .block = {1, 1}, .grid = grid}};
+  const auto multiply = [&](const boost::mpi::communicator& world, auto change) {
+    LocalMatrix<double> a{place, 1};
+    LocalMatrix<double> c{place, 3};
+    auto wrong = a.matrix();
+    change(wrong);
+    pgemm(world, Op::none, Op::none, {8, 8, 8}, 1.0, wrong, a.matrix(), 0.0, c.matrix());
+  };
+  // An error ends the products of a communicator, so each has its own.
+  const auto throws = [&](auto change) {
+    const boost::mpi::communicator world{all, boost::mpi::comm_duplicate};
+    bool thrown = false;
+    try
+    {
+      multiply(world, change);
+    }
+    catch (const Error&)
+    {
+      thrown = true;
+    }
+    return everywhere(thrown);
+  };
+  CHECK(throws([](auto& a) { a.place.i = 1; }));
+  CHECK(throws([](auto& a) { a.place.layout.block.rows = 0; }));
+  CHECK(throws([](auto& a) { a.place.layout.row_source = 1; }));
+  CHECK(throws([](auto& a) { a.place.layout.grid.rows = 3; }));
+  CHECK(throws([&](auto& a) {
+    if (all.rank() == all.size() - 1) a.ld = 7;
+  }));
+  CHECK(throws([&](auto& a) {
+    if (all.rank() == 0) a.data = nullptr;
+  }));
+  CHECK_FALSE(throws([](auto&) {}));
+}
+
+TEST_CASE("sub-matrices of one array are multiplied, unless C has elements of A or B")
+{
+  const boost::mpi::communicator all;
+  const ProcessGrid grid{1, all.size()};
+  const auto multiply = [&](std::size_t row_of_c) {
+    const boost::mpi::communicator world{all, boost::mpi::comm_duplicate};
+    LocalMatrix<double> a{{{.shape = {20, 20}, .block = {3, 2}, .grid = grid}}, 3};
+    auto upper = a.matrix();
+    auto c = a.matrix();
+    c.place.i = row_of_c;
+    a.place.i = row_of_c;
+    try
+    {
+      pgemm(world, Op::none, Op::none, {8, 8, 8}, 1.0, upper, upper, 0.0, c);
+    }
+    catch (const Error&)
+    {
+      return false;
+    }
+    return is_right(a, {8, 8}, [](std::size_t i, std::size_t j, double) {
+      double sum = 0;
+      for (std::size_t l = 0; l < 8; ++l)
+        sum += element<double>(i, l, 3) * element<double>(l, j, 3);
+      return sum;
+    });
+  };
+  CHECK(everywhere(multiply(9)));
+  CHECK(everywhere(!multiply(7)));
+}
+
+TEST_CASE("communicators are made and freed again, and their products end with them")
+{
+  const boost::mpi::communicator all;
+  const SubMatrixPlace place{{.shape = {8, 8}, .block = {1, 1}, .grid = {1, all.size()}}};
+  bool right = true;
+  for (int run = 0; run < 30; ++run)
+  {
+    const boost::mpi::communicator world{all, boost::mpi::comm_duplicate};
+    LocalMatrix<double> a{place, 1};
+    LocalMatrix<double> c{place, 3};
+    pgemm(world, Op::none, Op::none, {8, 8, 1}, 1.0, a.matrix(), a.matrix(), 0.0, c.matrix());
+    right = right && is_right(c, {8, 8}, [](std::size_t i, std::size_t j, double) {
+              return element<double>(i, 0, 1) * element<double>(0, j, 1);
+            });
+  }
+  CHECK(everywhere(right));
+}
