@@ -122,7 +122,7 @@ void pgemm(const boost::mpi::communicator& comm, Op op_a, Op op_b, ProductSize s
     const int rank = session.world().rank();
     const int ranks = session.world().size();
     const auto [m, n, k] = size;
-    const bool reads = alpha != T{};
+    const bool reads = alpha != T{} && m != 0 && n != 0;
     detail::require_block_cyclic("A", a, op_shape(op_a, {m, k}), reads, rank, ranks);
     detail::require_block_cyclic("B", b, op_shape(op_b, {k, n}), reads, rank, ranks);
     detail::require_block_cyclic("C", c, {m, n}, true, rank, ranks);
