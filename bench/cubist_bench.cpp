@@ -16,6 +16,7 @@
 #include "matmul.hpp"
 #include "mlp.hpp"
 #include "papers.hpp"
+#include "pgemm.hpp"
 #include "planner.hpp"
 #include "scaling.hpp"
 #include "tracing.hpp"
@@ -42,6 +43,7 @@ int main(int argc, char** argv)
     bench::add_machine(app, action);
     bench::add_tracing(app, action);
     bench::add_papers(app, action);
+    bench::add_pgemm(app, action);
     try
     {
       app.parse(argc, argv);

@@ -12,6 +12,7 @@
 #include "machine.hpp"
 #include "matmul.hpp"
 #include "mlp.hpp"
+#include "pgemm.hpp"
 #include "planner.hpp"
 #include "transformer.hpp"
 
@@ -32,6 +33,7 @@ Job find_mpi_job() { return {}; }
 std::optional<Row> matmul_on_mpi(const MatmulTask&) { return {}; }
 std::optional<Row> mlp_on_mpi(const MlpTask&) { return {}; }
 std::optional<Row> transformer_on_mpi(const TransformerTask&) { return {}; }
+std::optional<PgemmRow> pgemm_on_mpi(const PgemmTask&) { return {}; }
 std::optional<PlannerResult> planner_on_mpi(const PlannerTask&) { return {}; }
 std::optional<std::vector<double>> layers_on_mpi(const LayersTask&) { return {}; }
 std::optional<cubist::Machine> machine_on_mpi(const MachineTask&) { return {}; }

@@ -13,15 +13,15 @@ BlacsGrid::~BlacsGrid() = default;
 
 template <class T>
 void scalapack_multiply(const BlacsGrid&, cubist::ProductSize, std::size_t, const std::vector<T>&,
-                        const std::vector<T>&, std::vector<T>&)
+                        const std::vector<T>&, std::vector<T>&, bool, void*)
 {
 }
 
 template void scalapack_multiply(const BlacsGrid&, cubist::ProductSize, std::size_t,
                                  const std::vector<float>&, const std::vector<float>&,
-                                 std::vector<float>&);
+                                 std::vector<float>&, bool, void*);
 template void scalapack_multiply(const BlacsGrid&, cubist::ProductSize, std::size_t,
                                  const std::vector<double>&, const std::vector<double>&,
-                                 std::vector<double>&);
+                                 std::vector<double>&, bool, void*);
 
 }  // namespace bench

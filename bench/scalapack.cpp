@@ -77,10 +77,12 @@ BlacsGrid::~BlacsGrid()
 
 template <class T>
 void scalapack_multiply(const BlacsGrid& grid, cubist::ProductSize size, std::size_t block,
-                        const std::vector<T>& a, const std::vector<T>& b, std::vector<T>& c)
+                        const std::vector<T>& a, const std::vector<T>& b, std::vector<T>& c,
+                        bool transposed_b, void* routine)
 {
   const Descriptor of_a = describe(grid, size.m, size.k, block);
-  const Descriptor of_b = describe(grid, size.k, size.n, block);
+  const Descriptor of_b =
+      transposed_b ? describe(grid, size.n, size.k, block) : describe(grid, size.k, size.n, block);
   const Descriptor of_c = describe(grid, size.m, size.n, block);
   const int m = static_cast<int>(size.m);
   const int n = static_cast<int>(size.n);
@@ -89,20 +91,20 @@ void scalapack_multiply(const BlacsGrid& grid, cubist::ProductSize size, std::si
   const T alpha = 1;
   const T beta = 0;
   const auto gemm = [&](auto function) {
-    function("N", "N", &m, &n, &k, &alpha, a.data(), &one, &one, of_a.data(), b.data(), &one, &one,
-             of_b.data(), &beta, c.data(), &one, &one, of_c.data());
+    function("N", transposed_b ? "T" : "N", &m, &n, &k, &alpha, a.data(), &one, &one, of_a.data(),
+             b.data(), &one, &one, of_b.data(), &beta, c.data(), &one, &one, of_c.data());
   };
   if constexpr (sizeof(T) == sizeof(float))
-    gemm(psgemm_);
+    gemm(routine != nullptr ? reinterpret_cast<decltype(&psgemm_)>(routine) : psgemm_);
   else
-    gemm(pdgemm_);
+    gemm(routine != nullptr ? reinterpret_cast<decltype(&pdgemm_)>(routine) : pdgemm_);
 }
 
 template void scalapack_multiply(const BlacsGrid&, cubist::ProductSize, std::size_t,
                                  const std::vector<float>&, const std::vector<float>&,
-                                 std::vector<float>&);
+                                 std::vector<float>&, bool, void*);
 template void scalapack_multiply(const BlacsGrid&, cubist::ProductSize, std::size_t,
                                  const std::vector<double>&, const std::vector<double>&,
-                                 std::vector<double>&);
+                                 std::vector<double>&, bool, void*);
 
 }  // namespace bench

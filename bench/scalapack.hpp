@@ -79,10 +79,12 @@ class BlacsGrid
   int context_ = -1;
 };
 
-/// C = A B by p?gemm.
+/// C = A B by p?gemm, or C = A B^T.
+/// @param routine p?gemm of another library, which takes ScaLAPACK's arguments; null: ScaLAPACK's
 template <class T>
 void scalapack_multiply(const BlacsGrid& grid, cubist::ProductSize size, std::size_t block,
-                        const std::vector<T>& a, const std::vector<T>& b, std::vector<T>& c);
+                        const std::vector<T>& a, const std::vector<T>& b, std::vector<T>& c,
+                        bool transposed_b = false, void* routine = nullptr);
 
 /// Whether ScaLAPACK was found when this was built.
 [[nodiscard]] bool has_scalapack();
