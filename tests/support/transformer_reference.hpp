@@ -21,6 +21,7 @@
 #include "nn.hpp"
 #include "ranks.hpp"
 #include "reference.hpp"
+#include "transformer_labels.hpp"
 
 namespace cubist::test
 {
@@ -135,6 +136,8 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
     found.check(logits.size() == wanted.size() && worst <= tolerances<T>.once * largest,
                 "the logits are off by ", worst, " of ", largest);
   }
+
+  check_labels(transformer, ids, length, tolerances<T>.once, found);
 
   const auto prompt = reference.ids("prompt");
   const auto whole = reference.ids("greedy");

@@ -31,9 +31,12 @@ struct Loss
 Loss cross_entropy(const Global<double>& y, const std::vector<int>& labels)
 {
   Loss loss{0, y};
-  const double rows = static_cast<double>(y.shape(0));
+  loss.gradient.fill(0);
+  double rows = 0;
+  for (const int label : labels) rows += label == -100 ? 0 : 1;
   for (std::size_t i = 0; i < y.shape(0); ++i)
   {
+    if (labels[i] == -100) continue;
     double max = y(i, 0);
     for (std::size_t j = 0; j < y.shape(1); ++j) max = std::max(max, y(i, j));
     double sum = 0;
@@ -61,15 +64,16 @@ Loss squared_error(const Global<double>& y, const Global<double>& target)
 
 double hit_rate(const Global<double>& y, const std::vector<int>& labels)
 {
-  double hits = 0;
+  double hits = 0, rows = 0;
   for (std::size_t i = 0; i < y.shape(0); ++i)
   {
     std::size_t best = 0;
     for (std::size_t j = 1; j < y.shape(1); ++j)
       if (y(i, j) > y(i, best)) best = j;
     hits += static_cast<int>(best) == labels[i] ? 1 : 0;
+    rows += labels[i] == -100 ? 0 : 1;
   }
-  return hits / static_cast<double>(y.shape(0));
+  return hits / rows;
 }
 
 template <class T>
@@ -183,6 +187,42 @@ TEST_CASE("softmax cross-entropy and its gradient equal the serial oracle")
       agrees(distributed_cross_entropy<typename S::Output, float>(place, y, labels), wanted, 2e-6);
     }
   });
+}
+
+TEST_CASE("rows of label -100 are ignored, and the mean is one over the others")
+{
+  for_each_place([]<class S>(const Place<S>& place) {
+    for (const Shape shape : {Shape{13, 10}, {5, 2}})
+      for (const std::size_t left : {std::size_t{1}, shape.rows - 1, shape.rows / 2})
+      {
+        CAPTURE(place.name(), shape, left);
+        const auto y = uniform<double>(shape.rows, shape.cols, 1, 3);
+        auto labels = classes(shape.rows, shape.cols);
+        // The last rows, all of which are those of some ranks, or the first ones.
+        std::fill(labels.begin() + static_cast<std::ptrdiff_t>(left), labels.end(), -100);
+        if (left > 1) std::reverse(labels.begin(), labels.end());
+        const auto wanted = cross_entropy(y, labels);
+        agrees(distributed_cross_entropy<typename S::Output, double>(place, y, labels), wanted,
+               1e-14);
+        agrees(distributed_cross_entropy<typename S::Output, float>(place, y, labels), wanted,
+               2e-6);
+        for (const double got : distributed_accuracy(place, y, labels))
+          CHECK(got == Approx(hit_rate(y, labels)));
+      }
+  });
+}
+
+TEST_CASE("the mean over no row is a NaN, as in PyTorch, and its gradient is 0")
+{
+  if (!fits(single_layer)) return;
+  const auto y = uniform<double>(5, 4, 1, 3);
+  const std::vector<int> none(5, -100);
+  for (const auto& got : distributed_cross_entropy<Summa25D::Output, double>(single_layer, y, none))
+  {
+    CHECK(std::isnan(got.value));
+    for (const double slope : got.gradient) CHECK(slope == 0);
+  }
+  for (const double got : distributed_accuracy(single_layer, y, none)) CHECK(std::isnan(got));
 }
 
 TEST_CASE("mean squared error and its gradient equal the serial oracle")
@@ -351,10 +391,12 @@ TEST_CASE("labels that do not fit are refused")
     CHECK(mentions(few, "got 3 labels for an output of (4, 3)", "give one label for each row"));
     CHECK(mentions(message(shape, {0, 1, 2, 0, 1}, loss), "got 5 labels"));
     const auto high = message(argument, {0, 1, 3, 0}, loss);
-    CHECK(mentions(high, "got label 3 for row 2", "3 classes", "use 0 to 2"));
+    CHECK(mentions(high, "got label 3 for row 2", "3 classes", "use 0 to 2",
+                   "-100 for a row that the loss ignores"));
     CHECK(mentions(message(argument, {-1, 1, 2, 0}, loss), "got label -1 for row 0", "use 0 to 2"));
     constexpr int least = std::numeric_limits<int>::min();
     CHECK(mentions(message(argument, {0, 1, 2, least}, loss), "got label -2147483648 for row 3"));
+    CHECK(mentions(message(argument, {0, 1, 2, -99}, loss), "got label -99 for row 3"));
     CHECK(message(argument, {0, 1, 2, 2}, loss) == "");
   }
 }

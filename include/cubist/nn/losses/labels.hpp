@@ -2,7 +2,8 @@
 #pragma once
 
 // The labels of a distributed output: the class number of each of its rows, all of them on every
-// rank.
+// rank. A row whose label is -100 has none: it counts neither in a mean nor in a gradient. As every
+// rank has all labels, it knows how many rows count, wherever they are.
 //
 // That ranks have the same labels is checked in the message that sums a loss over the ranks, which
 // has the sums of h and of h^2 as well, h < 2^18 being a checksum of a rank's labels. P sum h^2 =
@@ -21,10 +22,18 @@
 #include "cubist/core/fingerprint.hpp"
 #include "cubist/nn/losses/loss_value.hpp"
 
-namespace cubist::CUBIST_ABI::detail
+namespace cubist::CUBIST_ABI
 {
 
-/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no column
+/// The label of a row that a loss ignores, as `ignore_index` of PyTorch: padding, or a token that
+/// was given.
+inline constexpr int ignored_label = -100;
+
+namespace detail
+{
+
+/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is neither a
+/// column nor `ignored_label`
 inline void check_labels(std::span<const int> labels, Shape y)
 {
   require<ShapeError>(labels.size() == y.rows, "got ", labels.size(), " labels for an output of ",
@@ -32,9 +41,18 @@ inline void check_labels(std::span<const int> labels, Shape y)
   require<ShapeError>(y.rows == 0 || y.cols > 0, "got an output of ", y,
                       ", which has no class; give it a column for each class");
   for (std::size_t i = 0; i < labels.size(); ++i)
-    require<ArgumentError>(labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < y.cols,
+    require<ArgumentError>(labels[i] == ignored_label ||
+                               (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < y.cols),
                            "got label ", labels[i], " for row ", i, " of an output with ", y.cols,
-                           " classes, which has no such class; use 0 to ", y.cols - 1);
+                           " classes, which has no such class; use 0 to ", y.cols - 1, ", or ",
+                           ignored_label, " for a row that the loss ignores");
+}
+
+/// The number of rows that have a label.
+[[nodiscard]] inline std::size_t count_labels(std::span<const int> labels)
+{
+  return static_cast<std::size_t>(
+      std::count_if(labels.begin(), labels.end(), [](int label) { return label >= 0; }));
 }
 
 /// A checksum below 2^18. The sums of it and of its square are exact in double on 2^17 ranks.
@@ -50,8 +68,9 @@ inline void check_labels(std::span<const int> labels, Shape y)
   return sum >> 46;
 }
 
-/// The sum of the first number of each block of layout L by the number of labels, or by `count` of
-/// them, the same on every rank; replicas count once.
+/// The sum of the first number of each block of layout L by `count`, the number of rows that have a
+/// label, the same on every rank; replicas count once. The mean over no row is a NaN, or 0 for an
+/// output without rows.
 /// @throws ArgumentError on every rank if labels differ between ranks: where the value is read
 template <class L, class M>
 LossValue mean_over_labels(const M& mesh, LossSums<typename M::Engine, 3> sums,
@@ -63,7 +82,7 @@ LossValue mean_over_labels(const M& mesh, LossSums<typename M::Engine, 3> sums,
   sums.set(1, h), sums.set(2, h * h);
   sums.all_reduce(mesh.world());
   return sums.value([ranks = static_cast<std::uint64_t>(mesh.size()),
-                     n = static_cast<double>(std::max<std::size_t>(count, 1))](const auto& all) {
+                     n = static_cast<double>(labels.empty() ? 1 : count)](const auto& all) {
     const auto sum = static_cast<std::uint64_t>(all[1]);
     require<ArgumentError>(ranks * static_cast<std::uint64_t>(all[2]) == sum * sum,
                            "got labels that differ between ranks, so the loss would be that of no "
@@ -73,4 +92,6 @@ LossValue mean_over_labels(const M& mesh, LossSums<typename M::Engine, 3> sums,
   });
 }
 
-}  // namespace cubist::CUBIST_ABI::detail
+}  // namespace detail
+
+}  // namespace cubist::CUBIST_ABI

@@ -6,6 +6,8 @@
 //
 //   Y (M, N), dY (M, N): any layout    labels: M class numbers, the same on every rank
 //
+// Rows whose label is -100 are ignored: a mean is one over the other rows.
+//
 // Words: softmax_cross_entropy and accuracy all-reduce 2 values a row along those axes, as floats
 // for matrices of 16 bits, and 3 doubles over all ranks (nn/losses/labels.hpp); mean_squared_error
 // 1 double along the axes that cut Y.
@@ -122,8 +124,8 @@ struct IsLabel
   }
 };
 
-/// The sum over the rows of -log softmax(Y)[label] by the number of labels; a row of label -1
-/// counts for nothing. Its gradient becomes dY, unless that is null.
+/// The mean of -log softmax(Y)[label] over the `count` rows with a label, which is not negative.
+/// Its gradient becomes dY, unless that is null; it is 0 in rows without a label.
 /// @param compared numbers that must be the same on every rank: the labels, or what they are made
 /// of
 template <RealScalar T, class L, class M>
@@ -153,10 +155,12 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
 
 }  // namespace detail
 
-/// The mean over the rows of -log softmax(Y)[label], the same on every rank; dY, which may be Y,
-/// becomes its gradient. Every rank of the mesh calls this.
-/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class,
-/// and on every rank for labels that differ between ranks, on a device when the value is read
+/// The mean of -log softmax(Y)[label] over the rows whose label is not -100, the same on every
+/// rank; dY, which may be Y, becomes its gradient, 0 in rows that are ignored. If all rows are, the
+/// mean is a NaN, as in PyTorch, and dY is 0. Every rank of the mesh calls this.
+/// @throws ShapeError unless there is one label a row, ArgumentError for another label that is no
+/// class, and on every rank for labels that differ between ranks, on a device when the value is
+/// read
 template <RealScalar T, class L, class M>
 LossValue softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
                                 DistMatrix<T, L, M>& dy)
@@ -164,7 +168,7 @@ LossValue softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const in
   detail::require_not_partial<L>();
   detail::check_labels(labels, y.shape());
   detail::check_target(y, dy, "gradient");
-  return detail::cross_entropy(y, labels, labels.size(), labels, &dy);
+  return detail::cross_entropy(y, labels, detail::count_labels(labels), labels, &dy);
 }
 
 /// The mean over all elements of (Y - target)^2, the same on every rank; dY, which may be Y,
@@ -188,10 +192,11 @@ LossValue mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L
   return sum.value([n = static_cast<double>(count)](const auto& all) { return all[0] / n; });
 }
 
-/// The fraction of rows whose largest column (the first of equals) is their label, the same on
-/// every rank; a row with a NaN has no largest column. Every rank of the mesh calls this.
-/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is no class,
-/// and on every rank for labels that differ between ranks
+/// The fraction of the rows whose label is not -100 that have their label as largest column (the
+/// first of equals), the same on every rank; a row with a NaN has no largest column, and the
+/// fraction of no rows is a NaN. Every rank of the mesh calls this.
+/// @throws ShapeError unless there is one label a row, ArgumentError for another label that is no
+/// class, and on every rank for labels that differ between ranks
 template <RealScalar T, class L, class M>
 double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
 {
@@ -212,7 +217,8 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
   detail::LossSums<typename M::Engine, 3> hits{y.mesh().engine()};
   hits.fold(0, detail::IsLabel{label}, classes.view());
   using Column = Layout<typename L::RowAxes, Cols<>>;
-  return detail::mean_over_labels<Column>(y.mesh(), std::move(hits), labels, labels.size());
+  return detail::mean_over_labels<Column>(y.mesh(), std::move(hits), labels,
+                                          detail::count_labels(labels));
 }
 
 /// dY *= factor, on this rank's block: that of a DistMatrix, or of a network's output. A loss scale

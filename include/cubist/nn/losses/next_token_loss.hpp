@@ -2,14 +2,19 @@
 #pragma once
 
 // The loss of a model that predicts the next token, without gathering the vocabulary: the mean
-// cross-entropy of the logits of token (b, s) with token (b, s + 1).
+// cross-entropy of the logits of token (b, s) with the label of token (b, s + 1).
 //
-//   logits, their gradient (B S, V): any layout    ids: B S numbers, the same on every rank
+//   logits, their gradient (B S, V): any layout    ids, labels: B S numbers, the same on every rank
 //
-// The last token of each sequence predicts nothing.
+// The labels are the ids or, as for Hugging Face's models, numbers of their own beside the ids:
+// -100 where the loss ignores a token, because it is padding or was given. The mean is one over the
+// tokens that are left. The last token of each sequence predicts nothing, and the label of the
+// first is not used. Attention is causal, so tokens behind the last label of a sequence change
+// nothing.
 //
 // Words: those of softmax_cross_entropy (nn/losses/loss.hpp).
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -25,44 +30,70 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The label of each row, -1 for none. The memory of a rank is used again.
-[[nodiscard]] inline std::span<const int> next_tokens(std::span<const int> ids,
+/// The label of the token behind each one, `ignored_label` behind the last of a sequence. The
+/// memory of a rank is used again.
+[[nodiscard]] inline std::span<const int> next_labels(std::span<const int> labels,
                                                       std::size_t sequence)
 {
-  static thread_local std::vector<int> labels;
-  labels.resize(ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    labels[i] = i % sequence == sequence - 1 ? -1 : ids[i + 1];
-  return labels;
+  static thread_local std::vector<int> next;
+  next.resize(labels.size());
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    next[i] = i % sequence == sequence - 1 ? ignored_label : labels[i + 1];
+  return next;
 }
 
-/// What must be the same on every rank. The first token of a sequence is no label, but changes the
-/// logits. The memory of a rank is used again.
-[[nodiscard]] inline std::span<const int> ids_and_length(std::span<const int> ids,
-                                                         std::size_t sequence)
+/// The tokens of each sequence up to the last label of all sequences; at least two.
+[[nodiscard]] inline std::size_t tokens_up_to_labels(std::span<const int> labels,
+                                                     std::size_t sequence)
+{
+  std::size_t needed = std::min<std::size_t>(2, sequence);
+  for (std::size_t first = 0; first < labels.size(); first += sequence)
+    for (std::size_t s = sequence; s > needed; --s)
+      if (labels[first + s - 1] != ignored_label) needed = s;
+  return needed;
+}
+
+/// What must be the same on every rank: labels, but also ids, which change the logits. The memory
+/// of a rank is used again.
+[[nodiscard]] inline std::span<const int>
+ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std::size_t sequence)
 {
   static thread_local std::vector<int> all;
   all.assign(ids.begin(), ids.end());
+  all.insert(all.end(), labels.begin(), labels.end());
   all.push_back(static_cast<int>(sequence));
   return all;
 }
 
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
-                          std::size_t sequence, DistMatrix<T, L, M>* gradient)
+                          std::span<const int> labels, std::size_t sequence,
+                          DistMatrix<T, L, M>* gradient)
 {
   require_not_partial<L>();
   require<ShapeError>(sequence > 1 && ids.size() % sequence == 0, "got ", ids.size(),
                       " tokens in sequences of ", sequence,
                       ", of which none has a next one or one is not whole; give whole sequences of "
                       "at least two tokens");
-  check_labels(ids, logits.shape());
-  const std::size_t count = ids.size() / sequence * (sequence - 1);
-  return cross_entropy(logits, next_tokens(ids, sequence), count, ids_and_length(ids, sequence),
-                       gradient);
+  require<ShapeError>(labels.size() == ids.size(), "got ", labels.size(), " labels for ",
+                      ids.size(),
+                      " tokens, so they do not correspond; give one label beside each token, ",
+                      ignored_label, " where it is ignored");
+  check_labels(labels, logits.shape());
+  const std::span<const int> next = next_labels(labels, sequence);
+  return cross_entropy(logits, next, count_labels(next),
+                       ids_labels_and_length(ids, labels, sequence), gradient);
 }
 
 }  // namespace detail
+
+/// The number of tokens that count in the loss of the next token, for labels of whole sequences:
+/// those whose next one has a label. Losses of batches are weighted by it where their mean is to be
+/// one over tokens.
+[[nodiscard]] inline std::size_t count_predicted(std::span<const int> labels, std::size_t sequence)
+{
+  return detail::count_labels(detail::next_labels(labels, sequence));
+}
 
 /// The mean over the B (S - 1) tokens that have a next one, the same on every rank; `gradient`,
 /// which may be `logits`, becomes its gradient. Every rank of the mesh calls this.
@@ -73,14 +104,38 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
                           std::size_t sequence, DistMatrix<T, L, M>& gradient)
 {
   detail::check_target(logits, gradient, "gradient");
-  return detail::next_token_loss(logits, ids, sequence, &gradient);
+  return detail::next_token_loss(logits, ids, ids, sequence, &gradient);
 }
 /// Computes the loss without its gradient.
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::size_t sequence)
 {
-  return detail::next_token_loss<T, L, M>(logits, ids, sequence, nullptr);
+  return detail::next_token_loss<T, L, M>(logits, ids, ids, sequence, nullptr);
+}
+
+/// The mean over the tokens whose next one has a label other than -100, the same on every rank;
+/// `gradient`, which may be `logits`, becomes its gradient. If no token is left, the mean is a NaN,
+/// as in PyTorch, and the gradient is 0. Every rank of the mesh calls this.
+/// @param ids what the logits are of
+/// @param labels one beside each id, not shifted: usually the id or -100
+/// @throws ShapeError unless there are one id and one label a row, in whole sequences of at least
+/// two, ArgumentError for a label that is no column, and on every rank for ids or labels that
+/// differ between ranks
+template <RealScalar T, class L, class M>
+LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
+                          std::span<const int> labels, std::size_t sequence,
+                          DistMatrix<T, L, M>& gradient)
+{
+  detail::check_target(logits, gradient, "gradient");
+  return detail::next_token_loss(logits, ids, labels, sequence, &gradient);
+}
+/// Computes the loss of labels without its gradient.
+template <RealScalar T, class L, class M>
+LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
+                          std::span<const int> labels, std::size_t sequence)
+{
+  return detail::next_token_loss<T, L, M>(logits, ids, labels, sequence, nullptr);
 }
 
 }  // namespace cubist::CUBIST_ABI

@@ -14,10 +14,13 @@
 // Rows are padded to whole sequences, and heads are whole, so that a rank has all that attention
 // reads. The stream of H is S::Input everywhere.
 //
-// Words: those of the layers; plan/transformer_cost.hpp has their sum.
+// Words: those of the layers; plan/transformer_cost.hpp has their sum. With labels of one's own,
+// 2 (P-1)/P of a number more.
 // Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; Touvron et
 // al., "LLaMA", arXiv 2302.13971; the cutting: Xu et al., "Optimus", arXiv 2104.05343, section 3.
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <memory>
@@ -29,6 +32,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
+#include "cubist/dist/staging.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/dropout.hpp"
 #include "cubist/nn/layers/embedding.hpp"
@@ -160,22 +164,30 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   /// `scale`: forward, loss and backward.
   LossValue compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
   {
-    const Output& y = forward(ids, sequence);
-    Output& dy = fit_like(d_logits_, y);
-    LossValue loss = next_token_loss(y, ids, sequence, dy);
-    scale_gradient(dy, scale);
-    backward(dy);
-    return loss;
+    return gradients_of({ids, ids, sequence}, scale);
+  }
+  /// The loss of predicting the labels, and the gradients of all parameters, multiplied by `scale`.
+  /// Tokens behind the last label of all sequences are left out, so padding there changes no bit.
+  /// @param labels one beside each id, not shifted: the id, or -100 where the loss ignores it
+  /// @throws ShapeError, ArgumentError as next_token_loss()
+  LossValue compute_gradients(std::span<const int> ids, std::span<const int> labels,
+                              std::size_t sequence, double scale = 1)
+  {
+    return gradients_of(without_padding({ids, labels, sequence}), scale);
   }
 
   /// The loss of predicting each next token, without dropout and gradients. A forward that waits
   /// for its backward is not disturbed.
   [[nodiscard]] double evaluate(std::span<const int> ids, std::size_t sequence)
   {
-    Kept& kept = kept_.for_evaluation();
-    const Hidden& h = run(ids, {.training_step = {}, .sequence = sequence, .position = 0}, kept);
-    kept.blocks_.discard();
-    return next_token_loss(logits(h, kept), ids, sequence);
+    return loss_of({ids, ids, sequence});
+  }
+  /// The loss of predicting the labels, as compute_gradients() takes them, without dropout and
+  /// gradients.
+  [[nodiscard]] double evaluate(std::span<const int> ids, std::span<const int> labels,
+                                std::size_t sequence)
+  {
+    return loss_of(without_padding({ids, labels, sequence}));
   }
 
   /// The logits of each sequence's last token, (B, V), without dropout. The first token of each
@@ -240,6 +252,55 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
     return make(std::type_identity<RmsNorm<S, B, T>>{});
   }
 
+  /// Sequences, one after the other, and their labels.
+  struct Batch
+  {
+    std::span<const int> ids, labels;
+    std::size_t sequence;
+  };
+
+  LossValue gradients_of(const Batch& batch, double scale)
+  {
+    const Output& y = forward(batch.ids, batch.sequence);
+    Output& dy = fit_like(d_logits_, y);
+    LossValue loss = next_token_loss(y, batch.ids, batch.labels, batch.sequence, dy);
+    scale_gradient(dy, scale);
+    backward(dy);
+    return loss;
+  }
+  [[nodiscard]] double loss_of(const Batch& batch)
+  {
+    Kept& kept = kept_.for_evaluation();
+    const Pass pass{.training_step = {}, .sequence = batch.sequence, .position = 0};
+    const Hidden& h = run(batch.ids, pass, kept);
+    kept.blocks_.discard();
+    return next_token_loss(logits(h, kept), batch.ids, batch.labels, batch.sequence);
+  }
+
+  /// The sequences up to the last label of all: attention is causal, so what is behind changes no
+  /// loss. Ranks agree on the length, so that labels which differ between them are an error of the
+  /// loss.
+  [[nodiscard]] Batch without_padding(const Batch& batch)
+  {
+    const auto& [ids, labels, sequence] = batch;
+    const bool fits = sequence > 0 && ids.size() % sequence == 0 && labels.size() == ids.size();
+    const auto& mesh = this->mesh();
+    if (!fits || !mesh.active()) return batch;  // which the loss refuses
+    std::array<std::uint64_t, 1> most{detail::tokens_up_to_labels(labels, sequence)};
+    with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{most},
+                        [&](auto one) { mesh.world().all_reduce(one, ReduceOp::max); });
+    const std::size_t needed = std::min<std::size_t>(most[0], sequence);
+    if (needed == sequence) return batch;
+    for (auto [from, to] : {std::pair{ids, &ids_}, std::pair{labels, &labels_}})
+    {
+      to->clear();
+      for (std::size_t first = 0; first < from.size(); first += sequence)
+        to->insert(to->end(), from.begin() + static_cast<std::ptrdiff_t>(first),
+                   from.begin() + static_cast<std::ptrdiff_t>(first + needed));
+    }
+    return {ids_, labels_, needed};
+  }
+
   [[nodiscard]] auto& table() { return table_ ? table_->table() : embedding_.table(); }
   [[nodiscard]] auto& table_gradient()
   {
@@ -279,6 +340,7 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   GradientBuckets<T, Mesh> table_sums_;  // of the logits' part of a tied table's gradient
   detail::KeptOfNetwork<Kept> kept_;
   std::optional<Output> d_logits_;
+  std::vector<int> ids_, labels_;  // without padding
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+#include "transformer_labels.hpp"
+
+// Labels beside the ids: texts of unequal length, padding, and tokens that are given.
+
+namespace cubist::test::transformer_labels_test
+{
+
+namespace
+{
+
+TransformerConfig config_of(bool llama)
+{
+  TransformerConfig c{
+      .vocabulary = 13, .positions = 9, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
+  if (llama)
+  {
+    c.learned_positions = c.bias = c.tied = false;
+    c.norm = Norm::rms_norm;
+    c.gated = true;
+  }
+  return c;
+}
+
+/// Texts of unequal length; the first two tokens of each are given, and not learned.
+const std::vector<std::vector<int>> texts{
+    {3, 1, 4, 1, 5, 9}, {2, 7, 1, 8}, {1, 6, 1, 8, 0, 3, 3, 9}, {0, 5, 7}};
+constexpr std::size_t longest = 8;
+
+/// The texts padded to equal length, with their labels.
+struct Batch
+{
+  std::vector<int> ids, labels;
+};
+Batch padded()
+{
+  Batch batch;
+  for (const auto& text : texts)
+    for (std::size_t i = 0; i < longest; ++i)
+    {
+      batch.ids.push_back(i < text.size() ? text[i] : 11);
+      batch.labels.push_back(i >= 2 && i < text.size() ? text[i] : -100);
+    }
+  return batch;
+}
+
+/// A batch of texts has the mean of their losses, weighted by their tokens, and so its gradients.
+template <class S>
+void is_mean_of_texts(const Place<S>& place, bool llama)
+{
+  if (!fits(place)) return;
+  INFO(place.name() << (llama ? ", Llama" : ", GPT-2"));
+  require_clear(on_mesh(place, [&](const auto& mesh) {
+    Findings found;
+    Transformer<S, TestBackend, double> model{mesh, config_of(llama)};
+    const auto [ids, labels] = padded();
+    const double count = static_cast<double>(count_predicted(labels, longest));
+    found.check(count == 13, "tokens that count: ", count);
+    double loss = 0;
+    std::vector<std::vector<double>> sums;
+    for (const auto& text : texts)
+    {
+      auto own = text;
+      own[0] = own[1] = -100;
+      const double weight = static_cast<double>(count_predicted(own, text.size())) / count;
+      loss += weight * model.compute_gradients(text, own, text.size(), weight);
+      const auto gradients = gradients_of(model);
+      if (sums.empty()) sums = std::vector<std::vector<double>>(gradients.size());
+      for (std::size_t p = 0; p < gradients.size(); ++p)
+      {
+        sums[p].resize(gradients[p].size());
+        for (std::size_t i = 0; i < sums[p].size(); ++i) sums[p][i] += gradients[p][i];
+      }
+    }
+    const double got = model.compute_gradients(ids, labels, longest);
+    found.check(std::abs(got - loss) <= 1e-14 * loss, "the loss is ", got, " where ", loss,
+                " is wanted");
+    const double off = distance(gradients_of(model), sums);
+    found.check(off <= 1e-12, "gradients are off by ", off);
+    check_labels(model, ids, longest, 1e-12, found);
+    return found;
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("texts of unequal length, padded, have the mean loss and gradients of all their tokens")
+{
+  for (const bool llama : {false, true})
+  {
+    is_mean_of_texts(one_rank, llama);
+    is_mean_of_texts(two_two_two, llama);
+    is_mean_of_texts(Place<DataParallel<Summa2D>>{8, {2, {.q = 2}}}, llama);
+  }
+}
+
+TEST_CASE("labels that do not fit the tokens are refused")
+{
+  const auto messages = on_root(one_rank, [](const auto& mesh) {
+    Transformer<Summa2D, TestBackend, double> model{mesh, config_of(false)};
+    const std::vector ids{1, 2, 3, 4, 5, 6};
+    std::vector<std::string> all;
+    const auto refused = [&](const std::vector<int>& labels) {
+      all.push_back(
+          message_of<Error>([&] { (void)model.compute_gradients(ids, labels, std::size_t{3}); }));
+      all.push_back(message_of<Error>([&] { (void)model.evaluate(ids, labels, 3); }));
+    };
+    refused({1, 2, 3});
+    refused({1, 2, 3, 4, 5, 13});
+    refused({1, 2, 3, 4, 5, -1});
+    return all;
+  });
+  for (std::size_t i = 0; i < 2; ++i)
+  {
+    CHECK(mentions(messages[i], "got 3 labels for 6 tokens", "one label beside each token"));
+    CHECK(mentions(messages[2 + i], "got label 13 for row 5", "use 0 to 12, or -100"));
+    CHECK(mentions(messages[4 + i], "got label -1 for row 5"));
+  }
+}
+
+}  // namespace cubist::test::transformer_labels_test
