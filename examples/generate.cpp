@@ -8,6 +8,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -36,18 +37,43 @@ struct Settings
   cubist::GenerateOptions options;
 };
 
-void print(const Settings& s, const std::vector<int>& tokens)
+/// Prints a prompt, and the tokens that follow it as they come.
+class Printer
 {
-  if (!s.text.empty())
+ public:
+  explicit Printer(const Settings& s) : s_{s} {}
+
+  void add(int token)
   {
-    std::printf("%s%s\n", s.text.c_str(), text::bytes_of(tokens).c_str());
-    return;
+    print_prompt();
+    print(token);
+    std::fflush(stdout);
   }
-  auto all = s.ids;
-  all.insert(all.end(), tokens.begin(), tokens.end());
-  for (std::size_t i = 0; i < all.size(); ++i) std::printf("%s%d", i == 0 ? "" : ",", all[i]);
-  std::printf("\n");
-}
+  void finish()
+  {
+    print_prompt();
+    std::printf("\n");
+  }
+
+ private:
+  void print_prompt()
+  {
+    if (std::exchange(has_begun_, true)) return;
+    if (!s_.text.empty()) std::printf("%s", s_.text.c_str());
+    for (const int id : s_.ids) print(id);
+  }
+  void print(int token)
+  {
+    if (s_.text.empty())
+      std::printf("%s%d", std::exchange(is_first_, false) ? "" : ",", token);
+    else
+      std::printf("%c", token);
+  }
+
+  const Settings& s_;
+  bool has_begun_ = false;
+  bool is_first_ = true;
+};
 
 /// @throws cubist::ArgumentError for a text and a model whose tokens are not bytes
 std::vector<int> prompt_of(const Settings& s, const cubist::TransformerConfig& config)
@@ -67,8 +93,11 @@ void continue_on_mesh(const Mesh& mesh, const Settings& s)
   const auto prompt = prompt_of(s, config);
   cubist::Transformer<Scheme, Backend, float> model{mesh, config};
   load_weights(s.model, model.parameters(), config);
-  const auto tokens = generate(model, prompt, 1, s.options);
-  if (mesh.rank() == 0) print(s, tokens);
+  auto options = s.options;
+  Printer printer{s};
+  if (mesh.rank() == 0) options.on_token = [&](std::size_t, int token) { printer.add(token); };
+  (void)generate(model, prompt, 1, options);
+  if (mesh.rank() == 0) printer.finish();
 }
 
 /// On the mesh in `s.mesh`; else on all processes that mpiexec has started, or on one rank.
@@ -110,6 +139,9 @@ try
   app.add_option("--temperature", s.options.temperature, "0: the most likely token");
   app.add_option("--top-k", s.options.top_k,
                  "draws from this many of the most likely; 0: from all");
+  app.add_option("--top-p", s.options.top_p,
+                 "draws from the fewest of the most likely with this probability together");
+  app.add_flag("--ignore-end", s.options.ignore_end, "goes on behind tokens that end a text");
   app.add_option("--seed", s.options.seed);
   app.add_option("--scheme", s.scheme)
       ->check(CLI::IsMember(cubist::scheme_name_list<Known>(), CLI::ignore_case));

@@ -97,7 +97,8 @@ void check_parameters(const ReferenceModel& model, const Parameters<T, M>& param
 /// What is compared with a reference.
 enum class Compared
 {
-  model,  // logits, loss, gradients, and the continuation with a cache
+  model,  // logits, loss, gradients, those of labels beside the ids, and the continuation with a
+          // cache
   all     // the continuation without one, too, and 20 steps of training
 };
 
@@ -143,12 +144,21 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
   const auto whole = reference.ids("greedy");
   const auto check_continuation = [&](bool cache) {
     auto text = prompt;
+    // The references go on behind tokens that end a text.
     const auto more =
-        generate(transformer, prompt, 1, {.tokens = whole.size() - prompt.size(), .cache = cache});
+        generate(transformer, prompt, 1,
+                 {.tokens = whole.size() - prompt.size(), .cache = cache, .ignore_end = true});
     text.insert(text.end(), more.begin(), more.end());
     found.check(text == whole, "the continuation ", cache ? "with" : "without", " a cache");
   };
   check_continuation(true);
+  const std::vector<std::vector<int>> prompts{
+      prompt, {prompt[0]}, {ids.begin(), ids.begin() + 8}, {prompt[1], prompt[2]}};
+  const GenerateOptions few{.tokens = 4, .ignore_end = true};
+  const auto texts = generate(transformer, prompts, few);
+  for (std::size_t b = 0; b < prompts.size(); ++b)
+    found.check(texts[b] == generate(transformer, prompts[b], 1, few), "prompt ", b,
+                " of unequal ones is continued as it is alone");
   if (compared == Compared::model) return found;
   check_continuation(false);
 

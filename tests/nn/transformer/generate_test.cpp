@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -6,6 +7,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -26,6 +28,8 @@ namespace
 
 const TransformerConfig config{
     .vocabulary = 11, .positions = 16, .width = 12, .layers = 2, .heads = 4};
+
+using Prompts = std::vector<std::vector<int>>;
 
 /// The continuation of three prompts of two tokens by a model whose weights are drawn.
 template <class S>
@@ -77,11 +81,11 @@ TEST_CASE("a token is drawn with its probability")
 {
   const std::vector<double> logits{std::log(1.0), std::log(4.0), std::log(2.0), std::log(1.0)};
   std::vector<int> order;
-  const auto draw = [&](double temperature, std::size_t top_k) {
+  const auto draw = [&](double temperature, std::size_t top_k, double top_p = 1) {
     std::array<int, 4> count{};
     for (int i = 0; i < 800; ++i)
-      ++count[static_cast<std::size_t>(
-          detail::draw_token(std::span{logits}, temperature, top_k, (i + 0.5) / 800, order))];
+      ++count[static_cast<std::size_t>(detail::draw_token(std::span{logits}, temperature, top_k,
+                                                          top_p, (i + 0.5) / 800, order))];
     return count;
   };
   CHECK(draw(1, 0) == std::array{100, 400, 200, 100});
@@ -91,8 +95,18 @@ TEST_CASE("a token is drawn with its probability")
   CHECK(draw(0.5, 2) == std::array{0, 640, 160, 0});
   CHECK(draw(1, 1) == std::array{0, 800, 0, 0});
   CHECK(draw(1e-3, 0) == std::array{0, 800, 0, 0});
+  // The probabilities are 1/8, 4/8, 2/8 and 1/8; of equals the first is more likely.
+  CHECK(draw(1, 0, 1e-300) == std::array{0, 800, 0, 0});
+  CHECK(draw(1, 0, 0.5) == std::array{0, 800, 0, 0});
+  CHECK(draw(1, 0, 0.51) == std::array{0, 533, 267, 0});
+  CHECK(draw(1, 0, 0.76) == std::array{114, 457, 229, 0});
+  CHECK(draw(1, 0, 0.88) == std::array{100, 400, 200, 100});
+  // Of the three largest they are 1/7, 4/7 and 2/7; at half the temperature 1/22, 16/22 and 4/22.
+  CHECK(draw(1, 3, 0.56) == std::array{0, 800, 0, 0});
+  CHECK(draw(1, 3, 0.58) == std::array{0, 533, 267, 0});
+  CHECK(draw(0.5, 0, 0.72) == std::array{0, 800, 0, 0});
   // The largest number below 1 draws the last token, whatever the rounding.
-  CHECK(detail::draw_token(std::span{logits}, 1, 0, 1 - 0x1p-53, order) == 3);
+  CHECK(detail::draw_token(std::span{logits}, 1, 0, 1, 1 - 0x1p-53, order) == 3);
 }
 
 TEST_CASE("logits without a softmax are told from those with one")
@@ -168,7 +182,10 @@ TEST_CASE("prompts and options that differ between ranks are refused by all rank
           errors(other, usual, 1, {.tokens = 1}), errors(other, usual, 2, {.tokens = 2}),
           errors(other, usual, 2, {.tokens = 1, .temperature = 1}),
           errors(other, usual, 2, {.tokens = 1, .seed = 1}),
-          errors(other, usual, 2, {.tokens = 1, .cache = false})})
+          errors(other, usual, 2, {.tokens = 1, .cache = false}),
+          errors(other, usual, 2, {.tokens = 1, .end_ids = {3}}),
+          errors(other, usual, 2, {.tokens = 1, .ignore_end = true}),
+          errors(other, usual, 2, {.tokens = 1, .first_sequence = 1})})
       for (const auto& message : found)
       {
         CAPTURE(other, message);
@@ -239,6 +256,124 @@ TEST_CASE("two drawn tokens and then more are those that are drawn all at once")
   check(two_two_two);
 }
 
+TEST_CASE("prompts of unequal length are continued as each of them alone")
+{
+  const Prompts prompts{{1, 2, 3, 4, 5}, {6}, {7, 8, 9, 10, 0, 1, 2}, {4, 5}};
+  const auto check = [&](const auto& place) {
+    if (!fits(place)) return;
+    CAPTURE(place.name());
+    for (const double temperature : {0.0, 1.5})
+      for (const bool cache : {true, false})
+      {
+        if (!cache && temperature == 0) continue;
+        CAPTURE(temperature, cache);
+        const auto [together, alone] = on_root(place, [&](const auto& mesh) {
+          using S = typename std::decay_t<decltype(mesh)>::Scheme;
+          Transformer<S, TestBackend, double> model{mesh, config};
+          GenerateOptions options{
+              .tokens = 4, .temperature = temperature, .seed = 3, .cache = cache};
+          const auto all = generate(model, prompts, options);
+          std::vector<std::vector<int>> each;
+          for (; options.first_sequence < prompts.size(); ++options.first_sequence)
+            each.push_back(generate(model, prompts[options.first_sequence], 1, options));
+          return std::pair{all, each};
+        });
+        CHECK(together == alone);
+        for (const auto& text : together) CHECK(text.size() == 4);
+      }
+  };
+  check(one_rank);
+  check(two_two_two);
+  if constexpr (!few_suffice<TestBackend>) check(cube);
+}
+
+TEST_CASE("a sequence ends behind a token that ends a text, and the others go on")
+{
+  const auto check = [](const auto& place) {
+    if (!fits(place)) return;
+    CAPTURE(place.name());
+    const auto found = on_root(place, [](const auto& mesh) {
+      using S = typename std::decay_t<decltype(mesh)>::Scheme;
+      const Prompts prompts{{1}, {2, 3, 4, 5, 6, 7}, {8, 9}};
+      Transformer<S, TestBackend, double> endless{mesh, config};
+      GenerateOptions options{.tokens = 8, .temperature = 2, .seed = 1};
+      std::vector<std::vector<std::vector<int>>> all;
+      all.push_back(generate(endless, prompts, options));
+      // The configuration's tokens: the third of the first text, and one that no text has.
+      auto ending = config;
+      ending.end_ids = {all[0][0][2]};
+      Transformer<S, TestBackend, double> model{mesh, ending};
+      all.push_back(generate(model, prompts, options));
+      options.ignore_end = true;
+      all.push_back(generate(model, prompts, options));
+      options.ignore_end = false;
+      // The first text ends with its first token, before the second one's prompt does.
+      options.end_ids = {all[0][0][0], all[0][1][3]};
+      all.push_back(generate(model, prompts, options));
+      options.cache = false;
+      all.push_back(generate(model, prompts, options));
+      // Prompts of equal length: the last token is repeated.
+      options.end_ids = {};
+      all.push_back({generate(model, {1, 8}, 2, options)});
+      options.ignore_end = true;
+      all.push_back({generate(model, {1, 8}, 2, options)});
+      return all;
+    });
+    const auto& endless = found[0];
+    const auto up_to = [&](const std::vector<int>& text, const std::vector<int>& ends) {
+      std::vector<int> all;
+      for (const int token : text)
+      {
+        all.push_back(token);
+        if (std::find(ends.begin(), ends.end(), token) != ends.end()) break;
+      }
+      return all;
+    };
+    CHECK(found[2] == endless);
+    CHECK(found[4] == found[3]);
+    CHECK(found[3][0].size() == 1);
+    CHECK(found[1][0].size() <= 3);
+    for (std::size_t b = 0; b < 3; ++b)
+    {
+      CAPTURE(b);
+      CHECK(endless[b].size() == 8);
+      CHECK(found[1][b] == up_to(endless[b], {endless[0][2]}));
+      CHECK(found[3][b] == up_to(endless[b], {endless[0][0], endless[1][3]}));
+    }
+    const auto& whole = found[6][0];
+    std::vector<std::vector<int>> two{up_to({whole.begin(), whole.begin() + 8}, {endless[0][2]}),
+                                      up_to({whole.begin() + 8, whole.end()}, {endless[0][2]})};
+    const std::size_t longest = std::max(two[0].size(), two[1].size());
+    for (auto& text : two) text.resize(longest, text.back());
+    two[0].insert(two[0].end(), two[1].begin(), two[1].end());
+    CHECK(found[5][0] == two[0]);
+  };
+  check(one_rank);
+  check(two_two_two);
+}
+
+TEST_CASE("tokens are handed out as they come, on every rank")
+{
+  if (!fits(two_by_two)) return;
+  const auto found = on_mesh(two_by_two, [](const auto& mesh) {
+    Transformer<Summa2D, TestBackend, double> model{mesh, config};
+    std::vector<std::vector<int>> handed(2);
+    std::vector<int> order;
+    GenerateOptions options{.tokens = 3, .temperature = 1};
+    options.on_token = [&](std::size_t sequence, int token) {
+      handed[sequence].push_back(token);
+      order.push_back(static_cast<int>(sequence));
+    };
+    const auto texts = generate(model, Prompts{{1, 2, 3}, {4, 5}}, options);
+    return std::tuple{texts == handed, order};
+  });
+  for (const auto& [same, order] : found)
+  {
+    CHECK(same);
+    CHECK(order == std::vector{1, 0, 1, 0, 1, 0});
+  }
+}
+
 TEST_CASE("a prompt may be continued by no token, and up to the last position")
 {
   CHECK(text_on(one_rank, {.tokens = 0}).empty());
@@ -276,8 +411,28 @@ TEST_CASE("prompts and options that cannot be continued are refused")
         "temperature of"));
   CHECK(mentions(refusal([&](auto& m) { return generate(m, three, 1, {.top_k = 2}); }),
                  "top_k of 2 without a temperature", "give a temperature"));
+  CHECK(mentions(refusal([&](auto& m) { return generate(m, three, 1, {.top_p = 0.9}); }),
+                 "top_p of 0.9 without a temperature", "give a temperature"));
+  for (const double top_p : {0.0, -1.0, 1.1, std::numeric_limits<double>::quiet_NaN()})
+    CHECK(mentions(
+        refusal([&](auto& m) { return generate(m, three, 1, {.temperature = 1, .top_p = top_p}); }),
+        "top_p of", "use one in (0, 1]"));
+  CHECK(mentions(refusal([&](auto& m) {
+                   return generate(m, three, 1, {.end_ids = {2, 11}});
+                 }),
+                 "got 11 among the ids that end a text", "use 0 to 10", "ignore_end"));
+  CHECK(mentions(refusal([&](auto& m) {
+                   return generate(m, Prompts{{1}, {}});
+                 }),
+                 "0 tokens for prompt 1"));
+  CHECK(mentions(refusal([&](auto& m) { return generate(m, Prompts{}); }), "got no prompts"));
+  // The prompt that is longest decides whether positions suffice.
+  CHECK(mentions(refusal([&](auto& m) {
+                   return generate(m, Prompts{{1}, {1, 2, 3}}, {.tokens = 14});
+                 }),
+                 "17 tokens", "16 positions"));
   CHECK(refusal([&](auto& m) {
-          return generate(m, three, 1, {.tokens = 1, .temperature = 1, .top_k = 2});
+          return generate(m, three, 1, {.tokens = 1, .temperature = 1, .top_k = 2, .top_p = 0.5});
         }).empty());
 }
 

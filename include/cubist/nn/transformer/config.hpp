@@ -19,6 +19,7 @@
 #include "cubist/core/json.hpp"
 #include "cubist/io/other_formats.hpp"
 #include "cubist/nn/transformer/config_keys.hpp"
+#include "cubist/nn/transformer/end_ids.hpp"
 #include "cubist/nn/transformer/transformer_config.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -226,6 +227,7 @@ inline void write_keys(nlohmann::json& json, const ModelFamily& family, const Tr
                      detail::config_use.consequence, "; ", detail::config_use.if_damaged);
   auto config = detail::ConfigReader{json, file}.read();
   config.source.text = text;
+  config.end_ids = detail::read_end_ids(json, file);
   return config;
 }
 
@@ -272,6 +274,7 @@ inline void write_keys(nlohmann::json& json, const ModelFamily& family, const Tr
   if (!json.contains("model_type")) json["model_type"] = family.type;
   if (!json.contains("architectures"))
     json["architectures"] = nlohmann::json::array({family.architecture});
+  detail::write_end_ids(json, c.end_ids);
   for (const char* type : {"torch_dtype", "dtype"})
     if (elements != nullptr && json.contains(type)) json[type] = elements;
   return json.dump(2) + '\n';

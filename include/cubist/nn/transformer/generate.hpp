@@ -3,19 +3,26 @@
 
 // Continues sequences of tokens, one token of each sequence at a time.
 //
-//   1. the prompt passes through the transformer, which keeps keys and values
+//   1. the prompts, as far as the shortest one goes, pass through the transformer, which keeps keys
+//      and values
 //   2. rank 0 gathers the logits of each sequence's last token, (B, V), picks the next tokens, and
-//      broadcasts them
-//   3. these tokens pass through the transformer, and so on
+//      broadcasts them; a sequence whose prompt goes on takes the prompt's token instead
+//   3. these tokens pass through the transformer, and so on, until each sequence has its tokens or
+//      has ended
+//
+// So all sequences are at the same position, whatever the lengths of their prompts, and each is
+// what it is alone. A sequence ends behind a token that ends a text.
 //
 // A token is picked by its logit's rank in steps that are the same on every mesh: the largest (the
-// first of equals), or one drawn from softmax(logits / temperature) over the `top_k` largest, by
-// the number that the seed, the sequence and the position determine. Logits that have no softmax,
-// as with a NaN among them, are an error on every rank, as are prompts or options that differ
-// between ranks.
+// first of equals), or one drawn from softmax(logits / temperature) over the `top_k` largest, of
+// which only the most likely are left whose probabilities add up to `top_p`, by the number that the
+// seed, the sequence and the position determine. Logits that have no softmax, as with a NaN among
+// them, are an error on every rank, as are prompts or options that differ between ranks.
 //
 // Words: 2 (P-1)/P of 2 integers of 64 bits a rank before the first token. Words a token: those of
 // the transformer for B rows, B V of logits, and B numbers.
+// Source: prompts of unequal length: Llama's generation.py (github.com/meta-llama/llama); top_p:
+// Holtzman et al., "The Curious Case of Neural Text Degeneration", arXiv 1904.09751.
 
 #include <algorithm>
 #include <array>
@@ -23,6 +30,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <numeric>
 #include <span>
@@ -42,15 +50,28 @@ namespace cubist::CUBIST_ABI
 /// How tokens are chosen; the same on every rank.
 struct GenerateOptions
 {
-  /// The number of tokens that are added to each sequence.
+  /// The most tokens that are added to each sequence.
   std::size_t tokens = 32;
   /// 0 picks the token of the largest logit.
   double temperature = 0;
   /// Tokens are drawn from this many of the most likely; 0 stands for all. It needs a temperature.
   std::size_t top_k = 0;
+  /// Tokens are drawn from the fewest of the most likely whose probabilities add up to this; 1
+  /// stands for all. It needs a temperature.
+  double top_p = 1;
   std::uint64_t seed = 0;
   /// Whether keys and values are kept. Without, each token is computed from all before it.
   bool cache = true;
+  /// The tokens behind which a sequence ends; empty stands for those of the model's configuration.
+  std::vector<int> end_ids = {};
+  /// Every sequence gets all its tokens, whatever they are.
+  bool ignore_end = false;
+  /// The number of the first sequence in random draws, so that prompts which are continued in
+  /// several calls draw as in one.
+  std::size_t first_sequence = 0;
+  /// Called on every rank with a sequence's number in this call, from 0, and its next token, as
+  /// soon as the token is known.
+  std::function<void(std::size_t sequence, int token)> on_token = {};
 };
 
 namespace detail
@@ -97,17 +118,23 @@ inline void require_tokens(std::span<const int> next, std::size_t step)
 /// @throws ArgumentError on every rank, the same, unless all ranks have the same prompts and
 /// options
 template <class M>
-void require_equal_on_ranks(const M& mesh, std::span<const int> prompt, std::size_t sequences,
+void require_equal_on_ranks(const M& mesh, std::span<const std::vector<int>> prompts,
                             const GenerateOptions& o)
 {
   std::uint64_t sum = 0;
   std::uint64_t index = 0;
   const auto add = [&](std::uint64_t bits) { sum += mix(bits, index++); };
-  add(prompt.size());
-  for (const int id : prompt) add(static_cast<std::uint32_t>(id));
+  const auto add_ids = [&](const std::vector<int>& ids) {
+    add(ids.size());
+    for (const int id : ids) add(static_cast<std::uint32_t>(id));
+  };
+  add(prompts.size());
+  for (const auto& prompt : prompts) add_ids(prompt);
+  add_ids(o.end_ids);
   for (const std::uint64_t option :
-       {std::uint64_t{sequences}, std::uint64_t{o.tokens}, std::uint64_t{o.top_k}, o.seed,
-        std::bit_cast<std::uint64_t>(o.temperature), std::uint64_t{o.cache}})
+       {std::uint64_t{o.tokens}, std::uint64_t{o.top_k}, o.seed,
+        std::bit_cast<std::uint64_t>(o.temperature), std::bit_cast<std::uint64_t>(o.top_p),
+        std::uint64_t{o.cache}, std::uint64_t{o.ignore_end}, std::uint64_t{o.first_sequence}})
     add(option);
   std::array<std::uint64_t, 2> least{sum,
                                      ~sum};  // the least sum, and the complement of the largest
@@ -127,11 +154,11 @@ template <class T>
 }
 
 /// A token drawn by `u`, uniform in [0, 1), from softmax(logits / temperature) over the `top_k`
-/// largest.
+/// largest, and of these over the first whose probabilities add up to `top_p`.
 /// @param order workspace
 template <class T>
 [[nodiscard]] int draw_token(std::span<const T> logits, double temperature, std::size_t top_k,
-                             double u, std::vector<int>& order)
+                             double top_p, double u, std::vector<int>& order)
 {
   order.resize(logits.size());
   std::iota(order.begin(), order.end(), 0);
@@ -139,7 +166,7 @@ template <class T>
     return static_cast<double>(logits[static_cast<std::size_t>(token)]);
   };
   const std::size_t count = top_k == 0 ? order.size() : std::min(top_k, order.size());
-  const auto end = order.begin() + static_cast<std::ptrdiff_t>(count);
+  auto end = order.begin() + static_cast<std::ptrdiff_t>(count);
   std::partial_sort(order.begin(), end, order.end(), [&](int a, int b) {
     return logit(a) > logit(b) || (logit(a) == logit(b) && a < b);
   });
@@ -147,6 +174,14 @@ template <class T>
   const auto power = [&](int token) { return std::exp((logit(token) - largest) / temperature); };
   double sum = 0;
   for (auto token = order.begin(); token != end; ++token) sum += power(*token);
+  if (top_p < 1)
+  {
+    const double wanted = top_p * sum;
+    auto last = order.begin();
+    for (sum = 0; last != end && (sum < wanted || last == order.begin()); ++last)
+      sum += power(*last);
+    end = last;
+  }
   double left = u * sum;
   for (auto token = order.begin(); token != end; ++token)
   {
@@ -168,15 +203,146 @@ struct CacheScope
   ~CacheScope() { model.use_cache(0); }
 };
 
+/// @throws ShapeError for no prompt and for an empty one, ArgumentError for options out of range
+inline void check_generation(std::span<const std::vector<int>> prompts, const GenerateOptions& o,
+                             std::size_t vocabulary)
+{
+  require<ShapeError>(!prompts.empty(), "got no prompts, so there is nothing to continue; give at "
+                                        "least one");
+  for (std::size_t b = 0; b < prompts.size(); ++b)
+    require<ShapeError>(!prompts[b].empty(), "got 0 tokens for prompt ", b,
+                        ", which no token can follow; give it at least one, such as the one that "
+                        "begins a text");
+  require<ArgumentError>(o.temperature >= 0 && is_finite(o.temperature), "got a temperature of ",
+                         o.temperature,
+                         ", for which no token has a probability; use 0 for the most likely token, "
+                         "or a positive number");
+  require<ArgumentError>(o.top_k == 0 || o.temperature > 0, "got a top_k of ", o.top_k,
+                         " without a temperature, so the most likely token is picked and top_k "
+                         "changes nothing; give a temperature, such as 1, or leave top_k out");
+  require<ArgumentError>(o.top_p > 0 && o.top_p <= 1, "got a top_p of ", o.top_p,
+                         ", to which no probabilities of tokens add up; use one in (0, 1]");
+  require<ArgumentError>(o.top_p == 1 || o.temperature > 0, "got a top_p of ", o.top_p,
+                         " without a temperature, so the most likely token is picked and top_p "
+                         "changes nothing; give a temperature, such as 1, or leave top_p out");
+  for (const int id : o.end_ids)
+    require<ArgumentError>(id >= 0 && static_cast<std::size_t>(id) < vocabulary, "got ", id,
+                           " among the ids that end a text, which a model of ", vocabulary,
+                           " tokens never generates; use 0 to ", vocabulary - 1,
+                           ", or ignore_end for texts without an end");
+}
+
+/// A sequence that is continued.
+struct Continuation
+{
+  std::vector<int> tokens;  // of the prompt, and those that follow
+  std::size_t given;        // of the prompt
+  std::size_t end = 0;      // the tokens up to its end, once it has ended
+
+  [[nodiscard]] bool has_ended() const { return end > 0; }
+  /// Whether its next token, which is to be picked, is at this position.
+  [[nodiscard]] bool ends_at(std::size_t position) const
+  {
+    return !has_ended() && tokens.size() == position;
+  }
+};
+
 }  // namespace detail
 
-/// The tokens that follow the prompts, sequence by sequence, the same on every rank. Every rank of
-/// the mesh calls this. Nothing is dropped.
+/// The tokens that follow each of some prompts, which may have unequal lengths: at most
+/// `options.tokens`, the last of which ends the text if there are fewer. They are the same on every
+/// rank. Every rank of the mesh calls this. Nothing is dropped.
+/// @param prompts the tokens of each, the same on every rank
+/// @throws ShapeError for no prompt, or one without tokens; ArgumentError for options out of range,
+/// for more tokens than the model has positions, and on every rank for prompts or options that
+/// differ between ranks; NumericError on every rank for logits with a NaN, or with infinities for
+/// which tokens have no probabilities: it names sequence and step
+template <class Model>
+[[nodiscard]] std::vector<std::vector<int>> generate(Model& model,
+                                                     std::span<const std::vector<int>> prompts,
+                                                     const GenerateOptions& options = {})
+{
+  using detail::Continuation;
+  detail::check_generation(prompts, options, model.config().vocabulary);
+  std::vector<Continuation> texts;
+  std::size_t longest = 0;
+  for (const auto& prompt : prompts)
+  {
+    longest = std::max(longest, prompt.size());
+    texts.push_back({prompt, prompt.size(), options.tokens == 0 ? prompt.size() : 0});
+  }
+  model.require_positions(longest + options.tokens);
+
+  const detail::CacheScope cache{model, options.cache ? longest + options.tokens : 0};
+  const auto& mesh = model.mesh();
+  detail::require_equal_on_ranks(mesh, prompts, options);
+  const std::vector<int>& end_ids =
+      options.end_ids.empty() ? model.config().end_ids : options.end_ids;
+  const auto ends = [&](int token) {
+    return !options.ignore_end && std::find(end_ids.begin(), end_ids.end(), token) != end_ids.end();
+  };
+
+  std::vector<int> ids, next(texts.size()), order;
+  std::size_t known = 0;  // tokens that the cache has
+  std::size_t first = 0;  // the position of the first token that was picked
+  while (true)
+  {
+    // Up to the first position at which a token is to be picked.
+    std::size_t position = longest + options.tokens;
+    for (const Continuation& text : texts)
+      if (!text.has_ended()) position = std::min(position, text.tokens.size());
+    if (position == longest + options.tokens) break;
+    if (first == 0) first = position;
+    ids.clear();
+    for (Continuation& text : texts)
+    {
+      // A text that has ended goes on with any token, which nobody reads.
+      if (text.tokens.size() < position) text.tokens.resize(position, text.tokens.back());
+      ids.insert(ids.end(), text.tokens.begin() + static_cast<std::ptrdiff_t>(known),
+                 text.tokens.begin() + static_cast<std::ptrdiff_t>(position));
+    }
+    const auto logits = gather(model.next_logits(ids, position - known, known));
+    if (mesh.rank() == 0)
+      for (std::size_t b = 0; b < texts.size(); ++b)
+      {
+        next[b] = 0;
+        if (!texts[b].ends_at(position)) continue;
+        using T = typename Model::Value;
+        const std::span<const T> row{logits.data() + b * logits.shape(1), logits.shape(1)};
+        const Philox random = stream(options.seed, Draw::token, 0, position);
+        next[b] = detail::fault_of_logits(row);
+        if (next[b] != 0) continue;
+        next[b] = options.temperature == 0
+                      ? detail::most_likely(row)
+                      : detail::draw_token(
+                            row, options.temperature, options.top_k, options.top_p,
+                            random.template uniform<double>(options.first_sequence + b), order);
+      }
+    with_staging_buffer(mesh.engine(), std::span<int>{next},
+                        [&](auto tokens) { mesh.world().broadcast(tokens, 0); });
+    detail::require_tokens(next, position - first);
+    for (std::size_t b = 0; b < texts.size(); ++b)
+    {
+      Continuation& text = texts[b];
+      if (!text.ends_at(position)) continue;
+      text.tokens.push_back(next[b]);
+      if (options.on_token) options.on_token(b, next[b]);
+      if (text.tokens.size() == text.given + options.tokens || ends(next[b]))
+        text.end = text.tokens.size();
+    }
+    known = options.cache ? position : 0;
+  }
+  std::vector<std::vector<int>> all;
+  for (const Continuation& text : texts)
+    all.emplace_back(text.tokens.begin() + static_cast<std::ptrdiff_t>(text.given),
+                     text.tokens.begin() + static_cast<std::ptrdiff_t>(text.end));
+  return all;
+}
+
+/// The tokens that follow prompts of equal length, sequence by sequence. A sequence that ends
+/// before others repeats its last token up to the length of the longest.
 /// @param prompt the tokens of all sequences, one after the other, the same on every rank
-/// @throws ShapeError unless all `sequences` have as many tokens; ArgumentError for options out of
-/// range, for more tokens than the model has positions, and on every rank for prompts or options
-/// that differ between ranks; NumericError on every rank for logits with a NaN, or with infinities
-/// for which tokens have no probabilities: it names sequence and step
+/// @throws ShapeError unless all `sequences` have as many tokens, and as the function above
 template <class Model>
 [[nodiscard]] std::vector<int> generate(Model& model, std::span<const int> prompt,
                                         std::size_t sequences = 1,
@@ -186,54 +352,20 @@ template <class Model>
                       prompt.size(), " tokens for ", sequences,
                       " prompts of equal length, which they do not make; give each sequence the "
                       "same number of tokens, at least one");
-  require<ArgumentError>(options.temperature >= 0 && is_finite(options.temperature),
-                         "got a temperature of ", options.temperature,
-                         ", for which no token has a probability; use 0 for the most likely token, "
-                         "or a positive number");
-  require<ArgumentError>(options.top_k == 0 || options.temperature > 0, "got a top_k of ",
-                         options.top_k,
-                         " without a temperature, so the most likely token is picked and top_k "
-                         "changes nothing; give a temperature, such as 1, or leave top_k out");
   const std::size_t given = prompt.size() / sequences;
-  model.require_positions(given + options.tokens);
-
-  const detail::CacheScope cache{model, options.cache ? given + options.tokens : 0};
-  const auto& mesh = model.mesh();
-  detail::require_equal_on_ranks(mesh, prompt, sequences, options);
-  std::vector<std::vector<int>> texts(sequences);
+  std::vector<std::vector<int>> prompts(sequences);
   for (std::size_t b = 0; b < sequences; ++b)
-    texts[b].assign(prompt.begin() + static_cast<std::ptrdiff_t>(b * given),
-                    prompt.begin() + static_cast<std::ptrdiff_t>((b + 1) * given));
-  std::vector<int> ids, next(sequences), order;
-  for (std::size_t t = 0; t < options.tokens; ++t)
-  {
-    // All tokens, or those that the cache does not have.
-    const std::size_t known = options.cache && t > 0 ? given + t - 1 : 0;
-    ids.clear();
-    for (const auto& text : texts)
-      ids.insert(ids.end(), text.begin() + static_cast<std::ptrdiff_t>(known), text.end());
-    const auto logits = gather(model.next_logits(ids, given + t - known, known));
-    if (mesh.rank() == 0)
-      for (std::size_t b = 0; b < sequences; ++b)
-      {
-        using T = typename Model::Value;
-        const std::span<const T> row{logits.data() + b * logits.shape(1), logits.shape(1)};
-        const Philox random = stream(options.seed, Draw::token, 0, given + t);
-        next[b] = detail::fault_of_logits(row);
-        if (next[b] != 0) continue;
-        next[b] = options.temperature == 0
-                      ? detail::most_likely(row)
-                      : detail::draw_token(row, options.temperature, options.top_k,
-                                           random.template uniform<double>(b), order);
-      }
-    with_staging_buffer(mesh.engine(), std::span<int>{next},
-                        [&](auto tokens) { mesh.world().broadcast(tokens, 0); });
-    detail::require_tokens(next, t);
-    for (std::size_t b = 0; b < sequences; ++b) texts[b].push_back(next[b]);
-  }
+    prompts[b].assign(prompt.begin() + static_cast<std::ptrdiff_t>(b * given),
+                      prompt.begin() + static_cast<std::ptrdiff_t>((b + 1) * given));
+  auto texts = generate(model, std::span<const std::vector<int>>{prompts}, options);
+  std::size_t longest = 0;
+  for (const auto& text : texts) longest = std::max(longest, text.size());
   std::vector<int> all;
-  for (const auto& text : texts)
-    all.insert(all.end(), text.begin() + static_cast<std::ptrdiff_t>(given), text.end());
+  for (auto& text : texts)
+  {
+    if (!text.empty()) text.resize(longest, text.back());
+    all.insert(all.end(), text.begin(), text.end());
+  }
   return all;
 }
 /// Continues a prompt that is written as a list: `generate(model, {17, 42})`.

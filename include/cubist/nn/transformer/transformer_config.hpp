@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cubist/core/error.hpp"
 
@@ -53,6 +54,8 @@ struct TransformerConfig
   bool bias = true;
   /// The logits use the table of the embedding.
   bool tied = true;
+  /// The tokens that end a text; `generate` stops behind them.
+  std::vector<int> end_ids = {};
   ConfigSource source = {};  ///< where it was read
 
   friend bool operator==(const TransformerConfig&, const TransformerConfig&) = default;
