@@ -61,7 +61,8 @@ std::optional<Row> measure_steps(const TransformerTask& task)
                                               .heads = task.heads},
                                              {.seed = 42, .method = task.on.method}};
     const auto parameters = model.parameters();
-    cubist::AdamW optimizer{parameters};
+    // PyTorch's decays all parameters, too.
+    cubist::AdamW optimizer{parameters, {.decay_biases_and_norms = true}};
     std::vector<int> ids;
     for (std::size_t i = 0; i < task.sequences * task.length; ++i)
       ids.push_back(static_cast<int>((i * i + 7 * i) % task.vocabulary));

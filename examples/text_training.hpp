@@ -96,7 +96,7 @@ Run train(const Split& data, const Settings& s, int ranks,
     }
 
     cubist::Sharded<cubist::AdamW<T, typename Model::Mesh>> optimizer{
-        parameters, {.weight_decay = 0.1}, s.micro_batches};
+        parameters, {.weight_decay = 0.1, .decay_biases_and_norms = true}, s.micro_batches};
     cubist::TrainerOptions options{.steps = s.steps,
                                    .micro_batches = s.micro_batches,
                                    .learning_rate =

@@ -163,7 +163,7 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
   check_continuation(false);
 
   AdamW<T, typename Transformer<S, B, T>::Mesh> optimizer{
-      parameters, {.learning_rate = 1e-3, .weight_decay = 0.01}};
+      parameters, {.learning_rate = 1e-3, .weight_decay = 0.01, .decay_biases_and_norms = true}};
   const auto batches = reference.ids("train.ids");
   const auto losses = reference.matrix("train.loss");
   const std::size_t size = batches.size() / losses.size();

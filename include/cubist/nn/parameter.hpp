@@ -4,11 +4,13 @@
 // A parameter of a network, for optimizers and for users: `gather` collects its value or gradient
 // on rank 0, `scatter` sets it from there. A weight is (in, out), in PyTorch (out, in).
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cubist/core/block.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
@@ -76,10 +78,36 @@ struct Parameter
   DistView<T, M> gradient;  ///< refers to the gradient
   /// Where the gradients of the parameter's network go; null for a layer that is in no network.
   std::shared_ptr<Gradients<T, M>> gradients = {};
+  /// Whether AdamW decays the value unless its options say otherwise. It does not decay the biases
+  /// and norms of a transformer.
+  bool decays = true;
+  /// Whether it is frozen: `backward` computes no gradient, which is a matrix of no elements, and
+  /// optimizers do not change the value.
+  bool frozen = false;
+  /// Freezes the parameter for good; lists that were made before are no longer valid. Null for a
+  /// layer that cannot do without the gradient.
+  std::function<void()> freeze = {};
 };
 
 /// What an optimizer updates.
 template <class T, class M>
 using Parameters = std::vector<Parameter<T, M>>;
+
+/// A parameter that can be frozen, for a layer's `append_parameters`. The layer then leaves out the
+/// gradient, whose memory is freed.
+/// @param frozen the layer's own, which `freeze` sets
+template <class Matrix>
+[[nodiscard]] auto freezable_parameter(std::string name, Matrix& value, Matrix& gradient,
+                                       bool& frozen)
+{
+  using P = Parameter<typename Matrix::Value, typename Matrix::Mesh>;
+  P p{std::move(name), value.view(), gradient.view()};
+  p.frozen = frozen;
+  p.freeze = [&gradient, &frozen] {
+    if (!std::exchange(frozen, true))
+      gradient = Matrix{gradient.mesh(), Shape{}, gradient.quanta()};
+  };
+  return p;
+}
 
 }  // namespace cubist::CUBIST_ABI

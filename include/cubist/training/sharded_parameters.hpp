@@ -14,6 +14,8 @@
 // sent: each replica copies its part. A gradient that is summed along other axes than those of its
 // replicas is summed whole, and then copied in the same way.
 //
+// A frozen parameter has no part, and nothing of it is sent.
+//
 // Words: (P-1) p in 1 and (P-1) p in 3 for each parameter, p being the elements of ceil(n / P) of
 // the n rows of its block, or columns of a bias; in 3 alone where the gradient is complete.
 // Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
@@ -76,7 +78,7 @@ class ShardedParameter
                                v.part_of, &is_part<M>};
     DistView<T, M> gradient = value;
     gradient.padded = {gradient_.data(), shape};
-    return {whole_.name, value, gradient};
+    return {whole_.name, value, gradient, {}, whole_.decays};
   }
 
   [[nodiscard]] const T* gradient() const { return whole_.gradient.padded.data(); }
@@ -185,6 +187,7 @@ class ShardedParameters final : public GradientReducer<T, M>
     parameters_.reserve(whole.size());
     for (const auto& p : whole)
     {
+      if (p.frozen) continue;
       parameters_.emplace_back(p);
       parts_.push_back(parameters_.back().part());
     }

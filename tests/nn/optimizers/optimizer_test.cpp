@@ -47,9 +47,11 @@ class TwoParameters
  public:
   using M = AxisMesh<typename S::Axes, Threads>;
 
-  explicit TwoParameters(const M& mesh)
+  /// @param decays whether the bias does
+  explicit TwoParameters(const M& mesh, bool decays = true)
       : w_{scatter<typename S::Weight>(mesh, first_value<T>(weight))}, dw_{w_},
-        b_{scatter<RowVector<typename S::Output>>(mesh, first_value<T>(bias))}, db_{b_}
+        b_{scatter<RowVector<typename S::Output>>(mesh, first_value<T>(bias))}, db_{b_}, decays_{
+                                                                                             decays}
   {
   }
   void set_gradients(int step)
@@ -59,7 +61,7 @@ class TwoParameters
   }
   [[nodiscard]] Parameters<T, M> parameters()
   {
-    return {{"weight", w_.view(), dw_.view()}, {"bias", b_.view(), db_.view()}};
+    return {{"weight", w_.view(), dw_.view()}, {"bias", b_.view(), db_.view(), {}, decays_}};
   }
   [[nodiscard]] std::pair<Global<T>, Global<T>> gathered() const
   {
@@ -75,6 +77,7 @@ class TwoParameters
  private:
   DistMatrix<T, typename S::Weight, M> w_, dw_;
   DistMatrix<T, RowVector<typename S::Output>, M> b_, db_;
+  bool decays_;
 };
 
 template <template <class, class> class Optimizer, class T, class S>
@@ -94,10 +97,11 @@ void take_step(Two& two, O& optimizer, int step)
 
 /// The two parameters after all steps; the learning rate is halved after the third.
 template <template <class, class> class Optimizer, class T, class S, class Options>
-std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& options)
+std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& options,
+                                        bool bias_decays = true)
 {
   return on_root(place, [&](const auto& mesh) {
-    TwoParameters<S, T> two{mesh};
+    TwoParameters<S, T> two{mesh, bias_decays};
     On<Optimizer, T, S> optimizer{two.parameters(), options};
     for (int step = 0; step < steps; ++step)
     {
@@ -234,6 +238,86 @@ TEST_CASE("AdamW equals serial updates")
       adam_options, [](double& w, double g, int step, double rate, double& m, double& v) {
         adam_update(adam_options, adam_options.weight_decay, w, g, step, rate, m, v);
       });
+}
+
+TEST_CASE("a group of parameters has a learning rate and a decay of its own")
+{
+  // The first group with a parameter's name is its group. The rate follows the optimizer's, which
+  // is halved after three steps.
+  AdamOptions options = adam_options;
+  options.groups = {{.names = {"b*"}, .learning_rate = 0.02, .weight_decay = 0.1},
+                    {.names = {"*"}, .weight_decay = 0.7}};
+  const auto adam = [](double decay) {
+    return [decay](double& w, double g, int step, double rate, double& m, double& v) {
+      adam_update(adam_options, decay, w, g, step, rate, m, v);
+    };
+  };
+  const SgdOptions sgd{.learning_rate = 0.2,
+                       .momentum = 0.9,
+                       .groups = {{.names = {"weight"}, .learning_rate = 0.03}}};
+  const auto sgd_update = [](double& w, double g, int, double rate, double& velocity, double&) {
+    velocity = 0.9 * velocity + g;
+    w -= rate * velocity;
+  };
+  for_each_place([&](const auto& place) {
+    CAPTURE(place.name());
+    const auto with_adam = stepped<AdamW, double>(place, options);
+    CHECK(difference(with_adam.first, serially(weight, 0.05, adam(0.7))) < 1e-14);
+    CHECK(difference(with_adam.second, serially(bias, 0.02, adam(0.1))) < 1e-14);
+    const auto with_sgd = stepped<Sgd, double>(place, sgd);
+    CHECK(difference(with_sgd.first, serially(weight, 0.03, sgd_update)) < 1e-14);
+    CHECK(difference(with_sgd.second, serially(bias, 0.2, sgd_update)) < 1e-14);
+  });
+}
+
+TEST_CASE("AdamW does not decay a bias or a norm of a transformer, unless its options say so")
+{
+  const auto adam = [](double decay) {
+    return [decay](double& w, double g, int step, double rate, double& m, double& v) {
+      adam_update(adam_options, decay, w, g, step, rate, m, v);
+    };
+  };
+  const auto weight_after = serially(weight, 0.05, adam(0.3));
+  const auto check = [&](const AdamOptions& options, double decay) {
+    const auto got = stepped<AdamW, double>(single_layer, options, false);
+    CHECK(difference(got.first, weight_after) < 1e-14);
+    CHECK(difference(got.second, serially(bias, 0.05, adam(decay))) < 1e-14);
+  };
+  check(adam_options, 0);
+  AdamOptions options = adam_options;
+  options.decay_biases_and_norms = true;
+  check(options, 0.3);
+  // A group's decay is that of all its parameters; a group without one changes nothing.
+  options.decay_biases_and_norms = false;
+  options.groups = {{.names = {"bias"}, .weight_decay = 0.2}};
+  check(options, 0.2);
+  options.groups = {{.names = {"bias"}, .learning_rate = 0.05}};
+  check(options, 0);
+}
+
+TEST_CASE("groups that no update has, or that change nothing, are refused")
+{
+  const auto adam = [](const ParameterGroup& group) {
+    AdamOptions options = adam_options;
+    options.groups = {group};
+    return message_for<AdamW>(options, false);
+  };
+  CHECK(adam({.names = {"weight"}, .learning_rate = 0, .weight_decay = 0}) == "");
+  CHECK(mentions(adam({.names = {"weight", "layers.*"}}), "got \"layers.*\"", "is weight",
+                 "names of parameters()"));
+  CHECK(mentions(adam({.names = {"*"}, .learning_rate = -1.0}), "a group's learning rate of -1"));
+  CHECK(mentions(adam({.names = {"*"}, .weight_decay = -1.0}), "a group's weight decay of -1"));
+  AdamOptions options = adam_options;
+  options.groups = {{.names = {"*"}}};
+  CHECK(mentions(message_for<AdamW>(options, true), "got 1 groups", "made for 0",
+                 "make a new optimizer"));
+  options.learning_rate = 0;
+  CHECK(message_for<AdamW>(options, false) == "");
+  options.groups[0].learning_rate = 0.1;
+  CHECK(mentions(message_for<AdamW>(options, false), "whose rate is 0", "schedule"));
+  CHECK(mentions(
+      message_for<Sgd>(SgdOptions{.groups = {{.names = {"*"}, .weight_decay = 0.1}}}, false),
+      "weight decay of 0.1", "Sgd does not have"));
 }
 
 TEST_CASE("optimizers work in float")

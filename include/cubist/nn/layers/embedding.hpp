@@ -75,6 +75,8 @@ class Embedding
   [[nodiscard]] Table& table() { return e_; }
   /// Its gradient.
   [[nodiscard]] Table& table_gradient() { return de_; }
+  /// Whether the table is frozen: it has no gradient.
+  [[nodiscard]] bool is_frozen() const { return is_frozen_; }
 
   /// What a forward leaves for its backward.
   struct Kept
@@ -111,6 +113,7 @@ class Embedding
                         "got a gradient of ", dh.shape(),
                         " that is not like the last output, so its rows have no ids; make it like "
                         "that output");
+    if (is_frozen_) return;
     if (!accumulate) mesh_.engine().fill(de_.valid(), T{});
     kept.exchange->add_sums(ids, dh.valid(), de_.valid());
     pass.gradients.sum(mesh_, Axes<>{}, de_.padded());
@@ -118,7 +121,7 @@ class Embedding
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
-    list.push_back({prefix + "weight", e_.view(), de_.view()});
+    list.push_back(freezable_parameter(prefix + "weight", e_, de_, is_frozen_));
   }
 
  private:
@@ -139,6 +142,7 @@ class Embedding
   Mesh mesh_;
   Table e_;
   Table de_;
+  bool is_frozen_ = false;
 };
 
 }  // namespace cubist::CUBIST_ABI

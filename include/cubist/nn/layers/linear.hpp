@@ -167,7 +167,7 @@ class Linear
                 GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx)
   {
     backward(x, dy, gradients, kept, dx, [&](MatrixView<T> sums) {
-      if (options_.bias) mesh_.engine().column_sums(dy.valid(), sums);
+      if (options_.bias && !bias_is_frozen_) mesh_.engine().column_sums(dy.valid(), sums);
     });
   }
   /// @param sum_columns  (sums) writes the sums of dY's columns, and may compute dY, too
@@ -179,8 +179,10 @@ class Linear
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
     require_like_output(dy, "dY", x.rows());
     sum_columns(db_.valid());
-    if (options_.bias) gradients.sum(mesh_, Pending{}, db_.padded());
+    if (options_.bias && !bias_is_frozen_) gradients.sum(mesh_, Pending{}, db_.padded());
+    if (weight_is_frozen_ && !dx) return;
     auto& p = product(x, kept);
+    if (weight_is_frozen_) return p.grad_input(dy, w_, *dx);
     gradients.reduce(dw_.padded(),
                      dx ? p.backward_parts(x, w_, dy, *dx, dw_) : p.backward_parts(x, dy, dw_));
   }
@@ -201,8 +203,14 @@ class Linear
   /// Appends the layer's parameters, with names that begin with `prefix`.
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
-    list.push_back({prefix + "weight", w_.view(), dw_.view()});
-    if (options_.bias) list.push_back({prefix + "bias", b_.view(), db_.view()});
+    list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
+    if (!options_.bias) return;
+    Parameter<T, Mesh> bias{prefix + "bias", b_.view(), db_.view()};
+    // db remains, since an activation writes it in the pass that computes dY.
+    bias.frozen = bias_is_frozen_;
+    if (bias_is_frozen_) bias.gradient.shape = {}, bias.gradient.padded = {nullptr, {}};
+    bias.freeze = [this] { bias_is_frozen_ = true; };
+    list.push_back(bias);
   }
 
  private:
@@ -226,6 +234,8 @@ class Linear
   Weight dw_;
   Bias b_;  // without a bias, -0
   Bias db_;
+  bool weight_is_frozen_ = false;
+  bool bias_is_frozen_ = false;
   Kept kept_;  // of the calls without one
 };
 

@@ -160,18 +160,29 @@ class MergedLinear
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
     const Output& dy = output_gradient(kept);
-    if (options_.bias)
+    const auto all_are_frozen = [&](auto frozen) {
+      return std::all_of(parts_.begin(), parts_.end(), frozen);
+    };
+    if (options_.bias && !all_are_frozen([](auto& part) { return part.bias_is_frozen; }))
     {
       mesh_.engine().column_sums(dy.valid(), db_->valid());
       copy_parts(
           [](auto& part) -> auto& { return part.db; }, *db_, true);
-      for (auto& part : parts_) gradients.sum(mesh_, Pending{}, part.db.padded());
+      for (auto& part : parts_)
+        if (!part.bias_is_frozen) gradients.sum(mesh_, Pending{}, part.db.padded());
+    }
+    if (all_are_frozen([](auto& part) { return part.weight_is_frozen; }))
+    {
+      dw_.reset();
+      if (dx) kept.product->grad_input(dy, *w_, *dx);
+      return;
     }
     auto* const replicas = dx ? kept.product->backward_parts(x, *w_, dy, *dx, *dw_)
                               : kept.product->backward_parts(x, dy, *dw_);
     copy_parts(
         [](auto& part) -> auto& { return part.dw; }, *dw_, true);
-    for (auto& part : parts_) gradients.reduce(part.dw.padded(), replicas);
+    for (auto& part : parts_)
+      if (!part.weight_is_frozen) gradients.reduce(part.dw.padded(), replicas);
   }
 
   /// Appends the parameters of all outputs, with names that begin with `prefix`.
@@ -179,9 +190,11 @@ class MergedLinear
   {
     for (auto& part : parts_)
     {
-      list.push_back({prefix + part.name + ".weight", part.w.view(), part.dw.view()});
+      list.push_back(freezable_parameter(prefix + part.name + ".weight", part.w, part.dw,
+                                         part.weight_is_frozen));
       if (options_.bias)
-        list.push_back({prefix + part.name + ".bias", part.b.view(), part.db.view()});
+        list.push_back(freezable_parameter(prefix + part.name + ".bias", part.b, part.db,
+                                           part.bias_is_frozen));
     }
   }
 
@@ -196,6 +209,8 @@ class MergedLinear
     Weight dw;
     Bias b;
     Bias db;
+    bool weight_is_frozen = false;
+    bool bias_is_frozen = false;
   };
 
   void add_output(const MergedOutput& output, std::size_t i)
@@ -224,6 +239,7 @@ class MergedLinear
     for (auto& part : parts_)
     {
       auto& mine = of(part);
+      if (mine.shape().size() == 0) continue;  // the gradient of a frozen parameter
       const Range cols = mine.block().cols;
       for (std::size_t at = 0; at < all.cols.size; at += group_)
       {

@@ -64,6 +64,7 @@ class PositionEmbedding
   void backward(const Output& dh, const BackwardPass<T, Mesh>& pass)
   {
     check(pass);
+    if (is_frozen_) return;
     mesh_.engine().fill(dp_.valid(), T{});
     for_each_run(dh, pass, [&](std::size_t position, MatrixView<const T> rows) {
       mesh_.engine().for_each(detail::Add{}, dp_.valid().block(position, 0, rows.shape()), rows);
@@ -73,9 +74,12 @@ class PositionEmbedding
     pass.gradients.sum(mesh_, Pending{}, all.block(pass.position, 0, {pass.sequence, all.cols()}));
   }
 
+  /// Whether the table is frozen: it has no gradient.
+  [[nodiscard]] bool is_frozen() const { return is_frozen_; }
+
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
-    list.push_back({prefix + "weight", p_.view(), dp_.view()});
+    list.push_back(freezable_parameter(prefix + "weight", p_, dp_, is_frozen_));
   }
 
  private:
@@ -102,6 +106,7 @@ class PositionEmbedding
   Mesh mesh_;
   Table p_;
   Table dp_;
+  bool is_frozen_ = false;
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -135,9 +135,12 @@ class RowNorm
     const MatrixView<T> product = dx.valid();
     engine.map_rows(product, TimesNormalized<A>{rstd, mean}, slopes, in);
     using Pending = typename PendingAxes<RowVector<L>, typename L::RowAxes>::type;
-    engine.column_sums(MatrixView<const T>{product}, dw_.valid());
-    pass.gradients.sum(mesh_, Pending{}, dw_.padded());
-    if constexpr (centred)
+    if (!weight_is_frozen_)
+    {
+      engine.column_sums(MatrixView<const T>{product}, dw_.valid());
+      pass.gradients.sum(mesh_, Pending{}, dw_.padded());
+    }
+    if (centred && !bias_is_frozen_)
     {
       engine.column_sums(slopes, db_.valid());
       pass.gradients.sum(mesh_, Pending{}, db_.padded());
@@ -165,8 +168,8 @@ class RowNorm
   /// weight and, for LayerNorm, bias, (1, d)
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
-    list.push_back({prefix + "weight", w_.view(), dw_.view()});
-    if (centred) list.push_back({prefix + "bias", b_.view(), db_.view()});
+    list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
+    if (centred) list.push_back(freezable_parameter(prefix + "bias", b_, db_, bias_is_frozen_));
   }
 
  private:
@@ -220,6 +223,8 @@ class RowNorm
   Weight dw_;
   Weight b_;
   Weight db_;
+  bool weight_is_frozen_ = false;
+  bool bias_is_frozen_ = false;
 };
 
 }  // namespace detail

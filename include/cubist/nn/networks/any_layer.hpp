@@ -29,6 +29,7 @@ template <class A, class T>
 class AnyLayer
 {
  public:
+  using Value = T;
   using Mesh = typename A::Mesh;
 
   virtual ~AnyLayer() = default;

@@ -14,6 +14,7 @@
 // Words: those of the layers, and of a second forward of all segments but the last.
 // Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>
@@ -116,15 +117,17 @@ class LayerStack
   }
 
   /// Returns dX, or null where it is not wanted.
+  /// @param first the first layer that is trained: those before it, all of whose parameters are
+  /// frozen, are left out, and there is no dX unless it is 0
   template <class T>
   const A* backward(const A& dy, GradientReducer<T, typename A::Mesh>& gradients, Kept& kept,
-                    bool wants_dx)
+                    bool wants_dx, std::size_t first = 0)
   {
     kept.require_forward();
     kept.has_passed_back_ = true;
     const BackwardPass<T, typename A::Mesh> pass{kept.pass_, gradients};
     const A* d = &dy;
-    for (std::size_t s = segments(); s-- > 0;)
+    for (std::size_t s = segments(); s-- > 0 && end(s) > first;)
     {
       if (s != kept.segment_)
       {
@@ -132,13 +135,13 @@ class LayerStack
         d = &copy_to(kept.gradients_[end(s) % 2], *d);
         run(s, *kept.inputs_[s * length_], kept);
       }
-      for (std::size_t i = end(s); i-- > s * length_;)
+      for (std::size_t i = end(s); i-- > std::max(s * length_, first);)
       {
         const Span span{d->mesh().engine(), {backward_, i}};
-        d = layers_[i]->backward(*kept.inputs_[i], *d, pass, set(kept, i), i > 0 || wants_dx);
+        d = layers_[i]->backward(*kept.inputs_[i], *d, pass, set(kept, i), i > first || wants_dx);
       }
     }
-    return d;
+    return first == 0 ? d : nullptr;
   }
 
  private:

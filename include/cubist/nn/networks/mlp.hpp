@@ -30,6 +30,7 @@
 #include "cubist/nn/networks/network.hpp"
 #include "cubist/nn/networks/network_matrix.hpp"
 #include "cubist/nn/parameter.hpp"
+#include "cubist/nn/parameter_names.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -55,6 +56,10 @@ struct MlpOptions
   /// Of every so many layers only the last output is kept; backward computes the others again, with
   /// the same bits. 0 keeps all. (docs/training.md)
   std::size_t recompute = 0;
+  /// The names of parameters that are frozen, with * for any characters, as {"layers.0.*"}. They
+  /// have no gradient, optimizers have no state for them, and `backward` ends with the first layer
+  /// that is trained.
+  std::vector<std::string> frozen = {};
 };
 
 /// The quality of a network on labelled data.
@@ -121,8 +126,16 @@ class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B
         sizes.size() >= 2, "got ", sizes.size(),
         " sizes for an MLP, which make no layer; give those of its input, its hidden "
         "layers and its output");
+    detail::Freezing freezing{options.frozen};
+    bool all_are_frozen = true;
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+    {
       layers_.add(detail::make_mlp_layer<S, B, T>(mesh, sizes, options, i));
+      const bool is_frozen = freezing.freeze(*layers_.layers().back(), layer_name(i));
+      all_are_frozen = all_are_frozen && is_frozen;
+      if (all_are_frozen) first_trained_ = i + 1;
+    }
+    freezing.require_all_used();
   }
 
   /// What a forward leaves for its backward.
@@ -198,7 +211,7 @@ class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B
   {
     const auto& layers = layers_.layers();
     for (std::size_t i = 0; i < layers.size(); ++i)
-      layers[i]->append_parameters(list, "layers." + std::to_string(i) + ".");
+      layers[i]->append_parameters(list, layer_name(i));
   }
 
   /// Softmax cross-entropy and accuracy on labelled data, without dropout. A forward that waits for
@@ -213,6 +226,11 @@ class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B
   }
 
  private:
+  [[nodiscard]] static std::string layer_name(std::size_t i)
+  {
+    return "layers." + std::to_string(i) + ".";
+  }
+
   /// Passes X through the layers.
   const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x, const Pass& pass,
                          Kept& kept)
@@ -226,12 +244,14 @@ class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B
   {
     kept.layers_.require_forward();
     auto& reducer = this->begin_gradients();
-    const Activations* dx = layers_.backward(dy, reducer, kept.layers_, wants_dx);
+    const Activations* dx =
+        layers_.backward(dy, reducer, kept.layers_, wants_dx, wants_dx ? 0 : first_trained_);
     reducer.finish();
     return dx;
   }
 
   Stack layers_;
+  std::size_t first_trained_ = 0;  // layer; those before it are frozen
   detail::KeptOfNetwork<Kept> kept_;
 };
 

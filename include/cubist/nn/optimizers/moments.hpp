@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cubist/core/error.hpp"
@@ -15,12 +16,13 @@
 #include "cubist/dist/state.hpp"
 #include "cubist/engine/matrix_groups.hpp"
 #include "cubist/engine/span.hpp"
+#include "cubist/nn/optimizers/parameter_groups.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// One value for each element of each parameter, zero at first.
+/// One value for each element of each parameter that is not frozen, zero at first.
 template <class T, class M>
 class Moments
 {
@@ -31,6 +33,7 @@ class Moments
   {
     for (const auto& p : parameters)
     {
+      if (p.frozen) continue;
       const auto& v = p.value;
       names_and_cuts_.push_back(
           {name + "." + p.name,
@@ -70,11 +73,16 @@ class Moments
 template <class T, class M>
 void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& state)
 {
-  bool same = parameters.size() == state.size();
-  for (std::size_t i = 0; same && i < parameters.size(); ++i)
-    same = parameters[i].value.valid().shape() == state.shape(i);
+  std::size_t count = 0;
+  bool same = true;
+  for (const auto& p : parameters)
+    if (!p.frozen)
+    {
+      same = same && count < state.size() && p.value.valid().shape() == state.shape(count);
+      ++count;
+    }
   require<ShapeError>(
-      same, "got ", parameters.size(),
+      same && count == state.size(), "got ", parameters.size(),
       " parameters other than those of the optimizer, so its state does not correspond "
       "to them; make a new optimizer for them");
 }
@@ -95,28 +103,50 @@ struct UpdateMaster
   }
 };
 
-/// The weights that an optimizer updates, all in one call of the engine. Those of 16 bits have
-/// masters in float, which accumulate updates too small for 16 bits.
+/// The weights that an optimizer updates, those of a set in one call of the engine. Those of 16
+/// bits have masters in float, which accumulate updates too small for 16 bits.
 template <class T, class M>
 class Weights
 {
  public:
-  Weights(const Parameters<T, M>& parameters, const std::string& name)
-      : masters_{ShortReal<T> ? parameters : Parameters<T, M>{}, name + ".master"}
+  Weights(const Parameters<T, M>& parameters, const std::string& name, ParameterSets sets)
+      : masters_{ShortReal<T> ? parameters : Parameters<T, M>{}, name + ".master"}, sets_{std::move(
+                                                                                        sets)},
+        kept_(sets_.size())
   {
   }
 
+  [[nodiscard]] const ParameterSets& sets() const { return sets_; }
+
   /// update(w, g, m…) for all elements of all parameters, g of their gradients, m of the moments.
-  /// `update` is make(), which each replay of a captured step calls again.
+  /// `update` is make(set), which is called for each set in turn, and again by each replay of a
+  /// captured step.
   template <class Make, class... Of>
   void apply(const Parameters<T, M>& parameters, Make make, Of&... moments)
   {
+    for (std::size_t set = 0; set < sets_.size(); ++set)
+      apply_to(
+          set, parameters, [make, set] { return make(set); }, moments...);
+  }
+  void append_state(State<T, M>& state, const std::string& prefix)
+  {
+    masters_.append_state(state, prefix);
+  }
+
+ private:
+  template <class Make, class... Of>
+  void apply_to(std::size_t set, const Parameters<T, M>& parameters, Make make, Of&... moments)
+  {
     if (parameters.empty()) return static_cast<void>(make());
     groups_.clear();
-    for (std::size_t i = 0; i < parameters.size(); ++i)
+    std::size_t next = 0;  // of the parameters that are not frozen
+    for (const auto& p : parameters)
     {
-      const MatrixView<const T> g = parameters[i].gradient.valid();
-      const MatrixView<T> w = parameters[i].value.valid();
+      if (p.frozen) continue;
+      const std::size_t i = next++;
+      if (sets_.set_of(i) != set) continue;
+      const MatrixView<const T> g = p.gradient.valid();
+      const MatrixView<T> w = p.value.valid();
       if constexpr (ShortReal<T>)
         groups_.push_back(make_group(w, masters_[i], g, moments[i]...));
       else
@@ -126,22 +156,18 @@ class Weights
     const SpanName all{"update of all parameters"};
     const auto name = [](std::size_t i) { return SpanName{"update of parameter", i}; };
     if constexpr (ShortReal<T>)
-      kept_.for_each(
+      kept_[set].for_each(
           engine, groups_, MatrixTypes<T, float, const T, typename Of::Value...>{},
           [make] { return UpdateMaster<T, decltype(make())>{make()}; }, all, name);
     else
-      kept_.for_each(engine, groups_, MatrixTypes<T, const T, typename Of::Value...>{}, make, all,
-                     name);
-  }
-  void append_state(State<T, M>& state, const std::string& prefix)
-  {
-    masters_.append_state(state, prefix);
+      kept_[set].for_each(engine, groups_, MatrixTypes<T, const T, typename Of::Value...>{}, make,
+                          all, name);
   }
 
- private:
   Moments<T, M> masters_;  // of none, unless T has 16 bits
+  ParameterSets sets_;
   std::vector<MatrixGroup> groups_;
-  MatrixGroups<typename M::Engine> kept_;
+  std::vector<MatrixGroups<typename M::Engine>> kept_;  // of each set
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

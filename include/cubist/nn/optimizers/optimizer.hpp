@@ -9,6 +9,9 @@
 //   Adam    m, v: running means of g and g^2;  w -= rate m' / (sqrt(v') + epsilon)
 //   AdamW   Adam, and w -= rate decay w, apart from the means
 //
+// Groups of parameters may have a rate and a decay of their own (parameter_groups.hpp). AdamW does
+// not decay the biases and norms of a transformer, unless its options say so.
+//
 // Source: Kingma, Ba, "Adam", arXiv 1412.6980; Loshchilov, Hutter, "Decoupled Weight Decay
 // Regularization", arXiv 1711.05101.
 
@@ -16,6 +19,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
@@ -25,6 +29,7 @@
 #include "cubist/core/vector_math.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/optimizers/moments.hpp"
+#include "cubist/nn/optimizers/parameter_groups.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -40,6 +45,44 @@ inline void check_option(const char* name, double value,
   require<ArgumentError>(value >= 0 && value < end && is_finite(value), "got ", name, " of ", value,
                          ", for which the update is not defined; use one in [0, ", end, ")");
 }
+
+/// @throws ArgumentError for a rate or a decay that no update has
+inline void check_groups(const std::vector<ParameterGroup>& groups)
+{
+  for (const ParameterGroup& group : groups)
+  {
+    if (group.learning_rate) check_option("a group's learning rate", *group.learning_rate);
+    if (group.weight_decay) check_option("a group's weight decay", *group.weight_decay);
+  }
+}
+
+/// The learning rates of groups, which change in proportion to the optimizer's.
+class GroupRates
+{
+ public:
+  /// @param first the optimizer's rate when it is made
+  /// @throws ArgumentError for groups with a rate of their own beside a rate of 0
+  GroupRates(double first, const std::vector<ParameterGroup>& groups) : first_{first}
+  {
+    for (const ParameterGroup& group : groups)
+      require<ArgumentError>(
+          !group.learning_rate || first != 0,
+          "got a group with a learning rate of its own in an optimizer whose rate is 0, so it is "
+          "unknown how the group's follows a schedule; give the optimizer the rate to which the "
+          "group's belongs");
+  }
+
+  /// @param now the optimizer's rate
+  /// @param group null for parameters in no group
+  [[nodiscard]] double of(const ParameterGroup* group, double now) const
+  {
+    if (group == nullptr || !group->learning_rate) return now;
+    return now == first_ ? *group->learning_rate : *group->learning_rate * (now / first_);
+  }
+
+ private:
+  double first_;
+};
 
 template <class T>
 struct SgdUpdate
@@ -80,12 +123,20 @@ struct SgdOptions
 {
   double learning_rate = 0.1;
   double momentum = 0;  ///< the part of the last update that is repeated
+  /// Parameters with a learning rate of their own; Sgd has no weight decay.
+  std::vector<ParameterGroup> groups = {};
 
   /// @throws ArgumentError for a value out of its range
   void check() const
   {
     detail::check_option("a learning rate", learning_rate);
     detail::check_option("a momentum", momentum, 1);
+    detail::check_groups(groups);
+    for (const ParameterGroup& group : groups)
+      require<ArgumentError>(!group.weight_decay, "got a group with a weight decay of ",
+                             group.weight_decay.value_or(0),
+                             ", which Sgd does not have, so it would be ignored; use AdamW, or "
+                             "leave it out");
   }
 };
 
@@ -100,7 +151,9 @@ class Sgd
 
   /// For parameters, whose values it updates.
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
-      : options_{options}, velocity_{parameters, "sgd.velocity"}, weights_{parameters, "sgd"}
+      : options_{options}, rates_{options.learning_rate, options.groups}, velocity_{parameters,
+                                                                                    "sgd.velocity"},
+        weights_{parameters, "sgd", {parameters, options.groups, false}}
   {
     options_.check();
   }
@@ -112,7 +165,8 @@ class Sgd
   {
     detail::check_parameters(parameters, velocity_);
     weights_.apply(
-        parameters, [this, factor] { return next_update(factor); }, velocity_);
+        parameters, [this, factor](std::size_t set) { return next_update(factor, set); },
+        velocity_);
   }
 
   [[nodiscard]] SgdOptions& options() { return options_; }
@@ -126,15 +180,18 @@ class Sgd
   }
 
  private:
-  [[nodiscard]] auto next_update(double factor) const
+  [[nodiscard]] auto next_update(double factor, std::size_t set) const
   {
     options_.check();
+    const double rate =
+        rates_.of(weights_.sets().group(set, options_.groups), options_.learning_rate);
     using A = Accumulator<T>;
-    return detail::SgdUpdate<A>{static_cast<A>(options_.learning_rate),
-                                static_cast<A>(options_.momentum), static_cast<A>(factor)};
+    return detail::SgdUpdate<A>{static_cast<A>(rate), static_cast<A>(options_.momentum),
+                                static_cast<A>(factor)};
   }
 
   SgdOptions options_;
+  detail::GroupRates rates_;
   detail::Moments<T, M> velocity_;
   detail::Weights<T, M> weights_;
 };
@@ -148,10 +205,17 @@ struct AdamOptions
   double epsilon = 1e-8;
   /// Only AdamW decays weights.
   double weight_decay = 0.01;
+  /// Whether the biases and norms of a transformer decay, too: PyTorch's AdamW decays all that it
+  /// is given, and most recipes give it these apart, with a decay of 0. It is read when the
+  /// optimizer is made.
+  bool decay_biases_and_norms = false;
+  /// Parameters with a learning rate or a weight decay of their own.
+  std::vector<ParameterGroup> groups = {};
 
   /// @throws ArgumentError for a value out of its range
   void check() const
   {
+    detail::check_groups(groups);
     detail::check_option("a learning rate", learning_rate);
     detail::check_option("a beta1", beta1, 1);
     detail::check_option("a beta2", beta2, 1);
@@ -182,7 +246,8 @@ class Adam
   {
     detail::check_parameters(parameters, mean_);
     weights_.apply(
-        parameters, [this, factor] { return next_update(factor); }, mean_, square_);
+        parameters, [this, factor](std::size_t set) { return next_update(factor, set); }, mean_,
+        square_);
   }
 
   [[nodiscard]] AdamOptions& options() { return options_; }
@@ -200,33 +265,42 @@ class Adam
  protected:
   /// @param decays  whether weight decay is in the update, not in the gradient
   Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
-      : options_{options}, decays_{decays}, mean_{parameters, "adam.mean"},
-        square_{parameters, "adam.square"}, weights_{parameters, "adam"}
+      : options_{options}, rates_{options.learning_rate, options.groups}, decays_{decays},
+        mean_{parameters, "adam.mean"}, square_{parameters, "adam.square"},
+        weights_{parameters,
+                 "adam",
+                 {parameters, options.groups, decays && !options.decay_biases_and_norms}}
   {
     options_.check();
   }
 
  private:
-  /// The update of the next step.
-  [[nodiscard]] auto next_update(double factor)
+  /// The update of the next step for a set of parameters, of which the first begins the step.
+  [[nodiscard]] auto next_update(double factor, std::size_t set)
   {
     options_.check();
-    const auto n = static_cast<double>(++steps_);
     const auto& o = options_;
+    const ParameterGroup* const group = weights_.sets().group(set, o.groups);
+    if (set == 0) ++steps_;
+    const auto n = static_cast<double>(steps_);
+    const double rate = rates_.of(group, o.learning_rate);
+    double decay = weights_.sets().decays(set) ? o.weight_decay : 0;
+    if (group != nullptr) decay = group->weight_decay.value_or(decay);
+    if (!decays_) decay = 0;
     using A = Accumulator<T>;
-    return detail::AdamUpdate<A>{
-        .beta1 = static_cast<A>(o.beta1),
-        .beta2 = static_cast<A>(o.beta2),
-        .share1 = static_cast<A>(1 - o.beta1),
-        .share2 = static_cast<A>(1 - o.beta2),
-        .rate = static_cast<A>(o.learning_rate / (1 - std::pow(o.beta1, n))),
-        .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
-        .keep = static_cast<A>(decays_ ? 1 - o.learning_rate * o.weight_decay : 1.0),
-        .epsilon = static_cast<A>(o.epsilon),
-        .factor = static_cast<A>(factor)};
+    return detail::AdamUpdate<A>{.beta1 = static_cast<A>(o.beta1),
+                                 .beta2 = static_cast<A>(o.beta2),
+                                 .share1 = static_cast<A>(1 - o.beta1),
+                                 .share2 = static_cast<A>(1 - o.beta2),
+                                 .rate = static_cast<A>(rate / (1 - std::pow(o.beta1, n))),
+                                 .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
+                                 .keep = static_cast<A>(1 - rate * decay),
+                                 .epsilon = static_cast<A>(o.epsilon),
+                                 .factor = static_cast<A>(factor)};
   }
 
   AdamOptions options_;
+  detail::GroupRates rates_;
   bool decays_;
   std::uint64_t steps_ = 0;
   detail::Moments<T, M> mean_;

@@ -58,13 +58,17 @@ class Logits
     return y;
   }
 
-  /// dX, in `kept`, and dE, which `gradients` takes.
+  /// dX, in `kept`, and dE, which `gradients` takes, unless it has no elements: the table is frozen
+  /// then.
   /// @pre X and E are those of the forward of `kept`
   const Input& backward(const Input& x, const Table& e, const Output& dy, Table& de,
                         GradientReducer<T, Mesh>& gradients, Kept& kept) const
   {
     Input& dx = fit_like(kept.dx, x);
-    gradients.reduce(de.padded(), kept.product->backward_parts(x, e, dy, dx, de));
+    if (de.shape().size() == 0)
+      kept.product->grad_input(dy, e, dx);
+    else
+      gradients.reduce(de.padded(), kept.product->backward_parts(x, e, dy, dx, de));
     return dx;
   }
 

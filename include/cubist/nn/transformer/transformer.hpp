@@ -45,6 +45,7 @@
 #include "cubist/nn/networks/layer_stack.hpp"
 #include "cubist/nn/networks/network.hpp"
 #include "cubist/nn/parameter.hpp"
+#include "cubist/nn/parameter_names.hpp"
 #include "cubist/nn/transformer/config.hpp"
 #include "cubist/nn/transformer/logits.hpp"
 #include "cubist/nn/transformer/transformer_block.hpp"
@@ -80,15 +81,28 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
                                                                                        {.bytes = 0}}
   {
     config.check();
+    detail::Freezing freezing{options.frozen};
     const std::size_t after = detail::layer_indices * config.layers + 1;
     if (config.learned_positions)
       positions_.emplace(mesh, config.positions, config.width,
                          EmbeddingOptions{.seed = options.seed, .index = after});
+    freezing.freeze(embedding_, "embedding.");
+    if (positions_) freezing.freeze(*positions_, "positions.");
     if (!config.tied)
       table_.emplace(mesh, config.vocabulary, config.width,
                      EmbeddingOptions{.seed = options.seed, .index = after + 1});
+    if (table_) freezing.freeze(*table_, "logits.");
+    trains_input_ = !embedding_.is_frozen() || (positions_ && !positions_->is_frozen());
+    bool all_are_frozen = !trains_input_;
     for (std::size_t i = 0; i < config.layers; ++i)
+    {
       blocks_.add(detail::make_block<S, B, T>(mesh, config, options, i));
+      const bool is_frozen = freezing.freeze(*blocks_.layers().back(), block_name(i));
+      all_are_frozen = all_are_frozen && is_frozen;
+      if (all_are_frozen) first_trained_ = i + 1;
+    }
+    freezing.freeze(*norm_, "norm.");
+    freezing.require_all_used();
   }
 
   /// The sizes, as the model was made.
@@ -145,18 +159,22 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
     // logits' part is complete before.
     table_sums_.begin();
     auto& of_table = config_.tied ? table_sums_ : reducer;
+    const bool passes_blocks = first_trained_ < config_.layers;
     const Hidden* d = &logits_.backward(*kept.normalized_, table(), d_logits, table_gradient(),
                                         of_table, kept.logits_);
-    d = norm_->backward(*kept.h_, *d, pass, *kept.norm_, true);
-    d = blocks_.backward(*d, reducer, kept.blocks_, true);
-    if (pass.training_step && dropout_.probability() > 0)
+    d = norm_->backward(*kept.h_, *d, pass, *kept.norm_, passes_blocks);
+    d = blocks_.backward(d ? *d : *kept.h_, reducer, kept.blocks_, trains_input_, first_trained_);
+    if (trains_input_)
     {
-      dropout_.apply(*d, fit_like(kept.dh_, *d), *pass.training_step);
-      d = &*kept.dh_;
+      if (pass.training_step && dropout_.probability() > 0)
+      {
+        dropout_.apply(*d, fit_like(kept.dh_, *d), *pass.training_step);
+        d = &*kept.dh_;
+      }
+      if (positions_) positions_->backward(*d, pass);
+      if (config_.tied) table_sums_.finish();
+      embedding_.backward(kept.ids_, *d, pass, kept.embedding_, config_.tied);
     }
-    if (positions_) positions_->backward(*d, pass);
-    if (config_.tied) table_sums_.finish();
-    embedding_.backward(kept.ids_, *d, pass, kept.embedding_, config_.tied);
     reducer.finish();
   }
 
@@ -225,16 +243,22 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   }
 
   /// embedding.weight, positions.weight, layers.0.attention_norm.weight, …, norm.weight and, if it
-  /// is not tied, logits.weight
+  /// is not tied, logits.weight; AdamW does not decay biases and norms
   void append_parameters(Parameters<T, Mesh>& list)
   {
+    const std::size_t first = list.size();
     embedding_.append_parameters(list, "embedding.");
     if (positions_) positions_->append_parameters(list, "positions.");
     const auto& blocks = blocks_.layers();
     for (std::size_t i = 0; i < blocks.size(); ++i)
-      blocks[i]->append_parameters(list, "layers." + std::to_string(i) + ".");
+      blocks[i]->append_parameters(list, block_name(i));
     norm_->append_parameters(list, "norm.");
     if (table_) table_->append_parameters(list, "logits.");
+    for (std::size_t i = first; i < list.size(); ++i)
+    {
+      const std::string& name = list[i].name;
+      list[i].decays = !name.ends_with("bias") && !name.ends_with("norm.weight");
+    }
   }
 
  private:
@@ -301,6 +325,11 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
     return {ids_, labels_, needed};
   }
 
+  [[nodiscard]] static std::string block_name(std::size_t i)
+  {
+    return "layers." + std::to_string(i) + ".";
+  }
+
   [[nodiscard]] auto& table() { return table_ ? table_->table() : embedding_.table(); }
   [[nodiscard]] auto& table_gradient()
   {
@@ -338,6 +367,8 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   std::optional<Embedding> table_;  // of the logits, if it is not the embedding's
   Logits logits_;
   GradientBuckets<T, Mesh> table_sums_;  // of the logits' part of a tied table's gradient
+  bool trains_input_ = true;             // the embedding or the positions
+  std::size_t first_trained_ = 0;        // block; those before it, and the input, are frozen
   detail::KeptOfNetwork<Kept> kept_;
   std::optional<Output> d_logits_;
   std::vector<int> ids_, labels_;  // without padding

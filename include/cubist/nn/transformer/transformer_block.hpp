@@ -24,6 +24,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
@@ -128,6 +129,10 @@ struct TransformerOptions
   /// Of every so many blocks only the last output is kept; backward computes the others again, with
   /// the same bits. 0 keeps all. (docs/training.md)
   std::size_t recompute = 0;
+  /// The names of parameters that are frozen, with * for any characters, as {"embedding.*",
+  /// "layers.0.*"}. They have no gradient, optimizers have no state for them, and `backward` ends
+  /// with the first block that is trained if all before it are frozen.
+  std::vector<std::string> frozen = {};
 };
 
 namespace detail

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Groups of parameters that an optimizer updates with a learning rate and a weight decay of their
+// own, as PyTorch's parameter groups. A group says by names which parameters it has:
+//
+//   AdamW optimizer{model.parameters(),
+//                   {.learning_rate = 1e-4,
+//                    .groups = {{.names = {"layers.0.*", "layers.1.*"}, .learning_rate = 1e-5},
+//                               {.names = {"embedding.weight"}, .weight_decay = 0}}}};
+//
+// A * stands for any characters. A parameter is in the first group that has its name, or in none.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/nn/parameter.hpp"
+#include "cubist/nn/parameter_names.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// Some parameters, and how they are updated.
+struct ParameterGroup
+{
+  /// The names of its parameters, with * for any characters.
+  std::vector<std::string> names = {};
+  /// Their learning rate; by default the optimizer's. While a schedule changes the optimizer's, it
+  /// changes in proportion.
+  std::optional<double> learning_rate = {};
+  /// Their weight decay; by default the optimizer's, or 0 for the biases and norms of a
+  /// transformer.
+  std::optional<double> weight_decay = {};
+};
+
+namespace detail
+{
+
+/// Which parameters an optimizer updates in the same way. Set 0 has those that are in no group and
+/// decay; it may be empty.
+class ParameterSets
+{
+ public:
+  /// @param separate whether parameters that decay are apart from those that do not
+  /// @throws ArgumentError for names of no parameter
+  template <class T, class M>
+  ParameterSets(const Parameters<T, M>& parameters, const std::vector<ParameterGroup>& groups,
+                bool separate)
+      : groups_{groups.size()}, sets_{Set{}}
+  {
+    for (const ParameterGroup& group : groups)
+      for (const std::string& pattern : group.names)
+      {
+        bool found = false;
+        for (const auto& p : parameters) found = found || matches_name(pattern, p.name);
+        require<ArgumentError>(
+            found, "got \"", pattern, "\" among the names of a group of parameters, which ",
+            parameters.empty() ? "has none to choose from"
+                               : "none of them has: the first one is " + parameters.front().name,
+            ", so the group would change nothing; use names of parameters(), with * for any "
+            "characters");
+      }
+    for (const auto& p : parameters)
+    {
+      if (p.frozen) continue;
+      Set wanted;
+      wanted.decays = p.decays || !separate;
+      for (std::size_t g = 0; !wanted.group && g < groups.size(); ++g)
+        for (const std::string& pattern : groups[g].names)
+          if (matches_name(pattern, p.name)) wanted.group = g;
+      std::size_t s = 0;
+      while (s < sets_.size() && !(sets_[s] == wanted)) ++s;
+      if (s == sets_.size()) sets_.push_back(wanted);
+      set_of_.push_back(s);
+    }
+  }
+
+  /// The number of sets.
+  [[nodiscard]] std::size_t size() const { return sets_.size(); }
+  /// The set of the i-th parameter that is not frozen.
+  [[nodiscard]] std::size_t set_of(std::size_t i) const { return set_of_[i]; }
+
+  /// The group of a set, or null for the parameters that are in none.
+  /// @param groups those of the constructor, whose rates may have changed
+  /// @throws ArgumentError for another number of groups
+  [[nodiscard]] const ParameterGroup* group(std::size_t set,
+                                            const std::vector<ParameterGroup>& groups) const
+  {
+    require<ArgumentError>(
+        groups.size() == groups_, "got ", groups.size(),
+        " groups of parameters in the options of an optimizer that was made for ", groups_,
+        ", so it is unknown which group a parameter is in; make a new optimizer");
+    return sets_[set].group ? &groups[*sets_[set].group] : nullptr;
+  }
+  /// Whether the optimizer's weight decay applies where the group has none of its own.
+  [[nodiscard]] bool decays(std::size_t set) const { return sets_[set].decays; }
+
+ private:
+  struct Set
+  {
+    std::optional<std::size_t> group = {};
+    bool decays = true;
+
+    friend bool operator==(const Set&, const Set&) = default;
+  };
+
+  std::size_t groups_;
+  std::vector<Set> sets_;
+  std::vector<std::size_t> set_of_;
+};
+
+}  // namespace detail
+
+}  // namespace cubist::CUBIST_ABI
