@@ -30,7 +30,11 @@ cubist_usage_block(USAGE_PLANNER "${usage}" "## Planner")
 cubist_usage_block(USAGE_CSV "${usage}" "## An MLP on a CSV file")
 cubist_usage_block(USAGE_FILES "${usage}" "Weights of PyTorch")
 cubist_usage_block(USAGE_TRANSFORMER "${transformers}" "## A model")
+cubist_usage_block(USAGE_TUNE "${transformers}" "## Labels, padding and fine-tuning")
+cubist_usage_block(USAGE_GROUPS "${transformers}" "Groups of parameters have")
+cubist_usage_block(USAGE_PROMPTS "${transformers}" "## Continuing prompts")
 string(REPLACE "int main(" "int run(" USAGE_CSV "${USAGE_CSV}")
+string(REPLACE "int main(" "int run(" USAGE_TUNE "${USAGE_TUNE}")
 string(REPLACE "…" "print(plans.front());" USAGE_PLANNER "${USAGE_PLANNER}")
 string(REPLACE ";" "" USAGE_INCLUDES "${USAGE_INCLUDES}")
 configure_file(usage/usage.cpp.in usage.cpp @ONLY)
@@ -55,7 +59,12 @@ set_tests_properties("usage: a CSV file that is not there" PROPERTIES LABELS exa
 file(COPY "${CUBIST_TRANSFORMER_DATA}/gpt2_tiny/" DESTINATION "${folder}/gpt2")
 add_test(NAME "usage: transformers" COMMAND cubist_usage transformer WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: transformers" PROPERTIES LABELS examples TIMEOUT 60
-  PASS_REGULAR_EXPRESSION "^loss 4\\.844[0-9]*\nloss 5\\.189[0-9]*\n8 tokens\n$")
+  PASS_REGULAR_EXPRESSION "^loss 4\\.844[0-9]*\nloss 5\\.189[0-9]*\n8 tokens\n([01]: [0-9]+\n)+16 tokens, loss [0-9.]+\n$")
+# Prompts of 2 and 1 tokens, and texts of 5, 4 and 3.
+file(WRITE "${folder}/texts.txt" "2 17 42 5 9 0\n1 8 30 31 0\n1 3 60 0\n2 1 2 3 0\n1 5 4 0\n")
+add_test(NAME "usage: fine-tuning" COMMAND cubist_usage tune WORKING_DIRECTORY "${folder}")
+set_tests_properties("usage: fine-tuning" PROPERTIES LABELS examples TIMEOUT 60
+  PASS_REGULAR_EXPRESSION "^(epoch [123]  loss [0-9.]+\n)+$")
 
 set(training "${PROJECT_SOURCE_DIR}/docs/training.md")
 set(USAGE_INCLUDES)
