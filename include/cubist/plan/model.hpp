@@ -10,18 +10,19 @@
 // query heads shares. The feed-forward network is two layers with an activation between, or, gated,
 // three: down(f(gate(X)) up(X)).
 //
-// Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; Brown et
-// al., "Language Models are Few-Shot Learners", arXiv 2005.14165; Touvron et al., "LLaMA", arXiv
-// 2302.13971, and "Llama 2", arXiv 2307.09288; "The Llama 3 Herd of Models", arXiv 2407.21783.
+// The published models are those of nn/transformer/families.hpp.
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/nn/transformer/families.hpp"
+#include "cubist/nn/transformer/transformer_config.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -73,10 +74,21 @@ struct TransformerModel
   bool rms_norm = false;            ///< RMSNorm; else LayerNorm, with weight and bias
   bool rotary = false;              ///< rotary positions; else a learned embedding of each
   bool tied = false;                ///< the logits' weights are the embedding's
-  bool bias = false;                ///< of the linear layers
+  bool bias = false;                ///< of all linear layers
+  std::size_t head_width = 0;       ///< features of a head; 0: width / heads
+  /// Which linear layers have a bias where not all have one.
+  bool query_key_value_bias = false;
+  bool attention_output_bias = false;  ///< attention's last layer
+  bool feed_forward_bias = false;      ///< those of the feed-forward network
+  bool head_norms = false;             ///< norms of queries and keys, a head at a time
 
   /// Features of a head.
-  [[nodiscard]] constexpr std::size_t head_size() const { return width / heads; }
+  [[nodiscard]] constexpr std::size_t head_size() const
+  {
+    return head_width == 0 ? width / heads : head_width;
+  }
+  /// The columns of Q.
+  [[nodiscard]] constexpr std::size_t query_width() const { return heads * head_size(); }
   /// Query heads to a head of keys and values.
   [[nodiscard]] constexpr std::size_t group() const { return heads / key_value_heads; }
   /// The columns of K, and of V.
@@ -89,13 +101,17 @@ struct TransformerModel
   [[nodiscard]] constexpr std::size_t parameters() const
   {
     const std::size_t norm = width * (rms_norm ? 1 : 2);
+    const std::size_t q = query_width(), kv = key_value_width();
     const std::size_t matrices =
-        2 * width * width + 2 * width * key_value_width() + (gated ? 3 : 2) * width * feed_forward;
+        2 * width * q + 2 * width * kv + (gated ? 3 : 2) * width * feed_forward;
     const std::size_t biases =
-        bias ? 2 * width + 2 * key_value_width() + (gated ? 2 : 1) * feed_forward + width : 0;
+        (bias || query_key_value_bias ? q + 2 * kv : 0) +
+        (bias || attention_output_bias ? width : 0) +
+        (bias || feed_forward_bias ? (gated ? 2 : 1) * feed_forward + width : 0);
     const std::size_t embeddings =
         (tied ? 1 : 2) * vocabulary * width + (rotary ? 0 : positions * width);
-    return embeddings + layers * (matrices + biases + 2 * norm) + norm;
+    const std::size_t norms = 2 * norm + (head_norms ? 2 * head_size() : 0);
+    return embeddings + layers * (matrices + biases + norms) + norm;
   }
 };
 
@@ -114,62 +130,62 @@ inline void require_valid(const TransformerModel& model)
   positive("heads", model.heads);
   positive("key_value_heads", model.key_value_heads);
   positive("feed_forward", model.feed_forward);
-  require<ShapeError>(model.width % model.heads == 0, "got a transformer of width ", model.width,
-                      " with ", model.heads,
+  require<ShapeError>(model.head_width > 0 || model.width % model.heads == 0,
+                      "got a transformer of width ", model.width, " with ", model.heads,
                       " heads, which would differ in size; use a number of heads that divides the "
-                      "width");
+                      "width, or give a head_width");
   require<ShapeError>(model.heads % model.key_value_heads == 0, "got a transformer with ",
                       model.heads, " heads and ", model.key_value_heads,
                       " heads of keys and values, which groups of equal size cannot share; use a "
                       "number that divides the heads");
 }
 
+/// What the planner needs of a configuration.
+[[nodiscard]] inline TransformerModel transformer_model(const TransformerConfig& c,
+                                                        std::string name)
+{
+  return {.name = std::move(name),
+          .vocabulary = c.vocabulary,
+          .positions = c.positions,
+          .width = c.width,
+          .layers = c.layers,
+          .heads = c.heads,
+          .key_value_heads = c.key_value_heads == 0 ? c.heads : c.key_value_heads,
+          .feed_forward = c.feed_forward == 0 ? 4 * c.width : c.feed_forward,
+          .gated = c.gated,
+          .rms_norm = c.norm == Norm::rms_norm,
+          .rotary = !c.learned_positions,
+          .tied = c.tied,
+          .bias = c.bias,
+          .head_width = c.head_size,
+          .query_key_value_bias = c.query_key_value_bias,
+          .attention_output_bias = c.attention_output_bias,
+          .feed_forward_bias = c.feed_forward_bias,
+          .head_norms = c.head_norms};
+}
+
 /// The published models that the planner knows.
 [[nodiscard]] inline const std::vector<TransformerModel>& transformer_models()
 {
-  const auto gpt = [](const char* name, std::size_t positions, std::size_t width,
-                      std::size_t layers, std::size_t heads) {
-    return TransformerModel{.name = name,
-                            .vocabulary = 50'257,
-                            .positions = positions,
-                            .width = width,
-                            .layers = layers,
-                            .heads = heads,
-                            .key_value_heads = heads,
-                            .feed_forward = 4 * width,
-                            .tied = true,
-                            .bias = true};
-  };
-  struct Numbers
-  {
-    std::size_t vocabulary, positions, width, layers, heads, key_value_heads, feed_forward;
-  };
-  const auto llama = [](const char* name, const Numbers& n) {
-    return TransformerModel{.name = name,
-                            .vocabulary = n.vocabulary,
-                            .positions = n.positions,
-                            .width = n.width,
-                            .layers = n.layers,
-                            .heads = n.heads,
-                            .key_value_heads = n.key_value_heads,
-                            .feed_forward = n.feed_forward,
-                            .gated = true,
-                            .rms_norm = true,
-                            .rotary = true};
-  };
-  static const std::vector<TransformerModel> models = {
-      gpt("gpt2", 1024, 768, 12, 12),
-      gpt("gpt2-medium", 1024, 1024, 24, 16),
-      gpt("gpt2-large", 1024, 1280, 36, 20),
-      gpt("gpt2-xl", 1024, 1600, 48, 25),
-      gpt("gpt3-175b", 2048, 12'288, 96, 96),
-      llama("llama-7b", {32'000, 2048, 4096, 32, 32, 32, 11'008}),
-      llama("llama-13b", {32'000, 2048, 5120, 40, 40, 40, 13'824}),
-      llama("llama-65b", {32'000, 2048, 8192, 80, 64, 64, 22'016}),
-      llama("llama2-70b", {32'000, 4096, 8192, 80, 64, 8, 28'672}),
-      llama("llama3-8b", {128'256, 8192, 4096, 32, 32, 8, 14'336}),
-      llama("llama3-70b", {128'256, 8192, 8192, 80, 64, 8, 28'672}),
-      llama("llama3.1-405b", {128'256, 131'072, 16'384, 126, 128, 8, 53'248})};
+  static const std::vector<TransformerModel> models = [] {
+    std::vector<TransformerModel> all;
+    for (const auto& family : detail::model_families)
+      for (const auto& published : family.published)
+      {
+        auto c = family.defaults();
+        c.vocabulary = published.vocabulary;
+        c.positions = published.positions;
+        c.width = published.width;
+        c.layers = published.layers;
+        c.heads = published.heads;
+        c.key_value_heads = published.key_value_heads;
+        c.feed_forward = published.feed_forward;
+        c.head_size = published.head_size;
+        c.tied = published.tied;
+        all.push_back(transformer_model(c, published.name));
+      }
+    return all;
+  }();
   return models;
 }
 

@@ -14,6 +14,7 @@
 //               forward and backward; of the gradients of its weight and bias along those that cut
 //               X's rows
 //   Q, K, V     one product of S, N = N_q + N_k + N_v, each padded
+//   head norms  all_reduce of the gradients of their two weights along the axes that cut Q
 //   output      product of S::Next
 //   norm
 //   up          product of S, with the gate as one
@@ -55,7 +56,8 @@ template <SchemeType S>
   const TransformerParts<S> parts{extents, batch, model};
   const std::uint64_t statistics = 2 * parts.norm_statistics().words;
   TransformerWords words{.forward = statistics,
-                         .backward = statistics + 2 * parts.norm_gradients().words};
+                         .backward = statistics + 2 * parts.norm_gradients().words +
+                                     2 * parts.head_norm_gradient().words};
   for (const auto& p : parts.products())
   {
     const Cost c = parts.cost(p, policy);

@@ -95,13 +95,18 @@ class TransformerParts
   [[nodiscard]] std::array<TransformerProduct, 4> products() const
   {
     const std::size_t d = model_.width;
+    const std::size_t q = model_.query_width();
     const std::size_t kv = model_.key_value_width();
     const std::size_t f = model_.feed_forward;
-    const auto up =
-        model_.gated ? merged({{f, quantum_}, {f, quantum_}}) : product(d, f, {.m = rows_}, false);
-    return {merged({{d, q_quantum_}, {kv, kv_quantum_}, {kv, kv_quantum_}}),
-            product(d, d, {.m = rows_, .k = q_quantum_}, true), up,
-            product(f, d, {.m = rows_}, true)};
+    std::array all{merged({{q, q_quantum_}, {kv, kv_quantum_}, {kv, kv_quantum_}}),
+                   product(q, d, {.m = rows_, .k = q_quantum_}, true),
+                   model_.gated ? merged({{f, quantum_}, {f, quantum_}})
+                                : product(d, f, {.m = rows_}, false),
+                   product(f, d, {.m = rows_}, true)};
+    all[0].has_bias = model_.bias || model_.query_key_value_bias;
+    all[1].has_bias = model_.bias || model_.attention_output_bias;
+    all[2].has_bias = all[3].has_bias = model_.bias || model_.feed_forward_bias;
+    return all;
   }
   /// The product of logits.
   [[nodiscard]] TransformerProduct logits() const
@@ -150,6 +155,14 @@ class TransformerParts
   {
     const auto x = stream();
     return line_sum((model_.rms_norm ? 1 : 2) * x.block.cols, x.rows);
+  }
+  /// The gradient of the norm of queries, or of that of keys.
+  [[nodiscard]] LineSum head_norm_gradient() const
+  {
+    const auto y = cut(products()[0]).y;
+    auto axes = y.rows;
+    for (const auto& axis : y.cols) axes.add(axis);
+    return line_sum(model_.head_norms ? model_.head_size() : 0, axes);
   }
   /// The two sums of the loss, one number of a row each.
   [[nodiscard]] LineSum loss_statistics() const { return row_sum(cut(logits()).y, 1); }

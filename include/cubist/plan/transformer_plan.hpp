@@ -59,6 +59,7 @@ class TransformerPlanner
     const double hidden = size(parts_.cut(products[3]).x);
     add_passes(6 * stream, 6 * stream);  // two residual sums
     if (parts_.model().rotary) add_passes(2 * qkv, 2 * qkv);
+    if (parts_.model().head_norms) add_head_norms(qkv);
     add_passes(up + hidden, 2 * up + hidden);  // the activation
     // Outputs of both norms, attention's projection, down, and two sums.
     add_activations(6 * stream + qkv + attended + up + hidden);
@@ -174,7 +175,7 @@ class TransformerPlanner
     added.total = added.products;
     plan_.time += added;
     const double tokens = double(sequences) * double(length);
-    const double forward = 4 * tokens * double(length) * double(model.width) / 2;
+    const double forward = 4 * tokens * double(length) * double(model.query_width()) / 2;
     const double needed = (options_.training ? 3.5 : 1) * forward;
     plan_.flops += needed / plan_.ranks;
     // The logarithm of the sum of exponentials, for each query and head.
@@ -191,6 +192,19 @@ class TransformerPlanner
     if (options_.training)
       add_sum(parts_.norm_statistics(), 1), add_sum(parts_.norm_gradients(), 1);
     for (int i = 0; i < vectors; ++i) add_parameters({1, x.block.cols}, x.cols.parts());
+  }
+
+  /// @param qkv  the elements of a rank's queries, keys and values
+  void add_head_norms(double qkv)
+  {
+    const auto& model = parts_.model();
+    const auto heads = static_cast<double>(model.heads + model.key_value_heads);
+    const double normed = qkv * heads / (heads + static_cast<double>(model.key_value_heads));
+    add_passes(5 * normed, 6 * normed);
+    if (options_.training) add_sum(parts_.head_norm_gradient(), 2);
+    for (int i = 0; i < 2; ++i) add_parameters({1, model.head_size()}, 1);
+    // Q and K before the norms, and a product like them in backward.
+    add_activations(normed);
   }
 
   void add_sum(const LineSum& sum, int times)

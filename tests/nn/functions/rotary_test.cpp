@@ -46,8 +46,8 @@ double error()
   auto x = uniform<T>(rows, heads * size, 1);
   const auto before = x;
   RotaryTable<T, HostEngine> table;
-  table.prepare(engine, 4, 4, 0, size, base);  // others, to be replaced
-  table.prepare(engine, rows, sequence, position, size, base);
+  table.prepare(engine, 4, 4, 0, size, {.base = base});  // others, to be replaced
+  table.prepare(engine, rows, sequence, position, size, {.base = base});
   table.rotate(engine, view(x), {}, heads);
   const auto wide = [](const Global<T>& m) {
     return generate<double>(rows, heads * size, [&](std::size_t i, std::size_t j) {
@@ -77,10 +77,10 @@ TEST_CASE("a rotation is of as many rows as its own, after fewer and more of the
     CAPTURE(n);
     auto x = uniform<double>(n, heads * size, n);
     auto wanted = x;
-    kept.prepare(engine, n, sequence, position, size, base);
+    kept.prepare(engine, n, sequence, position, size, {.base = base});
     kept.rotate(engine, view(x), {}, heads);
     RotaryTable<double, HostEngine> fresh;
-    fresh.prepare(engine, n, sequence, position, size, base);
+    fresh.prepare(engine, n, sequence, position, size, {.base = base});
     fresh.rotate(engine, view(wanted), {}, heads);
     CHECK(identical(x, wanted));
   }
@@ -109,7 +109,7 @@ TEST_CASE("a table that was made for other rows rotates as a new one")
     RotaryTable<double, HostEngine> fresh;
     for (auto* table : {&kept, &fresh})
     {
-      table->prepare(engine, r.rows, r.sequence, r.position, r.size, base);
+      table->prepare(engine, r.rows, r.sequence, r.position, r.size, {.base = base});
       table->rotate(engine, view(table == &kept ? got : wanted), {}, 2);
     }
     CHECK(identical(got, wanted));
@@ -122,7 +122,7 @@ TEST_CASE("a rotation leaves the columns between pieces of heads as they are")
   auto x = uniform<double>(rows, 2 * heads * size, 2);
   const auto before = x;
   RotaryTable<double, HostEngine> table;
-  table.prepare(engine, rows, sequence, position, size, base);
+  table.prepare(engine, rows, sequence, position, size, {.base = base});
   table.rotate(engine, view(x), {size, size, 2 * size}, heads);
   const auto heads_of = [](const Global<double>& m) {
     return generate<double>(rows, heads * size, [&](std::size_t i, std::size_t j) {
@@ -133,6 +133,30 @@ TEST_CASE("a rotation leaves the columns between pieces of heads as they are")
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < x.shape(1); ++j)
       if (j / size % 2 == 0) CHECK(x(i, j) == before(i, j));
+}
+
+TEST_CASE("a partial rotation is that of the first elements of each head, as if they were all")
+{
+  const HostEngine engine;
+  constexpr std::size_t rotated = 4;
+  auto x = uniform<double>(rows, heads * size, 4);
+  const auto before = x;
+  RotaryTable<double, HostEngine> table;
+  table.prepare(engine, rows, sequence, position, size, {.base = base, .size = rotated});
+  table.rotate(engine, view(x), {}, heads);
+  RotaryTable<double, HostEngine> small;
+  small.prepare(engine, rows, sequence, position, rotated, {.base = base});
+  for (std::size_t h = 0; h < heads; ++h)
+  {
+    auto head = generate<double>(
+        rows, rotated, [&](std::size_t i, std::size_t j) { return before(i, h * size + j); });
+    small.rotate(engine, view(head), {}, 1);
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j < size; ++j)
+        CHECK(x(i, h * size + j) == (j < rotated ? head(i, j) : before(i, h * size + j)));
+  }
+  table.rotate<true>(engine, view(x), {}, heads);
+  CHECK(difference(x, before) < 1e-15);
 }
 
 }  // namespace cubist::test::rotary_test

@@ -128,28 +128,128 @@ TEST_CASE("keys that are unknown or ask for another model are named")
   refuses(llama + R"("sliding_window": 4096)", "\"sliding_window\" = 4096");
   refuses(llama + R"("layer_norm_epsilon": 1e-5)", "\"layer_norm_epsilon\"");
   refuses(gpt2 + R"("rope_theta": 10000)", "\"rope_theta\"");
-  refuses(gpt2 + R"("scale_attn_by_inverse_layer_idx": true)", "scale_attn_by_inverse_layer_idx");
   refuses(gpt2 + R"("scale_attn_weights": false)", "scale_attn_weights", "has true there");
   refuses(gpt2 + R"("scale_attn_weights": null)", "null for scale_attn_weights");
-  refuses(gpt2 + R"("activation_function": "gelu")", "\"gelu\" for activation_function",
+  refuses(gpt2 + R"("activation_function": "gelu_fast")", "\"gelu_fast\" for activation_function",
           "\"gelu_new\" or \"gelu_pytorch_tanh\"");
   refuses(gpt2 + R"("add_cross_attention": true)", "add_cross_attention");
   refuses(gpt2 + R"("pruned_heads": {"0": [1]})", "pruned_heads");
-  refuses(llama + R"("attention_bias": true)", "attention_bias");
-  refuses(llama + R"("mlp_bias": true)", "mlp_bias");
-  refuses(llama + R"("partial_rotary_factor": 0.5)", "0.5 for partial_rotary_factor");
-  refuses(llama + R"("rope_parameters": {"rope_type": "llama3", "factor": 8.0})",
-          "\"llama3\" for rope_parameters.rope_type");
-  refuses(llama + R"("rope_scaling": {"type": "linear", "factor": 2.0})",
-          "\"linear\" for rope_scaling.type");
+  for (const char* type : {"yarn", "dynamic", "longrope", "su"})
+    for (const char* key : {"rope_scaling", "rope_parameters"})
+      refuses(llama + "\"" + key + R"(": {"rope_type": ")" + type + R"(", "factor": 8.0})",
+              "\"" + std::string{type} + "\" for " + key + ".rope_type",
+              "\"linear\" or \"llama3\"");
+  refuses(llama + R"("rope_scaling": {"type": "linear", "factor": 2.0, "low_freq_factor": 1.0})",
+          "\"rope_scaling.low_freq_factor\"");
   refuses(llama + R"("rope_parameters": {"rope_theta": 1e4, "factor": 8.0})",
           "\"rope_parameters.factor\" = 8.0");
-  refuses(llama + R"("rope_parameters": {"partial_rotary_factor": 0.5})",
-          "rope_parameters.partial_rotary_factor");
+  refuses(llama + R"("rope_interleaved": true)", "true for rope_interleaved");
   CHECK(parse(llama + R"("sliding_window": null, "hidden_act": "swish"})").gated);
   CHECK(mentions(error<DataError>(llama + R"("rope_theta": 5e5, "rope_parameters":
                                   {"rope_theta": 1e4}})"),
                  "10000 for rope_parameters.rope_theta", "500000 for rope_theta", "unclear"));
+}
+
+TEST_CASE("rotary positions are read from the keys of transformers 4 and 5")
+{
+  const std::string llama = R"({"model_type": "llama", "vocab_size": 8, "hidden_size": 8,
+    "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8, )";
+  using Type = RotaryScaling::Type;
+  const auto four =
+      parse(llama + R"("rope_theta": 5e5, "partial_rotary_factor": 0.5, "rope_scaling":
+    {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.5, "high_freq_factor": 3.0,
+     "original_max_position_embeddings": 4096}})");
+  CHECK(four.rotary_scaling == RotaryScaling{Type::llama3, 8, 1.5, 3, 4096});
+  CHECK(four.rotary_base == 5e5);
+  CHECK(four.rotary_fraction == 0.5);
+  CHECK(four.rotated_size(6) == 3);
+  const auto five = parse(llama + R"("rope_parameters": {"rope_type": "llama3", "factor": 8.0,
+    "low_freq_factor": 1.5, "high_freq_factor": 3.0, "original_max_position_embeddings": 4096,
+    "rope_theta": 5e5, "partial_rotary_factor": 0.5}})");
+  CHECK(five == four);
+  const auto linear = parse(llama + R"("rope_scaling": {"type": "linear", "factor": 2.5}})");
+  CHECK(linear.rotary_scaling == RotaryScaling{.type = Type::linear, .factor = 2.5});
+  // Written and read again, with the keys of the file or without.
+  for (auto config : {four, five, linear})
+  {
+    CHECK(parse(config_text(config)) == config);
+    config.rotary_scaling.factor = 4;
+    config.rotary_fraction = 0.25;
+    CHECK(parse(config_text(config)) == config);
+    config.source = {};
+    CHECK(parse(config_text(config)) == config);
+    config.rotary_scaling = {};
+    CHECK(parse(config_text(config)) == config);
+  }
+  CHECK(
+      mentions(error<DataError>(llama + R"("rope_scaling": {"rope_type": "llama3", "factor": 8}})"),
+               "no rope_scaling.low_freq_factor"));
+  CHECK(mentions(error<DataError>(llama + R"("rope_scaling": {"rope_type": "linear"}})"),
+                 "no rope_scaling.factor"));
+  CHECK(mentions(error<DataError>(llama + R"("rope_scaling": {"rope_type": "linear", "factor": 2},
+    "rope_parameters": {"rope_type": "linear", "factor": 3}})"),
+                 "scale rotary angles differently"));
+  CHECK(mentions(error<DataError>(llama + R"("partial_rotary_factor": 1.5})"),
+                 "1.5 for partial_rotary_factor"));
+  CHECK(mentions(error<ArgumentError>(llama + R"("rope_scaling": {"rope_type": "llama3",
+    "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 4096}})"),
+                 "no band to interpolate"));
+}
+
+TEST_CASE("biases, activations and windows are read as each family has them")
+{
+  const std::string sizes = R"("vocab_size": 8, "hidden_size": 8, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 8)";
+  const auto of = [&](const std::string& type, const std::string& more) {
+    return parse(R"({"model_type": ")" + type + "\", " + sizes + more + "}");
+  };
+  const auto some = of("llama", R"(, "attention_bias": true, "mlp_bias": null)");
+  CHECK((some.query_key_value_bias && some.attention_output_bias));
+  CHECK((!some.feed_forward_bias && !some.bias));
+  const auto all = of("llama", R"(, "attention_bias": true, "mlp_bias": true)");
+  CHECK((all.bias && !all.query_key_value_bias));
+  const auto qwen2 = of("qwen2", "");
+  CHECK((qwen2.query_key_value_bias && !qwen2.attention_output_bias && !qwen2.head_norms));
+  const auto qwen3 = of("qwen3", "");
+  CHECK((qwen3.head_norms && !qwen3.query_key_value_bias && qwen3.head_size == 128));
+  CHECK(of("mistral", "").window == 4096);
+  CHECK(of("mistral", R"(, "sliding_window": null)").window == 0);
+  CHECK(of("mistral", R"(, "sliding_window": 16)").window == 16);
+  const auto window = [&](const std::string& more) {
+    return of("qwen2", R"(, "sliding_window": 16, "use_sliding_window": true)" + more).window;
+  };
+  CHECK(of("qwen2", R"(, "sliding_window": 16, "use_sliding_window": false)").window == 0);
+  CHECK(window(R"(, "max_window_layers": 2)") == 0);
+  CHECK(window(R"(, "max_window_layers": 1)") == 16);
+  CHECK(window(R"(, "layer_types": ["full_attention", "full_attention"])") == 0);
+  CHECK(window(R"(, "layer_types": ["full_attention", "sliding_attention"])") == 16);
+  for (const auto& config :
+       {some, all, qwen2, qwen3, of("mistral", ""), of("mistral", R"(, "sliding_window": 16)"),
+        of("qwen2", R"(, "sliding_window": 16, "use_sliding_window": true)")})
+  {
+    auto without = config;
+    without.source = {};
+    CHECK(parse(config_text(config)) == config);
+    CHECK(parse(config_text(without)) == config);
+    if (config.query_key_value_bias && config.attention_output_bias) continue;
+    if (config.bias) continue;  // no family has these biases and a window
+    without.window = 32;
+    CHECK(parse(config_text(without)) == without);
+  }
+  const std::string gpt2 = R"({"model_type": "gpt2", "vocab_size": 8, "n_positions": 4,
+    "n_embd": 4, "n_layer": 1, "n_head": 1, "activation_function": )";
+  using Activation = FeedForwardActivation;
+  CHECK(parse(gpt2 + "\"gelu_new\"}").activation == Activation::gelu_tanh);
+  CHECK(parse(gpt2 + "\"gelu_pytorch_tanh\"}").activation == Activation::gelu_tanh);
+  CHECK(parse(gpt2 + "\"gelu\"}").activation == Activation::gelu);
+  CHECK(parse(gpt2 + "\"relu\"}").activation == Activation::relu);
+  CHECK(parse(gpt2 + "\"silu\"}").activation == Activation::silu);
+  const auto scaled = parse(gpt2 + R"("relu", "scale_attn_by_inverse_layer_idx": true})");
+  CHECK(scaled.scale_by_layer);
+  auto without = scaled;
+  without.source = {};
+  CHECK(parse(config_text(without)) == scaled);
 }
 
 TEST_CASE("sizes that are no whole number of a possible model are named")
@@ -198,7 +298,8 @@ TEST_CASE("configurations in place of which something else lies are refused with
 
 TEST_CASE("a configuration that was written is read as it was")
 {
-  for (const char* name : {"gpt2_tiny", "llama_tiny"})
+  for (const char* name : {"gpt2_tiny", "llama_tiny", "gpt2_gelu_tiny", "llama31_tiny",
+                           "llama_bias_tiny", "mistral_tiny", "qwen2_tiny", "qwen3_tiny"})
   {
     const auto config = read_config(models / name);
     const Folder folder;
@@ -225,18 +326,21 @@ TEST_CASE("a configuration that was written is read as it was")
   CHECK(nlohmann::json::parse(config_text(kept, "float64")) == changed);
   CHECK(parse(config_text(kept)) == kept);
   kept.gated = false;
+  kept.head_size = 0;
   kept.learned_positions = kept.bias = true;
   kept.norm = Norm::layer_norm;
   CHECK(!nlohmann::json::parse(config_text(kept)).contains("pretraining_tp"));
   auto mixed = read_config(models / "gpt2_tiny");
   mixed.gated = true;
-  CHECK(mentions(message_of<ArgumentError>([&] { (void)config_text(mixed); }), "neither GPT-2"));
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)config_text(mixed); }),
+                 "none of gpt2, llama"));
 }
 
 TEST_CASE("configurations of other models, or none, are refused")
 {
   CHECK(mentions(error<ArgumentError>(R"({"model_type": "opt"})"), "type \"opt\"",
-                 "use gpt2 or llama"));
+                 "positions begin at 2",
+                 "use a model of type gpt2, llama, mistral, qwen2 or qwen3"));
   const std::string llama = R"({"model_type": "llama", "vocab_size": 8, "hidden_size": 8,
     "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8)";
   CHECK(parse(llama + "}").key_value_heads == 2);

@@ -38,21 +38,14 @@ std::vector<Case> cases()
   llama.norm = Norm::rms_norm;
   llama.gated = true;
   llama.bias = llama.tied = false;
-  const auto model = [](const TransformerConfig& c) {
-    return TransformerModel{.vocabulary = c.vocabulary,
-                            .positions = c.positions,
-                            .width = c.width,
-                            .layers = c.layers,
-                            .heads = c.heads,
-                            .key_value_heads = c.key_value_heads == 0 ? c.heads : c.key_value_heads,
-                            .feed_forward = c.feed_forward,
-                            .gated = c.gated,
-                            .rms_norm = c.norm == Norm::rms_norm,
-                            .rotary = !c.learned_positions,
-                            .tied = c.tied,
-                            .bias = c.bias};
-  };
-  return {{gpt2, model(gpt2)}, {llama, model(llama)}};
+  TransformerConfig qwen3 = llama;
+  qwen3.head_size = 4;
+  qwen3.query_key_value_bias = qwen3.head_norms = true;
+  TransformerConfig biased = llama;
+  biased.attention_output_bias = biased.feed_forward_bias = true;
+  std::vector<Case> all;
+  for (const auto& c : {gpt2, llama, qwen3, biased}) all.push_back({c, transformer_model(c, "")});
+  return all;
 }
 
 /// What all ranks send in forward and in backward, as counted.
@@ -87,7 +80,7 @@ TEST_CASE("a block of a transformer sends what its formula says, on every scheme
     const int ranks = S::Axes::count == 3 ? 8 : 6;
     for (const auto& c : cases())
     {
-      CAPTURE(S::name, ranks, c.config.gated);
+      CAPTURE(S::name, ranks, c.config.gated, c.config.head_norms);
       if constexpr (!sanitized)
       {
         const auto words = block_words<S>(S::extents({}, ranks), batch, c.model);

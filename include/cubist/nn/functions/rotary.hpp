@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The rotary position embedding: each pair of elements (j, j + dh/2) of a head is rotated by the
-// angle p base^(-2j/dh), p being the token's position. These are the pairs of Llama and of Hugging
-// Face, not the neighbours (2j, 2j + 1) of the paper; a permutation of the columns of W_q and W_k.
+// The rotary position embedding: each pair of elements (j, j + n/2) of the first n of a head is
+// rotated by the angle p w_j, p being the token's position and w_j the pair's frequency
+// (rotary_scaling.hpp). In most models n is all of a head; other elements stay as they are. These
+// are the pairs of Llama and of Hugging Face, not the neighbours (2j, 2j + 1) of the paper; a
+// permutation of the columns of W_q and W_k.
 //
 //   X (B S, H dh), in an engine's memory    row r is at position p0 + r mod S
 //
-// Cosines and sines are tables of dh/2 columns and a row for each row of X, computed in double.
+// Cosines and sines are tables of n/2 columns and a row for each row of X, computed in double.
 // Source: Su et al., "RoFormer", arXiv 2104.09864.
 
 #include <cmath>
@@ -18,6 +20,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/nn/functions/attention_shape.hpp"
+#include "cubist/nn/functions/rotary_scaling.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -31,13 +34,11 @@ struct RotaryAngle
 {
   std::size_t sequence;
   std::size_t position;
-  std::size_t head_size;
-  double base;
+  RotaryFrequency frequency;
 
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
   {
-    const auto exponent = -2.0 * static_cast<double>(j) / static_cast<double>(head_size);
-    const double angle = static_cast<double>(position + i % sequence) * std::pow(base, exponent);
+    const double angle = static_cast<double>(position + i % sequence) * frequency(j);
     return static_cast<T>(is_sine ? std::sin(angle) : std::cos(angle));
   }
   friend bool operator==(const RotaryAngle&, const RotaryAngle&) = default;
@@ -59,6 +60,14 @@ struct RotatePair
 
 }  // namespace detail
 
+/// Which elements of a head are rotated, and how fast.
+struct RotaryOptions
+{
+  double base = 10000;         ///< of the frequencies
+  std::size_t size = 0;        ///< how many elements of a head are rotated; 0 stands for all
+  RotaryScaling scaling = {};  ///< of the frequencies
+};
+
 /// The tables for the rows of one rank.
 template <RealScalar T, Engine E>
 class RotaryTable
@@ -67,23 +76,25 @@ class RotaryTable
 
  public:
   /// Makes the tables, unless they are these already.
-  /// @pre head_size is even
+  /// @pre the number of rotated elements is even, and at most head_size
   void prepare(const E& engine, std::size_t rows, std::size_t sequence, std::size_t position,
-               std::size_t head_size, double base)
+               std::size_t head_size, const RotaryOptions& options)
   {
-    const detail::RotaryAngle<A, false> cosine{sequence, position, head_size, base};
+    const detail::RotaryFrequency frequency{
+        options.base, options.size == 0 ? head_size : options.size, options.scaling};
+    const detail::RotaryAngle<A, false> cosine{sequence, position, frequency};
+    head_size_ = head_size;
     if (rows == rows_ && cosine == of_) return;
     rows_ = rows;
     of_ = cosine;
-    const std::size_t size = rows * head_size / 2;
+    const std::size_t size = rows * pairs();
     if (cosines_.size() < size)
     {
       cosines_ = Buffer(size);
       sines_ = Buffer(size);
     }
     engine.map_indexed(view(cosines_), cosine);
-    engine.map_indexed(view(sines_),
-                       detail::RotaryAngle<A, true>{sequence, position, head_size, base});
+    engine.map_indexed(view(sines_), detail::RotaryAngle<A, true>{sequence, position, frequency});
   }
 
   /// Rotates the heads of X in place, or, with `back`, the other way: the gradient.
@@ -91,13 +102,12 @@ class RotaryTable
   template <bool back = false>
   void rotate(const E& engine, MatrixView<T> x, const HeadColumns& columns, std::size_t heads)
   {
-    const std::size_t pairs = of_.head_size / 2;
     for (std::size_t h = 0; h < heads; ++h)
     {
-      const std::size_t at = columns(h, of_.head_size);
-      engine.for_each(detail::RotatePair<back>{}, x.block(0, at, {rows_, pairs}),
-                      x.block(0, at + pairs, {rows_, pairs}), MatrixView<const A>{view(cosines_)},
-                      MatrixView<const A>{view(sines_)});
+      const std::size_t at = columns(h, head_size_);
+      engine.for_each(detail::RotatePair<back>{}, x.block(0, at, {rows_, pairs()}),
+                      x.block(0, at + pairs(), {rows_, pairs()}),
+                      MatrixView<const A>{view(cosines_)}, MatrixView<const A>{view(sines_)});
     }
   }
 
@@ -106,11 +116,13 @@ class RotaryTable
 
   [[nodiscard]] MatrixView<A> view(Buffer& buffer) const
   {
-    return {buffer.data(), {rows_, of_.head_size / 2}};
+    return {buffer.data(), {rows_, pairs()}};
   }
+  [[nodiscard]] std::size_t pairs() const { return of_.frequency.size / 2; }
 
   std::size_t rows_ = 0;
-  detail::RotaryAngle<A, false> of_{1, 0, 2, 0};
+  std::size_t head_size_ = 0;
+  detail::RotaryAngle<A, false> of_{1, 0, {0, 2, {}}};
   Buffer cosines_ = Buffer(0);
   Buffer sines_ = Buffer(0);
 };

@@ -7,19 +7,20 @@
 //   X, Y (M, d) S::Input    Q (M, H dh), K, V (M, G dh), O (M, H dh) S::Output
 //
 //   1. Q, K, V    one product of scheme S, which gathers X once (merged_linear.hpp)
-//   2. rotation   of Q and K by their positions, if a base is given (functions/rotary.hpp)
-//   3. O          whole sequences and whole heads are on a rank, so nothing is sent
+//   2. norms      of each head of Q and of K, if they are asked for (head_norm.hpp)
+//   3. rotation   of Q and K by their positions, if a base is given (functions/rotary.hpp)
+//   4. O          whole sequences and whole heads are on a rank, so nothing is sent
 //                 (functions/attention.hpp)
-//   4. Y          the product of scheme S::Next
+//   5. Y          the product of scheme S::Next
 //
 // H query heads share G key-value heads: head h reads key-value head h / (H / G). Columns of Q are
 // padded to whole groups of heads and those of K and V to whole heads, so that a rank has the
-// key-value head of each of its query heads. Ranks are idle in step 3 where the parts of
+// key-value head of each of its query heads. Ranks are idle in step 4 where the parts of
 // S::Output's columns are more than the key-value heads.
 //
 // In evaluation keys and values may be kept (`use_cache`): X then has the tokens that follow.
 //
-// Words: those of the two products.
+// Words: those of the two products, and of the norms' gradients.
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Ainslie et al., "GQA",
 // arXiv 2305.13245.
 
@@ -41,6 +42,7 @@
 #include "cubist/nn/functions/training_step.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/attention_options.hpp"
+#include "cubist/nn/layers/head_norm.hpp"
 #include "cubist/nn/layers/key_value_cache.hpp"
 #include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/layers/merged_linear.hpp"
@@ -81,6 +83,9 @@ class Attention
                 options_.linear},
         output_{mesh, q_width(), width, output_options()}, attention_{mesh.engine()}
   {
+    if (!options_.head_norms) return;
+    for (auto* norm : {&query_norm_, &key_norm_})
+      norm->emplace(mesh, options_.head_size, options_.norm_epsilon);
   }
 
   [[nodiscard]] const AttentionOptions& options() const { return options_; }
@@ -90,6 +95,8 @@ class Attention
   {
     typename Merged::Kept merged;
     typename OutputLinear::Kept output;
+    typename HeadNorm<S, B, T>::Kept query_norm;
+    typename HeadNorm<S, B, T>::Kept key_norm;
     RotaryTable<T, Engine> rotary;
     std::optional<Heads> o;
     std::optional<Heads> d_o;
@@ -117,6 +124,11 @@ class Attention
                         pass.sequence,
                         " tokens, so that attention would need tokens of other ranks; pad its rows "
                         "to multiples of the sequence times the mesh's quantum (Quanta)");
+    if (options_.head_norms)
+    {
+      query_norm_->forward(merged.valid(), heads_of(0), head_count(0), kept.query_norm);
+      key_norm_->forward(merged.valid(), heads_of(1), head_count(1), kept.key_norm);
+    }
     rotate<false>(merged, pass, kept);
     Heads& o = fit(kept.o, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
     const auto shape = shape_of(pass, o);
@@ -167,6 +179,11 @@ class Attention
       narrow(dqkv, d_merged);
     }
     rotate<true>(d_merged, pass, kept);
+    if (options_.head_norms)
+    {
+      query_norm_->backward(d_merged.valid(), heads_of(0), head_count(0), pass, kept.query_norm);
+      key_norm_->backward(d_merged.valid(), heads_of(1), head_count(1), pass, kept.key_norm);
+    }
     Input* const dx = wants_dx ? &fit_like(kept.dx, x) : nullptr;
     merged_.backward(x, pass.gradients, kept.merged, dx);
     return dx;
@@ -179,6 +196,8 @@ class Attention
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     merged_.append_parameters(list, prefix);
+    if (query_norm_) query_norm_->append_parameters(list, prefix + "query_norm.");
+    if (key_norm_) key_norm_->append_parameters(list, prefix + "key_norm.");
     output_.append_parameters(list, prefix + "output.");
   }
 
@@ -197,6 +216,7 @@ class Attention
     o.index += 3;
     o.in_quantum = q_quantum();
     if (options_.output_weights) o.initial_weights = *options_.output_weights;
+    if (options_.output_bias) o.bias = *options_.output_bias;
     return o;
   }
 
@@ -204,6 +224,11 @@ class Attention
   {
     const auto c = merged_.columns(part);
     return {c.first, c.width, c.stride};
+  }
+  /// How many heads of a part this rank has.
+  [[nodiscard]] std::size_t head_count(std::size_t part) const
+  {
+    return merged_.columns(part).valid / options_.head_size;
   }
   [[nodiscard]] AttentionShape shape_of(const Pass& pass, const Heads& o) const
   {
@@ -272,10 +297,10 @@ class Attention
     if (options_.rotary_base == 0) return;
     const auto& engine = mesh_.engine();
     kept.rotary.prepare(engine, merged.valid().rows(), pass.sequence, pass.position,
-                        options_.head_size, options_.rotary_base);
+                        options_.head_size,
+                        {options_.rotary_base, options_.rotary_size, options_.rotary_scaling});
     for (const std::size_t part : {std::size_t{0}, std::size_t{1}})
-      kept.rotary.template rotate<back>(engine, merged.valid(), heads_of(part),
-                                        merged_.columns(part).valid / options_.head_size);
+      kept.rotary.template rotate<back>(engine, merged.valid(), heads_of(part), head_count(part));
   }
 
   static A* enlarge(Buffer& buffer, std::size_t size)
@@ -316,6 +341,8 @@ class Attention
   AttentionOptions options_;
   std::size_t kv_quantum_;
   Merged merged_;
+  std::optional<HeadNorm<S, B, T>> query_norm_;
+  std::optional<HeadNorm<S, B, T>> key_norm_;
   OutputLinear output_;
   LocalAttention<A, Engine> attention_;
   KeyValueCache<A, Engine> cache_;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cubist/core/error.hpp"
+#include "cubist/nn/functions/rotary_scaling.hpp"
 #include "cubist/nn/layers/dropout.hpp"
 #include "cubist/nn/layers/linear_options.hpp"
 
@@ -26,12 +27,20 @@ struct AttentionOptions
   double scale = 0;
   /// 0 stands for no rotation.
   double rotary_base = 0;
+  /// How many elements of a head are rotated, the first ones; 0 stands for all.
+  std::size_t rotary_size = 0;
+  RotaryScaling rotary_scaling = {};  ///< of the rotation's frequencies
+  /// Whether queries and keys pass through norms of their own, head by head (head_norm.hpp).
+  bool head_norms = false;
+  double norm_epsilon = 1e-6;  ///< of these norms
   /// The probability that a weight of softmax(scale Q K^T) is dropped while training.
   double dropout = 0;
   /// Of the four linear layers, whose indices are linear.index and the three after it.
   LinearOptions linear = {};
   /// Of the last of them; if there is none, that of linear.
   std::optional<Initial> output_weights = {};
+  /// Whether the last of them has a bias; if it is not said, as linear says.
+  std::optional<bool> output_bias = {};
 
   /// The options with their default values for this width.
   /// @throws ShapeError for heads that do not fit the width or one another, ArgumentError for
@@ -48,8 +57,14 @@ struct AttentionOptions
                         o.heads, " heads for a width of ", width,
                         ", which they do not divide; use a number that does, or give a head_size");
     if (o.head_size == 0) o.head_size = width / o.heads;
-    require<ShapeError>(o.rotary_base == 0 || o.head_size % 2 == 0, "got a head of ", o.head_size,
-                        " elements, which are no pairs to rotate; use an even number");
+    if (o.rotary_size == 0) o.rotary_size = o.head_size;
+    require<ShapeError>(o.rotary_base == 0 || o.rotary_size % 2 == 0, "got ", o.rotary_size,
+                        " rotated elements of a head, which are no pairs to rotate; use an even "
+                        "number");
+    require<ShapeError>(o.rotary_base == 0 || o.rotary_size <= o.head_size, "got ", o.rotary_size,
+                        " rotated elements of a head that has ", o.head_size,
+                        ", so some would be another head's; use no more than a head has");
+    o.rotary_scaling.check();
     if (o.scale == 0) o.scale = 1 / std::sqrt(static_cast<double>(o.head_size));
     static_cast<void>(Dropout{o.dropout, o.linear.seed, o.linear.index});  // checks it
     return o;

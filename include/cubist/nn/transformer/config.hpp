@@ -2,13 +2,15 @@
 #pragma once
 
 // config.json, where Hugging Face keeps the sizes and kinds of a transformer's parts: reading and
-// writing it. config_keys.hpp has the keys.
-//
-// Source: Hugging Face transformers, GPT2Config and LlamaConfig.
+// writing it. families.hpp has the keys of each family.
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,8 +20,8 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/json.hpp"
 #include "cubist/io/other_formats.hpp"
-#include "cubist/nn/transformer/config_keys.hpp"
 #include "cubist/nn/transformer/end_ids.hpp"
+#include "cubist/nn/transformer/families.hpp"
 #include "cubist/nn/transformer/transformer_config.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -32,6 +34,67 @@ inline constexpr JsonUse config_use{"so the model's sizes are unknown",
                                     "give the folder of a model of Hugging Face",
                                     "take the config.json of the model"};
 
+/// Biases of all linear layers, and of each kind, are two ways to say the same: this is the first.
+[[nodiscard]] inline TransformerConfig with_common_bias(TransformerConfig c)
+{
+  if (c.query_key_value_bias && c.attention_output_bias && c.feed_forward_bias) c.bias = true;
+  if (c.bias) c.query_key_value_bias = c.attention_output_bias = c.feed_forward_bias = false;
+  return c;
+}
+/// This is the second.
+[[nodiscard]] inline TransformerConfig with_each_bias(TransformerConfig c)
+{
+  if (c.bias) c.query_key_value_bias = c.attention_output_bias = c.feed_forward_bias = true;
+  return c;
+}
+
+/// The same model without what has no effect on it, and with sizes that are the usual ones left
+/// out.
+[[nodiscard]] inline TransformerConfig reduced(TransformerConfig c)
+{
+  const TransformerConfig usual;
+  c = with_common_bias(c);
+  if (c.key_value_heads == c.heads) c.key_value_heads = 0;
+  if (c.heads > 0 && c.head_size * c.heads == c.width) c.head_size = 0;
+  if (c.gated) c.activation = usual.activation;
+  if (!c.learned_positions) return c;
+  c.rotary_base = usual.rotary_base;
+  c.rotary_scaling = usual.rotary_scaling;
+  c.rotary_fraction = usual.rotary_fraction;
+  return c;
+}
+
+/// Types of rotary scaling by their names in transformers.
+struct RotaryTypeName
+{
+  std::string_view name;
+  RotaryScaling::Type type;
+};
+inline constexpr auto rotary_type_names = std::to_array<RotaryTypeName>({
+    {"default", RotaryScaling::Type::none},
+    {"linear", RotaryScaling::Type::linear},
+    {"llama3", RotaryScaling::Type::llama3},
+});
+/// Numbers of rotary scaling in a config.json.
+struct RotaryNumber
+{
+  std::string_view name;
+  double RotaryScaling::*number;
+  bool of_linear;  ///< and not of llama3 alone
+};
+inline constexpr auto rotary_numbers = std::to_array<RotaryNumber>({
+    {"factor", &RotaryScaling::factor, true},
+    {"low_freq_factor", &RotaryScaling::low_frequency, false},
+    {"high_freq_factor", &RotaryScaling::high_frequency, false},
+    {"original_max_position_embeddings", &RotaryScaling::positions, false},
+});
+/// Whether scalings of this type have the number.
+[[nodiscard]] inline bool counts(const RotaryNumber& number, RotaryScaling::Type type)
+{
+  return type == RotaryScaling::Type::llama3 ||
+         (type == RotaryScaling::Type::linear && number.of_linear);
+}
+
 /// Sets a configuration from the keys of a config.json.
 class ConfigReader
 {
@@ -40,7 +103,7 @@ class ConfigReader
  public:
   /// @param json an object
   ConfigReader(const Json& json, const std::string& file)
-      : json_{&json}, file_{file}, family_{&find_family()}, config_{defaults_of(*family_)}
+      : json_{&json}, file_{file}, family_{&find_family()}, config_{family_->defaults()}
   {
   }
 
@@ -52,14 +115,19 @@ class ConfigReader
                              ", which cubist does not know, so the model may be another than would "
                              "be computed; use a model without it, or remove it from the file if "
                              "it changes nothing");
-    for (const ConfigKey& key : common_keys) read(key);
-    for (const ConfigKey& key : family_->keys) read(key);
+    for (const auto& keys :
+         {std::span<const ConfigKey>{common_keys}, family_->keys, family_->own_keys})
+      for (const ConfigKey& key : keys) read(key);
     if (config_.feed_forward == 0) config_.feed_forward = 4 * config_.width;
     if (!config_.learned_positions && config_.key_value_heads == 0)
       config_.key_value_heads = config_.heads;
+    config_.window = read_window();
+    config_ = with_common_bias(config_);
     config_.check();
     return config_;
   }
+
+  [[nodiscard]] const ModelFamily& family() const { return *family_; }
 
  private:
   [[nodiscard]] const ModelFamily& find_family() const
@@ -67,16 +135,25 @@ class ConfigReader
     const char* name = json_->contains("model_type") ? "model_type" : "architecture";
     const auto type = json_->find(name);
     const auto classes = json_->find("architectures");
-    for (const ModelFamily* family : {&gpt2_family, &llama_family})
+    for (const ModelFamily& family : model_families)
       if (type != json_->end()
-              ? *type == family->type
-              : classes != json_->end() && *classes == Json::array({family->architecture}))
-        return *family;
+              ? *type == family.type
+              : classes != json_->end() && *classes == Json::array({family.architecture}))
+        return family;
     require<DataError>(type != json_->end(), file_,
                        " has no model_type, so it is unknown which layers the model has; add "
-                       "\"model_type\": \"gpt2\" or \"model_type\": \"llama\", whichever it is");
-    throw ArgumentError{file_ + " has a model of type " + excerpt(*type) +
-                        ", whose layers cubist does not have; use gpt2 or llama"};
+                       "\"model_type\": \"gpt2\" or another of ",
+                       family_names(), ", whichever it is");
+    throw ArgumentError{file_ + " has a model of type " + excerpt(*type) + ", " +
+                        reason_against(type->is_string() ? type->get<std::string>() : "") +
+                        ", so cubist has no layers for it; use a model of type " + family_names()};
+  }
+
+  /// The value of a key; null if it is missing or null.
+  [[nodiscard]] const Json* given(std::string_view name) const
+  {
+    const auto found = json_->find(std::string{name});
+    return found == json_->end() || found->is_null() ? nullptr : &*found;
   }
 
   void read(const ConfigKey& key)
@@ -86,31 +163,48 @@ class ConfigReader
     const Json* value = found == json_->end() ? nullptr : &*found;
     if (const auto* size = std::get_if<SizeKey>(&key.meaning))
     {
-      const bool given = value != nullptr && !value->is_null();
-      require<DataError>(given || size->optional, file_, " has no ", name, ", ",
+      const bool is_given = value != nullptr && !value->is_null();
+      require<DataError>(is_given || size->optional, file_, " has no ", name, ", ",
                          config_use.consequence, "; ", config_use.if_damaged);
-      if (given) config_.*size->size = whole(name, *value, size->most);
+      if (is_given) config_.*size->size = whole(name, *value, size->most);
     }
     if (value == nullptr) return;
     if (const auto* number = std::get_if<NumberKey>(&key.meaning))
       config_.*number->number = positive(name, *value);
-    if (const auto* flag = std::get_if<FlagKey>(&key.meaning))
-    {
-      expect(value->is_boolean(), name, *value, "true or false");
-      config_.*flag->flag = value->get<bool>();
-    }
+    if (const auto* flag = std::get_if<FlagKey>(&key.meaning)) read_flag(name, *flag, *value);
+    if (std::holds_alternative<ActivationKey>(key.meaning)) read_activation(name, *value);
     if (const auto* accepted = std::get_if<OneOfKey>(&key.meaning))
       require_one_of(name, *value, Json::parse(accepted->values));
     if (std::holds_alternative<RotaryKey>(key.meaning) && !value->is_null())
       read_rotary(name, *value);
   }
 
-  [[nodiscard]] std::size_t whole(const std::string& name, const Json& value,
-                                  std::size_t most) const
+  void read_flag(const std::string& name, const FlagKey& key, const Json& value)
   {
-    const bool fits = json_holds<std::size_t>(value) && value.get<std::size_t>() > 0 &&
+    // Without tie_word_embeddings a table is tied in some families, with null in none.
+    if (value.is_null() && key.flag != &TransformerConfig::tied) return;
+    expect(value.is_boolean(), name, value, "true or false");
+    config_.*key.flag = value.get<bool>();
+    if (key.second != nullptr) config_.*key.second = value.get<bool>();
+  }
+  void read_activation(const std::string& name, const Json& value)
+  {
+    Json names = Json::array();
+    for (const auto& known : activation_names)
+    {
+      names.push_back(known.name);
+      if (value == known.name) config_.activation = known.activation;
+    }
+    require_one_of(name, value, names);
+  }
+
+  [[nodiscard]] std::size_t whole(const std::string& name, const Json& value, std::size_t most,
+                                  std::size_t least = 1) const
+  {
+    const bool fits = json_holds<std::size_t>(value) && value.get<std::size_t>() >= least &&
                       value.get<std::size_t>() <= most;
-    expect(fits, name, value, "a whole number from 1 to " + std::to_string(most));
+    expect(fits, name, value,
+           "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
     return value.get<std::size_t>();
   }
   [[nodiscard]] double positive(const std::string& name, const Json& value) const
@@ -136,45 +230,173 @@ class ConfigReader
                            names, " there");
   }
 
-  /// Sets the base of the rotary angles from "rope_theta", or from an object with it.
+  /// Sets what one key says of the rotary angles: the base, the share of a head, or an object with
+  /// both and the scaling.
   void read_rotary(const std::string& name, const Json& value)
   {
-    if (name == "rope_theta") return set_base(name, positive(name, value));
+    if (name == "rope_theta") return set_once(base_, name, positive(name, value));
+    if (name == "partial_rotary_factor") return set_once(fraction_, name, share(name, value));
     expect(value.is_object(), name, value, "an object");
+    RotaryScaling scaling;
     // The type first, as the other entries depend on it. Old versions wrote "type".
-    for (const char* type : {"rope_type", "type"})
-      if (value.contains(type))
-        require_one_of(name + "." + type, value.at(type), Json::array({"default"}));
+    for (const char* key : {"rope_type", "type"})
+      if (value.contains(key)) scaling.type = rotary_type(name + "." + key, value.at(key));
     for (const auto& [entry, inner] : value.items())
     {
       const std::string full = name + "." + entry;
       if (entry == "rope_type" || entry == "type") continue;
       if (entry == "rope_theta")
-        set_base(full, positive(full, inner));
+        set_once(base_, full, positive(full, inner));
       else if (entry == "partial_rotary_factor")
-        require_one_of(full, inner, Json::array({1}));
+        set_once(fraction_, full, share(full, inner));
+      else if (const auto* number = rotary_number(entry, scaling.type))
+        scaling.*number->number = positive(full, inner);
       else
         require<ArgumentError>(inner.is_null(), file_, " has ", excerpt(full), " = ",
                                excerpt(inner),
                                ", which cubist does not compute, so its results would be others; "
                                "use a model without it");
     }
+    for (const RotaryNumber& number : rotary_numbers)
+      require<DataError>(!counts(number, scaling.type) || value.contains(std::string{number.name}),
+                         file_, " has no ", name, ".", number.name, ", ", config_use.consequence,
+                         "; ", config_use.if_damaged);
+    require<DataError>(scaling_name_.empty() || scaling == config_.rotary_scaling, file_, " has ",
+                       name, " and ", scaling_name_,
+                       ", which scale rotary angles differently, so it is unclear how they are "
+                       "scaled; remove the wrong one");
+    scaling_name_ = name;
+    config_.rotary_scaling = scaling;
   }
-  void set_base(const std::string& name, double base)
+  [[nodiscard]] RotaryScaling::Type rotary_type(const std::string& name, const Json& value) const
   {
-    require<DataError>(base_name_.empty() || base == config_.rotary_base, file_, " has ",
-                       config_.rotary_base, " for ", base_name_, " and ", base, " for ", name,
-                       ", so the base of the rotary angles is unclear; remove the wrong one");
-    base_name_ = name;
-    config_.rotary_base = base;
+    Json names = Json::array();
+    for (const auto& known : rotary_type_names)
+    {
+      if (value == known.name) return known.type;
+      names.push_back(known.name);
+    }
+    require_one_of(name, value, names);
+    return {};
+  }
+  [[nodiscard]] static const RotaryNumber* rotary_number(std::string_view name,
+                                                         RotaryScaling::Type type)
+  {
+    for (const RotaryNumber& number : rotary_numbers)
+      if (name == number.name && counts(number, type)) return &number;
+    return nullptr;
+  }
+  [[nodiscard]] double share(const std::string& name, const Json& value) const
+  {
+    expect(value.is_number() && value.get<double>() > 0 && value.get<double>() <= 1, name, value,
+           "a number above 0 and up to 1");
+    return value.get<double>();
+  }
+
+  /// A number of the configuration that several keys may say.
+  struct SaidNumber
+  {
+    double TransformerConfig::*number;
+    const char* what;
+    std::string name = {};  // the key that has said it
+  };
+  void set_once(SaidNumber& said, const std::string& name, double value)
+  {
+    double& number = config_.*said.number;
+    require<DataError>(said.name.empty() || value == number, file_, " has ", number, " for ",
+                       said.name, " and ", value, " for ", name, ", so ", said.what,
+                       " is unclear; remove the wrong one");
+    said.name = name;
+    number = value;
+  }
+
+  /// How many tokens a token sees, where that is fewer than all; 0 else.
+  [[nodiscard]] std::size_t read_window() const
+  {
+    const auto knows = [&](std::string_view name) { return knows_key(*family_, name); };
+    if (!knows("sliding_window")) return 0;
+    std::size_t window = json_->contains("sliding_window") ? 0 : family_->default_window;
+    if (const Json* value = given("sliding_window"))
+      window = whole("sliding_window", *value, largest_size);
+    if (!knows("use_sliding_window")) return window;
+    std::size_t first = 0;  // of the layers with a window
+    if (const Json* value = given("max_window_layers"))
+      first = whole("max_window_layers", *value, largest_size, 0);
+    bool is_used = false;
+    if (const Json* value = given("use_sliding_window"))
+    {
+      expect(value->is_boolean(), "use_sliding_window", *value, "true or false");
+      is_used = value->get<bool>();
+    }
+    bool slides = first < config_.layers;
+    if (const Json* types = given("layer_types"))
+    {
+      expect(types->is_array() && types->size() == config_.layers, "layer_types", *types,
+             "a list with an entry for each layer");
+      slides = false;
+      for (const Json& type : *types)
+      {
+        require_one_of("layer_types", type, Json::array({"full_attention", "sliding_attention"}));
+        slides = slides || type == "sliding_attention";
+      }
+    }
+    return is_used && slides ? window : 0;
   }
 
   const Json* json_;
   const std::string& file_;
   const ModelFamily* family_;
   TransformerConfig config_;
-  std::string base_name_;  // the key that has set rotary_base
+  SaidNumber base_{&TransformerConfig::rotary_base, "the base of the rotary angles"};
+  SaidNumber fraction_{&TransformerConfig::rotary_fraction, "the share of a head that is rotated"};
+  std::string scaling_name_;  // the key that has set rotary_scaling
 };
+
+/// Writes how angles are rotated: in the keys of transformers 5 if `json` has them, else in those
+/// of transformers 4, which version 5 reads, too.
+inline void write_rotary(nlohmann::json& json, const TransformerConfig& c)
+{
+  using Json = nlohmann::json;
+  const bool has_parameters =
+      json.contains("rope_parameters") && json["rope_parameters"].is_object();
+  for (const char* name :
+       {"rope_theta", "partial_rotary_factor", "rope_scaling", "rope_parameters"})
+    json.erase(name);
+  Json scaling = Json::object();
+  const auto& names = rotary_type_names;
+  const auto type = std::find_if(names.begin(), names.end(),
+                                 [&](auto& name) { return name.type == c.rotary_scaling.type; });
+  scaling["rope_type"] = type->name;
+  for (const RotaryNumber& number : rotary_numbers)
+  {
+    const double value = c.rotary_scaling.*number.number;
+    const bool is_size =
+        number.number == &RotaryScaling::positions && value < 0x1p53 && value == std::floor(value);
+    if (!counts(number, type->type)) continue;
+    Json& entry = scaling[std::string{number.name}];
+    if (is_size)
+      entry = static_cast<std::uint64_t>(value);
+    else
+      entry = value;
+  }
+  Json& numbers = has_parameters ? scaling : json;
+  numbers["rope_theta"] = c.rotary_base;
+  if (c.rotary_fraction != 1) numbers["partial_rotary_factor"] = c.rotary_fraction;
+  if (has_parameters)
+    json["rope_parameters"] = scaling;
+  else if (type->type != RotaryScaling::Type::none)
+    json["rope_scaling"] = scaling;
+}
+
+/// Writes how many tokens a token sees.
+inline void write_window(nlohmann::json& json, const ModelFamily& family, std::size_t window)
+{
+  json.erase("layer_types");
+  json["sliding_window"] = window > 0 ? nlohmann::json(window) : nlohmann::json{};
+  if (!knows_key(family, "use_sliding_window")) return;
+  json["use_sliding_window"] = window > 0;
+  if (window > 0) json["max_window_layers"] = 0;
+}
 
 /// Sets the keys whose values differ from what the source says.
 /// @param json what is written, which begins as the source
@@ -182,11 +404,11 @@ class ConfigReader
 inline void write_keys(nlohmann::json& json, const ModelFamily& family, const TransformerConfig& c,
                        const TransformerConfig* said)
 {
-  const auto set = [&](std::string_view name, auto value) {
-    if (said == nullptr || said->*value != c.*value) json[std::string{name}] = c.*value;
+  const auto differs = [&](auto member) { return said == nullptr || said->*member != c.*member; };
+  const auto set = [&](std::string_view name, auto member) {
+    if (differs(member)) json[std::string{name}] = c.*member;
   };
-  for (const std::span<const ConfigKey> keys :
-       {std::span<const ConfigKey>{common_keys}, family.keys})
+  for (const auto& keys : {std::span<const ConfigKey>{common_keys}, family.keys, family.own_keys})
     for (const auto& [name, meaning] : keys)
     {
       if (const auto* size = std::get_if<SizeKey>(&meaning))
@@ -198,22 +420,54 @@ inline void write_keys(nlohmann::json& json, const ModelFamily& family, const Tr
       }
       if (const auto* number = std::get_if<NumberKey>(&meaning)) set(name, number->number);
       if (const auto* flag = std::get_if<FlagKey>(&meaning)) set(name, flag->flag);
+      if (std::holds_alternative<ActivationKey>(meaning) && differs(&TransformerConfig::activation))
+        json[std::string{name}] =
+            std::find_if(activation_names.begin(), activation_names.end(), [&](auto& known) {
+              return known.activation == c.activation;
+            })->name;
     }
-  if (c.learned_positions || (said != nullptr && said->rotary_base == c.rotary_base)) return;
-  bool written = false;
-  for (const char* object : {"rope_parameters", "rope_scaling"})
+  if (knows_key(family, "sliding_window") && differs(&TransformerConfig::window))
+    write_window(json, family, c.window);
+  if (!c.learned_positions &&
+      (differs(&TransformerConfig::rotary_base) || differs(&TransformerConfig::rotary_scaling) ||
+       differs(&TransformerConfig::rotary_fraction)))
+    write_rotary(json, c);
+}
+
+/// The JSON of a configuration, if a model of this family can be one.
+/// @param source the JSON of the file that it was read from, or null; its keys are kept
+[[nodiscard]] inline std::optional<nlohmann::json>
+config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json source)
+{
+  if (family.defaults().head_size > 0 && c.head_size == 0 && c.heads > 0)
+    c.head_size = c.width / c.heads;
+  const auto each = with_each_bias(c);
+  if (source.is_object())
   {
-    const auto found = json.find(object);
-    if (found == json.end() || !found->is_object() || !found->contains("rope_theta")) continue;
-    (*found)["rope_theta"] = c.rotary_base;
-    written = true;
+    const auto said = with_each_bias(ConfigReader{source, "the configuration's source"}.read());
+    write_keys(source, family, each, &said);
   }
-  if (!written || json.contains("rope_theta")) json["rope_theta"] = c.rotary_base;
+  else
+  {
+    source = {{"model_type", family.type}};
+    if (family.names == &llama_names) source["hidden_act"] = "silu";
+    write_keys(source, family, each, nullptr);
+  }
+  try
+  {
+    if (reduced(ConfigReader{source, "the configuration"}.read()) != reduced(c)) return {};
+  }
+  catch (const Error&)
+  {
+    return {};
+  }
+  return source;
 }
 
 }  // namespace detail
 
-/// The configuration of a GPT-2 or Llama model from the text of its config.json.
+/// The configuration of a model from the text of its config.json; nn/transformer/families.hpp has
+/// the families that cubist computes.
 /// @param file the name of the text's file, for messages
 /// @throws DataError for a text that is no configuration; ArgumentError for a model that cubist
 /// does not compute, and for a key that cubist does not know; ShapeError for sizes that no machine
@@ -225,13 +479,14 @@ inline void write_keys(nlohmann::json& json, const ModelFamily& family, const Tr
   const auto json = parse_json(text, file, detail::config_use);
   require<DataError>(json.is_object(), "got ", file, ", which is no JSON object, ",
                      detail::config_use.consequence, "; ", detail::config_use.if_damaged);
-  auto config = detail::ConfigReader{json, file}.read();
-  config.source.text = text;
+  detail::ConfigReader reader{json, file};
+  auto config = reader.read();
+  config.source = {text, reader.family().type};
   config.end_ids = detail::read_end_ids(json, file);
   return config;
 }
 
-/// The configuration of a GPT-2 or Llama model. A key that is null counts as one that is missing.
+/// The configuration of a model. A key that is null counts as one that is missing.
 /// @param path config.json, or its folder
 /// @throws DataError for a file that is missing, and as parse_config()
 [[nodiscard]] inline TransformerConfig read_config(std::filesystem::path path)
@@ -240,44 +495,37 @@ inline void write_keys(nlohmann::json& json, const ModelFamily& family, const Tr
   return parse_config(read_json_text(path.string(), detail::config_use), path.string());
 }
 
-/// The text of config.json for a GPT-2 or Llama model. One that was read keeps all keys of its
-/// file, and the values that have not changed.
+/// The text of config.json for a model. One that was read keeps all keys of its file, and the
+/// values that have not changed; another becomes one of the first family that has its layers.
 /// @param elements the type of the saved weights by its name in PyTorch, as "bfloat16", which
 /// replaces the one that the file had
-/// @throws ArgumentError for a model that is neither
+/// @throws ArgumentError for a model that no family has
 [[nodiscard]] inline std::string config_text(TransformerConfig c, const char* elements = nullptr)
 {
-  const bool llama = !c.learned_positions;
-  require<ArgumentError>(
-      c.gated == llama && c.bias != llama && (c.norm == Norm::rms_norm) == llama,
-      "got a transformer that is neither GPT-2 nor Llama, so Hugging Face has no "
-      "configuration for it; save its parameters with save_safetensors");
-  const auto& family = llama ? detail::llama_family : detail::gpt2_family;
   if (c.feed_forward == 0) c.feed_forward = 4 * c.width;
-  if (llama && c.key_value_heads == 0) c.key_value_heads = c.heads;
-  nlohmann::json json;
-  if (!c.source.text.empty())
-  {
-    const auto said = parse_config(c.source.text, "the configuration's source");
-    // A model of another family has other keys.
-    if (said.learned_positions == c.learned_positions)
+  if (!c.learned_positions && c.key_value_heads == 0) c.key_value_heads = c.heads;
+  std::optional<nlohmann::json> json;
+  const detail::ModelFamily* family = detail::find_family(c.source.family);
+  if (family != nullptr)
+    json = detail::config_json(
+        *family, c, parse_json(c.source.text, "the configuration's source", detail::config_use));
+  for (const auto& other : detail::model_families)
+    if (!json)
     {
-      json = parse_json(c.source.text, "the configuration's source", detail::config_use);
-      detail::write_keys(json, family, c, &said);
+      family = &other;
+      json = detail::config_json(other, c, {});
     }
-  }
-  if (json.is_null())
-  {
-    json[llama ? "hidden_act" : "activation_function"] = llama ? "silu" : "gelu_new";
-    detail::write_keys(json, family, c, nullptr);
-  }
-  if (!json.contains("model_type")) json["model_type"] = family.type;
-  if (!json.contains("architectures"))
-    json["architectures"] = nlohmann::json::array({family.architecture});
-  detail::write_end_ids(json, c.end_ids);
+  require<ArgumentError>(json.has_value(), "got a transformer that is none of ",
+                         detail::family_names(),
+                         ", so Hugging Face has no configuration for it; save its parameters with "
+                         "save_safetensors");
+  if (!json->contains("model_type")) (*json)["model_type"] = family->type;
+  if (!json->contains("architectures"))
+    (*json)["architectures"] = nlohmann::json::array({family->architecture});
+  detail::write_end_ids(*json, c.end_ids);
   for (const char* type : {"torch_dtype", "dtype"})
-    if (elements != nullptr && json.contains(type)) json[type] = elements;
-  return json.dump(2) + '\n';
+    if (elements != nullptr && json->contains(type)) (*json)[type] = elements;
+  return json->dump(2) + '\n';
 }
 
 }  // namespace cubist::CUBIST_ABI

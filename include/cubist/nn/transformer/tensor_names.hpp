@@ -5,18 +5,16 @@
 // rows and columns, and in which part of a tensor that is several of ours.
 //
 // GPT-2's linear layers are Conv1D, whose weights are (in, out), as here; Llama's are nn.Linear,
-// with (out, in). GPT-2 keeps query, key and value as columns of one tensor.
-//
-// Source: Hugging Face transformers, modeling_gpt2.py and modeling_llama.py.
+// with (out, in). GPT-2 keeps query, key and value as columns of one tensor. families.hpp has the
+// names.
 
-#include <array>
 #include <cstddef>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "cubist/core/error.hpp"
-#include "cubist/nn/transformer/config.hpp"
+#include "cubist/nn/transformer/families.hpp"
+#include "cubist/nn/transformer/transformer_config.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -34,33 +32,15 @@ struct TensorPlace
 namespace detail
 {
 
-/// The beginning of a parameter's name, and of its tensor's in each family; null where a family has
-/// no such parameter.
-struct TensorName
+/// The names of a model's tensors: those of the family that its file names, if its layers are that
+/// family's, else GPT-2's or Llama's.
+[[nodiscard]] inline const TensorNames& tensor_names(const TransformerConfig& config)
 {
-  const char* ours;
-  const char* gpt2;
-  const char* llama;
-};
-
-/// Behind "layers.N.", "transformer.h.N." and "model.layers.N.".
-inline constexpr auto names_in_layers = std::to_array<TensorName>({
-    {"attention_norm.", "ln_1.", "input_layernorm."},
-    {"attention.query.", "attn.c_attn.", "self_attn.q_proj."},
-    {"attention.key.", "attn.c_attn.", "self_attn.k_proj."},
-    {"attention.value.", "attn.c_attn.", "self_attn.v_proj."},
-    {"attention.output.", "attn.c_proj.", "self_attn.o_proj."},
-    {"feed_forward_norm.", "ln_2.", "post_attention_layernorm."},
-    {"feed_forward.gate.", nullptr, "mlp.gate_proj."},
-    {"feed_forward.up.", "mlp.c_fc.", "mlp.up_proj."},
-    {"feed_forward.down.", "mlp.c_proj.", "mlp.down_proj."},
-});
-inline constexpr auto names_outside_layers = std::to_array<TensorName>({
-    {"embedding.", "transformer.wte.", "model.embed_tokens."},
-    {"positions.", "transformer.wpe.", nullptr},
-    {"norm.", "transformer.ln_f.", "model.norm."},
-    {"logits.", "lm_head.", "lm_head."},
-});
+  const auto* family = find_family(config.source.family);
+  if (family != nullptr && family->defaults().learned_positions == config.learned_positions)
+    return *family->names;
+  return config.learned_positions ? gpt2_names : llama_names;
+}
 
 }  // namespace detail
 
@@ -69,32 +49,22 @@ inline constexpr auto names_outside_layers = std::to_array<TensorName>({
 [[nodiscard]] inline TensorPlace tensor_place(const TransformerConfig& config,
                                               const std::string& name)
 {
-  const bool gpt2 = config.learned_positions;
+  const auto& names = detail::tensor_names(config);
   const std::string layers = "layers.";
   const bool in_layer = name.starts_with(layers);
   const std::size_t begin = in_layer ? name.find('.', layers.size()) + 1 : 0;
   const std::string text = name.substr(begin);
-  for (const detail::TensorName& known :
-       in_layer ? std::span<const detail::TensorName>{detail::names_in_layers}
-                : std::span<const detail::TensorName>{detail::names_outside_layers})
+  for (const detail::TensorName& known : in_layer ? names.in_layer : names.outside)
   {
-    const char* theirs = gpt2 ? known.gpt2 : known.llama;
-    if (theirs == nullptr || !text.starts_with(known.ours)) continue;
+    if (!text.starts_with(known.ours)) continue;
     TensorPlace place;
     const bool norm = text.find("norm.") != text.npos;
-    if (in_layer)
-      place.name = (gpt2 ? "transformer.h." : "model.layers.") +
-                   name.substr(layers.size(), begin - layers.size());
-    place.name += theirs + text.substr(std::string_view{known.ours}.size());
-    place.transposed = in_layer && !gpt2 && !norm;
+    if (in_layer) place.name = names.layers + name.substr(layers.size(), begin - layers.size());
+    place.name += known.theirs + text.substr(std::string_view{known.ours}.size());
     place.vector = norm || name.ends_with(".bias");
-    if (gpt2 && place.name.find("attn.c_attn.") != place.name.npos)
-    {
-      place.parts = 3;
-      place.part = text.starts_with("attention.key.")     ? 1
-                   : text.starts_with("attention.value.") ? 2
-                                                          : 0;
-    }
+    place.transposed = in_layer && names.transposed && !place.vector;
+    place.part = known.part;
+    place.parts = known.parts;
     return place;
   }
   throw ArgumentError{"got a parameter " + text +

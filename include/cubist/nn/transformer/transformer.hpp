@@ -234,9 +234,17 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
     for (auto& block : blocks_.layers()) block->use_cache(tokens);
   }
 
-  /// @throws ArgumentError for more tokens a sequence than the model has positions
+  /// @throws ArgumentError for more tokens a sequence than the model has positions, or than a token
+  /// of it sees
   void require_positions(std::size_t tokens) const
   {
+    require<ArgumentError>(config_.window == 0 || tokens <= config_.window, "got sequences of ",
+                           tokens,
+                           " tokens for a model with a sliding window "
+                           "of ",
+                           config_.window,
+                           ", within which each token sees others, and cubist computes attention "
+                           "to all of them; use shorter sequences");
     require<ArgumentError>(tokens <= config_.positions, "got sequences of ", tokens,
                            " tokens for a model of ", config_.positions,
                            " positions, which was not made for them; use shorter ones");

@@ -138,6 +138,23 @@ struct TransformerOptions
 namespace detail
 {
 
+/// The activation of a feed-forward network without a gate.
+[[nodiscard]] inline Activation activation_of(FeedForwardActivation activation)
+{
+  switch (activation)
+  {
+  case FeedForwardActivation::gelu:
+    return gelu;
+  case FeedForwardActivation::relu:
+    return relu;
+  case FeedForwardActivation::silu:
+    return silu;
+  case FeedForwardActivation::gelu_tanh:
+    break;
+  }
+  return gelu_tanh;
+}
+
 /// The numbers of random streams that a block uses.
 inline constexpr std::size_t layer_indices = 16;
 
@@ -150,8 +167,8 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
            const TransformerOptions& options, std::size_t i)
 {
   const std::size_t index = 1 + layer_indices * i;
-  const auto linear = [&](std::size_t offset, double std) {
-    return LinearOptions{.bias = config.bias,
+  const auto linear = [&](std::size_t offset, double std, bool bias) {
+    return LinearOptions{.bias = config.bias || bias,
                          .seed = options.seed,
                          .index = index + offset,
                          .gathered = options.gathered,
@@ -162,23 +179,37 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
   constexpr double std = 0.02;
   const double added_std = std / std::sqrt(2.0 * static_cast<double>(config.layers));
   const std::size_t inner = config.feed_forward == 0 ? 4 * config.width : config.feed_forward;
+  const bool ff_bias = config.feed_forward_bias;
+  AttentionOptions attention{.heads = config.heads,
+                             .key_value_heads = config.key_value_heads,
+                             .head_size = config.head_size,
+                             .rotary_base = config.learned_positions ? 0 : config.rotary_base,
+                             .rotary_scaling = config.rotary_scaling,
+                             .head_norms = config.head_norms,
+                             .norm_epsilon = config.epsilon,
+                             .dropout = options.attention_dropout,
+                             .linear = linear(0, std, config.query_key_value_bias),
+                             .output_weights = Normal{added_std},
+                             .output_bias = config.bias || config.attention_output_bias};
+  attention = attention.complete(config.width);
+  if (!config.learned_positions)
+  {
+    attention.rotary_size = config.rotated_size(attention.head_size);
+    require<ShapeError>(
+        attention.rotary_size > 0, "got a share of ", config.rotary_fraction, " of heads of ",
+        attention.head_size,
+        " elements to rotate, which is none, so positions would have no effect; use "
+        "a larger share");
+  }
+  if (config.scale_by_layer) attention.scale /= static_cast<double>(i + 1);
   const auto make = [&]<class N, class Up>(std::type_identity<N>, Up up) {
     const NormOptions norm{config.epsilon};
     using Block = TransformerBlock<S, B, T, N, Up>;
     Block block{
-        Sequential{
-            N{mesh, config.width, norm},
-            Attention<S, B, T>{mesh,
-                               config.width,
-                               {.heads = config.heads,
-                                .key_value_heads = config.key_value_heads,
-                                .head_size = config.head_size,
-                                .rotary_base = config.learned_positions ? 0 : config.rotary_base,
-                                .dropout = options.attention_dropout,
-                                .linear = linear(0, std),
-                                .output_weights = Normal{added_std}}}},
+        Sequential{N{mesh, config.width, norm}, Attention<S, B, T>{mesh, config.width, attention}},
         Sequential{N{mesh, config.width, norm}, std::move(up),
-                   Dense<typename S::Next, B, T>{mesh, inner, config.width, linear(6, added_std)}},
+                   Dense<typename S::Next, B, T>{mesh, inner, config.width,
+                                                 linear(6, added_std, ff_bias)}},
         Dropout{options.dropout, options.seed, index},
         Dropout{options.dropout, options.seed, index + 1}};
     return std::make_unique<LayerOf<typename Block::Input, Block>>(std::move(block));
@@ -191,9 +222,10 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
       "make its blocks with TransformerBlock");
   if (centred)
     return make(std::type_identity<LayerNorm<S, B, T>>{},
-                Dense<S, B, T>{mesh, config.width, inner, linear(4, std), gelu_tanh});
+                Dense<S, B, T>{mesh, config.width, inner, linear(4, std, ff_bias),
+                               activation_of(config.activation)});
   return make(std::type_identity<RmsNorm<S, B, T>>{},
-              GatedLinear<S, B, T>{mesh, config.width, inner, linear(4, std)});
+              GatedLinear<S, B, T>{mesh, config.width, inner, linear(4, std, ff_bias)});
 }
 
 }  // namespace detail

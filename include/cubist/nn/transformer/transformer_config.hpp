@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The sizes and kinds of a transformer's parts.
-//
-// Source: Hugging Face transformers, GPT2Config and LlamaConfig.
+// The sizes and kinds of a transformer's parts. families.hpp says which models of Hugging Face have
+// which.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
+#include "cubist/nn/functions/rotary_scaling.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -23,11 +23,22 @@ enum class Norm : std::uint8_t
   rms_norm     ///< the root mean square, and a weight
 };
 
-/// The text of the config.json that a configuration was read from, so that a save keeps its keys.
-/// It says nothing about the model that the configuration does not say, so all are equal.
+/// The activation of a feed-forward network without a gate.
+enum class FeedForwardActivation : std::uint8_t
+{
+  gelu_tanh,  ///< GELU's approximation by tanh, as GPT-2 has it
+  gelu,
+  relu,
+  silu
+};
+
+/// The text of the config.json that a configuration was read from, so that a save keeps its keys,
+/// and the family that it names. It says nothing about the model that the configuration does not
+/// say, so all are equal.
 struct ConfigSource
 {
-  std::string text;  ///< empty for a configuration that was not read
+  std::string text;         ///< empty for a configuration that was not read
+  std::string family = {};  ///< "model_type", which names the tensors of the model's files
 
   friend bool operator==(const ConfigSource&, const ConfigSource&) { return true; }
 };
@@ -45,22 +56,44 @@ struct TransformerConfig
   std::size_t feed_forward = 0;     // 0: 4 width
   /// GPT-2's; else Q and K are rotated by their positions.
   bool learned_positions = true;
-  double rotary_base = 10000;    ///< the base of rotary angles
+  double rotary_base = 10000;         ///< the base of rotary angles
+  RotaryScaling rotary_scaling = {};  ///< how their frequencies are scaled
+  /// The share of a head's elements that is rotated, the first ones.
+  double rotary_fraction = 1;
   Norm norm = Norm::layer_norm;  ///< of each block
   double epsilon = 1e-5;
-  /// SwiGLU in the feed-forward network; else GELU by tanh.
+  /// SwiGLU in the feed-forward network; else `activation`.
   bool gated = false;
-  /// Linear layers have a bias.
+  /// All linear layers have a bias.
   bool bias = true;
   /// The logits use the table of the embedding.
   bool tied = true;
   /// The tokens that end a text; `generate` stops behind them.
   std::vector<int> end_ids = {};
+  /// Which linear layers have a bias where not all have one.
+  bool query_key_value_bias = false;
+  bool attention_output_bias = false;  ///< the output of attention
+  bool feed_forward_bias = false;      ///< the layers of the feed-forward network
+  /// Q and K pass through an RMSNorm, a head at a time, before they are rotated.
+  bool head_norms = false;
+  FeedForwardActivation activation = FeedForwardActivation::gelu_tanh;
+  /// The scores of layer i, from 0, are divided by i + 1.
+  bool scale_by_layer = false;
+  /// A token sees this many tokens, itself and those before it; 0: all. cubist computes sequences
+  /// that are no longer than this.
+  std::size_t window = 0;
   ConfigSource source = {};  ///< where it was read
 
   friend bool operator==(const TransformerConfig&, const TransformerConfig&) = default;
 
-  /// @throws ShapeError for sizes of 0, and for more parameters than any machine can hold
+  /// How many elements of a head of this size are rotated.
+  [[nodiscard]] std::size_t rotated_size(std::size_t of_head) const
+  {
+    return static_cast<std::size_t>(static_cast<double>(of_head) * rotary_fraction);
+  }
+
+  /// @throws ShapeError for sizes of 0, and for more parameters than any machine can hold;
+  /// ArgumentError for rotary positions out of range
   void check() const
   {
     require<ShapeError>(vocabulary > 0 && positions > 0 && width > 0 && layers > 0 && heads > 0,
@@ -76,6 +109,10 @@ struct TransformerConfig
              double(layers) * (2 * attention + (gated ? 3 : 2) * inner));
     require<ShapeError>(parameters < 0x1p50, "got a transformer of about ", parameters,
                         " parameters, which no machine can hold; check its sizes");
+    rotary_scaling.check();
+    require<ArgumentError>(rotary_fraction > 0 && rotary_fraction <= 1, "got a share of ",
+                           rotary_fraction,
+                           " of each head to rotate, which is not between 0 and 1; use 1 for all");
   }
 };
 
