@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -17,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <cubist/nn/transformer/config.hpp>
 #include <cubist/plan/machine_json.hpp>
 #include <cubist/plan/planner.hpp>
 
@@ -132,6 +134,16 @@ void draw(const cubist::Plan& plan, const Options& options, cubist::ProductSize 
                                      ", so the drawing would be lost; pass --svg another path");
 }
 
+/// The model of a folder with a config.json or of the file itself, or the published one of this
+/// name.
+cubist::TransformerModel read_model(const std::string& name)
+{
+  const std::filesystem::path path{name};
+  if (std::filesystem::is_regular_file(path) || std::filesystem::exists(path / "config.json"))
+    return cubist::transformer_model(cubist::read_config(path), name);
+  return cubist::transformer_model(name);
+}
+
 /// What is planned: layers, or a transformer, whose first product is that of Q, K and V.
 class Network
 {
@@ -143,11 +155,12 @@ class Network
       layers_ = cubist::mlp_layers(options.tokens, options.layers);
       return;
     }
-    const auto& model = cubist::transformer_model(options.model);
+    const auto model = read_model(options.model);
     step_.emplace(cubist::TransformerStep{
         model, cubist::token_batch(model, options.tokens, options.sequence)});
-    layers_ = {
-        {.m = options.tokens, .n = model.width + 2 * model.key_value_width(), .k = model.width}};
+    layers_ = {{.m = options.tokens,
+                .n = model.query_width() + 2 * model.key_value_width(),
+                .k = model.width}};
   }
 
   [[nodiscard]] cubist::ProductSize first() const { return layers_.front(); }
@@ -290,8 +303,9 @@ try
   auto* network = app.add_option_group("network")->require_option(1);
   network->add_option("--layers", options.layers, "features: input, hidden layers, output")
       ->delimiter(',');
-  auto* model = network->add_option(
-      "--model", options.model, "a step of a transformer: " + cubist::transformer_model_names());
+  auto* model = network->add_option("--model", options.model,
+                                    "a step of a transformer: a folder with a config.json, or " +
+                                        cubist::transformer_model_names());
   app.add_option("--sequence", options.sequence,
                  "tokens of each sequence; left out, the longest that the model takes")
       ->needs(model);

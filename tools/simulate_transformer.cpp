@@ -30,6 +30,11 @@ namespace
   config.gated = model.gated;
   config.bias = model.bias;
   config.tied = model.tied;
+  config.head_size = model.head_width;
+  config.query_key_value_bias = model.query_key_value_bias;
+  config.attention_output_bias = model.attention_output_bias;
+  config.feed_forward_bias = model.feed_forward_bias;
+  config.head_norms = model.head_norms;
   return config;
 }
 
