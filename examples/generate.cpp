@@ -91,7 +91,7 @@ void continue_on_mesh(const Mesh& mesh, const Settings& s)
 {
   const auto config = cubist::read_config(s.model);
   const auto prompt = prompt_of(s, config);
-  cubist::Transformer<Scheme, Backend, float> model{mesh, config};
+  cubist::Transformer<Scheme, Backend, float> model{mesh, config, {.inference = true}};
   load_weights(s.model, model.parameters(), config);
   auto options = s.options;
   Printer printer{s};

@@ -86,6 +86,12 @@ inline Quanta require_multiples(Quanta quanta, std::size_t quantum)
 
 }  // namespace detail
 
+/// Makes a matrix that has a shape, blocks and no elements: the gradient of a parameter that nobody
+/// trains.
+struct WithoutElements
+{
+};
+
 template <Scalar T, class L, class M>
 class DistMatrix
 {
@@ -108,6 +114,15 @@ class DistMatrix
         storage_(require_countable(block_.padded(), sizeof(T)).size())
   {
   }
+  /// The same without elements, which nobody may read or write.
+  DistMatrix(M mesh, Shape shape, Quanta quanta, WithoutElements)
+      : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))},
+        quanta_{detail::require_multiples(quanta, mesh_.quantum())}, block_{block_of(mesh_, shape,
+                                                                                     quanta_,
+                                                                                     mesh_.rank())},
+        storage_(0)
+  {
+  }
 
   /// The sum of parts of which each rank holds one: `sum_partial` of dist/sum_partial.hpp.
   /// @throws ShapeError, MeshError for parts of another shape or on another mesh
@@ -127,6 +142,8 @@ class DistMatrix
   [[nodiscard]] Quanta quanta() const { return quanta_; }
   /// The block of the global matrix that this rank holds.
   [[nodiscard]] const Block& block() const { return block_; }
+  /// Whether there is memory for the block.
+  [[nodiscard]] bool has_elements() const { return storage_.size() >= block_.padded().size(); }
 
   /// This rank's shard as the engine's view: an xtensor view in host memory.
   [[nodiscard]] auto local() { return mesh_.engine().view(valid()); }
@@ -200,6 +217,14 @@ class DistMatrix
   Block block_;
   typename M::Engine::template Buffer<T> storage_;
 };
+
+/// Zeros, cut as `value` is, or a matrix without elements: the gradient of a parameter.
+template <class T, class L, class M>
+[[nodiscard]] DistMatrix<T, L, M> gradient_like(const DistMatrix<T, L, M>& value, bool has_elements)
+{
+  if (has_elements) return {value.mesh(), value.shape(), value.quanta()};
+  return {value.mesh(), value.shape(), value.quanta(), WithoutElements{}};
+}
 
 /// Zeros, cut as `y` is: the gradient of an output, for a loss to fill.
 template <class T, class L, class M>

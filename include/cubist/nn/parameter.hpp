@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
@@ -88,6 +89,20 @@ struct Parameter
   /// layer that cannot do without the gradient.
   std::function<void()> freeze = {};
 };
+
+namespace detail
+{
+
+/// @throws ArgumentError for a layer that was made without gradients
+template <class Gradient>
+void require_gradient(const Gradient& gradient)
+{
+  require<ArgumentError>(gradient.has_elements(),
+                         "got backward for a layer that was made without gradients, so there is no "
+                         "memory for them; make the model without `.inference = true`");
+}
+
+}  // namespace detail
 
 /// What an optimizer updates.
 template <class T, class M>

@@ -104,8 +104,10 @@ class TransformerPlanner
     const double activations = std::exchange(memory.activations, 0);
     memory.workspace -= products_workspace_;
     memory *= n;
-    SegmentMemory segments{blocks, options_.training ? options_.recompute : 0};
-    for (std::size_t i = 0; i < blocks; ++i)
+    // An evaluation has the activations and the workspace of two blocks.
+    const std::size_t kept = options_.training ? blocks : std::min<std::size_t>(blocks, 2);
+    SegmentMemory segments{kept, options_.training ? options_.recompute : 0};
+    for (std::size_t i = 0; i < kept; ++i)
       segments.add(i, 0, activations, products_workspace_, bytes(size(parts_.stream())));
     segments.add_to(memory);
     parameters_ *= n;
@@ -138,7 +140,9 @@ class TransformerPlanner
     products_workspace_ += bytes(static_cast<double>(workspace));
     if (p.is_merged)  // W and dW, interleaved
     {
-      add_workspace((options_.training ? 2 : 1) * size(cut.w));
+      const double elements = (options_.training ? 2 : 1) * size(cut.w);
+      add_workspace(elements);
+      products_workspace_ += bytes(elements);
       add_passes(2 * size(cut.w), 2 * size(cut.w));
     }
     if (p.has_bias)

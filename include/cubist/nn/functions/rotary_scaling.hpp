@@ -37,7 +37,7 @@ struct RotaryScaling
     llama3   ///< low ones are divided by `factor`, high ones stay
   };
 
-  Type type = Type::none;
+  Type type = Type::none;     ///< the formula
   double factor = 1;          ///< of linear and llama3
   double low_frequency = 1;   ///< of llama3: longer waves than positions / low_frequency are low
   double high_frequency = 4;  ///< of llama3: shorter waves than positions / high_frequency are high

@@ -85,7 +85,7 @@ class Attention
   {
     if (!options_.head_norms) return;
     for (auto* norm : {&query_norm_, &key_norm_})
-      norm->emplace(mesh, options_.head_size, options_.norm_epsilon);
+      norm->emplace(mesh, options_.head_size, options_.norm_epsilon, options_.linear.gradients);
   }
 
   [[nodiscard]] const AttentionOptions& options() const { return options_; }
@@ -95,8 +95,8 @@ class Attention
   {
     typename Merged::Kept merged;
     typename OutputLinear::Kept output;
-    typename HeadNorm<S, B, T>::Kept query_norm;
-    typename HeadNorm<S, B, T>::Kept key_norm;
+    typename HeadNorm<S, B, T>::Kept query_norm;  ///< what the norm of queries keeps
+    typename HeadNorm<S, B, T>::Kept key_norm;    ///< what the norm of keys keeps
     RotaryTable<T, Engine> rotary;
     std::optional<Heads> o;
     std::optional<Heads> d_o;

@@ -46,6 +46,7 @@ struct EmbeddingOptions
   /// The layer's number, below 2^16.
   std::size_t index = 0;
   Initial initial = Normal{};  ///< of the table
+  bool gradients = true;       ///< whether there is memory for gradients, and a backward
 };
 
 /// @throws from every call: ArgumentError for an id that the vocabulary does not have
@@ -62,7 +63,8 @@ class Embedding
   /// @throws ShapeError for no tokens or no features
   Embedding(const Mesh& mesh, std::size_t vocabulary, std::size_t features,
             const EmbeddingOptions& options = {})
-      : mesh_{mesh}, e_{mesh, {vocabulary, features}, quanta(mesh)}, de_{e_}
+      : mesh_{mesh}, e_{mesh, {vocabulary, features}, quanta(mesh)}, de_{gradient_like(
+                                                                         e_, options.gradients)}
   {
     require<ShapeError>(vocabulary > 0 && features > 0, "got an embedding of ", vocabulary,
                         " tokens in ", features,
@@ -114,6 +116,7 @@ class Embedding
                         " that is not like the last output, so its rows have no ids; make it like "
                         "that output");
     if (is_frozen_) return;
+    detail::require_gradient(de_);
     if (!accumulate) mesh_.engine().fill(de_.valid(), T{});
     kept.exchange->add_sums(ids, dh.valid(), de_.valid());
     pass.gradients.sum(mesh_, Axes<>{}, de_.padded());

@@ -52,8 +52,9 @@ class HeadNorm
   using Weight = DistMatrix<T, Layout<Rows<>, Cols<>>, Mesh>;
 
   /// @throws ShapeError for heads without elements, ArgumentError for an epsilon out of range
-  HeadNorm(const Mesh& mesh, std::size_t head_size, double epsilon = 1e-6)
-      : mesh_{mesh}, head_size_{head_size}, epsilon_{epsilon}, w_{mesh, {1, head_size}}, dw_{w_}
+  HeadNorm(const Mesh& mesh, std::size_t head_size, double epsilon = 1e-6, bool gradients = true)
+      : mesh_{mesh}, head_size_{head_size}, epsilon_{epsilon}, w_{mesh, {1, head_size}},
+        dw_{gradient_like(w_, gradients)}
   {
     require<ShapeError>(head_size > 0, "got a norm of heads without elements, which have no mean; "
                                        "give them at least one");
@@ -65,11 +66,11 @@ class HeadNorm
   /// What a forward leaves for its backward.
   struct Kept
   {
-    Buffer<T> x = Buffer<T>(0);
-    Buffer<T> product = Buffer<T>(0);  // dy xhat
-    Buffer<double> rstd = Buffer<double>(0);
-    Buffer<double> sums = Buffer<double>(0);
-    Buffer<double> zeros = Buffer<double>(0);
+    Buffer<T> x = Buffer<T>(0);                ///< the heads before the norm, one below the other
+    Buffer<T> product = Buffer<T>(0);          // dy xhat
+    Buffer<double> rstd = Buffer<double>(0);   ///< of each head and row
+    Buffer<double> sums = Buffer<double>(0);   ///< workspace: sums over a head
+    Buffer<double> zeros = Buffer<double>(0);  ///< the means, which are not subtracted
   };
 
   /// Replaces X by Y.
@@ -102,6 +103,7 @@ class HeadNorm
   void backward(MatrixView<T> dy, const HeadColumns& columns, std::size_t heads,
                 const BackwardPass<T, Mesh>& pass, Kept& kept)
   {
+    if (!weight_is_frozen_) detail::require_gradient(dw_);
     const auto& engine = mesh_.engine();
     const std::size_t rows = dy.rows();
     const std::size_t n = heads * rows;
@@ -113,12 +115,15 @@ class HeadNorm
                       detail::TimesNormalized<A>{kept.rstd.data() + h * rows, zeros},
                       MatrixView<const T>{head(dy, columns, h)},
                       x.block(h * rows, 0, {rows, head_size_}));
-    engine.column_sums(MatrixView<const T>{product}, dw_.valid());
-    using L = typename S::Output;
-    using OfRows = typename PendingAxes<typename Weight::Layout, typename L::RowAxes>::type;
-    using Pending =
-        typename PendingAxes<typename Weight::Layout, typename L::ColAxes, OfRows>::type;
-    pass.gradients.sum(mesh_, Pending{}, dw_.padded());
+    if (!weight_is_frozen_)
+    {
+      using L = typename S::Output;
+      using OfRows = typename PendingAxes<typename Weight::Layout, typename L::RowAxes>::type;
+      using Pending =
+          typename PendingAxes<typename Weight::Layout, typename L::ColAxes, OfRows>::type;
+      engine.column_sums(MatrixView<const T>{product}, dw_.valid());
+      pass.gradients.sum(mesh_, Pending{}, dw_.padded());
+    }
     engine.row_fold(column(kept.sums, n), 0.0, detail::Sum{}, detail::Weighted{},
                     MatrixView<const T>{product}, w_.valid().repeated(n));
     for (std::size_t h = 0; h < heads; ++h)
@@ -132,7 +137,7 @@ class HeadNorm
   /// weight (1, dh)
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
-    list.push_back({prefix + "weight", w_.view(), dw_.view()});
+    list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
   }
 
  private:
@@ -166,6 +171,7 @@ class HeadNorm
   double epsilon_;
   Weight w_;
   Weight dw_;
+  bool weight_is_frozen_ = false;
 };
 
 }  // namespace cubist::CUBIST_ABI

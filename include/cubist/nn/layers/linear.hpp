@@ -54,8 +54,11 @@ class Linear
   /// range
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
       : mesh_{mesh}, options_{detail::with_quanta(options, mesh.quantum())}, in_{in}, out_{out},
-        w_{mesh, {in, out}, {options_.in_quantum, options_.out_quantum}}, dw_{w_},
-        b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}}, db_{b_}
+        w_{mesh, {in, out}, {options_.in_quantum, options_.out_quantum}}, dw_{gradient_like(
+                                                                              w_,
+                                                                              options_.gradients)},
+        b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}}, db_{gradient_like(
+                                                                        b_, options_.gradients)}
   {
     require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
                         " features, which has no weights; give it at least one of each");
@@ -178,6 +181,7 @@ class Linear
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
     require_like_output(dy, "dY", x.rows());
+    if (!weight_is_frozen_) detail::require_gradient(dw_);
     sum_columns(db_.valid());
     if (options_.bias && !bias_is_frozen_) gradients.sum(mesh_, Pending{}, db_.padded());
     if (weight_is_frozen_ && !dx) return;

@@ -28,6 +28,8 @@ struct LinearOptions
   std::size_t in_quantum = 0;
   /// Columns of Y are padded to a multiple of this; 0 for the mesh's quantum.
   std::size_t out_quantum = 0;
+  /// Whether the layer has gradients; without, it has no memory for them and no backward.
+  bool gradients = true;
 };
 
 namespace detail

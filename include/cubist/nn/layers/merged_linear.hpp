@@ -8,8 +8,8 @@
 //   Y (M, N) S::Output   the columns of all Y_i, interleaved so that each rank has its part of each
 //
 // N_i is cut in F pieces, the fewest that the cuts of W's and of Y's columns divide evenly. Piece f
-// of Y is [piece f of Y_0 | piece f of Y_1 | …]. W = [W_0 | W_1 | …] is interleaved likewise, in a
-// workspace, and so are b and the gradients:
+// of Y is [piece f of Y_0 | piece f of Y_1 | …]. W = [W_0 | W_1 | …] is interleaved likewise, in
+// `Kept`, and so are b and the gradients:
 //
 //   forward    copy the W_i into W;  Y = X W + b
 //   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy dW and db apart, and
@@ -35,6 +35,7 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/nn/functions/initial_values.hpp"
+#include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -95,10 +96,7 @@ class MergedLinear
     if (options_.in_quantum == 0) options_.in_quantum = mesh.quantum();
     for (std::size_t i = 0; i < outputs.size(); ++i) add_output(outputs[i], i);
     const std::size_t n = pieces_ * group_;
-    w_.emplace(mesh, Shape{in, n}, Quanta{options_.in_quantum, mesh.quantum()});
-    dw_.emplace(*w_);
-    b_.emplace(mesh, Shape{1, n});
-    db_.emplace(*b_);
+    b_.emplace(mesh, Shape{1, n}, Quanta{mesh.quantum(), mesh.quantum()}, WithoutElements{});
   }
 
   /// Where Y_i is in this rank's block of a matrix like Y.
@@ -112,10 +110,15 @@ class MergedLinear
     return {part.first, part.width, group_, block.size / group_, end - begin};
   }
 
-  /// What a forward leaves for its backward.
+  /// What a forward leaves for its backward: the interleaved weights, too, so that layers of which
+  /// one works at a time share them.
   struct Kept
   {
     std::optional<Product> product;
+    std::optional<Weight> w;   ///< the weights, interleaved
+    std::optional<Bias> b;     ///< the biases, interleaved
+    std::optional<Weight> dw;  ///< the gradients of the weights, interleaved
+    std::optional<Bias> db;    ///< the gradients of the biases, interleaved
     std::optional<Output> y;
     std::optional<Output> dy;
   };
@@ -123,23 +126,27 @@ class MergedLinear
   /// Y, in `kept`, for layers that change it in place.
   Output& forward(const Input& x, Kept& kept)
   {
-    auto& [product, y, dy] = kept;
+    auto& product = kept.product;
+    auto& y = kept.y;
+    const std::size_t n = pieces_ * group_;
+    Weight& w = fit(kept.w, mesh_, {in_, n}, {options_.in_quantum, mesh_.quantum()});
     if (!y || y->rows() != x.rows() || y->quanta().rows != x.quanta().rows)
     {
-      const ProductSize size{.m = x.rows(), .n = w_->cols(), .k = in_};
+      const ProductSize size{.m = x.rows(), .n = n, .k = in_};
       product.emplace(mesh_, size, options_.gathered, options_.method,
                       ProductQuanta{.m = x.quanta().rows, .n = 0, .k = options_.in_quantum});
-      y.emplace(mesh_, Shape{x.rows(), w_->cols()}, Quanta{x.quanta().rows, mesh_.quantum()});
-      dy.reset();
+      y.emplace(mesh_, Shape{x.rows(), n}, Quanta{x.quanta().rows, mesh_.quantum()});
+      kept.dy.reset();
     }
     copy_parts(
-        [](auto& part) -> auto& { return part.w; }, *w_, false);
-    product->forward(x, *w_, *y);
+        [](auto& part) -> auto& { return part.w; }, w, false);
+    product->forward(x, w, *y);
     if (options_.bias)
     {
       copy_parts(
-          [](auto& part) -> auto& { return part.b; }, *b_, false);
-      mesh_.engine().for_each(detail::Add{}, y->valid(), bias_row().repeated(y->valid().rows()));
+          [](auto& part) -> auto& { return part.b; }, fit_bias(kept.b), false);
+      mesh_.engine().for_each(detail::Add{}, y->valid(),
+                              std::as_const(*kept.b).valid().repeated(y->valid().rows()));
     }
     return *y;
   }
@@ -159,28 +166,31 @@ class MergedLinear
                 Input* dx = nullptr)
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
+    require_gradients();
     const Output& dy = output_gradient(kept);
+    const Weight& w = *kept.w;
     const auto all_are_frozen = [&](auto frozen) {
       return std::all_of(parts_.begin(), parts_.end(), frozen);
     };
     if (options_.bias && !all_are_frozen([](auto& part) { return part.bias_is_frozen; }))
     {
-      mesh_.engine().column_sums(dy.valid(), db_->valid());
+      Bias& db = fit_bias(kept.db);
+      mesh_.engine().column_sums(dy.valid(), db.valid());
       copy_parts(
-          [](auto& part) -> auto& { return part.db; }, *db_, true);
+          [](auto& part) -> auto& { return part.db; }, db, true);
       for (auto& part : parts_)
         if (!part.bias_is_frozen) gradients.sum(mesh_, Pending{}, part.db.padded());
     }
     if (all_are_frozen([](auto& part) { return part.weight_is_frozen; }))
     {
-      dw_.reset();
-      if (dx) kept.product->grad_input(dy, *w_, *dx);
+      if (dx) kept.product->grad_input(dy, w, *dx);
       return;
     }
-    auto* const replicas = dx ? kept.product->backward_parts(x, *w_, dy, *dx, *dw_)
-                              : kept.product->backward_parts(x, dy, *dw_);
+    Weight& dw = fit_like(kept.dw, w);
+    auto* const replicas = dx ? kept.product->backward_parts(x, w, dy, *dx, dw)
+                              : kept.product->backward_parts(x, dy, dw);
     copy_parts(
-        [](auto& part) -> auto& { return part.dw; }, *dw_, true);
+        [](auto& part) -> auto& { return part.dw; }, dw, true);
     for (auto& part : parts_)
       if (!part.weight_is_frozen) gradients.reduce(part.dw.padded(), replicas);
   }
@@ -222,14 +232,24 @@ class MergedLinear
     const Bias b{mesh_, {1, output.features}, {mesh_.quantum(), quantum}};
     const std::size_t width =
         pieces_ == 1 ? output.features : pad(output.features, std::lcm(quantum, pieces_)) / pieces_;
-    auto& part = parts_.emplace_back(Part{output.name, output.features, width, group_, w, w, b, b});
+    auto& part = parts_.emplace_back(Part{output.name, output.features, width, group_, w,
+                                          gradient_like(w, options_.gradients), b,
+                                          gradient_like(b, options_.gradients)});
     group_ += width;
     const auto draw = [&](Draw what) { return stream(options_.seed, what, options_.index + i); };
     detail::initialize(part.w, options_.initial_weights, draw(Draw::weight), in_);
     if (options_.bias) detail::initialize(part.b, options_.initial_bias, draw(Draw::bias), in_);
   }
 
-  [[nodiscard]] MatrixView<const T> bias_row() const { return std::as_const(*b_).valid(); }
+  [[nodiscard]] Bias& fit_bias(std::optional<Bias>& kept) const
+  {
+    return fit(kept, mesh_, b_->shape(), b_->quanta());
+  }
+  void require_gradients() const
+  {
+    for (const auto& part : parts_)
+      if (!part.weight_is_frozen) detail::require_gradient(part.dw);
+  }
 
   /// Copies the matrix `of(part)` of each part into `merged`, or, `apart`, from there.
   template <class Of, class Merged>
@@ -263,10 +283,7 @@ class MergedLinear
   std::size_t pieces_;
   std::size_t group_ = 0;  // columns of a piece of all
   std::vector<Part> parts_;
-  std::optional<Weight> w_;  // all of them, interleaved
-  std::optional<Weight> dw_;
-  std::optional<Bias> b_;
-  std::optional<Bias> db_;
+  std::optional<Bias> b_;  // all of them, interleaved, without elements
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -43,7 +43,7 @@ class PositionEmbedding
   /// @throws ShapeError for no positions or no features
   PositionEmbedding(const Mesh& mesh, std::size_t positions, std::size_t features,
                     const EmbeddingOptions& options = {})
-      : mesh_{mesh}, p_{mesh, {positions, features}}, dp_{p_}
+      : mesh_{mesh}, p_{mesh, {positions, features}}, dp_{gradient_like(p_, options.gradients)}
   {
     require<ShapeError>(positions > 0 && features > 0, "got ", positions, " positions in ",
                         features, " features, which have no elements; give at least one of each");
@@ -65,6 +65,7 @@ class PositionEmbedding
   {
     check(pass);
     if (is_frozen_) return;
+    detail::require_gradient(dp_);
     mesh_.engine().fill(dp_.valid(), T{});
     for_each_run(dh, pass, [&](std::size_t position, MatrixView<const T> rows) {
       mesh_.engine().for_each(detail::Add{}, dp_.valid().block(position, 0, rows.shape()), rows);

@@ -46,6 +46,7 @@ namespace cubist::CUBIST_ABI
 struct NormOptions
 {
   double epsilon = 1e-5;
+  bool gradients = true;  ///< whether there is memory for gradients, and a backward
 };
 
 namespace detail
@@ -67,7 +68,8 @@ class RowNorm
   using Weight = DistMatrix<T, RowVector<L>, Mesh>;
 
   RowNorm(const Mesh& mesh, std::size_t features, const NormOptions& options)
-      : mesh_{mesh}, options_{options}, w_{mesh, {1, features}}, dw_{w_}, b_{w_}, db_{w_}
+      : mesh_{mesh}, options_{options}, w_{mesh, {1, features}},
+        dw_{gradient_like(w_, options.gradients)}, b_{w_}, db_{gradient_like(w_, options.gradients)}
   {
     require<ShapeError>(features > 0, "got a norm of rows without features, which have no mean; "
                                       "give it at least one");
@@ -126,6 +128,7 @@ class RowNorm
                         Kept& kept, bool wants_dx)
   {
     check(dy, "dY");
+    if (!weight_is_frozen_) require_gradient(dw_);
     const auto& engine = mesh_.engine();
     const MatrixView<const T> in = x.valid(), slopes = dy.valid();
     Input& dx = fit_like(kept.dx, x);

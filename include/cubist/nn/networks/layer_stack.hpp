@@ -95,6 +95,7 @@ class LayerStack
     std::size_t segment_ = none;                 // the one whose activations are kept
     bool has_output_ = false;
     bool has_passed_back_ = false;
+    bool takes_turns_ = false;  // layers of one type have two sets, for evaluation
     Pass pass_;
   };
 
@@ -104,7 +105,7 @@ class LayerStack
   {
     kept.discard();
     kept.pass_ = pass;
-    if (kept.set_of_.size() != layers_.size()) prepare(kept);
+    if (kept.set_of_.size() != layers_.size() || kept.takes_turns_) prepare(kept);
     const A* y = &x;
     for (std::size_t s = 0; s < segments(); ++s)
     {
@@ -113,6 +114,29 @@ class LayerStack
     }
     kept.has_output_ = true;
     kept.has_passed_back_ = false;
+    return *y;
+  }
+
+  /// Y without a backward. Layers of one type take turns with two sets of what a forward keeps, so
+  /// that a deep network needs the memory of two layers; a set that a training forward has made is
+  /// used as it is.
+  const A& evaluate(const A& x, const Pass& pass, Kept& kept)
+  {
+    const bool is_prepared = kept.set_of_.size() == layers_.size();
+    if (is_prepared && !kept.takes_turns_)
+    {
+      const A& y = forward(x, pass, kept);
+      kept.discard();
+      return y;
+    }
+    kept.discard();
+    if (!is_prepared) prepare_turns(kept);
+    const A* y = &x;
+    for (std::size_t i = 0; i < layers_.size(); ++i)
+    {
+      const Span span{x.mesh().engine(), {forward_, i}};
+      y = &layers_[i]->forward(*y, pass, set(kept, i));
+    }
     return *y;
   }
 
@@ -162,25 +186,38 @@ class LayerStack
   /// has, or a new one.
   void prepare(Kept& kept) const
   {
+    share_sets(kept,
+               [&](std::size_t i, std::size_t last) { return i / length_ == last / length_; });
+    kept.takes_turns_ = false;
+    kept.inputs_.resize(layers_.size());
+    kept.outputs_.resize(segments());
+  }
+  /// The same for an evaluation: a layer reads what the layer before it keeps, and nothing else.
+  void prepare_turns(Kept& kept) const
+  {
+    share_sets(kept, [](std::size_t i, std::size_t last) { return i == last + 1; });
+    kept.takes_turns_ = true;
+  }
+  /// Gives each layer the first set of its type that is free, or a new one.
+  /// @param in_use  whether layer i may not have the set that layer `last` was the last to get
+  template <class InUse>
+  void share_sets(Kept& kept, InUse in_use) const
+  {
     kept.sets_.clear(), kept.set_of_.clear();
-    std::vector<std::size_t> last_segment;  // that uses each set
+    std::vector<std::size_t> last;  // layer that got each set
     for (std::size_t i = 0; i < layers_.size(); ++i)
     {
-      const std::size_t segment = i / length_;
       std::size_t s = 0;
-      while (s < kept.sets_.size() &&
-             (last_segment[s] == segment || !layers_[i]->fits(*kept.sets_[s])))
+      while (s < kept.sets_.size() && (in_use(i, last[s]) || !layers_[i]->fits(*kept.sets_[s])))
         ++s;
       if (s == kept.sets_.size())
       {
         kept.sets_.push_back(layers_[i]->make_kept());
-        last_segment.push_back(segment);
+        last.push_back(i);
       }
-      last_segment[s] = segment;
+      last[s] = i;
       kept.set_of_.push_back(s);
     }
-    kept.inputs_.resize(layers_.size());
-    kept.outputs_.resize(segments());
   }
 
   /// Passes X through the layers of a segment.

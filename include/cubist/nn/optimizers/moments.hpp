@@ -35,6 +35,11 @@ class Moments
     {
       if (p.frozen) continue;
       const auto& v = p.value;
+      require<ArgumentError>(
+          v.padded.size() == 0 || p.gradient.padded.data() != nullptr, "got an optimizer for ",
+          p.name,
+          ", which has no gradient, since its model was made for inference; make "
+          "the model without `.inference = true`");
       names_and_cuts_.push_back(
           {name + "." + p.name,
            {v.mesh, v.shape, v.quanta, {nullptr, v.padded.shape()}, v.block_of, v.primary}});

@@ -70,27 +70,31 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   /// @throws ShapeError for sizes that do not fit, ArgumentError for options out of range
   Transformer(const Mesh& mesh, const TransformerConfig& config,
               const TransformerOptions& options = {})
-      : Network{mesh, options.seed}, config_{config}, embedding_{mesh,
-                                                                 config.vocabulary,
-                                                                 config.width,
-                                                                 {.seed = options.seed}},
+      : Network{mesh, options.seed}, config_{config}, is_inference_{options.inference},
+        embedding_{mesh,
+                   config.vocabulary,
+                   config.width,
+                   {.seed = options.seed, .gradients = !options.inference}},
         dropout_{options.dropout, options.seed, 0}, blocks_{"forward of block", "backward of block",
                                                             options.recompute},
-        norm_{make_norm(mesh, config)}, logits_{options.gathered, options.method}, table_sums_{
-                                                                                       mesh,
-                                                                                       {.bytes = 0}}
+        norm_{make_norm(mesh, config, !options.inference)},
+        logits_{options.gathered, options.method}, table_sums_{mesh, {.bytes = 0}}
   {
     config.check();
+    if (options.inference) this->eval();
     detail::Freezing freezing{options.frozen};
     const std::size_t after = detail::layer_indices * config.layers + 1;
     if (config.learned_positions)
-      positions_.emplace(mesh, config.positions, config.width,
-                         EmbeddingOptions{.seed = options.seed, .index = after});
+      positions_.emplace(
+          mesh, config.positions, config.width,
+          EmbeddingOptions{.seed = options.seed, .index = after, .gradients = !options.inference});
     freezing.freeze(embedding_, "embedding.");
     if (positions_) freezing.freeze(*positions_, "positions.");
     if (!config.tied)
       table_.emplace(mesh, config.vocabulary, config.width,
-                     EmbeddingOptions{.seed = options.seed, .index = after + 1});
+                     EmbeddingOptions{.seed = options.seed,
+                                      .index = after + 1,
+                                      .gradients = !options.inference});
     if (table_) freezing.freeze(*table_, "logits.");
     trains_input_ = !embedding_.is_frozen() || (positions_ && !positions_->is_frozen());
     bool all_are_frozen = !trains_input_;
@@ -142,7 +146,7 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   {
     const Pass pass = this->next_pass(sequence);
     kept.ids_.assign(ids.begin(), ids.end());
-    return logits(run(ids, pass, kept), kept);
+    return logits(run(ids, pass, kept, !is_inference_), kept);
   }
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s logits.
@@ -152,6 +156,7 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   /// The gradients of all parameters, for the forward that `kept` is of.
   void backward(const Output& d_logits, Kept& kept)
   {
+    require_training();
     kept.blocks_.require_forward();
     auto& reducer = this->begin_gradients();
     const BackwardPass<T, Mesh> pass{kept.blocks_.pass(), reducer};
@@ -216,8 +221,7 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   {
     Kept& kept = kept_.for_evaluation();
     const Hidden& h =
-        run(ids, {.training_step = {}, .sequence = sequence, .position = position}, kept);
-    kept.blocks_.discard();
+        run(ids, {.training_step = {}, .sequence = sequence, .position = position}, kept, false);
     const Mesh& mesh = this->mesh();
     Hidden& last = fit(kept.last_, mesh, {ids.size() / sequence, config_.width}, mesh.quantum());
     const auto from = h.valid();
@@ -273,12 +277,12 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   using Embedding = cubist::Embedding<S, B, T>;
   using AnyLayer = detail::AnyLayer<Hidden, T>;
 
-  [[nodiscard]] static std::unique_ptr<AnyLayer> make_norm(const Mesh& mesh,
-                                                           const TransformerConfig& config)
+  [[nodiscard]] static std::unique_ptr<AnyLayer>
+  make_norm(const Mesh& mesh, const TransformerConfig& config, bool gradients)
   {
     const auto make = [&]<class Norm>(std::type_identity<Norm>) -> std::unique_ptr<AnyLayer> {
       return std::make_unique<detail::LayerOf<Hidden, Norm>>(
-          Norm{mesh, config.width, {config.epsilon}});
+          Norm{mesh, config.width, {config.epsilon, gradients}});
     };
     if (config.norm == Norm::layer_norm) return make(std::type_identity<LayerNorm<S, B, T>>{});
     return make(std::type_identity<RmsNorm<S, B, T>>{});
@@ -304,8 +308,7 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   {
     Kept& kept = kept_.for_evaluation();
     const Pass pass{.training_step = {}, .sequence = batch.sequence, .position = 0};
-    const Hidden& h = run(batch.ids, pass, kept);
-    kept.blocks_.discard();
+    const Hidden& h = run(batch.ids, pass, kept, false);
     return next_token_loss(logits(h, kept), batch.ids, batch.labels, batch.sequence);
   }
 
@@ -344,8 +347,17 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
     return table_ ? table_->table_gradient() : embedding_.table_gradient();
   }
 
+  /// @throws ArgumentError for a model that was made for inference
+  void require_training() const
+  {
+    require<ArgumentError>(!is_inference_,
+                           "got backward for a model that was made for inference, which has no "
+                           "memory for gradients; make it without `.inference = true`");
+  }
+
   /// H after all blocks.
-  const Hidden& run(std::span<const int> ids, const Pass& pass, Kept& kept)
+  /// @param keeps whether a backward may follow
+  const Hidden& run(std::span<const int> ids, const Pass& pass, Kept& kept, bool keeps)
   {
     kept.blocks_.discard();
     require<ShapeError>(pass.sequence > 0 && !ids.empty() && ids.size() % pass.sequence == 0,
@@ -355,7 +367,8 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
     Hidden& embedded = embedding_.forward(ids, pass, kept.embedding_);
     if (positions_) positions_->forward(embedded, pass);
     if (pass.training_step) dropout_.apply(embedded, *pass.training_step);
-    kept.h_ = &blocks_.forward(embedded, pass, kept.blocks_);
+    kept.h_ = keeps ? &blocks_.forward(embedded, pass, kept.blocks_)
+                    : &blocks_.evaluate(embedded, pass, kept.blocks_);
     return *kept.h_;
   }
   /// The logits of H's rows.
@@ -367,6 +380,7 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   }
 
   TransformerConfig config_;
+  bool is_inference_;
   Embedding embedding_;
   std::optional<PositionEmbedding<S, B, T>> positions_;
   Dropout dropout_;  // of the embedding

@@ -133,6 +133,8 @@ struct TransformerOptions
   /// "layers.0.*"}. They have no gradient, optimizers have no state for them, and `backward` ends
   /// with the first block that is trained if all before it are frozen.
   std::vector<std::string> frozen = {};
+  /// The model is not trained: it has no memory for gradients, and activations of two blocks.
+  bool inference = false;
 };
 
 namespace detail
@@ -174,7 +176,8 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
                          .gathered = options.gathered,
                          .method = options.method,
                          .initial_weights = Normal{std},
-                         .initial_bias = Zeros{}};
+                         .initial_bias = Zeros{},
+                         .gradients = !options.inference};
   };
   constexpr double std = 0.02;
   const double added_std = std / std::sqrt(2.0 * static_cast<double>(config.layers));
@@ -203,7 +206,7 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
   }
   if (config.scale_by_layer) attention.scale /= static_cast<double>(i + 1);
   const auto make = [&]<class N, class Up>(std::type_identity<N>, Up up) {
-    const NormOptions norm{config.epsilon};
+    const NormOptions norm{config.epsilon, !options.inference};
     using Block = TransformerBlock<S, B, T, N, Up>;
     Block block{
         Sequential{N{mesh, config.width, norm}, Attention<S, B, T>{mesh, config.width, attention}},

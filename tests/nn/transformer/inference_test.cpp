@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cubist/backend/simulated.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
+#include "cubist/nn/transformer/generate.hpp"
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+#include "ranks.hpp"
+
+// Models for inference: their memory, and that they compute what models in training compute.
+
+namespace cubist::test::inference_test
+{
+
+namespace
+{
+
+TransformerConfig small(bool llama)
+{
+  TransformerConfig c{
+      .vocabulary = 13, .positions = 16, .width = 12, .layers = 3, .heads = 3, .feed_forward = 20};
+  if (!llama) return c;
+  c.learned_positions = c.bias = c.tied = false;
+  c.norm = Norm::rms_norm;
+  c.gated = c.head_norms = true;
+  return c;
+}
+
+/// What a model computes without a backward, in three ways.
+template <class Model>
+auto computed(Model& model)
+{
+  std::vector<int> ids;
+  for (int i = 0; i < 20; ++i) ids.push_back((i * i + 3) % 13);
+  const auto logits = gather(model.forward(ids, 5));
+  const std::vector<int> prompt{1, 2, 3, 4, 5, 6};
+  return std::tuple{logits, Global<double>{{model.evaluate(ids, 5)}},
+                    generate(model, prompt, 2, {.tokens = 4}),
+                    generate(model, prompt, 2, {.tokens = 4, .cache = false})};
+}
+
+/// The most that a rank of a simulated GPT-2 has, and its weights and cache, in bytes.
+struct Memory
+{
+  double peak = 0;
+  double needed = 0;
+};
+
+template <class S>
+Memory of_gpt2(typename S::Extents extents)
+{
+  const TransformerConfig gpt2{
+      .vocabulary = 50'257, .positions = 1024, .width = 768, .layers = 12, .heads = 12};
+  constexpr std::size_t prompt = 32, tokens = 96;
+  double needed = 0;
+  launch<Simulated>({.ranks = 4, .rethrow = true}, [&](auto& world) {
+    const Mesh<S, Simulated> mesh{world, extents};
+    Transformer<S, Simulated, float> model{mesh, gpt2, {.inference = true}};
+    const std::vector<int> ids(prompt);
+    model.use_cache(tokens);
+    (void)model.next_logits(ids, prompt);
+    for (std::size_t t = prompt; t < tokens; ++t)
+      (void)model.next_logits(std::span{ids}.first(1), 1, t);
+    double weights = 0;
+    for (const auto& p : model.parameters()) weights += double(p.value.padded.size());
+    const auto cache = static_cast<double>(2 * gpt2.layers * tokens * gpt2.width / 4);
+    if (world.rank() == 0) needed = sizeof(float) * (weights + cache);
+  });
+  return {static_cast<double>(Simulated::report().peak_memory()), needed};
+}
+
+}  // namespace
+
+TEST_CASE("a model for inference computes what one in training computes, to the bit")
+{
+  const auto check = [](const auto& place) {
+    for (const bool llama : {false, true})
+    {
+      CAPTURE(place.name(), llama);
+      const auto both = on_root(place, [&](const auto& mesh) {
+        using S = typename std::decay_t<decltype(place)>::Scheme;
+        Transformer<S, TestBackend, double> trained{mesh, small(llama), {.seed = 3}};
+        Transformer<S, TestBackend, double> model{
+            mesh, small(llama), {.seed = 3, .inference = true}};
+        return std::pair{computed(trained), computed(model)};
+      });
+      CHECK(both.first == both.second);
+    }
+  };
+  check(two_two_two);
+  check(Place<Megatron1D>{3, {.p = 3}});
+}
+
+TEST_CASE("an evaluation before the first forward leaves a training as it is")
+{
+  const auto both = on_root(two_two_two, [](const auto& mesh) {
+    std::vector<int> ids;
+    for (int i = 0; i < 20; ++i) ids.push_back((i * i + 3) % 13);
+    std::vector<std::vector<Global<double>>> gradients(2);
+    for (std::size_t m = 0; m < 2; ++m)
+    {
+      Transformer<Summa25D, TestBackend, double> model{mesh, small(true), {.seed = 3}};
+      if (m == 1) (void)model.evaluate(ids, 10);
+      (void)model.compute_gradients(ids, 5);
+      if (m == 1) (void)model.evaluate(ids, 10);
+      (void)model.compute_gradients(ids, 5);
+      for (const auto& p : model.parameters()) gradients[m].push_back(gather(p.gradient));
+    }
+    return std::pair{gradients[0], gradients[1]};
+  });
+  CHECK(both.first == both.second);
+}
+
+TEST_CASE("a model for inference has no backward and no optimizer")
+{
+  const auto messages = on_root(one_rank, [](const auto& mesh) {
+    Transformer<Summa2D, TestBackend, double> model{mesh, small(false), {.inference = true}};
+    const std::vector<int> ids{1, 2, 3};
+    Linear<Summa2D, TestBackend, double> layer{mesh, 3, 4, {.gradients = false}};
+    DistMatrix<double, Summa2D::Input, typename decltype(layer)::Mesh> x{mesh, {2, 3}};
+    return std::vector<std::string>{
+        message_of<ArgumentError>([&] { (void)model.compute_gradients(ids, 3); }),
+        message_of<ArgumentError>([&] { AdamW optimizer{model.parameters()}; }),
+        message_of<ArgumentError>([&] {
+          auto dx = x;
+          layer.backward(x, layer.forward(x), dx);
+        })};
+  });
+  CHECK(mentions(messages[0], "made for inference"));
+  CHECK(mentions(messages[1], "got an optimizer for embedding.weight", "no gradient"));
+  CHECK(mentions(messages[2], "without gradients"));
+}
+
+TEST_CASE("inference of GPT-2's shape on four ranks needs little more than weights and cache")
+{
+  const auto check = [](const char* name, const Memory& memory) {
+    CAPTURE(name, memory.peak / memory.needed);
+    CHECK(memory.peak > memory.needed);
+    CHECK(memory.peak < 1.1 * memory.needed);
+  };
+  check("Megatron1D", of_gpt2<Megatron1D>({.p = 4}));
+  check("Summa2D", of_gpt2<Summa2D>({.q = 2}));
+}
+
+}  // namespace cubist::test::inference_test
