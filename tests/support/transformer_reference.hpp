@@ -118,7 +118,7 @@ enum class Compared
 /// One mesh.
 template <class S, class B, class T>
 Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
-                         Compared compared = Compared::all)
+                         Compared compared = Compared::all, const TransformerOptions& options = {})
 {
   Findings found;
   const auto& reference = model.reference;
@@ -126,7 +126,7 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
     found.check(std::abs(got - wanted) <= tolerance * std::abs(wanted), what, " is ", got,
                 " where ", wanted, " is wanted");
   };
-  Transformer<S, B, T> transformer{mesh, model.config};
+  Transformer<S, B, T> transformer{mesh, model.config, options};
   const auto parameters = transformer.parameters();
   load_weights(model.folder, parameters, model.config);
 

@@ -54,6 +54,14 @@ struct AttentionShape
   HeadColumns k = {};         ///< the columns of K
   HeadColumns v = {};         ///< the columns of V
   HeadColumns o = {};         ///< the columns of the output
+  /// Rows of Q and O from one sequence to the next; 0 stands for `queries`.
+  std::size_t query_rows = 0;
+
+  /// Rows of Q and O from one sequence to the next.
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t query_stride() const
+  {
+    return query_rows == 0 ? queries : query_rows;
+  }
 };
 
 }  // namespace cubist::CUBIST_ABI

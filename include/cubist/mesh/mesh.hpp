@@ -19,6 +19,7 @@
 
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/float16.hpp"
 #include "cubist/mesh/axes.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -50,7 +51,9 @@ struct MeshState
   typename B::Engine engine{};
   Array coordinates{};
   std::map<unsigned, Communicator> groups{};
-  std::tuple<Buffers<int>, Buffers<std::int64_t>, Buffers<float>, Buffers<double>> unused_buffers{};
+  std::tuple<Buffers<int>, Buffers<std::int64_t>, Buffers<float>, Buffers<double>, Buffers<half>,
+             Buffers<bfloat16>>
+      unused_buffers{};
 
   [[nodiscard]] bool active() const { return parent.rank() < A::ranks(extents); }
 

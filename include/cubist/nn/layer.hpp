@@ -19,6 +19,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
+#include "cubist/dist/sequence_cut.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/functions/training_step.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -31,10 +32,13 @@ struct Pass
 {
   /// The step that dropout masks are drawn for; none in evaluation.
   std::optional<TrainingStep> training_step = {};
-  /// The tokens of each sequence: rows [b sequence, (b + 1) sequence) are those of sequence b.
+  /// The tokens of each sequence: rows [b sequence, (b + 1) sequence) are those of sequence b,
+  /// unless `cut` has another order.
   std::size_t sequence = 1;
   /// The position of the first token of each sequence.
   std::size_t position = 0;
+  /// The order of rows where several ranks share a sequence; then `position` is 0.
+  SequenceCut cut = {};
 };
 
 /// The pass of a forward on its way back, and what takes the gradients of parameters.

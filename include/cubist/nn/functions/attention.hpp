@@ -114,31 +114,43 @@ class LocalAttention
   void forward(const AttentionShape& s, const std::optional<AttentionDropout>& dropout, In q, In k,
                In v, Out o, Out l)
   {
-    for_each_block(s, dropout, 1, [&](const Block& b) {
+    const AttentionRun run = whole(s);
+    for_each_block(s, run, dropout, 1, [&](const Block& b) {
       const Out max = workspace_.row(0, b.size());
       const Out sum = workspace_.row(1, b.size());
-      const Out factor = workspace_.row(2, b.size());
-      const Out of_block = workspace_.row(3, b.size());
       engine_.fill(max, -std::numeric_limits<T>::infinity());
       engine_.fill(sum, T{});
-      for (std::size_t key = 0; key < b.keys; key += blocks_.keys)
-      {
-        const std::size_t n = std::min(blocks_.keys, b.keys - key);
-        const Out scores = workspace_.scores(0, {b.size(), n});
-        multiply_scores(s, b, q, k, key, scores);
-        engine_.row_fold(column(of_block), -std::numeric_limits<T>::infinity(), detail::Larger{},
-                         detail::Itself{}, In{scores});
-        engine_.for_each(detail::RaiseMaximum<T>{}, max, factor, In{of_block});
-        engine_.map_rows(scores, detail::ShiftedExp<T>{max.data()}, In{scores});
-        engine_.row_fold(column(of_block), T{}, detail::Sum{}, detail::Itself{}, In{scores});
-        engine_.for_each(detail::AddScaledSum<T>{}, sum, In{factor}, In{of_block});
-        if (b.drop) engine_.map_rows(scores, keep(s, b, key), In{scores}, columns(scores));
-        if (key > 0) scale_rows<false>(s, b, o, factor);
-        multiply(b, T{1}, b.scores(In{scores}), b.keys_of(s, s.v, v, key, n), key > 0 ? T{1} : T{},
-                 b.queries(s, s.o, o));
-      }
+      add_keys(s, run, b, q, k, v, o, max, sum, true);
       scale_rows<true>(s, b, o, sum);
       engine_.map(l.block(0, b.first_row, {1, b.size()}), detail::LogSumExp<T>{}, In{max}, In{sum});
+    });
+  }
+
+  /// Adds the part of a run of keys to O, which is not divided by the sums of rows yet: `finish`
+  /// does that after all runs. A call for queries and keys of chunks of equal length at multiples
+  /// of it.
+  /// @param max, sum  of each row, as L; before the first run O and the sums are 0, the maxima
+  /// -infinity
+  /// @pre each query sees the first key, unless `causal` hides the whole run
+  void add_run(const AttentionShape& s, const AttentionRun& run,
+               const std::optional<AttentionDropout>& dropout, In q, In k, In v, Out o, Out max,
+               Out sum)
+  {
+    for_each_block(s, run, dropout, 1, [&](const Block& b) {
+      const Shape rows{1, b.size()};
+      add_keys(s, run, b, q, k, v, o, max.block(0, b.first_row, rows),
+               sum.block(0, b.first_row, rows), false);
+    });
+  }
+  /// O after the last run, and L, which may be `max`.
+  void finish(const AttentionShape& s, Out o, Out max, Out sum, Out l)
+  {
+    for_each_block(s, whole(s), {}, 0, [&](const Block& b) {
+      const Shape rows{1, b.size()};
+      const Out sum_i = sum.block(0, b.first_row, rows);
+      scale_rows<true>(s, b, o, sum_i);
+      engine_.map(l.block(0, b.first_row, rows), detail::LogSumExp<T>{},
+                  In{max.block(0, b.first_row, rows)}, In{sum_i});
     });
   }
 
@@ -147,14 +159,66 @@ class LocalAttention
   void backward(const AttentionShape& s, const std::optional<AttentionDropout>& dropout, In q, In k,
                 In v, In o, In l, In d_o, Out dq, Out dk, Out dv)
   {
-    for_each_block(s, dropout, 2, [&](const Block& b) {
+    add_gradients(s, whole(s), dropout, q, k, v, o, l, d_o, dq, dk, dv, false);
+  }
+  /// Adds the parts of a run of keys to dQ, dK and dV.
+  /// @pre O and L are those of `finish`, with the same shape and masks
+  void add_run_gradients(const AttentionShape& s, const AttentionRun& run,
+                         const std::optional<AttentionDropout>& dropout, In q, In k, In v, In o,
+                         In l, In d_o, Out dq, Out dk, Out dv)
+  {
+    add_gradients(s, run, dropout, q, k, v, o, l, d_o, dq, dk, dv, true);
+  }
+
+ private:
+  using Block = detail::QueryBlock;
+
+  /// The run of all queries and keys.
+  [[nodiscard]] static AttentionRun whole(const AttentionShape& s)
+  {
+    return {s.keys > s.queries ? s.keys - s.queries : 0, 0, s.keys};
+  }
+
+  /// O = O exp(m_before - m) + P V for the block's queries and all its keys, with the maxima and
+  /// sums of its rows.
+  /// @param is_first  O has no value yet
+  void add_keys(const AttentionShape& s, const AttentionRun& run, const Block& b, In q, In k, In v,
+                Out o, Out max, Out sum, bool is_first)
+  {
+    const Out factor = workspace_.row(2, b.size());
+    const Out of_block = workspace_.row(3, b.size());
+    for (std::size_t key = 0; key < b.keys; key += blocks_.keys)
+    {
+      const std::size_t n = std::min(blocks_.keys, b.keys - key);
+      const bool adds = key > 0 || !is_first;
+      const Out scores = workspace_.scores(0, {b.size(), n});
+      multiply_scores(s, b, q, k, key, scores);
+      engine_.row_fold(column(of_block), -std::numeric_limits<T>::infinity(), detail::Larger{},
+                       detail::Itself{}, In{scores});
+      engine_.for_each(detail::RaiseMaximum<T>{}, max, factor, In{of_block});
+      engine_.map_rows(scores, detail::ShiftedExp<T>{max.data()}, In{scores});
+      engine_.row_fold(column(of_block), T{}, detail::Sum{}, detail::Itself{}, In{scores});
+      engine_.for_each(detail::AddScaledSum<T>{}, sum, In{factor}, In{of_block});
+      if (b.drop) engine_.map_rows(scores, keep(run, b, key), In{scores}, columns(scores));
+      if (adds) scale_rows<false>(s, b, o, factor);
+      multiply(b, T{1}, b.scores(In{scores}), b.keys_of(s, s.v, v, key, n), adds ? T{1} : T{},
+               b.queries(s, s.o, o));
+    }
+  }
+
+  /// @param adds  dQ, dK and dV have values to which theirs are added
+  void add_gradients(const AttentionShape& s, const AttentionRun& run,
+                     const std::optional<AttentionDropout>& dropout, In q, In k, In v, In o, In l,
+                     In d_o, Out dq, Out dk, Out dv, bool adds)
+  {
+    for_each_block(s, run, dropout, 2, [&](const Block& b) {
       const auto q_i = b.queries(s, s.q, q);
       const auto do_i = b.queries(s, s.o, d_o);
       const In l_i = l.block(0, b.first_row, {1, b.size()});
       const Out d_i = workspace_.row(0, b.size());
       fold_products(s, b, d_o, o, d_i);
       // The first block of queries reads all keys.
-      const T before = b.is_first ? T{} : T{1};
+      const T before = b.is_first && !adds ? T{} : T{1};
       for (std::size_t key = 0; key < b.keys; key += blocks_.keys)
       {
         const std::size_t n = std::min(blocks_.keys, b.keys - key);
@@ -168,7 +232,7 @@ class LocalAttention
         if (b.drop)
         {
           kept = workspace_.scores(2, {b.size(), n});
-          engine_.map_rows(kept, keep(s, b, key), columns(kept));
+          engine_.map_rows(kept, keep(run, b, key), columns(kept));
           engine_.map_rows(slopes, slope, In{p}, In{slopes}, In{kept});
           engine_.for_each(detail::MultiplyBy{}, kept, In{p});
         }
@@ -176,21 +240,18 @@ class LocalAttention
           engine_.map_rows(slopes, slope, In{p}, In{slopes});
         multiply(b, T{1}, transposed(b.scores(In{kept})), do_i, before,
                  b.keys_of(s, s.v, dv, key, n));
-        multiply(b, T{1}, b.scores(In{slopes}), b.keys_of(s, s.k, k, key, n), key > 0 ? T{1} : T{},
-                 b.queries(s, s.q, dq));
+        multiply(b, T{1}, b.scores(In{slopes}), b.keys_of(s, s.k, k, key, n),
+                 key > 0 || adds ? T{1} : T{}, b.queries(s, s.q, dq));
         multiply(b, T{1}, transposed(b.scores(In{slopes})), q_i, before,
                  b.keys_of(s, s.k, dk, key, n));
       }
     });
   }
 
- private:
-  using Block = detail::QueryBlock;
-
   /// f(block) for all blocks of queries, of which the last ones, which read all keys, come first.
   template <class F>
-  void for_each_block(const AttentionShape& s, const std::optional<AttentionDropout>& dropout,
-                      std::size_t matrices, F f)
+  void for_each_block(const AttentionShape& s, const AttentionRun& run,
+                      const std::optional<AttentionDropout>& dropout, std::size_t matrices, F f)
   {
     if (s.queries == 0) return;
     const std::size_t kv_heads = s.heads / s.group;
@@ -200,7 +261,7 @@ class LocalAttention
     const std::size_t most = std::min(blocks_.queries, s.queries);
     workspace_.reserve(engine_, {together * most, std::min(blocks_.keys, s.keys)},
                        drop && matrices > 1 ? matrices + 1 : matrices);
-    const std::size_t offset = s.keys - s.queries;
+    const std::size_t offset = s.causal ? run.first_query - run.first_key : 0;
     const std::size_t last = (s.queries - 1) / most * most;
     for (std::size_t unit = 0; unit < all; unit += together)
       for (std::size_t member = 0; member < s.group; ++member)
@@ -211,7 +272,7 @@ class LocalAttention
           f(Block{{rows, unit, kv_heads, s.group, member, query},
                   together,
                   (unit * s.group + together * member) * s.queries + together * query,
-                  s.causal ? query + rows + offset : s.keys,
+                  s.causal ? std::min(query + rows + offset, s.keys) : s.keys,
                   offset,
                   member == 0 && query == last,
                   drop});
@@ -239,7 +300,7 @@ class LocalAttention
     if constexpr (batches)
     {
       const Out rows{o.row(b.at.first_query), s.sequences, (b.at.rows - 1) * o.ld() + o.cols(),
-                     s.queries * o.ld()};
+                     s.query_stride() * o.ld()};
       engine_.map_indexed(
           rows, detail::ScaleHeads<T, divides>{factors.data(), b.at, s.o, s.head_size, o.ld()},
           In{rows});
@@ -255,9 +316,10 @@ class LocalAttention
   void fold_products(const AttentionShape& s, const Block& b, In a_all, In b_all, Out sums)
   {
     if constexpr (batches)
-      engine_.row_fold(column(sums), T{}, detail::Sum{},
-                       detail::ProductsOfHeads<T>{a_all, b_all, b.at, s.o, s.head_size, s.queries},
-                       In{a_all.data(), b.size(), s.head_size, 0});
+      engine_.row_fold(
+          column(sums), T{}, detail::Sum{},
+          detail::ProductsOfHeads<T>{a_all, b_all, b.at, s.o, s.head_size, s.query_stride()},
+          In{a_all.data(), b.size(), s.head_size, 0});
     else
       engine_.row_fold(column(sums), T{}, detail::Sum{}, detail::Multiply{},
                        b.queries(s, s.o, a_all)(0), b.queries(s, s.o, b_all)(0));
@@ -285,10 +347,15 @@ class LocalAttention
     return [m](std::size_t u) { return Operand<const T>{m(u)}.t(); };
   }
 
-  [[nodiscard]] static detail::KeepKeys<T> keep(const AttentionShape& s, const Block& b,
+  [[nodiscard]] static detail::KeepKeys<T> keep(const AttentionRun& run, const Block& b,
                                                 std::size_t key)
   {
-    return {*b.drop, static_cast<T>(1 / (1 - b.drop->probability)), b.at, key, s.keys};
+    return {*b.drop,
+            static_cast<T>(1 / (1 - b.drop->probability)),
+            b.at,
+            run.first_query,
+            run.first_key + key,
+            run.length};
   }
   [[nodiscard]] auto columns(Out m) const { return workspace_.columns(m); }
   [[nodiscard]] static Out column(Out row) { return {row.data(), row.cols(), 1, 1}; }

@@ -35,7 +35,7 @@ template <RealScalar T>
 struct MaskKeys
 {
   BlockRows at;
-  std::size_t offset;  // the position of a query, less its number
+  std::size_t offset;  // the position of query 0, less that of key 0
   std::size_t first_key;
 
   struct Row
@@ -156,11 +156,11 @@ struct ProductsOfHeads
   BlockRows at;
   HeadColumns columns;
   std::size_t head_size;
-  std::size_t queries;
+  std::size_t stride;  // rows from one sequence to the next
 
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T) const
   {
-    const std::size_t row = at.sequence(i) * queries + at.query(i);
+    const std::size_t row = at.sequence(i) * stride + at.query(i);
     const std::size_t column = columns(at.head(i), head_size) + j;
     return a(row, column) * b(row, column);
   }
@@ -195,8 +195,9 @@ struct KeepKeys
   AttentionDropout dropout;
   T scale;
   BlockRows at;
-  std::size_t first_key;
-  std::size_t length;  // of a sequence
+  std::size_t first_query;  // position of query 0
+  std::size_t first_key;    // position of the block's first key
+  std::size_t length;       // of a sequence
 
   struct Row
   {
@@ -218,7 +219,7 @@ struct KeepKeys
     const std::size_t b = dropout.first_sequence + at.sequence(i);
     const std::size_t h = dropout.first_head + at.head(i);
     return {dropout.random, dropout.probability, scale,
-            ((b * dropout.heads + h) * length + at.query(i)) * length + first_key};
+            ((b * dropout.heads + h) * length + first_query + at.query(i)) * length + first_key};
   }
 };
 

@@ -26,6 +26,15 @@ struct AttentionDropout
   std::size_t heads = 0;           // of all ranks
 };
 
+/// Where the queries and the keys of a call are in their sequences: those of one chunk of tokens
+/// and of another, or, by default, of whole sequences.
+struct AttentionRun
+{
+  std::size_t first_query = 0;  ///< position of a sequence's first query
+  std::size_t first_key = 0;    ///< position of its first key
+  std::size_t length = 0;       ///< tokens of the whole sequence
+};
+
 /// The largest numbers of queries and keys in a block of scores.
 struct AttentionBlocks
 {
@@ -72,7 +81,7 @@ struct QueryBlock
   std::size_t units;
   std::size_t first_row;  // rows of the blocks before
   std::size_t keys;
-  std::size_t offset;  // the position of a query, less its number
+  std::size_t offset;  // the position of query 0, less that of key 0
   bool is_first;       // of those of its units
   const AttentionDropout* drop;
 
@@ -92,8 +101,8 @@ struct QueryBlock
   {
     return [this, &s, &columns, m](std::size_t u) {
       const std::size_t i = u * at.rows;
-      return m.block(at.sequence(i) * s.queries + at.first_query, columns(at.head(i), s.head_size),
-                     {at.rows, s.head_size});
+      return m.block(at.sequence(i) * s.query_stride() + at.first_query,
+                     columns(at.head(i), s.head_size), {at.rows, s.head_size});
     };
   }
   /// (u) n rows of unit u in K or V.

@@ -7,7 +7,8 @@
 // are the pairs of Llama and of Hugging Face, not the neighbours (2j, 2j + 1) of the paper; a
 // permutation of the columns of W_q and W_k.
 //
-//   X (B S, H dh), in an engine's memory    row r is at position p0 + r mod S
+//   X (B S, H dh), in an engine's memory    row r is at position p0 + r mod S, or where a
+//   SequenceCut says
 //
 // Cosines and sines are tables of n/2 columns and a row for each row of X, computed in double.
 // Source: Su et al., "RoFormer", arXiv 2104.09864.
@@ -18,6 +19,7 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/dist/sequence_cut.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/nn/functions/attention_shape.hpp"
 #include "cubist/nn/functions/rotary_scaling.hpp"
@@ -35,10 +37,13 @@ struct RotaryAngle
   std::size_t sequence;
   std::size_t position;
   RotaryFrequency frequency;
+  SequenceCut cut = {};
+  std::size_t first_row = 0;  // of the rank, in the order of `cut`
 
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
   {
-    const double angle = static_cast<double>(position + i % sequence) * frequency(j);
+    const std::size_t p = cut.is_cut() ? cut.position(first_row + i) : position + i % sequence;
+    const double angle = static_cast<double>(p) * frequency(j);
     return static_cast<T>(is_sine ? std::sin(angle) : std::cos(angle));
   }
   friend bool operator==(const RotaryAngle&, const RotaryAngle&) = default;
@@ -76,13 +81,15 @@ class RotaryTable
 
  public:
   /// Makes the tables, unless they are these already.
+  /// @param first_row  of the rank, in the order of `cut`
   /// @pre the number of rotated elements is even, and at most head_size
   void prepare(const E& engine, std::size_t rows, std::size_t sequence, std::size_t position,
-               std::size_t head_size, const RotaryOptions& options)
+               std::size_t head_size, const RotaryOptions& options, const SequenceCut& cut = {},
+               std::size_t first_row = 0)
   {
     const detail::RotaryFrequency frequency{
         options.base, options.size == 0 ? head_size : options.size, options.scaling};
-    const detail::RotaryAngle<A, false> cosine{sequence, position, frequency};
+    const detail::RotaryAngle<A, false> cosine{sequence, position, frequency, cut, first_row};
     head_size_ = head_size;
     if (rows == rows_ && cosine == of_) return;
     rows_ = rows;
@@ -94,7 +101,8 @@ class RotaryTable
       sines_ = Buffer(size);
     }
     engine.map_indexed(view(cosines_), cosine);
-    engine.map_indexed(view(sines_), detail::RotaryAngle<A, true>{sequence, position, frequency});
+    engine.map_indexed(view(sines_),
+                       detail::RotaryAngle<A, true>{sequence, position, frequency, cut, first_row});
   }
 
   /// Rotates the heads of X in place, or, with `back`, the other way: the gradient.

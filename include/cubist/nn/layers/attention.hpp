@@ -10,7 +10,8 @@
 //   2. norms      of each head of Q and of K, if they are asked for (head_norm.hpp)
 //   3. rotation   of Q and K by their positions, if a base is given (functions/rotary.hpp)
 //   4. O          whole sequences and whole heads are on a rank, so nothing is sent
-//                 (functions/attention.hpp)
+//                 (functions/attention.hpp); where ranks share sequences, the keys and values
+//                 go around in a ring (functions/ring_attention.hpp)
 //   5. Y          the product of scheme S::Next
 //
 // H query heads share G key-value heads: head h reads key-value head h / (H / G). Columns of Q are
@@ -20,7 +21,7 @@
 //
 // In evaluation keys and values may be kept (`use_cache`): X then has the tokens that follow.
 //
-// Words: those of the two products, and of the norms' gradients.
+// Words: those of the two products, of the ring, and of the norms' gradients.
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Ainslie et al., "GQA",
 // arXiv 2305.13245.
 
@@ -38,6 +39,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/functions/attention.hpp"
+#include "cubist/nn/functions/ring_attention.hpp"
 #include "cubist/nn/functions/rotary.hpp"
 #include "cubist/nn/functions/training_step.hpp"
 #include "cubist/nn/layer.hpp"
@@ -115,6 +117,7 @@ class Attention
   /// values of all before them.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
+    if (pass.cut.is_cut()) return forward_in_ring(x, pass, kept);
     require<ShapeError>(pass.sequence > 0 && x.rows() % pass.sequence == 0, "got ", x.rows(),
                         " rows for sequences of ", pass.sequence,
                         " tokens, which they do not make; give whole sequences");
@@ -124,11 +127,7 @@ class Attention
                         pass.sequence,
                         " tokens, so that attention would need tokens of other ranks; pad its rows "
                         "to multiples of the sequence times the mesh's quantum (Quanta)");
-    if (options_.head_norms)
-    {
-      query_norm_->forward(merged.valid(), heads_of(0), head_count(0), kept.query_norm);
-      key_norm_->forward(merged.valid(), heads_of(1), head_count(1), kept.key_norm);
-    }
+    normalize(merged, kept);
     rotate<false>(merged, pass, kept);
     Heads& o = fit(kept.o, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
     const auto shape = shape_of(pass, o);
@@ -167,7 +166,16 @@ class Attention
     const auto shape = shape_of(pass, o);
     const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
     const MatrixView<A> l{kept.l.data(), per_query};
-    if (!kept.is_fused || !fuse_gradients(shape, kept, l, d_merged))
+    if (pass.cut.is_cut())
+    {
+      const auto dqkv = wide_like(d_merged, kept.wide_dqkv);
+      ring(pass, shape, o)
+          .backward(merged.valid(), widen(merged, kept.wide_qkv),
+                    widen(std::as_const(o), kept.wide_o), MatrixView<const A>{l},
+                    widen(d_o, kept.wide_do), dqkv);
+      narrow(dqkv, d_merged);
+    }
+    else if (!kept.is_fused || !fuse_gradients(shape, kept, l, d_merged))
     {
       const auto qkv = widen(merged, kept.wide_qkv);
       // L of a forward in one pass has another order.
@@ -230,13 +238,14 @@ class Attention
   {
     return merged_.columns(part).valid / options_.head_size;
   }
+  /// With shared sequences, `queries` are this rank's of each.
   [[nodiscard]] AttentionShape shape_of(const Pass& pass, const Heads& o) const
   {
-    const std::size_t rows = o.valid().rows();
-    return {.sequences = rows / pass.sequence,
-            .queries = pass.sequence,
-            .keys = pass.sequence,
-            .key_rows = pass.sequence,
+    const std::size_t tokens = pass.cut.is_cut() ? pass.cut.chunks * pass.cut.chunk : pass.sequence;
+    return {.sequences = o.valid().rows() / tokens,
+            .queries = tokens,
+            .keys = tokens,
+            .key_rows = tokens,
             .heads = o.valid().cols() / options_.head_size,
             .group = group(),
             .head_size = options_.head_size,
@@ -253,8 +262,46 @@ class Attention
     if (!pass.training_step || options_.dropout == 0) return {};
     return AttentionDropout{
         stream(options_.linear.seed, Draw::attention, options_.linear.index, *pass.training_step),
-        options_.dropout, o.block().rows.offset / pass.sequence,
+        options_.dropout,
+        pass.cut.is_cut() ? pass.cut.sequence(o.block().rows.offset)
+                          : o.block().rows.offset / pass.sequence,
         o.block().cols.offset / options_.head_size, options_.heads};
+  }
+
+  /// Forward where ranks share sequences.
+  const Output& forward_in_ring(const Input& x, const Pass& pass, Kept& kept)
+  {
+    require<ShapeError>(x.rows() == pass.cut.rows(), "got ", x.rows(), " rows for a cut of ",
+                        pass.cut.rows(),
+                        ", so they are not those of its tokens; give X the rows of the cut");
+    require<ArgumentError>(cache_.capacity() == 0,
+                           "got a cache for sequences that ranks share, which would have keys of a "
+                           "part of each; keep keys of whole sequences, or none");
+    Heads& merged = merged_.forward(x, kept.merged);
+    require<ShapeError>(
+        merged.valid().rows() == pass.cut.rows_of_part(), "got ", merged.valid().rows(),
+        " rows on a rank for a cut of ", pass.cut.rows_of_part(),
+        ", so chunks would be on several ranks; pad rows to multiples of the mesh's quantum");
+    normalize(merged, kept);
+    rotate<false>(merged, pass, kept);
+    Heads& o = fit(kept.o, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
+    const auto shape = shape_of(pass, o);
+    const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
+    const MatrixView<A> l{enlarge(kept.l, per_query.size()), per_query};
+    const MatrixView<A> sums{enlarge(kept.d, per_query.size()), per_query};
+    const auto out = wide_like(o, kept.wide_o);
+    ring(pass, shape, o)
+        .forward(std::as_const(merged).valid(), widen(std::as_const(merged), kept.wide_qkv), out, l,
+                 sums);
+    narrow(out, o);
+    kept.is_fused = false;
+    output_.forward(o, fit_like(kept.y, x), kept.output);
+    return *kept.y;
+  }
+  [[nodiscard]] auto ring(const Pass& pass, const AttentionShape& shape, const Heads& o)
+  {
+    return RingAttention<T, typename Heads::Layout, Mesh>{mesh_, pass.cut, shape, dropout(pass, o),
+                                                          attention_};
   }
 
   /// O and L in one pass, where the engine has one (engine/attention.hpp)
@@ -290,6 +337,14 @@ class Attention
       return false;
   }
 
+  /// Normalizes the heads of Q and K, if that is asked for.
+  void normalize(Heads& merged, Kept& kept) const
+  {
+    if (!options_.head_norms) return;
+    query_norm_->forward(merged.valid(), heads_of(0), head_count(0), kept.query_norm);
+    key_norm_->forward(merged.valid(), heads_of(1), head_count(1), kept.key_norm);
+  }
+
   /// Rotates Q and K, or their gradients back.
   template <bool back>
   void rotate(Heads& merged, const Pass& pass, Kept& kept) const
@@ -298,7 +353,8 @@ class Attention
     const auto& engine = mesh_.engine();
     kept.rotary.prepare(engine, merged.valid().rows(), pass.sequence, pass.position,
                         options_.head_size,
-                        {options_.rotary_base, options_.rotary_size, options_.rotary_scaling});
+                        {options_.rotary_base, options_.rotary_size, options_.rotary_scaling},
+                        pass.cut, merged.block().rows.offset);
     for (const std::size_t part : {std::size_t{0}, std::size_t{1}})
       kept.rotary.template rotate<back>(engine, merged.valid(), heads_of(part), head_count(part));
   }

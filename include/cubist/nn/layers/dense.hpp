@@ -79,7 +79,7 @@ class Dense
       detail::add_and_activate(x.mesh().engine(), activation_, sum, y.valid(),
                                b.repeated(sum.rows()));
     });
-    if (pass.training_step) dropout_.apply(y, *pass.training_step);
+    if (pass.training_step) dropout_.apply(y, *pass.training_step, pass.cut);
   }
 
   /// dX, in `kept`, or null where it is not wanted.
@@ -98,7 +98,7 @@ class Dense
     linear_.require_like_output(dy, "dY", x.rows());
     Output& dz = fit_output(kept.dz, x);
     const bool masked = pass.training_step && dropout_.probability() > 0;
-    if (masked) dropout_.apply(dy, dz, *pass.training_step);
+    if (masked) dropout_.apply(dy, dz, *pass.training_step, pass.cut);
     const Output& after = masked ? dz : dy;
     linear_.backward(x, dz, pass.gradients, kept.linear, dx, [&](MatrixView<T> sums) {
       detail::slopes_and_sums(x.mesh().engine(), activation_, std::as_const(*kept.z).valid(),

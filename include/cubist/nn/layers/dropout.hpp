@@ -16,6 +16,7 @@
 #include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/sequence_cut.hpp"
 #include "cubist/nn/functions/training_step.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -35,10 +36,12 @@ struct DropoutMask
   std::size_t i0;
   std::size_t j0;
   std::size_t cols;
+  SequenceCut cut;
 
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
   {
-    const auto index = (i0 + i) * cols + j0 + j;
+    const std::size_t row = cut.is_cut() ? cut.token(i0 + i) : i0 + i;
+    const auto index = row * cols + j0 + j;
     const Philox& numbers = random;
     return numbers.template uniform<double>(index) < p ? T{} : x * scale;
   }
@@ -74,31 +77,33 @@ class Dropout
   [[nodiscard]] double probability() const { return p_; }
 
   /// x = mask(step) * x, in forward as in backward.
+  /// @param cut  the order of rows: the mask is that of their tokens
   /// @throws ArgumentError unless step < 2^40
   template <RealScalar T, class L, class M>
-  void apply(DistMatrix<T, L, M>& x, const TrainingStep& step) const
+  void apply(DistMatrix<T, L, M>& x, const TrainingStep& step, const SequenceCut& cut = {}) const
   {
-    if (p_ > 0) apply(x, x, step);
+    if (p_ > 0) apply(x, x, step, cut);
   }
 
   /// Y = mask(step) * X; Y may be X.
   /// @throws ShapeError, MeshError unless both agree in shape and mesh, ArgumentError unless step <
   /// 2^40
   template <RealScalar T, class L, class M>
-  void apply(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, const TrainingStep& step) const
+  void apply(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, const TrainingStep& step,
+             const SequenceCut& cut = {}) const
   {
     check(x, y);
-    x.mesh().engine().map_indexed(y.valid(), mask(x, step), x.valid());
+    x.mesh().engine().map_indexed(y.valid(), mask(x, step, cut), x.valid());
   }
 
   /// Z = X + mask(step) * Y, in one pass; Z may be X or Y.
   /// @throws as `apply`
   template <RealScalar T, class L, class M>
   void add(const DistMatrix<T, L, M>& x, const DistMatrix<T, L, M>& y, DistMatrix<T, L, M>& z,
-           const TrainingStep& step) const
+           const TrainingStep& step, const SequenceCut& cut = {}) const
   {
     check(x, z), check(y, z);
-    const auto dropped = mask(y, step);
+    const auto dropped = mask(y, step, cut);
     x.mesh().engine().map_indexed(z.valid(), sum_with(dropped), x.valid(), y.valid());
   }
 
@@ -123,13 +128,14 @@ class Dropout
   }
 
   template <class T, class L, class M>
-  [[nodiscard]] auto mask(const DistMatrix<T, L, M>& x, const TrainingStep& step) const
+  [[nodiscard]] auto mask(const DistMatrix<T, L, M>& x, const TrainingStep& step,
+                          const SequenceCut& cut) const
   {
     using A = Accumulator<T>;
     const auto with = [&]<class Random>(const Random& random) {
       return detail::DropoutMask<A, Random>{
-          random,  p_, static_cast<A>(1 / (1 - p_)), x.block().rows.offset, x.block().cols.offset,
-          x.cols()};
+          random,   p_, static_cast<A>(1 / (1 - p_)), x.block().rows.offset, x.block().cols.offset,
+          x.cols(), cut};
     };
     const std::uint64_t* const in_memory = step.in_memory();
     const std::uint64_t number = in_memory != nullptr ? 0 : std::uint64_t{step};

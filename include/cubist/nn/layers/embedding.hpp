@@ -87,11 +87,13 @@ class Embedding
     std::optional<detail::RowExchange<T, Mesh>> exchange;
   };
 
-  /// H, in `kept`. Its rows are padded to whole sequences.
+  /// H, in `kept`. Its rows are padded to whole sequences, unless ranks share sequences: then `ids`
+  /// has one for each row.
   Output& forward(std::span<const int> ids, const Pass& pass, Kept& kept) const
   {
     check(ids);
-    const Quanta quanta{pass.sequence * mesh_.quantum(), mesh_.quantum()};
+    const std::size_t rows = pass.cut.is_cut() ? 1 : pass.sequence;
+    const Quanta quanta{rows * mesh_.quantum(), mesh_.quantum()};
     const Shape shape{ids.size(), e_.cols()};
     if (!kept.h || kept.h->shape() != shape || kept.h->quanta() != quanta)
     {

@@ -5,7 +5,8 @@
 //
 //   H (M, d) S::Input    P (n, d) cut as H's columns, replicated along the axes that cut rows
 //
-// Sequences are S tokens. A rank may have rows of a part of a sequence.
+// Sequences are S tokens. A rank may have rows of a part of a sequence, and in another order
+// (dist/sequence_cut.hpp).
 //
 // Words: forward none; backward 2(p-1)/p S d', p being the ranks along the axes that cut rows, and
 // d' a rank's columns with their padding.
@@ -98,9 +99,15 @@ class PositionEmbedding
     const auto all = h.valid();
     for (std::size_t i = 0, n = 0; i < all.rows(); i += n)
     {
-      const std::size_t token = (h.block().rows.offset + i) % pass.sequence;
-      n = std::min(pass.sequence - token, all.rows() - i);
-      f(pass.position + token, all.block(i, 0, {n, all.cols()}));
+      const std::size_t row = h.block().rows.offset + i;
+      const SequenceCut& cut = pass.cut;
+      const std::size_t token = cut.is_cut() ? cut.position(row) : row % pass.sequence;
+      n = std::min(cut.is_cut() ? cut.chunk - row % cut.chunk : pass.sequence - token,
+                   all.rows() - i);
+      // Rows of padding have no position.
+      if (token >= pass.sequence) continue;
+      const std::size_t tokens = std::min(n, pass.sequence - token);
+      f(pass.position + token, all.block(i, 0, {tokens, all.cols()}));
     }
   }
 

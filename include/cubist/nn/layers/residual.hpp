@@ -65,7 +65,7 @@ class Residual
                         "many outputs as inputs");
     Output& y = fit_like(kept.y, x);
     if (drops(pass))
-      dropout_.add(x, f, y, *pass.training_step);
+      dropout_.add(x, f, y, *pass.training_step, pass.cut);
     else
       x.mesh().engine().map(y.valid(), detail::Sum{}, x.valid(), f.valid());
     return y;
@@ -79,7 +79,7 @@ class Residual
     const Output* df = &dy;
     if (drops(pass))
     {
-      dropout_.apply(dy, fit_like(kept.df, dy), *pass.training_step);
+      dropout_.apply(dy, fit_like(kept.df, dy), *pass.training_step, pass.cut);
       df = &*kept.df;
     }
     const Input* of_layer = layer_.backward(x, *df, pass, kept.layer, wants_dx);

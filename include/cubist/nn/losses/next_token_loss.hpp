@@ -19,9 +19,11 @@
 #include <span>
 #include <vector>
 
+#include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/nn/losses/labels.hpp"
 #include "cubist/nn/losses/loss.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -65,12 +67,13 @@ ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std
   return all;
 }
 
-template <RealScalar T, class L, class M>
-LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
-                          std::span<const int> labels, std::size_t sequence,
-                          DistMatrix<T, L, M>* gradient)
+/// What next_labels returns, for labels that fit.
+/// @param logits the shape of the logits of all tokens
+/// @throws as next_token_loss()
+[[nodiscard]] inline std::span<const int> checked_next_labels(std::span<const int> ids,
+                                                              std::span<const int> labels,
+                                                              std::size_t sequence, Shape logits)
 {
-  require_not_partial<L>();
   require<ShapeError>(sequence > 1 && ids.size() % sequence == 0, "got ", ids.size(),
                       " tokens in sequences of ", sequence,
                       ", of which none has a next one or one is not whole; give whole sequences of "
@@ -79,8 +82,17 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
                       ids.size(),
                       " tokens, so they do not correspond; give one label beside each token, ",
                       ignored_label, " where it is ignored");
-  check_labels(labels, logits.shape());
-  const std::span<const int> next = next_labels(labels, sequence);
+  check_labels(labels, logits);
+  return next_labels(labels, sequence);
+}
+
+template <RealScalar T, class L, class M>
+LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
+                          std::span<const int> labels, std::size_t sequence,
+                          DistMatrix<T, L, M>* gradient)
+{
+  require_not_partial<L>();
+  const std::span<const int> next = checked_next_labels(ids, labels, sequence, logits.shape());
   return cross_entropy(logits, next, count_labels(next),
                        ids_labels_and_length(ids, labels, sequence), gradient);
 }

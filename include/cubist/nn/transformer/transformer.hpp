@@ -14,6 +14,12 @@
 // Rows are padded to whole sequences, and heads are whole, so that a rank has all that attention
 // reads. The stream of H is S::Input everywhere.
 //
+// Where several ranks share a sequence (TransformerOptions::context_parallel), the rows of H are
+// those of a SequenceCut (dist/sequence_cut.hpp), and keys and values go around in a ring.
+// `forward` and `backward` have rows of tokens all the same: H, (M, d), and its gradient are
+// brought in their order. The loss of `compute_gradients` and of `evaluate` is computed from the
+// rows as they are, and sends no more than with whole sequences.
+//
 // Words: those of the layers; plan/transformer_cost.hpp has their sum. With labels of one's own,
 // 2 (P-1)/P of a number more.
 // Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; Touvron et
@@ -32,13 +38,17 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
+#include "cubist/dist/sequence_cut.hpp"
 #include "cubist/dist/staging.hpp"
+#include "cubist/nn/functions/ring_attention.hpp"
+#include "cubist/nn/functions/row_exchange.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/dropout.hpp"
 #include "cubist/nn/layers/embedding.hpp"
 #include "cubist/nn/layers/layer_norm.hpp"
 #include "cubist/nn/layers/position_embedding.hpp"
 #include "cubist/nn/layers/rms_norm.hpp"
+#include "cubist/nn/losses/cut_loss.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
@@ -75,8 +85,8 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
                    config.vocabulary,
                    config.width,
                    {.seed = options.seed, .gradients = !options.inference}},
-        dropout_{options.dropout, options.seed, 0}, blocks_{"forward of block", "backward of block",
-                                                            options.recompute},
+        context_parallel_{options.context_parallel}, dropout_{options.dropout, options.seed, 0},
+        blocks_{"forward of block", "backward of block", options.recompute},
         norm_{make_norm(mesh, config, !options.inference)},
         logits_{options.gathered, options.method}, table_sums_{mesh, {.bytes = 0}}
   {
@@ -113,6 +123,20 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   [[nodiscard]] const TransformerConfig& config() const { return config_; }
 
   /// What a forward leaves for its backward.
+  class Kept;
+
+ private:
+  /// Where the rows of tokens are in a matrix whose rows are in another order.
+  struct TokenOrder
+  {
+    TokenOrder(const SequenceCut& c, const Mesh& mesh) : cut{c}, exchange{mesh} {}
+
+    SequenceCut cut;
+    detail::RowExchange<T, Mesh> exchange;
+    std::vector<int> rows = {};  // of the tokens
+  };
+
+ public:
   class Kept
   {
    public:
@@ -122,7 +146,8 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
    private:
     friend Transformer;
 
-    std::vector<int> ids_;
+    std::vector<int> ids_;  // of the rows of the stream
+    SequenceCut cut_;
     typename cubist::Embedding<S, B, T>::Kept embedding_;
     typename detail::LayerStack<Hidden, detail::AnyLayer<Hidden, T>>::Kept blocks_;
     std::unique_ptr<detail::AnyKept> norm_;
@@ -131,6 +156,10 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
     const Hidden* normalized_ = nullptr;  // the norm's output
     std::optional<Hidden> dh_;
     std::optional<Hidden> last_;  // rows of the last tokens
+    // With a cut, where logits are those of tokens in their order:
+    bool is_ordered_ = false;
+    std::optional<TokenOrder> order_;
+    std::optional<Hidden> ordered_;
   };
 
   /// The logits of each token's next one, which the model owns, and overwrites in the next
@@ -144,9 +173,8 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   /// The logits, which `kept` has: several forwards may wait for their backwards.
   const Output& forward(std::span<const int> ids, std::size_t sequence, Kept& kept)
   {
-    const Pass pass = this->next_pass(sequence);
-    kept.ids_.assign(ids.begin(), ids.end());
-    return logits(run(ids, pass, kept, !is_inference_), kept);
+    const Hidden& h = run(ids, cut_pass(ids, this->next_pass(sequence)), kept, !is_inference_);
+    return logits(kept.cut_.is_cut() ? order(h, kept) : h, kept);
   }
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s logits.
@@ -168,12 +196,13 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
     const Hidden* d = &logits_.backward(*kept.normalized_, table(), d_logits, table_gradient(),
                                         of_table, kept.logits_);
     d = norm_->backward(*kept.h_, *d, pass, *kept.norm_, passes_blocks);
+    if (kept.is_ordered_ && d) d = &order_back(*d, kept);
     d = blocks_.backward(d ? *d : *kept.h_, reducer, kept.blocks_, trains_input_, first_trained_);
     if (trains_input_)
     {
       if (pass.training_step && dropout_.probability() > 0)
       {
-        dropout_.apply(*d, fit_like(kept.dh_, *d), *pass.training_step);
+        dropout_.apply(*d, fit_like(kept.dh_, *d), *pass.training_step, pass.cut);
         d = &*kept.dh_;
       }
       if (positions_) positions_->backward(*d, pass);
@@ -220,21 +249,18 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
                             std::size_t position = 0)
   {
     Kept& kept = kept_.for_evaluation();
-    const Hidden& h =
-        run(ids, {.training_step = {}, .sequence = sequence, .position = position}, kept, false);
-    const Mesh& mesh = this->mesh();
-    Hidden& last = fit(kept.last_, mesh, {ids.size() / sequence, config_.width}, mesh.quantum());
-    const auto from = h.valid();
-    for (std::size_t b = 0; b < last.valid().rows(); ++b)
-      mesh.engine().copy(from.block((b + 1) * sequence - 1, 0, {1, from.cols()}),
-                         last.valid().block(b, 0, {1, from.cols()}));
-    return logits(last, kept);
+    Pass pass{.training_step = {}, .sequence = sequence, .position = position};
+    // Caches have whole sequences.
+    if (!caches_ && position == 0) pass = cut_pass(ids, pass);
+    const Hidden& h = run(ids, pass, kept, false);
+    return logits(last_rows(h, pass, ids.size() / sequence, kept), kept);
   }
 
   /// Keeps the keys and values of up to `tokens` tokens a sequence in the next calls of
   /// `next_logits`; 0 keeps none.
   void use_cache(std::size_t tokens)
   {
+    caches_ = tokens > 0;
     for (auto& block : blocks_.layers()) block->use_cache(tokens);
   }
 
@@ -297,9 +323,12 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
 
   LossValue gradients_of(const Batch& batch, double scale)
   {
-    const Output& y = forward(batch.ids, batch.sequence);
+    Kept& kept = kept_.of_forward();
+    const Pass pass = cut_pass(batch.ids, this->next_pass(batch.sequence));
+    const Output& y = logits(run(batch.ids, pass, kept, !is_inference_), kept);
     Output& dy = fit_like(d_logits_, y);
-    LossValue loss = next_token_loss(y, batch.ids, batch.labels, batch.sequence, dy);
+    LossValue loss =
+        detail::cut_next_token_loss(y, batch.ids, batch.labels, batch.sequence, kept.cut_, &dy);
     scale_gradient(dy, scale);
     backward(dy);
     return loss;
@@ -307,9 +336,11 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   [[nodiscard]] double loss_of(const Batch& batch)
   {
     Kept& kept = kept_.for_evaluation();
-    const Pass pass{.training_step = {}, .sequence = batch.sequence, .position = 0};
-    const Hidden& h = run(batch.ids, pass, kept, false);
-    return next_token_loss(logits(h, kept), batch.ids, batch.labels, batch.sequence);
+    const Pass pass =
+        cut_pass(batch.ids, {.training_step = {}, .sequence = batch.sequence, .position = 0});
+    const Output& y = logits(run(batch.ids, pass, kept, false), kept);
+    return detail::cut_next_token_loss<T>(y, batch.ids, batch.labels, batch.sequence, kept.cut_,
+                                          static_cast<Output*>(nullptr));
   }
 
   /// The sequences up to the last label of all: attention is causal, so what is behind changes no
@@ -364,17 +395,85 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
                         "got ", ids.size(), " tokens in sequences of ", pass.sequence,
                         ", which they do not fill; give whole sequences");
     require_positions(pass.position + pass.sequence);
-    Hidden& embedded = embedding_.forward(ids, pass, kept.embedding_);
+    kept.cut_ = pass.cut;
+    kept.is_ordered_ = false;
+    if (pass.cut.is_cut())
+      pass.cut.arrange(ids, kept.ids_,
+                       [&](std::size_t b) { return ids[(b + 1) * pass.sequence - 1]; });
+    else
+      kept.ids_.assign(ids.begin(), ids.end());
+    Hidden& embedded = embedding_.forward(kept.ids_, pass, kept.embedding_);
     if (positions_) positions_->forward(embedded, pass);
-    if (pass.training_step) dropout_.apply(embedded, *pass.training_step);
-    kept.h_ = keeps ? &blocks_.forward(embedded, pass, kept.blocks_)
-                    : &blocks_.evaluate(embedded, pass, kept.blocks_);
-    return *kept.h_;
+    if (pass.training_step) dropout_.apply(embedded, *pass.training_step, pass.cut);
+    return keeps ? blocks_.forward(embedded, pass, kept.blocks_)
+                 : blocks_.evaluate(embedded, pass, kept.blocks_);
+  }
+
+  /// The pass with the cut of these sequences.
+  [[nodiscard]] Pass cut_pass(std::span<const int> ids, Pass pass) const
+  {
+    if (context_parallel_ == 1 || pass.sequence == 0) return pass;
+    pass.cut = choose_cut(ids.size() / pass.sequence, pass.sequence,
+                          row_parts<typename S::Output, typename S::Axes>(this->mesh().extents(),
+                                                                          this->mesh().quantum()),
+                          context_parallel_);
+    return pass;
+  }
+  /// The rows of H in the order of their tokens.
+  const Hidden& order(const Hidden& h, Kept& kept) const
+  {
+    const SequenceCut& cut = kept.cut_;
+    kept.is_ordered_ = true;
+    if (!kept.order_ || kept.order_->cut != cut)
+    {
+      auto& order = kept.order_.emplace(TokenOrder{cut, this->mesh()});
+      for (std::size_t b = 0; b < cut.sequences; ++b)
+        for (std::size_t s = 0; s < cut.length; ++s)
+          order.rows.push_back(static_cast<int>(cut.row(b, s)));
+      order.exchange.plan(h.view(), fit_rows(kept.ordered_, order.rows.size()).view());
+    }
+    kept.order_->exchange.look_up(kept.order_->rows, h.valid(), kept.ordered_->valid());
+    return *kept.ordered_;
+  }
+  /// The gradient of H's rows, from that of the rows in the order of their tokens.
+  const Hidden& order_back(const Hidden& d, Kept& kept) const
+  {
+    Hidden& dh = fit_rows(kept.dh_, kept.cut_.rows());
+    this->mesh().engine().fill(dh.valid(), T{});
+    kept.order_->exchange.add_sums(kept.order_->rows, d.valid(), dh.valid());
+    return dh;
+  }
+  /// The rows of each sequence's last token.
+  const Hidden& last_rows(const Hidden& h, const Pass& pass, std::size_t sequences,
+                          Kept& kept) const
+  {
+    Hidden& last = fit_rows(kept.last_, sequences);
+    const auto from = h.valid();
+    if (pass.cut.is_cut())
+    {
+      TokenOrder order{pass.cut, this->mesh()};
+      for (std::size_t b = 0; b < sequences; ++b)
+        order.rows.push_back(static_cast<int>(pass.cut.row(b, pass.sequence - 1)));
+      order.exchange.plan(h.view(), last.view());
+      order.exchange.look_up(order.rows, from, last.valid());
+    }
+    else
+      for (std::size_t b = 0; b < last.valid().rows(); ++b)
+        this->mesh().engine().copy(from.block((b + 1) * pass.sequence - 1, 0, {1, from.cols()}),
+                                   last.valid().block(b, 0, {1, from.cols()}));
+    return last;
+  }
+  /// A matrix like H of other rows, which may be cut anywhere.
+  Hidden& fit_rows(std::optional<Hidden>& kept, std::size_t rows) const
+  {
+    const Mesh& mesh = this->mesh();
+    return fit(kept, mesh, {rows, config_.width}, mesh.quantum());
   }
   /// The logits of H's rows.
   const Output& logits(const Hidden& h, Kept& kept)
   {
     if (!kept.norm_) kept.norm_ = norm_->make_kept();
+    kept.h_ = &h;
     kept.normalized_ = &norm_->forward(h, {}, *kept.norm_);
     return logits_.forward(*kept.normalized_, table(), kept.logits_);
   }
@@ -383,6 +482,8 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   bool is_inference_;
   Embedding embedding_;
   std::optional<PositionEmbedding<S, B, T>> positions_;
+  std::size_t context_parallel_;
+  bool caches_ = false;
   Dropout dropout_;  // of the embedding
   detail::LayerStack<Hidden, AnyLayer> blocks_;
   std::unique_ptr<AnyLayer> norm_;

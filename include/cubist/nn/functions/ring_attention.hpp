@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Attention where ranks share sequences (dist/sequence_cut.hpp): the keys and values of the c
+// members go around in a ring.
+//
+//   Q, K, V: rows of this rank's chunks, as MergedLinear has them    O (m, H dh) Heads
+//   a message: K, then V, (m, G dh) each, m being the rows of a rank, and G its key-value heads
+//
+//   forward    in step t = 0, …, c - 1, member i has K and V of member i - t. While it adds their
+//              part to O, it sends them to member i + 1, and receives the next ones.
+//   backward   K and V go around in the same way. The part of dK and dV that member i adds in step
+//              t > 0 joins the sum of the members before, which comes from member i - 1, and goes
+//              on to member i + 1. After step c - 1 the sum is at its home.
+//
+// The maxima and sums of the rows of scores are kept from step to step, so O is that of a softmax
+// over all keys (functions/attention.hpp). Where keys are hidden from a chunk of queries, no
+// product is computed for it.
+//
+// Words a rank: forward (c-1) 2 m G dh, backward (c-1) 4 m G dh (ring_words in
+// dist/sequence_cut.hpp).
+// Memory: 4 m G dh in forward, 10 m G dh in backward, which all layers of a mesh share.
+// Source: Liu et al., "Ring Attention with Blockwise Transformers", arXiv 2310.01889.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/layout.hpp"
+#include "cubist/dist/sequence_cut.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/nn/functions/attention.hpp"
+#include "cubist/nn/functions/row_values.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// The place of this rank among the blocks of rows of a matrix of layout `L`, and the rank of
+/// another block in the communicator along the axes that cut the rows.
+template <class L, class M>
+class RowNeighbours
+{
+ public:
+  explicit RowNeighbours(const M& mesh) : mesh_{mesh} {}
+
+  /// The number of this rank's block.
+  [[nodiscard]] std::size_t part() const
+  {
+    return [&]<class... R>(Rows<R...>) {
+      return cut<typename M::Axes, R...>(mesh_.extents(), mesh_.coordinates()).index;
+    }(typename L::RowAxes{});
+  }
+  [[nodiscard]] auto& communicator() const { return along_axes(mesh_, typename L::RowAxes{}); }
+  /// The rank of the block of this number in `communicator()`.
+  [[nodiscard]] int rank(std::size_t part) const
+  {
+    return [&]<class... R>(Rows<R...>) {
+      using A = typename M::Axes;
+      constexpr std::size_t n = sizeof...(R);
+      const std::array<std::size_t, n> axes{A::template index<R>()...};
+      std::array<bool, A::count> cuts{};
+      auto at = mesh_.coordinates();
+      for (std::size_t i = n; i-- > 0;)  // the last axis is the innermost
+      {
+        const auto extent = static_cast<std::size_t>(mesh_.extents()[axes[i]]);
+        at[axes[i]] = static_cast<int>(part % extent);
+        part /= extent;
+        cuts[axes[i]] = true;
+      }
+      int rank = 0;  // in the order of the mesh
+      for (std::size_t i = 0; i < A::count; ++i)
+        if (cuts[i]) rank = rank * mesh_.extents()[i] + at[i];
+      return rank;
+    }(typename L::RowAxes{});
+  }
+
+ private:
+  const M& mesh_;
+};
+
+/// A matrix in a buffer that the calls on this rank borrow and give back (`unused_buffers`).
+template <class V, class M>
+class BorrowedMatrix
+{
+ public:
+  BorrowedMatrix(const M& mesh, Shape shape) : mesh_{mesh}, data_{take(shape.size())}, shape_{shape}
+  {
+  }
+  BorrowedMatrix(const BorrowedMatrix&) = delete;
+  BorrowedMatrix& operator=(const BorrowedMatrix&) = delete;
+  ~BorrowedMatrix()
+  {
+    // In front: the last ones are those of numbers of rows, which are small.
+    auto& unused = mesh_.template unused_buffers<V>();
+    unused.insert(unused.begin(), std::move(data_));
+  }
+
+  [[nodiscard]] MatrixView<V> view() { return {data_.data(), shape_}; }
+  friend void swap(BorrowedMatrix& a, BorrowedMatrix& b) { std::swap(a.data_, b.data_); }
+
+ private:
+  using Buffer = typename M::Engine::template Buffer<V>;
+
+  /// The largest that no one uses.
+  [[nodiscard]] Buffer take(std::size_t n)
+  {
+    auto& unused = mesh_.template unused_buffers<V>();
+    const auto largest =
+        std::max_element(unused.begin(), unused.end(),
+                         [](const Buffer& a, const Buffer& b) { return a.size() < b.size(); });
+    if (largest == unused.end() || largest->size() < n) return Buffer(n);
+    Buffer buffer = std::move(*largest);
+    unused.erase(largest);
+    return buffer;
+  }
+
+  const M& mesh_;
+  Buffer data_;
+  Shape shape_;
+};
+
+}  // namespace detail
+
+/// Attention of the queries of this rank to the keys of all that share its sequences.
+/// @tparam T the scalar of Q, K and V  @tparam L the layout of O
+template <RealScalar T, class L, class M>
+class RingAttention
+{
+  using A = Accumulator<T>;
+  using E = typename M::Engine;
+  using In = MatrixView<const A>;
+  using Out = MatrixView<A>;
+
+ public:
+  /// @param local  computes what needs no messages
+  RingAttention(const M& mesh, const SequenceCut& cut, const AttentionShape& shape,
+                const std::optional<AttentionDropout>& dropout, LocalAttention<A, E>& local)
+      : mesh_{mesh}, neighbours_{mesh}, cut_{cut}, whole_{shape}, dropout_{dropout}, local_{local},
+        part_{neighbours_.part()}, member_{part_ % cut.parts}, message_{2 * cut.rows_of_part(),
+                                                                        shape.heads / shape.group *
+                                                                            shape.head_size}
+  {
+    // Ranks without heads send nothing, but take part in the making of the communicator.
+    static_cast<void>(neighbours_.communicator());
+  }
+
+  /// O and L
+  /// @param qkv, wide  the same, in the scalars of messages and of sums
+  /// @param l, sums  a number for each query and head
+  void forward(MatrixView<const T> qkv, In wide, Out o, Out l, Out sums)
+  {
+    if (whole_.heads == 0) return;
+    const E& engine = mesh_.engine();
+    engine.fill(o, A{});
+    engine.fill(l, -std::numeric_limits<A>::infinity());
+    engine.fill(sums, A{});
+    Keys keys{*this, qkv};
+    for (std::size_t t = 0; t < cut_.parts; ++t)
+    {
+      if (t + 1 < cut_.parts) keys.pass_on(*this);
+      if (t == 0)
+        add_keys(t, wide, wide, wide, o, l, sums);
+      else
+      {
+        const In k = keys.wide(engine);
+        add_keys(t, wide, keys_of(k), values_of(k), o, l, sums);
+      }
+      wait();
+      keys.take_next();
+    }
+    for (std::size_t i = 0; i < cut_.chunks; ++i)
+    {
+      const Out l_i = numbers_of(l, i);
+      local_.finish(shape(0, cut_.chunk), rows_of(o, i), l_i, numbers_of(sums, i), l_i);
+    }
+  }
+
+  /// dQ, dK and dV, in the columns of `shape`; the others become 0.
+  /// @pre O and L are those of `forward`
+  void backward(MatrixView<const T> qkv, In wide, In o, In l, In d_o, Out dqkv)
+  {
+    const E& engine = mesh_.engine();
+    engine.fill(dqkv, A{});
+    if (whole_.heads == 0) return;
+    Keys keys{*this, qkv};
+    Matrix<A> odd{mesh_, message_}, even{mesh_, message_}, received{mesh_, message_};
+    for (std::size_t t = 0; t < cut_.parts; ++t)
+    {
+      if (t > 1) receive(received.view());
+      if (t + 1 < cut_.parts) keys.pass_on(*this);
+      const Out sums = t % 2 == 0 ? even.view() : odd.view();
+      if (t == 0)  // the own part stays where it belongs
+        add_gradients(t, wide, wide, wide, o, l, d_o, dqkv, dqkv, dqkv);
+      else
+      {
+        engine.fill(sums, A{});
+        const In k = keys.wide(engine);
+        add_gradients(t, wide, keys_of(k), values_of(k), o, l, d_o, dqkv, keys_of(sums),
+                      values_of(sums));
+      }
+      wait();
+      if (t > 1) engine.for_each(detail::Add{}, sums, In{received.view()});
+      if (t > 0) send(In{sums});
+      keys.take_next();
+    }
+    receive(received.view());
+    wait();
+    const auto add = [&](Out from, const HeadColumns& to) {
+      for_each_head([&](std::size_t h, Shape head) {
+        engine.for_each(detail::Add{}, dqkv.block(0, to(h, head.cols), head),
+                        In{from.block(0, h * head.cols, head)});
+      });
+    };
+    add(keys_of(received.view()), whole_.k);
+    add(values_of(received.view()), whole_.v);
+  }
+
+ private:
+  template <class V>
+  using Matrix = detail::BorrowedMatrix<V, M>;
+  using Request = decltype(std::declval<typename M::Communicator&>().async_barrier());
+
+  /// The keys and values that this rank reads, and those that come next.
+  class Keys
+  {
+   public:
+    Keys(const RingAttention& ring, MatrixView<const T> qkv)
+        : mine_{ring.mesh_, ring.message_}, next_{ring.mesh_, ring.message_}
+    {
+      if constexpr (!std::is_same_v<T, A>) wide_.emplace(ring.mesh_, ring.message_);
+      const auto copy = [&](const HeadColumns& from, MatrixView<T> to) {
+        ring.for_each_head([&](std::size_t h, Shape head) {
+          ring.mesh_.engine().copy(qkv.block(0, from(h, head.cols), head),
+                                   to.block(0, h * head.cols, head));
+        });
+      };
+      copy(ring.whole_.k, ring.keys_of(mine_.view()));
+      copy(ring.whole_.v, ring.values_of(mine_.view()));
+    }
+    /// Begins to send them to the next member, and to receive others.
+    void pass_on(RingAttention& ring)
+    {
+      ring.receive(next_.view());
+      ring.send(MatrixView<const T>{mine_.view()});
+    }
+    void take_next() { swap(mine_, next_); }
+    /// In the scalar of sums.
+    [[nodiscard]] In wide(const E& engine)
+    {
+      if constexpr (std::is_same_v<T, A>)
+        return mine_.view();
+      else
+      {
+        engine.map(wide_->view(), detail::Same{}, MatrixView<const T>{mine_.view()});
+        return wide_->view();
+      }
+    }
+
+   private:
+    Matrix<T> mine_;
+    Matrix<T> next_;
+    std::optional<Matrix<A>> wide_ = {};
+  };
+
+  /// The part of the keys of step t in O.
+  void add_keys(std::size_t t, In q, In k, In v, Out o, Out l, Out sums)
+  {
+    for_each_run(
+        t, [&](std::size_t i, std::size_t j, const AttentionShape& s, const AttentionRun& run) {
+          local_.add_run(s, run, dropout_, rows_of(q, i), rows_of(k, j), rows_of(v, j),
+                         rows_of(o, i), numbers_of(l, i), numbers_of(sums, i));
+        });
+  }
+  /// The part of the keys of step t in the gradients.
+  void add_gradients(std::size_t t, In q, In k, In v, In o, In l, In d_o, Out dq, Out dk, Out dv)
+  {
+    for_each_run(
+        t, [&](std::size_t i, std::size_t j, const AttentionShape& s, const AttentionRun& run) {
+          local_.add_run_gradients(s, run, dropout_, rows_of(q, i), rows_of(k, j), rows_of(v, j),
+                                   rows_of(o, i), numbers_of(l, i), rows_of(d_o, i), rows_of(dq, i),
+                                   rows_of(dk, j), rows_of(dv, j));
+        });
+  }
+
+  /// f(i, j, shape, run) for each chunk i of this rank's queries and chunk j of the keys of step t
+  /// that it sees.
+  template <class F>
+  void for_each_run(std::size_t t, F f) const
+  {
+    const std::size_t owner = (member_ + cut_.parts - t) % cut_.parts;
+    for (std::size_t i = 0; i < cut_.chunks; ++i)
+      for (std::size_t j = 0; j < cut_.chunks; ++j)
+      {
+        const std::size_t query = cut_.chunk_number(member_, i);
+        const std::size_t key = cut_.chunk_number(owner, j);
+        const std::size_t keys = cut_.keys(key);
+        if (keys == 0 || (whole_.causal && key > query)) continue;
+        f(i, j, shape(t, keys), AttentionRun{query * cut_.chunk, key * cut_.chunk, cut_.length});
+      }
+  }
+  /// The sizes of attention of a chunk of queries to `keys` keys of a chunk in step t.
+  [[nodiscard]] AttentionShape shape(std::size_t t, std::size_t keys) const
+  {
+    AttentionShape s = whole_;
+    s.sequences = cut_.together;
+    s.queries = cut_.chunk;
+    s.keys = keys;
+    s.query_rows = s.key_rows = cut_.chunks * cut_.chunk;
+    if (t > 0) s.k = s.v = {};  // in messages, heads are side by side
+    return s;
+  }
+
+  /// From the first row of chunk i on.
+  template <class V>
+  [[nodiscard]] MatrixView<V> rows_of(MatrixView<V> m, std::size_t i) const
+  {
+    return m.block(i * cut_.chunk, 0, {m.rows() - i * cut_.chunk, m.cols()});
+  }
+  template <class V>
+  [[nodiscard]] MatrixView<V> keys_of(MatrixView<V> message) const
+  {
+    return message.block(0, 0, {cut_.rows_of_part(), message.cols()});
+  }
+  template <class V>
+  [[nodiscard]] MatrixView<V> values_of(MatrixView<V> message) const
+  {
+    return message.block(cut_.rows_of_part(), 0, {cut_.rows_of_part(), message.cols()});
+  }
+  /// The numbers of the queries of chunk i.
+  template <class V>
+  [[nodiscard]] MatrixView<V> numbers_of(MatrixView<V> all, std::size_t i) const
+  {
+    const std::size_t n = cut_.together * whole_.heads * cut_.chunk;
+    return all.block(0, i * n, {1, n});
+  }
+
+  /// f(h, the shape of a head) for each key-value head.
+  template <class F>
+  void for_each_head(F f) const
+  {
+    for (std::size_t h = 0; h < whole_.heads / whole_.group; ++h)
+      f(h, Shape{cut_.rows_of_part(), whole_.head_size});
+  }
+
+  [[nodiscard]] int rank_of_member(std::size_t member) const
+  {
+    return neighbours_.rank(part_ - member_ + member % cut_.parts);
+  }
+  template <class V>
+  void receive(MatrixView<V> message)
+  {
+    requests_.push_back(neighbours_.communicator().async_receive(
+        message.elements(), rank_of_member(member_ + cut_.parts - 1)));
+  }
+  template <class V>
+  void send(MatrixView<const V> message)
+  {
+    requests_.push_back(
+        neighbours_.communicator().async_send(message.elements(), rank_of_member(member_ + 1)));
+  }
+  void wait()
+  {
+    for (auto& request : requests_) request.wait();
+    requests_.clear();
+  }
+
+  const M& mesh_;
+  detail::RowNeighbours<L, M> neighbours_;
+  SequenceCut cut_;
+  AttentionShape whole_;  // of all rows of this rank
+  std::optional<AttentionDropout> dropout_;
+  LocalAttention<A, E>& local_;
+  std::size_t part_;
+  std::size_t member_;
+  Shape message_;
+  std::vector<Request> requests_;
+};
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <cstddef>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/grid3d.hpp"
+
+#include "catch.hpp"
+#include "sanitized.hpp"
+#include "scheme_conformance.hpp"
+#include "transformer_reference.hpp"
+
+// Transformers whose ranks share sequences.
+
+namespace cubist::test::context_parallel_test
+{
+
+namespace
+{
+
+/// The four sequences of 24 tokens of the references, each on so many ranks.
+template <SchemeType S>
+void equals_references(const TestMesh<S>& on, std::size_t ranks, Compared compared)
+{
+  using B = TestBackend;
+  if (!fits<B>(on.ranks)) return;
+#ifdef CUBIST_QUICK_TESTS
+  if (few_suffice<B>) compared = Compared::model;
+#endif
+  for (const auto* model : {&gpt2_tiny(), &llama_tiny()})
+  {
+    INFO(S::name << " on " << S::Axes::to_string(S::extents(on.extents, on.ranks)) << ", " << ranks
+                 << " ranks a sequence, " << model->folder);
+    require_clear(on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
+      const Mesh<S, B> mesh{world, on.extents};
+      return check_reference<S, B, double>(mesh, *model, compared, {.context_parallel = ranks});
+    }));
+  }
+}
+
+TransformerConfig config_of(bool llama)
+{
+  TransformerConfig c{
+      .vocabulary = 13, .positions = 21, .width = 12, .layers = 4, .heads = 3, .feed_forward = 20};
+  if (llama)
+  {
+    c.learned_positions = c.bias = c.tied = false;
+    c.norm = Norm::rms_norm;
+    c.gated = true;
+  }
+  return c;
+}
+
+/// The losses of some steps of training with dropout, one sequence a step, and the loss without.
+template <class S>
+std::vector<double> losses(const Place<S>& place, bool llama, const TransformerOptions& options,
+                           std::size_t steps)
+{
+  return on_root(place, [&](const auto& mesh) {
+    auto with_dropout = options;
+    with_dropout.dropout = 0.2;
+    with_dropout.attention_dropout = 0.3;
+    with_dropout.seed = 5;
+    Transformer<S, TestBackend, double> model{mesh, config_of(llama), with_dropout};
+    const auto parameters = model.parameters();
+    AdamW optimizer{parameters, {.learning_rate = 0.01}};
+    const std::size_t length = 21;
+    std::vector<int> ids(length);
+    std::vector<double> all;
+    for (std::size_t step = 0; step < steps; ++step)
+    {
+      for (std::size_t i = 0; i < length; ++i)
+        ids[i] = static_cast<int>((i * i + step % 3 * i + 3 * step) % 13);
+      all.push_back(model.compute_gradients(ids, length));
+      checked_step(step, steps, optimizer, parameters);
+    }
+    all.push_back(model.evaluate(ids, length));
+    return all;
+  });
+}
+
+template <class S>
+void trains_as_one_rank(const Place<S>& place)
+{
+  if (!fits(place)) return;
+#ifdef CUBIST_QUICK_TESTS
+  constexpr std::size_t steps = 10;
+#else
+  constexpr std::size_t steps = 200;
+#endif
+  for (const bool llama : {false, true})
+  {
+    CAPTURE(place.name(), llama);
+    const auto wanted = losses(single_rank, llama, {}, steps);
+    const auto got = losses(place, llama, {.recompute = 2, .context_parallel = 0}, steps);
+    CHECK(deviation(got, wanted) < 1e-9);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("transformers whose ranks share sequences are those of Hugging Face and PyTorch")
+{
+  equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 4, Compared::all);
+  equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 2, Compared::model);
+  equals_references<Cube3D>({8, {.q = 2}}, 4, Compared::all);
+#ifndef CUBIST_QUICK_TESTS
+  equals_references<Summa2D>({6, {.rows = 2, .cols = 3}}, 2, Compared::model);
+  equals_references<Summa2DInput>({6, {.rows = 3, .cols = 2}}, 3, Compared::model);
+  equals_references<Summa2DWeight>({8, {.rows = 4, .cols = 2}}, 4, Compared::model);
+  equals_references<Summa25DInput>({8, {.q = 2, .d = 2}}, 2, Compared::model);
+  equals_references<Summa25DWeight>({8, {.q = 2, .d = 2}}, 4, Compared::model);
+  equals_references<Grid3D>({6, {.x = 3, .y = 1, .z = 2}}, 6, Compared::model);
+  equals_references<Grid3D>({8, {.x = 2, .y = 2, .z = 2}}, 2, Compared::model);
+  equals_references<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}, 2,
+                                           Compared::model);
+#endif
+}
+
+TEST_CASE("one sequence on many ranks trains as on one, with dropout and recomputation")
+{
+  trains_as_one_rank(two_two_two);
+  trains_as_one_rank(cube);
+#ifndef CUBIST_QUICK_TESTS
+  trains_as_one_rank(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}});
+#endif
+}
+
+TEST_CASE(
+    "gradients for a loss of one's own are those of the same loss, where ranks share sequences")
+{
+  if (!fits(cube)) return;
+  const auto [wanted, got, loss, own_loss] = on_root(cube, [](const auto& mesh) {
+    Transformer<Cube3D, TestBackend, double> model{mesh, config_of(false), {.context_parallel = 4}};
+    model.eval();
+    std::vector<int> ids(3 * 7);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * i % 13);
+    const auto gradients = [&] {
+      std::vector<Global<double>> all;
+      for (const auto& p : model.parameters()) all.push_back(gather(p.gradient));
+      return all;
+    };
+    const double first = model.compute_gradients(ids, 7);
+    const auto all = gradients();
+    const auto& y = model.forward(ids, 7);
+    auto dy = zeros_like(y);
+    const double second = next_token_loss(y, ids, 7, dy);
+    model.backward(dy);
+    return std::tuple{all, gradients(), first, second};
+  });
+  CHECK(std::abs(loss - own_loss) < 1e-14);
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-14);
+}
+
+TEST_CASE("a model refuses a number of ranks a sequence that its mesh does not have")
+{
+  if (!fits(cube)) return;
+  require_clear(on_mesh(cube, [](const auto& mesh) {
+    Findings found;
+    Transformer<Cube3D, TestBackend, double> model{mesh, config_of(false), {.context_parallel = 3}};
+    const auto message = message_of<ArgumentError>([&] {
+      model.forward(std::vector{1, 2, 3, 4}, 4);
+    });
+    found.check(mentions(message, "got 3 ranks that share a sequence", "4 parts"), message);
+    return found;
+  }));
+}
+
+}  // namespace cubist::test::context_parallel_test
