@@ -28,4 +28,14 @@ TEST_CASE("transformers on NCCL are those of Hugging Face and PyTorch")
   }
 }
 
+TEST_CASE("transformers on NCCL whose ranks share sequences are those of Hugging Face and PyTorch")
+{
+  if (sanitized) return;
+  require_clear(on_ranks<FakeNccl>(8, [&](FakeNccl::Communicator& world) {
+    const Mesh<Summa25D, FakeNccl> mesh{world, {.q = 2, .d = 2}};
+    return check_reference<Summa25D, FakeNccl, double>(mesh, llama_tiny(), Compared::model,
+                                                       {.context_parallel = 4});
+  }));
+}
+
 }  // namespace cubist::test::backend_nccl_transformer_test
