@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cmath>
 #include <cstddef>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -21,24 +22,29 @@ namespace cubist::test::context_parallel_test
 namespace
 {
 
-/// The four sequences of 24 tokens of the references, each on so many ranks.
+/// The four sequences of 24 tokens of a reference, each on so many ranks.
 template <SchemeType S>
-void equals_references(const TestMesh<S>& on, std::size_t ranks, Compared compared)
+void equals_reference(const TestMesh<S>& on, std::size_t ranks, const ReferenceModel& model,
+                      Compared compared)
 {
   using B = TestBackend;
   if (!fits<B>(on.ranks)) return;
+  INFO(S::name << " on " << S::Axes::to_string(S::extents(on.extents, on.ranks)) << ", " << ranks
+               << " ranks a sequence, " << model.folder);
+  require_clear(on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
+    const Mesh<S, B> mesh{world, on.extents};
+    return check_reference<S, B, double>(mesh, model, compared, {.context_parallel = ranks});
+  }));
+}
+
+template <SchemeType S>
+void equals_references(const TestMesh<S>& on, std::size_t ranks, Compared compared)
+{
 #ifdef CUBIST_QUICK_TESTS
-  if (few_suffice<B>) compared = Compared::model;
+  if (few_suffice<TestBackend>) compared = Compared::model;
 #endif
   for (const auto* model : {&gpt2_tiny(), &llama_tiny()})
-  {
-    INFO(S::name << " on " << S::Axes::to_string(S::extents(on.extents, on.ranks)) << ", " << ranks
-                 << " ranks a sequence, " << model->folder);
-    require_clear(on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
-      const Mesh<S, B> mesh{world, on.extents};
-      return check_reference<S, B, double>(mesh, *model, compared, {.context_parallel = ranks});
-    }));
-  }
+    equals_reference(on, ranks, *model, compared);
 }
 
 TransformerConfig config_of(bool llama)
@@ -120,6 +126,14 @@ TEST_CASE("transformers whose ranks share sequences are those of Hugging Face an
 #endif
 }
 
+TEST_CASE(
+    "norms of heads and scaled frequencies are those of references, where ranks share sequences")
+{
+  for (const auto& model : reference_models())
+    if (&model != &gpt2_tiny() && &model != &llama_tiny())
+      equals_reference<Cube3D>({8, {.q = 2}}, 4, model, Compared::model);
+}
+
 TEST_CASE("one sequence on many ranks trains as on one, with dropout and recomputation")
 {
   trains_as_one_rank(two_two_two);
@@ -154,6 +168,83 @@ TEST_CASE(
   CHECK(std::abs(loss - own_loss) < 1e-14);
   REQUIRE(got.size() == wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-14);
+}
+
+TEST_CASE("gradients of what is trained are those without frozen parameters, where ranks share "
+          "sequences")
+{
+  if (!fits(cube)) return;
+  require_clear(on_mesh(cube, [](const auto& mesh) {
+    Findings found;
+    using Model = Transformer<Cube3D, TestBackend, double>;
+    std::vector<int> ids(3 * 7);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * i % 13);
+    auto config = config_of(false);
+    config.tied = false;
+    const TransformerOptions options{.dropout = 0.1, .seed = 5, .context_parallel = 4};
+    Model whole{mesh, config, options};
+    const double loss = whole.compute_gradients(ids, 7);
+    const std::vector<std::string> first{"embedding.*", "positions.*", "layers.0.*"};
+    const std::vector<std::string> all{"embedding.*", "positions.*", "layers.*"};
+    for (const auto& frozen : {first, all})
+      for (const bool own_loss : {false, true})
+      {
+        auto with_frozen = options;
+        with_frozen.frozen = frozen;
+        Model model{mesh, config, with_frozen};
+        double got = 0;
+        if (own_loss)
+        {
+          const auto& y = model.forward(ids, 7);
+          auto dy = zeros_like(y);
+          got = next_token_loss(y, ids, 7, dy);
+          model.backward(dy);
+        }
+        else
+          got = model.compute_gradients(ids, 7);
+        found.check(std::abs(got - loss) <= 1e-14, "the loss is ", got, ", not ", loss);
+        const auto parameters = model.parameters();
+        const auto wanted = whole.parameters();
+        for (std::size_t p = 0; p < wanted.size(); ++p)
+        {
+          if (parameters[p].frozen) continue;
+          const auto a = gather(parameters[p].gradient), b = gather(wanted[p].gradient);
+          if (mesh.rank() == 0)
+            found.check(difference(a, b) <= 1e-14, parameters[p].name, " is off by ",
+                        difference(a, b));
+        }
+      }
+    return found;
+  }));
+}
+
+TEST_CASE(
+    "a model for inference whose ranks share sequences computes what one in training computes")
+{
+  if (!fits(cube)) return;
+  const auto computed = [](const TransformerOptions& options) {
+    return on_root(cube, [&](const auto& mesh) {
+      Transformer<Cube3D, TestBackend, double> model{mesh, config_of(true), options};
+      std::vector<int> ids(3 * 7);
+      for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * i % 13);
+      auto labels = ids;
+      labels[3] = labels[10] = labels[20] = ignored_label;
+      const auto logits = gather(model.forward(ids, 7));
+      const std::vector<std::vector<int>> prompts{{1, 2, 3, 4, 5}, {6}, {7, 8}};
+      return std::tuple{logits, Global<double>{{model.evaluate(ids, 7)}},
+                        Global<double>{{model.evaluate(ids, labels, 7)}},
+                        generate(model, prompts, {.tokens = 4}),
+                        generate(model, prompts, {.tokens = 4, .cache = false})};
+    });
+  };
+  const auto inference = computed({.seed = 3, .inference = true, .context_parallel = 4});
+  CHECK(inference == computed({.seed = 3, .context_parallel = 4}));
+  const auto whole = computed({.seed = 3});
+  CHECK(difference(std::get<0>(inference), std::get<0>(whole)) < 1e-14);
+  CHECK(difference(std::get<1>(inference), std::get<1>(whole)) < 1e-14);
+  CHECK(difference(std::get<2>(inference), std::get<2>(whole)) < 1e-14);
+  CHECK(std::get<3>(inference) == std::get<3>(whole));
+  CHECK(std::get<4>(inference) == std::get<3>(whole));
 }
 
 TEST_CASE("a model refuses a number of ranks a sequence that its mesh does not have")
