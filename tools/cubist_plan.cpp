@@ -48,6 +48,7 @@ struct Options
   std::string optimizer = "adamw";
   bool sharded = false;
   std::size_t recompute = 0;
+  bool context_parallel = true;
   bool memory = false;
   bool simulate = false;
   bool json = false;
@@ -188,7 +189,9 @@ class Network
   {
     const bool training = !options.forward;
     if (step_)
-      return cubist::simulated_cost(plan, {*step_, training, options.sharded, options.recompute},
+      return cubist::simulated_cost(plan,
+                                    {*step_, training, options.sharded, options.recompute,
+                                     options.context_parallel ? 0U : 1U},
                                     machine);
     const bool single = options.scalar == "float";
     return cubist::simulated_cost(plan,
@@ -251,7 +254,8 @@ void run(const Options& options)
           options.method == "collectives" ? cubist::Method::collectives : cubist::Method::automatic,
       .moments = moments_of(options.optimizer),
       .sharded = options.sharded,
-      .recompute = options.recompute};
+      .recompute = options.recompute,
+      .context_parallel = options.context_parallel ? 0U : 1U};
   if (!options.scheme.empty())
     cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, []<class S>() {});
   const auto plans = select_plans(network.plans(options.ranks, machine, requested), options);
@@ -336,6 +340,8 @@ try
   app.add_option("--recompute", options.recompute,
                  "layers or blocks of a segment whose activations backward computes again")
       ->capture_default_str();
+  app.add_flag("--context-parallel,!--no-context-parallel", options.context_parallel,
+               "whether ranks share sequences of a model where there are fewer than parts of rows");
   app.add_flag("--memory", options.memory,
                "print the memory of a rank by use, and the largest batch that fits, too");
   app.add_option("--method", options.method,

@@ -30,6 +30,7 @@ struct SimulatedTransformer
   bool training = true;
   bool sharded = false;
   std::size_t recompute = 0;
+  std::size_t context_parallel = 0;  ///< ranks that share a sequence, as in TransformerOptions
 };
 
 struct SimulatedCost

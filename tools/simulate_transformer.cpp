@@ -55,10 +55,12 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
     const Mesh<S, Simulated> mesh{world, extents, IdleRanks::allowed};
     if (!mesh.active()) return;
     const auto method = plan.method == Method::direct ? Method::automatic : Method::collectives;
-    Transformer<S, Simulated, float> network{
-        mesh,
-        config_of(model),
-        {.gathered = plan.gathered, .method = method, .recompute = what.recompute}};
+    Transformer<S, Simulated, float> network{mesh,
+                                             config_of(model),
+                                             {.gathered = plan.gathered,
+                                              .method = method,
+                                              .recompute = what.recompute,
+                                              .context_parallel = what.context_parallel}};
     const auto run = [&](const auto& compute) {
       mesh.world().barrier();
       begin = Simulated::now();

@@ -153,8 +153,16 @@ TEST_CASE("a step of a transformer sends what its formula says, and what its tok
         Embedding<S, B, double> embedding{mesh, config.vocabulary, config.width};
         mesh.world().traffic().reset();
         Passes passes{embedding};
-        const Pass pass{.sequence = batch.length};
-        embedding.backward(ids, passes.forward(ids, pass), {pass, passes.sums}, passes.kept);
+        Pass pass{.sequence = batch.length};
+        pass.cut = choose_cut(
+            batch.sequences, batch.length,
+            row_parts<typename S::Output, typename S::Axes>(mesh.extents(), mesh.quantum()), 0);
+        auto of_rows = ids;
+        if (pass.cut.is_cut())
+          pass.cut.arrange(ids, of_rows,
+                           [&](std::size_t b) { return ids[(b + 1) * batch.length - 1]; });
+        embedding.backward(of_rows, passes.forward(of_rows, pass), {pass, passes.sums},
+                           passes.kept);
         return mesh.world().traffic().total().elements;
       });
       const auto words =

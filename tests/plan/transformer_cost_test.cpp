@@ -82,21 +82,38 @@ TEST_CASE("A block on Cube3D gathers X and W and scatters Y")
   const std::uint64_t statistics = 2 * (2 * 2 * 9);
   // Rows are cut by 4 ranks.
   const std::uint64_t gradients = 2 * 3 * (2 * (2 * 8) + 16 + 8 + 12 + 8);
-  const auto block = block_words<Cube3D>({2, 2, 2}, batch, model);
+  const auto block = block_words<Cube3D>({2, 2, 2}, batch, model, Gathered::kept, 1);
   CHECK(block.forward == products + statistics);
   CHECK(block.backward == products + statistics + gradients);
-  CHECK(block_words<Cube3D>({2, 2, 2}, batch, model, Gathered::again).backward ==
+  CHECK(block_words<Cube3D>({2, 2, 2}, batch, model, Gathered::again, 1).backward ==
         block.backward + operands);
 }
 
 TEST_CASE("Padding is sent by products, not by the numbers of rows")
 {
   // On 4 x 2 ranks rows are padded to 4 sequences.
-  const auto one = block_words<Summa2D>({4, 2}, {.sequences = 1, .length = 3}, model);
+  const auto one =
+      block_words<Summa2D>({4, 2}, {.sequences = 1, .length = 3}, model, Gathered::kept, 1);
   const auto four = block_words<Summa2D>({4, 2}, {.sequences = 4, .length = 3}, model);
   const std::uint64_t statistics = 2 * 2 * 2 * (12 - 3);
   CHECK(four.forward == one.forward + statistics);
   CHECK(four.backward == one.backward + statistics);
+}
+
+TEST_CASE(
+    "Ranks that share a sequence send it without padding, and its keys and values to each other")
+{
+  // 2 chunks of 12 rows on each of 4 ranks; 2 heads of keys and values of 2 columns
+  const TokenBatch batch_of_one{.sequences = 1, .length = 96};
+  const std::uint64_t ring = 8 * 3 * (2 * 24 * 2);
+  const auto shared = block_words<Summa2D>({4, 2}, batch_of_one, model, Gathered::kept, 4);
+  const auto rows = block_words<Summa2D>({4, 2}, {.sequences = 4, .length = 24}, model);
+  CHECK(shared.forward == rows.forward + ring);
+  CHECK(shared.backward == rows.backward + 2 * ring);
+  CHECK(block_words<Summa2D>({4, 2}, batch_of_one, model, Gathered::kept, 0) == shared);
+  // With enough sequences none is shared.
+  CHECK(block_words<Summa2D>({4, 2}, {.sequences = 4, .length = 24}, model, Gathered::kept, 0) ==
+        rows);
 }
 
 TEST_CASE("Words of a block are those in docs costs")

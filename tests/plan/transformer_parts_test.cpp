@@ -99,7 +99,7 @@ void sends_as_counted(const Place<S>& place, TokenBatch batch, const Transformer
   for (const auto& mine : ranks)
     for (std::size_t i = 0; i < all.size(); ++i) all[i] += mine[i];
   const auto extents = S::extents(place.extents, place.ranks);
-  const TransformerParts<S> parts{extents, batch, model};
+  const TransformerParts<S> parts{extents, batch, model, 1};
   std::size_t i = 0;
   for (const auto& p : parts.products())
   {
@@ -140,7 +140,7 @@ TEST_CASE("The products of a block send what is counted, padding included")
 TEST_CASE("Every rank has whole sequences and whole groups of heads")
 {
   const auto model = small_model();
-  const TransformerParts<Cube3D> parts{{2, 2, 2}, {3, 5}, model};
+  const TransformerParts<Cube3D> parts{{2, 2, 2}, {3, 5}, model, 1};
   const auto [qkv, output, up, down] = parts.products();
   CHECK(qkv.is_merged);
   // 3 heads of 2 columns become 4, since each of 2 parts has as many.

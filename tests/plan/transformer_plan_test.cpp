@@ -115,16 +115,36 @@ TEST_CASE("Ranks without heads or sequences are idle in attention, which the rea
   const auto one = plan_on<Megatron1D>({4}, step, 4);
   CHECK(one.note == "attention idle on 1 rank: key-value heads 3 in 4 parts");
   CHECK(one.padding > 0);
-  const auto both = plan_on<Summa2D>({4, 4}, step, 16);
+  PlanOptions whole;
+  whole.context_parallel = 1;
+  const auto both = plan_on<Summa2D>({4, 4}, step, 16, {}, whole);
   CHECK(both.note ==
         "attention idle on 10 ranks: key-value heads 3 in 4 parts, sequences 2 in 4 parts");
-  CHECK(plan_on<Summa2D>({2, 2}, {step.model, {1, 256}}, 4).note ==
+  CHECK(plan_on<Summa2D>({2, 2}, {step.model, {1, 256}}, 4, {}, whole).note ==
         "attention idle on 2 ranks: sequences 1 in 2 parts");
-  const auto plans = plan(step, 16, {}, {.scheme = "Summa2D"});
+  // Ranks that share sequences have work.
+  CHECK(plan_on<Summa2D>({2, 2}, {step.model, {1, 256}}, 4).note.empty());
+  whole.scheme = "Summa2D";
+  const auto plans = plan(step, 16, {}, whole);
   bool said = false;
   for (const auto& p : plans)
     if (p.extents == std::vector{4, 4}) said = mentions(p.reason, "; attention idle on 10 ranks");
   CHECK(said);
+}
+
+TEST_CASE(
+    "One sequence takes as long as several of as many tokens, but for the squares of its length")
+{
+  TransformerStep one{transformer_model("gpt2"), {1, 1024}};
+  const auto several = plan_on<Cube3D>({2, 2, 2}, {one.model, {4, 256}}, 8, {}, by_collectives);
+  const auto shared = plan_on<Cube3D>({2, 2, 2}, one, 8, {}, by_collectives);
+  auto options = by_collectives;
+  options.context_parallel = 1;
+  const auto whole = plan_on<Cube3D>({2, 2, 2}, one, 8, {}, options);
+  CHECK(shared.seconds() > several.seconds());
+  CHECK(shared.seconds() < 1.5 * several.seconds());
+  CHECK(whole.seconds() > 2.5 * shared.seconds());
+  CHECK(whole.memory > 1.5 * shared.memory);
 }
 
 TEST_CASE("Ranks that read each other's blocks still send the sums of norms and biases")

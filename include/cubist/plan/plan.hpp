@@ -46,6 +46,9 @@ struct PlanOptions
   /// Of the networks: the layers or blocks of a segment whose activations are recomputed; 0 for
   /// none.
   std::size_t recompute = 0;
+  /// Of a transformer: ranks that share a sequence, as in TransformerOptions; 0 chooses them for
+  /// each mesh.
+  std::size_t context_parallel = 0;
 };
 
 struct Plan

@@ -20,6 +20,8 @@
 //   up          product of S, with the gate as one
 //   down        product of S::Next
 //   biases      all_reduce of the gradient along the axes that cut Y's rows
+//   attention   where ranks share sequences, keys and values of their rows to each other
+//               (ring_words in dist/sequence_cut.hpp)
 //
 // Then a norm, the logits, a product of S, and the loss: all_reduce of 2 numbers a row along the
 // axes that cut the logits' columns, and of 3 over all ranks. Of the embedding only a bound is
@@ -47,17 +49,18 @@ struct TransformerWords
 };
 
 /// The words of one block by collectives.
+/// @param context_parallel ranks that share a sequence, as in TransformerOptions
 /// @pre S::fits(extents), the model is valid
 template <SchemeType S>
-[[nodiscard]] TransformerWords block_words(const typename S::Axes::Array& extents, TokenBatch batch,
-                                           const TransformerModel& model,
-                                           Gathered policy = Gathered::kept)
+[[nodiscard]] TransformerWords
+block_words(const typename S::Axes::Array& extents, TokenBatch batch, const TransformerModel& model,
+            Gathered policy = Gathered::kept, std::size_t context_parallel = 0)
 {
-  const TransformerParts<S> parts{extents, batch, model};
+  const TransformerParts<S> parts{extents, batch, model, context_parallel};
   const std::uint64_t statistics = 2 * parts.norm_statistics().words;
-  TransformerWords words{.forward = statistics,
+  TransformerWords words{.forward = statistics + parts.ring_words(false),
                          .backward = statistics + 2 * parts.norm_gradients().words +
-                                     2 * parts.head_norm_gradient().words};
+                                     2 * parts.head_norm_gradient().words + parts.ring_words(true)};
   for (const auto& p : parts.products())
   {
     const Cost c = parts.cost(p, policy);
@@ -73,10 +76,11 @@ template <SchemeType S>
 template <SchemeType S>
 [[nodiscard]] TransformerWords transformer_words(const typename S::Axes::Array& extents,
                                                  TokenBatch batch, const TransformerModel& model,
-                                                 Gathered policy = Gathered::kept)
+                                                 Gathered policy = Gathered::kept,
+                                                 std::size_t context_parallel = 0)
 {
-  const TransformerParts<S> parts{extents, batch, model};
-  const auto block = block_words<S>(extents, batch, model, policy);
+  const TransformerParts<S> parts{extents, batch, model, context_parallel};
+  const auto block = block_words<S>(extents, batch, model, policy, context_parallel);
   const Cost logits = parts.cost(parts.logits(), policy);
   const std::uint64_t statistics = parts.norm_statistics().words;
   return {.forward = model.layers * block.forward + statistics +

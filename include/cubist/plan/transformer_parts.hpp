@@ -9,6 +9,9 @@
 //
 // Rows are padded to whole sequences on every rank, columns of Q, K and V to whole groups of heads,
 // other columns to the mesh's quantum. Numbers of rows are sent of valid rows only.
+//
+// Where ranks share sequences, rows are those of a SequenceCut (dist/sequence_cut.hpp), all of
+// which are valid.
 
 #include <algorithm>
 #include <array>
@@ -17,6 +20,7 @@
 #include <initializer_list>
 #include <numeric>
 
+#include "cubist/dist/sequence_cut.hpp"
 #include "cubist/plan/cost.hpp"
 #include "cubist/plan/cutting.hpp"
 #include "cubist/plan/model.hpp"
@@ -75,10 +79,14 @@ class TransformerParts
   using Extents = typename A::Array;
 
   /// For one mesh, batch and model.
-  TransformerParts(const Extents& extents, TokenBatch batch, const TransformerModel& model)
+  /// @param context_parallel ranks that share a sequence, as in TransformerOptions
+  TransformerParts(const Extents& extents, TokenBatch batch, const TransformerModel& model,
+                   std::size_t context_parallel = 0)
       : extents_{extents}, batch_{batch}, model_{model}, ranks_{A::ranks(extents)},
-        quantum_{S::quantum(extents)}, head_pieces_{head_pieces(extents)}, rows_{batch.length *
-                                                                                 quantum_},
+        quantum_{S::quantum(extents)}, head_pieces_{head_pieces(extents)},
+        cut_{choose_cut(batch.sequences, batch.length,
+                        row_parts<typename S::Output, A>(extents, quantum_), context_parallel)},
+        rows_{cut_.is_cut() ? quantum_ : batch.length * quantum_},
         kv_quantum_{std::lcm(quantum_, model.head_size() * head_pieces_)},
         q_quantum_{model.group() * kv_quantum_}
   {
@@ -90,6 +98,10 @@ class TransformerParts
   /// The sizes.
   [[nodiscard]] const TransformerModel& model() const { return model_; }
   [[nodiscard]] int ranks() const { return ranks_; }
+  /// How ranks share sequences.
+  [[nodiscard]] const SequenceCut& sequence_cut() const { return cut_; }
+  /// The rows of the residual stream.
+  [[nodiscard]] std::size_t tokens() const { return cut_.is_cut() ? cut_.rows() : batch_.tokens(); }
 
   /// Q, K, V; attention's output; up, with the gate; down.
   [[nodiscard]] std::array<TransformerProduct, 4> products() const
@@ -139,7 +151,7 @@ class TransformerParts
   /// A matrix like the residual stream.
   [[nodiscard]] detail::CutMatrix stream() const
   {
-    return detail::cut_matrix<A, typename S::Input>(LayerMatrix::x, {batch_.tokens(), model_.width},
+    return detail::cut_matrix<A, typename S::Input>(LayerMatrix::x, {tokens(), model_.width},
                                                     extents_, {rows_, quantum_});
   }
   /// What one message of a norm in forward sums: a number of each row. LayerNorm sends two such
@@ -198,6 +210,17 @@ class TransformerParts
     return line_sum(model_.rotary ? 0 : batch_.length * x.block.cols, x.rows);
   }
 
+  /// What all ranks send of keys and values where ranks share sequences, in one direction.
+  [[nodiscard]] std::uint64_t ring_words(bool backward) const
+  {
+    if (!cut_.is_cut()) return 0;
+    const auto attended = cut(products()[1]).x;
+    const auto replicas =
+        static_cast<std::uint64_t>(ranks_) / attended.rows.parts() / attended.cols.parts();
+    return replicas * attended.rows.parts() *
+           cubist::ring_words(cut_, model_.key_value_width(), backward);
+  }
+
   /// Attention's share of a rank.
   [[nodiscard]] AttentionShare attention() const
   {
@@ -206,12 +229,13 @@ class TransformerParts
     // With those that are padding.
     const std::size_t heads =
         padded(model_.key_value_width(), kv_quantum_) / parts / model_.head_size();
-    const std::size_t sequences = attended.block.rows / batch_.length;
+    const std::size_t sequences =
+        cut_.is_cut() ? cut_.together : attended.block.rows / batch_.length;
     return {.heads = model_.group() * std::min(heads, model_.key_value_heads),
             .sequences = std::min(sequences, batch_.sequences),
             .row_parts = attended.rows.parts(),
             .col_parts = parts,
-            .rows_in_use = ceil_div(batch_.sequences, sequences),
+            .rows_in_use = cut_.parts * ceil_div(batch_.sequences, sequences),
             .cols_in_use = ceil_div(model_.key_value_heads, heads)};
   }
 
@@ -232,7 +256,7 @@ class TransformerParts
   [[nodiscard]] TransformerProduct product(std::size_t k, std::size_t n, ProductQuanta quanta,
                                            bool is_next) const
   {
-    TransformerProduct p{.size = {.m = batch_.tokens(), .n = n, .k = k},
+    TransformerProduct p{.size = {.m = tokens(), .n = n, .k = k},
                          .n = n,
                          .quanta = quanta,
                          .is_next = is_next,
@@ -268,7 +292,7 @@ class TransformerParts
     LineSum sum = line_sum(values * m.block.rows, m.cols);
     sum.transfer.matrix = LayerMatrix::x;
     const auto replicas = static_cast<std::uint64_t>(ranks_) / m.rows.parts() / m.cols.parts();
-    sum.words = 2 * (m.cols.parts() - 1) * replicas * values * batch_.tokens();
+    sum.words = 2 * (m.cols.parts() - 1) * replicas * values * tokens();
     return sum;
   }
 
@@ -278,6 +302,7 @@ class TransformerParts
   int ranks_;
   std::size_t quantum_;
   std::size_t head_pieces_;
+  SequenceCut cut_;
   std::size_t rows_;        // the quantum of rows
   std::size_t kv_quantum_;  // of the columns of K, and of V
   std::size_t q_quantum_;

@@ -6,7 +6,8 @@
 //
 //   products     as in a network of layers, those that share X as one
 //   attention    local products of blocks of scores for each of a rank's heads and sequences, half
-//                of S x S where the mask is causal: two forward, five backward
+//                of S x S where the mask is causal: two forward, five backward; where ranks share
+//                sequences, keys and values of other ranks travel under them
 //   passes       elements read and written by norms, activations, biases, residual sums, the loss
 //                and AdamW / memory bandwidth
 //   sums         of rows, and of the gradients of norms and biases: not overlapped
@@ -83,6 +84,8 @@ class TransformerPlanner
     add_passes(4 * y + 2 * stream, 2 * stream);  // the loss, the look-up
     add_activations(2 * stream + y);
     if (options_.training) add_workspace(static_cast<double>(parts_.embedding_workspace()));
+    if (parts_.sequence_cut().is_cut())  // messages of a ring, which all layers share
+      add_workspace((options_.training ? 5.0 : 2.0) * double(ring_transfer().count));
     return needed;
   }
 
@@ -154,7 +157,8 @@ class TransformerPlanner
     return needed_flops({p.size.m, p.n, p.size.k}, pass);
   }
 
-  /// Adds the local products of attention. Returns the operations of all ranks.
+  /// Adds the products of attention, and what ranks that share sequences send. Returns the
+  /// operations of all ranks.
   double add_attention()
   {
     const auto& model = parts_.model();
@@ -163,9 +167,11 @@ class TransformerPlanner
     const auto share = parts_.attention();
     const std::size_t half = ceil_div(length, 2);
     const std::size_t mine = share.sequences * share.heads;
-    const std::size_t m = std::min<std::size_t>(length, 64);  // as in LocalAttention
-    const std::size_t n = std::min<std::size_t>(half, 512);
-    const std::size_t blocks = mine * ceil_div(length, m) * ceil_div(half, n);
+    const auto& cut = parts_.sequence_cut();
+    const std::size_t queries = cut.is_cut() ? cut.chunks * cut.chunk : length;
+    const std::size_t m = std::min<std::size_t>(queries, 64);  // as in LocalAttention
+    const std::size_t n = std::min<std::size_t>(cut.is_cut() ? cut.chunk : half, 512);
+    const std::size_t blocks = mine * ceil_div(queries, m) * ceil_div(half, n);
     const LocalGemm to_scores{.m = m, .n = n, .k = dh, .times = blocks};
     const LocalGemm from_scores{.m = m, .n = dh, .k = n, .times = blocks};
     const LocalGemm transposed{.m = n, .n = dh, .k = m, .times = blocks};
@@ -177,14 +183,44 @@ class TransformerPlanner
     if (options_.training)  // scores again, dP, dV, dQ, dK
       added.products += 2 * time(to_scores) + time(from_scores) + 2 * time(transposed);
     added.total = added.products;
+    add_ring(added);
     plan_.time += added;
     const double tokens = double(sequences) * double(length);
     const double forward = 4 * tokens * double(length) * double(model.query_width()) / 2;
     const double needed = (options_.training ? 3.5 : 1) * forward;
     plan_.flops += needed / plan_.ranks;
     // The logarithm of the sum of exponentials, for each query and head.
-    add_activations(double(mine) * double(length));
+    add_activations(double(mine) * double(queries) * (cut.is_cut() ? 2 : 1));
     return needed;
+  }
+
+  /// Adds the keys and values of other ranks, and backward the sums of their gradients, which
+  /// travel as long as K and V.
+  void add_ring(Time& time)
+  {
+    if (!parts_.sequence_cut().is_cut()) return;
+    const Transfer t = ring_transfer();
+    const double times = options_.training ? 3 : 1;
+    const double wire = times * seconds(t, plan_.ranks, machine_, options_.scalar_bytes);
+    const bool within = t.within(machine_.ranks_per_node(), plan_.ranks);
+    const double hidden = within ? 0 : machine_.hidden(plan_.ranks);
+    (within ? time.inside : time.across) += wire;
+    time.total += wire - hidden * std::min(wire, time.products);
+    std::uint64_t words = parts_.ring_words(false);
+    if (options_.training) words += parts_.ring_words(true);
+    plan_.words += static_cast<double>(words) / plan_.ranks;
+    plan_.messages += times * t.messages();
+  }
+
+  /// K and V of forward, each from every rank to all that share its sequences.
+  [[nodiscard]] Transfer ring_transfer() const
+  {
+    const auto& cut = parts_.sequence_cut();
+    const auto rows = parts_.cut(parts_.products()[1]).x.rows;
+    const std::size_t columns =
+        parts_.attention().heads / parts_.model().group() * parts_.model().head_size();
+    return {Collective::all_gather, LayerMatrix::y, static_cast<int>(cut.parts),
+            rows.innermost().stride, 2 * cut.rows_of_part() * columns};
   }
 
   void add_norm()
@@ -308,7 +344,7 @@ template <SchemeType S>
                            int ranks, const Machine& machine = {}, const PlanOptions& options = {})
 {
   Plan plan = detail::empty_plan<S>(extents, ranks, machine, options);
-  const TransformerParts<S> parts{extents, step.batch, step.model};
+  const TransformerParts<S> parts{extents, step.batch, step.model, options.context_parallel};
   detail::TransformerPlanner<S> planner{parts, plan, machine, options};
   const double block = planner.add_block();
   planner.repeat(step.model.layers);

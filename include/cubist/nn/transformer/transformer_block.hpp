@@ -136,10 +136,10 @@ struct TransformerOptions
   /// The model is not trained: it has no memory for gradients, and activations of two blocks.
   bool inference = false;
   /// Context parallelism: so many ranks share each sequence, a divisor of the parts in which the
-  /// scheme's output cuts rows. 1: a rank has whole sequences, or padding. 0: the number that
-  /// leaves the fewest rows on a rank, where there are fewer sequences than such parts.
+  /// scheme's output cuts rows. 1: a rank has whole sequences, or padding. 0: where there are fewer
+  /// sequences than such parts, the number that leaves the fewest rows on a rank; else 1.
   /// (docs/training.md)
-  std::size_t context_parallel = 1;
+  std::size_t context_parallel = 0;
 };
 
 namespace detail
