@@ -60,6 +60,7 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
                                              {.gathered = plan.gathered,
                                               .method = method,
                                               .recompute = what.recompute,
+                                              .inference = !what.training,
                                               .context_parallel = what.context_parallel}};
     const auto run = [&](const auto& compute) {
       mesh.world().barrier();

@@ -43,6 +43,18 @@ const std::vector<Case> cases{
      3,
      10,
      {.heads = 3, .key_value_heads = 1, .head_size = 4, .causal = false}},
+    {"norms of wide heads, a part of which is rotated",
+     3,
+     4,
+     12,
+     {.heads = 6,
+      .key_value_heads = 2,
+      .head_size = 6,
+      .rotary_base = 100,
+      .rotary_size = 4,
+      .rotary_scaling = {.type = RotaryScaling::Type::linear, .factor = 2},
+      .head_norms = true,
+      .output_bias = false}},
     {"dropout", 2, 6, 12, {.heads = 4, .key_value_heads = 2, .dropout = 0.25}},
 };
 
@@ -269,6 +281,9 @@ TEST_CASE("attention refuses rows that are no whole sequences, and heads that do
     found.check(mentions(refused({.heads = 3}), "got 3 heads for a width of 8"), "width");
     found.check(mentions(refused({.heads = 4, .key_value_heads = 3}), "3 key-value heads"), "kv");
     found.check(mentions(refused({.heads = 8, .rotary_base = 10}), "no pairs to rotate"), "pairs");
+    found.check(mentions(refused({.heads = 4, .rotary_base = 10, .rotary_size = 8}),
+                         "8 rotated elements of a head that has"),
+                "rotated elements");
     return found;
   }));
 }
