@@ -144,6 +144,9 @@ concept DecoratesEngine = std::derived_from<E, EngineDecorator<E, typename E::De
 /// A decorator has the memory of the engine that it decorates.
 template <detail::DecoratesEngine E>
 inline constexpr bool in_host_memory<E> = in_host_memory<typename E::Decorated>;
+/// A decorator's matrices have elements where those of the engine have that it decorates.
+template <detail::DecoratesEngine E>
+inline constexpr bool has_elements<E> = has_elements<typename E::Decorated>;
 /// A decorator aligns rows as the engine does that it decorates.
 template <detail::DecoratesEngine E>
 inline constexpr std::size_t row_alignment<E> = row_alignment<typename E::Decorated>;

@@ -26,8 +26,8 @@
 //   MapsGroups         one launch for many small matrices    engine/matrix_groups.hpp maps them one
 //                                                            after the other
 //
-// Two constants, `in_host_memory` and `row_alignment`, say what the engine's memory is. An engine
-// for which their values below are wrong specialises them.
+// Three constants, `in_host_memory`, `has_elements` and `row_alignment`, say what the engine's
+// memory is. An engine for which their values below are wrong specialises them.
 //
 // A class that adds something to another engine's calls, such as a trace, is an EngineDecorator
 // (engine/decorator.hpp).
@@ -207,6 +207,10 @@ concept MapsGroups = Captures<E> && requires(const E& e, const F* f, const Matri
 /// Whether engine `E` has its memory on the host, where communicators and programs may access it.
 template <class E>
 inline constexpr bool in_host_memory = true;
+
+/// Whether matrices of engine `E` have elements; those of a simulation have none.
+template <class E>
+inline constexpr bool has_elements = true;
 
 /// Bytes at multiples of which rows of a matrix should begin, so that products on engine `E` are
 /// fast. A matrix whose columns nobody chose (a vocabulary) is padded to it.

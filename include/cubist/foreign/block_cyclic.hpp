@@ -41,6 +41,7 @@ struct ProcessGrid
   /// q P + p.
   StorageOrder order = StorageOrder::row_major;
 
+  /// The number of processes.
   [[nodiscard]] constexpr int size() const { return rows * cols; }
   /// The rank of process (p, q).
   [[nodiscard]] constexpr int rank(int p, int q) const
@@ -67,9 +68,10 @@ struct BlockCyclic
   Shape block = {};       ///< MB, NB; the last blocks may be smaller
   ProcessGrid grid = {};  ///< P, Q
   int row_source = 0;  ///< RSRC: the row of the grid that has the first rows; -1: all rows have all
-  int col_source = 0;  ///< CSRC: the column of the grid that has the first columns; -1: as above
+  /// CSRC: the column of the grid that has the first columns; -1: all columns have all.
+  int col_source = 0;
   Shape first_block = {};  ///< IMB, INB; 0 stands for MB, or for NB
-  /// Of the local array of every rank.
+  /// The order of elements in the local array of every rank.
   StorageOrder order = StorageOrder::column_major;
 
   friend constexpr bool operator==(const BlockCyclic&, const BlockCyclic&) = default;

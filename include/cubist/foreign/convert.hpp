@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One conversion to = alpha op(from) + beta to, between arrays in host memory. What a rank does
-// depends on the communicator and on the memory of both matrices, alike on all ranks:
+// One conversion to = alpha op(from) + beta to, between arrays in host memory. All ranks choose the
+// same of four ways, by the communicator and by where the arrays of both matrices lie:
 //
-//   read   ranks share memory, and peers can read `from` in place: each rank copies to its part of
-//          `to` what it needs
-//   write  ranks share memory, and peers can write to `to` in place: each rank copies its part of
-//          `from` to where it is needed
-//   pack   ranks share memory, but not the arrays: each rank packs what peers need into memory that
-//          they read
-//   send   ranks share no memory: one message from a rank to another
+//   read   If peers can read `from` in place, each rank copies what its part of `to` needs.
+//   write  If peers can write to `to` in place, each rank copies its part of `from` there.
+//   pack   If ranks share memory, but neither matrix is in it, each rank packs what its peers need
+//          into memory that they read.
+//   send   Otherwise each rank sends one message to each rank that needs elements of it.
 //
-// A DistMatrix is in memory that peers can read and write wherever ranks share memory. The arrays
-// of a program are, where windows expose any memory in place (threads).
+// Wherever ranks share memory, peers can read and write a DistMatrix in place. They can read and
+// write the arrays of a program where windows expose any memory in place, as on threads.
 
 #include <algorithm>
 #include <cstddef>
@@ -42,9 +40,9 @@ namespace cubist::CUBIST_ABI
 template <Scalar T>
 struct ConversionOptions
 {
-  Op op = Op::none;
-  T alpha = T{1};
-  T beta = T{};
+  Op op = Op::none;  ///< of `from`
+  T alpha = T{1};    ///< the factor of op(from)
+  T beta = T{};      ///< the factor of what `to` holds before
 };
 
 namespace detail
@@ -74,15 +72,15 @@ class MessageBuffer
   T* data_;
 };
 
-/// The engine of matrices that are in host memory, and of no engine.
+/// Stands for the engine where messages are sent from host memory.
 struct HostMemory
 {
   template <class T>
   using Buffer = std::vector<T>;
 };
 
-/// The messages that a rank sends, or those that it receives, one after the other: in host memory,
-/// and where a communicator sends from an engine's memory there as well.
+/// The messages that a rank sends, or those that it receives, one after the other. They are in host
+/// memory; if the communicator sends from the memory of engine `E`, they are there, too.
 template <class E, class T>
 class Messages
 {
@@ -120,8 +118,9 @@ class Messages
   typename E::template Buffer<T> staged_;
 };
 
-/// @param A what is done with an element: CopyElement, or Combine
-/// @param E the engine of a DistMatrix that is not in host memory, or HostMemory
+/// One rank's part of a conversion.
+/// @tparam A how an element of the target follows from one of the source: CopyElement, or Combine
+/// @tparam E the engine of a DistMatrix that is not in host memory, or HostMemory
 template <class C, class E, class T, class A>
 class Conversion
 {

@@ -38,10 +38,10 @@ namespace cubist::CUBIST_ABI
 /// A rectangle of a global matrix that a rank holds.
 struct RankRectangle
 {
-  int rank = 0;       ///< the rank that holds it
-  std::size_t i = 0;  ///< its first row
-  std::size_t j = 0;  ///< its first column
-  Shape shape;
+  int rank = 0;                                  ///< the rank that holds it
+  std::size_t i = 0;                             ///< its first row
+  std::size_t j = 0;                             ///< its first column
+  Shape shape = {};                              ///< its numbers of rows and columns
   StorageOrder order = StorageOrder::row_major;  ///< of its elements in memory
 
   friend constexpr bool operator==(const RankRectangle&, const RankRectangle&) = default;
@@ -175,8 +175,8 @@ class Distribution
     set(std::move(rectangles));
   }
 
-  /// The same of rectangles of which each rank passes its own, in any order; their `rank` is
-  /// ignored. Collective. Each rank sends five integers a rectangle.
+  /// A matrix of rectangles of which each rank passes its own, in any order; their `rank` is
+  /// ignored. All ranks of `world` call it, and send five integers a rectangle.
   /// @throws as the constructor, on all ranks
   template <Communicator C>
   [[nodiscard]] static Distribution gather(C& world, Shape shape,
@@ -233,8 +233,8 @@ class Distribution
     if (cyclic_) return cyclic_->grid.size();
     return list_->empty() ? 0 : list_->back().rank + 1;
   }
-  /// The number of elements of the whole matrix that a rank stores; those outside of a sub-matrix
-  /// count.
+  /// The number of elements of the whole matrix that a rank stores, those outside of the sub-matrix
+  /// included.
   [[nodiscard]] std::size_t stored(int rank) const
   {
     std::size_t n = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A matrix that is distributed already: it belongs to the program, cubist reads and writes its
-// elements in place (foreign/redistribute.hpp).
+// A matrix that the program has distributed already. cubist reads and writes its elements in the
+// program's arrays (foreign/redistribute.hpp).
 //
 //   ForeignMatrix a{world, BlockCyclic{.shape = {m, n}, .block = {mb, nb}, .grid = {p, q}},
 //                   local, lld};                        // ScaLAPACK's
@@ -57,6 +57,7 @@ requires Scalar<std::remove_const_t<T>>
 class ForeignMatrix
 {
  public:
+  /// The type of its elements.
   using Value = std::remove_const_t<T>;
 
   /// A matrix with one local array a rank. Sends nothing.
@@ -85,8 +86,8 @@ class ForeignMatrix
     require_arrays();
   }
 
-  /// A matrix with one local array a rank, whose length is known and checked. Collective: all ranks
-  /// throw what one of them finds.
+  /// A matrix with one local array a rank, whose length is known and checked. All ranks of `world`
+  /// call it, and all throw what one of them finds.
   /// @throws as above, and ShapeError for an array that is too short
   template <Communicator C>
   [[nodiscard]] static ForeignMatrix checked(C& world, Distribution distribution,
@@ -147,7 +148,9 @@ class ForeignMatrix
     return m;
   }
 
+  /// Who holds which elements.
   [[nodiscard]] const Distribution& distribution() const { return distribution_; }
+  /// The shape of the matrix, or of the sub-matrix.
   [[nodiscard]] Shape shape() const { return distribution_.shape(); }
   /// This rank in the communicator of the constructor.
   [[nodiscard]] int rank() const { return rank_; }
@@ -176,10 +179,15 @@ class ForeignMatrix
   {
     return of(matrix, matrix.padded.data());
   }
-  /// The same with a copy of this rank's block, padding included, in host memory.
+  /// The elements of a DistMatrix, where `block` is a copy of this rank's block in host memory,
+  /// padding included.
   template <class M>
   [[nodiscard]] static ForeignMatrix of(const DistView<T, M>& matrix, T* block)
   {
+    static_assert(
+        has_elements<typename M::Engine>,
+        "this matrix is simulated, so it has no elements that could be converted; convert "
+        "matrices on a backend that computes, or simulate with matrices from `generate`");
     ForeignMatrix m;
     m.distribution_ = Distribution::of(matrix);
     m.rank_ = matrix.mesh.rank();

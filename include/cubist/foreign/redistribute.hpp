@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Conversion between matrices of the program's and DistMatrix, and from one of the program's
-// layouts to another.
+// Conversion of a foreign matrix to a DistMatrix and back, and of a foreign matrix to another one.
 //
 //   to (M, N) = alpha op(from) + beta to
 //
-// Where ranks share memory (exposes()), they copy in place and send nothing; elsewhere each element
-// is sent once to each rank that needs it and does not hold it, in one message from a rank to
-// another (foreign/convert.hpp).
+// Where ranks share memory, they copy in place and send no element. Elsewhere each element is sent
+// once to each rank that needs it and does not hold it, and a rank sends at most one message to
+// each other rank (foreign/convert.hpp).
 //
 // A DistMatrix on a device is copied to host memory, or from there; messages are sent from the
 // device.

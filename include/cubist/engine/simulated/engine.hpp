@@ -181,4 +181,7 @@ class SimulatedEngine
 
 static_assert(Engine<SimulatedEngine>);
 
+template <>
+inline constexpr bool has_elements<SimulatedEngine> = false;
+
 }  // namespace cubist::CUBIST_ABI
