@@ -135,9 +135,8 @@ SubMatrixPlace some_place(Shape shape, const ProcessGrid& grid, std::size_t vari
 }
 
 template <class T>
-void check_products(Method method)
+void check_products(const boost::mpi::communicator& world, Method method)
 {
-  const boost::mpi::communicator world;
   std::size_t variant = 0;
   for (const auto& grid : grids())
     for (const auto& [m, n, k] : {ProductSize{23, 17, 31}, {1, 40, 3}, {6, 5, 700}})
@@ -168,13 +167,21 @@ void check_products(Method method)
 
 TEST_CASE("pgemm of ranks that share memory computes sub-matrices of any layouts")
 {
-  check_products<double>(Method::automatic);
-  check_products<std::complex<float>>(Method::automatic);
+  check_products<double>({}, Method::automatic);
+  check_products<std::complex<float>>({}, Method::automatic);
 }
 
 TEST_CASE("pgemm by a scheme, with conversions, computes the same")
 {
-  check_products<double>(Method::collectives);
+  check_products<double>({}, Method::collectives);
+}
+
+TEST_CASE("pgemm of ranks that share no memory, as on several nodes, computes the same in messages")
+{
+  Mpi::options.share_memory = false;  // of the communicators that are made now
+  const boost::mpi::communicator world{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
+  check_products<double>(world, Method::automatic);
+  Mpi::options.share_memory = true;
 }
 
 TEST_CASE("pgemm in slabs of K, for which less shared memory suffices, computes the same")
