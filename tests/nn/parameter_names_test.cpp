@@ -10,7 +10,7 @@
 namespace cubist::test::parameter_names_test
 {
 
-TEST_CASE("a * stands for any characters of a name")
+TEST_CASE("an asterisk stands for any characters of a name")
 {
   const std::string name = "layers.10.attention.query.weight";
   for (const char* pattern :

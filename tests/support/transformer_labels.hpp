@@ -26,9 +26,10 @@ template <class Model>
   for (const auto& p : model.parameters())
   {
     auto& one = all.emplace_back();
-    const auto block = p.gradient.valid();
-    for (std::size_t i = 0; i < block.rows(); ++i)
-      one.insert(one.end(), block.row(i), block.row(i) + block.cols());
+    const MatrixView<const typename Model::Value> block = p.gradient.valid();
+    one.resize(block.size());
+    model.mesh().engine().download(block,
+                                   MatrixView<typename Model::Value>{one.data(), block.shape()});
   }
   return all;
 }

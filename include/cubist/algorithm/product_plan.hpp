@@ -52,6 +52,9 @@ class ProductPlan
   /// last forward.
   virtual void backward(In x, In w, In dy, Out dx, Out dw, T beta) = 0;
 
+  /// Computes dX as `backward` does, without dW: for a weight that is not trained.
+  virtual void backward_input(In w, In dy, Out dx) { grad_input(T{1}, dy, w, T{}, dx); }
+
   /// Computes dW as `backward` does, without dX.
   virtual void backward_weight(In x, In dy, Out dw, T beta) { grad_weight(T{1}, x, dy, beta, dw); }
 };

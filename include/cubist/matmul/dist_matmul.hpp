@@ -223,6 +223,19 @@ class DistMatMul
     return parts_of_weight();
   }
 
+  /// dX = dY W^T without dW, for a weight that is not trained.
+  /// @pre with Gathered::kept, W is that of the last `forward`, and of every call since
+  template <class LW, class LY, class LDX>
+  void backward_input(const DistMatrix<T, LW, Mesh>& w, const DistMatrix<T, LY, Mesh>& dy,
+                      DistMatrix<T, LDX, Mesh>& dx)
+  {
+    require_gradients();
+    check_w("W", w), check_y("dY", dy), check_x("dX", dx);
+    detail::require_distinct("dX", &dx, {&w, &dy});
+    const auto call = calls_.enter(mesh_.engine(), "backward of the input");
+    plan_->backward_input(w.padded(), dy.padded(), dx.padded());
+  }
+
   /// dW = X^T dY + beta dW without dX, which is an operand of nothing where X is data.
   /// @pre with Gathered::kept, X is that of the last `forward`, and of every call since
   template <class LX, class LY, class LDW>

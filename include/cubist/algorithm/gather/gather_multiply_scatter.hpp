@@ -136,6 +136,15 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
     finish(xs, ws, dys, dxs, dws);
   }
 
+  void backward_input(In w, In dy, Out dx) override
+  {
+    Gather dys = y_.gather(dy);
+    Gather ws = keep_ ? w_.kept(w) : w_.gather(w);
+    Scatter dxs = dx_.scatter(engine_, T{}, dx);
+    multiply(grad_input_, {.b = true}, T{1}, dys, ws, dxs);
+    finish(dys, ws, dxs);
+  }
+
   void backward_weight(In x, In dy, Out dw, T beta) override
   {
     Gather dys = y_.gather(dy);

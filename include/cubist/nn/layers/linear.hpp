@@ -186,7 +186,7 @@ class Linear
     if (options_.bias && !bias_is_frozen_) gradients.sum(mesh_, Pending{}, db_.padded());
     if (weight_is_frozen_ && !dx) return;
     auto& p = product(x, kept);
-    if (weight_is_frozen_) return p.grad_input(dy, w_, *dx);
+    if (weight_is_frozen_) return p.backward_input(w_, dy, *dx);
     gradients.reduce(dw_.padded(),
                      dx ? p.backward_parts(x, w_, dy, *dx, dw_) : p.backward_parts(x, dy, dw_));
   }

@@ -183,7 +183,7 @@ class MergedLinear
     }
     if (all_are_frozen([](auto& part) { return part.weight_is_frozen; }))
     {
-      if (dx) kept.product->grad_input(dy, w, *dx);
+      if (dx) kept.product->backward_input(w, dy, *dx);
       return;
     }
     Weight& dw = fit_like(kept.dw, w);

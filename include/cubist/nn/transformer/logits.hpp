@@ -66,7 +66,7 @@ class Logits
   {
     Input& dx = fit_like(kept.dx, x);
     if (de.shape().size() == 0)
-      kept.product->grad_input(dy, e, dx);
+      kept.product->backward_input(e, dy, dx);
     else
       gradients.reduce(de.padded(), kept.product->backward_parts(x, e, dy, dx, de));
     return dx;
