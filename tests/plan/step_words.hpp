@@ -166,6 +166,7 @@ class TransformerParameters
         else
           add_linear<S>(p);
       add_norm(), add_norm();
+      if (model.head_norms) add_head_norm(), add_head_norm();
     }
     add_norm();
     return words_;
@@ -195,6 +196,13 @@ class TransformerParameters
     using Vector = RowVector<typename S::Input>;
     for (int i = 0; i < (parts_.model().rms_norm ? 1 : 2); ++i)
       words_.template add<Vector, typename S::Input::RowAxes>({1, parts_.stream().block.cols});
+  }
+  void add_head_norm()
+  {
+    using Weight = Layout<Rows<>, Cols<>>;
+    using OfRows = typename PendingAxes<Weight, typename S::Output::RowAxes>::type;
+    using Summed = typename PendingAxes<Weight, typename S::Output::ColAxes, OfRows>::type;
+    words_.template add<Weight, Summed>({1, parts_.model().head_size()});
   }
   template <SchemeType Of>
   void add_linear(const TransformerProduct& p)

@@ -124,19 +124,7 @@ TEST_CASE("a step along Depth sends what its formula says")
 TEST_CASE("a step of a transformer sends what its formula says, and what its tokens need")
 {
   const auto check = [](const TransformerConfig& config, TokenBatch batch) {
-    const TransformerModel model{
-        .vocabulary = config.vocabulary,
-        .positions = config.positions,
-        .width = config.width,
-        .layers = config.layers,
-        .heads = config.heads,
-        .key_value_heads = config.key_value_heads == 0 ? config.heads : config.key_value_heads,
-        .feed_forward = config.feed_forward,
-        .gated = config.gated,
-        .rms_norm = config.norm == Norm::rms_norm,
-        .rotary = !config.learned_positions,
-        .tied = config.tied,
-        .bias = config.bias};
+    const auto model = transformer_model(config, "");
     std::vector<int> ids;
     for (std::size_t k = 0; k < batch.tokens(); ++k)
       ids.push_back(static_cast<int>((k * k + 3 * k) % config.vocabulary));
@@ -182,6 +170,11 @@ TEST_CASE("a step of a transformer sends what its formula says, and what its tok
   llama.learned_positions = llama.bias = llama.tied = false;
   llama.norm = Norm::rms_norm, llama.gated = true;
   check(llama, {.sequences = 5, .length = 3});
+  // Qwen's: some biases, norms of heads that are wider than the width by their number.
+  TransformerConfig qwen = llama;
+  qwen.head_size = 4;
+  qwen.query_key_value_bias = qwen.head_norms = true;
+  check(qwen, {.sequences = 5, .length = 3});
 }
 
 }  // namespace cubist::test::step_words_test
