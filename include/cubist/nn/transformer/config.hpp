@@ -441,6 +441,7 @@ config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json sourc
 {
   if (family.defaults().head_size > 0 && c.head_size == 0 && c.heads > 0)
     c.head_size = c.width / c.heads;
+  c.end_ids.clear();  // config_text writes them
   const auto each = with_each_bias(c);
   if (source.is_object())
   {
