@@ -232,7 +232,7 @@ void Mpi::run(const boost::mpi::communicator& processes, const LaunchOptions& la
 
 static_assert(BackendType<Mpi>);
 
-// The compiled library's instance.
+/// The instance that the compiled library has, or, with `extern template`, its declaration.
 #define CUBIST_LAUNCH_INSTANCE_OF_Mpi(prefix)                                                      \
   prefix void Mpi::run<Mpi::Communicator>(const boost::mpi::communicator&, const LaunchOptions&,   \
                                           detail::FunctionRef<void(MpiCommunicator&)>);

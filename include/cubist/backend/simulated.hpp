@@ -133,7 +133,7 @@ void Simulated::run(const LaunchOptions& settings, detail::FunctionRef<void(C&)>
 
 static_assert(BackendType<Simulated>);
 
-// The compiled library's instance.
+/// The instance that the compiled library has, or, with `extern template`, its declaration.
 #define CUBIST_LAUNCH_INSTANCE_OF_Simulated(prefix)                                                \
   prefix void Simulated::run<Simulated::Communicator>(                                             \
       const LaunchOptions&, detail::FunctionRef<void(SimulatedCommunicator&)>);

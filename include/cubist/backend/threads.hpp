@@ -126,7 +126,7 @@ void Threads::run(const LaunchOptions& options, detail::FunctionRef<void(C&)> bo
   first.rethrow();
 }
 
-// The compiled library's instance.
+/// The instance that the compiled library has, or, with `extern template`, its declaration.
 #define CUBIST_LAUNCH_INSTANCE_OF_Threads(prefix)                                                  \
   prefix void Threads::run<Threads::Communicator>(                                                 \
       const LaunchOptions&, detail::FunctionRef<void(ThreadsCommunicator&)>);

@@ -29,9 +29,9 @@ struct LocalColumns
 /// 0.
 struct SubMatrixPlace
 {
-  BlockCyclic layout;
-  std::size_t i = 0;
-  std::size_t j = 0;
+  BlockCyclic layout;  ///< of the whole matrix
+  std::size_t i = 0;   ///< the first row
+  std::size_t j = 0;   ///< the first column
 
   friend constexpr bool operator==(const SubMatrixPlace&, const SubMatrixPlace&) = default;
 };
@@ -42,9 +42,9 @@ struct SubMatrixPlace
 template <class T>
 struct BlockCyclicMatrix
 {
-  SubMatrixPlace place;
-  T* data = nullptr;   ///< the local array of the whole matrix; may be null without elements
-  std::size_t ld = 0;  ///< its leading dimension
+  SubMatrixPlace place;  ///< where the sub-matrix lies
+  T* data = nullptr;     ///< the local array of the whole matrix; may be null without elements
+  std::size_t ld = 0;    ///< its leading dimension
 
   [[nodiscard]] detail::LocalColumns<T> local() const { return {data, ld}; }
 

@@ -181,6 +181,7 @@ class SimulatedEngine
 
 static_assert(Engine<SimulatedEngine>);
 
+/// The matrices of a simulation have none.
 template <>
 inline constexpr bool has_elements<SimulatedEngine> = false;
 

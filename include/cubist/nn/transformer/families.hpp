@@ -199,12 +199,12 @@ struct ActivationName
   FeedForwardActivation activation;
 };
 inline constexpr auto activation_names = std::to_array<ActivationName>({
-    {"gelu_new", FeedForwardActivation::gelu_tanh},
-    {"gelu_pytorch_tanh", FeedForwardActivation::gelu_tanh},
-    {"gelu", FeedForwardActivation::gelu},
-    {"relu", FeedForwardActivation::relu},
-    {"silu", FeedForwardActivation::silu},
-    {"swish", FeedForwardActivation::silu},
+    {"gelu_new", FeedForwardActivation::approximate_gelu},
+    {"gelu_pytorch_tanh", FeedForwardActivation::approximate_gelu},
+    {"gelu", FeedForwardActivation::exact_gelu},
+    {"relu", FeedForwardActivation::rectified},
+    {"silu", FeedForwardActivation::sigmoid_weighted},
+    {"swish", FeedForwardActivation::sigmoid_weighted},
 });
 
 /// The beginning of a parameter's name, and of its tensor's.

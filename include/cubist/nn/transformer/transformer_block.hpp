@@ -150,13 +150,13 @@ namespace detail
 {
   switch (activation)
   {
-  case FeedForwardActivation::gelu:
+  case FeedForwardActivation::exact_gelu:
     return gelu;
-  case FeedForwardActivation::relu:
+  case FeedForwardActivation::rectified:
     return relu;
-  case FeedForwardActivation::silu:
+  case FeedForwardActivation::sigmoid_weighted:
     return silu;
-  case FeedForwardActivation::gelu_tanh:
+  case FeedForwardActivation::approximate_gelu:
     break;
   }
   return gelu_tanh;

@@ -26,10 +26,10 @@ enum class Norm : std::uint8_t
 /// The activation of a feed-forward network without a gate.
 enum class FeedForwardActivation : std::uint8_t
 {
-  gelu_tanh,  ///< GELU's approximation by tanh, as GPT-2 has it
-  gelu,
-  relu,
-  silu
+  approximate_gelu,  ///< gelu_tanh, as GPT-2 has it
+  exact_gelu,        ///< gelu
+  rectified,         ///< relu
+  sigmoid_weighted   ///< silu
 };
 
 /// The text of the config.json that a configuration was read from, so that a save keeps its keys,
@@ -77,7 +77,7 @@ struct TransformerConfig
   /// Q and K pass through an RMSNorm, a head at a time, before they are rotated.
   bool head_norms = false;
   /// Of a feed-forward network without a gate.
-  FeedForwardActivation activation = FeedForwardActivation::gelu_tanh;
+  FeedForwardActivation activation = FeedForwardActivation::approximate_gelu;
   /// The scores of layer i, from 0, are divided by i + 1.
   bool scale_by_layer = false;
   /// A token sees this many tokens, itself and those before it; 0: all. cubist computes sequences
