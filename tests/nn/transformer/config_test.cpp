@@ -240,11 +240,11 @@ TEST_CASE("biases, activations and windows are read as each family has them")
   const std::string gpt2 = R"({"model_type": "gpt2", "vocab_size": 8, "n_positions": 4,
     "n_embd": 4, "n_layer": 1, "n_head": 1, "activation_function": )";
   using Activation = FeedForwardActivation;
-  CHECK(parse(gpt2 + "\"gelu_new\"}").activation == Activation::gelu_tanh);
-  CHECK(parse(gpt2 + "\"gelu_pytorch_tanh\"}").activation == Activation::gelu_tanh);
-  CHECK(parse(gpt2 + "\"gelu\"}").activation == Activation::gelu);
-  CHECK(parse(gpt2 + "\"relu\"}").activation == Activation::relu);
-  CHECK(parse(gpt2 + "\"silu\"}").activation == Activation::silu);
+  CHECK(parse(gpt2 + "\"gelu_new\"}").activation == Activation::approximate_gelu);
+  CHECK(parse(gpt2 + "\"gelu_pytorch_tanh\"}").activation == Activation::approximate_gelu);
+  CHECK(parse(gpt2 + "\"gelu\"}").activation == Activation::exact_gelu);
+  CHECK(parse(gpt2 + "\"relu\"}").activation == Activation::rectified);
+  CHECK(parse(gpt2 + "\"silu\"}").activation == Activation::sigmoid_weighted);
   const auto scaled = parse(gpt2 + R"("relu", "scale_attn_by_inverse_layer_idx": true})");
   CHECK(scaled.scale_by_layer);
   auto without = scaled;
