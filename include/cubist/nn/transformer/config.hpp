@@ -78,8 +78,10 @@ inline constexpr auto rotary_type_names = std::to_array<RotaryTypeName>({
 /// Numbers of rotary scaling in a config.json.
 struct RotaryNumber
 {
+  using Member = double RotaryScaling::*;  // nvcc puts a member of this type into parentheses
+
   std::string_view name;
-  double RotaryScaling::*number;
+  Member number;
   bool of_linear;  ///< and not of llama3 alone
 };
 inline constexpr auto rotary_numbers = std::to_array<RotaryNumber>({
@@ -296,7 +298,9 @@ class ConfigReader
   /// A number of the configuration that several keys may say.
   struct SaidNumber
   {
-    double TransformerConfig::*number;
+    using Member = double TransformerConfig::*;
+
+    Member number;
     const char* what;
     std::string name = {};  // the key that has said it
   };
