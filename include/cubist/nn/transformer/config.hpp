@@ -513,7 +513,10 @@ config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json sourc
   const detail::ModelFamily* family = detail::find_family(c.source.family);
   if (family != nullptr)
     json = detail::config_json(
-        *family, c, parse_json(c.source.text, "the configuration's source", detail::config_use));
+        *family, c,
+        c.source.text.empty()
+            ? nlohmann::json{}
+            : parse_json(c.source.text, "the configuration's source", detail::config_use));
   for (const auto& other : detail::model_families)
     if (!json)
     {
