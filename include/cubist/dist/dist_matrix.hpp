@@ -114,7 +114,7 @@ class DistMatrix
         storage_(require_countable(block_.padded(), sizeof(T)).size())
   {
   }
-  /// The same without elements, which nobody may read or write.
+  /// A matrix of this shape without elements; nobody may read or write it.
   DistMatrix(M mesh, Shape shape, Quanta quanta, WithoutElements)
       : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))},
         quanta_{detail::require_multiples(quanta, mesh_.quantum())}, block_{block_of(mesh_, shape,

@@ -271,7 +271,7 @@ class CommonBlocks
            (size(rows_) < least * rows_.size() || size(cols_) < least * cols_.size()) &&
            rows_.size() * cols_.size() > 1;
   }
-  /// Of each row or column, where its elements begin.
+  /// Returns where the elements of each row or column begin.
   [[nodiscard]] static Offsets offsets(const Runs& runs, std::size_t Run::*position,
                                        std::size_t stride)
   {

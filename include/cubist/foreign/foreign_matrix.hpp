@@ -136,7 +136,7 @@ class ForeignMatrix
     return m;
   }
 
-  /// The same matrix, only read.
+  /// Refers to this matrix to read it only.
   operator ForeignMatrix<const T>() const requires(!std::is_const_v<T>)
   {
     ForeignMatrix<const T> m;

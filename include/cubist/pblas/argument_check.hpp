@@ -150,7 +150,7 @@ class ArgumentCheck
   }
   void report(int where) { lowest_ = std::min(lowest_, where); }
 
-  /// That of this process, which may be wrong here alone.
+  /// Whether the leading dimension fits, which may be wrong on this process alone.
   /// @pre the other entries are right
   [[nodiscard]] bool leading_dimension_fits(const ArrayDescriptor& d) const
   {

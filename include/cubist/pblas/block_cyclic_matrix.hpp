@@ -48,7 +48,7 @@ struct BlockCyclicMatrix
 
   [[nodiscard]] detail::LocalColumns<T> local() const { return {data, ld}; }
 
-  /// The same matrix, only read.
+  /// Refers to this matrix to read it only.
   operator BlockCyclicMatrix<const T>() const requires(!std::is_const_v<T>)
   {
     return {place, data, ld};

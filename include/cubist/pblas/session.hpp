@@ -51,7 +51,7 @@ class ShortSleeps
 class PblasSession
 {
  public:
-  /// That of a communicator. Collective over it, the first time.
+  /// The session of a communicator. The first call is collective over the communicator.
   /// @throws CommunicationError unless MPI is initialised and not finalised
   [[nodiscard]] static PblasSession& of(MPI_Comm comm)
   {

@@ -160,7 +160,7 @@ inline void add_run(std::vector<CopyRun>& runs, CopyRun next, std::size_t stride
   return runs;
 }
 
-/// The same for indices [from, to) of the sub-matrix, which keep their order.
+/// Returns the runs of the indices [from, to) of the sub-matrix, in their order.
 [[nodiscard]] inline std::vector<CopyRun> ordered_runs(const CyclicDimension& d, int part,
                                                        std::size_t begin, std::size_t from,
                                                        std::size_t to, std::size_t stride)

@@ -192,7 +192,8 @@ class LayerStack
     kept.inputs_.resize(layers_.size());
     kept.outputs_.resize(segments());
   }
-  /// The same for an evaluation: a layer reads what the layer before it keeps, and nothing else.
+  /// Prepares `kept` for an evaluation: a layer reads what the layer before it keeps, and nothing
+  /// else.
   void prepare_turns(Kept& kept) const
   {
     share_sets(kept, [](std::size_t i, std::size_t last) { return i == last + 1; });

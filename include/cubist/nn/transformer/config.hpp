@@ -48,8 +48,8 @@ inline constexpr JsonUse config_use{"so the model's sizes are unknown",
   return c;
 }
 
-/// The same model without what has no effect on it, and with sizes that are the usual ones left
-/// out.
+/// Returns the model without values that have no effect on it, and without sizes that are the usual
+/// ones.
 [[nodiscard]] inline TransformerConfig reduced(TransformerConfig c)
 {
   const TransformerConfig usual;

@@ -76,7 +76,7 @@ struct TransformerConfig
   bool feed_forward_bias = false;      ///< the layers of the feed-forward network
   /// Q and K pass through an RMSNorm, a head at a time, before they are rotated.
   bool head_norms = false;
-  /// Of a feed-forward network without a gate.
+  /// The activation of a feed-forward network that has no gate.
   FeedForwardActivation activation = FeedForwardActivation::approximate_gelu;
   /// The scores of layer i, from 0, are divided by i + 1.
   bool scale_by_layer = false;
