@@ -5,14 +5,15 @@
    alias of the header's name if that has no comment.
 2. A comment stands for all overloads up to the next empty line.
 3. A `//` comment at the end of a declaration's line documents it.
-4. Names of docs/conventions.md have the meaning that the page gives them. Of data members only those listed as such.
+4. Names of docs/conventions.md and names.md have the meaning that these pages give them; data members only those listed as such.
 
 The format of the code is used: a declaration begins at the indentation of its scope, and braces have lines of their own."""
 import pathlib
 import re
 import sys
 
-PAGE = (pathlib.Path(__file__).parent.parent / "conventions.md").read_text()
+SITE = pathlib.Path(__file__).parent
+NAMES = (SITE / "names.md").read_text()
 
 
 def meanings(text):
@@ -20,8 +21,8 @@ def meanings(text):
             for name in re.findall(r"`([^`]+)`", names)}
 
 
-CONVENTIONS = meanings(PAGE)
-DATA = meanings(PAGE[PAGE.index("## Data members"):])
+DATA = meanings(NAMES[NAMES.index("## Data members"):])
+CONVENTIONS = meanings(NAMES) | meanings((SITE.parent / "conventions.md").read_text())
 CLASS = re.compile(r"^(?:typedef )?(namespace|class|struct|enum class|enum|union)\b(?: \[\[.*?\]\])?(?: alignas\(\w+\))? ?([\w:]*)")
 
 
