@@ -316,9 +316,9 @@ class Conversion
   A assign_;
 };
 
-/// Calls f(y) for the elements of a part of `to` that this rank has.
+/// Calls f(first, number) for the runs of elements of a part of `to` that this rank has.
 template <class T, class F>
-void for_each_own_element(const ForeignMatrix<T>& to, MatrixPart part, F f)
+void for_each_own_run(const ForeignMatrix<T>& to, MatrixPart part, F f)
 {
   const Patches patches = to.distribution().patches();
   for (std::size_t k = patches.begin(to.rank()); k < patches.end(to.rank()); ++k)
@@ -331,12 +331,11 @@ void for_each_own_element(const ForeignMatrix<T>& to, MatrixPart part, F f)
     for_each_common_run(
         rows, rows, [&](std::size_t i, std::size_t n, std::size_t row, std::size_t) {
           for (std::size_t r = 0; r < n; ++r)
-            for_each_common_run(cols, cols,
-                                [&](std::size_t j, std::size_t m, std::size_t col, std::size_t) {
-                                  const ColumnRange c = columns_in(of_lines, i + r, j, m);
-                                  T* const line = a.data + (row + r) * a.ld + col;
-                                  for (std::size_t x = c.begin - j; x < c.end - j; ++x) f(line[x]);
-                                });
+            for_each_common_run(
+                cols, cols, [&](std::size_t j, std::size_t m, std::size_t col, std::size_t) {
+                  const ColumnRange c = columns_in(of_lines, i + r, j, m);
+                  f(a.data + (row + r) * a.ld + col + (c.begin - j), c.end - c.begin);
+                });
         });
   }
 }
@@ -371,7 +370,7 @@ void convert(C& world, const E& engine, const ForeignMatrix<const T>& from,
   const Combine<T> combine{how.alpha, conjugates, how.beta};
   if (how.alpha == T{})
   {
-    if (how.beta != T{1}) for_each_own_element(to, part, [&](T& y) { combine.scale(y); });
+    for_each_own_run(to, part, [&](T* y, std::size_t n) { combine.scale(y, n); });
     return;
   }
   const ConversionPlan plan{from.distribution(), to.distribution(), how.op, part,

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <complex>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -36,8 +37,8 @@ struct CopyElement
   }
 };
 
-/// y = alpha x + beta y, or with the conjugate of x. Multiplications by 1 and the read of y that is
-/// multiplied by 0 are left out, so that infinities and NaNs stay what they are.
+/// y = alpha x + beta y, or with the conjugate of x. A complex factor of 1 is left out, and so is
+/// the read of a y that is multiplied by 0, so that infinities and NaNs stay what they are.
 template <class T>
 class Combine
 {
@@ -53,36 +54,67 @@ class Combine
   };
   using Number = typename NumberOf<T>::type;
 
+  enum class Factor : std::uint8_t
+  {
+    zero,
+    one,
+    other
+  };
+
+  /// Assigns one element, for some kinds of factors. It has no branch, so compilers vectorise loops
+  /// over it.
+  template <Factor alpha, Factor beta>
+  struct Assignment
+  {
+    Number of_x;
+    Number of_y;
+    Number sign;  // of the imaginary part of x
+
+    [[gnu::always_inline]] void operator()(T& y, const T& x) const
+    {
+      Number value{x};
+      if constexpr (ComplexScalar<T>) value = {value.real(), sign.real() * value.imag()};
+      if constexpr (alpha == Factor::other) value = of_x * value;
+      if constexpr (beta == Factor::one) value = value + Number{y};
+      if constexpr (beta == Factor::other) value = value + of_y * Number{y};
+      y = static_cast<T>(value);
+    }
+  };
+
  public:
   Combine(T alpha, bool conjugates, T beta)
-      : alpha_{Number(alpha)}, beta_{Number(beta)}, scales_{alpha != T{1}},
-        conjugates_{conjugates}, reads_{beta != T{}}, scales_target_{beta != T{1}}
+      : alpha_{Number(alpha)}, beta_{Number(beta)}, sign_(conjugates ? -1.0F : 1.0F)
   {
   }
 
-  void operator()(T& y, const T& x) const
+  /// Calls f(assign), where assign(y, x) assigns one element.
+  template <class F>
+  void with_assignment(F f) const
   {
-    Number value{x};
+    const auto with_beta = [&]<Factor alpha>() {
+      if (beta_ == Number{}) return f(Assignment<alpha, Factor::zero>{alpha_, beta_, sign_});
+      if constexpr (ComplexScalar<T>)  // a real number is its product by 1
+        if (beta_ == Number{1}) return f(Assignment<alpha, Factor::one>{alpha_, beta_, sign_});
+      f(Assignment<alpha, Factor::other>{alpha_, beta_, sign_});
+    };
     if constexpr (ComplexScalar<T>)
-      if (conjugates_) value = conj(value);
-    if (scales_) value = alpha_ * value;
-    if (reads_) value = value + (scales_target_ ? beta_ * Number{y} : Number{y});
-    y = static_cast<T>(value);
+      if (alpha_ == Number{1}) return with_beta.template operator()<Factor::one>();
+    with_beta.template operator()<Factor::other>();
   }
 
   /// y = beta y
-  void scale(T& y) const
+  void scale(T* y, std::size_t n) const
   {
-    y = reads_ ? static_cast<T>(scales_target_ ? beta_ * Number{y} : Number{y}) : T{};
+    if (beta_ == Number{}) std::fill_n(y, n, T{});
+    if (beta_ == Number{} || beta_ == Number{1}) return;
+    const Number beta = beta_;
+    for (std::size_t i = 0; i < n; ++i) y[i] = static_cast<T>(beta * Number{y[i]});
   }
 
  private:
   Number alpha_;
   Number beta_;
-  bool scales_;
-  bool conjugates_;
-  bool reads_;
-  bool scales_target_;
+  Number sign_;
 };
 
 /// assign(y(i, j), x(i, j)), both by rows.
@@ -90,25 +122,29 @@ template <class T, class A>
 void copy_rows(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
                std::size_t cols, const A& assign)
 {
-  for (std::size_t i = 0; i < rows; ++i, x += x_ld, y += y_ld)
-  {
-    if constexpr (std::is_same_v<A, CopyElement>)
-      std::copy_n(x, cols, y);
-    else
-      for (std::size_t j = 0; j < cols; ++j) assign(y[j], x[j]);
-  }
+  if constexpr (std::is_same_v<A, CopyElement>)
+    for (std::size_t i = 0; i < rows; ++i) std::copy_n(x + i * x_ld, cols, y + i * y_ld);
+  else
+    assign.with_assignment([=](const auto element) {
+      for (std::size_t i = 0; i < rows; ++i)
+      {
+        const T* __restrict const in = x + i * x_ld;
+        T* __restrict const out = y + i * y_ld;
+        for (std::size_t j = 0; j < cols; ++j) element(out[j], in[j]);
+      }
+    });
 }
 
-/// assign(y(i, j), x(i, j)), x by columns.
-template <class T, class A>
-void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
-                     std::size_t cols, const A& assign)
+/// y(i, j) = x(i, j), x by columns.
+template <class T>
+void transpose_block(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
+                     std::size_t cols)
 {
   constexpr std::size_t line = 64 / sizeof(T);  // elements of a cache line
   constexpr std::size_t tile = 8 * line;
   const auto copy_edge = [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
     for (std::size_t i = i0; i < i1; ++i)
-      for (std::size_t j = j0; j < j1; ++j) assign(y[i * y_ld + j], x[j * x_ld + i]);
+      for (std::size_t j = j0; j < j1; ++j) y[i * y_ld + j] = x[j * x_ld + i];
   };
   // Two by two, which compilers turn into shuffles of registers.
   const auto copy_square = [&](std::size_t i0, std::size_t j0) {
@@ -118,10 +154,10 @@ void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
         const T* const in = x + j * x_ld + i;
         T* const out = y + i * y_ld + j;
         const T values[2][2] = {{in[0], in[x_ld]}, {in[1], in[x_ld + 1]}};
-        assign(out[0], values[0][0]);
-        assign(out[1], values[0][1]);
-        assign(out[y_ld], values[1][0]);
-        assign(out[y_ld + 1], values[1][1]);
+        out[0] = values[0][0];
+        out[1] = values[0][1];
+        out[y_ld] = values[1][0];
+        out[y_ld + 1] = values[1][1];
       }
   };
   const std::size_t whole_rows = rows / line * line;
@@ -138,6 +174,31 @@ void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
   }
   copy_edge(0, whole_rows, whole_cols, cols);
   copy_edge(whole_rows, rows, 0, cols);
+}
+
+/// assign(y(i, j), x(i, j)), x by columns.
+template <class T, class A>
+void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
+                     std::size_t cols, const A& assign)
+{
+  if constexpr (std::is_same_v<A, CopyElement>)
+    transpose_block(x, x_ld, y, y_ld, rows, cols);
+  else
+  {
+    // Pieces are transposed in the first cache, and assigned row by row.
+    constexpr std::size_t rows_of_piece = 2 * 64 / sizeof(T);
+    constexpr std::size_t cols_of_piece = 64;
+    alignas(64) std::byte memory[rows_of_piece * cols_of_piece * sizeof(T)];
+    T* const piece = reinterpret_cast<T*>(memory);
+    for (std::size_t j = 0; j < cols; j += cols_of_piece)
+      for (std::size_t i = 0; i < rows; i += rows_of_piece)
+      {
+        const std::size_t m = std::min(rows_of_piece, rows - i);
+        const std::size_t n = std::min(cols_of_piece, cols - j);
+        transpose_block(x + j * x_ld + i, x_ld, piece, cols_of_piece, m, n);
+        copy_rows(piece, cols_of_piece, y + i * y_ld + j, y_ld, m, n, assign);
+      }
+  }
 }
 
 /// A local array of the source: element (r, c) of its lines and positions.
@@ -292,18 +353,24 @@ class CommonBlocks
   static void copy_elements(const T* x, const Offsets& x_rows, const Offsets& x_cols, T* y,
                             const Offsets& y_rows, const Offsets& y_cols, const A& assign)
   {
-    constexpr std::size_t tile = 32;
-    for (std::size_t i0 = 0; i0 < x_rows.size(); i0 += tile)
-      for (std::size_t j0 = 0; j0 < x_cols.size(); j0 += tile)
-      {
-        const std::size_t j1 = std::min(j0 + tile, x_cols.size());
-        for (std::size_t i = i0; i < std::min(i0 + tile, x_rows.size()); ++i)
+    const auto copy = [&](const auto element) {
+      constexpr std::size_t tile = 32;
+      for (std::size_t i0 = 0; i0 < x_rows.size(); i0 += tile)
+        for (std::size_t j0 = 0; j0 < x_cols.size(); j0 += tile)
         {
-          const T* const from = x + x_rows[i];
-          T* const to = y + y_rows[i];
-          for (std::size_t j = j0; j < j1; ++j) assign(to[y_cols[j]], from[x_cols[j]]);
+          const std::size_t j1 = std::min(j0 + tile, x_cols.size());
+          for (std::size_t i = i0; i < std::min(i0 + tile, x_rows.size()); ++i)
+          {
+            const T* const from = x + x_rows[i];
+            T* const to = y + y_rows[i];
+            for (std::size_t j = j0; j < j1; ++j) element(to[y_cols[j]], from[x_cols[j]]);
+          }
         }
-      }
+    };
+    if constexpr (std::is_same_v<A, CopyElement>)
+      copy(assign);
+    else
+      assign.with_assignment(copy);
   }
 
   /// Calls f(rows, columns) for each block; for those that the diagonal cuts, row by row.
