@@ -9,6 +9,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/foreign/copy_blocks.hpp"
 #include "cubist/foreign/distribution.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
 #include "cubist/pblas/block_cyclic_matrix.hpp"
@@ -99,12 +100,9 @@ void require_apart(const char* name, const BlockCyclicMatrix<const T>& a, Shape 
 template <Scalar T>
 void scale_local(T beta, const LocalPart& part, LocalColumns<T> c)
 {
+  const Combine<T> combine{T{}, false, beta};
   for (std::size_t j = 0; j < part.shape.cols; ++j)
-  {
-    T* const column = c.data + part.row + (part.col + j) * c.ld;
-    for (std::size_t i = 0; i < part.shape.rows; ++i)
-      column[i] = beta == T{} ? T{} : beta * column[i];
-  }
+    combine.scale(c.data + part.row + (part.col + j) * c.ld, part.shape.rows);
 }
 
 /// A sub-matrix as the conversions take it.

@@ -22,6 +22,7 @@
 // Words: none.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/host/blas_threads.hpp"
 #include "cubist/engine/host/engine.hpp"
+#include "cubist/foreign/copy_blocks.hpp"
 #include "cubist/machine/gemm_rates.hpp"
 #include "cubist/memory/leading_dimension.hpp"
 #include "cubist/pblas/cyclic_dimension.hpp"
@@ -432,20 +434,30 @@ class SharedProduct final : public PlannedProduct
   /// C = alpha (the sum of its parts) + beta C, for the elements of this rank.
   void add_up(const T* parts, T alpha, T beta, LocalColumns<T> c) const
   {
-    const std::size_t next_part = c_.panel * cut_->m * cut_->n;
+    const Combine<T> combine{alpha, false, beta};
     for (const auto& col : c_cols_)
       for (std::size_t at = 0; at < col.length; ++at)
         for (const auto& row : c_rows_)
-        {
-          T* const out = c.data + (col.local + at) * c.ld + row.local;
-          const T* const in = parts + col.shared + at * c_.ld + row.shared;
-          for (std::size_t r = 0; r < row.length; ++r)
-          {
-            T sum = in[r];
-            for (std::size_t k = 1; k < cut_->k; ++k) sum += in[k * next_part + r];
-            out[r] = beta == T{} ? alpha * sum : alpha * sum + beta * out[r];
-          }
-        }
+          add_up(parts + col.shared + at * c_.ld + row.shared,
+                 c.data + (col.local + at) * c.ld + row.local, row.length, combine);
+  }
+  void add_up(const T* part, T* out, std::size_t n, const Combine<T>& combine) const
+  {
+    if (cut_->k == 1) return copy_rows(part, 0, out, 0, 1, n, combine);
+    const std::size_t next_part = c_.panel * cut_->m * cut_->n;
+    constexpr std::size_t most = 512;  // sums in the first cache
+    std::array<T, most> sums;
+    for (std::size_t first = 0; first < n; first += most)
+    {
+      const std::size_t size = std::min(most, n - first);
+      std::copy_n(part + first, size, sums.data());
+      for (std::size_t k = 1; k < cut_->k; ++k)
+      {
+        const T* const next = part + first + k * next_part;
+        for (std::size_t i = 0; i < size; ++i) sums[i] += next[i];
+      }
+      copy_rows(sums.data(), 0, out + first, 0, 1, size, combine);
+    }
   }
 
   Op op_a_;
