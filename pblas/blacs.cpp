@@ -12,11 +12,12 @@
 
 #include "blacs.hpp"
 
-// ScaLAPACK and BLACS have no headers. PB_Cabort is a C function of ScaLAPACK, which a program that
-// has only BLACS lacks.
+// ScaLAPACK and BLACS have no headers. PB_Cwarn and PB_Cabort are C functions of ScaLAPACK, which a
+// program that has only BLACS lacks.
 extern "C" {
 void blacs_get_(const int* context, const int* what, int* value);
 void blacs_gridinfo_(const int* context, int* rows, int* cols, int* row, int* col);
+[[gnu::weak]] void PB_Cwarn(int context, int line, const char* routine, const char* format, ...);
 [[gnu::weak]] void PB_Cabort(int context, const char* routine, int info);
 }
 
@@ -73,15 +74,21 @@ boost::mpi::communicator communicator_of(int context)
   return {MPI_Comm_f2c(handle), boost::mpi::comm_attach};
 }
 
-void report(int context, const char* routine, int info)
+void report(int context, const char* routine, const cubist::detail::ArgumentCheck& wrong)
 {
-  if (PB_Cabort != nullptr) return PB_Cabort(context, routine, info);
+  constexpr int no_line = -1;
+  if (PB_Cwarn != nullptr)
+    for (const auto& text : wrong.texts()) PB_Cwarn(context, no_line, routine, "%s", text.c_str());
+  if (PB_Cabort != nullptr) return PB_Cabort(context, routine, wrong.info());
+  for (const auto& text : wrong.texts())
+    std::fprintf(stderr, "cubist: %s: %s\n", routine, text.c_str());
   constexpr int per_argument = 100;
-  if (-info < per_argument)
-    std::fprintf(stderr, "cubist: %s: argument %d has a wrong value\n", routine, -info);
+  const int info = -wrong.info();
+  if (info < per_argument)
+    std::fprintf(stderr, "cubist: %s: argument %d has a wrong value\n", routine, info);
   else
     std::fprintf(stderr, "cubist: %s: argument %d, a descriptor, has a wrong entry %d\n", routine,
-                 -info / per_argument, -info % per_argument);
+                 info / per_argument, info % per_argument);
   end_job();
 }
 

@@ -26,8 +26,9 @@ namespace cubist_pblas
 [[nodiscard]] cubist::detail::ContextGrid grid_of(int context);
 [[nodiscard]] boost::mpi::communicator communicator_of(int context);
 
-/// Reports a wrong argument as ScaLAPACK does: by PB_Cabort, which usually ends the job.
-void report(int context, const char* routine, int info);
+/// Reports wrong arguments as ScaLAPACK does: PB_Cwarn prints each, and PB_Cabort usually ends the
+/// job.
+void report(int context, const char* routine, const cubist::detail::ArgumentCheck& wrong);
 
 /// Prints the message, and ends the job.
 [[noreturn]] void fail(int context, const char* routine, const char* message);

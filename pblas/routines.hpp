@@ -57,7 +57,7 @@ inline char upper_case(const char* text)
 {
   return static_cast<char>(std::toupper(static_cast<unsigned char>(*text)));
 }
-inline bool is_op(char c) { return c == 'N' || c == 'T' || c == 'C'; }
+inline constexpr const char* ops = "NTC";
 inline Op op_of(char c) { return c == 'N' ? Op::none : c == 'C' ? Op::adjoint : Op::transpose; }
 inline cubist::Shape shape_of(int m, int n)
 {
@@ -105,18 +105,18 @@ void gemm(const char* routine, const char* trans_a, const char* trans_b, const i
   ArgumentCheck checks{grid, 10};
   if (grid.rows != -1)
   {
-    checks.check(is_op(op_a), 1);
-    checks.check(is_op(op_b), 2);
+    checks.check_letter(op_a, ops, "TRANSA", 1);
+    if (checks.info() == 0) checks.check_letter(op_b, ops, "TRANSB", 2);
     const auto check = [&](const auto& x, int position, cubist::detail::SizeArgument rows,
-                           cubist::detail::SizeArgument cols, bool transposed) {
+                           cubist::detail::SizeArgument cols, bool transposed, const char* name) {
       checks.check(transposed ? cols : rows, transposed ? rows : cols, x.row, x.col, x.descriptor,
-                   position);
+                   position, name);
     };
-    check(a, 10, {*m, 3}, {*k, 5}, op_a != 'N');
-    check(b, 14, {*k, 5}, {*n, 4}, op_b != 'N');
-    check(c, 19, {*m, 3}, {*n, 4}, false);
+    check(a, 10, {*m, 3}, {*k, 5}, op_a != 'N', "A");
+    check(b, 14, {*k, 5}, {*n, 4}, op_b != 'N', "B");
+    check(c, 19, {*m, 3}, {*n, 4}, false, "C");
   }
-  if (checks.info() != 0) return report(grid.context, routine, checks.info());
+  if (checks.info() != 0) return report(grid.context, routine, checks);
   if (*m == 0 || *n == 0) return;
   if (*alpha == T{} || *k == 0) return scale(*beta, c, grid, shape_of(*m, *n));
 
@@ -153,9 +153,9 @@ struct Sum
     const cubist::detail::SizeArgument cols{*n, at_m + 1};
     const bool transposed = op != 'N';
     checks.check(transposed ? cols : rows, transposed ? rows : cols, a.row, a.col, a.descriptor,
-                 at_a);
-    checks.check(rows, cols, c.row, c.col, c.descriptor, at_a + 5);
-    if (checks.info() != 0) return report(grid.context, routine, checks.info());
+                 at_a, "A");
+    checks.check(rows, cols, c.row, c.col, c.descriptor, at_a + 5, "C");
+    if (checks.info() != 0) return report(grid.context, routine, checks);
     if (*m == 0 || *n == 0 || (*alpha == T{} && *beta == T{1})) return;
     const auto shape = shape_of(*m, *n);
     if (*alpha == T{} && trapezoid == nullptr) return scale(*beta, c, grid, shape);
@@ -186,7 +186,7 @@ void geadd(const char* routine, const char* trans, const int* m, const int* n, c
   const ContextGrid grid = grid_of(a.descriptor.context);
   const char op = upper_case(trans);
   ArgumentCheck checks{grid, 8};
-  if (grid.rows != -1) checks.check(is_op(op), 1);
+  if (grid.rows != -1) checks.check_letter(op, ops, "TRANS", 1);
   Sum<T>{routine, op, m, n, 2, 8}.add(checks, grid, nullptr, alpha, a, beta, c);
 }
 
@@ -200,8 +200,8 @@ void tradd(const char* routine, const char* uplo, const char* trans, const int* 
   ArgumentCheck checks{grid, 9};
   if (grid.rows != -1)
   {
-    checks.check(upper_case(uplo) == 'U' || upper_case(uplo) == 'L', 1);
-    checks.check(is_op(op), 2);
+    checks.check_letter(upper_case(uplo), "UL", "UPLO", 1);
+    if (checks.info() == 0) checks.check_letter(op, ops, "TRANS", 2);
   }
   Sum<T>{routine, op, m, n, 3, 9}.add(checks, grid, uplo, alpha, a, beta, c);
 }

@@ -15,3 +15,8 @@ foreach(n IN ITEMS 1 4 6)
   set_tests_properties("pblas: the laws of ScaLAPACK on ${n} processes" PROPERTIES
     LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
 endforeach()
+add_test(NAME "pblas: a C that has elements of A ends the job" COMMAND
+  ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:cubist_pblas_laws> overlap)
+set_tests_properties("pblas: a C that has elements of A ends the job" PROPERTIES
+  LABELS mpi TIMEOUT 60 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}"
+  PASS_REGULAR_EXPRESSION "cubist: PDGEMM on process [^\n]*got a C that has elements of A")

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
+#include <string>
+#include <vector>
 
 #include "cubist/pblas/argument_check.hpp"
 
@@ -18,7 +20,7 @@ constexpr ContextGrid grid_2_by_3{.context = 5, .rows = 2, .cols = 3, .row = 1, 
 int code(const ArrayDescriptor& d, int m = 4, int n = 4, int i = 0, int j = 0)
 {
   ArgumentCheck checks{grid_2_by_3, 10};
-  checks.check({m, 3}, {n, 5}, i, j, d, 10);
+  checks.check({m, 3}, {n, 5}, i, j, d, 10, "A");
   return checks.info();
 }
 
@@ -76,9 +78,13 @@ TEST_CASE("of several wrong arguments the one of the lowest position is reported
   CHECK(code(d, 4, 4, 7) == -8);
 
   ArgumentCheck checks{grid_2_by_3, 10};
-  checks.check(false, 2);
-  checks.check({-1, 3}, {4, 5}, 0, 0, right(), 10);
+  checks.check_letter('T', "NTC", "TRANSA", 1);
+  checks.check_letter('Q', "NTC", "TRANSB", 2);
+  checks.check({-1, 3}, {4, 5}, 0, 0, right(), 10, "A");
   CHECK(checks.info() == -2);
+  CHECK(checks.texts() ==
+        std::vector<std::string>{"Illegal TRANSB = Q\n",
+                                 "Illegal number of rows of sub( A ) = -1, it must be at least 0"});
   CHECK(ArgumentCheck{ContextGrid{}, 10}.info() == -1002);
 }
 

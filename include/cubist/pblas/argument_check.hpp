@@ -8,7 +8,8 @@
 //   entry of 11   DTYPE = 2, CTXT, M, N, IMB, INB, MB, NB, RSRC, CSRC, LLD
 //
 // A wrong argument number i is reported as -i, a wrong entry j of a descriptor, counted in the
-// layout of 11, as -(100 i + j). If several are wrong, the lowest position is reported.
+// layout of 11, as -(100 i + j). If several are wrong, the lowest position is reported, and a line
+// of text is made for each, in ScaLAPACK's words.
 //
 // Source: the comments of the public PBLAS; what its routines return was measured.
 
@@ -16,7 +17,12 @@
 #include <array>
 #include <climits>
 #include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "cubist/core/error.hpp"
 #include "cubist/foreign/block_cyclic.hpp"
 #include "cubist/pblas/cyclic_dimension.hpp"
 
@@ -84,13 +90,13 @@ struct SizeArgument
   int position;
 };
 
-/// The wrong argument of the lowest position, of all that have been checked.
+/// The wrong argument of the lowest position, of all that have been checked, and a text for each.
 class ArgumentCheck
 {
  public:
   explicit ArgumentCheck(const ContextGrid& grid, int descriptor_of_context) : grid_{grid}
   {
-    if (grid.rows == -1) report(entry(descriptor_of_context, 2));
+    if (grid.rows == -1) lowest_ = entry(descriptor_of_context, 2);  // ScaLAPACK prints nothing
   }
 
   /// The code of the error, or 0.
@@ -100,44 +106,91 @@ class ArgumentCheck
     return lowest_ % per_argument == 0 ? -(lowest_ / per_argument) : -lowest_;
   }
 
-  /// Checks an argument by itself.
-  void check(bool is_right, int position)
+  /// What is wrong, in the words of ScaLAPACK, in the order of the checks.
+  [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
+
+  /// Checks an argument of one character.
+  void check_letter(char value, std::string_view allowed, const char* name, int position)
   {
-    if (!is_right) report(position * per_argument);
+    if (allowed.find(value) != std::string_view::npos) return;
+    report(position * per_argument, join({"Illegal ", name, " = ", value, "\n"}));
   }
 
   /// Checks the sub-matrix of m rows and n columns from (i, j), which count from 0. The descriptor
-  /// is the argument `position`, which follows i and j.
-  void check(SizeArgument m, SizeArgument n, int i, int j, const ArrayDescriptor& d, int position)
+  /// is the argument `position`, which follows i and j; `x` is the name of the matrix.
+  void check(SizeArgument m, SizeArgument n, int i, int j, const ArrayDescriptor& d, int position,
+             const char* x)
   {
     if (grid_.rows == -1) return;
     const int at_i = (position - 2) * per_argument;
     const int at_j = (position - 1) * per_argument;
-    const auto refuse = [&](bool is_wrong, int where) {
-      if (is_wrong) report(where);
+    const auto require_size = [&](const char* what, const SizeArgument& size) {
+      if (size.value < 0)
+        report(size.position * per_argument,
+               join({"Illegal number of ", what, " of sub( ", x, " ) = ", size.value,
+                     ", it must be at least 0"}));
     };
-    refuse(m.value < 0, m.position * per_argument);
-    refuse(n.value < 0, n.position * per_argument);
-    refuse(i < 0, at_i);
-    refuse(j < 0, at_j);
-    if (d.type != ArrayDescriptor::with_first_blocks) return report(entry(position, 1));
-    if (d.context != grid_.context) return report(entry(position, 2));
-    refuse(d.first_row_block < 1, entry(position, 5));
-    refuse(d.first_col_block < 1, entry(position, 6));
-    refuse(d.row_block < 1, entry(position, 7));
-    refuse(d.col_block < 1, entry(position, 8));
-    refuse(d.row_source < -1 || d.row_source >= grid_.rows, entry(position, 9));
-    refuse(d.col_source < -1 || d.col_source >= grid_.cols, entry(position, 10));
-    const bool is_empty = m.value == 0 || n.value == 0;
-    refuse(d.rows < (is_empty ? 0 : 1), entry(position, 3));
-    refuse(d.cols < (is_empty ? 0 : 1), entry(position, 4));
-    if (is_empty) return refuse(d.ld < 1, entry(position, 11));
+    require_size("rows", m);
+    require_size("columns", n);
+    const auto require_index = [&](const char* name, int index, int where) {
+      if (index < 0)
+        report(where,
+               join({"Illegal ", name, x, " = ", index + 1, ", ", name, x, " must be at least 1"}));
+    };
+    require_index("I", i, at_i);
+    require_index("J", j, at_j);
+    if (d.type != ArrayDescriptor::with_first_blocks)
+      return report(entry(position, 1), join({"Illegal descriptor type ", d.type, " for matrix ", x,
+                                              ". PBLAS accepts: 1 or 2"}));
+    if (d.context != grid_.context)
+      return report(entry(position, 2),
+                    join({"DESC", x, "[CTXT_] = ", d.context,
+                          " does not match other operand's context = ", grid_.context}));
+    const auto require_entry = [&](bool is_right, int number, const char* name, int value,
+                                   const auto&... rule) {
+      if (!is_right)
+        report(entry(position, number),
+               join({"Illegal DESC", x, "[", name, "] = ", value, ", ", rule...}));
+    };
+    const auto require_block = [&](int number, const char* name, int value) {
+      require_entry(value >= 1, number, name, value, "DESC", x, "[", name, "] must be at least 1");
+    };
+    require_block(5, "IMB_", d.first_row_block);
+    require_block(6, "INB_", d.first_col_block);
+    require_block(7, "MB_", d.row_block);
+    require_block(8, "NB_", d.col_block);
+    const auto require_source = [&](int number, const char* name, int value, int parts) {
+      require_entry(value >= -1 && value < parts, number, name, value, "DESC", x, "[", name,
+                    "] must be either -1, or >= 0 and < ", parts);
+    };
+    require_source(9, "RSRC_", d.row_source, grid_.rows);
+    require_source(10, "CSRC_", d.col_source, grid_.cols);
+    if (m.value == 0 || n.value == 0)
+    {
+      const auto require_at_least = [&](int least, int number, const char* name, int value) {
+        if (value < least)
+          report(entry(position, number),
+                 join({"DESC", x, "[", name, "] = ", value, ", it must be at least ", least}));
+      };
+      require_at_least(0, 3, "M_", d.rows);
+      require_at_least(0, 4, "N_", d.cols);
+      require_at_least(1, 11, "LLD_", d.ld);
+      return;
+    }
+    require_entry(d.rows >= 1, 3, "M_", d.rows, "it must be at least 1");
+    require_entry(d.cols >= 1, 4, "N_", d.cols, "it must be at least 1");
+    const auto require_inside = [&](const char* size, const char* index, int n_of_it, int first,
+                                    int end, int where) {
+      if (static_cast<long>(first) + n_of_it > end)
+        report(where, join({"Operation out of bounds: ", size, " = ", n_of_it, ", ", index, x,
+                            " = ", first + 1, ", DESC", x, "[", size, "_] = ", end}));
+    };
     if (d.rows >= 1 && d.cols >= 1)
     {
-      refuse(static_cast<long>(i) + m.value > d.rows, at_i);
-      refuse(static_cast<long>(j) + n.value > d.cols, at_j);
+      require_inside("M", "I", m.value, i, d.rows, at_i);
+      require_inside("N", "J", n.value, j, d.cols, at_j);
     }
-    if (lowest_ == none) refuse(!leading_dimension_fits(d), entry(position, 11));
+    if (lowest_ == none) require_leading_dimension(d, position, x);
   }
 
  private:
@@ -148,20 +201,28 @@ class ArgumentCheck
   {
     return argument * per_argument + number;
   }
-  void report(int where) { lowest_ = std::min(lowest_, where); }
+  void report(int where, std::string text)
+  {
+    lowest_ = std::min(lowest_, where);
+    texts_.push_back(std::move(text));
+  }
 
-  /// Whether the leading dimension fits, which may be wrong on this process alone.
+  /// The leading dimension may be wrong on this process alone.
   /// @pre the other entries are right
-  [[nodiscard]] bool leading_dimension_fits(const ArrayDescriptor& d) const
+  void require_leading_dimension(const ArrayDescriptor& d, int position, const char* x)
   {
     const auto layout = d.layout({grid_.rows, grid_.cols});
     const auto rows = CyclicDimension::rows(layout).count(grid_.row, layout.shape.rows);
     const auto cols = CyclicDimension::cols(layout).count(grid_.col, layout.shape.cols);
-    return d.ld >= 1 && (cols == 0 || static_cast<std::size_t>(d.ld) >= rows);
+    if (d.ld >= 1 && (cols == 0 || static_cast<std::size_t>(d.ld) >= rows)) return;
+    const std::size_t least = d.ld < 1 ? 1 : std::max<std::size_t>(1, rows);
+    report(entry(position, 11),
+           join({"DESC", x, "[LLD_] = ", d.ld, ", it must be at least ", least}));
   }
 
   ContextGrid grid_;
   int lowest_ = none;
+  std::vector<std::string> texts_;
 };
 
 }  // namespace cubist::CUBIST_ABI::detail
