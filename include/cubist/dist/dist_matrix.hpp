@@ -33,7 +33,7 @@ struct DistView
   M mesh;
   Shape shape;
   Quanta quanta;  ///< what the rows and columns are padded to multiples of, where they are cut
-  MatrixView<T> padded;  ///< this rank's block with its padding
+  MatrixView<T> padded;  ///< this rank's block with its padding, whose rows may lie apart
   Block (*block_of)(const M&, Shape, Quanta, int rank) = nullptr;  ///< the block of a rank
   bool (*primary)(const M&, int rank) = nullptr;  ///< whether a rank has the first of the replicas
   /// The ranks that hold replicas of this rank's block, itself included, or null if there are no

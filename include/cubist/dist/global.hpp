@@ -33,13 +33,33 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
+/// f(elements) for this rank's block in one run of memory: the block itself, or a copy.
+template <class T, class M, class F>
+void with_packed(const DistView<T, M>& x, F f)
+{
+  if (x.padded.contiguous()) return f(x.padded.elements());
+  typename M::Engine::template Buffer<std::remove_const_t<T>> buffer(x.padded.size());
+  const MatrixView<std::remove_const_t<T>> packed{buffer.data(), x.padded.shape()};
+  if constexpr (std::is_const_v<T>)
+  {
+    x.mesh.engine().copy(x.padded, packed);
+    f(MatrixView<T>{packed}.elements());
+  }
+  else
+  {
+    f(packed.elements());
+    x.mesh.engine().copy(MatrixView<const T>{packed}, x.padded);
+  }
+}
+
 /// Rank 0 sends each rank its block of `global`, which only rank 0 reads.
 template <class T, class M>
 void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
 {
   auto& world = out.mesh.world();
   const auto& engine = out.mesh.engine();
-  if (world.rank() != 0) return world.receive(out.padded.elements(), 0);
+  if (world.rank() != 0)
+    return with_packed(out, [&](std::span<T> block) { world.receive(block, 0); });
 
   const auto block = [&](int rank) {
     const Block b = out.block(rank);
@@ -187,7 +207,11 @@ template <class T, class M>
   auto& world = x.mesh.world();
   if (world.rank() != 0)
   {
-    if (x.primary(x.mesh, world.rank())) world.send(x.padded.elements(), 0);
+    if (x.primary(x.mesh, world.rank()))
+    {
+      const DistView<const Value, M> mine = x;
+      detail::with_packed(mine, [&](std::span<const Value> block) { world.send(block, 0); });
+    }
     return Global::from_shape({0, 0});
   }
   auto global = detail::RowMajor<Value, 2>::from_shape({x.shape.rows, x.shape.cols});

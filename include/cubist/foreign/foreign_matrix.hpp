@@ -177,7 +177,7 @@ class ForeignMatrix
   requires in_host_memory<typename M::Engine>
   [[nodiscard]] static ForeignMatrix of(const DistView<T, M>& matrix)
   {
-    return of(matrix, matrix.padded.data());
+    return of(matrix, matrix.padded.elements().data());
   }
   /// The elements of a DistMatrix, where `block` is a copy of this rank's block in host memory,
   /// padding included.

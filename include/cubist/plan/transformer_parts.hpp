@@ -239,6 +239,9 @@ class TransformerParts
             .cols_in_use = ceil_div(model_.key_value_heads, heads)};
   }
 
+  /// The pieces in which the columns of merged outputs are interleaved.
+  [[nodiscard]] std::size_t head_pieces() const { return head_pieces_; }
+
  private:
   /// The pieces in which the columns of merged outputs are interleaved (nn/layers/merged_linear).
   [[nodiscard]] static std::size_t head_pieces(const Extents& extents)

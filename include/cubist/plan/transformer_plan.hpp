@@ -141,7 +141,8 @@ class TransformerPlanner
     p.w_op == Op::none ? add_weights(p) : add_table(cut.w);
     add_workspace(static_cast<double>(workspace));
     products_workspace_ += bytes(static_cast<double>(workspace));
-    if (p.is_merged)  // W and dW, interleaved
+    // W and dW, interleaved; a model for inference keeps W so where a rank has one piece of it.
+    if (p.is_merged && (options_.training || cut.w.cols.parts() != parts_.head_pieces()))
     {
       const double elements = (options_.training ? 2 : 1) * size(cut.w);
       add_workspace(elements);

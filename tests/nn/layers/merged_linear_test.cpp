@@ -36,7 +36,7 @@ constexpr std::size_t units[] = {3, 1, 4};
 
 struct Results
 {
-  std::vector<Global<double>> y, dw, db;
+  std::vector<Global<double>> y, w, dw, db;
   Global<double> dx;
 };
 
@@ -56,15 +56,16 @@ void copy_columns(const MergedColumns& columns, Output& merged, Output& y, bool 
   }
 }
 
+/// @param gradients  without them the weights of all outputs may be in one matrix
 template <class S, class B>
-Results run(const Mesh<S, B>& mesh, const Case& c)
+Results run(const Mesh<S, B>& mesh, const Case& c, bool gradients)
 {
   using Layer = MergedLinear<S, B, double>;
   std::vector<MergedOutput> outputs;
   for (std::size_t i = 0; i < c.out.size(); ++i)
     outputs.push_back(
         {std::to_string(i), c.out[i], std::lcm(mesh.quantum(), units[i] * Layer::pieces(mesh))});
-  Layer layer{mesh, c.in, outputs, {.bias = c.bias}};
+  Layer layer{mesh, c.in, outputs, {.bias = c.bias, .gradients = gradients}};
   Parameters<double, typename Layer::Mesh> parameters;
   layer.append_parameters(parameters, "p.");
   std::uint64_t seed = 0;
@@ -83,9 +84,13 @@ Results run(const Mesh<S, B>& mesh, const Case& c)
     typename Layer::Output y{mesh, {c.rows, c.out[i]}, {x.quanta().rows, outputs[i].quantum}};
     copy_columns(layer.columns(i), merged, y, false);
     r.y.push_back(gather(y));
+    if (!gradients) continue;
     scatter(integers<double>(c.rows, c.out[i], 60 + i), y);
     copy_columns(layer.columns(i), layer.output_gradient(kept), y, true);
   }
+  for (const auto& p : parameters)
+    if (p.name.ends_with("weight")) r.w.push_back(gather(p.value));
+  if (!gradients) return r;
   layer.backward(x, sums, kept, &dx);
   r.dx = gather(dx);
   for (const auto& p : parameters)
@@ -100,7 +105,10 @@ void equals_oracle(const Place<S>& place)
   for (const auto& c : cases)
   {
     CAPTURE(place.name(), c.rows, c.in, c.bias);
-    const auto got = on_root(place, [&](const auto& mesh) { return run<S>(mesh, c); });
+    const auto got = on_root(place, [&](const auto& mesh) { return run<S>(mesh, c, true); });
+    const auto inference = on_root(place, [&](const auto& mesh) { return run<S>(mesh, c, false); });
+    CHECK(inference.y == got.y);
+    CHECK(inference.w == got.w);
     const auto x = integers<double>(c.rows, c.in, 50);
     auto dx = generate<double>(c.rows, c.in, [](std::size_t, std::size_t) { return 0.0; });
     REQUIRE(got.y.size() == c.out.size());
@@ -118,6 +126,7 @@ void equals_oracle(const Place<S>& place)
         CHECK(difference(got.db[i], column_sums(dy)) == 0);
       }
       CHECK(difference(got.y[i], y) == 0);
+      CHECK(difference(got.w[i], w) == 0);
       CHECK(difference(got.dw[i], product(transposed(x), dy)) == 0);
       const auto part = product(dy, transposed(w));
       for (std::size_t e = 0; e < dx.size(); ++e) dx.data()[e] += part.data()[e];

@@ -9,6 +9,8 @@
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/scheme/grid2d.hpp"
+#include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 
 #include "catch.hpp"
@@ -148,6 +150,8 @@ TEST_CASE("inference of GPT-2's shape on four ranks needs little more than weigh
   };
   check("Megatron1D", of_gpt2<Megatron1D>({.p = 4}));
   check("Summa2D", of_gpt2<Summa2D>({.q = 2}));
+  check("Grid2D", of_gpt2<Grid2D>({.x = 2, .y = 2}));
+  check("Grid3D", of_gpt2<Grid3D>({.x = 2, .y = 2, .z = 1}));
 }
 
 }  // namespace cubist::test::inference_test

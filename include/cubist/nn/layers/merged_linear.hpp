@@ -11,7 +11,8 @@
 // of Y is [piece f of Y_0 | piece f of Y_1 | …]. W = [W_0 | W_1 | …] is interleaved likewise, in
 // `Kept`, and so are b and the gradients:
 //
-//   forward    copy the W_i into W;  Y = X W + b
+//   forward    copy the W_i into W;  Y = X W + b. Without gradients the W_i are columns of W, where
+//              each rank has one piece of it: nothing is copied
 //   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy dW and db apart, and
 //              sum each part over its replicas
 //
@@ -94,8 +95,11 @@ class MergedLinear
     require<ShapeError>(in > 0 && !outputs.empty(), "got ", outputs.size(), " merged layers of ",
                         in, " features, which have no weights; give at least one of each");
     if (options_.in_quantum == 0) options_.in_quantum = mesh.quantum();
-    for (std::size_t i = 0; i < outputs.size(); ++i) add_output(outputs[i], i);
+    for (std::size_t i = 0; i < outputs.size(); ++i) add_output(outputs[i]);
     const std::size_t n = pieces_ * group_;
+    if (!options_.gradients && has_one_piece())
+      w_.emplace(mesh, Shape{in, n}, Quanta{options_.in_quantum, mesh.quantum()});
+    for (std::size_t i = 0; i < parts_.size(); ++i) initialize(i);
     b_.emplace(mesh, Shape{1, n}, Quanta{mesh.quantum(), mesh.quantum()}, WithoutElements{});
   }
 
@@ -129,7 +133,7 @@ class MergedLinear
     auto& product = kept.product;
     auto& y = kept.y;
     const std::size_t n = pieces_ * group_;
-    Weight& w = fit(kept.w, mesh_, {in_, n}, {options_.in_quantum, mesh_.quantum()});
+    const Weight& w = w_ ? *w_ : merged_weights(kept);
     if (!y || y->rows() != x.rows() || y->quanta().rows != x.quanta().rows)
     {
       const ProductSize size{.m = x.rows(), .n = n, .k = in_};
@@ -138,8 +142,6 @@ class MergedLinear
       y.emplace(mesh_, Shape{x.rows(), n}, Quanta{x.quanta().rows, mesh_.quantum()});
       kept.dy.reset();
     }
-    copy_parts(
-        [](auto& part) -> auto& { return part.w; }, w, false);
     product->forward(x, w, *y);
     if (options_.bias)
     {
@@ -202,6 +204,7 @@ class MergedLinear
     {
       list.push_back(freezable_parameter(prefix + part.name + ".weight", part.w, part.dw,
                                          part.weight_is_frozen));
+      list.back().value = weight_of(part);
       if (options_.bias)
         list.push_back(freezable_parameter(prefix + part.name + ".bias", part.b, part.db,
                                            part.bias_is_frozen));
@@ -223,22 +226,56 @@ class MergedLinear
     bool bias_is_frozen = false;
   };
 
-  void add_output(const MergedOutput& output, std::size_t i)
+  void add_output(const MergedOutput& output)
   {
     require<ShapeError>(output.features > 0, "got no features for ", output.name,
                         ", which then has no weights; give it at least one");
     const std::size_t quantum = output.quantum == 0 ? mesh_.quantum() : output.quantum;
-    const Weight w{mesh_, {in_, output.features}, {options_.in_quantum, quantum}};
+    // Its elements are made when all outputs are known.
+    const Weight w{
+        mesh_, {in_, output.features}, {options_.in_quantum, quantum}, WithoutElements{}};
     const Bias b{mesh_, {1, output.features}, {mesh_.quantum(), quantum}};
     const std::size_t width =
         pieces_ == 1 ? output.features : pad(output.features, std::lcm(quantum, pieces_)) / pieces_;
-    auto& part = parts_.emplace_back(Part{output.name, output.features, width, group_, w,
-                                          gradient_like(w, options_.gradients), b,
-                                          gradient_like(b, options_.gradients)});
+    parts_.emplace_back(Part{output.name, output.features, width, group_, w,
+                             gradient_like(w, options_.gradients), b,
+                             gradient_like(b, options_.gradients)});
     group_ += width;
+  }
+  /// Makes the weights of output i, and draws them and its bias.
+  void initialize(std::size_t i)
+  {
+    Part& part = parts_[i];
     const auto draw = [&](Draw what) { return stream(options_.seed, what, options_.index + i); };
-    detail::initialize(part.w, options_.initial_weights, draw(Draw::weight), in_);
+    Weight drawn{mesh_, part.w.shape(), part.w.quanta()};
+    detail::initialize(drawn, options_.initial_weights, draw(Draw::weight), in_);
+    if (w_)
+      mesh_.engine().copy(std::as_const(drawn).padded(), weight_of(part).padded);
+    else
+      part.w = std::move(drawn);
     if (options_.bias) detail::initialize(part.b, options_.initial_bias, draw(Draw::bias), in_);
+  }
+
+  /// Whether the block of W on each rank is one piece, with a whole block of each W_i in it.
+  [[nodiscard]] bool has_one_piece() const
+  {
+    return S::Weight::template col_parts<typename S::Axes>(mesh_.extents()) == pieces_ &&
+           std::all_of(parts_.begin(), parts_.end(),
+                       [](const Part& part) { return part.w.block().padded().cols == part.width; });
+  }
+  /// W_i, in W or of its own.
+  [[nodiscard]] DistView<T, Mesh> weight_of(Part& part)
+  {
+    auto view = part.w.view();
+    if (w_) view.padded = w_->padded().block(0, part.first, part.w.block().padded());
+    return view;
+  }
+  [[nodiscard]] const Weight& merged_weights(Kept& kept)
+  {
+    Weight& w = fit(kept.w, mesh_, {in_, pieces_ * group_}, {options_.in_quantum, mesh_.quantum()});
+    copy_parts(
+        [](auto& part) -> auto& { return part.w; }, w, false);
+    return w;
   }
 
   [[nodiscard]] Bias& fit_bias(std::optional<Bias>& kept) const
@@ -283,7 +320,8 @@ class MergedLinear
   std::size_t pieces_;
   std::size_t group_ = 0;  // columns of a piece of all
   std::vector<Part> parts_;
-  std::optional<Bias> b_;  // all of them, interleaved, without elements
+  std::optional<Weight> w_;  // all of them, interleaved, if the parts have no elements
+  std::optional<Bias> b_;    // all of them, interleaved, without elements
 };
 
 }  // namespace cubist::CUBIST_ABI
