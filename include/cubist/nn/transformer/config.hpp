@@ -486,18 +486,26 @@ config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json sourc
                      detail::config_use.consequence, "; ", detail::config_use.if_damaged);
   detail::ConfigReader reader{json, file};
   auto config = reader.read();
-  config.source = {text, reader.family().type};
+  config.source = {text, reader.family().type, {}};
   config.end_ids = detail::read_end_ids(json, file);
   return config;
 }
 
-/// The configuration of a model. A key that is null counts as one that is missing.
+/// The configuration of a model. A key that is null counts as one that is missing. If there is a
+/// generation_config.json beside config.json, the tokens that end a text are those that it says.
 /// @param path config.json, or its folder
 /// @throws DataError for a file that is missing, and as parse_config()
 [[nodiscard]] inline TransformerConfig read_config(std::filesystem::path path)
 {
   if (std::filesystem::is_directory(path)) path /= "config.json";
-  return parse_config(read_json_text(path.string(), detail::config_use), path.string());
+  auto config = parse_config(read_json_text(path.string(), detail::config_use), path.string());
+  const auto beside = path.parent_path() / detail::generation_config_name;
+  if (path.filename() != "config.json" || !std::filesystem::exists(beside)) return config;
+  config.source.generation = read_json_text(beside.string(), detail::generation_use);
+  const auto json = detail::parse_generation_config(config.source.generation, beside.string());
+  const auto ids = detail::read_end_ids(json, beside.string());
+  if (!ids.empty()) config.end_ids = ids;
+  return config;
 }
 
 /// The text of config.json for a model. One that was read keeps all keys of its file, and the

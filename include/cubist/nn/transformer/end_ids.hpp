@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The ids that end a text, in config.json: "eos_token_id" is a number, a list of numbers, or null.
+// The ids that end a text, in config.json or generation_config.json: "eos_token_id" is a number, a
+// list of numbers, or null. As in transformers those of generation_config.json come first; where
+// that file has none, those of config.json end a text.
 //
 // Source: Hugging Face transformers, PretrainedConfig and GenerationConfig.
 
@@ -17,6 +19,10 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 inline constexpr const char* end_ids_key = "eos_token_id";
+inline constexpr const char* generation_config_name = "generation_config.json";
+inline constexpr JsonUse generation_use{"so it is unknown which tokens end a text",
+                                        "check its permissions, or remove it",
+                                        "take the model's own file, or remove it"};
 
 /// The ids in a configuration; none if the key is missing or null.
 /// @param json an object
@@ -33,7 +39,7 @@ inline constexpr const char* end_ids_key = "eos_token_id";
     require<DataError>(json_holds<int>(id) && id.get<int>() >= 0, file, " has ", excerpt(*found),
                        " for ", end_ids_key,
                        " where a token's number, or a list of them, belongs, so it is unknown "
-                       "which tokens end a text; take the config.json of the model");
+                       "which tokens end a text; take the model's own file");
     ids.push_back(id.get<int>());
   }
   return ids;
@@ -49,6 +55,27 @@ inline void write_end_ids(nlohmann::json& json, const std::vector<int>& ids)
     json[end_ids_key] = ids.front();
   else
     json[end_ids_key] = ids;
+}
+
+/// The object in the text of a generation_config.json.
+/// @throws DataError for what is none
+[[nodiscard]] inline nlohmann::json parse_generation_config(const std::string& text,
+                                                            const std::string& file)
+{
+  auto json = parse_json(text, file, generation_use);
+  require<DataError>(json.is_object(), "got ", file, ", which is no JSON object, ",
+                     generation_use.consequence, "; ", generation_use.if_damaged);
+  return json;
+}
+
+/// The text of a generation_config.json with these ids; it keeps its other keys.
+[[nodiscard]] inline std::string generation_config_text(const std::string& source,
+                                                        const std::vector<int>& ids)
+{
+  auto json = parse_generation_config(source, "the generation_config.json that was read");
+  const auto said = read_end_ids(json, "the generation_config.json that was read");
+  if (!said.empty() || ids.empty()) write_end_ids(json, ids);
+  return json.dump(2) + '\n';
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -2,7 +2,8 @@
 #pragma once
 
 // Saves the weights of a transformer in the files of Hugging Face: model.safetensors, or several of
-// them with an index, and config.json. One tensor at a time is gathered on rank 0.
+// them with an index, config.json, and generation_config.json if there was one. One tensor at a
+// time is gathered on rank 0.
 
 #include <concepts>
 #include <cstddef>
@@ -30,6 +31,7 @@
 #include "cubist/io/safetensors_header.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/transformer/config.hpp"
+#include "cubist/nn/transformer/end_ids.hpp"
 #include "cubist/nn/transformer/tensor_names.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -109,6 +111,24 @@ inline void remove_replaced(const std::filesystem::path& file)
                      "one; check the folder's permissions");
 }
 
+/// Removes a generation_config.json of an earlier save, unless it says that these ids end a text.
+inline void remove_other_generation_config(const std::filesystem::path& folder,
+                                           const std::vector<int>& end_ids)
+{
+  const auto file = folder / generation_config_name;
+  if (!std::filesystem::exists(file)) return;
+  try
+  {
+    const std::string text = read_json_text(file.string(), generation_use);
+    const auto ids = read_end_ids(parse_generation_config(text, file.string()), file.string());
+    if (ids.empty() || ids == end_ids) return;
+  }
+  catch (const DataError&)
+  {
+  }
+  remove_replaced(file);
+}
+
 /// The files that a folder's index names; none without one, or where it is damaged.
 [[nodiscard]] inline std::set<std::string> files_of_index(const std::filesystem::path& index)
 try
@@ -137,8 +157,9 @@ struct SaveWeightsOptions
 
 /// Saves the parameters of a transformer and its config.json in a folder, which is made if it does
 /// not exist, as Hugging Face's from_pretrained reads them. A configuration that was read keeps the
-/// keys of its file. What an earlier save has left in the folder is removed once the new files are
-/// on the disk. Every rank of the mesh calls it, and idle ranks may.
+/// keys of its file, and a generation_config.json that was beside it is saved, too. What an earlier
+/// save has left in the folder is removed once the new files are on the disk. Every rank of the
+/// mesh calls it, and idle ranks may.
 /// @throws DataError where the system refuses, ArgumentError for a model that Hugging Face does not
 /// have
 template <class T, class M>
@@ -217,6 +238,14 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
   }
   AtomicFile config_out{mesh, folder / "config.json", config_file, config_file.size()};
   config_out.publish();
+  if (!config.source.generation.empty())
+  {
+    const auto text = detail::generation_config_text(config.source.generation, config.end_ids);
+    AtomicFile file{mesh, folder / detail::generation_config_name, text, text.size()};
+    file.publish();
+  }
+  else if (mesh.rank() == 0)
+    detail::remove_other_generation_config(folder, config.end_ids);
   if (mesh.rank() == 0)
   {
     detail::remove_replaced(count > 1 ? folder / SafetensorsFolder::file_name : index_path);

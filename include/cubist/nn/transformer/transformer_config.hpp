@@ -32,13 +32,14 @@ enum class FeedForwardActivation : std::uint8_t
   sigmoid_weighted   ///< silu
 };
 
-/// The text of the config.json that a configuration was read from, so that a save keeps its keys,
-/// and the family that it names. It says nothing about the model that the configuration does not
-/// say, so all are equal.
+/// The texts of the files that a configuration was read from, so that a save keeps their keys, and
+/// the family that config.json names. They say nothing about the model that the configuration does
+/// not say, so all are equal.
 struct ConfigSource
 {
-  std::string text;         ///< empty for a configuration that was not read
-  std::string family = {};  ///< "model_type", which names the tensors of the model's files
+  std::string text;             ///< config.json; empty for a configuration that was not read
+  std::string family = {};      ///< "model_type", which names the tensors of the model's files
+  std::string generation = {};  ///< generation_config.json; empty without one
 
   friend bool operator==(const ConfigSource&, const ConfigSource&) { return true; }
 };
