@@ -145,6 +145,18 @@ struct SequenceCut
   return std::uint64_t{cut.parts - 1} * (backward ? 4 : 2) * cut.rows_of_part() * columns;
 }
 
+/// How many key-value heads go around together: the fewest, a divisor of `heads`, of which a
+/// message has 2^18 elements, so that buffers are small and latency does not count; all, if that
+/// takes all.
+[[nodiscard]] inline std::size_t ring_heads(const SequenceCut& cut, std::size_t heads,
+                                            std::size_t head_size)
+{
+  constexpr std::size_t enough = std::size_t{1} << 18;
+  for (std::size_t n = 1; n < heads; ++n)
+    if (heads % n == 0 && 2 * cut.rows_of_part() * n * head_size >= enough) return n;
+  return heads;
+}
+
 /// The cut in which `parts` ranks share each sequence, with two chunks a rank.
 /// @pre `parts` divides rows.parts
 [[nodiscard]] inline SequenceCut cut_sequences(std::size_t sequences, std::size_t length,

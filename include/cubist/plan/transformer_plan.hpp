@@ -201,7 +201,7 @@ class TransformerPlanner
   {
     if (!parts_.sequence_cut().is_cut()) return;
     const Transfer t = ring_transfer();
-    const double times = options_.training ? 3 : 1;
+    const double times = (options_.training ? 3 : 1) * ring_rounds();
     const double wire = times * seconds(t, plan_.ranks, machine_, options_.scalar_bytes);
     const bool within = t.within(machine_.ranks_per_node(), plan_.ranks);
     const double hidden = within ? 0 : machine_.hidden(plan_.ranks);
@@ -213,15 +213,27 @@ class TransformerPlanner
     plan_.messages += times * t.messages();
   }
 
-  /// K and V of forward, each from every rank to all that share its sequences.
+  /// K and V of a round of forward, each from every rank to all that share its sequences.
   [[nodiscard]] Transfer ring_transfer() const
   {
     const auto& cut = parts_.sequence_cut();
     const auto rows = parts_.cut(parts_.products()[1]).x.rows;
-    const std::size_t columns =
-        parts_.attention().heads / parts_.model().group() * parts_.model().head_size();
+    const std::size_t size = parts_.model().head_size();
     return {Collective::all_gather, LayerMatrix::y, static_cast<int>(cut.parts),
-            rows.innermost().stride, 2 * cut.rows_of_part() * columns};
+            rows.innermost().stride,
+            2 * cut.rows_of_part() * ring_heads(cut, key_value_heads(), size) * size};
+  }
+  /// In which the heads of a rank go around.
+  [[nodiscard]] double ring_rounds() const
+  {
+    const std::size_t heads = key_value_heads();
+    const std::size_t together =
+        ring_heads(parts_.sequence_cut(), heads, parts_.model().head_size());
+    return heads == 0 ? 0 : static_cast<double>(heads / together);
+  }
+  [[nodiscard]] std::size_t key_value_heads() const
+  {
+    return parts_.attention().heads / parts_.model().group();
   }
 
   void add_norm()

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/backend/threads.hpp"
 #include "cubist/nn/functions/ring_attention.hpp"
 #include "cubist/nn/layers/attention.hpp"
 #include "cubist/scheme/data_parallel.hpp"
@@ -39,7 +40,16 @@ const std::vector<Case> cases{
     {"all keys", 2, 9, 10, {.heads = 3, .key_value_heads = 1, .head_size = 4, .causal = false}},
     {"dropout", 3, 6, 12, {.heads = 4, .key_value_heads = 2, .dropout = 0.25}},
     {"fewer tokens than chunks", 1, 3, 8, {.heads = 2}},
+    // Of longer messages a part of the heads goes around at a time.
+    {"a head at a time", 1, 48, 6, {.heads = 4, .head_size = 8192}},
+    {"a head at a time, grouped, with dropout",
+     1,
+     48,
+     6,
+     {.heads = 4, .key_value_heads = 2, .head_size = 8192, .dropout = 0.25}},
 };
+/// The first cases, which every mesh has.
+constexpr std::size_t few = 4;
 
 /// Y, dX and the gradients of all parameters.
 struct Results
@@ -122,17 +132,19 @@ const Results& on_one_rank(const Case& c)
 }
 
 template <class S>
-void equals_one_rank(const Place<S>& place, std::size_t parts)
+void equals_one_rank(const Place<S>& place, std::size_t parts, std::size_t first = 0,
+                     std::size_t last = few)
 {
   if (!fits(place)) return;
-  for (const auto& c : cases)
+  for (std::size_t i = first; i < last; ++i)
   {
+    const Case& c = cases[i];
     CAPTURE(place.name(), c.name, parts);
     const auto& wanted = on_one_rank(c).all;
     const auto got =
         on_root(place, [&](const auto& mesh) { return results<double>(mesh, c, parts); }).all;
     REQUIRE(got.size() == wanted.size());
-    for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-13);
+    for (std::size_t r = 0; r < got.size(); ++r) CHECK(difference(got[r], wanted[r]) < 1e-13);
   }
 }
 
@@ -149,6 +161,22 @@ TEST_CASE("attention of ranks that share sequences is that of one rank")
   equals_one_rank(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}}, 6);
   equals_one_rank(Place<Grid3D>{12, {.x = 2, .y = 3, .z = 2}}, 2);
   equals_one_rank(Place<DataParallel<Cube3D>>{16, {.data = 2, .scheme = {.q = 2}}}, 4);
+}
+
+TEST_CASE("a ring in which a part of the heads goes around at a time computes the same")
+{
+  const auto heads = [](const Case& c, std::size_t parts, std::size_t heads_of_rank) {
+    const auto cut = cut_sequences(c.sequences, c.length, parts, {parts, 1, 1});
+    return ring_heads(cut, heads_of_rank, c.options.head_size);
+  };
+  CHECK(heads(cases[few], 3, 4) == 1);
+  CHECK(heads(cases[few], 4, 4) == 2);
+  CHECK(heads(cases[few], 8, 4) == 4);
+  CHECK(heads(cases[few + 1], 3, 2) == 1);
+  CHECK(heads(cases[0], 2, 2) == 2);
+  const std::size_t all = cases.size();
+  equals_one_rank(Place<Summa2D>{4, {.rows = 2, .cols = 2}}, 2, few, all);
+  equals_one_rank(Place<Summa2D>{3, {.rows = 3, .cols = 1}}, 3, few, all);
 }
 
 TEST_CASE("attention of ranks that share sequences is that of one rank in 16 bits, too")

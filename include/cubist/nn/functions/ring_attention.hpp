@@ -5,7 +5,10 @@
 // members go around in a ring.
 //
 //   Q, K, V: rows of this rank's chunks, as MergedLinear has them    O (m, H dh) Heads
-//   a message: K, then V, (m, G dh) each, m being the rows of a rank, and G its key-value heads
+//   a message: K, then V, (m, g dh) each, m being the rows of a rank, and g the heads of a round
+//
+// The G key-value heads of a rank go around in rounds of g, since heads are independent of one
+// another: the fewest heads whose message is long (ring_heads in dist/sequence_cut.hpp).
 //
 //   forward    in step t = 0, …, c - 1, member i has K and V of member i - t. While it adds their
 //              part to O, it sends them to member i + 1, and receives the next ones.
@@ -19,7 +22,7 @@
 //
 // Words a rank: forward (c-1) 2 m G dh, backward (c-1) 4 m G dh (ring_words in
 // dist/sequence_cut.hpp).
-// Memory: 4 m G dh in forward, 10 m G dh in backward, which all layers of a mesh share.
+// Memory: 4 m g dh in forward, 10 m g dh in backward, which all layers of a mesh share.
 // Source: Liu et al., "Ring Attention with Blockwise Transformers", arXiv 2310.01889.
 
 #include <algorithm>
@@ -27,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -37,6 +41,7 @@
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/sequence_cut.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/engine/span.hpp"
 #include "cubist/nn/functions/attention.hpp"
 #include "cubist/nn/functions/row_values.hpp"
 
@@ -147,9 +152,8 @@ class RingAttention
   RingAttention(const M& mesh, const SequenceCut& cut, const AttentionShape& shape,
                 const std::optional<AttentionDropout>& dropout, LocalAttention<A, E>& local)
       : mesh_{mesh}, neighbours_{mesh}, cut_{cut}, whole_{shape}, dropout_{dropout}, local_{local},
-        part_{neighbours_.part()}, member_{part_ % cut.parts}, message_{2 * cut.rows_of_part(),
-                                                                        shape.heads / shape.group *
-                                                                            shape.head_size}
+        part_{neighbours_.part()}, member_{part_ % cut.parts}, together_{heads_together()},
+        message_{2 * cut.rows_of_part(), together_ * shape.head_size}
   {
     // Ranks without heads send nothing, but take part in the making of the communicator.
     static_cast<void>(neighbours_.communicator());
@@ -165,9 +169,32 @@ class RingAttention
     engine.fill(o, A{});
     engine.fill(l, -std::numeric_limits<A>::infinity());
     engine.fill(sums, A{});
+    const Span span{engine, {"RingAttention", "forward"}};
+    for_each_round([&] { forward_of_round(qkv, wide, o, l, sums); });
+  }
+
+  /// dQ, dK and dV, in the columns of `shape`; the others become 0.
+  /// @pre O and L are those of `forward`
+  void backward(MatrixView<const T> qkv, In wide, In o, In l, In d_o, Out dqkv)
+  {
+    mesh_.engine().fill(dqkv, A{});
+    if (whole_.heads == 0) return;
+    const Span span{mesh_.engine(), {"RingAttention", "backward"}};
+    for_each_round([&] { backward_of_round(qkv, wide, o, l, d_o, dqkv); });
+  }
+
+ private:
+  template <class V>
+  using Matrix = detail::BorrowedMatrix<V, M>;
+  using Request = decltype(std::declval<typename M::Communicator&>().async_barrier());
+
+  void forward_of_round(MatrixView<const T> qkv, In wide, Out o, Out l, Out sums)
+  {
+    const E& engine = mesh_.engine();
     Keys keys{*this, qkv};
     for (std::size_t t = 0; t < cut_.parts; ++t)
     {
+      const Span span{engine, {"keys of member", owner_of_keys(t)}};
       if (t + 1 < cut_.parts) keys.pass_on(*this);
       if (t == 0)
         add_keys(t, wide, wide, wide, o, l, sums);
@@ -179,6 +206,7 @@ class RingAttention
       wait();
       keys.take_next();
     }
+    const Span span{engine, {"sums of rows"}};
     for (std::size_t i = 0; i < cut_.chunks; ++i)
     {
       const Out l_i = numbers_of(l, i);
@@ -186,17 +214,14 @@ class RingAttention
     }
   }
 
-  /// dQ, dK and dV, in the columns of `shape`; the others become 0.
-  /// @pre O and L are those of `forward`
-  void backward(MatrixView<const T> qkv, In wide, In o, In l, In d_o, Out dqkv)
+  void backward_of_round(MatrixView<const T> qkv, In wide, In o, In l, In d_o, Out dqkv)
   {
     const E& engine = mesh_.engine();
-    engine.fill(dqkv, A{});
-    if (whole_.heads == 0) return;
     Keys keys{*this, qkv};
     Matrix<A> odd{mesh_, message_}, even{mesh_, message_}, received{mesh_, message_};
     for (std::size_t t = 0; t < cut_.parts; ++t)
     {
+      const Span span{engine, {"keys of member", owner_of_keys(t)}};
       if (t > 1) receive(received.view());
       if (t + 1 < cut_.parts) keys.pass_on(*this);
       const Out sums = t % 2 == 0 ? even.view() : odd.view();
@@ -222,14 +247,9 @@ class RingAttention
                         In{from.block(0, h * head.cols, head)});
       });
     };
-    add(keys_of(received.view()), whole_.k);
-    add(values_of(received.view()), whole_.v);
+    add(keys_of(received.view()), round_.k);
+    add(values_of(received.view()), round_.v);
   }
-
- private:
-  template <class V>
-  using Matrix = detail::BorrowedMatrix<V, M>;
-  using Request = decltype(std::declval<typename M::Communicator&>().async_barrier());
 
   /// The keys and values that this rank reads, and those that come next.
   class Keys
@@ -245,8 +265,8 @@ class RingAttention
                                    to.block(0, h * head.cols, head));
         });
       };
-      copy(ring.whole_.k, ring.keys_of(mine_.view()));
-      copy(ring.whole_.v, ring.values_of(mine_.view()));
+      copy(ring.round_.k, ring.keys_of(mine_.view()));
+      copy(ring.round_.v, ring.values_of(mine_.view()));
     }
     /// Begins to send them to the next member, and to receive others.
     void pass_on(RingAttention& ring)
@@ -278,7 +298,7 @@ class RingAttention
   {
     for_each_run(
         t, [&](std::size_t i, std::size_t j, const AttentionShape& s, const AttentionRun& run) {
-          local_.add_run(s, run, dropout_, rows_of(q, i), rows_of(k, j), rows_of(v, j),
+          local_.add_run(s, run, dropout_of_round_, rows_of(q, i), rows_of(k, j), rows_of(v, j),
                          rows_of(o, i), numbers_of(l, i), numbers_of(sums, i));
         });
   }
@@ -287,10 +307,16 @@ class RingAttention
   {
     for_each_run(
         t, [&](std::size_t i, std::size_t j, const AttentionShape& s, const AttentionRun& run) {
-          local_.add_run_gradients(s, run, dropout_, rows_of(q, i), rows_of(k, j), rows_of(v, j),
-                                   rows_of(o, i), numbers_of(l, i), rows_of(d_o, i), rows_of(dq, i),
-                                   rows_of(dk, j), rows_of(dv, j));
+          local_.add_run_gradients(s, run, dropout_of_round_, rows_of(q, i), rows_of(k, j),
+                                   rows_of(v, j), rows_of(o, i), numbers_of(l, i), rows_of(d_o, i),
+                                   rows_of(dq, i), rows_of(dk, j), rows_of(dv, j));
         });
+  }
+
+  /// The member whose keys this rank has in step t.
+  [[nodiscard]] std::size_t owner_of_keys(std::size_t t) const
+  {
+    return (member_ + cut_.parts - t) % cut_.parts;
   }
 
   /// f(i, j, shape, run) for each chunk i of this rank's queries and chunk j of the keys of step t
@@ -298,21 +324,21 @@ class RingAttention
   template <class F>
   void for_each_run(std::size_t t, F f) const
   {
-    const std::size_t owner = (member_ + cut_.parts - t) % cut_.parts;
+    const std::size_t owner = owner_of_keys(t);
     for (std::size_t i = 0; i < cut_.chunks; ++i)
       for (std::size_t j = 0; j < cut_.chunks; ++j)
       {
         const std::size_t query = cut_.chunk_number(member_, i);
         const std::size_t key = cut_.chunk_number(owner, j);
         const std::size_t keys = cut_.keys(key);
-        if (keys == 0 || (whole_.causal && key > query)) continue;
+        if (keys == 0 || (round_.causal && key > query)) continue;
         f(i, j, shape(t, keys), AttentionRun{query * cut_.chunk, key * cut_.chunk, cut_.length});
       }
   }
   /// The sizes of attention of a chunk of queries to `keys` keys of a chunk in step t.
   [[nodiscard]] AttentionShape shape(std::size_t t, std::size_t keys) const
   {
-    AttentionShape s = whole_;
+    AttentionShape s = round_;
     s.sequences = cut_.together;
     s.queries = cut_.chunk;
     s.keys = keys;
@@ -337,20 +363,57 @@ class RingAttention
   {
     return message.block(cut_.rows_of_part(), 0, {cut_.rows_of_part(), message.cols()});
   }
-  /// The numbers of the queries of chunk i.
+  /// The numbers of the queries of chunk i, in the round.
   template <class V>
   [[nodiscard]] MatrixView<V> numbers_of(MatrixView<V> all, std::size_t i) const
   {
-    const std::size_t n = cut_.together * whole_.heads * cut_.chunk;
-    return all.block(0, i * n, {1, n});
+    const std::size_t n = cut_.together * round_.heads * cut_.chunk;
+    return all.block(0, (round_number_ * cut_.chunks + i) * n, {1, n});
   }
 
-  /// f(h, the shape of a head) for each key-value head.
+  /// The key-value heads of a round: all of them, or some in the same piece of columns.
+  [[nodiscard]] std::size_t heads_together() const
+  {
+    const std::size_t heads = whole_.heads / whole_.group;
+    const std::size_t in_piece = whole_.k.width == 0 ? heads : whole_.k.width / whole_.head_size;
+    const std::size_t most = std::gcd(heads, in_piece);
+    const std::size_t together = ring_heads(cut_, most, whole_.head_size);
+    return together < most ? together : heads;
+  }
+  /// The columns of `heads` heads of one piece.
+  [[nodiscard]] HeadColumns columns_of(const HeadColumns& all, std::size_t first,
+                                       std::size_t heads) const
+  {
+    return {all(first, whole_.head_size), heads * whole_.head_size,
+            std::numeric_limits<std::size_t>::max()};
+  }
+  template <class F>
+  void for_each_round(F f)
+  {
+    const std::size_t heads = together_ * whole_.group;
+    for (round_number_ = 0; round_number_ * heads < whole_.heads; ++round_number_)
+    {
+      round_ = whole_;
+      dropout_of_round_ = dropout_;
+      if (heads < whole_.heads)
+      {
+        const std::size_t first = round_number_ * heads;
+        round_.heads = heads;
+        round_.q = columns_of(whole_.q, first, heads);
+        round_.o = columns_of(whole_.o, first, heads);
+        round_.k = columns_of(whole_.k, round_number_ * together_, together_);
+        round_.v = columns_of(whole_.v, round_number_ * together_, together_);
+        if (dropout_of_round_) dropout_of_round_->first_head += first;
+      }
+      f();
+    }
+  }
+
+  /// f(h, the shape of a head) for each key-value head of the round.
   template <class F>
   void for_each_head(F f) const
   {
-    for (std::size_t h = 0; h < whole_.heads / whole_.group; ++h)
-      f(h, Shape{cut_.rows_of_part(), whole_.head_size});
+    for (std::size_t h = 0; h < together_; ++h) f(h, Shape{cut_.rows_of_part(), whole_.head_size});
   }
 
   [[nodiscard]] int rank_of_member(std::size_t member) const
@@ -378,12 +441,16 @@ class RingAttention
   const M& mesh_;
   detail::RowNeighbours<L, M> neighbours_;
   SequenceCut cut_;
-  AttentionShape whole_;  // of all rows of this rank
+  AttentionShape whole_;  // of all rows and heads of this rank
   std::optional<AttentionDropout> dropout_;
   LocalAttention<A, E>& local_;
   std::size_t part_;
   std::size_t member_;
+  std::size_t together_;  // key-value heads of a round
   Shape message_;
+  std::size_t round_number_ = 0;
+  AttentionShape round_ = {};  // of its heads
+  std::optional<AttentionDropout> dropout_of_round_ = {};
   std::vector<Request> requests_;
 };
 
