@@ -142,6 +142,13 @@ class LocalAttention
                sum.block(0, b.first_row, rows), false);
     });
   }
+  /// O times the numbers of its rows, in the order of `max`.
+  void scale(const AttentionShape& s, Out o, Out factors)
+  {
+    for_each_block(s, whole(s), {}, 0, [&](const Block& b) {
+      scale_rows<false>(s, b, o, factors.block(0, b.first_row, {1, b.size()}));
+    });
+  }
   /// O after the last run, and L, which may be `max`.
   void finish(const AttentionShape& s, Out o, Out max, Out sum, Out l)
   {

@@ -19,7 +19,8 @@
 // key-value head of each of its query heads. Ranks are idle in step 4 where the parts of
 // S::Output's columns are more than the key-value heads.
 //
-// In evaluation keys and values may be kept (`use_cache`): X then has the tokens that follow.
+// In evaluation keys and values may be kept (`use_cache`): X then has the tokens that follow. Where
+// ranks share the sequences of a prompt, they share its cache, too (functions/shared_cache.hpp).
 //
 // Words: those of the two products, of the ring, and of the norms' gradients.
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Ainslie et al., "GQA",
@@ -41,6 +42,7 @@
 #include "cubist/nn/functions/attention.hpp"
 #include "cubist/nn/functions/ring_attention.hpp"
 #include "cubist/nn/functions/rotary.hpp"
+#include "cubist/nn/functions/shared_cache.hpp"
 #include "cubist/nn/functions/training_step.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/attention_options.hpp"
@@ -134,6 +136,18 @@ class Attention
     const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
     const MatrixView<A> l{enlarge(kept.l, per_query.size()), per_query};
     const auto drop = dropout(pass, o);
+    if (pass.position == 0) shared_.end();
+    if (shared_.is_begun())
+    {
+      const auto qkv = widen(std::as_const(merged), kept.wide_qkv);
+      const auto out = wide_like(o, kept.wide_o);
+      shared_.attend(mesh_, shape, pass.position, x.rows() / pass.sequence,
+                     merged.block().padded().rows, qkv, attention_, out);
+      narrow(out, o);
+      kept.is_fused = false;
+      output_.forward(o, fit_like(kept.y, x), kept.output);
+      return *kept.y;
+    }
     kept.is_fused = cache_.capacity() == 0 && !drop && fuse(shape, merged, o, l);
     if (!kept.is_fused)
     {
@@ -199,7 +213,11 @@ class Attention
 
   /// Keeps the keys and values of up to `tokens` tokens a sequence from the next `forward` on; 0
   /// keeps none.
-  void use_cache(std::size_t tokens) { cache_ = KeyValueCache<A, Engine>{tokens}; }
+  void use_cache(std::size_t tokens)
+  {
+    cache_ = KeyValueCache<A, Engine>{tokens};
+    shared_.end();
+  }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
@@ -274,9 +292,6 @@ class Attention
     require<ShapeError>(x.rows() == pass.cut.rows(), "got ", x.rows(), " rows for a cut of ",
                         pass.cut.rows(),
                         ", so they are not those of its tokens; give X the rows of the cut");
-    require<ArgumentError>(cache_.capacity() == 0,
-                           "got a cache for sequences that ranks share, which would have keys of a "
-                           "part of each; keep keys of whole sequences, or none");
     Heads& merged = merged_.forward(x, kept.merged);
     require<ShapeError>(
         merged.valid().rows() == pass.cut.rows_of_part(), "got ", merged.valid().rows(),
@@ -293,6 +308,9 @@ class Attention
     ring(pass, shape, o)
         .forward(std::as_const(merged).valid(), widen(std::as_const(merged), kept.wide_qkv), out, l,
                  sums);
+    if (cache_.capacity() > 0)
+      shared_.begin(mesh_, pass.cut, shape, cache_.capacity(),
+                    widen(std::as_const(merged), kept.wide_qkv));
     narrow(out, o);
     kept.is_fused = false;
     output_.forward(o, fit_like(kept.y, x), kept.output);
@@ -402,6 +420,7 @@ class Attention
   OutputLinear output_;
   LocalAttention<A, Engine> attention_;
   KeyValueCache<A, Engine> cache_;
+  SharedKeyValueCache<A, typename Heads::Layout, Mesh> shared_;
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -250,8 +250,10 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   {
     Kept& kept = kept_.for_evaluation();
     Pass pass{.training_step = {}, .sequence = sequence, .position = position};
-    // Caches have whole sequences.
-    if (!caches_ && position == 0) pass = cut_pass(ids, pass);
+    // Tokens that follow a prompt are one of each sequence, which nobody shares. The cache of a
+    // short prompt is small: nobody shares it, unless that is asked for.
+    const bool shares = !caches_ || context_parallel_ > 1 || sequence >= shared_cache_tokens;
+    if (position == 0 && shares) pass = cut_pass(ids, pass);
     const Hidden& h = run(ids, pass, kept, false);
     return logits(last_rows(h, pass, ids.size() / sequence, kept), kept);
   }
@@ -300,6 +302,9 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   }
 
  private:
+  /// The tokens of a prompt whose cache ranks share without being asked to.
+  static constexpr std::size_t shared_cache_tokens = 1024;
+
   using Embedding = cubist::Embedding<S, B, T>;
   using AnyLayer = detail::AnyLayer<Hidden, T>;
 

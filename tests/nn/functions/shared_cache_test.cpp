@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/nn/functions/shared_cache.hpp"
+#include "cubist/nn/layers/attention.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/grid3d.hpp"
+
+#include "catch.hpp"
+#include "nn.hpp"
+#include "passes.hpp"
+
+namespace cubist::test::shared_cache_test
+{
+
+namespace
+{
+
+struct Case
+{
+  const char* name;
+  std::size_t sequences, length, width;
+  AttentionOptions options;
+};
+
+const std::vector<Case> cases{
+    {"one sequence, grouped heads, rotated",
+     1,
+     13,
+     24,
+     {.heads = 6, .key_value_heads = 2, .rotary_base = 100, .linear = {.bias = false}}},
+    {"more sequences than some ranks share", 3, 6, 12, {.heads = 4, .key_value_heads = 4}},
+    {"a prompt of one token, which most ranks lack", 2, 1, 8, {.heads = 2}},
+};
+constexpr std::size_t steps = 5;
+
+/// The outputs of tokens that follow a prompt, one of each sequence at a time.
+/// @param parts ranks that share each sequence of the prompt; 1: none do
+template <class S, class B>
+std::vector<Global<double>> outputs(const Mesh<S, B>& mesh, const Case& c, std::size_t parts)
+{
+  using Layer = Attention<S, B, double>;
+  Layer layer{mesh, c.width, c.options};
+  layer.use_cache(c.length + steps);
+  Pass pass{.training_step = {}, .sequence = c.length};
+  if (parts > 1)
+    pass.cut = cut_sequences(
+        c.sequences, c.length, parts,
+        row_parts<typename S::Output, typename S::Axes>(mesh.extents(), mesh.quantum()));
+  const auto& cut = pass.cut;
+  const auto prompt = uniform<double>(c.sequences * c.length, c.width, 1);
+  const std::size_t rows = cut.is_cut() ? cut.rows() : prompt.shape(0);
+  // Padding has values, which no result shows.
+  const auto arranged = generate<double>(rows, c.width, [&](std::size_t i, std::size_t j) {
+    if (!cut.is_cut()) return prompt(i, j);
+    return cut.is_token(i) ? prompt(cut.token(i), j) : 0.5;
+  });
+  Passes passes{layer};
+  typename Layer::Input x{
+      mesh, {rows, c.width}, {(cut.is_cut() ? 1 : c.length) * mesh.quantum(), mesh.quantum()}};
+  scatter(arranged, x);
+  passes.forward(x, pass);
+  std::vector<Global<double>> all;
+  for (std::size_t t = 0; t < steps; ++t)
+  {
+    typename Layer::Input next{mesh, {c.sequences, c.width}};
+    scatter(uniform<double>(c.sequences, c.width, 2 + t), next);
+    all.push_back(gather(
+        passes.forward(next, {.training_step = {}, .sequence = 1, .position = c.length + t})));
+  }
+  return all;
+}
+
+template <class S>
+void equals_one_rank(const Place<S>& place, std::size_t parts)
+{
+  if (!fits(place)) return;
+  for (const Case& c : cases)
+  {
+    CAPTURE(place.name(), c.name, parts);
+    const auto wanted =
+        on_root<Threads>(one_rank, [&](const auto& mesh) { return outputs(mesh, c, 1); });
+    const auto got = on_root(place, [&](const auto& mesh) { return outputs(mesh, c, parts); });
+    REQUIRE(got.size() == wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-14);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a cache that ranks share gives what one rank's gives")
+{
+  equals_one_rank(Place<Summa2D>{2, {.rows = 2, .cols = 1}}, 2);
+  equals_one_rank(Place<Summa2D>{6, {.rows = 3, .cols = 2}}, 3);
+  equals_one_rank(two_two_two, 4);
+  equals_one_rank(two_two_two, 2);
+  equals_one_rank(cube, 4);
+  equals_one_rank(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}}, 6);
+  equals_one_rank(Place<DataParallel<Summa2D>>{8, {.data = 2, .scheme = {.q = 2}}}, 2);
+}
+
+TEST_CASE("a cache that ranks share takes the next token, and no other")
+{
+  if (!fits(cube)) return;
+  const auto messages = on_root(cube, [](const auto& mesh) {
+    const auto message = [&](std::size_t tokens, std::size_t position) {
+      using Layer = Attention<Cube3D, TestBackend, double>;
+      Layer layer{mesh, 8, {.heads = 2}};
+      layer.use_cache(8);
+      Pass pass{.training_step = {}, .sequence = 7};
+      pass.cut = cut_sequences(1, 7, 4, row_parts<Cube3D::Output, Cube3D::Axes>(mesh.extents(), 2));
+      Passes passes{layer};
+      const Quanta quanta{mesh.quantum(), mesh.quantum()};
+      passes.forward(typename Layer::Input{mesh, {pass.cut.rows(), 8}, quanta}, pass);
+      const typename Layer::Input next{mesh, {tokens, 8}, {tokens * mesh.quantum(), quanta.cols}};
+      return message_of<ArgumentError>([&] {
+        passes.forward(next, {.training_step = {}, .sequence = tokens, .position = position});
+      });
+    };
+    return std::vector<std::string>{message(1, 7), message(2, 7), message(1, 6)};
+  });
+  CHECK(messages[0].empty());
+  CHECK(mentions(messages[1], "got 2 tokens at position 7", "one token at a time"));
+  CHECK(mentions(messages[2], "got 1 tokens at position 6", "has 7 tokens of 8"));
+}
+
+}  // namespace cubist::test::shared_cache_test
