@@ -110,9 +110,11 @@ void check_parameters(const ReferenceModel& model, const Parameters<T, M>& param
 /// What is compared with a reference.
 enum class Compared
 {
-  pass,   // logits, loss and gradients
-  model,  // the loss and gradients of labels beside the ids, and the continuation with a cache, too
-  all     // the continuation without one, too, and 20 steps of training
+  pass,          // logits, loss and gradients
+  model,         // the loss and gradients of labels beside the ids, and the continuation with a
+                 // cache, also of prompts of unequal lengths, too
+  all,           // the continuation without a cache, and 20 steps of training, too
+  long_sequence  // all, without prompts of unequal lengths, which take a step a token
 };
 
 /// One mesh.
@@ -167,8 +169,9 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
     found.check(text == whole, "the continuation ", cache ? "with" : "without", " a cache");
   };
   check_continuation(true);
-  const std::vector<std::vector<int>> prompts{
+  std::vector<std::vector<int>> prompts{
       prompt, {prompt[0]}, {ids.begin(), ids.begin() + 8}, {prompt[1], prompt[2]}};
+  if (compared == Compared::long_sequence) prompts.resize(1);
   const GenerateOptions few{.tokens = 4, .ignore_end = true};
   const auto texts = generate(transformer, prompts, few);
   for (std::size_t b = 0; b < prompts.size(); ++b)
@@ -181,10 +184,12 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
       parameters, {.learning_rate = 1e-3, .weight_decay = 0.01, .decay_biases_and_norms = true}};
   const auto batches = reference.ids("train.ids");
   const auto losses = reference.matrix("train.loss");
-  const std::size_t size = batches.size() / losses.size();
+  const auto shape = reference.shape("train.ids");
+  const std::size_t count = shape.size() == 3 ? shape[0] : 1;  // else one batch for all steps
+  const std::size_t size = batches.size() / count;
   for (std::size_t step = 0; step < losses.size(); ++step)
   {
-    const std::span<const int> batch{batches.data() + step * size, size};
+    const std::span<const int> batch{batches.data() + step % count * size, size};
     near("a training loss", transformer.compute_gradients(batch, length), losses.data()[step],
          tolerances<T>.losses);
     checked_step(step, losses.size(), optimizer, parameters);

@@ -12,7 +12,6 @@ import struct
 
 import torch
 
-folder = pathlib.Path(__file__).parent / "llama_tiny"
 types = {"F64": torch.float64, "I64": torch.int64}
 
 
@@ -43,29 +42,24 @@ def save(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + body)
 
 
-config = json.loads((folder / "config.json").read_text())
-heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-width, epsilon, base = config["hidden_size"], config["rms_norm_eps"], config["rope_theta"]
-size = width // heads
-
-
-def norm(x, weight):
-    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + epsilon) * weight
-
-
-def rotate(x):
-    half = size // 2
-    angle = torch.outer(torch.arange(x.shape[-2], dtype=torch.float64),
-                        base ** (-torch.arange(half, dtype=torch.float64) * 2 / size))
-    cos, sin = angle.cos(), angle.sin()
-    a, b = x[..., :half], x[..., half:]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-
-
-def logits(w, ids):
+def logits(config, w, ids):
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    width, epsilon, base = config["hidden_size"], config["rms_norm_eps"], config["rope_theta"]
+    size = width // heads
     batch, length = ids.shape
     x = w["model.embed_tokens.weight"][ids]
     causal = torch.full((length, length), float("-inf"), dtype=torch.float64).triu(1)
+
+    def norm(x, weight):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + epsilon) * weight
+
+    def rotate(x):
+        half = size // 2
+        angle = torch.outer(torch.arange(x.shape[-2], dtype=torch.float64),
+                            base ** (-torch.arange(half, dtype=torch.float64) * 2 / size))
+        cos, sin = angle.cos(), angle.sin()
+        a, b = x[..., :half], x[..., half:]
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
     def split(y, count):
         return y.view(batch, length, count, size).transpose(1, 2)
@@ -89,35 +83,47 @@ def loss_of(y, ids):
     return torch.nn.functional.cross_entropy(y[:, :-1].reshape(-1, y.shape[-1]), ids[:, 1:].reshape(-1))
 
 
-w = {name: t.clone().requires_grad_() for name, t in load(folder / "model.safetensors").items()}
-theirs = load(folder / "reference.safetensors")
-ours = {name: theirs[name] for name in ("ids", "prompt", "train.ids")}
+def reference(config, weights, given, text_length):
+    """All tensors of a reference, from the weights and the tensors "ids", "prompt" and "train.ids"."""
+    w = {name: t.clone().requires_grad_() for name, t in weights.items()}
+    made = dict(given)
+    y = logits(config, w, given["ids"])
+    loss = loss_of(y, given["ids"])
+    loss.backward()
+    made["logits"], made["loss"] = y, loss.reshape(1)
+    made.update({"grad." + name: t.grad.clone() for name, t in w.items()})
 
-y = logits(w, ours["ids"])
-loss = loss_of(y, ours["ids"])
-loss.backward()
-ours["logits"], ours["loss"] = y, loss.reshape(1)
-ours.update({"grad." + name: t.grad.clone() for name, t in w.items()})
+    text = given["prompt"].clone()
+    while len(text) < text_length:
+        text = torch.cat([text, logits(config, w, text[None])[0, -1].argmax().reshape(1)])
+    made["greedy"] = text
 
-text = ours["prompt"].clone()
-while len(text) < len(theirs["greedy"]):
-    text = torch.cat([text, logits(w, text[None])[0, -1].argmax().reshape(1)])
-ours["greedy"] = text
+    optimizer = torch.optim.AdamW(w.values(), lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+    losses = []
+    for ids in given["train.ids"]:
+        optimizer.zero_grad()
+        step = loss_of(logits(config, w, ids), ids)
+        step.backward()
+        optimizer.step()
+        losses.append(step.detach())
+    made["train.loss"] = torch.stack(losses)
+    made.update({"final." + name: t for name, t in w.items()})
+    return made
 
-optimizer = torch.optim.AdamW(w.values(), lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
-losses = []
-for ids in ours["train.ids"]:
-    optimizer.zero_grad()
-    step = loss_of(logits(w, ids), ids)
-    step.backward()
-    optimizer.step()
-    losses.append(step.detach())
-ours["train.loss"] = torch.stack(losses)
-ours.update({"final." + name: t for name, t in w.items()})
 
-assert torch.equal(ours["greedy"], theirs["greedy"])
-for name in ("logits", "loss", "train.loss"):
-    assert (ours[name] - theirs[name]).abs().max() < 2e-6 * theirs[name].abs().max(), name
-print("largest differences from Hugging Face:",
-      {name: float((ours[name] - theirs[name]).abs().max()) for name in ("logits", "loss", "train.loss")})
-save(folder / "reference_double.safetensors", ours)
+def main():
+    folder = pathlib.Path(__file__).parent / "llama_tiny"
+    config = json.loads((folder / "config.json").read_text())
+    theirs = load(folder / "reference.safetensors")
+    ours = reference(config, load(folder / "model.safetensors"),
+                     {name: theirs[name] for name in ("ids", "prompt", "train.ids")}, len(theirs["greedy"]))
+    assert torch.equal(ours["greedy"], theirs["greedy"])
+    for name in ("logits", "loss", "train.loss"):
+        assert (ours[name] - theirs[name]).abs().max() < 2e-6 * theirs[name].abs().max(), name
+    print("largest differences from Hugging Face:",
+          {name: float((ours[name] - theirs[name]).abs().max()) for name in ("logits", "loss", "train.loss")})
+    save(folder / "reference_double.safetensors", ours)
+
+
+if __name__ == "__main__":
+    main()

@@ -47,6 +47,14 @@ void equals_references(const TestMesh<S>& on, std::size_t ranks, Compared compar
     equals_reference(on, ranks, *model, compared);
 }
 
+/// One sequence of 1,024 tokens, on `ranks` ranks.
+template <SchemeType S>
+void equals_long_reference(const TestMesh<S>& on, std::size_t ranks)
+{
+  static const ReferenceModel llama_long_tiny{"llama_long_tiny"};
+  equals_reference(on, ranks, llama_long_tiny, Compared::long_sequence);
+}
+
 TransformerConfig config_of(bool llama)
 {
   TransformerConfig c{
@@ -72,7 +80,7 @@ std::vector<double> losses(const Place<S>& place, bool llama, const TransformerO
     with_dropout.seed = 5;
     Transformer<S, TestBackend, double> model{mesh, config_of(llama), with_dropout};
     const auto parameters = model.parameters();
-    AdamW optimizer{parameters, {.learning_rate = 0.01}};
+    AdamW optimizer{parameters, {.learning_rate = 0.002}};
     const std::size_t length = 21;
     std::vector<int> ids(length);
     std::vector<double> all;
@@ -111,6 +119,7 @@ void trains_as_one_rank(const Place<S>& place)
 TEST_CASE("transformers whose ranks share sequences are those of Hugging Face and PyTorch")
 {
   equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 4, Compared::all);
+  equals_references<Summa2D>({4, {.rows = 4, .cols = 1}}, 4, Compared::model);
 #ifdef CUBIST_QUICK_TESTS
   equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 2, Compared::pass);
   equals_references<Cube3D>({8, {.q = 2}}, 4, Compared::pass);
@@ -128,6 +137,39 @@ TEST_CASE("transformers whose ranks share sequences are those of Hugging Face an
                                            Compared::model);
 #endif
 }
+
+TEST_CASE("a sequence of 1024 tokens on grids is that of PyTorch")
+{
+  equals_long_reference<Cube3D>({8, {.q = 2}}, 4);
+#ifndef CUBIST_QUICK_TESTS
+  equals_long_reference<Cube3D>({8, {.q = 2}}, 2);
+  equals_long_reference<Grid3D>({4, {.x = 2, .y = 2, .z = 1}}, 2);
+  equals_long_reference<Grid3D>({6, {.x = 1, .y = 2, .z = 3}}, 3);
+  equals_long_reference<Grid3D>({8, {.x = 2, .y = 2, .z = 2}}, 4);
+  equals_long_reference<Grid3D>({8, {.x = 4, .y = 1, .z = 2}}, 8);
+  equals_long_reference<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}, 2);
+#endif
+}
+
+#ifndef CUBIST_QUICK_TESTS
+TEMPLATE_TEST_CASE("a sequence of 1024 tokens on Summa2D is that of PyTorch", "", Summa2D,
+                   Summa2DInput, Summa2DWeight)
+{
+  equals_long_reference<TestType>({4, {.rows = 2, .cols = 2}}, 2);
+  equals_long_reference<TestType>({6, {.rows = 3, .cols = 2}}, 3);
+  equals_long_reference<TestType>({4, {.rows = 4, .cols = 1}}, 4);
+  equals_long_reference<TestType>({8, {.rows = 8, .cols = 1}}, 8);
+}
+
+TEMPLATE_TEST_CASE("a sequence of 1024 tokens on Summa25D is that of PyTorch", "", Summa25D,
+                   Summa25DInput, Summa25DWeight)
+{
+  equals_long_reference<TestType>({8, {.q = 2, .d = 2}}, 2);
+  equals_long_reference<TestType>({3, {.q = 1, .d = 3}}, 3);
+  equals_long_reference<TestType>({8, {.q = 2, .d = 2}}, 4);
+  equals_long_reference<TestType>({8, {.q = 1, .d = 8}}, 8);
+}
+#endif
 
 TEST_CASE(
     "norms of heads and scaled frequencies are those of references, where ranks share sequences")

@@ -136,7 +136,7 @@ class Attention
     const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
     const MatrixView<A> l{enlarge(kept.l, per_query.size()), per_query};
     const auto drop = dropout(pass, o);
-    if (pass.position == 0) shared_.end();
+    if (pass.position == 0 && shared_.is_begun()) shared_.end();
     if (shared_.is_begun())
     {
       const auto qkv = widen(std::as_const(merged), kept.wide_qkv);
