@@ -51,6 +51,7 @@ struct Options
   bool context_parallel = true;
   bool memory = false;
   bool simulate = false;
+  std::string trace;
   bool json = false;
   bool draw = false;
   std::string svg;
@@ -185,13 +186,14 @@ class Network
   }
   /// What a step costs by simulation.
   [[nodiscard]] cubist::SimulatedCost simulated(const cubist::Plan& plan, const Options& options,
-                                                const cubist::Machine& machine) const
+                                                const cubist::Machine& machine,
+                                                const std::string& trace) const
   {
     const bool training = !options.forward;
     if (step_)
       return cubist::simulated_cost(plan,
                                     {*step_, training, options.sharded, options.recompute,
-                                     options.context_parallel ? 0U : 1U},
+                                     options.context_parallel ? 0U : 1U, trace},
                                     machine);
     const bool single = options.scalar == "float";
     return cubist::simulated_cost(plan,
@@ -225,7 +227,7 @@ std::vector<cubist::SimulatedCost> simulate(const Network& network,
   std::vector<cubist::SimulatedCost> costs;
   if (!options.simulate) return costs;
   for (std::size_t i = 0; i < std::min(most, plans.size()); ++i)
-    costs.push_back(network.simulated(plans[i], options, machine));
+    costs.push_back(network.simulated(plans[i], options, machine, i == 0 ? options.trace : ""));
   return costs;
 }
 
@@ -311,7 +313,7 @@ try
                                     "a step of a transformer: a folder with a config.json, or " +
                                         cubist::transformer_model_names());
   app.add_option("--sequence", options.sequence,
-                 "tokens of each sequence; left out, the longest that the model takes")
+                 "tokens of each sequence; left out, the longest that the model was made for")
       ->needs(model);
   app.add_option("--tokens", options.tokens, "rows of the input")->required();
   app.add_option("--ranks", options.ranks, "the number of ranks; a plan may leave some idle")
@@ -348,9 +350,15 @@ try
                  "automatic reads peers' memory where all ranks of a mesh are on one node")
       ->check(CLI::IsMember({"automatic", "collectives"}))
       ->capture_default_str();
-  app.add_flag("--simulate", options.simulate,
-               "runs the program of the first five in simulated time, too: an MLP with bias and "
-               "GELU, or the model, in float");
+  auto* simulate = app.add_flag(
+      "--simulate", options.simulate,
+      "runs the program of the first five in simulated time, too: an MLP with bias and "
+      "GELU, or the model, in float");
+  app.add_option("--trace", options.trace,
+                 "a file for a trace of the simulated step of a model by the first plan, for "
+                 "bench/draw_trace and ui.perfetto.dev")
+      ->needs(simulate)
+      ->needs(model);
   app.add_flag("--json", options.json, "JSON instead of the table");
   auto* drawn =
       app.add_flag("--draw", options.draw, "draw how the first plan cuts the first product");

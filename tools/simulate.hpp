@@ -4,6 +4,7 @@
 // The time and the memory of a plan by simulation: the real program runs on simulated ranks.
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include <cubist/plan/model.hpp>
@@ -31,6 +32,7 @@ struct SimulatedTransformer
   bool sharded = false;
   std::size_t recompute = 0;
   std::size_t context_parallel = 0;  ///< ranks that share a sequence, as in TransformerOptions
+  std::string trace = {};            ///< a file for a trace of the step; empty: none
 };
 
 struct SimulatedCost

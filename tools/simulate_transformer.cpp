@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include <cubist/backend/simulated.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
+#include <cubist/trace/traced.hpp>
 
 #include "simulate.hpp"
 #include "simulated_program.hpp"
@@ -15,11 +17,12 @@ namespace cubist
 namespace
 {
 
-[[nodiscard]] TransformerConfig config_of(const TransformerModel& model)
+/// @param length of the sequences, which may be longer than those that the model was made for
+[[nodiscard]] TransformerConfig config_of(const TransformerModel& model, std::size_t length)
 {
   TransformerConfig config;
   config.vocabulary = model.vocabulary;
-  config.positions = model.positions;
+  config.positions = std::max(model.positions, length);
   config.width = model.width;
   config.layers = model.layers;
   config.heads = model.heads;
@@ -51,22 +54,27 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
     ids[i] = static_cast<int>((i * i + 7 * i) % model.vocabulary);
   double begin = 0;
   double end = 0;
-  launch<Simulated>({.ranks = plan.ranks + plan.idle, .rethrow = true}, [&](auto& world) {
-    const Mesh<S, Simulated> mesh{world, extents, IdleRanks::allowed};
+  using Backend = Traced<Simulated>;
+  Backend::options = {.file = what.trace};
+  launch<Backend>({.ranks = plan.ranks + plan.idle, .rethrow = true}, [&](auto& world) {
+    std::optional<TracePause> pause{std::in_place};
+    const Mesh<S, Backend> mesh{world, extents, IdleRanks::allowed};
     if (!mesh.active()) return;
     const auto method = plan.method == Method::direct ? Method::automatic : Method::collectives;
-    Transformer<S, Simulated, float> network{mesh,
-                                             config_of(model),
-                                             {.gathered = plan.gathered,
-                                              .method = method,
-                                              .recompute = what.recompute,
-                                              .inference = !what.training,
-                                              .context_parallel = what.context_parallel}};
+    Transformer<S, Backend, float> network{mesh,
+                                           config_of(model, batch.length),
+                                           {.gathered = plan.gathered,
+                                            .method = method,
+                                            .recompute = what.recompute,
+                                            .inference = !what.training,
+                                            .context_parallel = what.context_parallel}};
     const auto run = [&](const auto& compute) {
       mesh.world().barrier();
+      pause.reset();
       begin = Simulated::now();
       compute();
       end = std::max(end, Simulated::now());
+      pause.emplace();
     };
     if (!what.training) return run([&] { static_cast<void>(network.evaluate(ids, batch.length)); });
     with_adamw(network.parameters(), what.sharded, [&](const auto& update) {

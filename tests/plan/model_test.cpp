@@ -101,6 +101,8 @@ TEST_CASE("Tokens are whole sequences")
                  "got 8000 tokens in sequences of 1024", "incomplete", "use 7168 tokens"));
   CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(model, 8192, 2048); }),
                  "sequences of 2048 tokens for gpt2", "1024 positions"));
+  // Rotary positions have no table.
+  CHECK(token_batch(transformer_model("llama3-8b"), 131072, 131072) == TokenBatch{1, 131072});
   CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(model, 0); }), "got 0 tokens",
                  "use a positive number"));
 }

@@ -64,7 +64,7 @@ struct TransformerModel
 {
   std::string name = {};
   std::size_t vocabulary = 0;
-  std::size_t positions = 0;  ///< the longest sequence
+  std::size_t positions = 0;  ///< the longest sequence that the model was made for
   std::size_t width = 0;      ///< of the residual stream
   std::size_t layers = 0;
   std::size_t heads = 0;
@@ -221,17 +221,18 @@ struct TokenBatch
   friend constexpr bool operator==(const TokenBatch&, const TokenBatch&) = default;
 };
 
-/// So many tokens as sequences of this length; 0: the longest that the model takes.
-/// @throws ArgumentError without tokens, for a sequence longer than the model takes, or for tokens
-/// that are no whole sequences
+/// So many tokens as sequences of this length; 0: the longest that the model was made for. Rotary
+/// positions have no table, so sequences may be longer than those.
+/// @throws ArgumentError without tokens, for a sequence longer than a table of positions, or for
+/// tokens that are no whole sequences
 [[nodiscard]] inline TokenBatch token_batch(const TransformerModel& model, std::size_t tokens,
                                             std::size_t length = 0)
 {
   require<ArgumentError>(tokens > 0, "got 0 tokens for ", model.name,
                          ", so there is nothing to compute; use a positive number");
   if (length == 0) length = tokens < model.positions ? tokens : model.positions;
-  require<ArgumentError>(length <= model.positions, "got sequences of ", length, " tokens for ",
-                         model.name, ", which has ", model.positions,
+  require<ArgumentError>(model.rotary || length <= model.positions, "got sequences of ", length,
+                         " tokens for ", model.name, ", which has a table of ", model.positions,
                          " positions; use no more than those");
   require<ArgumentError>(
       tokens % length == 0, "got ", tokens, " tokens in sequences of ", length,
