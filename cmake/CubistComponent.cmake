@@ -50,3 +50,12 @@ function(cubist_component name)
       COMPONENT ${name})
   endif()
 endfunction()
+
+# cubist_use_compiled(<target>): a program of this project is linked to the compiled library, where that is built.
+function(cubist_use_compiled target)
+  foreach(library IN ITEMS compiled compiled_mpi)
+    if(TARGET cubist::${library})
+      target_link_libraries(${target} PRIVATE cubist::${library})
+    endif()
+  endforeach()
+endfunction()
