@@ -108,13 +108,65 @@ struct MessagePart
   return message.str();
 }
 
+/// Throws E with the parts as its message.
+template <class E>
+[[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<MessagePart> parts)
+{
+  throw E{join(parts)};
+}
+
+using Part = MessagePart;
+
 }  // namespace detail
 
 /// @throws E, with the parts as its message, unless `condition` holds
-template <class E, class... Parts>
-void require(bool condition, const Parts&... parts)
+template <class E>
+void require(bool condition, detail::Part a)
 {
-  if (!condition) throw E{detail::join({detail::MessagePart{parts}...})};
+  if (!condition) detail::fail<E>({a});
 }
+// A template of the types of its parts would be compiled for each call: texts of other lengths are
+// of other types. These are compiled for each error.
+#ifndef DOXYGEN
+template <class E>
+void require(bool condition, detail::Part a, detail::Part b)
+{
+  if (!condition) detail::fail<E>({a, b});
+}
+template <class E>
+void require(bool condition, detail::Part a, detail::Part b, detail::Part c)
+{
+  if (!condition) detail::fail<E>({a, b, c});
+}
+template <class E>
+void require(bool condition, detail::Part a, detail::Part b, detail::Part c, detail::Part d)
+{
+  if (!condition) detail::fail<E>({a, b, c, d});
+}
+template <class E>
+void require(bool condition, detail::Part a, detail::Part b, detail::Part c, detail::Part d,
+             detail::Part e)
+{
+  if (!condition) detail::fail<E>({a, b, c, d, e});
+}
+template <class E>
+void require(bool condition, detail::Part a, detail::Part b, detail::Part c, detail::Part d,
+             detail::Part e, detail::Part f)
+{
+  if (!condition) detail::fail<E>({a, b, c, d, e, f});
+}
+template <class E>
+void require(bool condition, detail::Part a, detail::Part b, detail::Part c, detail::Part d,
+             detail::Part e, detail::Part f, detail::Part g)
+{
+  if (!condition) detail::fail<E>({a, b, c, d, e, f, g});
+}
+template <class E, class... More>
+void require(bool condition, detail::Part a, detail::Part b, detail::Part c, detail::Part d,
+             detail::Part e, detail::Part f, detail::Part g, detail::Part h, const More&... more)
+{
+  if (!condition) detail::fail<E>({a, b, c, d, e, f, g, h, detail::Part{more}...});
+}
+#endif
 
 }  // namespace cubist::CUBIST_ABI
