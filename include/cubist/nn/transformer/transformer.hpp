@@ -56,6 +56,7 @@
 #include "cubist/nn/networks/network.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/parameter_names.hpp"
+#include "cubist/nn/transformer/any_transformer.hpp"
 #include "cubist/nn/transformer/config.hpp"
 #include "cubist/nn/transformer/logits.hpp"
 #include "cubist/nn/transformer/transformer_block.hpp"
@@ -64,10 +65,15 @@
 namespace cubist::CUBIST_ABI
 {
 
-template <SchemeType S, class B, RealScalar T>
-class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typename S::Axes, B>>
+namespace detail
 {
-  using Network = detail::Network<Transformer, T, AxisMesh<typename S::Axes, B>>;
+
+/// The model itself, whose types only the functions of AnyTransformer need.
+template <SchemeType S, class B, RealScalar T>
+class TransformerModel
+    : public detail::Network<TransformerModel<S, B, T>, T, AxisMesh<typename S::Axes, B>>
+{
+  using Network = detail::Network<TransformerModel, T, AxisMesh<typename S::Axes, B>>;
 
  public:
   using typename Network::Mesh;
@@ -78,8 +84,8 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   using Output = typename Logits::Output;
 
   /// @throws ShapeError for sizes that do not fit, ArgumentError for options out of range
-  Transformer(const Mesh& mesh, const TransformerConfig& config,
-              const TransformerOptions& options = {})
+  TransformerModel(const Mesh& mesh, const TransformerConfig& config,
+                   const TransformerOptions& options)
       : Network{mesh, options.seed}, config_{config}, is_inference_{options.inference},
         embedding_{mesh,
                    config.vocabulary,
@@ -144,7 +150,7 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
     [[nodiscard]] bool awaits_backward() const { return blocks_.awaits_backward(); }
 
    private:
-    friend Transformer;
+    friend TransformerModel;
 
     std::vector<int> ids_;  // of the rows of the stream
     SequenceCut cut_;
@@ -500,6 +506,222 @@ class Transformer : public detail::Network<Transformer<S, B, T>, T, AxisMesh<typ
   detail::KeptOfNetwork<Kept> kept_;
   std::optional<Output> d_logits_;
   std::vector<int> ids_, labels_;  // without padding
+};
+
+/// The model with its types.
+template <SchemeType S, class B, RealScalar T>
+class TransformerOf final : public AnyTransformerOf<S, B, T>
+{
+  using Any = AnyTransformerOf<S, B, T>;
+  using Model = TransformerModel<S, B, T>;
+  using Mesh = typename Model::Mesh;
+  using Output = typename Model::Output;
+  using Ids = std::span<const int>;
+
+  struct Kept final : AnyKept
+  {
+    typename Model::Kept of_model;
+  };
+  static typename Model::Kept& of(AnyKept& kept) { return static_cast<Kept&>(kept).of_model; }
+
+ public:
+  TransformerOf(const Mesh& mesh, const TransformerConfig& config,
+                const TransformerOptions& options)
+      : model_{mesh, config, options}
+  {
+  }
+
+  const TransformerConfig& config() const override { return model_.config(); }
+  const Mesh& mesh() const override { return model_.mesh(); }
+  Parameters<T, Mesh> parameters() override { return model_.parameters(); }
+  void append_parameters(Parameters<T, Mesh>& list) override { model_.append_parameters(list); }
+  Gradients<T, Mesh>& gradients() override { return model_.gradients(); }
+  void append_state(State<T, Mesh>& state, const std::string& prefix) override
+  {
+    model_.append_state(state, prefix);
+  }
+  void set_training(bool on) override { on ? model_.train() : model_.eval(); }
+  bool training() const override { return model_.training(); }
+
+  std::unique_ptr<AnyKept> make_kept() const override { return std::make_unique<Kept>(); }
+  bool awaits_backward(const AnyKept& kept) const override
+  {
+    return static_cast<const Kept&>(kept).of_model.awaits_backward();
+  }
+  const Output& forward(Ids ids, std::size_t sequence, AnyKept* kept) override
+  {
+    return kept ? model_.forward(ids, sequence, of(*kept)) : model_.forward(ids, sequence);
+  }
+  void backward(const Output& d_logits, AnyKept* kept) override
+  {
+    return kept ? model_.backward(d_logits, of(*kept)) : model_.backward(d_logits);
+  }
+  LossValue compute_gradients(Ids ids, std::optional<Ids> labels, std::size_t sequence,
+                              double scale) override
+  {
+    return labels ? model_.compute_gradients(ids, *labels, sequence, scale)
+                  : model_.compute_gradients(ids, sequence, scale);
+  }
+  double evaluate(Ids ids, std::optional<Ids> labels, std::size_t sequence) override
+  {
+    return labels ? model_.evaluate(ids, *labels, sequence) : model_.evaluate(ids, sequence);
+  }
+  const Output& next_logits(Ids ids, std::size_t sequence, std::size_t position) override
+  {
+    return model_.next_logits(ids, sequence, position);
+  }
+  void use_cache(std::size_t tokens) override { model_.use_cache(tokens); }
+  void require_positions(std::size_t tokens) const override { model_.require_positions(tokens); }
+
+ private:
+  Model model_;
+};
+
+template <SchemeType S, class B, RealScalar T>
+std::unique_ptr<AnyTransformer<T, AxisMesh<typename S::Axes, B>,
+                               DistMatrix<T, typename S::Output, AxisMesh<typename S::Axes, B>>>>
+make_transformer(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
+                 const TransformerOptions& options)
+{
+  return std::make_unique<TransformerOf<S, B, T>>(mesh, config, options);
+}
+
+}  // namespace detail
+
+template <SchemeType S, class B, RealScalar T>
+class Transformer
+{
+ public:
+  using Value = T;
+  using Mesh = AxisMesh<typename S::Axes, B>;
+  /// The layer that computes logits.
+  using Logits = cubist::Logits<S, B, T>;
+  /// The input of the logits: rows of tokens, columns of features.
+  using Hidden = DistMatrix<T, typename S::Input, Mesh>;
+  using Output = DistMatrix<T, typename S::Output, Mesh>;
+
+  /// @throws ShapeError for sizes that do not fit, ArgumentError for options out of range
+  Transformer(const Mesh& mesh, const TransformerConfig& config,
+              const TransformerOptions& options = {})
+      : model_{detail::make_transformer<S, B, T>(mesh, config, options)}
+  {
+  }
+
+  /// The sizes, as the model was made.
+  [[nodiscard]] const TransformerConfig& config() const { return model_->config(); }
+  [[nodiscard]] const Mesh& mesh() const { return model_->mesh(); }
+
+  /// The parameters, by their names, with their gradients: embedding.weight, positions.weight,
+  /// layers.0.attention_norm.weight, …, norm.weight and, if it is not tied, logits.weight; AdamW
+  /// does not decay biases and norms.
+  [[nodiscard]] Parameters<T, Mesh> parameters() { return model_->parameters(); }
+  /// Appends the parameters, as they are without a network.
+  void append_parameters(Parameters<T, Mesh>& list) { model_->append_parameters(list); }
+  /// Where the gradients go: `gradients().buckets().set({.bytes = …})` changes the size of buckets.
+  [[nodiscard]] Gradients<T, Mesh>& gradients() { return model_->gradients(); }
+  /// The parameters' values, by their names, and the seed and step of the next dropout masks.
+  void append_state(State<T, Mesh>& state, const std::string& prefix = "")
+  {
+    model_->append_state(state, prefix);
+  }
+
+  /// Dropout applies in training mode, the mode of a new network.
+  void train() { model_->set_training(true); }
+  /// From now on dropout does nothing.
+  void eval() { model_->set_training(false); }
+  /// Whether dropout is applied.
+  [[nodiscard]] bool training() const { return model_->training(); }
+
+  /// What a forward leaves for its backward.
+  class Kept
+  {
+   public:
+    /// Whether a forward has succeeded, and no backward has followed it.
+    [[nodiscard]] bool awaits_backward() const { return kept_ && model_->awaits_backward(*kept_); }
+
+   private:
+    friend Transformer;
+
+    std::unique_ptr<detail::AnyKept> kept_;  // of the model
+    const detail::AnyTransformerOf<S, B, T>* model_ = nullptr;
+  };
+
+  /// The logits of each token's next one, which the model owns, and overwrites in the next
+  /// `forward`.
+  /// @throws ShapeError unless the ids are whole sequences, ArgumentError for ids that the
+  /// vocabulary does not have, and for more tokens a sequence than there are positions
+  const Output& forward(std::span<const int> ids, std::size_t sequence)
+  {
+    return model_->forward(ids, sequence, nullptr);
+  }
+  /// The logits, which `kept` has: several forwards may wait for their backwards.
+  const Output& forward(std::span<const int> ids, std::size_t sequence, Kept& kept)
+  {
+    return model_->forward(ids, sequence, &of(kept));
+  }
+
+  /// The gradients of all parameters, for the gradient of the last `forward`'s logits.
+  /// @throws ShapeError, MeshError for a gradient that is not like the logits; ArgumentError
+  /// without a forward
+  void backward(const Output& d_logits) { model_->backward(d_logits, nullptr); }
+  /// The gradients of all parameters, for the forward that `kept` is of.
+  void backward(const Output& d_logits, Kept& kept) { model_->backward(d_logits, &of(kept)); }
+
+  /// The loss of predicting each next token, and the gradients of all parameters, multiplied by
+  /// `scale`: forward, loss and backward.
+  LossValue compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
+  {
+    return model_->compute_gradients(ids, {}, sequence, scale);
+  }
+  /// The loss of predicting the labels, and the gradients of all parameters, multiplied by `scale`.
+  /// Tokens behind the last label of all sequences are left out, so padding there changes no bit.
+  /// @param labels one beside each id, not shifted: the id, or -100 where the loss ignores it
+  /// @throws ShapeError, ArgumentError as next_token_loss()
+  LossValue compute_gradients(std::span<const int> ids, std::span<const int> labels,
+                              std::size_t sequence, double scale = 1)
+  {
+    return model_->compute_gradients(ids, labels, sequence, scale);
+  }
+
+  /// The loss of predicting each next token, without dropout and gradients. A forward that waits
+  /// for its backward is not disturbed.
+  [[nodiscard]] double evaluate(std::span<const int> ids, std::size_t sequence)
+  {
+    return model_->evaluate(ids, {}, sequence);
+  }
+  /// The loss of predicting the labels, as compute_gradients() takes them, without dropout and
+  /// gradients.
+  [[nodiscard]] double evaluate(std::span<const int> ids, std::span<const int> labels,
+                                std::size_t sequence)
+  {
+    return model_->evaluate(ids, labels, sequence);
+  }
+
+  /// The logits of each sequence's last token, (B, V), without dropout. The first token of each
+  /// sequence is at `position`; with a cache, those before it are kept from the calls before. A
+  /// forward that waits for its backward is not disturbed.
+  const Output& next_logits(std::span<const int> ids, std::size_t sequence,
+                            std::size_t position = 0)
+  {
+    return model_->next_logits(ids, sequence, position);
+  }
+
+  /// Keeps the keys and values of up to `tokens` tokens a sequence in the next calls of
+  /// `next_logits`; 0 keeps none.
+  void use_cache(std::size_t tokens) { model_->use_cache(tokens); }
+
+  /// @throws ArgumentError for more tokens a sequence than the model has positions, or than a token
+  /// of it sees
+  void require_positions(std::size_t tokens) const { model_->require_positions(tokens); }
+
+ private:
+  [[nodiscard]] detail::AnyKept& of(Kept& kept) const
+  {
+    if (!kept.kept_) kept.kept_ = model_->make_kept(), kept.model_ = model_.get();
+    return *kept.kept_;
+  }
+
+  std::unique_ptr<detail::AnyTransformerOf<S, B, T>> model_;
 };
 
 }  // namespace cubist::CUBIST_ABI
