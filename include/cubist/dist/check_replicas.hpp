@@ -37,12 +37,24 @@ template <class M>
   return ranks;
 }
 
-/// Whether the ranks along an axis hold replicas that are not empty.
+/// The first rank whose block is not empty, or 0.
+template <class T, class M>
+[[nodiscard]] int first_holder(const DistView<T, M>& x)
+{
+  for (int rank = 0; rank < x.mesh.size(); ++rank)
+    if (x.block(rank).valid().size() > 0) return rank;
+  return 0;
+}
+
+/// Whether ranks along an axis hold replicas that are not empty.
 template <class T, class M>
 [[nodiscard]] bool is_replicated(const DistView<T, M>& x, std::size_t axis)
 {
   if (x.mesh.extents()[axis] == 1 || x.shape.size() == 0) return false;
-  return x.block(ranks_along(x.mesh, axis, 0)[1]) == x.block(0);
+  const int first = first_holder(x);
+  for (const int other : ranks_along(x.mesh, axis, first))
+    if (other != first && x.block(other) == x.block(first)) return true;
+  return false;
 }
 
 template <class T, class M>
@@ -68,7 +80,8 @@ void compare_replicas(const NamedMatrix<const T, M>& x, F fingerprint_of)
       if (mesh.coordinates(rank)[axis] != 0) continue;
       std::string others;
       for (const int other : ranks_along(mesh, axis, rank))
-        if (fingerprint_of(other) != fingerprint_of(rank))
+        if (fingerprint_of(other) != fingerprint_of(rank) &&
+            x.matrix.block(other) == x.matrix.block(rank))
           others += (others.empty() ? "rank " : ", rank ") + std::to_string(other);
       require<ReplicaError>(
           others.empty(), x.name, " differs along ", M::Axes::name(axis), " between rank ", rank,

@@ -19,6 +19,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/layout.hpp"
+#include "cubist/dist/stage_cut.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/mesh/mesh.hpp"
 
@@ -42,16 +43,60 @@ struct DistView
   /// The part of its block that a rank keeps where replicas share the block among themselves.
   Block (*part_of)(const M&, Shape, Quanta, int rank) = nullptr;
 
+  /// On a mesh with stages: which of them hold the matrix, if not all.
+  detail::StageCut<M> stages = {};
+
   /// The block that a rank of the mesh's parent holds; that of an idle rank is empty.
-  [[nodiscard]] Block block(int rank) const { return block_of(mesh, shape, quanta, rank); }
+  [[nodiscard]] Block block(int rank) const
+  {
+    if constexpr (HasStages<M>)
+      if (stages.in_use()) return stages.block(mesh, shape, quanta, rank);
+    return block_of(mesh, shape, quanta, rank);
+  }
+  /// Whether a rank has the first of the replicas of its block.
+  [[nodiscard]] bool is_primary(int rank) const
+  {
+    if constexpr (HasStages<M>)
+      if (stages.in_use()) return stages.is_primary(mesh, rank);
+    return primary(mesh, rank);
+  }
+  /// The ranks that hold replicas of this rank's block, or null if there are no others. The first
+  /// call is collective.
+  [[nodiscard]] typename M::Communicator* replica_ranks() const
+  {
+    if constexpr (HasStages<M>)
+      if (stages.in_use()) return stages.replica_ranks();
+    return replicas(mesh);
+  }
+  /// The part of its block that a rank keeps where replicas share the block among themselves.
+  [[nodiscard]] Block part(int rank) const
+  {
+    if constexpr (HasStages<M>)
+      if (stages.in_use()) return stages.part(mesh, shape, quanta, rank);
+    return part_of(mesh, shape, quanta, rank);
+  }
   [[nodiscard]] MatrixView<T> valid() const
   {
     return padded.block(0, 0, block(mesh.rank()).valid());
   }
 
+  /// The same cut of other memory.
+  template <class V>
+  [[nodiscard]] DistView<V, M> with(MatrixView<V> other) const
+  {
+    return {mesh, shape, quanta, other, block_of, primary, replicas, part_of, stages};
+  }
+  /// The cut in parts of blocks, of which no two ranks hold the same.
+  [[nodiscard]] DistView with_parts(MatrixView<T> mine) const
+  {
+    DistView parts{mesh, shape, quanta, mine, part_of, &detail::is_active<M>};
+    parts.stages = stages.with_parts();
+    return parts;
+  }
+
   operator DistView<const T, M>() const requires(!std::is_const_v<T>)
   {
-    return {mesh, shape, quanta, padded, block_of, primary, replicas, part_of};
+    return with(MatrixView<const T>{padded});
   }
 };
 

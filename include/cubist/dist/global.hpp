@@ -52,6 +52,25 @@ void with_packed(const DistView<T, M>& x, F f)
   }
 }
 
+/// Rank 0's memory for the block of another rank. On a mesh with stages, rank 0 itself may have
+/// none.
+template <class T, class M>
+class StagingBlock
+{
+ public:
+  explicit StagingBlock(std::size_t size) : buffer_(size) {}
+
+  [[nodiscard]] MatrixView<T> block(Shape shape)
+  {
+    if (buffer_.size() < shape.size())
+      buffer_ = typename M::Engine::template Buffer<T>(shape.size());
+    return {buffer_.data(), shape};
+  }
+
+ private:
+  typename M::Engine::template Buffer<T> buffer_;
+};
+
 /// Rank 0 sends each rank its block of `global`, which only rank 0 reads.
 template <class T, class M>
 void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
@@ -59,7 +78,11 @@ void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
   auto& world = out.mesh.world();
   const auto& engine = out.mesh.engine();
   if (world.rank() != 0)
-    return with_packed(out, [&](std::span<T> block) { world.receive(block, 0); });
+  {
+    if (out.padded.size() > 0)
+      with_packed(out, [&](std::span<T> block) { world.receive(block, 0); });
+    return;
+  }
 
   const auto block = [&](int rank) {
     const Block b = out.block(rank);
@@ -67,10 +90,11 @@ void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
   };
   engine.fill(out.padded, T{});
   engine.upload(block(0), out.valid());
-  typename M::Engine::template Buffer<T> buffer(out.padded.size());
-  const MatrixView<T> staged{buffer.data(), out.padded.shape()};
+  StagingBlock<T, M> buffer{out.padded.size()};
   for (int rank = 1; rank < world.size(); ++rank)
   {
+    const MatrixView<T> staged = buffer.block(out.block(rank).padded());
+    if (staged.size() == 0) continue;
     engine.fill(staged, T{});
     engine.upload(block(rank), staged.block(0, 0, block(rank).shape()));
     world.send(staged.elements(), rank);
@@ -207,7 +231,7 @@ template <class T, class M>
   auto& world = x.mesh.world();
   if (world.rank() != 0)
   {
-    if (x.primary(x.mesh, world.rank()))
+    if (x.is_primary(world.rank()))
     {
       const DistView<const Value, M> mine = x;
       detail::with_packed(mine, [&](std::span<const Value> block) { world.send(block, 0); });
@@ -222,11 +246,11 @@ template <class T, class M>
                              all.block(b.rows.offset, b.cols.offset, b.valid()));
   };
   copy_block(0, x.padded);
-  typename M::Engine::template Buffer<Value> buffer(x.padded.size());
-  const MatrixView<Value> staged{buffer.data(), x.padded.shape()};
+  detail::StagingBlock<Value, M> buffer{x.padded.size()};
   for (int rank = 1; rank < world.size(); ++rank)
-    if (x.primary(x.mesh, rank))
+    if (x.is_primary(rank))
     {
+      const MatrixView<Value> staged = buffer.block(x.block(rank).padded());
       world.receive(staged.elements(), rank);
       copy_block(rank, staged);
     }

@@ -57,7 +57,7 @@ void save_npy(const std::filesystem::path& path, const DistView<T, M>& x)
   if (!x.mesh.active()) return;
   const std::string header = format_npy_header(element_type<Value>(), x.shape);
   AtomicFile file{x.mesh, path, header, header.size() + x.shape.size() * sizeof(T)};
-  if (x.primary(x.mesh, x.mesh.rank()))
+  if (x.is_primary(x.mesh.rank()))
     write_block<Value>(file.file(), {header.size(), element_type<Value>(), x.shape},
                        x.block(x.mesh.rank()), x.mesh.engine(), x.valid());
   file.publish();

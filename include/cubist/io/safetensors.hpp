@@ -99,7 +99,7 @@ class SafetensorsFile
       const auto& x = matrices[i].matrix;
       const int rank = x.mesh.rank();
       const auto sum = read_block<T>(file_, stored[i], x.block(rank), x.mesh.engine(), x.valid());
-      if (x.primary(x.mesh, rank)) sums[i] = sum;
+      if (x.is_primary(rank)) sums[i] = sum;
     }
     const M& mesh = matrices.front().matrix.mesh;
     with_staging_buffer(mesh.engine(), std::span{sums},
@@ -268,7 +268,7 @@ void save_lists(const std::filesystem::path& path, Metadata metadata, const Firs
     const auto& x = m.matrix;
     const auto& tensor = header.tensors[sums.size()];
     const StoredMatrix stored{start.size() + tensor.begin, tensor.type, x.shape};
-    sums.push_back(x.primary(mesh, mesh.rank())
+    sums.push_back(x.is_primary(mesh.rank())
                        ? write_block<std::remove_const_t<T>>(
                              file.file(), stored, x.block(mesh.rank()), mesh.engine(), x.valid())
                        : 0);

@@ -21,6 +21,11 @@ struct Data
 {
   static constexpr const char* name = "data";
 };
+/// The stages of a pipeline: each has a part of a network's layers.
+struct PipelineStage
+{
+  static constexpr const char* name = "stage";
+};
 /// The layers of a 2.5D mesh, along which weights are replicated.
 struct Depth
 {

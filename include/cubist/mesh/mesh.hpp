@@ -54,8 +54,9 @@ struct MeshState
   std::tuple<Buffers<int>, Buffers<std::int64_t>, Buffers<float>, Buffers<double>, Buffers<half>,
              Buffers<bfloat16>>
       unused_buffers{};
+  bool elsewhere = false;  // all ranks of the mesh are others than this one
 
-  [[nodiscard]] bool active() const { return parent.rank() < A::ranks(extents); }
+  [[nodiscard]] bool active() const { return !elsewhere && parent.rank() < A::ranks(extents); }
 
   /// @throws MeshError on an idle rank
   [[nodiscard]] Communicator& active_world()
@@ -146,6 +147,21 @@ class AxisMesh
   {
   }
 
+  /// A mesh of other ranks: this rank is idle on it, holds no elements, and sends nothing. Matrices
+  /// that are made on it say where others hold their blocks.
+  [[nodiscard]] static AxisMesh elsewhere(const Communicator& parent, const Array& extents,
+                                          std::size_t quantum)
+  {
+    AxisMesh mesh;
+    mesh.state_ = std::make_shared<detail::MeshState<A, B>>(
+        detail::MeshState<A, B>{.parent = parent,
+                                .world = parent,
+                                .extents = extents,
+                                .quantum = quantum,
+                                .elsewhere = true});
+    return mesh;
+  }
+
   /// The ranks of the mesh.
   /// @throws MeshError on an idle rank
   [[nodiscard]] Communicator& world() const { return state_->active_world(); }
@@ -155,7 +171,10 @@ class AxisMesh
   [[nodiscard]] bool active() const { return state_->active(); }
   [[nodiscard]] const Engine& engine() const { return state_->engine; }
   /// This rank's number, in the mesh as in its parent.
-  [[nodiscard]] int rank() const { return state_->parent.rank(); }
+  [[nodiscard]] int rank() const
+  {
+    return state_->elsewhere ? A::ranks(state_->extents) : state_->parent.rank();
+  }
   /// The number of ranks of the mesh.
   [[nodiscard]] int size() const { return A::ranks(state_->extents); }
   [[nodiscard]] std::size_t quantum() const { return state_->quantum; }
@@ -210,6 +229,8 @@ class AxisMesh
   {
     return detail::group_of_axes<A, B>(*state_, axes);
   }
+
+  AxisMesh() = default;
 
   std::shared_ptr<detail::MeshState<A, B>> state_;
 };

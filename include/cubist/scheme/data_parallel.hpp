@@ -84,7 +84,8 @@ inline constexpr auto data_parallel_text = data_parallel_name<S>();
 
 }  // namespace detail
 
-template <SchemeType S>
+/// @tparam S a scheme, or a Pipeline (scheme/pipeline.hpp): then each mesh is one in stages
+template <NetworkScheme S>
 struct DataParallel : detail::DataParallelLayouts<S>
 {
   static constexpr const char* name = detail::data_parallel_text<S>.data();

@@ -39,6 +39,18 @@ concept SchemeType = MeshShape<S> && MeshShape<typename S::Next> && requires {
   requires std::same_as<typename S::Next::Input, typename S::Output>;
   requires std::same_as<typename S::Next::Axes, typename S::Axes>;
 };
+
+/// Whether a type is stages of some scheme: Pipeline (scheme/pipeline.hpp).
+template <class S>
+inline constexpr bool is_pipeline = false;
+
+/// What networks may be cut by: a scheme, or stages of one.
+template <class S>
+concept NetworkScheme = SchemeType<S> || is_pipeline<S>;
+
+/// Stages of a scheme, S::StageScheme.
+template <class S>
+concept PipelineScheme = NetworkScheme<S> && is_pipeline<S>;
 // clang-format on
 
 }  // namespace cubist::CUBIST_ABI

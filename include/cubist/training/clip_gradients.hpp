@@ -68,7 +68,7 @@ template <RealScalar T, class M, class Combine, class F>
   const M& mesh = parameters.front().gradient.mesh;
   std::array<double, 1> all{0};
   for (const auto& p : parameters)
-    if (p.gradient.primary(mesh, mesh.rank()))
+    if (p.gradient.is_primary(mesh.rank()))
       all[0] = combine(all[0], mesh.engine().fold(0.0, combine, f, p.gradient.valid()));
   with_staging_buffer(mesh.engine(), std::span<double>{all},
                       [&](auto one) { mesh.world().all_reduce(one, op); });

@@ -40,13 +40,6 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Whether a rank's part is one that no other rank has: of any rank of the mesh.
-template <class M>
-[[nodiscard]] bool is_part(const M& mesh, int rank)
-{
-  return rank < mesh.size();
-}
-
 /// A parameter, its replicas, and the part that this rank keeps.
 template <RealScalar T, class M>
 class ShardedParameter
@@ -57,7 +50,7 @@ class ShardedParameter
 
  public:
   explicit ShardedParameter(const Parameter<T, M>& whole)
-      : whole_{whole}, replicas_{whole.value.replicas(whole.value.mesh)}
+      : whole_{whole}, replicas_{whole.value.replica_ranks()}
   {
     if (!replicas_) return;
     const auto ranks = static_cast<std::size_t>(replicas_->size());
@@ -73,9 +66,8 @@ class ShardedParameter
   {
     if (!replicas_) return whole_;
     const auto& v = whole_.value;
-    const Shape shape = v.part_of(v.mesh, v.shape, v.quanta, v.mesh.rank()).padded();
-    const DistView<T, M> value{v.mesh,    v.shape,    v.quanta, {mine(v).data(), shape},
-                               v.part_of, &is_part<M>};
+    const Shape shape = v.part(v.mesh.rank()).padded();
+    const DistView<T, M> value = v.with_parts({mine(v).data(), shape});
     DistView<T, M> gradient = value;
     gradient.padded = {gradient_.data(), shape};
     return {whole_.name, value, gradient, {}, whole_.decays};

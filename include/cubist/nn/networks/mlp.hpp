@@ -29,6 +29,7 @@
 #include "cubist/nn/networks/layer_stack.hpp"
 #include "cubist/nn/networks/network.hpp"
 #include "cubist/nn/networks/network_matrix.hpp"
+#include "cubist/nn/networks/pipeline_options.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/parameter_names.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -60,6 +61,8 @@ struct MlpOptions
   /// have no gradient, optimizers have no state for them, and `backward` ends with the first layer
   /// that is trained.
   std::vector<std::string> frozen = {};
+  /// The stages and micro-batches of a network on a Pipeline (scheme/pipeline.hpp).
+  PipelineOptions pipeline = {};
 };
 
 /// The quality of a network on labelled data.
@@ -103,12 +106,15 @@ make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std:
 
 }  // namespace detail
 
-template <SchemeType S, class B, RealScalar T>
+/// @tparam S a scheme; on a Pipeline of one, nn/networks/pipelined_mlp.hpp has the network
+template <NetworkScheme S, class B, RealScalar T>
 class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B>>
 {
   using Network = detail::Network<MLP, T, AxisMesh<typename S::Axes, B>>;
   using Layer = detail::AnyLayer<NetworkMatrix<S, B, T>, T>;
   using Stack = detail::LayerStack<NetworkMatrix<S, B, T>, Layer>;
+  static_assert(!is_pipeline<S>, "this MLP is one in stages, whose layers are on several meshes; "
+                                 "include cubist/nn/networks/pipelined_mlp.hpp");
 
  public:
   /// Outputs, whose layout depends on the number of layers.

@@ -37,7 +37,7 @@ template <class Got, class Wanted>
 
 }  // namespace detail
 
-template <SchemeType S, class B, RealScalar T>
+template <NetworkScheme S, class B, RealScalar T>
 class NetworkMatrix
 {
  public:
@@ -133,7 +133,7 @@ class NetworkMatrix
 };
 
 /// Zeros, cut as `y` is.
-template <SchemeType S, class B, class T>
+template <NetworkScheme S, class B, class T>
 [[nodiscard]] NetworkMatrix<S, B, T> zeros_like(const NetworkMatrix<S, B, T>& y)
 {
   return y.visit([]<class L, class M>(const DistMatrix<T, L, M>& m) -> NetworkMatrix<S, B, T> {
@@ -144,7 +144,7 @@ template <SchemeType S, class B, class T>
 /// A matrix that is cut as `y` (M, N) is, with the elements of rank 0's `global` (M, N): a target
 /// for a loss of `y`. All ranks of the mesh call it.
 /// @throws ShapeError on all ranks unless rank 0's `global` has the shape of `y`
-template <SchemeType S, class B, class T, class E>
+template <NetworkScheme S, class B, class T, class E>
 [[nodiscard]] NetworkMatrix<S, B, T> scatter_like(const NetworkMatrix<S, B, T>& y, const E& global)
 {
   auto out = zeros_like(y);
@@ -153,14 +153,14 @@ template <SchemeType S, class B, class T, class E>
 }
 
 /// The global matrix on rank 0, and an empty one elsewhere.
-template <SchemeType S, class B, class T>
+template <NetworkScheme S, class B, class T>
 [[nodiscard]] auto gather(const NetworkMatrix<S, B, T>& y)
 {
   return gather(y.view());
 }
 
 /// The loss on an output whose layout is known at run time.
-template <SchemeType S, class B, class T>
+template <NetworkScheme S, class B, class T>
 LossValue softmax_cross_entropy(const NetworkMatrix<S, B, T>& y, std::span<const int> labels,
                                 NetworkMatrix<S, B, T>& dy)
 {
@@ -173,7 +173,7 @@ namespace detail
 {
 
 /// @throws ShapeError if the matrix has another layout than `L`
-template <class L, SchemeType S, class B, class T>
+template <class L, NetworkScheme S, class B, class T>
 const auto& as_layout(const NetworkMatrix<S, B, T>& matrix)
 {
   return matrix.template as<L>();
@@ -191,7 +191,7 @@ const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
 
 /// @tparam Target NetworkMatrix or DistMatrix
 /// @throws ShapeError unless all three agree in shape, layout and mesh
-template <SchemeType S, class B, class T, class Target>
+template <NetworkScheme S, class B, class T, class Target>
 LossValue mean_squared_error(const NetworkMatrix<S, B, T>& y, const Target& target,
                              NetworkMatrix<S, B, T>& dy)
 {
@@ -208,14 +208,14 @@ LossValue mean_squared_error(const NetworkMatrix<S, B, T>& y, const Target& targ
 }
 
 /// The accuracy on an output whose layout is known at run time.
-template <SchemeType S, class B, class T>
+template <NetworkScheme S, class B, class T>
 double accuracy(const NetworkMatrix<S, B, T>& y, std::span<const int> labels)
 {
   return y.visit([&](const auto& m) { return accuracy(m, labels); });
 }
 
 /// The former name.
-template <SchemeType S, class B, RealScalar T>
+template <NetworkScheme S, class B, RealScalar T>
 using Activations [[deprecated("use NetworkMatrix")]] = NetworkMatrix<S, B, T>;
 
 }  // namespace cubist::CUBIST_ABI

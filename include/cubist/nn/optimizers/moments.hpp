@@ -41,8 +41,7 @@ class Moments
           ", which has no gradient, since its model was made for inference; make "
           "the model without `.inference = true`");
       names_and_cuts_.push_back(
-          {name + "." + p.name,
-           {v.mesh, v.shape, v.quanta, {nullptr, v.padded.shape()}, v.block_of, v.primary}});
+          {name + "." + p.name, v.with(MatrixView<Value>{nullptr, v.padded.shape()})});
       shapes_.push_back(v.valid().shape());
       data_.emplace_back(v.padded.size());
     }

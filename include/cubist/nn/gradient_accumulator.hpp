@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The reducer that adds up the gradients of several backwards on each rank, and passes on their
+// mean with the last: that of GradientAccumulation (training/gradient_accumulation.hpp), and of the
+// micro-batches of a pipeline (nn/networks/pipeline_stack.hpp).
+//
+// Words: those of the next reducer, for one backward.
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/dist/gradient_reducer.hpp"
+#include "cubist/engine/functions.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// x = (x + y) scale
+template <class A>
+struct AddAndScale
+{
+  A scale;
+
+  template <class T>
+  CUBIST_HOST_DEVICE void operator()(T& x, const T& y) const
+  {
+    x = static_cast<T>((static_cast<A>(x) + static_cast<A>(y)) * scale);
+  }
+};
+
+/// Adds up the gradients of `count` backwards, and passes on their mean with the last. The i-th
+/// gradient of one backward is added to the i-th of the others.
+template <RealScalar T, class M>
+class GradientAccumulator final : public GradientReducer<T, M>
+{
+ public:
+  using typename GradientReducer<T, M>::Communicator;
+
+  /// @param next  takes the means; it outlives the accumulator
+  /// @throws ArgumentError for no micro-batches
+  GradientAccumulator(const M& mesh, std::size_t count, GradientReducer<T, M>& next)
+      : mesh_{mesh}, count_{count}, next_{next}
+  {
+    require<ArgumentError>(count > 0, "got steps of 0 micro-batches, which have no gradients; use "
+                                      "at least 1");
+  }
+
+  void begin() override
+  {
+    number_ = 0;
+    next_.begin();
+  }
+
+  void reduce(MatrixView<T> gradient, Communicator* replicas) override
+  {
+    if (count_ == 1) return next_.reduce(gradient, replicas);
+    if (number_ == sums_.size()) sums_.emplace_back();
+    Sum& sum = sums_[number_++];
+    const auto& engine = mesh_.engine();
+    gradient = sum.extend(engine, gradient, backwards_ == 0);
+    if (backwards_ + 1 < count_) return sum.add(engine, gradient, backwards_ == 0);
+    const auto scale = static_cast<Accumulator<T>>(1.0 / static_cast<double>(count_));
+    engine.for_each(AddAndScale<Accumulator<T>>{scale}, gradient, MatrixView<const T>{sum.view()});
+    next_.reduce(gradient, replicas);
+  }
+
+  void finish() override
+  {
+    if (++backwards_ < count_) return;
+    backwards_ = 0;
+    next_.finish();
+  }
+
+  /// Forgets the micro-batches since the last step.
+  void restart() { backwards_ = 0; }
+
+ private:
+  using Engine = typename M::Engine;
+  using Buffer = typename Engine::template Buffer<T>;
+
+  /// The sum of a parameter's gradients over the backwards of a step.
+  class Sum
+  {
+   public:
+    /// The gradient with the rows behind it that an earlier micro-batch had: that of a table of
+    /// positions has as many rows as the longest sequence.
+    [[nodiscard]] MatrixView<T> extend(const Engine& engine, MatrixView<T> gradient, bool is_first)
+    {
+      require<ArgumentError>(
+          is_first || gradient.data() == data_,
+          "got the gradients of a micro-batch in another order than those of the "
+          "one before, so they would be added to others; compute the gradients "
+          "of one network in every backward of a step");
+      data_ = gradient.data();
+      if (!is_first && gradient.rows() <= shape_.rows) return {gradient.data(), shape_};
+      Buffer longer(buffer_.size() < gradient.size() || !is_first ? gradient.size() : 0);
+      if (!is_first) engine.copy(MatrixView<const T>{view()}, MatrixView<T>{longer.data(), shape_});
+      if (longer.size() > 0) buffer_ = std::move(longer);
+      shape_ = gradient.shape();
+      return gradient;
+    }
+    [[nodiscard]] MatrixView<T> view() { return {buffer_.data(), shape_}; }
+    void add(const Engine& engine, MatrixView<const T> gradient, bool is_first)
+    {
+      if (is_first)
+        engine.copy(gradient, view());
+      else
+        engine.for_each(Add{}, view(), gradient);
+    }
+
+   private:
+    const T* data_ = nullptr;
+    Shape shape_;
+    Buffer buffer_ = Buffer(0);
+  };
+
+  M mesh_;
+  std::size_t count_;
+  GradientReducer<T, M>& next_;
+  std::size_t backwards_ = 0;  // of this step, that are complete
+  std::size_t number_ = 0;     // of the next gradient in this backward
+  std::vector<Sum> sums_;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail

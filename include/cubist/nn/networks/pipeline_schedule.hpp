@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The order in which a stage of a pipeline computes: one forward, one backward in turn (1F1B).
+//
+//   stage s of p, m micro-batches, one piece of layers a stage:
+//     1. min(m, p - 1 - s) forwards
+//     2. one forward and one backward in turn
+//     3. the backwards that are left
+//
+// A micro-batch has activations on a stage from its forward to its backward: on at most p - s of
+// them at a time. With v pieces a stage, forwards go through all pieces for each p micro-batches in
+// turn, and a stage begins with (v - 1) p + 2 (p - 1 - s) forwards.
+//
+// Bubble, for stages of equal cost and messages that take no time: (p - 1) / (v m + p - 1) of the
+// time of a step.
+//
+// Source: Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", arXiv 2006.09503
+// (1F1B with flushes); "Efficient Large-Scale Language Model Training on GPU Clusters Using
+// Megatron-LM", arXiv 2104.04473, section 2.2 (interleaved).
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// What a stage computes next.
+struct PipelineStep
+{
+  bool is_forward = true;
+  std::size_t micro_batch = 0;
+  std::size_t piece = 0;  // of this stage
+
+  friend bool operator==(const PipelineStep&, const PipelineStep&) = default;
+};
+
+/// The steps of a stage.
+/// @throws ArgumentError for several pieces and a number of micro-batches that is no multiple of
+/// the stages'
+[[nodiscard]] inline std::vector<PipelineStep> pipeline_schedule(std::size_t stage,
+                                                                 std::size_t stages,
+                                                                 std::size_t micro_batches,
+                                                                 std::size_t pieces)
+{
+  require<ArgumentError>(pieces == 1 || micro_batches % stages == 0, "got ", micro_batches,
+                         " micro-batches for ", stages, " stages of ", pieces,
+                         " pieces, which take as many micro-batches in turn as there are stages; "
+                         "use a multiple of ",
+                         stages);
+  const std::size_t all = micro_batches * pieces;
+  const std::size_t before = std::min(
+      all, pieces == 1 ? stages - 1 - stage : (pieces - 1) * stages + 2 * (stages - 1 - stage));
+  // With one piece the n-th forward is that of micro-batch n.
+  const std::size_t turn = pieces == 1 ? 1 : stages;
+  const auto step = [&](bool is_forward, std::size_t n) {
+    const std::size_t in_round = n % (turn * pieces);
+    const std::size_t piece = in_round / turn;
+    return PipelineStep{is_forward, n / (turn * pieces) * turn + in_round % turn,
+                        is_forward ? piece : pieces - 1 - piece};
+  };
+  std::vector<PipelineStep> steps;
+  for (std::size_t n = 0; n < before; ++n) steps.push_back(step(true, n));
+  for (std::size_t n = before; n < all; ++n)
+  {
+    steps.push_back(step(true, n));
+    steps.push_back(step(false, n - before));
+  }
+  for (std::size_t n = all - before; n < all; ++n) steps.push_back(step(false, n));
+  return steps;
+}
+
+/// The steps of a stage that computes outputs only.
+[[nodiscard]] inline std::vector<PipelineStep>
+forward_schedule(std::size_t stages, std::size_t micro_batches, std::size_t pieces)
+{
+  std::vector<PipelineStep> steps;
+  for (std::size_t first = 0; first < micro_batches; first += stages)
+    for (std::size_t piece = 0; piece < pieces; ++piece)
+      for (std::size_t i = first; i < std::min(first + stages, micro_batches); ++i)
+        steps.push_back({true, i, piece});
+  return steps;
+}
+
+/// The most micro-batches that have activations in a piece at a time.
+[[nodiscard]] inline std::size_t most_in_flight(const std::vector<PipelineStep>& steps,
+                                                std::size_t piece)
+{
+  std::size_t most = 0;
+  std::size_t now = 0;
+  for (const PipelineStep& step : steps)
+    if (step.piece == piece)
+    {
+      now = step.is_forward ? now + 1 : now - std::min<std::size_t>(now, 1);
+      most = std::max(most, now);
+    }
+  return most;
+}
+
+}  // namespace cubist::CUBIST_ABI::detail

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cubist/nn/networks/pipeline_schedule.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+namespace cubist::test::pipeline_schedule_test
+{
+
+namespace
+{
+
+using detail::pipeline_schedule;
+using detail::PipelineStep;
+
+/// "F0 F1 B0 …", with the piece behind a colon if it is not the first.
+std::string text(const std::vector<PipelineStep>& steps)
+{
+  std::string all;
+  for (const PipelineStep& s : steps)
+  {
+    all += (all.empty() ? "" : " ") + std::string{s.is_forward ? "F" : "B"} +
+           std::to_string(s.micro_batch);
+    if (s.piece > 0) all += ":" + std::to_string(s.piece);
+  }
+  return all;
+}
+
+/// The time of a step in which a forward takes 1 and a backward `backward`, and messages nothing;
+/// a schedule that cannot go on is an endless one.
+double time_of(std::size_t stages, std::size_t micro_batches, std::size_t pieces, double backward)
+{
+  std::vector<std::vector<PipelineStep>> all;
+  for (std::size_t s = 0; s < stages; ++s)
+    all.push_back(pipeline_schedule(s, stages, micro_batches, pieces));
+  const std::size_t last = stages * pieces - 1;
+  std::map<std::tuple<bool, std::size_t, std::size_t>, double> ends;  // is_forward, micro, number
+  std::vector<std::size_t> at(stages, 0);
+  std::vector<double> now(stages, 0);
+  for (bool moves = true; moves;)
+  {
+    moves = false;
+    for (std::size_t s = 0; s < stages; ++s)
+      while (at[s] < all[s].size())
+      {
+        const PipelineStep& step = all[s][at[s]];
+        const std::size_t k = step.piece * stages + s;
+        double ready = 0;
+        const auto needs = [&](bool is_forward, std::size_t number) {
+          const auto found = ends.find({is_forward, step.micro_batch, number});
+          if (found == ends.end()) return false;
+          ready = std::max(ready, found->second);
+          return true;
+        };
+        if (step.is_forward ? k > 0 && !needs(true, k - 1)
+                            : !needs(true, k) || (k < last && !needs(false, k + 1)))
+          break;
+        now[s] = std::max(now[s], ready) + (step.is_forward ? 1 : backward);
+        ends[{step.is_forward, step.micro_batch, k}] = now[s];
+        ++at[s];
+        moves = true;
+      }
+  }
+  for (std::size_t s = 0; s < stages; ++s)
+    if (at[s] < all[s].size()) return 1e300;
+  return *std::max_element(now.begin(), now.end());
+}
+
+}  // namespace
+
+TEST_CASE("a stage computes one forward and one backward in turn")
+{
+  CHECK(text(pipeline_schedule(0, 1, 3, 1)) == "F0 B0 F1 B1 F2 B2");
+  CHECK(text(pipeline_schedule(0, 3, 5, 1)) == "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4");
+  CHECK(text(pipeline_schedule(1, 3, 5, 1)) == "F0 F1 B0 F2 B1 F3 B2 F4 B3 B4");
+  CHECK(text(pipeline_schedule(2, 3, 5, 1)) == "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4");
+  CHECK(text(pipeline_schedule(0, 4, 2, 1)) == "F0 F1 B0 B1");
+}
+
+TEST_CASE("a stage of two pieces goes through both for each turn of micro-batches")
+{
+  CHECK(text(pipeline_schedule(0, 2, 4, 2)) ==
+        "F0 F1 F0:1 F1:1 F2 B0:1 F3 B1:1 F2:1 B0 F3:1 B1 B2:1 B3:1 B2 B3");
+  CHECK(text(pipeline_schedule(1, 2, 4, 2)) ==
+        "F0 F1 F0:1 B0:1 F1:1 B1:1 F2 B0 F3 B1 F2:1 B2:1 F3:1 B3:1 B2 B3");
+}
+
+TEST_CASE("every micro-batch has one forward and one backward in each piece")
+{
+  for (const std::size_t stages : {1U, 2U, 3U, 4U, 8U})
+    for (const std::size_t pieces : {1U, 2U, 3U})
+      for (const std::size_t micro_batches : {stages, 2 * stages, 5 * stages})
+        for (std::size_t s = 0; s < stages; ++s)
+        {
+          const auto steps = pipeline_schedule(s, stages, micro_batches, pieces);
+          CHECK(steps.size() == 2 * micro_batches * pieces);
+          std::set<std::tuple<bool, std::size_t, std::size_t>> found;
+          for (const auto& step : steps)
+            found.insert({step.is_forward, step.micro_batch, step.piece});
+          CHECK(found.size() == steps.size());
+        }
+}
+
+TEST_CASE("a stage has activations of at most as many micro-batches as there are stages behind it")
+{
+  for (const std::size_t stages : {1U, 2U, 5U})
+    for (const std::size_t micro_batches : {1U, 2U, 4U, 5U, 17U})
+      for (std::size_t s = 0; s < stages; ++s)
+        CHECK(detail::most_in_flight(pipeline_schedule(s, stages, micro_batches, 1), 0) ==
+              std::min(micro_batches, stages - s));
+}
+
+TEST_CASE("the bubble of equal stages is that of the formula")
+{
+  for (const std::size_t stages : {1U, 2U, 4U, 8U})
+    for (const std::size_t rounds : {1U, 2U, 5U})
+      for (const std::size_t pieces : {1U, 2U, 4U})
+      {
+        const std::size_t m = rounds * stages;
+        CAPTURE(stages, m, pieces);
+        const double busy = 3.0 * static_cast<double>(m * pieces);
+        const double bubble = 3.0 * static_cast<double>(stages - 1);
+        CHECK(time_of(stages, m, pieces, 2) == busy + bubble);
+      }
+  CHECK(time_of(4, 7, 1, 2) == 3.0 * (7 + 3));
+  CHECK(time_of(4, 3, 1, 2) == 3.0 * (3 + 3));
+}
+
+TEST_CASE("pieces that take other turns than the micro-batches are refused")
+{
+  CHECK(mentions(message_of<ArgumentError>([] { (void)pipeline_schedule(0, 4, 6, 2); }),
+                 "got 6 micro-batches", "4 stages", "use a multiple of 4"));
+}
+
+}  // namespace cubist::test::pipeline_schedule_test
