@@ -588,9 +588,14 @@ make_transformer(const AxisMesh<typename S::Axes, B>& mesh, const TransformerCon
 
 }  // namespace detail
 
-template <SchemeType S, class B, RealScalar T>
+/// @tparam S a scheme; on a Pipeline of one, nn/transformer/pipelined_transformer.hpp has the model
+template <NetworkScheme S, class B, RealScalar T>
 class Transformer
 {
+  static_assert(!is_pipeline<S>,
+                "this Transformer is one in stages, whose layers are on several meshes; include "
+                "cubist/nn/transformer/pipelined_transformer.hpp");
+
  public:
   using Value = T;
   using Mesh = AxisMesh<typename S::Axes, B>;

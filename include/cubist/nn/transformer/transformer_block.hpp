@@ -40,6 +40,7 @@
 #include "cubist/nn/layers/rms_norm.hpp"
 #include "cubist/nn/layers/sequential.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
+#include "cubist/nn/networks/pipeline_options.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/transformer/config.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -140,6 +141,9 @@ struct TransformerOptions
   /// sequences than such parts, the number that leaves the fewest rows on a rank; else 1.
   /// (docs/training.md)
   std::size_t context_parallel = 0;
+  /// The stages and micro-batches of a model on a Pipeline (scheme/pipeline.hpp). Layers are the
+  /// blocks; the embedding is in front of the first, and norm and logits are behind the last.
+  PipelineOptions pipeline = {};
 };
 
 namespace detail

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Transformers in stages compute what they compute on one rank.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/io/checkpoints.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
+#include "cubist/nn/transformer/pipelined_transformer.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+#include "cubist/training/clip_gradients.hpp"
+#include "cubist/training/gradient_accumulation.hpp"
+
+#include "catch.hpp"
+#include "checked_step.hpp"
+#include "folder.hpp"
+#include "nn.hpp"
+#include "transformer_reference.hpp"
+
+namespace cubist::test::pipelined_transformer_test
+{
+
+namespace
+{
+
+/// A scheme in stages, and a mesh to run it on.
+template <class S>
+struct Stages
+{
+  int ranks;
+  typename Pipeline<S>::Extents extents;
+
+  [[nodiscard]] std::string name() const
+  {
+    return std::string{Pipeline<S>::name} + " on " +
+           Pipeline<S>::Axes::to_string(Pipeline<S>::extents(extents, ranks));
+  }
+};
+
+/// GPT-2, whose table is tied, and Llama; all models where tests are not quick.
+template <class S>
+void equals_references(const Stages<S>& place, const PipelineOptions& pipeline, Compared compared)
+{
+  using B = TestBackend;
+  if (!fits(place.ranks)) return;
+  for (const auto& model : reference_models())
+  {
+#ifdef CUBIST_QUICK_TESTS
+    if (&model != &gpt2_tiny() && &model != &llama_tiny()) continue;
+#endif
+    INFO(place.name() << ", " << model.folder);
+    require_clear(on_ranks<B>(place.ranks, [&](typename B::Communicator& world) {
+      const Mesh<Pipeline<S>, B> mesh{world, place.extents};
+      return check_reference<Pipeline<S>, B, double>(mesh, model, compared, {.pipeline = pipeline});
+    }));
+  }
+}
+
+constexpr std::size_t length = 5;
+constexpr std::size_t sequences = 6;
+
+TransformerConfig config_of(bool llama, std::size_t layers)
+{
+  TransformerConfig c{.vocabulary = 13,
+                      .positions = 8,
+                      .width = 12,
+                      .layers = layers,
+                      .heads = 3,
+                      .feed_forward = 20};
+  if (llama)
+  {
+    c.learned_positions = c.bias = c.tied = false;
+    c.norm = Norm::rms_norm;
+    c.gated = true;
+  }
+  return c;
+}
+
+std::vector<int> batch(std::uint64_t step)
+{
+  std::vector<int> ids;
+  for (std::uint64_t i = 0; i < sequences * length; ++i)
+    ids.push_back(static_cast<int>((i * i + step * i + 3 * step) % 13));
+  return ids;
+}
+
+struct Run
+{
+  std::uint64_t began = 0;
+  std::vector<double> losses, norms;
+  double evaluated = 0;
+};
+
+/// Steps of a model from the newest checkpoint of a folder, if there is one.
+/// @param compute_gradients (model, ids) returns the loss
+template <class Model, class M, class F>
+Run steps_of(Model& model, const M& mesh, std::uint64_t last, const std::filesystem::path& folder,
+             F compute_gradients)
+{
+  const auto parameters = model.parameters();
+  AdamW optimizer{parameters, {.learning_rate = 0.02}};
+  Checkpoints checkpoints{mesh, folder};
+  const auto state = state_of(model, optimizer);
+  Run run;
+  std::uint64_t step = folder.empty() ? 0 : checkpoints.load(state).value_or(0);
+  for (run.began = step; step < last; ++step)
+  {
+    run.losses.push_back(compute_gradients(model, batch(step % 2)));
+    run.norms.push_back(clip_gradients(parameters, 0.7));
+    checked_step(optimizer, parameters);
+  }
+  if (!folder.empty()) checkpoints.save(step, state);
+  run.evaluated = model.evaluate(batch(1), length);
+  return run;
+}
+
+TransformerOptions options(std::size_t recompute)
+{
+  return {.dropout = 0.2, .attention_dropout = 0.3, .seed = 5, .recompute = recompute};
+}
+
+Run trained_on_one_rank(const TransformerConfig& config, std::size_t micro_batches,
+                        std::uint64_t last, const std::filesystem::path& folder = {})
+{
+  return on_root(one_rank, [&](const auto& mesh) {
+    Transformer<Summa2D, TestBackend, double> model{mesh, config, options(0)};
+    GradientAccumulation accumulation{model.parameters(), micro_batches};
+    return steps_of(model, mesh, last, folder, [&](auto& m, const std::vector<int>& ids) {
+      double loss = 0;
+      const std::size_t size = ids.size() / micro_batches;
+      for (std::size_t i = 0; i < micro_batches; ++i)
+        loss += m.compute_gradients(std::span{ids}.subspan(i * size, size), length);
+      return loss / static_cast<double>(micro_batches);
+    });
+  });
+}
+
+template <class S>
+Run trained(const Stages<S>& place, const TransformerConfig& config,
+            const PipelineOptions& pipeline, std::uint64_t last, std::size_t recompute = 0,
+            const std::filesystem::path& folder = {})
+{
+  return on_ranks<TestBackend>(place.ranks, [&](typename TestBackend::Communicator& world) {
+    const Mesh<Pipeline<S>, TestBackend> mesh{world, place.extents};
+    auto o = options(recompute);
+    o.pipeline = pipeline;
+    Transformer<Pipeline<S>, TestBackend, double> model{mesh, config, o};
+    return steps_of(model, mesh, last, folder, [](auto& m, const std::vector<int>& ids) {
+      return double{m.compute_gradients(ids, length)};
+    });
+  })[0];
+}
+
+void check_equal(const Run& run, const Run& wanted)
+{
+  CHECK(deviation(run.losses, wanted.losses) < 1e-11);
+  CHECK(deviation(run.norms, wanted.norms) < 1e-11);
+  CHECK(deviation({run.evaluated}, {wanted.evaluated}) < 1e-11);
+}
+
+}  // namespace
+
+TEST_CASE("transformers in stages are those of Hugging Face and PyTorch")
+{
+  // With one sequence in a micro-batch, ranks share it.
+  equals_references(Stages<Summa2D>{8, {2, {.q = 2}}}, {.micro_batches = 4}, Compared::model);
+  equals_references(Stages<Megatron1D>{2, {2, {1}}}, {.micro_batches = 2}, Compared::all);
+}
+
+TEST_CASE("a transformer in stages trains with dropout as on one rank, and in other cuts")
+{
+  for (const bool llama : {false, true})
+  {
+    const auto config = config_of(llama, 4);
+    const Run wanted = trained_on_one_rank(config, 3, 5);
+    CHECK(wanted.losses.back() < wanted.losses.front());
+    const auto on = [&](const auto& place, const PipelineOptions& pipeline,
+                        std::size_t recompute = 0) {
+      if (!fits(place.ranks)) return;
+      CAPTURE(place.name(), llama, pipeline.pieces, recompute);
+      check_equal(trained(place, config, pipeline, 5, recompute), wanted);
+    };
+    on(Stages<Summa2D>{1, {1, {.q = 1}}}, {.micro_batches = 3});
+    on(Stages<Summa2D>{8, {2, {.q = 2}}}, {.micro_batches = 3}, 1);
+    on(Stages<Megatron1D>{8, {4, {2}}}, {.micro_batches = 3});
+  }
+}
+
+TEST_CASE("a transformer's training continues in another cut of stages")
+{
+  const auto config = config_of(false, 4);
+  const Folder folder;
+  const Run whole = trained_on_one_rank(config, 3, 6);
+  const std::vector<double> rest{whole.losses.begin() + 3, whole.losses.end()};
+  const auto continues = [&](const char* name, auto train) {
+    once([&] { std::filesystem::copy(folder / "half", folder / name); });
+    const Run run = train(folder / name);
+    CAPTURE(name);
+    CHECK(run.began == 3);
+    CHECK(deviation(run.losses, rest) < 1e-11);
+  };
+  if (!fits(8)) return;
+  (void)trained(Stages<Megatron1D>{8, {4, {2}}}, config, {.micro_batches = 3}, 3, 0,
+                folder / "half");
+  continues("one rank", [&](const auto& f) { return trained_on_one_rank(config, 3, 6, f); });
+  continues("two stages", [&](const auto& f) {
+    return trained(Stages<Summa2D>{8, {2, {.q = 2}}}, config,
+                   {.micro_batches = 3, .layers = {1, 3}}, 6, 0, f);
+  });
+}
+
+}  // namespace cubist::test::pipelined_transformer_test
