@@ -115,13 +115,11 @@ template <class E>
   throw E{join(parts)};
 }
 
-using Part = MessagePart;
-
 }  // namespace detail
 
 /// @throws E, with the parts as its message, unless `condition` holds
 template <class E>
-void require(bool condition, detail::Part a)
+void require(bool condition, detail::MessagePart a)
 {
   if (!condition) detail::fail<E>({a});
 }
@@ -129,43 +127,46 @@ void require(bool condition, detail::Part a)
 // of other types. These are compiled for each error.
 #ifndef DOXYGEN
 template <class E>
-void require(bool condition, detail::Part a, detail::Part b)
+void require(bool condition, detail::MessagePart a, detail::MessagePart b)
 {
   if (!condition) detail::fail<E>({a, b});
 }
 template <class E>
-void require(bool condition, detail::Part a, detail::Part b, detail::Part c)
+void require(bool condition, detail::MessagePart a, detail::MessagePart b, detail::MessagePart c)
 {
   if (!condition) detail::fail<E>({a, b, c});
 }
 template <class E>
-void require(bool condition, detail::Part a, detail::Part b, detail::Part c, detail::Part d)
+void require(bool condition, detail::MessagePart a, detail::MessagePart b, detail::MessagePart c,
+             detail::MessagePart d)
 {
   if (!condition) detail::fail<E>({a, b, c, d});
 }
 template <class E>
-void require(bool condition, detail::Part a, detail::Part b, detail::Part c, detail::Part d,
-             detail::Part e)
+void require(bool condition, detail::MessagePart a, detail::MessagePart b, detail::MessagePart c,
+             detail::MessagePart d, detail::MessagePart e)
 {
   if (!condition) detail::fail<E>({a, b, c, d, e});
 }
 template <class E>
-void require(bool condition, detail::Part a, detail::Part b, detail::Part c, detail::Part d,
-             detail::Part e, detail::Part f)
+void require(bool condition, detail::MessagePart a, detail::MessagePart b, detail::MessagePart c,
+             detail::MessagePart d, detail::MessagePart e, detail::MessagePart f)
 {
   if (!condition) detail::fail<E>({a, b, c, d, e, f});
 }
 template <class E>
-void require(bool condition, detail::Part a, detail::Part b, detail::Part c, detail::Part d,
-             detail::Part e, detail::Part f, detail::Part g)
+void require(bool condition, detail::MessagePart a, detail::MessagePart b, detail::MessagePart c,
+             detail::MessagePart d, detail::MessagePart e, detail::MessagePart f,
+             detail::MessagePart g)
 {
   if (!condition) detail::fail<E>({a, b, c, d, e, f, g});
 }
 template <class E, class... More>
-void require(bool condition, detail::Part a, detail::Part b, detail::Part c, detail::Part d,
-             detail::Part e, detail::Part f, detail::Part g, detail::Part h, const More&... more)
+void require(bool condition, detail::MessagePart a, detail::MessagePart b, detail::MessagePart c,
+             detail::MessagePart d, detail::MessagePart e, detail::MessagePart f,
+             detail::MessagePart g, detail::MessagePart h, const More&... more)
 {
-  if (!condition) detail::fail<E>({a, b, c, d, e, f, g, h, detail::Part{more}...});
+  if (!condition) detail::fail<E>({a, b, c, d, e, f, g, h, detail::MessagePart{more}...});
 }
 #endif
 
