@@ -63,12 +63,9 @@ MadePlan<T> make_product_plan(const AxisMesh<typename S::Axes, B>& mesh, Product
   const Ops ops{op_x, op_w};
   if constexpr (ExposesMemory<typename B::Communicator>)
     if (is_direct)
-    {
-      using Direct = DirectProduct<T, typename B::Communicator, typename B::Engine>;
-      return {std::make_unique<Direct>(mesh.world(), mesh.engine(), ops, x.placement(),
-                                       w.placement(), y.placement()),
+      return {make_direct_product<T>(mesh.world(), mesh.engine(), ops, x.placement(), w.placement(),
+                                     y.placement()),
               is_local};
-    }
   const int rank = mesh.rank();
   const LocalShapes local{x(rank).padded(), w(rank).padded(), y(rank).padded()};
   return {S::Algorithm::template make_plan<T>(mesh, local, ops, policy), is_local};

@@ -280,4 +280,18 @@ class DirectProduct final : public ProductPlan<T>
   std::size_t b_slot_size_ = 0;  // in elements
 };
 
+namespace detail
+{
+
+/// The product as a plan, made by a function that the compiled library can have.
+template <Scalar T, class C, class E>
+std::unique_ptr<ProductPlan<T>> make_direct_product(C& world, const E& engine, Ops ops,
+                                                    const Placement& x, const Placement& w,
+                                                    const Placement& y)
+{
+  return std::make_unique<DirectProduct<T, C, E>>(world, engine, ops, x, w, y);
+}
+
+}  // namespace detail
+
 }  // namespace cubist::CUBIST_ABI

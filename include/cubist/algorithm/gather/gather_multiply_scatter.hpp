@@ -206,6 +206,14 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
   Tiles grad_weight_;
 };
 
+/// The plan, made by a function that the compiled library can have.
+template <Scalar T, class C, class E>
+std::unique_ptr<ProductPlan<T>> make_gather_plan(const GatherAxes<C>& axes, const E& engine,
+                                                 const LocalShapes& local, Ops ops, Gathered policy)
+{
+  return std::make_unique<GatherMultiplyScatterPlan<T, C, E>>(axes, engine, local, ops, policy);
+}
+
 }  // namespace detail
 
 /// Gather-multiply-scatter on the axes that follow from these layouts (local_product.hpp).
@@ -221,11 +229,10 @@ struct GatherMultiplyScatter
   make_plan(const M& mesh, const LocalShapes& local, Ops ops, Gathered policy)
   {
     using C = typename M::Communicator;
-    using Plan = detail::GatherMultiplyScatterPlan<T, C, typename M::Engine>;
     const auto axes = [&mesh]<class Role>(Role) -> typename detail::GatherAxes<C>::Matrix {
       return {along(mesh, typename Role::CollectiveAxes{}), Role::cut};
     };
-    return std::make_unique<Plan>(
+    return detail::make_gather_plan<T>(
         detail::GatherAxes<C>{axes(typename Local::Input{}), axes(typename Local::Weight{}),
                               axes(typename Local::Output{}), mesh.world().remote()},
         mesh.engine(), local, ops, policy);

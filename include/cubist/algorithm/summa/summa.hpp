@@ -210,6 +210,15 @@ class SummaPlan final : public ProductPlan<T>
   SumBuffers<T, E> q_buffers_;
 };
 
+/// The plan, made by a function that the compiled library can have.
+template <Scalar T, class C, class E>
+std::unique_ptr<ProductPlan<T>> make_summa_plan(C& row, C& column, bool remote, const E& engine,
+                                                Stationary stationary, const LocalShapes& local,
+                                                Ops ops)
+{
+  return std::make_unique<SummaPlan<T, C, E>>(row, column, remote, engine, stationary, local, ops);
+}
+
 }  // namespace detail
 
 /// SUMMA on the axes `Row` and `Col` of a mesh.
@@ -221,11 +230,10 @@ struct Summa
   [[nodiscard]] static std::unique_ptr<ProductPlan<T>>
   make_plan(const M& mesh, const LocalShapes& local, Ops ops, Gathered)
   {
-    using Plan = detail::SummaPlan<T, typename M::Communicator, typename M::Engine>;
     // Not of a rank's own row and column: all ranks of a grid must cut K into the same panels.
     const bool remote = mesh.template along<Row, Col>().remote();
-    return std::make_unique<Plan>(mesh.template along<Col>(), mesh.template along<Row>(), remote,
-                                  mesh.engine(), stationary, local, ops);
+    return detail::make_summa_plan<T>(mesh.template along<Col>(), mesh.template along<Row>(),
+                                      remote, mesh.engine(), stationary, local, ops);
   }
 };
 

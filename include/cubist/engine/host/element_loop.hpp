@@ -91,32 +91,46 @@ class LastBlock
   std::size_t n_;
 };
 
+/// The loop as a function that is not inline, so that the compiled library can have it.
+template <class F, class... T>
+struct ElementLoop
+{
+  /// f(m[j]…) for j in [0, n), on a target that this processor supports.
+  static void run(Target target, std::size_t n, F f, T*... m);
+};
+
+template <class F, class... T>
+void ElementLoop<F, T...>::run(Target target, std::size_t n, F f, T*... m)
+{
+  if (n == 0) return;
+  auto* blocks = &blocks_as_compiled<F, T...>;
+#ifdef CUBIST_X86_TARGETS
+  if (target == Target::avx2) blocks = &blocks_avx2<F, T...>;
+  if (target == Target::avx512) blocks = &blocks_avx512<F, T...>;
+#else
+  static_cast<void>(target);
+#endif
+  const std::size_t whole = n - n % block_length;
+  if (whole > 0) blocks(f, whole / block_length, m...);
+  if (whole == n) return;
+  [&](LastBlock<T>&&... last) {
+    blocks(f, 1, last.data()...);
+    (last.write_back(), ...);
+  }(LastBlock<T>{m + whole, n - whole}...);
+}
+
 /// f(m[j]…) for j in [0, n), on a target that this processor supports. f may write to elements that
 /// are not const. Rows may be identical, but must not overlap otherwise.
 template <class F, class... T>
 void for_elements(Target target, std::size_t n, F f, T*... m)
 {
-  if (n == 0) return;
-  auto* run = &blocks_as_compiled<F, T...>;
-#ifdef CUBIST_X86_TARGETS
-  if (target == Target::avx2) run = &blocks_avx2<F, T...>;
-  if (target == Target::avx512) run = &blocks_avx512<F, T...>;
-#else
-  static_cast<void>(target);
-#endif
-  const std::size_t whole = n - n % block_length;
-  if (whole > 0) run(f, whole / block_length, m...);
-  if (whole == n) return;
-  [&](LastBlock<T>&&... last) {
-    run(f, 1, last.data()...);
-    (last.write_back(), ...);
-  }(LastBlock<T>{m + whole, n - whole}...);
+  ElementLoop<F, T...>::run(target, n, f, m...);
 }
 
 template <class F, class... T>
 void for_elements(std::size_t n, F f, T*... m)
 {
-  for_elements(best_target(), n, f, m...);
+  ElementLoop<F, T...>::run(best_target(), n, f, m...);
 }
 
 /// out = f(in…)

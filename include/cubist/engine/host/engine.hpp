@@ -31,6 +31,7 @@
 #include "cubist/engine/host/element_loop.hpp"
 #include "cubist/engine/host/float_gemm.hpp"
 #include "cubist/engine/host/gemm_semaphore.hpp"
+#include "cubist/engine/host/index_loop.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
 #include "cubist/engine/host/row_sums.hpp"
 #include "cubist/engine/shapes.hpp"
@@ -115,7 +116,7 @@ class HostEngine
   void copy(MatrixView<const T> in, MatrixView<T> out) const
   {
     require_shape(in.shape(), out.shape());
-    for (std::size_t i = 0; i < out.rows(); ++i) std::copy_n(in.row(i), out.cols(), out.row(i));
+    detail::RowLoops<T>::copy(in, out);
   }
   template <Element T>
   void upload(MatrixView<const T> in, MatrixView<T> out) const
@@ -131,7 +132,7 @@ class HostEngine
   template <Element T>
   void fill(MatrixView<T> out, T value) const
   {
-    for (std::size_t i = 0; i < out.rows(); ++i) std::fill_n(out.row(i), out.cols(), value);
+    detail::RowLoops<T>::fill(out, value);
   }
 
   /// f(m(i, j), …) for all i and j; f may write to elements that are not const.
@@ -171,9 +172,7 @@ class HostEngine
   void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
     (require_shape(in.shape(), out.shape()), ...);
-    for (std::size_t i = 0; i < out.rows(); ++i)
-      for (std::size_t j = 0; j < out.cols(); ++j)
-        out(i, j) = detail::element_of(f(i, j, detail::wide(in(i, j))...));
+    detail::IndexLoop<T, F, In...>::run(out, f, in...);
   }
 
   /// out(i, j) = f(i)(in(i, j), …); `out` may be one of the inputs.
@@ -193,13 +192,7 @@ class HostEngine
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {
     require_shape(out.shape(), Shape{1, in.cols()});
-    sum_up(out, [&](auto* sums) {
-      for (std::size_t i = 0; i < in.rows(); ++i)
-      {
-        const T* x = in.row(i);
-        for (std::size_t j = 0; j < in.cols(); ++j) sums[j] += x[j];
-      }
-    });
+    sum_up(out, [&](auto* sums) { detail::ColumnSums<T>::run(in, sums); });
   }
 
   /// out(targets[l], :) = the sum of the rows of `in` in list l, in its order; with `adds`, += that
@@ -232,11 +225,7 @@ class HostEngine
                        MatrixView<In>... in) const
   {
     (require_shape(in.shape(), first.shape()), ...);
-    Accumulator<T> all = init;
-    for (std::size_t i = 0; i < first.rows(); ++i)
-      for (std::size_t j = 0; j < first.cols(); ++j)
-        all = combine(all, f(i, j, detail::wide(first(i, j)), detail::wide(in(i, j))...));
-    return all;
+    return detail::FoldLoop<T, Combine, F, First, In...>::run(init, combine, f, first, in...);
   }
 
   /// The same of the terms, and out(i, j) = the value, of what f returns (ValueAndTerm).
@@ -245,12 +234,7 @@ class HostEngine
                            MatrixView<In>... in) const
   {
     (require_shape(in.shape(), out.shape()), ...);
-    const auto store = [&](std::size_t i, std::size_t j, const auto&... x) {
-      const auto both = f(i, j, x...);
-      out(i, j) = detail::element_of(both.value);
-      return both.term;
-    };
-    return fold(init, combine, store, in...);
+    return detail::MapFoldLoop<V, Combine, T, F, In...>::run(init, combine, out, f, in...);
   }
 
   /// The same elements as an xtensor view.

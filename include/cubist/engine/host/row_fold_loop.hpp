@@ -82,10 +82,16 @@ template <class V, class Out, class... A>
 }
 #endif
 
-/// out(i, 0) = init combined with f(i, j, m(i, j), …) for all columns j, on a target that this
-/// processor supports.
+/// The fold as a function that is not inline, so that the compiled library can have it.
 template <class V, class Out, class... A>
-void fold_rows(Target target, MatrixView<Out> out, V init, A... a)
+struct RowFold
+{
+  /// out(i, 0) = init combined with f(i, j, m(i, j), …) for all columns j, for A = combine, f, m…
+  static void run(Target target, MatrixView<Out> out, V init, A... a);
+};
+
+template <class V, class Out, class... A>
+void RowFold<V, Out, A...>::run(Target target, MatrixView<Out> out, V init, A... a)
 {
 #ifdef CUBIST_X86_TARGETS
   if (target == Target::avx512) return fold_rows_avx512(out, init, a...);
@@ -94,6 +100,14 @@ void fold_rows(Target target, MatrixView<Out> out, V init, A... a)
   static_cast<void>(target);
 #endif
   fold_rows_as_compiled(out, init, a...);
+}
+
+/// out(i, 0) = init combined with f(i, j, m(i, j), …) for all columns j, on a target that this
+/// processor supports.
+template <class V, class Out, class... A>
+void fold_rows(Target target, MatrixView<Out> out, V init, A... a)
+{
+  RowFold<V, Out, A...>::run(target, out, init, a...);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

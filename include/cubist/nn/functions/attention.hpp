@@ -92,9 +92,10 @@ class AttentionWorkspace
 }  // namespace detail
 
 /// @tparam T float or double
-template <RealScalar T, Engine E>
+template <RealScalar T, class E>
 class LocalAttention
 {
+  static_assert(Engine<E>);
   using In = MatrixView<const T>;
   using Out = MatrixView<T>;
   static constexpr bool batches = detail::MultipliesBatches<E, T>;
@@ -372,5 +373,48 @@ class LocalAttention
   detail::AttentionWorkspace<T, E> workspace_;
   detail::ProductBatch<T> batch_;
 };
+
+namespace detail
+{
+
+// What layers call of LocalAttention: functions that are not inline, so that the compiled library
+// can have them, without constraints, so that it can name engines that a program does not include.
+
+template <RealScalar T, class E>
+void attend(LocalAttention<T, E>& attention, const AttentionShape& s,
+            const std::optional<AttentionDropout>& dropout, MatrixView<const T> q,
+            MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> o, MatrixView<T> l)
+{
+  attention.forward(s, dropout, q, k, v, o, l);
+}
+template <RealScalar T, class E>
+void attend_run(LocalAttention<T, E>& attention, const AttentionShape& s, const AttentionRun& run,
+                const std::optional<AttentionDropout>& dropout, MatrixView<const T> q,
+                MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> o, MatrixView<T> max,
+                MatrixView<T> sum)
+{
+  attention.add_run(s, run, dropout, q, k, v, o, max, sum);
+}
+template <RealScalar T, class E>
+void finish_runs(LocalAttention<T, E>& attention, const AttentionShape& s, MatrixView<T> o,
+                 MatrixView<T> max, MatrixView<T> sum, MatrixView<T> l)
+{
+  attention.finish(s, o, max, sum, l);
+}
+/// @param run  the run whose parts are added to the gradients; null for those of all keys
+template <RealScalar T, class E>
+void attend_back(LocalAttention<T, E>& attention, const AttentionShape& s, const AttentionRun* run,
+                 const std::optional<AttentionDropout>& dropout, MatrixView<const T> q,
+                 MatrixView<const T> k, MatrixView<const T> v, MatrixView<const T> o,
+                 MatrixView<const T> l, MatrixView<const T> d_o, MatrixView<T> dq, MatrixView<T> dk,
+                 MatrixView<T> dv)
+{
+  if (run)
+    attention.add_run_gradients(s, *run, dropout, q, k, v, o, l, d_o, dq, dk, dv);
+  else
+    attention.backward(s, dropout, q, k, v, o, l, d_o, dq, dk, dv);
+}
+
+}  // namespace detail
 
 }  // namespace cubist::CUBIST_ABI

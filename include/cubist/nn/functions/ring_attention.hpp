@@ -210,7 +210,8 @@ class RingAttention
     for (std::size_t i = 0; i < cut_.chunks; ++i)
     {
       const Out l_i = numbers_of(l, i);
-      local_.finish(shape(0, cut_.chunk), rows_of(o, i), l_i, numbers_of(sums, i), l_i);
+      detail::finish_runs<A>(local_, shape(0, cut_.chunk), rows_of(o, i), l_i, numbers_of(sums, i),
+                             l_i);
     }
   }
 
@@ -296,20 +297,20 @@ class RingAttention
   /// The part of the keys of step t in O.
   void add_keys(std::size_t t, In q, In k, In v, Out o, Out l, Out sums)
   {
-    for_each_run(
-        t, [&](std::size_t i, std::size_t j, const AttentionShape& s, const AttentionRun& run) {
-          local_.add_run(s, run, dropout_of_round_, rows_of(q, i), rows_of(k, j), rows_of(v, j),
-                         rows_of(o, i), numbers_of(l, i), numbers_of(sums, i));
-        });
+    for_each_run(t, [&](std::size_t i, std::size_t j, const AttentionShape& s,
+                        const AttentionRun& run) {
+      detail::attend_run<A>(local_, s, run, dropout_of_round_, rows_of(q, i), rows_of(k, j),
+                            rows_of(v, j), rows_of(o, i), numbers_of(l, i), numbers_of(sums, i));
+    });
   }
   /// The part of the keys of step t in the gradients.
   void add_gradients(std::size_t t, In q, In k, In v, In o, In l, In d_o, Out dq, Out dk, Out dv)
   {
     for_each_run(
         t, [&](std::size_t i, std::size_t j, const AttentionShape& s, const AttentionRun& run) {
-          local_.add_run_gradients(s, run, dropout_of_round_, rows_of(q, i), rows_of(k, j),
-                                   rows_of(v, j), rows_of(o, i), numbers_of(l, i), rows_of(d_o, i),
-                                   rows_of(dq, i), rows_of(dk, j), rows_of(dv, j));
+          detail::attend_back<A>(local_, s, &run, dropout_of_round_, rows_of(q, i), rows_of(k, j),
+                                 rows_of(v, j), rows_of(o, i), numbers_of(l, i), rows_of(d_o, i),
+                                 rows_of(dq, i), rows_of(dk, j), rows_of(dv, j));
         });
   }
 

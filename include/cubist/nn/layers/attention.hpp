@@ -154,12 +154,12 @@ class Attention
       const auto qkv = widen(std::as_const(merged), kept.wide_qkv);
       const auto out = wide_like(o, kept.wide_o);
       if (cache_.capacity() == 0)
-        attention_.forward(shape, drop, qkv, qkv, qkv, out, l);
+        detail::attend<A>(attention_, shape, drop, qkv, qkv, qkv, out, l);
       else
       {
         cache_.append(mesh_.engine(), shape, pass.position, qkv);
-        attention_.forward(cache_.shape(shape, pass.position), {}, qkv, cache_.keys(),
-                           cache_.values(), out, l);
+        detail::attend<A>(attention_, cache_.shape(shape, pass.position), {}, qkv, cache_.keys(),
+                          cache_.values(), out, l);
       }
       narrow(out, o);
     }
@@ -193,11 +193,12 @@ class Attention
     {
       const auto qkv = widen(merged, kept.wide_qkv);
       // L of a forward in one pass has another order.
-      if (kept.is_fused) attention_.forward(shape, {}, qkv, qkv, qkv, wide_like(o, kept.wide_o), l);
+      if (kept.is_fused)
+        detail::attend<A>(attention_, shape, {}, qkv, qkv, qkv, wide_like(o, kept.wide_o), l);
       const auto dqkv = wide_like(d_merged, kept.wide_dqkv);
-      attention_.backward(shape, dropout(pass, o), qkv, qkv, qkv,
-                          widen(std::as_const(o), kept.wide_o), MatrixView<const A>{l},
-                          widen(d_o, kept.wide_do), dqkv, dqkv, dqkv);
+      detail::attend_back<A>(attention_, shape, nullptr, dropout(pass, o), qkv, qkv, qkv,
+                             widen(std::as_const(o), kept.wide_o), MatrixView<const A>{l},
+                             widen(d_o, kept.wide_do), dqkv, dqkv, dqkv);
       narrow(dqkv, d_merged);
     }
     rotate<true>(d_merged, pass, kept);
