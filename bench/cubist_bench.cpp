@@ -10,6 +10,7 @@
 #include "ceiling.hpp"
 #include "collectives.hpp"
 #include "elementwise.hpp"
+#include "generate.hpp"
 #include "job.hpp"
 #include "layers.hpp"
 #include "machine.hpp"
@@ -35,6 +36,7 @@ int main(int argc, char** argv)
     bench::add_ceiling(app, action);
     bench::add_mlp(app, action);
     bench::add_transformer(app, action);
+    bench::add_generate(app, action);
     bench::add_collectives(app, action);
     bench::add_elementwise(app, action);
     bench::add_scaling(app, action);

@@ -7,6 +7,7 @@
 #include <cubist/core/error.hpp>
 
 #include "collectives.hpp"
+#include "generate.hpp"
 #include "job.hpp"
 #include "layers.hpp"
 #include "machine.hpp"
@@ -33,6 +34,7 @@ Job find_mpi_job() { return {}; }
 std::optional<Row> matmul_on_mpi(const MatmulTask&) { return {}; }
 std::optional<Row> mlp_on_mpi(const MlpTask&) { return {}; }
 std::optional<Row> transformer_on_mpi(const TransformerTask&) { return {}; }
+std::optional<GenerateRow> generate_on_mpi(const GenerateTask&) { return {}; }
 std::optional<PgemmRow> pgemm_on_mpi(const PgemmTask&) { return {}; }
 std::optional<PlannerResult> planner_on_mpi(const PlannerTask&) { return {}; }
 std::optional<std::vector<double>> layers_on_mpi(const LayersTask&) { return {}; }

@@ -59,6 +59,8 @@ foreach(backend IN LISTS backends)
     --trace "${CMAKE_CURRENT_BINARY_DIR}/mlp-${backend}-trace.json")
   bench_test(${backend} mlp-beside-torch mlp --tokens 24 --layers 16,33,8 --schemes summa2d --scalars float)
   bench_test(${backend} transformer transformer --sequences 3 --length 8 --layers 2 --width 16 --heads 4 --schemes summa2d,grid3d --ranks 4)
+  bench_test(${backend} generate generate --prompt 3 --tokens 3 --layers 2 --width 16 --heads 4 --vocabulary 50 --schemes megatron1d,summa2d
+    --ranks 4)
   bench_test(${backend} planner planner --ranks 4 --shapes 24x16x20 --final-repeats 1)
   bench_test(${backend} collectives collectives --words 1,1000)
   bench_test(${backend} strong scaling --mode strong --shape 70x40x30)
