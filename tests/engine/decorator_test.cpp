@@ -103,6 +103,40 @@ TEST_CASE("a decorator sees a product, which its engine computes")
   CHECK(c == std::vector<double>{7, 8, 16, 17});
 }
 
+TEST_CASE(
+    "a decorator sees the bytes of a call, how a product's operands are stored, and the function of a pass")
+{
+  static EngineCall seen;
+  struct LastCall : EngineDecorator<LastCall, HostEngine>
+  {
+    [[nodiscard]] static int around(const EngineCall& call)
+    {
+      seen = call;
+      return 0;
+    }
+  };
+  const LastCall engine;
+  std::vector<double> x(6, 1), y(6), z(4), row(3);
+  const MatrixView<const double> in{x.data(), {2, 3}}, bias{x.data(), 2, 3, 0};
+  const MatrixView<double> out{y.data(), {2, 3}};
+  engine.gemm(Op::none, Op::transpose, 1.0, in, in, 0.0, MatrixView<double>{z.data(), {2, 2}});
+  CHECK_FALSE(seen.transposes_a);
+  CHECK(seen.transposes_b);
+  CHECK(seen.bytes == (6 + 6 + 4) * sizeof(double));
+  engine.map(out, detail::Same{}, in);
+  CHECK(seen.bytes == (6 + 6) * sizeof(double));
+  CHECK(seen.function.ends_with("detail::Same"));
+  // What for_each writes it also reads; of a repeated row there is one.
+  engine.for_each(detail::Add{}, out, bias);
+  CHECK(seen.bytes == (6 + 6 + 3) * sizeof(double));
+  CHECK(seen.function.ends_with("detail::Add"));
+  engine.row_fold(MatrixView<double>{row.data(), 2, 1, 1}, 0.0, detail::Sum{}, detail::Itself{},
+                  in);
+  CHECK(seen.function.ends_with("detail::Itself"));
+  engine.copy(in, out);
+  CHECK(seen.function.empty());
+}
+
 TEST_CASE("a decorator sees other calls with the shape of the largest operand")
 {
   const LoggedEngine<HostEngine> engine;

@@ -21,6 +21,13 @@ double tick()
   return time += 1;
 }
 
+/// Another one, which each reading advances by half a second.
+double half_tick()
+{
+  static double time = 0;
+  return time += 0.5;
+}
+
 }  // namespace
 
 TEST_CASE("a trace keeps its events in order, however many they are")
@@ -55,6 +62,28 @@ TEST_CASE("spans nest, and a pause records nothing")
   CHECK(events[1].name.to_string() == "outer");
   CHECK(events[1].begin < events[0].begin);
   CHECK(events[0].end < events[1].end);
+}
+
+TEST_CASE("a trace with a clock of the processor says how long each event had one")
+{
+  detail::RankTrace trace{&tick, &half_tick};
+  detail::rank_local() = &trace;
+  {
+    const detail::TraceSpan outer{TraceCategory::part, "outer"};
+    const detail::TraceSpan inner{"inner", {.category = TraceCategory::pass, .bytes = 12}};
+  }
+  detail::rank_local() = nullptr;
+  const double before = trace.processor_now();
+  trace.add_wait({.name = "wait", .begin = trace.now()}, before);
+  const auto events = trace.events();
+  REQUIRE(events.size() == 3);
+  CHECK(events[0].processor == 0.5);
+  CHECK(events[0].bytes == 12);
+  CHECK(events[1].processor == 1.5);
+  CHECK(events[2].processor == 0.5);
+  detail::RankTrace without{&tick};
+  without.add_wait({.name = "wait", .begin = without.now()});
+  CHECK(without.events().front().processor < 0);
 }
 
 TEST_CASE("a wait is recorded if it takes longer than a call that only looks")

@@ -255,6 +255,34 @@ TEST_CASE("chosen ranks are recorded")
   Backend::options = {};
 }
 
+TEST_CASE("a trace has the time of processors where that is asked for, and what calls do")
+{
+  if (!fits(4)) return;
+  const Folder folder;
+  const auto file = (folder / "trace.json").string();
+  Traced<TestBackend>::options = {.file = file, .processor_time = true};
+  launch<Traced<TestBackend>>({.ranks = 4, .rethrow = true},
+                              [](auto& world) { train<Traced<TestBackend>>(world); });
+  Traced<TestBackend>::options = {};
+  std::ifstream in{file};
+  const auto events = json::parse(in).at("traceEvents");
+  check_format(events);
+  std::set<std::string> operands;
+  bool has_function = false;
+  for (const auto& e : events)
+  {
+    if (e.at("ph") != "X") continue;
+    const std::string category = e.at("cat");
+    CHECK(e.contains("tdur") == (category != "communication"));
+    if (category == "product") operands.insert(e.at("args").at("operands").get<std::string>());
+    if (category != "pass") continue;
+    CHECK(e.at("args").at("bytes") > 0);
+    has_function = has_function || e.at("args").contains("function");
+  }
+  CHECK(operands == std::set<std::string>{"nn", "tn"});
+  CHECK(has_function);
+}
+
 TEST_CASE("nothing is recorded in a pause")
 {
   const Folder folder;

@@ -18,6 +18,8 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "cubist/core/block.hpp"
@@ -32,18 +34,48 @@ namespace cubist::CUBIST_ABI
 /// A call of an engine's function that computes or copies.
 struct EngineCall
 {
-  SpanName name;            ///< the function, and the sizes of its operands
-  bool is_product = false;  ///< whether it multiplies matrices
+  SpanName name;              ///< the function, and the sizes of its operands
+  bool is_product = false;    ///< whether it multiplies matrices
+  bool transposes_a = false;  ///< whether a product's A is stored transposed
+  bool transposes_b = false;  ///< whether a product's B is stored transposed
+  /// Bytes of the matrices that it reads and of those that it writes; of a product, of all three.
+  std::size_t bytes = 0;
+  /// The type of what a map or a fold applies to elements, with its namespaces.
+  std::string_view function = {};
 };
 
 namespace detail
 {
 
+/// The name of a type, as the compiler prints it.
 template <class T>
-[[nodiscard]] EngineCall product_call(const char* function, Op op_a, Op, T, MatrixView<const T> a,
-                                      MatrixView<const T>, T, MatrixView<T> c)
+[[nodiscard]] constexpr std::string_view type_name()
 {
-  return {{function, c.rows(), c.cols(), op_shape(op_a, a.shape()).cols}, true};
+  constexpr std::string_view all = __PRETTY_FUNCTION__;
+  constexpr std::string_view before = "T = ";
+  constexpr std::size_t begin = all.find(before) + before.size();
+  constexpr std::size_t semicolon = all.find("; std::string_view", begin);  // g++
+  constexpr std::size_t end = semicolon == all.npos ? all.rfind(']') : semicolon;
+  return all.substr(begin, end - begin);
+}
+
+/// The bytes that a matrix has in memory; of a repeated row, those of one.
+template <class T>
+[[nodiscard]] std::size_t bytes_of(const MatrixView<T>& m)
+{
+  return (m.ld() == 0 ? m.cols() : m.size()) * sizeof(T);
+}
+
+template <class T>
+[[nodiscard]] EngineCall product_call(const char* function, Op op_a, Op op_b, T,
+                                      MatrixView<const T> a, MatrixView<const T> b, T,
+                                      MatrixView<T> c)
+{
+  return {{function, c.rows(), c.cols(), op_shape(op_a, a.shape()).cols},
+          true,
+          op_a != Op::none,
+          op_b != Op::none,
+          bytes_of(a) + bytes_of(b) + bytes_of(c)};
 }
 template <class T>
 [[nodiscard]] EngineCall
@@ -58,23 +90,51 @@ template <class... Rest>
   return {{function, s.sequences, s.heads, s.queries}, true};
 }
 
-template <class T>
-void take_larger(Shape&, const T&)
+/// What a pass does, collected from its arguments one after the other.
+struct PassOperands
 {
-}
-template <class T>
-void take_larger(Shape& shape, const MatrixView<T>& m)
-{
-  if (m.size() > shape.size()) shape = m.shape();
-}
+  Shape largest = {};
+  std::size_t bytes = 0;
+  std::string_view function = {};
+
+  template <class T>
+  void add(const MatrixView<T>& m)
+  {
+    if (m.size() > largest.size()) largest = m.shape();
+    bytes += bytes_of(m);
+  }
+  /// The last of several functions is the one of elements: a fold's comes behind its sum.
+  template <class F>
+  requires(std::is_class_v<F>) void add(const F&) { function = type_name<F>(); }
+  template <class T>
+  requires(!std::is_class_v<T>) void add(const T&) {}
+  void add(const RowLists&) {}
+};
 
 /// The call of a function that is no product, with the shape of its largest operand.
 template <class... Arguments>
 [[nodiscard]] EngineCall pass_call(const char* function, const Arguments&... arguments)
 {
-  Shape shape;
-  (take_larger(shape, arguments), ...);
-  return {{function, shape.rows, shape.cols}, false};
+  PassOperands all;
+  (all.add(arguments), ...);
+  return {.name = {function, all.largest.rows, all.largest.cols},
+          .bytes = all.bytes,
+          .function = all.function};
+}
+
+/// The bytes of a matrix that is written as well as read.
+template <class T>
+[[nodiscard]] std::size_t bytes_written(const MatrixView<T>& m)
+{
+  return std::is_const_v<T> ? 0 : bytes_of(m);
+}
+/// The call of for_each, which reads matrices and writes those that are not const.
+template <class F, class... T>
+[[nodiscard]] EngineCall update_call(const char* function, const F& f, const MatrixView<T>&... m)
+{
+  EngineCall call = pass_call(function, f, m...);
+  call.bytes += (bytes_written(m) + ...);
+  return call;
 }
 
 template <class F, class... T>
@@ -116,7 +176,7 @@ class EngineDecorator : public E
   CUBIST_DECORATED(upload, detail::pass_call)
   CUBIST_DECORATED(download, detail::pass_call)
   CUBIST_DECORATED(fill, detail::pass_call)
-  CUBIST_DECORATED(for_each, detail::pass_call)
+  CUBIST_DECORATED(for_each, detail::update_call)
   CUBIST_DECORATED(for_each_in_all, detail::groups_call)
   CUBIST_DECORATED(map, detail::pass_call)
   CUBIST_DECORATED(map_sums, detail::pass_call)

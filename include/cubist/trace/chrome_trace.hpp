@@ -48,6 +48,16 @@ namespace cubist::CUBIST_ABI::detail
   return rows;
 }
 
+/// What a trace says of a call of the engine beside its name.
+[[nodiscard]] inline nlohmann::json call_arguments(const TraceEvent& e)
+{
+  nlohmann::json arguments{{"bytes", e.bytes}};
+  if (e.category == TraceCategory::product)
+    arguments["operands"] = std::string{e.transposes_a ? 't' : 'n', e.transposes_b ? 't' : 'n'};
+  if (!e.function.empty()) arguments["function"] = e.function;
+  return arguments;
+}
+
 /// The events of a rank, and the names of its rows, one a line, with commas between.
 /// @param zero the time from which the trace counts
 [[nodiscard]] inline std::string chrome_events(const std::vector<TraceEvent>& events, int rank,
@@ -78,8 +88,13 @@ namespace cubist::CUBIST_ABI::detail
                   {"ts", (e.begin - zero) * microseconds},
                   {"dur", (e.end - e.begin) * microseconds},
                   {"cat", to_string(e.category)}};
+    if (e.processor >= 0) event["tdur"] = e.processor * microseconds;
     if (e.ranks == 0)
+    {
       event["name"] = e.name.to_string();
+      if (e.category == TraceCategory::product || e.category == TraceCategory::pass)
+        event["args"] = call_arguments(e);
+    }
     else
     {
       event["name"] = (e.category == TraceCategory::wait ? "wait for " : "") + e.name.to_string();

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,12 +29,18 @@ enum class TraceCategory : std::uint8_t
 /// A span of time of one rank.
 struct TraceEvent
 {
-  SpanName name;
+  SpanName name = {};
   TraceCategory category = TraceCategory::part;  ///< what it is
   double begin = 0;                              // seconds
   double end = 0;                                ///< seconds from the start of the launch
   Sent sent = {};                                // of communication
   int ranks = 0;                                 // likewise
+  /// Seconds in which the rank's thread had a processor; negative where they were not recorded.
+  double processor = -1;
+  /// Of a call of the engine: see EngineCall.
+  bool transposes_a = false, transposes_b = false;
+  std::size_t bytes = 0;           ///< likewise
+  std::string_view function = {};  ///< likewise
 };
 
 namespace detail
@@ -42,13 +49,22 @@ namespace detail
 class RankTrace
 {
  public:
+  using Clock = double (*)();
+
   /// @param clock seconds on this rank's clock
-  explicit RankTrace(double (*clock)()) : now_{clock} { add_block(); }
+  /// @param processor seconds in which its thread has had a processor; null where these are not
+  /// recorded
+  explicit RankTrace(Clock clock, Clock processor = nullptr) : now_{clock}, processor_{processor}
+  {
+    add_block();
+  }
 
   /// The trace of the rank that runs; null where nothing is recorded.
   [[nodiscard]] static RankTrace* current() { return static_cast<RankTrace*>(rank_local()); }
 
   [[nodiscard]] double now() const { return now_(); }
+  /// 0 where the times of the processor are not recorded.
+  [[nodiscard]] double processor_now() const { return processor_ ? processor_() : 0; }
   void add(const TraceEvent& event)
   {
     if (blocks_.back().size() == block_size) add_block();
@@ -57,22 +73,30 @@ class RankTrace
 
   /// Adds an event from `event.begin` to now as a wait, unless that is shorter than a call that
   /// only looks or queues.
+  /// @param processor what `processor_now` was at its begin
   /// @returns now
-  double add_wait(TraceEvent event)
+  double add_wait(TraceEvent event, double processor = 0)
   {
     constexpr double shortest = 1e-6;
     event.category = TraceCategory::wait;
+    event.processor = processor_since(processor);
     event.end = now();
     if (event.end - event.begin >= shortest) add(event);
     return event.end;
   }
 
-  void begin(const SpanName& name) { open_.push_back({name, now()}); }
-  void end(TraceCategory category)
+  void begin(const SpanName& name) { open_.push_back({name, now(), processor_now()}); }
+  /// Ends the innermost span.
+  /// @param event the category, and what else there is to say of it
+  void end(TraceEvent event)
   {
-    const auto [name, begin] = open_.back();
+    const auto [name, begin, processor] = open_.back();
     open_.pop_back();
-    add({name, category, begin, now()});
+    event.processor = processor_since(processor);
+    event.name = name;
+    event.begin = begin;
+    event.end = now();
+    add(event);
   }
 
   [[nodiscard]] std::size_t size() const
@@ -92,13 +116,19 @@ class RankTrace
   {
     SpanName name;
     double begin;
+    double processor;
   };
 
+  [[nodiscard]] double processor_since(double begin) const
+  {
+    return processor_ ? processor_() - begin : -1;
+  }
   void add_block() { blocks_.emplace_back().reserve(block_size); }
 
   static constexpr std::size_t block_size = 1 << 12;
 
-  double (*now_)();
+  Clock now_;
+  Clock processor_;
   // A single vector would copy all events when it grows, in the middle of a step.
   std::vector<std::vector<TraceEvent>> blocks_;
   std::vector<Open> open_;
@@ -112,11 +142,12 @@ decltype(auto) traced_wait(const SpanName& name, F&& f)
   {
     RankTrace& trace;
     TraceEvent event;
-    ~Wait() { trace.add_wait(event); }
+    double processor;
+    ~Wait() { trace.add_wait(event, processor); }
   };
   auto* trace = RankTrace::current();
   if (trace == nullptr) return f();
-  const Wait wait{*trace, {.name = name, .begin = trace->now()}};
+  const Wait wait{*trace, {.name = name, .begin = trace->now()}, trace->processor_now()};
   return f();
 }
 
@@ -125,19 +156,24 @@ class TraceSpan
 {
  public:
   TraceSpan(TraceCategory category, const SpanName& name)
-      : trace_{RankTrace::current()}, category_{category}
+      : TraceSpan{name, TraceEvent{.category = category}}
+  {
+  }
+  /// @param event the category, and what else there is to say of it
+  TraceSpan(const SpanName& name, const TraceEvent& event)
+      : trace_{RankTrace::current()}, event_{event}
   {
     if (trace_ != nullptr) trace_->begin(name);
   }
   TraceSpan(TraceSpan&&) = delete;
   ~TraceSpan()
   {
-    if (trace_ != nullptr) trace_->end(category_);
+    if (trace_ != nullptr) trace_->end(event_);
   }
 
  private:
   RankTrace* trace_;
-  TraceCategory category_;
+  TraceEvent event_;
 };
 
 }  // namespace detail

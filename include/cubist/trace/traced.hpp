@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -37,6 +38,10 @@ struct TraceOptions
   int ranks = 64;         ///< the first so many are recorded
   /// If there are any, these are recorded instead.
   std::vector<int> only = {};
+  /// Whether to record for how long a rank's thread had a processor in each event, too ("tdur" in
+  /// the file): where ranks share cores, the rest of an event is time of other ranks. It takes two
+  /// system calls an event. Simulated ranks have no such time.
+  bool processor_time = false;
 
   /// Whether this rank's events are written.
   [[nodiscard]] bool records(int rank) const
@@ -68,8 +73,9 @@ struct Traced : BackendDecorator<Traced<B>, B>
         require<ArgumentError>(
             rank >= 0 && rank < inner.size(), "got rank ", rank, " for a trace of ", inner.size(),
             " ranks, none of which has this number; use 0 to ", inner.size() - 1);
-      detail::RankTrace trace{&now};
       const bool is_simulated = requires { B::now(); };
+      detail::RankTrace trace{&now,
+                              wanted.processor_time && !is_simulated ? &processor_now : nullptr};
       if (!is_simulated) inner.barrier();  // clocks of several hosts differ
       const double zero = is_simulated ? 0 : now();
       if (wanted.records(inner.rank()))
@@ -92,6 +98,14 @@ struct Traced : BackendDecorator<Traced<B>, B>
     else
       return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
           .count();
+  }
+
+  /// Seconds in which the calling thread has had a processor.
+  static double processor_now()
+  {
+    std::timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   }
 
   /// The trace of a rank while its body runs.

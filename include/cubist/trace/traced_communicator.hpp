@@ -42,9 +42,10 @@ class TracedRequest
   {
     if (trace_ == nullptr) return request_.wait();
     TraceEvent waited = event_;
+    const double processor = trace_->processor_now();
     waited.begin = trace_->now();
     request_.wait();
-    record(trace_->add_wait(waited));
+    record(trace_->add_wait(waited, processor));
   }
   bool test()
   {
@@ -99,8 +100,10 @@ class TracedCommunicator : public CommunicatorDecorator<TracedCommunicator<C>, C
   {
     auto* trace = detail::RankTrace::current();
     TraceEvent event;
+    double processor = 0;
     if (trace != nullptr)
     {
+      processor = trace->processor_now();
       event.name = SpanName{to_string(call.collective), call.count};
       event.category = TraceCategory::communication;
       event.begin = trace->now();
@@ -108,7 +111,7 @@ class TracedCommunicator : public CommunicatorDecorator<TracedCommunicator<C>, C
       event.ranks = this->size();
     }
     auto request = begin(call);
-    if (trace != nullptr) trace->add_wait(event);  // where nothing overlaps, here
+    if (trace != nullptr) trace->add_wait(event, processor);  // where nothing overlaps, here
     return TracedRequest<decltype(request)>{std::move(request), trace, event};
   }
   /// Records the waits for peers.

@@ -19,7 +19,12 @@ class TracedEngine : public EngineDecorator<TracedEngine<E>, E>
   /// Records a call until it returns.
   [[nodiscard]] static detail::TraceSpan around(const EngineCall& call)
   {
-    return {call.is_product ? TraceCategory::product : TraceCategory::pass, call.name};
+    return {call.name,
+            {.category = call.is_product ? TraceCategory::product : TraceCategory::pass,
+             .transposes_a = call.transposes_a,
+             .transposes_b = call.transposes_b,
+             .bytes = call.bytes,
+             .function = call.function}};
   }
 
   /// Begins a span, within those that are open.
@@ -31,7 +36,7 @@ class TracedEngine : public EngineDecorator<TracedEngine<E>, E>
   /// Ends the innermost span.
   static void end_span()
   {
-    if (auto* trace = detail::RankTrace::current()) trace->end(TraceCategory::part);
+    if (auto* trace = detail::RankTrace::current()) trace->end({.category = TraceCategory::part});
     if constexpr (detail::ShowsSpans<E>) E::end_span();
   }
 };
