@@ -36,6 +36,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
+#include "cubist/engine/span.hpp"
 #include "cubist/nn/functions/attention_functions.hpp"
 #include "cubist/nn/functions/attention_shape.hpp"
 
@@ -115,6 +116,7 @@ class LocalAttention
   void forward(const AttentionShape& s, const std::optional<AttentionDropout>& dropout, In q, In k,
                In v, Out o, Out l)
   {
+    const Span span{engine_, {"attention", "forward"}};
     const AttentionRun run = whole(s);
     for_each_block(s, run, dropout, 1, [&](const Block& b) {
       const Out max = workspace_.row(0, b.size());
@@ -137,6 +139,7 @@ class LocalAttention
                const std::optional<AttentionDropout>& dropout, In q, In k, In v, Out o, Out max,
                Out sum)
   {
+    const Span span{engine_, {"attention", "forward of a run"}};
     for_each_block(s, run, dropout, 1, [&](const Block& b) {
       const Shape rows{1, b.size()};
       add_keys(s, run, b, q, k, v, o, max.block(0, b.first_row, rows),
@@ -219,6 +222,7 @@ class LocalAttention
                      const std::optional<AttentionDropout>& dropout, In q, In k, In v, In o, In l,
                      In d_o, Out dq, Out dk, Out dv, bool adds)
   {
+    const Span span{engine_, {"attention", "backward"}};
     for_each_block(s, run, dropout, 2, [&](const Block& b) {
       const auto q_i = b.queries(s, s.q, q);
       const auto do_i = b.queries(s, s.o, d_o);

@@ -30,6 +30,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/engine/engine.hpp"
+#include "cubist/engine/span.hpp"
 #include "cubist/nn/functions/initial_values.hpp"
 #include "cubist/nn/functions/row_exchange.hpp"
 #include "cubist/nn/layer.hpp"
@@ -92,6 +93,7 @@ class Embedding
   Output& forward(std::span<const int> ids, const Pass& pass, Kept& kept) const
   {
     check(ids);
+    const Span span{mesh_.engine(), {"embedding", "forward"}};
     const std::size_t rows = pass.cut.is_cut() ? 1 : pass.sequence;
     const Quanta quanta{rows * mesh_.quantum(), mesh_.quantum()};
     const Shape shape{ids.size(), e_.cols()};
@@ -112,6 +114,7 @@ class Embedding
                 Kept& kept, bool accumulate = false)
   {
     check(ids);
+    const Span span{mesh_.engine(), {"embedding", "backward"}};
     const auto& h = kept.h;
     require<ShapeError>(h && dh.shape() == h->shape() && dh.quanta() == h->quanta(),
                         "got a gradient of ", dh.shape(),

@@ -34,6 +34,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/engine/span.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/nn/functions/initial_values.hpp"
 #include "cubist/nn/layer.hpp"
@@ -292,6 +293,7 @@ class MergedLinear
   template <class Of, class Merged>
   void copy_parts(Of of, Merged& merged, bool apart)
   {
+    const Span span{mesh_.engine(), {"weights", apart ? "taken apart" : "merged"}};
     const Block all = merged.block();
     for (auto& part : parts_)
     {

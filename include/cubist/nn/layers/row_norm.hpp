@@ -33,6 +33,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/engine/span.hpp"
 #include "cubist/nn/functions/norm_functions.hpp"
 #include "cubist/nn/functions/row_values.hpp"
 #include "cubist/nn/layer.hpp"
@@ -94,6 +95,7 @@ class RowNorm
   const Output& forward(const Input& x, const Pass&, Kept& kept) const
   {
     const auto& engine = mesh_.engine();
+    const Span span{engine, {"norm", "forward"}};
     const auto in = x.valid();
     check(x, "X");
     const std::size_t rows = in.rows();
@@ -130,6 +132,7 @@ class RowNorm
     check(dy, "dY");
     if (!weight_is_frozen_) require_gradient(dw_);
     const auto& engine = mesh_.engine();
+    const Span span{engine, {"norm", "backward"}};
     const MatrixView<const T> in = x.valid(), slopes = dy.valid();
     Input& dx = fit_like(kept.dx, x);
     const double* rstd = statistic(kept, 0).data();

@@ -29,6 +29,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/engine/span.hpp"
 #include "cubist/nn/functions/row_values.hpp"
 #include "cubist/nn/functions/softmax.hpp"
 #include "cubist/nn/losses/labels.hpp"
@@ -133,6 +134,7 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
                         std::size_t count, std::span<const int> compared, DistMatrix<T, L, M>* dy)
 {
   const auto& engine = y.mesh().engine();
+  const Span span{engine, {"loss"}};
   const MatrixView<const T> logits = y.valid();
   RowValues<int, L, M> classes{y.mesh(), logits.rows(), 0};
   const int* label = classes.upload(labels.subspan(y.block().rows.offset, logits.rows()));
