@@ -12,7 +12,6 @@
 //
 // On a GPU the clock is the compute stream's: time in communication is how long that stream waits.
 
-#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -22,6 +21,7 @@
 #include <cubist/comm/traffic.hpp>
 
 #include "measured_engine.hpp"
+#include "times.hpp"
 
 namespace bench
 {
@@ -34,14 +34,6 @@ struct Ledger
   bool tells_waiting = false;  // which costs two system calls for each call of the library
   double busy = 0;             // if so: the seconds of these in which it had a processor
 };
-
-/// Seconds that this thread has had a processor.
-inline double processor_seconds()
-{
-  std::timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 /// Adds its own lifetime to a ledger, by the clock of the engine.
 template <class E>

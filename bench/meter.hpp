@@ -12,8 +12,10 @@
 
 #include <cubist/backend/threads.hpp>
 #include <cubist/dist/staging.hpp>
+#include <cubist/engine/span.hpp>
 #include <cubist/trace/traced.hpp>
 
+#include "breakdown.hpp"
 #include "measured.hpp"
 #include "row.hpp"
 
@@ -127,6 +129,44 @@ void trace_once(World& world, const std::string& file, std::optional<cubist::Tra
   pause.reset();
   f();
   pause.emplace();
+}
+
+/// Records calls of f on all ranks for a breakdown: each is a part "step", behind a part of empty
+/// events.
+/// @param pause in force since the launch
+/// @returns what the cores did in one of the calls
+template <class B, class World, class F>
+CoreTimes trace_steps(World& world, int calls, std::optional<cubist::TracePause>& pause, F f)
+{
+  const typename World::Engine engine;
+  pause.reset();
+  {
+    constexpr int empty_events = 500;
+    const cubist::Span cost{engine, {cost_part}};
+    for (int i = 0; i < empty_events; ++i) const cubist::Span nothing{engine, {"nothing"}};
+  }
+  pause.emplace();
+  f();
+  CoreTimes all;
+  for (int i = 0; i < calls; ++i)
+  {
+    world.barrier();
+    const CoreTimes before = core_times();
+    pause.reset();
+    {
+      const cubist::Span step{engine, {step_part}};
+      f();
+      world.barrier();
+    }
+    pause.emplace();
+    all += core_times().since(before);
+  }
+  // Of each process once; ranks that are threads have one.
+  constexpr bool one_process = std::same_as<B, cubist::Threads>;
+  std::array job{one_process ? all.job / world.size() : all.job};
+  cubist::with_staging_buffer(engine, std::span<double>{job},
+                              [&](auto there) { world.all_reduce(there); });
+  return {all.idle / calls, all.busy / calls, job[0] / calls};
 }
 
 /// Rank 0 runs f, with BLAS on all cores or on its GPU, while the others sleep.

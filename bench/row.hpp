@@ -11,6 +11,7 @@
 #include <cubist/core/block.hpp>
 #include <cubist/scheme/scheme.hpp>
 
+#include "core_times.hpp"
 #include "job.hpp"
 #include "times.hpp"
 #include "torch.hpp"
@@ -76,6 +77,7 @@ struct Row
   Times scalapack = {};      // with its best block size
   int scalapack_block = 0;   // 0: not measured
   TorchResult torch = {};    // for the same step of a network
+  CoreTimes machine = {};    // in a step of the trace, if there is one
   int gpus = 0;              // of the ranks; 0: they compute on processors
 
   [[nodiscard]] double gflops(const Times& times) const { return giga_operations / times.median; }

@@ -2,7 +2,7 @@
 #pragma once
 
 // The products of a training step and nothing else, in the memory of one rank: for each Y = X W
-// also dX = dY W^T and dW = X^T dY.
+// also dX = dY W^T and dW = X^T dY, unless there is no backward.
 
 #include <cstddef>
 #include <vector>
@@ -22,12 +22,14 @@ struct StepProduct
   cubist::ProductSize size;
   bool input_gradient = true;
   std::size_t count = 1;  // as often, on the same operands
+  bool backward = true;   // else only Y
 };
 
-/// 10^9 operations, forward and backward.
+/// 10^9 operations, forward and backward where there is one.
 [[nodiscard]] inline double giga_operations(const StepProduct& p)
 {
-  return (p.input_gradient ? 3 : 2) * static_cast<double>(p.count) * giga_operations(p.size);
+  const int products = !p.backward ? 1 : p.input_gradient ? 3 : 2;
+  return products * static_cast<double>(p.count) * giga_operations(p.size);
 }
 
 template <class T, class Engine>
@@ -69,6 +71,7 @@ class StepProducts
     const MatrixView<T> Y{y.data(), {s.m, s.n}};
     const MatrixView<const T> dY{Y};
     Here::multiply(engine, Op::none, Op::none, X, W, Y);
+    if (!product.backward) return;
     if (product.input_gradient)
       Here::multiply(engine, Op::none, Op::transpose, dY, W, MatrixView<T>{dx.data(), {s.m, s.k}});
     Here::multiply(engine, Op::transpose, Op::none, X, dY, MatrixView<T>{dw.data(), {s.k, s.n}});

@@ -70,6 +70,12 @@ bench_test(threads transformer-collectives transformer --sequences 3 --length 8 
   --ranks 3 --method collectives --optimizer none --torch off)
 bench_test(threads traced-transformer transformer --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --schemes summa2d
   --ranks 4 --torch off --trace "${CMAKE_CURRENT_BINARY_DIR}/transformer-threads-trace.json")
+bench_test(threads transformer-breakdown transformer --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --schemes summa2d
+  --ranks 4 --torch off --breakdown --trace "${CMAKE_CURRENT_BINARY_DIR}/transformer-breakdown.json")
+bench_test(threads breakdown-of transformer --breakdown-of "${CMAKE_CURRENT_BINARY_DIR}/transformer-breakdown.json")
+set_tests_properties("bench: breakdown-of, threads" PROPERTIES FIXTURES_REQUIRED "transformer-breakdown-threads")
+bench_test(threads transformer-llama transformer --model llama-block --sequences 2 --length 8 --width 32 --heads 8 --schemes summa2d
+  --ranks 4 --forward)
 bench_test(threads tracing tracing --ranks 4 --tokens 24 --layers 16,33,8 --steps 2)
 bench_test(threads simulated-strong scaling --shape 70x40x30 --schemes summa2d,summa25d,cube3d --scalars float,double --extents equal
   --overlap both --simulated "${nodes}" --rank-counts 1,8,64)
@@ -79,6 +85,29 @@ bench_test(threads elementwise elementwise --rows 7 --cols 75)
 if(TARGET cubist_mpi)
   bench_test(mpi overlap matmul --sizes 40 --overlap both --schemes summa2d --mesh 4,1)
 endif()
+
+# A step of 10 ms of one rank: 8 ms of products, of which 2 are of attention, and a pass.
+set(hand_made "${CMAKE_CURRENT_BINARY_DIR}/hand_made_trace.json")
+file(WRITE "${hand_made}" [=[
+{"traceEvents": [
+{"ph": "X", "pid": 0, "tid": 0, "name": "step", "cat": "part", "ts": 0, "dur": 10000, "tdur": 9000},
+{"ph": "X", "pid": 0, "tid": 0, "name": "gemm 64x32x16", "cat": "product", "ts": 0, "dur": 6000, "tdur": 6000,
+ "args": {"bytes": 14336, "operands": "nt"}},
+{"ph": "X", "pid": 0, "tid": 0, "name": "attention forward", "cat": "part", "ts": 6000, "dur": 3000, "tdur": 3000},
+{"ph": "X", "pid": 0, "tid": 0, "name": "gemm 8x4x2", "cat": "product", "ts": 6000, "dur": 2000, "tdur": 2000,
+ "args": {"bytes": 224, "operands": "nn"}},
+{"ph": "X", "pid": 0, "tid": 0, "name": "map 8x4", "cat": "pass", "ts": 8000, "dur": 1000, "tdur": 500,
+ "args": {"bytes": 256, "function": "cubist::v0::detail::Assign<cubist::Gelu>"}},
+{"ph": "X", "pid": 0, "tid": 1, "name": "all_reduce 4", "cat": "communication", "ts": 9000, "dur": 1000},
+{"ph": "X", "pid": 0, "tid": 0, "name": "wait for all_reduce 4", "cat": "wait", "ts": 9000, "dur": 1000, "tdur": 0}
+]}
+]=])
+add_test(NAME "bench: the breakdown of a trace" COMMAND cubist_bench transformer --breakdown-of "${hand_made}")
+set_tests_properties("bench: the breakdown of a trace" PROPERTIES LABELS bench TIMEOUT 60 PASS_REGULAR_EXPRESSION
+  "gemm 64x32x16 nt +layers +1 .*gemm 8x4x2 nn +attention +1 .*map Assign<Gelu> 8x4 +attention +1 .*attention: products +2.00.*bookkeeping +0.50.*waiting, and other programs +0.100.*remainder +-?0.000")
+add_test(NAME "bench: the breakdown of no trace" COMMAND cubist_bench transformer --breakdown-of "${nodes}")
+set_tests_properties("bench: the breakdown of no trace" PROPERTIES LABELS bench
+  PASS_REGULAR_EXPRESSION "cannot read the trace .*, so there is no step; give it a file that --trace or Traced<B> wrote")
 
 # Wrong arguments are reported before anything runs.
 add_test(NAME "bench: a mesh that does not fit" COMMAND cubist_bench matmul --schemes cube3d --ranks 4)
@@ -206,7 +235,7 @@ add_test(NAME "bench: papers"
 set_tests_properties("bench: papers" PROPERTIES LABELS bench TIMEOUT 120
   PASS_REGULAR_EXPRESSION "Summa25D +1x2x2 +12 meluxina_a100.*Summa2D / Summa25D +step +1\\.00 .*1\\.00")
 add_test(NAME "bench: papers on another machine"
-  COMMAND cubist_bench papers --papers tesseract-4 --own-links --machine "${PROJECT_SOURCE_DIR}/machines/dgx_h100.json")
+  COMMAND cubist_bench papers --papers tesseract-4 --own-links --machine dgx_h100 WORKING_DIRECTORY /)
 set_tests_properties("bench: papers on another machine" PROPERTIES LABELS bench TIMEOUT 120
   PASS_REGULAR_EXPRESSION "Summa25D +1x2x2 +12 dgx_h100")
 if(TARGET cubist_mpi)

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include <cubist/core/error.hpp>
 
+#include "breakdown.hpp"
 #include "options.hpp"
 #include "transformer.hpp"
 
@@ -23,7 +30,34 @@ struct TransformerOptions : Options
 {
   TransformerTask task;
   std::string torch = "auto";
+  std::string breakdown_of;
 };
+
+/// A file that is removed at the end of the scope.
+class TemporaryFile
+{
+ public:
+  explicit TemporaryFile(const char* name)
+      : path_{std::filesystem::temp_directory_path() / (name + std::to_string(getpid()) + ".json")}
+  {
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile()
+  {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+[[nodiscard]] int cores_of_machine()
+{
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
 
 void print_transformer_header(const Job& job, int repeats)
 {
@@ -59,6 +93,8 @@ nlohmann::json transformer_json(const Job& job, const TransformerTask& task, con
   json["width"] = task.width;
   json["heads"] = task.heads;
   json["vocabulary"] = task.vocabulary;
+  json["kind"] = task.llama ? "llama" : "gpt";
+  json["forward_only"] = task.forward;
   json["optimizer"] = task.optimizer;
   json["gemm_share"] = row.cost.shares.gemm;
   json["elementwise_share"] = row.cost.shares.elementwise;
@@ -77,6 +113,18 @@ nlohmann::json transformer_json(const Job& job, const TransformerTask& task, con
 
 void run_transformer(const Job& job, const TransformerOptions& options)
 {
+  if (!options.breakdown_of.empty())
+  {
+    if (!job.first) return;
+    auto result = describe(job, "breakdown");
+    result["rows"].push_back(break_down(read_profile(options.breakdown_of),
+                                        {.cores = cores_of_machine()}, options.json != "-"));
+    return write_json(result, options.json);
+  }
+  cubist::require<cubist::ArgumentError>(
+      !options.task.breakdown || job.gpus == 0,
+      "got --breakdown for ranks with GPUs, whose work is queued, so that the host's time says "
+      "nothing of it; profile them with nsys, or measure ranks on processors");
   const auto settings = settings_of(job, options);
   require_one_trace(options, settings.size() * overlaps(job, options).size());
   const bool table = job.first && options.json != "-";
@@ -89,13 +137,22 @@ void run_transformer(const Job& job, const TransformerOptions& options)
       auto task = options.task;
       setting.overlap = overlap;
       task.on = setting;
-      task.torch = options.torch == "auto";
+      task.torch = options.torch == "auto" && !task.llama && !task.forward;
       task.gpu = job.gpus > 0;
+      const TemporaryFile file{"cubist_bench-transformer-"};
+      if (task.breakdown && task.on.trace.empty()) task.on.trace = file.path();
       const auto row = transformer_on(job, task);
       if (!row) continue;
       if (table) print_transformer_row(job, task, *row);
-      result["rows"].push_back(transformer_json(job, task, *row));
-      torch = row->torch.measured();
+      auto json = transformer_json(job, task, *row);
+      if (task.breakdown)
+        json["breakdown"] = break_down(read_profile(task.on.trace),
+                                       {.cores = cores_of_machine() * job.machines,
+                                        .blas_seconds = row->blas.median / job.machines,
+                                        .machine = row->machine},
+                                       table);
+      result["rows"].push_back(std::move(json));
+      torch = !task.torch || row->torch.measured();
     }
   if (table && !torch && options.torch == "auto")
     std::printf("PyTorch is not installed (%s), so there is nothing to compare with.\n",
@@ -123,6 +180,22 @@ void add_transformer(CLI::App& app, Action& action)
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
   add_trace_option(*command, *options);
+  command
+      ->add_option_function<std::string>(
+          "--model", [options](const std::string& name) { options->task.take_model(name); },
+          "the sizes of GPT-2 small on 4 x 512 tokens, or a block of Llama 3.2 1B; options of sizes "
+          "override it")
+      ->check(CLI::IsMember({"gpt2", "llama-block"}))
+      ->trigger_on_parse();
+  command->add_flag("--forward", options->task.forward,
+                    "forward and loss alone, of a model without gradients");
+  command->add_flag("--breakdown", options->task.breakdown,
+                    "where the time of a step goes: products beside BLAS alone, passes beside "
+                    "copies, and waiting, from a trace of up to three more steps");
+  command
+      ->add_option("--breakdown-of", options->breakdown_of,
+                   "the same from a file that --breakdown --trace wrote; nothing else is measured")
+      ->check(CLI::ExistingFile);
   const auto add = [&](const char* name, std::size_t& value) {
     command->add_option(name, value)->check(CLI::PositiveNumber)->capture_default_str();
   };

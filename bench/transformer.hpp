@@ -30,9 +30,14 @@ struct TransformerTask
   std::size_t width = 512;
   std::size_t heads = 8;
   std::size_t vocabulary = 256;
+  std::size_t key_value_heads = 0;  // 0: as many as heads
+  std::size_t feed_forward = 0;     // 0: 4 width
+  bool llama = false;               // Llama's kind: RMSNorm, SwiGLU, rotated positions, no bias
+  bool forward = false;             // only forward and loss
   std::string optimizer = "adamw";
-  bool torch = false;  // whether to measure PyTorch's, where it is installed
-  bool gpu = false;    // on a GPU
+  bool torch = false;      // whether to measure PyTorch's, where it is installed
+  bool gpu = false;        // on a GPU
+  bool breakdown = false;  // whether the trace is one of steps for a breakdown
 
   /// Of linear layers, of logits, and of attention, of which a token needs half: the keys before
   /// it.
@@ -40,12 +45,30 @@ struct TransformerTask
   {
     const std::size_t tokens = sequences * length;
     const std::size_t scores = layers * sequences * heads;
-    return {{{tokens, 3 * width, width}, true, layers},
-            {{tokens, width, width}, true, layers},
-            {{tokens, 4 * width, width}, true, layers},
-            {{tokens, width, 4 * width}, true, layers},
-            {{tokens, vocabulary, width}},
-            {{length, length / 2, width / heads}, true, 2 * scores}};
+    const std::size_t head = width / heads;
+    const std::size_t queries_keys_values =
+        width + 2 * head * (key_value_heads == 0 ? heads : key_value_heads);
+    const std::size_t inner = feed_forward == 0 ? 4 * width : feed_forward;
+    std::vector<StepProduct> all{{{tokens, queries_keys_values, width}, true, layers},
+                                 {{tokens, width, width}, true, layers},
+                                 {{tokens, (llama ? 2 : 1) * inner, width}, true, layers},
+                                 {{tokens, width, inner}, true, layers},
+                                 {{tokens, vocabulary, width}},
+                                 {{length, length / 2, head}, true, 2 * scores}};
+    for (auto& product : all) product.backward = !forward;
+    return all;
+  }
+
+  /// A model that people train, by its name on the command line.
+  void take_model(const std::string& name)
+  {
+    if (name == "gpt2")  // GPT-2 small
+      sequences = 4, length = 512, layers = 12, width = 768, heads = 12, vocabulary = 50'257;
+    if (name == "llama-block")  // of Llama 3.2 1B
+    {
+      sequences = 4, length = 512, layers = 1, width = 2048, heads = 32, vocabulary = 256;
+      key_value_heads = 8, feed_forward = 8192, llama = true;
+    }
   }
 };
 

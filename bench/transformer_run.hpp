@@ -3,12 +3,14 @@
 
 // The measurement behind transformer.hpp, for any backend.
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include <cubist/nn/optimizers/optimizer.hpp>
+#include <cubist/nn/transformer/config.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/plan/transformer_cost.hpp>
 
@@ -27,18 +29,23 @@ using TransformerSchemes = cubist::Schemes<cubist::Megatron1D, cubist::Summa2D, 
 template <class S>
 double formula_words(const typename S::Axes::Array& extents, const TransformerTask& task)
 {
-  const cubist::TransformerModel model{.vocabulary = task.vocabulary,
-                                       .positions = task.length,
-                                       .width = task.width,
-                                       .layers = task.layers,
-                                       .heads = task.heads,
-                                       .key_value_heads = task.heads,
-                                       .feed_forward = 4 * task.width,
-                                       .tied = true,
-                                       .bias = true};
+  const cubist::TransformerModel model{
+      .vocabulary = task.vocabulary,
+      .positions = task.length,
+      .width = task.width,
+      .layers = task.layers,
+      .heads = task.heads,
+      .key_value_heads = task.key_value_heads == 0 ? task.heads : task.key_value_heads,
+      .feed_forward = task.feed_forward == 0 ? 4 * task.width : task.feed_forward,
+      .gated = task.llama,
+      .rms_norm = task.llama,
+      .rotary = task.llama,
+      .tied = true,
+      .bias = !task.llama};
   const auto words = cubist::transformer_words<S>(
       extents, {.sequences = task.sequences, .length = task.length}, model);
-  return static_cast<double>(words.forward + words.backward) / S::Axes::ranks(extents);
+  return static_cast<double>(words.forward + (task.forward ? 0 : words.backward)) /
+         S::Axes::ranks(extents);
 }
 
 template <class B, class S, class T>
@@ -47,22 +54,32 @@ std::optional<Row> measure_steps(const TransformerTask& task)
   using Traced = cubist::Traced<B>;
   using Backend = Measured<Traced>;
   std::optional<Row> row;
-  Traced::options = {.file = task.on.trace};
+  Traced::options = {.file = task.on.trace, .processor_time = task.breakdown};
   cubist::launch<Backend>({.ranks = task.on.ranks}, [&](auto& world) {
     std::optional<cubist::TracePause> pause{std::in_place};
     const bool first = world.rank() == 0;
     const cubist::Mesh<S, Backend> mesh{world, extents_for<S>(task.on.mesh, world.size()),
                                         cubist::IdleRanks::refused};
-    cubist::Transformer<S, Backend, T> model{mesh,
-                                             {.vocabulary = task.vocabulary,
-                                              .positions = task.length,
-                                              .width = task.width,
-                                              .layers = task.layers,
-                                              .heads = task.heads},
-                                             {.seed = 42, .method = task.on.method}};
+    cubist::TransformerConfig config{.vocabulary = task.vocabulary,
+                                     .positions = task.length,
+                                     .width = task.width,
+                                     .layers = task.layers,
+                                     .heads = task.heads,
+                                     .key_value_heads = task.key_value_heads,
+                                     .feed_forward = task.feed_forward};
+    if (task.llama)
+    {
+      config.learned_positions = config.bias = false;
+      config.norm = cubist::Norm::rms_norm;
+      config.gated = true;
+    }
+    cubist::Transformer<S, Backend, T> model{
+        mesh, config, {.seed = 42, .method = task.on.method, .inference = task.forward}};
     const auto parameters = model.parameters();
+    std::optional<cubist::AdamW<T, cubist::AxisMesh<typename S::Axes, Backend>>> optimizer;
     // PyTorch's decays all parameters, too.
-    cubist::AdamW optimizer{parameters, {.decay_biases_and_norms = true}};
+    if (task.optimizer == "adamw" && !task.forward)
+      optimizer.emplace(parameters, cubist::AdamOptions{.decay_biases_and_norms = true});
     std::vector<int> ids;
     for (std::size_t i = 0; i < task.sequences * task.length; ++i)
       ids.push_back(static_cast<int>((i * i + 7 * i) % task.vocabulary));
@@ -76,8 +93,9 @@ std::optional<Row> measure_steps(const TransformerTask& task)
       alone(world,
             [&] { torch = Torch::start("torch_transformer.py", torch_options(task), task.gpu); });
     const auto step = [&] {
+      if (task.forward) return static_cast<void>(model.evaluate(ids, task.length));
       model.compute_gradients(ids, task.length);
-      if (task.optimizer == "adamw") optimizer.step(parameters);
+      if (optimizer) optimizer->step(parameters);
     };
     Meter ours{world, true};
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
@@ -89,7 +107,11 @@ std::optional<Row> measure_steps(const TransformerTask& task)
           if (torch) torch->step(i >= 0);
         });
     }
-    trace_once(world, task.on.trace, pause, step);
+    CoreTimes machine;
+    if (task.breakdown)
+      machine = trace_steps<B>(world, std::min(3, task.on.repeats), pause, step);
+    else
+      trace_once(world, task.on.trace, pause, step);
 
     Row result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
     if (task.on.method != cubist::Method::collectives && cubist::can_expose(world))
@@ -99,6 +121,7 @@ std::optional<Row> measure_steps(const TransformerTask& task)
     for (const auto& product : task.step_products())
       result.giga_operations += giga_operations(product);
     result.cost = ours.cost();
+    result.machine = machine;
     if (!first) return;
     result.blas = Times{blas};
     if (torch) result.torch = torch->result();
