@@ -7,9 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <cubist/machine/find_machine.hpp>
+#include <cubist/machine/machine_json.hpp>
 #include <cubist/plan/meshes.hpp>
 #include <cubist/scheme/catalogue.hpp>
-#include <cubist/simulation/machine_json.hpp>
 
 #include "layers.hpp"
 #include "matmul.hpp"
@@ -79,7 +80,7 @@ void run_layers(const Job& job, const LayersOptions& options)
   const auto seconds = [&]() -> std::optional<std::vector<double>> {
     if (job.mpi) return layers_on_mpi(task);
     if (!simulated) return layers_on_threads(task);
-    const auto machine = cubist::read_machine(options.simulated);
+    const auto machine = cubist::read_machine(cubist::find_machine(options.simulated));
     json["machine"] = cubist::to_json(machine);
     return simulate_layers(task, machine);
   }();

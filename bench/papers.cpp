@@ -14,7 +14,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cubist/core/error.hpp>
-#include <cubist/simulation/machine_json.hpp>
+#include <cubist/machine/find_machine.hpp>
+#include <cubist/machine/machine_json.hpp>
 
 #include "options.hpp"
 #include "papers.hpp"
@@ -31,7 +32,7 @@ struct PapersOptions : Options
   std::vector<std::string> papers{"optimus",     "tesseract", "tesseract-16",
                                   "tesseract-4", "3d",        "3d-mixed"};
   std::string machine;
-  std::string machines = CUBIST_BENCH_MACHINES;
+  std::string machines;
   std::size_t layers = 1;
   bool own_links = false;
 };
@@ -82,7 +83,9 @@ class Machines
 
   [[nodiscard]] std::filesystem::path file(const PaperRow& row) const
   {
-    if (!options_.machine.empty()) return options_.machine;
+    if (!options_.machine.empty()) return cubist::find_machine(options_.machine);
+    if (options_.machines.empty())
+      return cubist::find_machine(row.machine, {CUBIST_BENCH_MACHINES});
     return std::filesystem::path{options_.machines} / (row.machine + ".json");
   }
 
@@ -239,9 +242,11 @@ void add_papers(CLI::App& app, Action& action)
       ->delimiter(',')
       ->check(CLI::IsMember(options->papers))
       ->capture_default_str();
-  command->add_option("--machine", options->machine, "a file, for all rows instead of their own");
-  command->add_option("--machines", options->machines, "the folder of the rows' machines")
-      ->capture_default_str();
+  command->add_option("--machine", options->machine,
+                      "a file, or the name of one of machines/, for all rows instead of their own");
+  command->add_option("--machines", options->machines,
+                      "the folder of the rows' machines; found around the program or the current "
+                      "folder if left out");
   command
       ->add_option("--layers", options->layers,
                    "that are simulated; times are scaled to the papers' 24")

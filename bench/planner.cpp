@@ -10,7 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cubist/core/error.hpp>
-#include <cubist/plan/machine_json.hpp>
+#include <cubist/machine/find_machine.hpp>
+#include <cubist/machine/machine_json.hpp>
 
 #include "matmul.hpp"
 #include "options.hpp"
@@ -158,7 +159,8 @@ void run_planner(const Job& job, const PlannerOptions& options)
       };
       task.sizes.push_back({divided(s.m), divided(s.n), divided(s.k)});
     }
-    if (!options.machine.empty()) task.machine = cubist::read_machine(options.machine);
+    if (!options.machine.empty())
+      task.machine = cubist::read_machine(cubist::find_machine(options.machine));
     const auto result = job.mpi ? planner_on_mpi(task) : planner_on_threads(task);
     if (!result) continue;
     if (table) print(job, task, *result);

@@ -13,8 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include <cubist/core/error.hpp>
+#include <cubist/machine/find_machine.hpp>
+#include <cubist/machine/machine_json.hpp>
 #include <cubist/scheme/catalogue.hpp>
-#include <cubist/simulation/machine_json.hpp>
 
 #include "matmul.hpp"
 #include "options.hpp"
@@ -185,7 +186,7 @@ void run_scaling(Job job, const ScalingOptions& options)
     cubist::require<cubist::ArgumentError>(
         !job.mpi, "got --simulated under mpiexec, each of whose ", job.processes,
         " processes would simulate all ranks; start cubist_bench alone");
-    machine = cubist::read_machine(options.simulated);
+    machine = cubist::read_machine(cubist::find_machine(options.simulated));
     job.simulated = machine->name;
   }
   Scaling{job, options, machine}.run();

@@ -19,6 +19,9 @@ install(
   DESTINATION "${CUBIST_CMAKE_DIR}"
   COMPONENT core)
 
+# Of the planner and the simulator; programs find them by their names (cubist/machine/find_machine.hpp).
+install(DIRECTORY "${CMAKE_CURRENT_LIST_DIR}/../machines" DESTINATION "${CMAKE_INSTALL_DATADIR}/cubist" COMPONENT core)
+
 if(TARGET cubist_mpi)
   install(
     FILES

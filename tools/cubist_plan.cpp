@@ -18,8 +18,9 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <cubist/machine/find_machine.hpp>
+#include <cubist/machine/machine_json.hpp>
 #include <cubist/nn/transformer/config.hpp>
-#include <cubist/plan/machine_json.hpp>
 #include <cubist/plan/planner.hpp>
 
 #include "draw_svg.hpp"
@@ -244,7 +245,8 @@ void run(const Options& options)
       "got --simulate for a model in ", options.scalar,
       ", but models are simulated in float; use --scalar float, or leave --simulate out");
   cubist::Machine machine;
-  for (const auto& path : options.machines) machine = cubist::read_machine(path, machine);
+  for (const auto& path : options.machines)
+    machine = cubist::read_machine(cubist::find_machine(path), machine);
   const Network network{options};
   const bool single = options.scalar == "float";
   const cubist::PlanOptions requested{
@@ -318,10 +320,10 @@ try
   app.add_option("--tokens", options.tokens, "rows of the input")->required();
   app.add_option("--ranks", options.ranks, "the number of ranks; a plan may leave some idle")
       ->required();
-  app.add_option("--machine", options.machines,
-                 "JSON with its figures, written by hand or by cubist_bench machine, as those in "
-                 "machines/; a later file overrides those before")
-      ->check(CLI::ExistingFile);
+  app.add_option(
+      "--machine", options.machines,
+      "JSON with its figures, written by hand or by cubist_bench machine, or the name of "
+      "one of machines/, as dgx_h100; a later file overrides those before");
   app.add_option("--scalar", options.scalar)
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Where the file of a machine is, for programs that are started in any folder. A machine is named
+// by a path, or by the name of a file of machines/, with its ending or without it: "dgx_h100".
+//
+// A name is looked for in these folders, in this order:
+//
+//   1. the one that the environment's CUBIST_MACHINES names
+//   2. machines/ and share/cubist/machines/ in the folder of the program, and in those around it:
+//   of
+//      a build in the source tree, and of an installation
+//   3. machines/ in the current folder, and in those around it
+//   4. the folders that the caller names
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// The folders in which machines are looked for; they need not exist.
+[[nodiscard]] inline std::vector<std::filesystem::path> machine_folders()
+{
+  namespace fs = std::filesystem;
+  std::vector<fs::path> folders;
+  if (const char* named = std::getenv("CUBIST_MACHINES")) folders.emplace_back(named);
+  std::error_code none;
+  const auto add_around = [&folders](fs::path folder, bool installed) {
+    while (!folder.empty())
+    {
+      folders.push_back(folder / "machines");
+      if (installed) folders.push_back(folder / "share" / "cubist" / "machines");
+      if (folder == folder.parent_path()) return;
+      folder = folder.parent_path();
+    }
+  };
+  add_around(fs::read_symlink("/proc/self/exe", none).parent_path(), true);
+  add_around(fs::current_path(none), false);
+  return folders;
+}
+
+/// The file of a machine: `name`, if there is such a file, else the first of its name in
+/// machine_folders() or in `more`.
+/// @throws DataError if there is none
+[[nodiscard]] inline std::string find_machine(const std::string& name,
+                                              const std::vector<std::filesystem::path>& more = {})
+{
+  namespace fs = std::filesystem;
+  std::error_code none;
+  if (fs::is_regular_file(name, none)) return name;
+  auto folders = machine_folders();
+  folders.insert(folders.end(), more.begin(), more.end());
+  const fs::path file = fs::path{name}.filename();
+  for (const auto& folder : folders)
+    for (const auto& path : {folder / file, folder / (file.string() + ".json")})
+      if (fs::is_regular_file(path, none)) return path.string();
+  throw DataError{"got the machine \"" + name +
+                  "\", which is no file and no machine in a folder machines/ around the program or "
+                  "the current folder, so its figures are unknown; give the path of a file, or "
+                  "name in CUBIST_MACHINES the folder that has it"};
+}
+
+}  // namespace cubist::CUBIST_ABI
