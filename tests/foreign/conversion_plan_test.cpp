@@ -47,6 +47,18 @@ TEST_CASE("replicas take turns in sending, and read what they have")
   CHECK(conversion_cost(rows, replicated) == ConversionCost{36, 12, 18});
 }
 
+TEST_CASE("of a conversion between nodes only what leaves a node counts")
+{
+  // Ranks 0 and 1 are one node, 2 and 3 another. Rank r has row r, then column r.
+  const Distribution rows{one_block_a_rank({4, 4}, {4, 1})};
+  const Distribution cols{one_block_a_rank({4, 4}, {1, 4})};
+  CHECK(conversion_cost(rows, cols) == ConversionCost{12, 3, 3});
+  CHECK(conversion_cost(rows, cols, Op::none, MatrixPart::all, 2) == ConversionCost{8, 4, 4});
+  CHECK(conversion_cost(rows, cols, Op::none, MatrixPart::all, 4) == ConversionCost{});
+  // The last node has one rank.
+  CHECK(conversion_cost(rows, cols, Op::none, MatrixPart::all, 3) == ConversionCost{6, 3, 3});
+}
+
 TEST_CASE("a conversion of 8192 x 8192 in blocks of 64 on 4096 ranks is planned in milliseconds")
 {
   const Distribution cyclic{

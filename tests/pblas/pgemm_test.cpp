@@ -12,6 +12,7 @@
 #include "cubist/pblas/padd.hpp"
 #include "cubist/pblas/pgemm.hpp"
 
+#include "backend.hpp"
 #include "catch.hpp"
 
 using namespace cubist;
@@ -176,6 +177,35 @@ TEST_CASE("pgemm by a scheme, with conversions, computes the same")
   check_products<double>({}, Method::collectives);
 }
 
+TEST_CASE("pgemm by a scheme is right where it takes indices in the order of the processes")
+{
+  const boost::mpi::communicator world;
+  const ProductSize size{23, 17, 31};
+  const auto [m, n, k] = size;
+  for (const auto& grid : grids())
+    for (const Op op_a : {Op::none, Op::adjoint})
+      for (const Op op_b : {Op::none, Op::transpose})
+      {
+        const auto place = [&](Shape shape) {
+          return SubMatrixPlace{
+              {.shape = {shape.rows + 7, shape.cols + 7}, .block = {3, 3}, .grid = grid}, 7, 7};
+        };
+        using T = std::complex<double>;
+        LocalMatrix<T> a{place(op_shape(op_a, {m, k})), 1};
+        LocalMatrix<T> b{place(op_shape(op_b, {k, n})), 2};
+        LocalMatrix<T> c{place({m, n}), 3};
+        pgemm<T>(world, op_a, op_b, size, T{1}, a.matrix(), b.matrix(), T{2}, c.matrix(),
+                 {.method = Method::collectives});
+        CAPTURE(grid.rows, grid.cols, int(op_a), int(op_b));
+        CHECK(everywhere(is_right(c, {m, n}, [&](std::size_t i, std::size_t j, T x) {
+          T sum{};
+          for (std::size_t l = 0; l < size.k; ++l)
+            sum += op_element<T>(op_a, a.place, 1, i, l) * op_element<T>(op_b, b.place, 2, l, j);
+          return sum + 2.0 * x;
+        })));
+      }
+}
+
 TEST_CASE("pgemm of ranks that share no memory, as on several nodes, computes the same in messages")
 {
   Mpi::options.share_memory = false;  // of the communicators that are made now
@@ -186,6 +216,7 @@ TEST_CASE("pgemm of ranks that share no memory, as on several nodes, computes th
 
 TEST_CASE("pgemm in slabs of K, for which less shared memory suffices, computes the same")
 {
+  if (!test::one_node()) return;
   const boost::mpi::communicator world;
   const ProcessGrid grid{1, world.size()};
   const ProductSize size{40, 30, 1000};
@@ -245,73 +276,111 @@ TEST_CASE("padd adds op of a sub-matrix, or one trapezoid of it")
         }
 }
 
-TEST_CASE("a wrong argument is an error on all ranks, even if one rank alone can know it")
+namespace
+{
+
+/// Whether f throws an error that mentions a text on all ranks, on a communicator of its own: an
+/// error ends the products of a communicator.
+template <class F>
+bool throws_everywhere(const std::string& text, F f)
+{
+  const boost::mpi::communicator all;
+  const boost::mpi::communicator world{all, boost::mpi::comm_duplicate};
+  std::string message;
+  try
+  {
+    f(world);
+  }
+  catch (const Error& e)
+  {
+    message = e.what();
+  }
+  const bool found = message.find(text) != std::string::npos;
+  if (!found) UNSCOPED_INFO("rank " << all.rank() << " has '" << message << "'");
+  return everywhere(found);
+}
+
+}  // namespace
+
+TEST_CASE("a wrong argument is an error on all ranks that names it, even if one rank knows it")
 {
   const boost::mpi::communicator all;
   const ProcessGrid grid{1, all.size()};
   const SubMatrixPlace place{{.shape = {8, 8}, .block = {1, 1}, .grid = grid}};
-  const auto multiply = [&](const boost::mpi::communicator& world, auto change) {
-    LocalMatrix<double> a{place, 1};
-    LocalMatrix<double> c{place, 3};
-    auto wrong = a.matrix();
-    change(wrong);
-    pgemm(world, Op::none, Op::none, {8, 8, 8}, 1.0, wrong, a.matrix(), 0.0, c.matrix());
-  };
-  // An error ends the products of a communicator, so each has its own.
-  const auto throws = [&](auto change) {
-    const boost::mpi::communicator world{all, boost::mpi::comm_duplicate};
-    bool thrown = false;
-    try
+  // In A, B and C, one after the other; and in A and C of a transpose, for which all ranks wait for
+  // each other.
+  const auto fails = [&](const std::string& text, auto change) {
+    bool each = true;
+    for (const std::string name : {"A", "B", "C"})
     {
-      multiply(world, change);
+      const auto at = text.find('$');
+      const std::string named = text.substr(0, at) + name + text.substr(at + 1);
+      const auto run = [&](bool sum) {
+        return throws_everywhere(named, [&](const boost::mpi::communicator& world) {
+          LocalMatrix<double> x{place, 1};
+          LocalMatrix<double> y{place, 2};
+          LocalMatrix<double> z{place, 3};
+          auto a = x.matrix();
+          auto b = y.matrix();
+          auto c = z.matrix();
+          change(name == "A" ? a : name == "B" ? b : c);
+          if (sum)
+            padd(world, Op::transpose, {8, 8}, 1.0, a, 0.0, c);
+          else
+            pgemm(world, Op::none, Op::none, {8, 8, 8}, 1.0, a, b, 0.0, c);
+        });
+      };
+      each = each && run(false) && (name == "B" || run(true));
     }
-    catch (const Error&)
-    {
-      thrown = true;
-    }
-    return everywhere(thrown);
+    return each;
   };
-  CHECK(throws([](auto& a) { a.place.i = 1; }));
-  CHECK(throws([](auto& a) { a.place.layout.block.rows = 0; }));
-  CHECK(throws([](auto& a) { a.place.layout.row_source = 1; }));
-  CHECK(throws([](auto& a) { a.place.layout.grid.rows = 3; }));
-  CHECK(throws([&](auto& a) {
-    if (all.rank() == all.size() - 1) a.ld = 7;
+  CHECK(fails("got the sub-matrix of $ of (8, 8) from (1, 0) on", [](auto& x) { x.place.i = 1; }));
+  CHECK(fails("got the sub-matrix of $ of", [](auto& x) { x.place.layout.shape.cols = 7; }));
+  CHECK(fails(" for $, which hold nothing", [](auto& x) { x.place.layout.block.rows = 0; }));
+  CHECK(fails("got $ with its first block on process (1, 0)",
+              [](auto& x) { x.place.layout.row_source = 1; }));
+  CHECK(fails(" processes for $, but the communicator has",
+              [](auto& x) { x.place.layout.grid.rows = 3; }));
+  CHECK(fails("got $ with row-major arrays",
+              [](auto& x) { x.place.layout.order = StorageOrder::row_major; }));
+  CHECK(fails("got a leading dimension of 7 for $", [&](auto& x) {
+    if (all.rank() == all.size() - 1) x.ld = 7;
   }));
-  CHECK(throws([&](auto& a) {
-    if (all.rank() == 0) a.data = nullptr;
+  CHECK(fails("got no array for $", [&](auto& x) {
+    if (all.rank() == 0) x.data = nullptr;
   }));
-  CHECK_FALSE(throws([](auto&) {}));
 }
 
 TEST_CASE("sub-matrices of one array are multiplied, unless C has elements of A or B")
 {
   const boost::mpi::communicator all;
   const ProcessGrid grid{1, all.size()};
-  const auto multiply = [&](std::size_t row_of_c) {
-    const boost::mpi::communicator world{all, boost::mpi::comm_duplicate};
-    LocalMatrix<double> a{{{.shape = {20, 20}, .block = {3, 2}, .grid = grid}}, 3};
-    auto upper = a.matrix();
-    auto c = a.matrix();
-    c.place.i = row_of_c;
-    a.place.i = row_of_c;
-    try
-    {
-      pgemm(world, Op::none, Op::none, {8, 8, 8}, 1.0, upper, upper, 0.0, c);
-    }
-    catch (const Error&)
-    {
-      return false;
-    }
-    return is_right(a, {8, 8}, [](std::size_t i, std::size_t j, double) {
-      double sum = 0;
-      for (std::size_t l = 0; l < 8; ++l)
-        sum += element<double>(i, l, 3) * element<double>(l, j, 3);
-      return sum;
-    });
+  const SubMatrixPlace place{{.shape = {20, 20}, .block = {3, 2}, .grid = grid}};
+  const auto from_row = [](BlockCyclicMatrix<double> x, std::size_t row) {
+    x.place.i = row;
+    return x;
   };
-  CHECK(everywhere(multiply(9)));
-  CHECK(everywhere(!multiply(7)));
+  LocalMatrix<double> a{place, 3};
+  const auto upper = a.matrix();
+  pgemm(all, Op::none, Op::none, {8, 8, 8}, 1.0, upper, upper, 0.0, from_row(upper, 9));
+  a.place.i = 9;
+  CHECK(everywhere(is_right(a, {8, 8}, [](std::size_t i, std::size_t j, double) {
+    double sum = 0;
+    for (std::size_t l = 0; l < 8; ++l) sum += element<double>(i, l, 3) * element<double>(l, j, 3);
+    return sum;
+  })));
+
+  LocalMatrix<double> other{place, 1};
+  for (const bool is_a : {true, false})
+    CHECK(throws_everywhere(
+        is_a ? "got a C that has elements of A" : "got a C that has elements of B",
+        [&](const boost::mpi::communicator& world) {
+          pgemm(world, Op::none, Op::none, {8, 8, 8}, 1.0, is_a ? upper : other.matrix(),
+                is_a ? other.matrix() : upper, 0.0, from_row(upper, 7));
+        }));
+  CHECK(throws_everywhere("got a C that has elements of A", [&](const auto& world) {
+    padd(world, Op::none, {8, 8}, 1.0, upper, 0.0, from_row(upper, 7));
+  }));
 }
 
 TEST_CASE("communicators are made and freed again, and their products end with them")

@@ -218,43 +218,48 @@ void for_each_peer(const std::vector<PatchPair>& transfers, F f)
 
 }  // namespace detail
 
-/// What a conversion sends where ranks do not share memory.
+/// What a conversion sends where ranks do not share memory. A unit is a rank, or the ranks of a
+/// node.
 struct ConversionCost
 {
-  std::size_t total = 0;     ///< elements that all ranks together send
-  std::size_t sent = 0;      ///< the most that one rank sends
-  std::size_t received = 0;  ///< the most that one rank receives
+  std::size_t total = 0;     ///< elements that all units together send to others
+  std::size_t sent = 0;      ///< the most that one unit sends
+  std::size_t received = 0;  ///< the most that one unit receives
 
   friend bool operator==(const ConversionCost&, const ConversionCost&) = default;
 };
 
 /// The cost of to = op(from), from the formulas of both; a function of the distributions that
 /// sends nothing.
+/// @param ranks_of_unit consecutive ranks of a unit: 1 counts what every rank sends, the number of
+/// ranks of a node counts what leaves nodes
 [[nodiscard]] inline ConversionCost conversion_cost(const Distribution& from,
                                                     const Distribution& to, Op op = Op::none,
-                                                    MatrixPart part = MatrixPart::all)
+                                                    MatrixPart part = MatrixPart::all,
+                                                    int ranks_of_unit = 1)
 {
   const detail::Patches sources = op == Op::none ? from.patches() : from.patches().transposed();
   const detail::Patches targets = to.patches();
   detail::CommonElements common{sources, targets, part};
-  const auto ranks = static_cast<std::size_t>(std::max(from.ranks(), to.ranks()));
-  std::vector<std::size_t> sent(ranks);
-  std::vector<std::size_t> received(ranks);
+  const auto unit_of = [&](int rank) { return static_cast<std::size_t>(rank / ranks_of_unit); };
+  const std::size_t units = unit_of(std::max({from.ranks(), to.ranks(), 1}) - 1) + 1;
+  std::vector<std::size_t> sent(units);
+  std::vector<std::size_t> received(units);
   for (const detail::Patch& t : targets.all)
     for (std::size_t g = 0; g < sources.groups.size(); ++g)
     {
       const detail::Patch& s = sources.all[sources.source_for(t.rank, g)];
-      if (s.rank == t.rank) continue;
+      if (unit_of(s.rank) == unit_of(t.rank)) continue;
       const std::size_t n = common(s, t);
-      sent[static_cast<std::size_t>(s.rank)] += n;
-      received[static_cast<std::size_t>(t.rank)] += n;
+      sent[unit_of(s.rank)] += n;
+      received[unit_of(t.rank)] += n;
     }
   ConversionCost cost;
-  for (std::size_t r = 0; r < ranks; ++r)
+  for (std::size_t u = 0; u < units; ++u)
   {
-    cost.total += sent[r];
-    cost.sent = std::max(cost.sent, sent[r]);
-    cost.received = std::max(cost.received, received[r]);
+    cost.total += sent[u];
+    cost.sent = std::max(cost.sent, sent[u]);
+    cost.received = std::max(cost.received, received[u]);
   }
   return cost;
 }

@@ -166,6 +166,19 @@ class Distribution
   {
   }
 
+  /// A layout like a block-cyclic one, in which sets of indices take the place of the formula: one
+  /// for each row of the grid, or one for each column, or both.
+  /// @param rows, cols without elements for those that keep the formula
+  /// @pre the sets of a dimension have each of its indices once, and it is not replicated
+  [[nodiscard]] static Distribution of_sets(const BlockCyclic& layout,
+                                            std::vector<detail::IndexSet> rows,
+                                            std::vector<detail::IndexSet> cols)
+  {
+    Distribution d{layout};
+    d.sets_ = std::make_shared<const Sets>(Sets{std::move(rows), std::move(cols)});
+    return d;
+  }
+
   /// A matrix of rectangles; the list is the same on every rank. Empty rectangles are allowed.
   /// @throws ShapeError for rectangles that overlap, leave elements without a rank, or lie outside
   /// of the matrix; ArgumentError for a negative rank
@@ -286,7 +299,8 @@ class Distribution
   friend bool operator==(const Distribution& a, const Distribution& b)
   {
     return a.cyclic_ == b.cyclic_ && a.i_ == b.i_ && a.j_ == b.j_ && a.window_ == b.window_ &&
-           (a.list_ == b.list_ || (a.list_ && b.list_ && *a.list_ == *b.list_));
+           (a.list_ == b.list_ || (a.list_ && b.list_ && *a.list_ == *b.list_)) &&
+           (a.sets_ == b.sets_ || (a.sets_ && b.sets_ && *a.sets_ == *b.sets_));
   }
 
   /// What all ranks hold, for the plan of a conversion.
@@ -341,12 +355,14 @@ class Distribution
   [[nodiscard]] detail::IndexSet row_set(int p) const
   {
     const BlockCyclic& a = *cyclic_;
+    if (sets_ && !sets_->rows.empty()) return sets_->rows[static_cast<std::size_t>(p)];
     return detail::cyclic_set(a.shape.rows, a.first_block.rows, a.block.rows, a.row_source, p,
                               a.grid.rows);
   }
   [[nodiscard]] detail::IndexSet col_set(int q) const
   {
     const BlockCyclic& a = *cyclic_;
+    if (sets_ && !sets_->cols.empty()) return sets_->cols[static_cast<std::size_t>(q)];
     return detail::cyclic_set(a.shape.cols, a.first_block.cols, a.block.cols, a.col_source, q,
                               a.grid.cols);
   }
@@ -412,7 +428,15 @@ class Distribution
     patches.first.push_back(patches.all.size());
   }
 
+  struct Sets
+  {
+    std::vector<detail::IndexSet> rows;
+    std::vector<detail::IndexSet> cols;
+    friend bool operator==(const Sets&, const Sets&) = default;
+  };
+
   std::optional<BlockCyclic> cyclic_;
+  std::shared_ptr<const Sets> sets_;  // in place of its formula; null without any
   std::shared_ptr<const List> list_;  // ordered by rank; of a rank, in the order that was given
   std::size_t i_ = 0;
   std::size_t j_ = 0;

@@ -7,6 +7,8 @@
 //   2. Y = X W;
 //   3. C = alpha Y + beta C is converted back.
 //
+// X, W and Y have their indices in the order that needs the fewest messages (ordered_product.hpp).
+//
 // The planner predicts the product on every mesh; the time of the conversions, from the elements
 // that they send, is added for the fastest ones.
 //
@@ -30,7 +32,7 @@
 #include "cubist/machine/machine.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/mesh/mesh.hpp"
-#include "cubist/pblas/local_part.hpp"
+#include "cubist/pblas/ordered_product.hpp"
 #include "cubist/pblas/product_cache.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/plan/plan.hpp"
@@ -44,11 +46,6 @@ namespace cubist::CUBIST_ABI::detail
 /// The schemes of a single product: C stays, or the matrices are cut along three axes, of which one
 /// or two may have a single rank.
 using ProductSchemes = Schemes<Summa2D, Grid3D>;
-
-[[nodiscard]] inline Distribution distribution_of(const SubMatrixPlace& place, Shape shape)
-{
-  return Distribution{place.layout}.submatrix(place.i, place.j, shape);
-}
 
 /// A product on a mesh of one scheme, for any scheme.
 template <Scalar T>
@@ -68,8 +65,8 @@ class SchemeProduct final : public ConvertedProduct<T>
 
  public:
   SchemeProduct(const Mesh& mesh, const ProductArguments& call, Method method)
-      : call_{call}, x_{mesh, {call.size.m, call.size.k}}, w_{mesh, {call.size.k, call.size.n}},
-        y_{mesh, {call.size.m, call.size.n}}
+      : op_a_{call.op_a}, op_b_{call.op_b}, matrices_{call}, x_{mesh, {call.size.m, call.size.k}},
+        w_{mesh, {call.size.k, call.size.n}}, y_{mesh, {call.size.m, call.size.n}}
   {
     if (mesh.active()) product_.emplace(mesh, call.size, Gathered::again, method);
   }
@@ -77,16 +74,13 @@ class SchemeProduct final : public ConvertedProduct<T>
   void run(MpiCommunicator& world, T alpha, LocalColumns<const T> a, LocalColumns<const T> b,
            T beta, LocalColumns<T> c, PgemmReport& report) override
   {
-    const ProductSize s = call_.size;
     time_into(report.conversion, [&] {
-      redistribute(foreign_matrix(world, call_.a, op_shape(call_.op_a, {s.m, s.k}), a), x_,
-                   ConversionOptions<T>{call_.op_a});
-      redistribute(foreign_matrix(world, call_.b, op_shape(call_.op_b, {s.k, s.n}), b), w_,
-                   ConversionOptions<T>{call_.op_b});
+      redistribute(matrices_.a.matrix(world, a), x_, ConversionOptions<T>{op_a_});
+      redistribute(matrices_.b.matrix(world, b), w_, ConversionOptions<T>{op_b_});
     });
     if (product_) time_into(report.product, [&] { product_->forward(x_, w_, y_); });
     time_into(report.conversion, [&] {
-      redistribute(std::as_const(y_), foreign_matrix(world, call_.c, {s.m, s.n}, c),
+      redistribute(std::as_const(y_), matrices_.c.matrix(world, c),
                    ConversionOptions<T>{Op::none, alpha, beta});
     });
   }
@@ -103,14 +97,17 @@ class SchemeProduct final : public ConvertedProduct<T>
   }
 
  private:
-  ProductArguments call_;
+  Op op_a_;
+  Op op_b_;
+  OrderedProduct matrices_;
   typename Matmul::Input x_;
   typename Matmul::Weight w_;
   typename Matmul::Output y_;
   std::optional<Matmul> product_;
 };
 
-/// Seconds of the conversions of A, B and C for a scheme on a mesh.
+/// Seconds of the conversions of A, B and C for a scheme on a mesh: what leaves a node goes through
+/// its link, and every rank packs or copies what it exchanges.
 template <SchemeType S>
 [[nodiscard]] double conversion_seconds(const typename S::Axes::Array& extents,
                                         const ProductArguments& call, std::size_t scalar_bytes,
@@ -122,45 +119,56 @@ template <SchemeType S>
   const auto x = Distribution::of<typename S::Input, A>({m, k}, extents, quanta);
   const auto w = Distribution::of<typename S::Weight, A>({k, n}, extents, quanta);
   const auto y = Distribution::of<typename S::Output, A>({m, n}, extents, quanta);
-  const auto& link = machine.shares_memory(ranks) ? machine.inside() : machine.across();
-  // The ranks of a node share its link to the other nodes.
-  const int sharing = machine.shares_memory(ranks) ? 1 : machine.on_a_node(ranks);
-  double seconds = 0;
-  for (const auto& cost :
-       {conversion_cost(distribution_of(call.a, op_shape(call.op_a, {m, k})), x, call.op_a),
-        conversion_cost(distribution_of(call.b, op_shape(call.op_b, {k, n})), w, call.op_b),
-        conversion_cost(y, distribution_of(call.c, {m, n}))})
-    seconds += static_cast<double>(std::max(cost.sent, cost.received) * scalar_bytes) * sharing /
-               link.bandwidth;
-  return seconds;
+  const OrderedProduct matrices{call};
+  const auto seconds = [&](const Distribution& from, const Distribution& to, Op op) {
+    const auto on_link = [&](int ranks_of_unit, double bandwidth) {
+      const auto cost = conversion_cost(from, to, op, MatrixPart::all, ranks_of_unit);
+      return static_cast<double>(std::max(cost.sent, cost.received) * scalar_bytes) / bandwidth;
+    };
+    return on_link(1, machine.inside().bandwidth) +
+           on_link(machine.on_a_node(ranks), machine.across().bandwidth);
+  };
+  return seconds(matrices.a.distribution(), x, call.op_a) +
+         seconds(matrices.b.distribution(), w, call.op_b) +
+         seconds(y, matrices.c.distribution(), Op::none);
 }
+
+/// A plan of the product, and the seconds of its conversions.
+struct ConvertedPlan
+{
+  Plan product;
+  double conversion = 0;
+
+  [[nodiscard]] double seconds() const { return product.seconds() + conversion; }
+};
 
 /// The scheme and mesh that are predicted to take the least time, conversions included.
 template <Scalar T>
-[[nodiscard]] Plan plan_product(const ProductArguments& call, int ranks, const Machine& machine)
+[[nodiscard]] ConvertedPlan plan_product(const ProductArguments& call, int ranks,
+                                         const Machine& machine)
 {
   constexpr std::size_t counted = 12;  // conversions of so many of the fastest products
   const PlanOptions options{.scalar_bytes = sizeof(T),
                             .training = false,
                             .gathered = Gathered::again,
                             .method = Method::collectives};
-  std::vector<Plan> plans;
+  std::vector<ConvertedPlan> plans;
   for_each_scheme<ProductSchemes>([&]<class S>() {
     cubist::for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
       if (2 * S::Axes::ranks(extents) > ranks)
-        plans.push_back(plan_on<S>(extents, {call.size}, ranks, machine, options));
+        plans.push_back({plan_on<S>(extents, {call.size}, ranks, machine, options)});
     });
   });
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const Plan& a, const Plan& b) { return a.seconds() < b.seconds(); });
+  const auto faster = [](const ConvertedPlan& p, const ConvertedPlan& q) {
+    return p.seconds() < q.seconds();
+  };
+  std::stable_sort(plans.begin(), plans.end(), faster);
   plans.resize(std::min(plans.size(), counted));
   for (auto& plan : plans)
-    plan.time.across += with_scheme<ProductSchemes>(plan.scheme, [&]<class S>() {
-      return conversion_seconds<S>(extents_of<S>(plan), call, sizeof(T), machine, ranks);
+    plan.conversion = with_scheme<ProductSchemes>(plan.product.scheme, [&]<class S>() {
+      return conversion_seconds<S>(extents_of<S>(plan.product), call, sizeof(T), machine, ranks);
     });
-  return *std::min_element(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
-    return a.seconds() + a.time.across < b.seconds() + b.time.across;
-  });
+  return *std::min_element(plans.begin(), plans.end(), faster);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

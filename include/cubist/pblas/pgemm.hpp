@@ -88,7 +88,8 @@ void run_product(PblasSession& session, const ProductArguments& call, T alpha,
   }
   auto& product = session.products().template find<ConvertedProduct<T>>(
       call, [&]() -> std::unique_ptr<ConvertedProduct<T>> {
-        const auto plan = plan_product<T>(call, world.size(), machine_here(options, session));
+        const Plan plan =
+            plan_product<T>(call, world.size(), machine_here(options, session)).product;
         return with_scheme<ProductSchemes>(
             plan.scheme, [&]<class S>() -> std::unique_ptr<ConvertedProduct<T>> {
               const auto& mesh =

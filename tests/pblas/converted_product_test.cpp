@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cubist/pblas/converted_product.hpp"
+
+#include "catch.hpp"
+
+namespace pblas_converted_product_test
+{
+
+using namespace cubist;
+
+namespace
+{
+
+/// Four nodes of some ranks, with a slow network between them.
+Machine four_nodes(int ranks_of_node = 2)
+{
+  Machine machine;
+  machine.cores = ranks_of_node;
+  machine.links.front().ranks = ranks_of_node;
+  machine.links.back().bandwidth = 125e6;
+  return machine;
+}
+
+/// A product of three matrices of n x n that are cut in one block a rank of a grid.
+detail::ProductArguments product_on(const ProcessGrid& grid, std::size_t n)
+{
+  const SubMatrixPlace place{one_block_a_rank({n, n}, grid, StorageOrder::column_major)};
+  return {Op::none, Op::none, {n, n, n}, place, place, place};
+}
+
+}  // namespace
+
+TEST_CASE("a conversion takes as long as the links of the nodes need for what leaves them")
+{
+  // Rows [256 p, 256 (p + 1)) are on node p. On the mesh of 2 x 4 each node has a quarter of the
+  // matrix that is 512 x 512, of which it holds a half already.
+  const auto call = product_on({4, 2}, 1024);
+  auto machine = four_nodes();
+  machine.links.front().bandwidth = std::numeric_limits<double>::infinity();
+  machine.links.back().bandwidth = 1e6;
+  CHECK(detail::conversion_seconds<Summa2D>({2, 4}, call, sizeof(double), machine, 8) ==
+        Approx(3 * 256 * 512 * 8 / 1e6));
+  CHECK(detail::conversion_seconds<Summa2D>({4, 2}, call, sizeof(double), machine, 8) == 0);
+  // On one node nothing leaves it, and rank 1 copies its whole block, of which it holds nothing.
+  machine.links.front() = {.ranks = 8, .bandwidth = 1e6};
+  CHECK(detail::conversion_seconds<Summa2D>({2, 4}, call, sizeof(double), machine, 8) ==
+        Approx(3 * 512 * 256 * 8 / 1e6));
+}
+
+TEST_CASE("the planner counts conversions, so the mesh that needs none is chosen")
+{
+  const auto chosen = [](const detail::ProductArguments& call, int ranks) {
+    const auto plan = detail::plan_product<double>(call, ranks, four_nodes(ranks / 4));
+    CHECK(plan.seconds() == plan.product.seconds() + plan.conversion);
+    return std::tuple{plan.product.scheme, plan.product.extents, plan.conversion};
+  };
+  using Chosen = std::tuple<std::string, std::vector<int>, double>;
+  CHECK(chosen(product_on({2, 4}, 1024), 8) == Chosen{"Summa2D", {2, 4}, 0});
+  // Block-cyclic matrices on a square grid are in the blocks of the scheme, by part. C is the
+  // largest of the three, so a scheme that keeps it in place is the fastest.
+  const auto cyclic = [](Shape shape) {
+    return SubMatrixPlace{{.shape = shape, .block = {64, 64}, .grid = {4, 4}}};
+  };
+  detail::ProductArguments call{Op::none,
+                                Op::none,
+                                {2048, 2048, 256},
+                                cyclic({2048, 256}),
+                                cyclic({256, 2048}),
+                                cyclic({2048, 2048})};
+  CHECK(chosen(call, 16) == Chosen{"Summa2D", {4, 4}, 0});
+  // With C on other ranks, something has to be converted.
+  call.c.layout.row_source = 1;
+  CHECK(std::get<2>(chosen(call, 16)) > 0);
+}
+
+TEST_CASE("a plan is faster with its conversions than all others")
+{
+  const ProductSize size{512, 256, 4096};
+  const auto place = [](Shape shape) {
+    return SubMatrixPlace{{.shape = shape, .block = {64, 64}, .grid = {2, 4}}};
+  };
+  const detail::ProductArguments call{Op::none,           Op::transpose,      size,
+                                      place({512, 4096}), place({256, 4096}), place({512, 256})};
+  const auto machine = four_nodes();
+  const auto chosen = detail::plan_product<float>(call, 8, machine);
+  CHECK(chosen.conversion > 0);
+  int meshes = 0;
+  for_each_scheme<detail::ProductSchemes>([&]<class S>() {
+    for_each_mesh<S>(8, [&](const typename S::Axes::Array& extents) {
+      if (S::Axes::ranks(extents) < 8) return;
+      ++meshes;
+      const auto product = plan_on<S>(extents, {size}, 8, machine,
+                                      {.scalar_bytes = sizeof(float),
+                                       .training = false,
+                                       .gathered = Gathered::again,
+                                       .method = Method::collectives});
+      CHECK(chosen.seconds() <= product.seconds() + detail::conversion_seconds<S>(
+                                                        extents, call, sizeof(float), machine, 8));
+    });
+  });
+  CHECK(meshes > 10);
+}
+
+}  // namespace pblas_converted_product_test
