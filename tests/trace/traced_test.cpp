@@ -276,10 +276,13 @@ TEST_CASE("a trace has the time of processors where that is asked for, and what 
     CHECK(e.contains("tdur") == (category != "communication"));
     if (category == "product") operands.insert(e.at("args").at("operands").get<std::string>());
     if (category != "pass") continue;
-    CHECK(e.at("args").at("bytes") > 0);
+    const auto name = e.at("name").get<std::string>();
+    CAPTURE(name);
+    CHECK((e.at("args").at("bytes") > 0) != name.ends_with(" 0x0"));
     has_function = has_function || e.at("args").contains("function");
   }
-  CHECK(operands == std::set<std::string>{"nn", "tn"});
+  CHECK(operands.count("nn") == 1);
+  CHECK(operands.count("tn") == 1);
   CHECK(has_function);
 }
 

@@ -153,6 +153,7 @@ struct Pipeline
   }
 };
 
+/// Says that these networks are in stages.
 template <class S>
 inline constexpr bool is_pipeline<Pipeline<S>> = true;
 
@@ -198,6 +199,7 @@ struct DataParallel<Pipeline<S>>
   }
 };
 
+/// Says that these networks are in stages.
 template <class S>
 inline constexpr bool is_pipeline<DataParallel<Pipeline<S>>> = true;
 

@@ -37,10 +37,10 @@ struct TraceEvent
   int ranks = 0;                                 // likewise
   /// Seconds in which the rank's thread had a processor; negative where they were not recorded.
   double processor = -1;
-  /// Of a call of the engine: see EngineCall.
-  bool transposes_a = false, transposes_b = false;
-  std::size_t bytes = 0;           ///< likewise
-  std::string_view function = {};  ///< likewise
+  bool transposes_a = false;       ///< of a call of the engine, as in EngineCall
+  bool transposes_b = false;       ///< of a call of the engine, as in EngineCall
+  std::size_t bytes = 0;           ///< of a call of the engine, as in EngineCall
+  std::string_view function = {};  ///< of a call of the engine, as in EngineCall
 };
 
 namespace detail
