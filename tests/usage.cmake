@@ -95,7 +95,7 @@ cubist_numpy_test("weights and labels" usage.py cubist_usage files)
 
 # The guide's pages are one program. Blocks follow these texts; messages are compared with the pages.
 foreach(block "BACKENDS|backends|# From a laptop" "SCHEME|tensor_parallelism|## In cubist" "COLOSSAL|coming_from|With cubist:"
-    "LAYOUTS|coming_from|## MindSpore" "MINDSPORE|coming_from|the scheme `Scheme::Next`" "MESH|errors|## A mesh" "IDLE|errors|Or leave ranks idle" "SIZES|errors|## Sizes"
+    "PRODUCT|products|## A product" "LAYOUTS|coming_from|## MindSpore" "MINDSPORE|coming_from|the scheme `Scheme::Next`" "MESH|errors|## A mesh" "IDLE|errors|Or leave ranks idle" "SIZES|errors|## Sizes"
     "LABELS|errors|## Labels" "BACKWARD|errors|## Backward" "CALLS|errors|## Ranks that make" "DEADLOCK|errors|## Ranks that wait"
     "LATE|errors|On threads this is" "NAN|errors|## A loss" "FILE|errors|## A file")
   string(REPLACE "|" ";" block "${block}")
