@@ -1,10 +1,8 @@
-# The programs of docs/usage.md and docs/transformers.md are built and run as they stand there: the planner's on figures of a
-# machine, that of files on files of NumPy and of a safetensors writer, that of transformers on a model of Hugging Face's.
-# cubist_numpy_test is numpy.cmake's.
-set(usage "${PROJECT_SOURCE_DIR}/docs/usage.md")
-set(transformers "${PROJECT_SOURCE_DIR}/docs/transformers.md")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${usage}" "${transformers}" "${PROJECT_SOURCE_DIR}/docs/simulation.md"
-  "${PROJECT_SOURCE_DIR}/docs/papers.md" "${PROJECT_SOURCE_DIR}/docs/training.md" usage/usage.cpp.in usage/training.cpp.in usage/guide.cpp.in)
+# The programs of the pages are built and run as they stand there: the planner's on figures of a machine, that of files on files of
+# NumPy and of a safetensors writer, that of transformers on a model of Hugging Face's. cubist_numpy_test is numpy.cmake's.
+set(docs "${PROJECT_SOURCE_DIR}/docs")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${docs}/schemes.md" "${docs}/first_program.md" "${docs}/files.md"
+  "${docs}/transformers.md" "${docs}/training.md" usage/usage.cpp.in usage/training.cpp.in usage/guide.cpp.in)
 
 # cubist_usage_block(<variable> <page> <text>): the first C++ block after a text, its includes in USAGE_INCLUDES.
 function(cubist_usage_block variable page after)
@@ -26,13 +24,13 @@ function(cubist_usage_block variable page after)
 endfunction()
 
 set(USAGE_INCLUDES)
-cubist_usage_block(USAGE_PLANNER "${usage}" "## Planner")
-cubist_usage_block(USAGE_CSV "${usage}" "## An MLP on a CSV file")
-cubist_usage_block(USAGE_FILES "${usage}" "Weights of PyTorch")
-cubist_usage_block(USAGE_TRANSFORMER "${transformers}" "## A model")
-cubist_usage_block(USAGE_TUNE "${transformers}" "## Labels, padding and fine-tuning")
-cubist_usage_block(USAGE_GROUPS "${transformers}" "Groups of parameters have")
-cubist_usage_block(USAGE_PROMPTS "${transformers}" "## Continuing prompts")
+cubist_usage_block(USAGE_PLANNER "${docs}/schemes.md" "## Planner")
+cubist_usage_block(USAGE_CSV "${docs}/first_program.md" "## An MLP on a CSV file")
+cubist_usage_block(USAGE_FILES "${docs}/files.md" "Weights of PyTorch")
+cubist_usage_block(USAGE_TRANSFORMER "${docs}/transformers.md" "## A model")
+cubist_usage_block(USAGE_TUNE "${docs}/transformers.md" "## Labels, padding and fine-tuning")
+cubist_usage_block(USAGE_GROUPS "${docs}/transformers.md" "Groups of parameters have")
+cubist_usage_block(USAGE_PROMPTS "${docs}/transformers.md" "## Continuing prompts")
 string(REPLACE "int main(" "int run(" USAGE_CSV "${USAGE_CSV}")
 string(REPLACE "int main(" "int run(" USAGE_TUNE "${USAGE_TUNE}")
 string(REPLACE "…" "print(plans.front());" USAGE_PLANNER "${USAGE_PLANNER}")
@@ -66,11 +64,10 @@ add_test(NAME "usage: fine-tuning" COMMAND cubist_usage tune WORKING_DIRECTORY "
 set_tests_properties("usage: fine-tuning" PROPERTIES LABELS examples TIMEOUT 60
   PASS_REGULAR_EXPRESSION "^(epoch [123]  loss [0-9.]+\n)+$")
 
-set(training "${PROJECT_SOURCE_DIR}/docs/training.md")
 set(USAGE_INCLUDES)
-cubist_usage_block(USAGE_RUN "${training}" "## A run")
-cubist_usage_block(USAGE_DATA "${training}" "## Data")
-cubist_usage_block(USAGE_ROWS "${training}" "## Rows of your own")
+cubist_usage_block(USAGE_RUN "${docs}/training.md" "## A run")
+cubist_usage_block(USAGE_DATA "${docs}/training.md" "## Data")
+cubist_usage_block(USAGE_ROWS "${docs}/training.md" "## Rows of your own")
 # A fifth of the steps, with a report and a checkpoint after each half of them.
 foreach(steps ".steps = 20,|.steps = 4," ".warm_up = 5, .steps = 4,|.warm_up = 1, .steps = 4," ".save_every = 10,|.save_every = 2,"
     ".report_every = 10,|.report_every = 2,")
@@ -123,18 +120,11 @@ add_test(NAME "site: names and links" COMMAND "${PROJECT_SOURCE_DIR}/scripts/doc
 set_tests_properties("site: names and links" PROPERTIES LABELS examples TIMEOUT 300 SKIP_RETURN_CODE 77)
 
 # A program that a page starts is one that it has built before.
-set(usage_program cubist_plan)
-set(transformers_program train_text)
-set(simulation "${PROJECT_SOURCE_DIR}/docs/simulation.md")
-set(simulation_program cubist_plan)
-set(papers "${PROJECT_SOURCE_DIR}/docs/papers.md")
-set(papers_program cubist_bench)
-set(schemes "${PROJECT_SOURCE_DIR}/docs/schemes.md")
-set(schemes_program cubist_plan)
-set(tensor_parallelism "${PROJECT_SOURCE_DIR}/docs/tensor_parallelism.md")
-set(tensor_parallelism_program cubist_plan)
-foreach(page usage transformers simulation papers schemes tensor_parallelism)
+foreach(page_and_program "backends train_digits" "transformers train_text" "simulation cubist_plan" "papers cubist_bench"
+    "schemes cubist_plan" "tensor_parallelism cubist_plan")
+  separate_arguments(page_and_program)
+  list(POP_FRONT page_and_program page)
   add_test(NAME "usage: commands of ${page}.md"
-    COMMAND "${CMAKE_COMMAND}" "-DPAGE=${${page}}" "-DPROGRAM=${${page}_program}" -P "${CMAKE_CURRENT_SOURCE_DIR}/usage/commands.cmake")
+    COMMAND "${CMAKE_COMMAND}" "-DPAGE=${docs}/${page}.md" -DPROGRAM=${page_and_program} -P "${CMAKE_CURRENT_SOURCE_DIR}/usage/commands.cmake")
   set_tests_properties("usage: commands of ${page}.md" PROPERTIES LABELS examples)
 endforeach()

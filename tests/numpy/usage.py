@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""usage.py PROGRAM...: a network with the weights of PyTorch's layout, and labels of any integer, as docs/usage.md loads them.
+"""usage.py PROGRAM...: a network with the weights of PyTorch's layout, and labels of any integer, as docs/files.md loads them.
 
 NumPy writes the files, and computes what the network must.
 """

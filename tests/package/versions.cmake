@@ -6,7 +6,7 @@ foreach(file_and_text IN ITEMS
     "CHANGELOG.md|\n## \\[@\\]"
     "README.md|version @\\]\\(docs/badge_version.svg"
     "docs/badge_version.svg|>@<"
-    "docs/usage.md|GIT_TAG v@\\)"
+    "docs/install.md|GIT_TAG v@\\)"
     "packaging/vcpkg/ports/cubist/vcpkg.json|\"version\": \"@\""
     "packaging/spack/spack_repo/cubist/packages/cubist/package.py|version\\(\"@\", tag=\"v@\"\\)")
   string(REPLACE "|" ";" file_and_text "${file_and_text}")
