@@ -379,7 +379,7 @@ TEST_CASE("sub-matrices of one array are multiplied, unless C has elements of A 
                 is_a ? other.matrix() : upper, 0.0, from_row(upper, 7));
         }));
   CHECK(throws_everywhere("got a C that has elements of A", [&](const auto& world) {
-    padd(world, Op::none, {8, 8}, 1.0, upper, 0.0, from_row(upper, 7));
+    padd(world, Op::none, {8, 20}, 1.0, upper, 0.0, from_row(upper, 7));
   }));
 }
 
