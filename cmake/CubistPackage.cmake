@@ -4,6 +4,7 @@
 #   libcubist-mpi-dev   cubist::mpi, for the MPI that Boost.MPI was built for
 #   libcubist-nccl-dev  cubist::nccl; CUDA and NCCL, which Debian itself does not have, are NVIDIA's packages
 #   libcubist-compiled-dev, libcubist-compiled-mpi-dev  the compiled libraries, of a build with CUBIST_BUILD_LIBRARY
+#   libcubist-pblas     routines in place of ScaLAPACK's, of a build with CUBIST_BUILD_PBLAS; programs need no headers
 set(CPACK_PACKAGE_NAME cubist)
 set(CPACK_PACKAGE_VENDOR "The cubist authors")
 set(CPACK_PACKAGE_CONTACT "The cubist authors")
@@ -16,6 +17,9 @@ foreach(component IN ITEMS mpi nccl compiled compiled_mpi)
     list(APPEND CPACK_COMPONENTS_ALL ${component})
   endif()
 endforeach()
+if(CUBIST_BUILD_PBLAS)
+  list(APPEND CPACK_COMPONENTS_ALL pblas)
+endif()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -49,6 +53,15 @@ set(CPACK_DEBIAN_COMPILED_MPI_PACKAGE_NAME libcubist-compiled-mpi-dev)
 set(CPACK_DEBIAN_COMPILED_MPI_PACKAGE_DEPENDS
   "libcubist-compiled-dev (= ${PROJECT_VERSION}), libcubist-mpi-dev (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_COMPILED_MPI_DESCRIPTION "The compiled library for the backend Mpi.")
+
+# Its dependencies are the libraries that it was linked to, under the names of this release.
+set(CPACK_DEBIAN_PBLAS_PACKAGE_NAME libcubist-pblas)
+set(CPACK_DEBIAN_PBLAS_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_PBLAS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PBLAS_PACKAGE_RECOMMENDS openmpi-bin)
+set(CPACK_DEBIAN_PBLAS_PACKAGE_SUGGESTS libscalapack-openmpi-dev)
+set(CPACK_COMPONENT_PBLAS_DESCRIPTION
+  "Products and sums of ScaLAPACK's matrices by cubist.\nPrograms that call pdgemm link this library before ScaLAPACK, or have it preloaded.")
 
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   string(TOUPPER ${component} upper)

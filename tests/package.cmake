@@ -14,7 +14,7 @@ if(dpkg_deb)
   add_test(NAME "package: Debian packages"
     COMMAND "${CMAKE_COMMAND}" "-DCPACK=${CMAKE_CPACK_COMMAND}" "-DCUBIST_BINARY_DIR=${PROJECT_BINARY_DIR}"
       "-DWORK_DIR=${CMAKE_CURRENT_BINARY_DIR}/package/deb" "-DVERSION=${PROJECT_VERSION}" "-DMPI=${mpi}" "-DNCCL=${nccl}"
-      -P "${CMAKE_CURRENT_SOURCE_DIR}/package/deb.cmake")
+      "-DPBLAS=${CUBIST_BUILD_PBLAS}" -P "${CMAKE_CURRENT_SOURCE_DIR}/package/deb.cmake")
   set_tests_properties("package: Debian packages" PROPERTIES LABELS package TIMEOUT 120)
 endif()
 

@@ -50,3 +50,9 @@ if(NCCL)
     PATHS include/cubist/backend/nccl.hpp share/cmake/cubist/cubist-nccl-targets.cmake share/pkgconfig/cubist-nccl.pc
     ABSENT cubist.hpp comm/mpi cubistConfig)
 endif()
+if(PBLAS)
+  check_package(libcubist-pblas
+    FIELDS "Section: libs" "Depends: .*libboost-mpi[0-9.]+ .*libopenblas0" "Depends: .*libopenmpi"
+    PATHS "lib/([^/]+/)?libcubist_pblas\\.so\\.${VERSION}" share/doc/libcubist-pblas/copyright
+    ABSENT include cubistConfig)
+endif()
