@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cubist/core/error.hpp>
+#include <cubist/machine/machine_json.hpp>
 
 #include "matmul.hpp"
 #include "options.hpp"
@@ -29,6 +30,7 @@ struct PgemmOptions
   std::vector<std::string> ops{"N", "T"};
   Options run;
   std::string cosma;
+  std::string machine;
 };
 
 void run_pgemm(const Job& job, const PgemmOptions& options)
@@ -39,6 +41,8 @@ void run_pgemm(const Job& job, const PgemmOptions& options)
       "it with mpiexec");
   const bool table = job.first && options.run.json != "-";
   const int ranks = ranks_of(job, options.run, job.processes);
+  const auto machine =
+      options.machine.empty() ? cubist::Machine{} : cubist::read_machine(options.machine);
   auto result = describe(job, "pgemm");
   if (table)
     std::printf("%d processes, %s; ratios to BLAS on all cores, and the part of a call that the "
@@ -58,7 +62,8 @@ void run_pgemm(const Job& job, const PgemmOptions& options)
                                .ranks = ranks,
                                .repeats = options.run.repeats,
                                .warm_up = options.run.warm_up,
-                               .cosma = options.cosma};
+                               .cosma = options.cosma,
+                               .machine = machine};
           const auto row = pgemm_on_mpi(task);
           if (!row) continue;
           const auto ratio = [&](const Times& times) {
@@ -116,6 +121,8 @@ void add_pgemm(CLI::App& app, Action& action)
   command->add_option("--warm-up", options->run.warm_up)->capture_default_str();
   command->add_option("--json", options->run.json, "a file for the results; - for the output");
   command->add_option("--cosma", options->cosma, "COSMA's library libcosma_pxgemm.so")
+      ->check(CLI::ExistingFile);
+  command->add_option("--machine", options->machine, "its figures for the planner, in JSON")
       ->check(CLI::ExistingFile);
   add_ranks_option(*command, options->run);
   command->callback(

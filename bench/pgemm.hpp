@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <cubist/core/block.hpp>
+#include <cubist/machine/machine.hpp>
 
 #include "job.hpp"
 #include "times.hpp"
@@ -32,6 +33,7 @@ struct PgemmTask
   int repeats = 5;
   int warm_up = 1;
   std::string cosma;  // libcosma_pxgemm.so, or empty
+  cubist::Machine machine = {};
 };
 
 /// Seconds.

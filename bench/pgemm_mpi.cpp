@@ -92,7 +92,7 @@ std::optional<PgemmRow> measure_pgemm(const PgemmTask& task)
       cubist::pgemm<T>(members, cubist::Op::none,
                        task.transposed_b ? cubist::Op::transpose : cubist::Op::none, task.size,
                        T{1}, matrix({m, k}, a.data()), matrix(of_b, b.data()), T{},
-                       matrix({m, n}, c.data()), {.report = &report});
+                       matrix({m, n}, c.data()), {.machine = task.machine, .report = &report});
       conversions.push_back(report.conversion);
       products.push_back(report.product);
     };
