@@ -20,3 +20,5 @@ add_test(NAME "pblas: a C that has elements of A ends the job" COMMAND
 set_tests_properties("pblas: a C that has elements of A ends the job" PROPERTIES
   LABELS mpi TIMEOUT 60 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}"
   PASS_REGULAR_EXPRESSION "cubist: PDGEMM on process [^\n]*got a C that has elements of A")
+# Between hosts products are converted to a scheme.
+cubist_add_multihost_test("the laws of ScaLAPACK" cubist_pblas_laws 2 2)
