@@ -14,6 +14,7 @@
 #include <cubist/cubist.hpp>
 #include <cubist/dataset/token_batches.hpp>
 #include <cubist/nn/transformer/generate.hpp>
+#include <cubist/nn/transformer/pipelined_transformer.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/nn/transformer/weights.hpp>
 #include <cubist/training/trainer.hpp>
@@ -37,6 +38,7 @@ struct Settings
   std::size_t batch = 16;
   std::size_t micro_batches = 1;
   std::size_t recompute = 0;
+  cubist::PipelineOptions pipeline = {};  // of a scheme in stages
   std::uint64_t steps = 1000;
   double learning_rate = 2e-3;
   double clip = 1;
@@ -84,7 +86,8 @@ Run train(const Split& data, const Settings& s, int ranks,
                 {.dropout = s.dropout,
                  .attention_dropout = s.dropout,
                  .seed = s.seed,
-                 .recompute = s.recompute}};
+                 .recompute = s.recompute,
+                 .pipeline = s.pipeline}};
     const auto parameters = model.parameters();
     if (first && verbose)
     {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Trains a small GPT on the bytes of a text, in data x pipeline x tensor: pipelines side by side,
+// whose stages have some of the blocks each, on a mesh of Summa25D. Ranks are MPI's under mpiexec
+// or srun, else threads. With --compare it trains once more on one rank: the two loss curves must
+// agree.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <cubist/plan/meshes.hpp>
+#include <cubist/scheme/pipeline.hpp>
+#include <cubist/scheme/summa25d.hpp>
+
+#include "backend.hpp"
+#include "text_training.hpp"
+
+namespace
+{
+
+using Tensor = cubist::Summa25D;
+using Scheme = cubist::DataParallel<cubist::Pipeline<Tensor>>;
+
+/// Returns the exit code.
+template <class Backend, class T>
+int train(const text::Settings& s, int stages)
+{
+  const auto data = text::read(s.data);
+  const auto mesh = cubist::extents_from_list<Tensor>(s.mesh);
+  const Scheme::Axes::Array extents{s.replicas, stages, mesh[0], mesh[1], mesh[2]};
+  const text::Run run =
+      text::train<Backend, Scheme, T>(data, s, Scheme::Axes::ranks(extents), extents, true);
+  if (run.exit_code != 0 || run.losses.empty() || !s.compare) return run.exit_code;
+  examples::stop_tracing();
+  const text::Run alone =
+      text::train<examples::OneRank, Tensor, T>(data, s, 1, Tensor::extents({}, 1), false);
+  double largest = run.losses.size() == alone.losses.size() ? 0 : HUGE_VAL;
+  for (std::size_t i = 0; i < std::min(run.losses.size(), alone.losses.size()); ++i)
+    largest = std::max(largest, std::abs(run.losses[i] - alone.losses[i]) / alone.losses[i]);
+  const double bound = s.scalar == "double" ? 1e-9 : 1e-3;
+  std::printf("largest relative difference of %zu losses from one rank's: %.1e (bound %.0e)\n",
+              run.losses.size(), largest, bound);
+  return largest <= bound ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+try
+{
+  text::Settings s;
+  s.mesh = {1, 1, 1};
+  s.sample = 0;
+  s.test = 8;
+  int stages = 2;
+  CLI::App app{"A transformer in stages learns to write"};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--replicas", s.replicas, "pipelines, each with its part of every batch")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--stages", stages, "of a pipeline")->check(CLI::PositiveNumber);
+  app.add_option("--mesh", s.mesh, "depth, rows and columns of the mesh of a stage")
+      ->delimiter(',');
+  app.add_option("--micro-batches", s.pipeline.micro_batches, "of a batch; 0: as many as stages");
+  app.add_option("--pieces", s.pipeline.pieces, "of blocks for each stage")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--blocks", s.pipeline.layers, "of each piece; else pieces of equal cost")
+      ->delimiter(',');
+  app.add_option("--scalar", s.scalar)->check(CLI::IsMember({"float", "double"}));
+  app.add_option("--data", s.data, "a text");
+  app.add_option("--layers", s.layers)->check(CLI::PositiveNumber);
+  app.add_option("--width", s.width)->check(CLI::PositiveNumber);
+  app.add_option("--heads", s.heads)->check(CLI::PositiveNumber);
+  app.add_option("--length", s.length, "bytes of a window")->check(CLI::Range(2, 1 << 20));
+  app.add_option("--batch", s.batch, "windows in a step")->check(CLI::PositiveNumber);
+  app.add_option("--recompute", s.recompute,
+                 "of every so many blocks only the last output is kept");
+  app.add_option("--steps", s.steps)->check(CLI::PositiveNumber);
+  app.add_option("--learning-rate", s.learning_rate, "the largest");
+  app.add_option("--seed", s.seed);
+  app.add_option("--report", s.report, "steps from one line to the next")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--sample", s.sample, "bytes to write at the end");
+  app.add_option("--checkpoints", s.checkpoints, "a folder to save to, and to go on from");
+  app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
+  app.add_flag("--compare", s.compare, "trains on one rank, too, and compares the losses");
+  CLI11_PARSE(app, argc, argv);
+  return examples::on_traced_backend(s.trace, [&]<class Backend>() {
+    return s.scalar == "double" ? train<Backend, double>(s, stages)
+                                : train<Backend, float>(s, stages);
+  });
+}
+catch (const std::exception& e)
+{
+  std::cerr << "train_stages: " << e.what() << '\n';
+  return 1;
+}
