@@ -135,16 +135,16 @@ void copy_rows(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t
     });
 }
 
-/// y(i, j) = x(i, j), x by columns.
-template <class T>
+/// element(y(i, j), x(i, j)), x by columns.
+template <class T, class E>
 void transpose_block(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
-                     std::size_t cols)
+                     std::size_t cols, const E element)
 {
   constexpr std::size_t line = 64 / sizeof(T);  // elements of a cache line
   constexpr std::size_t tile = 8 * line;
   const auto copy_edge = [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
     for (std::size_t i = i0; i < i1; ++i)
-      for (std::size_t j = j0; j < j1; ++j) y[i * y_ld + j] = x[j * x_ld + i];
+      for (std::size_t j = j0; j < j1; ++j) element(y[i * y_ld + j], x[j * x_ld + i]);
   };
   // Two by two, which compilers turn into shuffles of registers.
   const auto copy_square = [&](std::size_t i0, std::size_t j0) {
@@ -154,10 +154,10 @@ void transpose_block(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
         const T* const in = x + j * x_ld + i;
         T* const out = y + i * y_ld + j;
         const T values[2][2] = {{in[0], in[x_ld]}, {in[1], in[x_ld + 1]}};
-        out[0] = values[0][0];
-        out[1] = values[0][1];
-        out[y_ld] = values[1][0];
-        out[y_ld + 1] = values[1][1];
+        element(out[0], values[0][0]);
+        element(out[1], values[0][1]);
+        element(out[y_ld], values[1][0]);
+        element(out[y_ld + 1], values[1][1]);
       }
   };
   const std::size_t whole_rows = rows / line * line;
@@ -182,23 +182,10 @@ void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
                      std::size_t cols, const A& assign)
 {
   if constexpr (std::is_same_v<A, CopyElement>)
-    transpose_block(x, x_ld, y, y_ld, rows, cols);
+    transpose_block(x, x_ld, y, y_ld, rows, cols, assign);
   else
-  {
-    // Pieces are transposed in the first cache, and assigned row by row.
-    constexpr std::size_t rows_of_piece = 2 * 64 / sizeof(T);
-    constexpr std::size_t cols_of_piece = 64;
-    alignas(64) std::byte memory[rows_of_piece * cols_of_piece * sizeof(T)];
-    T* const piece = reinterpret_cast<T*>(memory);
-    for (std::size_t j = 0; j < cols; j += cols_of_piece)
-      for (std::size_t i = 0; i < rows; i += rows_of_piece)
-      {
-        const std::size_t m = std::min(rows_of_piece, rows - i);
-        const std::size_t n = std::min(cols_of_piece, cols - j);
-        transpose_block(x + j * x_ld + i, x_ld, piece, cols_of_piece, m, n);
-        copy_rows(piece, cols_of_piece, y + i * y_ld + j, y_ld, m, n, assign);
-      }
-  }
+    assign.with_assignment(
+        [=](const auto element) { transpose_block(x, x_ld, y, y_ld, rows, cols, element); });
 }
 
 /// A local array of the source: element (r, c) of its lines and positions.
