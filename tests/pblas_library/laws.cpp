@@ -500,6 +500,18 @@ void compare_codes(Random& random, const Grid& grid)
   wrong([&](auto& x) { x.c[9] = grid.cols; }, -1910);
   wrong([&](auto& x) { x.b[1] = -1; }, -1402);
 
+  // A leading dimension that is too small on some processes. C is wrong on all, so that none
+  // begins.
+  const int held = Dimension{8, 2, 2, 0, grid.rows}.count(grid.row);
+  for (const std::size_t which : {std::size_t{0}, std::size_t{1}})
+    for (const int ld : {held - 1, held, held + 1})
+      wrong(
+          [&](auto& x) {
+            x.c[0] = 7;
+            descriptor(x, which)[10] = ld;
+          },
+          0);
+
   // Several wrong integers at once.
   for (int run = 0; run < 200; ++run)
   {
