@@ -104,17 +104,13 @@ make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std:
   return make(std::type_identity<typename S::Next>{});
 }
 
-}  // namespace detail
-
-/// @tparam S a scheme; on a Pipeline of one, nn/networks/pipelined_mlp.hpp has the network
-template <NetworkScheme S, class B, RealScalar T>
-class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B>>
+/// The network itself, whose types only the functions of AnyMlp need.
+template <SchemeType S, class B, RealScalar T>
+class MlpModel : public detail::Network<MlpModel<S, B, T>, T, AxisMesh<typename S::Axes, B>>
 {
-  using Network = detail::Network<MLP, T, AxisMesh<typename S::Axes, B>>;
+  using Network = detail::Network<MlpModel, T, AxisMesh<typename S::Axes, B>>;
   using Layer = detail::AnyLayer<NetworkMatrix<S, B, T>, T>;
   using Stack = detail::LayerStack<NetworkMatrix<S, B, T>, Layer>;
-  static_assert(!is_pipeline<S>, "this MLP is one in stages, whose layers are on several meshes; "
-                                 "include cubist/nn/networks/pipelined_mlp.hpp");
 
  public:
   /// Outputs, whose layout depends on the number of layers.
@@ -124,7 +120,7 @@ class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B
   /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range
-  MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
+  MlpModel(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
       : Network{mesh, options.seed}, layers_{"forward of layer", "backward of layer",
                                              options.recompute}
   {
@@ -152,65 +148,31 @@ class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B
     [[nodiscard]] bool awaits_backward() const { return layers_.awaits_backward(); }
 
    private:
-    friend MLP;
+    friend MlpModel;
 
     std::optional<Activations> x_;
     typename Stack::Kept layers_;
   };
 
-  /// Y, which the network owns, and overwrites in the next `forward`.
-  /// @throws ShapeError, MeshError for an X that does not fit
-  const Activations& forward(const Activations& x)
+  const Activations& forward(const DistMatrix<T, typename S::Input, Mesh>& x, Kept& kept)
   {
-    return forward(x.template as<typename S::Input>());
-  }
-  template <class L>
-  const Activations& forward(const DistMatrix<T, L, Mesh>& x)
-  {
-    return forward(x, kept_.of_forward());
-  }
-  /// Y, which `kept` has: several forwards may wait for their backwards.
-  template <class L>
-  const Activations& forward(const DistMatrix<T, L, Mesh>& x, Kept& kept)
-  {
-    detail::require_layout<L, typename S::Input>();
     return run(x, this->next_pass(), kept);
   }
-  /// Does not compile: X is not distributed.
-  template <class X>
-  requires(!std::convertible_to<const X&, Activations>) const Activations& forward(const X&)
+
+  /// Passes dY back through the layers. Returns dX, or null where it is not wanted.
+  const Activations* backward(const Activations& dy, Kept& kept, bool wants_dx)
   {
-    detail::require_distributed<X, T, Mesh>();
-    return *kept_.of_forward().x_;
+    kept.layers_.require_forward();
+    auto& reducer = this->begin_gradients();
+    const Activations* dx =
+        layers_.backward(dy, reducer, kept.layers_, wants_dx, wants_dx ? 0 : first_trained_);
+    reducer.finish();
+    return dx;
   }
 
-  /// A target for the loss: the elements of rank 0's `global` (M, sizes[L]), cut as Y is. Every
-  /// rank of the mesh calls this.
-  /// @throws ShapeError unless `global` has two dimensions; MeshError on an idle rank
-  template <class E>
-  [[nodiscard]] Activations scatter_target(const E& global) const
-  {
-    if (layers_.layers().size() % 2 == 0)
-      return detail::scatter_as<T, typename S::Input>(this->mesh_, global);
-    return detail::scatter_as<T, typename S::Output>(this->mesh_, global);
-  }
-
-  /// The gradients of all parameters, for the gradient of the last `forward`'s Y.
-  /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a forward
-  void backward(const Activations& dy) { backward(dy, kept_.of_forward()); }
-  /// The gradients of all parameters, for the forward that `kept` is of.
-  void backward(const Activations& dy, Kept& kept) { run_backward(dy, kept, false); }
-
-  /// Computes dX, too, the gradient of X: one product more. The network owns it, and overwrites it
-  /// in the next call.
-  const Activations& backward_with_input(const Activations& dy)
-  {
-    return backward_with_input(dy, kept_.of_forward());
-  }
-  const Activations& backward_with_input(const Activations& dy, Kept& kept)
-  {
-    return *run_backward(dy, kept, true);
-  }
+  /// The memory of the passes without one of their own.
+  [[nodiscard]] Kept& kept() { return kept_.of_forward(); }
+  [[nodiscard]] std::size_t layers() const { return layers_.layers().size(); }
 
   /// layers.0.weight, layers.0.bias, layers.1.weight, …
   void append_parameters(Parameters<T, Mesh>& list)
@@ -220,15 +182,13 @@ class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B
       layers[i]->append_parameters(list, layer_name(i));
   }
 
-  /// Softmax cross-entropy and accuracy on labelled data, without dropout. A forward that waits for
-  /// its backward is not disturbed.
-  [[nodiscard]] Score evaluate(const Activations& x, std::span<const int> labels)
+  /// Y, without dropout. A forward that waits for its backward is not disturbed.
+  const Activations& predict(const DistMatrix<T, typename S::Input, Mesh>& x)
   {
     Kept& kept = kept_.for_evaluation();
-    const Activations& y = run(x.template as<typename S::Input>(), {}, kept);
+    const Activations& y = run(x, {}, kept);
     kept.layers_.discard();
-    auto scratch = zeros_like(y);
-    return {softmax_cross_entropy(y, labels, scratch), accuracy(y, labels)};
+    return y;
   }
 
  private:
@@ -245,20 +205,243 @@ class MLP : public detail::Network<MLP<S, B, T>, T, AxisMesh<typename S::Axes, B
     return layers_.forward(detail::copy_to(kept.x_, x), pass, kept.layers_);
   }
 
-  /// Passes dY back through the layers. Returns dX, or null where it is not wanted.
-  const Activations* run_backward(const Activations& dy, Kept& kept, bool wants_dx)
-  {
-    kept.layers_.require_forward();
-    auto& reducer = this->begin_gradients();
-    const Activations* dx =
-        layers_.backward(dy, reducer, kept.layers_, wants_dx, wants_dx ? 0 : first_trained_);
-    reducer.finish();
-    return dx;
-  }
-
   Stack layers_;
   std::size_t first_trained_ = 0;  // layer; those before it are frozen
   detail::KeptOfNetwork<Kept> kept_;
+};
+
+/// The functions of MLP, whose caller knows the scheme, the backend and the scalar, but not how the
+/// network is made: behind them are the layers, which the compiled library has.
+/// @tparam M the mesh  @tparam A the matrices between layers  @tparam X the input
+template <class T, class M, class A, class X>
+class AnyMlp
+{
+ public:
+  virtual ~AnyMlp() = default;
+
+  [[nodiscard]] virtual const M& mesh() const = 0;
+  [[nodiscard]] virtual Parameters<T, M> parameters() = 0;
+  virtual void append_parameters(Parameters<T, M>& list) = 0;
+  [[nodiscard]] virtual Gradients<T, M>& gradients() = 0;
+  virtual void append_state(State<T, M>& state, const std::string& prefix) = 0;
+  virtual void set_training(bool on) = 0;
+  [[nodiscard]] virtual bool training() const = 0;
+  [[nodiscard]] virtual std::size_t layers() const = 0;
+
+  [[nodiscard]] virtual std::unique_ptr<AnyKept> make_kept() const = 0;
+  [[nodiscard]] virtual bool awaits_backward(const AnyKept& kept) const = 0;
+  /// @param kept  of make_kept(), or null for the network's own
+  virtual const A& forward(const X& x, AnyKept* kept) = 0;
+  /// Returns dX, or null where it is not wanted.
+  virtual const A* backward(const A& dy, AnyKept* kept, bool wants_dx) = 0;
+  virtual const A& predict(const X& x) = 0;
+};
+
+/// The network with its types.
+template <SchemeType S, class B, RealScalar T>
+class MlpOf final : public AnyMlp<T, AxisMesh<typename S::Axes, B>, NetworkMatrix<S, B, T>,
+                                  DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>>
+{
+  using Model = MlpModel<S, B, T>;
+  using Mesh = typename Model::Mesh;
+  using A = typename Model::Activations;
+
+  struct Kept final : AnyKept
+  {
+    typename Model::Kept of_model;
+  };
+  typename Model::Kept& of(AnyKept* kept)
+  {
+    return kept ? static_cast<Kept&>(*kept).of_model : model_.kept();
+  }
+
+ public:
+  MlpOf(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
+      : model_{mesh, sizes, options}
+  {
+  }
+
+  const Mesh& mesh() const override { return model_.mesh(); }
+  Parameters<T, Mesh> parameters() override { return model_.parameters(); }
+  void append_parameters(Parameters<T, Mesh>& list) override { model_.append_parameters(list); }
+  Gradients<T, Mesh>& gradients() override { return model_.gradients(); }
+  void append_state(State<T, Mesh>& state, const std::string& prefix) override
+  {
+    model_.append_state(state, prefix);
+  }
+  void set_training(bool on) override { on ? model_.train() : model_.eval(); }
+  bool training() const override { return model_.training(); }
+  std::size_t layers() const override { return model_.layers(); }
+
+  std::unique_ptr<AnyKept> make_kept() const override { return std::make_unique<Kept>(); }
+  bool awaits_backward(const AnyKept& kept) const override
+  {
+    return static_cast<const Kept&>(kept).of_model.awaits_backward();
+  }
+  const A& forward(const DistMatrix<T, typename S::Input, Mesh>& x, AnyKept* kept) override
+  {
+    return model_.forward(x, of(kept));
+  }
+  const A* backward(const A& dy, AnyKept* kept, bool wants_dx) override
+  {
+    return model_.backward(dy, of(kept), wants_dx);
+  }
+  const A& predict(const DistMatrix<T, typename S::Input, Mesh>& x) override
+  {
+    return model_.predict(x);
+  }
+
+ private:
+  Model model_;
+};
+
+/// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of range
+template <SchemeType S, class B, RealScalar T>
+std::unique_ptr<AnyMlp<T, AxisMesh<typename S::Axes, B>, NetworkMatrix<S, B, T>,
+                       DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>>>
+make_mlp(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std::size_t>& sizes,
+         const MlpOptions& options)
+{
+  return std::make_unique<MlpOf<S, B, T>>(mesh, sizes, options);
+}
+
+}  // namespace detail
+
+/// @tparam S a scheme; on a Pipeline of one, nn/networks/pipelined_mlp.hpp has the network
+template <NetworkScheme S, class B, RealScalar T>
+class MLP
+{
+  static_assert(!is_pipeline<S>, "this MLP is one in stages, whose layers are on several meshes; "
+                                 "include cubist/nn/networks/pipelined_mlp.hpp");
+
+ public:
+  using Value = T;
+  using Mesh = AxisMesh<typename S::Axes, B>;
+  /// Outputs, whose layout depends on the number of layers.
+  using Activations = NetworkMatrix<S, B, T>;
+
+  /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
+  /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
+  /// range
+  MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
+      : network_{detail::make_mlp<S, B, T>(mesh, sizes, options)}
+  {
+  }
+
+  [[nodiscard]] const Mesh& mesh() const { return network_->mesh(); }
+
+  /// The parameters, by their names, with their gradients: layers.0.weight, layers.0.bias,
+  /// layers.1.weight, …
+  [[nodiscard]] Parameters<T, Mesh> parameters() { return network_->parameters(); }
+  /// Appends the parameters, as they are without a network.
+  void append_parameters(Parameters<T, Mesh>& list) { network_->append_parameters(list); }
+  /// Where the gradients go: `gradients().buckets().set({.bytes = …})` changes the size of buckets.
+  [[nodiscard]] Gradients<T, Mesh>& gradients() { return network_->gradients(); }
+  /// The parameters' values, by their names, and the seed and step of the next dropout masks.
+  void append_state(State<T, Mesh>& state, const std::string& prefix = "")
+  {
+    network_->append_state(state, prefix);
+  }
+
+  /// Dropout applies in training mode, the mode of a new network.
+  void train() { network_->set_training(true); }
+  /// From now on dropout does nothing.
+  void eval() { network_->set_training(false); }
+  /// Whether dropout is applied.
+  [[nodiscard]] bool training() const { return network_->training(); }
+
+  /// What a forward leaves for its backward.
+  class Kept
+  {
+   public:
+    /// Whether a forward has succeeded, and no backward has followed it.
+    [[nodiscard]] bool awaits_backward() const
+    {
+      return kept_ && network_->awaits_backward(*kept_);
+    }
+
+   private:
+    friend MLP;
+
+    std::unique_ptr<detail::AnyKept> kept_;  // of the network
+    const detail::AnyMlp<T, Mesh, Activations, DistMatrix<T, typename S::Input, Mesh>>* network_ =
+        nullptr;
+  };
+
+  /// Y, which the network owns, and overwrites in the next `forward`.
+  /// @throws ShapeError, MeshError for an X that does not fit
+  const Activations& forward(const Activations& x)
+  {
+    return forward(x.template as<typename S::Input>());
+  }
+  template <class L>
+  const Activations& forward(const DistMatrix<T, L, Mesh>& x)
+  {
+    detail::require_layout<L, typename S::Input>();
+    return network_->forward(x, nullptr);
+  }
+  /// Y, which `kept` has: several forwards may wait for their backwards.
+  template <class L>
+  const Activations& forward(const DistMatrix<T, L, Mesh>& x, Kept& kept)
+  {
+    detail::require_layout<L, typename S::Input>();
+    return network_->forward(x, &of(kept));
+  }
+  /// Does not compile: X is not distributed.
+  template <class X>
+  requires(!std::convertible_to<const X&, Activations>) const Activations& forward(const X&)
+  {
+    detail::require_distributed<X, T, Mesh>();
+    const Activations* const none = nullptr;
+    return *none;
+  }
+
+  /// A target for the loss: the elements of rank 0's `global` (M, sizes[L]), cut as Y is. Every
+  /// rank of the mesh calls this.
+  /// @throws ShapeError unless `global` has two dimensions; MeshError on an idle rank
+  template <class E>
+  [[nodiscard]] Activations scatter_target(const E& global) const
+  {
+    if (network_->layers() % 2 == 0)
+      return detail::scatter_as<T, typename S::Input>(mesh(), global);
+    return detail::scatter_as<T, typename S::Output>(mesh(), global);
+  }
+
+  /// The gradients of all parameters, for the gradient of the last `forward`'s Y.
+  /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a forward
+  void backward(const Activations& dy) { network_->backward(dy, nullptr, false); }
+  /// The gradients of all parameters, for the forward that `kept` is of.
+  void backward(const Activations& dy, Kept& kept) { network_->backward(dy, &of(kept), false); }
+
+  /// Computes dX, too, the gradient of X: one product more. The network owns it, and overwrites it
+  /// in the next call.
+  const Activations& backward_with_input(const Activations& dy)
+  {
+    return *network_->backward(dy, nullptr, true);
+  }
+  const Activations& backward_with_input(const Activations& dy, Kept& kept)
+  {
+    return *network_->backward(dy, &of(kept), true);
+  }
+
+  /// Softmax cross-entropy and accuracy on labelled data, without dropout. A forward that waits for
+  /// its backward is not disturbed.
+  [[nodiscard]] Score evaluate(const Activations& x, std::span<const int> labels)
+  {
+    const Activations& y = network_->predict(x.template as<typename S::Input>());
+    auto scratch = zeros_like(y);
+    return {softmax_cross_entropy(y, labels, scratch), accuracy(y, labels)};
+  }
+
+ private:
+  [[nodiscard]] detail::AnyKept& of(Kept& kept) const
+  {
+    if (!kept.kept_) kept.kept_ = network_->make_kept(), kept.network_ = network_.get();
+    return *kept.kept_;
+  }
+
+  std::unique_ptr<detail::AnyMlp<T, Mesh, Activations, DistMatrix<T, typename S::Input, Mesh>>>
+      network_;
 };
 
 }  // namespace cubist::CUBIST_ABI
