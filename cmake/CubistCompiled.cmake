@@ -10,14 +10,33 @@ if(NOT text MATCHES "using Catalogue = Schemes<([^>]*)>")
 endif()
 string(REGEX MATCHALL "[A-Za-z0-9_]+" CUBIST_SCHEMES "${CMAKE_MATCH_1}")
 foreach(scheme IN LISTS CUBIST_LIBRARY_SCHEMES)
-  if(NOT scheme IN_LIST CUBIST_SCHEMES)
+  string(REGEX REPLACE "^DataParallel<(.*)>$" "\\1" one_mesh "${scheme}")
+  if(NOT one_mesh IN_LIST CUBIST_SCHEMES)
     message(FATAL_ERROR "CUBIST_LIBRARY_SCHEMES has \"${scheme}\", which is none of the catalogue, so the compiled library can't "
-      "have it; use ${CUBIST_SCHEMES}")
+      "have it; use ${CUBIST_SCHEMES}, or DataParallel<...> of one of these")
   endif()
 endforeach()
 if(CUBIST_LIBRARY_SCHEMES)
   set(CUBIST_SCHEMES ${CUBIST_LIBRARY_SCHEMES})
 endif()
+# The axes of each scheme are those of its header. Of schemes with the same axes, one has what depends on the axes alone.
+set(CUBIST_SCHEMES_OF_MESHES)
+set(seen)
+file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/cubist/scheme/*.hpp")
+foreach(scheme IN LISTS CUBIST_SCHEMES)
+  set(axes "${scheme}")
+  foreach(header IN LISTS headers)
+    file(READ "${header}" text)
+    if(text MATCHES "(using|struct) ${scheme}[ \n]" AND text MATCHES "using Axes = ([^;]*);")
+      set(axes "${CMAKE_MATCH_1}")
+    endif()
+  endforeach()
+  if(NOT axes IN_LIST seen)
+    list(APPEND seen "${axes}")
+    list(APPEND CUBIST_SCHEMES_OF_MESHES ${scheme})
+  endif()
+endforeach()
+
 list(TRANSFORM CUBIST_SCHEMES REPLACE "(.+)" "X(\\1)" OUTPUT_VARIABLE items)
 list(JOIN items " " items)
 set(CUBIST_COMPILED_DIR "${PROJECT_BINARY_DIR}/compiled")
@@ -28,36 +47,59 @@ file(CONFIGURE OUTPUT "${CUBIST_COMPILED_DIR}/include/cubist/compiled_schemes.hp
 ")
 math(EXPR CUBIST_LIBRARY_VERSION "${PROJECT_VERSION_MAJOR} * 10000 + ${PROJECT_VERSION_MINOR} * 100 + ${PROJECT_VERSION_PATCH}")
 
-# cubist_compiled_library(<target> MACRO <macro> BACKENDS <backend>... LINK <target>)
-#
-# One source for each scheme and backend, so that as many compilers run as there are cores.
-function(cubist_compiled_library target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MACRO;LINK" "BACKENDS")
-  set(sources)
+# The glue between loops and products is optimized little, which takes a third less time; they have sources of their own.
+set(CUBIST_GLUE_OPTIONS $<$<AND:$<CONFIG:Release,RelWithDebInfo>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:-O1>)
+
+# cubist_compiled_source(<variable> <name> MACRO <macro> INSTANCES <line>... BACKENDS <backend>...)
+function(cubist_compiled_source variable name)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "MACRO" "INSTANCES;BACKENDS")
+  set(source "${CUBIST_COMPILED_DIR}/${name}.cpp")
+  set(text)
   foreach(backend IN LISTS arg_BACKENDS)
     string(TOLOWER "${backend}" header)
-    foreach(scheme IN LISTS CUBIST_SCHEMES ITEMS launch)
-      set(source "${CUBIST_COMPILED_DIR}/${header}_${scheme}.cpp")
-      set(instances "CUBIST_INSTANCES(template, ${scheme}, ${backend})")
-      if(scheme STREQUAL launch)
-        set(instances "CUBIST_LAUNCH_INSTANCE_OF_${backend}(template)")
-      endif()
-      file(CONFIGURE OUTPUT "${source}" @ONLY CONTENT
-"#include <cubist/backend/@header@.hpp>
-#include <cubist/nn/transformer/transformer_block.hpp>
+    string(APPEND text "#include <cubist/backend/${header}.hpp>\n")
+  endforeach()
+  list(JOIN arg_INSTANCES "\n" instances)
+  file(CONFIGURE OUTPUT "${source}" @ONLY CONTENT
+"@text@#include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/compiled.hpp>
 namespace cubist::CUBIST_ABI
 {
 @instances@
 }
 ")
-      list(APPEND sources "${source}")
-      if(scheme STREQUAL launch) # has the functions that are no templates, too; the other sources use the library's
-        set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS CUBIST_BUILDS_LIBRARY)
-      else()
-        set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS "CUBIST_COMPILED=${CUBIST_LIBRARY_VERSION};${arg_MACRO}=${CUBIST_LIBRARY_VERSION}")
+  set_source_files_properties("${source}" PROPERTIES
+    COMPILE_DEFINITIONS "CUBIST_COMPILED=${CUBIST_LIBRARY_VERSION};${arg_MACRO}=${CUBIST_LIBRARY_VERSION}")
+  set(${variable} "${source}" PARENT_SCOPE)
+endfunction()
+
+# cubist_compiled_library(<target> MACRO <macro> BACKENDS <backend>... LINK <target> [SOURCES <source>...])
+#
+# A source for each backend, with what is the same for all schemes, and one for each scheme, so that as many compilers run
+# as there are cores.
+function(cubist_compiled_library target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MACRO;LINK" "BACKENDS;SOURCES")
+  set(sources ${arg_SOURCES})
+  string(TOLOWER "${arg_BACKENDS}" prefix)
+  list(JOIN prefix "_" prefix)
+  foreach(backend IN LISTS arg_BACKENDS)
+    string(TOLOWER "${backend}" name)
+    cubist_compiled_source(source "${name}" MACRO ${arg_MACRO} BACKENDS ${backend} INSTANCES
+      "CUBIST_LAUNCH_INSTANCE_OF_${backend}(template)" "CUBIST_BACKEND_INSTANCES(template, ${backend})")
+    list(APPEND sources "${source}")
+  endforeach()
+  foreach(scheme IN LISTS CUBIST_SCHEMES)
+    set(instances)
+    foreach(backend IN LISTS arg_BACKENDS)
+      if(scheme IN_LIST CUBIST_SCHEMES_OF_MESHES)
+        list(APPEND instances "CUBIST_MESH_INSTANCES(template, ${scheme}, ${backend})")
       endif()
+      list(APPEND instances "CUBIST_INSTANCES(template, ${scheme}, ${backend})")
     endforeach()
+    string(REGEX REPLACE "[<>]" "" name "${scheme}")
+    cubist_compiled_source(source "${prefix}_${name}" MACRO ${arg_MACRO} BACKENDS ${arg_BACKENDS} INSTANCES ${instances})
+    set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${CUBIST_GLUE_OPTIONS}")
+    list(APPEND sources "${source}")
   endforeach()
 
   string(REGEX REPLACE "^cubist_" "" exported "${target}")
@@ -66,7 +108,7 @@ namespace cubist::CUBIST_ABI
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${exported} POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  target_link_libraries(${target} PUBLIC ${arg_LINK} PRIVATE $<BUILD_INTERFACE:cubist_warnings>)
+  target_link_libraries(${target} PUBLIC ${arg_LINK})
   target_compile_definitions(${target} INTERFACE ${arg_MACRO}=${CUBIST_LIBRARY_VERSION})
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${CUBIST_COMPILED_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
@@ -82,7 +124,37 @@ namespace cubist::CUBIST_ABI
   endif()
 endfunction()
 
-cubist_compiled_library(cubist_compiled MACRO CUBIST_COMPILED BACKENDS Threads Simulated LINK cubist)
+# The loops over elements, which are the same for all backends.
+set(loops)
+foreach(scalar IN ITEMS float double)
+  set(instances "CUBIST_LOOPS(template, ${scalar})")
+  if(scalar STREQUAL double)
+    string(APPEND instances "\nCUBIST_OTHER_LOOPS(template)")
+  endif()
+  file(CONFIGURE OUTPUT "${CUBIST_COMPILED_DIR}/loops_${scalar}.cpp" @ONLY CONTENT
+"#include <cubist/nn/functions/rotary.hpp>
+#include <cubist/nn/layers/dropout.hpp>
+#include <cubist/nn/layers/gated_linear.hpp>
+#include <cubist/nn/losses/loss.hpp>
+#include <cubist/nn/optimizers/optimizer.hpp>
+#include <cubist/compiled_loops.hpp>
+namespace cubist::CUBIST_ABI::detail
+{
+@instances@
+}
+")
+  list(APPEND loops "${CUBIST_COMPILED_DIR}/loops_${scalar}.cpp")
+endforeach()
+
+# The functions that are no templates: the other sources use the library's.
+set(functions "${CUBIST_COMPILED_DIR}/functions.cpp")
+file(CONFIGURE OUTPUT "${functions}" @ONLY CONTENT
+"#include <cubist/algorithm/direct/work_assignment.hpp>
+#include <cubist/nn/transformer/config.hpp>
+")
+set_source_files_properties("${functions}" PROPERTIES COMPILE_DEFINITIONS CUBIST_BUILDS_LIBRARY)
+
+cubist_compiled_library(cubist_compiled MACRO CUBIST_COMPILED BACKENDS Threads Simulated LINK cubist SOURCES ${functions} ${loops})
 if(CUBIST_INSTALL)
   install(FILES "${CUBIST_COMPILED_DIR}/include/cubist/compiled_schemes.hpp"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/cubist" COMPONENT compiled)

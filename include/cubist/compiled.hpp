@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "cubist/compiled_loops.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/nn/networks/mlp.hpp"
@@ -44,6 +45,11 @@ struct TransformerConfig;
 struct TransformerOptions;
 template <class Group>
 class GroupCommunicator;
+class HostEngine;
+class SharedEngine;
+class SimulatedEngine;
+template <RealScalar T, class E>
+class LocalAttention;
 
 namespace detail
 {
@@ -56,45 +62,115 @@ std::unique_ptr<AnyLayer<DistMatrix<T, typename S::Input, AxisMesh<typename S::A
 make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
            const TransformerOptions& options, std::size_t i);
 
-/// The communicators of backends that this header does not include.
+template <class T, class M, class Y>
+class AnyTransformer;
+template <SchemeType S, class B, RealScalar T>
+std::unique_ptr<AnyTransformer<T, AxisMesh<typename S::Axes, B>,
+                               DistMatrix<T, typename S::Output, AxisMesh<typename S::Axes, B>>>>
+make_transformer(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
+                 const TransformerOptions& options);
+
+template <RealScalar T, class E>
+void attend(LocalAttention<T, E>& attention, const AttentionShape& s,
+            const std::optional<AttentionDropout>& dropout, MatrixView<const T> q,
+            MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> o, MatrixView<T> l);
+template <RealScalar T, class E>
+void attend_run(LocalAttention<T, E>& attention, const AttentionShape& s, const AttentionRun& run,
+                const std::optional<AttentionDropout>& dropout, MatrixView<const T> q,
+                MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> o, MatrixView<T> max,
+                MatrixView<T> sum);
+template <RealScalar T, class E>
+void finish_runs(LocalAttention<T, E>& attention, const AttentionShape& s, MatrixView<T> o,
+                 MatrixView<T> max, MatrixView<T> sum, MatrixView<T> l);
+template <RealScalar T, class E>
+void attend_back(LocalAttention<T, E>& attention, const AttentionShape& s, const AttentionRun* run,
+                 const std::optional<AttentionDropout>& dropout, MatrixView<const T> q,
+                 MatrixView<const T> k, MatrixView<const T> v, MatrixView<const T> o,
+                 MatrixView<const T> l, MatrixView<const T> d_o, MatrixView<T> dq, MatrixView<T> dk,
+                 MatrixView<T> dv);
+
+/// The communicators and engines of backends that this header does not include.
 template <class B>
-struct CommunicatorNamed;
+struct Named;
 template <>
-struct CommunicatorNamed<Threads>
+struct Named<Threads>
 {
-  using type = GroupCommunicator<ThreadGroup>;
+  using Communicator = GroupCommunicator<ThreadGroup>;
+  using Engine = HostEngine;
 };
 template <>
-struct CommunicatorNamed<Simulated>
+struct Named<Simulated>
 {
-  using type = GroupCommunicator<SimulatedGroup>;
+  using Communicator = GroupCommunicator<SimulatedGroup>;
+  using Engine = SimulatedEngine;
 };
 template <>
-struct CommunicatorNamed<Mpi>
+struct Named<Mpi>
 {
-  using type = MpiCommunicator;
+  using Communicator = MpiCommunicator;
+  using Engine = SharedEngine;
 };
 
 }  // namespace detail
 
 // clang-format off
-/// The instances for the mesh of a scheme on a backend.
-#define CUBIST_MESH_INSTANCES(prefix, S, B)                                                        \
-  prefix std::shared_ptr<detail::MeshState<S::Axes, B>> detail::make_mesh_state<S::Axes, B>(       \
-      const detail::CommunicatorNamed<B>::type&, const S::Axes::Array&, std::size_t, IdleRanks);   \
-  prefix detail::CommunicatorNamed<B>::type& detail::group_of_axes<S::Axes, B>(                    \
-      detail::MeshState<S::Axes, B>&, unsigned);                                                   \
-  prefix Shape detail::broadcast_extents<AxisMesh<S::Axes, B>>(                                    \
-      const AxisMesh<S::Axes, B>&, detail::Extents);
+/// The instances for a backend and a scalar, of any scheme.
+#define CUBIST_BACKEND_SCALAR_INSTANCES(prefix, B, T)                                              \
+  prefix std::unique_ptr<ProductPlan<T>>                                                           \
+      detail::make_direct_product<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(    \
+          detail::Named<B>::Communicator&, const detail::Named<B>::Engine&, Ops,                   \
+          const detail::Placement&, const detail::Placement&, const detail::Placement&);           \
+  prefix std::unique_ptr<ProductPlan<T>>                                                           \
+      detail::make_summa_plan<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(        \
+          detail::Named<B>::Communicator&, detail::Named<B>::Communicator&, bool,                  \
+          const detail::Named<B>::Engine&, Stationary, const LocalShapes&, Ops);                   \
+  prefix std::unique_ptr<ProductPlan<T>>                                                           \
+      detail::make_gather_plan<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(       \
+          const detail::GatherAxes<detail::Named<B>::Communicator>&,                               \
+          const detail::Named<B>::Engine&, const LocalShapes&, Ops, Gathered);                     \
+  CUBIST_ATTENTION_INSTANCES(prefix, detail::Named<B>::Engine, T)
 
-/// The instances for a scheme, a backend and a scalar.
-#define CUBIST_SCALAR_INSTANCES(prefix, S, B, T)                                                   \
+/// What attention computes on an engine.
+#define CUBIST_ATTENTION_INSTANCES(prefix, E, T)                                                   \
+  prefix void detail::attend<T, E>(                                                                \
+      LocalAttention<T, E>&, const AttentionShape&, const std::optional<AttentionDropout>&,        \
+      MatrixView<const T>, MatrixView<const T>, MatrixView<const T>, MatrixView<T>,                \
+      MatrixView<T>);                                                                              \
+  prefix void detail::attend_run<T, E>(                                                            \
+      LocalAttention<T, E>&, const AttentionShape&, const AttentionRun&,                           \
+      const std::optional<AttentionDropout>&, MatrixView<const T>, MatrixView<const T>,            \
+      MatrixView<const T>, MatrixView<T>, MatrixView<T>, MatrixView<T>);                           \
+  prefix void detail::finish_runs<T, E>(                                                           \
+      LocalAttention<T, E>&, const AttentionShape&, MatrixView<T>, MatrixView<T>, MatrixView<T>,   \
+      MatrixView<T>);                                                                              \
+  prefix void detail::attend_back<T, E>(                                                           \
+      LocalAttention<T, E>&, const AttentionShape&, const AttentionRun*,                           \
+      const std::optional<AttentionDropout>&, MatrixView<const T>, MatrixView<const T>,            \
+      MatrixView<const T>, MatrixView<const T>, MatrixView<const T>, MatrixView<const T>,          \
+      MatrixView<T>, MatrixView<T>, MatrixView<T>);
+
+/// The instances for the mesh of a scheme on a backend and a scalar.
+#define CUBIST_MESH_SCALAR_INSTANCES(prefix, S, B, T)                                              \
   prefix void detail::scatter_blocks<T, AxisMesh<S::Axes, B>>(                                     \
       MatrixView<const T>, const DistView<T, AxisMesh<S::Axes, B>>&);                              \
   prefix xt::xtensor<T, 2> gather<T, AxisMesh<S::Axes, B>>(                                        \
       const DistView<T, AxisMesh<S::Axes, B>>&);                                                   \
   prefix std::shared_ptr<Gradients<T, AxisMesh<S::Axes, B>>>                                       \
-      detail::make_gradients<T, AxisMesh<S::Axes, B>>(const AxisMesh<S::Axes, B>&);                \
+      detail::make_gradients<T, AxisMesh<S::Axes, B>>(const AxisMesh<S::Axes, B>&);
+
+/// The instances for the mesh of a scheme on a backend: schemes with the same axes have the same.
+#define CUBIST_MESH_INSTANCES(prefix, S, B)                                                        \
+  prefix std::shared_ptr<detail::MeshState<S::Axes, B>> detail::make_mesh_state<S::Axes, B>(       \
+      const detail::Named<B>::Communicator&, const S::Axes::Array&, std::size_t, IdleRanks);       \
+  prefix detail::Named<B>::Communicator& detail::group_of_axes<S::Axes, B>(                        \
+      detail::MeshState<S::Axes, B>&, unsigned);                                                   \
+  prefix Shape detail::broadcast_extents<AxisMesh<S::Axes, B>>(                                    \
+      const AxisMesh<S::Axes, B>&, detail::Extents);                                               \
+  CUBIST_MESH_SCALAR_INSTANCES(prefix, S, B, float)                                                \
+  CUBIST_MESH_SCALAR_INSTANCES(prefix, S, B, double)
+
+/// The instances for a scheme, a backend and a scalar.
+#define CUBIST_SCALAR_INSTANCES(prefix, S, B, T)                                                   \
   prefix detail::MadePlan<T> detail::make_product_plan<S, B, T, Op::none, Op::none>(               \
       const AxisMesh<S::Axes, B>&, ProductSize, ProductQuanta, Gathered, bool);                    \
   prefix detail::MadePlan<T> detail::make_product_plan<S, B, T, Op::none, Op::transpose>(          \
@@ -103,32 +179,54 @@ struct CommunicatorNamed<Mpi>
       detail::make_mlp_layer<S, B, T>(                                                             \
           const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&, const MlpOptions&,         \
           std::size_t);                                                                            \
+  prefix std::unique_ptr<                                                                          \
+      detail::AnyMlp<T, AxisMesh<S::Axes, B>, NetworkMatrix<S, B, T>,                              \
+                     DistMatrix<T, S::Input, AxisMesh<S::Axes, B>>>>                               \
+      detail::make_mlp<S, B, T>(                                                                   \
+          const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&, const MlpOptions&);        \
   prefix LossValue mean_squared_error<S, B, T, NetworkMatrix<S, B, T>>(                            \
       const NetworkMatrix<S, B, T>&, const NetworkMatrix<S, B, T>&, NetworkMatrix<S, B, T>&);      \
   prefix LossValue softmax_cross_entropy<S, B, T>(                                                 \
       const NetworkMatrix<S, B, T>&, std::span<const int>, NetworkMatrix<S, B, T>&);               \
+  prefix double accuracy<S, B, T>(const NetworkMatrix<S, B, T>&, std::span<const int>);            \
   prefix std::unique_ptr<                                                                          \
       detail::AnyLayer<DistMatrix<T, S::Input, AxisMesh<S::Axes, B>>, T>>                          \
       detail::make_block<S, B, T>(                                                                 \
           const AxisMesh<S::Axes, B>&, const TransformerConfig&, const TransformerOptions&,        \
-          std::size_t);
+          std::size_t);                                                                            \
+  prefix std::unique_ptr<                                                                          \
+      detail::AnyTransformer<T, AxisMesh<S::Axes, B>,                                              \
+                             DistMatrix<T, S::Output, AxisMesh<S::Axes, B>>>>                      \
+      detail::make_transformer<S, B, T>(                                                           \
+          const AxisMesh<S::Axes, B>&, const TransformerConfig&, const TransformerOptions&);
 
-/// All instances for a scheme and a backend.
+/// All instances for a backend, of any scheme.
+#define CUBIST_BACKEND_INSTANCES(prefix, B)                                                        \
+  CUBIST_BACKEND_SCALAR_INSTANCES(prefix, B, float)                                                \
+  CUBIST_BACKEND_SCALAR_INSTANCES(prefix, B, double)
+
+/// The other instances for a scheme and a backend.
 #define CUBIST_INSTANCES(prefix, S, B)                                                             \
-  CUBIST_MESH_INSTANCES(prefix, S, B)                                                              \
   CUBIST_SCALAR_INSTANCES(prefix, S, B, float)                                                     \
   CUBIST_SCALAR_INSTANCES(prefix, S, B, double)
 // clang-format on
 
 #ifdef CUBIST_COMPILED
+CUBIST_BACKEND_INSTANCES(extern template, Threads)
+CUBIST_BACKEND_INSTANCES(extern template, Simulated)
 #define CUBIST_EXTERN(S)                                                                           \
+  CUBIST_MESH_INSTANCES(extern template, S, Threads)                                               \
   CUBIST_INSTANCES(extern template, S, Threads)                                                    \
+  CUBIST_MESH_INSTANCES(extern template, S, Simulated)                                             \
   CUBIST_INSTANCES(extern template, S, Simulated)
 CUBIST_COMPILED_SCHEMES(CUBIST_EXTERN)
 #undef CUBIST_EXTERN
 
 #ifdef CUBIST_COMPILED_MPI
-#define CUBIST_EXTERN(S) CUBIST_INSTANCES(extern template, S, Mpi)
+CUBIST_BACKEND_INSTANCES(extern template, Mpi)
+#define CUBIST_EXTERN(S)                                                                           \
+  CUBIST_MESH_INSTANCES(extern template, S, Mpi)                                                   \
+  CUBIST_INSTANCES(extern template, S, Mpi)
 CUBIST_COMPILED_SCHEMES(CUBIST_EXTERN)
 #undef CUBIST_EXTERN
 #endif

@@ -17,6 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/json.hpp"
 #include "cubist/io/other_formats.hpp"
@@ -26,6 +27,29 @@
 
 namespace cubist::CUBIST_ABI
 {
+
+/// The configuration of a model from the text of its config.json; nn/transformer/families.hpp has
+/// the families that cubist computes.
+/// @param file the name of the text's file, for messages
+/// @throws DataError for a text that is no configuration; ArgumentError for a model that cubist
+/// does not compute, and for a key that cubist does not know; ShapeError for sizes that no machine
+/// holds
+[[nodiscard]] TransformerConfig parse_config(const std::string& text, const std::string& file);
+
+/// The configuration of a model. A key that is null counts as one that is missing. If there is a
+/// generation_config.json beside config.json, the tokens that end a text are those that it says.
+/// @param path config.json, or its folder
+/// @throws DataError for a file that is missing, and as parse_config()
+[[nodiscard]] TransformerConfig read_config(std::filesystem::path path);
+
+/// The text of config.json for a model. One that was read keeps all keys of its file, and the
+/// values that have not changed; another becomes one of the first family that has its layers.
+/// @param elements the type of the saved weights by its name in PyTorch, as "bfloat16", which
+/// replaces the one that the file had
+/// @throws ArgumentError for a model that no family has
+[[nodiscard]] std::string config_text(TransformerConfig c, const char* elements = nullptr);
+
+#ifndef CUBIST_COMPILED
 
 namespace detail
 {
@@ -471,14 +495,7 @@ config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json sourc
 
 }  // namespace detail
 
-/// The configuration of a model from the text of its config.json; nn/transformer/families.hpp has
-/// the families that cubist computes.
-/// @param file the name of the text's file, for messages
-/// @throws DataError for a text that is no configuration; ArgumentError for a model that cubist
-/// does not compute, and for a key that cubist does not know; ShapeError for sizes that no machine
-/// holds
-[[nodiscard]] inline TransformerConfig parse_config(const std::string& text,
-                                                    const std::string& file)
+CUBIST_INLINE TransformerConfig parse_config(const std::string& text, const std::string& file)
 {
   require_no_lfs_pointer(text, file);
   const auto json = parse_json(text, file, detail::config_use);
@@ -491,11 +508,7 @@ config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json sourc
   return config;
 }
 
-/// The configuration of a model. A key that is null counts as one that is missing. If there is a
-/// generation_config.json beside config.json, the tokens that end a text are those that it says.
-/// @param path config.json, or its folder
-/// @throws DataError for a file that is missing, and as parse_config()
-[[nodiscard]] inline TransformerConfig read_config(std::filesystem::path path)
+CUBIST_INLINE TransformerConfig read_config(std::filesystem::path path)
 {
   if (std::filesystem::is_directory(path)) path /= "config.json";
   auto config = parse_config(read_json_text(path.string(), detail::config_use), path.string());
@@ -508,12 +521,7 @@ config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json sourc
   return config;
 }
 
-/// The text of config.json for a model. One that was read keeps all keys of its file, and the
-/// values that have not changed; another becomes one of the first family that has its layers.
-/// @param elements the type of the saved weights by its name in PyTorch, as "bfloat16", which
-/// replaces the one that the file had
-/// @throws ArgumentError for a model that no family has
-[[nodiscard]] inline std::string config_text(TransformerConfig c, const char* elements = nullptr)
+CUBIST_INLINE std::string config_text(TransformerConfig c, const char* elements)
 {
   if (c.feed_forward == 0) c.feed_forward = 4 * c.width;
   if (!c.learned_positions && c.key_value_heads == 0) c.key_value_heads = c.heads;
@@ -543,5 +551,7 @@ config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json sourc
     if (elements != nullptr && json->contains(type)) (*json)[type] = elements;
   return json->dump(2) + '\n';
 }
+
+#endif
 
 }  // namespace cubist::CUBIST_ABI
