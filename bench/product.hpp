@@ -15,6 +15,9 @@
 #include <cubist/mesh/mesh.hpp>
 #include <cubist/plan/cost.hpp>
 #include <cubist/scheme/catalogue.hpp>
+#ifdef CUBIST_COMPILED
+#include <cubist/compiled.hpp>
+#endif
 
 #include "schemes.hpp"
 

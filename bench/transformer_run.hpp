@@ -13,6 +13,9 @@
 #include <cubist/nn/transformer/config.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/plan/transformer_cost.hpp>
+#ifdef CUBIST_COMPILED
+#include <cubist/compiled.hpp>
+#endif
 
 #include "meter.hpp"
 #include "scalars.hpp"

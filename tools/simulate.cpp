@@ -3,6 +3,9 @@
 
 #include <cubist/backend/simulated.hpp>
 #include <cubist/nn/networks/mlp.hpp>
+#ifdef CUBIST_COMPILED
+#include <cubist/compiled.hpp>
+#endif
 
 #include "simulate.hpp"
 #include "simulated_program.hpp"

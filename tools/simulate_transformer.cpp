@@ -7,6 +7,9 @@
 #include <cubist/backend/simulated.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/trace/traced.hpp>
+#ifdef CUBIST_COMPILED
+#include <cubist/compiled.hpp>
+#endif
 
 #include "simulate.hpp"
 #include "simulated_program.hpp"
