@@ -106,9 +106,9 @@ make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std:
 
 /// The network itself, whose types only the functions of AnyMlp need.
 template <SchemeType S, class B, RealScalar T>
-class MlpModel : public detail::Network<MlpModel<S, B, T>, T, AxisMesh<typename S::Axes, B>>
+class MlpNetwork : public detail::Network<MlpNetwork<S, B, T>, T, AxisMesh<typename S::Axes, B>>
 {
-  using Network = detail::Network<MlpModel, T, AxisMesh<typename S::Axes, B>>;
+  using Network = detail::Network<MlpNetwork, T, AxisMesh<typename S::Axes, B>>;
   using Layer = detail::AnyLayer<NetworkMatrix<S, B, T>, T>;
   using Stack = detail::LayerStack<NetworkMatrix<S, B, T>, Layer>;
 
@@ -120,7 +120,7 @@ class MlpModel : public detail::Network<MlpModel<S, B, T>, T, AxisMesh<typename 
   /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range
-  MlpModel(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
+  MlpNetwork(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
       : Network{mesh, options.seed}, layers_{"forward of layer", "backward of layer",
                                              options.recompute}
   {
@@ -148,7 +148,7 @@ class MlpModel : public detail::Network<MlpModel<S, B, T>, T, AxisMesh<typename 
     [[nodiscard]] bool awaits_backward() const { return layers_.awaits_backward(); }
 
    private:
-    friend MlpModel;
+    friend MlpNetwork;
 
     std::optional<Activations> x_;
     typename Stack::Kept layers_;
@@ -242,7 +242,7 @@ template <SchemeType S, class B, RealScalar T>
 class MlpOf final : public AnyMlp<T, AxisMesh<typename S::Axes, B>, NetworkMatrix<S, B, T>,
                                   DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>>
 {
-  using Model = MlpModel<S, B, T>;
+  using Model = MlpNetwork<S, B, T>;
   using Mesh = typename Model::Mesh;
   using A = typename Model::Activations;
 

@@ -70,10 +70,10 @@ namespace detail
 
 /// The model itself, whose types only the functions of AnyTransformer need.
 template <SchemeType S, class B, RealScalar T>
-class TransformerModel
-    : public detail::Network<TransformerModel<S, B, T>, T, AxisMesh<typename S::Axes, B>>
+class TransformerNetwork
+    : public detail::Network<TransformerNetwork<S, B, T>, T, AxisMesh<typename S::Axes, B>>
 {
-  using Network = detail::Network<TransformerModel, T, AxisMesh<typename S::Axes, B>>;
+  using Network = detail::Network<TransformerNetwork, T, AxisMesh<typename S::Axes, B>>;
 
  public:
   using typename Network::Mesh;
@@ -84,8 +84,8 @@ class TransformerModel
   using Output = typename Logits::Output;
 
   /// @throws ShapeError for sizes that do not fit, ArgumentError for options out of range
-  TransformerModel(const Mesh& mesh, const TransformerConfig& config,
-                   const TransformerOptions& options)
+  TransformerNetwork(const Mesh& mesh, const TransformerConfig& config,
+                     const TransformerOptions& options)
       : Network{mesh, options.seed}, config_{config}, is_inference_{options.inference},
         embedding_{mesh,
                    config.vocabulary,
@@ -150,7 +150,7 @@ class TransformerModel
     [[nodiscard]] bool awaits_backward() const { return blocks_.awaits_backward(); }
 
    private:
-    friend TransformerModel;
+    friend TransformerNetwork;
 
     std::vector<int> ids_;  // of the rows of the stream
     SequenceCut cut_;
@@ -513,7 +513,7 @@ template <SchemeType S, class B, RealScalar T>
 class TransformerOf final : public AnyTransformerOf<S, B, T>
 {
   using Any = AnyTransformerOf<S, B, T>;
-  using Model = TransformerModel<S, B, T>;
+  using Model = TransformerNetwork<S, B, T>;
   using Mesh = typename Model::Mesh;
   using Output = typename Model::Output;
   using Ids = std::span<const int>;
