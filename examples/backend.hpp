@@ -7,7 +7,9 @@
 #include <string>
 
 #include <cubist/cubist.hpp>
+#ifndef CUBIST_COMPILED
 #include <cubist/trace/traced.hpp>
+#endif
 #ifdef CUBIST_EXAMPLES_WITH_MPI
 #include <cubist/backend/mpi.hpp>
 #endif
@@ -35,6 +37,28 @@ int on_backend(F f)
   return f.template operator()<cubist::Threads>();
 }
 
+#ifdef CUBIST_COMPILED
+
+// The compiled library has the backends, and none that are traced: with those a program would
+// compile all layers again.
+
+using OneRank = cubist::Threads;
+
+inline void stop_tracing() {}
+
+/// @throws ArgumentError for a file
+template <class F>
+int on_traced_backend(const std::string& file, F f)
+{
+  cubist::require<cubist::ArgumentError>(
+      file.empty(), "got --trace ", file,
+      " for a program that is linked to the compiled library, which has no traced backends, so "
+      "nothing would be recorded; build it with CUBIST_BUILD_LIBRARY=OFF");
+  return on_backend(f);
+}
+
+#else
+
 /// Threads, as `on_traced_backend` has them, so that a program compiles once for both.
 using OneRank = cubist::Traced<cubist::Threads>;
 
@@ -51,5 +75,7 @@ int on_traced_backend(const std::string& file, F f)
     return f.template operator()<Traced>();
   });
 }
+
+#endif
 
 }  // namespace examples
