@@ -52,8 +52,11 @@ class LayerStack
  public:
   /// @param forward, backward  what spans of layers are called
   /// @param recompute  layers of a segment; 0 for all, and so no recomputation
-  LayerStack(const char* forward, const char* backward, std::size_t recompute)
-      : forward_{forward}, backward_{backward}, length_{recompute == 0 ? none : recompute}
+  /// @param first  the number that the first layer has in spans
+  LayerStack(const char* forward, const char* backward, std::size_t recompute,
+             std::size_t first = 0)
+      : forward_{forward}, backward_{backward}, length_{recompute == 0 ? none : recompute},
+        first_{first}
   {
   }
 
@@ -134,7 +137,7 @@ class LayerStack
     const A* y = &x;
     for (std::size_t i = 0; i < layers_.size(); ++i)
     {
-      const Span span{x.mesh().engine(), {forward_, i}};
+      const Span span{x.mesh().engine(), {forward_, first_ + i}};
       y = &layers_[i]->forward(*y, pass, set(kept, i));
     }
     return *y;
@@ -161,7 +164,7 @@ class LayerStack
       }
       for (std::size_t i = end(s); i-- > std::max(s * length_, first);)
       {
-        const Span span{d->mesh().engine(), {backward_, i}};
+        const Span span{d->mesh().engine(), {backward_, first_ + i}};
         d = layers_[i]->backward(*kept.inputs_[i], *d, pass, set(kept, i), i > first || wants_dx);
       }
     }
@@ -228,7 +231,7 @@ class LayerStack
     const A* y = &x;
     for (std::size_t i = segment * length_; i < end(segment); ++i)
     {
-      const Span span{x.mesh().engine(), {forward_, i}};
+      const Span span{x.mesh().engine(), {forward_, first_ + i}};
       kept.inputs_[i] = std::exchange(y, &layers_[i]->forward(*y, kept.pass_, set(kept, i)));
     }
     kept.segment_ = segment;
@@ -238,6 +241,7 @@ class LayerStack
   const char* forward_;
   const char* backward_;
   std::size_t length_;  // layers of a segment
+  std::size_t first_;   // number of the first layer
   std::vector<std::unique_ptr<Layer>> layers_;
 };
 

@@ -122,7 +122,8 @@ class PipelineStack
         begins_{std::move(begins)}, stages_{static_cast<std::size_t>(stages_of(mesh))}
   {
     for (std::size_t k = 0; k < begins_.size() - 1; ++k)
-      if (is_mine(k)) pieces_.push_back(std::make_unique<Piece>(forward, backward, recompute));
+      if (is_mine(k))
+        pieces_.push_back(std::make_unique<Piece>(forward, backward, recompute, begins_[k]));
   }
 
   [[nodiscard]] const Stage& stage_mesh() const { return stage_mesh_; }
@@ -255,8 +256,8 @@ class PipelineStack
   };
   struct Piece
   {
-    Piece(const char* forward, const char* backward, std::size_t recompute)
-        : stack{forward, backward, recompute}
+    Piece(const char* forward, const char* backward, std::size_t recompute, std::size_t first)
+        : stack{forward, backward, recompute, first}
     {
     }
 
