@@ -23,26 +23,25 @@ namespace cubist::test::pipelined_mlp_test
 namespace
 {
 
-/// A scheme in stages, and a mesh to run it on.
-template <class S>
+/// A pipeline, and a mesh to run it on.
+template <PipelineScheme P>
 struct Stages
 {
   int ranks;
-  typename Pipeline<S>::Extents extents;
+  typename P::Extents extents;
 
   [[nodiscard]] std::string name() const
   {
-    return std::string{Pipeline<S>::name} + " on " +
-           Pipeline<S>::Axes::to_string(Pipeline<S>::extents(extents, ranks));
+    return std::string{P::name} + " on " + P::Axes::to_string(P::extents(extents, ranks));
   }
 };
 
 /// What body(mesh) returns on rank 0.
-template <class S, class F>
-auto on_root_of(const Stages<S>& place, F body)
+template <class P, class F>
+auto on_root_of(const Stages<P>& place, F body)
 {
   return on_ranks<TestBackend>(place.ranks, [&](typename TestBackend::Communicator& world) {
-    return body(Mesh<Pipeline<S>, TestBackend>{world, place.extents});
+    return body(Mesh<P, TestBackend>{world, place.extents});
   })[0];
 }
 
@@ -115,17 +114,17 @@ Run trained_on_one_rank(std::size_t micro_batches)
   });
 }
 
-template <class S>
-Run trained(const Stages<S>& place, const PipelineOptions& pipeline, std::size_t recompute = 0)
+template <class P>
+Run trained(const Stages<P>& place, const PipelineOptions& pipeline, std::size_t recompute = 0)
 {
   return on_root_of(place, [&](const auto& mesh) {
     auto o = options();
     o.pipeline = pipeline;
     o.recompute = recompute;
-    MLP<Pipeline<S>, TestBackend, double> mlp{mesh, sizes, o};
+    MLP<P, TestBackend, double> mlp{mesh, sizes, o};
     const auto parameters = mlp.parameters();
     AdamW optimizer{parameters, {.learning_rate = 0.01}};
-    const auto x = scatter<typename S::Input>(mesh, uniform<double>(samples, sizes.front(), 1, 2));
+    const auto x = scatter<typename P::Input>(mesh, uniform<double>(samples, sizes.front(), 1, 2));
     const auto all = labels();
     Run run;
     for (int step = 0; step < steps; ++step)
@@ -160,11 +159,119 @@ TEST_CASE("an MLP in stages trains as on one rank")
     CAPTURE(place.name(), pipeline.micro_batches, pipeline.pieces, recompute);
     check_equal(trained(place, pipeline, recompute), wanted);
   };
-  on(Stages<Summa2D>{2, {2, {.q = 1}}}, {.micro_batches = 4});
-  on(Stages<Summa2D>{8, {2, {.q = 2}}}, {.micro_batches = 4});
-  on(Stages<Summa2D>{8, {4, {.rows = 1, .cols = 2}}}, {.micro_batches = 4});
-  on(Stages<Cube3D>{3, {3, {1}}}, {.micro_batches = 4, .layers = {1, 3, 1}});
-  on(Stages<Summa2D>{2, {2, {.q = 1}}}, {.micro_batches = 4}, 2);
+  on(Stages<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, {.micro_batches = 4});
+  on(Stages<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, {.micro_batches = 4});
+  on(Stages<Pipeline<Summa2D>>{8, {4, {.rows = 1, .cols = 2}}}, {.micro_batches = 4});
+  on(Stages<Pipeline<Cube3D>>{3, {3, {1}}}, {.micro_batches = 4, .layers = {1, 3, 1}});
+  on(Stages<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, {.micro_batches = 4}, 2);
+  if constexpr (independent_messages<TestBackend::Communicator>)
+    on(Stages<Pipeline<Summa2D>>{4, {2, {.rows = 2, .cols = 1}}},
+       {.micro_batches = 4, .pieces = 2});
+  on(Stages<DataParallel<Pipeline<Summa2D>>>{8, {2, {2, {.rows = 1, .cols = 2}}}},
+     {.micro_batches = 4});
+}
+
+TEST_CASE("layers in stages begin with the bits that they have on one rank")
+{
+  const auto values_of = [](const auto& mesh, auto& mlp) {
+    std::vector<std::pair<std::string, Global<double>>> all;
+    for (const auto& p : mlp.parameters()) all.emplace_back(p.name, gather(p.value));
+    static_cast<void>(mesh);
+    return all;
+  };
+  const auto wanted = on_root(one_rank, [&](const auto& mesh) {
+    MLP<Summa2D, TestBackend, double> mlp{mesh, sizes, options()};
+    return values_of(mesh, mlp);
+  });
+  if (!fits(8)) return;
+  const auto got = on_root_of(Stages<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, [&](const auto& mesh) {
+    MLP<Pipeline<Summa2D>, TestBackend, double> mlp{mesh, sizes, options()};
+    return values_of(mesh, mlp);
+  });
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+  {
+    CHECK(got[i].first == wanted[i].first);
+    CHECK(identical(got[i].second, wanted[i].second));
+  }
+}
+
+TEST_CASE("an MLP in stages has the outputs, the score and the gradients of one rank")
+{
+  struct Found
+  {
+    Global<double> y;
+    Score score;
+    double loss;
+    std::vector<Global<double>> gradients;
+  };
+  const auto x = uniform<double>(samples, sizes.front(), 1, 2);
+  const auto target = uniform<double>(samples, sizes.back(), 7, 1);
+  auto o = options();
+  o.dropout = 0;
+  o.frozen = {"layers.0.*"};
+  o.pipeline.micro_batches = 3;
+  const auto gradients_of = [](auto& mlp) {
+    std::vector<Global<double>> all;
+    for (const auto& p : mlp.parameters()) all.push_back(gather(p.gradient));
+    return all;
+  };
+  const Found wanted = on_root(one_rank, [&](const auto& mesh) {
+    MLP<Summa2D, TestBackend, double> mlp{mesh, sizes, o};
+    const auto in = scatter<Summa2D::Input>(mesh, x);
+    Found f{{}, mlp.evaluate(in, labels()), 0, {}};
+    const auto& y = mlp.forward(in);
+    f.y = gather(y);
+    auto dy = zeros_like(y);
+    f.loss = mean_squared_error(y, mlp.scatter_target(target), dy);
+    scale_gradient(dy, 4);
+    mlp.backward(dy);
+    f.gradients = gradients_of(mlp);
+    return f;
+  });
+  const auto on = [&]<class P>(const Stages<P>& place) {
+    if (!fits(place.ranks)) return;
+    CAPTURE(place.name());
+    const Found got = on_root_of(place, [&](const auto& mesh) {
+      MLP<P, TestBackend, double> mlp{mesh, sizes, o};
+      const auto in = scatter<typename P::Input>(mesh, x);
+      Found f{gather(mlp.predict(in)), mlp.evaluate(in, labels()), 0, {}};
+      f.loss = mlp.compute_gradients(in, mlp.scatter_target(target), 4);
+      f.gradients = gradients_of(mlp);
+      return f;
+    });
+    CHECK(difference(got.y, wanted.y) < 1e-14);
+    CHECK(deviation({got.loss, got.score.loss, got.score.accuracy},
+                    {wanted.loss, wanted.score.loss, wanted.score.accuracy}) < 1e-13);
+    REQUIRE(got.gradients.size() == wanted.gradients.size());
+    for (std::size_t i = 0; i < got.gradients.size(); ++i)
+      CHECK(difference(got.gradients[i], wanted.gradients[i]) < 1e-13);
+  };
+  on(Stages<Pipeline<Summa2D>>{8, {2, {.q = 2}}});
+  on(Stages<Pipeline<Cube3D>>{3, {3, {1}}});
+}
+
+TEST_CASE("labels, inputs and cuts that do not fit an MLP in stages are refused")
+{
+  if (!fits(2)) return;
+  const auto messages =
+      on_root_of(Stages<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, [](const auto& mesh) {
+        using Net = MLP<Pipeline<Summa2D>, TestBackend, double>;
+        Net mlp{mesh, {3, 4, 2}};
+        const typename Net::Input x{mesh, {6, 3}}, wide{mesh, {6, 4}};
+        const std::vector<int> six(6, 1), five(5, 1);
+        std::vector<std::string> all;
+        const auto of_shape = [&](auto f) { all.push_back(message_of<ShapeError>(f)); };
+        of_shape([&] { (void)mlp.compute_gradients(x, five); });
+        of_shape([&] { (void)mlp.compute_gradients(wide, six); });
+        of_shape([&] { Net none{mesh, {3}}; });
+        all.push_back(message_of<ArgumentError>([&] { Net thin{mesh, {3, 2}}; }));
+        return all;
+      });
+  CHECK(mentions(messages[0], "5 labels"));
+  CHECK(mentions(messages[1], "(6, 4)", "3 inputs"));
+  CHECK(mentions(messages[2], "1 sizes"));
+  CHECK(mentions(messages[3], "1 layers", "2 stages"));
 }
 
 }  // namespace cubist::test::pipelined_mlp_test

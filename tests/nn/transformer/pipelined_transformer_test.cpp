@@ -12,7 +12,6 @@
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/gradient_accumulation.hpp"
