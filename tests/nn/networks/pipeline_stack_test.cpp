@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "cubist/backend/threads.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/nn/networks/pipelined_mlp.hpp"
 #include "cubist/testing/counting.hpp"
 
@@ -72,6 +75,37 @@ TEST_CASE("a frozen stage at the front has no backward, and gets no gradient")
     return world.traffic()[Collective::send].elements;
   });
   CHECK(sent == std::vector<std::uint64_t>{16 * 7, 16 * 9, 16 * 9});
+}
+
+TEST_CASE("a stage that waits for one which has returned names it")
+{
+  const auto messages = on_ranks<Threads>(2, [](Threads::Communicator& world) {
+    const Mesh<P, Threads> mesh{world, {.stages = 2}};
+    MLP<P, Threads, double> mlp{mesh, sizes};
+    const auto x = scatter<P::Input>(mesh, uniform<double>(4, sizes.front(), 1));
+    if (world.rank() == 1) return std::string{};
+    return message_of<DeadlockError>([&] { step(mlp, x); });
+  });
+  CHECK(mentions(messages[0], "rank 0", "1", "returned"));
+}
+
+TEST_CASE("a stage that waits for one which has failed names it")
+{
+  std::string of_peer;
+  const std::string first = message_of<Error>([&] {
+    launch<Threads>({.ranks = 2}, [&](Threads::Communicator& world) {
+      const Mesh<P, Threads> mesh{world, {.stages = 2}};
+      MLP<P, Threads, double> mlp{mesh, sizes};
+      const std::string message = message_of<PeerFailed>([&] {
+        const auto x = scatter<P::Input>(mesh, uniform<double>(4, sizes.front(), 1));
+        if (world.rank() == 1) throw DataError{"got no data, so there is no step; give some"};
+        step(mlp, x);
+      });
+      of_peer = message;  // of rank 0 alone
+    });
+  });
+  CHECK(mentions(first, "rank 1", "got no data"));
+  CHECK(mentions(of_peer, "rank 1"));
 }
 
 TEST_CASE("memory does not grow with the number of micro-batches")

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The digits train in stages as on one rank, over 200 steps, 40 in quick tests; and a run continues
+// in another cut.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cubist/dataset/row_batches.hpp"
+#include "cubist/nn/networks/pipelined_mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
+#include "cubist/scheme/grid3d.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+#include "cubist/training/sharded_optimizer.hpp"
+#include "cubist/training/trainer.hpp"
+
+#include "catch.hpp"
+#include "checked_step.hpp"
+#include "folder.hpp"
+#include "nn.hpp"
+
+namespace cubist::test::pipeline_training_test
+{
+
+namespace
+{
+
+const int steps = repeats(200, 40, 20);
+
+/// A scheme, with or without stages, and a mesh to run it on.
+template <NetworkScheme S>
+struct Run
+{
+  int ranks;
+  typename S::Extents extents;
+
+  [[nodiscard]] std::string name() const
+  {
+    return std::string{S::name} + " on " + S::Axes::to_string(S::extents(extents, ranks));
+  }
+};
+
+/// What body(mesh) returns on rank 0.
+template <class S, class F>
+auto on_root_of(const Run<S>& run, F body)
+{
+  return on_ranks<TestBackend>(run.ranks, [&](typename TestBackend::Communicator& world) {
+    return body(Mesh<S, TestBackend>{world, run.extents});
+  })[0];
+}
+
+template <class S>
+using Network = MLP<S, TestBackend, double>;
+
+template <class S>
+Network<S> make_network(const Mesh<S, TestBackend>& mesh)
+{
+  return {mesh,
+          {64, 32, 24, 16, 10},
+          {.activation = gelu, .seed = 11, .pipeline = {.micro_batches = 4}}};
+}
+
+/// The loss of one step, and its gradients.
+template <class S>
+double gradients_of(Network<S>& mlp, const Mesh<S, TestBackend>& mesh, const RowBatches& digits,
+                    std::uint64_t step)
+{
+  const auto [x, labels] = digits.batch<double, typename S::Input>(mesh, step);
+  if constexpr (is_pipeline<S>)
+    return mlp.compute_gradients(x, labels);
+  else
+  {
+    const auto& y = mlp.forward(x);
+    auto dy = zeros_like(y);
+    const double loss = softmax_cross_entropy(y, labels, dy);
+    mlp.backward(dy);
+    return loss;
+  }
+}
+
+template <class S>
+std::vector<double> losses(const Run<S>& run, const RowBatches& digits)
+{
+  return on_root_of(run, [&](const auto& mesh) {
+    auto mlp = make_network<S>(mesh);
+    const auto parameters = mlp.parameters();
+    AdamW optimizer{parameters, {.learning_rate = 0.003}};
+    std::vector<double> curve;
+    for (int step = 0; step < steps; ++step)
+    {
+      curve.push_back(gradients_of<S>(mlp, mesh, digits, static_cast<std::uint64_t>(step)));
+      checked_step(static_cast<std::size_t>(step), static_cast<std::size_t>(steps), optimizer,
+                   parameters);
+    }
+    return curve;
+  });
+}
+
+/// The losses of a run up to a step, from the newest checkpoint of the folder.
+template <class S>
+std::vector<double> continued(const Run<S>& run, const RowBatches& digits,
+                              const std::filesystem::path& folder, std::uint64_t last)
+{
+  return on_root_of(run, [&](const auto& mesh) {
+    auto mlp = make_network<S>(mesh);
+    using Optimizer = AdamW<double, typename Network<S>::Mesh>;
+    Sharded<Optimizer> optimizer{mlp.parameters(), {.learning_rate = 0.003}};
+    Trainer trainer{
+        mlp, optimizer, {.steps = last, .clip = 0.5, .monitor = {1, 1}, .checkpoints = folder}};
+    return trainer
+        .run([&](const MicroBatch& batch) {
+          return gradients_of<S>(mlp, mesh, digits, batch.index);
+        })
+        .losses;
+  });
+}
+
+RowBatches batches()
+{
+  static const CsvFile file{CUBIST_DIGITS_CSV};
+  return {file, {.batch = 48, .rows = {.scaling = {.mean = 0, .deviation = 16}}}};
+}
+
+}  // namespace
+
+TEST_CASE("digits train in stages as on one rank")
+{
+  const RowBatches digits = batches();
+  const auto wanted = losses(Run<Summa2D>{1, {.q = 1}}, digits);
+  CHECK(wanted.back() < wanted.front() / (steps == 200 ? 4 : 1));
+  const auto on = [&](const auto& run) {
+    if (!fits(run.ranks)) return;
+    CAPTURE(run.name());
+    CHECK(deviation(losses(run, digits), wanted) < 1e-9);
+  };
+  on(Run<Pipeline<Summa2D>>{8, {2, {.q = 2}}});
+  on(Run<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}});
+  on(Run<Pipeline<Megatron1D>>{8, {4, {2}}});
+}
+
+TEST_CASE("a run of the trainer continues in another cut of data, stages and tensor")
+{
+  if (!fits(8)) return;
+  const RowBatches digits = batches();
+  const Folder folder;
+  const auto whole = continued(Run<Summa2D>{1, {.q = 1}}, digits, folder / "whole", 9);
+  const auto check = [&](const auto& run, std::uint64_t from, std::uint64_t to) {
+    CAPTURE(run.name());
+    const auto at = [&](std::uint64_t i) { return whole.begin() + static_cast<std::ptrdiff_t>(i); };
+    CHECK(deviation(continued(run, digits, folder / "cut", to), {at(from), at(to)}) < 1e-11);
+  };
+  check(Run<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, 0, 3);
+  check(Run<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}}, 3, 5);
+  check(Run<Pipeline<Megatron1D>>{8, {4, {2}}}, 5, 7);
+  check(Run<Summa2D>{1, {.q = 1}}, 7, 9);
+}
+
+}  // namespace cubist::test::pipeline_training_test
