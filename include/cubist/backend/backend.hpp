@@ -120,8 +120,8 @@ int launch(const Ranks& ranks, F&& body)
   return launch<B>(ranks, LaunchOptions{}, std::forward<F>(body));
 }
 
-/// The same for a program without command-line arguments, or one that catches errors. Where ranks
-/// are processes, it throws only with LaunchOptions::rethrow; else an error ends the job.
+/// Runs f on ranks, for a program without command-line arguments, or one that catches errors. Where
+/// ranks are processes, it throws only with LaunchOptions::rethrow; else an error ends the job.
 /// @throws the first error that a rank threw, with its rank; one that is no cubist::Error is nested
 /// in RankFailed
 /// @throws ArgumentError for a number of ranks that the backend cannot give, or a time limit that

@@ -52,7 +52,7 @@ struct Simulated
   static inline Machine machine = {};
   static inline SimulatedOptions options = {};
 
-  /// Of the last launch.
+  /// What the last launch took.
   [[nodiscard]] static const SimulationReport& report() { return report_; }
 
   /// Seconds on the clock of the rank that calls it, since the launch.

@@ -29,7 +29,7 @@ class Backoff
     using namespace std::chrono_literals;
     return pause([](Clock::duration d) { std::this_thread::sleep_for(d); }, 2us, 500us);
   }
-  /// The same by a given `sleep`, within the given bounds.
+  /// Pauses by a given `sleep`, within the given bounds.
   template <class F>
   Clock::duration pause(F sleep, Clock::duration shortest, Clock::duration longest)
   {

@@ -62,7 +62,7 @@ struct Quanta
   std::size_t cols = 1;
 
   Quanta() = default;
-  /// The same for both.
+  /// One quantum for rows and columns.
   constexpr Quanta(std::size_t quantum) : rows{quantum}, cols{quantum} {}
   constexpr Quanta(std::size_t of_rows, std::size_t of_cols) : rows{of_rows}, cols{of_cols} {}
 

@@ -26,7 +26,7 @@ class Complex
  public:
   /// re + im i.
   CUBIST_HOST_DEVICE constexpr Complex(T re = T{}, T im = T{}) : re_{re}, im_{im} {}
-  /// The same number.
+  /// Takes a number of the standard library.
   CUBIST_HOST_DEVICE constexpr Complex(const std::complex<T>& z) : Complex{z.real(), z.imag()} {}
   CUBIST_HOST_DEVICE constexpr explicit operator std::complex<T>() const { return {re_, im_}; }
 

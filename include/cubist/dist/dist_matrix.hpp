@@ -80,7 +80,7 @@ struct DistView
     return padded.block(0, 0, block(mesh.rank()).valid());
   }
 
-  /// The same cut of other memory.
+  /// A view of other memory, which is cut as this one is.
   template <class V>
   [[nodiscard]] DistView<V, M> with(MatrixView<V> other) const
   {
@@ -149,7 +149,7 @@ class DistMatrix
   /// @throws ShapeError if its size in bytes exceeds 64 bits
   DistMatrix(const M& mesh, Shape shape) : DistMatrix{mesh, shape, mesh.quantum()} {}
 
-  /// The same, with other padding.
+  /// A matrix whose blocks are padded to other quanta.
   /// @throws MeshError for quanta that are no multiples of the mesh's
   DistMatrix(M mesh, Shape shape, Quanta quanta)
       : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))},

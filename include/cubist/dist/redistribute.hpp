@@ -172,7 +172,7 @@ void redistribute(const DistMatrix<T, L1, M1>& from, DistMatrix<T, L2, M2>& to)
   redistribute(from.view(), to.view());
 }
 
-/// The same matrix in layout `L` on `mesh`. All ranks of the mesh's parent call it.
+/// A copy of the matrix in layout `L` on `mesh`. All ranks of the mesh's parent call it.
 /// @throws MeshError for a mesh on another communicator
 template <class L, Scalar T, class L1, class M1, class A, class B>
 [[nodiscard]] auto redistribute(const DistMatrix<T, L1, M1>& from, const AxisMesh<A, B>& mesh)

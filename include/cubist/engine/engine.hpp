@@ -72,7 +72,7 @@ enum class Op : std::uint8_t
 struct RowLists
 {
   std::size_t count = 0;  ///< the number of lists
-  /// Of each list, the index of its first row in `rows`; count + 1 numbers.
+  /// The index of each list's first row in `rows`; count + 1 numbers.
   const int* starts = nullptr;
   const int* rows = nullptr;
   const int* targets = nullptr;  // none twice

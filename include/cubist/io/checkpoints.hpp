@@ -54,7 +54,7 @@ class Checkpoints
   /// The mesh of the state.
   using M = AxisMesh<A, B>;
 
-  /// Of a folder, which is made; collective.
+  /// Checkpoints in a folder, which is made; collective.
   Checkpoints(const AxisMesh<A, B>& mesh, std::filesystem::path folder,
               const CheckpointOptions& options = {})
       : mesh_{mesh}, folder_{std::move(folder)}, options_{options}

@@ -139,7 +139,8 @@ class AxisMesh
   {
   }
 
-  /// The same on the first ranks of `parent`, the product of the extents; the others are idle.
+  /// A mesh on the first ranks of `parent`, as many as the extents multiply to; the others are
+  /// idle.
   /// Every rank of `parent` calls this.
   /// @throws MeshError unless the extents are positive and fit the ranks of the parent
   AxisMesh(const Communicator& parent, const Array& extents, std::size_t quantum, IdleRanks idle)
@@ -153,12 +154,12 @@ class AxisMesh
                                           std::size_t quantum)
   {
     AxisMesh mesh;
-    mesh.state_ = std::make_shared<detail::MeshState<A, B>>(
-        detail::MeshState<A, B>{.parent = parent,
-                                .world = parent,
-                                .extents = extents,
-                                .quantum = quantum,
-                                .elsewhere = true});
+    mesh.state_ =
+        std::make_shared<detail::MeshState<A, B>>(detail::MeshState<A, B>{.parent = parent,
+                                                                          .world = parent,
+                                                                          .extents = extents,
+                                                                          .quantum = quantum,
+                                                                          .elsewhere = true});
     return mesh;
   }
 

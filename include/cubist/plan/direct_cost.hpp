@@ -84,7 +84,7 @@ template <class S, class L>
   return results + a + places * b;
 }
 
-/// The same for any layouts.
+/// The cost of a direct product of matrices in any layouts.
 [[nodiscard]] inline DirectCost direct_cost(const Placement& x, const Placement& w,
                                             const Placement& y, Ranks ranks, const Machine& machine,
                                             std::size_t scalar_bytes)
@@ -103,7 +103,7 @@ template <class S, class L>
   return cost;
 }
 
-/// The same placement, for a matrix that is stored transposed.
+/// The placement of a matrix that is stored transposed.
 [[nodiscard]] inline Placement store_transposed(const Placement& a)
 {
   std::vector<Block> stored;

@@ -43,10 +43,10 @@ struct PlanOptions
   int moments = 2;
   /// Whether the replicas of a parameter share its optimizer's state: `Sharded`.
   bool sharded = false;
-  /// Of the networks: the layers or blocks of a segment whose activations are recomputed; 0 for
-  /// none.
+  /// The number of layers or blocks in a segment of a network whose activations are recomputed; 0
+  /// recomputes none.
   std::size_t recompute = 0;
-  /// Of a transformer: ranks that share a sequence, as in TransformerOptions; 0 chooses them for
+  /// How many ranks of a transformer share a sequence, as in TransformerOptions; 0 chooses them for
   /// each mesh.
   std::size_t context_parallel = 0;
 };
@@ -121,7 +121,7 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
   return c.workspace(machine.ranks_per_node(), plan.ranks);
 }
 
-/// The same where ranks read each other's blocks, without padding.
+/// Adds a product whose ranks read each other's blocks, without padding.
 template <SchemeType S>
 std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
                        LayerPass pass, const Machine& machine, const PlanOptions& options,

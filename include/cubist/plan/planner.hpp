@@ -150,7 +150,7 @@ template <class Fits>
   return detail::sorted_plans(layers, unit, ranks, machine, options);
 }
 
-/// The same for a step of a transformer.
+/// Plans a step of a transformer, as plan() does the step of an MLP.
 /// @throws ShapeError for sizes that `require_valid` refuses
 [[nodiscard]] inline std::vector<Plan> plan(const TransformerStep& step, int ranks,
                                             const Machine& machine = {},
@@ -161,7 +161,7 @@ template <class Fits>
   return detail::sorted_plans(step, unit, ranks, machine, options);
 }
 
-/// The same for one product.
+/// Plans one product.
 [[nodiscard]] inline std::vector<Plan>
 plan(ProductSize size, int ranks, const Machine& machine = {}, const PlanOptions& options = {})
 {

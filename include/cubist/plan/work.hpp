@@ -147,8 +147,8 @@ struct LocalGemm
 struct Work
 {
   Few<LocalGemm, 2> products;  ///< products of a rank
-  /// The same products where ranks are on several nodes: thinner, because pieces are multiplied as
-  /// they arrive.
+  /// The products of a rank where ranks are on several nodes: they are thinner, because pieces are
+  /// multiplied as they arrive.
   Few<LocalGemm, 2> far_products;
   Few<Transfer, 8> transfers;  ///< what a rank sends
 

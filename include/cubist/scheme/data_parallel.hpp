@@ -139,7 +139,7 @@ struct DataParallel : detail::DataParallelLayouts<S>
     return e[0] >= 1 && S::fits(of_scheme(e));
   }
 
-  /// Of each mesh: Data cuts whole batches.
+  /// The quantum of each mesh, since Data cuts whole batches.
   [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
   {
     return S::quantum(of_scheme(e));

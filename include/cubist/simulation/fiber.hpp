@@ -89,7 +89,7 @@ class Fiber
   /// Runs `to` on this thread, until some fiber switches back to this one.
   /// @pre this fiber runs
   void switch_to(Fiber& to) { switch_to(to, false); }
-  /// The same, never to return.
+  /// Switches to another fiber, never to return.
   void leave(Fiber& to) { switch_to(to, true); }
 
  private:

@@ -27,19 +27,19 @@ struct SimulatedRankReport
   std::size_t peak_memory = 0;  ///< the most at any time
 };
 
-/// Of a simulated launch.
+/// What a simulated launch took.
 struct SimulationReport
 {
   std::vector<SimulatedRankReport> ranks;
 
-  /// Of the last rank.
+  /// When the last rank ended.
   [[nodiscard]] double seconds() const
   {
     double last = 0;
     for (const auto& r : ranks) last = std::max(last, r.seconds);
     return last;
   }
-  /// Of the rank that needs most.
+  /// What the rank that needs most memory needs, in bytes.
   [[nodiscard]] std::size_t peak_memory() const
   {
     std::size_t most = 0;

@@ -31,7 +31,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The same on all ranks.
+/// What is traced; all ranks have equal options.
 struct TraceOptions
 {
   std::string file = {};  ///< empty: nothing is recorded

@@ -87,7 +87,7 @@ class Sharded
   [[nodiscard]] GradientReducer<Value, Mesh>& reducer() { return sharded_->accumulator; }
 
   [[nodiscard]] Options& options() { return optimizer_.options(); }
-  /// Of a step.
+  /// The number of micro-batches in a step.
   [[nodiscard]] std::size_t micro_batches() const { return micro_batches_; }
 
   /// That of the optimizer that is not sharded, of the same names.

@@ -21,9 +21,9 @@ namespace cubist::CUBIST_ABI
 
 struct TrainerOptions
 {
-  /// Of the whole run, those before a checkpoint included.
+  /// The steps of the whole run, which include those before a checkpoint.
   std::uint64_t steps = 0;
-  /// Of a step. A `Sharded` optimizer is made for as many.
+  /// How many micro-batches a step has. A `Sharded` optimizer is made for as many.
   std::size_t micro_batches = 1;
   /// Without one, the optimizer's stays.
   std::optional<LearningRateOptions> learning_rate = {};

@@ -26,7 +26,7 @@ using MpiRequest = detail::PendingCall<detail::MpiGroup>;
 class MpiCommunicator : public Collectives<MpiCommunicator>
 {
  public:
-  /// Of a group that exists.
+  /// Takes a group that exists.
   explicit MpiCommunicator(std::shared_ptr<detail::MpiGroup> group) : group_{std::move(group)} {}
 
   [[nodiscard]] int rank() const { return group_->context().rank; }

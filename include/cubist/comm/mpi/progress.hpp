@@ -78,7 +78,7 @@ class MpiProgress
     return f();
   }
 
-  /// The same for an `f` that blocks in MPI. It cannot be interrupted, so the job is aborted when
+  /// Calls an `f` that blocks in MPI. It cannot be interrupted, so the job is aborted when
   /// it takes longer than the limit.
   /// @throws PeerFailed if a rank has failed before
   template <class F>

@@ -133,7 +133,7 @@ class NcclWatchdog
       backoff.pause();
     }
   }
-  /// The same for an operation that is not a call of a queue, with the time limit from now on.
+  /// Waits for an operation that is not a call of a queue; the time limit begins now.
   template <class Done, class Describe>
   void wait_until(Done done, Describe describe)
   {

@@ -62,7 +62,7 @@ struct SimulatedMember final : SimulatedWait, GroupMember<SimulatedCall>
   double ends = Activities::never;
 };
 
-/// Of a chain: the transfer from one rank to the next (chain.hpp).
+/// The transfer from one rank of a chain to the next (chain.hpp).
 struct SimulatedEdge
 {
   double begins;
@@ -87,7 +87,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   {
     return links.same_node(members[0].rank->number, members[1].rank->number);
   }
-  /// Of a block, or of a piece.
+  /// The size of a block, or of a piece.
   [[nodiscard]] double bytes() const
   {
     return double(signature.count) * double(signature.element_size);

@@ -17,7 +17,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Of the thread that captured it.
+/// Work that a thread captured, and that only this thread may replay.
 class CudaGraph
 {
  public:

@@ -46,7 +46,7 @@ class KernelOperations
       map_elements<Kernels>(first.shape(), g, first, m...);
   }
 
-  /// The same for all groups of matrices, by one kernel; f and groups are in device memory.
+  /// Applies f to all groups of matrices by one kernel; f and groups are in device memory.
   template <class F, class... T>
   void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
                        MatrixTypes<T...> types) const
@@ -61,7 +61,7 @@ class KernelOperations
     for_each(StoreResult<F>{f}, out, MatrixView<const In>{in}...);
   }
 
-  /// The same, and sums(0, j) = sum over i of out(i, j), for sums of one row.
+  /// Maps as map() does, and sums(0, j) = sum over i of out(i, j), for sums of one row.
   template <class T, class F, class... In>
   void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
   {
@@ -147,8 +147,8 @@ class KernelOperations
                              MatrixView<const In>{in}...);
   }
 
-  /// The same with out(i, j) = the value, and the fold that of the terms, of what
-  /// f(i, j, in(i, j), …) returns (ValueAndTerm); `out` may be one of the inputs.
+  /// f(i, j, in(i, j), …) returns a value and a term (ValueAndTerm): out(i, j) becomes the value,
+  /// and the terms are folded; `out` may be one of the inputs.
   template <class V, class Combine, class T, class F, class... In>
   [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f,
                            MatrixView<In>... in) const

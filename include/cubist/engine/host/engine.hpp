@@ -154,7 +154,8 @@ class HostEngine
     for_each(detail::Assign<F>{f}, out, MatrixView<const In>{in}...);
   }
 
-  /// The same, and sums(0, j) = sum of out(i, j) over i, in this order; `sums` has one row.
+  /// Maps as map() does, and sums(0, j) = sum of out(i, j) over i, in this order; `sums` has one
+  /// row.
   template <class T, class F, class... In>
   void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
   {
@@ -228,7 +229,8 @@ class HostEngine
     return detail::FoldLoop<T, Combine, F, First, In...>::run(init, combine, f, first, in...);
   }
 
-  /// The same of the terms, and out(i, j) = the value, of what f returns (ValueAndTerm).
+  /// f returns values and terms (ValueAndTerm): out(i, j) becomes the value, and the terms are
+  /// folded.
   template <class V, class Combine, class T, class F, class... In>
   [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f,
                            MatrixView<In>... in) const
@@ -237,7 +239,7 @@ class HostEngine
     return detail::MapFoldLoop<V, Combine, T, F, In...>::run(init, combine, out, f, in...);
   }
 
-  /// The same elements as an xtensor view.
+  /// An xtensor view of a matrix's elements.
   template <class T>
   [[nodiscard]] auto view(MatrixView<T> m) const
   {

@@ -118,7 +118,7 @@ struct ScaleRow
   }
 };
 
-/// The same for each head in O's rows of a block, which are a row for each sequence.
+/// Scales each head in O's rows of a block, which has a row for each sequence.
 template <RealScalar T, bool divides>
 struct ScaleHeads
 {

@@ -123,7 +123,7 @@ class SharedKeyValueCache
     const AttentionShape s = shape_of_part(shape);
     const std::size_t numbers = cut_.together * s.heads;
     const Shape outputs{cut_.together, s.heads * s.head_size};
-    // Of all groups: the numbers of the ranks' own one are those that are not the neutral element.
+    // A row for each group; a rank fills the row of its own group, and the sums fill the others.
     Matrix maxima{mesh, {cut_.groups, numbers}}, own{mesh, {1, numbers}};
     Matrix factors{mesh, {1, numbers}};
     Matrix sums{mesh, {cut_.groups, outputs.size() + numbers}};

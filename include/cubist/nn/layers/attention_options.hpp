@@ -23,7 +23,7 @@ struct AttentionOptions
   /// 0 stands for the width by the number of heads.
   std::size_t head_size = 0;
   bool causal = true;  ///< whether a token sees only those before it, and itself
-  /// Of the scores; 0 stands for 1/sqrt(head_size).
+  /// The factor of the scores; 0 stands for 1/sqrt(head_size).
   double scale = 0;
   /// 0 stands for no rotation.
   double rotary_base = 0;
@@ -35,11 +35,11 @@ struct AttentionOptions
   double norm_epsilon = 1e-6;  ///< of these norms
   /// The probability that a weight of softmax(scale Q K^T) is dropped while training.
   double dropout = 0;
-  /// Of the four linear layers, whose indices are linear.index and the three after it.
+  /// The options of the four linear layers, whose indices are linear.index and the three after it.
   LinearOptions linear = {};
-  /// Of the last of them; if there is none, that of linear.
+  /// The initial weights of the last linear layer; without them, it begins as the others do.
   std::optional<Initial> output_weights = {};
-  /// Whether the last of them has a bias; if it is not said, as linear says.
+  /// Whether the last linear layer has a bias; without an answer, it has one if the others do.
   std::optional<bool> output_bias = {};
 
   /// The options with their default values for this width.

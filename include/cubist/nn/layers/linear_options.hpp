@@ -12,7 +12,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Of a linear layer.
+/// What a linear layer is made with.
 struct LinearOptions
 {
   bool bias = true;

@@ -14,7 +14,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Of a network on a Pipeline; other networks ignore them.
+/// What a network on a Pipeline is made with; other networks ignore it.
 struct PipelineOptions
 {
   /// The parts in which compute_gradients() cuts a batch; 0: as many as there are stages. The

@@ -126,7 +126,7 @@ class StageLinks
   }
 
  private:
-  /// Of the micro-batch in a slot.
+  /// The messages of the micro-batch in a slot.
   struct Sends
   {
     std::optional<Request> activations = {};

@@ -116,7 +116,7 @@ class TransformerBlock
   Residual<Sequential<N, Up, Down>> feed_forward_;
 };
 
-/// Of a transformer's parameters and products.
+/// How a transformer is made and computes.
 struct TransformerOptions
 {
   /// The probability that an element of the embedding, or of what a layer adds to the stream, is
