@@ -146,7 +146,7 @@ struct Pipeline
     return e[0] >= 1 && S::fits(detail::extents_without_first<Axes, S>(e));
   }
 
-  /// That of each stage.
+  /// The quantum of each stage.
   [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
   {
     return S::quantum(detail::extents_without_first<Axes, S>(e));
@@ -192,7 +192,7 @@ struct DataParallel<Pipeline<S>>
     return e[0] >= 1 && Pipeline<S>::fits(detail::extents_without_first<Axes, Pipeline<S>>(e));
   }
 
-  /// That of each stage: Data cuts whole batches.
+  /// The quantum of each stage, since Data cuts whole batches.
   [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
   {
     return Pipeline<S>::quantum(detail::extents_without_first<Axes, Pipeline<S>>(e));
