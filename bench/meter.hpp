@@ -161,7 +161,7 @@ CoreTimes trace_steps(World& world, int calls, std::optional<cubist::TracePause>
     pause.emplace();
     all += core_times().since(before);
   }
-  // Of each process once; ranks that are threads have one.
+  // Each process counts once; ranks that are threads have one.
   constexpr bool one_process = std::same_as<B, cubist::Threads>;
   std::array job{one_process ? all.job / world.size() : all.job};
   cubist::with_staging_buffer(engine, std::span<double>{job},

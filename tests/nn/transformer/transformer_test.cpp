@@ -17,8 +17,8 @@ namespace cubist::test::transformer_test
 namespace
 {
 
-/// Of each kind of layout one scheme. Sanitizers, and processes in quick tests, need no other: they
-/// see the products of every scheme in its own tests.
+/// One scheme for each kind of layout. Sanitizers, and processes in quick tests, need no other:
+/// they see the products of every scheme in its own tests.
 template <SchemeType S>
 inline constexpr bool is_typical =
     std::is_same_v<S, Megatron1D> || std::is_same_v<S, Cube3D> || std::is_same_v<S, Summa25D>;

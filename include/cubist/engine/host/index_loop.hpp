@@ -86,7 +86,8 @@ T FoldLoop<T, Combine, F, First, In...>::run(T init, Combine combine, F f, Matri
 template <class V, class Combine, class T, class F, class First, class... In>
 struct MapFoldLoop
 {
-  /// The same of the terms, and out(i, j) = the value, of what f returns (ValueAndTerm).
+  /// f returns values and terms (ValueAndTerm): out(i, j) becomes the value, and the terms are
+  /// folded.
   static V run(V init, Combine combine, MatrixView<T> out, F f, MatrixView<First> first,
                MatrixView<In>... in);
 };
