@@ -25,7 +25,7 @@ struct HostKernels
   template <class Kernel, class... M>
   static void reduce(const Kernel& kernel, const M&... m)
   {
-    std::vector<typename Kernel::Part> shared(detail::block_threads);
+    std::vector<typename Kernel::Part> shared(detail::block_threads * Kernel::parts_of_thread);
     const auto each = [&](auto f) {
       for (unsigned thread = 0; thread < detail::block_threads; ++thread) f(thread);
     };

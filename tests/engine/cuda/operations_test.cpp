@@ -113,10 +113,13 @@ TEST_CASE("several blocks share a column, a row, or all elements, and their part
   equals_the_host<double>({4100, 20}, 4);
 }
 
+TEST_CASE("a thread folds several short rows") { equals_the_host<double>({16500, 40}, 4); }
+
 TEMPLATE_TEST_CASE("sums have the same bits wherever the matrix lies", "", float, bfloat16)
 {
   using T = TestType;
-  for (const Shape shape : {Shape{3000, 24}, Shape{33, 1016}, Shape{2, 9000}, Shape{4100, 8}})
+  for (const Shape shape :
+       {Shape{3000, 24}, Shape{33, 1016}, Shape{2, 9000}, Shape{4100, 8}, Shape{16500, 136}})
   {
     CAPTURE(shape);
     const auto numbers = rough_numbers<T>(shape.size());

@@ -68,7 +68,7 @@ TEST_CASE("a tiling visits each element once where blocks come again")
   CHECK(visits_each_once(t));
 }
 
-TEST_CASE("a thread of column sums has one chunk of columns, of row folds one row")
+TEST_CASE("a thread of column sums has one chunk of columns, of row folds one row or short ones")
 {
   for (const Shape shape : shapes)
     for (const unsigned width : {1U, 4U})
@@ -76,8 +76,12 @@ TEST_CASE("a thread of column sums has one chunk of columns, of row folds one ro
       const Tiling columns = detail::column_tiling(shape, width);
       CHECK(columns.blocks_across * columns.across * width >= shape.cols);
       const Tiling rows = detail::row_tiling(shape, width);
-      CHECK(rows.blocks_down * rows.down() >= shape.rows);
+      CHECK(rows.rows_apart() >= shape.rows);
     }
+  const Shape many{std::size_t{1} << 20, 64};
+  const Tiling rows = detail::row_tiling(many, 8);
+  CHECK(rows.rows_apart() * detail::short_rows_of_thread == many.rows);
+  CHECK(rows.columns_apart() >= many.cols);
 }
 
 TEST_CASE("tilings of large shapes fill a device, and their parts fit into its workspace")

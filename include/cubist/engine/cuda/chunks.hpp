@@ -2,15 +2,19 @@
 #pragma once
 
 // Access to a few adjacent elements of a row at once: 16 bytes at a time where the matrices are
-// aligned, else element by element. The elements that a thread visits, and their order, are the
-// same.
+// aligned, else element by element. A thread visits the same elements in the same order either way.
+//
+// A thread that sums many chunks loads those of a series before it uses the first one, since it
+// waits some 500 ns for memory: one access in flight per thread does not use all of its bandwidth.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
+#include "cubist/core/block.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 
@@ -99,6 +103,46 @@ class Chunk
   std::remove_const_t<T> x_[n];
 };
 
+/// Where the chunks of a series are: the first is at (i, j), and each next one so far down and
+/// right of the last.
+struct SeriesPlace
+{
+  std::size_t i;
+  std::size_t j;
+  std::size_t down;
+  std::size_t right;
+
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t row(unsigned r) const { return i + r * down; }
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t column(unsigned r) const { return j + r * right; }
+};
+
+/// `count` chunks of n elements in registers.
+template <class T, unsigned n, unsigned count>
+class ChunkSeries
+{
+ public:
+  CUBIST_HOST_DEVICE ChunkSeries(const MatrixView<T>& m, const SeriesPlace& at)
+      : ChunkSeries{m, at, std::make_integer_sequence<unsigned, count>{}}
+  {
+  }
+  [[nodiscard]] CUBIST_HOST_DEVICE T& at(unsigned r, unsigned k) { return chunks_[r][k]; }
+  CUBIST_HOST_DEVICE void store() const
+  {
+    CUBIST_UNROLL
+    for (unsigned r = 0; r < count; ++r) chunks_[r].store();
+  }
+
+ private:
+  template <unsigned... r>
+  CUBIST_HOST_DEVICE ChunkSeries(const MatrixView<T>& m, const SeriesPlace& at,
+                                 std::integer_sequence<unsigned, r...>)
+      : chunks_{Chunk<T, n>{m.row(at.row(r)) + at.column(r)}...}
+  {
+  }
+
+  Chunk<T, n> chunks_[count];
+};
+
 template <unsigned n, class F, class... C>
 CUBIST_HOST_DEVICE void on_registers(const F& f, C... chunks)
 {
@@ -116,6 +160,47 @@ CUBIST_HOST_DEVICE void for_chunk(bool aligned, std::size_t i, std::size_t j, st
     if (aligned && j + n <= cols) return on_registers<n>(f, Chunk<T, n>{m.row(i) + j}...);
   CUBIST_NO_UNROLL
   for (unsigned k = 0; k < n && j + k < cols; ++k) f(k, m(i, j + k)...);
+}
+
+template <unsigned n, unsigned count, class F, class... S>
+CUBIST_HOST_DEVICE void on_series(const F& f, S... series)
+{
+  CUBIST_UNROLL
+  for (unsigned r = 0; r < count; ++r)
+  {
+    CUBIST_UNROLL
+    for (unsigned k = 0; k < n; ++k) f(r, k, series.at(r, k)...);
+  }
+  (series.store(), ...);
+}
+
+/// f(r, k, m(row(r), column(r) + k)…) for r in [0, count) and k in [0, n), as far as there are rows
+/// and columns
+template <unsigned n, unsigned count, class F, class... T>
+CUBIST_HOST_DEVICE void for_series(bool aligned, const SeriesPlace& at, Shape shape, const F& f,
+                                   const MatrixView<T>&... m)
+{
+  if constexpr (n > 1)
+    if (aligned && at.row(count - 1) < shape.rows && at.column(count - 1) + n <= shape.cols)
+      return on_series<n, count>(f, ChunkSeries<T, n, count>{m, at}...);
+  CUBIST_NO_UNROLL
+  for (unsigned r = 0; r < count && at.row(r) < shape.rows; ++r)
+    for_chunk<n>(
+        aligned, at.row(r), at.column(r), shape.cols,
+        [&](unsigned k, auto&... x) { f(r, k, x...); }, m...);
+}
+
+/// How many chunks of matrices of these types a series has.
+template <class... T>
+inline constexpr unsigned series_length = sizeof...(T) == 1 ? 4 : 2;
+
+/// f(x[k]), for an array in registers, which has no index that is only known at run time.
+template <class X, unsigned n, class F>
+CUBIST_HOST_DEVICE void on_register(X (&x)[n], unsigned k, const F& f)
+{
+  CUBIST_UNROLL
+  for (unsigned c = 0; c < n; ++c)
+    if (c == k) f(x[c]);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

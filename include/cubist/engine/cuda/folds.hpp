@@ -2,9 +2,9 @@
 #pragma once
 
 // The kernel of folds. Each thread folds elements at a fixed stride, and a tree combines threads of
-// a block. Where several blocks share a row, or all elements, a second kernel folds their parts in
-// the same way. The order depends on the shape and the types alone, so results are the same on
-// every run.
+// a block; where rows are short and many, a thread has elements of several rows. Where several
+// blocks share a row, or all elements, a second kernel folds their parts in the same way. The order
+// depends on the shape and the types alone, so results are the same on every run.
 
 #include <cstddef>
 
@@ -51,11 +51,13 @@ template <class Out, class V, class Combine, class F, unsigned n>
 struct FoldKernel
 {
   using Part = Folded<V>;
+  static constexpr unsigned parts_of_thread = short_rows_of_thread;
 
   Tiling tiling;
   bool aligned;
   bool by_row;
-  Part* parts;  // null if there is one block for a result
+  bool has_short_rows;  // a thread has a chunk of several rows, each with a result
+  Part* parts;          // null if there is one block for a result
   MatrixView<Out> out;
   V init;
   Combine combiner;
@@ -70,30 +72,68 @@ struct FoldKernel
   template <class... T>
   CUBIST_HOST_DEVICE void start(KernelThread at, Part* shared, const MatrixView<T>&... m) const
   {
-    Part mine{init, false};
-    tiling.for_chunks(at, [&](std::size_t i, std::size_t j) {
-      for_chunk<n>(
-          aligned, i, j, tiling.shape.cols,
-          [&](unsigned k, auto&... x) { mine.add(device_result(f(i, j + k, x...)), combiner); },
-          m...);
-    });
-    shared[at.thread] = mine;
+    Part mine[parts_of_thread] = {{init, false}, {init, false}, {init, false}, {init, false}};
+    if (has_short_rows)
+      fold_series<parts_of_thread>({tiling.row(at), tiling.column(at), tiling.rows_apart(), 0},
+                                   mine, m...);
+    else
+    {
+      constexpr unsigned count = series_length<T...>;
+      const std::size_t step = tiling.columns_apart();
+      for (std::size_t i = tiling.row(at); i < tiling.shape.rows; i += tiling.rows_apart())
+        for (std::size_t j = tiling.column(at); j < tiling.shape.cols; j += count * step)
+          fold_series<count>({i, j, 0, step}, mine, m...);
+      CUBIST_UNROLL
+      for (unsigned r = 1; r < count; ++r) mine[0].add(mine[r], combiner);
+    }
+    CUBIST_UNROLL
+    for (unsigned r = 0; r < parts_of_thread; ++r)
+      if (r < rows_of_thread()) shared[r * block_threads + at.thread] = mine[r];
   }
   CUBIST_HOST_DEVICE void combine(KernelThread at, unsigned half, Part* shared) const
   {
-    if (at.thread % tree_size() < half) shared[at.thread].add(shared[at.thread + half], combiner);
+    if (at.thread % tree_size() >= half) return;
+    for (unsigned r = 0; r < rows_of_thread(); ++r)
+    {
+      Part* const mine = shared + r * block_threads + at.thread;
+      mine[0].add(mine[half], combiner);
+    }
   }
   CUBIST_HOST_DEVICE void finish(KernelThread at, const Part* shared) const
   {
-    const std::size_t row = by_row ? tiling.row(at) : 0;
-    if (at.thread % tree_size() != 0 || row >= tiling.shape.rows) return;
-    const Part& all = shared[at.thread];
-    if (!parts)
-      detail::store(out(row, 0), all.with(init, combiner));
-    else if (by_row)
-      parts[row * tiling.blocks_across + tiling.block_column(at)] = all;
-    else
-      parts[at.block] = all;
+    if (at.thread % tree_size() != 0) return;
+    for (unsigned r = 0; r < rows_of_thread(); ++r)
+    {
+      const std::size_t row = by_row ? tiling.row(at) + r * tiling.rows_apart() : 0;
+      if (row >= tiling.shape.rows) return;
+      const Part& all = shared[r * block_threads + at.thread];
+      if (!parts)
+        detail::store(out(row, 0), all.with(init, combiner));
+      else if (by_row)
+        parts[row * tiling.blocks_across + tiling.block_column(at)] = all;
+      else
+        parts[at.block] = all;
+    }
+  }
+
+ private:
+  /// How many results a thread takes part in.
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned rows_of_thread() const
+  {
+    return has_short_rows ? parts_of_thread : 1;
+  }
+  /// mine[r] = the fold of it and of the r-th chunk of the series
+  template <unsigned count, class... T>
+  CUBIST_HOST_DEVICE void fold_series(const SeriesPlace& place, Part (&mine)[parts_of_thread],
+                                      const MatrixView<T>&... m) const
+  {
+    for_series<n, count>(
+        aligned, place, tiling.shape,
+        [&](unsigned r, unsigned k, auto&... x) {
+          const auto value = device_result(f(place.row(r), place.column(r) + k, x...));
+          on_register(mine, r, [&](Part& part) { part.add(value, combiner); });
+        },
+        m...);
   }
 };
 
@@ -112,14 +152,15 @@ void fold_to(MatrixView<Out> out, bool by_row, Shape shape, V init, Combine comb
                                 : Shape{1, std::size_t{tiling.blocks()}};
   const bool one = of_parts.cols == 1;
   Part* const parts = one ? nullptr : Kernels::template workspace<Part>(of_parts.size());
-  Kernels::reduce(
-      FoldKernel<Out, V, Combine, F, n>{tiling, aligned, by_row, parts, out, init, combine, f},
-      m...);
+  const bool has_short_rows = by_row && tiling.rows_apart() < shape.rows;
+  Kernels::reduce(FoldKernel<Out, V, Combine, F, n>{tiling, aligned, by_row, has_short_rows, parts,
+                                                    out, init, combine, f},
+                  m...);
   if (one) return;
   Tiling last = row_tiling(of_parts, 1);
   last.blocks_across = 1;
-  Kernels::reduce(FoldKernel<Out, V, Combine, Itself, 1>{last, false, true, nullptr, out, init,
-                                                         combine, Itself{}},
+  Kernels::reduce(FoldKernel<Out, V, Combine, Itself, 1>{last, false, true, false, nullptr, out,
+                                                         init, combine, Itself{}},
                   MatrixView<const Part>{parts, of_parts});
 }
 

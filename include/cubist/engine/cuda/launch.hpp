@@ -76,7 +76,8 @@ template <class Kernel, class... M>
 __global__ void __launch_bounds__(block_threads) reduce_kernel(Kernel kernel, M... m)
 {
   using Part = typename Kernel::Part;
-  __shared__ alignas(Part) unsigned char memory[block_threads * sizeof(Part)];
+  __shared__ alignas(
+      Part) unsigned char memory[block_threads * Kernel::parts_of_thread * sizeof(Part)];
   Part* const shared = reinterpret_cast<Part*>(memory);
   const KernelThread at{blockIdx.x, threadIdx.x};
   kernel.start(at, shared, m...);

@@ -69,17 +69,25 @@ struct ColumnSumKernel
   S* sums;
   F f;
 
+  static constexpr unsigned parts_of_thread = 1;
   [[nodiscard]] CUBIST_HOST_DEVICE unsigned tree_size() const { return tiling.down(); }
 
   template <class... T>
   CUBIST_HOST_DEVICE void start(KernelThread at, Part* shared, const MatrixView<T>&... m) const
   {
+    constexpr unsigned count = series_length<T...>;
     Part mine{};
-    tiling.for_chunks(at, [&](std::size_t i, std::size_t j) {
-      for_chunk<n>(
-          aligned, i, j, tiling.shape.cols,
-          [&](unsigned k, auto&... x) { add(mine, k, f(i, j + k, x...)); }, m...);
-    });
+    const std::size_t j = tiling.column(at);
+    const std::size_t step = tiling.rows_apart();
+    if (j < tiling.shape.cols)
+      for (std::size_t i = tiling.row(at); i < tiling.shape.rows; i += count * step)
+        for_series<n, count>(
+            aligned, {i, j, step, 0}, tiling.shape,
+            [&](unsigned r, unsigned k, auto&... x) {
+              const Total value = f(i + r * step, j + k, x...);
+              on_register(mine.sums, k, [&](Total& sum) { sum += value; });
+            },
+            m...);
     shared[at.thread] = mine;
   }
   CUBIST_HOST_DEVICE void combine(KernelThread at, unsigned half, Part* shared) const
@@ -101,15 +109,6 @@ struct ColumnSumKernel
         parts[tiling.block_row(at) * cols + j + k] = all.sums[k];
       else
         detail::store(sums[j + k], all.sums[k]);
-  }
-
- private:
-  /// mine.sums[k] += x, without an index that is only known at run time: mine is in registers.
-  CUBIST_HOST_DEVICE static void add(Part& mine, unsigned k, const Total& x)
-  {
-    CUBIST_UNROLL
-    for (unsigned c = 0; c < n; ++c)
-      if (c == k) mine.sums[c] += x;
   }
 };
 

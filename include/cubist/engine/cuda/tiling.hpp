@@ -59,14 +59,23 @@ struct Tiling
     return (std::size_t{block_column(at)} * across + at.thread % across) * width;
   }
 
+  /// How far apart the rows of a thread are.
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t rows_apart() const
+  {
+    return std::size_t{blocks_down} * down();
+  }
+  /// How far apart the chunks of a thread in a row are, in columns.
+  [[nodiscard]] CUBIST_HOST_DEVICE std::size_t columns_apart() const
+  {
+    return std::size_t{blocks_across} * across * width;
+  }
+
   /// f(i, j) for each chunk of a thread, (i, j) being its first element
   template <class F>
   CUBIST_HOST_DEVICE void for_chunks(KernelThread at, F f) const
   {
-    const std::size_t rows = std::size_t{blocks_down} * down();
-    const std::size_t cols = std::size_t{blocks_across} * across * width;
-    for (std::size_t i = row(at); i < shape.rows; i += rows)
-      for (std::size_t j = column(at); j < shape.cols; j += cols) f(i, j);
+    for (std::size_t i = row(at); i < shape.rows; i += rows_apart())
+      for (std::size_t j = column(at); j < shape.cols; j += columns_apart()) f(i, j);
   }
 };
 
@@ -118,13 +127,18 @@ inline constexpr std::size_t most_map_blocks = 4224;
   return t;
 }
 
-/// For folds of rows: each thread has one row, and at least four chunks where several blocks share
-/// a row.
+/// The rows of a thread in folds of many rows that have one chunk for each thread.
+inline constexpr unsigned short_rows_of_thread = 4;
+
+/// For folds of rows: each thread has one row, or several short ones where there are many, and at
+/// least four chunks where several blocks share a row.
 [[nodiscard]] inline Tiling row_tiling(Shape shape, unsigned width)
 {
   const std::size_t chunks = ceil_div(shape.cols, width);
   Tiling t{shape, width, threads_across(chunks, shape.rows < 4096 ? block_threads : 32)};
-  const std::size_t blocks_down = ceil_div(shape.rows, t.down());
+  std::size_t blocks_down = ceil_div(shape.rows, t.down());
+  if (chunks <= t.across && blocks_down >= filling_blocks)
+    blocks_down = ceil_div(blocks_down, short_rows_of_thread);
   t.blocks_down = static_cast<unsigned>(blocks_down);
   t.blocks_across = block_count(filling_blocks / blocks_down, chunks / (std::size_t{4} * t.across));
   return t;
