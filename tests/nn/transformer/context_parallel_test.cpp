@@ -81,7 +81,9 @@ std::vector<double> losses(const Place<S>& place, bool llama, const TransformerO
     with_dropout.seed = 5;
     Transformer<S, TestBackend, double> model{mesh, config_of(llama), with_dropout};
     const auto parameters = model.parameters();
-    AdamW optimizer{parameters, {.learning_rate = 0.002}};
+    // Training amplifies rounding: with a rate of 0.01, a run on one rank whose first weights are
+    // moved by one unit in the last place ends 1.5e-8 away for Llama, 7e-12 for GPT-2.
+    AdamW optimizer{parameters, {.learning_rate = llama ? 0.002 : 0.01}};
     const std::size_t length = 21;
     std::vector<int> ids(length);
     std::vector<double> all;
