@@ -36,7 +36,7 @@ void for_each_mesh(int most, typename S::Axes::Array& extents, std::size_t axis,
 }  // namespace detail
 
 /// Calls f(extents) for every mesh of scheme `S` that has at most so many ranks.
-template <SchemeType S, class F>
+template <NetworkScheme S, class F>
 void for_each_mesh(int most, F&& f)
 {
   typename S::Axes::Array extents{};
@@ -44,7 +44,7 @@ void for_each_mesh(int most, F&& f)
 }
 
 /// The mesh of scheme `S` whose extents are nearest to these, of no more ranks.
-template <SchemeType S>
+template <NetworkScheme S>
 [[nodiscard]] typename S::Axes::Array nearest_mesh(const typename S::Axes::Array& requested)
 {
   constexpr int most = 4096;
@@ -64,7 +64,7 @@ template <SchemeType S>
 }
 
 /// @throws MeshError for extents that scheme `S` cannot have
-template <SchemeType S>
+template <NetworkScheme S>
 void require_fit(const typename S::Axes::Array& extents)
 {
   if (S::fits(extents)) return;
@@ -75,7 +75,7 @@ void require_fit(const typename S::Axes::Array& extents)
 
 /// The extents that a user lists, one for each axis.
 /// @throws MeshError for another number of extents, or for extents that scheme `S` cannot have
-template <SchemeType S>
+template <NetworkScheme S>
 [[nodiscard]] typename S::Axes::Array extents_from_list(const std::vector<int>& list)
 {
   typename S::Axes::Array extents{};

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -49,6 +50,14 @@ struct PlanOptions
   /// How many ranks of a transformer share a sequence, as in TransformerOptions; 0 chooses them for
   /// each mesh.
   std::size_t context_parallel = 0;
+  /// Whether to plan a transformer in the stages of a pipeline, too: `Pipeline<DataParallel<…>>` of
+  /// the schemes, on meshes that leave no rank idle.
+  bool pipeline = false;
+  /// The micro-batches of a step in stages, and the pieces of blocks of each stage, as in
+  /// PipelineOptions; 0 chooses the fastest for each mesh: numbers of micro-batches that divide the
+  /// sequences, and up to 4 pieces.
+  std::size_t micro_batches = 0;
+  std::size_t pieces = 0;  ///< of blocks that each stage has
 };
 
 struct Plan
@@ -70,8 +79,12 @@ struct Plan
   int weight_copies = 1;       // ranks that hold the same block of W
   bool moves_weights = false;  // by messages, other than the sum of their gradients
   bool moves_activations = false;  ///< by messages
-  std::string note;                // what the reason says at its end; may be empty
-  std::string reason;              ///< why this mesh stands where it does
+  int stages = 1;                  ///< of a pipeline
+  std::size_t micro_batches = 1;   ///< of a step in stages
+  std::size_t pieces = 1;          ///< of blocks that each stage has
+  double bubble = 0;   ///< seconds in which the slowest stage waits for the others, of the time
+  std::string note;    // what the reason says at its end; may be empty
+  std::string reason;  ///< why this mesh stands where it does
 
   /// The predicted time of a step.
   [[nodiscard]] double seconds() const { return time.total; }
@@ -221,7 +234,7 @@ void add_layer(Plan& plan, SegmentMemory& segments, std::size_t i, std::size_t k
 
 /// A plan of scheme `S` on these extents, to which nothing has been added.
 /// @throws what `plan_on` throws
-template <SchemeType S>
+template <NetworkScheme S>
 [[nodiscard]] Plan empty_plan(const typename S::Axes::Array& extents, int ranks,
                               const Machine& machine, const PlanOptions& options)
 {
@@ -244,6 +257,16 @@ template <SchemeType S>
                          ", which can't all read each other's memory; use Method::automatic");
   if (shared && options.method != Method::collectives) plan.method = Method::direct;
   return plan;
+}
+
+/// The order of plans: the fastest first; those that do not fit in memory last, the smallest of
+/// them first.
+[[nodiscard]] inline bool better(const Plan& a, const Plan& b)
+{
+  const auto key = [](const Plan& p) {
+    return std::tuple{!p.fits_memory, p.fits_memory ? p.seconds() : p.memory, p.words, p.ranks};
+  };
+  return key(a) < key(b);
 }
 
 /// Completes a plan to which everything has been added.
@@ -288,7 +311,7 @@ template <SchemeType S>
 
 /// The extents of a plan, for a mesh of scheme `S`.
 /// @throws MeshError for the plan of another scheme
-template <SchemeType S>
+template <NetworkScheme S>
 [[nodiscard]] typename S::Axes::Array extents_of(const Plan& plan)
 {
   require<MeshError>(plan.scheme == S::name && plan.extents.size() == S::Axes::count,

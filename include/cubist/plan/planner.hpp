@@ -14,11 +14,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "cubist/machine/machine.hpp"
 #include "cubist/plan/meshes.hpp"
+#include "cubist/plan/pipeline_plan.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/reason.hpp"
 #include "cubist/plan/transformer_plan.hpp"
@@ -29,16 +30,6 @@ namespace cubist::CUBIST_ABI
 
 namespace detail
 {
-
-/// The order of plans: the fastest first; those that do not fit in memory last, the smallest of
-/// them first.
-[[nodiscard]] inline bool better(const Plan& a, const Plan& b)
-{
-  const auto key = [](const Plan& p) {
-    return std::tuple{!p.fits_memory, p.fits_memory ? p.seconds() : p.memory, p.words, p.ranks};
-  };
-  return key(a) < key(b);
-}
 
 inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& machine)
 {
@@ -85,9 +76,33 @@ template <class Network>
           plans.push_back(plan_on<S>(S::extents_of(d, extents), network, ranks, machine, options));
         });
   };
+  // Stages of equal meshes on all ranks, each with a data axis.
+  const auto add_pipelines = [&]<class P>() {
+    if constexpr (std::is_same_v<Network, TransformerStep>)
+    {
+      using D = typename P::StageScheme;
+      using S = typename D::Scheme;
+      for (int p = 2; p <= ranks; ++p)
+      {
+        if (ranks % p != 0) continue;
+        if (pipeline_choices(network, static_cast<std::size_t>(p), options).empty()) continue;
+        for (int d = 1; d <= ranks / p; ++d)
+          if (ranks / p % d == 0)
+            cubist::for_each_mesh<S>(ranks / p / d, [&](const auto& extents) {
+              if (S::Axes::ranks(extents) * p * d != ranks) return;
+              typename P::Axes::Array e{p};
+              const auto of_stage = D::extents_of(d, extents);
+              std::copy(of_stage.begin(), of_stage.end(), e.begin() + 1);
+              plans.push_back(plan_on<P>(e, network, ranks, machine, options));
+            });
+      }
+    }
+  };
   const bool all = options.scheme.empty();
   if (has_scheme<DataCatalogue>(options.scheme))
     with_scheme<DataCatalogue>(options.scheme, add);
+  else if (has_scheme<PipelineCatalogue>(options.scheme))
+    with_scheme<PipelineCatalogue>(options.scheme, add_pipelines);
   else if (!all)
     with_scheme(options.scheme, add);
   else
@@ -96,6 +111,11 @@ template <class Network>
     for_each_scheme<DataCatalogue>([&]<class S>() {
       if (all || same_name(options.scheme, S::Scheme::name))
         add_data_parallel.template operator()<S>();
+    });
+  if (options.pipeline)
+    for_each_scheme<PipelineCatalogue>([&]<class P>() {
+      if (all || same_name(options.scheme, P::StageScheme::Scheme::name))
+        add_pipelines.template operator()<P>();
     });
   std::stable_sort(plans.begin(), plans.end(), better);
   add_reasons(plans, unit, machine);
@@ -171,6 +191,7 @@ plan(ProductSize size, int ranks, const Machine& machine = {}, const PlanOptions
 /// The largest batch that fits in the memory of a rank on the scheme and mesh of a plan: rows of
 /// layers, sequences of a transformer; 0 if not even one does. One more does not fit.
 /// @param network the layers or the step of the plan, whose own batch is not used
+/// In stages, the number of micro-batches stays that of the plan.
 /// @param options those of the plan
 template <class Network>
 [[nodiscard]] std::size_t largest_batch(const Plan& plan, const Network& network,
@@ -180,14 +201,23 @@ template <class Network>
   require_valid(machine);
   require_valid(network);
   constexpr std::size_t most = std::size_t{1} << 40U;
-  return with_scheme<WholeCatalogue>(plan.scheme, [&]<class S>() {
+  PlanOptions of_plan = options;
+  of_plan.micro_batches = plan.micro_batches;
+  of_plan.pieces = plan.pieces;
+  const auto largest = [&]<class S>() {
     const auto extents = extents_of<S>(plan);
-    return detail::largest_that_fits(most, [&](std::size_t n) {
-      return plan_on<S>(extents, detail::with_batch(network, n), plan.ranks + plan.idle, machine,
-                        options)
-          .fits_memory;
-    });
-  });
+    // The largest micro-batch counts.
+    const std::size_t m = plan.micro_batches;
+    return m * detail::largest_that_fits(most / m, [&](std::size_t n) {
+             return plan_on<S>(extents, detail::with_batch(network, n * m), plan.ranks + plan.idle,
+                               machine, of_plan)
+                 .fits_memory;
+           });
+  };
+  if constexpr (std::is_same_v<Network, TransformerStep>)
+    if (has_scheme<PipelineCatalogue>(plan.scheme))
+      return with_scheme<PipelineCatalogue>(plan.scheme, largest);
+  return with_scheme<WholeCatalogue>(plan.scheme, largest);
 }
 
 /// The fastest extents of one scheme; ranks may be left idle.

@@ -73,6 +73,16 @@ inline void add_matrices(std::ostream& out, const Plan& plan)
   if (plan.weight_copies > 1) out << "; " << plan.weight_copies << " replicas of W";
 }
 
+/// "32 micro-batches, 2 pieces a stage; stages wait 12 % of the time"
+inline void add_pipeline(std::ostream& out, const Plan& plan)
+{
+  if (plan.stages == 1) return;
+  out << "; " << plan.micro_batches
+      << (plan.micro_batches == 1 ? " micro-batch" : " micro-batches");
+  if (plan.pieces > 1) out << ", " << plan.pieces << " pieces a stage";
+  out << "; stages wait " << percent(plan.bubble / plan.seconds()) << " of the time";
+}
+
 /// "attention idle on 10 ranks: key-value heads 3 in 4 parts, sequences 2 in 4 parts"; empty if
 /// every rank has heads and sequences.
 [[nodiscard]] inline std::string attention_note(const AttentionShare& share, int ranks,
@@ -111,6 +121,7 @@ inline void add_matrices(std::ostream& out, const Plan& plan)
   out << "; products take " << detail::percent(plan.time.products / plan.seconds())
       << " of the time";
   if (plan.padding > 0.005) out << ", " << detail::percent(plan.padding) << " more for padding";
+  detail::add_pipeline(out, plan);
   if (plan.idle > 0) out << "; " << plan.idle << (plan.idle == 1 ? " rank idle" : " ranks idle");
   if (!plan.note.empty()) out << "; " << plan.note;
   return out.str();

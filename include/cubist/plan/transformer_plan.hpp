@@ -38,11 +38,19 @@ template <SchemeType S>
 class TransformerPlanner
 {
  public:
+  /// @param sums_gradients  whether gradients are summed over replicas; if not, they are added up
+  /// on each rank, as those of a micro-batch that is not the last
   TransformerPlanner(const TransformerParts<S>& parts, Plan& plan, const Machine& machine,
-                     const PlanOptions& options)
-      : parts_{parts}, plan_{plan}, machine_{machine}, options_{options}
+                     const PlanOptions& options, bool sums_gradients = true)
+      : parts_{parts}, plan_{plan}, machine_{machine}, options_{options}, sums_gradients_{
+                                                                              sums_gradients}
   {
   }
+
+  /// The elements of parameters that have been added whose optimizer's state a rank has.
+  [[nodiscard]] double parameters() const { return parameters_; }
+  /// The bytes of workspace of products that have been added.
+  [[nodiscard]] double products_workspace() const { return products_workspace_; }
 
   /// Adds a block: norm, attention, sum, norm, feed-forward, sum. Returns the operations that it
   /// needs.
@@ -67,26 +75,38 @@ class TransformerPlanner
     return needed;
   }
 
-  /// Adds the embedding, the last norm, the logits and the loss, and the optimizer.
-  double add_ends()
+  /// Adds what is before the first block: the embedding, and the vectors of positions.
+  /// @param has_table  whether its table is another one than that of the logits
+  void add_input(bool has_table)
+  {
+    const double stream = size(parts_.stream());
+    if (has_table) add_table(parts_.cut(parts_.logits()).w);
+    if (!parts_.model().rotary)
+      add_parameters({parts_.model().positions, parts_.stream().block.cols},
+                     parts_.stream().cols.parts());
+    add_passes(2 * stream, 2 * stream);
+    add_activations(stream);
+    if (options_.training) add_workspace(static_cast<double>(parts_.embedding_workspace()));
+  }
+  /// Adds what is behind the last block: the last norm, the logits and the loss. Returns the
+  /// operations that it needs.
+  double add_output()
   {
     const auto logits = parts_.logits();
-    const auto& model = parts_.model();
     const double y = size(parts_.cut(logits).y);
-    const double stream = size(parts_.stream());
     const double needed = add_product(logits);
-    if (!model.tied) add_table(parts_.cut(logits).w);
-    if (!model.rotary)
-      add_parameters({model.positions, parts_.stream().block.cols}, parts_.stream().cols.parts());
     add_norm();
     for (int i = 0; i < 2; ++i) add_sum(parts_.loss_statistics(), 1);
     add_sum(parts_.loss_mean(), 1);
-    add_passes(4 * y + 2 * stream, 2 * stream);  // the loss, the look-up
-    add_activations(2 * stream + y);
-    if (options_.training) add_workspace(static_cast<double>(parts_.embedding_workspace()));
-    if (parts_.sequence_cut().is_cut())  // messages of a ring, which all layers share
-      add_workspace((options_.training ? 5.0 : 2.0) * double(ring_transfer().count));
+    add_passes(4 * y, 0);
+    add_activations(size(parts_.stream()) + y);
     return needed;
+  }
+  /// Adds the messages of a ring, which all layers share.
+  void add_ring_workspace()
+  {
+    if (parts_.sequence_cut().is_cut())
+      add_workspace((options_.training ? 5.0 : 2.0) * double(ring_transfer().count));
   }
 
   /// Adds the optimizer for all parameters of the plan.
@@ -123,11 +143,22 @@ class TransformerPlanner
   }
   [[nodiscard]] Ranks ranks() const { return {plan_.ranks, plan_.ranks + plan_.idle}; }
 
+  /// The work of backward whose gradient of W stays on each rank.
+  [[nodiscard]] static Work without_gradient_sums(Work work)
+  {
+    const auto transfers = std::exchange(work.transfers, {});
+    for (const Transfer& t : transfers)
+      if (t.matrix != LayerMatrix::w || t.collective != Collective::all_reduce)
+        work.transfers.add(t);
+    return work;
+  }
+
   /// Adds a linear layer. Returns the operations that it needs.
   double add_product(const TransformerProduct& p)
   {
     const auto pass = options_.training ? LayerPass::whole : LayerPass::forward;
-    const Cost c = parts_.cost(p, options_.gathered);
+    Cost c = parts_.cost(p, options_.gathered);
+    if (!sums_gradients_) c.backward = without_gradient_sums(c.backward);
     const auto direct = [&]<class Of>() {
       return add_direct<Of>(plan_, parts_.extents(), p.size, pass, machine_, options_, p.quanta,
                             p.w_op);
@@ -153,7 +184,7 @@ class TransformerPlanner
     {
       add_parameters({1, cut.y.block.cols}, cut.y.cols.parts());
       add_passes(2 * size(cut.y), size(cut.y));
-      if (options_.training) add_sum(parts_.bias_sum(p), 1);
+      if (options_.training && sums_gradients_) add_sum(parts_.bias_sum(p), 1);
     }
     return needed_flops({p.size.m, p.n, p.size.k}, pass);
   }
@@ -242,8 +273,8 @@ class TransformerPlanner
     add_passes(3 * size(x), 5 * size(x));
     const int vectors = parts_.model().rms_norm ? 1 : 2;
     add_sum(parts_.norm_sum(), vectors);
-    if (options_.training)
-      add_sum(parts_.norm_statistics(), 1), add_sum(parts_.norm_gradients(), 1);
+    if (options_.training) add_sum(parts_.norm_statistics(), 1);
+    if (options_.training && sums_gradients_) add_sum(parts_.norm_gradients(), 1);
     for (int i = 0; i < vectors; ++i) add_parameters({1, x.block.cols}, x.cols.parts());
   }
 
@@ -254,7 +285,7 @@ class TransformerPlanner
     const auto heads = static_cast<double>(model.heads + model.key_value_heads);
     const double normed = qkv * heads / (heads + static_cast<double>(model.key_value_heads));
     add_passes(5 * normed, 6 * normed);
-    if (options_.training) add_sum(parts_.head_norm_gradient(), 2);
+    if (options_.training && sums_gradients_) add_sum(parts_.head_norm_gradient(), 2);
     for (int i = 0; i < 2; ++i) add_parameters({1, model.head_size()}, 1);
     // Q and K before the norms, and a product like them in backward.
     add_activations(normed);
@@ -321,6 +352,7 @@ class TransformerPlanner
   Plan& plan_;
   const Machine& machine_;
   const PlanOptions& options_;
+  bool sums_gradients_;
   double parameters_ = 0;          // whose optimizer's state a rank has
   double products_workspace_ = 0;  // bytes
 };
@@ -362,7 +394,9 @@ template <SchemeType S>
   const double block = planner.add_block();
   planner.repeat(step.model.layers);
   const double again = detail::add_recomputation(plan, parts, machine, options);
-  const double ends = planner.add_ends();
+  planner.add_input(!step.model.tied);
+  const double ends = planner.add_output();
+  planner.add_ring_workspace();
   if (options.training) planner.add_optimizer();
   plan.note = detail::attention_note(parts.attention(), plan.ranks, step);
   detail::complete(plan, static_cast<double>(step.model.layers) * block + again + ends, machine);

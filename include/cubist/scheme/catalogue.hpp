@@ -9,6 +9,7 @@
 //   with_scheme<Schemes<Summa2D, Grid3D>>(name, f);                  // one of these schemes
 //   with_scheme<DataCatalogue>("DataParallel<Summa2D>", f);          // one with a data axis
 //   with_scheme<WholeCatalogue>(name, f);                            // with or without one
+//   with_scheme<PipelineCatalogue>("Pipeline<DataParallel<Summa2D>>", f);  // networks in stages
 
 #include <cctype>
 #include <cstddef>
@@ -22,6 +23,7 @@
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
+#include "cubist/scheme/pipeline.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
@@ -60,6 +62,7 @@ struct WithData<Schemes<S...>>
 {
   using type = Schemes<DataParallel<S>...>;
   using both = Schemes<S..., DataParallel<S>...>;
+  using stages = Schemes<Pipeline<DataParallel<S>>...>;
 };
 
 }  // namespace detail
@@ -68,6 +71,9 @@ struct WithData<Schemes<S...>>
 using DataCatalogue = detail::WithData<Catalogue>::type;
 /// Every scheme without a data axis, and with one.
 using WholeCatalogue = detail::WithData<Catalogue>::both;
+/// Every scheme in the stages of a pipeline, with a data axis in each stage: a job has ranks of a
+/// stage side by side. These are schemes of networks only.
+using PipelineCatalogue = detail::WithData<Catalogue>::stages;
 
 /// Whether two names are the same but for upper and lower case.
 [[nodiscard]] inline bool same_name(std::string_view a, std::string_view b)

@@ -448,16 +448,13 @@ class Transformer<P, B, T>
   [[nodiscard]] static std::vector<std::size_t>
   cut(const Mesh& mesh, const TransformerConfig& config, const PipelineOptions& options)
   {
-    // In products of a token, divided by the width. Logits are behind the last block.
     const std::size_t size = config.head_size == 0
                                  ? config.width / std::max<std::size_t>(1, config.heads)
                                  : config.head_size;
     const std::size_t keys = config.key_value_heads == 0 ? config.heads : config.key_value_heads;
     const std::size_t inner = config.feed_forward == 0 ? 4 * config.width : config.feed_forward;
-    const auto block =
-        static_cast<double>(2 * size * (config.heads + keys) + (config.gated ? 3 : 2) * inner);
-    std::vector<double> costs(config.layers, block);
-    if (!costs.empty()) costs.back() += static_cast<double>(config.vocabulary);
+    const auto costs = detail::block_costs(config.layers, 2 * size * (config.heads + keys),
+                                           (config.gated ? 3 : 2) * inner, config.vocabulary);
     return detail::cut_in_pieces(costs, static_cast<std::size_t>(stages_of(mesh)), options);
   }
   [[nodiscard]] static std::unique_ptr<AnyLayer>

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cubist/plan/pipeline_plan.hpp"
+#include "cubist/plan/planner.hpp"
+#include "cubist/plan/transformer_cost.hpp"
+
+#include "catch.hpp"
+#include "ranks.hpp"
+
+namespace plan_pipeline_plan_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+
+namespace
+{
+
+using Stages = Pipeline<DataParallel<Summa2D>>;
+
+/// A model whose logits cost next to nothing, so that its stages are equal.
+TransformerStep equal_blocks(std::size_t sequences)
+{
+  const TransformerModel model{.name = "equal blocks",
+                               .vocabulary = 8,
+                               .positions = 64,
+                               .width = 256,
+                               .layers = 8,
+                               .heads = 8,
+                               .key_value_heads = 8,
+                               .feed_forward = 1024,
+                               .rms_norm = true,
+                               .rotary = true};
+  return {model, {.sequences = sequences, .length = 64}};
+}
+
+/// Nodes of one core, on links that take no time.
+Machine free_links()
+{
+  Machine m{.name = "free links", .cores = 1, .memory_bandwidth = 1e15};
+  m.links = {{.name = "memory", .ranks = 1, .latency = 1e-12, .bandwidth = 1e18},
+             {.name = "network", .latency = 1e-12, .bandwidth = 1e18}};
+  return m;
+}
+
+PlanOptions in(std::size_t micro_batches, std::size_t pieces = 1)
+{
+  return {.method = Method::collectives, .micro_batches = micro_batches, .pieces = pieces};
+}
+
+}  // namespace
+
+TEST_CASE("The bubble of a planned pipeline is (p - 1) / (v m + p - 1) of a step")
+{
+  const auto step = equal_blocks(16);
+  const Machine machine = free_links();
+  for (const std::size_t m : {4U, 8U, 16U})
+    for (const std::size_t v : {1U, 2U})
+    {
+      CAPTURE(m, v);
+      const Plan plan = plan_on<Stages>({4, 1, 1, 1}, step, 4, machine, in(m, v));
+      CHECK(plan.micro_batches == m);
+      CHECK(plan.pieces == v);
+      CHECK(plan.bubble / plan.seconds() == Approx(3.0 / double(v * m + 3)).epsilon(0.03));
+    }
+}
+
+TEST_CASE("A planned pipeline sends the words of its layers, activations and a tied table")
+{
+  for (const bool tied : {false, true})
+  {
+    auto step = equal_blocks(8);
+    step.model.tied = tied;
+    const auto words = transformer_words<DataParallel<Summa2D>>({1, 2, 2}, step.batch, step.model);
+    // On a stage of 2 x 2 ranks: H (512, 256), and the table (8, 256).
+    const double between = 2 * 512.0 * 256;
+    const double table = tied ? 2 * 8.0 * 256 : 0;
+    const Plan plan = plan_on<Stages>({2, 1, 2, 2}, step, 8, {}, in(1));
+    CHECK(plan.words * plan.ranks ==
+          Approx(double(words.forward + words.backward) + between + table));
+  }
+}
+
+TEST_CASE("Each micro-batch sends as much, but for the sums of gradients once a step")
+{
+  const auto words = [](std::size_t micro_batches) {
+    const auto step = equal_blocks(4 * micro_batches);
+    return plan_on<Stages>({2, 2, 2, 1}, step, 8, {}, in(micro_batches)).words;
+  };
+  CHECK(words(8) - words(4) == Approx(2 * (words(4) - words(2))));
+  // A rank has half of the parameters of a stage, and a replica: (d - 1) / d of them, twice.
+  const auto model = equal_blocks(1).model;
+  const double sums = 2 * words(2) - words(4);
+  CHECK(sums == Approx(double(model.parameters()) / 4).epsilon(0.02));
+}
+
+TEST_CASE("A stage keeps the activations of its micro-batches in flight")
+{
+  const auto activations = [](const PlanOptions& options, std::size_t sequences) {
+    const Plan plan = plan_on<Stages>({4, 1, 1, 1}, equal_blocks(sequences), 4, {}, options);
+    return plan.memory_parts.activations;
+  };
+  // Four in flight, however many there are.
+  CHECK(activations(in(16), 16) == Approx(activations(in(4), 4)));
+  CHECK(activations(in(4), 4) > 1.8 * activations(in(2), 2));
+  CHECK(activations(in(4), 8) == Approx(2 * activations(in(4), 4)));
+  // Pieces keep more.
+  CHECK(activations(in(16, 2), 16) > 1.2 * activations(in(16), 16));
+  auto recomputed = in(16);
+  recomputed.recompute = 1;
+  CHECK(activations(recomputed, 16) < 0.7 * activations(in(16), 16));
+}
+
+TEST_CASE("The planner chooses the fastest micro-batches and pieces that fit")
+{
+  const auto step = equal_blocks(16);
+  const Machine machine = free_links();
+  const Plan best = plan_on<Stages>({4, 1, 1, 1}, step, 4, machine, in(0, 0));
+  CHECK(best.pieces == 2);
+  for (const std::size_t m : {1U, 2U, 4U, 8U, 16U})
+    CHECK(best.seconds() <= plan_on<Stages>({4, 1, 1, 1}, step, 4, machine, in(m)).seconds());
+  Machine small = machine;
+  small.memory = 0.9 * best.memory;
+  const Plan fits = plan_on<Stages>({4, 1, 1, 1}, step, 4, small, in(0, 0));
+  CHECK(fits.fits_memory);
+  CHECK(fits.seconds() > best.seconds());
+}
+
+TEST_CASE("The planner sorts pipelines among the other meshes")
+{
+  const auto step = equal_blocks(16);
+  PlanOptions options;
+  options.scheme = "Summa2D";
+  const auto without = plan(step, 8, {}, options);
+  options.pipeline = true;
+  const auto all = plan(step, 8, {}, options);
+  std::vector<Plan> pipelines;
+  for (const auto& p : all)
+    if (p.stages > 1) pipelines.push_back(p);
+  CHECK(all.size() == without.size() + pipelines.size());
+  // Stages x data x rows x columns: 2 x (4 in three factors), 4 x (2 in three), 8.
+  CHECK(pipelines.size() == 6 + 3 + 1);
+  for (const auto& p : pipelines)
+  {
+    CHECK(p.scheme == "Pipeline<DataParallel<Summa2D>>");
+    CHECK(p.ranks == 8);
+    CHECK(p.idle == 0);
+    CHECK(mentions(p.reason, "micro-batch", "; stages wait ", " of the time"));
+  }
+  options.scheme = pipelines.front().scheme;
+  CHECK(plan(step, 8, {}, options).size() == pipelines.size());
+}
+
+TEST_CASE("The largest batch of a pipeline fits, and one more sequence does not")
+{
+  const auto step = equal_blocks(16);
+  const Plan plan = plan_on<Stages>({4, 1, 1, 1}, step, 4, {}, in(8, 2));
+  Machine machine;
+  machine.memory = 4 * 1.5 * plan.memory;
+  const std::size_t most = largest_batch(plan, step, machine, in(0, 0));
+  CHECK(most > 16);
+  CHECK(most % 8 == 0);
+  const auto fits = [&](std::size_t sequences) {
+    return plan_on<Stages>({4, 1, 1, 1}, equal_blocks(sequences), 4, machine, in(8, 2)).fits_memory;
+  };
+  CHECK(fits(most));
+  CHECK_FALSE(fits(most + 8));
+}
+
+TEST_CASE("A pipeline of more stages than blocks is refused")
+{
+  CHECK(mentions(message_of<ArgumentError>([] {
+                   (void)plan_on<Stages>({16, 1, 1, 1}, equal_blocks(16), 16, {}, in(16));
+                 }),
+                 "got 16 stages for 8 blocks", "no such pieces", "use fewer stages"));
+  CHECK(mentions(message_of<ArgumentError>([] {
+                   (void)plan_on<Stages>({4, 1, 1, 1}, equal_blocks(6), 4, {}, in(6, 2));
+                 }),
+                 "6 sequences", "a multiple of the stages'"));
+}
+
+TEST_CASE("A stage has its part of a node, or whole nodes")
+{
+  Machine machine;  // 16 cores and ranks a node
+  machine.node_memory_bandwidth = 8e10;
+  const Machine quarter = detail::machine_of_stage(machine, 64, 4);
+  CHECK(quarter.memory_per_rank(4) == Approx(machine.memory_per_rank(64)));
+  CHECK(quarter.share(4) == Approx(machine.share(64)));
+  CHECK(quarter.pass_bandwidth(4) == Approx(machine.pass_bandwidth(64)));
+  CHECK(quarter.ranks_per_node() == 4);
+  const Machine whole = detail::machine_of_stage(machine, 64, 32);
+  CHECK(whole.memory == machine.memory);
+  CHECK(whole.cores == machine.cores);
+  CHECK(whole.ranks_per_node() == 16);
+  // Stages that begin within a node have links between halves of nodes.
+  CHECK(detail::machine_of_stage(machine, 72, 24).ranks_per_node() == 8);
+}
+
+}  // namespace plan_pipeline_plan_test
