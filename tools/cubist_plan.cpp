@@ -50,6 +50,9 @@ struct Options
   bool sharded = false;
   std::size_t recompute = 0;
   bool context_parallel = true;
+  bool pipeline = true;
+  std::size_t micro_batches = 0;
+  std::size_t pieces = 0;
   bool memory = false;
   bool simulate = false;
   std::string trace;
@@ -58,16 +61,22 @@ struct Options
   std::string svg;
 };
 
-/// The name of a scheme without its data axis.
-std::string without_data(const std::string& scheme)
+/// The name of a scheme without one that is around it, "Pipeline<" or "DataParallel<".
+std::string without(const std::string& front, const std::string& scheme)
 {
-  const std::string front = "DataParallel<";
   if (scheme.size() <= front.size() || !cubist::same_name(scheme.substr(0, front.size()), front))
     return scheme;
   return scheme.substr(front.size(), scheme.size() - front.size() - 1);
 }
+std::string without_stages(const std::string& scheme) { return without("Pipeline<", scheme); }
 
-/// Whether a plan is on the requested scheme, with or without a data axis.
+/// The name of a scheme without its stages and its data axis.
+std::string without_data(const std::string& scheme)
+{
+  return without("DataParallel<", without_stages(scheme));
+}
+
+/// Whether a plan is on the requested scheme, with or without stages and a data axis.
 bool is_requested(const cubist::Plan& plan, const Options& options)
 {
   return cubist::same_name(plan.scheme, options.scheme) ||
@@ -81,6 +90,16 @@ bool is_requested(const cubist::Plan& plan, const Options& options)
     static_cast<void>(cubist::detail::empty_plan<S>(cubist::extents_from_list<S>(options.mesh),
                                                     options.ranks, cubist::Machine{}, {}));
   };
+  const auto throw_pipeline = [&]<class P>() {
+    static_cast<void>(cubist::extents_from_list<P>(options.mesh));
+    throw cubist::MeshError{"got a mesh of " + options.scheme + " that does not use all of " +
+                            std::to_string(options.ranks) +
+                            " ranks, or has more stages than the model has blocks, so it is not "
+                            "among the plans; give the number of stages, then meshes side by side "
+                            "and the extents of each, which multiply up to the ranks"};
+  };
+  if (cubist::has_scheme<cubist::PipelineCatalogue>(options.scheme))
+    cubist::with_scheme<cubist::PipelineCatalogue>(options.scheme, throw_pipeline);
   cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, [&]<class S>() {
     if (options.data_parallel && options.mesh.size() == S::Axes::count + 1)
       check.template operator()<cubist::DataParallel<S>>();
@@ -121,8 +140,11 @@ bool compares_memory(const Options& options)
 void draw(const cubist::Plan& plan, const Options& options, cubist::ProductSize size)
 {
   if (!options.draw && options.svg.empty()) return;
-  const auto picture = cubist::with_scheme<cubist::WholeCatalogue>(plan.scheme, [&]<class S>() {
-    return cubist::picture_of<S>(cubist::extents_of<S>(plan), size);
+  cubist::Plan of_stage = plan;  // the first, if there are several
+  of_stage.scheme = without_stages(plan.scheme);
+  if (of_stage.scheme != plan.scheme) of_stage.extents.erase(of_stage.extents.begin());
+  const auto picture = cubist::with_scheme<cubist::WholeCatalogue>(of_stage.scheme, [&]<class S>() {
+    return cubist::picture_of<S>(cubist::extents_of<S>(of_stage), size);
   });
   if (options.draw)
   {
@@ -259,8 +281,16 @@ void run(const Options& options)
       .moments = moments_of(options.optimizer),
       .sharded = options.sharded,
       .recompute = options.recompute,
-      .context_parallel = options.context_parallel ? 0U : 1U};
-  if (!options.scheme.empty())
+      .context_parallel = options.context_parallel ? 0U : 1U,
+      .pipeline = options.pipeline && !options.model.empty(),
+      .micro_batches = options.micro_batches,
+      .pieces = options.pieces};
+  const bool is_pipeline = cubist::has_scheme<cubist::PipelineCatalogue>(options.scheme);
+  cubist::require<cubist::ArgumentError>(!is_pipeline || !options.model.empty(), "got ",
+                                         options.scheme,
+                                         " for layers, but stages are planned for models only; "
+                                         "use --model, or a scheme without stages");
+  if (!options.scheme.empty() && !is_pipeline)
     cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, []<class S>() {});
   const auto plans = select_plans(network.plans(options.ranks, machine, requested), options);
   const auto simulated = simulate(network, plans, options, machine);
@@ -328,7 +358,9 @@ try
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   auto* scheme =
-      app.add_option("--scheme", options.scheme, cubist::scheme_names() + "; or DataParallel<...>");
+      app.add_option("--scheme", options.scheme,
+                     cubist::scheme_names() +
+                         "; or DataParallel<...>, or, of a model, Pipeline<DataParallel<...>>");
   app.add_option("--mesh", options.mesh, "extents: only this mesh")->delimiter(',')->needs(scheme);
   app.add_option(
       "--top", options.top,
@@ -336,6 +368,17 @@ try
   app.add_flag("--data-parallel,!--no-data-parallel", options.data_parallel,
                "whether to plan several meshes side by side, each for a part of the batch, too: "
                "DataParallel<...> with their number in front of the extents of each");
+  app.add_flag(
+         "--pipeline,!--no-pipeline", options.pipeline,
+         "whether to plan a model in stages, too: Pipeline<DataParallel<...>> with the number "
+         "of stages in front of those of a stage")
+      ->needs(model);
+  app.add_option("--micro-batches", options.micro_batches,
+                 "of a step in stages; left out, the fastest number that divides the sequences")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--pieces", options.pieces,
+                 "of blocks that each stage has; left out, the fastest of up to 4")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--forward", options.forward, "forward only, no training");
   app.add_option("--optimizer", options.optimizer, "whose state counts as memory")
       ->check(CLI::IsMember({"adamw", "adam", "sgd", "none"}))

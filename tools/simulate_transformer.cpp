@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <cubist/backend/simulated.hpp>
+#include <cubist/nn/transformer/pipelined_transformer.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/trace/traced.hpp>
 #ifdef CUBIST_COMPILED
@@ -64,13 +65,15 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
     const Mesh<S, Backend> mesh{world, extents, IdleRanks::allowed};
     if (!mesh.active()) return;
     const auto method = plan.method == Method::direct ? Method::automatic : Method::collectives;
-    Transformer<S, Backend, float> network{mesh,
-                                           config_of(model, batch.length),
-                                           {.gathered = plan.gathered,
-                                            .method = method,
-                                            .recompute = what.recompute,
-                                            .inference = !what.training,
-                                            .context_parallel = what.context_parallel}};
+    Transformer<S, Backend, float> network{
+        mesh,
+        config_of(model, batch.length),
+        {.gathered = plan.gathered,
+         .method = method,
+         .recompute = what.recompute,
+         .inference = !what.training,
+         .context_parallel = what.context_parallel,
+         .pipeline = {.micro_batches = plan.micro_batches, .pieces = plan.pieces}}};
     const auto run = [&](const auto& compute) {
       mesh.world().barrier();
       pause.reset();
@@ -96,6 +99,9 @@ SimulatedCost simulated_cost(const Plan& plan, const SimulatedTransformer& what,
                              const Machine& machine)
 {
   Simulated::machine = machine;
+  if (has_scheme<PipelineCatalogue>(plan.scheme))
+    return with_scheme<PipelineCatalogue>(
+        plan.scheme, [&]<class S>() { return step_cost<S>(extents_of<S>(plan), plan, what); });
   return on_data_scheme(plan, [&]<class S>(const typename S::Axes::Array& extents) {
     return step_cost<S>(extents, plan, what);
   });
