@@ -62,13 +62,12 @@ std::unique_ptr<AnyLayer<DistMatrix<T, typename S::Input, AxisMesh<typename S::A
 make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
            const TransformerOptions& options, std::size_t i);
 
-template <class T, class M, class Y>
+template <SchemeType S, class B, RealScalar T>
 class AnyTransformer;
 template <SchemeType S, class B, RealScalar T>
-std::unique_ptr<AnyTransformer<T, AxisMesh<typename S::Axes, B>,
-                               DistMatrix<T, typename S::Output, AxisMesh<typename S::Axes, B>>>>
-make_transformer(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
-                 const TransformerOptions& options);
+std::unique_ptr<AnyTransformer<S, B, T>> make_transformer(const AxisMesh<typename S::Axes, B>& mesh,
+                                                          const TransformerConfig& config,
+                                                          const TransformerOptions& options);
 
 template <RealScalar T, class E>
 void attend(LocalAttention<T, E>& attention, const AttentionShape& s,
@@ -179,10 +178,7 @@ struct Named<Mpi>
       detail::make_mlp_layer<S, B, T>(                                                             \
           const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&, const MlpOptions&,         \
           std::size_t);                                                                            \
-  prefix std::unique_ptr<                                                                          \
-      detail::AnyMlp<T, AxisMesh<S::Axes, B>, NetworkMatrix<S, B, T>,                              \
-                     DistMatrix<T, S::Input, AxisMesh<S::Axes, B>>>>                               \
-      detail::make_mlp<S, B, T>(                                                                   \
+  prefix std::unique_ptr<detail::AnyMlp<S, B, T>> detail::make_mlp<S, B, T>(                       \
           const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&, const MlpOptions&);        \
   prefix LossValue mean_squared_error<S, B, T, NetworkMatrix<S, B, T>>(                            \
       const NetworkMatrix<S, B, T>&, const NetworkMatrix<S, B, T>&, NetworkMatrix<S, B, T>&);      \
@@ -194,10 +190,7 @@ struct Named<Mpi>
       detail::make_block<S, B, T>(                                                                 \
           const AxisMesh<S::Axes, B>&, const TransformerConfig&, const TransformerOptions&,        \
           std::size_t);                                                                            \
-  prefix std::unique_ptr<                                                                          \
-      detail::AnyTransformer<T, AxisMesh<S::Axes, B>,                                              \
-                             DistMatrix<T, S::Output, AxisMesh<S::Axes, B>>>>                      \
-      detail::make_transformer<S, B, T>(                                                           \
+  prefix std::unique_ptr<detail::AnyTransformer<S, B, T>> detail::make_transformer<S, B, T>(       \
           const AxisMesh<S::Axes, B>&, const TransformerConfig&, const TransformerOptions&);
 
 /// All instances for a backend, of any scheme.

@@ -104,35 +104,56 @@ make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std:
   return make(std::type_identity<typename S::Next>{});
 }
 
-/// The network itself, whose types only the functions of AnyMlp need.
+/// What a program knows of an MLP: not how it is made, which takes the layers. The compiled library
+/// has these.
 template <SchemeType S, class B, RealScalar T>
-class MlpNetwork : public detail::Network<MlpNetwork<S, B, T>, T, AxisMesh<typename S::Axes, B>>
+class AnyMlp : public Network<T, AxisMesh<typename S::Axes, B>>
 {
-  using Network = detail::Network<MlpNetwork, T, AxisMesh<typename S::Axes, B>>;
-  using Layer = detail::AnyLayer<NetworkMatrix<S, B, T>, T>;
-  using Stack = detail::LayerStack<NetworkMatrix<S, B, T>, Layer>;
+ public:
+  using typename Network<T, AxisMesh<typename S::Axes, B>>::Mesh;
+  using Input = DistMatrix<T, typename S::Input, Mesh>;
+  using Activations = NetworkMatrix<S, B, T>;
+
+  [[nodiscard]] virtual std::size_t layers() const = 0;
+
+  [[nodiscard]] virtual std::unique_ptr<NetworkKept> make_kept() const = 0;
+  /// @param kept of make_kept(), or null for the network's own
+  virtual const Activations& forward(const Input& x, NetworkKept* kept) = 0;
+  /// Passes dY back through the layers. Returns dX, or null where it is not wanted.
+  virtual const Activations* backward(const Activations& dy, NetworkKept* kept, bool wants_dx) = 0;
+  /// Y, without dropout. A forward that waits for its backward is not disturbed.
+  virtual const Activations& predict(const Input& x) = 0;
+
+ protected:
+  using Network<T, AxisMesh<typename S::Axes, B>>::Network;
+};
+
+template <SchemeType S, class B, RealScalar T>
+class MlpNetwork final : public AnyMlp<S, B, T>
+{
+  using Any = AnyMlp<S, B, T>;
+  using Stack = LayerStack<NetworkMatrix<S, B, T>, AnyLayer<NetworkMatrix<S, B, T>, T>>;
 
  public:
-  /// Outputs, whose layout depends on the number of layers.
-  using Activations = NetworkMatrix<S, B, T>;
-  using typename Network::Mesh;
+  using typename Any::Activations;
+  using typename Any::Input;
+  using typename Any::Mesh;
 
   /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range
   MlpNetwork(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
-      : Network{mesh, options.seed}, layers_{"forward of layer", "backward of layer",
-                                             options.recompute}
+      : Any{mesh, options.seed}, layers_{"forward of layer", "backward of layer", options.recompute}
   {
     require<ShapeError>(
         sizes.size() >= 2, "got ", sizes.size(),
         " sizes for an MLP, which make no layer; give those of its input, its hidden "
         "layers and its output");
-    detail::Freezing freezing{options.frozen};
+    Freezing freezing{options.frozen};
     bool all_are_frozen = true;
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
     {
-      layers_.add(detail::make_mlp_layer<S, B, T>(mesh, sizes, options, i));
+      layers_.add(make_mlp_layer<S, B, T>(mesh, sizes, options, i));
       const bool is_frozen = freezing.freeze(*layers_.layers().back(), layer_name(i));
       all_are_frozen = all_are_frozen && is_frozen;
       if (all_are_frozen) first_trained_ = i + 1;
@@ -141,53 +162,50 @@ class MlpNetwork : public detail::Network<MlpNetwork<S, B, T>, T, AxisMesh<typen
   }
 
   /// What a forward leaves for its backward.
-  class Kept
+  struct Kept final : NetworkKept
   {
-   public:
-    /// Whether a forward has succeeded, and no backward has followed it.
-    [[nodiscard]] bool awaits_backward() const { return layers_.awaits_backward(); }
+    [[nodiscard]] bool awaits_backward() const override { return layers.awaits_backward(); }
 
-   private:
-    friend MlpNetwork;
-
-    std::optional<Activations> x_;
-    typename Stack::Kept layers_;
+    std::optional<Activations> x;
+    typename Stack::Kept layers;
   };
 
-  const Activations& forward(const DistMatrix<T, typename S::Input, Mesh>& x, Kept& kept)
+  [[nodiscard]] std::unique_ptr<NetworkKept> make_kept() const override
   {
-    return run(x, this->next_pass(), kept);
+    return std::make_unique<Kept>();
   }
 
-  /// Passes dY back through the layers. Returns dX, or null where it is not wanted.
-  const Activations* backward(const Activations& dy, Kept& kept, bool wants_dx)
+  const Activations& forward(const Input& x, NetworkKept* kept) override
   {
-    kept.layers_.require_forward();
+    return run(x, this->next_pass(), of(kept));
+  }
+
+  const Activations* backward(const Activations& dy, NetworkKept* any, bool wants_dx) override
+  {
+    Kept& kept = of(any);
+    kept.layers.require_forward();
     auto& reducer = this->begin_gradients();
     const Activations* dx =
-        layers_.backward(dy, reducer, kept.layers_, wants_dx, wants_dx ? 0 : first_trained_);
+        layers_.backward(dy, reducer, kept.layers, wants_dx, wants_dx ? 0 : first_trained_);
     reducer.finish();
     return dx;
   }
 
-  /// The memory of the passes without one of their own.
-  [[nodiscard]] Kept& kept() { return kept_.of_forward(); }
-  [[nodiscard]] std::size_t layers() const { return layers_.layers().size(); }
+  [[nodiscard]] std::size_t layers() const override { return layers_.layers().size(); }
 
   /// layers.0.weight, layers.0.bias, layers.1.weight, …
-  void append_parameters(Parameters<T, Mesh>& list)
+  void append_parameters(Parameters<T, Mesh>& list) override
   {
     const auto& layers = layers_.layers();
     for (std::size_t i = 0; i < layers.size(); ++i)
       layers[i]->append_parameters(list, layer_name(i));
   }
 
-  /// Y, without dropout. A forward that waits for its backward is not disturbed.
-  const Activations& predict(const DistMatrix<T, typename S::Input, Mesh>& x)
+  const Activations& predict(const Input& x) override
   {
     Kept& kept = kept_.for_evaluation();
     const Activations& y = run(x, {}, kept);
-    kept.layers_.discard();
+    kept.layers.discard();
     return y;
   }
 
@@ -197,112 +215,27 @@ class MlpNetwork : public detail::Network<MlpNetwork<S, B, T>, T, AxisMesh<typen
     return "layers." + std::to_string(i) + ".";
   }
 
+  Kept& of(NetworkKept* kept) { return kept ? static_cast<Kept&>(*kept) : kept_.of_forward(); }
+
   /// Passes X through the layers.
-  const Activations& run(const DistMatrix<T, typename S::Input, Mesh>& x, const Pass& pass,
-                         Kept& kept)
+  const Activations& run(const Input& x, const Pass& pass, Kept& kept)
   {
-    kept.layers_.discard();
-    return layers_.forward(detail::copy_to(kept.x_, x), pass, kept.layers_);
+    kept.layers.discard();
+    return layers_.forward(copy_to(kept.x, x), pass, kept.layers);
   }
 
   Stack layers_;
   std::size_t first_trained_ = 0;  // layer; those before it are frozen
-  detail::KeptOfNetwork<Kept> kept_;
-};
-
-/// The functions of MLP, whose caller knows the scheme, the backend and the scalar, but not how the
-/// network is made: behind them are the layers, which the compiled library has.
-/// @tparam M the mesh  @tparam A the matrices between layers  @tparam X the input
-template <class T, class M, class A, class X>
-class AnyMlp
-{
- public:
-  virtual ~AnyMlp() = default;
-
-  [[nodiscard]] virtual const M& mesh() const = 0;
-  [[nodiscard]] virtual Parameters<T, M> parameters() = 0;
-  virtual void append_parameters(Parameters<T, M>& list) = 0;
-  [[nodiscard]] virtual Gradients<T, M>& gradients() = 0;
-  virtual void append_state(State<T, M>& state, const std::string& prefix) = 0;
-  virtual void set_training(bool on) = 0;
-  [[nodiscard]] virtual bool training() const = 0;
-  [[nodiscard]] virtual std::size_t layers() const = 0;
-
-  [[nodiscard]] virtual std::unique_ptr<AnyKept> make_kept() const = 0;
-  [[nodiscard]] virtual bool awaits_backward(const AnyKept& kept) const = 0;
-  /// @param kept  of make_kept(), or null for the network's own
-  virtual const A& forward(const X& x, AnyKept* kept) = 0;
-  /// Returns dX, or null where it is not wanted.
-  virtual const A* backward(const A& dy, AnyKept* kept, bool wants_dx) = 0;
-  virtual const A& predict(const X& x) = 0;
-};
-
-/// The network with its types.
-template <SchemeType S, class B, RealScalar T>
-class MlpOf final : public AnyMlp<T, AxisMesh<typename S::Axes, B>, NetworkMatrix<S, B, T>,
-                                  DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>>
-{
-  using Model = MlpNetwork<S, B, T>;
-  using Mesh = typename Model::Mesh;
-  using A = typename Model::Activations;
-
-  struct Kept final : AnyKept
-  {
-    typename Model::Kept of_model;
-  };
-  typename Model::Kept& of(AnyKept* kept)
-  {
-    return kept ? static_cast<Kept&>(*kept).of_model : model_.kept();
-  }
-
- public:
-  MlpOf(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
-      : model_{mesh, sizes, options}
-  {
-  }
-
-  const Mesh& mesh() const override { return model_.mesh(); }
-  Parameters<T, Mesh> parameters() override { return model_.parameters(); }
-  void append_parameters(Parameters<T, Mesh>& list) override { model_.append_parameters(list); }
-  Gradients<T, Mesh>& gradients() override { return model_.gradients(); }
-  void append_state(State<T, Mesh>& state, const std::string& prefix) override
-  {
-    model_.append_state(state, prefix);
-  }
-  void set_training(bool on) override { on ? model_.train() : model_.eval(); }
-  bool training() const override { return model_.training(); }
-  std::size_t layers() const override { return model_.layers(); }
-
-  std::unique_ptr<AnyKept> make_kept() const override { return std::make_unique<Kept>(); }
-  bool awaits_backward(const AnyKept& kept) const override
-  {
-    return static_cast<const Kept&>(kept).of_model.awaits_backward();
-  }
-  const A& forward(const DistMatrix<T, typename S::Input, Mesh>& x, AnyKept* kept) override
-  {
-    return model_.forward(x, of(kept));
-  }
-  const A* backward(const A& dy, AnyKept* kept, bool wants_dx) override
-  {
-    return model_.backward(dy, of(kept), wants_dx);
-  }
-  const A& predict(const DistMatrix<T, typename S::Input, Mesh>& x) override
-  {
-    return model_.predict(x);
-  }
-
- private:
-  Model model_;
+  KeptOfNetwork<Kept> kept_;
 };
 
 /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of range
 template <SchemeType S, class B, RealScalar T>
-std::unique_ptr<AnyMlp<T, AxisMesh<typename S::Axes, B>, NetworkMatrix<S, B, T>,
-                       DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>>>
-make_mlp(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std::size_t>& sizes,
-         const MlpOptions& options)
+std::unique_ptr<AnyMlp<S, B, T>> make_mlp(const AxisMesh<typename S::Axes, B>& mesh,
+                                          const std::vector<std::size_t>& sizes,
+                                          const MlpOptions& options)
 {
-  return std::make_unique<MlpOf<S, B, T>>(mesh, sizes, options);
+  return std::make_unique<MlpNetwork<S, B, T>>(mesh, sizes, options);
 }
 
 }  // namespace detail
@@ -344,9 +277,9 @@ class MLP
   }
 
   /// Dropout applies in training mode, the mode of a new network.
-  void train() { network_->set_training(true); }
+  void train() { network_->train(); }
   /// From now on dropout does nothing.
-  void eval() { network_->set_training(false); }
+  void eval() { network_->eval(); }
   /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return network_->training(); }
 
@@ -355,17 +288,12 @@ class MLP
   {
    public:
     /// Whether a forward has succeeded, and no backward has followed it.
-    [[nodiscard]] bool awaits_backward() const
-    {
-      return kept_ && network_->awaits_backward(*kept_);
-    }
+    [[nodiscard]] bool awaits_backward() const { return kept_ && kept_->awaits_backward(); }
 
    private:
     friend MLP;
 
-    std::unique_ptr<detail::AnyKept> kept_;  // of the network
-    const detail::AnyMlp<T, Mesh, Activations, DistMatrix<T, typename S::Input, Mesh>>* network_ =
-        nullptr;
+    std::unique_ptr<detail::NetworkKept> kept_;
   };
 
   /// Y, which the network owns, and overwrites in the next `forward`.
@@ -385,7 +313,7 @@ class MLP
   const Activations& forward(const DistMatrix<T, L, Mesh>& x, Kept& kept)
   {
     detail::require_layout<L, typename S::Input>();
-    return network_->forward(x, &of(kept));
+    return network_->forward(x, of(kept));
   }
   /// Does not compile: X is not distributed.
   template <class X>
@@ -411,7 +339,7 @@ class MLP
   /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a forward
   void backward(const Activations& dy) { network_->backward(dy, nullptr, false); }
   /// The gradients of all parameters, for the forward that `kept` is of.
-  void backward(const Activations& dy, Kept& kept) { network_->backward(dy, &of(kept), false); }
+  void backward(const Activations& dy, Kept& kept) { network_->backward(dy, of(kept), false); }
 
   /// Computes dX, too, the gradient of X: one product more. The network owns it, and overwrites it
   /// in the next call.
@@ -421,7 +349,7 @@ class MLP
   }
   const Activations& backward_with_input(const Activations& dy, Kept& kept)
   {
-    return *network_->backward(dy, &of(kept), true);
+    return *network_->backward(dy, of(kept), true);
   }
 
   /// Softmax cross-entropy and accuracy on labelled data, without dropout. A forward that waits for
@@ -434,14 +362,13 @@ class MLP
   }
 
  private:
-  [[nodiscard]] detail::AnyKept& of(Kept& kept) const
+  [[nodiscard]] detail::NetworkKept* of(Kept& kept) const
   {
-    if (!kept.kept_) kept.kept_ = network_->make_kept(), kept.network_ = network_.get();
-    return *kept.kept_;
+    if (!kept.kept_) kept.kept_ = network_->make_kept();
+    return kept.kept_.get();
   }
 
-  std::unique_ptr<detail::AnyMlp<T, Mesh, Activations, DistMatrix<T, typename S::Input, Mesh>>>
-      network_;
+  std::unique_ptr<detail::AnyMlp<S, B, T>> network_;
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -17,31 +17,46 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// What a forward of a network keeps for its backward.
+class NetworkKept
+{
+ public:
+  virtual ~NetworkKept() = default;
+  /// Whether a forward has succeeded, and no backward has followed it.
+  [[nodiscard]] virtual bool awaits_backward() const = 0;
+};
+
+/// A program that is linked to the compiled library compiles none of the virtual functions.
 /// @tparam M the mesh
-/// @tparam Derived has append_parameters(list)
-template <class Derived, RealScalar T, class M>
+template <RealScalar T, class M>
 class Network
 {
  public:
   using Value = T;
   using Mesh = M;
 
+  virtual ~Network() = default;
+  Network(Network&&) noexcept = default;
+  Network& operator=(Network&&) noexcept = default;
+
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
 
   /// The parameters, by their names, with their gradients.
-  [[nodiscard]] Parameters<T, Mesh> parameters()
+  [[nodiscard]] virtual Parameters<T, Mesh> parameters()
   {
     Parameters<T, Mesh> list;
-    static_cast<Derived&>(*this).append_parameters(list);
+    append_parameters(list);
     for (auto& p : list) p.gradients = gradients_;
     return list;
   }
+  /// Appends the parameters, as they are without a network.
+  virtual void append_parameters(Parameters<T, Mesh>& list) = 0;
 
   /// Where the gradients go: `gradients().buckets().set({.bytes = …})` changes the size of buckets.
   [[nodiscard]] Gradients<T, Mesh>& gradients() { return *gradients_; }
 
   /// The parameters' values, by their names, and the seed and step of the next dropout masks.
-  void append_state(State<T, Mesh>& state, const std::string& prefix = "")
+  virtual void append_state(State<T, Mesh>& state, const std::string& prefix = "")
   {
     for (const auto& p : parameters()) state.matrices.push_back({prefix + p.name, p.value});
     state.numbers.push_back({prefix + "seed", &seed_, true});

@@ -51,10 +51,10 @@ namespace cubist::CUBIST_ABI
 
 /// @tparam P Pipeline<S>, or DataParallel<Pipeline<S>>
 template <PipelineScheme P, class B, RealScalar T>
-class MLP<P, B, T> : public detail::Network<MLP<P, B, T>, T, AxisMesh<typename P::Axes, B>>
+class MLP<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes, B>>
 {
   using S = typename P::StageScheme;
-  using Network = detail::Network<MLP, T, AxisMesh<typename P::Axes, B>>;
+  using Network = detail::Network<T, AxisMesh<typename P::Axes, B>>;
   using OfStage = NetworkMatrix<S, B, T>;
   using Stack = detail::PipelineStack<OfStage, T, AxisMesh<typename P::Axes, B>>;
 
@@ -196,7 +196,7 @@ class MLP<P, B, T> : public detail::Network<MLP<P, B, T>, T, AxisMesh<typename P
   }
 
   /// layers.0.weight, layers.0.bias, layers.1.weight, …, those of all stages
-  void append_parameters(Parameters<T, Mesh>& list)
+  void append_parameters(Parameters<T, Mesh>& list) override
   {
     for (std::size_t i = 0; i < layers_.layers(); ++i)
       layers_.append_parameters(list, i, layer_name(i));

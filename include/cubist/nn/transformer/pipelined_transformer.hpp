@@ -58,11 +58,10 @@ namespace cubist::CUBIST_ABI
 
 /// @tparam P Pipeline<S>, or DataParallel<Pipeline<S>>
 template <PipelineScheme P, class B, RealScalar T>
-class Transformer<P, B, T>
-    : public detail::Network<Transformer<P, B, T>, T, AxisMesh<typename P::Axes, B>>
+class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes, B>>
 {
   using S = typename P::StageScheme;
-  using Network = detail::Network<Transformer, T, AxisMesh<typename P::Axes, B>>;
+  using Network = detail::Network<T, AxisMesh<typename P::Axes, B>>;
   using Logits = cubist::Logits<S, B, T>;
   using Hidden = typename Logits::Input;
   using OfStage = typename Logits::Output;
@@ -198,7 +197,7 @@ class Transformer<P, B, T>
   void require_positions(std::size_t tokens) const { require_tokens_fit(config_, tokens); }
 
   /// The parameters of all stages, with the names of Transformer's.
-  void append_parameters(Parameters<T, Mesh>& list)
+  void append_parameters(Parameters<T, Mesh>& list) override
   {
     const std::size_t first = list.size();
     const auto append = [&](auto& layer, const char* prefix, int stage, int second) {

@@ -57,9 +57,9 @@
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/parameter_names.hpp"
 #include "cubist/nn/transformer/any_transformer.hpp"
-#include "cubist/nn/transformer/config.hpp"
 #include "cubist/nn/transformer/logits.hpp"
 #include "cubist/nn/transformer/transformer_block.hpp"
+#include "cubist/nn/transformer/transformer_config.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -68,25 +68,24 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The model itself, whose types only the functions of AnyTransformer need.
 template <SchemeType S, class B, RealScalar T>
-class TransformerNetwork
-    : public detail::Network<TransformerNetwork<S, B, T>, T, AxisMesh<typename S::Axes, B>>
+class TransformerNetwork final : public AnyTransformer<S, B, T>
 {
-  using Network = detail::Network<TransformerNetwork, T, AxisMesh<typename S::Axes, B>>;
+  using Any = AnyTransformer<S, B, T>;
 
  public:
-  using typename Network::Mesh;
+  using typename Any::Ids;
+  using typename Any::Mesh;
+  using typename Any::Output;
   /// The layer that computes logits.
   using Logits = cubist::Logits<S, B, T>;
   /// The input of the logits: rows of tokens, columns of features.
   using Hidden = typename Logits::Input;
-  using Output = typename Logits::Output;
 
   /// @throws ShapeError for sizes that do not fit, ArgumentError for options out of range
   TransformerNetwork(const Mesh& mesh, const TransformerConfig& config,
                      const TransformerOptions& options)
-      : Network{mesh, options.seed}, config_{config}, is_inference_{options.inference},
+      : Any{mesh, options.seed}, config_{config}, is_inference_{options.inference},
         embedding_{mesh,
                    config.vocabulary,
                    config.width,
@@ -125,8 +124,7 @@ class TransformerNetwork
     freezing.require_all_used();
   }
 
-  /// The sizes, as the model was made.
-  [[nodiscard]] const TransformerConfig& config() const { return config_; }
+  [[nodiscard]] const TransformerConfig& config() const override { return config_; }
 
   /// What a forward leaves for its backward.
   class Kept;
@@ -143,11 +141,10 @@ class TransformerNetwork
   };
 
  public:
-  class Kept
+  class Kept final : public NetworkKept
   {
    public:
-    /// Whether a forward has succeeded, and no backward has followed it.
-    [[nodiscard]] bool awaits_backward() const { return blocks_.awaits_backward(); }
+    [[nodiscard]] bool awaits_backward() const override { return blocks_.awaits_backward(); }
 
    private:
     friend TransformerNetwork;
@@ -168,28 +165,21 @@ class TransformerNetwork
     std::optional<Hidden> ordered_;
   };
 
-  /// The logits of each token's next one, which the model owns, and overwrites in the next
-  /// `forward`.
-  /// @throws ShapeError unless the ids are whole sequences, ArgumentError for ids that the
-  /// vocabulary does not have, and for more tokens a sequence than there are positions
-  const Output& forward(std::span<const int> ids, std::size_t sequence)
+  [[nodiscard]] std::unique_ptr<NetworkKept> make_kept() const override
   {
-    return forward(ids, sequence, kept_.of_forward());
+    return std::make_unique<Kept>();
   }
-  /// The logits, which `kept` has: several forwards may wait for their backwards.
-  const Output& forward(std::span<const int> ids, std::size_t sequence, Kept& kept)
+
+  const Output& forward(Ids ids, std::size_t sequence, NetworkKept* any) override
   {
+    Kept& kept = of(any);
     const Hidden& h = run(ids, cut_pass(ids, this->next_pass(sequence)), kept, !is_inference_);
     return logits(kept.cut_.is_cut() ? order(h, kept) : h, kept);
   }
 
-  /// The gradients of all parameters, for the gradient of the last `forward`'s logits.
-  /// @throws ShapeError, MeshError for a gradient that is not like the logits; ArgumentError
-  /// without a forward
-  void backward(const Output& d_logits) { backward(d_logits, kept_.of_forward()); }
-  /// The gradients of all parameters, for the forward that `kept` is of.
-  void backward(const Output& d_logits, Kept& kept)
+  void backward(const Output& d_logits, NetworkKept* any) override
   {
+    Kept& kept = of(any);
     require_training();
     kept.blocks_.require_forward();
     auto& reducer = this->begin_gradients();
@@ -218,41 +208,33 @@ class TransformerNetwork
     reducer.finish();
   }
 
-  /// The loss of predicting each next token, and the gradients of all parameters, multiplied by
-  /// `scale`: forward, loss and backward.
-  LossValue compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
+  LossValue compute_gradients(Ids ids, std::optional<Ids> labels, std::size_t sequence,
+                              double scale) override
   {
-    return gradients_of({ids, ids, sequence}, scale);
-  }
-  /// The loss of predicting the labels, and the gradients of all parameters, multiplied by `scale`.
-  /// Tokens behind the last label of all sequences are left out, so padding there changes no bit.
-  /// @param labels one beside each id, not shifted: the id, or -100 where the loss ignores it
-  /// @throws ShapeError, ArgumentError as next_token_loss()
-  LossValue compute_gradients(std::span<const int> ids, std::span<const int> labels,
-                              std::size_t sequence, double scale = 1)
-  {
-    return gradients_of(without_padding({ids, labels, sequence}), scale);
-  }
-
-  /// The loss of predicting each next token, without dropout and gradients. A forward that waits
-  /// for its backward is not disturbed.
-  [[nodiscard]] double evaluate(std::span<const int> ids, std::size_t sequence)
-  {
-    return loss_of({ids, ids, sequence});
-  }
-  /// The loss of predicting the labels, as compute_gradients() takes them, without dropout and
-  /// gradients.
-  [[nodiscard]] double evaluate(std::span<const int> ids, std::span<const int> labels,
-                                std::size_t sequence)
-  {
-    return loss_of(without_padding({ids, labels, sequence}));
+    const Batch batch = batch_of(ids, labels, sequence);
+    Kept& kept = kept_.of_forward();
+    const Pass pass = cut_pass(batch.ids, this->next_pass(batch.sequence));
+    const Output& y = logits(run(batch.ids, pass, kept, !is_inference_), kept);
+    Output& dy = fit_like(d_logits_, y);
+    LossValue loss =
+        detail::cut_next_token_loss(y, batch.ids, batch.labels, batch.sequence, kept.cut_, &dy);
+    scale_gradient(dy, scale);
+    backward(dy, &kept);
+    return loss;
   }
 
-  /// The logits of each sequence's last token, (B, V), without dropout. The first token of each
-  /// sequence is at `position`; with a cache, those before it are kept from the calls before. A
-  /// forward that waits for its backward is not disturbed.
-  const Output& next_logits(std::span<const int> ids, std::size_t sequence,
-                            std::size_t position = 0)
+  [[nodiscard]] double evaluate(Ids ids, std::optional<Ids> labels, std::size_t sequence) override
+  {
+    const Batch batch = batch_of(ids, labels, sequence);
+    Kept& kept = kept_.for_evaluation();
+    const Pass pass =
+        cut_pass(batch.ids, {.training_step = {}, .sequence = batch.sequence, .position = 0});
+    const Output& y = logits(run(batch.ids, pass, kept, false), kept);
+    return detail::cut_next_token_loss<T>(y, batch.ids, batch.labels, batch.sequence, kept.cut_,
+                                          static_cast<Output*>(nullptr));
+  }
+
+  const Output& next_logits(Ids ids, std::size_t sequence, std::size_t position) override
   {
     Kept& kept = kept_.for_evaluation();
     Pass pass{.training_step = {}, .sequence = sequence, .position = position};
@@ -264,17 +246,13 @@ class TransformerNetwork
     return logits(last_rows(h, pass, ids.size() / sequence, kept), kept);
   }
 
-  /// Keeps the keys and values of up to `tokens` tokens a sequence in the next calls of
-  /// `next_logits`; 0 keeps none.
-  void use_cache(std::size_t tokens)
+  void use_cache(std::size_t tokens) override
   {
     caches_ = tokens > 0;
     for (auto& block : blocks_.layers()) block->use_cache(tokens);
   }
 
-  /// @throws ArgumentError for more tokens a sequence than the model has positions, or than a token
-  /// of it sees
-  void require_positions(std::size_t tokens) const
+  void require_positions(std::size_t tokens) const override
   {
     require<ArgumentError>(config_.window == 0 || tokens <= config_.window, "got sequences of ",
                            tokens,
@@ -290,7 +268,7 @@ class TransformerNetwork
 
   /// embedding.weight, positions.weight, layers.0.attention_norm.weight, …, norm.weight and, if it
   /// is not tied, logits.weight; AdamW does not decay biases and norms
-  void append_parameters(Parameters<T, Mesh>& list)
+  void append_parameters(Parameters<T, Mesh>& list) override
   {
     const std::size_t first = list.size();
     embedding_.append_parameters(list, "embedding.");
@@ -325,6 +303,8 @@ class TransformerNetwork
     return make(std::type_identity<RmsNorm<S, B, T>>{});
   }
 
+  Kept& of(NetworkKept* kept) { return kept ? static_cast<Kept&>(*kept) : kept_.of_forward(); }
+
   /// Sequences, one after the other, and their labels.
   struct Batch
   {
@@ -332,26 +312,10 @@ class TransformerNetwork
     std::size_t sequence;
   };
 
-  LossValue gradients_of(const Batch& batch, double scale)
+  [[nodiscard]] Batch batch_of(Ids ids, const std::optional<Ids>& labels, std::size_t sequence)
   {
-    Kept& kept = kept_.of_forward();
-    const Pass pass = cut_pass(batch.ids, this->next_pass(batch.sequence));
-    const Output& y = logits(run(batch.ids, pass, kept, !is_inference_), kept);
-    Output& dy = fit_like(d_logits_, y);
-    LossValue loss =
-        detail::cut_next_token_loss(y, batch.ids, batch.labels, batch.sequence, kept.cut_, &dy);
-    scale_gradient(dy, scale);
-    backward(dy);
-    return loss;
-  }
-  [[nodiscard]] double loss_of(const Batch& batch)
-  {
-    Kept& kept = kept_.for_evaluation();
-    const Pass pass =
-        cut_pass(batch.ids, {.training_step = {}, .sequence = batch.sequence, .position = 0});
-    const Output& y = logits(run(batch.ids, pass, kept, false), kept);
-    return detail::cut_next_token_loss<T>(y, batch.ids, batch.labels, batch.sequence, kept.cut_,
-                                          static_cast<Output*>(nullptr));
+    if (!labels) return {ids, ids, sequence};
+    return without_padding({ids, *labels, sequence});
   }
 
   /// The sequences up to the last label of all: attention is causal, so what is behind changes no
@@ -508,82 +472,12 @@ class TransformerNetwork
   std::vector<int> ids_, labels_;  // without padding
 };
 
-/// The model with its types.
 template <SchemeType S, class B, RealScalar T>
-class TransformerOf final : public AnyTransformerOf<S, B, T>
+std::unique_ptr<AnyTransformer<S, B, T>> make_transformer(const AxisMesh<typename S::Axes, B>& mesh,
+                                                          const TransformerConfig& config,
+                                                          const TransformerOptions& options)
 {
-  using Any = AnyTransformerOf<S, B, T>;
-  using Model = TransformerNetwork<S, B, T>;
-  using Mesh = typename Model::Mesh;
-  using Output = typename Model::Output;
-  using Ids = std::span<const int>;
-
-  struct Kept final : AnyKept
-  {
-    typename Model::Kept of_model;
-  };
-  static typename Model::Kept& of(AnyKept& kept) { return static_cast<Kept&>(kept).of_model; }
-
- public:
-  TransformerOf(const Mesh& mesh, const TransformerConfig& config,
-                const TransformerOptions& options)
-      : model_{mesh, config, options}
-  {
-  }
-
-  const TransformerConfig& config() const override { return model_.config(); }
-  const Mesh& mesh() const override { return model_.mesh(); }
-  Parameters<T, Mesh> parameters() override { return model_.parameters(); }
-  void append_parameters(Parameters<T, Mesh>& list) override { model_.append_parameters(list); }
-  Gradients<T, Mesh>& gradients() override { return model_.gradients(); }
-  void append_state(State<T, Mesh>& state, const std::string& prefix) override
-  {
-    model_.append_state(state, prefix);
-  }
-  void set_training(bool on) override { on ? model_.train() : model_.eval(); }
-  bool training() const override { return model_.training(); }
-
-  std::unique_ptr<AnyKept> make_kept() const override { return std::make_unique<Kept>(); }
-  bool awaits_backward(const AnyKept& kept) const override
-  {
-    return static_cast<const Kept&>(kept).of_model.awaits_backward();
-  }
-  const Output& forward(Ids ids, std::size_t sequence, AnyKept* kept) override
-  {
-    return kept ? model_.forward(ids, sequence, of(*kept)) : model_.forward(ids, sequence);
-  }
-  void backward(const Output& d_logits, AnyKept* kept) override
-  {
-    return kept ? model_.backward(d_logits, of(*kept)) : model_.backward(d_logits);
-  }
-  LossValue compute_gradients(Ids ids, std::optional<Ids> labels, std::size_t sequence,
-                              double scale) override
-  {
-    return labels ? model_.compute_gradients(ids, *labels, sequence, scale)
-                  : model_.compute_gradients(ids, sequence, scale);
-  }
-  double evaluate(Ids ids, std::optional<Ids> labels, std::size_t sequence) override
-  {
-    return labels ? model_.evaluate(ids, *labels, sequence) : model_.evaluate(ids, sequence);
-  }
-  const Output& next_logits(Ids ids, std::size_t sequence, std::size_t position) override
-  {
-    return model_.next_logits(ids, sequence, position);
-  }
-  void use_cache(std::size_t tokens) override { model_.use_cache(tokens); }
-  void require_positions(std::size_t tokens) const override { model_.require_positions(tokens); }
-
- private:
-  Model model_;
-};
-
-template <SchemeType S, class B, RealScalar T>
-std::unique_ptr<AnyTransformer<T, AxisMesh<typename S::Axes, B>,
-                               DistMatrix<T, typename S::Output, AxisMesh<typename S::Axes, B>>>>
-make_transformer(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
-                 const TransformerOptions& options)
-{
-  return std::make_unique<TransformerOf<S, B, T>>(mesh, config, options);
+  return std::make_unique<TransformerNetwork<S, B, T>>(mesh, config, options);
 }
 
 }  // namespace detail
@@ -631,9 +525,9 @@ class Transformer
   }
 
   /// Dropout applies in training mode, the mode of a new network.
-  void train() { model_->set_training(true); }
+  void train() { model_->train(); }
   /// From now on dropout does nothing.
-  void eval() { model_->set_training(false); }
+  void eval() { model_->eval(); }
   /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return model_->training(); }
 
@@ -642,13 +536,12 @@ class Transformer
   {
    public:
     /// Whether a forward has succeeded, and no backward has followed it.
-    [[nodiscard]] bool awaits_backward() const { return kept_ && model_->awaits_backward(*kept_); }
+    [[nodiscard]] bool awaits_backward() const { return kept_ && kept_->awaits_backward(); }
 
    private:
     friend Transformer;
 
-    std::unique_ptr<detail::AnyKept> kept_;  // of the model
-    const detail::AnyTransformerOf<S, B, T>* model_ = nullptr;
+    std::unique_ptr<detail::NetworkKept> kept_;
   };
 
   /// The logits of each token's next one, which the model owns, and overwrites in the next
@@ -662,7 +555,7 @@ class Transformer
   /// The logits, which `kept` has: several forwards may wait for their backwards.
   const Output& forward(std::span<const int> ids, std::size_t sequence, Kept& kept)
   {
-    return model_->forward(ids, sequence, &of(kept));
+    return model_->forward(ids, sequence, of(kept));
   }
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s logits.
@@ -670,7 +563,7 @@ class Transformer
   /// without a forward
   void backward(const Output& d_logits) { model_->backward(d_logits, nullptr); }
   /// The gradients of all parameters, for the forward that `kept` is of.
-  void backward(const Output& d_logits, Kept& kept) { model_->backward(d_logits, &of(kept)); }
+  void backward(const Output& d_logits, Kept& kept) { model_->backward(d_logits, of(kept)); }
 
   /// The loss of predicting each next token, and the gradients of all parameters, multiplied by
   /// `scale`: forward, loss and backward.
@@ -720,13 +613,13 @@ class Transformer
   void require_positions(std::size_t tokens) const { model_->require_positions(tokens); }
 
  private:
-  [[nodiscard]] detail::AnyKept& of(Kept& kept) const
+  [[nodiscard]] detail::NetworkKept* of(Kept& kept) const
   {
-    if (!kept.kept_) kept.kept_ = model_->make_kept(), kept.model_ = model_.get();
-    return *kept.kept_;
+    if (!kept.kept_) kept.kept_ = model_->make_kept();
+    return kept.kept_.get();
   }
 
-  std::unique_ptr<detail::AnyTransformerOf<S, B, T>> model_;
+  std::unique_ptr<detail::AnyTransformer<S, B, T>> model_;
 };
 
 }  // namespace cubist::CUBIST_ABI

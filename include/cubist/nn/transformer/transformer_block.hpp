@@ -42,7 +42,7 @@
 #include "cubist/nn/networks/any_layer.hpp"
 #include "cubist/nn/networks/pipeline_options.hpp"
 #include "cubist/nn/parameter.hpp"
-#include "cubist/nn/transformer/config.hpp"
+#include "cubist/nn/transformer/transformer_config.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI
