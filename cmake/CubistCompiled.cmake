@@ -19,8 +19,9 @@ endforeach()
 if(CUBIST_LIBRARY_SCHEMES)
   set(CUBIST_SCHEMES ${CUBIST_LIBRARY_SCHEMES})
 endif()
-# The axes of each scheme are those of its header. Of schemes with the same axes, one has what depends on the axes alone.
-set(CUBIST_SCHEMES_OF_MESHES)
+# Schemes with the same axes are compiled together, because much depends on the axes alone: CUBIST_MESHES has a name for
+# each set of axes, and CUBIST_SCHEMES_ON_<name> its schemes. The axes of a scheme are those of its header.
+set(CUBIST_MESHES)
 set(seen)
 file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/cubist/scheme/*.hpp")
 foreach(scheme IN LISTS CUBIST_SCHEMES)
@@ -31,9 +32,15 @@ foreach(scheme IN LISTS CUBIST_SCHEMES)
       set(axes "${CMAKE_MATCH_1}")
     endif()
   endforeach()
-  if(NOT axes IN_LIST seen)
+  list(FIND seen "${axes}" at)
+  if(at EQUAL -1)
+    string(REGEX REPLACE "[<>]" "" mesh "${scheme}")
     list(APPEND seen "${axes}")
-    list(APPEND CUBIST_SCHEMES_OF_MESHES ${scheme})
+    list(APPEND CUBIST_MESHES ${mesh})
+    set(CUBIST_SCHEMES_ON_${mesh} ${scheme})
+  else()
+    list(GET CUBIST_MESHES ${at} mesh)
+    list(APPEND CUBIST_SCHEMES_ON_${mesh} ${scheme})
   endif()
 endforeach()
 
@@ -50,18 +57,15 @@ math(EXPR CUBIST_LIBRARY_VERSION "${PROJECT_VERSION_MAJOR} * 10000 + ${PROJECT_V
 # The glue between loops and products is optimized little, which takes a third less time; they have sources of their own.
 set(CUBIST_GLUE_OPTIONS $<$<AND:$<CONFIG:Release,RelWithDebInfo>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:-O1>)
 
-# cubist_compiled_source(<variable> <name> MACRO <macro> INSTANCES <line>... BACKENDS <backend>...)
+# cubist_compiled_source(<variable> <name> MACRO <macro> BACKEND <backend> INSTANCES <line>...)
 function(cubist_compiled_source variable name)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "MACRO" "INSTANCES;BACKENDS")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "MACRO;BACKEND" "INSTANCES")
   set(source "${CUBIST_COMPILED_DIR}/${name}.cpp")
-  set(text)
-  foreach(backend IN LISTS arg_BACKENDS)
-    string(TOLOWER "${backend}" header)
-    string(APPEND text "#include <cubist/backend/${header}.hpp>\n")
-  endforeach()
+  string(TOLOWER "${arg_BACKEND}" header)
   list(JOIN arg_INSTANCES "\n" instances)
   file(CONFIGURE OUTPUT "${source}" @ONLY CONTENT
-"@text@#include <cubist/nn/transformer/transformer.hpp>
+"#include <cubist/backend/@header@.hpp>
+#include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/compiled.hpp>
 namespace cubist::CUBIST_ABI
 {
@@ -75,31 +79,25 @@ endfunction()
 
 # cubist_compiled_library(<target> MACRO <macro> BACKENDS <backend>... LINK <target> [SOURCES <source>...])
 #
-# A source for each backend, with what is the same for all schemes, and one for each scheme, so that as many compilers run
-# as there are cores.
+# A source for each backend, with what is the same for all schemes, and one for each backend and set of axes.
 function(cubist_compiled_library target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "MACRO;LINK" "BACKENDS;SOURCES")
   set(sources ${arg_SOURCES})
-  string(TOLOWER "${arg_BACKENDS}" prefix)
-  list(JOIN prefix "_" prefix)
   foreach(backend IN LISTS arg_BACKENDS)
     string(TOLOWER "${backend}" name)
-    cubist_compiled_source(source "${name}" MACRO ${arg_MACRO} BACKENDS ${backend} INSTANCES
+    cubist_compiled_source(source "${name}" MACRO ${arg_MACRO} BACKEND ${backend} INSTANCES
       "CUBIST_LAUNCH_INSTANCE_OF_${backend}(template)" "CUBIST_BACKEND_INSTANCES(template, ${backend})")
     list(APPEND sources "${source}")
-  endforeach()
-  foreach(scheme IN LISTS CUBIST_SCHEMES)
-    set(instances)
-    foreach(backend IN LISTS arg_BACKENDS)
-      if(scheme IN_LIST CUBIST_SCHEMES_OF_MESHES)
-        list(APPEND instances "CUBIST_MESH_INSTANCES(template, ${scheme}, ${backend})")
-      endif()
-      list(APPEND instances "CUBIST_INSTANCES(template, ${scheme}, ${backend})")
+    foreach(mesh IN LISTS CUBIST_MESHES)
+      list(GET CUBIST_SCHEMES_ON_${mesh} 0 first)
+      set(instances "CUBIST_MESH_INSTANCES(template, ${first}, ${backend})")
+      foreach(scheme IN LISTS CUBIST_SCHEMES_ON_${mesh})
+        list(APPEND instances "CUBIST_INSTANCES(template, ${scheme}, ${backend})")
+      endforeach()
+      cubist_compiled_source(source "${name}_${mesh}" MACRO ${arg_MACRO} BACKEND ${backend} INSTANCES ${instances})
+      set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${CUBIST_GLUE_OPTIONS}")
+      list(APPEND sources "${source}")
     endforeach()
-    string(REGEX REPLACE "[<>]" "" name "${scheme}")
-    cubist_compiled_source(source "${prefix}_${name}" MACRO ${arg_MACRO} BACKENDS ${arg_BACKENDS} INSTANCES ${instances})
-    set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${CUBIST_GLUE_OPTIONS}")
-    list(APPEND sources "${source}")
   endforeach()
 
   string(REGEX REPLACE "^cubist_" "" exported "${target}")
