@@ -16,6 +16,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/host/element_loop.hpp"
+#include "cubist/engine/host/few_rows_gemm.hpp"
 #include "cubist/engine/host/index_loop.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
 #include "cubist/engine/host/row_sums.hpp"
@@ -80,6 +81,7 @@ struct AdamUpdate;
   CUBIST_ACTIVATION_LOOPS(prefix, GeluTanh, T)                                                     \
   CUBIST_ELEMENT_LOOPS(prefix, T)                                                                  \
   prefix struct ColumnSums<T>;                                                                     \
+  prefix struct FewRowsGemm<T>;                                                                    \
   prefix void sum_listed_rows<T>(MatrixView<const T>, const int*, const int*, T*, bool);           \
   prefix struct ElementLoop<Add, T, const T>;                                                      \
   prefix struct ElementLoop<Assign<Sum>, T, const T, const T>;                                     \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The engine of the host. Products are those of CBLAS, on strided blocks; other functions are loops
-// over rows, which compilers vectorise.
+// The engine of the host. Products are those of CBLAS, on strided blocks, except those of a few
+// rows (few_rows_gemm.hpp); other functions are loops over rows, which compilers vectorise.
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,9 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/engine/host/blas_threads.hpp"
 #include "cubist/engine/host/element_loop.hpp"
+#include "cubist/engine/host/few_rows_gemm.hpp"
 #include "cubist/engine/host/float_gemm.hpp"
 #include "cubist/engine/host/gemm_semaphore.hpp"
 #include "cubist/engine/host/index_loop.hpp"
@@ -97,6 +99,14 @@ class HostEngine
     const ProductSize size = product_size(op_a, a.shape(), op_b, b.shape(), c.shape());
     if (c.size() == 0) return;
     if (size.k == 0) return scale(beta, c);
+    if constexpr (RealScalar<T>)
+      if (op_a == Op::none && detail::has_few_rows(size) && blas_threads() == 1)
+      {
+        if (op_b != Op::none)
+          return detail::FewRowsGemm<T>::multiply_transposed(alpha, a, b, beta, c);
+        if (beta != T{1}) scale(beta, c);
+        return detail::FewRowsGemm<T>::add(alpha, a, b, c);
+      }
     using detail::blas_int;
     const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
     const auto ld_b = blas_int(std::max<std::size_t>(b.ld(), 1));

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <tuple>
+#include <vector>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/engine/host/blas_threads.hpp"
+#include "cubist/engine/host/engine.hpp"
+#include "cubist/engine/host/few_rows_gemm.hpp"
+
+#include "catch.hpp"
+
+namespace engine_host_few_rows_gemm_test
+{
+
+using namespace cubist;
+
+namespace
+{
+
+using Reals = std::tuple<float, double>;
+
+/// A matrix of small integers, of which all sums and products are exact; rows have a gap between
+/// them, whose elements are 77.
+template <class T>
+struct Integers
+{
+  Integers(std::size_t rows, std::size_t cols, std::size_t gap, std::size_t seed)
+      : memory(rows * (cols + gap), T{77}), view{memory.data(), rows, cols, cols + gap}
+  {
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j < cols; ++j)
+        view(i, j) = static_cast<T>((seed + 7 * i + 13 * j + i * j) % 9) - T{4};
+  }
+  Integers(const Integers& other)
+      : memory{other.memory}, view{memory.data(), other.view.rows(), other.view.cols(),
+                                   other.view.ld()}
+  {
+  }
+  Integers& operator=(const Integers&) = delete;
+  [[nodiscard]] MatrixView<const T> in() const { return view; }
+
+  std::vector<T> memory;
+  MatrixView<T> view;
+};
+
+/// alpha A op(B) + beta C, by its definition, in C's memory.
+template <class T>
+std::vector<T> by_definition(T alpha, MatrixView<const T> a, MatrixView<const T> b, bool transposed,
+                             T beta, Integers<T> c)
+{
+  for (std::size_t i = 0; i < c.view.rows(); ++i)
+    for (std::size_t j = 0; j < c.view.cols(); ++j)
+    {
+      T sum{};
+      for (std::size_t k = 0; k < a.cols(); ++k) sum += a(i, k) * (transposed ? b(j, k) : b(k, j));
+      c.view(i, j) = alpha * sum + beta * c.view(i, j);
+    }
+  return c.memory;
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("a product of few rows multiplies strided blocks as defined", "", Reals)
+{
+  using T = TestType;
+  using Gemm = detail::FewRowsGemm<T>;
+  for (const std::size_t m : {1U, 3U})
+    for (const std::size_t n : {1U, 70U, 131U})
+      for (const std::size_t k : {0U, 1U, 8U, 45U})
+        for (const std::size_t gap : {0U, 5U})
+        {
+          CAPTURE(m, n, k, gap);
+          const Integers<T> a{m, k, gap, 1}, b{k, n, gap, 2}, bt{n, k, gap, 3};
+          Integers<T> c{m, n, gap, 4};
+          const auto sum = by_definition<T>(2, a.in(), b.in(), false, 1, c);
+          Gemm::add(2, a.in(), b.in(), c.view);
+          REQUIRE(c.memory == sum);
+          for (const T beta : {T{0}, T{1}, T{-3}})
+          {
+            const auto expected = by_definition<T>(2, a.in(), bt.in(), true, beta, c);
+            Gemm::multiply_transposed(2, a.in(), bt.in(), beta, c.view);
+            REQUIRE(c.memory == expected);
+          }
+        }
+}
+
+TEST_CASE("only products of few rows and a large matrix are computed without a copy of it")
+{
+  using detail::has_few_rows;
+  CHECK(has_few_rows({.m = 1, .n = 256, .k = 256}));
+  CHECK(has_few_rows({.m = 4, .n = 64, .k = 1024}));
+  CHECK_FALSE(has_few_rows({.m = 5, .n = 256, .k = 256}));
+  CHECK_FALSE(has_few_rows({.m = 1, .n = 255, .k = 256}));
+  CHECK_FALSE(has_few_rows({.m = 1, .n = 63, .k = 4096}));
+  CHECK_FALSE(has_few_rows({.m = 1, .n = 4096, .k = 63}));
+}
+
+TEST_CASE("an engine's product of a row does not read C when beta is 0, and keeps a NaN of B")
+{
+  // With several threads BLAS multiplies.
+  const BlasThreads one{1};
+  const HostEngine engine;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Integers<float> a{1, 256, 0, 1}, b{256, 300, 0, 2}, bt{300, 256, 0, 3};
+  for (const Op op : {Op::none, Op::transpose, Op::adjoint})
+  {
+    CAPTURE(static_cast<int>(op));
+    Integers<float> factor{op == Op::none ? b : bt};
+    Integers<float> c{1, 300, 0, 4};
+    const auto expected = by_definition<float>(3, a.in(), factor.in(), op != Op::none, 0, c);
+    c.memory.assign(300, nan);
+    engine.gemm<float>(Op::none, op, 3, a.in(), factor.in(), 0, c.view);
+    CHECK(c.memory == expected);
+    (op == Op::none ? factor.view(5, 7) : factor.view(7, 5)) = nan;
+    engine.gemm<float>(Op::none, op, 3, a.in(), factor.in(), 0, c.view);
+    CHECK(std::isnan(c.memory[7]));
+    c.memory[7] = expected[7];
+    CHECK(c.memory == expected);
+  }
+}
+
+}  // namespace engine_host_few_rows_gemm_test
