@@ -85,7 +85,7 @@ endif()
 
 if(TARGET cubist_nccl)
   set(libraries ${NCCL_LIBRARY})
-  foreach(target IN ITEMS cudart cublas)
+  foreach(target IN ITEMS cudart cublas cublasLt)
     get_target_property(library CUDA::${target} LOCATION)
     list(APPEND libraries "${library}")
   endforeach()

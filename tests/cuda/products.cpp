@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Batches of products of CudaEngine, which are one call of a library, compared with products one by
-// one. No kernel of this library is among them, so any compiler does.
+// Products of CudaEngine that are one call of a library, compared with HostEngine: with epilogues
+// of cublasLt, and in batches. No kernel of this library is among them, so any compiler does.
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cubist/core/philox.hpp"
+#include "cubist/engine/affine.hpp"
 #include "cubist/engine/batch.hpp"
 #include "cubist/engine/cuda/engine.hpp"
+#include "cubist/engine/host/engine.hpp"
+#include "cubist/nn/functions/activation_passes.hpp"
 
 #include "checks.hpp"
 
@@ -23,6 +28,89 @@ using namespace cubist::test;
 
 namespace
 {
+
+/// A matrix on the host and one on the device, with the same random elements.
+template <RealScalar T>
+class Twin
+{
+ public:
+  Twin(Shape shape, std::uint64_t seed) : shape_{shape}, host_(shape.size()), device_(shape.size())
+  {
+    for (std::size_t i = 0; i < host_.size(); ++i)
+      host_[i] = Philox{seed, 1}.symmetric<Accumulator<T>>(i, 1);
+    CudaEngine{}.upload(MatrixView<const T>{host()}, device());
+  }
+
+  [[nodiscard]] MatrixView<T> host() { return {host_.data(), shape_}; }
+  [[nodiscard]] MatrixView<T> device() { return {device_.data(), shape_}; }
+  [[nodiscard]] MatrixView<const T> host_in() { return host(); }
+  [[nodiscard]] MatrixView<const T> device_in() { return device(); }
+
+  void set_device_to_zeros()
+  {
+    const std::vector<T> zeros(host_.size());
+    CudaEngine{}.upload(MatrixView<const T>{zeros.data(), shape_}, device());
+  }
+
+  /// @param length of the sums that the elements are
+  void compare(Comparison& found, std::size_t length, const std::string& what)
+  {
+    std::vector<T> got(host_.size());
+    CudaEngine{}.download(device_in(), MatrixView<T>{got.data(), shape_});
+    double most = 0;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      most = std::max(most, std::abs(static_cast<double>(got[i]) - static_cast<double>(host_[i])));
+    const double bound =
+        8 * static_cast<double>(length) * std::numeric_limits<Accumulator<T>>::epsilon() +
+        8 * static_cast<double>(std::numeric_limits<T>::epsilon());
+    found.check(most <= bound, what + ": off by " + std::to_string(most));
+  }
+
+ private:
+  Shape shape_;
+  std::vector<T> host_;
+  CudaBuffer<T> device_;
+};
+
+template <class T>
+std::string name_of(const char* what, std::size_t m, std::size_t n, std::size_t k)
+{
+  return std::string{what} + " of " + std::to_string(m) + " x " + std::to_string(k) + " x " +
+         std::to_string(n) + " in " + element_name<T>();
+}
+
+/// Whether a product was fused is printed, and must be so for sizes that cublasLt documents.
+bool was_fused(Comparison& found, bool fused, bool must_be, const std::string& what)
+{
+  std::printf("%s: %s\n", what.c_str(), fused ? "in one pass" : "cublasLt has none");
+  found.check(fused || !must_be, what + ": cublasLt has none");
+  return fused;
+}
+
+/// Z = X W + b, and Y = gelu_tanh(Z), for which cublasLt must be used in 16 bits only
+template <RealScalar T>
+void compare_affine(Comparison& found, std::size_t m, std::size_t n, std::size_t k, bool must_be)
+{
+  const CudaEngine engine;
+  Twin<T> x{{m, k}, 1}, w{{k, n}, 2}, b{{1, n}, 3}, z{{m, n}, 4}, y{{m, n}, 5};
+  cubist::detail::affine(HostEngine{}, x.host_in(), w.host_in(), b.host_in(), gelu_tanh, z.host(),
+                         y.host());
+  auto what = name_of<T>("Y = gelu(X W + b)", m, n, k);
+  const bool has_gelu = engine.fused_affine(x.device_in(), w.device_in(), b.device_in(), gelu_tanh,
+                                            z.device(), y.device());
+  if (!ShortReal<T>)
+    found.check(!has_gelu, what + ": computed with cublasLt's tanh, which is inaccurate");
+  else if (was_fused(found, has_gelu, must_be, what))
+  {
+    z.compare(found, k, what + ", Z");
+    y.compare(found, k, what + ", Y");
+  }
+  what = name_of<T>("Z = X W + b", m, n, k);
+  z.set_device_to_zeros();
+  if (was_fused(found, engine.fused_affine(x.device_in(), w.device_in(), b.device_in(), z.device()),
+                must_be, what))
+    z.compare(found, k, what);
+}
 
 /// Five products in one call, compared with one by one.
 template <RealScalar T>
@@ -70,6 +158,14 @@ void compare_batch(Comparison& found)
 
 void cubist::test::check_products(Comparison& found)
 {
+  for (const std::size_t n : std::initializer_list<std::size_t>{64, 40, 37})
+  {
+    const bool aligned = n != 37;
+    compare_affine<float>(found, 96, n, 128, aligned);
+    compare_affine<double>(found, 96, n, 128, false);
+    compare_affine<cubist::half>(found, 96, n, 128, aligned);
+    compare_affine<bfloat16>(found, 96, n, 128, aligned);
+  }
   compare_batch<float>(found);
   compare_batch<bfloat16>(found);
 }

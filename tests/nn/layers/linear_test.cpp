@@ -128,10 +128,8 @@ Activated activated(const Place<S>& place, bool bias, bool one_pass)
     ImmediateSums<double, typename Layer::Mesh> sums;
     if (one_pass)
     {
-      layer.forward(x, z, kept, [&](MatrixView<const double> b, MatrixView<double> sum) {
-        cubist::detail::add_and_activate(mesh.engine(), gelu, sum, y.valid(),
-                                         b.repeated(sum.rows()));
-      });
+      const Activation f = gelu;
+      layer.forward(x, z, kept, cubist::detail::AddBiasAndActivate<double>{f, y.valid()});
       layer.backward(x, dz, sums, kept, &dx, [&](MatrixView<double> columns) {
         cubist::detail::slopes_and_sums(mesh.engine(), gelu, std::as_const(z).valid(), dy.valid(),
                                         dz.valid(), columns);
@@ -171,6 +169,49 @@ void draws_the_same_everywhere()
     CHECK(identical(got.first, wanted.first));
     CHECK(identical(got.second, wanted.second));
   });
+}
+
+/// An engine that counts the affine maps that it is asked to do in one pass.
+struct FusingEngine : HostEngine
+{
+  static inline thread_local int fused = 0;
+
+  template <class T, class... More>
+  bool fused_affine(MatrixView<const T>, MatrixView<const T>, const More&...) const
+  {
+    ++fused;
+    return false;
+  }
+};
+
+struct Fusing
+{
+  using Communicator = Threads::Communicator;
+  using Engine = FusingEngine;
+};
+
+/// How often `forward` with and without an activation asked a rank's engine, and its results.
+template <class S>
+std::pair<int, Findings> asked_to_fuse(Threads::Communicator& world,
+                                       const typename S::Extents& extents)
+{
+  const Mesh<S, Fusing> mesh{world, extents};
+  Linear<S, Fusing, double> layer{mesh, 7, 11, {}};
+  const auto x = scatter<typename S::Input>(mesh, integers<double>(13, 7, 1));
+  typename Linear<S, Fusing, double>::Output z{mesh, {13, 11}};
+  auto y = z;
+  auto plain = z;
+  FusingEngine::fused = 0;
+  typename decltype(layer)::Kept kept;
+  const Activation f = relu;
+  layer.forward(x, z, kept, cubist::detail::AddBiasAndActivate<double>{f, y.valid()});
+  layer.forward(x, plain);
+  Findings found;
+  found.check(identical(gather(z), gather(plain)), "Z with and without an activation");
+  const typename decltype(layer)::Input other{mesh, {13, 8}};
+  const auto message = message_of<ShapeError>([&] { layer.forward(other, plain); });
+  found.check(mentions(message, "got X of (13, 8)"), message);
+  return {FusingEngine::fused, found};
 }
 
 }  // namespace
@@ -398,6 +439,23 @@ TEST_CASE("matrices of other sizes, or of another mesh, are refused")
     });
   };
   CHECK(mentions(message_of<MeshError>(elsewhere), "make it on the product's mesh"));
+}
+
+TEST_CASE("where products are local, the engine may do all of a layer in one pass")
+{
+  const auto expect = [](int ranks, int times, auto run) {
+    if (!fits(ranks)) return;
+    require_clear(on_ranks<Threads>(ranks, [&](auto& world) {
+      auto [asked, found] = run(world);
+      found.check(asked == times, "asked ", asked, " times");
+      return found;
+    }));
+  };
+  using Column = Megatron1D;
+  expect(1, 2, [](auto& world) { return asked_to_fuse<Summa25D>(world, {.q = 1}); });
+  expect(4, 2, [](auto& world) { return asked_to_fuse<Column>(world, {.p = 4}); });
+  expect(4, 0, [](auto& world) { return asked_to_fuse<Column::Next>(world, {.p = 4}); });
+  expect(4, 0, [](auto& world) { return asked_to_fuse<Summa25D>(world, {.q = 2}); });
 }
 
 }  // namespace cubist::test::linear_test

@@ -14,10 +14,14 @@
 
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
+#include "cubist/engine/affine.hpp"
 #include "cubist/nn/functions/activation.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
+
+template <>
+inline constexpr KnownFunction known_function<GeluTanh> = KnownFunction::gelu_tanh;
 
 /// g(f), f being an activation function, or the one that was chosen at run time.
 template <class F, class G>
@@ -28,20 +32,6 @@ void with_function(const F& f, G g)
   else
     g(f);
 }
-
-/// z += b; y = f(z)
-template <class F>
-struct AddAndActivate
-{
-  F f;
-  template <class T>
-  CUBIST_HOST_DEVICE void operator()(T& z, T& y, const T& b) const
-  {
-    const T sum = z + b;
-    z = sum;
-    y = f(sum);
-  }
-};
 
 /// f'(z) dy
 template <class F>
@@ -61,6 +51,14 @@ void add_and_activate(const E& engine, const F& f, MatrixView<T> z, MatrixView<T
                       MatrixView<const T> b)
 {
   with_function(f, [&]<class G>(const G& g) { engine.for_each(AddAndActivate<G>{g}, z, y, b); });
+}
+
+/// Z = X W + b, Y = f(Z), of this rank's memory
+template <class E, class F, class T>
+void multiply_and_activate(const E& engine, MatrixView<const T> x, MatrixView<const T> w,
+                           MatrixView<const T> b, const F& f, MatrixView<T> z, MatrixView<T> y)
+{
+  with_function(f, [&](const auto& g) { affine(engine, x, w, b, g, z, y); });
 }
 
 /// dZ = f'(Z) dY

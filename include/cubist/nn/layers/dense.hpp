@@ -5,7 +5,8 @@
 //
 //   X (M, K) S::Input    Z, Y (M, N) S::Output
 //
-// dZ = f'(Z) mask(dY) in place of dY. Without activation and dropout, Y is Z.
+// dZ = f'(Z) mask(dY) in place of dY. Without activation and dropout, Y is Z. Where products are
+// local, the engine may add b and apply f as it writes Z (engine/affine.hpp).
 //
 // Words: those of Linear.
 
@@ -25,6 +26,31 @@
 
 namespace cubist::CUBIST_ABI
 {
+
+namespace detail
+{
+
+/// What a dense layer does with X W: it adds b, and writes Y = f(Z).
+template <RealScalar T>
+struct AddBiasAndActivate
+{
+  const Activation& f;
+  MatrixView<T> y;
+
+  template <class E>
+  void multiply(const E& engine, MatrixView<const T> x, MatrixView<const T> w,
+                MatrixView<const T> b, MatrixView<T> z) const
+  {
+    multiply_and_activate(engine, x, w, b, f, z, y);
+  }
+  template <class E>
+  void add(const E& engine, MatrixView<const T> b, MatrixView<T> z) const
+  {
+    add_and_activate(engine, f, z, y, b.repeated(z.rows()));
+  }
+};
+
+}  // namespace detail
 
 template <SchemeType S, class B, RealScalar T>
 class Dense
@@ -75,10 +101,7 @@ class Dense
     if (is_linear()) return linear_.forward(x, y, kept.linear);
     linear_.require_like_output(y, "Y", x.rows());
     Output& z = fit_output(kept.z, x);
-    linear_.forward(x, z, kept.linear, [&](MatrixView<const T> b, MatrixView<T> sum) {
-      detail::add_and_activate(x.mesh().engine(), activation_, sum, y.valid(),
-                               b.repeated(sum.rows()));
-    });
+    linear_.forward(x, z, kept.linear, detail::AddBiasAndActivate<T>{activation_, y.valid()});
     if (pass.training_step) dropout_.apply(y, *pass.training_step, pass.cut);
   }
 

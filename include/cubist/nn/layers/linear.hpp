@@ -10,7 +10,8 @@
 //
 //   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
 //
-// dX is computed only where it is asked for: the first layer of a network does not need it.
+// dX is computed only where it is asked for: the first layer of a network does not need it. Where
+// products are local, the engine may add b as it writes Y (engine/affine.hpp).
 //
 // Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
 // rank's columns.
@@ -24,6 +25,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
+#include "cubist/engine/affine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/nn/functions/initial_values.hpp"
@@ -33,6 +35,29 @@
 
 namespace cubist::CUBIST_ABI
 {
+
+namespace detail
+{
+
+/// What a linear layer does with X W: it adds b, if there is one.
+struct AddBias
+{
+  bool has_bias;
+
+  template <class E, class T>
+  void multiply(const E& engine, MatrixView<const T> x, MatrixView<const T> w,
+                MatrixView<const T> b, MatrixView<T> y) const
+  {
+    affine(engine, x, w, b, y);
+  }
+  template <class E, class T>
+  void add(const E& engine, MatrixView<const T> b, MatrixView<T> y) const
+  {
+    if (has_bias) engine.for_each(Add{}, y, b.repeated(y.rows()));
+  }
+};
+
+}  // namespace detail
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
 template <SchemeType S, class B, Scalar T>
@@ -97,29 +122,28 @@ class Linear
   {
     forward(x, y, kept_);
   }
-
   /// Y = X W + b
   template <class LX, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y, Kept& kept) const
   {
-    forward(x, y, kept, [&](MatrixView<const T> b, MatrixView<T> z) {
-      if (options_.bias) mesh_.engine().for_each(detail::Add{}, z, b.repeated(z.rows()));
-    });
+    forward(x, y, kept, detail::AddBias{options_.bias});
   }
-  /// Z = X W, and what `last` makes of it.
-  /// @param last  (b, z) adds the row b to each row of z, and may use the sums
+
+  /// Z = X W + b, and what `last` makes of it.
+  /// @param last  what is done with Z: last.add(engine, b, z), after a product, adds the row b to
+  /// z; where products are local, last.multiply(engine, x, w, b, z) computes z = x w + b
   template <class LX, class LY, class Last>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& z, Kept& kept,
-               Last last) const
+               const Last& last) const
   {
     auto& p = product(x, kept);
+    const auto& engine = mesh_.engine();
     if (options_.bias && p.is_local())
-      p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
-        mesh_.engine().gemm(Op::none, Op::none, T{1}, x_mine, w_mine, T{}, z_mine);
+      return p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
+        last.multiply(engine, x_mine, w_mine, bias_row(), z_mine);
       });
-    else
-      p.forward(x, w_, z);
-    last(b_.valid(), z.valid());
+    p.forward(x, w_, z);
+    last.add(engine, bias_row(), z.valid());
   }
 
   /// Zeros for Y = X W + b, padded as `forward` needs it.
@@ -218,6 +242,8 @@ class Linear
   }
 
  private:
+  [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }
+
   /// The plan for X's rows; a new one when they change.
   template <class LX>
   Product& product(const DistMatrix<T, LX, Mesh>& x, Kept& kept) const

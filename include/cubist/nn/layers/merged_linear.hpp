@@ -33,6 +33,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
+#include "cubist/engine/affine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/span.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
@@ -143,13 +144,23 @@ class MergedLinear
       y.emplace(mesh_, Shape{x.rows(), n}, Quanta{x.quanta().rows, mesh_.quantum()});
       kept.dy.reset();
     }
-    product->forward(x, w, *y);
-    if (options_.bias)
+    const auto& engine = mesh_.engine();
+    if (!options_.bias)
+      product->forward(x, w, *y);
+    else
     {
       copy_parts(
           [](auto& part) -> auto& { return part.b; }, fit_bias(kept.b), false);
-      mesh_.engine().for_each(detail::Add{}, y->valid(),
-                              std::as_const(*kept.b).valid().repeated(y->valid().rows()));
+      const MatrixView<const T> b = std::as_const(*kept.b).valid();
+      if (product->is_local())
+        product->forward_locally(x, w, *y, [&](auto x_mine, auto w_mine, auto y_mine) {
+          detail::affine(engine, x_mine, w_mine, b, y_mine);
+        });
+      else
+      {
+        product->forward(x, w, *y);
+        engine.for_each(detail::Add{}, y->valid(), b.repeated(y->valid().rows()));
+      }
     }
     return *y;
   }
