@@ -25,7 +25,7 @@ struct HostKernels
   template <class Kernel, class... M>
   static void reduce(const Kernel& kernel, const M&... m)
   {
-    std::vector<typename Kernel::Part> shared(detail::block_threads * Kernel::parts_of_thread);
+    std::vector<typename Kernel::Part> shared(detail::block_threads);
     const auto each = [&](auto f) {
       for (unsigned thread = 0; thread < detail::block_threads; ++thread) f(thread);
     };
@@ -36,6 +36,13 @@ struct HostKernels
         each([&](unsigned thread) { kernel.combine({block, thread}, half, shared.data()); });
       each([&](unsigned thread) { kernel.finish({block, thread}, shared.data()); });
     }
+  }
+  template <class Kernel, class Last, class P, class... M>
+  static void reduce_parts(const Kernel& kernel, const Last& last, const MatrixView<P>& parts,
+                           const M&... m)
+  {
+    reduce(kernel, m...);
+    reduce(last, parts);
   }
 
   template <class T>

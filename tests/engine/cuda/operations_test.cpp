@@ -113,7 +113,7 @@ TEST_CASE("several blocks share a column, a row, or all elements, and their part
   equals_the_host<double>({4100, 20}, 4);
 }
 
-TEST_CASE("a thread folds several short rows") { equals_the_host<double>({16500, 40}, 4); }
+TEST_CASE("two threads share each of many short rows") { equals_the_host<double>({16500, 40}, 4); }
 
 TEMPLATE_TEST_CASE("sums have the same bits wherever the matrix lies", "", float, bfloat16)
 {

@@ -71,13 +71,20 @@ template <class T, unsigned n>
 class Chunk
 {
  public:
-  CUBIST_HOST_DEVICE explicit Chunk(T* at) : at_{at}
+  /// @param inside  whether the elements exist; else they are neither loaded nor stored
+  CUBIST_HOST_DEVICE explicit Chunk(T* at, bool inside = true) : at_{at}, inside_{inside}
   {
-    CUBIST_UNROLL
-    for (unsigned w = 0; w < words; ++w)
+    if (!inside) return;
+    if constexpr (n == 1)
+      x_[0] = *at;
+    else
     {
-      const W word = reinterpret_cast<const W*>(at)[w];
-      std::memcpy(reinterpret_cast<char*>(x_) + w * sizeof(W), &word, sizeof(W));
+      CUBIST_UNROLL
+      for (unsigned w = 0; w < words; ++w)
+      {
+        const W word = reinterpret_cast<const W*>(at)[w];
+        std::memcpy(reinterpret_cast<char*>(x_) + w * sizeof(W), &word, sizeof(W));
+      }
     }
   }
   [[nodiscard]] CUBIST_HOST_DEVICE T& operator[](unsigned k) { return x_[k]; }
@@ -85,12 +92,18 @@ class Chunk
   {
     if constexpr (!std::is_const_v<T>)
     {
-      CUBIST_UNROLL
-      for (unsigned w = 0; w < words; ++w)
+      if (!inside_) return;
+      if constexpr (n == 1)
+        *at_ = x_[0];
+      else
       {
-        W word;
-        std::memcpy(&word, reinterpret_cast<const char*>(x_) + w * sizeof(W), sizeof(W));
-        reinterpret_cast<W*>(at_)[w] = word;
+        CUBIST_UNROLL
+        for (unsigned w = 0; w < words; ++w)
+        {
+          W word;
+          std::memcpy(&word, reinterpret_cast<const char*>(x_) + w * sizeof(W), sizeof(W));
+          reinterpret_cast<W*>(at_)[w] = word;
+        }
       }
     }
   }
@@ -100,6 +113,7 @@ class Chunk
   static constexpr unsigned words = n * sizeof(T) / sizeof(W);
 
   T* at_;
+  bool inside_;
   std::remove_const_t<T> x_[n];
 };
 
@@ -114,15 +128,20 @@ struct SeriesPlace
 
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t row(unsigned r) const { return i + r * down; }
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t column(unsigned r) const { return j + r * right; }
+  /// Whether the r-th chunk begins inside a matrix of this shape.
+  [[nodiscard]] CUBIST_HOST_DEVICE bool begins_in(Shape shape, unsigned r) const
+  {
+    return row(r) < shape.rows && column(r) < shape.cols;
+  }
 };
 
-/// `count` chunks of n elements in registers.
+/// The chunks of a series of `count` that begin inside a matrix, in registers.
 template <class T, unsigned n, unsigned count>
 class ChunkSeries
 {
  public:
-  CUBIST_HOST_DEVICE ChunkSeries(const MatrixView<T>& m, const SeriesPlace& at)
-      : ChunkSeries{m, at, std::make_integer_sequence<unsigned, count>{}}
+  CUBIST_HOST_DEVICE ChunkSeries(const MatrixView<T>& m, const SeriesPlace& at, Shape shape)
+      : ChunkSeries{m, at, shape, std::make_integer_sequence<unsigned, count>{}}
   {
   }
   [[nodiscard]] CUBIST_HOST_DEVICE T& at(unsigned r, unsigned k) { return chunks_[r][k]; }
@@ -134,9 +153,9 @@ class ChunkSeries
 
  private:
   template <unsigned... r>
-  CUBIST_HOST_DEVICE ChunkSeries(const MatrixView<T>& m, const SeriesPlace& at,
+  CUBIST_HOST_DEVICE ChunkSeries(const MatrixView<T>& m, const SeriesPlace& at, Shape shape,
                                  std::integer_sequence<unsigned, r...>)
-      : chunks_{Chunk<T, n>{m.row(at.row(r)) + at.column(r)}...}
+      : chunks_{Chunk<T, n>{m.row(at.row(r)) + at.column(r), at.begins_in(shape, r)}...}
   {
   }
 
@@ -163,14 +182,15 @@ CUBIST_HOST_DEVICE void for_chunk(bool aligned, std::size_t i, std::size_t j, st
 }
 
 template <unsigned n, unsigned count, class F, class... S>
-CUBIST_HOST_DEVICE void on_series(const F& f, S... series)
+CUBIST_HOST_DEVICE void on_series(const F& f, const SeriesPlace& at, Shape shape, S... series)
 {
   CUBIST_UNROLL
   for (unsigned r = 0; r < count; ++r)
-  {
-    CUBIST_UNROLL
-    for (unsigned k = 0; k < n; ++k) f(r, k, series.at(r, k)...);
-  }
+    if (at.begins_in(shape, r))
+    {
+      CUBIST_UNROLL
+      for (unsigned k = 0; k < n; ++k) f(r, k, series.at(r, k)...);
+    }
   (series.store(), ...);
 }
 
@@ -180,19 +200,26 @@ template <unsigned n, unsigned count, class F, class... T>
 CUBIST_HOST_DEVICE void for_series(bool aligned, const SeriesPlace& at, Shape shape, const F& f,
                                    const MatrixView<T>&... m)
 {
-  if constexpr (n > 1)
-    if (aligned && at.row(count - 1) < shape.rows && at.column(count - 1) + n <= shape.cols)
-      return on_series<n, count>(f, ChunkSeries<T, n, count>{m, at}...);
-  CUBIST_NO_UNROLL
-  for (unsigned r = 0; r < count && at.row(r) < shape.rows; ++r)
-    for_chunk<n>(
-        aligned, at.row(r), at.column(r), shape.cols,
-        [&](unsigned k, auto&... x) { f(r, k, x...); }, m...);
+  const auto at_once = [&] {
+    on_series<n, count>(f, at, shape, ChunkSeries<T, n, count>{m, at, shape}...);
+  };
+  if constexpr (n == 1)
+    at_once();
+  else
+  {
+    const bool whole = shape.cols % n == 0 || at.column(count - 1) + n <= shape.cols;
+    if (aligned && whole) return at_once();
+    CUBIST_NO_UNROLL
+    for (unsigned r = 0; r < count && at.row(r) < shape.rows; ++r)
+      for_chunk<n>(
+          aligned, at.row(r), at.column(r), shape.cols,
+          [&](unsigned k, auto&... x) { f(r, k, x...); }, m...);
+  }
 }
 
 /// How many chunks of matrices of these types a series has.
 template <class... T>
-inline constexpr unsigned series_length = sizeof...(T) == 1 ? 4 : 2;
+inline constexpr unsigned series_length = sizeof...(T) <= 2 ? 4 : 2;
 
 /// f(x[k]), for an array in registers, which has no index that is only known at run time.
 template <class X, unsigned n, class F>

@@ -3,8 +3,8 @@
 
 // The kernel of folds. Each thread folds elements at a fixed stride, and a tree combines threads of
 // a block; where rows are short and many, a thread has elements of several rows. Where several
-// blocks share a row, or all elements, a second kernel folds their parts in the same way. The order
-// depends on the shape and the types alone, so results are the same on every run.
+// blocks share a row, or all elements, the last of them to arrive folds their parts in the same
+// way. The order depends on the shape and the types alone, so results are the same on every run.
 
 #include <cstddef>
 
@@ -47,17 +47,17 @@ struct Folded
 
 /// Folds f(i, j, m(i, j), …) over the columns of each row, or over all elements; f returns a value
 /// or a part.
-template <class Out, class V, class Combine, class F, unsigned n>
+/// @tparam series  the chunks of a series
+template <class Out, class V, class Combine, class F, unsigned n, unsigned series>
 struct FoldKernel
 {
   using Part = Folded<V>;
-  static constexpr unsigned parts_of_thread = short_rows_of_thread;
+  static constexpr unsigned residents = few_residents;
 
   Tiling tiling;
   bool aligned;
   bool by_row;
-  bool has_short_rows;  // a thread has a chunk of several rows, each with a result
-  Part* parts;          // null if there is one block for a result
+  Part* parts;  // null if there is one block for a result
   MatrixView<Out> out;
   V init;
   Combine combiner;
@@ -69,65 +69,58 @@ struct FoldKernel
     return by_row ? tiling.across : block_threads;
   }
 
+  /// The blocks that share a result form a group.
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned group(KernelThread at) const
+  {
+    return by_row ? tiling.block_row(at) : 0;
+  }
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned blocks_of_group() const
+  {
+    return by_row ? tiling.blocks_across : tiling.blocks();
+  }
+
   template <class... T>
   CUBIST_HOST_DEVICE void start(KernelThread at, Part* shared, const MatrixView<T>&... m) const
   {
-    Part mine[parts_of_thread] = {{init, false}, {init, false}, {init, false}, {init, false}};
-    if (has_short_rows)
-      fold_series<parts_of_thread>({tiling.row(at), tiling.column(at), tiling.rows_apart(), 0},
-                                   mine, m...);
-    else
-    {
-      constexpr unsigned count = series_length<T...>;
-      const std::size_t step = tiling.columns_apart();
-      for (std::size_t i = tiling.row(at); i < tiling.shape.rows; i += tiling.rows_apart())
-        for (std::size_t j = tiling.column(at); j < tiling.shape.cols; j += count * step)
-          fold_series<count>({i, j, 0, step}, mine, m...);
-      CUBIST_UNROLL
-      for (unsigned r = 1; r < count; ++r) mine[0].add(mine[r], combiner);
-    }
+    Part mine[series];
     CUBIST_UNROLL
-    for (unsigned r = 0; r < parts_of_thread; ++r)
-      if (r < rows_of_thread()) shared[r * block_threads + at.thread] = mine[r];
+    for (unsigned r = 0; r < series; ++r) mine[r] = {init, false};
+    // A series goes down where a thread has one chunk of a row, else to the right.
+    const std::size_t rows = tiling.rows_apart(), cols = tiling.columns_apart();
+    const bool goes_down = cols >= tiling.shape.cols;
+    const SeriesPlace step{goes_down ? series * rows : rows, goes_down ? cols : series * cols,
+                           goes_down ? rows : 0, goes_down ? 0 : cols};
+    for (std::size_t i = tiling.row(at); i < tiling.shape.rows; i += step.i)
+      for (std::size_t j = tiling.column(at); j < tiling.shape.cols; j += step.j)
+        fold_series({i, j, step.down, step.right}, mine, m...);
+    CUBIST_UNROLL
+    for (unsigned r = 1; r < series; ++r) mine[0].add(mine[r], combiner);
+    shared[at.thread] = mine[0];
   }
   CUBIST_HOST_DEVICE void combine(KernelThread at, unsigned half, Part* shared) const
   {
-    if (at.thread % tree_size() >= half) return;
-    for (unsigned r = 0; r < rows_of_thread(); ++r)
-    {
-      Part* const mine = shared + r * block_threads + at.thread;
-      mine[0].add(mine[half], combiner);
-    }
+    if (at.thread % tree_size() < half) shared[at.thread].add(shared[at.thread + half], combiner);
   }
   CUBIST_HOST_DEVICE void finish(KernelThread at, const Part* shared) const
   {
-    if (at.thread % tree_size() != 0) return;
-    for (unsigned r = 0; r < rows_of_thread(); ++r)
-    {
-      const std::size_t row = by_row ? tiling.row(at) + r * tiling.rows_apart() : 0;
-      if (row >= tiling.shape.rows) return;
-      const Part& all = shared[r * block_threads + at.thread];
-      if (!parts)
-        detail::store(out(row, 0), all.with(init, combiner));
-      else if (by_row)
-        parts[row * tiling.blocks_across + tiling.block_column(at)] = all;
-      else
-        parts[at.block] = all;
-    }
+    const std::size_t row = by_row ? tiling.row(at) : 0;
+    if (at.thread % tree_size() != 0 || row >= tiling.shape.rows) return;
+    const Part& all = shared[at.thread];
+    if (!parts)
+      detail::store(out(row, 0), all.with(init, combiner));
+    else if (by_row)
+      parts[row * tiling.blocks_across + tiling.block_column(at)] = all;
+    else
+      parts[at.block] = all;
   }
 
  private:
-  /// How many results a thread takes part in.
-  [[nodiscard]] CUBIST_HOST_DEVICE unsigned rows_of_thread() const
-  {
-    return has_short_rows ? parts_of_thread : 1;
-  }
   /// mine[r] = the fold of it and of the r-th chunk of the series
-  template <unsigned count, class... T>
-  CUBIST_HOST_DEVICE void fold_series(const SeriesPlace& place, Part (&mine)[parts_of_thread],
+  template <class... T>
+  CUBIST_HOST_DEVICE void fold_series(const SeriesPlace& place, Part (&mine)[series],
                                       const MatrixView<T>&... m) const
   {
-    for_series<n, count>(
+    for_series<n, series>(
         aligned, place, tiling.shape,
         [&](unsigned r, unsigned k, auto&... x) {
           const auto value = device_result(f(place.row(r), place.column(r) + k, x...));
@@ -146,22 +139,22 @@ void fold_to(MatrixView<Out> out, bool by_row, Shape shape, V init, Combine comb
 {
   using Part = Folded<V>;
   constexpr unsigned n = chunk_width_of<T...>;
+  constexpr unsigned series = series_length<T...>;
   const Tiling tiling = by_row ? row_tiling(shape, n) : fold_tiling(shape, n);
   const bool aligned = (chunks_are_aligned<n>(m) && ...);
   const Shape of_parts = by_row ? Shape{tiling.shape.rows, tiling.blocks_across}
                                 : Shape{1, std::size_t{tiling.blocks()}};
   const bool one = of_parts.cols == 1;
   Part* const parts = one ? nullptr : Kernels::template workspace<Part>(of_parts.size());
-  const bool has_short_rows = by_row && tiling.rows_apart() < shape.rows;
-  Kernels::reduce(FoldKernel<Out, V, Combine, F, n>{tiling, aligned, by_row, has_short_rows, parts,
-                                                    out, init, combine, f},
-                  m...);
-  if (one) return;
-  Tiling last = row_tiling(of_parts, 1);
-  last.blocks_across = 1;
-  Kernels::reduce(FoldKernel<Out, V, Combine, Itself, 1>{last, false, true, false, nullptr, out,
-                                                         init, combine, Itself{}},
-                  MatrixView<const Part>{parts, of_parts});
+  const FoldKernel<Out, V, Combine, F, n, series> kernel{tiling, aligned, by_row,  parts,
+                                                         out,    init,    combine, f};
+  if (one) return Kernels::reduce(kernel, m...);
+  Tiling last{of_parts, 1, by_row ? tiling.across : block_threads};
+  last.blocks_down = by_row ? tiling.blocks_down : 1;
+  Kernels::reduce_parts(kernel,
+                        FoldKernel<Out, V, Combine, Itself, 1, series_length<Part>>{
+                            last, false, true, nullptr, out, init, combine, Itself{}},
+                        MatrixView<const Part>{parts, of_parts}, m...);
 }
 
 /// The fold over all elements, once it is computed.

@@ -8,6 +8,7 @@
 // A launch reports its own error, not that of an earlier call. It neither allocates, apart from the
 // thread's first one, nor waits, so it can be captured in a CUDA graph.
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 
@@ -28,8 +29,10 @@ class KernelWorkspace
 {
  public:
   static constexpr std::size_t result_bytes = 256;
-  /// Enough for what tilings need.
+  /// Enough for the groups of blocks that share a result, and for the parts that tilings need.
+  static constexpr std::size_t counter_bytes = filling_blocks(many_residents) * sizeof(unsigned);
   static constexpr std::size_t part_bytes = std::size_t{4} << 20;
+  static_assert(counter_bytes % 16 == 0);
 
   /// @throws DeviceError if the device is out of memory
   [[nodiscard]] static char* get()
@@ -37,6 +40,13 @@ class KernelWorkspace
     static thread_local std::map<int, KernelWorkspace> workspaces;
     return workspaces[current_device()].memory();
   }
+
+  /// A counter for each group of blocks, 0 between kernels.
+  [[nodiscard]] static unsigned* arrived()
+  {
+    return reinterpret_cast<unsigned*>(get() + result_bytes);
+  }
+  [[nodiscard]] static char* parts() { return get() + result_bytes + counter_bytes; }
 
   KernelWorkspace() = default;
   KernelWorkspace(const KernelWorkspace&) = delete;
@@ -55,12 +65,25 @@ class KernelWorkspace
     require_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode",
                  "the memory of kernels");
     void* memory = nullptr;
-    const auto code = cudaMalloc(&memory, result_bytes + part_bytes);
+    auto code = cudaMalloc(&memory, result_bytes + counter_bytes + part_bytes);
+    if (code == cudaSuccess) code = clear(static_cast<char*>(memory) + result_bytes);
     require_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode",
                  "the memory of kernels");
     require_cuda(code, "cudaMalloc", "the memory of kernels");
     memory_ = static_cast<char*>(memory);
     return memory_;
+  }
+
+  /// Sets the counters to 0, in a stream that no other one waits for.
+  static cudaError_t clear(char* counters)
+  {
+    cudaStream_t stream = nullptr;
+    auto code = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (code != cudaSuccess) return code;
+    code = cudaMemsetAsync(counters, 0, counter_bytes, stream);
+    if (code == cudaSuccess) code = cudaStreamSynchronize(stream);
+    cudaStreamDestroy(stream);
+    return code;
   }
 
   char* memory_ = nullptr;
@@ -72,14 +95,12 @@ __global__ void __launch_bounds__(block_threads) run_kernel(Kernel kernel, M... 
   kernel.run(KernelThread{blockIdx.x, threadIdx.x}, m...);
 }
 
+/// What `start`, `combine` and `finish` of a kernel do, for a thread of a block.
 template <class Kernel, class... M>
-__global__ void __launch_bounds__(block_threads) reduce_kernel(Kernel kernel, M... m)
+__device__ void reduce_block(const Kernel& kernel, KernelThread at, unsigned char* memory,
+                             const M&... m)
 {
-  using Part = typename Kernel::Part;
-  __shared__ alignas(
-      Part) unsigned char memory[block_threads * Kernel::parts_of_thread * sizeof(Part)];
-  Part* const shared = reinterpret_cast<Part*>(memory);
-  const KernelThread at{blockIdx.x, threadIdx.x};
+  auto* const shared = reinterpret_cast<typename Kernel::Part*>(memory);
   kernel.start(at, shared, m...);
   for (unsigned half = kernel.tree_size() / 2; half > 0; half /= 2)
   {
@@ -87,6 +108,42 @@ __global__ void __launch_bounds__(block_threads) reduce_kernel(Kernel kernel, M.
     kernel.combine(at, half, shared);
   }
   kernel.finish(at, shared);  // a thread finishes what it has combined
+}
+
+template <class... Kernel>
+inline constexpr std::size_t reduce_bytes = block_threads*
+    std::max({sizeof(typename Kernel::Part)...});
+
+template <class Kernel, class... M>
+__global__ void __launch_bounds__(block_threads) reduce_kernel(Kernel kernel, M... m)
+{
+  __shared__ alignas(16) unsigned char memory[reduce_bytes<Kernel>];
+  reduce_block(kernel, {blockIdx.x, threadIdx.x}, memory, m...);
+}
+
+/// Whether this block is the last of its group to arrive. What all of them wrote is visible to it.
+/// @param arrived  how many have arrived: 0 before the first one and after the last one
+__device__ inline bool is_last_of_group(unsigned* arrived, unsigned blocks)
+{
+  __shared__ bool is_last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = atomicInc(arrived, blocks - 1) == blocks - 1;
+  __syncthreads();
+  if (is_last) __threadfence();
+  return is_last;
+}
+
+template <class Kernel, class Last, class Parts, class... M>
+__global__ void __launch_bounds__(block_threads, Kernel::residents)
+    reduce_parts_kernel(Kernel kernel, Last last, unsigned* arrived, Parts parts, M... m)
+{
+  __shared__ alignas(16) unsigned char memory[reduce_bytes<Kernel, Last>];
+  const KernelThread at{blockIdx.x, threadIdx.x};
+  reduce_block(kernel, at, memory, m...);
+  const unsigned group = kernel.group(at);
+  if (is_last_of_group(arrived + group, kernel.blocks_of_group()))
+    reduce_block(last, {group, at.thread}, memory, parts);
 }
 
 /// Runs kernels on this thread's device, in its compute stream.
@@ -105,6 +162,15 @@ struct CudaKernels
   {
     launch(&reduce_kernel<Kernel, M...>, kernel, m...);
   }
+  /// reduce(kernel, m…), whose blocks write parts, and reduce(last, parts): the g-th block of
+  /// `last` runs as soon as the blocks of group g have written theirs.
+  template <class Kernel, class Last, class P, class... M>
+  static void reduce_parts(const Kernel& kernel, const Last& last, const MatrixView<P>& parts,
+                           const M&... m)
+  {
+    launch(&reduce_parts_kernel<Kernel, Last, MatrixView<P>, M...>, kernel, last,
+           KernelWorkspace::arrived(), parts, m...);
+  }
 
   /// Memory for n parts; every call returns the same.
   template <class T>
@@ -114,7 +180,7 @@ struct CudaKernels
                          sizeof(T),
                          " bytes for a reduction on a device, which are more than its "
                          "workspace holds; please report the shape");
-    return reinterpret_cast<T*>(KernelWorkspace::get() + KernelWorkspace::result_bytes);
+    return reinterpret_cast<T*>(KernelWorkspace::parts());
   }
   /// Memory for one result.
   template <class T>
@@ -171,6 +237,11 @@ struct CudaKernels
   }
   template <class Kernel, class... M>
   static void reduce(const Kernel& kernel, const M&... m)
+  {
+    run(kernel, m...);
+  }
+  template <class Kernel, class... M>
+  static void reduce_parts(const Kernel& kernel, const M&... m)
   {
     run(kernel, m...);
   }

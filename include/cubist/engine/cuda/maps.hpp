@@ -5,9 +5,9 @@
 //
 //   maps          each thread calls a function with its elements of all matrices
 //   column sums   each thread sums elements of a chunk of columns, and a tree combines the threads
-//                 of a block; where there are many rows, several blocks share a column, and a
-//                 second kernel sums their sums in the same way, in an order that depends on the
-//                 shape and the types alone
+//                 of a block; where there are many rows, several blocks share a column, and the
+//                 last of them to arrive sums their sums in the same way, in an order that depends
+//                 on the shape and the types alone
 //
 // Kernels are objects, which a device's threads call (launch.hpp), and tests call on the host.
 
@@ -54,9 +54,11 @@ void map_elements(Shape shape, F f, MatrixView<T>... m)
 
 /// sums[j] = the sum over i of f(i, j, m(i, j), …); or, of several blocks that share a column, each
 /// block's part in a row of `parts`.
-template <class S, class F, unsigned n>
+/// @tparam series  the chunks of a series; a function of several matrices has one, and more threads
+template <class S, class F, unsigned n, unsigned series>
 struct ColumnSumKernel
 {
+  static constexpr unsigned residents = series == 1 ? many_residents : few_residents;
   using Total = DeviceValue<S>;
   struct Part
   {
@@ -69,19 +71,23 @@ struct ColumnSumKernel
   S* sums;
   F f;
 
-  static constexpr unsigned parts_of_thread = 1;
   [[nodiscard]] CUBIST_HOST_DEVICE unsigned tree_size() const { return tiling.down(); }
+  /// The blocks that share a column form a group.
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned group(KernelThread at) const
+  {
+    return tiling.block_column(at);
+  }
+  [[nodiscard]] CUBIST_HOST_DEVICE unsigned blocks_of_group() const { return tiling.blocks_down; }
 
   template <class... T>
   CUBIST_HOST_DEVICE void start(KernelThread at, Part* shared, const MatrixView<T>&... m) const
   {
-    constexpr unsigned count = series_length<T...>;
     Part mine{};
     const std::size_t j = tiling.column(at);
     const std::size_t step = tiling.rows_apart();
     if (j < tiling.shape.cols)
-      for (std::size_t i = tiling.row(at); i < tiling.shape.rows; i += count * step)
-        for_series<n, count>(
+      for (std::size_t i = tiling.row(at); i < tiling.shape.rows; i += series * step)
+        for_series<n, series>(
             aligned, {i, j, step, 0}, tiling.shape,
             [&](unsigned r, unsigned k, auto&... x) {
               const Total value = f(i + r * step, j + k, x...);
@@ -118,16 +124,28 @@ void sum_columns(Shape shape, S* sums, F f, MatrixView<T>... m)
 {
   using Total = DeviceValue<S>;
   constexpr unsigned n = chunk_width_of<T...>;
-  const Tiling tiling = column_tiling(shape, n);
+  constexpr unsigned series = sizeof...(T) <= 2 ? 4 : 1;
+  using Kernel = ColumnSumKernel<S, F, n, series>;
+  const Tiling tiling = column_tiling(shape, n, Kernel::residents);
   const bool aligned = (chunks_are_aligned<n>(m) && ...);
   const bool one = tiling.blocks_down == 1;
   const Shape of_parts{tiling.blocks_down, shape.cols};
   Total* const parts = one ? nullptr : Kernels::template workspace<Total>(of_parts.size());
-  Kernels::reduce(ColumnSumKernel<S, F, n>{tiling, aligned, parts, sums, f}, m...);
-  if (!one)
-    Kernels::reduce(
-        ColumnSumKernel<S, Itself, 1>{column_part_tiling(of_parts), false, nullptr, sums, {}},
-        MatrixView<const Total>{parts, of_parts});
+  const Kernel kernel{tiling, aligned, parts, sums, f};
+  if (one) return Kernels::reduce(kernel, m...);
+  // Their chunks have 16 bytes, too, and a block as many columns.
+  constexpr unsigned parts_n = chunk_width_of<const Total>;
+  static_assert(n % parts_n == 0);
+  Tiling last = tiling;
+  last.shape = of_parts;
+  last.width = parts_n;
+  last.across *= n / parts_n;
+  last.blocks_down = 1;
+  const MatrixView<const Total> all{parts, of_parts};
+  Kernels::reduce_parts(kernel,
+                        ColumnSumKernel<S, Itself, parts_n, 4>{
+                            last, chunks_are_aligned<parts_n>(all), nullptr, sums, {}},
+                        all, m...);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

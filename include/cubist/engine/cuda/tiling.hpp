@@ -19,8 +19,17 @@ namespace cubist::CUBIST_ABI::detail
 
 inline constexpr unsigned block_threads = 256;
 
-/// As many blocks fill a device, twice or more.
-inline constexpr std::size_t filling_blocks = 2048;
+/// The blocks of a sum that a multiprocessor runs at a time, which limits the registers of a
+/// thread: to 64, or to 40.
+inline constexpr unsigned few_residents = 4;
+inline constexpr unsigned many_residents = 6;
+
+/// The blocks that run at a time on a device of 132 multiprocessors: a sum of so many has few
+/// parts, and no last round that fills few multiprocessors.
+[[nodiscard]] constexpr std::size_t filling_blocks(unsigned residents = few_residents)
+{
+  return std::size_t{132} * residents;
+}
 
 /// A thread of a kernel: the number of its block in the grid, and its own in the block.
 struct KernelThread
@@ -100,57 +109,53 @@ inline constexpr std::size_t most_map_blocks = 4224;
 {
   const std::size_t chunks = ceil_div(shape.cols, width);
   Tiling t{shape, width, threads_across(chunks, block_threads)};
+  // Where rows do not fill the threads across, more than a tenth of them would be idle.
+  while (t.across > 32 && 10 * chunks < 9 * ceil_div(chunks, t.across) * t.across) t.across /= 2;
   t.blocks_across = block_count(ceil_div(chunks, t.across), most_map_blocks);
-  t.blocks_down =
-      block_count(ceil_div(shape.rows, t.down()), (std::size_t{1} << 30) / t.blocks_across);
+  t.blocks_down = block_count(ceil_div(shape.rows, t.down()), most_map_blocks / t.blocks_across);
   return t;
 }
 
 /// For sums of columns: each thread has one chunk of columns, and at least four rows where several
-/// blocks share a column, so that their parts are few.
-[[nodiscard]] inline Tiling column_tiling(Shape shape, unsigned width)
+/// blocks share a column, so that their parts are few. Blocks are narrow where there are few
+/// columns, since a block's sums take a thread each.
+[[nodiscard]] inline Tiling column_tiling(Shape shape, unsigned width,
+                                          unsigned residents = few_residents)
 {
   const std::size_t chunks = ceil_div(shape.cols, width);
   Tiling t{shape, width, threads_across(chunks, 32)};
+  while (t.across > 8 && chunks < std::size_t{16} * t.across) t.across /= 2;
   const std::size_t blocks_across = ceil_div(chunks, t.across);
   t.blocks_across = static_cast<unsigned>(blocks_across);
-  t.blocks_down =
-      block_count(filling_blocks / blocks_across, shape.rows / (std::size_t{4} * t.down()));
+  t.blocks_down = block_count(filling_blocks(residents) / blocks_across,
+                              shape.rows / (std::size_t{4} * t.down()));
   return t;
 }
 
-/// For sums of columns over the parts of several blocks, which are few.
-[[nodiscard]] inline Tiling column_part_tiling(Shape shape)
-{
-  Tiling t{shape, 1, threads_across(shape.cols, 8)};
-  t.blocks_across = static_cast<unsigned>(ceil_div(shape.cols, t.across));
-  return t;
-}
-
-/// The rows of a thread in folds of many rows that have one chunk for each thread.
-inline constexpr unsigned short_rows_of_thread = 4;
-
-/// For folds of rows: each thread has one row, or several short ones where there are many, and at
-/// least four chunks where several blocks share a row.
+/// For folds of rows: each thread has one row, and a few chunks of it. Many rows have few threads
+/// each, at least two, which read a sector of 32 bytes together; several blocks share a row where
+/// rows are few.
 [[nodiscard]] inline Tiling row_tiling(Shape shape, unsigned width)
 {
   const std::size_t chunks = ceil_div(shape.cols, width);
-  Tiling t{shape, width, threads_across(chunks, shape.rows < 4096 ? block_threads : 32)};
-  std::size_t blocks_down = ceil_div(shape.rows, t.down());
-  if (chunks <= t.across && blocks_down >= filling_blocks)
-    blocks_down = ceil_div(blocks_down, short_rows_of_thread);
+  const std::size_t threads =
+      filling_blocks() * block_threads / std::max<std::size_t>(shape.rows, 1);
+  Tiling t{shape, width, threads_across(ceil_div(chunks, 4), block_threads)};
+  while (t.across > 2 && t.across > threads) t.across /= 2;
+  const std::size_t blocks_down = ceil_div(shape.rows, t.down());
   t.blocks_down = static_cast<unsigned>(blocks_down);
-  t.blocks_across = block_count(filling_blocks / blocks_down, chunks / (std::size_t{4} * t.across));
+  t.blocks_across =
+      block_count(filling_blocks() / blocks_down, chunks / (std::size_t{4} * t.across));
   return t;
 }
 
-/// For folds of all elements: at most `filling_blocks` blocks.
+/// For folds of all elements: at most as many blocks as run at a time.
 [[nodiscard]] inline Tiling fold_tiling(Shape shape, unsigned width)
 {
   const std::size_t chunks = ceil_div(shape.cols, width);
   Tiling t{shape, width, threads_across(chunks, block_threads)};
-  t.blocks_across = block_count(ceil_div(chunks, t.across), filling_blocks);
-  t.blocks_down = block_count(ceil_div(shape.rows, t.down()), filling_blocks / t.blocks_across);
+  t.blocks_across = block_count(ceil_div(chunks, t.across), filling_blocks());
+  t.blocks_down = block_count(ceil_div(shape.rows, t.down()), filling_blocks() / t.blocks_across);
   return t;
 }
 
