@@ -10,12 +10,10 @@
 #include <string>
 #include <vector>
 
+#include <cubist/compiled.hpp>
 #include <cubist/nn/networks/mlp.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/plan/cost.hpp>
-#ifdef CUBIST_COMPILED
-#include <cubist/compiled.hpp>
-#endif
 
 #include "meter.hpp"
 #include "mlp.hpp"

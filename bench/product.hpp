@@ -9,15 +9,13 @@
 #include <string>
 #include <vector>
 
+#include <cubist/compiled.hpp>
 #include <cubist/dist/dist_matrix.hpp>
 #include <cubist/dist/global.hpp>
 #include <cubist/matmul/dist_matmul.hpp>
 #include <cubist/mesh/mesh.hpp>
 #include <cubist/plan/cost.hpp>
 #include <cubist/scheme/catalogue.hpp>
-#ifdef CUBIST_COMPILED
-#include <cubist/compiled.hpp>
-#endif
 
 #include "schemes.hpp"
 

@@ -9,13 +9,11 @@
 #include <optional>
 #include <vector>
 
+#include <cubist/compiled.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/nn/transformer/config.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/plan/transformer_cost.hpp>
-#ifdef CUBIST_COMPILED
-#include <cubist/compiled.hpp>
-#endif
 
 #include "meter.hpp"
 #include "scalars.hpp"

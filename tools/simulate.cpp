@@ -2,10 +2,8 @@
 #include <algorithm>
 
 #include <cubist/backend/simulated.hpp>
-#include <cubist/nn/networks/mlp.hpp>
-#ifdef CUBIST_COMPILED
 #include <cubist/compiled.hpp>
-#endif
+#include <cubist/nn/networks/mlp.hpp>
 
 #include "simulate.hpp"
 #include "simulated_program.hpp"

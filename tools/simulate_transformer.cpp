@@ -5,12 +5,10 @@
 #include <vector>
 
 #include <cubist/backend/simulated.hpp>
+#include <cubist/compiled.hpp>
 #include <cubist/nn/transformer/pipelined_transformer.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/trace/traced.hpp>
-#ifdef CUBIST_COMPILED
-#include <cubist/compiled.hpp>
-#endif
 
 #include "simulate.hpp"
 #include "simulated_program.hpp"

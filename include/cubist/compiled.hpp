@@ -4,14 +4,17 @@
 // What the compiled library has: the instances of the functions below for every scheme of the
 // catalogue, float and double, and the backends Threads, Simulated and Mpi.
 //
-// In a program that is linked to cubist::compiled the macro CUBIST_COMPILED is defined, and
-// cubist.hpp includes this header, which declares the instances `extern`, so that the program does
-// not compile them again. CUBIST_COMPILED_MPI, of cubist::compiled_mpi, declares those for Mpi.
-// Other schemes, scalars and backends are compiled from the headers, in the same program, too.
+// In a program that is linked to cubist::compiled the macro CUBIST_COMPILED is defined, and this
+// header, which cubist.hpp includes, declares the instances `extern`, so that the program does not
+// compile them again. CUBIST_COMPILED_MPI, of cubist::compiled_mpi, declares those for Mpi.
+// Without the macro this header is empty. Other schemes, scalars and backends are compiled from
+// the headers, in the same program, too.
 //
 // Most of these functions make an object of which the caller knows only a base: behind them is most
 // of the library. None is inline, because a compiler reads the body of an inline function, whether
 // it is extern or not.
+
+#ifdef CUBIST_COMPILED
 
 #include <cstddef>
 #include <memory>
@@ -19,16 +22,14 @@
 #include <vector>
 
 #include "cubist/compiled_loops.hpp"
+#include "cubist/compiled_schemes.hpp"  // CUBIST_COMPILED_SCHEMES, written by CMake beside the library
 #include "cubist/dist/global.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/version.hpp"
-#ifdef CUBIST_COMPILED
-#include "cubist/compiled_schemes.hpp"  // CUBIST_COMPILED_SCHEMES, written by CMake beside the library
-#endif
 
-#if defined(CUBIST_COMPILED) && CUBIST_COMPILED != CUBIST_VERSION
+#if CUBIST_COMPILED != CUBIST_VERSION
 #error                                                                                             \
     "the library cubist_compiled has another version than cubist's headers, so its functions may \
 differ from theirs; take both from one release"
@@ -204,7 +205,6 @@ struct Named<Mpi>
   CUBIST_SCALAR_INSTANCES(prefix, S, B, double)
 // clang-format on
 
-#ifdef CUBIST_COMPILED
 CUBIST_BACKEND_INSTANCES(extern template, Threads)
 CUBIST_BACKEND_INSTANCES(extern template, Simulated)
 #define CUBIST_EXTERN(S)                                                                           \
@@ -223,6 +223,7 @@ CUBIST_BACKEND_INSTANCES(extern template, Mpi)
 CUBIST_COMPILED_SCHEMES(CUBIST_EXTERN)
 #undef CUBIST_EXTERN
 #endif
-#endif
 
 }  // namespace cubist::CUBIST_ABI
+
+#endif

@@ -5,6 +5,7 @@
 // and the other backends are included by whoever uses them.
 
 #include "cubist/backend/threads.hpp"
+#include "cubist/compiled.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/redistribute.hpp"
@@ -25,7 +26,3 @@
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/step.hpp"
 #include "cubist/version.hpp"
-
-#ifdef CUBIST_COMPILED
-#include "cubist/compiled.hpp"
-#endif
