@@ -24,14 +24,14 @@ struct Shape
   friend constexpr bool operator==(const Shape&, const Shape&) = default;
 };
 
-/// "(16, 256)", for messages.
+/// The shape as text for messages: "(16, 256)".
 inline std::ostream& operator<<(std::ostream& out, Shape s)
 {
   return out << '(' << s.rows << ", " << s.cols << ')';
 }
 
-/// Refuses a matrix whose sizes or indices, with padding, could overflow. It may still be larger
-/// than the memory. Returns `s`.
+/// Returns `s`, unless its sizes or indices, with padding, could overflow. The matrix may still be
+/// larger than the memory.
 /// @throws ShapeError for a matrix of more bytes than 64 bits count
 inline Shape require_countable(Shape s, std::size_t bytes_each)
 {
@@ -55,7 +55,7 @@ struct ProductSize
   friend constexpr bool operator==(const ProductSize&, const ProductSize&) = default;
 };
 
-/// What rows and columns are padded to multiples of, where they are cut.
+/// The numbers of which rows and columns, if they are cut, are padded to multiples.
 struct Quanta
 {
   std::size_t rows = 1;
@@ -69,12 +69,13 @@ struct Quanta
   friend constexpr bool operator==(const Quanta&, const Quanta&) = default;
 };
 
-/// What the dimensions of a product are padded to multiples of; 0 stands for the mesh's quantum.
+/// The numbers of which the dimensions of a product are padded to multiples; 0 stands for the
+/// mesh's quantum.
 struct ProductQuanta
 {
-  std::size_t m = 0;  ///< of rows of X and Y
-  std::size_t n = 0;  ///< of columns of W and Y
-  std::size_t k = 0;  ///< of columns of X and rows of W
+  std::size_t m = 0;  ///< for the rows of X and Y
+  std::size_t n = 0;  ///< for the columns of W and Y
+  std::size_t k = 0;  ///< for the columns of X and the rows of W
 
   friend constexpr bool operator==(const ProductQuanta&, const ProductQuanta&) = default;
 };
@@ -123,7 +124,8 @@ struct Block
   friend constexpr bool operator==(const Block&, const Block&) = default;
 };
 
-/// Part `index` of a range: ceil(size / parts) indices, as far as the range has them.
+/// Part `index` of a range that is cut into parts of ceil(size / parts) indices; the last parts may
+/// be shorter or empty.
 [[nodiscard]] constexpr Range part_of_range(const Range& r, std::size_t parts, std::size_t index)
 {
   const std::size_t step = ceil_div(r.size, parts);
@@ -133,8 +135,8 @@ struct Block
   return {r.offset + before, size, std::min(size, r.valid - before)};
 }
 
-/// Part `index` of a block that lies in one piece of memory: some of its rows or, of a single row,
-/// some of its columns.
+/// Part `index` of a block, which is contiguous in memory: some of its rows or, if the block is a
+/// single row, some of its columns.
 [[nodiscard]] constexpr Block part_of_block(const Block& b, std::size_t parts, std::size_t index)
 {
   if (b.rows.size == 1) return {b.rows, part_of_range(b.cols, parts, index)};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Two uniform numbers u and v to two independent standard normal ones, with the same bits on every
-// processor and compiler:
+// Turns two uniform numbers u and v into two independent standard normal numbers, with the same
+// bits on every processor and compiler:
 //
 //   r = sqrt(-2 ln(1 - u))    x = r cos(2 pi v)    y = r sin(2 pi v)
 //
@@ -10,9 +10,9 @@
 //   cos and sin of 2 pi (n/4 + w), |w| <= 1/8    +- cos or +- sin of 2 pi w
 //
 // atanh, cos and sin are Taylor polynomials, whose next term is below 2^-58 of the sum. Libraries
-// differ in the last bits of std::log and std::cos, and compilers contract a product and a sum to
-// one operation or do not. Here every operation is one that IEEE 754 defines to the bit: where a
-// sum follows a product it is a std::fma. With -ffast-math the last bits differ.
+// differ in the last bits of std::log and std::cos, and only some compilers contract a product and
+// a sum to one operation. So this header only uses operations that IEEE 754 defines to the bit, and
+// std::fma for a product that is followed by a sum. With -ffast-math the last bits differ.
 //
 // Source: Box, Muller, "A note on the generation of random normal deviates", 1958; Cody, Waite,
 // "Software Manual for the Elementary Functions", 1980 (the reductions).

@@ -11,7 +11,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A member of such an object. A copy of the object is not in a call.
+/// The member of such an object that knows whether a call is active. A copy of the object begins
+/// without one.
 class CallGuard
 {
  public:
@@ -19,7 +20,7 @@ class CallGuard
   CallGuard(const CallGuard&) {}
   CallGuard& operator=(const CallGuard&) { return *this; }
 
-  /// A call, until the end of the scope.
+  /// An active call, which ends with the scope.
   struct End
   {
     void operator()(std::atomic<bool>* active) const { active->store(false); }

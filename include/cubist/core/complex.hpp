@@ -24,9 +24,9 @@ template <std::floating_point T>
 class Complex
 {
  public:
-  /// re + im i.
+  /// The number re + im i.
   CUBIST_HOST_DEVICE constexpr Complex(T re = T{}, T im = T{}) : re_{re}, im_{im} {}
-  /// Takes a number of the standard library.
+  /// Converts a number of the standard library.
   CUBIST_HOST_DEVICE constexpr Complex(const std::complex<T>& z) : Complex{z.real(), z.imag()} {}
   CUBIST_HOST_DEVICE constexpr explicit operator std::complex<T>() const { return {re_, im_}; }
 
@@ -61,7 +61,8 @@ class Complex
   {
     return {z.re_ / s, z.im_ / s};
   }
-  /// Neither overflows nor underflows where the quotient does not, but for its last operations.
+  /// Apart from its last operations, the division overflows or underflows only if the quotient
+  /// does.
   friend CUBIST_HOST_DEVICE constexpr Complex operator/(Complex a, Complex b)
   {
     if (magnitude(b.re_) < magnitude(b.im_))  // a / b = i a / (i b)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The errors of cubist. A message has three parts: what was got, why that is a problem, what to do.
+// The errors of cubist. A message has three parts: what cubist got, why that is a problem, and what
+// to do.
 
 #include <initializer_list>
 #include <optional>
@@ -19,7 +20,7 @@ namespace cubist::CUBIST_ABI
 class Error : public std::runtime_error
 {
  public:
-  /// From a message of three parts: what was got, why that is a problem, what to do.
+  /// @param message has three parts: what cubist got, why that is a problem, and what to do
   using std::runtime_error::runtime_error;
 
   /// The message, which begins with the rank once `launch` has caught the error.
@@ -61,7 +62,7 @@ struct ReplicaError : Error { using Error::Error; };
 struct NumericError : Error { using Error::Error; };
 /// A device failed, or lacks a feature that was requested.
 struct DeviceError : Error { using Error::Error; };
-/// Work that cannot be captured, or is to be captured where it cannot be.
+/// Work that cannot be captured, or that cannot be captured now.
 struct CaptureError : Error { using Error::Error; };
 /// Ranks failed to exchange data.
 struct CommunicationError : Error { using Error::Error; };
@@ -69,7 +70,7 @@ struct CommunicationError : Error { using Error::Error; };
 struct PeerFailed : CommunicationError { using CommunicationError::CommunicationError; };
 /// Ranks of one communicator called different collectives, or one with different arguments.
 struct CollectiveMismatch : CommunicationError { using CommunicationError::CommunicationError; };
-/// Ranks wait for an operation that cannot complete: each for another, or for one that has returned.
+/// Ranks wait for each other, or for a rank that has returned, so the operation cannot complete.
 struct DeadlockError : CommunicationError { using CommunicationError::CommunicationError; };
 /// A rank waited for others longer than the time limit of its `launch`.
 struct TimeLimitError : CommunicationError { using CommunicationError::CommunicationError; };
@@ -123,8 +124,8 @@ void require(bool condition, detail::MessagePart a)
 {
   if (!condition) detail::fail<E>({a});
 }
-// A template of the types of its parts would be compiled for each call: texts of other lengths are
-// of other types. These are compiled for each error.
+// A template on the types of the parts would be compiled for almost every call, because texts of
+// different lengths have different types. These functions are compiled once for each error.
 #ifndef DOXYGEN
 template <class E>
 void require(bool condition, detail::MessagePart a, detail::MessagePart b)

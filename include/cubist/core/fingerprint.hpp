@@ -5,10 +5,10 @@
 // all elements, of mix(bits of the element, its global index). Ranks sum over their blocks, in any
 // order; a CRC would need the bytes in the order of the file.
 //
-// Two matrices that differ in one element have different fingerprints; two that differ in more have
-// the same one with a probability of about 2^-64, unless by intent. Elements are compared by their
-// bits: -0.0 is not 0.0, and a NaN is equal to itself. A 16-bit element counts as the float of its
-// value.
+// Two matrices that differ in one element have different fingerprints; two that differ in more
+// elements have equal fingerprints with a probability of about 2^-64, unless someone made them
+// equal by intent. Elements are compared by their bits: -0.0 is not 0.0, and a NaN is equal to
+// itself. A 16-bit element counts as the float of its value.
 //
 // Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014
 // (splitmix64); its last step is variant 13 of Stafford, "Better bit mixing", 2011.
@@ -67,7 +67,8 @@ struct FingerprintTerm
 };
 
 /// The fingerprint of a block in host memory, whose first element is (i0, j0), of a row-major
-/// matrix with `cols` columns. Those of the blocks of a matrix add up to the matrix's.
+/// matrix with `cols` columns. The fingerprints of a matrix's blocks add up to the fingerprint of
+/// the matrix.
 template <Scalar T>
 [[nodiscard]] std::uint64_t fingerprint(MatrixView<const T> block, std::size_t i0, std::size_t j0,
                                         std::size_t cols)

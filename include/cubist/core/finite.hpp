@@ -5,8 +5,8 @@
 //
 // With -ffinite-math-only, which is part of -ffast-math and -Ofast, a compiler takes std::isnan(x)
 // and x != x for false, std::isfinite(x) for true, and may replace x < y by !(x >= y), which is
-// true for a NaN. It assumes nothing about the bits of a number, so they are what is tested here.
-// The tests have neither branches nor calls, so loops over them vectorise, and they run on a
+// true for a NaN. It assumes nothing about the bits of a number, so the functions here test the
+// bits. The tests have neither branches nor calls, so loops over them vectorise, and they run on a
 // device.
 
 #include <bit>
@@ -91,8 +91,8 @@ template <RealScalar T>
 namespace detail
 {
 
-/// condition ? a : b, by masks: compilers may turn a conditional expression into a branch, and then
-/// do not vectorise the loop.
+/// condition ? a : b, computed with masks, because compilers may turn a conditional expression into
+/// a branch and then do not vectorise the loop.
 template <std::floating_point T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T pick(bool condition, T a, T b)
 {
@@ -106,7 +106,7 @@ template <std::floating_point T>
 }
 
 #if defined __FINITE_MATH_ONLY__ && __FINITE_MATH_ONLY__
-/// Where numbers sort by sign and magnitude, as two's complement.
+/// The bits of x as an integer that grows with x.
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr auto sorting_key(const T& x)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Real numbers of 16 bits, for storage: they convert to float without loss, arithmetic is float's,
-// and a result is rounded to nearest, ties to even, when it is stored.
+// Real numbers of 16 bits, for storage. They convert to float without loss, arithmetic is done in
+// float, and a result is rounded to nearest, ties to even, when it is stored.
 //
 //              sign, exponent, fraction   epsilon   largest
 //   bfloat16   1     8         7          2^-7      3.4e38, as float
@@ -43,7 +43,7 @@ struct Bfloat16Format
   CUBIST_HOST_DEVICE static constexpr std::uint32_t widen(std::uint32_t bits) { return bits << 16; }
 
 #ifdef __CUDA_ARCH__
-  // The device's own instruction; a NaN becomes its one NaN.
+  // The device's own instruction turns every NaN into the same one.
   __device__ static std::uint16_t round_on_device(float x)
   {
     std::uint16_t bits;
@@ -99,7 +99,7 @@ struct HalfFormat
   {
     if (size > 0x7F80'0000U) return 0x7E00U | (size >> 13 & 0x3FFU);
     if (size >= 0x4780'0000U) return 0x7C00U;  // 2^16
-    // Below the normal numbers a step is 2^-24, as it is in a float from 1/2 on.
+    // Subnormal numbers are 2^-24 apart, as floats between 1/2 and 1 are.
     if (size < 0x3880'0000U)
       return std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5F) - 0x3F00'0000U;
     const std::uint32_t biased = size - 0x3800'0000U;
@@ -112,8 +112,8 @@ struct HalfFormat
 {
   const auto near = static_cast<float>(x);
   const auto bits = std::bit_cast<std::uint32_t>(near);
-  // Bits are compared, since a compiler may take a float's conversion to double for exact and
-  // NaN for absent (-ffast-math). Without a sign they are ordered as the numbers are.
+  // The bits are compared, because with -ffast-math a compiler may assume that the conversion is
+  // exact and that there are no NaNs. Without the sign, bits are ordered like the numbers.
   constexpr std::uint64_t magnitude = ~std::uint64_t{} >> 1;
   const std::uint64_t size = std::bit_cast<std::uint64_t>(x) & magnitude;
   const std::uint64_t near_size =
@@ -131,7 +131,7 @@ class Float16
 {
  public:
   Float16() = default;
-  /// The nearest value; of two, the one whose last bit is 0.
+  /// The nearest value; of two equally near ones, the one whose last bit is 0.
   CUBIST_HOST_DEVICE constexpr Float16(float x) : bits_{round(x)} {}
   /// The nearest value, rounded once.
   CUBIST_HOST_DEVICE constexpr explicit Float16(double x) : Float16{detail::round_to_odd(x)} {}

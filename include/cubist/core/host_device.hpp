@@ -4,9 +4,9 @@
 // CUBIST_HOST_DEVICE marks functions that nvcc compiles for both the host and the device; for other
 // compilers it is empty.
 //
-// A function that an engine maps is an object of a named type at namespace scope with such a call
-// operator: nvcc accepts neither lambdas inside of a library's templates nor private types. On a
-// device its complex arguments and result are Complex (core/complex.hpp).
+// A function that an engine maps is an object of a named type at namespace scope, whose call
+// operator is marked in this way. nvcc accepts neither lambdas inside of a library's templates nor
+// private types. On a device its complex arguments and result are Complex (core/complex.hpp).
 
 #include "cubist/version.hpp"
 

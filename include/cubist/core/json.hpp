@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The one reader of JSON files. nlohmann::json parses any depth, but copies and prints a value
-// recursively, and some versions destroy it so; a file nested half a million deep would overflow
-// the stack. This reader limits depth and size, and refuses what others pass over: a second value
-// of a name, of which only one would be used, and bytes behind a zero.
+// The one reader of JSON files. nlohmann::json parses any depth, but it copies and prints values
+// recursively, and some versions also destroy them recursively, so a file that is nested half a
+// million deep would overflow the stack. This reader limits depth and size. It also refuses a
+// second value of the same name and bytes behind a zero, which other readers ignore.
 
 #include <array>
 #include <cmath>
@@ -30,7 +30,7 @@ namespace cubist::CUBIST_ABI
 
 /// Lists and objects may be nested this deep; no file that cubist reads needs a tenth of it.
 inline constexpr std::size_t json_depth_limit = 64;
-/// A longer file is refused, in bytes.
+/// The largest file that is read, in bytes.
 inline constexpr std::size_t json_bytes_limit = std::size_t{1} << 28;
 
 /// What the messages about a JSON file say.
@@ -58,7 +58,8 @@ template <class V>
     if (value.is_number_unsigned()) return std::in_range<V>(value.get<std::uint64_t>());
     if (value.is_number_integer()) return std::in_range<V>(value.get<std::int64_t>());
     if (!value.is_number_float()) return false;
-    // 2^digits is the first number behind V's last one, and unlike that one no rounded double.
+    // 2^digits is the first number that V cannot represent. It is exact as a double; V's largest
+    // number may not be.
     const double x = value.get<double>();
     const double end = std::ldexp(1.0, std::numeric_limits<V>::digits);
     return x == std::floor(x) && x < end && x >= (std::is_signed_v<V> ? -end : 0.0);

@@ -22,8 +22,8 @@ enum class Draw : std::uint8_t
   dropout,    ///< masks of dropout
   attention,  ///< masks of attention's dropout
   token,      ///< tokens that are generated
-  order,      // of the rows or windows of a dataset, one for each epoch
-  held_out,   // the rows of a dataset that are
+  order,      // the order of a dataset's rows or windows, with one stream for each epoch
+  held_out,   // which rows of a dataset are held out
 };
 
 namespace detail

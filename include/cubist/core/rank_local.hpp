@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A pointer of each rank, wherever in a program it is asked for: of the thread, where a rank is a
-// thread or a process; where ranks share a thread (simulation/simulation.hpp), their scheduler
-// swaps it.
+// A pointer that each rank has for itself. If a rank is a thread or a process, the pointer belongs
+// to the thread. If ranks share a thread (simulation/simulation.hpp), their scheduler swaps it.
 
 #include "cubist/version.hpp"
 

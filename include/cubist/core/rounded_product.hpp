@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A product that a device rounds before it adds anything to it. nvcc otherwise fuses one of the
-// products of a b + c d with the sum, and which one differs from kernel to kernel, so that the same
-// update of a parameter would have other bits in another kernel.
+// A product that a device rounds before anything is added to it. Otherwise nvcc fuses one of the
+// products of a b + c d with the sum. It chooses another one in another kernel, so the same update
+// of a parameter would have different bits there.
 
 #include "cubist/core/host_device.hpp"
 

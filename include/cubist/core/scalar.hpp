@@ -13,7 +13,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Real numbers of 16 bits, which are computed with in float.
+/// Real numbers of 16 bits; arithmetic on them is done in float.
 template <class T>
 concept ShortReal = std::same_as<T, bfloat16> || std::same_as<T, half>;
 
@@ -21,7 +21,7 @@ concept ShortReal = std::same_as<T, bfloat16> || std::same_as<T, half>;
 template <class T>
 concept RealScalar = std::same_as<T, float> || std::same_as<T, double> || ShortReal<T>;
 
-/// Std::complex of float and double.
+/// std::complex<float> and std::complex<double>.
 template <class T>
 concept ComplexScalar =
     std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;

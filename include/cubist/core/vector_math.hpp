@@ -13,8 +13,9 @@
 // number; the comments beside them give their errors relative to e^r and to G. A result below the
 // smallest normal number is 0.
 //
-// The values are right with -ffast-math, -Ofast and their parts, too. What a compiler that may
-// reassociate would fold away is marked (`as_written`), and core/finite.hpp compares.
+// The values are also right with -ffast-math, -Ofast and the flags that these imply. Expressions
+// that a compiler could fold away by reassociation are marked (`as_written`), and core/finite.hpp
+// has the comparisons.
 //
 // Source: Cody, Waite, "Software Manual for the Elementary Functions", 1980 (the reduction); Press
 // et al., "Numerical Recipes", 6.2.2 (the form of G); Lomont, "Fast Inverse Square Root", 2003 (the
@@ -130,7 +131,7 @@ struct VectorMath<double>
 };
 
 #ifdef CUBIST_HIDES_VALUES
-/// Zero, of which the compiler knows nothing.
+/// Zero, but the compiler does not know that.
 [[gnu::used]] inline std::uint32_t hidden_zero = 0;
 #endif
 
@@ -261,7 +262,7 @@ template <RealScalar T>
   CUBIST_NO_REASSOCIATION
   using M = VectorMath<T>;
   using Limits = std::numeric_limits<T>;
-  // Subnormal numbers are scaled: the guess is for normal ones.
+  // Subnormal numbers are scaled first, because the guess is for normal numbers.
   constexpr T up = T{1} / Limits::epsilon() / Limits::epsilon();
   constexpr T down = Limits::epsilon();
   const bool small = is_less(x, Limits::min());

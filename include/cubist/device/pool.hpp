@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where the buffers of a thread come from: a pool that a backend installs, else CUDA's own.
+// Where the buffers of a thread come from: from a pool that a backend installs, or from CUDA's own
+// pool.
 
 #include <cstddef>
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A check that replicas are equal, bit by bit. Each rank computes fingerprints of its blocks, all
+// A check that replicas are equal, bit by bit. Each rank computes fingerprints of its blocks. All
 // ranks gather all fingerprints, and compare them along each axis of replicas. No element is
 // copied, and a matrix without replicas is not read.
 //
@@ -26,7 +26,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The ranks whose coordinates differ from those of `rank` along one axis only, in its order.
+/// The ranks whose coordinates differ from those of `rank` only along one axis, in the order of
+/// this axis.
 template <class M>
 [[nodiscard]] std::vector<int> ranks_along(const M& mesh, std::size_t axis, int rank)
 {

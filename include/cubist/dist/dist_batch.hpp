@@ -74,7 +74,7 @@ class DistBatch
   [[nodiscard]] auto begin() { return matrices_.begin(); }
   [[nodiscard]] auto end() { return matrices_.end(); }
 
-  /// The matrices of a group: the first batch % groups groups have one more than the others.
+  /// The matrices of a group. The first batch % groups groups have one matrix more than the others.
   [[nodiscard]] Range group_range(int group) const
   {
     const auto g = static_cast<std::size_t>(group);

@@ -6,9 +6,9 @@
 // The block is padded with zeros to the same size on every rank; users see the valid part only.
 // Code that writes to the padding keeps it zero. On an idle rank of the mesh the block is empty.
 //
-// Dimensions that are cut are padded to multiples of the mesh's quantum; or to a multiple of that,
-// for example so that each rank holds whole sequences of tokens (rows) or whole heads of attention
-// (columns).
+// Dimensions that are cut are padded to multiples of the mesh's quantum. A matrix may have quanta
+// of its own, which are multiples of the mesh's, for example so that each rank holds whole
+// sequences of tokens (rows) or whole heads of attention (columns).
 
 #include <cstddef>
 #include <type_traits>
@@ -33,7 +33,7 @@ struct DistView
 {
   M mesh;
   Shape shape;
-  Quanta quanta;  ///< what the rows and columns are padded to multiples of, where they are cut
+  Quanta quanta;         ///< rows and columns that are cut are padded to multiples of these
   MatrixView<T> padded;  ///< this rank's block with its padding, whose rows may lie apart
   Block (*block_of)(const M&, Shape, Quanta, int rank) = nullptr;  ///< the block of a rank
   bool (*primary)(const M&, int rank) = nullptr;  ///< whether a rank has the first of the replicas
@@ -43,7 +43,7 @@ struct DistView
   /// The part of its block that a rank keeps where replicas share the block among themselves.
   Block (*part_of)(const M&, Shape, Quanta, int rank) = nullptr;
 
-  /// On a mesh with stages: which of them hold the matrix, if not all.
+  /// On a mesh with stages, the stages that hold the matrix, if not all do.
   detail::StageCut<M> stages = {};
 
   /// The block that a rank of the mesh's parent holds; that of an idle rank is empty.
@@ -80,13 +80,14 @@ struct DistView
     return padded.block(0, 0, block(mesh.rank()).valid());
   }
 
-  /// A view of other memory, which is cut as this one is.
+  /// A view of other memory that is cut in the same way.
   template <class V>
   [[nodiscard]] DistView<V, M> with(MatrixView<V> other) const
   {
     return {mesh, shape, quanta, other, block_of, primary, replicas, part_of, stages};
   }
-  /// The cut in parts of blocks, of which no two ranks hold the same.
+  /// The view that a sharded optimizer has: replicas share each block among themselves, and `mine`
+  /// is this rank's part of it.
   [[nodiscard]] DistView with_parts(MatrixView<T> mine) const
   {
     DistView parts{mesh, shape, quanta, mine, part_of, &detail::is_active<M>};
@@ -131,8 +132,8 @@ inline Quanta require_multiples(Quanta quanta, std::size_t quantum)
 
 }  // namespace detail
 
-/// Makes a matrix that has a shape, blocks and no elements: the gradient of a parameter that nobody
-/// trains.
+/// Makes a matrix that has a shape and blocks but no elements, such as the gradient of a parameter
+/// that is not trained.
 struct WithoutElements
 {
 };
@@ -169,7 +170,8 @@ class DistMatrix
   {
   }
 
-  /// The sum of parts of which each rank holds one: `sum_partial` of dist/sum_partial.hpp.
+  /// Assigns the sum of the parts that the ranks hold, as `sum_partial` does
+  /// (dist/sum_partial.hpp).
   /// @throws ShapeError, MeshError for parts of another shape or on another mesh
   template <class P>
   requires P::is_partial DistMatrix& operator=(const DistMatrix<T, P, M>& parts)
@@ -183,7 +185,7 @@ class DistMatrix
   [[nodiscard]] Shape shape() const { return shape_; }
   [[nodiscard]] std::size_t rows() const { return shape_.rows; }
   [[nodiscard]] std::size_t cols() const { return shape_.cols; }
-  /// What its rows and columns are padded to multiples of, where they are cut.
+  /// The numbers of which rows and columns, if they are cut, are padded to multiples.
   [[nodiscard]] Quanta quanta() const { return quanta_; }
   /// The block of the global matrix that this rank holds.
   [[nodiscard]] const Block& block() const { return block_; }

@@ -3,7 +3,8 @@
 
 // Scatter of a global matrix on rank 0 to the shards, and gather back. Global matrices are xtensor
 // expressions. Blocks are sent one at a time, so rank 0 needs memory for the global matrix and one
-// block; and for a row-major copy of the matrix where it is no row-major container.
+// block. If the global matrix is not a row-major container, rank 0 also needs memory for a
+// row-major copy of it.
 //
 // Elements sent: scatter sends each rank its padded block, and all-reduces one word if rank 0's
 // matrix is empty; gather sends the padded block of the first rank of each block's replicas. Idle
@@ -209,8 +210,8 @@ void scatter(const E& global, DistMatrix<T, L, M>& out)
   scatter(global, out.view());
 }
 
-/// A matrix that is cut as `y` (M, N) is, of its scalar, with the elements of rank 0's `global`
-/// (M, N). All ranks of the mesh call it.
+/// A matrix with the elements of rank 0's `global` (M, N), cut in the same way as `y` (M, N) and
+/// with the same scalar. All ranks of the mesh call it.
 /// @throws ShapeError on all ranks unless rank 0's `global` has the shape of `y`
 template <class T, class L, class M, class E>
 [[nodiscard]] DistMatrix<T, L, M> scatter_like(const DistMatrix<T, L, M>& y, const E& global)

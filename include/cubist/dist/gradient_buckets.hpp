@@ -12,12 +12,12 @@
 //   3. finish               sends what is open, waits for all sums, and copies those of buckets
 //                           back.
 //
-// The bits of a sum are those of a message of its own, since an element's terms are added in the
-// order of the ranks wherever it is in a message (comm/reduction.hpp); NCCL chooses its own order.
+// A sum has the same bits in a bucket as alone, because the terms of an element are added in the
+// order of the ranks wherever it is in a message (comm/reduction.hpp). NCCL chooses its own order.
 //
-// Words: those of the gradients one by one, 2 (P-1)/P of each over its P replicas, or (P-1)/P of a
-// scattered one; 2 (P-1) messages a bucket instead of a gradient.
-// Source of buckets: Li et al., "PyTorch Distributed", arXiv 2006.15704, section 3.2.
+// Words: as many as for the gradients one by one, 2 (P-1)/P of each over its P replicas, or (P-1)/P
+// of a scattered one. A bucket takes 2 (P-1) messages, which otherwise each gradient takes. Source
+// of buckets: Li et al., "PyTorch Distributed", arXiv 2006.15704, section 3.2.
 
 #include <cstddef>
 #include <optional>
@@ -42,7 +42,7 @@ struct BucketOptions
 namespace detail
 {
 
-/// Elements one after the other as a matrix of one row.
+/// Contiguous elements as a matrix of one row.
 template <class V>
 [[nodiscard]] MatrixView<V> as_row(std::span<V> x)
 {
@@ -150,8 +150,8 @@ class GradientBuckets final : public GradientReducer<T, M>
     return static_cast<std::size_t>(replicas.size());
   }
 
-  /// Packs a gradient; `out` becomes its sum or, if it is scattered in pieces of so many elements,
-  /// this rank's piece.
+  /// Packs a gradient. `out` becomes its sum or, if the sum is scattered in pieces of `piece`
+  /// elements, this rank's piece.
   void add(std::span<const T> gradient, Communicator& replicas, std::span<T> out, std::size_t piece)
   {
     const std::size_t size = piece == 0 ? gradient.size() : piece * ranks(replicas);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The way of a gradient from the layer that computes it to the optimizer that reads it.
+// How a gradient gets from the layer that computes it to the optimizer that reads it.
 //
 //   1. The network calls `begin` on its reducer, and passes it to the layers with the pass
 //      (nn/layer.hpp).
@@ -11,7 +11,7 @@
 //   3. The reducer starts what is to be done, which overlaps with the layers before this one.
 //   4. The network calls `finish`, the only wait, at the end of its `backward`.
 //
-// There are three reducers, each of which passes on what it does not do itself:
+// There are three reducers. Each passes on the work that it does not do itself:
 //
 //   GradientBuckets      sums over replicas; small gradients travel together
 //                        (dist/gradient_buckets.hpp). Every network has one.
@@ -20,8 +20,8 @@
 //   ShardedParameters    sums each replica's part only, for the optimizer that updates this part
 //                        (training/sharded_parameters.hpp).
 //
-// A backward computes its gradients in one order, on every rank and in every step: reducers rely on
-// it.
+// A backward computes its gradients in the same order on every rank and in every step. Reducers
+// rely on this.
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
@@ -30,7 +30,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What takes the gradients of a backward pass.
+/// Takes the gradients of a backward pass.
 /// @tparam M the mesh of the network
 template <Scalar T, class M>
 class GradientReducer

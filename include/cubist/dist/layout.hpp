@@ -129,7 +129,7 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   template <class Axis>
   static constexpr bool cuts = is_one_of<Axis, R..., C...>;
 
-  /// The number of parts that columns are cut in on a mesh of these extents.
+  /// The number of parts into which columns are cut on a mesh of these extents.
   template <class A>
   [[nodiscard]] static std::size_t col_parts(const typename A::Array& extents)
   {
@@ -137,8 +137,8 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   }
 
   /// The block of a matrix of this shape that the rank at these coordinates holds. A dimension that
-  /// is cut is padded to a multiple of its quantum and of its number of parts; one that is cut
-  /// along Data, in each batch.
+  /// is cut is padded to a multiple of its quantum and of its number of parts. If it is cut along
+  /// Data, each batch is padded in this way.
   template <class A>
   [[nodiscard]] static Block block(Shape shape, const typename A::Array& extents,
                                    const typename A::Array& coordinates, Quanta quanta)
@@ -185,9 +185,9 @@ using RowVector = Layout<Rows<>, typename L::ColAxes>;
 template <class L>
 using Transposed = typename L::Transpose;
 
-/// `type`: the axes of `Cut`, Rows<A...> or Axes<A...>, along which layout `L` holds replicas. A
-/// sum over the dimension that `Cut` cuts has a part on each of these replicas, so the gradient of
-/// a parameter of layout `L` is all-reduced along these axes.
+/// `type`: the axes of `Cut`, Rows<A...> or Axes<A...>, along which layout `L` holds replicas. In a
+/// sum over the dimension that `Cut` cuts, each of these replicas has a part, so the gradient of a
+/// parameter of layout `L` is all-reduced along these axes.
 template <class L, class Cut, class Found = Axes<>>
 struct PendingAxes
 {

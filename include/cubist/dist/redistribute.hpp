@@ -75,7 +75,7 @@ template <class From, class To>
     for (int step = 1; step < ranks; ++step)
     {
       const int receiver =
-          (rank + step) % ranks;  // staggered, so that no rank is the target of all at once
+          (rank + step) % ranks;  // staggered, so that not all ranks send to the same one at once
       const Rectangle theirs = intersection(block, to.block(receiver));
       if (sender_to(receiver) == rank && !theirs.empty() && !(from.block(receiver) == block))
         transfers.sends.push_back({receiver, theirs});

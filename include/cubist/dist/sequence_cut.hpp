@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Context parallelism: which token each row of the residual stream is where several ranks share a
-// sequence.
+// Context parallelism: if several ranks share a sequence, this header says which token each row of
+// the residual stream is.
 //
 //   c = `parts` ranks share the same `together` sequences, each of which is cut in c or 2 c chunks
 //   of equal length. Member m of the c ranks has
@@ -16,8 +16,8 @@
 // The ranks are numbered by the blocks of rows that they hold in a matrix of layout S::Output, in
 // which attention is computed, so the order of rows is the same on all matrices of the stream,
 // wherever these are cut. Rows behind the end of a sequence, or of sequences that do not exist, are
-// padding between rows of tokens: they count as rows of a matrix, and get the last token of a
-// sequence, whose results no one reads.
+// padding between rows of tokens. They count as rows of a matrix and get the last token of a
+// sequence, but nobody reads their results.
 //
 // Source: Liu et al., "Ring Attention with Blockwise Transformers", arXiv 2310.01889; the two
 // chunks: Dubey et al., "The Llama 3 Herd of Models", arXiv 2407.21783, section 3.3.2, and
@@ -41,9 +41,9 @@ namespace cubist::CUBIST_ABI
 /// How the ranks of a mesh cut the rows of a matrix in which attention is computed.
 struct RowParts
 {
-  std::size_t parts = 1;    ///< of a batch
-  std::size_t batches = 1;  ///< along Data
-  std::size_t quantum = 1;  ///< of the mesh
+  std::size_t parts = 1;    ///< the parts that the rows of a batch are cut into
+  std::size_t batches = 1;  ///< the batches along Data
+  std::size_t quantum = 1;  ///< the quantum of the mesh
 };
 
 /// In how many parts a mesh of these extents cuts the rows of a matrix of layout `L`.
@@ -60,10 +60,10 @@ template <class L, class A>
 /// The order of rows of a batch of sequences. Without values every rank has whole sequences.
 struct SequenceCut
 {
-  std::size_t sequences = 0;  ///< of all ranks
+  std::size_t sequences = 0;  ///< the sequences of all ranks
   std::size_t length = 0;     ///< tokens of a sequence
   std::size_t parts = 1;      ///< ranks that share a sequence
-  std::size_t chunks = 1;     ///< of a sequence on each of them: 1 or 2
+  std::size_t chunks = 1;     ///< the chunks of a sequence on each of these ranks: 1 or 2
   std::size_t chunk = 0;      ///< rows of a chunk
   std::size_t together = 0;   ///< sequences that the same ranks share
   std::size_t groups = 0;     ///< sets of ranks that share sequences
@@ -77,7 +77,7 @@ struct SequenceCut
   {
     return together * chunks * chunk;
   }
-  /// The rows of all ranks, with those that are padding.
+  /// The rows of all ranks, padding included.
   [[nodiscard]] std::size_t rows() const { return groups * parts * rows_of_part(); }
 
   /// The number of a chunk in its sequence.
@@ -86,13 +86,13 @@ struct SequenceCut
   {
     return i == 0 ? member : 2 * parts - 1 - member;
   }
-  /// The sequence of a row; one that is padding may have a sequence that does not exist.
+  /// The sequence of a row. A row of padding may have the number of a sequence that does not exist.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t sequence(std::size_t row) const
   {
     const std::size_t part = row / rows_of_part();
     return part / parts * together + row % rows_of_part() / (chunks * chunk);
   }
-  /// The position of a row in its sequence; that of padding is behind the end.
+  /// The position of a row in its sequence; padding is behind the end.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t position(std::size_t row) const
   {
     const std::size_t member = row / rows_of_part() % parts;
@@ -103,7 +103,7 @@ struct SequenceCut
   {
     return sequence(row) < sequences && position(row) < length;
   }
-  /// The number of the row's token, b S + s; that of padding is B S or larger.
+  /// The number of the row's token, b S + s; for padding it is B S or larger.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t token(std::size_t row) const
   {
     return is_token(row) ? sequence(row) * length + position(row) : sequences * length + row;
@@ -136,8 +136,8 @@ struct SequenceCut
   }
 };
 
-/// The words that a rank sends in one direction to the others that share its sequences: K and V
-/// forward, and their gradients as well backward.
+/// The words that a rank sends to the others that share its sequences. Forward sends K and V;
+/// backward sends them and their gradients.
 /// @param columns of K, or of V, on the rank
 [[nodiscard]] inline std::uint64_t ring_words(const SequenceCut& cut, std::size_t columns,
                                               bool backward)
@@ -145,9 +145,9 @@ struct SequenceCut
   return std::uint64_t{cut.parts - 1} * (backward ? 4 : 2) * cut.rows_of_part() * columns;
 }
 
-/// How many key-value heads go around together: the fewest, a divisor of `heads`, of which a
-/// message has 2^18 elements, so that buffers are small and latency does not count; all, if that
-/// takes all.
+/// The number of key-value heads that go around together. It is the smallest divisor of `heads` for
+/// which a message has 2^18 elements, so that buffers are small and latency does not count, or all
+/// heads if even these are fewer.
 [[nodiscard]] inline std::size_t ring_heads(const SequenceCut& cut, std::size_t heads,
                                             std::size_t head_size)
 {

@@ -2,9 +2,9 @@
 #pragma once
 
 // Which stages of a pipeline hold a matrix (mesh/stages.hpp). A parameter is cut over the ranks of
-// one stage, that of its layer, as its layout says, and all other ranks hold an empty block of it.
-// So every rank can list all parameters of a network, and what works on such lists, as optimizers,
-// the norm of all gradients, checkpoints and comparisons of replicas do, knows nothing of stages.
+// its layer's stage, as its layout says, and all other ranks hold an empty block of it. So every
+// rank can list all parameters of a network. Optimizers, the norm of all gradients, checkpoints and
+// comparisons of replicas work on such lists, and need not know of stages.
 //
 // A table that the first and the last stage share has a replica in both.
 
@@ -24,7 +24,7 @@ template <class M>
   return rank < mesh.size();
 }
 
-/// On a mesh without stages there is nothing to say.
+/// A mesh without stages needs no members.
 template <class M>
 struct StageCut
 {
@@ -38,7 +38,7 @@ struct StageCut<M>
 
   int first = -1;                     // the stage that holds the matrix, or the first of two
   int second = -1;                    // the other one, or the same
-  std::optional<Stage> mesh_of = {};  // of the stage that this rank knows
+  std::optional<Stage> mesh_of = {};  // the mesh of the stage that this rank knows
   Block (*block_of)(const Stage&, Shape, Quanta, int rank) = nullptr;
   bool (*primary)(const Stage&, int rank) = nullptr;
   typename M::Communicator* (*replicas)(const Stage&) = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A matrix of one stage of a pipeline as a matrix of all its ranks, of which those of other stages
-// hold empty blocks (dist/stage_cut.hpp).
+// Shows a matrix of one stage of a pipeline as a matrix of all ranks of the pipeline. The ranks of
+// other stages hold empty blocks of it (dist/stage_cut.hpp).
 
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/mesh/stages.hpp"
@@ -10,8 +10,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A view for all ranks of `mesh` of a matrix that the ranks of stage `first` hold, and those of
-/// `second`, if that is another one.
+/// A view, for all ranks of `mesh`, of a matrix that stage `first` holds, and also stage `second`
+/// if that is another one.
 /// @param of_stage  on the mesh of this rank's stage or, if that holds nothing of the matrix, on
 /// make_other_stage_mesh(mesh)
 template <class T, HasStages M>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Communication of values in host memory by a communicator whose data is in an engine's memory.
+// Sends values in host memory by a communicator whose data is in an engine's memory.
 
 #include <span>
 

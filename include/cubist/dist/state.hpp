@@ -33,13 +33,13 @@ struct NamedNumber
   bool setting = false;
 };
 
-/// References to matrices and numbers of the program, which must outlive it.
+/// References to matrices and numbers of the program, which must outlive this object.
 template <class T, class M>
 struct State
 {
   std::vector<NamedMatrix<T, M>> matrices;  ///< the matrices
   std::vector<NamedNumber> numbers;         ///< the numbers
-  /// Matrices that are kept in float for a program in 16 bits.
+  /// Matrices that are kept in float although the program's elements have 16 bits.
   std::vector<NamedMatrix<Accumulator<T>, M>> accumulators;
 
   /// `matrices` or `accumulators`: the list of matrices of V.
@@ -54,7 +54,7 @@ struct State
 };
 
 // clang-format off
-/// What `state_of` takes: it has a function `append_state`.
+/// A type that `state_of` takes: it has a function `append_state`.
 template <class P, class T, class M>
 concept StatePart = requires(P& part, State<T, M>& state) { part.append_state(state); };
 // clang-format on

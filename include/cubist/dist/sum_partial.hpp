@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The sum of a matrix of which each rank along an axis holds a part.
+// Completes a matrix that is a sum of which each rank along an axis holds a part.
 //
 //   parts: rows [r] cols [c] partial [a]
 //

@@ -29,7 +29,7 @@ namespace cubist::CUBIST_ABI::detail
 class FutexEvent
 {
  public:
-  /// How many notifications there were.
+  /// The number of notifications so far.
   [[nodiscard]] std::uint32_t count() const { return count_.load(); }
 
   void notify()

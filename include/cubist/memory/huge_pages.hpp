@@ -39,7 +39,7 @@ class HugePages
   {
     const std::size_t bytes = n * sizeof(T);
     void* p = ::operator new(bytes, alignment(bytes));
-    // A refusal leaves small pages.
+    // If the system refuses, the pages stay small.
     if (bytes >= threshold) madvise(p, bytes / page * page, MADV_HUGEPAGE);
     return static_cast<T*>(p);
   }

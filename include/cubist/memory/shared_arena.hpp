@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Memory of a process that other processes of the machine map and read: an anonymous file, sparse
-// and as large as the machine's memory, which a peer maps once.
+// Memory of a process that other processes of the machine map and read. It is a sparse anonymous
+// file, as large as the machine's memory, which a peer maps once.
 //
 // A block is a run of pages, allocated first fit; freed pages return to the system. Linux only:
 // memfd_create, and /proc/PID/fd to open the file in another process.
@@ -65,7 +65,7 @@ class SharedArena
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - begin_);
   }
 
-  /// Zeroed memory, or null where no run of free pages is long enough.
+  /// Returns zeroed memory, or null if no run of free pages is long enough.
   [[nodiscard]] void* allocate(std::size_t bytes)
   {
     const std::lock_guard lock{mutex_};
@@ -135,7 +135,7 @@ class SharedArena
     if (file_ < 0 || ftruncate(file_, static_cast<off_t>(size)) != 0) return;
     void* begin = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
     if (begin == MAP_FAILED) return;
-    madvise(begin, size, MADV_HUGEPAGE);  // a refusal leaves small pages
+    madvise(begin, size, MADV_HUGEPAGE);  // if the system refuses, pages stay small
     begin_ = static_cast<std::byte*>(begin);
     size_ = size;
     free_.emplace(0, size);
@@ -154,8 +154,8 @@ class SharedArena
   std::map<std::size_t, std::size_t> free_;  // sizes of free runs by offset
 };
 
-/// Allocates from the arena of this process; less than a page, and what does not fit, from the
-/// heap.
+/// Allocates from the arena of this process. Blocks of less than a page, and blocks that do not
+/// fit, come from the heap.
 template <class T>
 class ArenaAllocator
 {

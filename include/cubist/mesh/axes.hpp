@@ -73,7 +73,7 @@ struct Axes
 {
   /// The number of axes.
   static constexpr std::size_t count = sizeof...(A);
-  /// A number for each axis, in their order.
+  /// One number for each axis, in the order of the axes.
   using Array = std::array<int, count>;
 
   /// Whether `Axis` is one of the axes.
@@ -123,7 +123,7 @@ struct Axes
     return names[i];
   }
 
-  /// "depth 2 x row 2 x col 2", for messages.
+  /// The axes and their extents as text for messages: "depth 2 x row 2 x col 2".
   [[nodiscard]] static std::string to_string(const Array& extents)
   {
     std::string s;

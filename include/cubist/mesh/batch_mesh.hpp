@@ -63,8 +63,9 @@ class BatchMesh : public AxisBatchMesh<typename S::Axes, B>
  public:
   using Scheme = S;
 
-  /// Consecutive ranks are a group. Every rank of `world` calls this.
-  /// @throws MeshError unless the ranks make so many groups, and the extents fit each of them
+  /// Makes groups of consecutive ranks. Every rank of `world` calls this.
+  /// @throws MeshError unless the ranks can be divided into this many groups, and the extents fit
+  /// each of them
   BatchMesh(const typename B::Communicator& world, int groups,
             const typename S::Extents& extents = {})
       : AxisBatchMesh<typename S::Axes, B>{world, groups,

@@ -5,7 +5,7 @@
 // and, on request, along each set of axes. A mesh may leave the last ranks of its parent
 // communicator idle: these hold no elements, and take no part in collective calls (see `active()`).
 //
-// `AxisMesh` is the mesh itself, of any scheme with these axes; `Mesh` checks its extents for one
+// `AxisMesh` is the mesh itself, for any scheme with these axes; `Mesh` checks its extents for one
 // scheme. Both are handles: a copy refers to the same mesh.
 
 #include <concepts>
@@ -54,7 +54,7 @@ struct MeshState
   std::tuple<Buffers<int>, Buffers<std::int64_t>, Buffers<float>, Buffers<double>, Buffers<half>,
              Buffers<bfloat16>>
       unused_buffers{};
-  bool elsewhere = false;  // all ranks of the mesh are others than this one
+  bool elsewhere = false;  // this rank is not on the mesh, which other ranks have made
 
   [[nodiscard]] bool active() const { return !elsewhere && parent.rank() < A::ranks(extents); }
 
@@ -68,7 +68,7 @@ struct MeshState
   }
 };
 
-/// The ranks whose coordinates differ along these axes only, of which each is a bit.
+/// The ranks whose coordinates differ only along these axes; each bit of `axes` is an axis.
 template <class A, class B, class C = typename B::Communicator>
 C& group_of_axes(MeshState<A, B>& mesh, unsigned axes)
 {
@@ -148,8 +148,8 @@ class AxisMesh
   {
   }
 
-  /// A mesh of other ranks: this rank is idle on it, holds no elements, and sends nothing. Matrices
-  /// that are made on it say where others hold their blocks.
+  /// A mesh of other ranks. This rank is idle on it, holds no elements, and sends nothing. Matrices
+  /// on it tell which blocks the other ranks hold.
   [[nodiscard]] static AxisMesh elsewhere(const Communicator& parent, const Array& extents,
                                           std::size_t quantum)
   {
@@ -263,8 +263,8 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   {
   }
 
-  /// A mesh of named extents that may leave ranks idle: with IdleRanks::allowed, it has as many of
-  /// the ranks as the scheme has a mesh for. A list without names, as {2, 2}, is one of exact
+  /// A mesh of named extents that may leave ranks idle. With IdleRanks::allowed it has as many of
+  /// the ranks as the scheme has a mesh for. A list without names, such as {2, 2}, gives the exact
   /// extents.
   /// @throws MeshError for extents that do not fit the scheme, or need more ranks
   template <std::same_as<typename S::Extents> E = typename S::Extents>
@@ -304,7 +304,7 @@ class Mesh : public AxisMesh<typename S::Axes, B>
       }
       catch (const MeshError&)
       {
-        continue;  // no such mesh of so many ranks: leave one more idle
+        continue;  // the scheme has no mesh of this many ranks: leave one more idle
       }
     }
     return S::extents(requested, ranks);  // throws, and names extents that fit

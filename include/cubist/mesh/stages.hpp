@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The meshes of a pipeline's stages. The ranks of a mesh whose coordinate along PipelineStage is
-// equal are a mesh themselves, on the other axes: that of a stage. Layers are made on it, and know
-// nothing of other stages.
+// The meshes of a pipeline's stages. The ranks with the same coordinate along PipelineStage are a
+// stage, and form a mesh on the other axes. Layers are made on this mesh, and know nothing of other
+// stages.
 
 #include <cstddef>
 #include <type_traits>
@@ -49,7 +49,7 @@ concept HasStages = M::Axes::template has<PipelineStage>;
 template <HasStages M>
 using StageMesh = typename detail::MeshOfStage<M>::type;
 
-/// The numbers of the axes of `A` without that of the stages.
+/// The numbers of all axes of `A` except PipelineStage.
 template <class A>
 [[nodiscard]] constexpr auto without_stage(const typename A::Array& numbers)
 {
@@ -92,7 +92,7 @@ template <HasStages M>
   return {mesh.world().split(stage_of(mesh, mesh.rank()), mesh.rank()), extents, mesh.quantum()};
 }
 
-/// A mesh of another stage than this rank's: matrices on it have no elements here.
+/// The mesh of a stage that is not this rank's. Matrices on it have no elements here.
 template <HasStages M>
 [[nodiscard]] StageMesh<M> make_other_stage_mesh(const M& mesh)
 {

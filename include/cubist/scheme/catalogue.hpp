@@ -75,7 +75,7 @@ using WholeCatalogue = detail::WithData<Catalogue>::both;
 /// stage side by side. These are schemes of networks only.
 using PipelineCatalogue = detail::WithData<Catalogue>::stages;
 
-/// Whether two names are the same but for upper and lower case.
+/// Whether two names are equal, apart from upper and lower case.
 [[nodiscard]] inline bool same_name(std::string_view a, std::string_view b)
 {
   if (a.size() != b.size()) return false;

@@ -44,7 +44,7 @@ struct BehindData<Layout<Rows<R...>, Cols>>
   using type = Layout<Rows<Data, R...>, Cols>;
 };
 
-/// An algorithm that names layouts, for those of `S`.
+/// The algorithm of `S`, with the layouts of this scheme in place of those of `S`.
 template <class Algorithm, class S>
 struct AlgorithmFor
 {
@@ -97,8 +97,8 @@ struct DataParallel : detail::DataParallelLayouts<S>
   using Algorithm =
       typename detail::AlgorithmFor<typename S::Algorithm, detail::DataParallelLayouts<S>>::type;
 
-  /// The number of meshes, and the extents of each. `data` left out is the least that the scheme
-  /// has such a mesh for.
+  /// The number of meshes, and the extents of each. If `data` is left out, it is the smallest
+  /// number for which the scheme has a mesh on each part of the ranks.
   struct Extents
   {
     int data = 0;                     ///< meshes side by side; 0: what the scheme's extents leave
@@ -128,10 +128,11 @@ struct DataParallel : detail::DataParallelLayouts<S>
         }
         catch (const MeshError&)
         {
-          continue;  // no such mesh of so many ranks: try more and smaller ones
+          continue;  // the scheme has no mesh of this many ranks: try more and smaller ones
         }
       }
-    return extents_of(1, S::extents(requested.scheme, ranks));  // names those that fit
+    return extents_of(1,
+                      S::extents(requested.scheme, ranks));  // throws, and names extents that fit
   }
 
   [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What schemes use to choose the extents of a mesh from a number of ranks.
+// Functions with which schemes choose the extents of a mesh for a number of ranks.
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@ namespace cubist::CUBIST_ABI::detail
   return d;
 }
 
-/// The divisor of n that is nearest to `requested`, the lower one of two.
+/// The divisor of n that is nearest to `requested`; of two equally near ones, the lower.
 /// @pre n >= 1
 [[nodiscard]] constexpr int nearest_divisor(int n, int requested)
 {
@@ -52,8 +52,8 @@ namespace cubist::CUBIST_ABI::detail
   }
 }
 
-/// Extents of which those that are left out (0) share what the others leave of `ranks`, as evenly
-/// as possible, the smaller ones first.
+/// Completes extents: those that are left out (0) share the ranks that the others leave, as evenly
+/// as possible, with the smaller extents first.
 template <std::size_t n>
 [[nodiscard]] constexpr std::array<int, n> fill_extents(std::array<int, n> extents, int ranks)
 {
@@ -103,7 +103,8 @@ template <std::size_t n>
   return (q > 0 ? raised(q) + " or " : "") + raised(q + 1) + " ranks";
 }
 
-/// The ranks on axes of these extents; any number above 2^31 if there are more.
+/// The number of ranks of a mesh with these extents, or any number above 2^31 if it is larger than
+/// that.
 /// @pre the extents are positive
 template <class Extents = std::initializer_list<int>>
 [[nodiscard]] constexpr long ranks_on(const Extents& extents)
@@ -120,7 +121,7 @@ template <class Extents = std::initializer_list<int>>
   return ranks > std::numeric_limits<int>::max() ? "" : ", or " + std::to_string(ranks) + " ranks";
 }
 
-/// An extent that a user may leave out, by the name that it has in `Extents`.
+/// An extent that a user may leave out, with the name that it has in `Extents`.
 struct NamedExtent
 {
   const char* name;

@@ -8,9 +8,8 @@
 // X is gathered along y and Y scattered along x, both by columns; W never moves. The next layer
 // sees x and y swapped.
 //
-// Words a rank: forward [(y-1) MK + (x-1) MN] / xy, backward the same again with the gathered X
-// kept, else + (y-1) MK / xy.
-// Source: MindSpore, High Dimension Tensor Parallel, 2D.
+// Words a rank: forward [(y-1) MK + (x-1) MN] / xy, backward as much again with the gathered X
+// kept, otherwise (y-1) MK / xy more. Source: MindSpore, High Dimension Tensor Parallel, 2D.
 
 #include <cstddef>
 
@@ -34,7 +33,8 @@ struct BasicGrid2D
   using Next = BasicGrid2D<Y, X>;
   using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
 
-  /// Those that are left out share the ranks that the other leaves, as evenly as possible.
+  /// The extents. If one is left out, it follows from the ranks; if both are, they are as equal as
+  /// possible.
   struct Extents
   {
     int x = 0;  ///< along axis x

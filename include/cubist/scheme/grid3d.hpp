@@ -8,10 +8,10 @@
 //
 // X is gathered along y, W along z, and Y scattered along x. The next layer sees x and y swapped.
 //
-// Words a rank: forward [(y-1) MK + (z-1) KN + (x-1) MN] / xyz, backward the same again with
-// gathered operands kept, else + [(y-1) MK + (z-1) KN] / xyz.
-// Source: Bian et al., "Maximizing Parallelism in Distributed Training for Huge Neural Networks",
-// arXiv 2105.14450; MindSpore, High Dimension Tensor Parallel, 3D.
+// Words a rank: forward [(y-1) MK + (z-1) KN + (x-1) MN] / xyz, backward as much again with
+// gathered operands kept, otherwise [(y-1) MK + (z-1) KN] / xyz more. Source: Bian et al.,
+// "Maximizing Parallelism in Distributed Training for Huge Neural Networks", arXiv 2105.14450;
+// MindSpore, High Dimension Tensor Parallel, 3D.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +37,8 @@ struct BasicGrid3D
   using Next = BasicGrid3D<Y, X>;
   using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
 
-  /// Those that are left out share the ranks that the others leave, as evenly as possible.
+  /// The extents. Those that are left out share the ranks that the others leave, as evenly as
+  /// possible.
   struct Extents
   {
     int x = 0;  ///< along axis x

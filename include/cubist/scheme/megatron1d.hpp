@@ -7,13 +7,14 @@
 //   column half   X (M, K) replicated      W (K, N) cols [t]    Y (M, N) cols [t]
 //   row half      X (M, K) cols [t]        W (K, N) rows [t]    Y (M, N) replicated
 //
-// Forward all-reduces Y of the row half, backward dX of the column half. With sequence parallelism
-// what is replicated is cut by rows, rows [t]: it takes P times less memory, and the all_reduce
-// becomes an all_gather before the column half and a reduce_scatter after the row half.
+// Forward all-reduces Y of the row half, and backward dX of the column half. With sequence
+// parallelism the replicated activations are cut by rows, rows [t]. They take P times less memory,
+// and the all_reduce becomes an all_gather before the column half and a reduce_scatter after the
+// row half.
 //
-// Words a rank, for a pair h -> 4h -> h: forward 2(P-1)/P M h, backward the same. With sequence
-// parallelism, too, if the gathered X is kept, else + (P-1)/P M h.
-// Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3; Korthikanti et al., "Reducing
+// Words a rank, for a pair h -> 4h -> h: 2(P-1)/P M h in forward, and as much in backward. With
+// sequence parallelism backward sends (P-1)/P M h more, unless the gathered X is kept. Source:
+// Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3; Korthikanti et al., "Reducing
 // Activation Recomputation in Large Transformer Models", arXiv 2205.05198, section 4.2.
 
 #include <cstddef>

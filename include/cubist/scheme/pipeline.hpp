@@ -11,18 +11,19 @@
 //   MLP<Pipeline<Summa2D>, Threads, float> mlp{mesh, sizes, {.pipeline = {.micro_batches = 8}}};
 //   loss = mlp.compute_gradients(x, labels);
 //
-// With a data axis pipelines are side by side, each for its share of the rows. It is in front of
-// the stages, DataParallel<Pipeline<S>>, or behind them, Pipeline<DataParallel<S>>: these two
-// differ in the order of ranks, by which a job puts stages on other nodes or replicas.
+// With a data axis several pipelines are side by side, each for its share of the rows. The axis is
+// in front of the stages in DataParallel<Pipeline<S>>, and behind them in
+// Pipeline<DataParallel<S>>. The two differ in the order of ranks, which decides whether stages or
+// replicas are on different nodes.
 //
 // Networks are cut in stages, products are not: a Pipeline is a scheme of MLP and Transformer only
 // (NetworkScheme), whose layers are those of scheme S.
 //
-// Words a rank: those of S for the layers of its stage, in each micro-batch; and in each of the m
-// micro-batches, from each stage but the last to the next, a rank's block of the activations
-// between the two, and as much back for its gradient.
-// Source: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
-// Megatron-LM", arXiv 2104.04473, section 2.2 (one forward, one backward).
+// Words a rank: those of S for the layers of its stage, in each micro-batch. In addition each stage
+// sends a rank's block of activations to the next stage in each of the m micro-batches, and as much
+// comes back for its gradient. Source: Narayanan et al., "Efficient Large-Scale Language Model
+// Training on GPU Clusters Using Megatron-LM", arXiv 2104.04473, section 2.2 (one forward, one
+// backward).
 
 #include <algorithm>
 #include <array>
@@ -75,8 +76,8 @@ template <class A, class S>
   return rest;
 }
 
-/// The extents on axes A of so many meshes of scheme S; where the number is 0, the least that the
-/// scheme has such a mesh for.
+/// The extents on axes A of a number of meshes of scheme S. The number 0 stands for the smallest
+/// one for which the scheme has a mesh on each part of the ranks.
 /// @param extent  the name of the number
 /// @throws MeshError unless they multiply up to `ranks`
 template <class A, class S>
@@ -104,10 +105,10 @@ template <class A, class S>
       }
       catch (const MeshError&)
       {
-        continue;  // no such mesh of so many ranks: try more and smaller ones
+        continue;  // the scheme has no mesh of this many ranks: try more and smaller ones
       }
     }
-  return extents_of(1);  // names those that fit
+  return extents_of(1);  // throws, and names extents that fit
 }
 
 }  // namespace detail
@@ -125,8 +126,8 @@ struct Pipeline
   using Next =
       std::conditional_t<std::is_same_v<S, typename S::Next>, Pipeline, Pipeline<typename S::Next>>;
 
-  /// The number of stages, and the extents of each. `stages` left out is the least that the scheme
-  /// has such a mesh for.
+  /// The number of stages, and the extents of each. If `stages` is left out, it is the smallest
+  /// number for which the scheme has a mesh on each part of the ranks.
   struct Extents
   {
     int stages = 0;                   ///< one after the other; 0: what the scheme's extents leave
@@ -171,8 +172,8 @@ struct DataParallel<Pipeline<S>>
   using Next = std::conditional_t<std::is_same_v<S, typename S::Next>, DataParallel,
                                   DataParallel<Pipeline<typename S::Next>>>;
 
-  /// The number of pipelines, and the extents of each. `data` left out is the least that the
-  /// pipeline has such a mesh for.
+  /// The number of pipelines, and the extents of each. If `data` is left out, it is the smallest
+  /// number for which the pipeline has a mesh on each part of the ranks.
   struct Extents
   {
     int data = 0;                               ///< pipelines; 0: what the others leave

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a scheme is: a type without data that gives
+// A scheme is a type without data that has these members:
 //
 //   Axes, Extents, extents, quantum   the axes of its mesh, and which extents they may have
 //   Input, Weight, Output             the layouts of the three matrices of a layer,
@@ -10,7 +10,7 @@
 //   Algorithm                         which algorithm multiplies by collectives: Summa or
 //                                     GatherMultiplyScatter
 //
-// Which algorithm runs, whatever the scheme; `DistMatMul::method()` tells it:
+// Which algorithm runs does not depend on the scheme alone; `DistMatMul::method()` tells it:
 //
 //   1. where all ranks of the mesh can read each other's memory, as threads and the processes of
 //      one node can: the direct product (algorithm/direct/), which follows from the layouts alone;
@@ -40,11 +40,11 @@ concept SchemeType = MeshShape<S> && MeshShape<typename S::Next> && requires {
   requires std::same_as<typename S::Next::Axes, typename S::Axes>;
 };
 
-/// Whether a type is stages of some scheme: Pipeline (scheme/pipeline.hpp).
+/// Whether a type is a Pipeline, which runs a scheme in stages (scheme/pipeline.hpp).
 template <class S>
 inline constexpr bool is_pipeline = false;
 
-/// What networks may be cut by: a scheme, or stages of one.
+/// The types by which a network may be cut: a scheme, or a Pipeline of one.
 template <class S>
 concept NetworkScheme = SchemeType<S> || is_pipeline<S>;
 

@@ -12,9 +12,9 @@
 //   Summa25DWeight  W stays    X: rows [depth col] cols [row]; the next layer sees rows and columns
 //                              swapped
 //
-// Words a rank: forward (q-1)/q^2 times what a layer moves of two matrices, MK/d + KN for Summa25D;
-// backward twice that + 2(d-1)/(d q^2) KN.
-// Source: Wang et al., "Tesseract", arXiv 2105.14500; Colossal-AI, 2.5D Tensor Parallelism.
+// Words a rank: forward (q-1)/q^2 times the two matrices that a layer of ranks moves, MK/d + KN for
+// Summa25D; backward twice as much, and 2(d-1)/(d q^2) KN. Source: Wang et al., "Tesseract", arXiv
+// 2105.14500; Colossal-AI, 2.5D Tensor Parallelism.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,7 +41,7 @@ struct BasicSumma25D : SummaLayouts<stationary, R, C, Depth>
                                   BasicSumma25D>;
   using Algorithm = Summa<R, C, stationary>;
 
-  /// d layers of q x q ranks; what is left out follows from the ranks, q as large as it can be.
+  /// d layers of q x q ranks. What is left out follows from the ranks, with q as large as possible.
   struct Extents
   {
     int q = 0;  ///< along row and col
