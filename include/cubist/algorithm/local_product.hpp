@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What follows from the layouts of X (M, K), W (K, N) and Y (M, N): the product that each rank
-// multiplies locally, and the axes along which its operands are gathered.
+// Derives from the layouts of X (M, K), W (K, N) and Y (M, N) which product each rank computes
+// locally, and along which axes its operands are gathered.
 //
 //   M, K, N   are cut for it by the axes that the two matrices which have the dimension begin with
 //   a matrix  may be cut by one axis more, inside these: an operand is gathered along it, a result
@@ -49,7 +49,7 @@ struct Split<TupleA<Axis, A...>, TupleB<Axis, B...>, Axes<C...>>
 {
 };
 
-/// Whether all axes of the one are among those of the other.
+/// Whether all axes of the first are among the axes of the second.
 template <class A, class B>
 inline constexpr bool are_among = false;
 template <class... A, class... B>
@@ -62,14 +62,14 @@ inline constexpr bool are_among<Axes<A...>, Axes<B...>> = (is_one_of<A, B...> &&
 template <class L, class RowRest, class ColRest, class Third, bool sums>
 struct MatrixRole
 {
-  /// The dimension that the axis behind the others cuts.
+  /// The dimension that is cut by the axis inside the others.
   static constexpr Dimension cut = RowRest::count > 0   ? Dimension::rows
                                    : ColRest::count > 0 ? Dimension::cols
                                                         : Dimension::none;
   using Along = std::conditional_t<cut == Dimension::rows, RowRest, ColRest>;
   using Replicas = std::conditional_t<sums, typename PendingAxes<L, Third>::type, Axes<>>;
-  /// The axes that collectives run along: one that it is gathered and scattered along, those that
-  /// it is summed along, or none.
+  /// The axes of the collectives of this matrix: the one along which it is gathered and scattered,
+  /// those along which it is summed, or none.
   using CollectiveAxes = std::conditional_t<cut == Dimension::none, Replicas, Along>;
 
   static_assert(RowRest::count + ColRest::count <= 1,

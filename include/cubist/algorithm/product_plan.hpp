@@ -14,7 +14,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The padded blocks of one rank, of op(X), op(W) and Y: what a plan is made for.
+/// The shapes of one rank's padded blocks of op(X), op(W) and Y, for which a plan is made.
 struct LocalShapes
 {
   Shape x;  ///< of this rank's block of X

@@ -12,7 +12,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Where the heads of a matrix are among its columns: in pieces of whole heads.
+/// Where the heads of a matrix are among its columns. Columns are in pieces, each of which has
+/// whole heads.
 struct HeadColumns
 {
   std::size_t first = 0;   // column of the first head
@@ -42,14 +43,14 @@ struct HeadColumns
 struct AttentionShape
 {
   std::size_t sequences = 0;  ///< sequences in this rank's rows
-  std::size_t queries = 0;    // of a sequence: rows of Q and O
-  std::size_t keys = 0;       // of a sequence; query s is at position s + keys - queries
+  std::size_t queries = 0;    // queries of a sequence: its rows of Q and O
+  std::size_t keys = 0;       // keys of a sequence; query s is at position s + keys - queries
   std::size_t key_rows = 0;   // rows of K and V from one sequence to the next, at least `keys`
-  std::size_t heads = 0;      // of queries
+  std::size_t heads = 0;      // heads of queries
   std::size_t group = 1;      // query heads that share a key-value head
   std::size_t head_size = 0;  ///< features of a head
   bool causal = true;         // a query reads keys up to its own position
-  double scale = 1;           // of the scores
+  double scale = 1;           // factor of the scores
   HeadColumns q = {};         ///< the columns of Q
   HeadColumns k = {};         ///< the columns of K
   HeadColumns v = {};         ///< the columns of V

@@ -12,8 +12,8 @@
 //     [[nodiscard]] static Log around(const EngineCall& call) { return Log{call.name}; }
 //   };
 //
-// Functions that do not compute, such as those of spans and captures, are E's own. A decorator that
-// changes them declares them itself.
+// Functions that do not compute, for example for spans and captures, remain E's own. A decorator
+// that changes them declares them itself.
 
 #include <concepts>
 #include <cstddef>
@@ -38,9 +38,10 @@ struct EngineCall
   bool is_product = false;    ///< whether it multiplies matrices
   bool transposes_a = false;  ///< whether a product's A is stored transposed
   bool transposes_b = false;  ///< whether a product's B is stored transposed
-  /// Bytes of the matrices that it reads and of those that it writes; of a product, of all three.
+  /// The bytes of the matrices that the call reads and writes; for a product, the bytes of all
+  /// three.
   std::size_t bytes = 0;
-  /// The type of what a map or a fold applies to elements, with its namespaces.
+  /// The name of the function that a map or a fold applies to elements, with its namespaces.
   std::string_view function = {};
 };
 
@@ -59,7 +60,7 @@ template <class T>
   return all.substr(begin, end - begin);
 }
 
-/// The bytes that a matrix has in memory; of a repeated row, those of one.
+/// The bytes of a matrix in memory. A repeated row counts once.
 template <class T>
 [[nodiscard]] std::size_t bytes_of(const MatrixView<T>& m)
 {
@@ -90,7 +91,7 @@ template <class... Rest>
   return {{function, s.sequences, s.heads, s.queries}, true};
 }
 
-/// What a pass does, collected from its arguments one after the other.
+/// Collects, from its arguments one after the other, what a pass over matrices does.
 struct PassOperands
 {
   Shape largest = {};
@@ -103,7 +104,8 @@ struct PassOperands
     if (m.size() > largest.size()) largest = m.shape();
     bytes += bytes_of(m);
   }
-  /// The last of several functions is the one of elements: a fold's comes behind its sum.
+  /// If there are several functions, the last one is applied to elements; in a fold the sum comes
+  /// before it.
   template <class F>
   requires(std::is_class_v<F>) void add(const F&) { function = type_name<F>(); }
   template <class T>
@@ -158,7 +160,8 @@ class EngineDecorator : public E
   using Buffer = typename E::template Buffer<T>;
 
 #ifndef DOXYGEN
-// E's function, while the result of `around` exists; where E has no such function, there is none.
+// Calls E's function while the result of `around` exists. If E has no such function, neither has
+// the decorator.
 #define CUBIST_DECORATED(function, make_call)                                                      \
   template <class... Arguments, class Inner = E>                                                   \
   auto function(Arguments&&... arguments) const->decltype(std::declval<const Inner&>().function(   \
@@ -204,10 +207,10 @@ concept DecoratesEngine = std::derived_from<E, EngineDecorator<E, typename E::De
 /// A decorator has the memory of the engine that it decorates.
 template <detail::DecoratesEngine E>
 inline constexpr bool in_host_memory<E> = in_host_memory<typename E::Decorated>;
-/// A decorator's matrices have elements where those of the engine have that it decorates.
+/// A decorator's matrices have elements if those of the engine that it decorates have.
 template <detail::DecoratesEngine E>
 inline constexpr bool has_elements<E> = has_elements<typename E::Decorated>;
-/// A decorator aligns rows as the engine does that it decorates.
+/// A decorator aligns rows in the same way as the engine that it decorates.
 template <detail::DecoratesEngine E>
 inline constexpr std::size_t row_alignment<E> = row_alignment<typename E::Decorated>;
 

@@ -11,8 +11,8 @@
 // (core/complex.hpp). Each call checks the shapes of its operands, and throws a ShapeError unless
 // they fit.
 //
-// An engine may have more. Each optional part is a concept below, which says what its functions do.
-// One header uses it, or does something else for an engine that lacks it:
+// An engine may have more functions. Each optional part is a concept below, which says what its
+// functions do. One header uses it, and replaces it for an engine without it:
 //
 //   concept            adds                                  for an engine without it
 //   ShowsSpans         the names of a program's parts        engine/span.hpp shows nothing
@@ -75,7 +75,7 @@ struct RowLists
   /// The index of each list's first row in `rows`; count + 1 numbers.
   const int* starts = nullptr;
   const int* rows = nullptr;
-  const int* targets = nullptr;  // none twice
+  const int* targets = nullptr;  // all different
 };
 
 // clang-format off
@@ -105,7 +105,7 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    e.map_indexed(out, at, in);
                    // out(i, j) = f(i)(in(i, j), …)
                    e.map_rows(out, of_row, in);
-                   // map(out, f, in…), and sums(0, j) = sum over i of out(i, j)
+                   // // as map(out, f, in…), and sums(0, j) = sum over i of out(i, j)
                    e.map_sums(out, out, f, in);
                    // out(0, j) = sum over i of in(i, j)
                    e.column_sums(in, out);
@@ -115,9 +115,10 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    // out(i, 0) = init combined with f(i, j, in(i, j), …) for all j, in an order
                    // that is the same on every run
                    e.row_fold(out, alpha, combine, at, in);
-                   // the same over all rows and columns, returned to the host
+                   // // as row_fold, but over all rows and columns, and returned to the host
                    { e.fold(alpha, combine, at, in) } -> std::same_as<double>;
-                   // the same of the terms, and out(i, j) = the value, of what f returns
+                   // // f returns values and terms: out(i, j) = the value, and the terms are folded
+                   // as by fold
                    { e.map_fold(alpha, combine, out, both, in) } -> std::same_as<double>;
                    e.view(out);  // what `local()` returns to users
                  };
@@ -125,8 +126,8 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
 namespace detail
 {
 
-/// Engines that show the parts of a program, in a trace or to a profiler. A part ends before those
-/// that it is in.
+/// Engines that show the parts of a program, in a trace or to a profiler. A part ends before the
+/// parts that contain it.
 template <class E>
 concept ShowsSpans = requires(const E& e, const SpanName& name) {
   e.begin_span(name);
@@ -173,8 +174,9 @@ concept FoldsInMemory = requires(const E& e, MatrixView<double> out, double init
   e.map_fold_to(out, init, combine, out, both, in);  // out(0, 0) = what `map_fold` returns
 };
 
-/// Engines that capture work, and replay it with less work for the host. What the work reads from
-/// memory may change from one replay to the next; what the host passed to it may not.
+/// Engines that capture work, and replay it with less work for the host. The values that the work
+/// reads from memory may change from one replay to the next; the values that the host passed to it
+/// may not.
 template <class E>
 concept Captures = requires(const E& e, std::function<void()> f, typename E::Graph& graph, double* p) {
   // The work that f enqueues, which is not executed. Throws a CaptureError for work that cannot be
@@ -193,7 +195,7 @@ concept Captures = requires(const E& e, std::function<void()> f, typename E::Gra
 };
 
 /// Engines that map one function over many groups of matrices in one launch: f(a(i, j), b(i, j), …)
-/// for the matrices a, b, … of types T of each group, f and the groups being in their memory.
+/// for the matrices a, b, … of types T of each group. f and the groups are in the engine's memory.
 template <class E, class F, class... T>
 concept MapsGroups = Captures<E> && requires(const E& e, const F* f, const MatrixGroup* groups,
                                              std::size_t count, MatrixTypes<T...> types) {
@@ -213,7 +215,7 @@ template <class E>
 inline constexpr bool has_elements = true;
 
 /// Bytes at multiples of which rows of a matrix should begin, so that products on engine `E` are
-/// fast. A matrix whose columns nobody chose (a vocabulary) is padded to it.
+/// fast. A matrix whose number of columns follows from data, such as a vocabulary, is padded to it.
 template <class E>
 inline constexpr std::size_t row_alignment = 1;
 

@@ -60,7 +60,7 @@ struct Same
   }
 };
 
-/// What the function of a map_fold returns: an element, and a term of the fold.
+/// The result of the function of a map_fold: an element, and a term of the fold.
 template <class X, class V>
 struct ValueAndTerm
 {

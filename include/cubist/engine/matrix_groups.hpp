@@ -25,7 +25,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Matrices of one shape, of which f gets the elements at the same place.
+/// Matrices of one shape. f gets the elements that are at the same place in all of them.
 struct MatrixGroup
 {
   static constexpr std::size_t most = 5;  // an optimizer's: weight, master, gradient, two means
@@ -70,7 +70,7 @@ void for_each_in_group(const E& engine, F f, const MatrixGroup& g, MatrixTypes<T
   (std::index_sequence_for<T...>{});
 }
 
-/// Parts of a group with about `elements` each: a device computes them in parallel.
+/// Cuts a group into parts of about `elements` each, which a device computes in parallel.
 inline void append_parts(std::vector<MatrixGroup>& parts, MatrixGroup group, std::size_t elements,
                          std::span<const std::size_t> sizes)
 {
@@ -98,7 +98,7 @@ template <Engine E>
 class MatrixGroups
 {
  public:
-  /// Elements of a part: enough for a block of threads, and few enough to share out.
+  /// The elements of a part: enough for a block of threads, and few enough to share the work out.
   static constexpr std::size_t part_elements = 8192;
 
   /// f(m(i, j), …) for all groups, f being make().

@@ -63,7 +63,7 @@ class Operand
   /// The transpose of op(A).
   [[nodiscard]] Operand t() const { return Operand{*this}.like(!transposed_, conjugated_); }
 
-  /// Another matrix, with the same operation.
+  /// An operand with the same operation on another matrix.
   template <class U>
   [[nodiscard]] Operand<U> with(MatrixView<U> stored) const
   {

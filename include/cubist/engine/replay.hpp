@@ -10,7 +10,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A value in the engine's memory, from where work that is replayed reads it.
+/// A value in the engine's memory, which replayed work reads.
 template <Captures E, class V>
 class ReplayedValue
 {

@@ -26,7 +26,7 @@ template <ShortReal T>
   return x;
 }
 
-/// What a function returned, as a host's engine stores it.
+/// The result of a function in the type in which the host's engine stores it.
 template <class V>
 [[nodiscard]] constexpr const V& element_of(const V& value)
 {

@@ -8,10 +8,10 @@
 // A batch is cut over groups of ranks; a weight that all products share has a replica in each
 // group, and its gradient is summed over the groups.
 //
-// Words: those of the scheme, for each product of a rank's group; a shared weight's gradient
-// 2(g-1)/g of a rank's block more, g being the groups. A shared weight is sent for every product:
-// where it is large, one product of B M rows (DistMatMul) sends it once.
-// Source: MindSpore, High Dimension Tensor Parallel (BatchMatMul).
+// Words: those of the scheme for each product of a rank's group. The gradient of a shared weight
+// adds 2(g-1)/g of a rank's block, for g groups. A shared weight is sent for every product. If it
+// is large, use one product of B M rows (DistMatMul), which sends it once. Source: MindSpore, High
+// Dimension Tensor Parallel (BatchMatMul).
 
 #include <cstddef>
 
@@ -128,8 +128,8 @@ class DistBatchMatMul
  private:
   using Factor = Operand<const T>;
 
-  /// All products in one call of the engine, if each group is one rank and the engine has such a
-  /// call.
+  /// Computes all products in one call of the engine, if each group is one rank and the engine has
+  /// such a call.
   /// @returns false if not, and nothing was computed
   template <class X, class W, class Y, class Add>
   bool multiply_batch(const X& x, const W& w, const Y& y, T alpha, T beta, Add add)

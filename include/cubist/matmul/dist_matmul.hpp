@@ -10,7 +10,7 @@
 //
 // A call checks its operands and passes its blocks to a ProductPlan (scheme/scheme.hpp says which).
 //
-// Words: those of the scheme, see its header; none where ranks read each other's memory instead.
+// Words: those of the scheme (see its header), or none if ranks read each other's memory.
 
 #include <memory>
 #include <type_traits>
@@ -112,7 +112,7 @@ class DistMatMul
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] ProductSize size() const { return size_; }
   [[nodiscard]] ProductQuanta quanta() const { return quanta_; }
-  /// What it uses: collectives or direct.
+  /// The method that runs: collectives or direct.
   [[nodiscard]] Method method() const { return method_; }
   /// Whether each rank's block of Y is the product of its own blocks of X and W, so that `forward`
   /// sends nothing.
@@ -193,7 +193,7 @@ class DistMatMul
     sum(dw, parts_of_weight());
   }
 
-  /// dX = dY W^T and dW = X^T dY + beta dW, with fewer words than one after the other.
+  /// dX = dY W^T and dW = X^T dY + beta dW. This sends fewer elements than two calls.
   /// @pre with Gathered::kept, X and W are those of the last `forward`, and of every call since
   template <class LX, class LW, class LY, class LDX, class LDW>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
@@ -203,8 +203,8 @@ class DistMatMul
     sum(dw, backward_parts(x, w, dy, dx, dw, beta));
   }
 
-  /// Like `backward`, but dW is this rank's part of its sum over the ranks that are returned, W's
-  /// replicas; it is complete where they are null. A layer passes them to a GradientReducer.
+  /// Like `backward`, but dW is only this rank's part of a sum over the replicas of W, whose ranks
+  /// are returned. If null is returned, dW is complete. A layer passes both to a GradientReducer.
   template <class LX, class LW, class LY, class LDX, class LDW>
   [[nodiscard]] Communicator*
   backward_parts(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
@@ -233,7 +233,7 @@ class DistMatMul
     plan_->backward_input(w.padded(), dy.padded(), dx.padded());
   }
 
-  /// dW = X^T dY + beta dW without dX, which is an operand of nothing where X is data.
+  /// dW = X^T dY + beta dW without dX, which is not needed if X is data.
   /// @pre with Gathered::kept, X is that of the last `forward`, and of every call since
   template <class LX, class LY, class LDW>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
@@ -242,7 +242,7 @@ class DistMatMul
     sum(dw, backward_parts(x, dy, dw, beta));
   }
 
-  /// Like `backward` without dX, but dW is a part of its sum, as above.
+  /// Like `backward` without dX, but dW is only this rank's part of its sum.
   template <class LX, class LY, class LDW>
   [[nodiscard]] Communicator* backward_parts(const DistMatrix<T, LX, Mesh>& x,
                                              const DistMatrix<T, LY, Mesh>& dy,

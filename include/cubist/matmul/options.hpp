@@ -22,8 +22,8 @@ struct Ops
   Op w = Op::none;  ///< of W
 };
 
-/// Whether a plan keeps what it gathered in forward until backward (more memory, fewer words), or
-/// gathers it again.
+/// Whether a plan keeps what it gathered in forward until backward, which takes more memory and
+/// sends fewer elements, or gathers it again.
 enum class Gathered : bool
 {
   again,  ///< gathered in forward, and again in backward

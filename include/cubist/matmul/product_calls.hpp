@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A call of a plan for products: what it requires of its operands, one call at a time, and each a
-// span of a trace, around the local products and the waits that are in it. The functions that throw
-// are not inlined: all schemes share them.
+// A call of a plan for products. It checks the operands, refuses a second call at the same time,
+// and is a span of a trace, which contains the call's local products and waits. The functions that
+// throw are not inlined, so that all schemes share them.
 
 #include <algorithm>
 #include <initializer_list>

@@ -6,8 +6,8 @@
 //
 //   C(rows, cols) += A(rows, inner) B(inner, cols)
 //
-// in each of which both factors are one piece, that is within the block of one rank, or are
-// assembled from several pieces before. Only valid elements are multiplied, each pair once.
+// In each of them a factor is one piece, which is inside the block of one rank, or has been
+// assembled from several pieces. Only valid elements are multiplied, each pair once.
 //
 // BLAS packs A anew for each piece of B's columns, and B for each piece of A's rows, and reads and
 // writes C for each panel of the inner indices. So a part is multiplied in one of two orders:
@@ -59,7 +59,7 @@ struct BlockProduct
   bool same_b = false;     // as in the product before with the same slot
   std::size_t b_slot = 0;  // the workspace that an assembled B is in
 
-  /// The time on one core, that of assembling the factors included.
+  /// The time on one core, including the time to assemble the factors.
   [[nodiscard]] double time(const GemmTimes& times) const
   {
     std::size_t copied = 0;
@@ -78,7 +78,7 @@ struct TargetPart
 
 #ifndef CUBIST_COMPILED  // only assign_work calls these functions
 
-/// Ranges of at most `most` indices that cover a range one behind the other.
+/// Consecutive ranges of at most `most` indices that cover a range.
 [[nodiscard]] inline std::vector<Range> slices(const Range& all, std::size_t most)
 {
   std::vector<Range> found;
@@ -123,8 +123,8 @@ block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
   return own ? rank : replicas[static_cast<std::size_t>(rank) % replicas.size()];
 }
 
-/// The first block in the order of rows that may have elements of a row. Rows are cut alike in all
-/// columns.
+/// The first block, in the order of rows, that may have elements of a row. Rows are cut in the same
+/// way in all columns.
 [[nodiscard]] inline ReplicaMap::const_iterator first_holder(const ReplicaMap& replica_map,
                                                              std::size_t row)
 {
@@ -151,8 +151,9 @@ block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
   return all;
 }
 
-/// The rows of A, (m, k), that are multiplied at a time with B, (k, n): the pieces, or all of them
-/// assembled where that takes less time than packing B once for each piece. Columns of B alike.
+/// The rows of A, (m, k), that are multiplied at a time with B, (k, n): each piece alone, or all
+/// pieces assembled if that takes less time than packing B once for each piece. It is used for the
+/// columns of B, too.
 [[nodiscard]] inline std::vector<Range> group_pieces(const std::vector<Range>& pieces,
                                                      const Range& m, const Range& n, double pack_b,
                                                      double copy)
@@ -162,13 +163,13 @@ block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
   return pays ? std::vector{m} : pieces;
 }
 
-/// One factor, as far as the panels of the inner indices depend on it.
+/// The properties of a factor on which the panels of the inner indices depend.
 struct PanelFactor
 {
   std::vector<std::size_t> begins;  // of its blocks, inside the inner indices
   bool assembled;                   // whether its rows or columns are assembled in every panel
 
-  /// Whether it must be copied for a panel and the next one to be multiplied as one.
+  /// Whether the factor must be copied before two consecutive panels can be multiplied as one.
   [[nodiscard]] bool copies(const Range& panel, const Range& next) const
   {
     const auto is_between = [&](std::size_t begin) {
@@ -178,9 +179,9 @@ struct PanelFactor
   }
 };
 
-/// Whether two panels are better multiplied as one: the time of a thin panel is that of reading and
-/// writing C, (m, n), but pieces of A or B in different blocks must be copied first
-/// (docs/decisions/0016-panel-depth.md).
+/// Whether two panels are better multiplied as one. A thin panel takes as long as reading and
+/// writing C, (m, n), but pieces of A or B in different blocks must be copied first to be
+/// multiplied together (docs/decisions/0016-panel-depth.md).
 [[nodiscard]] inline bool is_worth_merging(std::size_t depth, std::size_t next, Shape c,
                                            bool copies_a, bool copies_b)
 {
@@ -194,15 +195,15 @@ struct PanelFactor
   }
   // One copy saves a pass over C, which has `others` times as many elements for each one copied.
   constexpr std::size_t least = 256;   // with fewer, the copy costs what it gains
-  constexpr std::size_t thin = 128;    // as above, where only one factor is copied
+  constexpr std::size_t thin = 128;    // as above, if only one factor is copied
   constexpr std::size_t enough = 512;  // as above
-  constexpr std::size_t ratio = 4;     // a panel so much thinner than C pays, however deep it is
+  constexpr std::size_t ratio = 4;     // a panel this much thinner than C always pays
   const std::size_t others = copies_b ? c.rows : c.cols;
   return others >= least && ((next < thin && both <= enough) || ratio * both <= others);
 }
 
-/// The inner indices as panels for a part of C, of shape `c`: pieces that are in one block of A and
-/// in one of B, or several such pieces.
+/// The inner indices as panels for a part of C, of shape `c`. A panel is one or several pieces,
+/// each of which is in one block of A and in one block of B.
 [[nodiscard]] inline std::vector<Range> panels(const Range& inner, const PanelFactor& a,
                                                const PanelFactor& b, Shape c, std::size_t longest)
 {
@@ -257,7 +258,7 @@ products_by_panels(const Placement& a, const Placement& b, const TargetPart& tar
 [[nodiscard]] inline std::size_t rows_per_strip(ProductSize s, const GemmTimes& times)
 {
   constexpr std::size_t least = 128;  // BLAS packs B for each strip
-  constexpr std::size_t whole = 64;   // BLAS computes so many rows of C at a time
+  constexpr std::size_t whole = 64;   // BLAS computes this many rows of C at a time
   if (s.n * s.k == 0 || s.n * s.k > times.cached / 2) return 0;
   const std::size_t rows = times.cached / (s.n + s.k) / whole * whole;
   return rows >= least && rows < s.m ? rows : 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The product where ranks can read and write each other's memory: each rank, or as many ranks as
+// The product for ranks that can read and write each other's memory. Each rank, or as many ranks as
 // there are cores, multiplies straight into blocks of the result, and reads the blocks of its peers
 // in place.
 //
 //   X (M, K), W (K, N), Y (M, N): any layouts
 //
-//   C = A B, for Y = X W, dX = dY W^T and dW = X^T dY alike:
+//   Each of Y = X W, dX = dY W^T and dW = X^T dY is computed as C = A B:
 //   1. every rank exposes its blocks of A, B and C, as far as other ranks access them;
 //   2. C(rows, cols) += A(rows, inner) B(inner, cols) for all pieces of the work assigned to this
 //      rank (work_assignment.hpp);
@@ -15,8 +15,8 @@
 //
 // Every call returns a complete result: it synchronises the ranks, and leaves no request in flight.
 //
-// Memory: usually none; if workers compute in workspaces, C once more, cut among the workers; where
-// small pieces are assembled, a panel of A or B on each worker.
+// Memory: usually none. If workers compute in workspaces, they share memory for one more C. If
+// small pieces are assembled, each worker has memory for a panel of A or B.
 //
 // Words: none; memory is read, not sent.
 // Source: the owner-computes rule of Callahan and Kennedy, "Compiling programs for
@@ -167,11 +167,11 @@ class DirectProduct final : public ProductPlan<T>
   using Pieces = std::vector<detail::BlockProduct::Piece>;
   using WritableWindow = decltype(std::declval<C&>().expose_writable(std::declval<std::span<T>>()));
 
-  /// What this rank does for one of the products, and the workspace where it computes that.
+  /// What this rank does for one of the products, and its workspace.
   struct Assigned
   {
-    // Of A and B as the caller multiplies them; the assignment has C^T = B^T A^T if C is stored
-    // transposed.
+    // The sizes for A and B as the caller multiplies them. If C is stored transposed, the
+    // assignment is for C^T = B^T A^T.
     [[nodiscard]] bool reads_a() const { return transposed ? work.reads_b : work.reads_a; }
     [[nodiscard]] bool reads_b() const { return transposed ? work.reads_a : work.reads_b; }
 
@@ -228,8 +228,8 @@ class DirectProduct final : public ProductPlan<T>
     cs->wait();
   }
 
-  /// A factor of a block product: in place if it is one piece, else a copy in `workspace`, which
-  /// has it already if it is `assembled`.
+  /// A factor of a block product. If it is one piece it is used in place; otherwise `workspace`
+  /// gets a copy, unless it has one already (`assembled`).
   [[nodiscard]] Operand<const T> assemble(Factor factor, const Pieces& pieces, Shape whole,
                                           T* workspace, bool assembled)
   {

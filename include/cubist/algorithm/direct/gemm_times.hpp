@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The time of a product on one core, by the figures of the machine (machine/gemm_rates.hpp).
+// The predicted time of a product on one core, from the figures of the machine
+// (machine/gemm_rates.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +13,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// With so many inner indices BLAS reaches its full speed.
+/// The number of inner indices with which BLAS reaches its full speed.
 inline constexpr std::size_t deep_panel = 1024;
 
 /// `GemmRates` for elements of one size.

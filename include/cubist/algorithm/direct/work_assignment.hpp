@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What each rank does for C = A B where all ranks can read and write each other's blocks: which
-// parts of C it multiplies, where it writes them, and what it reads from its peers afterwards.
+// Assigns the work of C = A B to ranks that can read and write each other's blocks: which parts of
+// C a rank multiplies, where it writes them, and what it reads from its peers afterwards.
 //
 //   A (M, K), B (K, N), C (M, N): any layouts
 //
@@ -41,7 +41,7 @@ namespace cubist::CUBIST_ABI::detail
 /// What one rank does for C = A B.
 struct WorkAssignment
 {
-  /// What a peer computes, in its block of C or in its workspace, of this rank's block.
+  /// A part of this rank's block that a peer computes, in its own block of C or in its workspace.
   struct PeerPart
   {
     Corner from;
@@ -59,12 +59,12 @@ struct WorkAssignment
   bool reads_b = false;
   bool reads_c = false;  // whether any rank reads another's block of C, or its workspace
   std::vector<PeerPart> peer_parts;
-  /// Predicted, in units of `GemmRates`: the time of all, and that of the products in it.
+  /// The predicted time, in units of `GemmRates`, and the part of it that is spent in products.
   double time = 0;
   double products_time = 0;
 };
 
-/// What `rank` does, in the way that takes the least time.
+/// Returns what `rank` does if the work is assigned in the way that takes the least time.
 /// @param cores that the ranks share
 [[nodiscard]] WorkAssignment assign_work(const Placement& a, const Placement& b, const Placement& c,
                                          int rank, int cores, std::size_t scalar_bytes,
@@ -138,7 +138,8 @@ struct AssignedPart
   return all;
 }
 
-/// Each worker computes equally many parts; empty if they can't be shared out so.
+/// Each worker computes the same number of parts; empty if the number of workers does not divide
+/// the parts.
 [[nodiscard]] inline std::vector<AssignedPart> parts_per_worker(const SharedWork& w)
 {
   const auto& replica_map = w.c.replica_map();
@@ -211,7 +212,7 @@ assign_in_place(const SharedWork& w, const std::vector<AssignedPart>& parts, int
   return work;
 }
 
-// Parts of another cut than C's, in workspaces.
+// Parts that are cut in another way than C, computed in workspaces.
 
 /// Into how many parts each dimension of a product is cut. A worker computes an (M/m, N/n) sum over
 /// K/k inner indices.
@@ -281,10 +282,10 @@ struct WorkCut
 /// A way to assign the work, and its predicted times.
 struct WorkWay
 {
-  std::vector<AssignedPart> parts;  // that are computed in place,
+  std::vector<AssignedPart> parts;  // parts that are computed in place,
   std::optional<WorkCut> cut;       // or a cut, whose parts are computed in workspaces
   double products_time = 0;         // on the worker that takes the longest
-  double time = 0;                  // of all
+  double time = 0;                  // of the whole product
 
   [[nodiscard]] WorkAssignment assign(const SharedWork& w, int rank) const
   {
@@ -295,7 +296,7 @@ struct WorkWay
   }
 };
 
-/// The time of the first part, counted as if it were multiplied by panels: no other takes longer.
+/// The time of the first part, which takes the longest, as if it were multiplied by panels.
 [[nodiscard]] inline double time_of_first(const SharedWork& w,
                                           const std::vector<AssignedPart>& parts)
 {
@@ -326,8 +327,8 @@ struct WorkWay
 
 [[nodiscard]] inline WorkWay way_by_cut(const SharedWork& w, const WorkCut& cut)
 {
-  // Holders read workspaces that are no longer in caches, which takes as long as three copies, and
-  // four where they add up several parts.
+  // Holders read workspaces that are no longer in caches. This takes as long as three copies, or
+  // four if they add up several parts.
   const double copies = cut.k > 1 ? 4 : 3;
   const auto work = assign_by_cut(w, cut, 0);  // rank 0 has one of the largest parts
   const double products = w.time_of(work.products);

@@ -9,18 +9,19 @@
 //   dX = dY W^T  gather dY and W; multiply; reduce_scatter along X's
 //   dW = X^T dY  gather X and dY; multiply; reduce_scatter along W's
 //
-// It is one algorithm with the roles permuted. A matrix that is gathered along no axis is used as
-// it is; a result that holds replicas is all-reduced instead, but for dW, which DistMatMul sums, so
+// All three are one algorithm with permuted roles. A matrix that is gathered along no axis is used
+// as it is. A result with replicas is all-reduced instead, except dW, which DistMatMul sums, so
 // that its caller may overlap the sum with other work. Where ranks are on several nodes, blocks are
 // sent one by one: each is multiplied once it has arrived (tiles.hpp), and the sums that are
 // complete are in flight while the rest is multiplied.
 //
-// Words, the axes of X, W and Y having y, z and x of p ranks: [(y-1) MK + (z-1) KN + (x-1) MN] / p
+// Words, if the axes of X, W and Y have y, z and x of p ranks: [(y-1) MK + (z-1) KN + (x-1) MN] / p
 // a rank for each of the three. `backward` gathers dY once for both gradients, and takes gathered X
-// and W from forward if they are kept: the same number again, or [(y-1) MK + (z-1) KN] / p more if
-// they are not; without dX, (y-1) MK and (z-1) KN less. An all_reduce over x ranks sends 2 (x-1)/x
-// of the rank's block. Source: Bian et al., "Maximizing Parallelism in Distributed Training for
-// Huge Neural Networks", arXiv 2105.14450, section 3.1; MindSpore, High Dimension Tensor Parallel.
+// and W from forward if they are kept. It then sends the same number of words as forward, otherwise
+// [(y-1) MK + (z-1) KN] / p more; without dX, (y-1) MK and (z-1) KN less. An all_reduce over x
+// ranks sends 2 (x-1)/x of the rank's block. Source: Bian et al., "Maximizing Parallelism in
+// Distributed Training for Huge Neural Networks", arXiv 2105.14450, section 3.1; MindSpore, High
+// Dimension Tensor Parallel.
 
 #include <algorithm>
 #include <cstddef>
@@ -55,8 +56,8 @@ struct GatherAxes
   Matrix x;
   Matrix w;
   Matrix y;
-  /// Whether ranks of the mesh are on several nodes. All ranks must agree on it, also those whose
-  /// own axes end inside a node.
+  /// Whether ranks of the mesh are on several nodes. All ranks must agree on it, even those whose
+  /// own axes are inside one node.
   bool remote;
 };
 
@@ -79,7 +80,7 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
     const Shape x = x_.shape();
     const Shape w = w_.shape();
     const Shape y = y_.shape();
-    // Where only one of two matrices is cut, only that one is padded.
+    // If only one of two matrices is cut, only this one is padded.
     const auto tiles = [](std::size_t m, std::size_t m2, std::size_t n, std::size_t n2,
                           std::size_t k, std::size_t k2, Pieces a, Pieces b, Pieces c) {
       return Tiles{{std::max(m, m2), std::max(n, n2), std::max(k, k2)},

@@ -56,7 +56,7 @@ struct Blocks
 template <class C>
 using Requests = std::vector<RequestOf<C>>;
 
-/// A vector of requests while a product lasts; those that are left at the end are dropped.
+/// Requests of a product. Those that are left at its end are dropped.
 template <class C>
 class RequestScope
 {
@@ -104,7 +104,7 @@ class GatherBlocks
             mine.stored().elements(), stored_piece(all, i).elements(), static_cast<int>(i)));
   }
 
-  /// One whose other blocks have been gathered to `all` before.
+  /// A matrix whose other blocks have already been gathered to `all`.
   GatherBlocks(const Blocks<C>& blocks, Requests<C>& requests, Operand<const T> mine,
                MatrixView<const T> all)
       : pieces_{blocks.pieces()}, mine_{mine}, all_{blocks.count() == 1 ? mine.stored() : all},
@@ -141,9 +141,9 @@ class GatherBlocks
   RequestScope<C> requests_;
 };
 
-/// A matrix of which every rank along an axis has a part. The sum of the parts is scattered by
-/// blocks or, if no dimension is cut, every rank gets all of it; a rank's block becomes that sum +
-/// beta times what it was.
+/// A matrix that is a sum of parts, one on each rank along an axis. The sum is scattered by blocks
+/// or, if no dimension is cut, every rank gets all of it. A rank's block becomes this sum + beta
+/// times its former value.
 template <class T, class C, class E>
 class ScatterSum
 {
@@ -173,7 +173,8 @@ class ScatterSum
       requests_->push_back(along_.async_receive(received(i).elements(), behind(i)));
   }
 
-  /// Where this rank writes a block in piece i of its part, onto part_beta() times what is there.
+  /// The memory where this rank writes a block in piece i of its part, added to part_beta() times
+  /// what is there.
   [[nodiscard]] Operand<T> part(std::size_t i, Interval rows, Interval cols) const
   {
     const std::size_t stored = part_.rows() / pieces_.count;

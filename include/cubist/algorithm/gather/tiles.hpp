@@ -4,9 +4,10 @@
 // In which order a rank multiplies the pieces of C = A B, when it receives the pieces of A and B
 // from other ranks one by one, and sends those of C to other ranks.
 //
-// A tile is a product of one piece of A and one of B, for one piece of C. The order: tiles whose
-// operands are this rank's own, which need not wait; those for other ranks' pieces of C, which are
-// in flight while the rest is multiplied; those for this rank's piece of C.
+// A tile is a product of one piece of A and one of B, for one piece of C. Tiles whose operands are
+// this rank's own come first, because they need not wait. Tiles for other ranks' pieces of C
+// follow, so that these are in flight while the rest is multiplied. Tiles for this rank's piece of
+// C are last.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,8 +38,8 @@ struct Tile
   std::size_t a = 0;  // the pieces that it reads, and the one that it adds to
   std::size_t b = 0;
   std::size_t c = 0;
-  bool first = true;  // of those that write to its block of C
-  bool last = true;   // of those that write to its piece of C
+  bool first = true;  // of the tiles that write to its block of C
+  bool last = true;   // of the tiles that write to its piece of C
 };
 
 /// How many equal pieces a matrix has, which one is this rank's own, and what dimension they cut.
@@ -161,8 +162,9 @@ class Tiles
       const bool own_a = m_[p.m].i + k_[p.k].i == a.own;
       const bool own_b = k_[p.k].j + n_[p.n].i == b.own;
       const bool stays = m_[p.m].j + n_[p.n].j == c.own;
-      // A tile that waits for nothing; one for another rank, which waits for the sum; one for this
-      // rank. Each with the fewest pieces of other ranks first.
+      // First tiles that wait for nothing, then tiles for other ranks, which wait for the sum, then
+      // tiles for this rank. Among each kind, tiles with the fewest pieces of other ranks come
+      // first.
       if (own_a && own_b) return stays ? 1 : 0;
       const int foreign = int{!own_a} + int{!own_b};
       return (stays ? 3 : 1) + foreign;
@@ -177,7 +179,7 @@ class Tiles
     std::vector<bool> written(m_.size() * n_.size());
     for (Place& p : order_)
     {
-      // Beyond the valid part blocks are empty, and begin at the same element.
+      // Blocks beyond the valid part are empty, and all begin at the same element.
       const auto first_of = [](const std::vector<Overlap>& all, std::size_t i) {
         while (i > 0 && all[i - 1].part.begin == all[i].part.begin) --i;
         return i;

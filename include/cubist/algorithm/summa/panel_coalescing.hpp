@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Panels that are too thin for the gemm kernel are multiplied several at a time:
+// Multiplies panels that are too thin for the gemm kernel several at a time:
 //
 //   [P_t P_t+1 …] (M, depth) times [Q_t; Q_t+1; …] (depth, N)
 //
-// Each panel is copied when it arrives, M + N elements for each index of K, where its product is
-// 2 M N operations. Measured: panels of depth 16, 2 x 3 ranks, M = N = 1536 in float, take 0.81 of
-// the processor time; from depth 32 on nothing is gained (docs/decisions/0016-panel-depth.md).
+// Each panel is copied when it arrives. For each index of K that is M + N elements, and its product
+// has 2 M N operations. Measured: panels of depth 16, 2 x 3 ranks, M = N = 1536 in float, take 0.81
+// of the processor time; from depth 32 on nothing is gained (docs/decisions/0016-panel-depth.md).
 
 #include <algorithm>
 #include <cstddef>
@@ -52,7 +52,8 @@ class PanelCoalescing
     full_ = false;
   }
 
-  /// Copies a panel of P and one of Q behind those before. All have the same depth, but the last.
+  /// Copies a panel of P and one of Q behind those before. All have the same depth, except the
+  /// last.
   /// @pre !is_full()
   void add(const E& engine, Operand<const T> p_t, Operand<const T> q_t)
   {
@@ -75,7 +76,7 @@ class PanelCoalescing
   }
 
  private:
-  /// A matrix in a buffer, stored transposed if the panel is.
+  /// A matrix in a buffer, which is stored transposed if the panel is.
   [[nodiscard]] static Operand<T> matrix_like(Operand<const T> panel, Buffer& buffer, Shape shape)
   {
     return panel.with(MatrixView<T>{buffer.data(), op_shape(panel.transposed(), shape)});

@@ -32,7 +32,7 @@ struct PanelCut
   std::size_t block = 0;
   std::size_t depth = 0;
 
-  /// How many panels; at least one of each block, even an empty one.
+  /// The number of panels; each block has at least one, even if it is empty.
   [[nodiscard]] std::size_t count() const
   {
     return blocks * (depth < block ? ceil_div(block, depth) : 1);
@@ -61,7 +61,7 @@ class Panels
 
   [[nodiscard]] std::size_t count() const { return cut_.count(); }
   [[nodiscard]] int owner(std::size_t t) const { return cut_.owner(t); }
-  /// Panel t if this rank owns it; elsewhere another one of the same shape.
+  /// Panel t if this rank owns it; on other ranks another panel of the same shape.
   [[nodiscard]] Operand<T> panel(std::size_t t) const
   {
     return of_ == Dimension::cols ? mine_.block(0, cut_.offset(t), {mine_.rows(), cut_.size(t)})
@@ -174,22 +174,22 @@ class BroadcastPanels
   std::size_t started_ = 0;
 };
 
-/// Panels of which every rank of `along` has a part; their owners get the sums.
+/// Panels of which every rank of `along` has a part. Their owners get the sums.
 template <class T, class C, class E>
 class ReducePanels
 {
  public:
   using Target = Panels<T>;
 
-  /// The owner's panel becomes the sum + beta times what it was.
+  /// The owner's panel becomes the sum + beta times its former value.
   ReducePanels(C& along, const E& engine, PanelBuffers<T, E>& parts, PanelBuffers<T, E>& sums,
                T beta, const Target& target)
       : along_{along}, engine_{engine}, parts_{parts}, sums_{sums}, beta_{beta}, target_{target}
   {
   }
 
-  /// Where this rank writes its part of panel t, onto part_beta() times what is there: in place if
-  /// it is the only rank.
+  /// The memory where this rank writes its part of panel t, added to part_beta() times what is
+  /// there; if it is the only rank, this is the panel itself.
   [[nodiscard]] Operand<T> part(std::size_t t)
   {
     const Operand<T> panel = target_.panel(t);

@@ -10,8 +10,8 @@
 //   P = R Q^T  for each t: broadcast Q_t along the column; reduce R Q_t^T to P_t's owner
 //   Q = P^T R  for each t: broadcast P_t along the row; reduce P_t^T R to Q_t's owner
 //
-// The next panels are in flight while one is multiplied (panels.hpp). The third product is the
-// second one transposed, Q^T = R^T P, with rows and columns of ranks swapped.
+// The next panels are in flight while one is multiplied (panels.hpp). The third product is computed
+// as the second one transposed, Q^T = R^T P, with rows and columns of ranks swapped.
 
 #include <cstddef>
 
@@ -96,7 +96,7 @@ class ProductR
   }
 
  private:
-  /// R += alpha P_t Q_t, at once, or together with the panels before it and those behind it.
+  /// R += alpha P_t Q_t, at once or together with neighbouring panels.
   void add_product(Operand<const T> p_t, Operand<const T> q_t, bool is_last)
   {
     if (!coalescing_.is_used())

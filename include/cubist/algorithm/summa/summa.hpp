@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// SUMMA on the two axes of a mesh of r rows and c columns of ranks. Of three matrices
+// SUMMA on the two axes of a mesh of r rows and c columns of ranks. R is the one of these three
+// matrices that never moves:
 //
 //   P (M, K), Q (K, N), R (M, N): rows [row] cols [col]
 //
-// R never moves. K is cut into lcm(r, c) blocks; block t of P is on one column of ranks, of Q on
-// one row. A panel is such a block or, where ranks are on several nodes, a slice of one. The
-// products R = P Q, P = R Q^T and Q = P^T R (products.hpp) are the three of a layer, whichever of
-// its matrices is stationary:
+// K is cut into lcm(r, c) blocks. Block t of P is on one column of ranks, and block t of Q on one
+// row. A panel is such a block or, if ranks are on several nodes, a slice of one. The products R =
+// P Q, P = R Q^T and Q = P^T R (products.hpp) are the three of a layer, whichever of its matrices
+// is stationary:
 //
 //   stationary   P     Q     R
 //   output       X     W     Y    X, W, Y: rows [row] cols [col]
@@ -37,7 +38,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The matrix of a layer that does not move: best the largest.
+/// The matrix of a layer that does not move. The largest one is the best choice.
 enum class Stationary : std::uint8_t
 {
   output,  ///< Y is not sent
@@ -230,7 +231,8 @@ struct Summa
   [[nodiscard]] static std::unique_ptr<ProductPlan<T>>
   make_plan(const M& mesh, const LocalShapes& local, Ops ops, Gathered)
   {
-    // Not of a rank's own row and column: all ranks of a grid must cut K into the same panels.
+    // This is asked of the whole mesh and not of a rank's row and column, because all ranks of a
+    // grid must cut K into the same panels.
     const bool remote = mesh.template along<Row, Col>().remote();
     return detail::make_summa_plan<T>(mesh.template along<Col>(), mesh.template along<Row>(),
                                       remote, mesh.engine(), stationary, local, ops);

@@ -19,7 +19,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The instruction sets of a processor that kernels use.
+/// The instruction sets of a processor on which kernels depend.
 struct Processor
 {
   bool avx2 = false;    // and fused multiply-add

@@ -19,8 +19,8 @@ namespace detail
 {
 
 // OpenBLAS's functions, or null if another BLAS is linked. They are weak references rather than
-// weak declarations, as the latter would also weaken the references of a program that calls
-// OpenBLAS's functions itself: a static library would not be searched for them.
+// weak declarations. A weak declaration would also weaken the references of a program that calls
+// OpenBLAS's functions itself, and the linker would not search a static library for them.
 [[gnu::weakref("openblas_set_num_threads")]] static void set_openblas_threads(int);
 [[gnu::weakref("openblas_get_num_threads")]] static int openblas_threads();
 [[gnu::weakref("openblas_get_corename")]] static char* openblas_core_name();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's loops over elements with their indices, and those that copy, fill and sum, row by row:
-// as functions that are not inline, so that the compiled library can have them.
+// The host's loops over elements with their indices, and the loops that copy, fill and sum row by
+// row. They are functions that are not inline, so that the compiled library can have them.
 
 #include <algorithm>
 #include <cstddef>

@@ -6,7 +6,8 @@
 //
 // A row is folded in `block_length` parts: part p is the fold of elements p, p + block_length, …,
 // in this order. Pairs of parts half of all parts apart are combined until one is left. So the
-// order depends on the row's length alone. A row that is shorter is folded from left to right.
+// order depends only on the row's length. A row with fewer elements than parts is folded from left
+// to right.
 
 #include <array>
 #include <cstddef>

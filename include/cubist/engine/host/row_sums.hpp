@@ -26,9 +26,9 @@ void add_row(MatrixView<const T> in, int i, std::size_t first, std::size_t n, Su
   for_elements(n, on_widened<Sum, const T>(Add{}), to, in.row(static_cast<std::size_t>(i)) + first);
 }
 
-/// to = the sum of rows [row, end) of `in`, in this order, rounded once to T; with `adds`, to +=
-/// the same sum, so that the result has the bits of a sum that another rank computed and sent.
-/// 16-bit elements are summed in float.
+/// to = the sum of rows [row, end) of `in`, in this order, rounded once to T. With `adds`, the
+/// rounded sum is added to `to`, so that the result has the bits of a sum that another rank
+/// computed and sent. 16-bit elements are summed in float.
 template <Scalar T>
 void sum_listed_rows(MatrixView<const T> in, const int* row, const int* end, T* to, bool adds)
 {

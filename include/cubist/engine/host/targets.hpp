@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The instruction sets that the host's loops are compiled for. The best that the processor has is
-// selected at run time.
+// The instruction sets for which the host's loops are compiled. The best one that the processor has
+// is selected at run time.
 //
 //   CUBIST_X86_TARGETS    defined where other sets than the compiler's default are used
 //   CUBIST_AVX2, CUBIST_AVX512    attributes of a function that is compiled for that set
@@ -48,7 +48,7 @@ enum class Target
   return target == Target::as_compiled;
 }
 
-/// The best that this processor supports.
+/// The best instruction set that this processor supports.
 [[nodiscard]] inline Target best_target()
 {
   static const Target best = supports(Target::avx512) ? Target::avx512

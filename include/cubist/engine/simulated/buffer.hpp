@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A buffer without elements: addresses that nothing is behind, and bytes that count as those of its
-// rank.
+// A buffer without elements. Its addresses have no memory behind them, and its bytes count as
+// memory of its rank.
 
 #include <cstddef>
 #include <memory>
@@ -15,7 +15,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Of this many elements, which have no memory.
+/// A buffer of this many elements, without memory for them.
 template <class T>
 class SimulatedBuffer
 {

@@ -96,7 +96,8 @@ class SimulatedEngine
     require_shape(out.shape(), Shape{1, in.cols()});
     pass(in);
   }
-  /// Lists in host memory are read; of simulated ones nothing is known, and all rows are summed.
+  /// Reads lists in host memory. The content of simulated lists is unknown, so all rows count as
+  /// summed.
   template <Scalar T>
   void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool) const
   {
@@ -181,7 +182,7 @@ class SimulatedEngine
 
 static_assert(Engine<SimulatedEngine>);
 
-/// The matrices of a simulation have none.
+/// The matrices of a simulation have no elements.
 template <>
 inline constexpr bool has_elements<SimulatedEngine> = false;
 
