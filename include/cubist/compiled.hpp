@@ -10,9 +10,9 @@
 // Without the macro this header is empty. Other schemes, scalars and backends are compiled from
 // the headers, in the same program, too.
 //
-// Most of these functions make an object of which the caller knows only a base: behind them is most
-// of the library. None is inline, because a compiler reads the body of an inline function, whether
-// it is extern or not.
+// Most of these functions make an object of which the caller knows only a base class, which hides
+// most of the library from the caller. None is inline, because a compiler reads the body of an
+// inline function, whether it is extern or not.
 
 #ifdef CUBIST_COMPILED
 
@@ -158,7 +158,8 @@ struct Named<Mpi>
   prefix std::shared_ptr<Gradients<T, AxisMesh<S::Axes, B>>>                                       \
       detail::make_gradients<T, AxisMesh<S::Axes, B>>(const AxisMesh<S::Axes, B>&);
 
-/// The instances for the mesh of a scheme on a backend: schemes with the same axes have the same.
+/// The instances for the mesh of a scheme on a backend, which depend only on the axes of the
+/// scheme.
 #define CUBIST_MESH_INSTANCES(prefix, S, B)                                                        \
   prefix std::shared_ptr<detail::MeshState<S::Axes, B>> detail::make_mesh_state<S::Axes, B>(       \
       const detail::Named<B>::Communicator&, const S::Axes::Array&, std::size_t, IdleRanks);       \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's loops over elements that the compiled library has, for float and double: those of
-// layers, losses and optimizers. They depend on no scheme and no backend, so a program's own
+// The host's loops over elements that the compiled library has, for float and double. Layers,
+// losses and optimizers use them. They depend on no scheme and no backend, so a program's own
 // schemes and backends call them, too. A function that is missing here is compiled with the
 // program.
 

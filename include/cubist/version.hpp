@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The version of cubist. CMake, the packages and pkg-config read it here, and nowhere else is it
-// written but in the changelog.
+// The version of cubist. CMake, the packages and pkg-config read it here; only the changelog has it
+// a second time.
 
 #define CUBIST_VERSION_MAJOR 0
 #define CUBIST_VERSION_MINOR 2
 #define CUBIST_VERSION_PATCH 0
 
-/// To compare: 200 is 0.2.0, 10203 is 1.2.3.
+/// The version as one number, for comparisons: 200 is 0.2.0, 10203 is 1.2.3.
 #define CUBIST_VERSION                                                                             \
   (CUBIST_VERSION_MAJOR * 10000 + CUBIST_VERSION_MINOR * 100 + CUBIST_VERSION_PATCH)
 

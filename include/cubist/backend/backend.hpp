@@ -21,7 +21,8 @@ namespace cubist::CUBIST_ABI
 /// The options of `launch`, all of them optional.
 struct LaunchOptions
 {
-  /// How many ranks; by default as many as the backend offers (processor cores, or MPI's world).
+  /// The number of ranks; by default as many as the backend offers (processor cores, or MPI's
+  /// world).
   std::optional<int> ranks = {};
   /// A rank that throws ends the program, or the job of processes, with its message. With
   /// `rethrow`, `launch` throws instead, on every rank.

@@ -2,15 +2,15 @@
 #pragma once
 
 // A backend on top of another one. A decorator derives from BackendDecorator, and has a
-// communicator, an engine and `decorate(body)`: what runs on the ranks of the backend below, and
-// calls `body(world)`.
+// communicator, an engine and a function `decorate(body)`. The result of `decorate` runs on the
+// ranks of the backend below, and calls `body(world)`.
 
 #include "cubist/backend/backend.hpp"
 
 namespace cubist::CUBIST_ABI
 {
 
-/// What every decorator of a backend does: it launches the backend below.
+/// The base of decorators of backends, which launches the backend below.
 /// @tparam Derived the decorator
 /// @tparam B the backend that is decorated
 template <class Derived, BackendType B>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which of the errors that the ranks of a launch threw is rethrown by it.
+// Chooses which of the errors that the ranks of a launch threw is rethrown.
 
 #include <exception>
 #include <mutex>

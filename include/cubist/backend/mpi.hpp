@@ -4,8 +4,8 @@
 // Ranks as MPI processes, on as many nodes as mpiexec or srun starts. Include it before or after
 // cubist.hpp, and link cubist::mpi.
 //
-// `launch` initialises MPI unless the program has done so; what it initialised it finalises at the
-// end of the program. A rank that throws notifies the others, which throw PeerFailed in their next
+// `launch` initialises MPI unless the program has done so, and in that case finalises it at the end
+// of the program. A rank that throws notifies the others, which throw PeerFailed in their next
 // call; then one rank prints its message, and the job ends.
 
 #include <algorithm>
@@ -55,7 +55,8 @@ class MpiProcess
   MpiProcess(MpiProcess&&) = delete;
   ~MpiProcess()
   {
-    // After exit inside a body, its peers would wait in their calls, and MPI_Finalize for them.
+    // If a program calls exit inside a body, its peers wait in their calls, and MPI_Finalize would
+    // wait for them.
     if (inside_launch && !boost::mpi::environment::finalized())
       abort_job("the program called exit inside launch, so other ranks would wait forever; "
                 "throw an error instead");
@@ -206,8 +207,9 @@ void Mpi::run(const boost::mpi::communicator& processes, const LaunchOptions& la
           detail::MpiFailures::Kind::error);
     });
   };
-  // Freed only when all ranks have left their bodies: MPI could else reuse its number, and match
-  // the messages of a rank that makes more calls than others with those of a later communicator.
+  // It is freed only when all ranks have left their bodies. Otherwise MPI could reuse its number,
+  // and match the messages of a rank that makes more calls than others with those of a later
+  // communicator.
   std::optional<boost::mpi::communicator> members;
   const bool inside_another = std::exchange(process.inside_launch, true);
   const auto run_body = [&] {

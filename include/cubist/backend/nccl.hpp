@@ -53,15 +53,15 @@ struct NcclLaunchOptions
   bool share_gpus = false;
   /// The NcclOptions::time_limit of launches without a time limit.
   std::optional<std::chrono::milliseconds> time_limit = std::chrono::minutes{10};
-  /// Rounds float operands of products to TF32: several times as fast, and accurate to three
-  /// digits.
+  /// Rounds float operands of products to TF32, which is several times as fast, and accurate to
+  /// three digits.
   bool tf32 = false;
   /// Allocates the buffers of the engine by ncclMemAlloc and registers them with the communicators,
   /// so that NCCL may use them without copies of its own. Needs NCCL 2.19; without it, or without
   /// the memory, buffers are CUDA's, and a line on stderr says so. Memory is then reused for
   /// buffers of the same size only, and only buffers of this launch can be communicated.
   bool registered_buffers = false;
-  /// All-reduces, all-gathers and reduce-scatters of up to so many bytes over all ranks together
+  /// All-reduces, all-gathers and reduce-scatters of up to this many bytes over all ranks together
   /// are copied to and from a symmetric window of their communicator, which NCCL's kernels of
   /// lowest latency need. Needs NCCL 2.27 and NVLink between the ranks, and twice the memory for
   /// each communicator; without them a line on stderr says so, and NCCL uses other kernels.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the process manager that started this process (mpiexec, srun) says of the job, in the
-// environment, so that it is known without MPI.
+// Reads from the environment what the process manager that started this process (mpiexec, srun)
+// says about the job, so that it is known without MPI.
 
 #include <algorithm>
 #include <array>

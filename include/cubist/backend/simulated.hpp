@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The backend whose ranks run the real program in simulated time: on matrices that have a shape and
-// no elements, on a machine that is a description.
+// The backend whose ranks run the real program in simulated time, on matrices that have a shape and
+// no elements, and on a machine that a file describes.
 //
 //   Simulated::machine = read_machine("machines/dgx_h100.json");
 //   launch<Simulated>({.ranks = 4096}, [](auto& world) { … });
 //   std::cout << Simulated::report().seconds();
 //
-// Values in host memory, as labels or shapes, are exchanged as by any backend. Values that a
-// program reads from matrices are 0. All ranks run on the thread that calls `launch`, so they share
-// its thread_local variables.
+// Values in host memory, such as labels or shapes, are exchanged as on any backend. Every value
+// that a program reads from a matrix is 0. All ranks run on the thread that calls `launch`, so they
+// share its thread_local variables.
 
 #include <cstddef>
 #include <memory>

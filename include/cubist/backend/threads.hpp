@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The backend whose ranks are threads of this process, on the host's processors: to develop and
-// test on one machine what later runs on a cluster, and to use all cores of one.
+// The backend whose ranks are threads of this process, on the host's processors. It serves to
+// develop and test programs for a cluster on one machine, and to use all cores of a machine.
 
 #include <algorithm>
 #include <chrono>
@@ -70,8 +70,8 @@ struct Threads
     scheduler.finish(rank);
   }
 
-  /// A thread cannot be ended from outside, so `launch` waits for ranks that compute; this prints
-  /// which ones.
+  /// A thread cannot be ended from outside, so `launch` waits for ranks that compute. This prints
+  /// which ones they are.
   static void report_stragglers(Scheduler& scheduler, std::chrono::milliseconds limit)
   {
     const auto [message, late] = scheduler.stragglers(limit);

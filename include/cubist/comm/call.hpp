@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One rank's arguments of one collective: what `start` of a communicator executes, decorators
-// inspect, and error messages print.
+// The arguments of one rank for one collective. `start` of a communicator executes them, decorators
+// inspect them, and error messages print them.
 
 #include <cstddef>
 #include <cstdint>
@@ -97,7 +97,7 @@ struct Call
   return c == Collective::reduce || c == Collective::all_reduce || c == Collective::reduce_scatter;
 }
 
-/// Whether it is between two ranks.
+/// Whether it is a message between two ranks.
 [[nodiscard]] constexpr bool is_message(Collective c)
 {
   return c == Collective::send || c == Collective::receive;

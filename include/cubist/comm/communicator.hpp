@@ -52,13 +52,13 @@ concept Communicator =
     };
 // clang-format on
 
-/// Whether reductions of communicator `C` add in the order of reduction.hpp. Where not, the bits of
-/// a sum are the same on every run, but not those of other communicators.
+/// Whether reductions of communicator `C` add in the order of reduction.hpp. If not, a sum has the
+/// same bits on every run, but other communicators may give other bits.
 template <class C>
 inline constexpr bool sums_in_order = true;
 /// Whether each message of communicator `C` completes independently, once its peer has posted the
-/// other end. Where not, the messages that a rank has started before it waits for one of them form
-/// one group, as between ncclGroupStart and ncclGroupEnd.
+/// other end. If not, the messages that a rank starts before it waits for one of them form a group,
+/// as between ncclGroupStart and ncclGroupEnd.
 template <class C>
 inline constexpr bool independent_messages = true;
 
@@ -275,7 +275,7 @@ class Collectives
   {
     return expose(mine, std::size(mine));
   }
-  /// Exposes a block whose size in elements is given; `mine` may be empty if no rank reads it.
+  /// Exposes a block and gives its size in elements; `mine` may be empty if no rank reads it.
   template <ElementRange Data>
   requires OpensWindows<C, const ElementOf<const Data>>
   [[nodiscard]] WindowOf<C, const ElementOf<const Data>> expose(const Data& mine, std::size_t size)

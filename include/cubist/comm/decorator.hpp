@@ -7,8 +7,8 @@
 //   on_call(call, begin)    begin(call) starts the call below, and returns its request
 //   on_window(call, open)   open(call) opens the window below; `call` is that of its expose
 //
-// What a hook does before it calls begin or open happens before the call. It may pass another call
-// on, and return another request or window, whose waits it observes.
+// Whatever a hook does before it calls begin or open happens before the call. A hook may also pass
+// another call on, or return another request or window, to observe its waits.
 
 #include <cstddef>
 #include <span>
@@ -23,7 +23,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What every decorator of a communicator does: it passes on.
+/// The base of decorators of communicators, which passes every call on.
 /// @tparam Derived the decorator; its copies share what it records
 /// @tparam C the communicator that is decorated
 /// @tparam forwards_windows whether ranks can expose memory where those of C can
@@ -96,7 +96,7 @@ class CommunicatorDecorator : public Collectives<Derived>
 template <class D>
 requires requires { typename D::Decorated; }
 inline constexpr bool sums_in_order<D> = sums_in_order<typename D::Decorated>;
-/// A decorator's messages are as independent as those of the communicator that it decorates.
+/// A decorator's messages are independent if those of the communicator that it decorates are.
 template <class D>
 requires requires { typename D::Decorated; }
 inline constexpr bool independent_messages<D> = independent_messages<typename D::Decorated>;

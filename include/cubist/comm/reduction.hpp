@@ -8,7 +8,7 @@
 //   all_reduce, reduce_scatter   x[0] + x[1] + … + x[P-1], whatever rank sums up an element
 //   reduce to rank r             x[r+1] + x[r+2] + … + x[r], indices modulo P
 //
-// So the bits of a sum do not depend on the place of its element in a message: it is the same in an
+// So the bits of a sum do not depend on the place of its element in a message. They are equal in an
 // all_reduce, in a reduce_scatter, and in a message that is packed from several. A pipelined chain
 // of ranks that ends at r can add in the second order while it forwards partial sums. 16-bit sums
 // are rounded after each addition. A minimum and a maximum are a NaN if any input is one.
@@ -53,7 +53,7 @@ void combine(ReduceOp op, std::size_t inputs, In in, std::size_t count, T* out)
   }
 }
 
-/// The rank whose elements a reduction on so many ranks begins with; the others follow, cyclically.
+/// The rank with whose elements a reduction begins; the others follow, cyclically.
 [[nodiscard]] constexpr std::size_t first_summand(Collective collective, int root,
                                                   std::size_t ranks)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The time that a rank waits for others. A communicator measures where its rank blocks: not calls
-// that are complete, and not what the rank copies and adds itself between two polls, so a wait for
-// a large sum counts only in part.
+// The time that a rank waits for others. A communicator measures the time in which its rank blocks.
+// Calls that are complete do not count, and neither does what the rank copies and adds itself
+// between two polls, so a wait for a large sum counts only in part.
 //
 //   const double before = wait_seconds();
 //   step();

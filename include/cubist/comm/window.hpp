@@ -10,12 +10,12 @@
 //   window.wait();                      until no rank reads this rank's block
 //
 // world.expose(mine, size) gives the size, so that some ranks may expose empty blocks, which no
-// rank reads. Peers may also write to what world.expose_writable(mine) exposes: no two ranks to the
-// same element, and no rank to an element that another one reads.
+// rank reads. Peers may also write to a block that world.expose_writable(mine) exposes. No two
+// ranks may write to the same element, and no rank to an element that another one reads.
 //
-// Until `wait` returns, no rank writes to its exposed block otherwise. A window that is destroyed
-// before it has been waited for, as by an exception, is revoked: its rank waits until no rank reads
-// its block, and the next wait of a peer throws PeerFailed.
+// Until `wait` returns, a rank must not write to its exposed block in any other way. A window that
+// is destroyed before it has been waited for, for example by an exception, is revoked: its rank
+// waits until no rank reads its block, and the next wait of a peer throws PeerFailed.
 
 #include <concepts>
 #include <span>
@@ -47,11 +47,11 @@ concept ExposesMemory = Communicator<C> && requires(C c, const C& k, std::span<c
 };
 // clang-format on
 
-/// Whether windows of communicator `C` expose any memory in place. Where not, memory that is not an
+/// Whether windows of communicator `C` expose any memory in place. If not, memory that is not an
 /// engine's is copied to memory that peers can access, and back if they may write to it.
 template <class C>
 inline constexpr bool exposes_in_place = ExposesMemory<C>;
-/// A decorator exposes what the communicator exposes that it decorates.
+/// A decorator exposes whatever the communicator that it decorates exposes.
 template <class D>
 requires requires { typename D::Decorated; }
 inline constexpr bool exposes_in_place<D> = exposes_in_place<typename D::Decorated>;

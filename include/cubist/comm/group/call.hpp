@@ -2,9 +2,9 @@
 #pragma once
 
 // A call of ranks in one process: the addresses that each rank has posted, what a rank copies and
-// combines from them, and the texts of errors. Who waits, and when the work is done, is told by
-// what derives from it: threads advance through the stages (stages.hpp), each on its own; simulated
-// ranks transfer everything once all have posted.
+// combines from them, and the texts of errors. Derived classes decide who waits and when the work
+// is done. Threads advance through the stages (stages.hpp), each on its own; simulated ranks
+// transfer everything once all have posted.
 
 #include <array>
 #include <cstddef>
@@ -60,7 +60,7 @@ struct GroupCall
   int from = -1;                            // of a message; a collective has none
   int to = -1;
   std::uint64_t number = 0;
-  ErasedCall signature;  // both ends of a message have that of the send
+  ErasedCall signature;  // both ends of a message have the signature of the send
   int first_rank = 0;    // that has posted it
   std::vector<Member> members;
   std::vector<const std::byte*> summands;  // what is sent, in the order of a sum
@@ -168,7 +168,7 @@ struct GroupCall
     }
   }
 
-  /// For another call of the same ranks.
+  /// Prepares the object for another call of the same ranks.
   void reset()
   {
     gates = {};
@@ -207,7 +207,7 @@ struct GroupCall
            (late.empty() ? " not completed" : " not called");
   }
 
-  /// Why the call of a rank does not match that of the first one.
+  /// The message that says why the call of a rank does not match the call of the first rank.
   [[nodiscard]] std::string mismatch(CallSignature mine, Collective called, int world_rank) const
   {
     CallSignature first = signature;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The failures that all ranks of a process report once one of them has failed, and their texts.
+// The failures that all ranks of a process report after one of them has failed, and the texts of
+// these failures.
 
 #include <string>
 #include <vector>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The ranks of one communicator in one process, and their calls in flight. The n-th collective of
-// each rank, or the n-th message of each pair, are the same call. How a rank waits is told by what
-// derives from it: threads/group.hpp, whose ranks block, and simulated/group.hpp, whose ranks are
-// fibers that yield.
+// The ranks of one communicator in one process, and their calls in flight. The n-th collectives of
+// all ranks are the same call, and so are the n-th messages of a pair. Derived classes decide how a
+// rank waits: in threads/group.hpp ranks block; in simulated/group.hpp they are fibers that yield.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +24,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// So many calls are made in advance: ranks that are so far ahead of each other allocate nothing.
+/// The number of calls that are made in advance, so that ranks which are at most this far ahead of
+/// each other allocate nothing.
 struct SpareCalls
 {
   std::size_t collectives = 0;
@@ -167,8 +167,8 @@ class RankGroup : public std::enable_shared_from_this<Derived>
     }
   }
 
-  /// Sets the members of a call: all ranks; or of a message, which may be one to the rank itself,
-  /// sender and receiver.
+  /// Sets the members of a call: all ranks or, for a message, the sender and the receiver, which
+  /// may be the same rank.
   void enrol(Call& call)
   {
     call.ranks = &ranks_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A split of a communicator in progress: the colour and the key that each rank gives, and the
-// communicators that they make, once for all ranks.
+// A split of a communicator in progress: the colour and the key of each rank, and the communicators
+// that follow from them, which are made once for all ranks.
 
 #include <algorithm>
 #include <cstddef>

@@ -19,14 +19,15 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// One that is dropped before its call is complete aborts the job, unless an exception drops it.
+/// A request that is dropped before its call is complete aborts the job, unless an exception drops
+/// it.
 using MpiRequest = detail::PendingCall<detail::MpiGroup>;
 
 /// A communicator of MPI processes.
 class MpiCommunicator : public Collectives<MpiCommunicator>
 {
  public:
-  /// Takes a group that exists.
+  /// A communicator of an existing group.
   explicit MpiCommunicator(std::shared_ptr<detail::MpiGroup> group) : group_{std::move(group)} {}
 
   [[nodiscard]] int rank() const { return group_->context().rank; }

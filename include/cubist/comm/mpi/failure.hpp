@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Failures. A rank that fails notifies every other rank by a message, on a communicator that
-// carries nothing else; ranks that wait poll for such messages. What cannot be notified aborts the
-// job.
+// Failures. A rank that fails sends a message to every other rank, on a communicator that carries
+// nothing else; ranks that wait poll for such messages. If that is impossible, the job is aborted.
 
 #include <algorithm>
 #include <array>

@@ -64,9 +64,9 @@ class MpiPendingCalls
       attempt(*active_[i], [call = &active_[i]->call] { return call->advance(); });
   }
 
-  /// Ends a cancelled call: waits until none of its messages is pending, or none has completed for
-  /// 500 ms, and leaves the rest to MPI. Peers may access the buffers of the call until they
-  /// receive the failure notification.
+  /// Ends a cancelled call. Waits until none of its messages is pending, or until none has
+  /// completed for 500 ms, and leaves the rest to MPI. Peers may access the buffers of the call
+  /// until they receive the failure notification.
   void drain(MpiPendingCall& pending)
   {
     using namespace std::chrono_literals;

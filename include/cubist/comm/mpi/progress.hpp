@@ -202,7 +202,7 @@ class MpiProgress
       advance_all();
       if (!pending.active) return;
       pending.call.check_for_mismatch();
-      // All calls: other ranks may wait for data that one of them forwards.
+      // All calls advance, because other ranks may wait for data that one of them forwards.
       if (waited >= 400ms)
         for (auto* const active : calls_.active())
           returned_.check(active->call, active->number, rank());
@@ -224,7 +224,7 @@ class MpiProgress
   /// After a failure nothing advances: the buffers of the failed rank's calls may be freed.
   void advance_all()
   {
-    // A poll calls MPI, too, so it is done in one of 16 advances.
+    // A poll calls MPI, too, so only one of 16 advances polls.
     if (failures_.any() || (++advances_ % 16 == 0 && failures_.poll())) return;
     calls_.advance_all();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ranks that return from the body of a launch while others wait for them.
+// Detects ranks that return from the body of a launch while others wait for them.
 //
 // All ranks start the collectives of a communicator in the same order, and each pair of ranks its
 // messages. So a call that has number n can never complete if it needs a rank that has returned
@@ -51,7 +51,8 @@ namespace cubist::CUBIST_ABI::detail
 class CallCounts
 {
  public:
-  /// Counts a call; returns its number, from 1 on: of a message, among those to or from that peer.
+  /// Counts a call and returns its number, from 1 on. Messages to or from each peer have numbers of
+  /// their own.
   std::int64_t count(Collective collective, int peer, int size)
   {
     if (!is_message(collective)) return ++collectives_;
@@ -131,8 +132,8 @@ class MpiReturnedRanks
     if (retired_.size() > most) retired_.pop_front();
   }
 
-  /// Asks no more: the launch has ended, and with it the communicator of all ranks. Returns the
-  /// communicators that are to be freed, or to be kept after a failure.
+  /// Stops asking, because the launch has ended, and with it the communicator of all ranks. Returns
+  /// the communicators that are to be freed, or kept after a failure.
   std::deque<boost::mpi::communicator> end()
   {
     ended_ = true;
@@ -182,7 +183,7 @@ class MpiReturnedRanks
     MPI_Request_free(&request);
   }
 
-  /// The source of a message that has arrived; nothing without one.
+  /// The source of a message that has arrived, if there is one.
   template <std::size_t N>
   std::optional<int> receive(std::array<std::int64_t, N>& message, int tag)
   {

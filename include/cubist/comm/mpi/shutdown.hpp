@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the end of a launch needs: an agreement of its ranks on how it ended, and communicators that
-// outlive it after a failure.
+// The end of a launch: its ranks agree on how it ended, and after a failure communicators outlive
+// it.
 
 #include <array>
 #include <chrono>
@@ -38,7 +38,7 @@ inline void leak_communicator(boost::mpi::communicator comm) { leak(std::move(co
 /// How a launch has ended, the same on all ranks.
 struct LaunchEnd
 {
-  int minimum = 0;         // of the value of each rank
+  int minimum = 0;         // of the values of all ranks
   bool is_broken = false;  // whether any rank has MpiFailures::is_broken
 };
 

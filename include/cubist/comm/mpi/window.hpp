@@ -98,8 +98,8 @@ class MpiWindow
   ~MpiWindow()
   {
     if (buffer_ == nullptr) return;
-    // A window that was not closed would let its peers wait forever; the request of its barrier,
-    // dropped here, reports that.
+    // If the window was not closed, its peers would wait for ever. The request of its barrier,
+    // which is dropped here, reports that.
     if (!closed_ && std::uncaught_exceptions() == 0) closed_.emplace(world_.async_barrier());
     exchange_.reset();
     closed_.reset();

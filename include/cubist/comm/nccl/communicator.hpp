@@ -4,9 +4,9 @@
 // The communicator of ranks with a GPU each, and its requests. Spans are device memory.
 //
 // A call waits for the earlier work of the compute stream (NcclOptions::stream) and runs on a
-// stream of its communicator. `wait` makes the compute stream wait for it, not the host: work
-// enqueued there afterwards may read what was received and overwrite what was sent; the host may
-// after `synchronize`. Only a barrier waits on the host.
+// stream of its communicator. `wait` makes the compute stream wait for it, not the host. Work that
+// is enqueued there afterwards may read what was received and overwrite what was sent; the host may
+// do so after `synchronize`. Only a barrier waits on the host.
 //
 // The messages that a rank has started are issued as one group when it waits for one of them, so
 // ranks that share such groups and collectives must agree on their order.
@@ -180,8 +180,8 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     group_->remote = nodes[0] != -nodes[1];
   }
 
-  /// Where windows are requested: opens one if the ranks are on one node and NCCL supports it. All
-  /// ranks have one, or none.
+  /// If windows are requested, opens one if the ranks are on one node and NCCL supports it. Either
+  /// all ranks have one, or none has.
   void open_window()
   {
     auto& context = *group_->context;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Device memory that NCCL knows: from ncclMemAlloc, and registered with the communicators that use
-// it, so that NCCL may send and reduce it where it lies (zero-copy).
+// Device memory that NCCL knows. It is allocated by ncclMemAlloc and registered with the
+// communicators that use it, so that NCCL may send and reduce it without a copy of its own
+// (zero-copy).
 //
 // ncclMemAlloc takes long and rounds up to 2 MiB, so memory is kept until the pool ends: buffers
 // below 1 MiB share segments of 32 MiB, each larger one is a segment, and memory is given again to
@@ -114,7 +115,7 @@ class NcclMemory : public DevicePool
  private:
   static constexpr std::size_t small_bytes = std::size_t{1} << 20;
 
-  /// To 512 bytes, or where that changes little to the 2 MiB of ncclMemAlloc.
+  /// Rounds up to 512 bytes or, if that changes little, to the 2 MiB of ncclMemAlloc.
   [[nodiscard]] static std::size_t rounded(std::size_t bytes)
   {
     const std::size_t unit = bytes > small_bytes ? std::size_t{2} << 20 : 512;

@@ -114,8 +114,8 @@ class NcclQueue
     return pending;
   }
 
-  /// Closes the group of messages if `pending` is one of them. Only then: all ranks must agree on
-  /// the order of groups and collectives.
+  /// Closes the group of messages if `pending` is one of them. It does so only then, because all
+  /// ranks must agree on the order of groups and collectives.
   void close_group(const PendingNcclCall& pending)
   {
     if (std::find(messages_.begin(), messages_.end(), &pending) != messages_.end()) close_group();

@@ -5,8 +5,8 @@
 //
 // The host waits by polling. Each poll checks all communicators of the rank for asynchronous errors
 // of NCCL, the time limit, and failures of other ranks that the program knows of. An error aborts
-// all communicators of the rank. Where NCCL does not report that to the peers, their time limits
-// do.
+// all communicators of the rank. If NCCL does not report that to the peers, they end by their time
+// limits.
 
 #include <chrono>
 #include <cstddef>
@@ -45,7 +45,7 @@ struct NcclOptions
   /// The memory of all buffers that are sent and received, which is registered with each
   /// communicator; on all ranks, or on none of them (null).
   std::shared_ptr<detail::NcclMemory> memory = {};
-  /// All-reduces, all-gathers and reduce-scatters of up to so many bytes over all ranks together
+  /// All-reduces, all-gathers and reduce-scatters of up to this many bytes over all ranks together
   /// are copied to and from a symmetric window of the communicator, if its ranks have NVLink.
   std::size_t symmetric_bytes = 0;
 };

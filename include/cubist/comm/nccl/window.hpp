@@ -4,9 +4,10 @@
 // Memory of one communicator at the same offset of a symmetric window on all ranks, by which NCCL's
 // kernels access the peers' memory directly over NVLink: collectives of few bytes take less time.
 //
-// The memory of a program is not at the same offsets on all ranks, which NCCL does not check. So a
-// call is copied: what it sends to the first half of the window, what it receives from the second,
-// both in the stream of the communicator, where the next call comes later.
+// The memory of a program is not at the same offsets on all ranks, which NCCL does not check. So
+// the data of a call is copied. What it sends goes to the first half of the window, and what it
+// receives comes from the second. Both copies are in the stream of the communicator, so the next
+// call comes later.
 //
 // Source: NCCL User Guide, "Window Registration". A window is registered by all ranks together.
 
@@ -65,7 +66,7 @@ class NcclWindow
     nccl_check(NcclWindowRegistration::add(comm, data_, 2 * half_, &window_),
                "ncclCommWindowRegister", comm, describe);
   }
-  /// False where NCCL supports none for these ranks.
+  /// Whether there is a window; NCCL may not support one for these ranks.
   [[nodiscard]] bool is_open() const { return window_ != nullptr; }
   /// From now on calls use it.
   /// @pre all ranks have opened theirs, and do the same

@@ -2,8 +2,8 @@
 #pragma once
 
 // A call in flight between simulated ranks. It begins when its last rank has posted it, and its
-// cost says when it ends. Data in host memory is transferred as by threads; of simulated matrices
-// there is none.
+// cost says when it ends. Data in host memory is transferred as between threads; simulated matrices
+// have no data.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +27,7 @@ namespace cubist::CUBIST_ABI::detail
 struct SimulatedCall;
 class SimulatedGroup;
 
-/// Host memory, and simulated memory, which is all zeros: nothing is written there.
+/// Combines host memory with simulated memory, which reads as zeros and is never written.
 struct MixedMemory
 {
   [[nodiscard]] static bool is_simulated(const void* p)
@@ -98,7 +98,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
                              signature.collective == Collective::reduce);
   }
 
-  /// For another call of the same ranks.
+  /// Prepares the object for another call of the same ranks.
   void reset()
   {
     GroupCall::reset();
@@ -151,8 +151,8 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   }
 };
 
-/// Whether messages of a call leave before their receivers wait for them: MPI buffers short ones
-/// between nodes. Those of several ranks of a node, and data in host memory, do not.
+/// Whether messages of a call leave before their receivers wait for them. MPI buffers short
+/// messages between nodes, but not inside a node; data in host memory is not buffered here either.
 [[nodiscard]] inline bool is_buffered(const SimulatedCall& call, const Machine& machine,
                                       const SimulatedLinks& links,
                                       const SimulatedPlacement& placement)

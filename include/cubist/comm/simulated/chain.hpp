@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A broadcast or a reduce along a chain of ranks that are on nodes of their own. Edge e takes the
-// block from the e-th rank of the chain to the next one:
+// A broadcast or a reduce along a chain of ranks, each on a node of its own. Edge e takes the block
+// from the e-th rank of the chain to the next one:
 //
 //   it begins   when its sender has posted the call, and the first segment has arrived there
 //   it ends     when its bytes are transferred, but a segment after the edge before it at the least
@@ -51,7 +51,8 @@ class SimulatedChain
       const std::size_t e = edges().size();
       const SimulatedMember& sender = member(e);
       if (!sender.posted) return;
-      // One message is forwarded when all of it has arrived; others while they arrive.
+      // A single message is forwarded when all of it has arrived; the messages of a longer block
+      // are forwarded while others arrive.
       if (e > 0 && is_one_message() && edges()[e - 1].arrives == SimulatedCall::not_yet) return;
       begin_edge(e, sender);
     }
@@ -106,7 +107,7 @@ class SimulatedChain
                       std::make_shared<Transfer>(*this, e));
   }
 
-  /// Its bytes are transferred.
+  /// Called when the bytes of the edge are transferred.
   void end_edge(std::size_t e, double time)
   {
     edges()[e].ends = time;

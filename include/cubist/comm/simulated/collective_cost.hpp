@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a collective costs on simulated links, by the algorithm that the backend would run.
+// The cost of a collective on simulated links, by the algorithm that the backend would run.
 //
 // P ranks, of which a unit of some level holds c, on N units; pieces of b bytes. Bytes into and out
 // of a unit:
@@ -138,7 +138,7 @@ class CollectiveUnit
     return links_.unit(level_, placement_.rank(position));
   }
 
-  /// A chain through all ranks: all edges of the ring of ranks but the one from the root to its
+  /// A chain through all ranks: all edges of the ring of ranks except the one from the root to its
   /// successor.
   [[nodiscard]] UnitBytes along_ranks() const
   {
@@ -338,7 +338,7 @@ message_cost(const Machine& machine, const SimulatedLinks& links, int from, int 
   const auto p = double(placement.size());
   const auto c = double(on_node);
   const double b = call.bytes;
-  // What comes from other nodes arrives at one rank of the node, and is copied by the others.
+  // Data from other nodes arrives at one rank of the node, and the others copy it.
   const double gathered = (p - 1) - (p - c) / c;
   switch (call.collective)
   {

@@ -61,7 +61,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     SimulatedCall& call = *member.call;
     const SimulatedRank& me = *member.rank;
     member.posts = me.clock;
-    // Who only receives may come later: the messages to it are under way.
+    // A rank that only receives may come later, because the messages to it are under way.
     const bool are_buffered = buffers(call);
     if (!are_buffered || !call.only_receives(member)) call.begins = std::max(call.begins, me.clock);
     if (call.posted() == call.members.size()) call.transfer();
@@ -182,7 +182,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     return {call.signature.collective, call.bytes(), call.signature.peer};
   }
 
-  /// All ranks have posted the call that send something.
+  /// Called when all ranks that send something have posted the call.
   void begin(SimulatedCall& call)
   {
     call.begun = true;
@@ -215,7 +215,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
       if (m.waits) simulation_->make_ready(*m.rank, time);
   }
 
-  /// The time of what a rank itself copies, of what arrived from others on its node.
+  /// The time in which a rank itself copies what has arrived from others on its node.
   void copy_from_node(Member& me)
   {
     const Link& inside = machine().links.front();

@@ -94,7 +94,7 @@ struct ThreadCall : GroupCall<ThreadMember>
     return true;
   }
 
-  /// A rank no longer reads its peers' blocks.
+  /// Called when a rank no longer reads its peers' blocks.
   void close(ThreadMember& me)
   {
     Notify notify{*context->scheduler, me.world_rank};

@@ -9,8 +9,9 @@
 // park itself. So the count reaches zero only when every live rank is parked and no rank is left to
 // notify one: a deadlock, detected at once and without a time-out.
 //
-// A time limit is for waits that are no deadlock: ranks that wait for one that computes for ever. A
-// rank that has waited for so long increments the count, as a notifying rank would, and fails.
+// A time limit is for waits that are not deadlocks, as when ranks wait for one that computes for
+// ever. A rank that has waited for that long increments the count, as a notifying rank would, and
+// fails.
 
 #include <algorithm>
 #include <atomic>
@@ -115,7 +116,8 @@ class ThreadScheduler
       for (const int rank : ranks_) scheduler_.notify(rank);
       ranks_.clear();
     }
-    // The notifying rank, too: one of its calls may complete another that it has already advanced.
+    // The notifying rank is notified, too, because one of its calls may complete another that it
+    // has already advanced.
     void add(int rank) { ranks_.push_back(rank); }
 
    private:
@@ -234,7 +236,7 @@ class ThreadScheduler
     throw TimeLimitError{message};
   }
 
-  /// What another rank is doing, as text; it may be running.
+  /// Describes what another rank is doing, which may be running.
   [[nodiscard]] std::string activity(int rank)
   {
     {

@@ -7,7 +7,7 @@
 //   broadcast   from the root, node by node (mpi/transport/topology.hpp), to all others
 //   reduce      from the rank after the root, cyclically, to the root; each rank adds its elements
 //
-// Every rank sends the block once, but the last of the chain, which sends nothing.
+// Every rank sends the block once, except the last of the chain, which sends nothing.
 
 #include <cstddef>
 #include <vector>
@@ -44,7 +44,7 @@ class MpiChain
     return next == first_ ? -1 : next;
   }
 
-  /// The ranks before a rank's predecessor, the nearest first: their data it forwards.
+  /// The ranks before a rank's predecessor, the nearest first. The predecessor forwards their data.
   [[nodiscard]] std::vector<int> forwarded_sources(int rank) const
   {
     std::vector<int> ranks;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the calls of one MPI communicator share: its ranks, tags and nodes, and the translation of
-// MPI's error codes.
+// The data that the calls of one MPI communicator share: its ranks, tags and nodes, and the
+// translation of MPI's error codes.
 
 #include <cstddef>
 #include <cstdint>
@@ -49,7 +49,8 @@ struct MpiContext
   MpiTags tags{};
   /// The communicator whose ranks error messages name; without it, they name the ranks of `comm`.
   MPI_Comm job = MPI_COMM_NULL;
-  /// Whether errors must name the ranks that miss in a barrier, which MPI_Ibarrier does not report.
+  /// Whether errors must name the ranks that are missing in a barrier, which MPI_Ibarrier does not
+  /// report.
   bool names_missing_ranks = false;
   /// The nodes of the ranks, if there are several nodes.
   std::shared_ptr<const MpiTopology> topology{};

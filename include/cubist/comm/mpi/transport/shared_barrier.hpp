@@ -36,8 +36,10 @@ struct FlagSlot
   static constexpr std::size_t depth = 64;
   static constexpr std::size_t cache_line = 64;
 
-  alignas(cache_line) std::atomic<std::uint64_t> arrived;  // at so many barriers
-  alignas(cache_line) std::atomic<std::uint64_t> read;  // the payloads of so many, all in sequence
+  alignas(cache_line)
+      std::atomic<std::uint64_t> arrived;  // the number of barriers at which the rank has arrived
+  alignas(cache_line) std::atomic<std::uint64_t> read;  // the number of barriers whose payloads it
+                                                        // has read, in sequence
   alignas(cache_line) std::array<BarrierPayload, depth> payloads;
 };
 
@@ -165,8 +167,8 @@ class MpiSharedBarrier
     mine_.slot->read.store(mine_.base + in_sequence);
   }
 
-  /// A rank whose last payload, which this rank has not read, does not fit; -1 for none. Earlier
-  /// payloads prove nothing, as tags are reused.
+  /// A rank whose last payload, which this rank has not read yet, belongs to another call; -1 for
+  /// none. Earlier payloads prove nothing, because tags are reused.
   template <class F>
   [[nodiscard]] int find_mismatch(F mismatches) const
   {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The nodes of a communicator's ranks, and routes on which each block enters each node once,
-// however many ranks of the node need it:
+// The nodes of a communicator's ranks, and routes on which each block enters each node only once,
+// even if several ranks of the node need it:
 //
 //   broadcast    a chain: from the root through its node, then through the other nodes in turn
 //   all_gather   a rank sends its block to all ranks of its node and to one leader on each other
