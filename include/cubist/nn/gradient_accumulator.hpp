@@ -2,8 +2,8 @@
 #pragma once
 
 // The reducer that adds up the gradients of several backwards on each rank, and passes on their
-// mean with the last: that of GradientAccumulation (training/gradient_accumulation.hpp), and of the
-// micro-batches of a pipeline (nn/networks/pipeline_stack.hpp).
+// mean with the last one. GradientAccumulation (training/gradient_accumulation.hpp) and the
+// micro-batches of a pipeline (nn/networks/pipeline_stack.hpp) use it.
 //
 // Words: those of the next reducer, for one backward.
 
@@ -89,8 +89,8 @@ class GradientAccumulator final : public GradientReducer<T, M>
   class Sum
   {
    public:
-    /// The gradient with the rows behind it that an earlier micro-batch had: that of a table of
-    /// positions has as many rows as the longest sequence.
+    /// The gradient, followed by the rows that only an earlier micro-batch had. The gradient of a
+    /// table of positions has as many rows as the longest sequence.
     [[nodiscard]] MatrixView<T> extend(const Engine& engine, MatrixView<T> gradient, bool is_first)
     {
       require<ArgumentError>(
@@ -124,7 +124,7 @@ class GradientAccumulator final : public GradientReducer<T, M>
   M mesh_;
   std::size_t count_;
   GradientReducer<T, M>& next_;
-  std::size_t backwards_ = 0;  // of this step, that are complete
+  std::size_t backwards_ = 0;  // the backwards of this step that are complete
   std::size_t number_ = 0;     // of the next gradient in this backward
   std::vector<Sum> sums_;
 };

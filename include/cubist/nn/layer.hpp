@@ -27,21 +27,22 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What a pass through layers needs beside its matrices.
+/// What a pass through layers needs in addition to its matrices.
 struct Pass
 {
-  /// The step that dropout masks are drawn for; none in evaluation.
+  /// The step for which dropout masks are drawn; none in evaluation.
   std::optional<TrainingStep> training_step = {};
-  /// The tokens of each sequence: rows [b sequence, (b + 1) sequence) are those of sequence b,
-  /// unless `cut` has another order.
+  /// The number of tokens in each sequence. Rows [b sequence, (b + 1) sequence) belong to sequence
+  /// b, unless `cut` has another order.
   std::size_t sequence = 1;
   /// The position of the first token of each sequence.
   std::size_t position = 0;
-  /// The order of rows where several ranks share a sequence; then `position` is 0.
+  /// The order of rows if several ranks share a sequence; `position` is 0 then.
   SequenceCut cut = {};
 };
 
-/// The pass of a forward on its way back, and what takes the gradients of parameters.
+/// The pass of the forward to which a backward belongs, and the reducer that takes the gradients of
+/// parameters.
 template <Scalar T, class M>
 struct BackwardPass : Pass
 {
@@ -71,8 +72,8 @@ concept LayerType = requires {
 };
 // clang-format on
 
-/// The matrix that a Kept has for an output or a gradient: made when it is first needed, and again
-/// when its shape or padding changes.
+/// A matrix that a Kept has for an output or a gradient. It is made when it is first needed, and
+/// made again when its shape or padding changes.
 template <class Matrix>
 Matrix& fit(std::optional<Matrix>& kept, const typename Matrix::Mesh& mesh, Shape shape,
             Quanta quanta)
@@ -81,7 +82,7 @@ Matrix& fit(std::optional<Matrix>& kept, const typename Matrix::Mesh& mesh, Shap
     kept.emplace(mesh, shape, quanta);
   return *kept;
 }
-/// Makes the matrix like another one.
+/// A matrix with the shape and padding of another one.
 template <class Matrix>
 Matrix& fit_like(std::optional<Matrix>& kept, const Matrix& like)
 {
@@ -112,8 +113,8 @@ parameters_of(L& layer,
 namespace detail
 {
 
-/// What a checkpoint keeps of a layer: what the layer's `append_state` says, or else its
-/// parameters' values.
+/// What a checkpoint keeps of a layer: whatever the layer's `append_state` appends, or the values
+/// of its parameters if it has no such function.
 template <LayerType L>
 void append_state_of(L& layer, State<typename L::Value, typename L::Mesh>& state,
                      const std::string& prefix)

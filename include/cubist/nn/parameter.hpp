@@ -51,7 +51,7 @@ std::shared_ptr<Gradients<T, M>> make_gradients(const M& mesh)
 
 }  // namespace detail
 
-/// Passes the gradients of a network to a reducer, on this rank and until the end of the scope.
+/// Passes the gradients of a network to a reducer, on this rank, until the end of the scope.
 template <class T, class M>
 class ReducerScope
 {
@@ -85,8 +85,8 @@ struct Parameter
   /// Whether it is frozen: `backward` computes no gradient, which is a matrix of no elements, and
   /// optimizers do not change the value.
   bool frozen = false;
-  /// Freezes the parameter for good; lists that were made before are no longer valid. Null for a
-  /// layer that cannot do without the gradient.
+  /// Freezes the parameter for good; lists of parameters that were made before are no longer valid.
+  /// Null for a layer that always computes the gradient.
   std::function<void()> freeze = {};
 };
 
@@ -104,7 +104,7 @@ void require_gradient(const Gradient& gradient)
 
 }  // namespace detail
 
-/// What an optimizer updates.
+/// The parameters of a network, as optimizers take them.
 template <class T, class M>
 using Parameters = std::vector<Parameter<T, M>>;
 

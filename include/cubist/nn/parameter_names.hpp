@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Names of parameters in options: "layers.0.*" stands for all whose names begin so. A * stands for
-// any characters.
+// Names of parameters in options. A * stands for any characters, so "layers.0.*" stands for all
+// names that begin with "layers.0.".
 
 #include <string>
 #include <string_view>
@@ -14,10 +14,10 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Whether a name is one that a pattern stands for: each * stands for any characters, or none.
+/// Whether a name matches a pattern, in which each * stands for any number of characters.
 [[nodiscard]] inline bool matches_name(std::string_view pattern, std::string_view name)
 {
-  // Behind the last *, and what it stands for, a mismatch is no end: it may stand for more.
+  // After a mismatch the last * may stand for one more character.
   std::size_t p = 0, n = 0;
   std::size_t star = pattern.npos, taken = 0;
   while (n < name.size())

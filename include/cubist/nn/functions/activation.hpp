@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Activation functions: small callables with a derivative, both as functions of the input, for an
-// engine to map. They use core/vector_math.hpp, without branches, so that compilers vectorise the
-// loops over them. nn/functions/activation_passes.hpp applies them.
+// Activation functions. Each is a small callable with a derivative, and an engine maps both to the
+// input. They use core/vector_math.hpp, without branches, so that compilers vectorise the loops
+// over them. nn/functions/activation_passes.hpp applies them.
 //
 // Source of GELU: Hendrycks, Gimpel, "Gaussian Error Linear Units", arXiv 1606.08415.
 
@@ -33,7 +33,7 @@ struct Identity
   }
 };
 
-/// max(0, x); its derivative at 0 is 0. A NaN stays one in both.
+/// max(0, x). Its derivative at 0 is 0. Both are a NaN if x is one.
 struct Relu
 {
   template <RealScalar T>
@@ -44,7 +44,7 @@ struct Relu
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
-    // Where x is not positive, the function itself is 0, or a NaN.
+    // If x is not positive, the value of the function is 0, or a NaN.
     return detail::pick(detail::is_less(T{}, x), T{1}, (*this)(x));
   }
 };
@@ -73,7 +73,7 @@ struct Tanh
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
-    constexpr T far{20};  // where tanh is 1
+    constexpr T far{20};  // from here on tanh is 1
     const T size = std::abs(x);
     const T e =
         detail::expm1_of_negative(T{-2} * detail::pick(detail::is_less(far, size), far, size));
@@ -95,7 +95,7 @@ struct Silu
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
   {
     CUBIST_NO_REASSOCIATION
-    // The result is 0 there, and an infinite x would give NaN.
+    // The result is 0 for these x; the formula would give a NaN for an infinite x.
     constexpr T far = detail::VectorMath<T>::least_exponent * T{2};
     return detail::pick(detail::is_less(x, far), far, x) * detail::as_written(Sigmoid{}(x));
   }
@@ -126,7 +126,7 @@ struct Gelu
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T derivative(T x) const
   {
-    // Phi(x) + x e^(-x^2/2) / sqrt(2 pi); the second is as large on both sides.
+    // Phi(x) + x e^(-x^2/2) / sqrt(2 pi); the second term is odd.
     constexpr T density = std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
     const auto tail = detail::normal_tail(x);
     const T bend = tail.ratio - density * tail.a;
@@ -163,7 +163,7 @@ struct GeluTanh
   static constexpr T scale = T{2} * std::numbers::sqrt2_v<T>* std::numbers::inv_sqrtpi_v<T>;
   template <RealScalar T>
   static constexpr T cubic = static_cast<T>(0.044715) * scale<T>;
-  /// Where it is 0 on the left, and its derivative 0 or 1.
+  /// Below -far the function is 0; beyond ±far the derivative is 0 or 1.
   template <RealScalar T>
   static constexpr T far{24};
 };

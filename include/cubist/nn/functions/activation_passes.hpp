@@ -6,8 +6,8 @@
 //   b (1, N), repeated in every row    Z, Y, dY, dZ (M, N), all in the memory of one engine
 //
 // A loop over elements is compiled for each pass, each function and several instruction sets, so
-// there is one pass forward and one backward. A layer without a bias uses them with a bias of -0,
-// as z + -0 is z to the bit, and ignores the sums.
+// there is only one pass for forward and one for backward. A layer without a bias calls them with a
+// bias of -0, because z + -0 is z to the bit, and ignores the sums.
 
 #include <concepts>
 #include <variant>

@@ -18,12 +18,12 @@
 //
 // With dropout, P is masked and scaled where it multiplies V and dO.
 //
-// Where the engine multiplies batches, a block has all sequences and heads; else one of each.
+// If the engine multiplies batches, a block has all sequences and heads; otherwise it has one of
+// each.
 //
-// Memory: a block of scores, in backward two, with dropout three, and 4 numbers a row of them; L is
-// the caller's.
-// Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867; Dao
-// et al., "FlashAttention", arXiv 2205.14135.
+// Memory: a block of scores, in backward two, with dropout three, and 4 numbers for each row of a
+// block; L is the caller's. Source: Milakov, Gimelshein, "Online normalizer calculation for
+// softmax", arXiv 1805.02867; Dao et al., "FlashAttention", arXiv 2205.14135.
 
 #include <algorithm>
 #include <cstddef>
@@ -46,8 +46,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// What attention keeps of one block of scores: matrices of scores, and rows of one number for each
-/// row of them.
+/// What attention keeps for one block of scores: matrices of scores, and vectors with one number
+/// for each row of scores.
 template <RealScalar T, Engine E>
 class AttentionWorkspace
 {
@@ -70,7 +70,7 @@ class AttentionWorkspace
   {
     return {rows_[number].data(), {1, n}};
   }
-  /// The number of each column, as a matrix like m.
+  /// The numbers of the columns, as a matrix of the shape of m.
   [[nodiscard]] MatrixView<const ColumnIndex> columns(MatrixView<T> m) const
   {
     return {columns_.data(), m.rows(), m.cols(), 0};
@@ -102,7 +102,7 @@ class LocalAttention
   static constexpr bool batches = detail::MultipliesBatches<E, T>;
 
  public:
-  /// Blocks on a device are larger, as a launch takes as long as many products.
+  /// Blocks on a device are larger, because a launch takes as long as many products.
   static constexpr AttentionBlocks default_blocks{.queries = batches ? 256U : 64U, .keys = 512};
 
   /// Computes on `engine` by blocks of queries and keys.
@@ -190,8 +190,8 @@ class LocalAttention
     return {s.keys > s.queries ? s.keys - s.queries : 0, 0, s.keys};
   }
 
-  /// O = O exp(m_before - m) + P V for the block's queries and all its keys, with the maxima and
-  /// sums of its rows.
+  /// Computes O = O exp(m_before - m) + P V for the block's queries and all its keys, and the
+  /// maxima and sums of its rows.
   /// @param is_first  O has no value yet
   void add_keys(const AttentionShape& s, const AttentionRun& run, const Block& b, In q, In k, In v,
                 Out o, Out max, Out sum, bool is_first)
@@ -217,7 +217,7 @@ class LocalAttention
     }
   }
 
-  /// @param adds  dQ, dK and dV have values to which theirs are added
+  /// @param adds whether dQ, dK and dV have values to which the block's parts are added
   void add_gradients(const AttentionShape& s, const AttentionRun& run,
                      const std::optional<AttentionDropout>& dropout, In q, In k, In v, In o, In l,
                      In d_o, Out dq, Out dk, Out dv, bool adds)
@@ -381,8 +381,9 @@ class LocalAttention
 namespace detail
 {
 
-// What layers call of LocalAttention: functions that are not inline, so that the compiled library
-// can have them, without constraints, so that it can name engines that a program does not include.
+// The functions of LocalAttention that layers call. They are not inline, so that the compiled
+// library can have them, and have no constraints, so that it can name engines that a program does
+// not include.
 
 template <RealScalar T, class E>
 void attend(LocalAttention<T, E>& attention, const AttentionShape& s,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What attention (attention.hpp) applies to blocks of scores: rows are queries, columns keys.
+// The functions that attention (attention.hpp) applies to blocks of scores, whose rows are queries
+// and whose columns are keys.
 
 #include <cmath>
 #include <cstddef>
@@ -35,7 +36,7 @@ template <RealScalar T>
 struct MaskKeys
 {
   BlockRows at;
-  std::size_t offset;  // the position of query 0, less that of key 0
+  std::size_t offset;  // the position of query 0 minus the position of key 0
   std::size_t first_key;
 
   struct Row
@@ -53,7 +54,7 @@ struct MaskKeys
   }
 };
 
-/// The maximum of a row after one more block, and what sums before it are multiplied by.
+/// The maximum of a row after one more block, and the factor for the sums before this block.
 template <RealScalar T>
 struct RaiseMaximum
 {
@@ -188,7 +189,7 @@ struct ScoreSlope
   CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {d[i], scale}; }
 };
 
-/// What dropout multiplies elements of a block by: 0, or 1 / (1 - probability).
+/// The factor that dropout gives an element of a block: 0, or 1 / (1 - probability).
 template <RealScalar T>
 struct KeepKeys
 {

@@ -26,8 +26,8 @@ struct AttentionDropout
   std::size_t heads = 0;           // of all ranks
 };
 
-/// Where the queries and the keys of a call are in their sequences: those of one chunk of tokens
-/// and of another, or, by default, of whole sequences.
+/// Where the queries and the keys of a call are in their sequences. They may be from two chunks of
+/// tokens, or, by default, from whole sequences.
 struct AttentionRun
 {
   std::size_t first_query = 0;  ///< position of a sequence's first query
@@ -45,8 +45,8 @@ struct AttentionBlocks
 namespace detail
 {
 
-/// Which queries the rows of a block of scores are: `rows` of each of some consecutive units, with
-/// one query head of each.
+/// Which queries the rows of a block of scores are: `rows` queries of each of some consecutive
+/// units, with one query head of each unit.
 struct BlockRows
 {
   std::size_t rows;
@@ -79,10 +79,10 @@ struct QueryBlock
 {
   BlockRows at;
   std::size_t units;
-  std::size_t first_row;  // rows of the blocks before
+  std::size_t first_row;  // the number of rows in the blocks before
   std::size_t keys;
-  std::size_t offset;  // the position of query 0, less that of key 0
-  bool is_first;       // of those of its units
+  std::size_t offset;  // the position of query 0 minus the position of key 0
+  bool is_first;       // whether it is the first block of its units
   const AttentionDropout* drop;
 
   /// The rows of a matrix of the block's scores.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What norms of rows (nn/layers/row_norm.hpp has the formulas) apply to elements.
+// The functions that norms of rows apply to elements; nn/layers/row_norm.hpp has the formulas.
 
 #include <cmath>
 #include <cstddef>
@@ -53,9 +53,10 @@ struct MeanOf
   CUBIST_HOST_DEVICE double operator()(const double& sum) const { return sum / columns; }
 };
 
-/// rstd from a row's sum of squares of T and its mean; a NaN where squares exceed the range of
-/// double, as rstd would be 0 there, and make finite numbers of the row. Squares of differences
-/// from the mean rounded to T have the square of its rounding error too much.
+/// rstd from a row's sum of squares of T and its mean. It is a NaN if squares exceed the range of
+/// double, because rstd would be 0 and turn the row into finite numbers. The differences are from
+/// the mean as rounded to T, so the sum of squares contains the square of its rounding error, which
+/// is subtracted.
 template <RealScalar T>
 struct ReciprocalRootOf
 {

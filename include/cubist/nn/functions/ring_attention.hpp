@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Attention where ranks share sequences (dist/sequence_cut.hpp): the keys and values of the c
+// Attention of ranks that share sequences (dist/sequence_cut.hpp). The keys and values of the c
 // members go around in a ring.
 //
 //   Q, K, V: rows of this rank's chunks, as MergedLinear has them    O (m, H dh) Heads
 //   a message: K, then V, (m, g dh) each, m being the rows of a rank, and g the heads of a round
 //
-// The G key-value heads of a rank go around in rounds of g, since heads are independent of one
-// another: the fewest heads whose message is long (ring_heads in dist/sequence_cut.hpp).
+// Heads are independent of one another, so the G key-value heads of a rank go around in rounds of g
+// heads, the fewest whose message is long (ring_heads in dist/sequence_cut.hpp).
 //
 //   forward    in step t = 0, …, c - 1, member i has K and V of member i - t. While it adds their
 //              part to O, it sends them to member i + 1, and receives the next ones.
@@ -16,9 +16,9 @@
 //              t > 0 joins the sum of the members before, which comes from member i - 1, and goes
 //              on to member i + 1. After step c - 1 the sum is at its home.
 //
-// The maxima and sums of the rows of scores are kept from step to step, so O is that of a softmax
-// over all keys (functions/attention.hpp). Where keys are hidden from a chunk of queries, no
-// product is computed for it.
+// The maxima and sums of the rows of scores are kept from step to step, so O is computed with the
+// softmax over all keys (functions/attention.hpp). If all keys are hidden from a chunk of queries,
+// no product is computed for it.
 //
 // Words a rank: forward (c-1) 2 m G dh, backward (c-1) 4 m G dh (ring_words in
 // dist/sequence_cut.hpp).
@@ -106,7 +106,7 @@ class BorrowedMatrix
   BorrowedMatrix& operator=(const BorrowedMatrix&) = delete;
   ~BorrowedMatrix()
   {
-    // In front: the last ones are those of numbers of rows, which are small.
+    // It goes to the front, because the last ones hold one number a row, and are small.
     auto& unused = mesh_.template unused_buffers<V>();
     unused.insert(unused.begin(), std::move(data_));
   }
@@ -117,7 +117,7 @@ class BorrowedMatrix
  private:
   using Buffer = typename M::Engine::template Buffer<V>;
 
-  /// The largest that no one uses.
+  /// Takes the largest buffer that is not in use, or makes one if that is too small.
   [[nodiscard]] Buffer take(std::size_t n)
   {
     auto& unused = mesh_.template unused_buffers<V>();
@@ -137,7 +137,7 @@ class BorrowedMatrix
 
 }  // namespace detail
 
-/// Attention of the queries of this rank to the keys of all that share its sequences.
+/// Attention of the queries of this rank to the keys of all ranks that share its sequences.
 /// @tparam T the scalar of Q, K and V  @tparam L the layout of O
 template <RealScalar T, class L, class M>
 class RingAttention
@@ -148,7 +148,7 @@ class RingAttention
   using Out = MatrixView<A>;
 
  public:
-  /// @param local  computes what needs no messages
+  /// @param local computes the parts that need no messages
   RingAttention(const M& mesh, const SequenceCut& cut, const AttentionShape& shape,
                 const std::optional<AttentionDropout>& dropout, LocalAttention<A, E>& local)
       : mesh_{mesh}, neighbours_{mesh}, cut_{cut}, whole_{shape}, dropout_{dropout}, local_{local},
@@ -226,7 +226,7 @@ class RingAttention
       if (t > 1) receive(received.view());
       if (t + 1 < cut_.parts) keys.pass_on(*this);
       const Out sums = t % 2 == 0 ? even.view() : odd.view();
-      if (t == 0)  // the own part stays where it belongs
+      if (t == 0)  // this rank's own part stays where it belongs
         add_gradients(t, wide, wide, wide, o, l, d_o, dqkv, dqkv, dqkv);
       else
       {
@@ -252,7 +252,7 @@ class RingAttention
     add(values_of(received.view()), round_.v);
   }
 
-  /// The keys and values that this rank reads, and those that come next.
+  /// The keys and values that this rank reads, and the memory for the next ones.
   class Keys
   {
    public:
@@ -269,14 +269,14 @@ class RingAttention
       copy(ring.round_.k, ring.keys_of(mine_.view()));
       copy(ring.round_.v, ring.values_of(mine_.view()));
     }
-    /// Begins to send them to the next member, and to receive others.
+    /// Begins to send them to the next member, and to receive the next ones.
     void pass_on(RingAttention& ring)
     {
       ring.receive(next_.view());
       ring.send(MatrixView<const T>{mine_.view()});
     }
     void take_next() { swap(mine_, next_); }
-    /// In the scalar of sums.
+    /// The keys and values in the scalar of sums.
     [[nodiscard]] In wide(const E& engine)
     {
       if constexpr (std::is_same_v<T, A>)
@@ -294,7 +294,7 @@ class RingAttention
     std::optional<Matrix<A>> wide_ = {};
   };
 
-  /// The part of the keys of step t in O.
+  /// Adds the part of the keys of step t to O.
   void add_keys(std::size_t t, In q, In k, In v, Out o, Out l, Out sums)
   {
     for_each_run(t, [&](std::size_t i, std::size_t j, const AttentionShape& s,
@@ -303,7 +303,7 @@ class RingAttention
                             rows_of(v, j), rows_of(o, i), numbers_of(l, i), numbers_of(sums, i));
     });
   }
-  /// The part of the keys of step t in the gradients.
+  /// Adds the part of the keys of step t to the gradients.
   void add_gradients(std::size_t t, In q, In k, In v, In o, In l, In d_o, Out dq, Out dk, Out dv)
   {
     for_each_run(
@@ -364,7 +364,7 @@ class RingAttention
   {
     return message.block(cut_.rows_of_part(), 0, {cut_.rows_of_part(), message.cols()});
   }
-  /// The numbers of the queries of chunk i, in the round.
+  /// The numbers that belong to the queries of chunk i, for the heads of the round.
   template <class V>
   [[nodiscard]] MatrixView<V> numbers_of(MatrixView<V> all, std::size_t i) const
   {

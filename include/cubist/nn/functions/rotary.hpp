@@ -80,7 +80,7 @@ class RotaryTable
   using A = Accumulator<T>;
 
  public:
-  /// Makes the tables, unless they are these already.
+  /// Makes the tables, unless the same ones exist already.
   /// @param first_row  of the rank, in the order of `cut`
   /// @pre the number of rotated elements is even, and at most head_size
   void prepare(const E& engine, std::size_t rows, std::size_t sequence, std::size_t position,
@@ -105,7 +105,8 @@ class RotaryTable
                        detail::RotaryAngle<A, true>{sequence, position, frequency, cut, first_row});
   }
 
-  /// Rotates the heads of X in place, or, with `back`, the other way: the gradient.
+  /// Rotates the heads of X in place. With `back` it rotates in the other direction, as the
+  /// gradient needs it.
   /// @pre prepare was called for X's rows
   template <bool back = false>
   void rotate(const E& engine, MatrixView<T> x, const HeadColumns& columns, std::size_t heads)

@@ -25,8 +25,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How the frequencies of rotary angles are scaled. The numbers below `type` count for the types
-/// that name them.
+/// How the frequencies of rotary angles are scaled. Each number below `type` is used by the types
+/// that its comment names.
 struct RotaryScaling
 {
   /// The formula.

@@ -38,7 +38,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// For matrices of the blocks of the last `plan`; calls for other ids allocate nothing.
+/// The matrices must have the blocks of the last `plan`. Calls for other ids allocate nothing.
 /// @pre the ids are rows of E
 template <RealScalar T, class M>
 class RowExchange
@@ -94,7 +94,7 @@ class RowExchange
   using Buffer = typename M::Engine::template Buffer<V>;
   using Request = decltype(std::declval<typename M::Communicator&>().async_barrier());
 
-  /// What is done for a route: its message, which is empty if it is local, and its lists.
+  /// A step for one route: its message, which is empty if the route is local, and its lists.
   struct Step
   {
     const RowRoute* route;
@@ -110,7 +110,7 @@ class RowExchange
     return n;
   }
 
-  /// Memory for the worst case of a direction.
+  /// Reserves memory for the worst case of a direction.
   /// @param received the most elements that this rank receives
   void reserve(const RowRoutes& routes, std::size_t received)
   {

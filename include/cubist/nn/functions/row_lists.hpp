@@ -4,7 +4,8 @@
 // Which rows of a table are copied, and which rows of gradients are summed, as lists that an engine
 // reads (RowLists).
 //
-// Both classes keep their memory; what is reserved suffices for all ids of as many rows.
+// Both classes keep their memory. The memory that is reserved suffices for any ids of that number
+// of rows.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,7 +25,7 @@ namespace cubist::CUBIST_ABI::detail
 class DistinctIds
 {
  public:
-  /// Memory for a vocabulary, and for ids of so many rows.
+  /// Reserves memory for a vocabulary, and for the ids of `rows` rows.
   void reserve(std::size_t vocabulary, std::size_t rows)
   {
     stamps_.assign(vocabulary, 0);
@@ -55,7 +56,7 @@ class DistinctIds
   [[nodiscard]] std::size_t size() const { return list_.size(); }
   /// The id with a number.
   [[nodiscard]] std::size_t operator[](std::size_t number) const { return list_[number]; }
-  /// The number of an id, or nothing if it is not among them.
+  /// The number of an id; empty if the id is not among them.
   [[nodiscard]] std::optional<std::size_t> number(int id) const
   {
     const auto i = static_cast<std::size_t>(id);
@@ -89,7 +90,7 @@ class HostRowLists
   /// The number of lists.
   [[nodiscard]] std::size_t size() const { return targets_.size(); }
 
-  /// One list, of one row.
+  /// Adds a list of one row.
   void add(std::size_t target, std::size_t row)
   {
     targets_.push_back(static_cast<int>(target));
@@ -97,8 +98,8 @@ class HostRowLists
     starts_.push_back(static_cast<int>(rows_.size()));
   }
 
-  /// `count` lists. Row i goes to list number(i), unless that is nothing, for i in [0, n) in this
-  /// order; list l is for row target(l).
+  /// Adds `count` lists. Row i goes to list number(i), unless number(i) is empty, for i in [0, n)
+  /// in this order; list l is for row target(l).
   template <class Number, class Target>
   void add_grouped(std::size_t count, std::size_t n, Number number, Target target)
   {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which rank sends rows to which, where row i of a matrix is row ids[i] of a table, or the sum of
-// the gradients of such rows. All ranks know the ids, so all know all messages.
+// Determines which rank sends rows to which, for a matrix whose row i is row ids[i] of a table, and
+// for the sums of the gradients of such rows. All ranks know all ids, so all know all messages.
 //
 //   table E (V, d), matrix H (M, d): any layouts; H(i, :) = E(ids[i], :)
 //
@@ -20,7 +20,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The way of rows from the holder of a block to that of another, in the columns that both have.
+/// A route of rows from the holder of one block to the holder of another, in the columns that both
+/// have.
 struct RowRoute
 {
   int from = 0;
@@ -33,7 +34,8 @@ struct RowRoute
 
   /// Whether one rank holds both blocks, so that nothing is sent.
   [[nodiscard]] bool is_local() const { return from == to; }
-  /// The most elements that a message on it can have: each id once.
+  /// The most elements that a message on this route can have, which is the case if each id occurs
+  /// once.
   [[nodiscard]] std::size_t most_elements() const
   {
     return is_local() ? 0 : std::min(rows.valid, vocab.valid) * cols;

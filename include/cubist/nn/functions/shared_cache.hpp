@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cache of keys and values of sequences that ranks share (dist/sequence_cut.hpp), and attention
-// of one new token a sequence to it. Each of the c members keeps the tokens of its chunks of the
-// prompt, and every c-th of the tokens that follow.
+// The cache of keys and values of sequences that ranks share (dist/sequence_cut.hpp), and the
+// attention of one new token of each sequence to it. Each of the c members keeps the tokens of its
+// chunks of the prompt, and every c-th of the tokens that follow.
 //
 //   Q, K, V of the new tokens: B rows, a row a sequence, cut as rows of layout L    O (B, H dh)
 //   keys, values of this rank: (together capacity, G dh), `capacity` rows a sequence
@@ -44,12 +44,12 @@ class SharedKeyValueCache
   using Out = MatrixView<A>;
 
  public:
-  /// Whether it has the keys of a prompt.
+  /// Whether the cache has the keys of a prompt.
   [[nodiscard]] bool is_begun() const { return cut_.is_cut(); }
-  /// Keeps nothing any more.
+  /// Empties the cache.
   void end() { *this = {}; }
 
-  /// Keeps the keys and values of a prompt, and has room for so many tokens a sequence.
+  /// Keeps the keys and values of a prompt, with room for this many tokens in each sequence.
   /// @param shape  of the columns of Q, K and V on this rank
   void begin(const M& mesh, const SequenceCut& cut, const AttentionShape& shape, std::size_t tokens,
              In qkv)
@@ -95,7 +95,7 @@ class SharedKeyValueCache
     ++length_;
     const detail::RowNeighbours<L, M> neighbours{mesh};
     auto& ranks = neighbours.communicator();
-    if (shape.heads == 0) return;  // as all of these ranks
+    if (shape.heads == 0) return;  // none of these ranks has heads
     const E& engine = mesh.engine();
     const std::size_t group = neighbours.part() / cut_.parts;
     const std::size_t first = group * cut_.together;
@@ -188,8 +188,8 @@ class SharedKeyValueCache
 
   SequenceCut cut_;
   std::size_t member_ = 0;
-  std::size_t tokens_ = 0;    // of a sequence that fit
-  std::size_t length_ = 0;    // of a sequence that all members have together
+  std::size_t tokens_ = 0;    // tokens of a sequence that fit
+  std::size_t length_ = 0;    // tokens of a sequence that all members have together
   std::size_t kept_ = 0;      // of a sequence on this rank
   std::size_t capacity_ = 0;  // of a sequence on this rank
   Shape all_;

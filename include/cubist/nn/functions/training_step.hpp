@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The step of a training run that random numbers are drawn for, which may be captured and replayed
-// (engine/replay.hpp).
+// The step of a training run for which random numbers are drawn. The step may be captured and
+// replayed (engine/replay.hpp).
 
 #include <cstdint>
 #include <memory>
@@ -17,8 +17,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The number of a step that random numbers are drawn for. In a step that is captured, the number
-/// is one in the engine's memory, which each replay changes.
+/// The number of the step for which random numbers are drawn. In a captured step the number is in
+/// the engine's memory, where each replay changes it.
 class TrainingStep
 {
  public:
@@ -54,7 +54,8 @@ class TrainingStep
 namespace detail
 {
 
-/// The step after `count` ones, which it counts; where it is captured, each replay counts one.
+/// The step after `count` steps; increments `count`. If the step is captured, each replay
+/// increments it.
 /// @pre `count` stays where it is
 template <class E>
 [[nodiscard]] TrainingStep next_step(const E& engine, std::uint64_t& count)

@@ -9,18 +9,18 @@
 //   1. Q, K, V    one product of scheme S, which gathers X once (merged_linear.hpp)
 //   2. norms      of each head of Q and of K, if they are asked for (head_norm.hpp)
 //   3. rotation   of Q and K by their positions, if a base is given (functions/rotary.hpp)
-//   4. O          whole sequences and whole heads are on a rank, so nothing is sent
+//   4. O whole sequences and whole heads are on a rank, so nothing is sent
 //                 (functions/attention.hpp); where ranks share sequences, the keys and values
 //                 go around in a ring (functions/ring_attention.hpp)
 //   5. Y          the product of scheme S::Next
 //
 // H query heads share G key-value heads: head h reads key-value head h / (H / G). Columns of Q are
 // padded to whole groups of heads and those of K and V to whole heads, so that a rank has the
-// key-value head of each of its query heads. Ranks are idle in step 4 where the parts of
-// S::Output's columns are more than the key-value heads.
+// key-value head of each of its query heads. Ranks are idle in step 4 if S::Output's columns have
+// more parts than there are key-value heads.
 //
-// In evaluation keys and values may be kept (`use_cache`): X then has the tokens that follow. Where
-// ranks share the sequences of a prompt, they share its cache, too (functions/shared_cache.hpp).
+// In evaluation keys and values may be kept (`use_cache`); X then has the tokens that follow. Ranks
+// that share the sequences of a prompt also share its cache (functions/shared_cache.hpp).
 //
 // Words: those of the two products, of the ring, and of the norms' gradients.
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Ainslie et al., "GQA",
@@ -107,7 +107,7 @@ class Attention
     std::optional<Output> y;
     std::optional<Input> dx;
     Buffer l = Buffer(0);         // a number for each query and head: see LocalAttention
-    Buffer d = Buffer(0);         // another for each, of backward in one pass
+    Buffer d = Buffer(0);         // another number for each, for a backward in one pass
     bool is_fused = false;        // whether forward computed O in one pass
     Buffer wide_qkv = Buffer(0);  // of 16-bit matrices
     Buffer wide_dqkv = Buffer(0);
@@ -116,7 +116,7 @@ class Attention
   };
 
   /// Y, in `kept`. With a cache, the tokens are at pass.position and after, and read the keys and
-  /// values of all before them.
+  /// values of all tokens before them.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     if (pass.cut.is_cut()) return forward_in_ring(x, pass, kept);
@@ -212,8 +212,8 @@ class Attention
     return dx;
   }
 
-  /// Keeps the keys and values of up to `tokens` tokens a sequence from the next `forward` on; 0
-  /// keeps none.
+  /// From the next `forward` on, keeps the keys and values of up to `tokens` tokens of each
+  /// sequence; 0 keeps none.
   void use_cache(std::size_t tokens)
   {
     cache_ = KeyValueCache<A, Engine>{tokens};
@@ -252,12 +252,12 @@ class Attention
     const auto c = merged_.columns(part);
     return {c.first, c.width, c.stride};
   }
-  /// How many heads of a part this rank has.
+  /// The number of heads of a part that this rank has.
   [[nodiscard]] std::size_t head_count(std::size_t part) const
   {
     return merged_.columns(part).valid / options_.head_size;
   }
-  /// With shared sequences, `queries` are this rank's of each.
+  /// With shared sequences, `queries` counts this rank's queries of each sequence.
   [[nodiscard]] AttentionShape shape_of(const Pass& pass, const Heads& o) const
   {
     const std::size_t tokens = pass.cut.is_cut() ? pass.cut.chunks * pass.cut.chunk : pass.sequence;
@@ -287,7 +287,7 @@ class Attention
         o.block().cols.offset / options_.head_size, options_.heads};
   }
 
-  /// Forward where ranks share sequences.
+  /// Forward if ranks share sequences.
   const Output& forward_in_ring(const Input& x, const Pass& pass, Kept& kept)
   {
     require<ShapeError>(x.rows() == pass.cut.rows(), "got ", x.rows(), " rows for a cut of ",
@@ -323,7 +323,7 @@ class Attention
                                                           attention_};
   }
 
-  /// O and L in one pass, where the engine has one (engine/attention.hpp)
+  /// O and L in one pass, if the engine has one (engine/attention.hpp)
   /// @returns false, and computes nothing, if it has none for these sizes
   [[nodiscard]] bool fuse(const AttentionShape& shape, const Heads& merged, Heads& o,
                           MatrixView<A> l) const
@@ -395,7 +395,7 @@ class Attention
       return wide;
     }
   }
-  /// Where attention writes m's valid part, which `narrow` then copies to m.
+  /// The memory where attention writes m's valid part; `narrow` then copies it to m.
   [[nodiscard]] MatrixView<A> wide_like(Heads& m, Buffer& buffer) const
   {
     if constexpr (std::is_same_v<T, A>)
@@ -403,7 +403,7 @@ class Attention
     else
     {
       const MatrixView<A> wide{enlarge(buffer, m.valid().size()), m.valid().shape()};
-      mesh_.engine().fill(wide, A{});  // between heads it stays so
+      mesh_.engine().fill(wide, A{});  // padding between heads stays 0
       return wide;
     }
   }

@@ -18,14 +18,15 @@ namespace cubist::CUBIST_ABI
 struct AttentionOptions
 {
   std::size_t heads = 1;
-  /// Each is shared by heads / key_value_heads query heads; 0 stands for `heads`.
+  /// The heads of keys and values, each of which heads / key_value_heads query heads share; 0
+  /// stands for `heads`.
   std::size_t key_value_heads = 0;
-  /// 0 stands for the width by the number of heads.
+  /// The features of a head; 0 stands for the width divided by the number of heads.
   std::size_t head_size = 0;
   bool causal = true;  ///< whether a token sees only those before it, and itself
   /// The factor of the scores; 0 stands for 1/sqrt(head_size).
   double scale = 0;
-  /// 0 stands for no rotation.
+  /// The base of the rotary angles; 0 stands for no rotation.
   double rotary_base = 0;
   /// How many elements of a head are rotated, the first ones; 0 stands for all.
   std::size_t rotary_size = 0;
@@ -39,7 +40,7 @@ struct AttentionOptions
   LinearOptions linear = {};
   /// The initial weights of the last linear layer; without them, it begins as the others do.
   std::optional<Initial> output_weights = {};
-  /// Whether the last linear layer has a bias; without an answer, it has one if the others do.
+  /// Whether the last linear layer has a bias; by default it has one if the others do.
   std::optional<bool> output_bias = {};
 
   /// The options with their default values for this width.

@@ -57,7 +57,7 @@ class Dense
 {
  public:
   using Value = T;
-  /// The layer without activation.
+  /// The linear layer.
   using Linear = cubist::Linear<S, B, T>;
   using Mesh = typename Linear::Mesh;
   using Input = typename Linear::Input;
@@ -73,13 +73,13 @@ class Dense
 
   /// The shape of Y.
   [[nodiscard]] Shape output_shape(const Input& x) const { return {x.rows(), linear_.out()}; }
-  /// What Y's rows and columns are padded to multiples of.
+  /// The numbers of which Y's rows and columns are padded to multiples.
   [[nodiscard]] Quanta output_quanta(const Input& x) const
   {
     return {x.quanta().rows, linear_.out_quantum()};
   }
 
-  /// What a forward leaves for its backward. Where Y is Z, there is no Z.
+  /// What a forward leaves for its backward. If Y is Z, there is no Z.
   struct Kept
   {
     typename Linear::Kept linear;

@@ -2,8 +2,8 @@
 #pragma once
 
 // Dropout: each element is zero with probability p, and 1/(1-p) times itself otherwise. The mask is
-// never stored: forward and backward draw the same random numbers, which depend on the seed, the
-// layer, the step and the element's global position alone.
+// never stored: forward and backward draw the same random numbers, which depend only on the seed,
+// the layer, the step and the element's global position.
 //
 // Source: Srivastava et al., "Dropout", JMLR 2014 (here scaled while training, not after).
 
@@ -73,7 +73,7 @@ class Dropout
     static_cast<void>(stream(seed, Draw::dropout, layer));
   }
 
-  /// Of setting an element to 0.
+  /// The probability of setting an element to 0.
   [[nodiscard]] double probability() const { return p_; }
 
   /// x = mask(step) * x, in forward as in backward.

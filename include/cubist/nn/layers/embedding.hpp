@@ -5,7 +5,8 @@
 //
 //   ids: M numbers, the same on every rank    E (V, d) Transposed<S::Weight>    H (M, d) S::Input
 //
-// E is stored as the weight of the logits H E^T is, so that both may be the same matrix.
+// E is stored in the same way as the weight of the logits H E^T, so that both may be the same
+// matrix.
 //
 //   forward    a rank receives the rows of E with the distinct ids of its rows of H, as far as it
 //              does not hold them, and copies them to its rows
@@ -13,9 +14,9 @@
 //              each distinct id from each block of dH, and adds them, in the order of the blocks
 //
 // Words: forward, for each block of H and each block of E on other ranks, the distinct ids of the
-// one that are in the other, times the columns that both have; so at most min(V, M') d' to a rank
-// with M' rows and d' columns. Backward the same to each holder of a block of E, from each block of
-// dH. Nothing is sent for ids that do not occur, and replicas of E need no all_reduce.
+// first that are in the second, times the columns that both have; so at most min(V, M') d' to a
+// rank with M' rows and d' columns. Backward as many to each holder of a block of E, from each
+// block of dH. Nothing is sent for ids that do not occur, and replicas of E need no all_reduce.
 
 #include <algorithm>
 #include <cstddef>
@@ -40,7 +41,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How the table is initialised, and where it is cut.
+/// How the table is initialised, and whether it is trained.
 struct EmbeddingOptions
 {
   std::uint64_t seed = 0;
@@ -107,8 +108,8 @@ class Embedding
     return *kept.h;
   }
 
-  /// The gradient of the table, for the gradient of H: overwritten or, with `accumulate`, added to
-  /// what is there. It is complete on every replica.
+  /// Computes the gradient of the table from the gradient of H. It overwrites the old one or, with
+  /// `accumulate`, is added to it. It is complete on every replica.
   /// @pre the ids are those of the forward of `kept`
   void backward(std::span<const int> ids, const Output& dh, const BackwardPass<T, Mesh>& pass,
                 Kept& kept, bool accumulate = false)

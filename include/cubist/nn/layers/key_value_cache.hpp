@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The keys and values of the tokens before, of the sequences and heads of one rank: (B capacity,
-// G dh), `capacity` rows a sequence, head by head.
+// The keys and values of earlier tokens, for the sequences and heads of one rank: (B capacity, G
+// dh), `capacity` rows a sequence, head by head.
 //
 // Source: Pope et al., "Efficiently Scaling Transformer Inference", arXiv 2211.05102, section 2.
 
@@ -21,7 +21,7 @@ template <RealScalar T, Engine E>
 class KeyValueCache
 {
  public:
-  /// For up to `capacity` tokens a sequence; none for 0.
+  /// A cache for up to `capacity` tokens of each sequence; 0 makes none.
   explicit KeyValueCache(std::size_t capacity = 0) : capacity_{capacity} {}
 
   /// Tokens of a sequence that fit.
@@ -58,7 +58,7 @@ class KeyValueCache
     copy(s.v, values_);
   }
 
-  /// The sizes of attention to all tokens up to those that `append` got for `position`.
+  /// The sizes of attention to all tokens, including those that `append` got for `position`.
   [[nodiscard]] AttentionShape shape(AttentionShape s, std::size_t position) const
   {
     s.keys = position + s.queries;

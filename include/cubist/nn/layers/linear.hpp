@@ -13,8 +13,8 @@
 // dX is computed only where it is asked for: the first layer of a network does not need it. Where
 // products are local, the engine may add b as it writes Y (engine/affine.hpp).
 //
-// Words: those of the product, and 2(p-1)/p N' for db, p being the ranks along those axes and N' a
-// rank's columns.
+// Words: those of the product, and 2(p-1)/p N' for db, with p ranks along the axes that cut M, and
+// N' columns on a rank.
 
 #include <cstddef>
 #include <optional>
@@ -99,7 +99,7 @@ class Linear
   [[nodiscard]] std::size_t in() const { return in_; }
   /// The number of output features.
   [[nodiscard]] std::size_t out() const { return out_; }
-  /// What the outputs are padded to a multiple of.
+  /// The number of which the outputs are padded to a multiple.
   [[nodiscard]] std::size_t out_quantum() const { return options_.out_quantum; }
   /// W (in, out).
   [[nodiscard]] Weight& weight() { return w_; }
@@ -187,7 +187,7 @@ class Linear
     backward(x, dy, sums, kept_, &dx);
   }
 
-  /// dX where it is given, and the gradients of weight and bias, which `gradients` takes.
+  /// dX, if it is given, and the gradients of weight and bias, which `gradients` takes.
   /// @pre X and `kept` are those of a `forward`
   template <class LX, class LY, class LDX>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
@@ -234,7 +234,7 @@ class Linear
     list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
     if (!options_.bias) return;
     Parameter<T, Mesh> bias{prefix + "bias", b_.view(), db_.view()};
-    // db remains, since an activation writes it in the pass that computes dY.
+    // db remains, because an activation writes it in the pass that computes dY.
     bias.frozen = bias_is_frozen_;
     if (bias_is_frozen_) bias.gradient.shape = {}, bias.gradient.padded = {nullptr, {}};
     bias.freeze = [this] { bias_is_frozen_ = true; };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a linear layer is made with beside its sizes (nn/layers/linear.hpp).
+// The options of a linear layer (nn/layers/linear.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What a linear layer is made with.
+/// The options of a linear layer.
 struct LinearOptions
 {
   bool bias = true;
@@ -23,12 +23,13 @@ struct LinearOptions
   Method method = Method::automatic;
   Initial initial_weights = Uniform{};  ///< of W
   Initial initial_bias = Uniform{};     ///< of the bias
-  /// What the layer's inputs and outputs are padded to multiples of; 0 stands for the mesh's
-  /// quantum.
+  /// The numbers of which the layer's inputs and outputs are padded to multiples; 0 stands for the
+  /// mesh's quantum.
   std::size_t in_quantum = 0;
   /// Columns of Y are padded to a multiple of this; 0 for the mesh's quantum.
   std::size_t out_quantum = 0;
-  /// Whether the layer has gradients; without, it has no memory for them and no backward.
+  /// Whether the layer has gradients. A layer without gradients has no memory for them and no
+  /// backward.
   bool gradients = true;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Several linear layers of one input, on any scheme, as one product: Y_i = X W_i + b_i. X is
-// gathered once for all of them, as are the gradients' sums for dX.
+// Several linear layers with the same input, computed as one product on any scheme: Y_i = X W_i +
+// b_i. X is gathered once for all of them, and the sum for dX is formed once.
 //
 //   X (M, K) S::Input    W_i (K, N_i) S::Weight    b_i (1, N_i) cut as Y's columns
 //   Y (M, N) S::Output   the columns of all Y_i, interleaved so that each rank has its part of each
@@ -16,7 +16,7 @@
 //   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy dW and db apart, and
 //              sum each part over its replicas
 //
-// Words: those of Linear for N = N_0 + N_1 + …, each padded to a multiple of its quantum: one X.
+// Words: those of one Linear with N = N_0 + N_1 + …, each padded to a multiple of its quantum.
 // Source of merged weights: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3.
 
 #include <algorithm>
@@ -51,7 +51,7 @@ struct MergedOutput
 {
   std::string name;          // of its parameters: "query.weight", "query.bias"
   std::size_t features = 0;  ///< columns of this output
-  /// What they are padded to a multiple of; 0 stands for the mesh's quantum.
+  /// The number of which the columns are padded to a multiple; 0 stands for the mesh's quantum.
   std::size_t quantum = 0;
 };
 
@@ -79,7 +79,8 @@ class MergedLinear
   /// The bias (1, features), cut as the columns of the output.
   using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
 
-  /// F. A quantum of `unit` F for an output gives pieces of whole units, heads for example.
+  /// The number of pieces, F. If an output has the quantum `unit` F, its pieces have whole units,
+  /// for example heads.
   [[nodiscard]] static std::size_t pieces(const Mesh& mesh)
   {
     using A = typename S::Axes;
@@ -116,8 +117,8 @@ class MergedLinear
     return {part.first, part.width, group_, block.size / group_, end - begin};
   }
 
-  /// What a forward leaves for its backward: the interleaved weights, too, so that layers of which
-  /// one works at a time share them.
+  /// What a forward leaves for its backward. The interleaved weights are here, too, so that layers
+  /// which work one at a time can share them.
   struct Kept
   {
     std::optional<Product> product;
@@ -165,8 +166,8 @@ class MergedLinear
     return *y;
   }
 
-  /// A matrix like Y for its gradient: the columns of every `columns(i)` are for the caller to
-  /// write, the others are 0 and stay so.
+  /// A matrix like Y for its gradient. The caller writes the columns of every `columns(i)`; all
+  /// others are 0 and stay 0.
   /// @pre `kept` is that of a forward
   [[nodiscard]] Output& output_gradient(Kept& kept) const
   {
@@ -268,14 +269,14 @@ class MergedLinear
     if (options_.bias) detail::initialize(part.b, options_.initial_bias, draw(Draw::bias), in_);
   }
 
-  /// Whether the block of W on each rank is one piece, with a whole block of each W_i in it.
+  /// Whether the block of W on each rank is one piece that contains a whole block of each W_i.
   [[nodiscard]] bool has_one_piece() const
   {
     return S::Weight::template col_parts<typename S::Axes>(mesh_.extents()) == pieces_ &&
            std::all_of(parts_.begin(), parts_.end(),
                        [](const Part& part) { return part.w.block().padded().cols == part.width; });
   }
-  /// W_i, in W or of its own.
+  /// W_i, which is part of W or has memory of its own.
   [[nodiscard]] DistView<T, Mesh> weight_of(Part& part)
   {
     auto view = part.w.view();

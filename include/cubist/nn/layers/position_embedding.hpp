@@ -5,7 +5,7 @@
 //
 //   H (M, d) S::Input    P (n, d) cut as H's columns, replicated along the axes that cut rows
 //
-// Sequences are S tokens. A rank may have rows of a part of a sequence, and in another order
+// A sequence has S tokens. A rank may have only a part of a sequence's rows, and in another order
 // (dist/sequence_cut.hpp).
 //
 // Words: forward none; backward 2(p-1)/p S d', p being the ranks along the axes that cut rows, and
@@ -92,7 +92,7 @@ class PositionEmbedding
                            " positions, which has no vectors for them; use shorter sequences");
   }
 
-  /// f(position of the first, rows) for each sequence, or part of one, of this rank.
+  /// Calls f(position of the first, rows) for each sequence, or part of one, of this rank.
   template <class H, class F>
   static void for_each_run(H& h, const Pass& pass, F f)
   {

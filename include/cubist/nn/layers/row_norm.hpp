@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What LayerNorm and RmsNorm share: each row of X is scaled, and centred first or not; then columns
-// are weighted.
+// The common base of LayerNorm and RmsNorm. Each row of X is scaled, after it has been centred in
+// LayerNorm; then columns are weighted.
 //
 //   X, Y (M, d) S::Input    w, b (1, d) cut as X's columns
 //
@@ -10,17 +10,17 @@
 //
 //   G = dY w    dX = rstd (G - mean(G) - xhat mean(G xhat))    dw = sums of dY xhat    db = of dY
 //
-// where mean and mean(G) are 0, and there is no b, unless rows are centred. Sums over a row are
-// computed in double. The mean is summed over all ranks before its differences are squared, as
+// If rows are not centred, mean and mean(G) are 0, and there is no b. Sums over a row are computed
+// in double. The mean is summed over all ranks before the differences from it are squared, because
 // mean(X^2) - mean(X)^2 would lose the variance of a row whose mean is much larger.
 //
 // A NaN or an infinity makes its whole row NaN, and so do elements whose squares double cannot
 // hold.
 //
-// Words: forward and backward 2(p-1)/p times 2 doubles a row, 1 if rows are not centred, p being
-// the ranks along the axes that cut columns: one message in backward, and in forward one for each
-// double; for dw and db each 2(p-1)/p d', p being the ranks along those that cut rows, and d' a
-// rank's columns.
+// Words: forward and backward send 2(p-1)/p times 2 doubles a row, or 1 if rows are not centred,
+// with p ranks along the axes that cut columns. Backward sends them in one message, and forward in
+// one for each double. dw and db add 2(p-1)/p d' each, with p ranks along the axes that cut rows,
+// and d' columns on a rank.
 
 #include <cstddef>
 #include <optional>
@@ -43,7 +43,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What is added to the variance, and the weights.
+/// The options of a norm: what is added to the variance, and the weights.
 struct NormOptions
 {
   double epsilon = 1e-5;
@@ -203,8 +203,8 @@ class RowNorm
   {
     return {kept.sums.data() + i * kept.rows, {1, kept.rows}};
   }
-  /// One or two numbers a row, which f(first) or f(first, second) sums over this rank's columns,
-  /// summed over all columns in one message.
+  /// One or two numbers a row. f(first) or f(first, second) sums them over this rank's columns; one
+  /// message sums them over all columns.
   template <std::size_t numbers, class F>
   void sum_rows(Kept& kept, F f) const
   {

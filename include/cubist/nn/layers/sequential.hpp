@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Layers one after the other. Each layer's Output is the Input of the next, which the compiler
-// checks: after a layer of scheme S comes one of S::Next. A sequence is a layer itself.
+// A sequence of layers, which is a layer itself. Each layer's Output is the Input of the next,
+// which the compiler checks: after a layer of scheme S comes one of S::Next.
 //
 //   Sequential net{LayerNorm<S, B, T>{mesh, 64}, Dense<S, B, T>{mesh, 64, 256, {}, gelu},
 //                  Dense<typename S::Next, B, T>{mesh, 256, 64, {.index = 1}}};
@@ -78,14 +78,14 @@ class Sequential
     std::tuple<const typename L::Input*...> inputs_ = {};
   };
 
-  /// Y, which the last layer's part of `kept` has.
+  /// Y, which is in the last layer's part of `kept`.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     kept.inputs_ = {};
     return forward_from<0>(x, pass, kept);
   }
 
-  /// dX, which the first layer's part of `kept` has, or null where it is not wanted.
+  /// dX, which is in the first layer's part of `kept`, or null if it is not wanted.
   /// @pre X and the pass are those of the forward of `kept`
   /// @throws ArgumentError without a forward
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
@@ -109,7 +109,8 @@ class Sequential
         layers_);
   }
 
-  /// The parameters' values, by their names, and what else the layers' own `append_state` say.
+  /// The parameters' values, by their names, and whatever else the layers' own `append_state`
+  /// append.
   void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
   {
     std::size_t i = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The loss of the next token where ranks share sequences: the rows of the logits are in the order
-// of a SequenceCut (dist/sequence_cut.hpp), and so are their labels; rows that are padding
-// have none. The value is that of next_token_loss, but for the order of its sums.
+// The loss of the next token if ranks share sequences. The rows of the logits and their labels are
+// in the order of a SequenceCut (dist/sequence_cut.hpp); rows of padding have no label. The value
+// is that of next_token_loss, except for the order of its sums.
 //
 //   logits, their gradient (cut.rows(), V): any layout    ids, labels: B S numbers, the same on
 //   every rank
@@ -34,7 +34,7 @@ namespace cubist::CUBIST_ABI::detail
   return by_row;
 }
 
-/// next_token_loss of logits in the order of the cut, or of the tokens, if there is none.
+/// next_token_loss of logits in the order of the cut or, without a cut, in the order of the tokens.
 template <RealScalar T, class L, class M>
 LossValue cut_next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                               std::span<const int> labels, std::size_t sequence,

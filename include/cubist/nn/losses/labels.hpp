@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The labels of a distributed output: the class number of each of its rows, all of them on every
-// rank. A row whose label is -100 has none: it counts neither in a mean nor in a gradient. As every
-// rank has all labels, it knows how many rows count, wherever they are.
+// The labels of a distributed output: the class number of each row, which every rank has for all
+// rows. A row with the label -100 counts neither in a mean nor in a gradient. As every rank has all
+// labels, it knows how many rows count, wherever they are.
 //
-// That ranks have the same labels is checked in the message that sums a loss over the ranks, which
-// has the sums of h and of h^2 as well, h < 2^18 being a checksum of a rank's labels. P sum h^2 =
+// The message that sums a loss over the ranks also checks that all ranks have the same labels. It
+// contains the sums of h and of h^2, where h < 2^18 is a checksum of a rank's labels. P sum h^2 =
 // (sum h)^2 if and only if all P ranks have the same h, by Cauchy and Schwarz. Labels that differ
 // have different checksums with a probability of 1 - 2^-18.
 //

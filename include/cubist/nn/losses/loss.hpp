@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Losses of a distributed output, without gathering it: one or two numbers a row are all-reduced
+// Losses of a distributed output, which is not gathered: one or two numbers a row are all-reduced
 // along the axes that cut the columns.
 //
 //   Y (M, N), dY (M, N): any layout    labels: M class numbers, the same on every rank
@@ -68,7 +68,7 @@ struct CrossEntropy
   }
 };
 
-/// The slope of the mean loss by a logit.
+/// The derivative of the mean loss with respect to a logit.
 template <RealScalar T>
 struct CrossEntropySlope
 {
@@ -87,7 +87,7 @@ struct CrossEntropySlope
   }
 };
 
-/// The squared error of an element, and its slope.
+/// The squared error of an element, and its derivative.
 template <RealScalar T>
 struct SquaredErrorAndSlope
 {
@@ -146,8 +146,8 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
   RowValues<A, L, M> sums{y.mesh(), logits.rows(), A{}};
   const A* sum = sums.combine(ReduceOp::sum, Sum{}, ShiftedPower<A>{max, A{1}}, logits);
 
-  // The rank with the column of a row's label adds the row's loss. dY, which may be Y, is written
-  // after that.
+  // The rank that has the column of a row's label adds the row's loss. dY, which may be Y, is
+  // written after that.
   LossSums<typename M::Engine, 3> loss{engine};
   loss.fold(0, CrossEntropy<A, T>{logits, j0, max, sum}, classes.view());
   const A mean = A{1} / static_cast<A>(std::max<std::size_t>(count, 1));

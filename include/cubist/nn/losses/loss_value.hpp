@@ -42,7 +42,7 @@ class LossValue
 namespace detail
 {
 
-/// n numbers of a rank that are summed over ranks, and make a loss.
+/// n numbers of a rank that are summed over ranks, and from which a loss is computed.
 template <Engine E, std::size_t n>
 class LossSums
 {
@@ -58,7 +58,7 @@ class LossSums
       device_ = std::make_shared<Buffer>(n);
   }
 
-  /// The k-th becomes the sum of f(i, j, in(i, j), …) over all i and j.
+  /// Sets number k to the sum of f(i, j, in(i, j), …) over all i and j.
   template <class F, class... In>
   void fold(std::size_t k, F f, MatrixView<In>... in)
   {
@@ -67,8 +67,8 @@ class LossSums
     else
       host_[k] = engine_.fold(0.0, Sum{}, f, in...);
   }
-  /// out(i, j) becomes the value, and the k-th the sum of the terms, of what f(i, j, in(i, j), …)
-  /// returns (ValueAndTerm).
+  /// f(i, j, in(i, j), …) returns values and terms (ValueAndTerm). Sets out(i, j) to the value, and
+  /// number k to the sum of the terms.
   template <class T, class F, class... In>
   void map_fold(std::size_t k, MatrixView<T> out, F f, MatrixView<In>... in)
   {
@@ -77,7 +77,7 @@ class LossSums
     else
       host_[k] = engine_.map_fold(0.0, Sum{}, out, f, in...);
   }
-  /// The k-th becomes x.
+  /// Sets number k to x.
   void set(std::size_t k, double x)
   {
     if constexpr (on_device)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The loss of a model that predicts the next token, without gathering the vocabulary: the mean
-// cross-entropy of the logits of token (b, s) with the label of token (b, s + 1).
+// The loss of a model that predicts the next token: the mean cross-entropy of the logits of token
+// (b, s) with the label of token (b, s + 1). The vocabulary is not gathered.
 //
 //   logits, their gradient (B S, V): any layout    ids, labels: B S numbers, the same on every rank
 //
-// The labels are the ids or, as for Hugging Face's models, numbers of their own beside the ids:
-// -100 where the loss ignores a token, because it is padding or was given. The mean is one over the
+// The labels are the ids or, as for Hugging Face's models, numbers beside the ids, which are -100
+// for tokens that the loss ignores because they are padding or were given. The mean is over the
 // tokens that are left. The last token of each sequence predicts nothing, and the label of the
 // first is not used. Attention is causal, so tokens behind the last label of a sequence change
 // nothing.
@@ -32,8 +32,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The label of the token behind each one, `ignored_label` behind the last of a sequence. The
-/// memory of a rank is used again.
+/// For each token the label of the next one, or `ignored_label` for the last token of a sequence.
+/// The memory of a rank is used again.
 [[nodiscard]] inline std::span<const int> next_labels(std::span<const int> labels,
                                                       std::size_t sequence)
 {
@@ -55,8 +55,8 @@ namespace detail
   return needed;
 }
 
-/// What must be the same on every rank: labels, but also ids, which change the logits. The memory
-/// of a rank is used again.
+/// The numbers that must be the same on every rank: the labels, and the ids, because these change
+/// the logits. The memory of a rank is used again.
 [[nodiscard]] inline std::span<const int>
 ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std::size_t sequence)
 {
@@ -99,9 +99,9 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
 
 }  // namespace detail
 
-/// The number of tokens that count in the loss of the next token, for labels of whole sequences:
-/// those whose next one has a label. Losses of batches are weighted by it where their mean is to be
-/// one over tokens.
+/// The number of tokens that count in the loss of the next token, because the token after them has
+/// a label; `labels` are those of whole sequences. Weight the losses of batches by it if you want
+/// the mean over all tokens.
 [[nodiscard]] inline std::size_t count_predicted(std::span<const int> labels, std::size_t sequence)
 {
   return detail::count_labels(detail::next_labels(labels, sequence));

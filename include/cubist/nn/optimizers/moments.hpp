@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The state of optimizers, for each element of each parameter: means of gradients, and master
-// copies in float of weights of 16 bits, whose means are in float as well.
+// The state of optimizers for each element of each parameter: means of gradients, and for weights
+// of 16 bits master copies in float. The means of 16-bit weights are in float as well.
 
 #include <cstddef>
 #include <string>
@@ -107,8 +107,9 @@ struct UpdateMaster
   }
 };
 
-/// The weights that an optimizer updates, those of a set in one call of the engine. Those of 16
-/// bits have masters in float, which accumulate updates too small for 16 bits.
+/// The weights that an optimizer updates. One call of the engine updates the weights of a set.
+/// Weights of 16 bits have masters in float, which accumulate updates that are too small for 16
+/// bits.
 template <class T, class M>
 class Weights
 {
@@ -143,7 +144,7 @@ class Weights
   {
     if (parameters.empty()) return static_cast<void>(make());
     groups_.clear();
-    std::size_t next = 0;  // of the parameters that are not frozen
+    std::size_t next = 0;  // the number of the next parameter that is not frozen
     for (const auto& p : parameters)
     {
       if (p.frozen) continue;

@@ -118,7 +118,7 @@ struct AdamUpdate
 
 }  // namespace detail
 
-/// Of gradient descent.
+/// Options of gradient descent.
 struct SgdOptions
 {
   double learning_rate = 0.1;
@@ -196,7 +196,7 @@ class Sgd
   detail::Weights<T, M> weights_;
 };
 
-/// Of Adam and AdamW.
+/// Options of Adam and AdamW.
 struct AdamOptions
 {
   double learning_rate = 1e-3;

@@ -2,7 +2,7 @@
 #pragma once
 
 // Groups of parameters that an optimizer updates with a learning rate and a weight decay of their
-// own, as PyTorch's parameter groups. A group says by names which parameters it has:
+// own, like PyTorch's parameter groups. A group lists its parameters by name:
 //
 //   AdamW optimizer{model.parameters(),
 //                   {.learning_rate = 1e-4,
@@ -28,8 +28,8 @@ struct ParameterGroup
 {
   /// The names of its parameters, with * for any characters.
   std::vector<std::string> names = {};
-  /// Their learning rate; by default the optimizer's. While a schedule changes the optimizer's, it
-  /// changes in proportion.
+  /// Their learning rate; by default the optimizer's. When a schedule changes the optimizer's rate,
+  /// this one changes in proportion.
   std::optional<double> learning_rate = {};
   /// Their weight decay; by default the optimizer's, or 0 for the biases and norms of a
   /// transformer.
