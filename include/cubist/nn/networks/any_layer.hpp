@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A layer whose own type is known at run time only, as networks have them in a list.
+// A layer whose own type is known only at run time. Networks have lists of them.
 //
 //   A: the matrices between the layers of the network, of one layout or, in an MLP, of one of two
 
@@ -24,7 +24,7 @@ class AnyKept
   virtual ~AnyKept() = default;
 };
 
-/// A layer from matrices of type A to such.
+/// A layer whose input and output are matrices of type A.
 template <class A, class T>
 class AnyLayer
 {
@@ -42,7 +42,7 @@ class AnyLayer
   virtual const A* backward(const A& x, const A& dy, const BackwardPass<T, Mesh>& pass,
                             AnyKept& kept, bool wants_dx) = 0;
   virtual void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) = 0;
-  /// Keeps the keys and values of so many tokens, if the layer has attention.
+  /// Keeps the keys and values of `tokens` tokens, if the layer has attention.
   virtual void use_cache(std::size_t tokens) = 0;
 };
 
@@ -116,7 +116,7 @@ class LayerOf final : public AnyLayer<A, typename L::Value>
   }
 
  private:
-  /// A matrix of type Matrix in `kept`, as `fit` has it.
+  /// A matrix of type Matrix in `kept`, made as by `fit`.
   template <class Matrix>
   static Matrix& fit_as(std::optional<A>& kept, Shape shape, Quanta quanta, const Mesh& mesh)
   {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Layers one after the other, whose own types are known at run time only, cut in segments of
-// `recompute` layers.
+// A sequence of layers whose own types are known only at run time, cut in segments of `recompute`
+// layers.
 //
 //   1. Forward keeps a copy of each segment's output only.
 //   2. Backward runs forward again in each segment but the last before it passes through.
 //
-// So one segment has activations at a time: layers of one type in different segments share what
-// they keep. The second forward has the same operands and the same pass, and so the same dropout
-// masks: its bits are those of the first.
+// So only one segment has activations at a time, and layers of one type in different segments share
+// what they keep. The second forward has the same operands, pass and dropout masks as the first,
+// and therefore the same bits.
 //
 // Words: those of the layers, and of a second forward of all segments but the last.
 // Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174.
@@ -32,7 +32,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The matrix that is kept, with the elements of `from`, which has its layout.
+/// A matrix to keep, with the elements of `from`, which has the same layout.
 template <class A, class From>
 const A& copy_to(std::optional<A>& kept, const From& from)
 {
@@ -74,7 +74,7 @@ class LayerStack
 
     /// Whether a forward has succeeded, and no backward has followed it.
     [[nodiscard]] bool awaits_backward() const { return has_output_ && !has_passed_back_; }
-    /// There is no backward until the next forward.
+    /// No backward is possible until the next forward.
     void discard() { has_output_ = false; }
     /// The pass of the forward.
     [[nodiscard]] const Pass& pass() const { return pass_; }
@@ -102,7 +102,7 @@ class LayerStack
     Pass pass_;
   };
 
-  /// Y, which `kept` or its last layer's has.
+  /// Y, which is in `kept` or in the last layer's part of it.
   /// @param x  stays as it is until `backward` is called for the last time
   const A& forward(const A& x, const Pass& pass, Kept& kept)
   {
@@ -185,8 +185,8 @@ class LayerStack
     return *kept.sets_[kept.set_of_[layer]];
   }
 
-  /// Gives each layer a set of what it keeps: one that a layer of its type in an earlier segment
-  /// has, or a new one.
+  /// Gives each layer a set of what it keeps: the set of a layer of its type in an earlier segment,
+  /// or a new one.
   void prepare(Kept& kept) const
   {
     share_sets(kept,

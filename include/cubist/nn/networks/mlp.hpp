@@ -54,8 +54,8 @@ struct MlpOptions
   /// Of every layer.
   Initial initial_weights = Uniform{};
   Initial initial_bias = Uniform{};  ///< of the biases
-  /// Of every so many layers only the last output is kept; backward computes the others again, with
-  /// the same bits. 0 keeps all. (docs/training.md)
+  /// The number of layers in a segment. Only the last output of each segment is kept; backward
+  /// computes the others again, with the same bits. 0 keeps all. (docs/training.md)
   std::size_t recompute = 0;
   /// The names of parameters that are frozen, with * for any characters, as {"layers.0.*"}. They
   /// have no gradient, optimizers have no state for them, and `backward` ends with the first layer
@@ -75,7 +75,7 @@ struct Score
 namespace detail
 {
 
-/// The layer of an MLP from sizes[i] to sizes[i + 1] features.
+/// Layer i of an MLP, from sizes[i] to sizes[i + 1] features.
 /// @throws ShapeError for sizes of 0, ArgumentError for options out of range
 template <SchemeType S, class B, RealScalar T>
 std::unique_ptr<AnyLayer<NetworkMatrix<S, B, T>, T>>
@@ -90,7 +90,7 @@ make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std:
                              .method = options.method,
                              .initial_weights = options.initial_weights,
                              .initial_bias = options.initial_bias};
-  const Dropout between{options.dropout};  // is checked for a single layer, too
+  const Dropout between{options.dropout};  // checks the probability for a single layer, too
   const Dropout dropout{is_last ? options.output_dropout : between.probability(), options.seed, i};
   const auto make =
       [&]<class LayerScheme>(
@@ -308,7 +308,7 @@ class MLP
     detail::require_layout<L, typename S::Input>();
     return network_->forward(x, nullptr);
   }
-  /// Y, which `kept` has: several forwards may wait for their backwards.
+  /// Y, which is in `kept`, so several forwards may wait for their backwards.
   template <class L>
   const Activations& forward(const DistMatrix<T, L, Mesh>& x, Kept& kept)
   {
@@ -341,8 +341,8 @@ class MLP
   /// The gradients of all parameters, for the forward that `kept` is of.
   void backward(const Activations& dy, Kept& kept) { network_->backward(dy, of(kept), false); }
 
-  /// Computes dX, too, the gradient of X: one product more. The network owns it, and overwrites it
-  /// in the next call.
+  /// Computes dX, the gradient of X, as well, which takes one more product. The network owns it,
+  /// and overwrites it in the next call.
   const Activations& backward_with_input(const Activations& dy)
   {
     return *network_->backward(dy, nullptr, true);

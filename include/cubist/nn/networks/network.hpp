@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What MLP and Transformer have in common: parameters and the way of their gradients, the mode and
-// the step of dropout masks, the state for checkpoints, and memory for evaluation.
+// The common base of MLP and Transformer: parameters and the reducer of their gradients, the mode
+// and the step of dropout masks, the state for checkpoints, and memory for evaluation.
 
 #include <cstdint>
 #include <memory>
@@ -101,8 +101,8 @@ class Network
   std::uint64_t steps_ = 0;  // forwards in training mode
 };
 
-/// The memory of a network's passes: that of the last forward, and another for evaluations while
-/// that forward waits for its backward.
+/// The memory of a network's passes: one Kept for the last forward, and another for evaluations
+/// while that forward waits for its backward.
 template <class Kept>
 class KeptOfNetwork
 {

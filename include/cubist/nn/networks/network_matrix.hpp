@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The matrix between two layers of a network. The number of layers is known at run time only, and
-// so, with a scheme whose `Next` cuts differently, is the layout of the output: one of two.
+// The matrix between two layers of a network. The number of layers is known only at run time. If
+// `Next` of the scheme cuts differently, so is the layout of the output, which is one of two.
 
 #include <concepts>
 #include <cstddef>
@@ -51,14 +51,14 @@ class NetworkMatrix
   using Odd = Matrix<typename S::Next::Input>;
   static_assert(std::same_as<typename S::Next::Next, S>);
 
-  /// Of one of the two layouts.
+  /// A matrix of one of the two layouts.
   template <class L>
   requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
   NetworkMatrix(Matrix<L> matrix) : matrix_{std::move(matrix)}
   {
   }
 
-  /// Not by moves through a third, in which g++ 14 believes a matrix to be uninitialized.
+  /// This is not std::swap, because g++ 14 then warns that a matrix is uninitialized.
   friend void swap(NetworkMatrix& a, NetworkMatrix& b) noexcept { a.matrix_.swap(b.matrix_); }
 
   /// Calls f with the matrix, whose type has the layout.

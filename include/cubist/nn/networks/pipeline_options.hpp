@@ -14,7 +14,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What a network on a Pipeline is made with; other networks ignore it.
+/// The options of a network on a Pipeline; other networks ignore them.
 struct PipelineOptions
 {
   /// The parts in which compute_gradients() cuts a batch; 0: as many as there are stages. The
@@ -32,8 +32,8 @@ struct PipelineOptions
 namespace detail
 {
 
-/// Layers in consecutive pieces, none of them empty, so that the largest cost of a piece is the
-/// least that there is. Returns the first layer of each piece, and behind them the number of
+/// Cuts layers into consecutive pieces, none of them empty, so that the largest cost of a piece is
+/// as small as possible. Returns the first layer of each piece, and behind them the number of
 /// layers.
 /// @pre 1 <= pieces <= costs.size()
 [[nodiscard]] inline std::vector<std::size_t> cut_by_cost(const std::vector<double>& costs,
@@ -107,7 +107,8 @@ cut_in_pieces(const std::vector<double>& costs, std::size_t stages, const Pipeli
   return begins;
 }
 
-/// A batch in micro-batches of consecutive rows (or sequences), all of equal size but the last one.
+/// A batch in micro-batches of consecutive rows (or sequences), all of equal size except the last
+/// one.
 struct MicroBatches
 {
   /// @param wanted  the number; fewer, if some would be empty

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The layers of a network in stages: this rank's, which are LayerStacks on the mesh of its stage,
-// and those of other stages, which have parameters without elements. Layers are made with their
+// The layers of a network in stages. This rank's own layers are LayerStacks on the mesh of its
+// stage; the layers of other stages have parameters without elements. Layers are made with their
 // numbers in the whole network, so that they begin with the bits that they have on one rank.
 //
 //   compute_gradients  runs the schedule of the stage. A micro-batch has a Kept of the stack from
@@ -11,7 +11,8 @@
 //                      last of them.
 //   evaluate           runs the forwards
 //
-// What is before the first layer and behind the last, as a loss, is a network's own: PipelineEnds.
+// A network provides what comes before the first layer and after the last, such as a loss, as
+// PipelineEnds.
 //
 // Words: those of the layers in each micro-batch, of their gradients' sums once, and of
 // stage_links.hpp.
@@ -79,7 +80,7 @@ class ReducerOfStage final : public GradientReducer<T, StageMesh<M>>
   GradientReducer<T, M>* whole_ = nullptr;
 };
 
-/// What is before the first layer of a network in stages, and behind the last. Its functions are
+/// What comes before the first layer of a network in stages and after the last. Its functions are
 /// called on the stages that have these layers.
 /// @tparam A the matrices between layers, on the mesh of a stage
 template <class A, Scalar T>
@@ -142,7 +143,8 @@ class PipelineStack
   [[nodiscard]] bool has_last() const { return is_mine(all_pieces() - 1); }
   [[nodiscard]] int last_stage() const { return stage_of_piece(all_pieces() - 1); }
 
-  /// The mesh on which to make a layer of piece k: that of this rank's stage, or one without it.
+  /// The mesh on which to make a layer of piece k: the mesh of this rank's stage, or one on which
+  /// this rank is idle.
   [[nodiscard]] const Stage& mesh_of_piece(std::size_t k) const
   {
     return is_mine(k) ? stage_mesh_ : other_mesh_;
@@ -165,14 +167,14 @@ class PipelineStack
       others_.push_back(std::move(layer));
     return *all_.back();
   }
-  /// f(layer) for each layer of this rank.
+  /// Calls f(layer) for each layer of this rank.
   template <class F>
   void for_each_layer(F f)
   {
     for (auto& piece : pieces_)
       for (auto& layer : piece->stack.layers()) f(*layer);
   }
-  /// All layers before this one are frozen, and so is what is before them.
+  /// Says that all layers before this one are frozen, and so is what comes before them.
   void set_first_trained(std::size_t layer) { first_trained_ = layer; }
 
   /// Appends the parameters of layer i.
@@ -225,7 +227,7 @@ class PipelineStack
     links().run(forward_schedule(stages_, micro_batches, pieces_.size()), work);
   }
 
-  /// The numbers that the last stage has, on every rank of the mesh.
+  /// Returns the numbers of the last stage on every rank of the mesh.
   template <class V>
   void broadcast_from_last(std::span<V> numbers)
   {

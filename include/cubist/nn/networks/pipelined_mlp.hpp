@@ -11,9 +11,9 @@
 //   const double loss = mlp.compute_gradients(x, labels);
 //   optimizer.step(parameters);
 //
-// Each micro-batch is a forward of its own, with its own dropout masks, as the batches of a
-// GradientAccumulation are: they are consecutive rows of X, and the gradient is that of the mean
-// over all rows.
+// Each micro-batch is a forward of its own, with its own dropout masks, like the batches of a
+// GradientAccumulation. Micro-batches are consecutive rows of X, and the gradient is that of the
+// mean over all rows.
 //
 // Words a rank: those of the layers of its stage, for each micro-batch, and of
 // nn/networks/stage_links.hpp; on the first stage those of nn/networks/stage_rows.hpp for X, and
@@ -203,7 +203,7 @@ class MLP<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes, B>>
   }
 
  private:
-  /// A mean, and over how many rows it is one.
+  /// A mean, and the number of rows over which it is taken.
   struct Counted
   {
     LossValue mean;

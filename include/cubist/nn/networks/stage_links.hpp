@@ -10,9 +10,9 @@
 //   backward  receives dY from piece k + 1, computes, and sends dX to piece k - 1
 //
 // Messages are in flight under the steps before and after: a receive begins one step early, and a
-// send ends when its memory is needed again. Where a communicator's messages are no independent
-// ones (comm/communicator.hpp), a send is in one group with the receive from the same stage that
-// follows it, or alone, and a receive begins with its step.
+// send ends when its memory is needed again. If a communicator's messages are not independent
+// (comm/communicator.hpp), a receive begins with its step, and a send is alone or in one group with
+// the receive from the same stage that follows it.
 //
 // Words of a rank on piece k: the blocks of Y and of dX, for each micro-batch.
 
@@ -31,20 +31,20 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What computes the steps of a stage.
+/// Computes the steps of a stage.
 template <Scalar T>
 class PipelineWork
 {
  public:
   virtual ~PipelineWork() = default;
 
-  /// The memory that a micro-batch has on this stage until its backward.
+  /// The slot, the memory that a micro-batch has on this stage until its backward.
   [[nodiscard]] virtual std::size_t slot(const PipelineStep& step) const = 0;
-  /// Where X of a forward arrives.
+  /// The matrix in which X of a forward arrives.
   [[nodiscard]] virtual std::span<T> input(const PipelineStep& step) = 0;
   /// Computes a forward; returns Y, which stays as it is until the backward.
   [[nodiscard]] virtual std::span<const T> forward(const PipelineStep& step) = 0;
-  /// Where dY of a backward arrives.
+  /// The matrix in which dY of a backward arrives.
   [[nodiscard]] virtual std::span<T> output_gradient(const PipelineStep& step) = 0;
   /// Computes a backward; returns dX, which stays as it is until the next forward in its slot.
   [[nodiscard]] virtual std::span<const T> backward(const PipelineStep& step) = 0;

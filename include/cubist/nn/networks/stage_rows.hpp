@@ -6,8 +6,8 @@
 //
 //   X (M, K), X_i (M_i, K): one layout
 //
-// Words: those of the rows that are on another rank of the stage, times the columns of a rank; none
-// for all rows.
+// Words: the rows that are on another rank of the stage, times the columns of a rank; none if the
+// micro-batch has all rows.
 
 #include <cstddef>
 #include <memory>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A transformer of which a program knows the scheme, the backend and the scalar, but not how it is
-// made: behind these functions are the layers, which the compiled library has.
+// The functions of a transformer. A program that calls them knows the scheme, the backend and the
+// scalar, but not how the model is made; the compiled library has the layers behind them.
 
 #include <cstddef>
 #include <memory>

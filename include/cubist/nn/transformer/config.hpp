@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// config.json, where Hugging Face keeps the sizes and kinds of a transformer's parts: reading and
-// writing it. families.hpp has the keys of each family.
+// Reads and writes config.json, in which Hugging Face keeps the sizes and kinds of a transformer's
+// parts. families.hpp has the keys of each family.
 
 #include <algorithm>
 #include <array>
@@ -42,8 +42,9 @@ namespace cubist::CUBIST_ABI
 /// @throws DataError for a file that is missing, and as parse_config()
 [[nodiscard]] TransformerConfig read_config(std::filesystem::path path);
 
-/// The text of config.json for a model. One that was read keeps all keys of its file, and the
-/// values that have not changed; another becomes one of the first family that has its layers.
+/// The text of config.json for a model. A configuration that was read keeps all keys of its file,
+/// and the values that have not changed. Any other becomes a configuration of the first family that
+/// has its layers.
 /// @param elements the type of the saved weights by its name in PyTorch, as "bfloat16", which
 /// replaces the one that the file had
 /// @throws ArgumentError for a model that no family has
@@ -58,22 +59,23 @@ inline constexpr JsonUse config_use{"so the model's sizes are unknown",
                                     "give the folder of a model of Hugging Face",
                                     "take the config.json of the model"};
 
-/// Biases of all linear layers, and of each kind, are two ways to say the same: this is the first.
+/// Biases can be given for all linear layers together or for each kind of layer. Returns the first
+/// form.
 [[nodiscard]] inline TransformerConfig with_common_bias(TransformerConfig c)
 {
   if (c.query_key_value_bias && c.attention_output_bias && c.feed_forward_bias) c.bias = true;
   if (c.bias) c.query_key_value_bias = c.attention_output_bias = c.feed_forward_bias = false;
   return c;
 }
-/// This is the second.
+/// Returns the second form.
 [[nodiscard]] inline TransformerConfig with_each_bias(TransformerConfig c)
 {
   if (c.bias) c.query_key_value_bias = c.attention_output_bias = c.feed_forward_bias = true;
   return c;
 }
 
-/// Returns the model without values that have no effect on it, and without sizes that are the usual
-/// ones.
+/// Returns the model without values that have no effect on it, and without sizes that equal the
+/// defaults.
 [[nodiscard]] inline TransformerConfig reduced(TransformerConfig c)
 {
   const TransformerConfig usual;
@@ -338,7 +340,7 @@ class ConfigReader
     number = value;
   }
 
-  /// How many tokens a token sees, where that is fewer than all; 0 else.
+  /// The number of tokens that a token sees, if it does not see all; otherwise 0.
   [[nodiscard]] std::size_t read_window() const
   {
     const auto knows = [&](std::string_view name) { return knows_key(*family_, name); };

@@ -2,7 +2,7 @@
 #pragma once
 
 // The ids that end a text, in config.json or generation_config.json: "eos_token_id" is a number, a
-// list of numbers, or null. As in transformers those of generation_config.json come first; where
+// list of numbers, or null. As in transformers, the ids of generation_config.json come first; if
 // that file has none, those of config.json end a text.
 //
 // Source: Hugging Face transformers, PretrainedConfig and GenerationConfig.

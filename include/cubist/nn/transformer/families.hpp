@@ -5,9 +5,9 @@
 // config.json, what a missing key stands for, the names of their tensors, and published models with
 // their sizes.
 //
-// A key is read, has values that change the model in a way that cubist does not compute, or is
-// known to change nothing. A key that is in no table is refused, since it may change the model. A
-// new family is a row; docs/layers.md shows one.
+// The tables have three kinds of keys: keys that are read, keys that may only have the values that
+// cubist computes, and keys that are known to change nothing. A key that is in no table is refused,
+// because it may change the model. A new family is a row; docs/layers.md shows one.
 //
 // Source: Hugging Face transformers 4 and 5: PretrainedConfig, modeling_rope_utils.py, and the
 // configurations and models of each family; its hub for the published models.
@@ -67,8 +67,8 @@ struct OneOfKey
 struct RotaryKey
 {
 };
-/// A part of what says how many tokens a token sees: the number, whether it counts, and in which
-/// layers.
+/// One of the keys that say how many tokens a token sees: the number, whether it is used, and in
+/// which layers.
 struct WindowKey
 {
 };

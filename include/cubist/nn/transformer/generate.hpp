@@ -11,13 +11,13 @@
 //      has ended
 //
 // So all sequences are at the same position, whatever the lengths of their prompts, and each is
-// what it is alone. A sequence ends behind a token that ends a text.
+// continued as if it were alone. A sequence ends behind a token that ends a text.
 //
-// A token is picked by its logit's rank in steps that are the same on every mesh: the largest (the
-// first of equals), or one drawn from softmax(logits / temperature) over the `top_k` largest, of
-// which only the most likely are left whose probabilities add up to `top_p`, by the number that the
-// seed, the sequence and the position determine. Logits that have no softmax, as with a NaN among
-// them, are an error on every rank, as are prompts or options that differ between ranks.
+// The token of the largest logit is picked (the first of equals), or one is drawn from
+// softmax(logits / temperature) over the `top_k` largest, of which only the most likely are kept
+// whose probabilities add up to `top_p`. The seed, the sequence and the position determine the
+// random number, so the result is the same on every mesh. Logits that have no softmax, as with a
+// NaN among them, are an error on every rank, as are prompts or options that differ between ranks.
 //
 // Words: 2 (P-1)/P of 2 integers of 64 bits a rank before the first token. Words a token: those of
 // the transformer for B rows, B V of logits, and B numbers.
@@ -77,7 +77,7 @@ struct GenerateOptions
 namespace detail
 {
 
-/// What stands for a token that the logits do not determine.
+/// Numbers that stand for a token that the logits do not determine.
 inline constexpr int nan_among_logits = -1;
 inline constexpr int infinite_logits = -2;
 
@@ -287,7 +287,7 @@ template <class Model>
   std::size_t first = 0;  // the position of the first token that was picked
   while (true)
   {
-    // Up to the first position at which a token is to be picked.
+    // The model computes up to the first position at which a token is to be picked.
     std::size_t position = longest + options.tokens;
     for (const Continuation& text : texts)
       if (!text.has_ended()) position = std::min(position, text.tokens.size());

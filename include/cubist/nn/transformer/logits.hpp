@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The logits of the next token: Y = X E^T, E being the table of an embedding or a matrix like it.
+// The logits of the next token: Y = X E^T, where E is the table of an embedding or a matrix of the
+// same shape.
 //
 //   X (M, d) S::Input    E (V, d) Transposed<S::Weight>    Y (M, V) S::Output
 //

@@ -13,12 +13,12 @@
 //   optimizer.step(parameters);
 //
 // Micro-batches are consecutive sequences. Each is a forward of its own, with its own dropout
-// masks, as the batches of a GradientAccumulation are; the gradient is that of the mean over all
+// masks, like the batches of a GradientAccumulation. The gradient is that of the mean over all
 // tokens that are predicted.
 //
-// A tied table is on the first stage and on the last, which begin with the same bits. Each adds up
-// its part of the gradient over the micro-batches; then the two exchange these, and both update
-// their table by the sum.
+// A tied table is on the first stage and on the last, and both copies begin with the same bits.
+// Each stage adds up its part of the gradient over the micro-batches. Then the two exchange their
+// parts, and both update their table by the sum.
 //
 // Words a rank: those of the layers of its stage, for each micro-batch, and of
 // nn/networks/stage_links.hpp; on the first and the last stage, a rank's block of a tied table; one
@@ -158,7 +158,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
     return loss_of(without_padding({ids, labels, sequence}));
   }
 
-  /// The logits of each token's next one, (B S, V), without dropout. All stages have them; the
+  /// The logits of the token after each token, (B S, V), without dropout. All stages have them. The
   /// model owns them, and overwrites them in the next call.
   const Output& predict(std::span<const int> ids, std::size_t sequence)
   {
@@ -239,7 +239,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
     typename Embedding::Kept embedding;
     std::optional<Hidden> dh;
   };
-  /// What the layers behind the last block keep.
+  /// What the layers after the last block keep.
   struct OutputKept
   {
     std::unique_ptr<detail::AnyKept> norm;
@@ -333,7 +333,8 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
     LossEnds(Transformer& model, const Batch& batch, bool trains, double scale)
         : Ends{model, batch, model.micro_batches()}, trains_{trains}, scale_{scale}
     {
-      // Also where another rank has the logits: errors are the same on every rank.
+      // This is checked even if another rank has the logits, so that errors are the same on every
+      // rank.
       all_ = detail::count_labels(detail::checked_next_labels(
           batch.ids, batch.labels, batch.sequence, {batch.ids.size(), model.config_.vocabulary}));
       for (std::size_t i = 0; i < batches.count; ++i)
@@ -563,9 +564,9 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
     return all;
   }
 
-  /// The sequences up to the last label of all: attention is causal, so what is behind changes no
-  /// loss. Ranks agree on the length, so that labels which differ between them are an error of the
-  /// loss.
+  /// The sequences up to the last label of all of them. Attention is causal, so later tokens change
+  /// no loss. Ranks agree on the length, so that labels which differ between ranks are an error of
+  /// the loss.
   [[nodiscard]] Batch without_padding(const Batch& batch)
   {
     const auto& [ids, labels, sequence] = batch;

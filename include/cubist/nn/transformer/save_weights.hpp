@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Saves the weights of a transformer in the files of Hugging Face: model.safetensors, or several of
-// them with an index, config.json, and generation_config.json if there was one. One tensor at a
+// Saves the weights of a transformer in the format of Hugging Face: model.safetensors, or several
+// files with an index, config.json, and generation_config.json if there was one. One tensor at a
 // time is gathered on rank 0.
 
 #include <concepts>
@@ -40,7 +40,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// A tensor of Hugging Face, and the parameters that are in it, part after part.
+/// A tensor of Hugging Face, and the parameters that it contains, part after part.
 struct TensorParts
 {
   TensorPlace place;  // of the first part

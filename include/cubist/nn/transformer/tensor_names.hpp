@@ -2,7 +2,7 @@
 #pragma once
 
 // Where Hugging Face keeps the parameters of a transformer: under which name, in which order of
-// rows and columns, and in which part of a tensor that is several of ours.
+// rows and columns, and in which part of a tensor that holds several parameters.
 //
 // GPT-2's linear layers are Conv1D, whose weights are (in, out), as here; Llama's are nn.Linear,
 // with (out, in). GPT-2 keeps query, key and value as columns of one tensor. families.hpp has the

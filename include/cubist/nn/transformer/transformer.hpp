@@ -18,7 +18,7 @@
 // those of a SequenceCut (dist/sequence_cut.hpp), and keys and values go around in a ring.
 // `forward` and `backward` have rows of tokens all the same: H, (M, d), and its gradient are
 // brought in their order. The loss of `compute_gradients` and of `evaluate` is computed from the
-// rows as they are, and sends no more than with whole sequences.
+// rows in this order, and sends no more than with whole sequences.
 //
 // Words: those of the layers; plan/transformer_cost.hpp has their sum. With labels of one's own,
 // 2 (P-1)/P of a number more.
@@ -130,7 +130,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   class Kept;
 
  private:
-  /// Where the rows of tokens are in a matrix whose rows are in another order.
+  /// Where the tokens are in a matrix whose rows are in another order.
   struct TokenOrder
   {
     TokenOrder(const SequenceCut& c, const Mesh& mesh) : cut{c}, exchange{mesh} {}
@@ -184,8 +184,8 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     kept.blocks_.require_forward();
     auto& reducer = this->begin_gradients();
     const BackwardPass<T, Mesh> pass{kept.blocks_.pass(), reducer};
-    // To a table that is also the embedding's, the embedding adds its part of the gradient, so the
-    // logits' part is complete before.
+    // If the table is also the embedding's, the embedding adds its part of the gradient, so the
+    // logits' part must be complete before.
     table_sums_.begin();
     auto& of_table = config_.tied ? table_sums_ : reducer;
     const bool passes_blocks = first_trained_ < config_.layers;
@@ -238,8 +238,8 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   {
     Kept& kept = kept_.for_evaluation();
     Pass pass{.training_step = {}, .sequence = sequence, .position = position};
-    // Tokens that follow a prompt are one of each sequence, which nobody shares. The cache of a
-    // short prompt is small: nobody shares it, unless that is asked for.
+    // After a prompt each sequence has one token, which ranks cannot share. The cache of a short
+    // prompt is small, so ranks do not share it unless they are asked to.
     const bool shares = !caches_ || context_parallel_ > 1 || sequence >= shared_cache_tokens;
     if (position == 0 && shares) pass = cut_pass(ids, pass);
     const Hidden& h = run(ids, pass, kept, false);

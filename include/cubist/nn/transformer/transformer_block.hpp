@@ -9,8 +9,8 @@
 //   A = X + dropout(attention(norm(X)))
 //   Y = A + dropout(down(up(norm(A))))
 //
-// `up` is a layer from S::Input to S::Output, Dense or GatedLinear, and `down` one back: the scheme
-// S::Next.
+// `up` is a layer from S::Input to S::Output, Dense or GatedLinear; `down` is a layer of scheme
+// S::Next, which leads back.
 //
 // Words: those of its layers (plan/transformer_cost.hpp has the sum).
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Xiong et al., "On Layer
@@ -62,7 +62,7 @@ class TransformerBlock
   /// The second layer of the feed-forward network.
   using Down = Dense<typename S::Next, B, T>;
 
-  /// From its layers.
+  /// A block made of these layers.
   TransformerBlock(Sequential<N, Attention> attention, Sequential<N, Up, Down> feed_forward,
                    const Dropout& attention_dropout = Dropout{0},
                    const Dropout& feed_forward_dropout = Dropout{0})
@@ -127,19 +127,20 @@ struct TransformerOptions
   std::uint64_t seed = 0;
   Gathered gathered = Gathered::kept;
   Method method = Method::automatic;
-  /// Of every so many blocks only the last output is kept; backward computes the others again, with
-  /// the same bits. 0 keeps all. (docs/training.md)
+  /// The number of blocks in a segment. Only the last output of each segment is kept; backward
+  /// computes the others again, with the same bits. 0 keeps all. (docs/training.md)
   std::size_t recompute = 0;
   /// The names of parameters that are frozen, with * for any characters, as {"embedding.*",
   /// "layers.0.*"}. They have no gradient, optimizers have no state for them, and `backward` ends
   /// with the first block that is trained if all before it are frozen.
   std::vector<std::string> frozen = {};
-  /// The model is not trained: it has no memory for gradients, and activations of two blocks.
+  /// Whether the model is only evaluated. It then has no memory for gradients, and activations for
+  /// two blocks only.
   bool inference = false;
-  /// Context parallelism: so many ranks share each sequence, a divisor of the parts in which the
-  /// scheme's output cuts rows. 1: a rank has whole sequences, or padding. 0: where there are fewer
-  /// sequences than such parts, the number that leaves the fewest rows on a rank; else 1.
-  /// (docs/training.md)
+  /// Context parallelism: the number of ranks that share each sequence, a divisor of the parts into
+  /// which the scheme's output cuts rows. With 1 a rank has whole sequences, or padding. 0 stands
+  /// for 1 or, if there are fewer sequences than such parts, for the number that leaves the fewest
+  /// rows on a rank. (docs/training.md)
   std::size_t context_parallel = 0;
   /// The stages and micro-batches of a model on a Pipeline (scheme/pipeline.hpp). Layers are the
   /// blocks; the embedding is in front of the first, and norm and logits are behind the last.
@@ -169,8 +170,8 @@ namespace detail
 /// The numbers of random streams that a block uses.
 inline constexpr std::size_t layer_indices = 16;
 
-/// Block i of a transformer. Weights are normal with a deviation of 0.02, those of the layers whose
-/// output is added to the stream with 0.02 / sqrt(2 layers), as GPT-2's.
+/// Block i of a transformer. Weights are normal with a deviation of 0.02, or 0.02 / sqrt(2 layers)
+/// in layers whose output is added to the stream, as in GPT-2.
 template <SchemeType S, class B, RealScalar T>
 [[nodiscard]] std::unique_ptr<
     AnyLayer<DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>, T>>

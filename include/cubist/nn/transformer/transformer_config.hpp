@@ -33,8 +33,8 @@ enum class FeedForwardActivation : std::uint8_t
 };
 
 /// The texts of the files that a configuration was read from, so that a save keeps their keys, and
-/// the family that config.json names. They say nothing about the model that the configuration does
-/// not say, so all are equal.
+/// the family that config.json names. They add nothing to what the configuration says about the
+/// model, so all compare as equal.
 struct ConfigSource
 {
   std::string text;             ///< config.json; empty for a configuration that was not read
@@ -55,7 +55,7 @@ struct TransformerConfig
   std::size_t key_value_heads = 0;  // 0: as many as heads
   std::size_t head_size = 0;        // 0: width / heads
   std::size_t feed_forward = 0;     // 0: 4 width
-  /// GPT-2's; else Q and K are rotated by their positions.
+  /// Positions are learned, as in GPT-2; otherwise Q and K are rotated by their positions.
   bool learned_positions = true;
   double rotary_base = 10000;         ///< the base of rotary angles
   RotaryScaling rotary_scaling = {};  ///< how their frequencies are scaled
@@ -63,7 +63,7 @@ struct TransformerConfig
   double rotary_fraction = 1;
   Norm norm = Norm::layer_norm;  ///< of each block
   double epsilon = 1e-5;
-  /// SwiGLU in the feed-forward network; else `activation`.
+  /// The feed-forward network is SwiGLU; otherwise it has `activation`.
   bool gated = false;
   /// All linear layers have a bias.
   bool bias = true;

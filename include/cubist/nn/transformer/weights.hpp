@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The weights of a transformer from files of Hugging Face: model.safetensors, or several of them
-// with an index. Each rank reads its own blocks. save_weights.hpp saves them.
+// Loads the weights of a transformer from files of Hugging Face: model.safetensors, or several
+// files with an index. Each rank reads its own blocks. save_weights.hpp saves weights.
 //
-// Words: none; an all_reduce of one word where the files have the table of a tied model twice.
+// Words: none, or an all_reduce of one word if the files have the table of a tied model twice.
 
 #include <cstddef>
 #include <cstdint>
