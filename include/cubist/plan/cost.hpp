@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a linear layer costs on a scheme and mesh by collectives, derived from the layouts of the
+// The cost of a linear layer on a scheme and mesh by collectives, derived from the layouts of the
 // scheme and from its algorithm. A new scheme on one of the two algorithms needs no code here.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y = X W (M, N) S::Output
 //
-// Summa: one matrix is stationary. Panels of the other two are broadcast, if they are operands of
-// the product, or reduced, if they are its result, along the innermost axis of the dimension that
-// the stationary one lacks. On r x c ranks, words a rank, forward (backward is twice that):
+// Summa: one matrix is stationary. Panels of the other two are broadcast if they are operands of
+// the product, or reduced if they are its result, along the innermost axis of the dimension that
+// the stationary matrix does not have. On r x c ranks, words a rank, forward (backward is twice
+// that):
 //
 //   Y stationary  (c-1)/rc MK + (r-1)/rc KN
 //   X stationary  (c-1)/rc MN + (r-1)/rc KN
@@ -64,8 +65,8 @@ constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTup
   return {m, n, k, times};
 }
 
-/// A matrix whose panels are sent, the axis along which they are, and the indices of a rank in the
-/// dimension that is cut into panels.
+/// A matrix whose panels are sent, the axis along which they are sent, and the number of a rank's
+/// indices in the dimension that is cut into panels.
 struct Moving
 {
   const CutMatrix& matrix;
@@ -108,8 +109,8 @@ struct Moving
   product(cost.backward, LayerMatrix::w);
   product(cost.backward_weight, LayerMatrix::w);
   // Each product has buffers for two panels of a matrix that is broadcast, and for the terms and
-  // sums of two panels of one that is reduced; between nodes, for four slices of panels. Thin ones
-  // are coalesced.
+  // sums of two panels of a matrix that is reduced. Between nodes it has buffers for four slices of
+  // panels. Thin panels are coalesced.
   const auto workspace = [&](std::size_t buffers, std::size_t depth, std::size_t count) {
     const std::size_t all = panel(a) / deep + panel(b) / deep;
     return all * (4 * buffers * depth + coalesced_depth(depth, count));
@@ -157,7 +158,7 @@ struct CommunicatedMatrix
   {
     return along.parts() > 1 ? all().size() : 0;
   }
-  /// The buffer of the sum that is scattered to a rank, of so many pieces.
+  /// The buffer of the sum that is scattered to a rank, for this number of pieces.
   [[nodiscard]] constexpr std::size_t sum_size(std::size_t pieces) const
   {
     return cut != Dimension::none && along.parts() > 1 ? pieces * matrix.block.size() : 0;
@@ -169,7 +170,7 @@ struct CommunicatedMatrix
                                                           const CommunicatedMatrix& y,
                                                           Gathered policy, int ranks)
 {
-  // Of two matrices with a common dimension, only those that cut it are padded.
+  // If two matrices have a dimension in common, only those that cut it are padded.
   const std::size_t m = std::min(x.all().rows, y.all().rows);
   const std::size_t k = std::min(x.all().cols, w.all().rows);
   const std::size_t n = std::min(w.all().cols, y.all().cols);

@@ -2,7 +2,7 @@
 #pragma once
 
 // The matrices of a product as values: the axes of the mesh that cut each of them, and the block of
-// a rank. Layouts are types; as numbers, costs are computed by loops instead of templates.
+// a rank. Layouts are types; with values, loops compute costs instead of templates.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
 
@@ -52,7 +52,7 @@ struct CutMatrix
   Shape block;
 };
 
-/// The extents and strides of some axes of a mesh: Rows<Axis...>, for instance.
+/// The extents and strides of some axes of a mesh, for instance of Rows<Axis...>.
 template <class A, template <class...> class List, class... Axis>
 [[nodiscard]] constexpr AxisTuple tuple_of(List<Axis...>, const typename A::Array& extents)
 {
@@ -86,7 +86,7 @@ template <class A, class L>
           {piece(shape.rows, rows, quanta.rows), piece(shape.cols, cols, quanta.cols)}};
 }
 
-/// The quanta of a product, those of 0 replaced by the mesh's quantum.
+/// The quanta of a product, with the mesh's quantum in place of 0.
 [[nodiscard]] constexpr ProductQuanta or_quantum(ProductQuanta quanta, std::size_t quantum)
 {
   const auto or_mesh = [quantum](std::size_t q) { return q == 0 ? quantum : q; };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a linear layer costs where ranks read and write each other's blocks in place
-// (algorithm/direct): Method::direct, which DistMatMul takes where all ranks of a mesh share
+// The cost of a linear layer if ranks read and write each other's blocks in place
+// (algorithm/direct). DistMatMul uses this method, Method::direct, if all ranks of a mesh share
 // memory.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
 //
 //   Y = X W;   dX = dY W^T;   dW = X^T dY
 //
-// The way in which the ranks share the work, and its time, are those that the plan of a direct
-// product itself chooses by the same figures (work_assignment.hpp). Words: none.
+// The plan of a direct product chooses how the ranks share the work (work_assignment.hpp). The same
+// code with the same figures is called here. Words: none.
 
 #include <algorithm>
 #include <cstddef>
@@ -47,8 +47,8 @@ template <class S, class L>
   return placement<L, typename S::Axes>(extents, quanta, shape, Op::none);
 }
 
-/// Seconds of a direct product: of the products on the cores of a worker, and of the rest, which is
-/// windows and copies, on one.
+/// The seconds of a direct product. Products run on all cores of a worker; windows and copies run
+/// on one.
 [[nodiscard]] inline Time direct_time(const WorkAssignment& product, Ranks ranks,
                                       const Machine& machine, std::size_t scalar_bytes)
 {
@@ -63,7 +63,7 @@ template <class S, class L>
   return time;
 }
 
-/// The elements into which a rank copies small pieces, and those of its part of the result.
+/// The elements of a rank's workspaces for small pieces and for its part of the result.
 [[nodiscard]] inline std::size_t direct_workspace(const std::vector<WorkAssignment>& products)
 {
   std::size_t results = 0;
@@ -113,7 +113,7 @@ template <class S, class L>
 
 }  // namespace detail
 
-/// What a layer costs one rank of a mesh whose ranks are all on one node.
+/// The cost of a layer for one rank of a mesh whose ranks are all on one node.
 /// @param w_op transpose for weights that are stored (N, K), as an embedding's table
 /// @pre S::fits(extents)
 template <SchemeType S>

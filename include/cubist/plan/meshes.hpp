@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The meshes that a scheme has of so many ranks or fewer, the nearest one to requested extents, and
-// the mesh that a user lists.
+// Lists the meshes of a scheme with at most a number of ranks, finds the one nearest to requested
+// extents, and checks a mesh that a user lists.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The sizes of networks, as the planner needs them: the layers of an MLP; a transformer, and
-// published ones.
+// The sizes of networks that the planner needs: the layers of an MLP, a transformer, and published
+// transformers.
 //
 //   embedding -> layers of (norm, attention, +, norm, feed-forward, +) -> norm -> logits
 //
@@ -140,7 +140,7 @@ inline void require_valid(const TransformerModel& model)
                       "number that divides the heads");
 }
 
-/// What the planner needs of a configuration.
+/// The sizes of a configuration that the planner needs.
 [[nodiscard]] inline TransformerModel transformer_model(const TransformerConfig& c,
                                                         std::string name)
 {
@@ -221,8 +221,8 @@ struct TokenBatch
   friend constexpr bool operator==(const TokenBatch&, const TokenBatch&) = default;
 };
 
-/// So many tokens as sequences of this length; 0: the longest that the model was made for. Rotary
-/// positions have no table, so sequences may be longer than those.
+/// Divides tokens into sequences of this length; 0 stands for the longest that the model was made
+/// for. Rotary positions have no table, so sequences may be longer than that.
 /// @throws ArgumentError without tokens, for a sequence longer than a table of positions, or for
 /// tokens that are no whole sequences
 [[nodiscard]] inline TokenBatch token_batch(const TransformerModel& model, std::size_t tokens,
@@ -241,7 +241,7 @@ struct TokenBatch
   return {tokens / length, length};
 }
 
-/// What is planned: a model, and the tokens of a step.
+/// The model and the tokens of the training step that is planned.
 struct TransformerStep
 {
   TransformerModel model;  ///< the model that is trained

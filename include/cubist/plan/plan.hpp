@@ -27,7 +27,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What is planned, and what may be used.
+/// The options of the planner: what is planned, and what may be used.
 struct PlanOptions
 {
   std::size_t scalar_bytes = sizeof(float);  ///< of one element
@@ -37,10 +37,11 @@ struct PlanOptions
   std::string scheme = {};  ///< only this one; empty: all
   /// Whether to plan meshes with a data axis, too: `DataParallel` of the schemes.
   bool data_parallel = false;
-  /// What the products will be given. A backend whose ranks can't read each other's memory, as
-  /// Nccl, takes collectives.
+  /// The method with which products will be made. A backend whose ranks cannot read each other's
+  /// memory, such as Nccl, runs collectives.
   Method method = Method::automatic;
-  /// What the optimizer keeps for each element of a parameter: 2 moments of Adam, 1 of Sgd.
+  /// The number of moments that the optimizer keeps for each element of a parameter: 2 for Adam, 1
+  /// for Sgd.
   int moments = 2;
   /// Whether the replicas of a parameter share its optimizer's state: `Sharded`.
   bool sharded = false;
@@ -67,13 +68,13 @@ struct Plan
   int ranks = 1;
   int idle = 0;  ///< ranks that are not on the mesh
   Gathered gathered = Gathered::kept;
-  Method method = Method::collectives;  // that will run: collectives or direct
+  Method method = Method::collectives;  // the method that will run: collectives or direct
   Time time;                            // seconds of a step
   double words = 0;            // elements that a rank sends in a step, averaged over the ranks
-  double messages = 0;         // that a rank sends in a step, averaged over the ranks
+  double messages = 0;         // messages that a rank sends in a step, averaged over the ranks
   double flops = 0;            // operations in a step, padding included, averaged over the ranks
-  double padding = 0;          // operations on padding, relative to the others
-  double memory = 0;           // bytes of a rank
+  double padding = 0;          // operations on padding, relative to all others
+  double memory = 0;           // the memory of a rank, in bytes
   MemoryParts memory_parts;    ///< memory of a rank by use, in bytes
   bool fits_memory = true;     ///< whether a rank's memory suffices
   int weight_copies = 1;       // ranks that hold the same block of W
@@ -93,7 +94,7 @@ struct Plan
 namespace detail
 {
 
-/// What a layer computes in a step.
+/// The part of a step that a layer computes.
 enum class LayerPass
 {
   forward,
@@ -149,8 +150,8 @@ std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, Produ
   return c.workspace;
 }
 
-/// Adds the memory of a parameter, its gradient and its optimizer's state. Returns the elements of
-/// which a rank has that state.
+/// Adds the memory of a parameter, its gradient and its optimizer's state. Returns the number of
+/// elements for which a rank has this state.
 /// @param block of a rank
 /// @param replicas of the block
 /// @param is_packed whether its gradient may travel in a bucket
@@ -165,7 +166,7 @@ inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replic
   if (is_packed)
     memory.workspace += bytes * static_cast<double>(bucket_elements(
                                     block, replicas, options.sharded, options.scalar_bytes));
-  // Of 16 bits, masters and moments are in float.
+  // For parameters of 16 bits, masters and moments are in float.
   const bool is_short = options.scalar_bytes < sizeof(float);
   const double state =
       is_short ? double(sizeof(float)) * (options.moments + 1) : bytes * options.moments;
@@ -198,14 +199,14 @@ struct LayerPlace
   // dX, and the gradient of X W + b
   return (pass == LayerPass::whole ? x : 0) + (place.last ? y : 3 * y);
 }
-/// Those of the network's X, of which it has a copy, and of the user's dY.
+/// The elements of the network's X, which it copies, and of the user's dY.
 [[nodiscard]] inline double ends(const CutProduct& p, LayerPlace place, LayerPass pass)
 {
   return (place.first ? 2 * static_cast<double>(p.x.block.size()) : 0) +
          (place.last && pass != LayerPass::forward ? static_cast<double>(p.y.block.size()) : 0);
 }
 
-/// Adds layer i on scheme `S`, of a kind, to what a plan costs.
+/// Adds the cost of layer i, of a kind, on scheme `S` to a plan.
 template <SchemeType S>
 void add_layer(Plan& plan, SegmentMemory& segments, std::size_t i, std::size_t kind,
                const typename S::Axes::Array& extents, ProductSize size, LayerPlace place,

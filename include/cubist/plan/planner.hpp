@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which scheme and mesh are the fastest for a network on a machine: every scheme of the catalogue
-// on every mesh that it has of so many ranks or fewer, sorted by the predicted time of a step with
-// the method that will run there.
+// Finds the fastest scheme and mesh for a network on a machine. It predicts the time of a step for
+// every scheme of the catalogue on every mesh with at most the given number of ranks, with the
+// method that will run there, and sorts the plans by it.
 //
 //   auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 64, machine);  // or, of a transformer,
 //   auto plans = plan(TransformerStep{transformer_model("gpt2"), {8, 1024}}, 64, machine);
 //   with_scheme(plans.front().scheme, [&]<class S>() { Mesh<S, Mpi> mesh{world, plans.front()}; });
 //
-// And the largest batch that fits there: largest_batch(plans.front(), step, machine).
+// largest_batch(plans.front(), step, machine) is the largest batch that fits there.
 
 #include <algorithm>
 #include <cstddef>
@@ -122,22 +122,22 @@ template <class Network>
   return plans;
 }
 
-/// Layers for a batch of so many rows.
+/// The layers, for a batch of this many rows.
 [[nodiscard]] inline std::vector<ProductSize> with_batch(std::vector<ProductSize> layers,
                                                          std::size_t rows)
 {
   for (auto& layer : layers) layer.m = rows;
   return layers;
 }
-/// A step of so many sequences.
+/// The step, for this many sequences.
 [[nodiscard]] inline TransformerStep with_batch(TransformerStep step, std::size_t sequences)
 {
   step.batch.sequences = sequences;
   return step;
 }
 
-/// The largest n up to `most` for which fits(n), if it is false for all larger ones; 0 if there is
-/// none.
+/// The largest n up to `most` for which fits(n) holds, or 0 if there is none.
+/// @pre if fits(n) is false, so it is for all larger numbers
 template <class Fits>
 [[nodiscard]] std::size_t largest_that_fits(std::size_t most, Fits fits)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The reason for the position of a plan, as text, from its numbers.
+// Says in words, from its numbers, why a plan has its position in the list.
 
 #include <array>
 #include <cstddef>
@@ -18,7 +18,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The plans with which one is compared.
+/// The plans with which a plan is compared.
 struct Rivals
 {
   std::size_t meshes = 0;   // of all plans

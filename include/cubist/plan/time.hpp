@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The time of the collectives method on a rank, by a model of few terms; its coefficients are
-// figures of the machine. direct_cost.hpp has the direct method.
+// Predicts the time of the collectives method on a rank, by a model of few terms whose coefficients
+// are figures of the machine. direct_cost.hpp predicts the direct method.
 //
 //   products  by the rates of the machine, as the simulator's (machine/rate_table.hpp); pieces that
 //             arrive from other nodes are multiplied one by one
@@ -67,7 +67,7 @@ struct Time
          machine.cores_to_multiply(ranks);
 }
 
-/// Seconds in which a rank reads or writes so many elements, on one of its cores.
+/// The seconds in which a rank reads or writes this many elements, on one of its cores.
 [[nodiscard]] inline double pass_seconds(double elements, Ranks ranks, const Machine& machine,
                                          std::size_t scalar_bytes)
 {
@@ -75,7 +75,7 @@ struct Time
          std::min(1.0, machine.cores_to_multiply(ranks));
 }
 
-/// Seconds of a transfer on a mesh of so many ranks.
+/// The seconds of a transfer on a mesh of this many ranks.
 [[nodiscard]] inline double seconds(const Transfer& t, int ranks, const Machine& machine,
                                     std::size_t scalar_bytes)
 {
@@ -99,8 +99,8 @@ namespace detail
   return t.collective == Collective::all_gather || t.collective == Collective::broadcast;
 }
 
-/// Whether a matrix is the result of a product: of the only one, else dX of the first, dW of the
-/// second.
+/// Whether a matrix is the result of a product. If there are two products, dX is the result of the
+/// first and dW of the second.
 [[nodiscard]] constexpr bool is_result(LayerMatrix which, std::size_t product, std::size_t products)
 {
   return products == 1 || which == (product == 0 ? LayerMatrix::x : LayerMatrix::w);
@@ -120,7 +120,7 @@ namespace detail
     return seconds(t, ranks.active, machine, scalar_bytes);
   };
 
-  double link = 0;  // the time at which it is free
+  double link = 0;  // the time at which the link is free
   double pieces = 1;
   for (const auto& t : work.transfers)
   {

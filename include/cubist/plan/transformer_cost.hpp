@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the ranks send for a transformer on any scheme, from the layouts of the scheme and the costs
-// of its products (cost.hpp). A new scheme needs no code here.
+// The elements that ranks send for a transformer on any scheme, derived from the layouts of the
+// scheme and the costs of its products (cost.hpp). A new scheme needs no code here.
 //
 //   X, residual stream (M, d) S::Input    M = B S: sequences of S tokens, row b S + s
 //   queries, keys, values (M, N) S::Output, one product; attention is local
 //   hidden activations (M, F) S::Output
 //
-// Block, each line being what sends:
+// The parts of a block that send something:
 //
 //   norm        all_reduce of 2 numbers a row (RMSNorm: 1) along the axes that cut X's columns,
 //               forward and backward; of the gradients of its weight and bias along those that cut
@@ -24,8 +24,8 @@
 //               (ring_words in dist/sequence_cut.hpp)
 //
 // Then a norm, the logits, a product of S, and the loss: all_reduce of 2 numbers a row along the
-// axes that cut the logits' columns, and of 3 over all ranks. Of the embedding only a bound is
-// given. Backward of a product computes dX and dW together.
+// axes that cut the logits' columns, and of 3 over all ranks. For the embedding there is only a
+// bound. Backward of a product computes dX and dW together.
 
 #include <cstdint>
 
@@ -42,7 +42,8 @@ struct TransformerWords
 {
   std::uint64_t forward = 0;
   std::uint64_t backward = 0;
-  /// At most these more, in both directions, for the embedding and the gradients of positions.
+  /// A bound for the elements that the embedding and the gradients of positions add, in both
+  /// directions.
   std::uint64_t embedding = 0;
 
   friend constexpr bool operator==(const TransformerWords&, const TransformerWords&) = default;
@@ -70,8 +71,8 @@ block_words(const typename S::Axes::Array& extents, TokenBatch batch, const Tran
   return words;
 }
 
-/// The words of the whole model: its blocks, the last norm, the logits and the loss; those of the
-/// embedding apart.
+/// The words of the whole model: its blocks, the last norm, the logits and the loss. The embedding
+/// is counted apart.
 /// @pre S::fits(extents), the model is valid
 template <SchemeType S>
 [[nodiscard]] TransformerWords transformer_words(const typename S::Axes::Array& extents,

@@ -8,7 +8,7 @@
 //   queries, keys, values (M, N) S::Output    hidden activations (M, F) S::Output
 //
 // Rows are padded to whole sequences on every rank, columns of Q, K and V to whole groups of heads,
-// other columns to the mesh's quantum. Numbers of rows are sent of valid rows only.
+// other columns to the mesh's quantum. Numbers that belong to rows are sent only for valid rows.
 //
 // Where ranks share sequences, rows are those of a SequenceCut (dist/sequence_cut.hpp), all of
 // which are valid.
@@ -30,7 +30,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The columns of an output of a product, and what they are padded to a multiple of.
+/// The columns of an output of a product, and the number of which they are padded to a multiple.
 struct OutputColumns
 {
   std::size_t n = 0;        ///< columns of the output
@@ -40,8 +40,8 @@ struct OutputColumns
 /// One product of a transformer, as a linear layer.
 struct TransformerProduct
 {
-  ProductSize size;        // of forward; n with the padding between outputs that are merged
-  std::size_t n = 0;       // without
+  ProductSize size;        // the sizes of forward; n includes the padding between merged outputs
+  std::size_t n = 0;       // n without that padding
   ProductQuanta quanta;    // 0 stands for the mesh's quantum
   bool is_next = false;    // a product of S::Next
   bool is_merged = false;  // of several weights
@@ -57,7 +57,7 @@ struct LineSum
   std::uint64_t words = 0;  // of all ranks
 };
 
-/// How attention is shared by the ranks.
+/// How the ranks share attention.
 struct AttentionShare
 {
   std::size_t heads = 0;        // of queries, of a rank that has the most
@@ -154,8 +154,8 @@ class TransformerParts
     return detail::cut_matrix<A, typename S::Input>(LayerMatrix::x, {tokens(), model_.width},
                                                     extents_, {rows_, quantum_});
   }
-  /// What one message of a norm in forward sums: a number of each row. LayerNorm sends two such
-  /// messages.
+  /// The sum of one message of a norm in forward, of one number for each row. LayerNorm sends two
+  /// such messages.
   [[nodiscard]] LineSum norm_sum() const { return row_sum(stream(), 1); }
   /// The numbers of rows that a norm sums, in forward and in backward.
   [[nodiscard]] LineSum norm_statistics() const
@@ -178,7 +178,7 @@ class TransformerParts
   }
   /// The two sums of the loss, one number of a row each.
   [[nodiscard]] LineSum loss_statistics() const { return row_sum(cut(logits()).y, 1); }
-  /// Its mean and what is compared of the labels, over all ranks.
+  /// The mean of the loss and the checksums of the labels, over all ranks.
   [[nodiscard]] LineSum loss_mean() const
   {
     detail::AxisTuple all;
@@ -190,15 +190,15 @@ class TransformerParts
   {
     return ranks_ == 1 ? 0 : 2 * stream().block.size() * static_cast<std::uint64_t>(ranks_);
   }
-  /// The elements that a rank reserves for messages with rows of the table, and with sums of
-  /// gradients: those it sends and those it receives.
+  /// The elements that a rank reserves for messages with rows of the table and with sums of
+  /// gradients, both sent and received.
   [[nodiscard]] std::size_t embedding_workspace() const
   {
     const auto h = stream();
     const auto table = cut(logits()).w;  // (d, V)
     const std::size_t rows = std::min(h.block.rows, table.block.cols);
     const std::size_t d = model_.width;
-    // Some rank has its block of H and that of the table in different columns.
+    // Some rank has blocks of H and of the table with different columns.
     const std::size_t own =
         h.cols.parts() > 1 && table.rows.parts() > 1 ? 0 : std::min(h.block.cols, table.block.rows);
     return 2 * rows * (h.rows.parts() * std::min(table.block.rows, d) - own);
@@ -210,7 +210,7 @@ class TransformerParts
     return line_sum(model_.rotary ? 0 : batch_.length * x.block.cols, x.rows);
   }
 
-  /// What all ranks send of keys and values where ranks share sequences, in one direction.
+  /// The elements of keys and values that all ranks send in one direction if ranks share sequences.
   [[nodiscard]] std::uint64_t ring_words(bool backward) const
   {
     if (!cut_.is_cut()) return 0;
@@ -226,7 +226,7 @@ class TransformerParts
   {
     const auto attended = cut(products()[1]).x;
     const std::size_t parts = attended.cols.parts();
-    // With those that are padding.
+    // Heads of padding count, too.
     const std::size_t heads =
         padded(model_.key_value_width(), kv_quantum_) / parts / model_.head_size();
     const std::size_t sequences =
@@ -289,7 +289,7 @@ class TransformerParts
                      axes.innermost().stride, count};
     return {t, t.words_of_all(ranks_)};
   }
-  /// Blocks without rows send nothing, others only what they have.
+  /// Blocks without rows send nothing; other blocks send only their valid rows.
   [[nodiscard]] LineSum row_sum(const detail::CutMatrix& m, std::size_t values) const
   {
     LineSum sum = line_sum(values * m.block.rows, m.cols);

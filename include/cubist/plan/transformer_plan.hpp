@@ -14,7 +14,7 @@
 //   memory       parameters, their gradients and the two moments of AdamW; the output of every
 //                layer and its gradient; workspaces of products
 //
-// The slowest rank counts: one whose heads and sequences are not padding.
+// The slowest rank counts, so one whose heads and sequences are not padding.
 
 #include <algorithm>
 #include <cstddef>
@@ -115,7 +115,7 @@ class TransformerPlanner
     // Reads W, dW and the moments, writes W and the moments.
     add_passes(0, (3 + 2 * options_.moments) * parameters_);
   }
-  /// Multiplies what has been added, for a model of so many blocks.
+  /// Multiplies the parts added so far by the number of blocks.
   void repeat(std::size_t blocks)
   {
     const auto n = static_cast<double>(blocks);
@@ -172,7 +172,8 @@ class TransformerPlanner
     p.w_op == Op::none ? add_weights(p) : add_table(cut.w);
     add_workspace(static_cast<double>(workspace));
     products_workspace_ += bytes(static_cast<double>(workspace));
-    // W and dW, interleaved; a model for inference keeps W so where a rank has one piece of it.
+    // W and dW are interleaved copies. A model for inference keeps only the interleaved W, if a
+    // rank has one piece of it.
     if (p.is_merged && (options_.training || cut.w.cols.parts() != parts_.head_pieces()))
     {
       const double elements = (options_.training ? 2 : 1) * size(cut.w);
@@ -189,7 +190,7 @@ class TransformerPlanner
     return needed_flops({p.size.m, p.n, p.size.k}, pass);
   }
 
-  /// Adds the products of attention, and what ranks that share sequences send. Returns the
+  /// Adds the products of attention, and the messages of ranks that share sequences. Returns the
   /// operations of all ranks.
   double add_attention()
   {
@@ -254,7 +255,7 @@ class TransformerPlanner
             rows.innermost().stride,
             2 * cut.rows_of_part() * ring_heads(cut, key_value_heads(), size) * size};
   }
-  /// In which the heads of a rank go around.
+  /// The rounds in which the heads of a rank go around.
   [[nodiscard]] double ring_rounds() const
   {
     const std::size_t heads = key_value_heads();
@@ -357,7 +358,7 @@ class TransformerPlanner
   double products_workspace_ = 0;  // bytes
 };
 
-/// Adds what the blocks cost that run forward again in backward. Returns the operations that they
+/// Adds the cost of the blocks that run forward again in backward. Returns the operations that they
 /// need.
 template <SchemeType S>
 double add_recomputation(Plan& plan, const TransformerParts<S>& parts, const Machine& machine,

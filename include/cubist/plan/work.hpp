@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cost of one layer for a rank, as values: products of local blocks, collectives, memory.
-// Shares of all ranks are equal, padding included.
+// The cost of one layer for a rank, as values: products of local blocks, collectives, memory. With
+// padding, the shares of all ranks are equal.
 //
 // The conventions are those of comm/traffic.hpp, averaged over the ranks of the axis. With p
 // ranks and pieces of b elements, a rank sends
@@ -147,7 +147,7 @@ struct LocalGemm
 struct Work
 {
   Few<LocalGemm, 2> products;  ///< products of a rank
-  /// The products of a rank where ranks are on several nodes: they are thinner, because pieces are
+  /// The products of a rank if ranks are on several nodes. They are thinner, because pieces are
   /// multiplied as they arrive.
   Few<LocalGemm, 2> far_products;
   Few<Transfer, 8> transfers;  ///< what a rank sends
@@ -173,7 +173,7 @@ struct Memory
   std::size_t parameters = 0;   // W and dW
   std::size_t activations = 0;  // X, Y, dX and dY
   std::size_t workspace = 0;    // gathered operands, panels, partial sums
-  /// The workspace where the ranks that share it are on several nodes: more pieces are in flight.
+  /// The workspace if the ranks are on several nodes, where more pieces are in flight.
   std::size_t far_workspace = 0;
 
   /// Elements of a rank.
@@ -249,7 +249,7 @@ class SegmentMemory
   std::size_t layers_;
   std::size_t length_;                 // of a segment
   std::array<MemoryParts, 2> now_;     // of a segment, by kind
-  std::array<MemoryParts, 2> most_;    // of the segment that has most
+  std::array<MemoryParts, 2> most_;    // of the segment that has the most
   std::array<double, 2> gradients_{};  // between segments
   double outputs_ = 0;                 // of segments
 };

@@ -9,11 +9,11 @@
 //   const double norm = gradient_norm(parameters);     // reads them once; the optimizer scales
 //   optimizer.step(parameters, clip_factor(norm, 1.0));
 //
-// Each element counts once, whatever ranks hold replicas of it. A `Sharded` optimizer has gradients
-// of its own, its `parameters()`, of which each rank has a part.
+// Each element counts once, even if several ranks hold replicas of it. With a `Sharded` optimizer
+// pass its `parameters()`, whose gradients are complete in parts, one on each rank.
 //
-// Words: an all_reduce of one number over the mesh, and of two more where the squares of gradients
-// in double exceed its range.
+// Words: an all_reduce of one number over the mesh, and of two more if the squares of gradients
+// exceed the range of double.
 //
 // Source: Pascanu, Mikolov, Bengio, On the difficulty of training recurrent neural networks (2013),
 // section 3.2; the factor is that of PyTorch's clip_grad_norm_.
@@ -60,7 +60,8 @@ struct MagnitudeOf
   }
 };
 
-/// The fold of f over all gradients' elements, each of which counts once; the same on every rank.
+/// Folds f over the elements of all gradients, each of which counts once. The result is the same on
+/// every rank.
 template <RealScalar T, class M, class Combine, class F>
 [[nodiscard]] double fold_gradients(const Parameters<T, M>& parameters, ReduceOp op,
                                     Combine combine, F f)
@@ -100,8 +101,8 @@ template <RealScalar T, class M>
   return std::sqrt(squares);
 }
 
-/// By what gradients of this norm are multiplied so that it becomes `most` or less; at most 1, and
-/// 1 for a norm that is not finite.
+/// The factor for gradients of this norm that makes the norm `most` or less. It is at most 1, and 1
+/// for a norm that is not finite.
 /// @throws ArgumentError unless 0 < most
 [[nodiscard]] inline double clip_factor(double norm, double most)
 {
@@ -110,8 +111,8 @@ template <RealScalar T, class M>
   return is_finite(norm) ? std::min(1.0, most / (norm + 1e-6)) : 1.0;
 }
 
-/// Multiplies all gradients by the factor of their norm. Returns the norm before.
-/// It requires, throws and sends what the two above do.
+/// Multiplies all gradients by the factor of their norm, and returns the norm before. Its
+/// preconditions, errors and messages are those of the two functions above.
 template <RealScalar T, class M>
 double clip_gradients(const Parameters<T, M>& parameters, double most)
 {

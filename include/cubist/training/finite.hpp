@@ -99,7 +99,7 @@ void report_fault(FaultCode code, const Parameters<T, M>& parameters, std::uint6
 
 }  // namespace detail
 
-/// Checks a loss and the gradients of a network, before an optimizer uses them. Every rank of the
+/// Checks the loss and the gradients of a network before an optimizer uses them. Every rank of the
 /// parameters' mesh calls this; idle ranks may.
 /// @param step named in the message
 /// @throws NumericError on every rank, the same: it names the loss, or the first gradient in the

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Gradient accumulation: a step of n micro-batches, whose gradients are added up on each rank and
-// summed over replicas once, with the last.
+// Gradient accumulation: a step has n micro-batches, whose gradients are added up on each rank, and
+// summed over replicas only once, with the last one.
 //
 //   GradientAccumulation accumulation{mlp.parameters(), 4};
 //   for (each batch)
@@ -15,12 +15,12 @@
 //     optimizer.step(parameters);
 //   }
 //
-// The gradient is the mean of those of the micro-batches: that of one large batch whose loss is the
-// mean over rows, for micro-batches of equally many rows. After every backward but the n-th the
-// gradients are parts, and unspecified. Each parameter takes a second buffer of its gradient's
+// The gradient is the mean of the micro-batches' gradients. If all of them have the same number of
+// rows, it equals the gradient of one large batch whose loss is the mean over rows. The gradients
+// are unspecified until the n-th backward. Each parameter takes a second buffer of its gradient's
 // size. A table that embedding and logits share is summed in every micro-batch.
 //
-// Words: those of one backward's sums over replicas a step, for n backwards.
+// Words: in a step of n backwards, the sums over replicas of one.
 
 #include <cstddef>
 #include <memory>
@@ -33,7 +33,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// While it exists, backwards of a network accumulate. Every rank of the mesh makes one.
+/// While this object exists, the backwards of a network accumulate. Every rank of the mesh makes
+/// one.
 template <RealScalar T, class M>
 class GradientAccumulation
 {

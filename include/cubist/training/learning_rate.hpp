@@ -9,7 +9,7 @@
 //   optimizer.options().learning_rate = rate.next();
 //   optimizer.step(parameters);
 //
-// Of step s, counted from 0, with w steps of warm-up and n in all:
+// The rate of step s, counted from 0, with w steps of warm-up and n steps in all:
 //   s < w       rate (s + 1) / w
 //   s >= w      rate                                                     constant
 //               rate + (last - rate) p, p = min(1, (s - w) / (n - w))    linear
@@ -34,7 +34,7 @@ namespace cubist::CUBIST_ABI
 /// How the rate falls after the warm-up.
 enum class Decay
 {
-  constant,  ///< it does not
+  constant,  ///< it stays the same
   linear,    ///< on a line
   cosine     ///< on half a period of the cosine
 };
@@ -43,12 +43,12 @@ enum class Decay
 struct LearningRateOptions
 {
   double rate = 1e-3;  ///< the rate after the warm-up
-  /// Steps in which it grows to `rate`.
+  /// The steps of the warm-up, in which the rate grows to `rate`.
   std::uint64_t warm_up = 0;
-  /// All steps, those of warm-up included; not read by Decay::constant.
+  /// The number of all steps, including the warm-up; Decay::constant does not need it.
   std::uint64_t steps = 0;
   Decay decay = Decay::constant;  ///< after the warm-up
-  /// After `steps` steps.
+  /// The rate after `steps` steps.
   double last = 0;
 
   /// @throws ArgumentError for a rate below 0, or steps of which none is left after the warm-up
@@ -64,7 +64,7 @@ struct LearningRateOptions
   }
 };
 
-/// A learning rate, and how many steps have taken it.
+/// A learning rate, which counts its steps.
 class LearningRate
 {
  public:

@@ -12,8 +12,8 @@
 //     optimizer.step(parameters, *factor);                   // 1 / scale
 //
 // A step whose gradients overflow is skipped, and the scale shrinks; after some steps without an
-// overflow it grows. Scales are powers of two if the options are, so they change no bits but those
-// of numbers at the ends of the range.
+// overflow it grows. Scales are powers of two if the options are, so they change the bits only of
+// numbers at the ends of the range.
 //
 // Source: Micikevicius et al., Mixed precision training (2018), section 3.2; the defaults are those
 // of PyTorch's GradScaler.
@@ -64,8 +64,9 @@ class LossScale
   /// The scale of this step's loss.
   [[nodiscard]] double value() const { return std::bit_cast<double>(bits_); }
 
-  /// Adapts the scale to gradients of this norm. Returns by what the optimizer multiplies them, or
-  /// nothing if the step is to be skipped. Every rank calls it with the same norm.
+  /// Adapts the scale to gradients of this norm. Returns the factor by which the optimizer
+  /// multiplies them, or nothing if the step is to be skipped. Every rank calls it with the same
+  /// norm.
   [[nodiscard]] std::optional<double> update(double norm)
   {
     const double factor = 1 / value();
@@ -87,7 +88,8 @@ class LossScale
   /// The steps that were skipped.
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
 
-  /// The bits of the scale, the steps since it changed, and those skipped, but not the options.
+  /// The bits of the scale, the steps since it changed, and the number of skipped steps, but not
+  /// the options.
   template <class T, class M>
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {

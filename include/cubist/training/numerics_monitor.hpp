@@ -36,9 +36,8 @@ void check_replicas(const Parameters<T, M>& parameters)
   check_replicas(views);
 }
 
-/// Compares the replicas of all parameters, without their gradients: those of an optimizer whose
-/// state is sharded are complete in parts only. Every rank of their mesh calls this; idle ranks
-/// may.
+/// Compares the replicas of all parameters, but not of their gradients, because those of a sharded
+/// optimizer are complete only in parts. Every rank of their mesh calls this; idle ranks may.
 /// @throws ReplicaError on every rank, the same
 template <class T, class M>
 void check_replicas_of_values(const Parameters<T, M>& parameters)
@@ -48,7 +47,7 @@ void check_replicas_of_values(const Parameters<T, M>& parameters)
   check_replicas(views);
 }
 
-/// The steps from one check to the next; 0 is never.
+/// How many steps lie between two checks; 0 stands for no checks.
 struct NumericsMonitorOptions
 {
   std::uint64_t replicas_every = 0;  ///< steps between comparisons of replicas; 0: never

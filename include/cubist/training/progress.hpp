@@ -25,12 +25,12 @@ namespace cubist::CUBIST_ABI
 struct ProgressReport
 {
   std::uint64_t step = 0;
-  std::uint64_t steps = 0;      // of the run
-  double loss = 0;              // mean
+  std::uint64_t steps = 0;      // the number of steps of the run
+  double loss = 0;              // the mean loss
   double rate = 0;              // samples a second; 0 is not printed
   double waiting = 0;           // the part of the time that ranks have waited for each other
-  double seconds_a_step = 0;    // of the wall clock
-  std::string unit = "tokens";  // of the samples
+  double seconds_a_step = 0;    // on the wall clock
+  std::string unit = "tokens";  // the name of the samples
 };
 
 namespace detail

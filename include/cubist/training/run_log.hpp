@@ -5,10 +5,10 @@
 //
 //   {"step":12,"loss":2.301,"learning_rate":0.0003,"seconds":0.21}
 //
-// A step after which a Trainer evaluates the network has a second line, with the first line's
-// values and the metrics, "held-out loss" or whatever the program calls them. A run that goes on
-// from a checkpoint appends to the same file, and may repeat steps. Of several lines of a step the
-// last one counts; a line that a killed run has left incomplete is ended, and readers skip it.
+// If a Trainer evaluates the network after a step, the step has a second line, with the values of
+// the first line and the metrics, such as "held-out loss". A run that goes on from a checkpoint
+// appends to the same file, and may repeat steps. If a step has several lines, the last one counts.
+// A line that a killed run has left incomplete is ended, and readers skip it.
 
 #include <cstdint>
 #include <filesystem>
@@ -25,7 +25,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A number of a step: "loss" 2.301.
+/// A number by name, as of a step: "loss", 2.301.
 struct NamedValue
 {
   std::string name;
@@ -49,9 +49,9 @@ namespace detail
 class RunLog
 {
  public:
-  /// Writes nothing.
+  /// A log that writes nothing.
   RunLog() = default;
-  /// Appends to `file`; its folder is created.
+  /// A log that appends to `file`, whose folder is created.
   /// @throws DataError for a file that cannot be written
   explicit RunLog(std::filesystem::path file) : path_{std::move(file)}
   {

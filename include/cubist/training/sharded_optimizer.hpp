@@ -9,9 +9,9 @@
 //   mlp.backward(dy);                   // starts the sums of this rank's parts of the gradients
 //   optimizer.step(mlp.parameters());   // updates this rank's parts, and gathers the values
 //
-// The values have the same bits as those of the optimizer that is not sharded, because sums are
-// formed in one order (comm/reduction.hpp); but on NCCL, which chooses its own. Checkpoints have
-// the same names and matrices, so a run may continue with another sharding, or without.
+// The values have the same bits as without sharding, because sums are formed in one order
+// (comm/reduction.hpp), except on NCCL, which chooses its own order. Checkpoints have the same
+// names and matrices, so a run may continue with another sharding, or without.
 //
 // The last argument makes steps of micro-batches, as GradientAccumulation does.
 //
@@ -77,20 +77,22 @@ class Sharded
     step(factor);
   }
 
-  /// This rank's parts of the parameters and of their gradients, for `gradient_norm` and others.
+  /// This rank's parts of the parameters and of their gradients, for functions such as
+  /// `gradient_norm`.
   [[nodiscard]] const Parameters<Value, Mesh>& parameters()
   {
     sharded_->parameters.copy_parts();
     return sharded_->parameters.parts();
   }
-  /// What takes the gradients, for the passes of a network that is a layer (nn/layer.hpp).
+  /// The reducer that takes the gradients, for the passes of a network that is a layer
+  /// (nn/layer.hpp).
   [[nodiscard]] GradientReducer<Value, Mesh>& reducer() { return sharded_->accumulator; }
 
   [[nodiscard]] Options& options() { return optimizer_.options(); }
   /// The number of micro-batches in a step.
   [[nodiscard]] std::size_t micro_batches() const { return micro_batches_; }
 
-  /// That of the optimizer that is not sharded, of the same names.
+  /// Appends the state that the optimizer has without sharding, with the same names.
   void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
   {
     optimizer_.append_state(state, prefix);

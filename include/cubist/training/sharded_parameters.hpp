@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The parameters of a network, each of whose replicas keeps a part: some rows of its block or, of a
+// The parameters of a network, of which each replica keeps a part: some rows of its block or, for a
 // bias, some columns. An optimizer of these parts has 1/P of the state, for P replicas.
 //
-//   1. backward: as soon as a gradient's parts of sums are computed, a reduce_scatter over its
+//   1. backward: as soon as a rank's part of a gradient's sum is computed, a reduce_scatter over
+//      its
 //      replicas starts, of small gradients in buckets (dist/gradient_buckets.hpp); it overlaps with
 //      the backward passes of the layers before.
 //   2. the optimizer updates its part.
 //   3. an all_gather completes the values.
 //
-// A gradient that is complete on every replica, as that of a direct product or an embedding, is not
-// sent: each replica copies its part. A gradient that is summed along other axes than those of its
-// replicas is summed whole, and then copied in the same way.
+// A gradient that is already complete on every replica, such as one of a direct product or an
+// embedding, is not sent: each replica copies its part. If a gradient is summed along other axes
+// than its replicas', the whole sum is formed first, and then copied in the same way.
 //
 // A frozen parameter has no part, and nothing of it is sent.
 //
@@ -205,14 +206,15 @@ class ShardedParameters final : public GradientReducer<T, M>
     for (auto& p : parameters_) p.finish_reduce();
   }
 
-  /// Copies the parts of gradients that are complete, as no backward gave them to this reducer.
+  /// Copies the parts of gradients that are complete, because no backward gave them to this
+  /// reducer.
   void copy_parts()
   {
     if (!has_reduced_)
       for (auto& p : parameters_) p.finish_reduce();
   }
 
-  /// Completes the values from those of the parts.
+  /// Completes the values from the values of the parts.
   void gather()
   {
     for (auto& p : parameters_) p.start_gather();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A training step that is captured once and replayed, so that a launch costs the host as much as
-// one kernel:
+// A training step that is captured once and then replayed, so that a whole step costs the host as
+// much as one launch:
 //
 //   LossValue loss;
 //   Step step{mesh, [&](const auto& x, const auto& target) {
@@ -16,14 +16,14 @@
 //     step(x, target);
 //   }
 //
-// The first call runs the function, which allocates. The second captures what it enqueues, and
-// replays that, as later calls do. Bits are those of the function. Engines that do not capture
-// (engine/replay.hpp) run the function in every call.
+// The first call runs the function, which allocates. The second call captures the work that the
+// function enqueues, and replays it, as later calls do. The bits are those of the function. Engines
+// that do not capture (engine/replay.hpp) run the function in every call.
 //
-// What changes from step to step is in the engine's memory: matrices, the rate of an optimizer and
-// its number of steps, the numbers of dropout's masks. What the function computes on the host is
-// that of the capture: a `factor` of an optimizer's step, for example. It cannot upload or
-// download, read a loss, or make communicators.
+// Values that change from step to step are in the engine's memory: matrices, the rate of an
+// optimizer and its number of steps, the numbers of dropout's masks. Values that the function
+// computes on the host, for example a `factor` of an optimizer's step, remain those of the capture.
+// The function cannot upload or download, read a loss, or make communicators.
 
 #include <cstddef>
 #include <optional>
@@ -40,7 +40,7 @@ namespace cubist::CUBIST_ABI
 /// How a step is run.
 struct CaptureOptions
 {
-  /// Without it, every call runs the function.
+  /// Whether to capture the step; otherwise every call runs the function.
   bool capture = true;
 };
 
@@ -60,9 +60,9 @@ class Step
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
-  /// One step with these matrices. It is captured again for matrices at another place or of another
-  /// shape, and after other memory was freed that existed when it was captured: what a program
-  /// allocates for each call should be given to it as an argument. Every rank of the mesh calls it.
+  /// Runs one step with these matrices. The step is captured again for matrices at another place or
+  /// of another shape, and after memory was freed that existed when it was captured. So pass memory
+  /// that the program allocates for each call as an argument. Every rank of the mesh calls it.
   /// @throws CaptureError for a function that cannot be captured: nothing is enqueued then, and the
   /// function can still be run without capturing; what the function throws
   template <class... Matrix>

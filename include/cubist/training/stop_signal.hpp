@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The end of a training run on request: by SIGTERM, or by SIGUSR1, Slurm's warning before the end
-// of a job. All ranks learn of it in the same step and save a checkpoint, and the program ends with
-// a code on which a job script requeues the job.
+// Ends a training run on SIGTERM, or on SIGUSR1, which Slurm can send before the end of a job. All
+// ranks learn of the signal in the same step and save a checkpoint, and the program ends with a
+// code on which a job script requeues the job.
 //
 //   StopSignal stop;  // in main, before launch
 //   std::atomic<bool> stopped = false;
@@ -39,7 +39,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What a program returns that was stopped by a signal, and goes on when it is started again:
+/// The exit code of a program that was stopped by a signal, and goes on when it is started again:
 /// EX_TEMPFAIL of sysexits.h.
 inline constexpr int requeue_exit_code = 75;
 
@@ -104,8 +104,8 @@ class StopHandlers
 
 }  // namespace detail
 
-/// While one exists, SIGTERM and SIGUSR1 do not end this process, but request that it stops. There
-/// may be several, as of ranks that are threads of one process.
+/// While a StopSignal exists, SIGTERM and SIGUSR1 do not end this process, but request that it
+/// stops. There may be several, for example one for each rank that is a thread.
 class StopSignal
 {
  public:

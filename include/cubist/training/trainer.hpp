@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The loop of a training run. The program says how the loss and the gradients of a micro-batch are
-// computed; the trainer does what surrounds it.
+// The loop of a training run. The program computes the loss and the gradients of a micro-batch; the
+// trainer does everything else.
 //
 //   Trainer trainer{model, optimizer, {.steps = 1000, .clip = 1, .checkpoints = "run1"}};
 //   const TrainingRun run = trainer.run([&](const MicroBatch& batch) {
@@ -21,8 +21,8 @@
 // A run goes on from its newest checkpoint, on any scheme, mesh and backend. SIGTERM and SIGUSR1
 // end it after the step, with a checkpoint and an exit code for job scripts (stop_signal.hpp).
 //
-// Words of a step beside the program's: 1 for stopping, those of clip_gradients.hpp where gradients
-// are clipped or scaled, and those of the optimizer and of checks.
+// Words of a step in addition to the program's: 1 for stopping, those of clip_gradients.hpp if
+// gradients are clipped or scaled, and those of the optimizer and of checks.
 
 #include <algorithm>
 #include <chrono>
@@ -55,7 +55,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// Whether an optimizer has its parameters' gradients itself: Sharded.
+/// Whether an optimizer takes the gradients itself, as Sharded does.
 template <class O>
 concept TakesGradients = requires(O& optimizer)
 {
@@ -96,7 +96,7 @@ class Trainer
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// What checkpoints have. A program may add its own, before `run`.
+  /// The state that checkpoints save. A program may add its own before `run`.
   [[nodiscard]] State<Value, Mesh>& state() { return state_; }
 
   /// Trains up to the last step, from the newest checkpoint if there is one.
@@ -138,7 +138,8 @@ class Trainer
       report.steps = options_.steps;
       report.unit = options_.unit;
       const std::vector<NamedValue> metrics = evaluate(run.steps);
-      // The line again, which replaces the first: a run that is killed meanwhile has that one.
+      // This line replaces the step's first one. If the run is killed meanwhile, the first one
+      // remains.
       if (!metrics.empty()) log.append(run.steps, with_metrics(step.values, metrics));
       if (reports()) std::printf("%s\n", to_string(report, metrics).c_str());
       std::fflush(stdout);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a Trainer (trainer.hpp) is given, what it passes to the program, and what it returns.
+// The options of a Trainer (trainer.hpp), what it passes to the program, and what it returns.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,29 +21,29 @@ namespace cubist::CUBIST_ABI
 
 struct TrainerOptions
 {
-  /// The steps of the whole run, which include those before a checkpoint.
+  /// The steps of the whole run, including those before a checkpoint.
   std::uint64_t steps = 0;
-  /// How many micro-batches a step has. A `Sharded` optimizer is made for as many.
+  /// The number of micro-batches of a step. A `Sharded` optimizer must be made for the same number.
   std::size_t micro_batches = 1;
-  /// Without one, the optimizer's stays.
+  /// The learning rate of each step; without it, the optimizer's rate does not change.
   std::optional<LearningRateOptions> learning_rate = {};
-  /// The largest norm of all gradients; 0: any.
+  /// The norm to which all gradients are clipped; 0: no clipping.
   double clip = 0;
-  /// For gradients in `half`.
+  /// The loss scale, for gradients in `half`.
   std::optional<LossScaleOptions> loss_scale = {};
   NumericsMonitorOptions monitor = {};  ///< which checks, and how often
-  /// A folder to save to and to go on from; empty: none.
+  /// The folder of the checkpoints, from which a run also goes on; empty: no checkpoints.
   std::filesystem::path checkpoints = {};
-  /// Steps from one checkpoint to the next, beside the last one of the run; 0: only that.
+  /// The number of steps from one checkpoint to the next; 0: only one at the end of the run.
   std::uint64_t save_every = 0;
-  /// How many checkpoints are kept; 0: all.
+  /// The number of checkpoints that are kept; 0: all.
   std::size_t keep = 2;
-  /// Steps from one report on standard output to the next; 0: none.
+  /// The number of steps from one report on standard output to the next; 0: no reports.
   std::uint64_t report_every = 0;
-  /// Samples of a micro-batch, and what they are, for reports.
+  /// The number of samples in a micro-batch, for reports.
   std::size_t samples = 0;
   std::string unit = "tokens";  ///< what samples are, in reports
-  /// A file for a line of JSON of each step (run_log.hpp); empty: none.
+  /// The file that gets a line of JSON for each step (run_log.hpp); empty: none.
   std::filesystem::path log = {};
 
   /// @throws ArgumentError for values out of range
@@ -57,22 +57,22 @@ struct TrainerOptions
   }
 };
 
-/// What is computed at a time.
+/// A micro-batch, whose gradients the program computes.
 struct MicroBatch
 {
   std::uint64_t index = 0;    ///< in the run, from 0: the same data on every mesh
-  double gradient_scale = 1;  ///< by which the loss's gradient is multiplied (scale_gradient)
+  double gradient_scale = 1;  ///< the factor for the loss's gradient (scale_gradient)
 };
 
 /// How a run ended.
 struct TrainingRun
 {
   std::uint64_t first = 0;     ///< the step that it went on from
-  std::uint64_t steps = 0;     ///< done, those before `first` included
+  std::uint64_t steps = 0;     ///< the steps done, including those before `first`
   bool stopped = false;        ///< by a signal, before its last step
   std::vector<double> losses;  ///< of the steps since `first`
 
-  /// For main(): a job script can start the run again.
+  /// The exit code for main(), on which a job script can start the run again.
   [[nodiscard]] int exit_code() const { return stopped ? requeue_exit_code : 0; }
 };
 
