@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which samples (rows, windows) make up which batch. All batches are equally large: the samples of
-// epoch 0 in the order of its Shuffle, then those of epoch 1, and so on, are cut into batches, and
-// a batch may have samples of two epochs. The order depends on the seed and the number of the batch
-// alone, so a resumed run goes on exactly, and every rank of every mesh has the same batches.
+// Determines which samples (rows, windows) make up which batch. The samples of epoch 0 in the order
+// of its Shuffle, then those of epoch 1, and so on, are cut into batches of equal size, so a batch
+// may have samples of two epochs. The order depends only on the seed and the number of the batch.
+// So a resumed run goes on exactly, and every rank of every mesh has the same batches.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace cubist::CUBIST_ABI
 class BatchOrder
 {
  public:
-  /// @param samples what they are, for messages: "windows of train.bin"
+  /// @param samples the name of the samples, for messages: "windows of train.bin"
   /// @throws ArgumentError unless 0 < batch <= count
   BatchOrder(std::uint64_t count, std::size_t batch, std::uint64_t seed, const std::string& samples)
       : count_{count}, batch_{batch}, seed_{seed}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A file whose bytes are read as memory: the system loads the pages that are read, and the
-// processes of a node share them.
+// A file that is read as memory. The system loads the pages that are read, and the processes of a
+// node share them.
 
 #include <cerrno>
 #include <cstddef>

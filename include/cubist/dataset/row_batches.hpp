@@ -29,16 +29,16 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Which rows are batches, and in which order.
+/// How rows are divided into batches, and in which order.
 struct RowBatchOptions
 {
   std::size_t batch = 64;  ///< rows in a batch
-  std::uint64_t seed = 0;  ///< of the order and of the held-out rows
+  std::uint64_t seed = 0;  ///< the seed of the order and of the held-out rows
   double held_out = 0;     ///< fraction of the rows, rounded to the nearest whole number of them
   bool normalize = false;  ///< scale by the mean and deviation of the training rows' features
   RowOptions rows = {};    ///< the columns, and a scaling of the features if not normalised
-  /// Whether the last rows of the file are held out, in its order, instead of rows that the seed
-  /// draws.
+  /// Whether the last rows of the file are held out, in the order of the file, instead of rows that
+  /// the seed draws.
   bool held_out_last = false;
 };
 
@@ -69,7 +69,7 @@ class RowBatches
   [[nodiscard]] std::uint64_t held_out_count() const { return held_out_; }
   /// The number of columns of X.
   [[nodiscard]] std::size_t features() const { return reader_.features(); }
-  /// The largest label of the file and one; 0 where there are targets.
+  /// The largest label of the file plus one; 0 if the file has targets.
   [[nodiscard]] std::size_t classes() const { return reader_.classes(); }
 
   /// Rows of a batch.

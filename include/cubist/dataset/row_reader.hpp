@@ -33,7 +33,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What is subtracted from a feature, and what it is then divided by.
+/// The mean, which is subtracted from a feature, and the deviation, by which the difference is
+/// divided.
 struct Scaling
 {
   double mean = 0;       ///< subtracted from each value
@@ -54,8 +55,9 @@ struct RowOptions
 template <class T, class L, class M>
 struct LabelledRows
 {
-  DistMatrix<T, L, M> x;    ///< the values, cut as the layout says
-  std::vector<int> labels;  ///< those of all rows, on every rank; empty without a column of labels
+  DistMatrix<T, L, M> x;  ///< the values, cut as the layout says
+  std::vector<int>
+      labels;  ///< the labels of all rows, on every rank; empty without a column of labels
 };
 
 /// Reading is const; threads may share an object.
@@ -75,9 +77,9 @@ class RowReader
   [[nodiscard]] const CsvFile& file() const { return file_; }
   /// The number of columns of X.
   [[nodiscard]] std::size_t features() const { return file_.cols() - outputs_.size; }
-  /// The largest label and one; 0 where there are targets.
+  /// The largest label plus one; 0 if the file has targets.
   [[nodiscard]] std::size_t classes() const { return classes_; }
-  /// What is subtracted, and the divisor.
+  /// The scaling of the features.
   [[nodiscard]] const Scaling& scaling() const { return options_.scaling; }
 
   /// X and the labels.

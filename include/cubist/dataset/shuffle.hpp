@@ -6,8 +6,8 @@
 //
 // A Feistel network permutes a x b pairs, a = ceil(sqrt(count)), b = ceil(count / a): each round
 // adds a function of one half to the other half, which can be undone. The functions are Philox. A
-// result that is no number below count is permuted again, until it is one; since a b < count + a,
-// this is rare.
+// result that is not below count is permuted again until it is; this is rare, because a b < count +
+// a.
 //
 // Source: Black, Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, sections 3 and 4.
 
@@ -55,7 +55,7 @@ class Shuffle
   /// A permutation of [0, a b).
   [[nodiscard]] std::uint64_t permute(std::uint64_t i) const
   {
-    constexpr std::uint64_t rounds = 16;  // fewer show in orders of 5 or 6 numbers
+    constexpr std::uint64_t rounds = 16;  // with fewer rounds, orders of 5 or 6 numbers are uneven
     std::uint64_t x = i % a_;
     std::uint64_t y = i / a_;
     for (std::uint64_t round = 0; round < rounds; round += 2)

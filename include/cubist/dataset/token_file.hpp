@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A text as the numbers of its tokens, one after the other, each an unsigned integer of 16 or 32
-// bits, little-endian: what numpy's tofile() writes, what nanoGPT and others prepare, and, behind a
-// header, what llm.c writes; or a text itself, whose bytes are its tokens. The file is mapped, so
-// it may be larger than the memory.
+// A text as the numbers of its tokens, each an unsigned integer of 16 or 32 bits, little-endian.
+// numpy's tofile() writes such files, nanoGPT and others prepare them, and llm.c writes them with a
+// header. A text itself is a token file, too, whose bytes are its tokens. The file is mapped, so it
+// may be larger than the memory.
 //
 // A file of llm.c begins with a header of 256 int32, little-endian:
 //
@@ -123,7 +123,7 @@ inline void require_no_other_format(std::string_view start, const std::string& p
 
 }  // namespace detail
 
-/// What a file's header says of its tokens; without a header, all bytes are tokens.
+/// The place of a file's tokens, from its header; without a header, all bytes are tokens.
 /// @param file all of its bytes
 /// @param path of the file, for messages
 /// @param requested by default what a header says, else uint16
@@ -183,7 +183,7 @@ class TokenFile
   {
   }
 
-  /// Tokens [first, first + count), as a file of their own: those to learn from, or held out.
+  /// Tokens [first, first + count) as a file of their own, for example to train on or to hold out.
   /// @throws ShapeError unless the file has them
   [[nodiscard]] TokenFile part(std::uint64_t first, std::uint64_t count) const
   {

@@ -39,10 +39,10 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How many checkpoints stay.
+/// The options of checkpoints.
 struct CheckpointOptions
 {
-  /// How many are kept; the oldest are removed first. 0: all of them.
+  /// The number of checkpoints that are kept; the oldest are removed first. 0 keeps all.
   std::size_t keep = 0;
 };
 
@@ -54,7 +54,8 @@ class Checkpoints
   /// The mesh of the state.
   using M = AxisMesh<A, B>;
 
-  /// Checkpoints in a folder, which is made; collective.
+  /// Checkpoints in a folder, which is created if it does not exist. Every rank of the mesh calls
+  /// it.
   Checkpoints(const AxisMesh<A, B>& mesh, std::filesystem::path folder,
               const CheckpointOptions& options = {})
       : mesh_{mesh}, folder_{std::move(folder)}, options_{options}
@@ -155,7 +156,8 @@ class Checkpoints
     return step && file(*step).filename() == name ? step : std::nullopt;
   }
 
-  /// Keeps checkpoints newer than this one, which a run that went back to an older step has.
+  /// Keeps checkpoints that are newer than this one, as after a run that went back to an older
+  /// step.
   void remove_oldest(std::uint64_t just_saved) const
   {
     auto all = steps();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Tables of numbers as text: a line for each row, with the same number of values.
+// Reads tables of numbers as text. Each row is a line, and all lines have the same number of
+// values.
 //
 //   5.1,3.5,-1e-3
 //   4.9, 3.0, 2
 //
 // The text is ASCII, or UTF-8 with or without a byte-order mark. Blank lines at its end are
-// skipped, and the last line may lack its newline; so a file that was cut off inside its last value
-// is not recognised as such, but one that was cut off earlier in a line is, by the number of
-// values.
+// skipped, and the last line may lack its newline. So a file that was cut off inside its last value
+// is not noticed, but one that was cut off earlier in a line is, by the number of values.
 //
 // A number is read as the nearest double, in every locale, with or without a sign. So 1e-400 is 0.
 // "nan" and "inf", which usually mark missing values, are refused, and so is 1e400, which NumPy and
@@ -37,7 +37,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What separates values, and whether there is a header.
+/// How a table is written: the separator of its values, and whether it has a header.
 struct CsvOptions
 {
   char separator = ',';  ///< between values
@@ -78,7 +78,7 @@ namespace detail
   return ::strtod_l(text.c_str(), nullptr, classic);
 }
 
-/// `text` as the nearest number, which may be an infinity or a NaN; empty if it is none.
+/// `text` as the nearest number, which may be an infinity or a NaN; empty if it is not a number.
 [[nodiscard]] inline std::optional<double> parse_number(std::string_view text)
 {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
@@ -111,7 +111,7 @@ struct CsvLine
     return "got " + file + ", whose line " + std::to_string(number);
   }
 
-  /// Calls f(value) for values [first, last), or those of them that it has. Returns the number of
+  /// Calls f(value) for values [first, last), as far as the line has them. Returns the number of
   /// values before `last`.
   /// @throws DataError for one that is no finite number
   template <class F>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A file that ranks read and write at positions of their own; folders, names, and a durable
+// Files that ranks read and write at positions of their own; also folders, names, and a durable
 // rename.
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class File
 
   /// Where the file is.
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// For calls of the system.
+  /// The descriptor, for system calls.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
   /// The file's length in bytes.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The header of a .npy file: "\x93NUMPY", two bytes of version, the length of what follows in two
-// bytes (version 1) or four (2 and 3), and a dictionary, which is a Python literal padded with
-// spaces and a newline:
+// The header of a .npy file: "\x93NUMPY", two bytes of version, the length of the rest in two bytes
+// (version 1) or four (2 and 3), and a dictionary, which is a Python literal padded with spaces and
+// a newline:
 //
 //   {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }
 //

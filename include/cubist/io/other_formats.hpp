@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Files of other formats, which users pass by mistake: zip archives, as np.savez, torch.save and
-// spreadsheets write them; and pointers of Git LFS, which stand where a large file belongs if a
-// repository was cloned without Git LFS:
+// Recognises files of other formats, which users pass by mistake. These are zip archives, which
+// np.savez, torch.save and spreadsheets write, and pointers of Git LFS, which are in place of large
+// files if a repository was cloned without Git LFS:
 //
 //   version https://git-lfs.github.com/spec/v1
 //   oid sha256:…

@@ -12,7 +12,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// At most `limit` bytes of `text` in quotes; those that are no printable ASCII as \xNN.
+/// At most `limit` bytes of `text` in quotes. Bytes that are not printable ASCII are written as
+/// \xNN.
 [[nodiscard]] inline std::string quote(std::string_view text, std::size_t limit = 40)
 {
   constexpr std::string_view digits = "0123456789abcdef";

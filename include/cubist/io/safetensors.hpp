@@ -6,7 +6,8 @@
 //
 // The fingerprint of each tensor (core/fingerprint.hpp) is saved as metadata "fingerprint.<name>",
 // and compared by a load. Tensors of other programs have none, and nothing in a file says whether a
-// weight is (in, out), as here, or (out, in), as in PyTorch; so a load of these must say it.
+// weight is (in, out), as here, or (out, in), as in PyTorch. So the caller must say it when these
+// are loaded.
 //
 // Words: an all_reduce of one word for each tensor; a save has barriers, too.
 // Source: github.com/huggingface/safetensors, "Format".
@@ -41,7 +42,7 @@ using Metadata = std::map<std::string, std::string>;
 namespace detail
 {
 
-/// Always 16 digits, so the length of a header does not depend on the number.
+/// The number as 16 digits, so that the length of a header does not depend on it.
 inline std::string hexadecimal(std::uint64_t value)
 {
   std::string digits(16, '0');
@@ -73,7 +74,7 @@ class SafetensorsFile
     header_ = parse_safetensors_header(json, bytes - data_, file_.path());
   }
 
-  /// What the file says of its tensors.
+  /// The header of the file, which describes its tensors.
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
   /// Where the file is.
   [[nodiscard]] const std::string& path() const { return file_.path(); }
@@ -196,7 +197,7 @@ class SafetensorsFile
     return place<T>(tensor, shape, transposed && !is_vector);
   }
 
-  /// Requires an order for a tensor of another program, and none that contradicts cubist.
+  /// Requires an order for a tensor of another program, and refuses one that contradicts cubist's.
   void require_order(const std::string& name, const std::string& shape,
                      std::optional<WeightOrder> order) const
   {

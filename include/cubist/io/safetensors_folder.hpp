@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The tensors of a folder of Hugging Face: those of model.safetensors, or of the files that
+// The tensors in a folder of a Hugging Face model, from model.safetensors or from the files that
 // model.safetensors.index.json names. Each tensor comes from the file that the index names for it;
 // a copy in another file, which an earlier save may have left, is not read.
 //
@@ -115,7 +115,7 @@ class SafetensorsFolder
   }
 
  private:
-  /// Says what a folder has instead of weights that can be read.
+  /// Says which other files a folder has instead of weights that can be read.
   static void require_weights(const std::filesystem::path& folder, bool has_some)
   {
     if (has_some) return;

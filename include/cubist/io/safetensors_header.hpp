@@ -93,7 +93,7 @@ namespace detail
 
 inline constexpr const char* metadata_key = "__metadata__";
 
-/// A limit on memory: a dimension takes two bytes of text, but eight of memory.
+/// Limits memory, because a dimension takes two bytes of text, but eight of memory.
 inline constexpr std::size_t max_dimensions = 64;
 
 /// Parses the JSON; parse_safetensors_header checks the values.

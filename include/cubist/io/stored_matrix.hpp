@@ -44,7 +44,7 @@ struct StoredMatrix
 namespace detail
 {
 
-/// What is read or written at once: a mebibyte, or a row where that is longer.
+/// The number of bytes that are read or written at once: a mebibyte, or a row if that is longer.
 inline constexpr std::size_t chunk_bytes = 1U << 20;
 
 /// Calls f(first row, rows) for chunks of rows of at most `chunk` bytes, or of one row.
@@ -81,7 +81,7 @@ void require_readable(const File& file, const StoredMatrix& m, const std::string
 }  // namespace detail
 
 /// Writes block `b` with the elements `local`; returns its term of the matrix's fingerprint.
-/// @param chunk_bytes of what is written at once
+/// @param chunk_bytes the bytes that are written at once
 /// @pre `m` has elements of type T, and is not transposed
 /// @throws DataError where the system refuses
 template <Scalar T, Engine E>
@@ -106,7 +106,7 @@ std::uint64_t write_block(File& file, const StoredMatrix& m, const Block& b, con
 
 /// Reads block `b` into `local`, converted to T; returns its term of the fingerprint of the
 /// converted matrix.
-/// @param chunk_bytes of what is read at once
+/// @param chunk_bytes the bytes that are read at once
 /// @pre `m` lies inside the file
 /// @throws DataError for elements that do not convert to T, or a file that was truncated meanwhile
 template <Scalar T, Engine E>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where the file of a machine is, for programs that are started in any folder. A machine is named
-// by a path, or by the name of a file of machines/, with its ending or without it: "dgx_h100".
+// Finds the file of a machine, for programs that are started in any folder. A machine is named by a
+// path, or by the name of a file of machines/, with its ending or without it: "dgx_h100".
 //
 // A name is looked for in these folders, in this order:
 //

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A machine: what its ranks compute with, and the links between them. The planner's formulas and
-// the simulator take the same figures. The defaults describe nodes of 16 cores with AVX2 and 128
-// GiB, with 100 Gbit/s between them.
+// A machine: its cores and memory, and the links between ranks. The planner's formulas and the
+// simulator use the same figures. The defaults describe nodes of 16 cores with AVX2 and 128 GiB,
+// with 100 Gbit/s between them.
 //
 // Links are levels of a tree. The first connects ranks to nodes, the next one nodes to racks or to
 // all, and so on. At each level a unit (a rank, a node, a rack) has a link of its own bandwidth in
@@ -39,7 +39,7 @@ struct Link
   int ranks = 0;         ///< consecutive ranks that it connects; 0: all
   double latency = 0;    ///< seconds of a message
   double bandwidth = 0;  ///< bytes a second, into and out of each unit
-  /// The most that one rank of a unit sends, and receives; 0: the bandwidth.
+  /// The most bytes a second that one rank of a unit sends, and receives; 0: the bandwidth.
   double rank_bandwidth = 0;
   /// Seconds of a core for each byte that is sent, and for each that is received.
   double core_seconds_per_byte = 0;
@@ -64,11 +64,11 @@ struct Ranks
   int started = 1;  ///< ranks of a node that were started
 };
 
-/// What ranks run on.
+/// The machine that ranks run on.
 struct Machine
 {
   std::string name = "16 cores";
-  std::string source = {};            ///< of the figures
+  std::string source = {};            ///< where the figures come from
   double cores = 16;                  ///< of a node, or its GPUs; ranks share them
   int nodes_sharing = 1;              ///< nodes that share these cores: namespaces of one machine
   double memory = 128.0 * (1 << 30);  ///< bytes of a node
@@ -82,8 +82,8 @@ struct Machine
   std::vector<Link> links = {
       {.name = "memory", .ranks = 16, .latency = 1e-6, .bandwidth = 4e9, .overlaps = false},
       {.name = "network", .latency = 2e-6, .bandwidth = 12.5e9}};
-  /// Rates of products of one core, or GPU, by the name of the scalar. Complex products are four
-  /// real ones.
+  /// The rates of products of one core, or GPU, by the name of the scalar. A complex product counts
+  /// as four real ones.
   std::map<std::string, RateTable, std::less<>> rates = {{"float", RateTable::peak(80e9)},
                                                          {"double", RateTable::peak(40e9)}};
   GemmRates gemm{};  ///< of one core in a direct product
@@ -92,32 +92,32 @@ struct Machine
   [[nodiscard]] const Link& inside() const { return links.front(); }
   /// The links between nodes.
   [[nodiscard]] const Link& across() const { return links.back(); }
-  /// Ranks that the first links connect: consecutive ones.
+  /// The number of consecutive ranks that the first links connect.
   [[nodiscard]] int ranks_per_node() const
   {
     const int ranks = inside().ranks;
     return ranks == 0 ? std::numeric_limits<int>::max() : ranks;
   }
 
-  /// How many of so many ranks are on one node.
+  /// The number of ranks on one node, of this number of ranks.
   [[nodiscard]] int on_a_node(int ranks) const { return std::min(ranks, ranks_per_node()); }
-  /// How many of so many ranks share the cores of a node.
+  /// The number of ranks that share the cores of a node, of this number of ranks.
   [[nodiscard]] int on_the_cores(int ranks) const
   {
     const std::int64_t together = std::int64_t{on_a_node(ranks)} * nodes_sharing;
     return static_cast<int>(std::min<std::int64_t>(ranks, together));
   }
-  /// Whether so many ranks are on one node and can read each other's memory.
+  /// Whether this many ranks are on one node and can read each other's memory.
   [[nodiscard]] bool shares_memory(int ranks) const
   {
     return shared_memory && ranks <= ranks_per_node();
   }
-  /// Bytes of memory for each of so many ranks.
+  /// The bytes of memory for each of this many ranks.
   [[nodiscard]] double memory_per_rank(int ranks) const { return memory / on_a_node(ranks); }
 
-  /// The part of a core that each of so many ranks has.
+  /// The part of a core that each of this many ranks has.
   [[nodiscard]] double share(int ranks) const { return std::min(1.0, cores / on_the_cores(ranks)); }
-  /// The cores on which each of so many ranks multiplies, as threads of BLAS.
+  /// The cores on which each of this many ranks multiplies, as threads of BLAS.
   [[nodiscard]] int threads(int ranks) const
   {
     return std::max(1, static_cast<int>(std::min(cores, 1e9)) / on_the_cores(ranks));
@@ -128,8 +128,8 @@ struct Machine
   {
     return std::min<double>(threads(ranks.started), cores / on_the_cores(ranks.active));
   }
-  /// Whether ranks compute at a speed that depends on what other ranks do: they are more than the
-  /// cores, or messages occupy cores.
+  /// Whether the speed of a rank depends on what other ranks do, because there are more ranks than
+  /// cores, or because messages occupy cores.
   [[nodiscard]] bool shares_cores(int ranks) const
   {
     const bool messages = std::ranges::any_of(links, [&](const Link& l) {
@@ -138,8 +138,8 @@ struct Machine
     return messages || on_the_cores(ranks) > cores;
   }
 
-  /// The part of the time of messages between the nodes of so many ranks that overlaps with
-  /// products; during the rest the messages occupy the cores that multiply.
+  /// The part of the time of messages between nodes that overlaps with products, for this many
+  /// ranks. During the rest of the time the messages occupy the cores that multiply.
   [[nodiscard]] double hidden(int ranks) const
   {
     const double nodes = double(on_the_cores(ranks)) / on_a_node(ranks);
@@ -147,7 +147,7 @@ struct Machine
     return std::max(0.0, 1 - busy);
   }
 
-  /// Bytes a second that each of so many ranks reads and writes.
+  /// The bytes a second that each of this many ranks reads and writes.
   [[nodiscard]] double pass_bandwidth(int ranks) const
   {
     if (node_memory_bandwidth == 0) return memory_bandwidth;
@@ -165,8 +165,8 @@ struct Machine
                            "cubist_bench machine");
     return table->second;
   }
-  /// The rates of products of scalars of so many bytes; of 2 bytes those of float, where the
-  /// machine has none of its own.
+  /// The rates of products of scalars of this many bytes. For 2 bytes they are those of float,
+  /// unless the machine has rates of its own for them.
   /// @throws ArgumentError for a size whose rates the machine lacks
   [[nodiscard]] const RateTable& rates_of(std::size_t scalar_bytes) const
   {

@@ -11,9 +11,9 @@
 //              "rates": [30e9, 35e9, 35e9, 40e9]}},
 //    "gemm": {"products": 56, "copy": 0.125}}
 //
-// A figure that is left out keeps its value. A rate is one number for all shapes, that of large
-// products (`peak`), or a table (rate_table.hpp). What is written by hand may use short names,
-// which are those of earlier files of the planner:
+// A figure that is left out keeps its value. A rate is one number for all shapes, the rate of large
+// products (`peak`), or a table (rate_table.hpp). A file that is written by hand may use short
+// names:
 //
 //   {"ranks_per_node": 64, "inside": {"latency": 1e-6}, "across": {"bandwidth": 25e9},
 //    "flops": 40e9, "float_factor": 2, "hidden": 0.5}
@@ -149,7 +149,7 @@ catch (const nlohmann::json::exception& error)
   return links;
 }
 
-/// Makes the first links of a machine connect so many ranks; others connect all.
+/// Makes the first links of a machine connect this many ranks; other links connect all.
 inline void set_ranks_per_node(Machine& machine, int ranks)
 {
   if (machine.links.size() == 1) machine.links.push_back(machine.links.front());
@@ -193,7 +193,7 @@ struct ShortFigures
     f("hidden", hidden);
   }
 
-  /// Sets those of a machine that are in `json`, and the links that have short names.
+  /// Sets the figures of a machine that are in `json`, and the links that have short names.
   void set(Machine& machine, const nlohmann::json& json) const
   {
     if (json.contains("flops") || json.contains("float_factor"))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The speed of local products by their shape: measured on a grid of shapes, interpolated between.
+// The speed of local products by their shape, measured on a grid of shapes and interpolated between
+// them.
 //
 // The rate of a product of (m, n, k) is interpolated linearly in log m, log n and log k. Outside
-// the grid it is that of the nearest shape on its border. Where only the rate of large products is
+// the grid it is the rate of the nearest shape on its border. If only the rate of large products is
 // known, the peak, a product also takes the time in which its elements are read and written, which
 // is long for thin blocks (Williams, Waterman, Patterson, "Roofline", 2009).
 
