@@ -2,7 +2,7 @@
 #pragma once
 
 // Sums and transposes of distributed matrices, as ScaLAPACK's p?geadd, p?tradd, p?tran, p?tranu and
-// p?tranc compute them. Each is one conversion (foreign/convert.hpp), and sends what that sends.
+// p?tranc compute them. Each is one conversion (foreign/convert.hpp), and sends nothing else.
 //
 //   add          C = alpha op(A) + beta C, or in one triangle of C (M, N), which may be a trapezoid
 //   transpose    C = alpha A^T + beta C, or A^H

@@ -23,8 +23,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// In which direction the elements of a local array, or the ranks of a grid, are next to each
-/// other.
+/// The direction in which the elements of a local array, or the ranks of a grid, are neighbours.
 enum class StorageOrder : std::uint8_t
 {
   row_major,    ///< along a row, as in C

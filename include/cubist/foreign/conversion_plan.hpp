@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The plan of a conversion to = op(from): which patches of this rank have elements in common with
-// which patches of others. It has an entry for each pair of patches, never one for each block.
+// The plan of a conversion to = op(from). It says which patches of this rank have elements in
+// common with which patches of other ranks, and has an entry for each pair of patches, never for
+// each block.
 //
 //   1. a source patch of this rank and a target patch of this rank: copied
 //   2. a source patch of this rank and a target patch of another rank that reads it here: sent
 //   3. a source patch of another rank and a target patch of this rank: received
 //
-// A rank reads from its own replica of a patch if it has one. A plan takes O(patches) steps where
-// one of the two sets of indices is an interval, and else O(P Q) + O(blocks in a row or column)
-// steps, since the sets of a block-cyclic layout are few.
+// A rank reads from its own replica of a patch if it has one. Making a plan takes O(patches) steps
+// if one of the two sets of indices is an interval, and otherwise O(P Q) + O(blocks in a row or
+// column) steps, because a block-cyclic layout has few sets.
 
 #include <algorithm>
 #include <cstddef>
@@ -81,7 +82,7 @@ struct PatchPair
   int peer = 0;
   std::size_t source = 0;    ///< the index of the source patch
   std::size_t target = 0;    ///< the index of the target patch
-  std::size_t elements = 0;  ///< that both have
+  std::size_t elements = 0;  ///< the elements that both have
 };
 
 /// The number of elements that patches have in common. The numbers of common rows and columns of
@@ -149,8 +150,9 @@ struct ConversionPlan
   Patches to;
   MatrixPart part = MatrixPart::all;
   int rank = 0;
-  /// By peer, beginning with the next rank, so that no rank is the target of all at once; then by
-  /// group of source patches, then by target patch, on both sides.
+  /// The transfers, sorted in the same way on both sides: by peer, beginning with the next rank, so
+  /// that not all ranks send to the same one at once; then by group of source patches; then by
+  /// target patch.
   std::vector<PatchPair> sends;
   std::vector<PatchPair> receives;
   std::vector<PatchPair> local;
@@ -218,8 +220,8 @@ void for_each_peer(const std::vector<PatchPair>& transfers, F f)
 
 }  // namespace detail
 
-/// What a conversion sends where ranks do not share memory. A unit is a rank, or the ranks of a
-/// node.
+/// The elements that a conversion sends if ranks do not share memory. A unit is a rank, or the
+/// ranks of a node.
 struct ConversionCost
 {
   std::size_t total = 0;     ///< elements that all units together send to others

@@ -2,7 +2,8 @@
 #pragma once
 
 // One conversion to = alpha op(from) + beta to, between arrays in host memory. All ranks choose the
-// same of four ways, by the communicator and by where the arrays of both matrices lie:
+// same one of four ways, which depends on the communicator and on where the arrays of both matrices
+// are:
 //
 //   read   If peers can read `from` in place, each rank copies what its part of `to` needs.
 //   write  If peers can write to `to` in place, each rank copies its part of `from` there.
@@ -10,8 +11,8 @@
 //          into memory that they read.
 //   send   Otherwise each rank sends one message to each rank that needs elements of it.
 //
-// Wherever ranks share memory, peers can read and write a DistMatrix in place. They can read and
-// write the arrays of a program where windows expose any memory in place, as on threads.
+// If ranks share memory, peers can read and write a DistMatrix in place. They can read and write
+// the arrays of a program only if windows expose any memory in place, as on threads.
 
 #include <algorithm>
 #include <cstddef>
@@ -42,7 +43,7 @@ struct ConversionOptions
 {
   Op op = Op::none;  ///< of `from`
   T alpha = T{1};    ///< the factor of op(from)
-  T beta = T{};      ///< the factor of what `to` holds before
+  T beta = T{};      ///< the factor of the old elements of `to`
 };
 
 namespace detail
@@ -79,8 +80,8 @@ struct HostMemory
   using Buffer = std::vector<T>;
 };
 
-/// The messages that a rank sends, or those that it receives, one after the other. They are in host
-/// memory; if the communicator sends from the memory of engine `E`, they are there, too.
+/// The messages that a rank sends, or those that it receives, one after the other in host memory.
+/// If the communicator sends from the memory of engine `E`, they have a copy there.
 template <class E, class T>
 class Messages
 {
@@ -92,7 +93,7 @@ class Messages
 
   /// In host memory.
   [[nodiscard]] T* host() const { return host_.data(); }
-  /// Where the communicator reads or writes elements [begin, begin + size).
+  /// The memory where the communicator reads or writes elements [begin, begin + size).
   [[nodiscard]] std::span<T> wire(std::size_t begin, std::size_t size)
   {
     return {(in_host_memory<E> ? host_.data() : staged_.data()) + begin, size};
@@ -119,7 +120,8 @@ class Messages
 };
 
 /// One rank's part of a conversion.
-/// @tparam A how an element of the target follows from one of the source: CopyElement, or Combine
+/// @tparam A the function that computes an element of the target from one of the source:
+/// CopyElement, or Combine
 /// @tparam E the engine of a DistMatrix that is not in host memory, or HostMemory
 template <class C, class E, class T, class A>
 class Conversion

@@ -37,8 +37,8 @@ struct CopyElement
   }
 };
 
-/// y = alpha x + beta y, or with the conjugate of x. A complex factor of 1 is left out, and so is
-/// the read of a y that is multiplied by 0, so that infinities and NaNs stay what they are.
+/// y = alpha x + beta y, or with the conjugate of x. There is no multiplication by a complex factor
+/// of 1, and a y with the factor 0 is not read, so that infinities and NaNs stay what they are.
 template <class T>
 class Combine
 {
@@ -146,7 +146,7 @@ void transpose_block(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
     for (std::size_t i = i0; i < i1; ++i)
       for (std::size_t j = j0; j < j1; ++j) element(y[i * y_ld + j], x[j * x_ld + i]);
   };
-  // Two by two, which compilers turn into shuffles of registers.
+  // Tiles of two by two, which compilers turn into shuffles of registers.
   const auto copy_square = [&](std::size_t i0, std::size_t j0) {
     for (std::size_t i = i0; i < i0 + line; i += 2)
       for (std::size_t j = j0; j < j0 + line; j += 2)
@@ -200,7 +200,7 @@ struct SourceArray
   {
     return data + (by_rows ? r * ld + c : c * ld + r);
   }
-  /// Copies a block of it, which begins at `x`.
+  /// Copies a block of the array, which begins at `x`.
   template <class A>
   void copy(const T* x, T* y, std::size_t y_ld, std::size_t rows, std::size_t cols,
             const A& assign) const
@@ -310,8 +310,8 @@ class CommonBlocks
     return n;
   }
 
-  /// Whether blocks are so small that loops over the elements of all take less time. Both ends of a
-  /// message decide alike.
+  /// Whether blocks are so small that one loop over the elements of all of them takes less time.
+  /// Both ends of a message decide in the same way.
   [[nodiscard]] bool is_scattered() const
   {
     constexpr std::size_t least = 8;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Who holds which elements of a matrix, as a value that all ranks compute alike: a block-cyclic
-// layout by its formula, a list of rectangles of the program's, or the blocks of a DistMatrix; and
-// a window on it, which is a sub-matrix.
+// A value, equal on all ranks, that says which rank holds which elements of a matrix. It is the
+// formula of a block-cyclic layout, a program's list of rectangles, or the blocks of a DistMatrix.
+// A window on it makes it the distribution of a sub-matrix.
 //
 //   Distribution{BlockCyclic{…}}                      nothing is stored but the integers
 //   Distribution{shape, rectangles}                   every rank passes the whole list
 //   Distribution::gather(world, shape, mine)          every rank passes its own rectangles
 //   Distribution::of<Layout, Axes>(shape, extents)    the blocks of a DistMatrix, without a mesh
 //
-// It has no elements: foreign_matrix.hpp adds where this rank has them.
+// It has no elements; foreign_matrix.hpp adds where this rank has them.
 
 #include <algorithm>
 #include <cstddef>
@@ -72,7 +72,7 @@ inline const BlockCyclic& require_valid(const BlockCyclic& a)
   return a;
 }
 
-/// The indices that a place of a dimension of the grid holds.
+/// The indices that a row, or a column, of the grid holds.
 [[nodiscard]] inline IndexSet cyclic_set(std::size_t n, std::size_t first, std::size_t block,
                                          int source, int place, int parts)
 {
@@ -104,7 +104,7 @@ inline void require_disjoint(const std::vector<RankRectangle>& list)
   for (const RankRectangle& r : by_begin) by_end.push_back(&r);
   std::sort(by_end.begin(), by_end.end(),
             [&](const auto* a, const auto* b) { return end_row(*a) < end_row(*b); });
-  // Those that the current row crosses, by their first columns.
+  // The rectangles that the current row crosses, by their first columns.
   std::map<std::size_t, const RankRectangle*> active;
   auto ended = by_end.begin();
   for (const RankRectangle& r : by_begin)
@@ -149,7 +149,7 @@ inline void require_cover(Shape shape, const std::vector<RankRectangle>& list)
 
 }  // namespace detail
 
-/// Who holds which elements of a matrix, or of a sub-matrix. Cheap to copy.
+/// Says which rank holds which elements of a matrix, or of a sub-matrix. Cheap to copy.
 class Distribution
 {
   using List = std::vector<RankRectangle>;
@@ -220,8 +220,8 @@ class Distribution
     return {shape, std::move(list)};
   }
 
-  /// The blocks of a DistMatrix of layout `L` on a mesh of these extents; padding does not count.
-  /// Replicas are known as such.
+  /// The blocks of a DistMatrix of layout `L` on a mesh of these extents, without padding. Replicas
+  /// are known to be replicas.
   /// @tparam A Axes<…> of the mesh
   template <class L, class A>
   [[nodiscard]] static Distribution of(Shape shape, const typename A::Array& extents, Quanta quanta)
@@ -246,8 +246,8 @@ class Distribution
     if (cyclic_) return cyclic_->grid.size();
     return list_->empty() ? 0 : list_->back().rank + 1;
   }
-  /// The number of elements of the whole matrix that a rank stores, those outside of the sub-matrix
-  /// included.
+  /// The number of elements of the whole matrix that a rank stores, including those outside of the
+  /// sub-matrix.
   [[nodiscard]] std::size_t stored(int rank) const
   {
     std::size_t n = 0;
@@ -303,7 +303,7 @@ class Distribution
            (a.sets_ == b.sets_ || (a.sets_ && b.sets_ && *a.sets_ == *b.sets_));
   }
 
-  /// What all ranks hold, for the plan of a conversion.
+  /// The patches of all ranks, for the plan of a conversion.
   [[nodiscard]] detail::Patches patches() const
   {
     detail::Patches p;

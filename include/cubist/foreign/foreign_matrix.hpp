@@ -50,7 +50,7 @@ namespace detail
 
 }  // namespace detail
 
-/// A matrix of which each rank has its elements in arrays of the program's.
+/// A matrix whose elements each rank has in the program's arrays.
 /// @tparam T const for a matrix that is only read
 template <class T>
 requires Scalar<std::remove_const_t<T>>
@@ -95,7 +95,7 @@ class ForeignMatrix
   {
     ForeignMatrix m{world, std::move(distribution)};
     if (m.distribution_.local_arrays(m.rank_) > 0) m.arrays_ = {{local.data(), ld}};
-    // Every rank learns the first one that fails, what it has, and what it needs.
+    // Every rank learns which rank is the first to fail, what it has, and what it needs.
     enum Fault : std::uint64_t
     {
       none,
@@ -148,7 +148,7 @@ class ForeignMatrix
     return m;
   }
 
-  /// Who holds which elements.
+  /// Which rank holds which elements.
   [[nodiscard]] const Distribution& distribution() const { return distribution_; }
   /// The shape of the matrix, or of the sub-matrix.
   [[nodiscard]] Shape shape() const { return distribution_.shape(); }

@@ -57,7 +57,7 @@ class IndexSet
     return s;
   }
 
-  /// Those in [lo, lo + n), which count from 0.
+  /// The indices of the set in [lo, lo + n), counted from lo.
   /// @pre the set has no window yet
   [[nodiscard]] IndexSet window(std::size_t lo, std::size_t n) const
   {
@@ -89,10 +89,10 @@ class IndexSet
   }
   /// The number of its indices.
   [[nodiscard]] std::size_t size() const { return lo_ < hi_ ? position(hi_) - position(lo_) : 0; }
-  /// The number of indices that the rank stores, those outside of the window included.
+  /// The number of indices that the rank stores, including those outside of the window.
   [[nodiscard]] std::size_t stored() const { return position(end_); }
   [[nodiscard]] bool is_interval() const { return place_ == 0 && end_ - origin_ <= first_; }
-  /// The index before the first, and after the last; of an interval.
+  /// The first index of an interval, and the index after its last.
   [[nodiscard]] std::size_t begin() const { return std::max(origin_, lo_) - lo_; }
   [[nodiscard]] std::size_t end() const { return std::max(hi_, lo_) - lo_; }
 
@@ -114,7 +114,7 @@ class IndexSet
     if (place_ > 0) return k * block_;
     return k == 0 ? 0 : first_ + (k - 1) * block_;
   }
-  /// How many indices of the whole set are less than `at`.
+  /// The number of indices of the whole set that are less than `at`.
   [[nodiscard]] std::size_t position(std::size_t at) const
   {
     if (at <= origin_) return 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the ranks of a distribution hold, for the plan of a conversion. A patch is what one rank
-// holds in one local array: some rows times some columns. A block-cyclic matrix has one patch a
-// rank, however many its blocks are; their sets of rows and columns are formulas, of which there is
-// one for each row and column of the grid.
+// The patches of a distribution, for the plan of a conversion. A patch has the elements that one
+// rank holds in one local array: some rows times some columns. A block-cyclic matrix has one patch
+// for each rank, however many blocks it has. The rows and columns of patches are formulas, one for
+// each row and column of the grid.
 
 #include <cstddef>
 #include <vector>
@@ -15,14 +15,14 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What a rank holds in one local array.
+/// The elements that a rank holds in one local array.
 struct Patch
 {
   int rank = 0;
   std::size_t rows = 0;   ///< its set of rows, as an index of Patches::row_sets
   std::size_t cols = 0;   ///< its set of columns, as an index of Patches::col_sets
   std::size_t array = 0;  ///< the local array of the rank
-  std::size_t group = 0;  ///< of the patches that hold the same elements
+  std::size_t group = 0;  ///< the group of patches that hold the same elements
   bool row_major = true;
 };
 

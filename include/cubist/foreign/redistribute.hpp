@@ -5,11 +5,11 @@
 //
 //   to (M, N) = alpha op(from) + beta to
 //
-// Where ranks share memory, they copy in place and send no element. Elsewhere each element is sent
-// once to each rank that needs it and does not hold it, and a rank sends at most one message to
-// each other rank (foreign/convert.hpp).
+// If ranks share memory, they copy in place and send nothing. Otherwise each element is sent once
+// to each rank that needs it and does not hold it, and a rank sends at most one message to each
+// other rank (foreign/convert.hpp).
 //
-// A DistMatrix on a device is copied to host memory, or from there; messages are sent from the
+// A DistMatrix on a device is copied to host memory or from there; messages are sent from the
 // device.
 //
 // Source: Kabić, Pintarelli, Kozhevnikov, VandeVondele, "COSTA: communication-optimal shuffle and

@@ -72,8 +72,8 @@ struct ArrayDescriptor
   }
 };
 
-/// The process grid of a BLACS context, and this process's place; no rows for a context that does
-/// not exist here.
+/// The process grid of a BLACS context, and the place of this process in it. It has no rows if the
+/// context does not exist here.
 struct ContextGrid
 {
   int context = -1;
@@ -83,14 +83,15 @@ struct ContextGrid
   int col = -1;
 };
 
-/// A size, with its number in the argument list.
+/// A size and its position in the argument list.
 struct SizeArgument
 {
   int value;
   int position;
 };
 
-/// The wrong argument of the lowest position, of all that have been checked, and a text for each.
+/// The lowest position of a wrong argument among all that have been checked, and a text for each
+/// wrong one.
 class ArgumentCheck
 {
  public:
@@ -106,7 +107,7 @@ class ArgumentCheck
     return lowest_ % per_argument == 0 ? -(lowest_ / per_argument) : -lowest_;
   }
 
-  /// What is wrong, in the words of ScaLAPACK, in the order of the checks.
+  /// The faults in ScaLAPACK's words, in the order of the checks.
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
 
   /// Checks an argument of one character.

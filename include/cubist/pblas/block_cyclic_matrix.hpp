@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// ScaLAPACK's matrices as the products and sums of this folder take them: a sub-matrix of a
-// block-cyclic matrix, with this rank's array.
+// ScaLAPACK's matrices, as the products and sums in this folder take them: a sub-matrix of a
+// block-cyclic matrix, and this rank's array.
 
 #include <cstddef>
 #include <type_traits>
@@ -25,8 +25,8 @@ struct LocalColumns
 
 }  // namespace detail
 
-/// Where a sub-matrix lies: from row i and column j of a block-cyclic matrix on, which count from
-/// 0.
+/// The place of a sub-matrix in a block-cyclic matrix: it begins at row i and column j, which count
+/// from 0.
 struct SubMatrixPlace
 {
   BlockCyclic layout;  ///< of the whole matrix

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// C = alpha op(A) op(B) + beta C of block-cyclic matrices, by any scheme on any mesh:
+// Computes C = alpha op(A) op(B) + beta C of block-cyclic matrices, by any scheme on any mesh:
 //
 //   1. op(A) is converted to the scheme's X (M, K), op(B) to its W (K, N);
 //   2. Y = X W;
@@ -43,8 +43,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The schemes of a single product: C stays, or the matrices are cut along three axes, of which one
-/// or two may have a single rank.
+/// The schemes that are considered for a single product. Either C stays, or the matrices are cut
+/// along three axes, of which one or two may have a single rank.
 using ProductSchemes = Schemes<Summa2D, Grid3D>;
 
 /// A product on a mesh of one scheme, for any scheme.
@@ -106,8 +106,8 @@ class SchemeProduct final : public ConvertedProduct<T>
   std::optional<Matmul> product_;
 };
 
-/// Seconds of the conversions of A, B and C for a scheme on a mesh: what leaves a node goes through
-/// its link, and every rank packs or copies what it exchanges.
+/// The seconds of the conversions of A, B and C for a scheme on a mesh. Elements that leave a node
+/// go through its link, and every rank packs or copies the elements that it exchanges.
 template <SchemeType S>
 [[nodiscard]] double conversion_seconds(const typename S::Axes::Array& extents,
                                         const ProductArguments& call, std::size_t scalar_bytes,
@@ -147,7 +147,7 @@ template <Scalar T>
 [[nodiscard]] ConvertedPlan plan_product(const ProductArguments& call, int ranks,
                                          const Machine& machine)
 {
-  constexpr std::size_t counted = 12;  // conversions of so many of the fastest products
+  constexpr std::size_t counted = 12;  // fastest products with predicted conversions
   const PlanOptions options{.scalar_bytes = sizeof(T),
                             .training = false,
                             .gathered = Gathered::again,

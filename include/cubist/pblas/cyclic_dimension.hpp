@@ -38,7 +38,8 @@ struct CyclicDimension
 
   [[nodiscard]] constexpr bool replicated() const { return source < 0; }
 
-  /// How many of the first n indices a part has; so the local place of index n, if the part has it.
+  /// The number of the first n indices that a part has. This is also the local place of index n, if
+  /// the part has it.
   [[nodiscard]] constexpr std::size_t count(int part, std::size_t n) const
   {
     if (replicated()) return n;
@@ -88,8 +89,8 @@ struct CyclicDimension
   }
 };
 
-/// The dimension as the parts read it together: of indices that all of them store, each part reads
-/// some blocks.
+/// The dimension with its reading shared out: if all parts store all indices, each part reads some
+/// of the blocks.
 [[nodiscard]] constexpr CyclicDimension shared_reading(CyclicDimension d)
 {
   if (!d.replicated()) return d;

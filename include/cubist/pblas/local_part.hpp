@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a rank has of a sub-matrix, and the checks of the arguments that describe it.
+// The part of a sub-matrix that a rank has, and the checks of the arguments that describe it.
 
 #include <cstddef>
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The matrices of a product with their indices in an order that saves messages.
+// Sorts the indices of a product's matrices so that conversions need fewer messages.
 //
-// C = op(A) op(B) stays the same if the rows of op(A) and C are permuted alike, or the columns of
-// op(B) and C, or the inner indices of op(A) and op(B). If both matrices of a dimension have the
-// same indices on the same parts of their grids, the dimension is ordered by part:
+// C = op(A) op(B) stays the same if the rows of op(A) and C are permuted in the same way, or the
+// columns of op(B) and C, or the inner indices of op(A) and op(B). If both matrices of a dimension
+// have the same indices on the same parts of their grids, the dimension is ordered by part:
 //
 //   block-cyclic       part 0: 0 1 4 5    part 1: 2 3 6 7
 //   ordered by part    part 0: 0 1 2 3    part 1: 4 5 6 7
 //
 // Then each part has an interval, in the order of its local array. A scheme that cuts the dimension
 // into as many blocks finds them where they are needed, up to elements at the edges of uneven
-// parts. So a product on the grid of the program, by a scheme that keeps C in place, converts
-// nothing between ranks where a conversion in the natural order would send almost every element.
+// parts. So if a product runs on the grid of the program, by a scheme that keeps C in place, its
+// conversions send nothing. In the natural order they would send almost every element.
 
 #include <algorithm>
 #include <cstddef>
@@ -106,7 +106,7 @@ class OrderedMatrix
 
   [[nodiscard]] const Distribution& distribution() const { return distribution_; }
 
-  /// With the local array of the whole matrix; ranks outside of its grid have none.
+  /// The matrix with the local array of the whole matrix; ranks outside of its grid have none.
   template <Communicator W, class T>
   [[nodiscard]] ForeignMatrix<T> matrix(const W& world, LocalColumns<T> local) const
   {
@@ -129,8 +129,8 @@ class OrderedMatrix
   Distribution distribution_;
 };
 
-/// The three matrices of a product, as they are stored, with the dimensions ordered by part that
-/// may be.
+/// The three matrices of a product as they are stored, with every dimension ordered by part that
+/// can be.
 struct OrderedProduct
 {
   OrderedMatrix a;

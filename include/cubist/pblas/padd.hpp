@@ -44,7 +44,7 @@ void padd(const boost::mpi::communicator& comm, Op op, Shape shape, T alpha,
     if (shape.size() == 0) return;
     if (alpha != T{}) detail::require_apart("A", a, stored, c, shape, world.rank());
     const auto to = detail::foreign_matrix<T>(world, c.place, shape, c.local());
-    // A that is not read may have no array.
+    // If A is not read, it may have no array.
     const auto from = alpha == T{}
                           ? ForeignMatrix<const T>{to}
                           : detail::foreign_matrix<const T>(world, a.place, stored, a.local());

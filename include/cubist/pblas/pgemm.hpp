@@ -10,10 +10,10 @@
 //   pgemm<double>(comm, Op::none, Op::transpose, {n, n, n}, 1.0, {{layout}, a, ld},
 //                 {{layout}, b, ld}, 0.0, {{layout}, c, ld});
 //
-// Where all ranks of the communicator share memory, they copy A and B there and multiply
-// (shared_product.hpp); else A and B are converted to the scheme and mesh that the planner predicts
-// to be the fastest, and the result is converted back (converted_product.hpp). As in BLAS, A and B
-// are not read if alpha is 0, and C is not read if beta is 0.
+// If all ranks of the communicator share memory, they copy A and B there and multiply
+// (shared_product.hpp). Otherwise A and B are converted to the scheme and mesh that the planner
+// predicts to be the fastest, and the result is converted back (converted_product.hpp). As in BLAS,
+// A and B are not read if alpha is 0, and C is not read if beta is 0.
 
 #include <algorithm>
 #include <cstddef>
@@ -44,14 +44,15 @@ namespace cubist::CUBIST_ABI
 /// How a product of block-cyclic matrices is computed; the same on all ranks.
 struct PgemmOptions
 {
-  /// Method::direct for shared memory (an ArgumentError where ranks do not share any),
-  /// Method::collectives for a scheme with conversions.
+  /// Method::direct uses shared memory, and is an ArgumentError if ranks do not share any.
+  /// Method::collectives uses a scheme with conversions.
   Method method = Method::automatic;
   /// The most bytes of A and B that are in shared memory at a time, of all ranks together.
   std::size_t shared_bytes = std::size_t{2} << 30;
-  /// What the planner knows of the machine; its cores and the ranks of a node are found.
+  /// The machine's figures for the planner; the numbers of cores and of ranks on a node are found
+  /// by the library.
   Machine machine = {};
-  /// If it is not null, it gets how the call was computed.
+  /// If it is not null, it receives a report on how the call was computed.
   PgemmReport* report = nullptr;
 };
 

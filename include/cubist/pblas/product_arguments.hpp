@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The arguments of a product of block-cyclic matrices, as far as a plan depends on them.
+// The arguments of a product of block-cyclic matrices on which a plan depends.
 
 #include "cubist/core/block.hpp"
 #include "cubist/engine/engine.hpp"

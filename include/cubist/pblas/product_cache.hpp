@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The plans of the products of a communicator, for calls of the same sizes and layouts: the last
-// ones that were used, up to a limit. Plans are made and dropped by all ranks alike.
+// Keeps the plans of the products of a communicator for later calls with the same sizes and
+// layouts: those that were used last, up to a limit. All ranks make and drop the same plans.
 
 #include <chrono>
 #include <cstddef>
@@ -23,7 +23,7 @@ struct PgemmReport
 {
   std::string chosen;     ///< the algorithm and its workspace, as a text
   double conversion = 0;  ///< seconds in which this rank converted or copied A, B and C
-  double product = 0;     ///< seconds in which it multiplied; with a scheme, and communicated
+  double product = 0;     ///< seconds in which it multiplied, and with a scheme also communicated
 };
 
 namespace detail
@@ -42,7 +42,7 @@ class PlannedProduct
 {
  public:
   virtual ~PlannedProduct() = default;
-  /// What was chosen, for a user who wants to know.
+  /// The algorithm that was chosen, for a report to the user.
   [[nodiscard]] virtual std::string text() const = 0;
   /// Bytes of workspace that it keeps on this rank.
   [[nodiscard]] virtual std::size_t bytes() const { return 0; }

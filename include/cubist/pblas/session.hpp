@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the products on one communicator of a program have in common: a duplicate of it with
-// cubist's communicator on top, and the memory that its ranks share. The first call on a
-// communicator makes it, and it ends when the program frees its communicator, or MPI. It is an
-// attribute of the communicator, since MPI and BLACS use the numbers of freed ones again.
+// The data that products on one communicator of a program share: a duplicate of the communicator
+// with cubist's on top, and the memory that its ranks share. The first call on a communicator makes
+// the session, which ends when the program frees the communicator or finalises MPI. It is an
+// attribute of the communicator, because MPI and BLACS reuse the numbers of freed communicators.
 
 #include <algorithm>
 #include <array>
@@ -119,7 +119,7 @@ class PblasSession
   explicit PblasSession(MPI_Comm comm) : control_{comm, boost::mpi::comm_duplicate}
   {
     MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
-    // Without a helper thread: the program may have initialised MPI for one thread.
+    // There is no helper thread, because the program may have initialised MPI for one thread.
     progress_ = std::make_shared<MpiProgress>(control_, false);
     MPI_Comm node = MPI_COMM_NULL;
     MPI_Comm_split_type(control_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);

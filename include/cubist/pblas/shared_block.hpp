@@ -25,8 +25,9 @@ class SharedBlock
   SharedBlock(SharedBlock&&) = delete;
   ~SharedBlock() { free(); }
 
-  /// Begins a product: at least so many bytes, which are the same memory on all ranks; null, on all
-  /// ranks, where the system refuses them. What the block held may be lost. Collective.
+  /// Begins a product, and returns at least `bytes` bytes, which are the same memory on all ranks,
+  /// or null on all ranks if the system refuses them. The previous content of the block may be
+  /// lost. Collective.
   /// @pre world.exposes()
   [[nodiscard]] std::byte* begin(MpiCommunicator& world, std::size_t bytes)
   {
@@ -54,7 +55,7 @@ class SharedBlock
   /// In the block itself.
   struct Header
   {
-    std::atomic<std::uint64_t> ended{0};  // products, counted on each rank
+    std::atomic<std::uint64_t> ended{0};  // the number of ended products, counted on each rank
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -76,7 +77,8 @@ class SharedBlock
     header_ = std::launder(reinterpret_cast<Header*>(world.arena(0) + offset[0]));
   }
 
-  /// Waits, on rank 0, until the other ranks have ended; not for ever, as one may have been killed.
+  /// Waits, on rank 0, until the other ranks have ended, but not for ever, because one may have
+  /// been killed.
   void free()
   {
     using namespace std::chrono_literals;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// C = alpha op(A) op(B) + beta C of block-cyclic matrices whose ranks share memory.
+// Computes C = alpha op(A) op(B) + beta C of block-cyclic matrices whose ranks share memory.
 //
 //   op(A) (M, K), op(B) (K, N), C (M, N): sub-matrices of block-cyclic matrices, column-major
 //
@@ -11,12 +11,14 @@
 //   2. each rank multiplies one panel of A by one of B, in one product of BLAS.
 //
 // If the groups are the rows and columns of C that the processes of the grid have, each rank
-// multiplies into its own array of C. Indices inside a group may be in any order, so the local
-// order of C is taken: there is no conversion of C. Where that would leave ranks idle or products
-// thin, groups are equal parts of M and N, and K may be cut, too; then each rank multiplies into
-// shared memory, and afterwards adds up its elements of C. The least predicted time decides.
+// multiplies into its own array of C. Indices inside a group may be in any order, so they are in
+// the local order of C, and C is not converted. If that would leave ranks idle or products thin,
+// groups are equal parts of M and N, and K may be cut, too. Each rank then multiplies into shared
+// memory, and afterwards adds up its elements of C. The way with the least predicted time is
+// chosen.
 //
-// K is cut into slabs, one after the other, where the panels would be larger than a limit.
+// If the panels would be larger than a limit, K is cut into slabs, which are multiplied one after
+// the other.
 //
 // Memory: A and B once, and in the second way C for each part of K; together on all ranks.
 // Words: none.
@@ -84,7 +86,7 @@ class IndexGroups
     const int part = static_cast<int>(g);
     return dimension_.count(part, begin_ + size_) - dimension_.count(part, begin_);
   }
-  /// The group of what a part of the grid has.
+  /// The group of the indices that a part of the grid has.
   [[nodiscard]] std::size_t group_of_part(int part) const
   {
     return count_ == 1 ? 0 : static_cast<std::size_t>(part);
@@ -143,7 +145,7 @@ inline void add_run(std::vector<CopyRun>& runs, CopyRun next, std::size_t stride
   runs.push_back(next);
 }
 
-/// Where a part's indices of a dimension that is grouped go.
+/// Where a part's indices of a grouped dimension go.
 /// @param stride, group_stride the distances of two indices, and of two groups
 [[nodiscard]] inline std::vector<CopyRun> grouped_runs(const CyclicDimension& d, int part,
                                                        std::size_t begin, std::size_t size,
@@ -231,7 +233,7 @@ class SharedProduct final : public PlannedProduct
 
   /// Bytes of shared memory that a call uses, on all ranks together; the plan keeps none.
   [[nodiscard]] std::size_t shared_bytes() const { return elements_ * sizeof(T); }
-  /// The parts into which m, n and k are cut; nothing where each rank multiplies into its C.
+  /// The parts into which m, n and k are cut; empty if each rank multiplies into its own C.
   [[nodiscard]] const std::optional<WorkCut>& cut() const { return cut_; }
   [[nodiscard]] std::size_t slabs() const { return slabs_.size(); }
   [[nodiscard]] std::string text() const override
@@ -291,7 +293,7 @@ class SharedProduct final : public PlannedProduct
     std::size_t ld = 0;      // of the column-major array of a panel
   };
 
-  /// Consecutive indices of K: what this rank copies of them.
+  /// Consecutive indices of K, and the elements that this rank copies for them.
   struct Slab
   {
     std::size_t depth = 0;
@@ -309,7 +311,7 @@ class SharedProduct final : public PlannedProduct
 
   static constexpr std::size_t least_depth = 256;
 
-  /// Takes the groups that C has, or a cut that is predicted to take less time.
+  /// Uses the groups that C has, or a cut if that is predicted to take less time.
   void choose_way(IndexGroups rows, IndexGroups cols, int holders, int ranks, int cores)
   {
     const auto times = GemmTimes::of(sizeof(T));

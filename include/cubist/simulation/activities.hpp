@@ -7,7 +7,7 @@
 //
 //   links   serve activities in the order in which these began, as a connection does its messages:
 //           each has what earlier ones leave of its most used link
-//   cores   are shared fairly: where more than all is wanted, no activity has more than a share,
+//   cores are shared fairly: if more is wanted than there is, no activity has more than a share,
 //           and who wants less than that has what it wants (fair_share.hpp)
 //
 // An activity proceeds at the slower of both speeds. Each start and each end changes the speed of
@@ -56,7 +56,7 @@ class Activities
  public:
   static constexpr double never = std::numeric_limits<double>::max();
 
-  /// @param links the first so many resources; the others are cores
+  /// @param links the number of resources that are links, which come first; the others are cores
   explicit Activities(std::size_t resources = 0, std::size_t links = 0) : resources_(resources)
   {
     for (std::size_t i = 0; i < links; ++i) resources_[i].in_order = true;
@@ -74,7 +74,7 @@ class Activities
     push(time, a);
   }
 
-  /// When something happens next.
+  /// The time at which something happens next.
   [[nodiscard]] double next()
   {
     while (!events_.empty() && events_.top().version != events_.top().activity->version)
@@ -86,7 +86,7 @@ class Activities
     return next();
   }
 
-  /// Lets it happen.
+  /// Lets that happen, and advances the time to it.
   /// @pre next() < never
   void step()
   {
@@ -115,7 +115,7 @@ class Activities
     double remaining = 0;  // seconds, if it were alone
     double on_links = 0;   // the speed that its links allow
     double speed = 0;
-    double since = 0;         // when it had that speed, and so much remained
+    double since = 0;         // the time at which it had that speed and this remainder
     std::uint64_t order = 0;  // of its start
     bool running = false;
     bool queued = false;   // its links may allow another speed
@@ -127,7 +127,7 @@ class Activities
   struct Resource
   {
     bool in_order = false;
-    double share = never;  // of a core: the most that an activity has
+    double share = never;  // for cores: the most that an activity gets
     bool changed = false;
     std::vector<std::pair<Activity*, double>> users;  // and the part that each wants
   };
@@ -225,7 +225,8 @@ class Activities
     if (!std::exchange(a.checked, true)) affected_.push_back(&a);
   }
 
-  /// Rounding errors of what is just enough, or nothing, count as such.
+  /// A remainder that differs from enough, or from nothing, only by rounding errors counts as
+  /// enough, or nothing.
   [[nodiscard]] double allowed_by_links(const Activity& a)
   {
     double speed = 1;

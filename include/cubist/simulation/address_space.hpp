@@ -14,8 +14,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The addresses of all ranks. Each rank counts through them on its own: its buffers differ, those
-/// of two ranks need not.
+/// The addresses of all ranks. Each rank counts through them on its own, so buffers of one rank
+/// have different addresses, but buffers of two ranks may have equal ones.
 class SimulatedAddresses
 {
  public:
@@ -52,7 +52,7 @@ class SimulatedAddresses
 
   SimulatedAddresses()
   {
-    // As many as the system, or a sanitizer, permits.
+    // As many addresses as the system, or a sanitizer, permits.
     for (size_ = std::size_t{1} << 45; size_ >= std::size_t{1} << 34; size_ /= 2)
     {
       void* const p =

@@ -48,7 +48,7 @@ class Fiber
  public:
   static constexpr std::size_t stack_bytes = std::size_t{1} << 20;  // used pages alone take memory
 
-  /// The thread that creates it.
+  /// The fiber of the thread that creates it.
   Fiber() { adopt_thread(); }
 
   /// @param run must switch to another fiber at its end, by `leave`

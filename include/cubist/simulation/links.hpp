@@ -34,7 +34,7 @@ class SimulatedLinks
   }
 
   [[nodiscard]] std::size_t resources() const { return static_cast<std::size_t>(resources_); }
-  /// Of these, the first ones, which are not cores.
+  /// The number of resources that are links, which come before the cores.
   [[nodiscard]] std::size_t links() const { return static_cast<std::size_t>(first_core_); }
 
   /// The number of a rank's unit at a level.

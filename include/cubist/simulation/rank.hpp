@@ -25,7 +25,7 @@ struct SimulatedMemory
   void remove(std::size_t bytes) { now -= bytes; }
 };
 
-/// What a rank waits for, for the message of a deadlock.
+/// What a rank waits for, for the message about a deadlock.
 class SimulatedWait
 {
  public:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a simulation tells: for each rank, how long it took, what it did in that time, what it sent,
-// and the memory that it needed.
+// The report of a simulation: for each rank, how long it took, what it did in that time, what it
+// sent, and the memory that it needed.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Of one simulated rank.
+/// The report of one simulated rank.
 struct SimulatedRankReport
 {
   double seconds = 0;      ///< from the launch to the end of its body
@@ -27,19 +27,19 @@ struct SimulatedRankReport
   std::size_t peak_memory = 0;  ///< the most at any time
 };
 
-/// What a simulated launch took.
+/// The report of a simulated launch.
 struct SimulationReport
 {
   std::vector<SimulatedRankReport> ranks;
 
-  /// When the last rank ended.
+  /// The time at which the last rank ended, in seconds.
   [[nodiscard]] double seconds() const
   {
     double last = 0;
     for (const auto& r : ranks) last = std::max(last, r.seconds);
     return last;
   }
-  /// What the rank that needs most memory needs, in bytes.
+  /// The memory of the rank that needs the most, in bytes.
   [[nodiscard]] std::size_t peak_memory() const
   {
     std::size_t most = 0;

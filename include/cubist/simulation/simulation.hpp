@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The scheduler of simulated ranks. Each rank is a fiber of one thread: it runs until it waits;
-// then the rank goes on whose clock is the earliest, after all that happens before its time. So all
-// happens in the order of simulated time, and a result does not depend on the machine that
-// simulates.
+// The scheduler of simulated ranks. Each rank is a fiber of one thread, and runs until it waits.
+// Then the rank with the earliest clock goes on, after everything that happens before its time. So
+// everything happens in the order of simulated time, and a result does not depend on the machine
+// that simulates.
 //
 // Measured, beside threads: docs/decisions/0032-simulated-time.md.
 
@@ -87,7 +87,7 @@ class Simulation
     raise();
   }
 
-  /// `self` goes on when all that happens before its time has happened.
+  /// `self` goes on after everything that happens before its time.
   /// @throws what `block` throws
   void catch_up(SimulatedRank& self)
   {
@@ -124,13 +124,14 @@ class Simulation
   }
   /// The cores on which a rank multiplies.
   [[nodiscard]] int threads() const { return threads_; }
-  /// Seconds in which a rank reads or writes so many bytes, on one core.
+  /// The seconds in which a rank reads or writes this many bytes, on one core.
   [[nodiscard]] double pass_seconds(double bytes) const
   {
     return machine_.call_seconds + bytes / pass_bandwidth_;
   }
 
-  /// A program reads values, which are zeros. Said once.
+  /// Called when a program reads a value. Simulated matrices have no elements, so it gets 0; the
+  /// first such read prints a warning.
   static void note_zeros()
   {
     static bool is_noted = false;
@@ -140,7 +141,8 @@ class Simulation
                stderr);
   }
 
-  /// `self` computes for so many seconds on so many cores, longer where others share them.
+  /// `self` computes for this many seconds on this many cores; it takes longer if others share
+  /// them.
   void compute(SimulatedRank& self, double seconds, int cores = 1)
   {
     if (seconds == 0) return;
@@ -177,7 +179,7 @@ class Simulation
     SimulatedRank* rank = nullptr;
   };
 
-  /// Another rank goes on, or `self` does.
+  /// Lets the next rank go on, which may be `self`.
   void pass_turn(SimulatedRank& self)
   {
     SimulatedRank& next = *choose();

@@ -3,7 +3,7 @@
 
 // Fault injection: a decorator of any communicator on which chosen calls of chosen ranks are
 // delayed, fail, or differ from those of the other ranks. With it, tests show that a program ends
-// with a message, and never hangs or accepts wrong data, whatever fails and wherever.
+// with a message, and never hangs or accepts wrong data, whatever fails and wherever it fails.
 //
 // Windows are forwarded, so direct products run under it, too.
 
@@ -41,9 +41,9 @@ struct Fault
     wrong_order  // the rank makes a call of another kind first
   };
   Kind kind = Kind::delay;                    ///< what happens
-  int rank = 0;                               // of the launch
-  std::optional<Collective> collective = {};  // by default any
-  std::uint64_t call = 0;  // the number of that call among such calls of the rank, from 0 on
+  int rank = 0;                               // the rank of the launch that has the fault
+  std::optional<Collective> collective = {};  // the kind of call; by default any
+  std::uint64_t call = 0;  // the number of the call among such calls of the rank, from 0 on
   std::chrono::milliseconds delay{0};  ///< how long a call is delayed
 };
 

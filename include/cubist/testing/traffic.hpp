@@ -16,7 +16,8 @@ namespace cubist::CUBIST_ABI
 {
 
 /// A communicator that counts what its rank sends, here and in every communicator split from it. It
-/// has no windows: what is read in place is not sent, and algorithms shall send as on a cluster.
+/// has no windows, because a block that is read in place is not sent, and algorithms must send as
+/// on a cluster.
 template <Communicator C>
 class CountingCommunicator : public CommunicatorDecorator<CountingCommunicator<C>, C, false>
 {

@@ -48,7 +48,7 @@ namespace cubist::CUBIST_ABI::detail
   return rows;
 }
 
-/// What a trace says of a call of the engine beside its name.
+/// What a trace says about a call of the engine in addition to its name.
 [[nodiscard]] inline nlohmann::json call_arguments(const TraceEvent& e)
 {
   nlohmann::json arguments{{"bytes", e.bytes}};

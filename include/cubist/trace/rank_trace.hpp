@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What one rank did, and when: spans of its computation, which nest, and its communication.
+// Records what one rank did and when: spans of its computation, which nest, and its communication.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What a line of the trace is.
+/// The category of an event.
 enum class TraceCategory : std::uint8_t
 {
   part,          // a named part of the program
@@ -33,8 +33,8 @@ struct TraceEvent
   TraceCategory category = TraceCategory::part;  ///< what it is
   double begin = 0;                              // seconds
   double end = 0;                                ///< seconds from the start of the launch
-  Sent sent = {};                                // of communication
-  int ranks = 0;                                 // likewise
+  Sent sent = {};                                // what the rank sends, for communication
+  int ranks = 0;                                 // ranks of the call, for communication
   /// Seconds in which the rank's thread had a processor; negative where they were not recorded.
   double processor = -1;
   bool transposes_a = false;       ///< of a call of the engine, as in EngineCall
@@ -71,8 +71,8 @@ class RankTrace
     blocks_.back().push_back(event);
   }
 
-  /// Adds an event from `event.begin` to now as a wait, unless that is shorter than a call that
-  /// only looks or queues.
+  /// Adds an event from `event.begin` to now as a wait, unless it is as short as a call that does
+  /// not wait.
   /// @param processor what `processor_now` was at its begin
   /// @returns now
   double add_wait(TraceEvent event, double processor = 0)
@@ -178,8 +178,8 @@ class TraceSpan
 
 }  // namespace detail
 
-/// Nothing of the rank that makes it is recorded until the end of the scope: of a long run a
-/// program shows the one step that it wants.
+/// Until the end of the scope, nothing that the rank does is recorded, so that a long run can
+/// record a few steps.
 /// @pre parts that begin in the scope end in it, and no others do
 class TracePause
 {

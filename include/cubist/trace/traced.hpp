@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A decorator of any backend that writes a trace of what its ranks do: in real time, or in that of
-// `Simulated`. ui.perfetto.dev shows it.
+// A decorator of any backend that writes a trace of what its ranks do, in real time or in the time
+// of `Simulated`. ui.perfetto.dev shows it.
 //
 //   Traced<Threads>::options = {.file = "step.json"};
 //   launch<Traced<Threads>>({.ranks = 4}, [](auto& world) { … });
@@ -31,15 +31,15 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What is traced; all ranks have equal options.
+/// The options of a trace, which are equal on all ranks.
 struct TraceOptions
 {
   std::string file = {};  ///< empty: nothing is recorded
-  int ranks = 64;         ///< the first so many are recorded
-  /// If there are any, these are recorded instead.
+  int ranks = 64;         ///< the number of ranks that are recorded, from the first on
+  /// If this is not empty, these ranks are recorded instead.
   std::vector<int> only = {};
-  /// Whether to record for how long a rank's thread had a processor in each event, too ("tdur" in
-  /// the file): where ranks share cores, the rest of an event is time of other ranks. It takes two
+  /// Whether to record also for how long a rank's thread had a processor in each event ("tdur" in
+  /// the file). If ranks share cores, other ranks have the rest of the event's time. It takes two
   /// system calls an event. Simulated ranks have no such time.
   bool processor_time = false;
 
