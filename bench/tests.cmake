@@ -112,7 +112,7 @@ set_tests_properties("bench: the breakdown of no trace" PROPERTIES LABELS bench
 # Wrong arguments are reported before anything runs.
 add_test(NAME "bench: a mesh that does not fit" COMMAND cubist_bench matmul --schemes cube3d --ranks 4)
 set_tests_properties("bench: a mesh that does not fit" PROPERTIES
-  LABELS bench PASS_REGULAR_EXPRESSION "Cube3D got 4 ranks, which are no cube.*use 1 or 8 ranks")
+  LABELS bench PASS_REGULAR_EXPRESSION "Cube3D got 4 ranks, which is not a cube.*use 1 or 8 ranks")
 
 # Without a GPU: the errors, and the measurements on the fake.
 if(TARGET cubist_bench_gpu)

@@ -125,7 +125,7 @@ TEST_CASE("an object that is no exception is reported, too")
 {
   FirstError first;
   first.record(2, error(7), false);
-  CHECK(mentions(first.message(), "rank 2: ", "no std::exception", "throw a cubist::Error"));
+  CHECK(mentions(first.message(), "rank 2: ", "not a std::exception", "throw a cubist::Error"));
   CHECK_THROWS_AS(first.rethrow(), RankFailed);
 }
 

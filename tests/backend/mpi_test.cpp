@@ -420,13 +420,13 @@ TEST_CASE("launch throws an error of another library inside RankFailed")
     CHECK_THROWS_AS(std::rethrow_if_nested(e), std::out_of_range);
   }
   const auto text = thrown<RankFailed>([](World&) { throw 42; });
-  CHECK(mentions(text, "no std::exception", "throw a cubist::Error instead"));
+  CHECK(mentions(text, "not a std::exception", "throw a cubist::Error instead"));
 
   const auto peer = thrown<Error>([](World& world) {
     if (world.rank() == 0) throw 42;
     world.barrier();
   });
-  CHECK(mentions(peer, process() == 0 ? "no std::exception" : "rank 0 failed"));
+  CHECK(mentions(peer, process() == 0 ? "not a std::exception" : "rank 0 failed"));
 }
 
 TEST_CASE("a failed launch does not affect the next one")

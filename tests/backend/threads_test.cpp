@@ -122,7 +122,7 @@ TEST_CASE("an error ends a program that passes its arguments, with one line and 
 
     const auto refused = ended([&] { launch_program({.ranks = 0}, fail); });
     CHECK(refused.status == 1);
-    CHECK(mentions(refused.printed, "cubist: got 0 ranks", "use a number of these"));
+    CHECK(mentions(refused.printed, "cubist: got 0 ranks", "use a number in this range"));
 
     const auto mismatch = ended([] {
       launch_program({.ranks = 1}, [](World& world) {
@@ -207,7 +207,7 @@ TEST_CASE("invalid numbers of ranks are errors that name the valid ones")
         [&] { launch<Threads>({.ranks = ranks}, [&](World&) { ++runs; }); });
     CAPTURE(ranks, text);
     CHECK(mentions(text, "got " + std::to_string(ranks) + " ranks",
-                   "1 to " + std::to_string(Threads::most_ranks), "use a number of these"));
+                   "1 to " + std::to_string(Threads::most_ranks), "use a number in this range"));
     CHECK(runs == 0);
   }
 }
@@ -274,7 +274,7 @@ TEST_CASE("launch nests an object that is no std::exception in RankFailed, too")
   catch (const RankFailed& e)
   {
     CHECK(e.rank() == 1);
-    CHECK(mentions(e.what(), "rank 1", "no std::exception", "throw a cubist::Error instead"));
+    CHECK(mentions(e.what(), "rank 1", "not a std::exception", "throw a cubist::Error instead"));
     CHECK_THROWS_AS(std::rethrow_if_nested(e), int);
   }
 }

@@ -72,14 +72,14 @@ TEST_CASE("JSON is parsed to the depth limit, and refused behind it")
 TEST_CASE("text that is no JSON is refused with the place, the consequence and a remedy")
 {
   CHECK(error("{\"a\" 1}") ==
-        "got file, which is no JSON at byte 6, so nothing is known; take a fresh copy of it");
+        "got file, which is not JSON at byte 6, so nothing is known; take a fresh copy of it");
   CHECK(error("") ==
-        "got file, which is no JSON at byte 1, so nothing is known; take a fresh copy of it");
+        "got file, which is not JSON at byte 1, so nothing is known; take a fresh copy of it");
   using Catch::Matchers::ContainsSubstring;
-  CHECK_THAT(error(std::string{"{}\0, but more", 13}), ContainsSubstring("no JSON at byte 3"));
-  CHECK_THAT(error("{} {}"), ContainsSubstring("no JSON at byte 4"));
+  CHECK_THAT(error(std::string{"{}\0, but more", 13}), ContainsSubstring("not JSON at byte 3"));
+  CHECK_THAT(error("{} {}"), ContainsSubstring("not JSON at byte 4"));
   CHECK_THAT(error("[1e999]"), ContainsSubstring("a number that no double can hold"));
-  CHECK_THAT(error("[NaN]"), ContainsSubstring("no JSON at byte"));
+  CHECK_THAT(error("[NaN]"), ContainsSubstring("not JSON at byte"));
   CHECK_THAT(error(R"({"a": 1, "b": {"a": 2}, "a": 3})"),
              ContainsSubstring(R"(two values for "a")"));
   CHECK(error(R"([{"a": 1}, {"a": 2}, {"b": {"a": 3}, "a": 4}])") == "no error");

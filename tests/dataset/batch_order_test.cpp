@@ -78,7 +78,7 @@ TEST_CASE("a batch is neither empty nor more than an epoch, and its number is bo
   const BatchOrder order{10, 4, 1, "rows"};
   CHECK(mentions(message_of<ArgumentError>(
                      [&] { (void)order(std::numeric_limits<std::uint64_t>::max() / 2); }),
-                 "more than 64 bits count", "count batches from 0"));
+                 "beyond the last batch", "count batches from 0"));
   CHECK_THROWS_AS(order(std::uint64_t{1} << 60), ArgumentError);
   CHECK_NOTHROW(order(std::uint64_t{1} << 41));
 }

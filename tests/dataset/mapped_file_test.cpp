@@ -58,7 +58,7 @@ TEST_CASE("a file that cannot be mapped is an error")
     return message_of<DataError>([&] { MappedFile{path}; });
   };
   CHECK(mentions(message(folder / "none"), "cannot open", "none", "check the path"));
-  CHECK(mentions(message(folder.path()), "no regular file"));
+  CHECK(mentions(message(folder.path()), "not a regular file"));
 }
 
 }  // namespace dataset_mapped_file_test

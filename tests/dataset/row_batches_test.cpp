@@ -212,7 +212,7 @@ TEST_CASE("settings outside their ranges are refused")
   CHECK(mentions(message({.batch = 0}), "got batches of 0"));
   for (const double fraction : {-0.1, 1.0, std::nan("")})
     CHECK(mentions(message({.batch = 1, .held_out = fraction}), "got a held-out fraction of",
-                   "use 0 to below 1"));
+                   "use a number from 0 to below 1"));
   const RowBatches all{file, {.batch = 10}};
   CHECK(sorted(all.rows_of(5)) == numbers(10));
   CHECK(mentions(message_of<ArgumentError>([&] { (void)all.held_out_rows(); }),

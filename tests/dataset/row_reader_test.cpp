@@ -194,7 +194,7 @@ TEST_CASE("a label is a whole number that is not negative")
 {
   for (const std::string label : {"-1", "0.5", "2147483647", "1e300"})
     CHECK(mentions(error("1,0\n2," + label + "\n", {}), "x.csv, whose line 2 has the label",
-                   "in column 1 (from 0), which is no class", "number the classes from 0"));
+                   "in column 1 (from 0), which is not a class", "number the classes from 0"));
   CHECK(error("1,0\n2,-1\n", {.label = 0}).empty());
   CHECK(error("1,0.5\n", {.targets = 1}).empty());
   CHECK(error("1,2147483646\n", {}).empty());
@@ -207,7 +207,7 @@ TEST_CASE("columns and scalings that make no sense are refused")
   CHECK(mentions(error("1,2\n", {.targets = 2}), "of which 2 would be"));
   CHECK(mentions(error("", {}), "with 0 columns"));
   CHECK(mentions(error("1,2\n", {.label = 2}), "label in column 2 of 2"));
-  CHECK(mentions(error("1,2\n", {.label = 0, .targets = 1}), "meant twice"));
+  CHECK(mentions(error("1,2\n", {.label = 0, .targets = 1}), "both labels and targets"));
   for (const Scaling s : {Scaling{0, 0}, {0, -1}, {NAN, 1}, {0, INFINITY}})
     CHECK(mentions(error("1,2\n", {.scaling = s}), "cannot be scaled", "a positive deviation"));
 }

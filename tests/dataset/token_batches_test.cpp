@@ -99,7 +99,7 @@ TEST_CASE("sequences have at least two tokens, and no more than the file")
   CHECK(mentions(message_of<DataError>([&] {
                    TokenBatches(text.file(), {1, 5});
                  }),
-                 "x.bin, whose 4 tokens are no sequence of 5", "use shorter sequences"));
+                 "x.bin, whose 4 tokens do not fill a sequence of 5", "use shorter sequences"));
   for (const std::size_t length : {0U, 1U})
     CHECK(mentions(message_of<ArgumentError>([&] {
                      TokenBatches(text.file(), {1, length});

@@ -120,7 +120,7 @@ TEST_CASE("tokens beyond the end of a file are refused")
 TEST_CASE("a file that holds no tokens is refused when it is opened")
 {
   CHECK(mentions(error(""), "x.bin, which is empty", "no text to learn from", "write tokens"));
-  CHECK(mentions(error("abc"), "whose 3 bytes are no whole number of tokens of 2 bytes",
+  CHECK(mentions(error("abc"), "whose 3 bytes are not a whole number of tokens of 2 bytes",
                  "truncated", "TokenType"));
   CHECK(mentions(error("abcdef", TokenType::uint32), "whose 6 bytes", "tokens of 4 bytes"));
   CHECK(mentions(error("\x93NUMPY" + std::string(122, ' ')), "which is an .npy file", "tofile()"));

@@ -195,8 +195,8 @@ TEST_CASE("scatter of a matrix on another rank than 0 throws on every rank, and 
       DistMatrix<double, Summa2D::Input, Mesh2::AxisMesh> x{mesh, {5, 7}};
       const auto set = message_of<ShapeError>([&] { scatter(mine, x); });
       for (const auto& message : {created, set})
-        found.check(mentions(message, "got a matrix of (5, 7) on rank 2",
-                             "none with elements on rank 0", "give it on rank 0"),
+        found.check(mentions(message, "got a matrix of (5, 7) on rank 2", "an empty one on rank 0",
+                             "pass the matrix on rank 0"),
                     "got '", message, "'");
       return found;
     }));
@@ -215,7 +215,8 @@ TEST_CASE("scatter into a matrix of another shape throws on every rank, and does
     auto x = scatter<Summa2D::Input>(mesh, right);
     Findings found;
     const auto message = message_of<ShapeError>([&] { scatter(wrong, x); });
-    found.check(mentions(message, "(7, 5)", "(5, 7)", "give it that shape"), "got '", message, "'");
+    found.check(mentions(message, "(7, 5)", "(5, 7)", "give both the same shape"), "got '", message,
+                "'");
     found.check(message == message_of<ShapeError>([&] { (void)scatter_like(x, wrong); }),
                 "scatter_like took it");
     found.check(is_slice(x, right), "the target changed");

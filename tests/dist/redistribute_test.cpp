@@ -344,7 +344,7 @@ TEST_CASE("redistribute to another shape throws on every rank")
          DistMatrix<double, Summa2D::Input, On<Grid>> y{mesh, {7, 5}};
          return message_of<ShapeError>([&] { redistribute(x, y); });
        }))
-    CHECK(mentions(m, "(5, 7)", "(7, 5)", "give them the same shape"));
+    CHECK(mentions(m, "(5, 7)", "(7, 5)", "give both the same shape"));
 }
 
 TEST_CASE("redistribute between meshes on different communicators throws on every rank")

@@ -159,7 +159,7 @@ TEST_CASE("sum_partial: parts of another shape or on another mesh throw on every
          return message_of<ShapeError>([&] { sum_partial(parts, turned); }) +
                 message_of<MeshError>([&] { elsewhere = parts; });
        }))
-    CHECK(mentions(m, "(5, 7) for a sum of (7, 5)", "give them the same shape", "another mesh",
+    CHECK(mentions(m, "(5, 7) for a sum of (7, 5)", "give both the same shape", "another mesh",
                    "on the same mesh"));
 }
 

@@ -108,7 +108,7 @@ TEST_CASE("a list of rectangles must hold each element once")
   auto list = good;
   list[1].shape.rows = 3;
   CHECK(mentions(error_of(shape, list), "rectangle of (4, 5) at (2, 3) of rank 0",
-                 "overlaps that of (3, 5) at (0, 3) of rank 1", "one rectangle"));
+                 "overlaps the rectangle of (3, 5) at (0, 3) of rank 1", "one rectangle"));
   list = good;
   list[2].shape.cols = 4;
   CHECK(mentions(error_of(shape, list), "hold 44 elements of a matrix of (6, 8)",

@@ -70,7 +70,7 @@ TEST_CASE("the separator and the header are options")
   CHECK_THAT(error("a,b\n1,2\n"), ContainsSubstring("line 1, value 1, is \"a\""));
   const auto later = error("a,b\n1,x\n", {.header = true});
   CHECK_THAT(later, ContainsSubstring("line 2, value 2, is \"x\""));
-  CHECK_THAT(later, ContainsSubstring("; write one, as -1.5e3, or leave the line out"));
+  CHECK_THAT(later, ContainsSubstring("; write one, such as -1.5e3, or leave the line out"));
 }
 
 TEST_CASE("a value that is no finite number is refused, with its line and place")
@@ -100,7 +100,7 @@ TEST_CASE("a value that is no finite number is refused, with its line and place"
                           "1\r\r"})
   {
     CAPTURE(bad);
-    CHECK_THAT(error(std::string{bad} + '\n'), ContainsSubstring("no finite number"));
+    CHECK_THAT(error(std::string{bad} + '\n'), ContainsSubstring("not a finite number"));
   }
   CHECK_THAT(error(std::string("1\0\n", 3)), ContainsSubstring("1\\x00"));
   CHECK_THAT(error("1\n\n2\n"), ContainsSubstring("line 2, value 1, is \"\""));
@@ -152,15 +152,16 @@ TEST_CASE("the advice to skip a header is given where the whole first line is no
   for (const char* header : {"a,b", "x,2nd", "\"a\",\"b\"", "label,,x", "name,information"})
   {
     CAPTURE(header);
-    CHECK_THAT(error(header + std::string{"\n1,2\n"}),
-               ContainsSubstring("; write one, as -1.5e3, or skip a header by .header = true"));
+    CHECK_THAT(
+        error(header + std::string{"\n1,2\n"}),
+        ContainsSubstring("; write one, such as -1.5e3, or skip a header by .header = true"));
   }
   for (const char* row : {"1,x", "x,1", "1,", "nan,nan", "x,inf", "1e999,x", "\"1\",\"2\"", "x,+1",
                           "1;2", "1 2", "1\t2", ",", "3rd,4th"})
   {
     CAPTURE(row);
     const auto message = error(row + std::string{"\n1,2\n"});
-    CHECK_THAT(message, ContainsSubstring("no finite number"));
+    CHECK_THAT(message, ContainsSubstring("not a finite number"));
     CHECK_THAT(message, !ContainsSubstring(".header"));
   }
   CHECK_THAT(error("1;2\n"), ContainsSubstring("or name what separates the values"));

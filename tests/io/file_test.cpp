@@ -66,7 +66,7 @@ TEST_CASE("a read beyond the end of a file is an error")
   write_contents(folder / "short", "12345");
   const File file{(folder / "short").string(), Mode::read};
   CHECK(mentions(message_of<DataError>([&] { (void)read(file, 3, 4); }), "short ends at byte 5",
-                 "2 more are expected", "truncated"));
+                 "2 more bytes are expected", "truncated"));
 }
 
 TEST_CASE("errors of opening and writing name the file and the reason")
@@ -81,13 +81,13 @@ TEST_CASE("errors of opening and writing name the file and the reason")
                  "check that every node sees it"));
   CHECK(mentions(open("no/folder", Mode::create), "cannot write to", "No such file",
                  "that its folder exists"));
-  CHECK(mentions(open("", Mode::read), "no regular file"));
+  CHECK(mentions(open("", Mode::read), "not a regular file"));
   CHECK(mentions(message_of<DataError>([] {
                    File{"/dev/zero", Mode::read};
                  }),
-                 "/dev/zero", "no regular file"));
+                 "/dev/zero", "not a regular file"));
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK(mentions(open("pipe", Mode::read), "pipe", "no regular file"));
+  CHECK(mentions(open("pipe", Mode::read), "pipe", "not a regular file"));
   File full{(folder / "full").string(), Mode::create};
   CHECK(mentions(message_of<DataError>([&] { full.resize(~std::uint64_t{0}); }), "cannot extend"));
   write_contents(folder / "read only", "12345");

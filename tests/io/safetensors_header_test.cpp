@@ -135,7 +135,7 @@ TEST_CASE("tensors must cover the data without gaps and overlaps")
   CHECK_THAT(error(a + tensor("b", "F16", "2", "4,8"), 9), ContainsSubstring("1 bytes after"));
   CHECK_THAT(error("", 1), ContainsSubstring("1 bytes after"));
   CHECK_THAT(error(a + tensor("a", "F16", "2", "4,8"), 8),
-             ContainsSubstring("two tensors of the name"));
+             ContainsSubstring("two tensors with the name"));
 }
 
 TEST_CASE("the bytes of a tensor must match its shape and type")
@@ -278,13 +278,13 @@ TEST_CASE("text that is no JSON is refused")
   CHECK_THAT(error_of_json(" {}"), ContainsSubstring("does not begin with {"));
   CHECK_THAT(error_of_json("\xEF\xBB\xBF{}"), ContainsSubstring("does not begin with {"));
   CHECK_THAT(error_of_json("[]"), ContainsSubstring("does not begin with {"));
-  CHECK_THAT(error_of_json("{}{}"), ContainsSubstring("at byte 3 is no JSON"));
-  CHECK_THAT(error_of_json("{} x"), ContainsSubstring("no JSON"));
-  CHECK_THAT(error_of_json("{},"), ContainsSubstring("no JSON"));
-  CHECK_THAT(error_of_json("{/**/}"), ContainsSubstring("no JSON"));
+  CHECK_THAT(error_of_json("{}{}"), ContainsSubstring("at byte 3 is not JSON"));
+  CHECK_THAT(error_of_json("{} x"), ContainsSubstring("not JSON"));
+  CHECK_THAT(error_of_json("{},"), ContainsSubstring("not JSON"));
+  CHECK_THAT(error_of_json("{/**/}"), ContainsSubstring("not JSON"));
   CHECK_THAT(error_of_json(std::string("{}\0{", 4)), ContainsSubstring("zero byte"));
-  CHECK_THAT(error_of_json("{\"\xFF\":{}}"), ContainsSubstring("no JSON"));
-  CHECK_THAT(error_of_json("{\"\\ud800\":{}}"), ContainsSubstring("no JSON"));
+  CHECK_THAT(error_of_json("{\"\xFF\":{}}"), ContainsSubstring("not JSON"));
+  CHECK_THAT(error_of_json("{\"\\ud800\":{}}"), ContainsSubstring("not JSON"));
 }
 
 TEST_CASE("a malicious header takes no deep stack, and has a short message")

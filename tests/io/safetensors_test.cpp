@@ -257,11 +257,11 @@ TEST_CASE("the order of a weight is neither guessed nor contradicted")
   CHECK(mentions(message_of<ShapeError>([&] {
                    (void)load("fc2.weight", {1, 6}, {});
                  }),
-                 "fc2.weight of (6, 1) to set one of (1, 6)"));
+                 "fc2.weight of (6, 1) for a matrix of (1, 6)"));
   CHECK(mentions(message_of<ShapeError>([&] {
                    (void)load("fc1.weight", {6, 5}, WeightOrder::out_in);
                  }),
-                 "fc1.weight of (6, 6), in WeightOrder::out_in, to set one of (6, 5)"));
+                 "fc1.weight of (6, 6), in WeightOrder::out_in, for a matrix of (6, 5)"));
 
   save(folder / "a", one_rank);
   CHECK(identical(load("weight", {13, 7}, {}), load("weight", {13, 7}, WeightOrder::in_out)));
@@ -322,7 +322,7 @@ TEST_CASE("two matrices of one name, or none, are refused")
       });
     });
   };
-  CHECK(mentions(save(2), "two matrices of the name m"));
+  CHECK(mentions(save(2), "two matrices with the name m"));
   CHECK(mentions(save(0), "no matrices"));
   CHECK_FALSE(std::filesystem::exists(folder / "a"));
 }

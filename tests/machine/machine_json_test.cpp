@@ -151,7 +151,7 @@ TEST_CASE("JSON that describes no machine is refused")
                  "use a number"));
   CHECK(mentions(error(R"({"across": 3})"), "got 3 for a machine's across", "use an object"));
   CHECK(mentions(error("[1, 2]"), "got [1,2] for a machine", "use an object"));
-  CHECK(mentions(error(R"({"benchmark": "matmul", "rows": []})"), "cubist_bench", "lack something",
+  CHECK(mentions(error(R"({"benchmark": "matmul", "rows": []})"), "cubist_bench", "incomplete",
                  "collectives --json"));
   for (const char* number : {"1.5", "1e12", "-1e300"})
     CHECK(mentions(error((R"({"ranks_per_node": )" + std::string{number} + "}").c_str()),
@@ -216,7 +216,7 @@ TEST_CASE("A machine is read from a file")
   std::ofstream{path} << R"({"cores": 2})";
   CHECK(read_machine(path).cores == 2);
   std::ofstream{path} << "{cores";
-  CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), path, "is no JSON"));
+  CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), path, "is not JSON"));
   std::ofstream{path} << R"({"cores": 2, "memory": 4e9, "cores": 3})";
   CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), path,
                  "two values for \"cores\""));

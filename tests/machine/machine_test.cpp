@@ -165,7 +165,8 @@ TEST_CASE("A machine with which times would be wrong is refused")
     CAPTURE(i);
     CHECK_FALSE(refused(changes[i]).empty());
   }
-  CHECK(mentions(refused(changes[1]), "got memory = nan", "negative or endless", "use 0 or more"));
+  CHECK(mentions(refused(changes[1]), "got memory = nan", "negative or infinite",
+                 "use a finite number of 0 or more"));
   CHECK(mentions(refused(changes[0]), "got cores = 0", "use a positive number"));
   CHECK(mentions(refused(changes.back()), "got gemm.copy = 0"));
 }

@@ -90,7 +90,8 @@ TEST_CASE("a parameter refuses a matrix of another shape")
     });
   };
   CHECK(set(7, 5) == "");
-  CHECK(mentions(set(5, 7), "got a matrix of (5, 7) to set one of (7, 5)", "give it that shape"));
+  CHECK(mentions(set(5, 7), "got a matrix of (5, 7) for a matrix of (7, 5)",
+                 "give both the same shape"));
 }
 
 }  // namespace cubist::test::parameter_test

@@ -66,7 +66,7 @@ TEST_CASE("Extents that a scheme cannot have are refused with the nearest that i
 {
   const auto message = message_of<MeshError>([] { require_fit<Cube3D>({4, 4, 3}); });
   CHECK(mentions(message, "got the extents x 4 x y 4 x z 3 for Cube3D", "no such mesh",
-                 "the nearest is x 3 x y 3 x z 3"));
+                 "use the nearest, x 3 x y 3 x z 3"));
   CHECK(message_of<MeshError>([] { require_fit<Cube3D>({4, 4, 4}); }).empty());
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("A list of extents has one for each axis, and is a mesh of the scheme"
   CHECK(mentions(message_of<MeshError>([] {
                    (void)extents_from_list<Cube3D>({1, 2, 2});
                  }),
-                 "for Cube3D", "the nearest is"));
+                 "for Cube3D", "use the nearest,"));
 }
 
 }  // namespace plan_meshes_test

@@ -17,7 +17,7 @@ TEST_CASE("The layers of a network are a product each")
   CHECK((layers[0].m == 16 && layers[0].k == 256 && layers[0].n == 1024));
   CHECK((layers[1].m == 16 && layers[1].k == 1024 && layers[1].n == 128));
   CHECK(mentions(message_of<ArgumentError>([] { (void)mlp_layers(16, {256}); }), "got 1 sizes",
-                 "no layer", "give those of its input"));
+                 "no layer", "give the sizes of its input"));
 }
 
 TEST_CASE("Layers that do not chain or have no elements are refused")

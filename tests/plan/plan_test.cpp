@@ -133,7 +133,7 @@ TEST_CASE("Extents that a scheme or the ranks do not allow are refused")
   CHECK(mentions(message_of<MeshError>([&] {
                    (void)plan_on<Summa25D>({2, 2, 1}, layers, 8);
                  }),
-                 "Summa25D", "no such mesh", "the nearest is depth 2 x row 1 x col 1"));
+                 "Summa25D", "no such mesh", "use the nearest, depth 2 x row 1 x col 1"));
   CHECK(mentions(message_of<MeshError>([&] {
                    (void)plan_on<Summa2D>({2, 4}, layers, 6);
                  }),

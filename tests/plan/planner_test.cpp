@@ -244,7 +244,7 @@ TEST_CASE("Invalid arguments of the planner are refused")
   CHECK(mentions(message_of<ArgumentError>([&] { (void)plan(layers, 4, {}, {.scheme = "Foo"}); }),
                  "\"Foo\"", "use Megatron1D"));
   CHECK(mentions(message_of<ArgumentError>([&] { (void)plan(layers, 4, {}, {.scalar_bytes = 0}); }),
-                 "0 bytes", "use sizeof"));
+                 "0 bytes", "use the size of the scalar"));
   Machine broken;
   broken.rates["float"] = RateTable::peak(-1);
   CHECK_THROWS_AS(plan(layers, 4, broken), ArgumentError);

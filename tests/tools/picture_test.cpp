@@ -100,7 +100,7 @@ TEST_CASE("What can't be drawn is refused")
   CHECK(mentions(message_of<MeshError>([] {
                    (void)picture_of<Cube3D>({2, 2, 1}, {4, 4, 4});
                  }),
-                 "Cube3D", "the nearest is"));
+                 "Cube3D", "use the nearest,"));
 }
 
 }  // namespace tools_picture_test

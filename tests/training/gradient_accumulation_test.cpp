@@ -234,7 +234,7 @@ TEST_CASE("no micro-batches are refused, and parameters that are in no network")
     return std::pair{none, make(2)};
   });
   CHECK(mentions(refused.first, "got steps of 0 micro-batches"));
-  CHECK(mentions(refused.second, "got parameters whose gradients go nowhere else"));
+  CHECK(mentions(refused.second, "got parameters that belong to no network"));
 }
 
 TEST_CASE("gradients in another order than those of the micro-batch before are refused")

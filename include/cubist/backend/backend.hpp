@@ -48,9 +48,9 @@ inline void check_time_limit(const LaunchOptions& options)
 {
   if (!options.time_limit) return;
   const auto limit = *options.time_limit;
-  require<ArgumentError>(limit.count() > 0, "got a time limit of ", limit.count(),
-                         " ms, in which no call can be complete; give a longer one, or leave it "
-                         "out to wait for ever");
+  require<ArgumentError>(
+      limit.count() > 0, "got a time limit of ", limit.count(),
+      " ms, in which no call can complete; give a longer one, or leave it out to wait for ever");
 }
 
 /// The scope of a rank's body, on the thread that runs it.

@@ -96,7 +96,9 @@ class FirstError
     }
     catch (...)
     {
-      RankFailed failed{"threw an object that is no std::exception; throw a cubist::Error instead"};
+      RankFailed failed{
+          "threw an object that is not a std::exception, so it has no message; throw a "
+          "cubist::Error instead"};
       failed.set_rank(rank_);
       std::throw_with_nested(failed);
     }

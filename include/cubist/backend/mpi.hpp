@@ -216,10 +216,10 @@ void Mpi::run(const boost::mpi::communicator& processes, const LaunchOptions& la
     const detail::BodyScope scope;
     detail::check_time_limit(launch);
     const int ranks = launch.ranks.value_or(progress->size());
-    require<ArgumentError>(ranks >= 1 && ranks <= progress->size(), "got ", ranks,
-                           " ranks, but MPI has ", progress->size(),
-                           " processes, of which each is one rank; start ", ranks < 1 ? 1 : ranks,
-                           " with mpiexec -n or srun -n, or leave the number out to use them all");
+    require<ArgumentError>(
+        ranks >= 1 && ranks <= progress->size(), "got ", ranks, " ranks, but MPI has ",
+        progress->size(), " processes, and each process is one rank; start ", ranks < 1 ? 1 : ranks,
+        " with mpiexec -n or srun -n, or leave the number out to use all processes");
     members = control.split(rank < ranks ? 0 : 1);
     if (rank < ranks)
     {

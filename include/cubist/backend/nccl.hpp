@@ -119,7 +119,7 @@ template <Communicator Host>
   const auto here = std::count_if(distinct.begin(), distinct.end(),
                                   [&](const auto& gpu) { return gpu.first == *mine; });
   require<ArgumentError>(may_share || here == ranks, "got ", ranks, " ranks on a machine that has ",
-                         here, " GPUs for them, but each needs one of its own; ", advice);
+                         here, " GPUs for them, but each rank needs a GPU of its own; ", advice);
   return {device, distinct.size() < gpus.size()};
 }
 

@@ -60,8 +60,10 @@ struct Simulated
   [[nodiscard]] static double now()
   {
     const auto* rank = detail::SimulatedRank::current();
-    require<ArgumentError>(rank != nullptr, "got a question for the simulated time outside of a "
-                                            "launch, where no clock runs; ask inside its body");
+    require<ArgumentError>(
+        rank != nullptr,
+        "got a call of Simulated::now() outside of a launch, where no clock runs; call it inside "
+        "the body of the launch");
     return rank->clock;
   }
 
@@ -70,8 +72,10 @@ struct Simulated
   [[nodiscard]] static const SimulatedRankReport& rank_report()
   {
     const auto* rank = detail::SimulatedRank::current();
-    require<ArgumentError>(rank != nullptr, "got a question for a simulated rank outside of a "
-                                            "launch, where there is none; ask inside its body");
+    require<ArgumentError>(
+        rank != nullptr,
+        "got a call of Simulated::rank_report() outside of a launch, where there are no ranks; "
+        "call it inside the body of the launch");
     return rank->report;
   }
 
@@ -115,7 +119,8 @@ void Simulated::run(const LaunchOptions& settings, detail::FunctionRef<void(C&)>
   require_valid(machine);
   const int ranks = settings.ranks.value_or(machine.on_a_node(static_cast<int>(machine.cores)));
   require<ArgumentError>(ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but 1 to ",
-                         most_ranks, " can be simulated; use a number of these, or none for ",
+                         most_ranks,
+                         " can be simulated; use a number in this range, or leave it out for ",
                          machine.on_a_node(static_cast<int>(machine.cores)));
   detail::check_time_limit(settings);
   const auto simulation =

@@ -86,9 +86,10 @@ void Threads::run(const LaunchOptions& options, detail::FunctionRef<void(C&)> bo
 {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int ranks = options.ranks.value_or(cores);
-  require<ArgumentError>(
-      ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but threads can be 1 to ",
-      most_ranks, " ranks; use a number of these, or none for ", cores, ", one for each core");
+  require<ArgumentError>(ranks >= 1 && ranks <= most_ranks, "got ", ranks,
+                         " ranks, but threads can be 1 to ", most_ranks,
+                         " ranks; use a number in this range, or leave it out for ", cores,
+                         ", one for each core");
 
   detail::check_time_limit(options);
   const auto limit = detail::time_limit(options);

@@ -34,8 +34,8 @@ class CallGuard
   {
     require<ArgumentError>(
         !active_.exchange(true), "got a call of ", what,
-        " while another call is in progress, so both would write to its workspace; "
-        "give each thread its own");
+        " while another call is in progress, so both would write to the same workspace; give each "
+        "thread an object of its own");
     return Scope{&active_};
   }
 

@@ -95,7 +95,7 @@ CUBIST_INLINE nlohmann::json parse_json(std::string_view text, const std::string
                                         const JsonUse& use)
 {
   const auto refuse = [&](std::size_t byte) {
-    return DataError{detail::join({"got ", file, ", which is no JSON at byte ", byte, ", ",
+    return DataError{detail::join({"got ", file, ", which is not JSON at byte ", byte, ", ",
                                    use.consequence, "; ", use.if_damaged})};
   };
   // The parser takes a zero byte for the end.

@@ -75,7 +75,7 @@ class MatrixView
   {
     require<ShapeError>(contiguous(), "got a view of ", rows_, " x ", cols_,
                         " elements whose rows are ", ld_,
-                        " apart, which is no single run of memory; copy it into a buffer first");
+                        " apart, so it is not contiguous in memory; copy it to a buffer first");
     return {data_, size()};
   }
 

@@ -31,10 +31,11 @@ namespace detail
 /// @throws ArgumentError unless layer < 2^16 and step < 2^40
 [[nodiscard]] inline std::uint64_t stream_number(Draw draw, std::size_t layer, std::uint64_t step)
 {
-  require<ArgumentError>(layer < std::size_t{1} << 16 && step < std::uint64_t{1} << 40,
-                         "got layer ", layer, " and step ", step,
-                         ", whose random numbers would be those of other ones; use layers below "
-                         "2^16 and steps below 2^40");
+  require<ArgumentError>(
+      layer < std::size_t{1} << 16 && step < std::uint64_t{1} << 40, "got layer ", layer,
+      " and step ", step,
+      ", which would have the random numbers of another layer and step; use layers below 2^16 and "
+      "steps below 2^40");
   return static_cast<std::uint64_t>(draw) << 56 | static_cast<std::uint64_t>(layer) << 40 | step;
 }
 }  // namespace detail

@@ -63,9 +63,9 @@ class BatchOrder
   /// The number of samples before batch `b`.
   [[nodiscard]] std::uint64_t first(std::uint64_t b) const
   {
-    require<ArgumentError>(b < std::numeric_limits<std::uint64_t>::max() / batch_, "got batch ", b,
-                           " of ", batch_,
-                           " samples, which are more than 64 bits count; count batches from 0");
+    require<ArgumentError>(
+        b < std::numeric_limits<std::uint64_t>::max() / batch_, "got batch ", b, " of ", batch_,
+        " samples, which is beyond the last batch that has a number; count batches from 0");
     return b * batch_;
   }
 

@@ -54,7 +54,7 @@ class CsvFile
     require<ShapeError>(row < rows() && first <= cols() && out.size() <= cols() - first, "got row ",
                         row, " and the ", out.size(), " values from ", first, " of ", path(),
                         ", a table of ", shape_,
-                        ", so some would be missing; read rows and values that it has");
+                        ", which does not have all of them; read rows and columns that it has");
     std::string_view rest = text().substr((*lines_)[row]);
     const detail::CsvLine line{detail::take_line(rest), line_of(row), path(), options_.separator};
     auto to = out.begin();

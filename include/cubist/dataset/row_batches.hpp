@@ -126,10 +126,11 @@ class RowBatches
 
   static std::uint64_t count_held_out(const CsvFile& file, double fraction)
   {
-    require<ArgumentError>(fraction >= 0 && fraction < 1, "got a held-out fraction of ", fraction,
-                           " of the rows of ", file.path(),
-                           ", which is no part of them or leaves none to learn from; use 0 to "
-                           "below 1");
+    require<ArgumentError>(
+        fraction >= 0 && fraction < 1, "got a held-out fraction of ", fraction, " of the rows of ",
+        file.path(),
+        ", which is not a part of them or leaves none to learn from; use a number from 0 to below "
+        "1");
     return static_cast<std::uint64_t>(std::llround(fraction * static_cast<double>(file.rows())));
   }
 

@@ -109,7 +109,8 @@ class RowReader
   [[nodiscard]] std::vector<int> labels_of(std::span<const std::uint64_t> rows) const
   {
     require<ArgumentError>(options_.targets == 0, "got ", options_.targets, " targets a row of ",
-                           file_.path(), ", so there are no labels; read targets, or set none");
+                           file_.path(),
+                           ", so there are no labels; read the targets, or set their number to 0");
     std::vector<int> labels;
     labels.reserve(rows.size());
     for (const std::uint64_t row : rows)
@@ -143,9 +144,9 @@ class RowReader
   /// element a row
   [[nodiscard]] Scaling measure_features(const std::vector<bool>& chosen) const
   {
-    require<ShapeError>(chosen.size() == file_.rows(), "got a choice of ", chosen.size(),
-                        " rows of the ", file_.rows(), " of ", file_.path(),
-                        ", so it is unclear for some; give one for each row");
+    require<ShapeError>(chosen.size() == file_.rows(), "got ", chosen.size(), " flags for the ",
+                        file_.rows(), " rows of ", file_.path(),
+                        ", so it is unclear which rows are chosen; give one flag for each row");
     std::vector<double> values(file_.cols());
     double count = 0, mean = 0, squares = 0;
     for (std::uint64_t row = 0; row < file_.rows(); ++row)
@@ -184,10 +185,12 @@ class RowReader
                        " columns, of which ", count,
                        " would be labels or targets, so no features are left; give each row "
                        "features, too");
-    require<ArgumentError>(!o.label || (o.targets == 0 && *o.label < file.cols()),
-                           "got the label in column ", o.label.value_or(0), " of ", file.cols(),
-                           " (from 0) with ", o.targets, " targets in ", file.path(),
-                           ", so it is none of them or meant twice; name a column, or set targets");
+    require<ArgumentError>(
+        !o.label || (o.targets == 0 && *o.label < file.cols()), "got the label in column ",
+        o.label.value_or(0), " of ", file.cols(), " (from 0) with ", o.targets, " targets in ",
+        file.path(),
+        ", so the column does not exist, or both labels and targets are asked for; name a column "
+        "that exists, or set targets only");
     return {o.label.value_or(file.cols() - count), count, count};
   }
 
@@ -202,7 +205,7 @@ class RowReader
                              label == std::floor(label),
                          "got ", file_.path(), ", whose line ", file_.line_of(row),
                          " has the label ", label, " in column ", outputs_.offset,
-                         " (from 0), which is no class; number the classes from 0, or name the "
+                         " (from 0), which is not a class; number the classes from 0, or name the "
                          "column of the labels");
       labels_.push_back(static_cast<int>(label));
       classes_ = std::max(classes_, static_cast<std::size_t>(label) + 1);
@@ -217,7 +220,7 @@ class RowReader
   void require_row(std::uint64_t row) const
   {
     require<ShapeError>(row < file_.rows(), "got row ", row, " of the ", file_.rows(), " of ",
-                        file_.path(), ", which it lacks; name rows from 0");
+                        file_.path(), ", so there is no such row; count rows from 0");
   }
 
   /// Sets this rank's block: column j from `column(j)` of the file, which increases.

@@ -82,7 +82,7 @@ class TokenBatches
     require<ArgumentError>(length > 1, "got sequences of ", length,
                            " tokens, in which no token has a next one to predict; use at least 2");
     require<DataError>(file.size() >= length, "got ", file.path(), ", whose ", file.size(),
-                       " tokens are no sequence of ", length,
+                       " tokens do not fill a sequence of ", length,
                        ", so there is nothing to learn from; use shorter sequences, or a longer "
                        "text");
     return (file.size() - 1) / (length - 1);

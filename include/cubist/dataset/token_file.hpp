@@ -88,15 +88,16 @@ inline constexpr std::size_t llmc_header_bytes = 1024;
                      ", so it is truncated; take a fresh copy of it");
   std::array<std::int32_t, 3> numbers;
   std::memcpy(numbers.data(), file.data(), sizeof(numbers));
-  require<DataError>(numbers[1] == format.version, "got ", path, ", a token file of llm.c (",
-                     format.magic, ") of version ", numbers[1], ", of which only version ",
-                     format.version,
-                     " is known, so its tokens would be guessed; write it again by "
-                     "the llm.c of that version, or write the tokens alone");
-  require<DataError>(!requested || *requested == format.type, "got ", path,
-                     ", whose header says that its tokens have ", format.bits,
-                     " bits, but another TokenType was named, as which they would be misread; "
-                     "leave the type to the header");
+  require<DataError>(
+      numbers[1] == format.version, "got ", path, ", a token file of llm.c (", format.magic,
+      ") of version ", numbers[1], ", of which only version ", format.version,
+      " can be read, so the place of its tokens is unknown; write it again by the llm.c of that "
+      "version, or write the tokens alone");
+  require<DataError>(
+      !requested || *requested == format.type, "got ", path,
+      ", whose header says that its tokens have ", format.bits,
+      " bits, but another TokenType was named, so they would be misread; leave the type to the "
+      "header");
   const std::size_t size = bytes_of(format.type);
   const std::size_t rest = file.size() - llmc_header_bytes;
   const auto tokens = static_cast<std::uint32_t>(numbers[2]);
@@ -147,7 +148,7 @@ inline void require_no_other_format(std::string_view start, const std::string& p
   const TokenType type = requested.value_or(TokenType::uint16);
   const std::size_t size = bytes_of(type);
   require<DataError>(file.size() % size == 0, "got ", path, ", whose ", file.size(),
-                     " bytes are no whole number of tokens of ", size,
+                     " bytes are not a whole number of tokens of ", size,
                      " bytes, so it is truncated or has another type; take a fresh copy of it, "
                      "or name its TokenType");
   return {type, 0, file.size() / size};

@@ -118,9 +118,10 @@ void require_none_elsewhere(const M& mesh, Extents mine)
   if (rank[0] == 0) return;
   with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{mine},
                       [&](auto values) { world.broadcast(values, static_cast<int>(rank[0])); });
-  throw ShapeError{join({"got a matrix of ", Shape{mine[1], mine[2]}, " on rank ", rank[0],
-                         ", and none with elements on rank 0, from which global matrices are "
-                         "scattered, so all blocks would be empty; give it on rank 0"})};
+  throw ShapeError{join(
+      {"got a matrix of ", Shape{mine[1], mine[2]}, " on rank ", rank[0],
+       " and an empty one on rank 0, from which global matrices are scattered, so all blocks would "
+       "be empty; pass the matrix on rank 0"})};
 }
 
 /// The shape of rank 0's tensor, whose extents are passed, on all ranks.
@@ -198,8 +199,8 @@ void scatter(const E& global, const DistView<T, M>& out)
 {
   if (!out.mesh.active()) return;
   const Shape shape = detail::broadcast_shape(out.mesh, global);
-  require<ShapeError>(shape == out.shape, "got a matrix of ", shape, " to set one of ", out.shape,
-                      ", which has other elements; give it that shape");
+  require<ShapeError>(shape == out.shape, "got a matrix of ", shape, " for a matrix of ", out.shape,
+                      ", so their elements do not correspond; give both the same shape");
   if (out.mesh.rank() != 0) return detail::scatter_blocks<T, M>({}, out);
   decltype(auto) matrix = detail::as_row_major<T, 2>(global);
   detail::scatter_blocks<T, M>({matrix.data(), shape}, out);

@@ -136,7 +136,7 @@ void redistribute(const DistView<In, M1>& from, const DistView<T, M2>& to)
                 "from one to the other; create both meshes on the same backend");
   Communicator& parent = to.mesh.parent();
   require<ShapeError>(from.shape == to.shape, "got a matrix of ", from.shape, " for one of ",
-                      to.shape, ", which has other elements; give them the same shape");
+                      to.shape, ", so their elements do not correspond; give both the same shape");
   require<MeshError>(from.mesh.parent().size() == parent.size() &&
                          from.mesh.parent().rank() == parent.rank(),
                      "got a matrix on a mesh created as rank ", from.mesh.parent().rank(), " of ",

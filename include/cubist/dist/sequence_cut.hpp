@@ -179,10 +179,11 @@ struct SequenceCut
 [[nodiscard]] inline SequenceCut choose_cut(std::size_t sequences, std::size_t length,
                                             const RowParts& rows, std::size_t requested)
 {
-  require<ArgumentError>(requested == 0 || rows.parts % requested == 0, "got ", requested,
-                         " ranks that share a sequence on a mesh that cuts rows in ", rows.parts,
-                         " parts, which they do not divide; use a divisor, 1 for whole sequences "
-                         "on every rank, or 0 to leave it to the library");
+  require<ArgumentError>(
+      requested == 0 || rows.parts % requested == 0, "got ", requested,
+      " ranks that share a sequence on a mesh that cuts rows in ", rows.parts,
+      " parts, a number that they do not divide; use a divisor of it, 1 for whole sequences on "
+      "every rank, or 0 to let the library choose");
   if (requested != 0)
     return requested == 1 ? SequenceCut{} : cut_sequences(sequences, length, requested, rows);
   if (sequences == 0 || sequences >= rows.parts * rows.batches) return {};

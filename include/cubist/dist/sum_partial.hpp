@@ -69,7 +69,7 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
       "parts' layout without Partial, or with that axis last in Rows or in Cols");
   require<ShapeError>(parts.shape() == sum.shape(), "got parts of a matrix of ", parts.shape(),
                       " for a sum of ", sum.shape(),
-                      ", which has other elements; give them the same shape");
+                      ", so their elements do not correspond; give both the same shape");
   require<MeshError>(parts.mesh() == sum.mesh(), "got parts of a matrix of ", parts.shape(),
                      " on another mesh than their sum, so other ranks hold its blocks; create both "
                      "on the same mesh");

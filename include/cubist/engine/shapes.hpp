@@ -18,15 +18,16 @@ namespace cubist::CUBIST_ABI
   const Shape y = op_shape(op_b, b);
   require<ShapeError>(x.rows == c.rows && y.cols == c.cols && x.cols == y.rows, "gemm got ", x,
                       " times ", y, " for a result of ", c,
-                      ", which do not fit; check the operands' order");
+                      ", so the sizes do not fit; check the order of the operands");
   return {.m = c.rows, .n = c.cols, .k = x.cols};
 }
 
 /// @throws ShapeError unless the operand has the shape `wanted`
 inline void require_shape(Shape operand, Shape wanted)
 {
-  require<ShapeError>(operand == wanted, "got an operand of ", operand, " where one of ", wanted,
-                      " is needed, so elements would be missed or made up; take blocks that agree");
+  require<ShapeError>(
+      operand == wanted, "got an operand of ", operand, " where one of ", wanted,
+      " is needed, so some elements would not correspond; pass blocks of equal shapes");
 }
 
 }  // namespace cubist::CUBIST_ABI

@@ -350,7 +350,7 @@ void require_convertible(const C& world, const ForeignMatrix<const T>& from,
   const Shape got = op_shape(op, from.shape());
   require<ShapeError>(got == to.shape(), "got a matrix of ", from.shape(),
                       op == Op::none ? "" : ", transposed,", " for one of ", to.shape(),
-                      ", which has other elements; give sub-matrices of the same shape");
+                      ", so their elements do not correspond; give sub-matrices of the same shape");
   const auto require_on_world = [&](int rank, int ranks) {
     require<MeshError>(rank == world.rank() && ranks == world.size(),
                        "got a matrix that was made as rank ", rank, " of ", ranks,

@@ -53,14 +53,13 @@ namespace detail
 /// @throws ArgumentError for integers that no layout has
 inline const BlockCyclic& require_valid(const BlockCyclic& a)
 {
-  require<ArgumentError>(a.block.rows > 0 && a.block.cols > 0, "got blocks of ", a.block.rows,
-                         " x ", a.block.cols,
-                         " elements for a block-cyclic matrix, which no element is in; use "
-                         "positive numbers of rows and columns");
-  require<ArgumentError>(a.grid.rows > 0 && a.grid.cols > 0, "got a grid of ", a.grid.rows, " x ",
-                         a.grid.cols,
-                         " processes for a block-cyclic matrix, which no process is in; use "
-                         "positive numbers");
+  require<ArgumentError>(
+      a.block.rows > 0 && a.block.cols > 0, "got blocks of ", a.block.rows, " x ", a.block.cols,
+      " elements for a block-cyclic matrix, which hold nothing; use positive numbers of rows and "
+      "columns");
+  require<ArgumentError>(
+      a.grid.rows > 0 && a.grid.cols > 0, "got a grid of ", a.grid.rows, " x ", a.grid.cols,
+      " processes for a block-cyclic matrix, so no process would hold it; use positive numbers");
   require<ArgumentError>(a.row_source >= -1 && a.row_source < a.grid.rows && a.col_source >= -1 &&
                              a.col_source < a.grid.cols,
                          "got process (", a.row_source, ", ", a.col_source,
@@ -118,8 +117,8 @@ inline void require_disjoint(const std::vector<RankRectangle>& list)
         other = before;
     if (other != nullptr)
       require<ShapeError>(false, "got a rectangle of ", r.shape, " at (", r.i, ", ", r.j,
-                          ") of rank ", r.rank, ", which overlaps that of ", other->shape, " at (",
-                          other->i, ", ", other->j, ") of rank ", other->rank,
+                          ") of rank ", r.rank, ", which overlaps the rectangle of ", other->shape,
+                          " at (", other->i, ", ", other->j, ") of rank ", other->rank,
                           ", so an element would have two values; give each element to one "
                           "rectangle");
     active.emplace(r.j, &r);
@@ -133,7 +132,7 @@ inline void require_cover(Shape shape, const std::vector<RankRectangle>& list)
   for (const RankRectangle& r : list)
   {
     require<ArgumentError>(r.rank >= 0, "got a rectangle of rank ", r.rank,
-                           ", which no rank is; count ranks from 0");
+                           ", but there is no such rank; count ranks from 0");
     require<ShapeError>(r.i <= shape.rows && r.shape.rows <= shape.rows - r.i &&
                             r.j <= shape.cols && r.shape.cols <= shape.cols - r.j,
                         "got a rectangle of ", r.shape, " at (", r.i, ", ", r.j, ") of rank ",

@@ -131,7 +131,7 @@ class ForeignMatrix
                           " elements; use at least that");
       require<ShapeError>(f[0] != length, "rank ", rank, " passed a local array of ", f[1],
                           " elements, but its part of the matrix ends at element ", f[2],
-                          ", so memory of others would be accessed; pass the whole array");
+                          ", so memory behind the array would be accessed; pass the whole array");
     }
     return m;
   }

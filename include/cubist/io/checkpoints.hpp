@@ -71,7 +71,7 @@ class Checkpoints
     Metadata metadata{{"step", std::to_string(step)}};
     for (const auto& number : state.numbers)
       require<ArgumentError>(metadata.emplace(number.name, std::to_string(*number.value)).second,
-                             "got two numbers of the name ", number.name,
+                             "got two numbers with the name ", number.name,
                              ", of which only one could be loaded; give each its own");
     if (is_root()) create_folders(folder_);
     detail::save_lists(file(step), std::move(metadata), state.matrices, state.accumulators);
@@ -178,9 +178,9 @@ class Checkpoints
         entry != metadata.end(), saved.path(), " has no ", wanted.name,
         ", so the run could not continue unchanged; use a checkpoint of this program");
     const auto value = number(entry->second);
-    require<DataError>(value.has_value(), saved.path(), " has ", wanted.name, " = ",
-                       entry->second.substr(0, 20),
-                       ", which is no whole number, so it is damaged; use an older checkpoint");
+    require<DataError>(
+        value.has_value(), saved.path(), " has ", wanted.name, " = ", entry->second.substr(0, 20),
+        ", which is not a whole number, so the checkpoint is damaged; use an older one");
     require<DataError>(!wanted.setting || *value == *wanted.value, saved.path(), " was saved with ",
                        wanted.name, " = ", *value, ", and this run has ", *wanted.value,
                        ", so it would continue differently; set it to ", *value);

@@ -143,10 +143,11 @@ struct CsvLine
 
   [[noreturn]] void refuse(std::string_view value, std::size_t count) const
   {
-    throw DataError{where() + ", value " + std::to_string(count + 1) + ", is " + quote(value, 20) +
-                    ", which is no finite number, so nothing can be computed with it; write one, "
-                    "as -1.5e3, or " +
-                    advice(value)};
+    throw DataError{
+        where() + ", value " + std::to_string(count + 1) + ", is " + quote(value, 20) +
+        ", which is not a finite number, so nothing can be computed with it; write one, such as "
+        "-1.5e3, or " +
+        advice(value)};
   }
   [[nodiscard]] const char* advice(std::string_view value) const
   {
@@ -184,7 +185,7 @@ struct CsvLine
 [[nodiscard]] inline std::string_view lines_of_table(std::string_view text, const std::string& file)
 {
   require<DataError>(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"), "got ", file,
-                     ", which is text in UTF-16, whose bytes are no digits; save it as UTF-8");
+                     ", which is text in UTF-16, so its digits cannot be read; save it as UTF-8");
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const auto last = text.find_last_not_of(" \r\n");
   return last == text.npos ? "" : text.substr(0, text.find('\n', last));

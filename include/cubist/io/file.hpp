@@ -48,8 +48,9 @@ class File
     // Reading another kind of file might not end; O_NONBLOCK opens pipes without a writer.
     if (::fstat(descriptor_, &about) == 0 && S_ISREG(about.st_mode)) return;
     ::close(descriptor_);
-    throw DataError{"got " + path_ +
-                    ", which is no regular file, so it has no size to check it by; name a file"};
+    throw DataError{
+        "got " + path_ +
+        ", which is not a regular file, so its size cannot be checked; name a regular file"};
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -76,8 +77,8 @@ class File
       const auto n = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(from));
       if (n < 0 && errno == EINTR) continue;
       check(n >= 0, "read", "check the file system");
-      require<DataError>(n > 0, path_, " ends at byte ", from, ", and ", out.size(),
-                         " more are expected, so it is truncated; take a fresh copy of it");
+      require<DataError>(n > 0, path_, " ends at byte ", from, ", but ", out.size(),
+                         " more bytes are expected, so it is truncated; take a fresh copy of it");
       from += static_cast<std::uint64_t>(n);
       out = out.subspan(static_cast<std::size_t>(n));
     }
@@ -159,7 +160,7 @@ inline void rename_durably(const std::filesystem::path& from, const std::filesys
   std::filesystem::rename(from, to, error);
   require<DataError>(!error, "cannot rename ", from.string(), " to ", to.string(), " (",
                      error.message(),
-                     "), so it would not be found; check the folder's permissions");
+                     "), so the file would not be found; check the folder's permissions");
   const auto folder = to.has_parent_path() ? to.parent_path() : std::filesystem::path{"."};
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;  // a folder without read permission

@@ -83,9 +83,9 @@ void load_npy(const std::filesystem::path& path, const DistView<T, M>& out,
   detail::require_readable<T>(file, m, "elements");
   require<ShapeError>(
       m.shape == out.shape, file.path(), " holds a matrix of ", m.shape,
-      order == WeightOrder::out_in ? " when transposed" : "", " to set one of ", out.shape,
-      ", so elements would be missing or left over; load it into one of that shape, a weight of "
-      "PyTorch with WeightOrder::out_in");
+      order == WeightOrder::out_in ? " when transposed" : "", " for a matrix of ", out.shape,
+      ", so elements would be missing or left over; load it into a matrix of its shape, or use "
+      "WeightOrder::out_in for a weight of PyTorch");
   read_block<T>(file, m, out.block(out.mesh.rank()), out.mesh.engine(), out.valid());
 }
 
@@ -110,10 +110,10 @@ template <class L, Scalar T, class A, class B>
 {
   const File file{path.string(), File::Mode::read};
   const StoredMatrix m = detail::find_npy(file);
-  require<DataError>(m.shape.rows == 1 || m.shape.cols == 1, file.path(), " holds a matrix of ",
-                     m.shape,
-                     ", but labels are one integer for each row of the output; save one dimension, "
-                     "from one-hot rows as y.argmax(axis=1)");
+  require<DataError>(
+      m.shape.rows == 1 || m.shape.cols == 1, file.path(), " holds a matrix of ", m.shape,
+      ", but labels are one integer for each row of the output; save an array of one dimension, "
+      "for one-hot rows y.argmax(axis=1)");
   std::vector<std::byte> bytes(m.shape.size() * bytes_of(m.type));
   file.read(m.begin, bytes);
   std::vector<int> labels(m.shape.size());
@@ -121,15 +121,15 @@ template <class L, Scalar T, class A, class B>
     for (std::size_t i = 0; i < labels.size(); ++i)
     {
       std::memcpy(&label, bytes.data() + i * sizeof(From), sizeof(From));
-      require<DataError>(std::in_range<int>(label), file.path(), " has label ", +label, " at ", i,
-                         ", which an int cannot represent, and so is no class; number the classes "
-                         "from 0");
+      require<DataError>(
+          std::in_range<int>(label), file.path(), " has label ", +label, " at ", i,
+          ", which an int cannot represent, so it is not a class; number the classes from 0");
       labels[i] = static_cast<int>(label);
     }
   });
-  require<DataError>(integers, file.path(), " has elements in ", to_string(m.type),
-                     ", but labels are numbers of classes; save them as integers, as "
-                     "y.astype('<i8')");
+  require<DataError>(
+      integers, file.path(), " has elements in ", to_string(m.type),
+      ", but labels are numbers of classes; save them as integers, for example y.astype('<i8')");
   return labels;
 }
 

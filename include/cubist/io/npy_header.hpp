@@ -132,12 +132,13 @@ class NpyDictionary
   {
     skip(" ");
     require<DataError>(!rest_.starts_with('['), "got ", file_,
-                       " with records of several fields, which are no numbers, so there is no "
+                       " with records of several fields, which are not numbers, so there is no "
                        "matrix in it; save one field, as np.save(path, x['field'])");
     const std::string_view name = text();
-    require<DataError>(name.find('O') == name.npos, "got ", file_,
-                       " with Python objects, which only Python can read, by running what the file "
-                       "says; save numbers, as np.asarray(x, '<f8')");
+    require<DataError>(
+        name.find('O') == name.npos, "got ", file_,
+        " with Python objects, which can be read only by running code from the file; save numbers, "
+        "for example np.asarray(x, '<f8')");
     const auto known =
         std::find(npy_names.begin(), npy_names.end(), name.substr(name.empty() ? 0 : 1));
     if (name.starts_with('>') && name.size() > 1 && known != npy_names.end())
@@ -150,7 +151,7 @@ class NpyDictionary
         (name[0] == '<' || (name[0] == '|' && bytes_of(type) == 1)))
       return type;
     throw DataError{"got " + file_ + " with elements " + quote(name) +
-                    ", which are no numbers that cubist knows; save np.asarray(x, '<f8')"};
+                    ", a type that cubist does not know; save np.asarray(x, '<f8')"};
   }
 
   std::vector<std::uint64_t> shape()
@@ -178,7 +179,7 @@ class NpyDictionary
   {
     throw DataError{
         "got " + file_ + " whose header has " + got + " where " + wanted +
-        " belongs, so it is damaged or no .npy file; save the matrix anew with np.save"};
+        " belongs, so it is damaged or not a .npy file; save the matrix again with np.save"};
   }
 
   std::string_view rest_;
@@ -201,17 +202,17 @@ class NpyDictionary
   require_no_lfs_pointer(start, file);
   require<DataError>(start.starts_with(detail::npy_magic) && start.size() >= 12, "got ", file,
                      " that begins with ", quote(start, 12),
-                     ", so it is no .npy file; save the matrix with np.save");
+                     ", so it is not a .npy file; save the matrix with np.save");
   require<DataError>(
       byte(6) >= 1 && byte(6) <= 3 && byte(7) == 0, "got ", file, " of version ", byte(6), '.',
-      byte(7), " of the format, and cubist reads 1.0, 2.0 and 3.0; save the matrix with np.save");
+      byte(7), " of the format, but cubist reads 1.0, 2.0 and 3.0; save the matrix with np.save");
   const bool is_short = byte(6) == 1;
   const std::size_t begin = is_short ? 10 : 12;
   const std::size_t length =
       byte(8) | byte(9) << 8 | (is_short ? 0 : byte(10) << 16 | byte(11) << 24);
   const std::size_t data_offset = begin + length;
   require<DataError>(data_offset <= file_bytes, "got ", file, " of ", file_bytes,
-                     " bytes, which its header of ", data_offset,
+                     " bytes, into which its header of ", data_offset,
                      " bytes does not fit, so the file is truncated; take a fresh copy of it");
   require<DataError>(
       data_offset <= npy_header_limit && data_offset <= start.size(), "got ", file,

@@ -26,10 +26,9 @@ namespace cubist::CUBIST_ABI
 /// @throws DataError for a zip archive
 inline void require_no_zip(std::string_view start, const std::string& file, const char* wanted)
 {
-  require<DataError>(!start.starts_with("PK\x03\x04"), "got ", file,
-                     ", which is a zip archive, as np.savez and torch.save write them, so it is "
-                     "not ",
-                     wanted);
+  require<DataError>(
+      !start.starts_with("PK\x03\x04"), "got ", file,
+      ", which is a zip archive, such as np.savez and torch.save write, so it is not ", wanted);
 }
 
 /// @param start the file's first 8 bytes, or more

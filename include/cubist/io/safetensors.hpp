@@ -64,9 +64,10 @@ class SafetensorsFile
   {
     const std::uint64_t bytes = file_.bytes();
     std::array<std::byte, length_bytes> length{};
-    require<DataError>(bytes >= length_bytes, file_.path(), " has ", bytes,
-                       " bytes, too few for a safetensors header, so it is truncated or something "
-                       "else; take a fresh copy of it");
+    require<DataError>(
+        bytes >= length_bytes, file_.path(), " has ", bytes,
+        " bytes, too few for a safetensors header, so it is truncated or another kind of file; "
+        "take a fresh copy of it");
     file_.read(0, length);
     std::string json(safetensors_header_bytes(length, bytes, file_.path()), '\0');
     file_.read(length_bytes, std::as_writable_bytes(std::span{json}));
@@ -192,8 +193,8 @@ class SafetensorsFile
     const bool same = is_of(op_shape(transposed, shape)) ||
                       (s.size() == 1 && shape.rows == 1 && s[0] == shape.cols);
     require<ShapeError>(same, path(), " has ", name, " of (", got, ")",
-                        transposed ? ", in WeightOrder::out_in," : "", " to set one of ", shape,
-                        ", which has other elements; use a file of the same network");
+                        transposed ? ", in WeightOrder::out_in," : "", " for a matrix of ", shape,
+                        ", so their elements do not correspond; use a file of the same network");
     return place<T>(tensor, shape, transposed && !is_vector);
   }
 
@@ -207,10 +208,10 @@ class SafetensorsFile
         "), without the fingerprint that cubist saves, so it is unknown whether its rows are inputs "
         "or outputs; pass SafetensorsFile::load WeightOrder::out_in for weights of PyTorch's "
         "nn.Linear, in_out for matrices that are stored as cubist has them");
-    require<ArgumentError>(!own || order != WeightOrder::out_in, "got WeightOrder::out_in for ",
-                           name, " in ", path(),
-                           ", which cubist saved as it is loaded, so it would be transposed; leave "
-                           "the order out");
+    require<ArgumentError>(
+        !own || order != WeightOrder::out_in, "got WeightOrder::out_in for ", name, " in ", path(),
+        ", which cubist saved as (in, out), so it would be transposed by mistake; leave the order "
+        "out");
   }
 
   /// Does not check tensors that were converted to T, which have another fingerprint.
@@ -254,7 +255,7 @@ void save_lists(const std::filesystem::path& path, Metadata metadata, const Firs
   each([&]<class T, class M>(const NamedMatrix<T, M>& m) {
     require<ArgumentError>(
         header.metadata.emplace(fingerprint_key(m.name), std::string(16, '0')).second,
-        "got two matrices of the name ", m.name,
+        "got two matrices with the name ", m.name,
         ", of which only one could be loaded; give each its own");
     const Shape s = m.matrix.shape;
     const std::uint64_t begin = end;

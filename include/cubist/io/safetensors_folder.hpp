@@ -37,7 +37,7 @@ parse_safetensors_index(std::string_view text, const std::string& file)
   const auto json = parse_json(text, file, use);
   require<DataError>(
       json.is_object() && json.contains("weight_map") && json.at("weight_map").is_object(), "got ",
-      file, ", which is no index with a weight_map, ", use.consequence, "; ", use.if_damaged);
+      file, ", which is not an index with a weight_map, ", use.consequence, "; ", use.if_damaged);
   std::map<std::string, std::string> files;
   for (const auto& [tensor, value] : json.at("weight_map").items())
   {
@@ -46,7 +46,7 @@ parse_safetensors_index(std::string_view text, const std::string& file)
     require<DataError>(!name.empty() && name.find('\0') == name.npos &&
                            std::filesystem::path{name}.filename().string() == name,
                        "got ", file, " with the file ", excerpt(value), " for ", quote(tensor),
-                       ", which is no file of its folder; take a fresh copy of it");
+                       ", which is not a file of its folder; take a fresh copy of it");
     files.emplace(tensor, name);
   }
   return files;
@@ -123,8 +123,8 @@ class SafetensorsFolder
       require<DataError>(
           !std::filesystem::exists(folder / pickle), "got ", folder.string(),
           ", whose weights are in ", pickle,
-          " alone, and such files are programs of Python, which cubist does not run; "
-          "save the model as safetensors, by save_pretrained of transformers");
+          " only, and such a file is a Python program, which cubist does not run; save the model "
+          "as safetensors, by save_pretrained of transformers");
     throw DataError{detail::join({"got ", folder.string(), ", which has neither ", file_name,
                                   " nor ", index_name,
                                   ", so there are no weights to read; give the folder of a model "

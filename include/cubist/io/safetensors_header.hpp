@@ -81,9 +81,9 @@ struct SafetensorsHeader
   require<DataError>(length >= 2 && length <= safetensors_header_limit, "got ", file,
                      " with a header of ", length, " bytes where safetensors have 2 to ",
                      safetensors_header_limit,
-                     ", so it is damaged or something else; give a safetensors file");
+                     ", so it is damaged or another kind of file; give a safetensors file");
   require<DataError>(file_bytes >= 8 && length <= file_bytes - 8, "got ", file, " of ", file_bytes,
-                     " bytes, which its header of ", length,
+                     " bytes, into which its header of ", length,
                      " bytes does not fit, so the file is truncated; take a fresh copy of it");
   return length;
 }
@@ -124,7 +124,7 @@ class SafetensorsJson
       const auto* parse_error = dynamic_cast<const Json::parse_error*>(&error);
       const auto where = parse_error ? " at byte " + std::to_string(parse_error->byte) : "";
       throw DataError{"got " + file + " with a header that" + where +
-                      " is no JSON, so it is damaged or truncated; take a fresh copy of it"};
+                      " is not JSON, so it is damaged or truncated; take a fresh copy of it"};
     }
   }
 
@@ -142,7 +142,7 @@ class SafetensorsJson
       fields_.clear();
       const bool is_new = entries_.insert(key_).second;
       expect(is_new || key_ != metadata_key, "a second " + quote(key_), "a tensor");
-      require<DataError>(is_new, "got ", file_, " with two tensors of the name ", quote(key_),
+      require<DataError>(is_new, "got ", file_, " with two tensors with the name ", quote(key_),
                          ", so it is unclear which one is meant; give each a name of its own");
     }
     else if (event == Event::key)
@@ -233,8 +233,9 @@ class SafetensorsJson
   {
     if (holds) return;
     const std::string place = key_.empty() ? "" : " at " + quote(key_);
-    throw DataError{"got " + file_ + " whose header has " + got + place + " where " + wanted +
-                    " belongs, so it is damaged or no safetensors file; take a fresh copy of it"};
+    throw DataError{
+        "got " + file_ + " whose header has " + got + place + " where " + wanted +
+        " belongs, so it is damaged or not a safetensors file; take a fresh copy of it"};
   }
 
   const std::string& file_;
@@ -262,7 +263,7 @@ inline void check_offsets(const SafetensorsHeader& header, std::uint64_t data_by
     require<DataError>(tensor.begin == covered, "got ", file, " with the tensor ",
                        quote(tensor.name), " at byte ", tensor.begin,
                        " where the ones before it end at ", covered,
-                       ", so bytes would be read twice or never; save the file anew");
+                       ", so bytes would be read twice or never; save the file again");
     covered = tensor.end;
   }
   require<DataError>(covered <= data_bytes, "got ", file, " with ", data_bytes,
@@ -270,8 +271,7 @@ inline void check_offsets(const SafetensorsHeader& header, std::uint64_t data_by
                      ", so the file is truncated; take a fresh copy of it");
   require<DataError>(
       covered == data_bytes, "got ", file, " with ", data_bytes - covered,
-      " bytes after its last tensor, so it is damaged or has other contents; save the "
-      "file anew");
+      " bytes after its last tensor, so it is damaged or has other contents; save the file again");
 }
 
 }  // namespace detail
@@ -306,9 +306,8 @@ try
   for (const auto& tensor : header.tensors)
   {
     require<ArgumentError>(
-        tensor.name != detail::metadata_key, "got a tensor of the name ", tensor.name,
-        ", which safetensors reserve for metadata, so it could not be loaded; use "
-        "another name");
+        tensor.name != detail::metadata_key, "got a tensor with the name ", tensor.name,
+        ", which the format reserves for metadata, so it could not be loaded; use another name");
     if (json.size() > 1) json += ',';
     json += text(tensor.name) + ":{\"dtype\":\"" + to_string(tensor.type) +
             "\",\"shape\":" + nlohmann::json(tensor.shape).dump() + ",\"data_offsets\":[" +
@@ -325,8 +324,9 @@ try
 }
 catch (const nlohmann::json::exception&)
 {
-  throw ArgumentError{"got a tensor's name or metadata that are no UTF-8, which safetensors cannot "
-                      "store; use another text"};
+  throw ArgumentError{
+      "got a tensor's name or metadata that are not UTF-8, which safetensors cannot store; use "
+      "another text"};
 }
 
 }  // namespace cubist::CUBIST_ABI

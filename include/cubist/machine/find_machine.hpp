@@ -60,10 +60,11 @@ namespace cubist::CUBIST_ABI
   for (const auto& folder : folders)
     for (const auto& path : {folder / file, folder / (file.string() + ".json")})
       if (fs::is_regular_file(path, none)) return path.string();
-  throw DataError{"got the machine \"" + name +
-                  "\", which is no file and no machine in a folder machines/ around the program or "
-                  "the current folder, so its figures are unknown; give the path of a file, or "
-                  "name in CUBIST_MACHINES the folder that has it"};
+  throw DataError{
+      "got the machine \"" + name +
+      "\", which is neither a file nor a machine in a folder machines/ around the program or the "
+      "current folder, so its figures are unknown; give the path of a file, or set CUBIST_MACHINES "
+      "to the folder that has it"};
 }
 
 }  // namespace cubist::CUBIST_ABI

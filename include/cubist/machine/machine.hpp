@@ -196,9 +196,9 @@ using SimulatedAlgorithms [[deprecated("use CollectiveAlgorithms")]] = Collectiv
 inline void require_valid(const Machine& machine)
 {
   const auto at_least_0 = [&](const char* what, double value) {
-    require<ArgumentError>(value >= 0 && is_finite(value), "got ", what, " = ", value,
-                           " for the machine ", machine.name,
-                           ", so times would be negative or endless; use 0 or more");
+    require<ArgumentError>(
+        value >= 0 && is_finite(value), "got ", what, " = ", value, " for the machine ",
+        machine.name, ", so times would be negative or infinite; use a finite number of 0 or more");
   };
   const auto positive = [&](const char* what, double value) {
     at_least_0(what, value);
@@ -226,7 +226,7 @@ inline void require_valid(const Machine& machine)
     if (&link == &machine.links.back()) break;
     require<ArgumentError>(link.ranks >= below && link.ranks % below == 0, "got a link ", link.name,
                            " of ", link.ranks, " ranks above units of ", below,
-                           ", which it cannot hold; use a multiple of those");
+                           " ranks, which do not fit into it; use a multiple of their number");
     below = link.ranks;
   }
   require<ArgumentError>(!machine.rates.empty(), "got the machine ", machine.name,

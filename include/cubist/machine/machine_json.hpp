@@ -78,9 +78,10 @@ template <class Visit>
 void read_figures(const nlohmann::json& json, const std::string& what, Visit visit,
                   const std::string& others = "")
 {
-  require<DataError>(json.is_object(), "got ", excerpt(json), " for ", what,
-                     ", which has no names, so it is unclear what the figures are; use an object, "
-                     "as {\"latency\": 1e-6}");
+  require<DataError>(
+      json.is_object(), "got ", excerpt(json), " for ", what,
+      ", which has no names, so it is unclear what the figures are; use an object, such as "
+      "{\"latency\": 1e-6}");
   for (const auto& [key, value] : json.items())
   {
     std::string known = others;
@@ -118,9 +119,10 @@ try
 }
 catch (const nlohmann::json::exception& error)
 {
-  throw DataError{std::string{"got rates of products that lack something ("} + error.what() +
-                  "), so their time is unknown; use a number, a peak, or m, n, k and rates as "
-                  "cubist_bench machine writes them"};
+  throw DataError{
+      std::string{"got incomplete rates of products ("} + error.what() +
+      "), so their time is unknown; use a number, a peak, or m, n, k and rates, as cubist_bench "
+      "machine writes them"};
 }
 
 [[nodiscard]] inline nlohmann::json to_json(const RateTable& table)
@@ -141,9 +143,10 @@ catch (const nlohmann::json::exception& error)
 
 [[nodiscard]] inline std::vector<Link> links_from_json(const nlohmann::json& json)
 {
-  require<DataError>(json.is_array(), "got ", excerpt(json),
-                     " for the links of a machine, whose order is their distance, so it must be a "
-                     "list; use one, as [{\"name\": \"memory\"}]");
+  require<DataError>(
+      json.is_array(), "got ", excerpt(json),
+      " for the links of a machine, whose order is their distance, so they must be a list; use "
+      "one, such as [{\"name\": \"memory\"}]");
   std::vector<Link> links;
   for (const auto& link : json) read_link(link, "a link of a machine", links.emplace_back());
   return links;
@@ -204,9 +207,10 @@ struct ShortFigures
     if (json.contains("across"))
       read_link(json["across"], "a machine's across", machine.links.back());
     if (!json.contains("hidden")) return;
-    require<ArgumentError>(hidden >= 0 && hidden <= 1, "got hidden = ", hidden,
-                           " for a machine, but no more than all of the time of messages can "
-                           "overlap with products; use a number from 0 to 1");
+    require<ArgumentError>(
+        hidden >= 0 && hidden <= 1, "got hidden = ", hidden,
+        " for a machine, but it is the part of the time of messages that overlaps with products; "
+        "use a number from 0 to 1");
     // A core spends this time on each byte that leaves a node, and on each that enters one.
     machine.links.back().core_seconds_per_byte =
         (1 - hidden) * machine.cores / machine.links.back().bandwidth / 2 / machine.nodes_sharing;
@@ -225,10 +229,11 @@ template <class V>
 [[nodiscard]] V whole_at(const nlohmann::json& json, const char* name)
 {
   const auto& value = json.at(name);
-  require<DataError>(json_holds<V>(value) && value.template get<V>() > 0,
-                     "got results of cubist_bench with ", excerpt(value), " for ", name,
-                     ", which is no whole number above 0, so the machine stays unknown; use those "
-                     "of cubist_bench machine or collectives --json");
+  require<DataError>(
+      json_holds<V>(value) && value.template get<V>() > 0, "got results of cubist_bench with ",
+      excerpt(value), " for ", name,
+      ", which is not a whole number above 0, so the machine stays unknown; use results of "
+      "cubist_bench machine or collectives --json");
   return value.template get<V>();
 }
 
@@ -274,9 +279,8 @@ try
 catch (const nlohmann::json::exception& error)
 {
   throw DataError{
-      std::string{"got results of cubist_bench that lack something ("} + error.what() +
-      "), so the machine stays unknown; use those of cubist_bench machine or collectives "
-      "--json"};
+      std::string{"got incomplete results of cubist_bench ("} + error.what() +
+      "), so the machine stays unknown; use results of cubist_bench machine or collectives --json"};
 }
 
 }  // namespace detail
@@ -305,9 +309,10 @@ catch (const nlohmann::json::exception& error)
   if (json.contains("links")) machine.links = detail::links_from_json(json["links"]);
   if (json.contains("rates"))
   {
-    require<DataError>(json["rates"].is_object(), "got rates without the names of scalars, so it "
-                                                  "is unclear whose they are; use an object, as "
-                                                  "{\"float\": 80e9}");
+    require<DataError>(
+        json["rates"].is_object(),
+        "got rates without the names of scalars, so it is unclear to which scalar they belong; use "
+        "an object, such as {\"float\": 80e9}");
     machine.rates.clear();
     for (const auto& [scalar, rates] : json["rates"].items())
       machine.rates[scalar] = detail::rates_from_json(rates);

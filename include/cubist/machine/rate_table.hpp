@@ -108,8 +108,8 @@ inline void require_valid(const RateTable& table)
         !axis->empty() && positive(axis->front()) &&
             std::adjacent_find(axis->begin(), axis->end(), std::greater_equal<>{}) == axis->end(),
         "got a table of rates with an axis of ", axis->size(),
-        " sizes that do not ascend from a positive one, so rates between them "
-        "are unknown; sort the sizes, each once");
+        " sizes that do not ascend from a positive one, so rates between them are unknown; list "
+        "each size once, in ascending order");
   const std::size_t shapes = table.m.size() * table.n.size() * table.k.size();
   require<ArgumentError>(table.rates.size() == shapes &&
                              std::all_of(table.rates.begin(), table.rates.end(), positive),

@@ -169,7 +169,7 @@ class DistBatchMatMul
         " matrices in ", x.mesh().groups(), " groups for a batch of ", batch_, " products in ",
         mesh_.groups(),
         " groups, so some would have no matrix to be multiplied with; make the plan for this "
-        "batch, or the batch for this plan, and share W if there is but one");
+        "batch, or the batch for this plan, and share W if there is only one");
   }
   template <class L>
   void check(const char*, const DistMatrix<T, L, typename Mesh::Group>&) const

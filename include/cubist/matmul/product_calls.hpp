@@ -69,8 +69,10 @@ namespace cubist::CUBIST_ABI::detail
 /// @throws ArgumentError unless the ranks can read each other's memory
 inline void require_exposed(bool exposed)
 {
-  require<ArgumentError>(exposed, "got Method::direct, for which all ranks of the mesh read "
-                                  "each other's memory, but these can't; use Method::automatic");
+  require<ArgumentError>(
+      exposed,
+      "got Method::direct, but the ranks of this mesh cannot all read each other's memory; use "
+      "Method::automatic");
 }
 
 /// A call, until the end of the scope.

@@ -46,7 +46,8 @@ class AxisBatchMesh
   static int require_divisor(int groups, int ranks)
   {
     require<MeshError>(groups >= 1 && ranks % groups == 0, "got ", groups, " groups for ", ranks,
-                       " ranks, but groups have equally many of them; use a divisor of ", ranks);
+                       " ranks, but all groups need the same number of ranks; use a divisor of ",
+                       ranks);
     return groups;
   }
 

@@ -61,9 +61,8 @@ struct MeshState
   /// @throws MeshError on an idle rank
   [[nodiscard]] Communicator& active_world()
   {
-    require<MeshError>(active(), "rank ", parent.rank(), " made a collective call of the ",
-                       A::ranks(extents),
-                       " ranks of a mesh, which leaves it idle; ask active() first");
+    require<MeshError>(active(), "rank ", parent.rank(), " made a collective call on a mesh of ",
+                       A::ranks(extents), " ranks, on which it is idle; ask active() first");
     return world;
   }
 };

@@ -95,9 +95,9 @@ class GradientAccumulator final : public GradientReducer<T, M>
     {
       require<ArgumentError>(
           is_first || gradient.data() == data_,
-          "got the gradients of a micro-batch in another order than those of the "
-          "one before, so they would be added to others; compute the gradients "
-          "of one network in every backward of a step");
+          "got the gradients of a micro-batch in another order than in the micro-batch before, so "
+          "they would be added to the wrong gradients; compute the gradients of one network in "
+          "every backward of a step");
       data_ = gradient.data();
       if (!is_first && gradient.rows() <= shape_.rows) return {gradient.data(), shape_};
       Buffer longer(buffer_.size() < gradient.size() || !is_first ? gradient.size() : 0);

@@ -58,7 +58,7 @@ void require_block_cyclic(const char* name, const BlockCyclicMatrix<T>& x, Shape
                              at.col_source >= -1 && at.col_source < at.grid.cols,
                          "got ", name, " with its first block on process (", at.row_source, ", ",
                          at.col_source, ") of a grid of ", at.grid.rows, " x ", at.grid.cols,
-                         ", which is outside; use a process of the grid, or -1 for all");
+                         ", which is outside of it; use a process of the grid, or -1 for all");
   require<ArgumentError>(at.order == StorageOrder::column_major, "got ", name,
                          " with row-major arrays, which are not ScaLAPACK's; pass the transposes");
   require<ShapeError>(place.i <= at.shape.rows && shape.rows <= at.shape.rows - place.i &&

@@ -69,7 +69,7 @@ void require_fit(const typename S::Axes::Array& extents)
 {
   if (S::fits(extents)) return;
   throw MeshError{std::string{"got the extents "} + S::Axes::to_string(extents) + " for " +
-                  S::name + ", which has no such mesh; the nearest is " +
+                  S::name + ", which has no such mesh; use the nearest, " +
                   S::Axes::to_string(nearest_mesh<S>(extents)) + ", or let the planner choose"};
 }
 

@@ -32,9 +32,10 @@ namespace cubist::CUBIST_ABI
 [[nodiscard]] inline std::vector<ProductSize> mlp_layers(std::size_t tokens,
                                                          const std::vector<std::size_t>& sizes)
 {
-  require<ArgumentError>(sizes.size() >= 2, "got ", sizes.size(),
-                         " sizes for a network, which make no layer, so there is nothing to plan; "
-                         "give those of its input, its hidden layers and its output");
+  require<ArgumentError>(
+      sizes.size() >= 2, "got ", sizes.size(),
+      " sizes for a network, which has no layer then, so there is nothing to plan; give the sizes "
+      "of its input, its hidden layers and its output");
   std::vector<ProductSize> layers;
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
     layers.push_back({.m = tokens, .n = sizes[i + 1], .k = sizes[i]});
@@ -53,9 +54,10 @@ inline void require_valid(const std::vector<ProductSize>& layers)
                         " for layer ", i,
                         ", so there is nothing to multiply, on any mesh; use positive sizes");
     const Shape previous = i == 0 ? Shape{m, k} : Shape{layers[i - 1].m, layers[i - 1].n};
-    require<ShapeError>(previous == Shape{m, k}, "got layer ", i, " for X of ", Shape{m, k},
-                        " behind a layer whose Y is ", previous,
-                        ", so it cannot be its X; give layers that fit, or plan them one by one");
+    require<ShapeError>(
+        previous == Shape{m, k}, "got layer ", i, " for X of ", Shape{m, k},
+        " behind a layer whose Y is ", previous,
+        ", so that Y cannot be its X; give layers that fit, or plan them one by one");
   }
 }
 
@@ -233,7 +235,7 @@ struct TokenBatch
   if (length == 0) length = tokens < model.positions ? tokens : model.positions;
   require<ArgumentError>(model.rotary || length <= model.positions, "got sequences of ", length,
                          " tokens for ", model.name, ", which has a table of ", model.positions,
-                         " positions; use no more than those");
+                         " positions, so later tokens would have none; use shorter sequences");
   require<ArgumentError>(
       tokens % length == 0, "got ", tokens, " tokens in sequences of ", length,
       ", of which the last would be incomplete, so attention would have no rows for it; use ",

@@ -255,7 +255,7 @@ template <NetworkScheme S>
   const bool shared = machine.shares_memory(used);
   require<ArgumentError>(shared || options.method != Method::direct, "got Method::direct for ",
                          used, " ranks on nodes of ", machine.ranks_per_node(),
-                         ", which can't all read each other's memory; use Method::automatic");
+                         ", which cannot all read each other's memory; use Method::automatic");
   if (shared && options.method != Method::collectives) plan.method = Method::direct;
   return plan;
 }

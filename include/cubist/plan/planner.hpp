@@ -60,8 +60,9 @@ template <class Network>
   require_valid(machine);
   require<MeshError>(ranks >= 1, "got ", ranks,
                      " ranks, but a mesh has at least one; use a positive number");
-  require<ArgumentError>(options.scalar_bytes > 0,
-                         "got elements of 0 bytes, which hold no number; use sizeof the scalar");
+  require<ArgumentError>(
+      options.scalar_bytes > 0,
+      "got elements of 0 bytes, which cannot hold a number; use the size of the scalar");
   std::vector<Plan> plans;
   const auto add = [&]<class S>() {
     cubist::for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {

@@ -146,7 +146,7 @@ template <class List = Catalogue, class F>
 decltype(auto) with_scheme(std::string_view name, F&& f)
 {
   require<ArgumentError>(has_scheme<List>(name), "got the scheme \"", name,
-                         "\", which is none of cubist's, so nothing is known of its meshes; use ",
+                         "\", which cubist does not have, so its meshes are unknown; use ",
                          scheme_names<List>());
   return detail::call_for_name(List{}, name, f);
 }

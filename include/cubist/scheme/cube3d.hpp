@@ -47,7 +47,7 @@ struct BasicCube3D : BasicGrid3D<X, Y>
                 : detail::nearest_powers(ranks, 3) + " without q",
         detail::or_ranks(detail::ranks_on({q, q, q})));
     require<MeshError>(is_cube, name, " got ", ranks,
-                       " ranks, which are no cube q·q·q, so some would be left out; use ",
+                       " ranks, which is not a cube q·q·q, so some would be left out; use ",
                        detail::nearest_powers(ranks, 3), ", or Grid3D, which takes any number");
     return {q, q, q};
   }

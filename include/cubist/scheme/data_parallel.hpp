@@ -114,7 +114,7 @@ struct DataParallel : detail::DataParallelLayouts<S>
     {
       require<MeshError>(ranks % requested.data == 0, name, " got .data = ", requested.data,
                          " for ", ranks,
-                         " ranks, which do not divide into as many meshes; use .data = ",
+                         " ranks, which cannot be divided into that many meshes; use .data = ",
                          detail::largest_divisor(ranks, requested.data), ", or ",
                          detail::ranks_on({requested.data, ranks / requested.data + 1}), " ranks");
       return extents_of(requested.data, S::extents(requested.scheme, ranks / requested.data));

@@ -92,7 +92,7 @@ template <class A, class S>
   };
   require_extents(name, ranks, {{extent, meshes}});
   require<MeshError>(meshes == 0 || ranks % meshes == 0, name, " got .", extent, " = ", meshes,
-                     " for ", ranks, " ranks, which do not divide into as many meshes; use .",
+                     " for ", ranks, " ranks, which cannot be divided into that many meshes; use .",
                      extent, " = ", largest_divisor(ranks, std::max(meshes, 1)), ", or ",
                      ranks_on({meshes, ranks / std::max(meshes, 1) + 1}), " ranks");
   if (meshes != 0) return extents_of(meshes);

@@ -62,8 +62,8 @@ class SimulatedAddresses
       return;
     }
     throw CommunicationError{
-        "the system reserves no 16 GiB of addresses, so simulated matrices have none; raise the "
-        "limit (ulimit -v)"};
+        "the system cannot reserve 16 GiB of addresses, so simulated matrices would have none; "
+        "raise the limit (ulimit -v)"};
   }
 
   std::uintptr_t begin_ = 0;

@@ -106,8 +106,9 @@ template <RealScalar T, class M>
 /// @throws ArgumentError unless 0 < most
 [[nodiscard]] inline double clip_factor(double norm, double most)
 {
-  require<ArgumentError>(most > 0, "got a norm of ", most,
-                         " to clip gradients to, which leaves nothing of them; use a positive one");
+  require<ArgumentError>(
+      most > 0, "got a norm of ", most,
+      " to clip gradients to, so nothing would be left of them; use a positive number");
   return is_finite(norm) ? std::min(1.0, most / (norm + 1e-6)) : 1.0;
 }
 

@@ -55,10 +55,10 @@ class GradientAccumulation
  private:
   static std::shared_ptr<Gradients<T, M>> of_network(const Parameters<T, M>& parameters)
   {
-    require<ArgumentError>(!parameters.empty() && parameters.front().gradients,
-                           "got parameters whose gradients go nowhere else, so they cannot be "
-                           "added up; give those of an MLP or a Transformer, or of "
-                           "parameters_of(layer, gradients)");
+    require<ArgumentError>(
+        !parameters.empty() && parameters.front().gradients,
+        "got parameters that belong to no network, so their gradients cannot be added up; give "
+        "those of an MLP or a Transformer, or of parameters_of(layer, gradients)");
     return parameters.front().gradients;
   }
 

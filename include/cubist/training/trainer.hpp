@@ -189,8 +189,9 @@ class Trainer
 
   static const Parameters<Value, Mesh>& require_some(const Parameters<Value, Mesh>& parameters)
   {
-    require<ArgumentError>(!parameters.empty(), "got a network without parameters, which can't be "
-                                                "trained; give one that has some");
+    require<ArgumentError>(
+        !parameters.empty(),
+        "got a network without parameters, which cannot be trained; give one that has some");
     return parameters;
   }
   [[nodiscard]] static bool is_due(std::uint64_t step, std::uint64_t every)

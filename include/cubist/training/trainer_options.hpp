@@ -51,9 +51,10 @@ struct TrainerOptions
   {
     require<ArgumentError>(micro_batches > 0, "got steps of 0 micro-batches, which have no "
                                               "gradients; use at least 1");
-    require<ArgumentError>(clip >= 0, "got a norm of ", clip,
-                           " to clip gradients to, which leaves nothing of them; use a positive "
-                           "one, or 0 for none");
+    require<ArgumentError>(
+        clip >= 0, "got a norm of ", clip,
+        " to clip gradients to, so nothing would be left of them; use a positive number, or 0 for "
+        "no clipping");
   }
 };
 

@@ -241,9 +241,10 @@ TEST_CASE("gemm refuses shapes that do not fit")
   CHECK_THROWS_AS(gemm(Op::none, Op::none, matrix(2, 3), matrix(3, 5), matrix(2, 4)), ShapeError);
   CHECK_THROWS_AS(gemm(Op::transpose, Op::none, matrix(2, 3), matrix(3, 4), matrix(2, 4)),
                   ShapeError);
-  CHECK_THROWS_WITH(gemm(Op::none, Op::transpose, matrix(2, 3), matrix(3, 4), matrix(2, 4)),
-                    "gemm got (2, 3) times (4, 3) for a result of (2, 4), which do not fit; check "
-                    "the operands' order");
+  CHECK_THROWS_WITH(
+      gemm(Op::none, Op::transpose, matrix(2, 3), matrix(3, 4), matrix(2, 4)),
+      "gemm got (2, 3) times (4, 3) for a result of (2, 4), so the sizes do not fit; check the "
+      "order of the operands");
 }
 
 TEST_CASE("gemm refuses extents that BLAS cannot count")
@@ -330,8 +331,8 @@ TEMPLATE_LIST_TEST_CASE("copies and fills stay inside their blocks", "", FewScal
     CHECK_THROWS_AS(engine.copy(from.in(), to.view), ShapeError);
     CHECK_THROWS_WITH(
         engine.copy(from.in(), to.view),
-        "got an operand of (4, 5) where one of (5, 4) is needed, so elements would be missed or "
-        "made up; take blocks that agree");
+        "got an operand of (4, 5) where one of (5, 4) is needed, so some elements would not "
+        "correspond; pass blocks of equal shapes");
   }
 }
 

@@ -207,7 +207,7 @@ TEST_CASE("a probability out of range is refused")
   {
     CAPTURE(p);
     CHECK(mentions(message_of<ArgumentError>([p] { return Dropout{p}; }),
-                   "got a dropout probability of", "use one in [0, 1)"));
+                   "got a dropout probability of", "use a number in [0, 1)"));
   }
   CHECK(Dropout{0}.probability() == 0);
   CHECK(Dropout{0.25}.probability() == 0.25);

@@ -349,8 +349,8 @@ TEST_CASE("configurations of other models, or none, are refused")
   CHECK(mentions(error<ArgumentError>(llama + R"(, "rope_scaling": {"factor": 8}})"),
                  "rope_scaling"));
   CHECK(mentions(error<DataError>(R"({"model_type": "gpt2"})"), "no vocab_size"));
-  CHECK(mentions(error<DataError>("[]"), "no JSON object"));
-  CHECK(mentions(error<DataError>("{"), "no JSON at byte 2"));
+  CHECK(mentions(error<DataError>("[]"), "not a JSON object"));
+  CHECK(mentions(error<DataError>("{"), "not JSON at byte 2"));
   CHECK(mentions(message_of<DataError>([] { (void)read_config("none"); }), "cannot read none"));
   CHECK(mentions(message_of<ShapeError>([] { TransformerConfig{}.check(); }), "0 tokens"));
 }

@@ -80,8 +80,8 @@ TEST_CASE("generation_config.json says before config.json which tokens end a tex
     CHECK(mentions(message_of<DataError>([&] { (void)read(generation); }), "generation_config.json",
                    why, "unknown which tokens end a text"));
   };
-  refused("[5]", "no JSON object");
-  refused("{", "no JSON at byte");
+  refused("[5]", "not a JSON object");
+  refused("{", "not JSON at byte");
   refused(R"({"eos_token_id": "</s>"})", "has \"</s>\"");
 }
 

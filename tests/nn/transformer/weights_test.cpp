@@ -226,7 +226,7 @@ TEST_CASE("damaged files are refused, and change nothing")
   refuses("model.safetensors", "truncated");
   once([&] { std::filesystem::remove(folder / "copy" / "model.safetensors"); });
   index("{");
-  refuses("index.json", "no JSON at byte 2");
+  refuses("index.json", "not JSON at byte 2");
   index("{}");
   refuses("index.json", "weight_map");
   index(R"({"weight_map": {"a": "part.safetensors", "a": "b.safetensors"}})");
@@ -234,11 +234,11 @@ TEST_CASE("damaged files are refused, and change nothing")
   index(R"({"weight_map": )" + std::string(500'000, '[') + std::string(500'000, ']') + "}");
   refuses("index.json", "nested more than 64 deep");
   index(R"({"weight_map": {"a": "part.safetensors\u0000"}})");
-  refuses("no file of its folder");
+  refuses("not a file of its folder");
   index(R"({"weight_map": {"a": "../../other.safetensors"}})");
-  refuses("../../other.safetensors", "no file of its folder");
+  refuses("../../other.safetensors", "not a file of its folder");
   index(R"({"weight_map": {"a": 3}})");
-  refuses("no file of its folder");
+  refuses("not a file of its folder");
   index(R"({"weight_map": {"a": "part.safetensors"}})");
   refuses("part.safetensors");
   once([&] {

@@ -71,9 +71,10 @@ struct InitialValue
 template <RealScalar T>
 [[nodiscard]] T scale_of_values(const char* what, double x)
 {
-  require<ArgumentError>(x >= 0 && is_finite(static_cast<T>(x)), "got a ", what, " of ", x,
-                         " for initial values, which no distribution of numbers has; use a finite "
-                         "one that is not negative");
+  require<ArgumentError>(
+      x >= 0 && is_finite(static_cast<T>(x)), "got a ", what, " of ", x,
+      " for initial values, for which no distribution is defined; use a finite number that is not "
+      "negative");
   return static_cast<T>(x);
 }
 

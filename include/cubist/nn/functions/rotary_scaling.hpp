@@ -51,7 +51,7 @@ struct RotaryScaling
     require<ArgumentError>(factor > 0 && low_frequency > 0 && positions > 0,
                            "got rotary positions that are scaled by ", factor,
                            ", for frequencies of ", low_frequency, " waves in ", positions,
-                           " positions, so that angles would be no numbers; use positive ones");
+                           " positions, so angles would not be numbers; use positive numbers");
     require<ArgumentError>(type != Type::llama3 || high_frequency > low_frequency,
                            "got low rotary frequencies up to ", low_frequency,
                            " and high ones from ", high_frequency,

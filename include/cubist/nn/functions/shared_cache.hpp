@@ -86,12 +86,12 @@ class SharedKeyValueCache
               std::size_t sequences, std::size_t block_rows, In qkv, LocalAttention<A, E>& local,
               Out o)
   {
-    require<ArgumentError>(shape.queries == 1 && position == length_ && position < tokens_, "got ",
-                           shape.queries, " tokens at position ", position,
-                           " for a cache that ranks share, which has ", length_, " tokens of ",
-                           tokens_,
-                           ", so they are not the next one; give one token at a time, or make a "
-                           "model with `.context_parallel = 1`");
+    require<ArgumentError>(
+        shape.queries == 1 && position == length_ && position < tokens_, "got ", shape.queries,
+        " tokens at position ", position, " for a cache that ranks share, which has ", length_,
+        " tokens of ", tokens_,
+        ", so they are not the next token; give one token at a time, or make a model with "
+        "`.context_parallel = 1`");
     ++length_;
     const detail::RowNeighbours<L, M> neighbours{mesh};
     auto& ranks = neighbours.communicator();

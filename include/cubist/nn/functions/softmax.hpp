@@ -63,7 +63,7 @@ void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
                       " for its softmax, which must agree in shape and mesh; make the one like "
                       "the other");
   require<ArgumentError>(is_finite(scale), "got a scale of ", scale,
-                         " for a softmax, which would have no number; use a finite one");
+                         " for a softmax, so its results would be NaN; use a finite scale");
   const auto& engine = x.mesh().engine();
   const MatrixView<const T> in = x.valid();
   using A = Accumulator<T>;

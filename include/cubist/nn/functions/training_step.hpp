@@ -37,10 +37,11 @@ class TrainingStep
   /// @throws CaptureError for a step that is captured
   operator std::uint64_t() const
   {
-    require<CaptureError>(in_memory_ == nullptr,
-                          "got random numbers of attention or of a layer in a step that is "
-                          "captured, which would be the same in every replay; train without this "
-                          "dropout, or run the step without capturing");
+    require<CaptureError>(
+        in_memory_ == nullptr,
+        "got a step to capture in which attention or a layer draws random numbers on the host, so "
+        "they would be the same in every replay; train without this dropout, or run the step "
+        "without capturing");
     return number_;
   }
   /// Null unless the step is captured.

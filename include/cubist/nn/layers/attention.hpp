@@ -122,7 +122,7 @@ class Attention
     if (pass.cut.is_cut()) return forward_in_ring(x, pass, kept);
     require<ShapeError>(pass.sequence > 0 && x.rows() % pass.sequence == 0, "got ", x.rows(),
                         " rows for sequences of ", pass.sequence,
-                        " tokens, which they do not make; give whole sequences");
+                        " tokens, so a sequence is incomplete; give whole sequences");
     Heads& merged = merged_.forward(x, kept.merged);
     require<ShapeError>(merged.block().rows.size % pass.sequence == 0, "got a matrix with ",
                         merged.block().rows.size, " rows on a rank for sequences of ",
@@ -292,7 +292,7 @@ class Attention
   {
     require<ShapeError>(x.rows() == pass.cut.rows(), "got ", x.rows(), " rows for a cut of ",
                         pass.cut.rows(),
-                        ", so they are not those of its tokens; give X the rows of the cut");
+                        ", so rows and tokens do not correspond; give X the rows of the cut");
     Heads& merged = merged_.forward(x, kept.merged);
     require<ShapeError>(
         merged.valid().rows() == pass.cut.rows_of_part(), "got ", merged.valid().rows(),

@@ -60,11 +60,11 @@ struct AttentionOptions
     if (o.head_size == 0) o.head_size = width / o.heads;
     if (o.rotary_size == 0) o.rotary_size = o.head_size;
     require<ShapeError>(o.rotary_base == 0 || o.rotary_size % 2 == 0, "got ", o.rotary_size,
-                        " rotated elements of a head, which are no pairs to rotate; use an even "
-                        "number");
-    require<ShapeError>(o.rotary_base == 0 || o.rotary_size <= o.head_size, "got ", o.rotary_size,
-                        " rotated elements of a head that has ", o.head_size,
-                        ", so some would be another head's; use no more than a head has");
+                        " rotated elements of a head, which are not pairs; use an even number");
+    require<ShapeError>(
+        o.rotary_base == 0 || o.rotary_size <= o.head_size, "got ", o.rotary_size,
+        " rotated elements of a head that has ", o.head_size,
+        ", so elements of another head would be rotated; use no more than a head has");
     o.rotary_scaling.check();
     if (o.scale == 0) o.scale = 1 / std::sqrt(static_cast<double>(o.head_size));
     static_cast<void>(Dropout{o.dropout, o.linear.seed, o.linear.index});  // checks it

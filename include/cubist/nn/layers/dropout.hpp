@@ -68,8 +68,9 @@ class Dropout
   explicit Dropout(double p, std::uint64_t seed = 0, std::size_t layer = 0)
       : p_{p}, seed_{seed}, layer_{layer}
   {
-    require<ArgumentError>(p >= 0 && p < 1, "got a dropout probability of ", p,
-                           ", which is none or drops everything; use one in [0, 1)");
+    require<ArgumentError>(
+        p >= 0 && p < 1, "got a dropout probability of ", p,
+        ", which is not a probability or drops everything; use a number in [0, 1)");
     static_cast<void>(stream(seed, Draw::dropout, layer));
   }
 
@@ -113,7 +114,8 @@ class Dropout
   {
     require<ShapeError>(
         x.shape() == y.shape(), "got a matrix of ", x.shape(), " and one of ", y.shape(),
-        " for the result of dropout, so their elements do not correspond; make the one like the other");
+        " for the result of dropout, so their elements do not correspond; make the one like the "
+        "other");
     require<MeshError>(
         x.mesh() == y.mesh(),
         "got a matrix and one on another mesh for the result of dropout, so their blocks are on "

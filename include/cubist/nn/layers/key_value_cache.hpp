@@ -36,9 +36,10 @@ class KeyValueCache
   void append(const E& engine, const AttentionShape& s, std::size_t position,
               MatrixView<const T> qkv)
   {
-    require<ArgumentError>(position + s.queries <= capacity_, "got tokens up to position ",
-                           position + s.queries, " for a cache of ", capacity_,
-                           ", which would overwrite others; make it larger with use_cache");
+    require<ArgumentError>(
+        position + s.queries <= capacity_, "got tokens up to position ", position + s.queries,
+        " for a cache of ", capacity_,
+        " tokens, so earlier ones would be overwritten; make it larger with use_cache");
     const std::size_t heads = s.heads / s.group;
     all_ = {s.sequences * capacity_, heads * s.head_size};
     if (keys_.size() != all_.size())

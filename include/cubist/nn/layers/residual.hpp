@@ -60,9 +60,10 @@ class Residual
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     const Output& f = layer_.forward(x, pass, kept.layer);
-    require<ShapeError>(f.shape() == x.shape(), "got a layer from ", x.shape(), " to ", f.shape(),
-                        " beside its input, so their elements do not correspond; give the layer as "
-                        "many outputs as inputs");
+    require<ShapeError>(
+        f.shape() == x.shape(), "got a layer from ", x.shape(), " to ", f.shape(),
+        " in a Residual, so its output cannot be added to its input; give the layer as many "
+        "outputs as inputs");
     Output& y = fit_like(kept.y, x);
     if (drops(pass))
       dropout_.add(x, f, y, *pass.training_step, pass.cut);

@@ -84,10 +84,10 @@ LossValue mean_over_labels(const M& mesh, LossSums<typename M::Engine, 3> sums,
   return sums.value([ranks = static_cast<std::uint64_t>(mesh.size()),
                      n = static_cast<double>(labels.empty() ? 1 : count)](const auto& all) {
     const auto sum = static_cast<std::uint64_t>(all[1]);
-    require<ArgumentError>(ranks * static_cast<std::uint64_t>(all[2]) == sum * sum,
-                           "got labels that differ between ranks, so the loss would be that of no "
-                           "labels; pass the labels of all rows on every rank, in the same order "
-                           "(shuffle with the same seed)");
+    require<ArgumentError>(
+        ranks * static_cast<std::uint64_t>(all[2]) == sum * sum,
+        "got labels that differ between ranks, so the loss would mix them; pass the labels of all "
+        "rows on every rank, in the same order (shuffle with the same seed)");
     return all[0] / n;
   });
 }

@@ -74,10 +74,11 @@ ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std
                                                               std::span<const int> labels,
                                                               std::size_t sequence, Shape logits)
 {
-  require<ShapeError>(sequence > 1 && ids.size() % sequence == 0, "got ", ids.size(),
-                      " tokens in sequences of ", sequence,
-                      ", of which none has a next one or one is not whole; give whole sequences of "
-                      "at least two tokens");
+  require<ShapeError>(
+      sequence > 1 && ids.size() % sequence == 0, "got ", ids.size(), " tokens in sequences of ",
+      sequence,
+      ", so a sequence is incomplete, or its tokens have no next one; give whole sequences of at "
+      "least two tokens");
   require<ShapeError>(labels.size() == ids.size(), "got ", labels.size(), " labels for ",
                       ids.size(),
                       " tokens, so they do not correspond; give one label beside each token, ",

@@ -147,7 +147,7 @@ class MlpNetwork final : public AnyMlp<S, B, T>
   {
     require<ShapeError>(
         sizes.size() >= 2, "got ", sizes.size(),
-        " sizes for an MLP, which make no layer; give those of its input, its hidden "
+        " sizes for an MLP, so it would have no layer; give the sizes of its input, its hidden "
         "layers and its output");
     Freezing freezing{options.frozen};
     bool all_are_frozen = true;

@@ -221,9 +221,10 @@ class MLP<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes, B>>
     Ends(MLP& mlp, const Input& x, std::size_t all, std::size_t micro_batches)
         : batches{x.rows(), micro_batches}, mlp_{mlp}, x_{x}, all_{all}
     {
-      require<ShapeError>(x.cols() == mlp.sizes_.front(), "got X of ", x.shape(),
-                          " for a network of ", mlp.sizes_.front(),
-                          " inputs; give it a column for each");
+      require<ShapeError>(
+          x.cols() == mlp.sizes_.front(), "got X of ", x.shape(), " for a network of ",
+          mlp.sizes_.front(),
+          " inputs, so columns would be missing or left over; give it a column for each input");
       require<MeshError>(x.mesh() == mlp.mesh_, "got X of ", x.shape(),
                          " on another mesh than the network's, so its blocks lie on other ranks; "
                          "make it on the network's mesh");
@@ -290,7 +291,7 @@ class MLP<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes, B>>
   {
     require<ShapeError>(
         sizes.size() >= 2, "got ", sizes.size(),
-        " sizes for an MLP, which make no layer; give those of its input, its hidden "
+        " sizes for an MLP, so it would have no layer; give the sizes of its input, its hidden "
         "layers and its output");
     std::vector<double> costs;
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i)

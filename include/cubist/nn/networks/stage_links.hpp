@@ -69,9 +69,10 @@ class StageLinks
         first_trained_{first_trained}, activations_{mesh.template along<PipelineStage>()},
         gradients_{independent ? activations_.split(0, activations_.rank()) : activations_}
   {
-    require<ArgumentError>(independent || pieces == 1, "got stages of ", pieces,
-                           " pieces on a communicator whose messages travel in groups, as NCCL's, "
-                           "which would wait for one another; use 1 piece");
+    require<ArgumentError>(
+        independent || pieces == 1, "got stages of ", pieces,
+        " pieces on a communicator whose messages travel in groups, such as NCCL's, where groups "
+        "would wait for one another; use 1 piece");
   }
 
   /// The number among all pieces.

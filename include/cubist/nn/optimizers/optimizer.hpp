@@ -67,9 +67,9 @@ class GroupRates
     for (const ParameterGroup& group : groups)
       require<ArgumentError>(
           !group.learning_rate || first != 0,
-          "got a group with a learning rate of its own in an optimizer whose rate is 0, so it is "
-          "unknown how the group's follows a schedule; give the optimizer the rate to which the "
-          "group's belongs");
+          "got a group with a learning rate of its own in an optimizer whose rate is 0, so the "
+          "group's rate cannot change in proportion to it; give the optimizer the rate to which "
+          "the group's belongs");
   }
 
   /// @param now the optimizer's rate

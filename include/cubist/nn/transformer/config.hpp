@@ -138,11 +138,11 @@ class ConfigReader
   [[nodiscard]] TransformerConfig read()
   {
     for (const auto& [name, value] : json_->items())
-      require<ArgumentError>(value.is_null() || knows_key(*family_, name), file_, " has ",
-                             excerpt(name), " = ", excerpt(value),
-                             ", which cubist does not know, so the model may be another than would "
-                             "be computed; use a model without it, or remove it from the file if "
-                             "it changes nothing");
+      require<ArgumentError>(
+          value.is_null() || knows_key(*family_, name), file_, " has ", excerpt(name), " = ",
+          excerpt(value),
+          ", which cubist does not know, so its results may differ from the model's; use a model "
+          "without it, or remove it from the file if it changes nothing");
     for (const auto& keys :
          {std::span<const ConfigKey>{common_keys}, family_->keys, family_->own_keys})
       for (const ConfigKey& key : keys) read(key);
@@ -251,11 +251,12 @@ class ConfigReader
     std::string names;
     for (const Json& one : accepted)
       if (!one.is_null()) names += (names.empty() ? "" : " or ") + one.dump();
-    require<ArgumentError>(std::find(accepted.begin(), accepted.end(), value) != accepted.end(),
-                           file_, " has ", excerpt(value), " for ", name,
-                           ", which cubist does not compute, so its results would be others; use a "
-                           "model that has ",
-                           names, " there");
+    require<ArgumentError>(
+        std::find(accepted.begin(), accepted.end(), value) != accepted.end(), file_, " has ",
+        excerpt(value), " for ", name,
+        ", which cubist does not compute, so its results would differ from the model's; use a "
+        "model that has ",
+        names, " there");
   }
 
   /// Sets what one key says of the rotary angles: the base, the share of a head, or an object with
@@ -280,10 +281,10 @@ class ConfigReader
       else if (const auto* number = rotary_number(entry, scaling.type))
         scaling.*number->number = positive(full, inner);
       else
-        require<ArgumentError>(inner.is_null(), file_, " has ", excerpt(full), " = ",
-                               excerpt(inner),
-                               ", which cubist does not compute, so its results would be others; "
-                               "use a model without it");
+        require<ArgumentError>(
+            inner.is_null(), file_, " has ", excerpt(full), " = ", excerpt(inner),
+            ", which cubist does not compute, so its results would differ from the model's; use a "
+            "model without it");
     }
     for (const RotaryNumber& number : rotary_numbers)
       require<DataError>(!counts(number, scaling.type) || value.contains(std::string{number.name}),
@@ -501,7 +502,7 @@ CUBIST_INLINE TransformerConfig parse_config(const std::string& text, const std:
 {
   require_no_lfs_pointer(text, file);
   const auto json = parse_json(text, file, detail::config_use);
-  require<DataError>(json.is_object(), "got ", file, ", which is no JSON object, ",
+  require<DataError>(json.is_object(), "got ", file, ", which is not a JSON object, ",
                      detail::config_use.consequence, "; ", detail::config_use.if_damaged);
   detail::ConfigReader reader{json, file};
   auto config = reader.read();

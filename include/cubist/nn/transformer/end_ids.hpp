@@ -63,7 +63,7 @@ inline void write_end_ids(nlohmann::json& json, const std::vector<int>& ids)
                                                             const std::string& file)
 {
   auto json = parse_json(text, file, generation_use);
-  require<DataError>(json.is_object(), "got ", file, ", which is no JSON object, ",
+  require<DataError>(json.is_object(), "got ", file, ", which is not a JSON object, ",
                      generation_use.consequence, "; ", generation_use.if_damaged);
   return json;
 }

@@ -140,10 +140,10 @@ void require_equal_on_ranks(const M& mesh, std::span<const std::vector<int>> pro
                                      ~sum};  // the least sum, and the complement of the largest
   with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{least},
                       [&](auto sums) { mesh.world().all_reduce(sums, ReduceOp::min); });
-  require<ArgumentError>(least[0] == ~least[1],
-                         "got prompts or options of generate that differ between ranks, so the "
-                         "continuation would be that of none; pass the tokens of all prompts, and "
-                         "the same options, on every rank");
+  require<ArgumentError>(
+      least[0] == ~least[1],
+      "got prompts or options of generate that differ between ranks, so the continuation would mix "
+      "them; pass the tokens of all prompts, and the same options, on every rank");
 }
 
 /// The token of the largest logit, the first of equals.
@@ -210,9 +210,10 @@ inline void check_generation(std::span<const std::vector<int>> prompts, const Ge
   require<ShapeError>(!prompts.empty(), "got no prompts, so there is nothing to continue; give at "
                                         "least one");
   for (std::size_t b = 0; b < prompts.size(); ++b)
-    require<ShapeError>(!prompts[b].empty(), "got 0 tokens for prompt ", b,
-                        ", which no token can follow; give it at least one, such as the one that "
-                        "begins a text");
+    require<ShapeError>(
+        !prompts[b].empty(), "got 0 tokens for prompt ", b,
+        ", so there is nothing to predict from; give it at least one, such as the one that begins "
+        "a text");
   require<ArgumentError>(o.temperature >= 0 && is_finite(o.temperature), "got a temperature of ",
                          o.temperature,
                          ", for which no token has a probability; use 0 for the most likely token, "
@@ -348,10 +349,11 @@ template <class Model>
                                         std::size_t sequences = 1,
                                         const GenerateOptions& options = {})
 {
-  require<ShapeError>(sequences > 0 && !prompt.empty() && prompt.size() % sequences == 0, "got ",
-                      prompt.size(), " tokens for ", sequences,
-                      " prompts of equal length, which they do not make; give each sequence the "
-                      "same number of tokens, at least one");
+  require<ShapeError>(
+      sequences > 0 && !prompt.empty() && prompt.size() % sequences == 0, "got ", prompt.size(),
+      " tokens for ", sequences,
+      " prompts of equal length, which cannot be divided evenly; give each prompt the same number "
+      "of tokens, at least one");
   const std::size_t given = prompt.size() / sequences;
   std::vector<std::vector<int>> prompts(sequences);
   for (std::size_t b = 0; b < sequences; ++b)

@@ -263,7 +263,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
       require<ShapeError>(batch.sequence > 0 && !batch.ids.empty() &&
                               batch.ids.size() % batch.sequence == 0,
                           "got ", batch.ids.size(), " tokens in sequences of ", batch.sequence,
-                          ", which they do not fill; give whole sequences");
+                          ", so the last one is incomplete; give whole sequences");
       for (std::size_t i = 0; i < batches.count; ++i)
         passes.push_back({.sequence = batch.sequence});
     }
@@ -481,13 +481,14 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   }
   static void require_tokens_fit(const TransformerConfig& config, std::size_t tokens)
   {
-    require<ArgumentError>(config.window == 0 || tokens <= config.window, "got sequences of ",
-                           tokens, " tokens for a model with a sliding window of ", config.window,
-                           ", within which each token sees others, and cubist computes attention "
-                           "to all of them; use shorter sequences");
+    require<ArgumentError>(
+        config.window == 0 || tokens <= config.window, "got sequences of ", tokens,
+        " tokens for a model with a sliding window of ", config.window,
+        " tokens, but cubist computes attention to all tokens, so results would differ from the "
+        "model's; use sequences that are no longer than the window");
     require<ArgumentError>(tokens <= config.positions, "got sequences of ", tokens,
                            " tokens for a model of ", config.positions,
-                           " positions, which was not made for them; use shorter ones");
+                           " positions, so the last tokens would have none; use shorter sequences");
   }
 
   [[nodiscard]] const Stage& first_mesh() const { return blocks_.mesh_of_piece(0); }
@@ -523,9 +524,10 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
 
   LossValue gradients_of(const Batch& batch, double scale)
   {
-    require<ArgumentError>(!is_inference_,
-                           "got gradients asked of a model that was made for inference, which has "
-                           "no memory for them; make it without `.inference = true`");
+    require<ArgumentError>(
+        !is_inference_,
+        "got a call for gradients of a model that was made for inference, which has no memory for "
+        "them; make it without `.inference = true`");
     LossEnds ends{*this, batch, true, scale};
     require_positions(batch.sequence);
     const std::size_t count = ends.batches.count;

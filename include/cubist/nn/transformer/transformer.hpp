@@ -254,16 +254,16 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
 
   void require_positions(std::size_t tokens) const override
   {
-    require<ArgumentError>(config_.window == 0 || tokens <= config_.window, "got sequences of ",
-                           tokens,
-                           " tokens for a model with a sliding window "
-                           "of ",
-                           config_.window,
-                           ", within which each token sees others, and cubist computes attention "
-                           "to all of them; use shorter sequences");
+    require<ArgumentError>(
+        config_.window == 0 || tokens <= config_.window, "got sequences of ", tokens,
+        " tokens for a model with a sliding window "
+        "of ",
+        config_.window,
+        " tokens, but cubist computes attention to all tokens, so results would differ from the "
+        "model's; use sequences that are no longer than the window");
     require<ArgumentError>(tokens <= config_.positions, "got sequences of ", tokens,
                            " tokens for a model of ", config_.positions,
-                           " positions, which was not made for them; use shorter ones");
+                           " positions, so the last tokens would have none; use shorter sequences");
   }
 
   /// embedding.weight, positions.weight, layers.0.attention_norm.weight, …, norm.weight and, if it
@@ -368,7 +368,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     kept.blocks_.discard();
     require<ShapeError>(pass.sequence > 0 && !ids.empty() && ids.size() % pass.sequence == 0,
                         "got ", ids.size(), " tokens in sequences of ", pass.sequence,
-                        ", which they do not fill; give whole sequences");
+                        ", so the last one is incomplete; give whole sequences");
     require_positions(pass.position + pass.sequence);
     kept.cut_ = pass.cut;
     kept.is_ordered_ = false;
