@@ -69,8 +69,8 @@ class BodyScope
   bool is_nested_;
 };
 
-/// Prints the error of a launch, and ends the program. Destructors do not run: that of MPI would
-/// wait for other processes.
+/// Prints the error of a launch, and ends the program. Destructors do not run, because the
+/// destructor of MPI would wait for other processes.
 [[noreturn]] inline void exit_with(const std::exception& error)
 {
   std::fflush(nullptr);

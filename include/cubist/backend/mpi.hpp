@@ -139,7 +139,8 @@ struct Mpi
     const auto limit = !error    ? std::chrono::steady_clock::duration::max() / 2
                        : rethrow ? std::chrono::steady_clock::duration{60s}
                                  : 1s;
-    // The lowest rank with an error of its own reports it, else the lowest with a consequence.
+    // The lowest rank with an error of its own reports it; if there is none, the lowest rank with a
+    // consequence does.
     const int mine = !error ? INT_MAX : progress.rank() + (is_consequence ? INT_MAX / 2 : 0);
     const auto agreed = detail::agree_on_end(progress, mine, limit);
     const int reporter = agreed ? agreed->minimum : mine;

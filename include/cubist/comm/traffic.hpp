@@ -3,7 +3,7 @@
 
 // What the ranks of a collective send on a cluster.
 //
-// The conventions are those of the cost formulas: rings for the gathering and scattering
+// The conventions are the same as in the cost formulas: rings for the gathering and scattering
 // collectives, pipelined chains that start at the root for broadcast and reduce, direct messages
 // for the rest. With P ranks and n elements a piece, a rank sends
 //

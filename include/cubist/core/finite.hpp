@@ -36,7 +36,7 @@ template <RealScalar T>
         x);
 }
 
-/// The bits of |x|. They grow with |x|; only those of a NaN are above those of infinity.
+/// The bits of |x|. They grow with |x|; only NaNs have larger bits than infinity.
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr auto magnitude_bits(const T& x)
 {

@@ -53,7 +53,7 @@ struct RealOf<std::complex<T>>
 template <Scalar T>
 using Real = typename detail::RealOf<T>::type;
 
-/// The type in which elements of type T are computed and summed: float for 16 bits, else T.
+/// The type in which elements of type T are computed and summed: float for 16 bits, otherwise T.
 template <class T>
 using Accumulator = std::conditional_t<ShortReal<T>, float, T>;
 

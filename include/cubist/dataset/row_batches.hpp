@@ -63,7 +63,7 @@ class RowBatches
     reader_.set_scaling(reader_.measure_features(training));
   }
 
-  /// The numbers of rows to learn from, and of those that are held out.
+  /// The number of rows to learn from, and the number of rows that are held out.
   [[nodiscard]] std::uint64_t training_count() const { return order_.count(); }
   /// The number of rows that are held out.
   [[nodiscard]] std::uint64_t held_out_count() const { return held_out_; }

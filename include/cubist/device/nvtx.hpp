@@ -17,7 +17,7 @@ namespace cubist::CUBIST_ABI::detail
 class Nvtx
 {
  public:
-  /// Begins a range on this thread, which is inside those that have not ended.
+  /// Begins a range on this thread, inside the ranges that have not ended.
   /// @param text returns its name; called only if a profiler is attached
   template <class Text>
   static void push(Text text)

@@ -90,7 +90,7 @@ class GradientBuckets final : public GradientReducer<T, M>
     add(gradient.elements(), replicas, mine, mine.size());
   }
 
-  /// Whether a block of so many elements is small enough to be packed.
+  /// Whether a block of this many elements is small enough to be packed.
   [[nodiscard]] bool takes(std::size_t size) const { return size <= options_.bytes / sizeof(T); }
 
   void finish() override
@@ -165,7 +165,7 @@ class GradientBuckets final : public GradientReducer<T, M>
     b.size += size;
   }
 
-  /// An open bucket with room for so many elements.
+  /// An open bucket with room for this many elements.
   std::size_t bucket_for(Communicator& replicas, bool is_scattered, std::size_t size)
   {
     for (std::size_t i = 0; i < used_; ++i)

@@ -96,7 +96,7 @@ struct Scaled
   }
 };
 
-/// x + factor y, likewise
+/// x + factor y, for x and y of type T, or what an engine passes for them
 template <class T>
 struct AddScaled
 {

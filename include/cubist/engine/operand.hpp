@@ -36,7 +36,7 @@ class Operand
 
   /// The block in memory.
   [[nodiscard]] MatrixView<T> stored() const { return stored_; }
-  /// Whether the product reads the transpose of what is stored.
+  /// Whether the product reads the transpose of the stored matrix.
   [[nodiscard]] bool transposed() const { return transposed_; }
   [[nodiscard]] Shape shape() const { return op_shape(transposed_, stored_.shape()); }
   [[nodiscard]] std::size_t rows() const { return shape().rows; }

@@ -30,7 +30,7 @@ namespace cubist::CUBIST_ABI
 {
 
 /// Where the elements of one rectangle, or of all blocks of a block-cyclic matrix, lie in a rank's
-/// memory. The order is that of the distribution.
+/// memory. They are in the order of the distribution.
 template <class T>
 struct LocalArray
 {

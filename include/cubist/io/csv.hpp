@@ -126,8 +126,8 @@ struct CsvLine
   }
 
  private:
-  /// Calls f(value, its number) for the first `last` values, numbered from 0, or those of them that
-  /// the line has, and returns how many these are.
+  /// Calls f(value, its number) for the first `last` values of the line, numbered from 0, as far as
+  /// it has them, and returns their number.
   template <class F>
   std::size_t for_each_value(std::size_t last, F f) const
   {

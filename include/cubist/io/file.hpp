@@ -134,7 +134,7 @@ class File
   int descriptor_ = -1;
 };
 
-/// Makes a folder and those that it lies in, unless they exist.
+/// Makes a folder, and the folders that contain it, unless they exist.
 /// @throws DataError where the system refuses
 inline void create_folders(const std::filesystem::path& folder)
 {

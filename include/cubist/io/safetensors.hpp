@@ -110,7 +110,7 @@ class SafetensorsFile
   }
 
   /// Where a tensor of one or two dimensions is in the file, as a matrix; one dimension is a row.
-  /// With `transposed`, its shape is that of the transpose.
+  /// With `transposed`, the shape is that of the transpose.
   /// @throws DataError for a tensor that is missing or cannot be read as T, ShapeError for one of
   /// more dimensions
   template <Scalar T>

@@ -45,8 +45,8 @@ namespace cubist::CUBIST_ABI
   return folders;
 }
 
-/// The file of a machine: `name`, if there is such a file, else the first of its name in
-/// machine_folders() or in `more`.
+/// Returns the path of a machine's file: `name`, if there is such a file, or else the first file of
+/// this name in machine_folders() or in `more`.
 /// @throws DataError if there is none
 [[nodiscard]] inline std::string find_machine(const std::string& name,
                                               const std::vector<std::filesystem::path>& more = {})

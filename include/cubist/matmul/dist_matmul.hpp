@@ -194,7 +194,8 @@ class DistMatMul
   }
 
   /// dX = dY W^T and dW = X^T dY + beta dW. This sends fewer elements than two calls.
-  /// @pre with Gathered::kept, X and W are those of the last `forward`, and of every call since
+  /// @pre with Gathered::kept, X and W are the same as in the last `forward` and in every call
+  /// since
   template <class LX, class LW, class LY, class LDX, class LDW>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                 const DistMatrix<T, LY, Mesh>& dy, DistMatrix<T, LDX, Mesh>& dx,
@@ -221,7 +222,7 @@ class DistMatMul
   }
 
   /// dX = dY W^T without dW, for a weight that is not trained.
-  /// @pre with Gathered::kept, W is that of the last `forward`, and of every call since
+  /// @pre with Gathered::kept, W is the same as in the last `forward` and in every call since
   template <class LW, class LY, class LDX>
   void backward_input(const DistMatrix<T, LW, Mesh>& w, const DistMatrix<T, LY, Mesh>& dy,
                       DistMatrix<T, LDX, Mesh>& dx)
@@ -234,7 +235,7 @@ class DistMatMul
   }
 
   /// dW = X^T dY + beta dW without dX, which is not needed if X is data.
-  /// @pre with Gathered::kept, X is that of the last `forward`, and of every call since
+  /// @pre with Gathered::kept, X is the same as in the last `forward` and in every call since
   template <class LX, class LY, class LDW>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                 DistMatrix<T, LDW, Mesh>& dw, T beta = T{})

@@ -65,7 +65,7 @@ concept LayerType = requires {
               typename L::Kept& kept, Parameters<typename L::Value, typename L::Mesh>& list) {
   // Y, which is in `kept`
   { layer.forward(x, pass, kept) } -> std::same_as<const typename L::Output&>;
-  // dX, which is in `kept`, or null where it is not wanted; x, the pass and `kept` are those of a
+  // dX, which is in `kept`, or null if it is not wanted; x, the pass and `kept` are those of a
   // forward. It overwrites the gradients of parameters, and passes each to back.gradients.
   { layer.backward(x, dy, back, kept, true) } -> std::same_as<const typename L::Input*>;
   layer.append_parameters(list, std::string{});  // names begin with the prefix

@@ -51,8 +51,8 @@ class Freezing
   {
   }
 
-  /// Freezes those of the layer's parameters that have one of the names. Returns whether the layer
-  /// has parameters, and all of them are frozen.
+  /// Freezes the layer's parameters that have one of the names. Returns whether the layer has
+  /// parameters, and all of them are frozen.
   /// @throws ArgumentError for a layer that cannot do without a gradient
   template <class Layer>
   bool freeze(Layer& layer, const std::string& prefix)

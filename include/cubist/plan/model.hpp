@@ -10,7 +10,7 @@
 // query heads shares. The feed-forward network is two layers with an activation between, or, gated,
 // three: down(f(gate(X)) up(X)).
 //
-// The published models are those of nn/transformer/families.hpp.
+// nn/transformer/families.hpp lists the published models.
 
 #include <algorithm>
 #include <cstddef>

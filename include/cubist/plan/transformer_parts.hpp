@@ -10,8 +10,8 @@
 // Rows are padded to whole sequences on every rank, columns of Q, K and V to whole groups of heads,
 // other columns to the mesh's quantum. Numbers that belong to rows are sent only for valid rows.
 //
-// Where ranks share sequences, rows are those of a SequenceCut (dist/sequence_cut.hpp), all of
-// which are valid.
+// If ranks share sequences, rows are those of a SequenceCut (dist/sequence_cut.hpp), all of which
+// are valid.
 
 #include <algorithm>
 #include <array>

@@ -383,7 +383,7 @@ double add_recomputation(Plan& plan, const TransformerParts<S>& parts, const Mac
 }  // namespace detail
 
 /// The plan of scheme `S` with these extents for a step of a transformer, in a world of `ranks`;
-/// its reason is empty. `words` leaves out those of the embedding.
+/// its reason is empty. `words` leaves out the embedding.
 /// @throws what the same for layers throws
 template <SchemeType S>
 [[nodiscard]] Plan plan_on(const typename S::Axes::Array& extents, const TransformerStep& step,

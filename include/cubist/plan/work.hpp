@@ -4,8 +4,8 @@
 // The cost of one layer for a rank, as values: products of local blocks, collectives, memory. With
 // padding, the shares of all ranks are equal.
 //
-// The conventions are those of comm/traffic.hpp, averaged over the ranks of the axis. With p
-// ranks and pieces of b elements, a rank sends
+// The conventions of comm/traffic.hpp apply, averaged over the ranks of the axis. With p ranks and
+// pieces of b elements, a rank sends
 //
 //   broadcast, reduce              (p-1)/p b        (p-1)/p messages   pipelined
 //   all_gather, reduce_scatter     (p-1) b          p-1 messages       around a ring
@@ -77,7 +77,7 @@ struct Transfer
     return has_pieces() ? ranks : static_cast<double>(times * slices);
   }
 
-  /// Whether every group of ranks along the axis lies on one node of so many consecutive ranks.
+  /// Whether every group of ranks along the axis lies on one node of this many consecutive ranks.
   [[nodiscard]] constexpr bool within(int ranks_per_node, int mesh_ranks) const
   {
     return ranks == 1 || mesh_ranks <= ranks_per_node || ranks_per_node % (ranks * stride) == 0;
@@ -265,7 +265,7 @@ struct Cost
   Memory memory;         ///< elements of a rank
   int reach = 1;         ///< consecutive ranks that have to be on one node for the near workspace
 
-  /// Elements of workspace on a mesh of so many ranks.
+  /// Elements of workspace on a mesh of this many ranks.
   [[nodiscard]] constexpr std::size_t workspace(int ranks_per_node, int mesh_ranks) const
   {
     const bool near = mesh_ranks <= ranks_per_node || ranks_per_node % reach == 0;

@@ -2,7 +2,7 @@
 #pragma once
 
 // A fiber: a function with a stack of its own, which runs on the thread that switches to it, until
-// it switches to another one. Contexts are those of the C library (getcontext, makecontext,
+// it switches to another one. Contexts come from the C library (getcontext, makecontext,
 // swapcontext). Sanitizers are told of each switch, and exceptions that are being handled stay with
 // their fiber.
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Fault injection: a decorator of any communicator on which chosen calls of chosen ranks are
-// delayed, fail, or differ from those of the other ranks. With it, tests show that a program ends
-// with a message, and never hangs or accepts wrong data, whatever fails and wherever it fails.
+// Fault injection: a decorator of any communicator, in which chosen calls of chosen ranks are
+// delayed, fail, or differ from the calls of the other ranks. With it, tests show that a program
+// ends with a message, and never hangs or accepts wrong data, whatever fails and wherever it fails.
 //
 // Windows are forwarded, so direct products run under it, too.
 

@@ -2,7 +2,7 @@
 #pragma once
 
 // A decorator of any engine that records its calls, and the named parts of the program. On a device
-// a call ends when it is queued, so its time is that of the host.
+// a call ends when it is queued, so its time is the host's.
 
 #include "cubist/engine/decorator.hpp"
 #include "cubist/engine/engine.hpp"
@@ -27,7 +27,7 @@ class TracedEngine : public EngineDecorator<TracedEngine<E>, E>
              .function = call.function}};
   }
 
-  /// Begins a span, within those that are open.
+  /// Begins a span inside the open ones.
   static void begin_span(const SpanName& name)
   {
     if constexpr (detail::ShowsSpans<E>) E::begin_span(name);

@@ -43,7 +43,7 @@ class Sharded
 
   /// Takes the gradients of all backwards of the network while it exists. Every rank of the mesh
   /// makes one.
-  /// @pre `parameters` are those of a network that outlives it
+  /// @pre `parameters` belong to a network that outlives the optimizer
   /// @throws ArgumentError for no parameters, and for options out of range
   explicit Sharded(const Parameters<Value, Mesh>& parameters, const Options& options = {},
                    std::size_t micro_batches = 1)
@@ -64,7 +64,7 @@ class Sharded
 
   /// Updates the parameters, called as any other optimizer is.
   /// @param parameters those of the constructor
-  /// @throws ShapeError for other parameters than those of the constructor
+  /// @throws ShapeError unless they are the parameters of the constructor
   void step(const Parameters<Value, Mesh>& parameters, double factor = 1)
   {
     bool same = parameters.size() == whole_.size();

@@ -242,7 +242,7 @@ struct WorkCut
   }
 };
 
-/// All cuts among so many workers, those with the fewest parts of K first.
+/// All cuts among this many workers, with the fewest parts of K first.
 [[nodiscard]] inline std::vector<WorkCut> work_cuts(std::size_t workers)
 {
   std::vector<WorkCut> all;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// In which order a rank multiplies the pieces of C = A B, when it receives the pieces of A and B
-// from other ranks one by one, and sends those of C to other ranks.
+// The order in which a rank multiplies the pieces of C = A B, if it receives the pieces of A and B
+// one by one from other ranks, and sends pieces of C to other ranks.
 //
 // A tile is a product of one piece of A and one of B, for one piece of C. Tiles whose operands are
 // this rank's own come first, because they need not wait. Tiles for other ranks' pieces of C

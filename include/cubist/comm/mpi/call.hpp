@@ -230,7 +230,7 @@ class MpiCall
   MpiBlocks blocks_;
   MpiReduction reduction_;
   MpiMessages messages_;
-  std::size_t to_forward_ = 0;  // so many messages, the first ones, are forwarded
+  std::size_t to_forward_ = 0;  // the number of messages, from the first on, that are forwarded
   bool combined_ = false;       // a reduction's messages have arrived and are combined
   MpiSharedBarrierCall barrier_;
   bool uses_shared_barrier_ = false;  // instead of messages

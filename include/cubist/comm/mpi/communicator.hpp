@@ -68,8 +68,8 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
   /// The ranks that give the same colour, ordered by key, then by rank.
   [[nodiscard]] MpiCommunicator split(int colour, int key)
   {
-    // Its count differs from that of a barrier of the program, so that one rank calling barrier
-    // where another calls split is a mismatch.
+    // A barrier of the program has another count, so it is a mismatch if one rank calls barrier
+    // where another calls split.
     start(Call<int>{Collective::barrier, {}, {}, 1}).wait();
     return MpiCommunicator{group_->split(colour, key)};
   }

@@ -159,7 +159,7 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     group_->context->synchronize();
   }
   /// Calls `launch`, which enqueues work with calls of this rank that were captured. The time limit
-  /// is that of one call.
+  /// of one call applies.
   /// @param what named in the message of a TimeLimitError
   /// @throws CommunicationError, PeerFailed, TimeLimitError
   template <class F>

@@ -77,7 +77,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
 
   SimulatedGroup* group = nullptr;
   bool begun = false;
-  std::size_t closed = 0;  // of a window: so many ranks have read what they need
+  std::size_t closed = 0;  // for a window: the number of ranks that have read what they need
   double begins = 0;       // the latest time of a post
   double opens = not_yet;  // of a window: all have exposed their blocks
   std::vector<SimulatedEdge> edges;

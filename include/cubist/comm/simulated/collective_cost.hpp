@@ -128,7 +128,7 @@ class CollectiveUnit
   {
     return placement_.units(level_);
   }
-  /// The unit so many places behind this one in the chain from unit to unit, cyclically.
+  /// The unit this number of places behind this one in the chain from unit to unit, cyclically.
   [[nodiscard]] const UnitMembers& neighbour(std::size_t places) const
   {
     return neighbours()[(index_ + places) % neighbours().size()];

@@ -18,7 +18,7 @@
 #include "cubist/engine/widened.hpp"
 
 #if defined __clang__
-// clang warns of loops that it cannot vectorise: those of complex and of 16-bit numbers.
+// clang warns of loops that it cannot vectorise, such as loops over complex and 16-bit numbers.
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif

@@ -166,14 +166,14 @@ class LocalAttention
   }
 
   /// dQ, dK and dV
-  /// @pre O and L are those of forward, with the same shape and masks
+  /// @pre forward computed O and L, with the same shape and masks
   void backward(const AttentionShape& s, const std::optional<AttentionDropout>& dropout, In q, In k,
                 In v, In o, In l, In d_o, Out dq, Out dk, Out dv)
   {
     add_gradients(s, whole(s), dropout, q, k, v, o, l, d_o, dq, dk, dv, false);
   }
   /// Adds the parts of a run of keys to dQ, dK and dV.
-  /// @pre O and L are those of `finish`, with the same shape and masks
+  /// @pre `finish` computed O and L, with the same shape and masks
   void add_run_gradients(const AttentionShape& s, const AttentionRun& run,
                          const std::optional<AttentionDropout>& dropout, In q, In k, In v, In o,
                          In l, In d_o, Out dq, Out dk, Out dv)

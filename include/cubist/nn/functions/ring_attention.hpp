@@ -174,7 +174,7 @@ class RingAttention
   }
 
   /// dQ, dK and dV, in the columns of `shape`; the others become 0.
-  /// @pre O and L are those of `forward`
+  /// @pre `forward` computed O and L
   void backward(MatrixView<const T> qkv, In wide, In o, In l, In d_o, Out dqkv)
   {
     mesh_.engine().fill(dqkv, A{});

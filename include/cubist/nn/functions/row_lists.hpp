@@ -125,7 +125,7 @@ class HostRowLists
     const int* const targets = memory + starts_.size();
     return {count, memory + first, targets + targets_.size(), targets + first};
   }
-  /// The numbers that `upload` copies for so many lists and rows.
+  /// The number of integers that `upload` copies for this many lists and rows.
   [[nodiscard]] static std::size_t numbers(std::size_t lists, std::size_t rows)
   {
     return 2 * lists + 1 + rows;

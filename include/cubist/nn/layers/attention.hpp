@@ -15,7 +15,7 @@
 //   5. Y          the product of scheme S::Next
 //
 // H query heads share G key-value heads: head h reads key-value head h / (H / G). Columns of Q are
-// padded to whole groups of heads and those of K and V to whole heads, so that a rank has the
+// padded to whole groups of heads, and columns of K and V to whole heads, so that a rank has the
 // key-value head of each of its query heads. Ranks are idle in step 4 if S::Output's columns have
 // more parts than there are key-value heads.
 //
@@ -167,8 +167,8 @@ class Attention
     return *kept.y;
   }
 
-  /// dX, in `kept`, or null where it is not wanted.
-  /// @pre X and the pass are those of the forward of `kept`, which had no cache
+  /// dX, in `kept`, or null if it is not wanted.
+  /// @pre X and the pass are the same as in the forward of `kept`, which had no cache
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
@@ -235,7 +235,7 @@ class Attention
   {
     return options_.key_value_heads * options_.head_size;
   }
-  /// Pieces of Q have `group` times the heads of those of K and V.
+  /// Pieces of Q have `group` times as many heads as pieces of K and V.
   [[nodiscard]] std::size_t q_quantum() const { return group() * kv_quantum_; }
   [[nodiscard]] LinearOptions output_options() const
   {

@@ -105,7 +105,7 @@ class Dense
     if (pass.training_step) dropout_.apply(y, *pass.training_step, pass.cut);
   }
 
-  /// dX, in `kept`, or null where it is not wanted.
+  /// dX, in `kept`, or null if it is not wanted.
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {

@@ -110,7 +110,7 @@ class Embedding
 
   /// Computes the gradient of the table from the gradient of H. It overwrites the old one or, with
   /// `accumulate`, is added to it. It is complete on every replica.
-  /// @pre the ids are those of the forward of `kept`
+  /// @pre the ids are the same as in the forward of `kept`
   void backward(std::span<const int> ids, const Output& dh, const BackwardPass<T, Mesh>& pass,
                 Kept& kept, bool accumulate = false)
   {

@@ -99,7 +99,7 @@ class HeadNorm
   }
 
   /// Replaces dY by dX, and computes the gradient of the weight.
-  /// @pre the rows and heads are those of the forward of `kept`
+  /// @pre the rows and heads are the same as in the forward of `kept`
   void backward(MatrixView<T> dy, const HeadColumns& columns, std::size_t heads,
                 const BackwardPass<T, Mesh>& pass, Kept& kept)
   {

@@ -170,7 +170,7 @@ class Linear
   }
 
   /// The gradients of weight and bias, complete, without dX.
-  /// @pre X is that of the last `forward`
+  /// @pre X is the same as in the last `forward`
   template <class LX, class LY>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy)
   {
@@ -178,7 +178,7 @@ class Linear
     backward(x, dy, sums, kept_, static_cast<Input*>(nullptr));
   }
   /// dX, and the gradients of weight and bias, complete.
-  /// @pre X is that of the last `forward`
+  /// @pre X is the same as in the last `forward`
   template <class LX, class LY, class LDX>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                 DistMatrix<T, LDX, Mesh>& dx)
@@ -188,7 +188,7 @@ class Linear
   }
 
   /// dX, if it is given, and the gradients of weight and bias, which `gradients` takes.
-  /// @pre X and `kept` are those of a `forward`
+  /// @pre X and `kept` are the same as in a `forward`
   template <class LX, class LY, class LDX>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                 GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx)

@@ -168,7 +168,7 @@ class MergedLinear
 
   /// A matrix like Y for its gradient. The caller writes the columns of every `columns(i)`; all
   /// others are 0 and stay 0.
-  /// @pre `kept` is that of a forward
+  /// @pre a forward has filled `kept`
   [[nodiscard]] Output& output_gradient(Kept& kept) const
   {
     if (!kept.dy) kept.dy.emplace(mesh_, kept.y->shape(), kept.y->quanta());
@@ -176,7 +176,7 @@ class MergedLinear
   }
 
   /// The gradients for `output_gradient(kept)`, which `gradients` takes, and dX where it is wanted.
-  /// @pre X is that of the forward of `kept`
+  /// @pre X is the same as in the forward of `kept`
   void backward(const Input& x, GradientReducer<T, Mesh>& gradients, Kept& kept,
                 Input* dx = nullptr)
   {

@@ -72,8 +72,8 @@ class Residual
     return y;
   }
 
-  /// dX = dY + dX of the layer, for mask(dY); in `kept`, or null where it is not wanted.
-  /// @pre X and the pass are those of the forward of `kept`
+  /// dX = dY + dX of the layer, for mask(dY); in `kept`, or null if it is not wanted.
+  /// @pre X and the pass are the same as in the forward of `kept`
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {

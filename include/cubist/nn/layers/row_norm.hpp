@@ -125,7 +125,7 @@ class RowNorm
     return y;
   }
 
-  /// dX, in `kept`, or null where it is not wanted.
+  /// dX, in `kept`, or null if it is not wanted.
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {

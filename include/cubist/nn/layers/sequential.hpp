@@ -86,7 +86,7 @@ class Sequential
   }
 
   /// dX, which is in the first layer's part of `kept`, or null if it is not wanted.
-  /// @pre X and the pass are those of the forward of `kept`
+  /// @pre X and the pass are the same as in the forward of `kept`
   /// @throws ArgumentError without a forward
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
                         Kept& kept, bool wants_dx)

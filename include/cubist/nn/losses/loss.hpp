@@ -100,7 +100,7 @@ struct SquaredErrorAndSlope
   }
 };
 
-/// The global column of an element that equals the row's maximum, else `none`.
+/// The global column of an element that equals the row's maximum, or `none`.
 template <RealScalar T, class Index>
 struct ColumnOfMaximum
 {

@@ -38,7 +38,7 @@ class AnyLayer
   [[nodiscard]] virtual bool fits(const AnyKept& kept) const = 0;
   /// @pre fits(kept)
   virtual const A& forward(const A& x, const Pass& pass, AnyKept& kept) = 0;
-  /// Returns dX, or null where it is not wanted.
+  /// Returns dX, or null if it is not wanted.
   virtual const A* backward(const A& x, const A& dy, const BackwardPass<T, Mesh>& pass,
                             AnyKept& kept, bool wants_dx) = 0;
   virtual void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) = 0;

@@ -143,7 +143,7 @@ class LayerStack
     return *y;
   }
 
-  /// Returns dX, or null where it is not wanted.
+  /// Returns dX, or null if it is not wanted.
   /// @param first the first layer that is trained: those before it, all of whose parameters are
   /// frozen, are left out, and there is no dX unless it is 0
   template <class T>

@@ -158,9 +158,9 @@ class Sgd
     options_.check();
   }
 
-  /// Updates the parameters from their gradients, multiplied by `factor`: that of clipping, or of a
-  /// loss scale.
-  /// @throws ShapeError for other parameters than those of the constructor
+  /// Updates the parameters from their gradients, multiplied by `factor`, such as the factor of
+  /// clipping or of a loss scale.
+  /// @throws ShapeError unless they are the parameters of the constructor
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     detail::check_parameters(parameters, velocity_);
@@ -239,9 +239,9 @@ class Adam
   {
   }
 
-  /// Updates the parameters from their gradients, multiplied by `factor`: that of clipping, or of a
-  /// loss scale.
-  /// @throws ShapeError for other parameters than those of the constructor
+  /// Updates the parameters from their gradients, multiplied by `factor`, such as the factor of
+  /// clipping or of a loss scale.
+  /// @throws ShapeError unless they are the parameters of the constructor
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     detail::check_parameters(parameters, mean_);

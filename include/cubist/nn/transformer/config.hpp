@@ -37,7 +37,7 @@ namespace cubist::CUBIST_ABI
 [[nodiscard]] TransformerConfig parse_config(const std::string& text, const std::string& file);
 
 /// The configuration of a model. A key that is null counts as one that is missing. If there is a
-/// generation_config.json beside config.json, the tokens that end a text are those that it says.
+/// generation_config.json beside config.json, it says which tokens end a text.
 /// @param path config.json, or its folder
 /// @throws DataError for a file that is missing, and as parse_config()
 [[nodiscard]] TransformerConfig read_config(std::filesystem::path path);

@@ -158,7 +158,7 @@ inline constexpr auto llama_like_keys = std::to_array<ConfigKey>({
 inline constexpr auto llama_like_without_effect = std::to_array<std::string_view>(
     {// Dropout while transformers trains; cubist's is TransformerOptions::dropout.
      "attention_dropout",
-     // In how many pieces products were summed in training: the same but for rounding.
+     // The number of pieces in which products were summed in training, which changes only rounding.
      "pretraining_tp",
      // Other names of the positions and of the model, which no version reads.
      "max_sequence_length", "is_llama_config"});

@@ -61,7 +61,7 @@ class Logits
 
   /// dX, in `kept`, and dE, which `gradients` takes, unless it has no elements: the table is frozen
   /// then.
-  /// @pre X and E are those of the forward of `kept`
+  /// @pre X and E are the same as in the forward of `kept`
   const Input& backward(const Input& x, const Table& e, const Output& dy, Table& de,
                         GradientReducer<T, Mesh>& gradients, Kept& kept) const
   {

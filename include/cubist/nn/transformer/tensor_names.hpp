@@ -32,8 +32,8 @@ struct TensorPlace
 namespace detail
 {
 
-/// The names of a model's tensors: those of the family that its file names, if its layers are that
-/// family's, else GPT-2's or Llama's.
+/// The names of a model's tensors. They are the names of the family in the model's file, if the
+/// model has that family's layers, and otherwise GPT-2's or Llama's.
 [[nodiscard]] inline const TensorNames& tensor_names(const TransformerConfig& config)
 {
   const auto* family = find_family(config.source.family);

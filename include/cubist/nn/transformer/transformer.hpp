@@ -14,11 +14,11 @@
 // Rows are padded to whole sequences, and heads are whole, so that a rank has all that attention
 // reads. The stream of H is S::Input everywhere.
 //
-// Where several ranks share a sequence (TransformerOptions::context_parallel), the rows of H are
-// those of a SequenceCut (dist/sequence_cut.hpp), and keys and values go around in a ring.
-// `forward` and `backward` have rows of tokens all the same: H, (M, d), and its gradient are
-// brought in their order. The loss of `compute_gradients` and of `evaluate` is computed from the
-// rows in this order, and sends no more than with whole sequences.
+// If several ranks share a sequence (TransformerOptions::context_parallel), the rows of H are those
+// of a SequenceCut (dist/sequence_cut.hpp), and keys and values go around in a ring. `forward` and
+// `backward` have rows of tokens all the same: H, (M, d), and its gradient are brought in their
+// order. The loss of `compute_gradients` and of `evaluate` is computed from the rows in this order,
+// and sends no more than with whole sequences.
 //
 // Words: those of the layers; plan/transformer_cost.hpp has their sum. With labels of one's own,
 // 2 (P-1)/P of a number more.
@@ -318,9 +318,9 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     return without_padding({ids, *labels, sequence});
   }
 
-  /// The sequences up to the last label of all: attention is causal, so what is behind changes no
-  /// loss. Ranks agree on the length, so that labels which differ between them are an error of the
-  /// loss.
+  /// The sequences up to the last label of all of them. Attention is causal, so later tokens change
+  /// no loss. Ranks agree on the length, so that labels which differ between ranks are an error of
+  /// the loss.
   [[nodiscard]] Batch without_padding(const Batch& batch)
   {
     const auto& [ids, labels, sequence] = batch;
@@ -410,7 +410,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     kept.order_->exchange.look_up(kept.order_->rows, h.valid(), kept.ordered_->valid());
     return *kept.ordered_;
   }
-  /// The gradient of H's rows, from that of the rows in the order of their tokens.
+  /// The gradient of H's rows, computed from the gradient of the rows in the order of their tokens.
   const Hidden& order_back(const Hidden& d, Kept& kept) const
   {
     Hidden& dh = fit_rows(kept.dh_, kept.cut_.rows());

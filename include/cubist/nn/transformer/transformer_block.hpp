@@ -85,7 +85,7 @@ class TransformerBlock
     return feed_forward_.forward(a, pass, kept.feed_forward);
   }
 
-  /// dX, in `kept`, or null where it is not wanted.
+  /// dX, in `kept`, or null if it is not wanted.
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {

@@ -17,7 +17,7 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 /// Posts the messages. Those between two ranks have one tag, so each side posts them in the order
-/// in which the other does. Returns how many messages this rank must forward: the first so many.
+/// in which the other does. Returns how many messages, from the first on, this rank must forward.
 /// @pre messages.context().topology
 [[nodiscard]] inline std::size_t gather_over_nodes(MpiMessages& messages, const MpiBlocks& blocks)
 {

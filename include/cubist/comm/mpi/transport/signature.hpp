@@ -22,7 +22,7 @@ namespace cubist::CUBIST_ABI::detail
   std::vector<int> ranks(message ? 0 : static_cast<std::size_t>(context.size));
   std::iota(ranks.begin(), ranks.end(), 0);
   if (message) ranks = {context.rank, s.peer};
-  // The call of an expose carries an address; its count is not that of the block.
+  // The call of an expose carries an address; its count is not the size of the block.
   const auto call = s.collective == Collective::expose ? to_string(s.collective) : text(s);
   return call + " on ranks " + rank_list(job_ranks(context, ranks));
 }
