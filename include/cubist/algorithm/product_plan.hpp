@@ -17,9 +17,9 @@ namespace cubist::CUBIST_ABI
 /// The shapes of one rank's padded blocks of op(X), op(W) and Y, for which a plan is made.
 struct LocalShapes
 {
-  Shape x;  ///< of this rank's block of X
-  Shape w;  ///< of this rank's block of W
-  Shape y;  ///< of this rank's block of Y
+  Shape x;  ///< the shape of this rank's block of X
+  Shape w;  ///< the shape of this rank's block of W
+  Shape y;  ///< the shape of this rank's block of Y
 };
 
 /// The products of one layer, X and W standing for op(X) and op(W). Every rank of the mesh calls

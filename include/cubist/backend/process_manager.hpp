@@ -30,8 +30,8 @@ struct JobProcesses
   int size = 1;
   int rank = 0;
 
-  /// Of Open MPI, of PMI (MPICH, Intel MPI, Slurm), else of a job step of Slurm; one process if the
-  /// environment has none of them.
+  /// The processes according to Open MPI, to PMI (MPICH, Intel MPI, Slurm), or else to a job step
+  /// of Slurm; one process if the environment has none of these.
   [[nodiscard]] static JobProcesses of_environment()
   {
     constexpr std::array<std::array<const char*, 2>, 3> names{

@@ -40,7 +40,7 @@ template <class C>
 concept ExposesMemory = Communicator<C> && requires(C c, const C& k, std::span<const double> mine,
                                                     std::span<double> ours) {
   { k.exposes() } -> std::same_as<bool>;       // whether all its ranks share memory
-  { k.cores() } -> std::same_as<int>;          // that its ranks run on, together; @pre exposes()
+  { k.cores() } -> std::same_as<int>;          // cores on which its ranks run, together; @pre exposes()
   { c.expose(mine) } -> Window<const double>;  // @pre exposes()
   { c.expose(mine, mine.size()) } -> Window<const double>;
   { c.expose_writable(ours) } -> Window<double>;

@@ -101,7 +101,7 @@ CUBIST_INLINE nlohmann::json parse_json(std::string_view text, const std::string
   // The parser takes a zero byte for the end.
   if (const auto zero = text.find('\0'); zero != text.npos) throw refuse(zero + 1);
   using Json = nlohmann::json;
-  std::vector<std::set<std::string>> names;  // of each object that has begun
+  std::vector<std::set<std::string>> names;  // the names in each object that has begun
   // Checks the structure while the parser, which does not recurse, reads it.
   const auto check = [&](int depth, Json::parse_event_t event, const Json& value) {
     using Event = Json::parse_event_t;

@@ -138,7 +138,7 @@ class RowBatches
   Shuffle split_;  // the held-out rows, then the training rows
   std::uint64_t held_out_;
   bool held_out_last_;
-  BatchOrder order_;  // of the training rows
+  BatchOrder order_;  // the order of the training rows
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -48,7 +48,7 @@ struct RowOptions
 {
   std::optional<std::size_t> label = {};  ///< column of the labels, from 0; by default the last
   std::size_t targets = 0;                ///< if not 0, the last columns, and there are no labels
-  Scaling scaling = {};                   ///< of every value
+  Scaling scaling = {};                   ///< the scaling of every feature
 };
 
 /// Rows as a layer and a loss take them.

@@ -33,7 +33,7 @@ struct TokenBatchOptions
 {
   std::size_t sequences = 8;  ///< in a batch
   std::size_t length = 128;   ///< tokens in a sequence
-  std::uint64_t seed = 0;     ///< of the order
+  std::uint64_t seed = 0;     ///< the seed of the order
 };
 
 /// Reading is const; threads may share an object.

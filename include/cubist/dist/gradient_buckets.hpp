@@ -118,7 +118,7 @@ class GradientBuckets final : public GradientReducer<T, M>
     bool is_scattered = false;
     std::size_t size = 0;
     Buffer gradients = Buffer(0);  // one after the other
-    Buffer pieces = Buffer(0);     // those of each rank one after the other
+    Buffer pieces = Buffer(0);     // the pieces of each rank, one after the other
     Buffer mine = Buffer(0);
     std::optional<Request> request;  // once it is sent
   };

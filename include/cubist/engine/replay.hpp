@@ -18,7 +18,7 @@ class ReplayedValue
 
  public:
   void set(const E& engine, const V& value) { engine.set(buffer_.data(), value); }
-  /// In the engine's memory.
+  /// The address of the value in the engine's memory.
   [[nodiscard]] const V* data() const { return buffer_.data(); }
 
  private:

@@ -146,7 +146,7 @@ class CommonElements
 /// The part of one rank in a conversion.
 struct ConversionPlan
 {
-  Patches from;  ///< of op(from)
+  Patches from;  ///< the patches of op(from)
   Patches to;
   MatrixPart part = MatrixPart::all;
   int rank = 0;

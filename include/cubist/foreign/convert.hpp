@@ -41,7 +41,7 @@ namespace cubist::CUBIST_ABI
 template <Scalar T>
 struct ConversionOptions
 {
-  Op op = Op::none;  ///< of `from`
+  Op op = Op::none;  ///< the operation of `from`
   T alpha = T{1};    ///< the factor of op(from)
   T beta = T{};      ///< the factor of the old elements of `to`
 };
@@ -91,7 +91,7 @@ class Messages
   {
   }
 
-  /// In host memory.
+  /// /// The messages in host memory.
   [[nodiscard]] T* host() const { return host_.data(); }
   /// The memory where the communicator reads or writes elements [begin, begin + size).
   [[nodiscard]] std::span<T> wire(std::size_t begin, std::size_t size)
@@ -247,7 +247,7 @@ class Conversion
   {
     const auto ranks = static_cast<std::size_t>(world_.size());
     const MessageBuffer<T, ArenaAllocator<T>> packed{size_of(plan_.sends)};
-    std::vector<std::uint64_t> offsets(ranks);  // of the messages to all ranks
+    std::vector<std::uint64_t> offsets(ranks);  // the offsets of the messages to all ranks
     pack_messages(packed.data(), [&](int peer, const T* begin, const T*) {
       offsets[static_cast<std::size_t>(peer)] = static_cast<std::uint64_t>(begin - packed.data());
     });

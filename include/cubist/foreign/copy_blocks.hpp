@@ -68,7 +68,7 @@ class Combine
   {
     Number of_x;
     Number of_y;
-    Number sign;  // of the imaginary part of x
+    Number sign;  // the sign of the imaginary part of x
 
     [[gnu::always_inline]] void operator()(T& y, const T& x) const
     {

@@ -42,7 +42,7 @@ struct RankRectangle
   std::size_t i = 0;                             ///< its first row
   std::size_t j = 0;                             ///< its first column
   Shape shape = {};                              ///< its numbers of rows and columns
-  StorageOrder order = StorageOrder::row_major;  ///< of its elements in memory
+  StorageOrder order = StorageOrder::row_major;  ///< the order of its elements in memory
 
   friend constexpr bool operator==(const RankRectangle&, const RankRectangle&) = default;
 };

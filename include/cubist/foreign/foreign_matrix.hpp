@@ -34,7 +34,7 @@ namespace cubist::CUBIST_ABI
 template <class T>
 struct LocalArray
 {
-  T* data = nullptr;   ///< of the first element; may be null if there are none
+  T* data = nullptr;   ///< the address of the first element; may be null if there are none
   std::size_t ld = 0;  ///< the leading dimension: from one row or column to the next, in elements
 };
 

@@ -24,7 +24,7 @@ struct IndexRun
 {
   std::size_t begin = 0;
   std::size_t end = 0;
-  std::size_t position = 0;  ///< of `begin` in the memory of the rank
+  std::size_t position = 0;  ///< the position of `begin` in the memory of the rank
 };
 
 class IndexSet
@@ -127,10 +127,10 @@ class IndexSet
 
   std::size_t origin_ = 0;  // where block 0 begins
   std::size_t first_ = 0;   // its size
-  std::size_t block_ = 1;   // of each later block
+  std::size_t block_ = 1;   // the size of each later block
   std::size_t place_ = 0;   // the first block of the set
   std::size_t step_ = 1;    // from one block of the set to the next
-  std::size_t end_ = 0;     // of the dimension
+  std::size_t end_ = 0;     // the end of the dimension
   std::size_t lo_ = 0;      // the window
   std::size_t hi_ = 0;
 };

@@ -31,8 +31,8 @@ struct Patches
 {
   std::vector<IndexSet> row_sets;
   std::vector<IndexSet> col_sets;
-  std::vector<Patch> all;                        ///< ordered by rank
-  std::vector<std::size_t> first;                ///< of each rank, and of the rank after the last
+  std::vector<Patch> all;          ///< ordered by rank
+  std::vector<std::size_t> first;  ///< the first patch of each rank, and of the rank after the last
   std::vector<std::vector<std::size_t>> groups;  ///< replicas of the same elements, by rank
 
   /// The index of the first patch of a rank, which may be one without patches.

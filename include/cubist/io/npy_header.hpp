@@ -34,10 +34,10 @@ inline constexpr std::size_t npy_header_limit = 1 << 16;
 
 struct NpyHeader
 {
-  ElementType type = ElementType::f64;  ///< of the elements
+  ElementType type = ElementType::f64;  ///< the type of the elements
   bool fortran_order = false;           ///< column-major
   std::vector<std::uint64_t> shape;
-  std::uint64_t data_offset = 0;  ///< of the first element in the file
+  std::uint64_t data_offset = 0;  ///< the offset of the first element in the file
 };
 
 namespace detail

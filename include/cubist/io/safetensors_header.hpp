@@ -40,7 +40,7 @@ namespace cubist::CUBIST_ABI
 struct TensorInfo
 {
   std::string name;
-  ElementType type = ElementType::f32;  ///< of the elements
+  ElementType type = ElementType::f32;  ///< the type of the elements
   std::vector<std::uint64_t> shape;
   std::uint64_t begin = 0;  ///< the first byte, counted from the end of the header
   std::uint64_t end = 0;    ///< the byte behind the last
@@ -240,9 +240,9 @@ class SafetensorsJson
 
   const std::string& file_;
   std::set<std::string> entries_;  // the keys of all entries so far
-  std::string key_;                // of the current tensor, or metadata
-  std::set<std::string> fields_;   // of the current entry
-  std::size_t count_ = 0;          // of the elements of the current list
+  std::string key_;                // the name of the current tensor, or of the metadata
+  std::set<std::string> fields_;   // the fields of the current entry
+  std::size_t count_ = 0;          // the number of elements in the current list
 };
 
 /// @throws DataError unless the tensors cover the data without gaps and overlaps

@@ -69,16 +69,16 @@ struct Machine
 {
   std::string name = "16 cores";
   std::string source = {};            ///< where the figures come from
-  double cores = 16;                  ///< of a node, or its GPUs; ranks share them
+  double cores = 16;                  ///< the cores of a node, or its GPUs, which ranks share
   int nodes_sharing = 1;              ///< nodes that share these cores: namespaces of one machine
   double memory = 128.0 * (1 << 30);  ///< bytes of a node
   double memory_bandwidth = 8e9;      ///< bytes a second that one core, or GPU, reads and writes
   double node_memory_bandwidth = 0;   ///< the same for all ranks of a node; 0: no limit
   double call_seconds = 0;            ///< of each call of the engine: the launch of a kernel
-  double segment_bytes = 65'000;      ///< of a message in a pipelined chain
+  double segment_bytes = 65'000;      ///< the bytes of a message in a pipelined chain
   bool shared_memory = true;          ///< whether ranks of a node can read each other's blocks
-  CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpi;  ///< whose collectives
-  /// From the innermost to the outermost.
+  CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpi;  ///< the algorithms of collectives
+  /// The links, from the innermost level to the outermost.
   std::vector<Link> links = {
       {.name = "memory", .ranks = 16, .latency = 1e-6, .bandwidth = 4e9, .overlaps = false},
       {.name = "network", .latency = 2e-6, .bandwidth = 12.5e9}};
@@ -86,7 +86,7 @@ struct Machine
   /// as four real ones.
   std::map<std::string, RateTable, std::less<>> rates = {{"float", RateTable::peak(80e9)},
                                                          {"double", RateTable::peak(40e9)}};
-  GemmRates gemm{};  ///< of one core in a direct product
+  GemmRates gemm{};  ///< the rates of one core in a direct product
 
   /// The links between the ranks of a node.
   [[nodiscard]] const Link& inside() const { return links.front(); }

@@ -336,7 +336,7 @@ catch (const nlohmann::json::exception& error)
   return machine_from_json(read_json(path, use), machine);
 }
 
-/// As a file that `read_machine` reads.
+/// The machine as JSON, which `read_machine` reads from a file.
 [[nodiscard]] inline nlohmann::json to_json(const Machine& machine)
 {
   nlohmann::json json;

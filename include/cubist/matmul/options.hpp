@@ -18,8 +18,8 @@ namespace cubist::CUBIST_ABI
 /// How the operands of a product are stored: Y = op(X) op(W).
 struct Ops
 {
-  Op x = Op::none;  ///< of X
-  Op w = Op::none;  ///< of W
+  Op x = Op::none;  ///< how X is stored
+  Op w = Op::none;  ///< how W is stored
 };
 
 /// Whether a plan keeps what it gathered in forward until backward, which takes more memory and

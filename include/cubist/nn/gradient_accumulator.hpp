@@ -125,7 +125,7 @@ class GradientAccumulator final : public GradientReducer<T, M>
   std::size_t count_;
   GradientReducer<T, M>& next_;
   std::size_t backwards_ = 0;  // the backwards of this step that are complete
-  std::size_t number_ = 0;     // of the next gradient in this backward
+  std::size_t number_ = 0;     // the number of the next gradient in this backward
   std::vector<Sum> sums_;
 };
 

@@ -29,7 +29,7 @@ struct LocalColumns
 /// from 0.
 struct SubMatrixPlace
 {
-  BlockCyclic layout;  ///< of the whole matrix
+  BlockCyclic layout;  ///< the layout of the whole matrix
   std::size_t i = 0;   ///< the first row
   std::size_t j = 0;   ///< the first column
 

@@ -75,7 +75,7 @@ struct CyclicDimension
   {
     if (begin >= end) return;
     if (replicated() || parts == 1) return f(begin, begin, end - begin);
-    // To the part's first block at or behind `begin`, then from one of its blocks to the next.
+    // Goes to the part's first block at or behind `begin`, then from one of its blocks to the next.
     std::size_t at = begin;
     while (at < end && owner(at) != part) at = end_of_block(at);
     const std::size_t skip = static_cast<std::size_t>(parts - 1) * block;

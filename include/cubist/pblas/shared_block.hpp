@@ -52,7 +52,7 @@ class SharedBlock
  private:
   static constexpr std::size_t header_bytes = 4096;
 
-  /// In the block itself.
+  /// The beginning of the block itself.
   struct Header
   {
     std::atomic<std::uint64_t> ended{0};  // the number of ended products, counted on each rank

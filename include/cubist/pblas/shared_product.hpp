@@ -63,7 +63,7 @@ struct CopyRun
 class IndexGroups
 {
  public:
-  /// By the part of the grid that has them, in its local order.
+  /// Groups indices by the part of the grid that has them, in its local order.
   IndexGroups(const CyclicDimension& d, std::size_t begin, std::size_t size)
       : dimension_{d}, begin_{begin}, size_{size}, count_{d.replicated()
                                                               ? std::size_t{1}
@@ -71,7 +71,7 @@ class IndexGroups
   {
     for (std::size_t g = 0; g < count_; ++g) largest_ = std::max(largest_, group_size(g));
   }
-  /// In equal ranges.
+  /// Groups indices in equal ranges.
   IndexGroups(std::size_t size, std::size_t count)
       : size_{size}, count_{count}, largest_{ceil_div(size, count)}
   {
@@ -180,7 +180,7 @@ inline void add_run(std::vector<CopyRun>& runs, CopyRun next, std::size_t stride
 /// The panels of one operand in shared memory.
 struct OperandPanels
 {
-  std::size_t offset = 0;  // of the first panel
+  std::size_t offset = 0;  // the offset of the first panel
   std::size_t panel = 0;   // elements from one panel to the next
   std::size_t ld = 0;      // of the array of a panel, which is column-major as the matrix is
 };
@@ -288,16 +288,16 @@ class SharedProduct final : public PlannedProduct
   /// The panels of an operand in shared memory, or the parts of C.
   struct Panels
   {
-    std::size_t offset = 0;  // of the first panel
+    std::size_t offset = 0;  // the offset of the first panel
     std::size_t panel = 0;   // elements from one panel to the next
-    std::size_t ld = 0;      // of the column-major array of a panel
+    std::size_t ld = 0;      // the leading dimension of the column-major array of a panel
   };
 
   /// Consecutive indices of K, and the elements that this rank copies for them.
   struct Slab
   {
     std::size_t depth = 0;
-    std::vector<CopyRun> a_rows;  // of A as it is stored
+    std::vector<CopyRun> a_rows;  // the rows of A as it is stored
     std::vector<CopyRun> a_cols;
     std::vector<CopyRun> b_rows;
     std::vector<CopyRun> b_cols;
@@ -469,12 +469,12 @@ class SharedProduct final : public PlannedProduct
   std::optional<WorkCut> cut_;
   IndexGroups row_groups_{1, 1};
   IndexGroups col_groups_{1, 1};
-  std::size_t depth_ = 0;  // of a slab
+  std::size_t depth_ = 0;  // the depth of a slab
   std::vector<Slab> slabs_;
   Panels a_;
   Panels b_;
-  Panels c_;                  // of a cut
-  std::size_t elements_ = 0;  // in shared memory
+  Panels c_;                  // the panels of a cut
+  std::size_t elements_ = 0;  // elements in shared memory
   std::vector<CopyRun> c_rows_;
   std::vector<CopyRun> c_cols_;
   Rectangle own_;  // without a cut: the groups of this rank's part of C, and its shape

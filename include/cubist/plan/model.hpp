@@ -67,7 +67,7 @@ struct TransformerModel
   std::string name = {};
   std::size_t vocabulary = 0;
   std::size_t positions = 0;  ///< the longest sequence that the model was made for
-  std::size_t width = 0;      ///< of the residual stream
+  std::size_t width = 0;      ///< the width of the residual stream
   std::size_t layers = 0;
   std::size_t heads = 0;
   std::size_t key_value_heads = 0;  ///< heads of keys and values
@@ -78,7 +78,7 @@ struct TransformerModel
   bool tied = false;                ///< the logits' weights are the embedding's
   bool bias = false;                ///< of all linear layers
   std::size_t head_width = 0;       ///< features of a head; 0: width / heads
-  /// Which linear layers have a bias where not all have one.
+  /// Which linear layers have a bias, if not all have one.
   bool query_key_value_bias = false;
   bool attention_output_bias = false;  ///< attention's last layer
   bool feed_forward_bias = false;      ///< those of the feed-forward network

@@ -30,7 +30,7 @@ namespace cubist::CUBIST_ABI
 /// The options of the planner: what is planned, and what may be used.
 struct PlanOptions
 {
-  std::size_t scalar_bytes = sizeof(float);  ///< of one element
+  std::size_t scalar_bytes = sizeof(float);  ///< the bytes of one element
   bool training = true;                      ///< forward and backward, or forward alone
   bool input_gradient = false;  ///< whether backward computes dX in the first layer, too
   Gathered gathered = Gathered::kept;

@@ -21,9 +21,9 @@ namespace cubist::CUBIST_ABI
 /// The plans with which a plan is compared.
 struct Rivals
 {
-  std::size_t meshes = 0;   // of all plans
-  std::size_t of_same = 0;  // of the plans with as many ranks
-  double least_words = 0;   // of these
+  std::size_t meshes = 0;   // the number of all meshes
+  std::size_t of_same = 0;  // the number of meshes with as many ranks
+  double least_words = 0;   // the least words of these meshes
   double unit = 1;          // elements in M·h: the tokens times the width of the first layer
   bool first = false;       // whether the plan is the fastest
 };

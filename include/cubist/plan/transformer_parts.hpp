@@ -53,17 +53,17 @@ struct TransformerProduct
 /// An all_reduce of numbers of each row of a matrix, or of each column.
 struct LineSum
 {
-  Transfer transfer;        // of a rank all of whose lines are valid
-  std::uint64_t words = 0;  // of all ranks
+  Transfer transfer;        // the transfer of a rank without padding
+  std::uint64_t words = 0;  // the words that all ranks send
 };
 
 /// How the ranks share attention.
 struct AttentionShare
 {
-  std::size_t heads = 0;        // of queries, of a rank that has the most
-  std::size_t sequences = 0;    // of such a rank
-  std::size_t row_parts = 1;    // in which sequences are cut
-  std::size_t col_parts = 1;    // in which heads are cut
+  std::size_t heads = 0;        // the query heads of a rank that has the most
+  std::size_t sequences = 0;    // the sequences of a rank that has the most
+  std::size_t row_parts = 1;    // the parts into which rows are cut
+  std::size_t col_parts = 1;    // the parts into which heads are cut
   std::size_t rows_in_use = 1;  // parts with a sequence
   std::size_t cols_in_use = 1;  // parts with a head
 };
@@ -307,7 +307,7 @@ class TransformerParts
   std::size_t head_pieces_;
   SequenceCut cut_;
   std::size_t rows_;        // the quantum of rows
-  std::size_t kv_quantum_;  // of the columns of K, and of V
+  std::size_t kv_quantum_;  // the quantum of the columns of K, and of V
   std::size_t q_quantum_;
 };
 

@@ -39,7 +39,7 @@ struct Transfer
   Collective collective = Collective::barrier;  ///< which collective
   LayerMatrix matrix = LayerMatrix::x;          ///< which matrix is sent
   int ranks = 1;                                ///< along the axis
-  int stride = 1;          ///< of the numbers of neighbours along the axis, in the mesh
+  int stride = 1;          ///< the difference of the numbers of neighbours along the axis
   std::size_t count = 0;   ///< elements of one piece, as in `Call`
   std::size_t times = 1;   ///< collectives: one, or one for each panel
   std::size_t slices = 1;  ///< messages into which a piece is cut between nodes
@@ -184,8 +184,8 @@ struct Memory
 /// The memory of a rank in a step, in bytes, by use.
 struct MemoryParts
 {
-  double parameters = 0;   ///< of the values of parameters
-  double gradients = 0;    ///< of the parameters
+  double parameters = 0;   ///< the values of the parameters
+  double gradients = 0;    ///< the gradients of the parameters
   double optimizer = 0;    ///< moments, and masters of weights of 16 bits
   double activations = 0;  ///< outputs of layers, and their gradients
   double workspace = 0;    ///< gathered operands, panels, partial sums
@@ -247,11 +247,11 @@ class SegmentMemory
 
  private:
   std::size_t layers_;
-  std::size_t length_;                 // of a segment
-  std::array<MemoryParts, 2> now_;     // of a segment, by kind
-  std::array<MemoryParts, 2> most_;    // of the segment that has the most
+  std::size_t length_;                 // the layers of a segment
+  std::array<MemoryParts, 2> now_;     // the memory of a segment, by kind
+  std::array<MemoryParts, 2> most_;    // the memory of the segment that has the most
   std::array<double, 2> gradients_{};  // between segments
-  double outputs_ = 0;                 // of segments
+  double outputs_ = 0;                 // the memory of the outputs of segments
 };
 
 }  // namespace detail

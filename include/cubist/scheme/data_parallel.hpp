@@ -102,7 +102,7 @@ struct DataParallel : detail::DataParallelLayouts<S>
   struct Extents
   {
     int data = 0;                     ///< meshes side by side; 0: what the scheme's extents leave
-    typename S::Extents scheme = {};  ///< of each mesh
+    typename S::Extents scheme = {};  ///< the extents of each mesh
   };
 
   /// (data, those of the scheme)

@@ -118,7 +118,7 @@ struct Pipeline
 {
   static constexpr const char* name = detail::pipeline_text<S>.data();
 
-  using StageScheme = S;  ///< of each stage
+  using StageScheme = S;  ///< the scheme of each stage
   using Axes = typename detail::BehindStage<typename S::Axes>::type;
   using Input = typename S::Input;
   using Weight = typename S::Weight;
@@ -131,7 +131,7 @@ struct Pipeline
   struct Extents
   {
     int stages = 0;                   ///< one after the other; 0: what the scheme's extents leave
-    typename S::Extents scheme = {};  ///< of each stage
+    typename S::Extents scheme = {};  ///< the extents of each stage
   };
 
   /// (stages, those of the scheme)
@@ -177,7 +177,7 @@ struct DataParallel<Pipeline<S>>
   struct Extents
   {
     int data = 0;                               ///< pipelines; 0: what the others leave
-    typename Pipeline<S>::Extents scheme = {};  ///< of each pipeline
+    typename Pipeline<S>::Extents scheme = {};  ///< the extents of each pipeline
   };
 
   /// (data, stages, those of the scheme)

@@ -116,7 +116,7 @@ class Activities
     double on_links = 0;   // the speed that its links allow
     double speed = 0;
     double since = 0;         // the time at which it had that speed and this remainder
-    std::uint64_t order = 0;  // of its start
+    std::uint64_t order = 0;  // its place in the order of starts
     bool running = false;
     bool queued = false;   // its links may allow another speed
     bool checked = false;  // it may have another speed

@@ -34,7 +34,7 @@ namespace cubist::CUBIST_ABI::detail
   std::stable_sort(calls.begin(), calls.end(),
                    [&](std::size_t a, std::size_t b) { return events[a].begin < events[b].begin; });
   std::vector<std::size_t> rows(events.size(), 0);
-  std::vector<double> free_from;  // of each row
+  std::vector<double> free_from;  // the time from which each row is free
   for (const std::size_t i : calls)
   {
     const auto row = std::find_if(free_from.begin(), free_from.end(),

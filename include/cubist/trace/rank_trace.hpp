@@ -37,10 +37,10 @@ struct TraceEvent
   int ranks = 0;                                 // ranks of the call, for communication
   /// Seconds in which the rank's thread had a processor; negative where they were not recorded.
   double processor = -1;
-  bool transposes_a = false;       ///< of a call of the engine, as in EngineCall
-  bool transposes_b = false;       ///< of a call of the engine, as in EngineCall
-  std::size_t bytes = 0;           ///< of a call of the engine, as in EngineCall
-  std::string_view function = {};  ///< of a call of the engine, as in EngineCall
+  bool transposes_a = false;       ///< for calls of the engine, as in EngineCall
+  bool transposes_b = false;       ///< for calls of the engine, as in EngineCall
+  std::size_t bytes = 0;           ///< for calls of the engine, as in EngineCall
+  std::string_view function = {};  ///< for calls of the engine, as in EngineCall
 };
 
 namespace detail

@@ -52,7 +52,7 @@ template <ComplexNumber T>
 struct FaultCodeAt
 {
   std::uint64_t first;
-  std::size_t i0;  // of the block's first element
+  std::size_t i0;  // the row of the block's first element
   std::size_t j0;
   std::size_t cols;
 

@@ -160,7 +160,7 @@ class ShardedParameter
   Communicator* replicas_;
   std::size_t piece_ = 0;  // elements of a rank's part, with padding
   Buffer gradient_ = Buffer(0);
-  Buffer pieces_ = Buffer(0);  // of all ranks, where a block has other sizes
+  Buffer pieces_ = Buffer(0);  // the pieces of all ranks, if a block has other sizes
   Buffer part_ = Buffer(0);
   std::optional<Request> request_;
   bool is_reduced_ = false;

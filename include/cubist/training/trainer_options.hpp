@@ -71,7 +71,7 @@ struct TrainingRun
   std::uint64_t first = 0;     ///< the step that it went on from
   std::uint64_t steps = 0;     ///< the steps done, including those before `first`
   bool stopped = false;        ///< by a signal, before its last step
-  std::vector<double> losses;  ///< of the steps since `first`
+  std::vector<double> losses;  ///< the losses of the steps since `first`
 
   /// The exit code for main(), on which a job script can start the run again.
   [[nodiscard]] int exit_code() const { return stopped ? requeue_exit_code : 0; }

@@ -54,7 +54,7 @@ struct BlockProduct
   std::vector<Piece> b;
   Corner c;
   ProductSize size;
-  bool first = true;       // of those that write to this piece of C
+  bool first = true;       // of the products that write to this piece of C
   bool same_a = false;     // as in the product before
   bool same_b = false;     // as in the product before with the same slot
   std::size_t b_slot = 0;  // the workspace that an assembled B is in
@@ -166,7 +166,7 @@ block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
 /// The properties of a factor on which the panels of the inner indices depend.
 struct PanelFactor
 {
-  std::vector<std::size_t> begins;  // of its blocks, inside the inner indices
+  std::vector<std::size_t> begins;  // where its blocks begin, inside the inner indices
   bool assembled;                   // whether its rows or columns are assembled in every panel
 
   /// Whether the factor must be copied before two consecutive panels can be multiplied as one.

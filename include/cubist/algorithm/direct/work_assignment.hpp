@@ -54,7 +54,7 @@ struct WorkAssignment
   Rectangle zero_k;           // of this rank's block, what no product writes because K is 0
   bool writes_c = false;      // whether any rank writes to another's block of C
   bool in_workspace = false;  // whether products are computed in workspaces, not in C
-  Shape workspace;            // of a worker; the same on all ranks
+  Shape workspace;            // the workspace of a worker; the same on all ranks
   bool reads_a = false;       // whether any rank reads another's block of A
   bool reads_b = false;
   bool reads_c = false;  // whether any rank reads another's block of C, or its workspace
@@ -285,7 +285,7 @@ struct WorkWay
   std::vector<AssignedPart> parts;  // parts that are computed in place,
   std::optional<WorkCut> cut;       // or a cut, whose parts are computed in workspaces
   double products_time = 0;         // on the worker that takes the longest
-  double time = 0;                  // of the whole product
+  double time = 0;                  // the time of the whole product
 
   [[nodiscard]] WorkAssignment assign(const SharedWork& w, int rank) const
   {

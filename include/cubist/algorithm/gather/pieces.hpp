@@ -36,7 +36,7 @@ struct Blocks
 {
   C& along;
   Granularity granularity;
-  Dimension cut;    // of op(A)
+  Dimension cut;    // the dimension of op(A) that is cut
   bool transposed;  // whether A is stored transposed
 
   [[nodiscard]] std::size_t count() const

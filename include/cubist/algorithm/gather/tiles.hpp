@@ -20,7 +20,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// From `begin` up to `end`.
+/// The indices from `begin` up to, but not including, `end`.
 struct Interval
 {
   std::size_t begin = 0;

@@ -28,7 +28,7 @@ template <class C, class E>
 struct SummaGrid
 {
   C& row;     // the ranks of this rank's row, among which panels of P are sent
-  C& column;  // those of its column, among which panels of Q are sent
+  C& column;  // the ranks of its column, among which panels of Q are sent
   const E& engine;
   PanelCut p_cut;
   PanelCut q_cut;
@@ -115,7 +115,7 @@ class ProductR
   BroadcastPanels<T, C, E> ps_along_row_;
   BroadcastPanels<T, C, E> qs_along_column_;
   PanelCoalescing<T, E>& coalescing_;
-  T beta_;  // of the next product that is added to R
+  T beta_;  // the beta of the next product that is added to R
   Operand<T> r_;
 };
 

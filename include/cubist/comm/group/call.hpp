@@ -57,11 +57,11 @@ template <class Member>
 struct GroupCall
 {
   const std::vector<int>* ranks = nullptr;  // of the launch, in the order of the communicator
-  int from = -1;                            // of a message; a collective has none
+  int from = -1;                            // the sender of a message; -1 for a collective
   int to = -1;
   std::uint64_t number = 0;
   ErasedCall signature;  // both ends of a message have the signature of the send
-  int first_rank = 0;    // that has posted it
+  int first_rank = 0;    // the first rank that has posted it
   std::vector<Member> members;
   std::vector<const std::byte*> summands;  // what is sent, in the order of a sum
   std::array<std::size_t, 4> gates{};
@@ -140,7 +140,7 @@ struct GroupCall
       memory.copy(me.recv, members[root].send + me.index * bytes, bytes);
       break;
     case CopyWork::gather_pieces:
-      if (me.recv == nullptr) break;  // of a split
+      if (me.recv == nullptr) break;  // only a split has no buffer
       for (const auto& m : members) memory.copy(me.recv + m.index * bytes, m.send, bytes);
       break;
     case CopyWork::exchange_pieces:

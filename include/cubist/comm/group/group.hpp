@@ -191,7 +191,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   // For each rank: the number of its next message, by the peer and by whether it sends.
   std::vector<std::map<std::pair<int, bool>, std::uint64_t>> messages_;
   bool has_messages_ = false;
-  std::vector<std::uint64_t> splits_;  // that each rank has made
+  std::vector<std::uint64_t> splits_;  // the splits that each rank has made
   std::map<std::uint64_t, std::shared_ptr<GroupSplit<Derived>>> pending_splits_;
   std::deque<Call> calls_;
   std::vector<Call*> in_flight_;

@@ -26,7 +26,7 @@ struct MpiPendingCall
   bool remote = false;  // between nodes
   bool failed = false;
   std::int64_t number = 0;   // mpi/returned_ranks.hpp; 0 if it is not counted
-  std::exception_ptr error;  // of a failed call, until it is thrown
+  std::exception_ptr error;  // the error of a failed call, until it is thrown
 };
 
 class MpiPendingCalls

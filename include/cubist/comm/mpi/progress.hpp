@@ -268,7 +268,7 @@ class MpiProgress
   MpiFailures failures_;
   MpiReturnedRanks returned_;
   std::mutex mutex_;
-  std::condition_variable wake_;  // of the helper
+  std::condition_variable wake_;  // the signal of the helper
   bool waiting_ = false;          // a rank advances all calls
   unsigned advances_ = 0;
   MpiPendingCalls calls_;

@@ -38,7 +38,7 @@ inline void leak_communicator(boost::mpi::communicator comm) { leak(std::move(co
 /// How a launch has ended, the same on all ranks.
 struct LaunchEnd
 {
-  int minimum = 0;         // of the values of all ranks
+  int minimum = 0;         // the minimum of the values of all ranks
   bool is_broken = false;  // whether any rank has MpiFailures::is_broken
 };
 

@@ -147,7 +147,7 @@ class MpiWindow
   std::span<T> mine_;
   std::size_t size_;
   std::unique_ptr<detail::WindowBuffer> buffer_;
-  std::optional<Request> exchange_;  // of the locations
+  std::optional<Request> exchange_;  // the exchange of the locations
   std::optional<Request> closed_;    // by all ranks
   bool opened_ = false;
 };

@@ -149,8 +149,8 @@ class NcclMemory : public DevicePool
 
   cudaStream_t stream_;
   std::vector<Segment> segments_;
-  std::map<const std::byte*, const std::byte*> ends_;  // of the segments, and their begins
-  std::map<std::size_t, std::vector<void*>> free_;     // by size
+  std::map<const std::byte*, const std::byte*> ends_;  // the ends of the segments, and their begins
+  std::map<std::size_t, std::vector<void*>> free_;     // free memory by size
   std::byte* unused_ = nullptr;                        // the rest of the last small segment
   std::size_t unused_bytes_ = 0;
   std::set<void*> captured_;  // allocated while the stream was captured: never given again
@@ -207,7 +207,7 @@ class NcclRegistrations
 
  private:
   std::shared_ptr<NcclMemory> memory_;
-  std::vector<void*> handles_;  // of the first segments; null where NCCL registers nothing
+  std::vector<void*> handles_;  // handles of the first segments; null if NCCL registers nothing
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

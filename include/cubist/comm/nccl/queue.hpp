@@ -275,7 +275,7 @@ class NcclQueue
   CudaStream stream_;
   std::vector<std::unique_ptr<PendingNcclCall>> calls_;
   std::vector<PendingNcclCall*> free_;
-  std::vector<PendingNcclCall*> messages_;            // of the open group
+  std::vector<PendingNcclCall*> messages_;            // the messages of the open group
   std::deque<std::vector<PendingNcclCall*>> queued_;  // each a collective, or a group of messages
   std::vector<PendingNcclCall*> issuing_;
   std::deque<PendingNcclCall*> in_flight_;

@@ -88,7 +88,8 @@ class NcclWatchdog
   {
     if (is_aborted()) return;
     reason_ = why;
-    // In one group: an abort alone may wait for a kernel that another abort would end.
+    // All aborts are in one group, because an abort alone may wait for a kernel that another abort
+    // would end.
     ncclGroupStart();
     for (const auto& queue : queues_) queue->handle().abort();
     ncclGroupEnd();
@@ -179,7 +180,7 @@ class NcclWatchdog
   }
 
   NcclOptions options_;
-  std::string reason_;  // of the abort
+  std::string reason_;  // the reason of the abort
   NcclReplays replays_;
   std::vector<std::unique_ptr<NcclQueue>> queues_;
 };

@@ -58,7 +58,7 @@ class NcclWindow
   template <class Describe>
   void begin(ncclComm_t comm, std::size_t bytes, Describe describe)
   {
-    constexpr std::size_t alignment = 4096;  // of windows
+    constexpr std::size_t alignment = 4096;  // the alignment of windows
     half_ = (bytes + alignment - 1) / alignment * alignment;
     void* data = nullptr;
     nccl_check(NcclRegistration::allocate(&data, 2 * half_), "ncclMemAlloc", comm, describe);

@@ -66,7 +66,7 @@ struct SimulatedMember final : SimulatedWait, GroupMember<SimulatedCall>
 struct SimulatedEdge
 {
   double begins;
-  double segment_seconds;  // of one segment, with its latency
+  double segment_seconds;  // seconds of one segment, with its latency
   double ends = Activities::never;
   double arrives = Activities::never;  // its last segment, behind that of the edge before
 };
@@ -79,7 +79,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   bool begun = false;
   std::size_t closed = 0;  // for a window: the number of ranks that have read what they need
   double begins = 0;       // the latest time of a post
-  double opens = not_yet;  // of a window: all have exposed their blocks
+  double opens = not_yet;  // for a window: when all ranks have exposed their blocks
   std::vector<SimulatedEdge> edges;
 
   /// @pre is_message()

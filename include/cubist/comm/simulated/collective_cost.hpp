@@ -48,7 +48,7 @@ namespace cubist::CUBIST_ABI::detail
 struct SimulatedCollective
 {
   Collective collective;
-  double bytes;  // of a piece
+  double bytes;  // the bytes of a piece
   int root = 0;  // position in the communicator: root, or sender of a message
   int peer = 0;  // position of the rank that receives a message
 };
@@ -83,7 +83,8 @@ class CollectiveUnit
   [[nodiscard]] double units() const { return double(neighbours().size()); }
   [[nodiscard]] double members() const { return double(here_.members); }
 
-  /// By direct exchange, and chains of ranks in segments (comm/mpi/collectives).
+  /// The bytes by MPI's algorithms: direct exchange, and chains of ranks in segments
+  /// (comm/mpi/collectives).
   [[nodiscard]] UnitBytes by_mpi() const
   {
     const double b = call_.bytes;
@@ -102,7 +103,7 @@ class CollectiveUnit
       return by_either();
     }
   }
-  /// In rings and chains from unit to unit (NCCL).
+  /// The bytes by NCCL's algorithms: rings and chains from unit to unit.
   [[nodiscard]] UnitBytes by_nccl() const
   {
     const double b = call_.bytes;
@@ -262,7 +263,7 @@ struct CollectiveLoads
   };
 
   std::vector<Load> all;
-  double rank_seconds = 0;  // in which the slowest rank sends or receives its bytes
+  double rank_seconds = 0;  // the time in which the slowest rank sends or receives its bytes
   double core_seconds = 0;
 
   /// @param ranks of the unit that send, and receive, its bytes

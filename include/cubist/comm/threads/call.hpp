@@ -27,7 +27,7 @@ namespace cubist::CUBIST_ABI::detail
 struct ThreadContext
 {
   std::shared_ptr<ThreadScheduler> scheduler;
-  std::mutex mutex;  // of all calls
+  std::mutex mutex;  // guards all calls
   std::condition_variable drained;
 };
 

@@ -71,7 +71,7 @@ class BlasThreads
   struct Scopes
   {
     std::mutex mutex;
-    std::list<int> numbers;  // of threads, in the order in which the scopes began
+    std::list<int> numbers;  // the numbers of threads, in the order in which the scopes began
     int before = 0;          // the number of threads outside all scopes
   };
 

@@ -198,7 +198,7 @@ struct KeepKeys
   BlockRows at;
   std::size_t first_query;  // position of query 0
   std::size_t first_key;    // position of the block's first key
-  std::size_t length;       // of a sequence
+  std::size_t length;       // the length of a sequence
 
   struct Row
   {

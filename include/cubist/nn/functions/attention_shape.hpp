@@ -20,10 +20,10 @@ namespace cubist::CUBIST_ABI
 struct AttentionDropout
 {
   Philox random{0, 0};             ///< the source of random numbers
-  double probability = 0;          ///< of setting a weight to 0
-  std::size_t first_sequence = 0;  // of this rank
+  double probability = 0;          ///< the probability of setting a weight to 0
+  std::size_t first_sequence = 0;  // the first sequence of this rank
   std::size_t first_head = 0;      ///< the global index of this rank's first head
-  std::size_t heads = 0;           // of all ranks
+  std::size_t heads = 0;           // the number of heads on all ranks
 };
 
 /// Where the queries and the keys of a call are in their sequences. They may be from two chunks of
@@ -53,7 +53,7 @@ struct BlockRows
   std::size_t first_unit;  // sequence * key-value heads + key-value head
   std::size_t kv_heads;
   std::size_t group;
-  std::size_t member;  // of the group
+  std::size_t member;  // the number of the query head in its group
   std::size_t first_query;
 
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t query(std::size_t i) const

@@ -348,7 +348,7 @@ class RingAttention
     return s;
   }
 
-  /// From the first row of chunk i on.
+  /// The rows of `m` from the first row of chunk i on.
   template <class V>
   [[nodiscard]] MatrixView<V> rows_of(MatrixView<V> m, std::size_t i) const
   {
@@ -442,7 +442,7 @@ class RingAttention
   const M& mesh_;
   detail::RowNeighbours<L, M> neighbours_;
   SequenceCut cut_;
-  AttentionShape whole_;  // of all rows and heads of this rank
+  AttentionShape whole_;  // the sizes of all rows and heads of this rank
   std::optional<AttentionDropout> dropout_;
   LocalAttention<A, E>& local_;
   std::size_t part_;
@@ -450,7 +450,7 @@ class RingAttention
   std::size_t together_;  // key-value heads of a round
   Shape message_;
   std::size_t round_number_ = 0;
-  AttentionShape round_ = {};  // of its heads
+  AttentionShape round_ = {};  // the sizes for the heads of a round
   std::optional<AttentionDropout> dropout_of_round_ = {};
   std::vector<Request> requests_;
 };

@@ -38,7 +38,7 @@ struct RotaryAngle
   std::size_t position;
   RotaryFrequency frequency;
   SequenceCut cut = {};
-  std::size_t first_row = 0;  // of the rank, in the order of `cut`
+  std::size_t first_row = 0;  // the first row of the rank, in the order of `cut`
 
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j) const
   {
@@ -68,9 +68,9 @@ struct RotatePair
 /// Which elements of a head are rotated, and how fast.
 struct RotaryOptions
 {
-  double base = 10000;         ///< of the frequencies
+  double base = 10000;         ///< the base of the frequencies
   std::size_t size = 0;        ///< how many elements of a head are rotated; 0 stands for all
-  RotaryScaling scaling = {};  ///< of the frequencies
+  RotaryScaling scaling = {};  ///< the scaling of the frequencies
 };
 
 /// The tables for the rows of one rank.

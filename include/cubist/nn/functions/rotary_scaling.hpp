@@ -38,7 +38,7 @@ struct RotaryScaling
   };
 
   Type type = Type::none;     ///< the formula
-  double factor = 1;          ///< of linear and llama3
+  double factor = 1;          ///< the factor, for linear and llama3
   double low_frequency = 1;   ///< of llama3: longer waves than positions / low_frequency are low
   double high_frequency = 4;  ///< of llama3: shorter waves than positions / high_frequency are high
   double positions = 8192;    ///< of llama3: the longest sequence of the training before

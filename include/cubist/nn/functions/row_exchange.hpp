@@ -162,7 +162,7 @@ class RowExchange
   /// Executes the steps: from this rank's block of one matrix to its block of the other.
   void exchange(MatrixView<const T> from, MatrixView<T> to, bool adds)
   {
-    requests_.clear();  // of a call that failed
+    requests_.clear();  // an earlier call may have failed
     auto& world = mesh_.world();
     for (const Step& step : receives_)
       if (!step.route->is_local())

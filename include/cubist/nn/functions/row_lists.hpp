@@ -65,7 +65,7 @@ class DistinctIds
   }
 
  private:
-  std::vector<unsigned> stamps_;  // of the search that last found an id
+  std::vector<unsigned> stamps_;  // for each id, the number of the search that last found it
   std::vector<unsigned> numbers_;
   std::vector<unsigned> list_;
   unsigned stamp_ = 0;

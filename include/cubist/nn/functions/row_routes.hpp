@@ -26,8 +26,8 @@ struct RowRoute
 {
   int from = 0;
   int to = 0;
-  Range rows;                ///< of H: those of its block
-  Range vocab;               ///< of E
+  Range rows;                ///< the rows of H in its block
+  Range vocab;               ///< the rows of E in its block
   std::size_t cols = 0;      ///< the number of common columns
   std::size_t from_col = 0;  ///< the first of them in the sender's block
   std::size_t to_col = 0;    ///< and in the receiver's

@@ -190,8 +190,8 @@ class SharedKeyValueCache
   std::size_t member_ = 0;
   std::size_t tokens_ = 0;    // tokens of a sequence that fit
   std::size_t length_ = 0;    // tokens of a sequence that all members have together
-  std::size_t kept_ = 0;      // of a sequence on this rank
-  std::size_t capacity_ = 0;  // of a sequence on this rank
+  std::size_t kept_ = 0;      // tokens of a sequence that this rank keeps
+  std::size_t capacity_ = 0;  // tokens of a sequence that fit on this rank
   Shape all_;
   Buffer keys_ = Buffer(0);
   Buffer values_ = Buffer(0);

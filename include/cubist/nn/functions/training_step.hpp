@@ -75,7 +75,7 @@ template <class E>
 struct StepRandom
 {
   std::uint64_t seed;
-  std::uint64_t stream;  // of step 0
+  std::uint64_t stream;  // the random stream of step 0
   std::uint64_t number;
   const std::uint64_t* in_memory;
 

@@ -109,7 +109,7 @@ class Attention
     Buffer l = Buffer(0);         // a number for each query and head: see LocalAttention
     Buffer d = Buffer(0);         // another number for each, for a backward in one pass
     bool is_fused = false;        // whether forward computed O in one pass
-    Buffer wide_qkv = Buffer(0);  // of 16-bit matrices
+    Buffer wide_qkv = Buffer(0);  // float copies of 16-bit matrices
     Buffer wide_dqkv = Buffer(0);
     Buffer wide_o = Buffer(0);
     Buffer wide_do = Buffer(0);

@@ -30,10 +30,10 @@ struct AttentionOptions
   double rotary_base = 0;
   /// How many elements of a head are rotated, the first ones; 0 stands for all.
   std::size_t rotary_size = 0;
-  RotaryScaling rotary_scaling = {};  ///< of the rotation's frequencies
+  RotaryScaling rotary_scaling = {};  ///< the scaling of the rotation's frequencies
   /// Whether queries and keys pass through norms of their own, head by head (head_norm.hpp).
   bool head_norms = false;
-  double norm_epsilon = 1e-6;  ///< of these norms
+  double norm_epsilon = 1e-6;  ///< the epsilon of these norms
   /// The probability that a weight of softmax(scale Q K^T) is dropped while training.
   double dropout = 0;
   /// The options of the four linear layers, whose indices are linear.index and the three after it.

@@ -47,7 +47,7 @@ struct EmbeddingOptions
   std::uint64_t seed = 0;
   /// The layer's number, below 2^16.
   std::size_t index = 0;
-  Initial initial = Normal{};  ///< of the table
+  Initial initial = Normal{};  ///< the initial values of the table
   bool gradients = true;       ///< whether there is memory for gradients, and a backward
 };
 

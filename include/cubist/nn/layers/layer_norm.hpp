@@ -21,7 +21,7 @@ class LayerNorm : public detail::RowNorm<S, B, T, true>
   /// The type of the mesh.
   using typename detail::RowNorm<S, B, T, true>::Mesh;
 
-  /// Of rows of `features` elements.
+  /// A norm of rows of `features` elements.
   LayerNorm(const Mesh& mesh, std::size_t features, const NormOptions& options = {})
       : detail::RowNorm<S, B, T, true>{mesh, features, options}
   {

@@ -266,7 +266,7 @@ class Linear
   Bias db_;
   bool weight_is_frozen_ = false;
   bool bias_is_frozen_ = false;
-  Kept kept_;  // of the calls without one
+  Kept kept_;  // for calls that pass no Kept
 };
 
 }  // namespace cubist::CUBIST_ABI

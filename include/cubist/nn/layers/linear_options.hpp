@@ -21,8 +21,8 @@ struct LinearOptions
   std::size_t index = 0;
   Gathered gathered = Gathered::kept;
   Method method = Method::automatic;
-  Initial initial_weights = Uniform{};  ///< of W
-  Initial initial_bias = Uniform{};     ///< of the bias
+  Initial initial_weights = Uniform{};  ///< the initial values of W
+  Initial initial_bias = Uniform{};     ///< the initial values of the bias
   /// The numbers of which the layer's inputs and outputs are padded to multiples; 0 stands for the
   /// mesh's quantum.
   std::size_t in_quantum = 0;

@@ -49,7 +49,7 @@ namespace cubist::CUBIST_ABI
 /// One of the layers that are merged.
 struct MergedOutput
 {
-  std::string name;          // of its parameters: "query.weight", "query.bias"
+  std::string name;          // "query" for the parameters query.weight and query.bias
   std::size_t features = 0;  ///< columns of this output
   /// The number of which the columns are padded to a multiple; 0 stands for the mesh's quantum.
   std::size_t quantum = 0;
@@ -58,10 +58,10 @@ struct MergedOutput
 /// Where the columns of one Y_i are in this rank's block of Y.
 struct MergedColumns
 {
-  std::size_t first = 0;   // of its first piece
-  std::size_t width = 0;   // of a piece
-  std::size_t stride = 0;  // from one piece to the next
-  std::size_t pieces = 0;  // in this rank's block
+  std::size_t first = 0;   // the first column of its first piece
+  std::size_t width = 0;   // the width of a piece
+  std::size_t stride = 0;  // the distance from one piece to the next
+  std::size_t pieces = 0;  // the pieces in this rank's block
   std::size_t valid = 0;   // columns of all pieces that are not padding
 };
 
@@ -229,8 +229,8 @@ class MergedLinear
   {
     std::string name;
     std::size_t features;
-    std::size_t width;  // of a piece
-    std::size_t first;  // of its columns in a piece of all
+    std::size_t width;  // the width of a piece
+    std::size_t first;  // its first column in a piece of all outputs
     Weight w;
     Weight dw;
     Bias b;

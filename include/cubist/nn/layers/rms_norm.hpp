@@ -22,7 +22,7 @@ class RmsNorm : public detail::RowNorm<S, B, T, false>
   /// The type of the mesh.
   using typename detail::RowNorm<S, B, T, false>::Mesh;
 
-  /// Of rows of `features` elements.
+  /// A norm of rows of `features` elements.
   RmsNorm(const Mesh& mesh, std::size_t features, const NormOptions& options = {.epsilon = 1e-6})
       : detail::RowNorm<S, B, T, false>{mesh, features, options}
   {

@@ -83,7 +83,7 @@ class RowNorm
   /// What a forward leaves for its backward.
   struct Kept
   {
-    std::size_t rows = 0;           // of this rank
+    std::size_t rows = 0;           // the number of rows on this rank
     Buffer statistics = Buffer(0);  // 1 / sqrt(variance + epsilon) of each row, and its mean
     Buffer sums = Buffer(0);
     Buffer zeros = Buffer(0);

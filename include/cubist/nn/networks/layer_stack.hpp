@@ -92,7 +92,7 @@ class LayerStack
 
     std::vector<std::unique_ptr<AnyKept>> sets_;
     std::vector<std::size_t> set_of_;            // each layer
-    std::vector<const A*> inputs_;               // of each layer
+    std::vector<const A*> inputs_;               // the input of each layer
     std::vector<std::optional<A>> outputs_;      // of each segment, if there are several
     std::array<std::optional<A>, 2> gradients_;  // of outputs of even and odd layers: two layouts
     std::size_t segment_ = none;                 // the one whose activations are kept

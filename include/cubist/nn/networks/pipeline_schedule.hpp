@@ -33,7 +33,7 @@ struct PipelineStep
 {
   bool is_forward = true;
   std::size_t micro_batch = 0;
-  std::size_t piece = 0;  // of this stage
+  std::size_t piece = 0;  // the number of a piece of this stage
 
   friend bool operator==(const PipelineStep&, const PipelineStep&) = default;
 };

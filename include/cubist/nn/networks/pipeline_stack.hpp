@@ -266,8 +266,8 @@ class PipelineStack
     Stack stack;
     std::vector<std::unique_ptr<Slot>> slots = {};
     std::size_t in_use = 0;                        // slots
-    std::vector<std::optional<A>> inputs = {};     // that arrive, one more than slots
-    std::vector<std::optional<A>> gradients = {};  // that arrive
+    std::vector<std::optional<A>> inputs = {};     // inputs that arrive, one more than slots
+    std::vector<std::optional<A>> gradients = {};  // gradients that arrive
     std::optional<GradientAccumulator<T, Stage>> sums = {};
     std::size_t count = 0;  // micro-batches of `sums`
   };
@@ -375,7 +375,7 @@ class PipelineStack
   std::vector<std::size_t> begins_;
   std::size_t stages_;
   std::size_t first_trained_ = 0;
-  std::vector<std::unique_ptr<Piece>> pieces_;  // of this rank
+  std::vector<std::unique_ptr<Piece>> pieces_;  // the pieces of this rank
   std::vector<std::unique_ptr<Layer>> others_;  // layers of other stages
   std::vector<Layer*> all_;                     // in the order of the network
   std::unique_ptr<ReducerOfStage<T, M>> reducer_ =

@@ -234,7 +234,7 @@ class MLP<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes, B>>
     /// (Y, dY, the first row) computes dY, and the mean of the rows.
     std::function<Counted(const OfStage&, OfStage&, std::size_t)> loss;
     double scale = 1;
-    std::vector<Pass> passes;  // of micro-batches, in training
+    std::vector<Pass> passes;  // the passes of micro-batches, in training
 
     [[nodiscard]] Pass pass(std::size_t i) override { return passes.empty() ? Pass{} : passes[i]; }
     OfStage& fit_input(std::optional<OfStage>& x, std::size_t layer, std::size_t i) override
@@ -346,7 +346,7 @@ class MLP<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes, B>>
   std::size_t micro_batches_;
   Stack layers_;
   detail::StageRows<T, typename S::Input, Mesh> rows_;
-  std::deque<std::optional<OfStage>> inputs_;  // of slots, which stay where they are
+  std::deque<std::optional<OfStage>> inputs_;  // the inputs of slots; their addresses do not change
   std::optional<OfStage> dy_;
 };
 

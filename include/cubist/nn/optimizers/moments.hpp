@@ -70,7 +70,7 @@ class Moments
   }
 
   std::vector<NamedMatrix<Value, M>> names_and_cuts_;
-  std::vector<Shape> shapes_;  // of the valid part
+  std::vector<Shape> shapes_;  // the shapes of the valid part
   std::vector<typename M::Engine::template Buffer<Value>> data_;
 };
 
@@ -169,10 +169,10 @@ class Weights
                           all, name);
   }
 
-  Moments<T, M> masters_;  // of none, unless T has 16 bits
+  Moments<T, M> masters_;  // empty unless T has 16 bits
   ParameterSets sets_;
   std::vector<MatrixGroup> groups_;
-  std::vector<MatrixGroups<typename M::Engine>> kept_;  // of each set
+  std::vector<MatrixGroups<typename M::Engine>> kept_;  // the groups of each set
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

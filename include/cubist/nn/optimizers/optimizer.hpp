@@ -149,7 +149,7 @@ class Sgd
   using Mesh = M;
   using Options = SgdOptions;
 
-  /// For parameters, whose values it updates.
+  /// An optimizer for these parameters, whose values it updates.
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
       : options_{options}, rates_{options.learning_rate, options.groups}, velocity_{parameters,
                                                                                     "sgd.velocity"},
@@ -233,7 +233,7 @@ class Adam
   using Mesh = M;
   using Options = AdamOptions;
 
-  /// For parameters, whose values it updates.
+  /// An optimizer for these parameters, whose values it updates.
   explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam{parameters, options, false}
   {
@@ -313,7 +313,7 @@ template <RealScalar T, class M>
 class AdamW : public Adam<T, M>
 {
  public:
-  /// For parameters, whose values it updates.
+  /// An optimizer for these parameters, whose values it updates.
   explicit AdamW(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam<T, M>{parameters, options, true}
   {

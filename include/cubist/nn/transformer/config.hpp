@@ -350,7 +350,7 @@ class ConfigReader
     if (const Json* value = given("sliding_window"))
       window = whole("sliding_window", *value, largest_size);
     if (!knows("use_sliding_window")) return window;
-    std::size_t first = 0;  // of the layers with a window
+    std::size_t first = 0;  // the first layer with a window
     if (const Json* value = given("max_window_layers"))
       first = whole("max_window_layers", *value, largest_size, 0);
     bool is_used = false;

@@ -135,7 +135,7 @@ inline constexpr auto gpt2_without_effect = std::to_array<std::string_view>(
      // The head of GPT2DoubleHeadsModel.
      "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
      "summary_use_proj",
-     // Of GPT-1 and its head; no version uses them in GPT-2.
+     // Keys of GPT-1 and its head, which no version uses in GPT-2.
      "n_special", "predict_special_tokens"});
 
 /// The keys of Llama and of the families that grew out of it.
@@ -212,7 +212,7 @@ struct TensorName
 {
   const char* ours;
   const char* theirs;
-  std::size_t part = 0;   ///< of the tensor's columns
+  std::size_t part = 0;   ///< which part of the tensor's columns it is
   std::size_t parts = 1;  ///< parameters that the tensor holds side by side
 };
 /// The names of a family's tensors.

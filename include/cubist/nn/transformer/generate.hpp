@@ -236,8 +236,8 @@ inline void check_generation(std::span<const std::vector<int>> prompts, const Ge
 /// A sequence that is continued.
 struct Continuation
 {
-  std::vector<int> tokens;  // of the prompt, and those that follow
-  std::size_t given;        // of the prompt
+  std::vector<int> tokens;  // the prompt, and the tokens that follow
+  std::size_t given;        // the number of tokens in the prompt
   std::size_t end = 0;      // the tokens up to its end, once it has ended
 
   [[nodiscard]] bool has_ended() const { return end > 0; }

@@ -235,7 +235,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   /// What a micro-batch keeps before the first block.
   struct InputKept
   {
-    std::vector<int> ids;  // of the rows of the stream
+    std::vector<int> ids;  // the id of each row of the stream
     typename Embedding::Kept embedding;
     std::optional<Hidden> dh;
   };
@@ -643,7 +643,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   bool is_inference_;
   std::size_t micro_batches_;
   std::size_t context_parallel_;
-  Dropout dropout_;  // of the embedding
+  Dropout dropout_;  // the dropout of the embedding
   Stack blocks_;
   Embedding embedding_;
   std::optional<PositionEmbedding<S, B, T>> positions_;
@@ -652,7 +652,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   Logits logits_;
   bool trains_input_ = true;       // the embedding or the positions
   std::size_t first_trained_ = 0;  // block; those before it, and the input, are frozen
-  std::vector<std::unique_ptr<InputKept>> inputs_;  // of slots
+  std::vector<std::unique_ptr<InputKept>> inputs_;  // the inputs of slots
   OutputKept output_;
   std::unique_ptr<TableSums> table_sums_;
   std::size_t table_count_ = 0;  // micro-batches of table_sums_

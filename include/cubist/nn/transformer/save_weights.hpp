@@ -43,9 +43,9 @@ namespace detail
 /// A tensor of Hugging Face, and the parameters that it contains, part after part.
 struct TensorParts
 {
-  TensorPlace place;  // of the first part
+  TensorPlace place;  // the place of the first part
   std::vector<std::size_t> parameters;
-  Shape shape = {};  // of all parts side by side, as cubist has them
+  Shape shape = {};  // the shape of all parts side by side, as cubist has them
 };
 
 /// All tensors, in the order of the parameters.

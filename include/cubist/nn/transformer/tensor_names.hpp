@@ -22,9 +22,9 @@ namespace cubist::CUBIST_ABI
 /// The place of a parameter in tensors of Hugging Face.
 struct TensorPlace
 {
-  std::string name;         // of the tensor
+  std::string name;         // the name of the tensor
   bool transposed = false;  // (out, in)
-  std::size_t part = 0;     // of its columns
+  std::size_t part = 0;     // which part of the tensor's columns it is
   std::size_t parts = 1;    ///< tensors of cubist that one tensor of the file holds side by side
   bool vector = false;      ///< of one dimension: a bias, or the weight of a norm
 };

@@ -137,7 +137,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
 
     SequenceCut cut;
     detail::RowExchange<T, Mesh> exchange;
-    std::vector<int> rows = {};  // of the tokens
+    std::vector<int> rows = {};  // the row of each token
   };
 
  public:
@@ -149,7 +149,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
    private:
     friend TransformerNetwork;
 
-    std::vector<int> ids_;  // of the rows of the stream
+    std::vector<int> ids_;  // the id of each row of the stream
     SequenceCut cut_;
     typename cubist::Embedding<S, B, T>::Kept embedding_;
     typename detail::LayerStack<Hidden, detail::AnyLayer<Hidden, T>>::Kept blocks_;
@@ -459,10 +459,10 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   std::optional<PositionEmbedding<S, B, T>> positions_;
   std::size_t context_parallel_;
   bool caches_ = false;
-  Dropout dropout_;  // of the embedding
+  Dropout dropout_;  // the dropout of the embedding
   detail::LayerStack<Hidden, AnyLayer> blocks_;
   std::unique_ptr<AnyLayer> norm_;
-  std::optional<Embedding> table_;  // of the logits, if it is not the embedding's
+  std::optional<Embedding> table_;  // the table of the logits, if it is not the embedding's
   Logits logits_;
   GradientBuckets<T, Mesh> table_sums_;  // of the logits' part of a tied table's gradient
   bool trains_input_ = true;             // the embedding or the positions

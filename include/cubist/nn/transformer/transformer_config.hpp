@@ -61,7 +61,7 @@ struct TransformerConfig
   RotaryScaling rotary_scaling = {};  ///< how their frequencies are scaled
   /// The share of a head's elements that is rotated, the first ones.
   double rotary_fraction = 1;
-  Norm norm = Norm::layer_norm;  ///< of each block
+  Norm norm = Norm::layer_norm;  ///< the norm of each block
   double epsilon = 1e-5;
   /// The feed-forward network is SwiGLU; otherwise it has `activation`.
   bool gated = false;
@@ -71,7 +71,7 @@ struct TransformerConfig
   bool tied = true;
   /// The tokens that end a text; `generate` stops behind them.
   std::vector<int> end_ids = {};
-  /// Which linear layers have a bias where not all have one.
+  /// Which linear layers have a bias, if not all have one.
   bool query_key_value_bias = false;
   bool attention_output_bias = false;  ///< the output of attention
   bool feed_forward_bias = false;      ///< the layers of the feed-forward network

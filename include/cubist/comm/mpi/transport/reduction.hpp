@@ -15,7 +15,7 @@ namespace cubist::CUBIST_ABI::detail
 class MpiReduction
 {
  public:
-  /// For the elements and the operation of a call.
+  /// Begins a reduction with the elements and the operation of a call.
   void begin(const ErasedCall& call)
   {
     op_ = call.op;
@@ -23,7 +23,7 @@ class MpiReduction
     element_size_ = call.element_size;
   }
 
-  /// At least `size` bytes, which later calls reuse.
+  /// Returns at least `size` bytes, which later calls reuse.
   std::byte* workspace(std::size_t size)
   {
     if (size > size_)
