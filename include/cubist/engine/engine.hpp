@@ -105,7 +105,7 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    e.map_indexed(out, at, in);
                    // out(i, j) = f(i)(in(i, j), …)
                    e.map_rows(out, of_row, in);
-                   // // as map(out, f, in…), and sums(0, j) = sum over i of out(i, j)
+                   // as map(out, f, in…), and sums(0, j) = sum over i of out(i, j)
                    e.map_sums(out, out, f, in);
                    // out(0, j) = sum over i of in(i, j)
                    e.column_sums(in, out);
@@ -115,9 +115,9 @@ concept Engine = std::copyable<E> && std::default_initializable<E> &&
                    // out(i, 0) = init combined with f(i, j, in(i, j), …) for all j, in an order
                    // that is the same on every run
                    e.row_fold(out, alpha, combine, at, in);
-                   // // as row_fold, but over all rows and columns, and returned to the host
+                   // as row_fold, but over all rows and columns, and returned to the host
                    { e.fold(alpha, combine, at, in) } -> std::same_as<double>;
-                   // // f returns values and terms: out(i, j) = the value, and the terms are folded
+                   // f returns values and terms: out(i, j) = the value, and the terms are folded
                    // as by fold
                    { e.map_fold(alpha, combine, out, both, in) } -> std::same_as<double>;
                    e.view(out);  // what `local()` returns to users

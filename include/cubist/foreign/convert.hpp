@@ -91,7 +91,7 @@ class Messages
   {
   }
 
-  /// /// The messages in host memory.
+  /// The messages in host memory.
   [[nodiscard]] T* host() const { return host_.data(); }
   /// The memory where the communicator reads or writes elements [begin, begin + size).
   [[nodiscard]] std::span<T> wire(std::size_t begin, std::size_t size)

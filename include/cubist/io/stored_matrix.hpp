@@ -113,7 +113,7 @@ template <Scalar T, Engine E>
 std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b, const E& engine,
                          MatrixView<T> local, std::size_t chunk_bytes = detail::chunk_bytes)
 {
-  // // The matrix as the file stores it.
+  // The matrix as the file stores it.
   const StoredMatrix stored{m.begin, m.type,
                             m.transposed ? Shape{m.shape.cols, m.shape.rows} : m.shape};
   const Block block = m.transposed ? Block{b.cols, b.rows} : b;

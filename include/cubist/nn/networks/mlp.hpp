@@ -51,7 +51,7 @@ struct MlpOptions
   Method method = Method::automatic;
   /// The probability that an element of the last layer's output is dropped while training.
   double output_dropout = 0;
-  /// /// The initial values of the weights of every layer.
+  /// The initial values of the weights of every layer.
   Initial initial_weights = Uniform{};
   Initial initial_bias = Uniform{};  ///< the initial values of the biases
   /// The number of layers in a segment. Only the last output of each segment is kept; backward
