@@ -365,7 +365,7 @@ class Report
                        profile_.ranks >= context_.cores && profile_.has_processor_times;
     if (known)
     {
-      shares.emplace_back("threads of the job that are no ranks", context_.machine.job - ranks);
+      shares.emplace_back("threads of the job that are not ranks", context_.machine.job - ranks);
       shares.emplace_back("idle cores: ranks wait", context_.machine.idle);
       shares.emplace_back("other programs", context_.machine.busy - context_.machine.job);
     }

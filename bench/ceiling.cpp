@@ -166,16 +166,19 @@ void add_ceiling(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<CeilingOptions>();
   auto* command = app.add_subcommand(
-      "ceiling", "the speed of every scheme relative to BLAS on all cores, for six shapes");
+      "ceiling",
+      "measures the speed of every scheme relative to BLAS on all cores, for six shapes");
   add_scheme_options(*command, *options);
-  command->add_option("--rank-counts", options->counts)
+  command->add_option("--rank-counts", options->counts, "the numbers of ranks")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--shapes", options->shapes, "MxNxK")->delimiter(',')->capture_default_str();
-  command->add_flag("--planned", options->planned,
-                    "only the scheme and mesh that the planner takes for each shape; under "
-                    "mpiexec beside ScaLAPACK");
+  command->add_option("--shapes", options->shapes, "the products, as MxNxK")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_flag(
+      "--planned", options->planned,
+      "measure only the planner's choice for each shape; under mpiexec beside ScaLAPACK");
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_ceiling(job, *options); }; });
 }

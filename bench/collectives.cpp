@@ -76,10 +76,11 @@ void run_collectives(const Job& job, const CollectivesOptions& options)
 void add_collectives(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<CollectivesOptions>();
-  auto* command = app.add_subcommand("collectives", "latency and bandwidth of each collective");
+  auto* command =
+      app.add_subcommand("collectives", "measures the latency and bandwidth of each collective");
   add_run_options(*command, *options);
   add_ranks_option(*command, *options);
-  command->add_option("--words", options->words, "elements (double) of one piece")
+  command->add_option("--words", options->words, "the elements (double) of one piece")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

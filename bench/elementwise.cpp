@@ -262,20 +262,27 @@ void add_elementwise(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<ElementwiseOptions>();
   auto* command = app.add_subcommand(
-      "elementwise", "activations and optimizers beside plain loops over as many bytes");
-  command->add_option("--rows", options->rows)->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--cols", options->cols)->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--scalars", options->scalars)
+      "elementwise", "measures activations and optimizers beside plain loops over as many bytes");
+  command->add_option("--rows", options->rows, "the rows of a matrix")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--cols", options->cols, "the columns of a matrix")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--scalars", options->scalars, "the types of the elements")
       ->delimiter(',')
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
-  command->add_option("--repeats", options->repeats)
+  command->add_option("--repeats", options->repeats, "the number of runs that are measured")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--warm-up", options->warm_up, "runs before those that count")
+  command
+      ->add_option("--warm-up", options->warm_up,
+                   "the number of runs that are not counted, before the others")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--json", options->json, "a file for the results; - for standard output");
+  command->add_option("--json", options->json,
+                      "write the results to this file; - for standard output");
   command->callback([options, &action] {
     action = [options](const Job& job) { run_elementwise(job, *options); };
   });

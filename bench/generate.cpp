@@ -118,7 +118,8 @@ void add_generate(CLI::App& app, Action& action)
   const auto options = std::make_shared<GenerateSettings>();
   options->scalars = {"float"};
   auto* command = app.add_subcommand(
-      "generate", "tokens that a GPT generates, beside PyTorch's and the bandwidth of a copy");
+      "generate",
+      "measures the tokens that a GPT generates, beside PyTorch's and the bandwidth of a copy");
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
   const auto add = [&](const char* name, std::size_t& value) {
@@ -131,7 +132,7 @@ void add_generate(CLI::App& app, Action& action)
   add("--width", options->task.width);
   add("--heads", options->task.heads);
   add("--vocabulary", options->task.vocabulary);
-  command->add_option("--torch", options->torch, "whether to measure PyTorch where it is installed")
+  command->add_option("--torch", options->torch, "auto: also measure PyTorch if it is installed")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
   command->callback(

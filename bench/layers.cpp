@@ -119,30 +119,35 @@ void add_layers(CLI::App& app, Action& action)
   const auto options = std::make_shared<LayersOptions>();
   options->repeats = 3;
   auto* command = app.add_subcommand(
-      "layers", "forward and backward of a layer on every mesh, measured or simulated");
+      "layers", "measures or simulates forward and backward of a layer on every mesh");
   add_run_options(*command, *options);
   add_ranks_option(*command, *options);
-  command->add_option("--mesh", options->mesh, "extents; every mesh of the ranks, if left out")
+  command
+      ->add_option("--mesh", options->mesh,
+                   "the extents of the only mesh; by default every mesh of the ranks")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
-  command->add_option("--schemes", options->schemes, "all, if left out")
+  command->add_option("--schemes", options->schemes, "the schemes; by default all")
       ->delimiter(',')
       ->check(CLI::IsMember(cubist::scheme_name_list(), CLI::ignore_case));
-  command->add_option("--shapes", options->shapes, "MxNxK")->delimiter(',')->capture_default_str();
+  command->add_option("--shapes", options->shapes, "the products, as MxNxK")
+      ->delimiter(',')
+      ->capture_default_str();
   command->add_option("--every", options->every, "n-th point only")->check(CLI::PositiveNumber);
-  command->add_option("--first", options->first, "the number of the first of these");
+  command->add_option("--first", options->first, "the number of the first measured point");
   command
       ->add_option("--sample-seconds", options->sample_seconds,
-                   "that each run takes at least, of one step or several")
+                   "the least time of a run, which has one step or several")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  auto* simulated = command->add_option("--simulated", options->simulated,
-                                        "predicts the seconds on the machine of this file");
+  auto* simulated =
+      command->add_option("--simulated", options->simulated,
+                          "predict the seconds on the machine of this file instead of measuring");
   add_trace_option(*command, *options);
   auto* trace = command->get_option("--trace")->needs(simulated);
   command
       ->add_option("--trace-ranks", options->trace_ranks,
-                   "that the trace shows; the first ones, if left out")
+                   "the ranks in the trace; by default the first ones")
       ->delimiter(',')
       ->needs(trace);
   command->callback(

@@ -64,11 +64,12 @@ void add_machine(CLI::App& app, Action& action)
   const auto add = [&](const char* name, const char* help, const char* note) {
     auto* command = app.add_subcommand(name, help);
     add_ranks_option(*command, *options);
-    command->add_option("--json", options->json, "a file for the machine, else standard output");
-    command->add_option("--name", options->name, "of the machine")->capture_default_str();
+    command->add_option("--json", options->json,
+                        "write the machine to this file; by default to standard output");
+    command->add_option("--name", options->name, "the name of the machine")->capture_default_str();
     command
         ->add_option("--largest", options->largest,
-                     "size of the products that are measured; left out, 2048, and 8192 on GPUs")
+                     "the size of the largest measured products; by default 2048, or 8192 on GPUs")
         ->check(CLI::Range(32, 32768));
     command->callback([options, note, &action] {
       action = [options, note](const Job& job) {
@@ -77,7 +78,7 @@ void add_machine(CLI::App& app, Action& action)
       };
     });
   };
-  add("machine", "the figures of this machine as a file, for cubist_plan and the simulator", "");
+  add("machine", "measures the figures of this machine, for cubist_plan and the simulator", "");
   add("rates", "the former name of machine",
       "cubist_bench rates is the former name of cubist_bench machine, which runs now\n");
 }

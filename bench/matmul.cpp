@@ -164,21 +164,25 @@ void add_matmul(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<MatmulOptions>();
   auto* command = app.add_subcommand(
-      "matmul", "products, beside BLAS on all cores and, under MPI, beside ScaLAPACK");
+      "matmul", "measures products beside BLAS on all cores and, under MPI, beside ScaLAPACK");
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
-  command->add_option("--sizes", options->sizes, "n of n x n x n products (1024,2048,4096)")
+  command
+      ->add_option("--sizes", options->sizes,
+                   "the sizes n of n x n x n products; by default 1024,2048,4096")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
   command->add_option("--shapes", options->shapes, "other products, as MxNxK")->delimiter(',');
-  command->add_option("--scalapack", options->scalapack, "whether to measure it where there is one")
+  command
+      ->add_option("--scalapack", options->scalapack,
+                   "auto: also measure ScaLAPACK if it was found")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
   command
       ->add_option(
           "--bandwidth", options->bandwidth,
-          "Gbit/s of a rank's link: shows the times that it allows, and that of as many words "
-          "and products apart")
+          "the bandwidth of a rank's link in Gbit/s; also shows the time that it allows, and the "
+          "time of as many elements and products apart")
       ->check(CLI::PositiveNumber);
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_matmul(job, *options); }; });

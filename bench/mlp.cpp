@@ -140,34 +140,36 @@ void add_mlp(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<MlpOptions>();
   auto* command = app.add_subcommand(
-      "mlp", "forward and backward of a network, beside its products by BLAS on all cores");
+      "mlp", "measures forward and backward of a network beside its products by BLAS on all cores");
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
   add_trace_option(*command, *options);
-  command->add_option("--tokens", options->tokens)
+  command->add_option("--tokens", options->tokens, "the number of tokens")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
-      ->add_option("--layers,--widths", options->layers, "features: input, between layers, output")
+      ->add_option("--layers,--widths", options->layers,
+                   "the features of the input, between the layers, and of the output")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--activation", options->activation)
+  command->add_option("--activation", options->activation, "the activation function")
       ->check(CLI::IsMember({"gelu", "gelu_tanh", "relu", "silu", "identity"}))
       ->capture_default_str();
-  command->add_option("--optimizer", options->optimizer, "a step of it, too")
+  command->add_option("--optimizer", options->optimizer, "also measure a step of this optimizer")
       ->check(CLI::IsMember({"none", "sgd", "adam"}))
       ->capture_default_str();
   command
-      ->add_option("--recompute", options->recompute,
-                   "recompute activations in segments of so many layers; 0: keep them")
+      ->add_option(
+          "--recompute", options->recompute,
+          "the layers of a segment, whose activations backward computes again; 0 keeps all")
       ->capture_default_str();
   command
       ->add_option("--input-gradient", options->input_gradient,
-                   "whether backward computes the gradient of the network's input, too")
+                   "whether backward also computes the gradient of the network's input")
       ->check(CLI::IsMember({"on", "off", "both"}))
       ->capture_default_str();
-  command->add_option("--torch", options->torch, "whether to measure PyTorch where it is installed")
+  command->add_option("--torch", options->torch, "auto: also measure PyTorch if it is installed")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
   command->callback(

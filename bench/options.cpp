@@ -33,10 +33,12 @@ int ranks_of_scheme(const Job& job, const Options& options, const std::string& s
 
 void add_run_options(CLI::App& command, Options& options)
 {
-  command.add_option("--repeats", options.repeats)
+  command.add_option("--repeats", options.repeats, "the number of runs that are measured")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command.add_option("--warm-up", options.warm_up, "runs before those that count")
+  command
+      .add_option("--warm-up", options.warm_up,
+                  "the number of runs that are not counted, before the others")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
@@ -44,15 +46,17 @@ void add_run_options(CLI::App& command, Options& options)
                   "whether messages between nodes overlap with computation (MPI, or simulated)")
       ->check(CLI::IsMember({"on", "off", "both"}))
       ->capture_default_str();
-  command.add_option("--json", options.json, "a file for the results; - for standard output");
+  command.add_option("--json", options.json,
+                     "write the results to this file; - for standard output");
 }
 
 void add_scheme_options(CLI::App& command, Options& options)
 {
-  command.add_option("--schemes", options.schemes, "all that fit, if left out")
+  command
+      .add_option("--schemes", options.schemes, "the schemes; by default all that fit the ranks")
       ->delimiter(',')
       ->check(CLI::IsMember(cubist::scheme_name_list(), CLI::ignore_case));
-  command.add_option("--scalars", options.scalars)
+  command.add_option("--scalars", options.scalars, "the types of the elements")
       ->delimiter(',')
       ->check(CLI::IsMember(GpuScalars::names()))
       ->capture_default_str();
@@ -63,8 +67,9 @@ void add_scheme_options(CLI::App& command, Options& options)
 void add_method_option(CLI::App& command, Options& options)
 {
   command
-      .add_option("--method", options.method,
-                  "automatic reads peers' memory where ranks share it; collectives send")
+      .add_option(
+          "--method", options.method,
+          "automatic: ranks read each other's memory if they can; collectives: they send messages")
       ->check(CLI::IsMember({"automatic", "collectives", "direct"}))
       ->capture_default_str();
 }
@@ -73,30 +78,33 @@ void add_ranks_option(CLI::App& command, Options& options)
 {
   command
       .add_option("--ranks", options.ranks,
-                  "how many; left out, all of MPI's processes, or 4 or 8 threads")
+                  "the number of ranks; by default all processes of MPI, or 4 or 8 threads")
       ->check(CLI::PositiveNumber);
 }
 
 void add_mesh_options(CLI::App& command, Options& options)
 {
   add_ranks_option(command, options);
-  command.add_option("--mesh", options.mesh, "extents; they follow from the ranks if left out")
+  command
+      .add_option("--mesh", options.mesh,
+                  "the extents of the mesh; by default they follow from the number of ranks")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
 }
 
 void add_trace_option(CLI::App& command, Options& options)
 {
-  command.add_option("--trace", options.trace,
-                     "a file for a trace of one more step of the first ranks, for ui.perfetto.dev");
+  command.add_option(
+      "--trace", options.trace,
+      "write a trace of one more step of the first ranks to this file, for ui.perfetto.dev");
 }
 
 void require_one_trace(const Options& options, std::size_t measurements)
 {
   cubist::require<cubist::ArgumentError>(
       options.trace.empty() || measurements == 1, "got --trace for ", measurements,
-      " measurements, but a trace shows one; choose it with --schemes and what else there is, as "
-      "--scalars, --mesh or --shapes");
+      " measurements, but a trace shows only one; choose it with --schemes, --scalars, "
+      "--mesh or --shapes");
 }
 
 std::vector<bool> overlaps(const Job& job, const Options& options)

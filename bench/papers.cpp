@@ -237,24 +237,26 @@ void add_papers(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<PapersOptions>();
   auto* command = app.add_subcommand(
-      "papers", "the papers on 2D, 2.5D and 3D parallelism, simulated, beside their tables");
+      "papers", "simulates the tables of the papers on 2D, 2.5D and 3D parallelism");
   command->add_option("--papers", options->papers, "tables")
       ->delimiter(',')
       ->check(CLI::IsMember(options->papers))
       ->capture_default_str();
-  command->add_option("--machine", options->machine,
-                      "a file, or the name of one of machines/, for all rows instead of their own");
-  command->add_option("--machines", options->machines,
-                      "the folder of the rows' machines; found around the program or the current "
-                      "folder if left out");
+  command->add_option(
+      "--machine", options->machine,
+      "the machine for all rows instead of their own: a file, or the name of a file in machines/");
+  command->add_option(
+      "--machines", options->machines,
+      "the folder of the rows' machines; by default machines/ around the program or the current "
+      "folder");
   command
       ->add_option("--layers", options->layers,
-                   "that are simulated; times are scaled to the papers' 24")
+                   "the number of layers that are simulated; times are scaled to the papers' 24")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_flag("--own-links", options->own_links,
-                    "each GPU has a link of its own, of its part of its node's bandwidth");
-  command->add_option("--json", options->json, "a file for the results");
+                    "each GPU has a link of its own, with its part of the node's bandwidth");
+  command->add_option("--json", options->json, "write the results to this file");
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_papers(job, *options); }; });
 }

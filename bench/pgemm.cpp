@@ -101,28 +101,38 @@ void add_pgemm(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<PgemmOptions>();
   auto* command = app.add_subcommand(
-      "pgemm", "products of block-cyclic matrices under mpiexec, beside ScaLAPACK's");
-  command->add_option("--shapes", options->shapes, "MxNxK")->delimiter(',')->capture_default_str();
-  command->add_option("--blocks", options->blocks)
+      "pgemm", "measures products of block-cyclic matrices under mpiexec beside ScaLAPACK's");
+  command->add_option("--shapes", options->shapes, "the products, as MxNxK")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--blocks", options->blocks, "the sizes of square blocks")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--ops", options->ops, "of B; A is not transposed")
+  command
+      ->add_option("--ops", options->ops,
+                   "how B is multiplied: as it is, or transposed; A is not transposed")
       ->delimiter(',')
       ->check(CLI::IsMember({"N", "T"}))
       ->capture_default_str();
-  command->add_option("--scalars", options->run.scalars)
+  command->add_option("--scalars", options->run.scalars, "the types of the elements")
       ->delimiter(',')
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
-  command->add_option("--repeats", options->run.repeats)
+  command->add_option("--repeats", options->run.repeats, "the number of runs that are measured")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--warm-up", options->run.warm_up)->capture_default_str();
-  command->add_option("--json", options->run.json, "a file for the results; - for the output");
+  command
+      ->add_option("--warm-up", options->run.warm_up,
+                   "the number of runs that are not counted, before the others")
+      ->capture_default_str();
+  command->add_option("--json", options->run.json,
+                      "write the results to this file; - for standard output");
   command->add_option("--cosma", options->cosma, "COSMA's library libcosma_pxgemm.so")
       ->check(CLI::ExistingFile);
-  command->add_option("--machine", options->machine, "its figures for the planner, in JSON")
+  command
+      ->add_option("--machine", options->machine,
+                   "the machine's figures for the planner, a JSON file")
       ->check(CLI::ExistingFile);
   add_ranks_option(*command, options->run);
   command->callback(

@@ -175,31 +175,39 @@ void add_planner(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<PlannerOptions>();
   options->repeats = 3;
-  auto* command =
-      app.add_subcommand("planner", "the planner's choice beside every other mesh, in double");
+  auto* command = app.add_subcommand(
+      "planner", "measures the planner's choice beside every other mesh, in double");
   add_run_options(*command, *options);
-  command->add_option("--ranks", options->ranks_list, "on threads; under MPI all processes")
+  command
+      ->add_option("--ranks", options->ranks_list,
+                   "the numbers of ranks, on threads; under MPI all processes run")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--shapes", options->shapes, "MxNxK; else twenty of them")->delimiter(',');
-  command->add_option("--divide", options->divide, "all sizes by this number")
+  command
+      ->add_option("--shapes", options->shapes, "the products, as MxNxK; by default twenty of them")
+      ->delimiter(',');
+  command->add_option("--divide", options->divide, "divide all sizes by this number")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
-      ->add_option("--final-repeats", options->final_repeats,
-                   "runs of the planner's choice and of the fastest others, in turns")
+      ->add_option(
+          "--final-repeats", options->final_repeats,
+          "the number of runs, in turns, of the planner's choice and of the fastest others")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       ->add_option("--sample-seconds", options->sample_seconds,
-                   "that each of these runs takes at least")
+                   "the least time of each of these runs")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_flag("--forward", options->forward, "without backward");
-  command->add_flag("--all-ranks", options->all_ranks, "only meshes that leave no rank idle");
-  command->add_flag("--data-parallel", options->data_parallel, "also meshes with a data axis");
-  command->add_option("--machine", options->machine, "its figures, in JSON; else it is measured");
+  command->add_flag("--forward", options->forward, "measure forward only");
+  command->add_flag("--all-ranks", options->all_ranks,
+                    "measure only meshes that leave no rank idle");
+  command->add_flag("--data-parallel", options->data_parallel,
+                    "also measure meshes with a data axis");
+  command->add_option("--machine", options->machine,
+                      "the machine's figures, a JSON file; by default they are measured");
   add_method_option(*command, *options);
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_planner(job, *options); }; });

@@ -199,36 +199,49 @@ void add_scaling(CLI::App& app, Action& action)
   const auto options = std::make_shared<ScalingOptions>();
   options->schemes = {"Summa2D", "Summa25D"};
   options->scalars = {"double"};
-  auto* command = app.add_subcommand("scaling", "one product on more and more ranks");
+  auto* command = app.add_subcommand("scaling", "measures one product on more and more ranks");
   add_scheme_options(*command, *options);
-  command->add_option("--mode", options->mode, "the product, or the work of each rank, is constant")
+  command
+      ->add_option("--mode", options->mode,
+                   "strong: the product is constant; weak: the work of each rank is")
       ->check(CLI::IsMember({"strong", "weak"}))
       ->capture_default_str();
-  command->add_option("--shape", options->shape, "MxNxK: of the product, or of one rank's (weak)")
+  command
+      ->add_option("--shape", options->shape,
+                   "the product, or for weak scaling the product of one rank, as MxNxK")
       ->capture_default_str();
   command
       ->add_option("--grow", options->grow,
-                   "what grows with the ranks (weak): m alone, or all three by the cube root")
+                   "for weak scaling, what grows with the ranks: m, or all three by the cube root")
       ->check(CLI::IsMember({"m", "all"}))
       ->capture_default_str();
-  command->add_option("--rank-counts", options->counts, "powers of two, if left out")
+  command
+      ->add_option("--rank-counts", options->counts,
+                   "the numbers of ranks; by default powers of two")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
   command
-      ->add_option("--extents", options->extents,
-                   "of the meshes; equal: as many along each axis, where there is such a mesh")
+      ->add_option(
+          "--extents", options->extents,
+          "the extents of the meshes; equal: as many ranks along each axis, if there is such a "
+          "mesh")
       ->check(CLI::IsMember({"usual", "equal"}))
       ->capture_default_str();
   command
-      ->add_option("--threads-per-rank", options->threads_per_rank,
-                   "of BLAS; left out, what the largest number of ranks allows")
+      ->add_option(
+          "--threads-per-rank", options->threads_per_rank,
+          "the threads of BLAS for each rank; by default as many as the largest number of ranks "
+          "allows")
       ->check(CLI::PositiveNumber);
-  command->add_option("--scalapack", options->scalapack, "whether to measure it where there is one")
+  command
+      ->add_option("--scalapack", options->scalapack,
+                   "auto: also measure ScaLAPACK if it was found")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
-  command->add_option("--simulated", options->simulated,
-                      "predicts the seconds on the machine of this file, by default for 1, 8, 64, "
-                      "512 and 4096 ranks");
+  command->add_option(
+      "--simulated", options->simulated,
+      "predict the seconds on the machine of this file instead of measuring; by default for 1, 8, "
+      "64, 512 and 4096 ranks");
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_scaling(job, *options); }; });
 }

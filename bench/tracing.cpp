@@ -173,24 +173,28 @@ void run_tracing(const Job& job, const TracingOptions& options)
 void add_tracing(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<TracingOptions>();
-  auto* command = app.add_subcommand("tracing", "steps of a network, recorded as a trace and not");
+  auto* command =
+      app.add_subcommand("tracing", "measures steps of a network with and without a trace");
   add_mesh_options(*command, *options);
   add_method_option(*command, *options);
   add_trace_option(*command, *options);
-  command->add_option("--tokens", options->tokens)
+  command->add_option("--tokens", options->tokens, "the number of tokens")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--layers", options->layers, "features: input, between layers, output")
+  command
+      ->add_option("--layers", options->layers,
+                   "the features of the input, between the layers, and of the output")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--steps", options->steps, "of each kind in a round")
+  command->add_option("--steps", options->steps, "the steps of each kind in a round")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--repeats", options->repeats, "rounds")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--json", options->json, "a file for the results; - for standard output");
+  command->add_option("--json", options->json,
+                      "write the results to this file; - for standard output");
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_tracing(job, *options); }; });
 }

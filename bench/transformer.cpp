@@ -64,7 +64,7 @@ void print_transformer_header(const Job& job, int repeats)
   std::printf(
       "Shares of a step, in %% of a rank's time: gemm; element-wise work; communication; waiting.\n"
       "BLAS: the products of a step alone. PyTorch: its speed by BLAS's, on %s. The formula of\n"
-      "words has not those of the embedding.\n",
+      "words leaves out the embedding.\n",
       job.gpus > 0 ? "one GPU" : "all cores");
   print_header(job, repeats, "tokens");
   std::printf(" %7s %5s %5s %5s %5s %8s\n", "overlap", "gemm", "elem.", "comm.", "wait", "PyTorch");
@@ -176,25 +176,28 @@ void add_transformer(CLI::App& app, Action& action)
   const auto options = std::make_shared<TransformerOptions>();
   options->scalars = {"float"};
   auto* command = app.add_subcommand(
-      "transformer", "a training step of a GPT, beside its products by BLAS on all cores");
+      "transformer", "measures a training step of a GPT beside its products by BLAS on all cores");
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
   add_trace_option(*command, *options);
   command
       ->add_option_function<std::string>(
           "--model", [options](const std::string& name) { options->task.take_model(name); },
-          "the sizes of GPT-2 small on 4 x 512 tokens, or a block of Llama 3.2 1B; options of sizes "
-          "override it")
+          "the sizes of GPT-2 small on 4 x 512 tokens, or of a block of Llama 3.2 1B; other "
+          "options override them")
       ->check(CLI::IsMember({"gpt2", "llama-block"}))
       ->trigger_on_parse();
   command->add_flag("--forward", options->task.forward,
-                    "forward and loss alone, of a model without gradients");
-  command->add_flag("--breakdown", options->task.breakdown,
-                    "where the time of a step goes: products beside BLAS alone, passes beside "
-                    "copies, and waiting, from a trace of up to three more steps");
+                    "measure only forward and loss of a model without gradients");
+  command->add_flag(
+      "--breakdown", options->task.breakdown,
+      "print where the time of a step goes: products beside BLAS alone, passes beside copies, and "
+      "waiting, from a trace of up to three more steps");
   command
-      ->add_option("--breakdown-of", options->breakdown_of,
-                   "the same from a file that --breakdown --trace wrote; nothing else is measured")
+      ->add_option(
+          "--breakdown-of", options->breakdown_of,
+          "print this breakdown from a file that --breakdown --trace wrote, without measuring "
+          "anything")
       ->check(CLI::ExistingFile);
   const auto add = [&](const char* name, std::size_t& value) {
     command->add_option(name, value)->check(CLI::PositiveNumber)->capture_default_str();
@@ -205,10 +208,11 @@ void add_transformer(CLI::App& app, Action& action)
   add("--width", options->task.width);
   add("--heads", options->task.heads);
   add("--vocabulary", options->task.vocabulary);
-  command->add_option("--optimizer", options->task.optimizer, "a step of it, too")
+  command
+      ->add_option("--optimizer", options->task.optimizer, "also measure a step of this optimizer")
       ->check(CLI::IsMember({"none", "adamw"}))
       ->capture_default_str();
-  command->add_option("--torch", options->torch, "whether to measure PyTorch where it is installed")
+  command->add_option("--torch", options->torch, "auto: also measure PyTorch if it is installed")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
   command->callback([options, &action] {

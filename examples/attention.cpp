@@ -86,12 +86,14 @@ try
   Settings s;
   CLI::App app{"The products of attention, cut over many ranks"};
   app.option_defaults()->always_capture_default();
-  app.add_option("--heads", s.heads);
-  app.add_option("--tokens", s.tokens);
-  app.add_option("--dimension", s.d);
-  app.add_option("--groups", s.groups, "of ranks, over which the heads are cut");
-  app.add_option("--ranks", s.ranks, "0: all of MPI's processes, or 8 threads");
-  app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
+  app.add_option("--heads", s.heads, "the number of heads of attention");
+  app.add_option("--tokens", s.tokens, "the number of tokens");
+  app.add_option("--dimension", s.d, "the features of a head");
+  app.add_option("--groups", s.groups,
+                 "the number of groups of ranks over which the heads are cut");
+  app.add_option("--ranks", s.ranks, "the number of ranks; 0: all processes of MPI, or 8 threads");
+  app.add_option("--trace", s.trace,
+                 "write a trace of the first ranks to this file, for ui.perfetto.dev");
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     constexpr bool threads = std::is_same_v<Backend, examples::OneRank>;

@@ -134,20 +134,25 @@ try
       ->required()
       ->check(CLI::ExistingDirectory);
   auto* ids = app.add_option("--ids", s.ids, "the prompt's tokens")->delimiter(',');
-  app.add_option("--text", s.text, "the prompt, whose bytes are its tokens")->excludes(ids);
-  app.add_option("--tokens", s.options.tokens, "to add");
-  app.add_option("--temperature", s.options.temperature, "0: the most likely token");
+  app.add_option("--text", s.text, "the prompt as a text, for a model whose tokens are bytes")
+      ->excludes(ids);
+  app.add_option("--tokens", s.options.tokens, "the number of tokens to add");
+  app.add_option("--temperature", s.options.temperature,
+                 "0 picks the most likely token; other values draw one");
   app.add_option("--top-k", s.options.top_k,
-                 "draws from this many of the most likely; 0: from all");
-  app.add_option("--top-p", s.options.top_p,
-                 "draws from the fewest of the most likely with this probability together");
-  app.add_flag("--ignore-end", s.options.ignore_end, "goes on behind tokens that end a text");
-  app.add_option("--seed", s.options.seed);
-  app.add_option("--scheme", s.scheme)
+                 "draw from this many of the most likely tokens; 0: from all");
+  app.add_option(
+      "--top-p", s.options.top_p,
+      "draw from the fewest of the most likely tokens whose probabilities add up to this");
+  app.add_flag("--ignore-end", s.options.ignore_end, "go on after tokens that end a text");
+  app.add_option("--seed", s.options.seed, "the seed of the draws");
+  app.add_option("--scheme", s.scheme, "the scheme")
       ->check(CLI::IsMember(cubist::scheme_name_list<Known>(), CLI::ignore_case));
-  app.add_option("--mesh", s.mesh, "the extents of its axes; else all ranks of mpiexec, or one")
+  app.add_option("--mesh", s.mesh,
+                 "the extents of the scheme's mesh; by default all ranks of mpiexec, or one")
       ->delimiter(',');
-  app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
+  app.add_option("--trace", s.trace,
+                 "write a trace of the first ranks to this file, for ui.perfetto.dev");
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     return cubist::with_scheme<Known>(

@@ -130,11 +130,13 @@ int main(int argc, char** argv)
 {
   CLI::App app{"Shapes of an MLP's blocks on a rank"};
   std::string mode = "2.5d";
-  app.add_option("--mode", mode)
+  app.add_option("--mode", mode,
+                 "the mode, as Colossal-AI (1d to 3d) or MindSpore (nd2d, nd3d) name it")
       ->check(CLI::IsMember({"1d", "2d", "2.5d", "3d", "nd2d", "nd3d"}))
       ->capture_default_str();
   std::string trace;
-  app.add_option("--trace", trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
+  app.add_option("--trace", trace,
+                 "write a trace of the first ranks to this file, for ui.perfetto.dev");
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(
       trace, [&]<class Backend>() { return run<Backend>(argc, argv, mode); });

@@ -92,29 +92,36 @@ try
   Settings s;
   CLI::App app{"An MLP learns handwritten digits, cut over many ranks"};
   app.option_defaults()->always_capture_default();
-  app.add_option("--scheme", s.scheme)
+  app.add_option("--scheme", s.scheme, "the scheme")
       ->check(CLI::IsMember(cubist::scheme_name_list<Known>(), CLI::ignore_case));
-  app.add_option("--mesh", s.mesh, "the extents of its axes; else 2 along each")->delimiter(',');
-  app.add_option("--replicas", s.replicas, "such meshes, each with its part of every batch")
+  app.add_option("--mesh", s.mesh, "the extents of the scheme's mesh; by default 2 along each axis")
+      ->delimiter(',');
+  app.add_option("--replicas", s.replicas,
+                 "the number of such meshes, each with its part of every batch")
       ->check(CLI::PositiveNumber);
-  app.add_option("--scalar", s.scalar)->check(CLI::IsMember({"float", "double"}));
-  app.add_option("--checkpoints", s.checkpoints, "a folder to save to, and to go on from");
-  app.add_option("--every", s.every, "steps from one checkpoint to the next")
+  app.add_option("--scalar", s.scalar, "the type of the elements")
+      ->check(CLI::IsMember({"float", "double"}));
+  app.add_option("--checkpoints", s.checkpoints,
+                 "a folder for checkpoints, from which the run also goes on");
+  app.add_option("--every", s.every, "the number of steps from one checkpoint to the next")
       ->check(CLI::PositiveNumber);
-  app.add_option("--keep", s.keep, "checkpoints that stay; 0 is all");
-  app.add_option("--epochs", s.epochs)->check(CLI::PositiveNumber);
-  app.add_option("--steps", s.steps, "stops after so many; else after the epochs");
-  app.add_option("--hidden", s.hidden, "sizes of the hidden layers")->delimiter(',');
-  app.add_option("--batch", s.batch)->check(CLI::PositiveNumber);
-  app.add_option("--learning-rate", s.learning_rate);
-  app.add_option("--dropout", s.dropout);
-  app.add_option("--seed", s.seed);
+  app.add_option("--keep", s.keep, "the number of checkpoints that are kept; 0: all");
+  app.add_option("--epochs", s.epochs, "the number of passes over the training rows")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--steps", s.steps, "stop after this many steps; by default after the epochs");
+  app.add_option("--hidden", s.hidden, "the sizes of the hidden layers")->delimiter(',');
+  app.add_option("--batch", s.batch, "the rows of a batch")->check(CLI::PositiveNumber);
+  app.add_option("--learning-rate", s.learning_rate, "the learning rate");
+  app.add_option("--dropout", s.dropout, "the probability of dropout");
+  app.add_option("--seed", s.seed, "the seed of weights and batches");
   app.add_option("--data", s.data, "digits.csv");
-  app.add_option("--losses", s.losses, "a file to write the loss of every step to");
-  app.add_option("--log", s.log, "a file for a line of JSON of every step, for bench/plot");
-  app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
+  app.add_option("--losses", s.losses, "write the loss of every step to this file");
+  app.add_option("--log", s.log,
+                 "write a line of JSON for every step to this file, for bench/plot");
+  app.add_option("--trace", s.trace,
+                 "write a trace of the first ranks to this file, for ui.perfetto.dev");
   app.add_flag("--compare,!--no-compare", s.compare,
-               "trains on one rank, too, and compares the losses");
+               "train on one rank, too, and compare the losses");
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     return cubist::with_scheme<Known>(s.scheme,

@@ -61,34 +61,41 @@ try
   int stages = 2;
   CLI::App app{"A transformer in stages learns to write"};
   app.option_defaults()->always_capture_default();
-  app.add_option("--replicas", s.replicas, "pipelines, each with its part of every batch")
+  app.add_option("--replicas", s.replicas,
+                 "the number of pipelines, each with its part of every batch")
       ->check(CLI::PositiveNumber);
-  app.add_option("--stages", stages, "of a pipeline")->check(CLI::PositiveNumber);
-  app.add_option("--mesh", s.mesh, "depth, rows and columns of the mesh of a stage")
-      ->delimiter(',');
-  app.add_option("--micro-batches", s.pipeline.micro_batches, "of a batch; 0: as many as stages");
-  app.add_option("--pieces", s.pipeline.pieces, "of blocks for each stage")
+  app.add_option("--stages", stages, "the number of stages of a pipeline")
       ->check(CLI::PositiveNumber);
-  app.add_option("--blocks", s.pipeline.layers, "of each piece; else pieces of equal cost")
+  app.add_option("--mesh", s.mesh, "the depth, rows and columns of a stage's mesh")->delimiter(',');
+  app.add_option("--micro-batches", s.pipeline.micro_batches,
+                 "the number of micro-batches of a batch; 0: as many as stages");
+  app.add_option("--pieces", s.pipeline.pieces, "the number of pieces of blocks on each stage")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--blocks", s.pipeline.layers,
+                 "the number of blocks in each piece; by default pieces of equal cost")
       ->delimiter(',');
-  app.add_option("--scalar", s.scalar)->check(CLI::IsMember({"float", "double"}));
-  app.add_option("--data", s.data, "a text");
-  app.add_option("--layers", s.layers)->check(CLI::PositiveNumber);
-  app.add_option("--width", s.width)->check(CLI::PositiveNumber);
-  app.add_option("--heads", s.heads)->check(CLI::PositiveNumber);
-  app.add_option("--length", s.length, "bytes of a window")->check(CLI::Range(2, 1 << 20));
-  app.add_option("--batch", s.batch, "windows in a step")->check(CLI::PositiveNumber);
+  app.add_option("--scalar", s.scalar, "the type of the elements")
+      ->check(CLI::IsMember({"float", "double"}));
+  app.add_option("--data", s.data, "a file with the text to learn");
+  app.add_option("--layers", s.layers, "the number of blocks")->check(CLI::PositiveNumber);
+  app.add_option("--width", s.width, "the features of a token")->check(CLI::PositiveNumber);
+  app.add_option("--heads", s.heads, "the number of heads of attention")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--length", s.length, "the bytes of a window")->check(CLI::Range(2, 1 << 20));
+  app.add_option("--batch", s.batch, "the windows of a step")->check(CLI::PositiveNumber);
   app.add_option("--recompute", s.recompute,
-                 "of every so many blocks only the last output is kept");
-  app.add_option("--steps", s.steps)->check(CLI::PositiveNumber);
-  app.add_option("--learning-rate", s.learning_rate, "the largest");
-  app.add_option("--seed", s.seed);
-  app.add_option("--report", s.report, "steps from one line to the next")
+                 "the blocks of a segment, whose activations backward computes again; 0 keeps all");
+  app.add_option("--steps", s.steps, "the number of steps")->check(CLI::PositiveNumber);
+  app.add_option("--learning-rate", s.learning_rate, "the learning rate after the warm-up");
+  app.add_option("--seed", s.seed, "the seed of weights and batches");
+  app.add_option("--report", s.report, "the number of steps from one printed line to the next")
       ->check(CLI::PositiveNumber);
-  app.add_option("--sample", s.sample, "bytes to write at the end");
-  app.add_option("--checkpoints", s.checkpoints, "a folder to save to, and to go on from");
-  app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
-  app.add_flag("--compare", s.compare, "trains on one rank, too, and compares the losses");
+  app.add_option("--sample", s.sample, "the number of bytes to generate at the end");
+  app.add_option("--checkpoints", s.checkpoints,
+                 "a folder for checkpoints, from which the run also goes on");
+  app.add_option("--trace", s.trace,
+                 "write a trace of the first ranks to this file, for ui.perfetto.dev");
+  app.add_flag("--compare", s.compare, "train on one rank, too, and compare the losses");
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     return s.scalar == "double" ? train<Backend, double>(s, stages)

@@ -92,38 +92,47 @@ try
   Settings s;
   CLI::App app{"A transformer learns to write, cut over many ranks"};
   app.option_defaults()->always_capture_default();
-  app.add_option("--scheme", s.scheme)
+  app.add_option("--scheme", s.scheme, "the scheme")
       ->check(CLI::IsMember(cubist::scheme_name_list<Known>(), CLI::ignore_case));
-  app.add_option("--mesh", s.mesh, "the extents of its axes; else 2 along each")->delimiter(',');
-  app.add_option("--replicas", s.replicas, "such meshes, each with its part of every batch")
+  app.add_option("--mesh", s.mesh, "the extents of the scheme's mesh; by default 2 along each axis")
+      ->delimiter(',');
+  app.add_option("--replicas", s.replicas,
+                 "the number of such meshes, each with its part of every batch")
       ->check(CLI::PositiveNumber);
-  app.add_option("--scalar", s.scalar)->check(CLI::IsMember({"float", "double"}));
-  app.add_option("--data", s.data, "a text");
-  app.add_option("--layers", s.layers)->check(CLI::PositiveNumber);
-  app.add_option("--width", s.width)->check(CLI::PositiveNumber);
-  app.add_option("--heads", s.heads)->check(CLI::PositiveNumber);
-  app.add_option("--length", s.length, "bytes of a window")->check(CLI::Range(2, 1 << 20));
-  app.add_option("--batch", s.batch, "windows in a micro-batch")->check(CLI::PositiveNumber);
-  app.add_option("--micro-batches", s.micro_batches, "in a step")->check(CLI::PositiveNumber);
+  app.add_option("--scalar", s.scalar, "the type of the elements")
+      ->check(CLI::IsMember({"float", "double"}));
+  app.add_option("--data", s.data, "a file with the text to learn");
+  app.add_option("--layers", s.layers, "the number of blocks")->check(CLI::PositiveNumber);
+  app.add_option("--width", s.width, "the features of a token")->check(CLI::PositiveNumber);
+  app.add_option("--heads", s.heads, "the number of heads of attention")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--length", s.length, "the bytes of a window")->check(CLI::Range(2, 1 << 20));
+  app.add_option("--batch", s.batch, "the windows of a micro-batch")->check(CLI::PositiveNumber);
+  app.add_option("--micro-batches", s.micro_batches, "the number of micro-batches in a step")
+      ->check(CLI::PositiveNumber);
   app.add_option("--recompute", s.recompute,
-                 "of every so many blocks only the last output is kept");
-  app.add_option("--steps", s.steps)->check(CLI::PositiveNumber);
-  app.add_option("--learning-rate", s.learning_rate, "the largest");
-  app.add_option("--clip", s.clip, "the largest norm of the gradients; 0: any");
-  app.add_option("--dropout", s.dropout);
-  app.add_option("--seed", s.seed);
-  app.add_option("--report", s.report, "steps from one line to the next")
+                 "the blocks of a segment, whose activations backward computes again; 0 keeps all");
+  app.add_option("--steps", s.steps, "the number of steps")->check(CLI::PositiveNumber);
+  app.add_option("--learning-rate", s.learning_rate, "the learning rate after the warm-up");
+  app.add_option("--clip", s.clip, "the norm to which gradients are clipped; 0: no clipping");
+  app.add_option("--dropout", s.dropout, "the probability of dropout");
+  app.add_option("--seed", s.seed, "the seed of weights and batches");
+  app.add_option("--report", s.report, "the number of steps from one printed line to the next")
       ->check(CLI::PositiveNumber);
-  app.add_option("--test", s.test, "windows of the held-out text to test at the end; 0: all");
-  app.add_option("--sample", s.sample, "bytes to write at the end");
-  app.add_option("--checkpoints", s.checkpoints, "a folder to save to, and to go on from");
-  app.add_option("--every", s.every, "steps from one checkpoint to the next")
+  app.add_option("--test", s.test,
+                 "the number of windows of the held-out text that are tested at the end; 0: all");
+  app.add_option("--sample", s.sample, "the number of bytes to generate at the end");
+  app.add_option("--checkpoints", s.checkpoints,
+                 "a folder for checkpoints, from which the run also goes on");
+  app.add_option("--every", s.every, "the number of steps from one checkpoint to the next")
       ->check(CLI::PositiveNumber);
-  app.add_option("--save", s.save, "a folder for the model, in Hugging Face's names");
-  app.add_option("--losses", s.losses, "a file to write the loss of every step to");
-  app.add_option("--log", s.log, "a file for a line of JSON of every step, for bench/plot");
-  app.add_option("--trace", s.trace, "a file for a trace of the first ranks, for ui.perfetto.dev");
-  app.add_flag("--compare", s.compare, "trains on one rank, too, and compares the losses");
+  app.add_option("--save", s.save, "save the model in this folder, in Hugging Face's format");
+  app.add_option("--losses", s.losses, "write the loss of every step to this file");
+  app.add_option("--log", s.log,
+                 "write a line of JSON for every step to this file, for bench/plot");
+  app.add_option("--trace", s.trace,
+                 "write a trace of the first ranks to this file, for ui.perfetto.dev");
+  app.add_flag("--compare", s.compare, "train on one rank, too, and compare the losses");
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     return cubist::with_scheme<Known>(s.scheme,

@@ -335,26 +335,31 @@ int main(int argc, char** argv)
 try
 {
   CLI::App app{
-      "Sorts the schemes and meshes of cubist by their predicted time for a network. Words and "
-      "messages are those of one step, M h is the tokens times the width of the first layer."};
+      "Sorts the schemes and meshes of cubist by their predicted time for a network. The table has "
+      "the words (elements sent) and messages of a rank in one step; M h is the number of tokens "
+      "times the width of the first layer."};
   Options options;
   auto* network = app.add_option_group("network")->require_option(1);
-  network->add_option("--layers", options.layers, "features: input, hidden layers, output")
+  network
+      ->add_option("--layers", options.layers,
+                   "an MLP, by the features of its input, its hidden layers and its output")
       ->delimiter(',');
-  auto* model = network->add_option("--model", options.model,
-                                    "a step of a transformer: a folder with a config.json, or " +
-                                        cubist::transformer_model_names());
+  auto* model =
+      network->add_option("--model", options.model,
+                          "a training step of a transformer: a folder with a config.json, or " +
+                              cubist::transformer_model_names());
   app.add_option("--sequence", options.sequence,
-                 "tokens of each sequence; left out, the longest that the model was made for")
+                 "the tokens of each sequence; by default the longest that the model was made for")
       ->needs(model);
-  app.add_option("--tokens", options.tokens, "rows of the input")->required();
+  app.add_option("--tokens", options.tokens, "the number of tokens: the rows of the input")
+      ->required();
   app.add_option("--ranks", options.ranks, "the number of ranks; a plan may leave some idle")
       ->required();
   app.add_option(
       "--machine", options.machines,
-      "JSON with its figures, written by hand or by cubist_bench machine, or the name of "
-      "one of machines/, as dgx_h100; a later file overrides those before");
-  app.add_option("--scalar", options.scalar)
+      "the machine: a JSON file, written by hand or by cubist_bench machine, or the name of a file "
+      "in machines/, such as dgx_h100; a later file overrides earlier ones");
+  app.add_option("--scalar", options.scalar, "the type of the elements")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   auto* scheme =
@@ -383,32 +388,38 @@ try
   app.add_option("--optimizer", options.optimizer, "whose state counts as memory")
       ->check(CLI::IsMember({"adamw", "adam", "sgd", "none"}))
       ->capture_default_str();
-  app.add_flag("--sharded", options.sharded, "replicas of a parameter share its optimizer's state");
-  app.add_option("--recompute", options.recompute,
-                 "layers or blocks of a segment whose activations backward computes again")
+  app.add_flag("--sharded", options.sharded,
+               "replicas of a parameter share its optimizer's state (ZeRO-1)");
+  app.add_option(
+         "--recompute", options.recompute,
+         "the layers or blocks of a segment, whose activations backward computes again; 0 keeps "
+         "all")
       ->capture_default_str();
-  app.add_flag("--context-parallel,!--no-context-parallel", options.context_parallel,
-               "whether ranks share sequences of a model where there are fewer than parts of rows");
+  app.add_flag(
+      "--context-parallel,!--no-context-parallel", options.context_parallel,
+      "whether ranks share the sequences of a model if there are fewer sequences than parts of "
+      "rows");
   app.add_flag("--memory", options.memory,
-               "print the memory of a rank by use, and the largest batch that fits, too");
+               "also print the memory of a rank by use, and the largest batch that fits");
   app.add_option("--method", options.method,
-                 "automatic reads peers' memory where all ranks of a mesh are on one node")
+                 "automatic: ranks read each other's memory if all of a mesh are on one node")
       ->check(CLI::IsMember({"automatic", "collectives"}))
       ->capture_default_str();
   auto* simulate = app.add_flag(
       "--simulate", options.simulate,
-      "runs the program of the first five in simulated time, too: an MLP with bias and "
-      "GELU, or the model, in float");
-  app.add_option("--trace", options.trace,
-                 "a file for a trace of the simulated step of a model by the first plan, for "
-                 "bench/draw_trace and ui.perfetto.dev")
+      "also run the program of the first five plans in simulated time, in float: the model, or an "
+      "MLP with bias and GELU");
+  app.add_option(
+         "--trace", options.trace,
+         "write a trace of the first plan's simulated step to this file, for bench/draw_trace and "
+         "ui.perfetto.dev")
       ->needs(simulate)
       ->needs(model);
-  app.add_flag("--json", options.json, "JSON instead of the table");
+  app.add_flag("--json", options.json, "print JSON instead of the table");
   auto* drawn =
       app.add_flag("--draw", options.draw, "draw how the first plan cuts the first product");
   drawn->excludes("--json");
-  app.add_option("--svg", options.svg, "a file for the same drawing as SVG");
+  app.add_option("--svg", options.svg, "write the same drawing to this file, as SVG");
   CLI11_PARSE(app, argc, argv);
   run(options);
 }
