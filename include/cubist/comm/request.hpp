@@ -30,7 +30,7 @@ namespace detail
 ///   wait(Member&)          returns when the call is complete
 ///   bool test(Member&)     makes progress; whether the call is complete
 ///   release(Member&)       takes back the part of a rank whose call is complete
-///   abandon(Member&) takes back the part of a request that was dropped; must not throw
+///   abandon(Member&)       takes back the part of a dropped request; must not throw
 template <class Group>
 class PendingCall
 {

@@ -10,8 +10,8 @@
 //
 // Words: those of the scheme for each product of a rank's group. The gradient of a shared weight
 // adds 2(g-1)/g of a rank's block, for g groups. A shared weight is sent for every product. If it
-// is large, use one product of B M rows (DistMatMul), which sends it once. Source: MindSpore, High
-// Dimension Tensor Parallel (BatchMatMul).
+// is large, use one product of B M rows (DistMatMul), which sends it once.
+// Source: MindSpore, High Dimension Tensor Parallel (BatchMatMul).
 
 #include <cstddef>
 

@@ -6,9 +6,9 @@
 //   X (M, K) rows [z y] cols [x]    W (K, N) rows [x z] cols [y]    Y (M, N) rows [z x] cols [y]
 //
 // Words a rank: forward (q-1)/q^3 (MK + KN + MN), backward as much again with gathered operands
-// kept, otherwise (q-1)/q^3 (MK + KN) more. Source: Bian et al., "Maximizing Parallelism in
-// Distributed Training for Huge Neural Networks", arXiv 2105.14450; Colossal-AI, 3D Tensor
-// Parallelism.
+// kept, otherwise (q-1)/q^3 (MK + KN) more.
+// Source: Bian et al., "Maximizing Parallelism in Distributed Training for Huge Neural Networks",
+// arXiv 2105.14450; Colossal-AI, 3D Tensor Parallelism.
 
 #include "cubist/core/error.hpp"
 #include "cubist/scheme/extents.hpp"

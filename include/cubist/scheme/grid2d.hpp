@@ -9,7 +9,8 @@
 // sees x and y swapped.
 //
 // Words a rank: forward [(y-1) MK + (x-1) MN] / xy, backward as much again with the gathered X
-// kept, otherwise (y-1) MK / xy more. Source: MindSpore, High Dimension Tensor Parallel, 2D.
+// kept, otherwise (y-1) MK / xy more.
+// Source: MindSpore, High Dimension Tensor Parallel, 2D.
 
 #include <cstddef>
 

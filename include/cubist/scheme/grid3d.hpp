@@ -9,9 +9,9 @@
 // X is gathered along y, W along z, and Y scattered along x. The next layer sees x and y swapped.
 //
 // Words a rank: forward [(y-1) MK + (z-1) KN + (x-1) MN] / xyz, backward as much again with
-// gathered operands kept, otherwise [(y-1) MK + (z-1) KN] / xyz more. Source: Bian et al.,
-// "Maximizing Parallelism in Distributed Training for Huge Neural Networks", arXiv 2105.14450;
-// MindSpore, High Dimension Tensor Parallel, 3D.
+// gathered operands kept, otherwise [(y-1) MK + (z-1) KN] / xyz more.
+// Source: Bian et al., "Maximizing Parallelism in Distributed Training for Huge Neural Networks",
+// arXiv 2105.14450; MindSpore, High Dimension Tensor Parallel, 3D.
 
 #include <algorithm>
 #include <cstddef>

@@ -13,8 +13,8 @@
 // row half.
 //
 // Words a rank, for a pair h -> 4h -> h: 2(P-1)/P M h in forward, and as much in backward. With
-// sequence parallelism backward sends (P-1)/P M h more, unless the gathered X is kept. Source:
-// Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3; Korthikanti et al., "Reducing
+// sequence parallelism backward sends (P-1)/P M h more, unless the gathered X is kept.
+// Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3; Korthikanti et al., "Reducing
 // Activation Recomputation in Large Transformer Models", arXiv 2205.05198, section 4.2.
 
 #include <cstddef>

@@ -21,9 +21,9 @@
 //
 // Words a rank: those of S for the layers of its stage, in each micro-batch. In addition each stage
 // sends a rank's block of activations to the next stage in each of the m micro-batches, and as much
-// comes back for its gradient. Source: Narayanan et al., "Efficient Large-Scale Language Model
-// Training on GPU Clusters Using Megatron-LM", arXiv 2104.04473, section 2.2 (one forward, one
-// backward).
+// comes back for its gradient.
+// Source: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
+// Megatron-LM", arXiv 2104.04473, section 2.2 (one forward, one backward).
 
 #include <algorithm>
 #include <array>

@@ -13,8 +13,8 @@
 //                              swapped
 //
 // Words a rank: forward (q-1)/q^2 times the two matrices that a layer of ranks moves, MK/d + KN for
-// Summa25D; backward twice as much, and 2(d-1)/(d q^2) KN. Source: Wang et al., "Tesseract", arXiv
-// 2105.14500; Colossal-AI, 2.5D Tensor Parallelism.
+// Summa25D; backward twice as much, and 2(d-1)/(d q^2) KN.
+// Source: Wang et al., "Tesseract", arXiv 2105.14500; Colossal-AI, 2.5D Tensor Parallelism.
 
 #include <algorithm>
 #include <cstddef>

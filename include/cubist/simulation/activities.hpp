@@ -7,7 +7,7 @@
 //
 //   links   serve activities in the order in which these began, as a connection does its messages:
 //           each has what earlier ones leave of its most used link
-//   cores are shared fairly: if more is wanted than there is, no activity has more than a share,
+//   cores   are shared fairly: if more is wanted than there is, no activity has more than a share,
 //           and who wants less than that has what it wants (fair_share.hpp)
 //
 // An activity proceeds at the slower of both speeds. Each start and each end changes the speed of

@@ -5,9 +5,8 @@
 // bias, some columns. An optimizer of these parts has 1/P of the state, for P replicas.
 //
 //   1. backward: as soon as a rank's part of a gradient's sum is computed, a reduce_scatter over
-//      its
-//      replicas starts, of small gradients in buckets (dist/gradient_buckets.hpp); it overlaps with
-//      the backward passes of the layers before.
+//      its replicas starts, for small gradients in buckets (dist/gradient_buckets.hpp). It overlaps
+//      with the backward passes of the layers before.
 //   2. the optimizer updates its part.
 //   3. an all_gather completes the values.
 //

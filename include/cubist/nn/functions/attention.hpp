@@ -22,8 +22,9 @@
 // each.
 //
 // Memory: a block of scores, in backward two, with dropout three, and 4 numbers for each row of a
-// block; L is the caller's. Source: Milakov, Gimelshein, "Online normalizer calculation for
-// softmax", arXiv 1805.02867; Dao et al., "FlashAttention", arXiv 2205.14135.
+// block; L is the caller's.
+// Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867; Dao
+// et al., "FlashAttention", arXiv 2205.14135.
 
 #include <algorithm>
 #include <cstddef>
@@ -217,7 +218,7 @@ class LocalAttention
     }
   }
 
-  /// @param adds whether dQ, dK and dV have values to which the block's parts are added
+  /// @param adds  whether dQ, dK and dV have values to which the block's parts are added
   void add_gradients(const AttentionShape& s, const AttentionRun& run,
                      const std::optional<AttentionDropout>& dropout, In q, In k, In v, In o, In l,
                      In d_o, Out dq, Out dk, Out dv, bool adds)

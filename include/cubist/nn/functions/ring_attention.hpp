@@ -148,7 +148,7 @@ class RingAttention
   using Out = MatrixView<A>;
 
  public:
-  /// @param local computes the parts that need no messages
+  /// @param local  computes the parts that need no messages
   RingAttention(const M& mesh, const SequenceCut& cut, const AttentionShape& shape,
                 const std::optional<AttentionDropout>& dropout, LocalAttention<A, E>& local)
       : mesh_{mesh}, neighbours_{mesh}, cut_{cut}, whole_{shape}, dropout_{dropout}, local_{local},

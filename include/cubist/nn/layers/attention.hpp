@@ -9,7 +9,7 @@
 //   1. Q, K, V    one product of scheme S, which gathers X once (merged_linear.hpp)
 //   2. norms      of each head of Q and of K, if they are asked for (head_norm.hpp)
 //   3. rotation   of Q and K by their positions, if a base is given (functions/rotary.hpp)
-//   4. O whole sequences and whole heads are on a rank, so nothing is sent
+//   4. O          whole sequences and whole heads are on a rank, so nothing is sent
 //                 (functions/attention.hpp); where ranks share sequences, the keys and values
 //                 go around in a ring (functions/ring_attention.hpp)
 //   5. Y          the product of scheme S::Next
