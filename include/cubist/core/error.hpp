@@ -20,7 +20,7 @@ namespace cubist::CUBIST_ABI
 class Error : public std::runtime_error
 {
  public:
-  /// @param message has three parts: what cubist got, why that is a problem, and what to do
+  /// An error with a message of three parts: what cubist got, why that is a problem, what to do.
   using std::runtime_error::runtime_error;
 
   /// The message, which begins with the rank once `launch` has caught the error.
