@@ -26,10 +26,10 @@ endfunction()
 set(USAGE_INCLUDES)
 cubist_usage_block(USAGE_PLANNER "${docs}/schemes.md" "## Planner")
 cubist_usage_block(USAGE_CSV "${docs}/first_program.md" "## An MLP on a CSV file")
-cubist_usage_block(USAGE_FILES "${docs}/files.md" "Weights of PyTorch")
+cubist_usage_block(USAGE_FILES "${docs}/files.md" "This loads weights that PyTorch saved")
 cubist_usage_block(USAGE_TRANSFORMER "${docs}/transformers.md" "## A model")
 cubist_usage_block(USAGE_TUNE "${docs}/transformers.md" "## Labels, padding and fine-tuning")
-cubist_usage_block(USAGE_GROUPS "${docs}/transformers.md" "Groups of parameters have")
+cubist_usage_block(USAGE_GROUPS "${docs}/transformers.md" "Groups of parameters may have")
 cubist_usage_block(USAGE_PROMPTS "${docs}/transformers.md" "## Continuing prompts")
 string(REPLACE "int main(" "int run(" USAGE_CSV "${USAGE_CSV}")
 string(REPLACE "int main(" "int run(" USAGE_TUNE "${USAGE_TUNE}")
@@ -92,7 +92,7 @@ cubist_numpy_test("weights and labels" usage.py cubist_usage files)
 
 # The guide's pages are one program. Blocks follow these texts; messages are compared with the pages.
 foreach(block "BACKENDS|backends|# From a laptop" "SCHEME|tensor_parallelism|## In cubist" "COLOSSAL|coming_from|With cubist:"
-    "PRODUCT|products|## A product" "LAYOUTS|coming_from|## MindSpore" "MINDSPORE|coming_from|the scheme `Scheme::Next`" "MESH|errors|## A mesh" "IDLE|errors|Or leave ranks idle" "SIZES|errors|## Sizes"
+    "PRODUCT|products|## A product" "LAYOUTS|coming_from|## MindSpore" "MINDSPORE|coming_from|the scheme `Scheme::Next`" "MESH|errors|## A mesh" "IDLE|errors|You can also leave ranks idle" "SIZES|errors|## Sizes"
     "LABELS|errors|## Labels" "BACKWARD|errors|## Backward" "CALLS|errors|## Ranks that make" "DEADLOCK|errors|## Ranks that wait"
     "LATE|errors|On threads this is" "NAN|errors|## A loss" "FILE|errors|## A file")
   string(REPLACE "|" ";" block "${block}")
