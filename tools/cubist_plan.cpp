@@ -87,8 +87,9 @@ bool is_requested(const cubist::Plan& plan, const Options& options)
 [[noreturn]] void throw_invalid_mesh(const Options& options)
 {
   const auto check = [&]<class S>() {
+    const cubist::Machine machine;
     static_cast<void>(cubist::detail::empty_plan<S>(cubist::extents_from_list<S>(options.mesh),
-                                                    options.ranks, cubist::Machine{}, {}));
+                                                    options.ranks, machine, {}));
   };
   const auto throw_pipeline = [&]<class P>() {
     static_cast<void>(cubist::extents_from_list<P>(options.mesh));

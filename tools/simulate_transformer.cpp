@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <cstddef>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include <cubist/backend/simulated.hpp>
@@ -59,7 +59,7 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
   using Backend = Traced<Simulated>;
   Backend::options = {.file = what.trace};
   launch<Backend>({.ranks = plan.ranks + plan.idle, .rethrow = true}, [&](auto& world) {
-    std::optional<TracePause> pause{std::in_place};
+    auto pause = std::make_unique<TracePause>();
     const Mesh<S, Backend> mesh{world, extents, IdleRanks::allowed};
     if (!mesh.active()) return;
     const auto method = plan.method == Method::direct ? Method::automatic : Method::collectives;
@@ -78,7 +78,7 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
       begin = Simulated::now();
       compute();
       end = std::max(end, Simulated::now());
-      pause.emplace();
+      pause = std::make_unique<TracePause>();
     };
     if (!what.training) return run([&] { static_cast<void>(network.evaluate(ids, batch.length)); });
     with_adamw(network.parameters(), what.sharded, [&](const auto& update) {

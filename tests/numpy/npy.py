@@ -65,9 +65,9 @@ def check_refusing(folder):
         (np.ones((2, 2), ">f8"), "wrong order"),
         (np.array([[{}]], dtype=object), "Python objects"),
         (np.zeros((2, 2), [("a", "<f4"), ("b", "<i4")]), "several fields"),
-        (np.array([["text"]]), "no numbers"),
-        (np.zeros((2, 2), "<M8[s]"), "no numbers"),
-        (np.zeros((2, 2), np.longdouble), "no numbers"),
+        (np.array([["text"]]), "does not know"),
+        (np.zeros((2, 2), "<M8[s]"), "does not know"),
+        (np.zeros((2, 2), np.longdouble), "does not know"),
     ]
     for array, reason in refused:
         path = os.path.join(folder, "refused.npy")

@@ -953,9 +953,9 @@ TEST_CASE("sizes and options of layers that are out of range are refused")
       {network({7, 5}, {.initial_weights = Normal{-1}}), "got a standard deviation of -1",
        "not negative"},
       {network({7, 5}, {.initial_bias = Normal{infinity}}), "got a standard deviation of inf",
-       "use a finite number"},
+       "use a finite scale"},
       {network({7, 5}, {.initial_weights = Uniform{nan}}), "got a bound of nan",
-       "use a finite number"},
+       "use a finite scale"},
       {network({7, 5}, {.initial_weights = Normal{0}, .initial_bias = Uniform{0}}), "", ""},
       {linear(0, 5, 0), "from 0 to 5", "at least one"},
       {linear(5, 0, 0), "from 5 to 0", "at least one"},
@@ -965,8 +965,8 @@ TEST_CASE("sizes and options of layers that are out of range are refused")
       {dropout(0.5, layers - 1, steps), "step 1099511627776", "below 2^40"},
       {dropout(0.5, layers - 1, steps - 1), "", ""},
       {dropout(0, 0, 0), "", ""},
-      {scaled(nan), "got a scale of nan", "use a finite number"},
-      {scaled(-infinity), "got a scale of -inf", "use a finite number"},
+      {scaled(nan), "got a scale of nan", "use a finite scale"},
+      {scaled(-infinity), "got a scale of -inf", "use a finite scale"},
       {scaled(-2), "", ""}};
   for (const double p : {-0.1, 1.0, 7.0, nan, infinity})
     for (const auto& make : std::vector<std::function<void(const M&)>>{

@@ -314,7 +314,7 @@ TEST_CASE("groups that no update has, or that change nothing, are refused")
   options.learning_rate = 0;
   CHECK(message_for<AdamW>(options, false) == "");
   options.groups[0].learning_rate = 0.1;
-  CHECK(mentions(message_for<AdamW>(options, false), "whose rate is 0", "schedule"));
+  CHECK(mentions(message_for<AdamW>(options, false), "whose rate is 0", "in proportion"));
   CHECK(mentions(
       message_for<Sgd>(SgdOptions{.groups = {{.names = {"*"}, .weight_decay = 0.1}}}, false),
       "weight decay of 0.1", "Sgd does not have"));
