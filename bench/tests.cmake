@@ -252,7 +252,7 @@ endif()
 # Traces are drawn. The picture of docs/simulation.md is what its commands draw.
 add_test(NAME "bench: a trace of several measurements" COMMAND cubist_bench mlp --trace several.json)
 set_tests_properties("bench: a trace of several measurements" PROPERTIES
-  LABELS bench PASS_REGULAR_EXPRESSION "got --trace for [0-9]+ measurements, but a trace shows one; choose it with")
+  LABELS bench PASS_REGULAR_EXPRESSION "got --trace for [0-9]+ measurements, but a trace shows only one; choose it with")
 set(panels cubist_bench layers --ranks 4 --schemes summa2d --mesh 2,2 --shapes 2048x2048x2048
   --simulated "${PROJECT_SOURCE_DIR}/machines/hosts_1gbit.json")
 foreach(overlap on off)
