@@ -291,6 +291,20 @@ if(CUBIST_PLOT_PYTHON)
   add_test(NAME "bench: the picture of simulation.md"
     COMMAND "${CMAKE_COMMAND}" -E compare_files "${PROJECT_SOURCE_DIR}/docs/summa2d_overlap.svg" "${drawing}")
   set_tests_properties("bench: the picture of simulation.md" PROPERTIES LABELS bench FIXTURES_REQUIRED panels-drawn)
+  if(CUBIST_BUILD_TOOLS)
+    add_test(NAME "bench: a trace of a ring"
+      COMMAND cubist_plan --model qwen2.5-0.5b --tokens 2048 --sequence 2048 --ranks 4 --scheme Grid3D --mesh 2,1,2 --forward
+        --machine "${PROJECT_SOURCE_DIR}/machines/hosts_1gbit.json" --simulate --trace "${CMAKE_CURRENT_BINARY_DIR}/ring.json")
+    set_tests_properties("bench: a trace of a ring" PROPERTIES LABELS bench TIMEOUT 120 FIXTURES_SETUP ring)
+    set(drawing "${CMAKE_CURRENT_BINARY_DIR}/ring_attention.svg")
+    add_test(NAME "bench: a ring is drawn"
+      COMMAND ${draw} ring.json --around "RingAttention forward" --depth 2 --titles "one sequence on 4 ranks" -o "${drawing}"
+      WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
+    set_tests_properties("bench: a ring is drawn" PROPERTIES LABELS bench FIXTURES_REQUIRED ring FIXTURES_SETUP ring-drawn)
+    add_test(NAME "bench: the picture of a ring in tensor_parallelism.md"
+      COMMAND "${CMAKE_COMMAND}" -E compare_files "${PROJECT_SOURCE_DIR}/docs/ring_attention.svg" "${drawing}")
+    set_tests_properties("bench: the picture of a ring in tensor_parallelism.md" PROPERTIES LABELS bench FIXTURES_REQUIRED ring-drawn)
+  endif()
   add_test(NAME "bench: a part that a trace lacks"
     COMMAND ${draw} overlap_on.json --around Summa3D -o "${drawing}" WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
   set_tests_properties("bench: a part that a trace lacks" PROPERTIES LABELS bench FIXTURES_REQUIRED panels
