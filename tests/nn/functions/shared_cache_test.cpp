@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cubist/backend/threads.hpp"
@@ -8,6 +10,7 @@
 #include "cubist/nn/layers/attention.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid3d.hpp"
+#include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"
@@ -38,9 +41,15 @@ const std::vector<Case> cases{
 constexpr std::size_t steps = 5;
 
 /// The outputs of tokens that follow a prompt, one of each sequence at a time.
+struct Outputs
+{
+  std::vector<Global<double>> all;
+  std::uint64_t elements = 0;  // that this rank sent for them
+};
+
 /// @param parts ranks that share each sequence of the prompt; 1: none do
 template <class S, class B>
-std::vector<Global<double>> outputs(const Mesh<S, B>& mesh, const Case& c, std::size_t parts)
+Outputs outputs(const Mesh<S, B>& mesh, const Case& c, std::size_t parts)
 {
   using Layer = Attention<S, B, double>;
   Layer layer{mesh, c.width, c.options};
@@ -63,15 +72,19 @@ std::vector<Global<double>> outputs(const Mesh<S, B>& mesh, const Case& c, std::
       mesh, {rows, c.width}, {(cut.is_cut() ? 1 : c.length) * mesh.quantum(), mesh.quantum()}};
   scatter(arranged, x);
   passes.forward(x, pass);
-  std::vector<Global<double>> all;
+  Outputs found;
   for (std::size_t t = 0; t < steps; ++t)
   {
     typename Layer::Input next{mesh, {c.sequences, c.width}};
     scatter(uniform<double>(c.sequences, c.width, 2 + t), next);
-    all.push_back(gather(
-        passes.forward(next, {.training_step = {}, .sequence = 1, .position = c.length + t})));
+    if constexpr (requires { mesh.world().traffic(); }) mesh.world().traffic().reset();
+    const auto& y =
+        passes.forward(next, {.training_step = {}, .sequence = 1, .position = c.length + t});
+    if constexpr (requires { mesh.world().traffic(); })
+      found.elements += mesh.world().traffic().total().elements;
+    found.all.push_back(gather(y));
   }
-  return all;
+  return found;
 }
 
 template <class S>
@@ -82,8 +95,8 @@ void equals_one_rank(const Place<S>& place, std::size_t parts)
   {
     CAPTURE(place.name(), c.name, parts);
     const auto wanted =
-        on_root<Threads>(one_rank, [&](const auto& mesh) { return outputs(mesh, c, 1); });
-    const auto got = on_root(place, [&](const auto& mesh) { return outputs(mesh, c, parts); });
+        on_root<Threads>(one_rank, [&](const auto& mesh) { return outputs(mesh, c, 1).all; });
+    const auto got = on_root(place, [&](const auto& mesh) { return outputs(mesh, c, parts).all; });
     REQUIRE(got.size() == wanted.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-14);
   }
@@ -100,6 +113,42 @@ TEST_CASE("a cache that ranks share gives what one rank's gives")
   equals_one_rank(cube, 4);
   equals_one_rank(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}}, 6);
   equals_one_rank(Place<DataParallel<Summa2D>>{8, {.data = 2, .scheme = {.q = 2}}}, 2);
+}
+
+TEST_CASE("a cache that ranks share sends the rows of a token, and the parts of its softmax")
+{
+  using B = Counting<Threads>;
+  // Without a shared cache, only the layer's products send, and they send as much with it.
+  const auto sent = [](const auto& place, const Case& c, std::size_t parts) {
+    std::uint64_t all = 0;
+    for (const auto& rank :
+         on_mesh<B>(place, [&](const auto& mesh) { return outputs(mesh, c, parts); }))
+      all += rank.elements;
+    return all;
+  };
+  const auto check = [&](const auto& place, const Case& c, std::size_t parts, std::size_t heads,
+                         std::size_t key_value_heads) {
+    CAPTURE(place.name(), c.name, parts);
+    using S = typename std::decay_t<decltype(place)>::Scheme;
+    const auto extents = S::extents(place.extents, place.ranks);
+    const std::size_t quantum = S::quantum(extents);
+    const auto cut =
+        cut_sequences(c.sequences, c.length, parts,
+                      row_parts<typename S::Output, typename S::Axes>(extents, quantum));
+    const std::size_t p = cut.groups * cut.parts;
+    const std::size_t lines = static_cast<std::size_t>(place.ranks) / p;
+    const std::size_t rows = ceil_div(c.sequences, quantum) * quantum;  // of all p ranks
+    const std::size_t head_size = c.width / c.options.heads;
+    const std::size_t gathered = rows * (heads + 2 * key_value_heads) * head_size;
+    const std::size_t reduced = cut.groups * cut.together * heads * (1 + head_size + 1);
+    CHECK(sent(place, c, parts) - sent(place, c, 1) ==
+          steps * lines * (p - 1) * (gathered + 2 * reduced));
+  };
+  check(Place<Summa2D>{2, {.rows = 2, .cols = 1}}, cases[0], 2, 6, 2);
+  check(two_two_two, cases[0], 4, 3, 1);
+  check(two_two_two, cases[0], 2, 3, 1);
+  check(cube, cases[1], 4, 2, 2);
+  check(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}}, cases[1], 6, 4, 4);
 }
 
 TEST_CASE("a cache that ranks share takes the next token, and no other")

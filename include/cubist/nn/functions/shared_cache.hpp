@@ -14,10 +14,11 @@
 //      keys that it has
 //   4. m = max m_i;  O = sum of exp(m_i - m) O_i;  l likewise;  O / l
 //
-// Words a token and a rank, for p parts of rows with r rows each, and h heads of a rank: those of
-// an all-gather of r (h + 2 G) dh, of an all-reduce of B h and of one of B h (dh + 1). Source: the
-// merge of parts: Milakov, Gimelshein, "Online normalizer calculation for softmax", arXiv
-// 1805.02867.
+// Words a token and a rank, for p parts of rows with r rows each, h heads of a rank, and B' >= B
+// sequences with those that pad the last rank's share: those of an all-gather of r (h + 2 G) dh, of
+// an all-reduce of B' h and of one of B' h (dh + 1).
+// Source: the merge of parts: Milakov, Gimelshein, "Online normalizer calculation for softmax",
+// arXiv 1805.02867.
 
 #include <cstddef>
 #include <limits>
