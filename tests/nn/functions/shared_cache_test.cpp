@@ -47,31 +47,35 @@ struct Outputs
   std::uint64_t elements = 0;  // that this rank sent for them
 };
 
-/// @param parts ranks that share each sequence of the prompt; 1: none do
+/// @param parts ranks that share each sequence of the prompt; 1: none do. Of several numbers, a
+/// prompt is read with each, and the tokens follow the last one.
 template <class S, class B>
-Outputs outputs(const Mesh<S, B>& mesh, const Case& c, std::size_t parts)
+Outputs outputs(const Mesh<S, B>& mesh, const Case& c, const std::vector<std::size_t>& parts)
 {
   using Layer = Attention<S, B, double>;
   Layer layer{mesh, c.width, c.options};
   layer.use_cache(c.length + steps);
-  Pass pass{.training_step = {}, .sequence = c.length};
-  if (parts > 1)
-    pass.cut = cut_sequences(
-        c.sequences, c.length, parts,
-        row_parts<typename S::Output, typename S::Axes>(mesh.extents(), mesh.quantum()));
-  const auto& cut = pass.cut;
-  const auto prompt = uniform<double>(c.sequences * c.length, c.width, 1);
-  const std::size_t rows = cut.is_cut() ? cut.rows() : prompt.shape(0);
-  // Padding has values, which no result shows.
-  const auto arranged = generate<double>(rows, c.width, [&](std::size_t i, std::size_t j) {
-    if (!cut.is_cut()) return prompt(i, j);
-    return cut.is_token(i) ? prompt(cut.token(i), j) : 0.5;
-  });
   Passes passes{layer};
-  typename Layer::Input x{
-      mesh, {rows, c.width}, {(cut.is_cut() ? 1 : c.length) * mesh.quantum(), mesh.quantum()}};
-  scatter(arranged, x);
-  passes.forward(x, pass);
+  const auto prompt = uniform<double>(c.sequences * c.length, c.width, 1);
+  for (const std::size_t n : parts)
+  {
+    Pass pass{.training_step = {}, .sequence = c.length};
+    if (n > 1)
+      pass.cut = cut_sequences(
+          c.sequences, c.length, n,
+          row_parts<typename S::Output, typename S::Axes>(mesh.extents(), mesh.quantum()));
+    const auto& cut = pass.cut;
+    const std::size_t rows = cut.is_cut() ? cut.rows() : prompt.shape(0);
+    // Padding has values, which no result shows.
+    const auto arranged = generate<double>(rows, c.width, [&](std::size_t i, std::size_t j) {
+      if (!cut.is_cut()) return prompt(i, j);
+      return cut.is_token(i) ? prompt(cut.token(i), j) : 0.5;
+    });
+    typename Layer::Input x{
+        mesh, {rows, c.width}, {(cut.is_cut() ? 1 : c.length) * mesh.quantum(), mesh.quantum()}};
+    scatter(arranged, x);
+    passes.forward(x, pass);
+  }
   Outputs found;
   for (std::size_t t = 0; t < steps; ++t)
   {
@@ -88,14 +92,14 @@ Outputs outputs(const Mesh<S, B>& mesh, const Case& c, std::size_t parts)
 }
 
 template <class S>
-void equals_one_rank(const Place<S>& place, std::size_t parts)
+void equals_one_rank(const Place<S>& place, const std::vector<std::size_t>& parts)
 {
   if (!fits(place)) return;
   for (const Case& c : cases)
   {
     CAPTURE(place.name(), c.name, parts);
     const auto wanted =
-        on_root<Threads>(one_rank, [&](const auto& mesh) { return outputs(mesh, c, 1).all; });
+        on_root<Threads>(one_rank, [&](const auto& mesh) { return outputs(mesh, c, {1}).all; });
     const auto got = on_root(place, [&](const auto& mesh) { return outputs(mesh, c, parts).all; });
     REQUIRE(got.size() == wanted.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-14);
@@ -106,13 +110,20 @@ void equals_one_rank(const Place<S>& place, std::size_t parts)
 
 TEST_CASE("a cache that ranks share gives what one rank's gives")
 {
-  equals_one_rank(Place<Summa2D>{2, {.rows = 2, .cols = 1}}, 2);
-  equals_one_rank(Place<Summa2D>{6, {.rows = 3, .cols = 2}}, 3);
-  equals_one_rank(two_two_two, 4);
-  equals_one_rank(two_two_two, 2);
-  equals_one_rank(cube, 4);
-  equals_one_rank(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}}, 6);
-  equals_one_rank(Place<DataParallel<Summa2D>>{8, {.data = 2, .scheme = {.q = 2}}}, 2);
+  equals_one_rank(Place<Summa2D>{2, {.rows = 2, .cols = 1}}, {2});
+  equals_one_rank(Place<Summa2D>{6, {.rows = 3, .cols = 2}}, {3});
+  equals_one_rank(two_two_two, {4});
+  equals_one_rank(two_two_two, {2});
+  equals_one_rank(cube, {4});
+  equals_one_rank(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}}, {6});
+  equals_one_rank(Place<DataParallel<Summa2D>>{8, {.data = 2, .scheme = {.q = 2}}}, {2});
+}
+
+TEST_CASE("a prompt of whole sequences replaces a prompt that ranks share, and the reverse")
+{
+  equals_one_rank(two_two_two, {2, 1});
+  equals_one_rank(two_two_two, {1, 4});
+  equals_one_rank(two_two_two, {4, 2});
 }
 
 TEST_CASE("a cache that ranks share sends the rows of a token, and the parts of its softmax")
@@ -122,7 +133,7 @@ TEST_CASE("a cache that ranks share sends the rows of a token, and the parts of 
   const auto sent = [](const auto& place, const Case& c, std::size_t parts) {
     std::uint64_t all = 0;
     for (const auto& rank :
-         on_mesh<B>(place, [&](const auto& mesh) { return outputs(mesh, c, parts); }))
+         on_mesh<B>(place, [&](const auto& mesh) { return outputs(mesh, c, {parts}); }))
       all += rank.elements;
     return all;
   };
