@@ -56,11 +56,11 @@ template <class S>
 using Network = MLP<S, TestBackend, double>;
 
 template <class S>
-Network<S> make_network(const Mesh<S, TestBackend>& mesh)
+Network<S> make_network(const Mesh<S, TestBackend>& mesh, std::size_t pieces = 1)
 {
   return {mesh,
           {64, 32, 24, 16, 10},
-          {.activation = gelu, .seed = 11, .pipeline = {.micro_batches = 4}}};
+          {.activation = gelu, .seed = 11, .pipeline = {.micro_batches = 4, .pieces = pieces}}};
 }
 
 /// The loss of one step, and its gradients.
@@ -82,10 +82,10 @@ double gradients_of(Network<S>& mlp, const Mesh<S, TestBackend>& mesh, const Row
 }
 
 template <class S>
-std::vector<double> losses(const Run<S>& run, const RowBatches& digits)
+std::vector<double> losses(const Run<S>& run, const RowBatches& digits, std::size_t pieces = 1)
 {
   return on_root_of(run, [&](const auto& mesh) {
-    auto mlp = make_network<S>(mesh);
+    auto mlp = make_network<S>(mesh, pieces);
     const auto parameters = mlp.parameters();
     AdamW optimizer{parameters, {.learning_rate = 0.003}};
     std::vector<double> curve;
@@ -131,13 +131,14 @@ TEST_CASE("digits train in stages as on one rank")
   const RowBatches digits = batches();
   const auto wanted = losses(Run<Summa2D>{1, {.q = 1}}, digits);
   CHECK(wanted.back() < wanted.front() / (steps == 200 ? 4 : 1));
-  const auto on = [&](const auto& run) {
+  const auto on = [&](const auto& run, std::size_t pieces = 1) {
     if (!fits(run.ranks)) return;
-    CAPTURE(run.name());
-    CHECK(deviation(losses(run, digits), wanted) < 1e-9);
+    CAPTURE(run.name(), pieces);
+    CHECK(deviation(losses(run, digits, pieces), wanted) < 1e-9);
   };
   on(Run<Pipeline<Summa2D>>{8, {2, {.q = 2}}});
   on(Run<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}});
+  on(Run<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}}, 2);
   on(Run<Pipeline<Megatron1D>>{8, {4, {2}}});
 }
 

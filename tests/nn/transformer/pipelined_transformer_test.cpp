@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/dataset/token_batches.hpp"
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
+#include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/gradient_accumulation.hpp"
@@ -20,6 +22,7 @@
 #include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
+#include "sanitized.hpp"
 #include "transformer_reference.hpp"
 
 namespace cubist::test::pipelined_transformer_test
@@ -163,7 +166,55 @@ void check_equal(const Run& run, const Run& wanted)
   CHECK(deviation({run.evaluated}, {wanted.evaluated}) < 1e-11);
 }
 
+/// The losses of training the model of examples/train_text.cpp, which is smaller here, on a text:
+/// on one rank whole batches, and in stages their micro-batches.
+template <class S>
+std::vector<double> text_losses(int ranks, const typename S::Extents& extents,
+                                const PipelineOptions& pipeline = {})
+{
+  const std::size_t steps = static_cast<std::size_t>(repeats(200, 20, 8));
+  static const TokenFile text{
+      std::filesystem::path{CUBIST_DIGITS_CSV}.replace_filename("moses.txt").string(),
+      TokenType::uint8};
+  const TokenBatches batches{text, {.sequences = 4, .length = 16, .seed = 42}};
+  return on_ranks<TestBackend>(ranks, [&](typename TestBackend::Communicator& world) {
+    const Mesh<S, TestBackend> mesh{world, extents};
+    Transformer<S, TestBackend, double> model{
+        mesh,
+        {.vocabulary = 256, .positions = 16, .width = 16, .layers = 4, .heads = 4},
+        {.seed = 42, .pipeline = pipeline}};
+    const auto parameters = model.parameters();
+    AdamW optimizer{parameters, {.learning_rate = 0.004}};
+    std::vector<double> curve;
+    for (std::size_t step = 0; step < steps; ++step)
+    {
+      curve.push_back(model.compute_gradients(batches.batch(step), batches.length()));
+      clip_gradients(parameters, 1);
+      checked_step(step, steps, optimizer, parameters);
+    }
+    return curve;
+  })[0];
+}
+
 }  // namespace
+
+TEST_CASE("a transformer in stages learns a text as on one rank, over 200 steps, 20 in quick tests")
+{
+  if (!fits(8)) return;
+  const auto wanted = text_losses<Summa2D>(1, {.q = 1});
+  CHECK(wanted.back() < wanted.front() * (wanted.size() == 200 ? 0.7 : 1));
+  const auto on = [&]<class S>(std::type_identity<S>, const typename S::Extents& extents,
+                               const PipelineOptions& pipeline) {
+    CAPTURE(S::name, pipeline.pieces);
+    CHECK(deviation(text_losses<S>(8, extents, pipeline), wanted) < 1e-9);
+  };
+  on(std::type_identity<Pipeline<Summa2D>>{}, {2, {.q = 2}}, {.micro_batches = 4});
+  using Data = DataParallel<Pipeline<Grid3D>>;
+  on(std::type_identity<Data>{}, {2, {2, {1, 2, 1}}}, {.micro_batches = 2});
+  if constexpr (independent_messages<TestBackend::Communicator>)
+    on(std::type_identity<Data>{}, {2, {2, {1, 2, 1}}}, {.micro_batches = 2, .pieces = 2});
+  on(std::type_identity<Pipeline<Megatron1D>>{}, {4, {2}}, {.micro_batches = 4});
+}
 
 TEST_CASE("transformers in stages are those of Hugging Face and PyTorch")
 {
