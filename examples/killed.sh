@@ -1,29 +1,38 @@
 #!/usr/bin/env bash
-# killed.sh KILLS PROGRAM [MPIEXEC|elsewhere]: train_digits saves a checkpoint after every step, and is killed KILLS times at
+# killed.sh KILLS PROGRAM [MPIEXEC|elsewhere|stages]: train_digits saves a checkpoint after every step, and is killed KILLS times at
 # random moments: the process, or one rank of 4 under mpiexec. Each time the newest checkpoint must load, and be no older than
 # the last one that was loaded; finally the losses must be, to the bit, those of a run without interruption. "elsewhere"
 # continues on a random scheme, mesh and number of replicas, which share the optimizer's state; the losses then agree to 1e-6.
+# "stages" does so with train_stages, each time in another cut of data, stages and tensor.
 set -euo pipefail
 kills="$1" program="$2" mpiexec="${3:-}" bound=0
-cuts=("1 summa2d 2,2")
+cuts=("--replicas 1 --scheme summa2d --mesh 2,2")
+options=(--scalar double --dropout 0.1 --hidden 32 --no-compare)
 if [[ $mpiexec == elsewhere ]]; then
   mpiexec='' bound=1e-6
-  cuts+=("2 summa2d 2,2" "4 megatron1d 2" "2 cube3d 2,2,2" "1 summa25d 2,2,2" "3 grid3d 1,1,2" "1 summa2d 1,1")
+  for cut in "2 summa2d 2,2" "4 megatron1d 2" "2 cube3d 2,2,2" "1 summa25d 2,2,2" "3 grid3d 1,1,2" "1 summa2d 1,1"; do
+    read -r replicas scheme mesh <<<"$cut"
+    cuts+=("--replicas $replicas --scheme $scheme --mesh $mesh")
+  done
+elif [[ $mpiexec == stages ]]; then
+  mpiexec='' bound=1e-6
+  # A micro-batch has the same sequences in each cut.
+  options=(--scalar double --layers 4 --width 16 --heads 4 --length 16 --batch 8 --micro-batches 4 --constant-rate)
+  cuts=("--stages 1")
+  for cut in "1 2 1,2,2 1" "2 2 2,1,1 1" "1 4 1,1,1 1" "1 2 2,1,1 2" "2 1 1,2,2 1"; do
+    read -r replicas stages mesh pieces <<<"$cut"
+    cuts+=("--replicas $replicas --stages $stages --mesh $mesh --pieces $pieces")
+  done
 fi
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 RANDOM="${SEED:-$$}"
 
-options=(--scalar double --dropout 0.1 --hidden 32 --no-compare)
 train=("$program" "${options[@]}")
 [[ -z $mpiexec ]] || train=("$mpiexec" -n 4 "${train[@]}")
 # Sets `cut` to the options of a random mesh.
-choose_mesh() {
-  local replicas scheme mesh
-  read -r replicas scheme mesh <<<"${cuts[RANDOM % ${#cuts[@]}]}"
-  cut=(--replicas "$replicas" --scheme "$scheme" --mesh "$mesh")
-}
+choose_mesh() { read -ra cut <<<"${cuts[RANDOM % ${#cuts[@]}]}"; }
 
 fail() {
   printf '%s\n' "$1; the run printed:" "$(cat log)" >&2
@@ -46,7 +55,7 @@ check_log() {
 
 for ((kill = 0; kill < kills; ++kill)); do
   choose_mesh
-  "${train[@]}" "${cut[@]}" --steps 1000000 --every 1 --keep 2 --checkpoints saved >log 2>&1 &
+  "${train[@]}" "${cut[@]}" --steps 1000000 --every 1 --checkpoints saved >log 2>&1 &
   pid=$!
   # On a slow machine no run may have begun in time: the last one is killed after it has saved.
   for ((tries = 0; kill == kills - 1 && loaded == 0 && tries < 600; ++tries)); do
@@ -71,7 +80,8 @@ choose_mesh
   fail "the last run failed"
 check_log
 ((loaded > 0)) || fail "no run lived long enough to save anything"
-"$program" "${options[@]}" --scheme summa2d --mesh 2,2 --steps "$last" --losses whole >/dev/null
+read -ra cut <<<"${cuts[0]}"
+"$program" "${options[@]}" "${cut[@]}" --steps "$last" --losses whole >/dev/null
 paste continued <(tail -n "$(wc -l <continued)" whole) | awk -v bound="$bound" '
   { d = ($1 - $2) / $2; if (d < 0) d = -d; if (d > worst) worst = d }
   END { printf "largest relative difference of %d losses: %.1e\n", NR, worst; exit !(NR > 0 && worst <= bound) }' ||

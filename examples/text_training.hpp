@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct Settings
   cubist::PipelineOptions pipeline = {};  // of a scheme in stages
   std::uint64_t steps = 1000;
   double learning_rate = 2e-3;
+  bool constant_rate = false;  // without a warm-up and a decay
   double clip = 1;
   double dropout = 0;
   std::uint64_t seed = 42;
@@ -55,6 +57,18 @@ struct Settings
   std::string trace;
   bool compare = false;
 };
+
+/// One loss a line, with all its digits.
+inline void write(const std::vector<double>& losses, const std::string& path)
+{
+  std::ofstream file{path};
+  file.precision(17);
+  for (const double loss : losses) file << loss << '\n';
+  file.flush();
+  cubist::require<cubist::DataError>(
+      file.good(), "cannot write ", path,
+      ", so the losses would be lost; pass --losses the path of a file that can be written");
+}
 
 /// The losses are on rank 0, and empty in processes without it.
 struct Run
@@ -109,6 +123,8 @@ Run train(const Split& data, const Settings& s, int ranks,
                                                                    .decay = cubist::Decay::cosine,
                                                                    .last = s.learning_rate / 10},
                                    .clip = s.clip};
+    if (s.constant_rate)
+      options.learning_rate = cubist::LearningRateOptions{.rate = s.learning_rate};
     if (verbose)
     {
       options.checkpoints = s.checkpoints;

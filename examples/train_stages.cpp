@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Trains a small GPT on the bytes of a text, in data x pipeline x tensor: pipelines side by side,
 // whose stages have some of the blocks each, on a mesh of Summa25D. Ranks are MPI's under mpiexec
-// or srun, else threads. With --compare it trains once more on one rank: the two loss curves must
-// agree.
+// or srun, else threads. With --checkpoints a run that was stopped or killed continues from its
+// newest checkpoint, in any other cut of data, stages and tensor. With --compare it trains once
+// more on one rank: the two loss curves must agree.
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +37,9 @@ int train(const text::Settings& s, int stages)
   const Scheme::Axes::Array extents{s.replicas, stages, mesh[0], mesh[1], mesh[2]};
   const text::Run run =
       text::train<Backend, Scheme, T>(data, s, Scheme::Axes::ranks(extents), extents, true);
-  if (run.exit_code != 0 || run.losses.empty() || !s.compare) return run.exit_code;
+  if (run.exit_code != 0 || run.losses.empty()) return run.exit_code;
+  if (!s.losses.empty()) text::write(run.losses, s.losses);
+  if (!s.compare) return 0;
   examples::stop_tracing();
   const text::Run alone =
       text::train<examples::OneRank, Tensor, T>(data, s, 1, Tensor::extents({}, 1), false);
@@ -87,12 +90,17 @@ try
                  "the blocks of a segment, whose activations backward computes again; 0 keeps all");
   app.add_option("--steps", s.steps, "the number of steps")->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", s.learning_rate, "the learning rate after the warm-up");
+  app.add_flag("--constant-rate", s.constant_rate,
+               "keep the learning rate, without a warm-up and a decay");
   app.add_option("--seed", s.seed, "the seed of weights and batches");
   app.add_option("--report", s.report, "the number of steps from one printed line to the next")
       ->check(CLI::PositiveNumber);
   app.add_option("--sample", s.sample, "the number of bytes to generate at the end");
   app.add_option("--checkpoints", s.checkpoints,
                  "a folder for checkpoints, from which the run also goes on");
+  app.add_option("--every", s.every, "the number of steps from one checkpoint to the next")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--losses", s.losses, "write the loss of every step to this file");
   app.add_option("--trace", s.trace,
                  "write a trace of the first ranks to this file, for ui.perfetto.dev");
   app.add_flag("--compare", s.compare, "train on one rank, too, and compare the losses");

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -29,18 +28,6 @@ namespace
 
 using text::Run;
 using text::Settings;
-
-/// One loss a line, with all its digits.
-void write(const std::vector<double>& losses, const std::string& path)
-{
-  std::ofstream file{path};
-  file.precision(17);
-  for (const double loss : losses) file << loss << '\n';
-  file.flush();
-  cubist::require<cubist::DataError>(
-      file.good(), "cannot write ", path,
-      ", so the losses would be lost; pass --losses the path of a file that can be written");
-}
 
 /// Whether the losses are those of one rank.
 template <class Scheme, class T>
@@ -65,7 +52,7 @@ int train(const Settings& s, const typename Scheme::Axes::Array& extents)
   const Run run =
       text::train<Backend, Scheme, T>(data, s, Scheme::Axes::ranks(extents), extents, true);
   if (run.exit_code != 0 || run.losses.empty()) return run.exit_code;
-  if (!s.losses.empty()) write(run.losses, s.losses);
+  if (!s.losses.empty()) text::write(run.losses, s.losses);
   return s.compare && !equals_one_rank<Scheme, T>(run, data, s) ? 1 : 0;
 }
 
