@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "cubist/plan/pipeline_plan.hpp"
-#include "cubist/plan/planner.hpp"
 #include "cubist/plan/transformer_cost.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/pipeline.hpp"
+#include "cubist/scheme/summa2d.hpp"
 
 #include "catch.hpp"
 #include "ranks.hpp"
@@ -70,6 +72,24 @@ TEST_CASE("The bubble of a planned pipeline is (p - 1) / (v m + p - 1) of a step
     }
 }
 
+TEST_CASE("Stages wait for the slowest of unequal pieces")
+{
+  const Machine machine = free_links();
+  // The logits cost as much as a block, so the stages have pieces of 2 1 1 1 and of 1 1 1 2.
+  for (const std::size_t m : {4U, 16U})
+  {
+    CAPTURE(m);
+    auto step = equal_blocks(m);
+    step.model.layers = 9;
+    step.model.vocabulary = 1024 + 2 * 1024;
+    const Plan plan = plan_on<Stages>({4, 1, 1, 1}, step, 4, machine, in(m, 2));
+    const double all = 10, stage = 3, pieces = 2 + 2;
+    const double waits = (all - stage) / 2 + (3 + 0.25 * double(m)) * (pieces - stage);
+    CHECK(plan.bubble / plan.seconds() ==
+          Approx(waits / (double(m) * stage + waits)).epsilon(0.05));
+  }
+}
+
 TEST_CASE("A planned pipeline sends the words of its layers, activations and a tied table")
 {
   for (const bool tied : {false, true})
@@ -129,47 +149,6 @@ TEST_CASE("The planner chooses the fastest micro-batches and pieces that fit")
   const Plan fits = plan_on<Stages>({4, 1, 1, 1}, step, 4, small, in(0, 0));
   CHECK(fits.fits_memory);
   CHECK(fits.seconds() > best.seconds());
-}
-
-TEST_CASE("The planner sorts pipelines among the other meshes")
-{
-  const auto step = equal_blocks(16);
-  PlanOptions options;
-  options.scheme = "Summa2D";
-  const auto without = plan(step, 8, {}, options);
-  options.pipeline = true;
-  const auto all = plan(step, 8, {}, options);
-  std::vector<Plan> pipelines;
-  for (const auto& p : all)
-    if (p.stages > 1) pipelines.push_back(p);
-  CHECK(all.size() == without.size() + pipelines.size());
-  // Stages x data x rows x columns: 2 x (4 in three factors), 4 x (2 in three), 8.
-  CHECK(pipelines.size() == 6 + 3 + 1);
-  for (const auto& p : pipelines)
-  {
-    CHECK(p.scheme == "Pipeline<DataParallel<Summa2D>>");
-    CHECK(p.ranks == 8);
-    CHECK(p.idle == 0);
-    CHECK(mentions(p.reason, "micro-batch", "; stages wait ", " of the time"));
-  }
-  options.scheme = pipelines.front().scheme;
-  CHECK(plan(step, 8, {}, options).size() == pipelines.size());
-}
-
-TEST_CASE("The largest batch of a pipeline fits, and one more sequence does not")
-{
-  const auto step = equal_blocks(16);
-  const Plan plan = plan_on<Stages>({4, 1, 1, 1}, step, 4, {}, in(8, 2));
-  Machine machine;
-  machine.memory = 4 * 1.5 * plan.memory;
-  const std::size_t most = largest_batch(plan, step, machine, in(0, 0));
-  CHECK(most > 16);
-  CHECK(most % 8 == 0);
-  const auto fits = [&](std::size_t sequences) {
-    return plan_on<Stages>({4, 1, 1, 1}, equal_blocks(sequences), 4, machine, in(8, 2)).fits_memory;
-  };
-  CHECK(fits(most));
-  CHECK_FALSE(fits(most + 8));
 }
 
 TEST_CASE("A pipeline of more stages than blocks is refused")

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "cubist/plan/pipeline_plan.hpp"
 #include "cubist/plan/planner.hpp"
+#include "cubist/scheme/data_parallel.hpp"
+#include "cubist/scheme/pipeline.hpp"
+#include "cubist/scheme/summa2d.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"
@@ -33,6 +38,22 @@ Plan least_words(const std::vector<Plan>& plans, const std::string& scheme,
       least = &plan;
   REQUIRE(least != nullptr);
   return *least;
+}
+
+/// A small model, to be cut in stages.
+TransformerStep eight_blocks(std::size_t sequences)
+{
+  const TransformerModel model{.name = "eight blocks",
+                               .vocabulary = 8,
+                               .positions = 64,
+                               .width = 256,
+                               .layers = 8,
+                               .heads = 8,
+                               .key_value_heads = 8,
+                               .feed_forward = 1024,
+                               .rms_norm = true,
+                               .rotary = true};
+  return {model, {.sequences = sequences, .length = 64}};
 }
 
 }  // namespace
@@ -199,6 +220,51 @@ TEST_CASE("The largest batch fits in the memory of a rank, and one more does not
   machine.memory = 4.0 * (1 << 20);  // less than the parameters and their moments
   const auto small = plan(layers, 8, machine);
   CHECK(largest_batch(small.front(), layers, machine) == 0);
+}
+
+TEST_CASE("The planner sorts pipelines among the other meshes")
+{
+  const auto step = eight_blocks(16);
+  PlanOptions options;
+  options.scheme = "Summa2D";
+  const auto without = plan(step, 8, {}, options);
+  options.pipeline = true;
+  const auto all = plan(step, 8, {}, options);
+  std::vector<Plan> pipelines;
+  for (const auto& p : all)
+    if (p.stages > 1) pipelines.push_back(p);
+  CHECK(all.size() == without.size() + pipelines.size());
+  // Stages x data x rows x columns: 2 x (4 in three factors), 4 x (2 in three), 8.
+  CHECK(pipelines.size() == 6 + 3 + 1);
+  for (const auto& p : pipelines)
+  {
+    CHECK(p.scheme == "Pipeline<DataParallel<Summa2D>>");
+    CHECK(p.ranks == 8);
+    CHECK(p.idle == 0);
+    CHECK(mentions(p.reason, "micro-batch", "; stages wait ", " of the time"));
+  }
+  options.scheme = pipelines.front().scheme;
+  CHECK(plan(step, 8, {}, options).size() == pipelines.size());
+}
+
+TEST_CASE("The largest batch of a pipeline fits, and one more sequence does not")
+{
+  using Stages = Pipeline<DataParallel<Summa2D>>;
+  const auto step = eight_blocks(16);
+  const PlanOptions in{.method = Method::collectives, .micro_batches = 8, .pieces = 2};
+  const Plan plan = plan_on<Stages>({4, 1, 1, 1}, step, 4, {}, in);
+  Machine machine;
+  machine.memory = 4 * 1.5 * plan.memory;
+  PlanOptions free = in;
+  free.micro_batches = free.pieces = 0;
+  const std::size_t most = largest_batch(plan, step, machine, free);
+  CHECK(most > 16);
+  CHECK(most % 8 == 0);
+  const auto fits = [&](std::size_t sequences) {
+    return plan_on<Stages>({4, 1, 1, 1}, eight_blocks(sequences), 4, machine, in).fits_memory;
+  };
+  CHECK(fits(most));
+  CHECK_FALSE(fits(most + 8));
 }
 
 TEST_CASE("Ranks of one node are planned by the direct method, those of several by collectives")
