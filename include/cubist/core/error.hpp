@@ -36,14 +36,23 @@ class Error : public std::runtime_error
   void set_rank(int rank)
   {
     rank_ = rank;
-    message_ = std::runtime_error::what();
+    message_ = std::runtime_error::what() + place_;
     const auto prefix = "rank " + std::to_string(rank);
     if (!message_.starts_with(prefix + " ") && !message_.starts_with(prefix + ":"))
       message_.insert(0, prefix + ": ");
   }
 
+  /// Says at the end of the message where the error was thrown: in a stage of a pipeline, for
+  /// instance.
+  void add_place(const std::string& place)
+  {
+    place_ += " (" + place + ")";
+    message_ = what() + (" (" + place + ")");
+  }
+
  private:
   std::optional<int> rank_;
+  std::string place_;
   std::string message_;
 };
 

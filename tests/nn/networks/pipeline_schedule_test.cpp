@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cubist/nn/networks/pipeline_schedule.hpp"
@@ -74,7 +75,128 @@ double time_of(std::size_t stages, std::size_t micro_batches, std::size_t pieces
   return *std::max_element(now.begin(), now.end());
 }
 
+/// A message of stages that exchange groups: its sender, its receiver, and what it is.
+using Message = std::tuple<std::size_t, std::size_t, bool, std::size_t, std::size_t>;
+
+/// What a stage sends and receives in each group of messages.
+struct Group
+{
+  std::vector<Message> sent, received;
+};
+
+/// @param first_trained  the first piece with a backward
+std::vector<Group> groups_of(std::size_t stage, std::size_t stages, std::size_t pieces,
+                             const std::vector<PipelineStep>& steps, std::size_t first_trained)
+{
+  const std::size_t last = stages * pieces - 1;
+  const std::size_t after = (stage + 1) % stages;
+  const std::size_t before = (stage + stages - 1) % stages;
+  std::vector<Group> groups(1);
+  const auto receive = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i)
+    {
+      const auto& [is_forward, m, piece] = steps[i];
+      const std::size_t k = piece * stages + stage;
+      if (is_forward && k > 0) groups.back().received.push_back({before, stage, true, m, k - 1});
+      if (!is_forward && k < last && k + 1 > first_trained)
+        groups.back().received.push_back({after, stage, false, m, k + 1});
+    }
+  };
+  const auto end_from = [&](std::size_t i) {
+    return detail::end_of_group(steps, i, stages, pieces);
+  };
+  receive(0, end_from(0));
+  for (std::size_t i = 0; i < steps.size();)
+  {
+    const std::size_t end = end_from(i);
+    groups.emplace_back();
+    for (; i < end; ++i)
+    {
+      const auto& [is_forward, m, piece] = steps[i];
+      const std::size_t k = piece * stages + stage;
+      if (is_forward && k < last) groups.back().sent.push_back({stage, after, true, m, k});
+      if (!is_forward && k > first_trained)
+        groups.back().sent.push_back({stage, before, false, m, k});
+    }
+    receive(end, end_from(end));
+  }
+  return groups;
+}
+
+/// Whether all stages come to their ends: a message arrives once both its ends have begun their
+/// groups, and a group ends when all of its messages have arrived.
+bool all_groups_end(const std::vector<std::vector<Group>>& stages)
+{
+  std::set<Message> arrived;
+  std::vector<std::size_t> at(stages.size(), 0);
+  const auto all_arrived = [&](const std::vector<Message>& messages) {
+    return std::all_of(messages.begin(), messages.end(),
+                       [&](const Message& m) { return arrived.count(m) > 0; });
+  };
+  for (bool moves = true; moves;)
+  {
+    moves = false;
+    std::set<Message> offered;
+    for (std::size_t s = 0; s < stages.size(); ++s)
+      if (at[s] < stages[s].size())
+        offered.insert(stages[s][at[s]].sent.begin(), stages[s][at[s]].sent.end());
+    for (std::size_t s = 0; s < stages.size(); ++s)
+      if (at[s] < stages[s].size())
+        for (const Message& m : stages[s][at[s]].received)
+          if (offered.count(m) > 0) moves = arrived.insert(m).second || moves;
+    for (std::size_t s = 0; s < stages.size(); ++s)
+      if (at[s] < stages[s].size() && all_arrived(stages[s][at[s]].sent) &&
+          all_arrived(stages[s][at[s]].received))
+        ++at[s], moves = true;
+  }
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    if (at[s] < stages[s].size()) return false;
+  return true;
+}
+
 }  // namespace
+
+TEST_CASE("groups of messages do not wait for one another in a circle, and have one order")
+{
+  const auto check = [](std::size_t stages, std::size_t pieces, std::size_t m, auto schedule,
+                        std::size_t first_trained) {
+    CAPTURE(stages, pieces, m, first_trained);
+    std::vector<std::vector<Group>> all;
+    for (std::size_t s = 0; s < stages; ++s)
+      all.push_back(groups_of(s, stages, pieces, schedule(s), first_trained));
+    CHECK(all_groups_end(all));
+    // A pair of stages sends its messages in the order in which it receives them.
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<Message>> sent, received;
+    for (const auto& groups : all)
+      for (const Group& group : groups)
+      {
+        for (const Message& message : group.sent)
+          sent[{std::get<0>(message), std::get<1>(message)}].push_back(message);
+        for (const Message& message : group.received)
+          received[{std::get<0>(message), std::get<1>(message)}].push_back(message);
+      }
+    CHECK(sent == received);
+  };
+  for (const std::size_t stages : {1U, 2U, 3U, 4U, 6U})
+    for (const std::size_t pieces : {1U, 2U, 3U})
+    {
+      if (stages == 1 && pieces > 1) continue;
+      for (const std::size_t rounds : {1U, 2U, 4U})
+      {
+        const std::size_t m = rounds * stages;
+        for (std::size_t first = 0; first < stages * pieces; ++first)
+          check(
+              stages, pieces, m,
+              [&](std::size_t s) { return pipeline_schedule(s, stages, m, pieces); }, first);
+        check(
+            stages, pieces, m + 1,
+            [&](std::size_t) { return detail::forward_schedule(stages, m + 1, pieces); }, 0);
+      }
+      if (pieces == 1)
+        check(
+            stages, 1, 5, [&](std::size_t s) { return pipeline_schedule(s, stages, 5, 1); }, 0);
+    }
+}
 
 TEST_CASE("a stage computes one forward and one backward in turn")
 {

@@ -10,6 +10,7 @@
 #include "cubist/backend/threads.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/nn/networks/pipelined_mlp.hpp"
+#include "cubist/nn/transformer/pipelined_transformer.hpp"
 #include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
@@ -83,10 +84,13 @@ TEST_CASE("a stage that waits for one which has returned names it")
     const Mesh<P, Threads> mesh{world, {.stages = 2}};
     MLP<P, Threads, double> mlp{mesh, sizes};
     const auto x = scatter<P::Input>(mesh, uniform<double>(4, sizes.front(), 1));
+    step(mlp, x);
     if (world.rank() == 1) return std::string{};
     return message_of<DeadlockError>([&] { step(mlp, x); });
   });
-  CHECK(mentions(messages[0], "rank 0", "1", "returned"));
+  CHECK(mentions(messages[0], "rank 0", "1", "returned",
+                 "in the backward of micro-batch 0 on stage 0 of 2, whose gradient comes from "
+                 "stage 1"));
 }
 
 TEST_CASE("a stage that waits for one which has failed names it")
@@ -98,6 +102,7 @@ TEST_CASE("a stage that waits for one which has failed names it")
       MLP<P, Threads, double> mlp{mesh, sizes};
       const std::string message = message_of<PeerFailed>([&] {
         const auto x = scatter<P::Input>(mesh, uniform<double>(4, sizes.front(), 1));
+        step(mlp, x);
         if (world.rank() == 1) throw DataError{"got no data, so there is no step; give some"};
         step(mlp, x);
       });
@@ -105,36 +110,62 @@ TEST_CASE("a stage that waits for one which has failed names it")
     });
   });
   CHECK(mentions(first, "rank 1", "got no data"));
-  CHECK(mentions(of_peer, "rank 1"));
+  CHECK(mentions(of_peer, "rank 1", "on stage 0 of 2"));
 }
 
-TEST_CASE("memory does not grow with the number of micro-batches")
+TEST_CASE("a stage keeps activations of no more micro-batches than there are stages behind it")
 {
   using B = CountedThreads;
-  // What the first step allocates, and what later ones do, on each stage.
-  const auto allocated = [](std::size_t micro_batches) {
-    return on_ranks<B>(3, [&](B::Communicator& world) {
-      const Mesh<P, B> mesh{world, {.stages = 3}};
-      auto pipeline = three_stages;
-      pipeline.micro_batches = micro_batches;
-      MLP<P, B, double> mlp{mesh, sizes, {.pipeline = pipeline}};
-      const auto x = scatter<P::Input>(mesh, uniform<double>(4 * micro_batches, sizes.front(), 1));
-      const std::size_t before = counted_bytes.now;
-      step(mlp, x);
-      const std::size_t first = counted_bytes.now;
-      step(mlp, x);
-      return std::pair{first - before, counted_bytes.now - first};
-    });
+  constexpr std::size_t stages = 3;
+  // What a step of m micro-batches of equal size allocates on each stage; a second one allocates
+  // nothing.
+  const auto check = [&](auto allocated) {
+    std::vector<std::vector<std::size_t>> all{{}};  // for 0, 1, … micro-batches
+    for (const std::size_t m : {1U, 2U, 3U, 4U, 12U})
+    {
+      all.resize(m + 1);
+      for (const auto& [first, second] : allocated(m))
+      {
+        all[m].push_back(first);
+        CHECK(second == 0);
+      }
+    }
+    for (std::size_t s = 0; s < stages; ++s)
+    {
+      CAPTURE(s);
+      // And X of one micro-batch more, which arrives early.
+      const std::size_t most = stages - s + 1;
+      for (std::size_t m = 2; m <= stages - s; ++m) CHECK(all[m][s] > all[m - 1][s]);
+      for (const std::size_t m : {3U, 4U, 12U})
+        if (m > most) CHECK(all[m][s] == all[most][s]);
+    }
   };
-  const auto few = allocated(3);
-  const auto many = allocated(12);
-  for (std::size_t s = 0; s < 3; ++s)
-  {
-    CAPTURE(s);
-    CHECK(few[s].first > 0);
-    CHECK(many[s].first == few[s].first);
-    CHECK(many[s].second == 0);
-  }
+  const auto measured = [](auto compute) {
+    const std::size_t before = counted_bytes.now;
+    compute();
+    const std::size_t first = counted_bytes.now;
+    compute();
+    return std::pair{first - before, counted_bytes.now - first};
+  };
+  check([&](std::size_t m) {
+    return on_ranks<B>(stages, [&](B::Communicator& world) {
+      const Mesh<P, B> mesh{world, {.stages = stages}};
+      MLP<P, B, double> mlp{
+          mesh, sizes, {.pipeline = {.micro_batches = m, .layers = three_stages.layers}}};
+      const auto x = scatter<P::Input>(mesh, uniform<double>(4 * m, sizes.front(), 1));
+      return measured([&] { step(mlp, x); });
+    });
+  });
+  check([&](std::size_t m) {
+    return on_ranks<B>(stages, [&](B::Communicator& world) {
+      const Mesh<P, B> mesh{world, {.stages = stages}};
+      const TransformerConfig config{
+          .vocabulary = 7, .positions = 4, .width = 6, .layers = 3, .heads = 2};
+      Transformer<P, B, double> model{mesh, config, {.pipeline = {.micro_batches = m}}};
+      const std::vector<int> ids(2 * m * 4, 3);
+      return measured([&] { model.compute_gradients(ids, 4); });
+    });
+  });
 }
 
 }  // namespace cubist::test::pipeline_stack_test

@@ -164,9 +164,7 @@ TEST_CASE("an MLP in stages trains as on one rank")
   on(Stages<Pipeline<Summa2D>>{8, {4, {.rows = 1, .cols = 2}}}, {.micro_batches = 4});
   on(Stages<Pipeline<Cube3D>>{3, {3, {1}}}, {.micro_batches = 4, .layers = {1, 3, 1}});
   on(Stages<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, {.micro_batches = 4}, 2);
-  if constexpr (independent_messages<TestBackend::Communicator>)
-    on(Stages<Pipeline<Summa2D>>{4, {2, {.rows = 2, .cols = 1}}},
-       {.micro_batches = 4, .pieces = 2});
+  on(Stages<Pipeline<Summa2D>>{4, {2, {.rows = 2, .cols = 1}}}, {.micro_batches = 4, .pieces = 2});
   on(Stages<DataParallel<Pipeline<Summa2D>>>{8, {2, {2, {.rows = 1, .cols = 2}}}},
      {.micro_batches = 4});
 }

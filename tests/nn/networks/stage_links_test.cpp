@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cubist/comm/communicator.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/nn/networks/pipeline_schedule.hpp"
 #include "cubist/nn/networks/stage_links.hpp"
 
@@ -57,7 +58,7 @@ class Numbers
 };
 
 /// Piece k makes 10 x + k + 1 of x, forward and backward, so that a number tells its way.
-class Digits final : public detail::PipelineWork<double>
+class Digits : public detail::PipelineWork<double>
 {
  public:
   Digits(const M& mesh, detail::StageLinks<M>& links, std::size_t slots)
@@ -115,6 +116,22 @@ class Digits final : public detail::PipelineWork<double>
   Numbers x_, y_, dy_, dx_;
 };
 
+/// Fails in the backward of a micro-batch.
+class Failing final : public Digits
+{
+ public:
+  using Digits::Digits;
+
+  [[nodiscard]] std::span<const double> backward(const PipelineStep& step) override
+  {
+    if (step.micro_batch == 1 && fails)
+      throw NumericError{"got a NaN, so no step is possible; lower the learning rate"};
+    return Digits::backward(step);
+  }
+
+  bool fails = false;
+};
+
 /// Checks the ways of all numbers through so many stages.
 Findings check(TestBackend::Communicator& world, std::size_t stages, std::size_t pieces,
                std::size_t micro_batches)
@@ -166,17 +183,33 @@ TEST_CASE("activations pass through the stages in their order, and gradients bac
 
 TEST_CASE("activations pass through several pieces of each stage in turn")
 {
-  if constexpr (independent_messages<TestBackend::Communicator>)
-    for (const std::size_t stages : {2U, 4U})
-      for (const std::size_t pieces : {2U, 3U})
-      {
-        if (!fits(static_cast<int>(stages))) continue;
-        CAPTURE(stages, pieces);
-        require_clear(
-            on_ranks<TestBackend>(static_cast<int>(stages), [&](TestBackend::Communicator& world) {
-              return check(world, stages, pieces, 2 * stages);
-            }));
-      }
+  for (const std::size_t stages : {2U, 4U})
+    for (const std::size_t pieces : {2U, 3U})
+    {
+      if (!fits(static_cast<int>(stages))) continue;
+      CAPTURE(stages, pieces);
+      require_clear(
+          on_ranks<TestBackend>(static_cast<int>(stages), [&](TestBackend::Communicator& world) {
+            return check(world, stages, pieces, 2 * stages);
+          }));
+    }
+}
+
+TEST_CASE("an error of a stage names the stage and what it computed")
+{
+  if (!fits(2)) return;
+  const std::string message = message_of<Error>([] {
+    (void)on_ranks<TestBackend>(2, [](TestBackend::Communicator& world) {
+      const M mesh{world, {2, 1}, 1};
+      detail::StageLinks<M> links{mesh, 1, 0};
+      Failing digits{mesh, links, 2};
+      digits.last = 1;
+      digits.fails = links.stage() == 1;
+      links.run(detail::pipeline_schedule(links.stage(), 2, 4, 1), digits);
+      return 0;
+    });
+  });
+  CHECK(mentions(message, "rank 1: got a NaN", "in the backward of micro-batch 1 on stage 1 of 2"));
 }
 
 }  // namespace cubist::test::stage_links_test

@@ -85,6 +85,21 @@ forward_schedule(std::size_t stages, std::size_t micro_batches, std::size_t piec
   return steps;
 }
 
+/// The end of the steps from step i on that share a group of messages, on communicators whose
+/// messages form groups (comm/communicator.hpp). A group has what its steps send, and what those of
+/// the next group receive. It is one step or, with several pieces and more micro-batches than
+/// stages, a forward and the backward behind it: groups of one step would wait for one another in a
+/// circle.
+[[nodiscard]] inline std::size_t end_of_group(const std::vector<PipelineStep>& steps, std::size_t i,
+                                              std::size_t stages, std::size_t pieces)
+{
+  const auto forwards = static_cast<std::size_t>(std::count_if(
+      steps.begin(), steps.end(), [](const PipelineStep& step) { return step.is_forward; }));
+  const bool is_pair = pieces > 1 && forwards > pieces * stages && i + 1 < steps.size() &&
+                       steps[i].is_forward && !steps[i + 1].is_forward;
+  return std::min(i + (is_pair ? 2 : 1), steps.size());
+}
+
 /// The most micro-batches that have activations in a piece at a time.
 [[nodiscard]] inline std::size_t most_in_flight(const std::vector<PipelineStep>& steps,
                                                 std::size_t piece)

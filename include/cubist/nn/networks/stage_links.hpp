@@ -10,15 +10,20 @@
 //   backward  receives dY from piece k + 1, computes, and sends dX to piece k - 1
 //
 // Messages are in flight under the steps before and after: a receive begins one step early, and a
-// send ends when its memory is needed again. If a communicator's messages are not independent
-// (comm/communicator.hpp), a receive begins with its step, and a send is alone or in one group with
-// the receive from the same stage that follows it.
+// send ends when its memory is needed again.
+//
+// If a communicator's messages are not independent (comm/communicator.hpp), what a step sends and
+// what the next one receives are one group, and the stage waits for it. With several pieces, and
+// more micro-batches than stages, a forward and the backward behind it have one group together:
+// stages would wait for one another in a circle otherwise. Megatron-LM has the same groups.
 //
 // Words of a rank on piece k: the blocks of Y and of dX, for each micro-batch.
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,17 +67,12 @@ class StageLinks
   /// Every rank of the mesh makes one.
   /// @param first_trained  the first piece with a parameter that is trained: those before it have
   /// no backward
-  /// @throws ArgumentError for several pieces on a communicator whose messages form groups
   StageLinks(const M& mesh, std::size_t pieces, std::size_t first_trained)
       : stage_{static_cast<std::size_t>(mesh.template coordinate<PipelineStage>())},
         stages_{static_cast<std::size_t>(stages_of(mesh))}, last_{stages_ * pieces - 1},
         first_trained_{first_trained}, activations_{mesh.template along<PipelineStage>()},
         gradients_{independent ? activations_.split(0, activations_.rank()) : activations_}
   {
-    require<ArgumentError>(
-        independent || pieces == 1, "got stages of ", pieces,
-        " pieces on a communicator whose messages travel in groups, such as NCCL's, where groups "
-        "would wait for one another; use 1 piece");
   }
 
   /// The number among all pieces.
@@ -85,45 +85,24 @@ class StageLinks
   [[nodiscard]] Communicator& stages() { return activations_; }
   [[nodiscard]] std::size_t stage() const { return stage_; }
 
-  /// Computes the steps. Every rank of the mesh calls it, with the schedule of its stage.
+  /// Computes the steps. Every rank of the mesh calls it, with the schedule of its stage. An error
+  /// names the stage and the step.
   template <Scalar T>
   void run(const std::vector<PipelineStep>& steps, PipelineWork<T>& work)
   {
-    // An error leaves requests behind, which abandon their calls.
-    std::vector<Sends> sends;
-    const auto sends_of = [&](const PipelineStep& step) -> Sends& {
-      const std::size_t slot = work.slot(step);
-      if (sends.size() <= slot) sends.resize(slot + 1);
-      return sends[slot];
-    };
-    std::optional<Request> next;
-    if (independent && !steps.empty()) receive(steps.front(), work, next);
-    for (std::size_t i = 0; i < steps.size(); ++i)
+    const PipelineStep* now = steps.data();
+    try
     {
-      const PipelineStep& step = steps[i];
-      if (!independent) receive(step, work, next);
-      std::optional<Request> received = std::move(next);
-      next.reset();
-      if (received) received->wait();
-      if (independent && i + 1 < steps.size()) receive(steps[i + 1], work, next);
-      Sends& mine = sends_of(step);
-      if (step.is_forward)
-      {
-        wait(mine.activations), wait(mine.gradients);
-        const std::span<const T> y = work.forward(step);
-        if (sends_activations(step))
-          mine.activations.emplace(activations_.async_send(y, rank_after()));
-      }
+      if constexpr (independent)
+        compute(steps, work, now);
       else
-      {
-        wait(mine.activations);
-        const std::span<const T> dx = work.backward(step);
-        if (sends_gradients(step)) mine.gradients.emplace(gradients_.async_send(dx, rank_before()));
-      }
-      if (!independent && !joins(step, i + 1 < steps.size() ? &steps[i + 1] : nullptr))
-        wait(mine.activations), wait(mine.gradients);
+        compute_in_groups(steps, work, now);
     }
-    for (Sends& s : sends) wait(s.activations), wait(s.gradients);
+    catch (Error& error)
+    {
+      if (now != nullptr) error.add_place(text(*now));
+      throw;
+    }
   }
 
  private:
@@ -133,6 +112,88 @@ class StageLinks
     std::optional<Request> activations = {};
     std::optional<Request> gradients = {};
   };
+
+  /// @param now  is set to each step that begins
+  template <Scalar T>
+  void compute(const std::vector<PipelineStep>& steps, PipelineWork<T>& work,
+               const PipelineStep*& now)
+  {
+    // An error leaves requests behind, which abandon their calls.
+    std::vector<Sends> sends;
+    const auto sends_of = [&](const PipelineStep& step) -> Sends& {
+      const std::size_t slot = work.slot(step);
+      if (sends.size() <= slot) sends.resize(slot + 1);
+      return sends[slot];
+    };
+    std::optional<Request> next;
+    if (!steps.empty()) receive(steps.front(), work, next);
+    for (std::size_t i = 0; i < steps.size(); ++i)
+    {
+      const PipelineStep& step = steps[i];
+      now = &step;
+      std::optional<Request> received = std::move(next);
+      next.reset();
+      if (received) received->wait();
+      if (i + 1 < steps.size()) receive(steps[i + 1], work, next);
+      Sends& mine = sends_of(step);
+      if (step.is_forward)
+      {
+        wait(mine.activations), wait(mine.gradients);
+        send(step, work.forward(step), mine.activations);
+      }
+      else
+      {
+        wait(mine.activations);
+        send(step, work.backward(step), mine.gradients);
+      }
+    }
+    for (Sends& s : sends) wait(s.activations), wait(s.gradients);
+  }
+
+  /// @param now  is set to each step that begins
+  template <Scalar T>
+  void compute_in_groups(const std::vector<PipelineStep>& steps, PipelineWork<T>& work,
+                         const PipelineStep*& now)
+  {
+    const std::size_t pieces = (last_ + 1) / stages_;
+    const auto end_from = [&](std::size_t i) { return end_of_group(steps, i, stages_, pieces); };
+    std::array<std::optional<Request>, 4> group;
+    const auto receive_from = [&](std::size_t i) {
+      const std::size_t end = end_from(i);
+      for (std::size_t j = i; j < end; ++j) receive(steps[j], work, group[2 + j - i]);
+    };
+    const auto wait_for_all = [&] {
+      for (auto& request : group) wait(request);
+    };
+    receive_from(0);
+    wait_for_all();
+    for (std::size_t i = 0; i < steps.size();)
+    {
+      const std::size_t end = end_from(i);
+      std::array<std::span<const T>, 2> outputs;
+      for (std::size_t j = i; j < end; ++j)
+      {
+        now = &steps[j];
+        outputs[j - i] = steps[j].is_forward ? work.forward(steps[j]) : work.backward(steps[j]);
+      }
+      for (std::size_t j = i; j < end; ++j) send(steps[j], outputs[j - i], group[j - i]);
+      receive_from(end);
+      wait_for_all();
+      i = end;
+    }
+  }
+
+  /// "in the forward of micro-batch 2 on stage 1 of 4, whose input comes from stage 0"
+  [[nodiscard]] std::string text(const PipelineStep& step) const
+  {
+    const std::string name = step.is_forward ? "forward" : "backward";
+    std::string all = "in the " + name + " of micro-batch " + std::to_string(step.micro_batch) +
+                      " on stage " + std::to_string(stage_) + " of " + std::to_string(stages_);
+    if (!receives(step)) return all;
+    const int from = step.is_forward ? rank_before() : rank_after();
+    return all + ", whose " + (step.is_forward ? "input" : "gradient") + " comes from stage " +
+           std::to_string(from);
+  }
 
   static void wait(std::optional<Request>& request)
   {
@@ -160,6 +221,15 @@ class StageLinks
   }
 
   template <Scalar T>
+  void send(const PipelineStep& step, std::span<const T> output, std::optional<Request>& request)
+  {
+    if (step.is_forward ? !sends_activations(step) : !sends_gradients(step)) return;
+    if (step.is_forward)
+      request.emplace(activations_.async_send(output, rank_after()));
+    else
+      request.emplace(gradients_.async_send(output, rank_before()));
+  }
+  template <Scalar T>
   void receive(const PipelineStep& step, PipelineWork<T>& work, std::optional<Request>& request)
   {
     if (!receives(step)) return;
@@ -167,12 +237,6 @@ class StageLinks
       request.emplace(activations_.async_receive(work.input(step), rank_before()));
     else
       request.emplace(gradients_.async_receive(work.output_gradient(step), rank_after()));
-  }
-
-  /// Whether the next step receives from the stage that this one sends to.
-  [[nodiscard]] bool joins(const PipelineStep& step, const PipelineStep* next) const
-  {
-    return next != nullptr && next->is_forward != step.is_forward && receives(*next);
   }
 
   std::size_t stage_;
