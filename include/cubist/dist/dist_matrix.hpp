@@ -10,7 +10,9 @@
 // of its own, which are multiples of the mesh's, for example so that each rank holds whole
 // sequences of tokens (rows) or whole heads of attention (columns).
 
+#include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -130,6 +132,47 @@ inline Quanta require_multiples(Quanta quanta, std::size_t quantum)
   return quanta;
 }
 
+/// The elements of a block: memory of its own, or memory that the block's replicas have in common
+/// (dist/replica_memory.hpp). A copy has memory of its own.
+template <class T, class Buffer>
+class BlockMemory
+{
+ public:
+  explicit BlockMemory(std::size_t size) : own_(size) {}
+  /// @param common  null for memory of its own
+  BlockMemory(std::shared_ptr<T> common, std::size_t size)
+      : own_(common ? 0 : size), common_{std::move(common)}, size_{common_ ? size : 0}
+  {
+  }
+  BlockMemory(const BlockMemory& other) : own_(0) { *this = other; }
+  BlockMemory(BlockMemory&&) noexcept = default;
+  BlockMemory& operator=(const BlockMemory& other)
+  {
+    if (this == &other) return *this;
+    if (other.common_)
+    {
+      own_ = Buffer(other.size_);
+      std::copy_n(other.common_.get(), other.size_, own_.data());
+    }
+    else
+      own_ = other.own_;
+    common_.reset();
+    return *this;
+  }
+  BlockMemory& operator=(BlockMemory&&) noexcept = default;
+  ~BlockMemory() = default;
+
+  [[nodiscard]] T* data() { return common_ ? common_.get() : own_.data(); }
+  [[nodiscard]] const T* data() const { return common_ ? common_.get() : own_.data(); }
+  [[nodiscard]] std::size_t size() const { return common_ ? size_ : own_.size(); }
+  [[nodiscard]] bool is_common() const { return common_ != nullptr; }
+
+ private:
+  Buffer own_;
+  std::shared_ptr<T> common_;
+  std::size_t size_ = 0;
+};
+
 }  // namespace detail
 
 /// Makes a matrix that has a shape and blocks but no elements, such as the gradient of a parameter
@@ -170,6 +213,18 @@ class DistMatrix
   {
   }
 
+  /// A matrix whose replicas have one block of memory in common (dist/replica_memory.hpp), so that
+  /// each computes a part of it. A copy of the matrix has memory of its own.
+  /// @param memory of as many elements as the padded block has; null for memory of its own
+  DistMatrix(M mesh, Shape shape, Quanta quanta, std::shared_ptr<T> memory)
+      : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))},
+        quanta_{detail::require_multiples(quanta, mesh_.quantum())}, block_{block_of(mesh_, shape,
+                                                                                     quanta_,
+                                                                                     mesh_.rank())},
+        storage_(std::move(memory), require_countable(block_.padded(), sizeof(T)).size())
+  {
+  }
+
   /// Assigns the sum of the parts that the ranks hold, as `sum_partial` does
   /// (dist/sum_partial.hpp).
   /// @throws ShapeError, MeshError for parts of another shape or on another mesh
@@ -191,6 +246,9 @@ class DistMatrix
   [[nodiscard]] const Block& block() const { return block_; }
   /// Whether there is memory for the block.
   [[nodiscard]] bool has_elements() const { return storage_.size() >= block_.padded().size(); }
+
+  /// Whether the replicas of this rank's block have its memory in common.
+  [[nodiscard]] bool has_common_memory() const { return storage_.is_common(); }
 
   /// This rank's shard as the engine's view: an xtensor view in host memory.
   [[nodiscard]] auto local() { return mesh_.engine().view(valid()); }
@@ -262,7 +320,7 @@ class DistMatrix
   Shape shape_;
   Quanta quanta_;
   Block block_;
-  typename M::Engine::template Buffer<T> storage_;
+  detail::BlockMemory<T, typename M::Engine::template Buffer<T>> storage_;
 };
 
 /// Zeros, cut as `value` is, or a matrix without elements: the gradient of a parameter.

@@ -7,6 +7,8 @@
 //
 //   dX = dY + dX of the layer, whose dY is mask(dY)
 //
+// Where replicas of X share memory, each adds a part of the rows (nn/functions/shared_rows.hpp).
+//
 // Words: those of the layer.
 // Source: He et al., "Deep Residual Learning for Image Recognition", arXiv 1512.03385.
 
@@ -18,6 +20,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/nn/functions/shared_rows.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/dropout.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -64,12 +67,14 @@ class Residual
         f.shape() == x.shape(), "got a layer from ", x.shape(), " to ", f.shape(),
         " in a Residual, so its output cannot be added to its input; give the layer as many "
         "outputs as inputs");
-    Output& y = fit_like(kept.y, x);
     if (drops(pass))
+    {
+      if (kept.y && kept.y->has_common_memory()) kept.y.reset();  // here each rank writes all rows
+      Output& y = fit_like(kept.y, x);
       dropout_.add(x, f, y, *pass.training_step, pass.cut);
-    else
-      x.mesh().engine().map(y.valid(), detail::Sum{}, x.valid(), f.valid());
-    return y;
+      return y;
+    }
+    return sum_of(x, f, kept.y);
   }
 
   /// dX = dY + dX of the layer, for mask(dY); in `kept`, or null if it is not wanted.
@@ -85,9 +90,7 @@ class Residual
     }
     const Input* of_layer = layer_.backward(x, *df, pass, kept.layer, wants_dx);
     if (!wants_dx) return nullptr;
-    Input& dx = fit_like(kept.dx, x);
-    x.mesh().engine().map(dx.valid(), detail::Sum{}, dy.valid(), of_layer->valid());
-    return &dx;
+    return &sum_of(dy, *of_layer, kept.dx);
   }
 
   void append_parameters(Parameters<Value, Mesh>& list, const std::string& prefix)
@@ -100,6 +103,16 @@ class Residual
   }
 
  private:
+  static const Input& sum_of(const Input& a, const Input& b, std::optional<Input>& kept)
+  {
+    SharedRows shared{a};
+    Input& sum = shared.fit(kept, a);
+    shared.begin();
+    a.mesh().engine().map(shared.mine(sum.valid()), detail::Sum{}, shared.mine(a.valid()),
+                          shared.mine(b.valid()));
+    shared.complete();
+    return sum;
+  }
   [[nodiscard]] bool drops(const Pass& pass) const
   {
     return pass.training_step && dropout_.probability() > 0;

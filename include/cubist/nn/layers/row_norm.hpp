@@ -17,12 +17,17 @@
 // A NaN or an infinity makes its whole row NaN, and so do elements whose squares double cannot
 // hold.
 //
+// Where replicas of X share memory, each computes a part of the rows, and a part of the columns of
+// dw and db (nn/functions/shared_rows.hpp).
+//
 // Words: forward and backward send 2(p-1)/p times 2 doubles a row, or 1 if rows are not centred,
 // with p ranks along the axes that cut columns. Backward sends them in one message, and forward in
 // one for each double. dw and db add 2(p-1)/p d' each, with p ranks along the axes that cut rows,
 // and d' columns on a rank.
 
 #include <cstddef>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -36,6 +41,7 @@
 #include "cubist/engine/span.hpp"
 #include "cubist/nn/functions/norm_functions.hpp"
 #include "cubist/nn/functions/row_values.hpp"
+#include "cubist/nn/functions/shared_rows.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -83,12 +89,14 @@ class RowNorm
   /// What a forward leaves for its backward.
   struct Kept
   {
-    std::size_t rows = 0;           // the number of rows on this rank
+    std::size_t rows = 0;           // the number of rows that this rank computes
+    bool is_shared = false;         // whether replicas compute others
     Buffer statistics = Buffer(0);  // 1 / sqrt(variance + epsilon) of each row, and its mean
     Buffer sums = Buffer(0);
     Buffer zeros = Buffer(0);
     std::optional<Output> y;
     std::optional<Input> dx;
+    std::shared_ptr<T> column_sums;  // where work is shared, dw and db
   };
 
   /// Y, in `kept`.
@@ -96,11 +104,15 @@ class RowNorm
   {
     const auto& engine = mesh_.engine();
     const Span span{engine, {"norm", "forward"}};
-    const auto in = x.valid();
     check(x, "X");
+    SharedRows shared{x};
+    Output& y = shared.fit(kept.y, x);
+    shared.begin();
+    const auto in = shared.mine(x.valid());
     const std::size_t rows = in.rows();
     if (kept.statistics.size() < 2 * rows) kept.statistics = Buffer(2 * rows);
     kept.rows = rows;
+    kept.is_shared = shared.is_shared();
     const MatrixView<double> rstd = statistic(kept, 0), mean = statistic(kept, 1);
     if constexpr (centred)
     {
@@ -116,12 +128,13 @@ class RowNorm
       sum_rows<1>(kept, [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, SquareOf{}, in); });
     }
     engine.map(rstd, ReciprocalRootOf<A>{columns(), options_.epsilon}, sums(kept, 0), mean);
-    Output& y = fit_like(kept.y, x);
     const Normalize<A> normalize{rstd.data(), mean.data()};
+    const MatrixView<T> out = shared.mine(y.valid());
     if constexpr (centred)
-      engine.map_rows(y.valid(), normalize, in, repeated(w_, kept), repeated(b_, kept));
+      engine.map_rows(out, normalize, in, repeated(w_, kept), repeated(b_, kept));
     else
-      engine.map_rows(y.valid(), normalize, in, repeated(w_, kept));
+      engine.map_rows(out, normalize, in, repeated(w_, kept));
+    shared.complete();
     return y;
   }
 
@@ -133,24 +146,29 @@ class RowNorm
     if (!weight_is_frozen_) require_gradient(dw_);
     const auto& engine = mesh_.engine();
     const Span span{engine, {"norm", "backward"}};
-    const MatrixView<const T> in = x.valid(), slopes = dy.valid();
-    Input& dx = fit_like(kept.dx, x);
+    SharedRows shared{x, kept.is_shared};
+    Input& dx = fit_gradients(shared, x, kept);
+    shared.begin();
+    const MatrixView<const T> in = shared.mine(x.valid()), slopes = shared.mine(dy.valid());
     const double* rstd = statistic(kept, 0).data();
     const double* mean = statistic(kept, 1).data();
     // dx has dY xhat until its columns and rows are summed.
-    const MatrixView<T> product = dx.valid();
+    const MatrixView<T> product = shared.mine(dx.valid());
     engine.map_rows(product, TimesNormalized<A>{rstd, mean}, slopes, in);
-    using Pending = typename PendingAxes<RowVector<L>, typename L::RowAxes>::type;
+    shared.complete();
+    const MatrixView<T> dw = kept.is_shared ? column_sums(kept, 0) : dw_.valid();
+    const MatrixView<T> db = kept.is_shared ? column_sums(kept, 1) : db_.valid();
     if (!weight_is_frozen_)
-    {
-      engine.column_sums(MatrixView<const T>{product}, dw_.valid());
-      pass.gradients.sum(mesh_, Pending{}, dw_.padded());
-    }
+      engine.column_sums(MatrixView<const T>{shared.my_columns(dx.valid())}, shared.my_columns(dw));
     if (centred && !bias_is_frozen_)
-    {
-      engine.column_sums(slopes, db_.valid());
-      pass.gradients.sum(mesh_, Pending{}, db_.padded());
-    }
+      engine.column_sums(shared.my_columns(dy.valid()), shared.my_columns(db));
+    shared.complete();
+    if (kept.is_shared && !weight_is_frozen_) engine.copy(MatrixView<const T>{dw}, dw_.valid());
+    if (kept.is_shared && centred && !bias_is_frozen_)
+      engine.copy(MatrixView<const T>{db}, db_.valid());
+    using Pending = typename PendingAxes<RowVector<L>, typename L::RowAxes>::type;
+    if (!weight_is_frozen_) pass.gradients.sum(mesh_, Pending{}, dw_.padded());
+    if (centred && !bias_is_frozen_) pass.gradients.sum(mesh_, Pending{}, db_.padded());
     if (!wants_dx) return nullptr;
     const auto fold_g_xhat = [&](auto sum) {
       engine.row_fold(sum, 0.0, Sum{}, Weighted{}, MatrixView<const T>{product},
@@ -166,8 +184,9 @@ class RowNorm
     if constexpr (!centred)
       if (kept.zeros.size() < kept.rows) kept.zeros = Buffer(kept.rows);
     const double* sum_g = centred ? sums(kept, 1).data() : kept.zeros.data();
-    engine.map_rows(dx.valid(), NormSlope<A>{rstd, mean, sums(kept, 0).data(), sum_g, columns()},
+    engine.map_rows(product, NormSlope<A>{rstd, mean, sums(kept, 0).data(), sum_g, columns()},
                     slopes, in, repeated(w_, kept));
+    shared.complete();
     return &dx;
   }
 
@@ -185,6 +204,23 @@ class RowNorm
                         " for a norm of ", w_.cols(),
                         " features, or on another mesh, so they have no weights; give it as many "
                         "columns, on the norm's mesh");
+  }
+
+  /// dX, and the memory of dw and db where work is shared. Statistics are of the rows that forward
+  /// shared out, so backward cannot have others.
+  Input& fit_gradients(SharedRows<T, L, Mesh>& shared, const Input& x, Kept& kept) const
+  {
+    Input& dx = shared.fit(kept.dx, x);
+    if (!kept.is_shared) return dx;
+    if (!kept.column_sums) kept.column_sums = shared.memory(2 * w_.valid().cols());
+    if (!shared.is_shared() || !kept.column_sums) throw std::bad_alloc{};
+    return dx;
+  }
+  /// dw or db before it is copied.
+  [[nodiscard]] MatrixView<T> column_sums(const Kept& kept, std::size_t i) const
+  {
+    const std::size_t cols = w_.valid().cols();
+    return {kept.column_sums.get() + i * cols, {1, cols}};
   }
 
   [[nodiscard]] double columns() const { return static_cast<double>(w_.cols()); }
