@@ -16,5 +16,8 @@ def on_config(config):
 
 
 def on_nav(nav, config, files):
-    nav.items.insert(-1, Link("API", "api/index.html"))
+    reference = next(item for item in nav.items if item.title == "Reference")
+    api = Link("API", "api/index.html")
+    api.parent = reference
+    reference.children.insert(0, api)
     return nav

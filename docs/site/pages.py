@@ -4,6 +4,7 @@
 1. A link to a source file leads to a page that shows it, a link to a folder to its README.md.
 2. The first mention of a public type on a page links to its API page, as Doxygen's tag file has it."""
 import html
+import os
 import pathlib
 import re
 import sys
@@ -45,7 +46,7 @@ def copy(page):
             write(source, source.read_text())
             return match.group(0)
         language = {".cpp": "c++", ".hpp": "c++", ".cu": "c++", ".py": "python"}.get(source.suffix, "sh")
-        write(f"{source}.md", f"# {source}\n\n~~~~{language}\n{source.read_text()}~~~~\n")
+        write(f"{source}.md", f"# {os.path.normpath(source)}\n\n~~~~{language}\n{source.read_text()}~~~~\n")
         return f"]({path}.md)"
 
     def mention(match):
