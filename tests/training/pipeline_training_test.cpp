@@ -14,6 +14,8 @@
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
+#include "cubist/training/clip_gradients.hpp"
+#include "cubist/training/loss_scale.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/trainer.hpp"
 
@@ -99,6 +101,35 @@ std::vector<double> losses(const Run<S>& run, const RowBatches& digits, std::siz
   });
 }
 
+/// The losses of some steps in half, and how many of them overflowed.
+struct ScaledRun
+{
+  std::vector<double> losses;
+  std::uint64_t skipped;
+};
+
+ScaledRun scaled(const Run<Pipeline<Summa2D>>& run, const RowBatches& digits)
+{
+  using P = Pipeline<Summa2D>;
+  return on_root_of(run, [&](const auto& mesh) {
+    MLP<P, TestBackend, half> mlp{
+        mesh, {64, 32, 24, 10}, {.activation = gelu, .seed = 11, .pipeline = {.micro_batches = 4}}};
+    const auto parameters = mlp.parameters();
+    Sgd optimizer{parameters, {.learning_rate = 0.25}};
+    LossScale scale{{.initial = 0x1p22}};  // too large: the gradients of the outputs overflow
+    ScaledRun found{};
+    for (std::uint64_t step = 0; step < 24; ++step)
+    {
+      const auto [x, labels] = digits.batch<half, Summa2D::Input>(mesh, step);
+      found.losses.push_back(mlp.compute_gradients(x, labels, scale.value()));
+      if (const auto factor = scale.update(gradient_norm(parameters)))
+        checked_step(optimizer, parameters, *factor);
+    }
+    found.skipped = scale.skipped();
+    return found;
+  });
+}
+
 /// The losses of a run up to a step, from the newest checkpoint of the folder.
 template <class S>
 std::vector<double> continued(const Run<S>& run, const RowBatches& digits,
@@ -140,6 +171,19 @@ TEST_CASE("digits train in stages as on one rank")
   on(Run<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}});
   on(Run<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}}, 2);
   on(Run<Pipeline<Megatron1D>>{8, {4, {2}}});
+}
+
+TEST_CASE("stages of half skip a step that overflows on one of them, and train as one rank")
+{
+  if (!fits(8)) return;
+  const RowBatches digits = batches();
+  const ScaledRun one = scaled({1, {1, {.q = 1}}}, digits);
+  const ScaledRun stages = scaled({8, {2, {.q = 2}}}, digits);
+  CHECK(one.skipped > 0);
+  CHECK(one.skipped < 12);
+  CHECK(stages.skipped == one.skipped);
+  CHECK(deviation(stages.losses, one.losses) < 0.02);
+  CHECK(stages.losses.back() < stages.losses.front());
 }
 
 TEST_CASE("a run of the trainer continues in another cut of data, stages and tensor")
