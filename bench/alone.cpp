@@ -99,12 +99,21 @@ double Alone::copy(std::size_t bytes)
 {
   const auto found = copies_.find(bytes);
   if (found != copies_.end()) return found->second;
+  constexpr std::size_t least = std::size_t{1} << 26;  // more than caches have
+  constexpr std::size_t line = 64;
   const std::size_t half = std::max<std::size_t>(bytes / 2, 1);
-  std::vector<std::vector<char>> from(static_cast<std::size_t>(slots_), std::vector<char>(half, 1));
-  auto to = from;
+  const std::size_t step = (half + line - 1) / line * line;
+  const std::size_t all = std::max(least / step, std::size_t{2}) * step;
+  from_.resize(static_cast<std::size_t>(slots_));
+  to_.resize(static_cast<std::size_t>(slots_));
+  for (auto* areas : {&from_, &to_})
+    for (auto& area : *areas)
+      if (area.size() < all) area.assign(all, 1);
+  std::vector<std::size_t> next(static_cast<std::size_t>(slots_));
   const double time = seconds_alone(slots_, true, [&](int slot) {
     const auto i = static_cast<std::size_t>(slot);
-    std::memcpy(to[i].data(), from[i].data(), half);
+    std::memcpy(to_[i].data() + next[i], from_[i].data() + next[i], half);
+    next[i] = next[i] + 2 * step > all ? 0 : next[i] + step;
   });
   return copies_.emplace(bytes, time).first->second;
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include <cubist/core/block.hpp>
 #include <cubist/engine/host/blas_threads.hpp>
@@ -43,7 +44,9 @@ class Alone
 
   /// Seconds of a product, of one slot.
   [[nodiscard]] double product(const BlasCall& call);
-  /// Seconds of a copy that reads half of so many bytes and writes the other half.
+  /// Seconds of a copy that reads half of so many bytes and writes the other half, from and to
+  /// memory that caches do not hold: a step has touched more than that since it touched its
+  /// operands.
   [[nodiscard]] double copy(std::size_t bytes);
 
  private:
@@ -53,6 +56,8 @@ class Alone
   cubist::BlasThreads blas_;
   std::map<BlasCall, double> products_;
   std::map<std::size_t, double> copies_;
+  std::vector<std::vector<char>> from_;  // of each slot, for copies
+  std::vector<std::vector<char>> to_;
 };
 
 }  // namespace bench
