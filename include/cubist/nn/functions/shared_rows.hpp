@@ -31,6 +31,7 @@
 namespace cubist::CUBIST_ABI
 {
 
+/// The rows of a matrix (T, L, M) that this rank computes; see above.
 template <Scalar T, class L, class M>
 class SharedRows
 {
@@ -40,13 +41,13 @@ class SharedRows
   static constexpr bool is_possible = ExposesMemory<C> && in_host_memory<E> && has_elements<E>;
 
  public:
-  /// The elements of a block from which on sharing pays: two barriers of eight threads on two cores
-  /// take as long as a norm of so many.
+  /// The elements of a block from which on work is shared. In smaller ones barriers, of which eight
+  /// threads on two cores do one in 50 us, would take a large part of what is saved.
   static constexpr std::size_t least_elements = std::size_t{1} << 16;
 
   /// @param x with the rows, cut in the same way
   /// @param wanted whether to share work, if that is possible; the same on all ranks
-  explicit SharedRows(const Matrix& x, bool wanted = true) : all_{x.valid().rows()}
+  explicit SharedRows(const DistMatrix<T, L, M>& x, bool wanted = true) : all_{x.valid().rows()}
   {
     if constexpr (is_possible)
       if (wanted && x.mesh().active() && x.valid().size() >= least_elements)
@@ -75,6 +76,7 @@ class SharedRows
     return nullptr;
   }
 
+  /// Whether other replicas compute the other rows.
   [[nodiscard]] bool is_shared() const { return ranks_ != nullptr; }
   /// Before this rank writes to what the replicas have in common, which others may still read.
   void begin() const { wait(); }
