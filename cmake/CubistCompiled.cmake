@@ -122,27 +122,7 @@ function(cubist_compiled_library target)
   endif()
 endfunction()
 
-# The loops over elements, which are the same for all backends.
-set(loops)
-foreach(scalar IN ITEMS float double)
-  set(instances "CUBIST_LOOPS(template, ${scalar})")
-  if(scalar STREQUAL double)
-    string(APPEND instances "\nCUBIST_OTHER_LOOPS(template)")
-  endif()
-  file(CONFIGURE OUTPUT "${CUBIST_COMPILED_DIR}/loops_${scalar}.cpp" @ONLY CONTENT
-"#include <cubist/nn/functions/rotary.hpp>
-#include <cubist/nn/layers/dropout.hpp>
-#include <cubist/nn/layers/gated_linear.hpp>
-#include <cubist/nn/losses/loss.hpp>
-#include <cubist/nn/optimizers/optimizer.hpp>
-#include <cubist/compiled_loops.hpp>
-namespace cubist::CUBIST_ABI::detail
-{
-@instances@
-}
-")
-  list(APPEND loops "${CUBIST_COMPILED_DIR}/loops_${scalar}.cpp")
-endforeach()
+include(CubistLoops)
 
 # The functions that are no templates: the other sources use the library's.
 set(functions "${CUBIST_COMPILED_DIR}/functions.cpp")
@@ -152,7 +132,7 @@ file(CONFIGURE OUTPUT "${functions}" @ONLY CONTENT
 ")
 set_source_files_properties("${functions}" PROPERTIES COMPILE_DEFINITIONS CUBIST_BUILDS_LIBRARY)
 
-cubist_compiled_library(cubist_compiled MACRO CUBIST_COMPILED BACKENDS Threads Simulated LINK cubist SOURCES ${functions} ${loops})
+cubist_compiled_library(cubist_compiled MACRO CUBIST_COMPILED BACKENDS Threads Simulated LINK cubist SOURCES ${functions} ${CUBIST_LOOPS_SOURCES})
 if(CUBIST_INSTALL)
   install(FILES "${CUBIST_COMPILED_DIR}/include/cubist/compiled_schemes.hpp"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/cubist" COMPONENT compiled)

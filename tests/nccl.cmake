@@ -12,6 +12,7 @@ target_compile_definitions(cubist_nccl_tests PRIVATE CUBIST_TEST_NCCL CUBIST_TRA
   $<$<BOOL:${CUBIST_QUICK_TESTS}>:CUBIST_QUICK_TESTS>)
 target_link_libraries(cubist_nccl_tests PRIVATE ${CMAKE_DL_LIBS} cubist::cubist cubist_test_main cubist_warnings)
 cubist_use_precompiled(cubist_nccl_tests cubist_test_precompiled)
+cubist_use_loops(cubist_nccl_tests)
 cubist_test_cases(cubist_nccl_tests nccl. nccl)
 
 # The conformance suite with the libraries themselves, and a process for each rank; two of them may share a GPU:

@@ -4,7 +4,8 @@
 // The host's loops over elements that the compiled library has, for float and double. Layers,
 // losses and optimizers use them. They depend on no scheme and no backend, so a program's own
 // schemes and backends call them, too. A function that is missing here is compiled with the
-// program.
+// program. The macro CUBIST_COMPILED_LOOPS declares the loops alone, for a program that has them
+// from elsewhere, as cubist's tests do.
 
 #include <cstddef>
 #include <cstdint>
@@ -145,7 +146,7 @@ struct AdamUpdate;
   prefix struct FoldLoop<double, Sum, IsLabel, const std::int64_t>;
 // clang-format on
 
-#ifdef CUBIST_COMPILED
+#if defined CUBIST_COMPILED || defined CUBIST_COMPILED_LOOPS
 CUBIST_LOOPS(extern template, float)
 CUBIST_LOOPS(extern template, double)
 CUBIST_OTHER_LOOPS(extern template)
