@@ -1,5 +1,5 @@
-# cmake -D SOURCE=… -D COMPILER=… -D COMMANDS=…/compile_commands.json -P accepts.cmake
-# Another compiler compiles the source with the options of the build, without a warning; it generates no code.
+# cmake -D SOURCE=… -D COMPILER=… -D COMMANDS=…/compile_commands.json [-D WITHOUT=…] -P accepts.cmake
+# Another compiler compiles the source with the options of the build but WITHOUT, without a warning; it generates no code.
 file(READ "${COMMANDS}" commands)
 string(FIND "${commands}" "\"file\": \"${SOURCE}\"" end)
 string(SUBSTRING "${commands}" 0 ${end} before)
@@ -19,7 +19,7 @@ list(POP_FRONT command)
 list(FIND command -o output)
 list(REMOVE_AT command ${output})
 list(REMOVE_AT command ${output})
-list(REMOVE_ITEM command -Winvalid-pch)
+list(REMOVE_ITEM command -Winvalid-pch ${WITHOUT})
 list(FIND command -Xclang precompiled)
 while(precompiled GREATER_EQUAL 0)
   list(REMOVE_AT command ${precompiled})
