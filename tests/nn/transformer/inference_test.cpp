@@ -49,36 +49,6 @@ auto computed(Model& model)
                     generate(model, prompt, 2, {.tokens = 4, .cache = false})};
 }
 
-/// The most that a rank of a simulated GPT-2 has, and its weights and cache, in bytes.
-struct Memory
-{
-  double peak = 0;
-  double needed = 0;
-};
-
-template <class S>
-Memory of_gpt2(typename S::Extents extents)
-{
-  const TransformerConfig gpt2{
-      .vocabulary = 50'257, .positions = 1024, .width = 768, .layers = 12, .heads = 12};
-  constexpr std::size_t prompt = 32, tokens = 96;
-  double needed = 0;
-  launch<Simulated>({.ranks = 4, .rethrow = true}, [&](auto& world) {
-    const Mesh<S, Simulated> mesh{world, extents};
-    Transformer<S, Simulated, float> model{mesh, gpt2, {.inference = true}};
-    const std::vector<int> ids(prompt);
-    model.use_cache(tokens);
-    (void)model.next_logits(ids, prompt);
-    for (std::size_t t = prompt; t < tokens; ++t)
-      (void)model.next_logits(std::span{ids}.first(1), 1, t);
-    double weights = 0;
-    for (const auto& p : model.parameters()) weights += double(p.value.padded.size());
-    const auto cache = static_cast<double>(2 * gpt2.layers * tokens * gpt2.width / 4);
-    if (world.rank() == 0) needed = sizeof(float) * (weights + cache);
-  });
-  return {static_cast<double>(Simulated::report().peak_memory()), needed};
-}
-
 }  // namespace
 
 TEST_CASE("a model for inference computes what one in training computes, to the bit")
@@ -141,6 +111,42 @@ TEST_CASE("a model for inference has no backward and no optimizer")
   CHECK(mentions(messages[2], "without gradients"));
 }
 
+#ifndef CUBIST_TEST_MPI
+namespace
+{
+
+/// The most that a rank of a simulated GPT-2 has, and its weights and cache, in bytes.
+struct Memory
+{
+  double peak = 0;
+  double needed = 0;
+};
+
+template <class S>
+Memory of_gpt2(typename S::Extents extents)
+{
+  const TransformerConfig gpt2{
+      .vocabulary = 50'257, .positions = 1024, .width = 768, .layers = 12, .heads = 12};
+  constexpr std::size_t prompt = 32, tokens = 96;
+  double needed = 0;
+  launch<Simulated>({.ranks = 4, .rethrow = true}, [&](auto& world) {
+    const Mesh<S, Simulated> mesh{world, extents};
+    Transformer<S, Simulated, float> model{mesh, gpt2, {.inference = true}};
+    const std::vector<int> ids(prompt);
+    model.use_cache(tokens);
+    (void)model.next_logits(ids, prompt);
+    for (std::size_t t = prompt; t < tokens; ++t)
+      (void)model.next_logits(std::span{ids}.first(1), 1, t);
+    double weights = 0;
+    for (const auto& p : model.parameters()) weights += double(p.value.padded.size());
+    const auto cache = static_cast<double>(2 * gpt2.layers * tokens * gpt2.width / 4);
+    if (world.rank() == 0) needed = sizeof(float) * (weights + cache);
+  });
+  return {static_cast<double>(Simulated::report().peak_memory()), needed};
+}
+
+}  // namespace
+
 TEST_CASE("inference of GPT-2's shape on four ranks needs little more than weights and cache")
 {
   const auto check = [](const char* name, const Memory& memory) {
@@ -153,5 +159,6 @@ TEST_CASE("inference of GPT-2's shape on four ranks needs little more than weigh
   check("Grid2D", of_gpt2<Grid2D>({.x = 2, .y = 2}));
   check("Grid3D", of_gpt2<Grid3D>({.x = 2, .y = 2, .z = 1}));
 }
+#endif
 
 }  // namespace cubist::test::inference_test
