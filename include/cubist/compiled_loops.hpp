@@ -48,7 +48,11 @@ struct ShiftedPower;
 template <RealScalar T, RealScalar V>
 struct CrossEntropy;
 template <RealScalar T>
-struct CrossEntropySlope;
+struct LogitSlope;
+template <RealScalar T, RealScalar V>
+struct LabelSlope;
+template <RealScalar T, RealScalar V>
+struct StoreAtLabel;
 template <RealScalar T>
 struct SquaredErrorAndSlope;
 template <RealScalar T, class Index>
@@ -128,7 +132,9 @@ struct AdamUpdate;
   prefix struct IndexLoop<T, AddDropped<T, Philox>, const T, const T>;                             \
   /* losses */                                                                                     \
   prefix struct IndexLoop<T, Scaled<T>, T>;                                                        \
-  prefix struct IndexLoop<T, CrossEntropySlope<T>, const T>;                                       \
+  prefix struct ElementLoop<Assign<LogitSlope<T>>, T, const T>;                                     \
+  prefix struct IndexLoop<T, LabelSlope<T, T>, const int>;                                         \
+  prefix struct IndexLoop<T, StoreAtLabel<T, T>, const T>;                                         \
   prefix struct FoldLoop<double, Sum, CrossEntropy<T, T>, const int>;                              \
   prefix struct MapFoldLoop<double, Sum, T, SquaredErrorAndSlope<T>, const T, const T>;            \
   prefix struct RowFold<T, T, Sum, ShiftedPower<T>, MatrixView<const T>>;                          \

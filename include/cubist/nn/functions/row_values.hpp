@@ -60,6 +60,12 @@ class RowValues
     mesh_.engine().upload(MatrixView<const V>{values.data(), values.size(), 1, 1}, view_);
     return view_.data();
   }
+  /// f(i, 0, x(i, 0)) for each of this rank's rows.
+  template <class F, class X>
+  void map(F f, MatrixView<const X> x)
+  {
+    mesh_.engine().map_indexed(view_, f, x);
+  }
   [[nodiscard]] MatrixView<const V> view() const { return view_; }
 
  private:

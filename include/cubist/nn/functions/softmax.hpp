@@ -9,7 +9,6 @@
 //
 // Words: 4 (p-1)/p a row, p being the ranks along the axes that cut the columns.
 
-#include <cmath>
 #include <cstddef>
 #include <limits>
 
@@ -17,6 +16,7 @@
 #include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/core/vector_math.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/functions/row_values.hpp"
@@ -36,7 +36,9 @@ struct ShiftedPower
 
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t, T x) const
   {
-    return std::exp(scale * x - max[i]);
+    // A product that is not rounded before the difference may exceed the maximum.
+    const T negative = scale * x - max[i];
+    return exp_of_negative(pick(is_less(T{}, negative), T{}, negative));
   }
 };
 

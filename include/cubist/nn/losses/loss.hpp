@@ -68,22 +68,66 @@ struct CrossEntropy
   }
 };
 
-/// The derivative of the mean loss with respect to a logit.
+/// The derivative of the mean loss with respect to the logits of a row that are not its label's; 0
+/// in rows without a label.
 template <RealScalar T>
-struct CrossEntropySlope
+struct LogitSlope
+{
+  T max;
+  T scale;  // 1 / sum
+  T mean;
+  bool has_label;
+
+  [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
+  {
+    return pick(has_label, exp_of_negative(x - max) * scale * mean, T{});
+  }
+};
+template <RealScalar T>
+struct LogitSlopes
 {
   const int* label;
+  const T* max;
+  const T* sum;
+  T mean;
+
+  CUBIST_HOST_DEVICE LogitSlope<T> operator()(std::size_t i) const
+  {
+    return {max[i], T{1} / sum[i], mean, label[i] >= 0};
+  }
+};
+
+/// The derivative with respect to the logit of a row's label, if this rank has its column; else 0.
+template <RealScalar T, RealScalar V>
+struct LabelSlope
+{
+  MatrixView<const V> logits;
   std::size_t j0;  // the first column of this rank
   const T* max;
   const T* sum;
   T mean;
 
-  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t, int label) const
   {
-    if (label[i] < 0) return T{};
-    const T share = exp_of_negative(x - max[i]) * (T{1} / sum[i]);
-    const bool is_label = static_cast<std::size_t>(label[i]) == j0 + j;
-    return (share - (is_label ? T{1} : T{})) * mean;
+    const std::size_t j = static_cast<std::size_t>(label) - j0;
+    if (label < 0 || j >= logits.cols()) return T{};
+    return (exp_of_negative(static_cast<T>(logits(i, j)) - max[i]) * (T{1} / sum[i]) - T{1}) * mean;
+  }
+};
+
+/// Writes a value to the column of its row's label, if this rank has it.
+template <RealScalar T, RealScalar V>
+struct StoreAtLabel
+{
+  MatrixView<V> out;
+  std::size_t j0;  // the first column of this rank
+  const int* label;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t, T value) const
+  {
+    const std::size_t j = static_cast<std::size_t>(label[i]) - j0;
+    if (label[i] >= 0 && j < out.cols()) out(i, j) = static_cast<V>(value);
+    return value;
   }
 };
 
@@ -151,7 +195,15 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
   LossSums<typename M::Engine, 3> loss{engine};
   loss.fold(0, CrossEntropy<A, T>{logits, j0, max, sum}, classes.view());
   const A mean = A{1} / static_cast<A>(std::max<std::size_t>(count, 1));
-  if (dy) engine.map_indexed(dy->valid(), CrossEntropySlope<A>{label, j0, max, sum, mean}, logits);
+  if (dy)
+  {
+    // The logits at labels are read before dY, which may be Y, is written. Without them, a row is
+    // a loop over elements that is vectorised.
+    RowValues<A, L, M> at_label{y.mesh(), logits.rows(), A{}};
+    at_label.map(LabelSlope<A, T>{logits, j0, max, sum, mean}, classes.view());
+    engine.map_rows(dy->valid(), LogitSlopes<A>{label, max, sum, mean}, logits);
+    at_label.map(StoreAtLabel<A, T>{dy->valid(), j0, label}, at_label.view());
+  }
   return mean_over_labels<L>(y.mesh(), std::move(loss), compared, count);
 }
 
