@@ -23,8 +23,9 @@
 namespace bench
 {
 
-using TransformerSchemes = cubist::Schemes<cubist::Megatron1D, cubist::Summa2D, cubist::Summa25D,
-                                           cubist::Cube3D, cubist::Grid3D>;
+using TransformerSchemes =
+    cubist::Schemes<cubist::Megatron1D, cubist::Megatron1DSequence, cubist::Summa2D,
+                    cubist::Summa25D, cubist::Cube3D, cubist::Grid3D>;
 
 /// The words of a step by collectives, of a rank, without those of the embedding.
 template <class S>
