@@ -119,7 +119,7 @@ class SharedRows
         const std::size_t ranks = number(ranks_->size());
         const std::size_t parts =
             std::min(ranks, std::max<std::size_t>(1, number(ranks_->cores())));
-        // Of the ranks with the same part, the first has it.
+        // If several ranks have one part number, the first of them sums up that part.
         const std::size_t part = ((number(ranks_->rank()) + after) * parts + ranks - 1) / ranks;
         return n * part / parts;
       }

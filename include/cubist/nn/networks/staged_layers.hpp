@@ -178,7 +178,7 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
     return scatter_as<T, typename S::Next::Input>(this->mesh_, global);
   }
 
-  /// Those of all stages, with the numbers of their layers.
+  /// Appends the parameters of the layers of all stages, which are named by the layers' numbers.
   void append_parameters(Parameters<T, Mesh>& list) override
   {
     for (std::size_t i = 0; i < layers_.layers(); ++i)
