@@ -217,9 +217,10 @@ CUBIST_HOST_DEVICE void for_series(bool aligned, const SeriesPlace& at, Shape sh
   }
 }
 
-/// How many chunks of matrices of these types a series has.
+/// How many chunks of matrices of these types a series has in a sum. Of three matrices or more it
+/// has one, since more threads run at a time where each has fewer registers.
 template <class... T>
-inline constexpr unsigned series_length = sizeof...(T) <= 2 ? 4 : 2;
+inline constexpr unsigned series_length = sizeof...(T) <= 2 ? 4 : 1;
 
 /// f(x[k]), for an array in registers, which has no index that is only known at run time.
 template <class X, unsigned n, class F>

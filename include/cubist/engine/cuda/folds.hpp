@@ -52,7 +52,7 @@ template <class Out, class V, class Combine, class F, unsigned n, unsigned serie
 struct FoldKernel
 {
   using Part = Folded<V>;
-  static constexpr unsigned residents = few_residents;
+  static constexpr unsigned residents = residents_of<series>;
 
   Tiling tiling;
   bool aligned;
@@ -140,7 +140,7 @@ void fold_to(MatrixView<Out> out, bool by_row, Shape shape, V init, Combine comb
   using Part = Folded<V>;
   constexpr unsigned n = chunk_width_of<T...>;
   constexpr unsigned series = series_length<T...>;
-  const Tiling tiling = by_row ? row_tiling(shape, n) : fold_tiling(shape, n);
+  const Tiling tiling = by_row ? row_tiling(shape, n) : fold_tiling(shape, n, residents_of<series>);
   const bool aligned = (chunks_are_aligned<n>(m) && ...);
   const Shape of_parts = by_row ? Shape{tiling.shape.rows, tiling.blocks_across}
                                 : Shape{1, std::size_t{tiling.blocks()}};

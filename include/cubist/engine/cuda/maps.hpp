@@ -58,7 +58,7 @@ void map_elements(Shape shape, F f, MatrixView<T>... m)
 template <class S, class F, unsigned n, unsigned series>
 struct ColumnSumKernel
 {
-  static constexpr unsigned residents = series == 1 ? many_residents : few_residents;
+  static constexpr unsigned residents = residents_of<series>;
   using Total = DeviceValue<S>;
   struct Part
   {
@@ -124,7 +124,7 @@ void sum_columns(Shape shape, S* sums, F f, MatrixView<T>... m)
 {
   using Total = DeviceValue<S>;
   constexpr unsigned n = chunk_width_of<T...>;
-  constexpr unsigned series = sizeof...(T) <= 2 ? 4 : 1;
+  constexpr unsigned series = series_length<T...>;
   using Kernel = ColumnSumKernel<S, F, n, series>;
   const Tiling tiling = column_tiling(shape, n, Kernel::residents);
   const bool aligned = (chunks_are_aligned<n>(m) && ...);

@@ -23,6 +23,9 @@ inline constexpr unsigned block_threads = 256;
 /// thread: to 64, or to 40.
 inline constexpr unsigned few_residents = 4;
 inline constexpr unsigned many_residents = 6;
+/// For a kernel that loads so many chunks of each matrix before it uses them.
+template <unsigned series>
+inline constexpr unsigned residents_of = series == 1 ? many_residents : few_residents;
 
 /// The blocks that run at a time on a device of 132 multiprocessors: a sum of so many has few
 /// parts, and no last round that fills few multiprocessors.
@@ -150,12 +153,14 @@ inline constexpr std::size_t most_map_blocks = 4224;
 }
 
 /// For folds of all elements: at most as many blocks as run at a time.
-[[nodiscard]] inline Tiling fold_tiling(Shape shape, unsigned width)
+[[nodiscard]] inline Tiling fold_tiling(Shape shape, unsigned width,
+                                        unsigned residents = few_residents)
 {
   const std::size_t chunks = ceil_div(shape.cols, width);
   Tiling t{shape, width, threads_across(chunks, block_threads)};
-  t.blocks_across = block_count(ceil_div(chunks, t.across), filling_blocks());
-  t.blocks_down = block_count(ceil_div(shape.rows, t.down()), filling_blocks() / t.blocks_across);
+  t.blocks_across = block_count(ceil_div(chunks, t.across), filling_blocks(residents));
+  t.blocks_down =
+      block_count(ceil_div(shape.rows, t.down()), filling_blocks(residents) / t.blocks_across);
   return t;
 }
 
