@@ -156,6 +156,51 @@ struct DistinctNumber
   }
 };
 
+/// x y, for a fold, and for a sum over a row.
+struct ProductOf
+{
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(const T& x, const T& y) const
+  {
+    return x * y;
+  }
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(std::size_t, std::size_t, const T& x, const T& y) const
+  {
+    return x * y;
+  }
+};
+/// x + a number of the row.
+template <class A>
+struct AddOfRow
+{
+  const A* numbers;
+
+  struct Row
+  {
+    A number;
+    CUBIST_HOST_DEVICE A operator()(const A& x) const { return x + number; }
+  };
+  CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {numbers[i]}; }
+};
+/// z = x + sums, where sums[i] is the sum of x y over row i.
+template <class T, class A>
+struct AddSums
+{
+  MatrixView<const T> x;
+  MatrixView<const T> y;
+  MatrixView<T> z;
+  A* sums;
+
+  template <class Row>
+  CUBIST_HOST_DEVICE void operator()(const Row& row) const
+  {
+    const A sum = row.sum(ProductOf{}, x, y);
+    row.set(sums, sum);
+    row.map(z, typename AddOfRow<A>::Row{sum}, x);
+  }
+};
+
 template <Scalar T>
 using Results = std::vector<std::pair<std::string, std::vector<T>>>;
 
@@ -197,6 +242,33 @@ void sum_rows(Keep keep, Strided<E, T>& a, Strided<E, T>& c)
   E{}.sum_rows(a.in(), lists, c.view(), true), keep("sum_rows, added", c);
 }
 
+/// What PassesRows has, and what an engine without it computes instead.
+template <class Keep, Engine E, Scalar T>
+void whole_rows(Keep keep, Strided<E, T>& a, Strided<E, T>& b, Strided<E, T>& c,
+                Strided<E, T>& of_columns)
+{
+  const E engine;
+  using A = Accumulator<T>;
+  const Shape shape = a.view().shape();
+  typename E::template Buffer<A> sums(shape.rows);
+  if constexpr (cubist::detail::PassesRows<E>)
+    engine.for_each_row(shape, AddSums<T, A>{a.in(), b.in(), c.view(), sums.data()});
+  else
+  {
+    engine.row_fold(MatrixView<A>{sums.data(), {shape.rows, 1}}, A{}, cubist::detail::Sum{},
+                    ProductOf{}, a.in(), b.in());
+    engine.map_rows(c.view(), AddOfRow<A>{sums.data()}, a.in());
+  }
+  keep("whole rows", c);
+  engine.map_rows(c.view(), AddOfRow<A>{sums.data()}, b.in()), keep("sums of whole rows", c);
+  if constexpr (ShortReal<T>) return;  // between the two calls they would be rounded
+  if constexpr (cubist::detail::PassesRows<E>)
+    engine.column_sums_of(AddOfRow<A>{sums.data()}, of_columns.view(), b.in());
+  else
+    engine.column_sums(c.in(), of_columns.view());
+  keep("column_sums_of", of_columns);
+}
+
 template <Engine E, Scalar T>
 void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
 {
@@ -234,6 +306,7 @@ void maps_and_folds(Results<T>& results, Shape shape, std::size_t gap)
   Strided<E, T> row{{shape.rows, 1}, gap, 11};
   engine.row_fold(row.view(), number<T>(5, 0), cubist::detail::Sum{}, AddIndices{}, a.in());
   keep("row_fold", row);
+  if constexpr (RealScalar<T>) whole_rows(keep, a, b, c, sums);
   const T all = engine.fold(number<T>(5, 0), cubist::detail::Sum{}, AddIndices{}, a.in());
   const long most = engine.fold(-1000000000L, cubist::detail::Larger{}, DistinctNumber{}, a.in());
   results.push_back({"fold",

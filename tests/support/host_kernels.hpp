@@ -15,6 +15,17 @@ namespace cubist::test
 
 struct HostKernels
 {
+  /// One thread, which computes a whole row.
+  struct Team
+  {
+    static constexpr unsigned size = 1;
+    template <class V>
+    [[nodiscard]] static V sum(const V& x)
+    {
+      return x;
+    }
+  };
+
   template <class Kernel, class... M>
   static void run(const Kernel& kernel, const M&... m)
   {

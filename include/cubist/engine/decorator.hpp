@@ -139,6 +139,13 @@ template <class F, class... T>
   return call;
 }
 
+/// The call of for_each_row, whose function has the matrices.
+template <class F>
+[[nodiscard]] EngineCall rows_call(const char* function, Shape shape, const F&)
+{
+  return {.name = {function, shape.rows, shape.cols}, .function = type_name<F>()};
+}
+
 template <class F, class... T>
 [[nodiscard]] EngineCall groups_call(const char* function, const F*, const MatrixGroup*,
                                      std::size_t count, MatrixTypes<T...>)
@@ -186,6 +193,8 @@ class EngineDecorator : public E
   CUBIST_DECORATED(map_indexed, detail::pass_call)
   CUBIST_DECORATED(map_rows, detail::pass_call)
   CUBIST_DECORATED(column_sums, detail::pass_call)
+  CUBIST_DECORATED(column_sums_of, detail::pass_call)
+  CUBIST_DECORATED(for_each_row, detail::rows_call)
   CUBIST_DECORATED(sum_rows, detail::pass_call)
   CUBIST_DECORATED(row_fold, detail::pass_call)
   CUBIST_DECORATED(fold, detail::pass_call)

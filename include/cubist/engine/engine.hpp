@@ -20,6 +20,8 @@
 //                                                            them one after the other
 //   FusesAttention     attention without a matrix of scores  nn/functions/attention.hpp computes it
 //                                                            by blocks of scores
+//   PassesRows         functions that compute a whole row nn/layers/row_norm.hpp takes several maps
+//                                                        and folds
 //   FoldsInMemory      folds that stay in its memory         nn/losses/loss_value.hpp folds to the
 //                                                            host, which waits
 //   Captures           work that is captured and replayed    training/step.hpp runs it in each call
@@ -160,6 +162,22 @@ concept FusesAttention = requires(const E& e, const AttentionShape& s, MatrixVie
                                   MatrixView<T> out, MatrixView<Accumulator<T>> rows) {
   e.fused_attention(s, in, in, in, out, rows);
   e.fused_attention_gradients(s, in, in, in, in, rows, in, out, out, out, rows);
+};
+
+/// Engines that compute each row of matrices in one launch, by a function that sums over the row's
+/// columns and then maps them. It gets `row`, with
+///
+///   row.index()             i
+///   row.sum(f, m…)          the sum of f(m(i, j), …) over all columns j
+///   row.map(out, f, in…)    out(i, j) = f(in(i, j), …)
+///   row.set(values, x)      values[i] = x
+template <class E>
+concept PassesRows = requires(const E& e, Shape shape, void (*of_row)(int),
+                              double (*(*in_row)(std::size_t))(double), MatrixView<double> out,
+                              MatrixView<const double> in) {
+  e.for_each_row(shape, of_row);
+  // out(0, j) = sum over i of f(i)(in(i, j), …)
+  e.column_sums_of(in_row, out, in);
 };
 
 /// Engines whose folds may stay in their memory, so that the host need not wait.

@@ -14,6 +14,7 @@
 #include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
+#include "host_kernels.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
 
@@ -25,6 +26,14 @@ namespace
 
 constexpr std::size_t rows = 13, width = 10;
 constexpr double epsilon = 0.01;
+
+/// Threads whose engine passes over rows, as a device does.
+struct ThreadsWithKernels : Threads
+{
+  using Engine = KernelEngine;
+};
+static_assert(cubist::detail::PassesRows<KernelEngine>);
+static_assert(!cubist::detail::PassesRows<HostEngine>);
 
 /// Y, dX, dw and, for LayerNorm, db; of one pass or of several.
 using Results = std::vector<Global<double>>;
@@ -61,10 +70,10 @@ Results serial(bool centred)
   return all;
 }
 
-template <template <class, class, class> class Norm, class T, class S>
-Results results(const Mesh<S, Threads>& mesh)
+template <template <class, class, class> class Norm, class T, class S, class B>
+Results results(const Mesh<S, B>& mesh)
 {
-  using Layer = Norm<S, Threads, T>;
+  using Layer = Norm<S, B, T>;
   static_assert(LayerType<Layer>);
   Layer layer{mesh, width, {.epsilon = epsilon}};
   Parameters<T, typename Layer::Mesh> list;
@@ -99,12 +108,12 @@ Results results(const Mesh<S, Threads>& mesh)
   return all;
 }
 
-template <template <class, class, class> class Norm, class T, class S>
+template <template <class, class, class> class Norm, class T, class B = Threads, class S>
 void equals_serial(const Place<S>& place, bool centred, double tolerance)
 {
   CAPTURE(place.name(), centred);
   const auto wanted = serial(centred);
-  const auto got = on_root<Threads>(place, [](const auto& mesh) { return results<Norm, T>(mesh); });
+  const auto got = on_root<B>(place, [](const auto& mesh) { return results<Norm, T>(mesh); });
   REQUIRE(got.size() == 2 * wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i)
   {
@@ -159,12 +168,28 @@ TEST_CASE("RmsNorm and its gradients are a serial one's, on every mesh")
   equals_serial_on_meshes<RmsNorm>(false);
 }
 
+TEST_CASE("norms and their gradients are a serial one's on engines that pass over rows")
+{
+  using K = ThreadsWithKernels;
+  const auto check = [](const auto& place) {
+    equals_serial<LayerNorm, double, K>(place, true, 1e-14);
+    equals_serial<RmsNorm, double, K>(place, false, 1e-14);
+  };
+  check(one_rank);
+  check(Place<Megatron1D>{3, {.p = 3}});
+  check(Place<Summa2D>{3, {.rows = 3, .cols = 1}});
+  check(Place<Summa2D>{6, {.rows = 2, .cols = 3}});  // of cut rows it makes several passes
+  equals_serial<LayerNorm, float, K>(one_rank, true, 1e-5);
+  equals_serial<LayerNorm, bfloat16, K>(one_rank, true, 0.1);
+  equals_serial<RmsNorm, bfloat16, K>(one_rank, false, 0.1);
+}
+
 /// Rows of 12 elements 10^8 + {0, 1, 2, 3}, whose variance is 1.25, and what a norm makes of them.
-template <template <class, class, class> class Norm, class S>
+template <template <class, class, class> class Norm, class B = Threads, class S>
 Global<double> norm_of(const Place<S>& place, const Global<double>& x)
 {
-  return on_root<Threads>(place, [&](const auto& mesh) {
-    Norm<S, Threads, double> layer{mesh, x.shape(1), {.epsilon = 0}};
+  return on_root<B>(place, [&](const auto& mesh) {
+    Norm<S, B, double> layer{mesh, x.shape(1), {.epsilon = 0}};
     return gather(Passes{layer}.forward(scatter<typename S::Input>(mesh, x), {}));
   });
 }
@@ -173,9 +198,7 @@ TEST_CASE("LayerNorm keeps the variance of rows whose mean is large")
 {
   const auto x = generate<double>(
       6, 12, [](std::size_t i, std::size_t j) { return 1e8 + static_cast<double>((i + j) % 4); });
-  const auto check = [&](const auto& place) {
-    CAPTURE(place.name());
-    const auto y = norm_of<LayerNorm>(place, x);
+  const auto check = [](const Global<double>& y) {
     for (std::size_t i = 0; i < 6; ++i)
       for (std::size_t j = 0; j < 12; ++j)
       {
@@ -184,8 +207,9 @@ TEST_CASE("LayerNorm keeps the variance of rows whose mean is large")
         CHECK(y(i, j) == Approx((k - 1.5) * 0.894427190999915878564).epsilon(1e-14));
       }
   };
-  check(one_rank);
-  check(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
+  check(norm_of<LayerNorm>(one_rank, x));
+  check(norm_of<LayerNorm, ThreadsWithKernels>(one_rank, x));
+  check(norm_of<LayerNorm>(Place<Summa2D>{6, {.rows = 2, .cols = 3}}, x));
 }
 
 TEST_CASE(
@@ -196,7 +220,9 @@ TEST_CASE(
     CAPTURE(bad);
     auto x = uniform<double>(2, 6, 1);
     x(1, 4) = bad;
-    for (const auto& y : {norm_of<LayerNorm>(one_rank, x), norm_of<RmsNorm>(one_rank, x)})
+    using K = ThreadsWithKernels;
+    for (const auto& y : {norm_of<LayerNorm>(one_rank, x), norm_of<RmsNorm>(one_rank, x),
+                          norm_of<LayerNorm, K>(one_rank, x), norm_of<RmsNorm, K>(one_rank, x)})
       for (std::size_t j = 0; j < 6; ++j)
       {
         CHECK(std::isfinite(y(0, j)));

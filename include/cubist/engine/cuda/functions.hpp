@@ -210,6 +210,18 @@ struct OfValues
   }
 };
 
+/// f(i)(in…), for a sum of columns.
+template <class F>
+struct OfRowValues
+{
+  F f;
+  template <class... In>
+  CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t, const In&... in) const
+  {
+    return f(i)(device_value(in)...);
+  }
+};
+
 /// out = the value of f(i, j, in…); returns its term, for a fold.
 template <class F>
 struct StoreAndFold

@@ -15,6 +15,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cubist/device/check.hpp"
+#include "cubist/engine/cuda/chunks.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/cuda/tiling.hpp"
 
@@ -146,9 +147,42 @@ __global__ void __launch_bounds__(block_threads, Kernel::residents)
     reduce_block(last, {group, at.thread}, memory, parts);
 }
 
+/// A warp that computes a row.
+struct WarpTeam
+{
+  static constexpr unsigned size = 32;
+
+  /// The sum of all threads' x, in a tree: each thread adds equal numbers in each step.
+  template <class V>
+  [[nodiscard]] __device__ static V sum(V x)
+  {
+    CUBIST_UNROLL
+    for (unsigned half = size / 2; half > 0; half /= 2) x += of_thread(x, half);
+    return x;
+  }
+
+ private:
+  /// x of the thread whose number differs in one bit.
+  template <class V>
+  [[nodiscard]] __device__ static V of_thread(const V& x, unsigned bit)
+  {
+    constexpr unsigned words = sizeof(V) / sizeof(unsigned);
+    static_assert(words * sizeof(unsigned) == sizeof(V));
+    unsigned part[words];
+    memcpy(part, &x, sizeof(V));
+    CUBIST_UNROLL
+    for (unsigned w = 0; w < words; ++w) part[w] = __shfl_xor_sync(~0U, part[w], bit);
+    V other;
+    memcpy(&other, part, sizeof(V));
+    return other;
+  }
+};
+
 /// Runs kernels on this thread's device, in its compute stream.
 struct CudaKernels
 {
+  using Team = WarpTeam;
+
   /// kernel.run(thread, m…)
   template <class Kernel, class... M>
   static void run(const Kernel& kernel, const M&... m)
@@ -226,6 +260,16 @@ inline constexpr bool compiled_by_nvcc = false;
 /// Replaces kernels where the compiler is not nvcc.
 struct CudaKernels
 {
+  struct Team
+  {
+    static constexpr unsigned size = 32;
+    template <class V>
+    [[nodiscard]] static V sum(const V& x)
+    {
+      return x;
+    }
+  };
+
   template <class Kernel, class... M>
   static void run(const Kernel&, const M&...)
   {

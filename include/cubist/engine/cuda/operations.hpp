@@ -13,6 +13,7 @@
 #include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/cuda/groups.hpp"
 #include "cubist/engine/cuda/maps.hpp"
+#include "cubist/engine/cuda/rows.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/matrix_groups.hpp"
 #include "cubist/engine/shapes.hpp"
@@ -97,6 +98,23 @@ class KernelOperations
   {
     require_shape(out.shape(), Shape{1, in.cols()});
     if (in.cols() > 0) sum_columns<Kernels>(in.shape(), out.data(), OfValues<Itself>{}, in);
+  }
+
+  /// out(0, j) = sum over i of f(i)(in(i, j), …), for out of one row.
+  template <class T, class F, class First, class... In>
+  void column_sums_of(F f, MatrixView<T> out, MatrixView<First> first, MatrixView<In>... in) const
+  {
+    require_shape(out.shape(), Shape{1, first.cols()});
+    (require_shape(in.shape(), first.shape()), ...);
+    if (first.cols() > 0)
+      sum_columns<Kernels>(first.shape(), out.data(), OfRowValues<F>{f},
+                           MatrixView<const First>{first}, MatrixView<const In>{in}...);
+  }
+  /// f(row) for each row of matrices of this shape (TeamRow).
+  template <class F>
+  void for_each_row(Shape shape, const F& f) const
+  {
+    if (shape.rows > 0) pass_rows<Kernels>(shape, f);
   }
 
   /// out(targets[l], :) = the sum of the rows of `in` in list l, in its order; with `adds`, += that

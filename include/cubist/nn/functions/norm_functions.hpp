@@ -9,6 +9,7 @@
 
 #include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -159,6 +160,111 @@ struct NormSlope
   {
     return {{static_cast<T>(rstd[i]), static_cast<T>(mean[i]), static_cast<T>(sum_g[i] / columns),
              static_cast<T>(sum_g_xhat[i] / columns)}};
+  }
+};
+
+/// The square of an element's difference from its row's mean, for a sum in double.
+template <RealScalar T>
+struct CentredSquare
+{
+  T mean;
+
+  CUBIST_HOST_DEVICE double operator()(T x) const
+  {
+    const double difference = x - mean;
+    return difference * difference;
+  }
+};
+
+struct ToDouble
+{
+  template <class T>
+  CUBIST_HOST_DEVICE double operator()(const T& x) const
+  {
+    return static_cast<double>(x);
+  }
+};
+
+/// The forward pass of a norm for one row, on engines that pass over rows (PassesRows).
+/// @tparam T  the type of elements, which are computed in type A
+template <class T, RealScalar A, bool centred>
+struct NormForward
+{
+  MatrixView<const T> x;
+  MatrixView<const T> w;
+  MatrixView<const T> b;
+  MatrixView<T> y;
+  double* rstd;
+  double* mean;
+  double columns;
+  double epsilon;
+
+  template <class Row>
+  CUBIST_HOST_DEVICE void operator()(const Row& row) const
+  {
+    double mean_x = 0;
+    if constexpr (centred) mean_x = row.sum(ToDouble{}, x) / columns;
+    const A rounded = static_cast<A>(mean_x);
+    const double squares = row.sum(CentredSquare<A>{rounded}, x);
+    const double scale = ReciprocalRootOf<A>{columns, epsilon}(squares, mean_x);
+    row.set(rstd, scale);
+    row.set(mean, mean_x);
+    const typename Normalize<A>::Row normalize{{static_cast<A>(scale), rounded, A{}, A{}}};
+    if constexpr (centred)
+      row.map(y, normalize, x, w, b);
+    else
+      row.map(y, normalize, x, w);
+  }
+};
+
+/// The sums over a row that the gradient of a norm's input has.
+struct SlopeSums
+{
+  double g;
+  double g_xhat;
+
+  CUBIST_HOST_DEVICE SlopeSums& operator+=(const SlopeSums& other)
+  {
+    g += other.g;
+    g_xhat += other.g_xhat;
+    return *this;
+  }
+};
+
+/// An element's terms of SlopeSums.
+template <RealScalar T>
+struct SlopeTerms
+{
+  NormRow<T> row;
+
+  CUBIST_HOST_DEVICE SlopeSums operator()(T dy, T x, T w) const
+  {
+    const double weight = w;
+    return {dy * weight, dy * row.xhat(x) * weight};
+  }
+};
+
+/// The gradient of a norm's input for one row, on engines that pass over rows (PassesRows).
+template <class T, RealScalar A, bool centred>
+struct NormBackward
+{
+  MatrixView<const T> dy;
+  MatrixView<const T> x;
+  MatrixView<const T> w;
+  MatrixView<T> dx;
+  const double* rstd;
+  const double* mean;
+  double columns;
+
+  template <class Row>
+  CUBIST_HOST_DEVICE void operator()(const Row& row) const
+  {
+    const std::size_t i = row.index();
+    NormRow<A> numbers{static_cast<A>(rstd[i]), static_cast<A>(mean[i]), A{}, A{}};
+    const SlopeSums sums = row.sum(SlopeTerms<A>{numbers}, dy, x, w);
+    if constexpr (centred) numbers.mean_g = static_cast<A>(sums.g / columns);
+    numbers.mean_g_xhat = static_cast<A>(sums.g_xhat / columns);
+    row.map(dx, typename NormSlope<A>::Row{numbers}, dy, x, w);
   }
 };
 

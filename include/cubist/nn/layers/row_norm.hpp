@@ -20,6 +20,9 @@
 // Where replicas of X share memory, each computes a part of the rows, and a part of the columns of
 // dw and db (nn/functions/shared_rows.hpp).
 //
+// An engine that passes over rows (PassesRows) computes a rank's whole rows by one kernel in
+// forward and one for dX in backward.
+//
 // Words: forward and backward send 2(p-1)/p times 2 doubles a row, or 1 if rows are not centred,
 // with p ranks along the axes that cut columns. Backward sends them in one message, and forward in
 // one for each double. dw and db add 2(p-1)/p d' each, with p ranks along the axes that cut rows,
@@ -65,7 +68,8 @@ class RowNorm
 {
   using L = typename S::Input;
   using A = Accumulator<T>;
-  using Buffer = typename B::Engine::template Buffer<double>;
+  using Engine = typename B::Engine;
+  using Buffer = typename Engine::template Buffer<double>;
 
  public:
   using Value = T;
@@ -114,6 +118,16 @@ class RowNorm
     kept.rows = rows;
     kept.is_shared = shared.is_shared();
     const MatrixView<double> rstd = statistic(kept, 0), mean = statistic(kept, 1);
+    const MatrixView<T> out = shared.mine(y.valid());
+    if constexpr (PassesRows<Engine>)
+      if (has_whole_rows())
+      {
+        engine.for_each_row(in.shape(), NormForward<T, A, centred>{
+                                            in, repeated(w_, kept), repeated(b_, kept), out,
+                                            rstd.data(), mean.data(), columns(), options_.epsilon});
+        shared.complete();
+        return y;
+      }
     if constexpr (centred)
     {
       sum_rows<1>(kept, [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, DoubleOf{}, in); });
@@ -129,7 +143,6 @@ class RowNorm
     }
     engine.map(rstd, ReciprocalRootOf<A>{columns(), options_.epsilon}, sums(kept, 0), mean);
     const Normalize<A> normalize{rstd.data(), mean.data()};
-    const MatrixView<T> out = shared.mine(y.valid());
     if constexpr (centred)
       engine.map_rows(out, normalize, in, repeated(w_, kept), repeated(b_, kept));
     else
@@ -152,6 +165,19 @@ class RowNorm
     const MatrixView<const T> in = shared.mine(x.valid()), slopes = shared.mine(dy.valid());
     const double* rstd = statistic(kept, 0).data();
     const double* mean = statistic(kept, 1).data();
+    if constexpr (PassesRows<Engine>)
+      if (has_whole_rows() && !kept.is_shared)
+      {
+        if (!weight_is_frozen_)
+          engine.column_sums_of(TimesNormalized<A>{rstd, mean}, dw_.valid(), slopes, in);
+        if (centred && !bias_is_frozen_) engine.column_sums(slopes, db_.valid());
+        sum_gradients(pass);
+        if (!wants_dx) return nullptr;
+        engine.for_each_row(in.shape(),
+                            NormBackward<T, A, centred>{slopes, in, repeated(w_, kept), dx.valid(),
+                                                        rstd, mean, columns()});
+        return &dx;
+      }
     // dx has dY xhat until its columns and rows are summed.
     const MatrixView<T> product = shared.mine(dx.valid());
     engine.map_rows(product, TimesNormalized<A>{rstd, mean}, slopes, in);
@@ -166,9 +192,7 @@ class RowNorm
     if (kept.is_shared && !weight_is_frozen_) engine.copy(MatrixView<const T>{dw}, dw_.valid());
     if (kept.is_shared && centred && !bias_is_frozen_)
       engine.copy(MatrixView<const T>{db}, db_.valid());
-    using Pending = typename PendingAxes<RowVector<L>, typename L::RowAxes>::type;
-    if (!weight_is_frozen_) pass.gradients.sum(mesh_, Pending{}, dw_.padded());
-    if (centred && !bias_is_frozen_) pass.gradients.sum(mesh_, Pending{}, db_.padded());
+    sum_gradients(pass);
     if (!wants_dx) return nullptr;
     const auto fold_g_xhat = [&](auto sum) {
       engine.row_fold(sum, 0.0, Sum{}, Weighted{}, MatrixView<const T>{product},
@@ -204,6 +228,19 @@ class RowNorm
                         " for a norm of ", w_.cols(),
                         " features, or on another mesh, so they have no weights; give it as many "
                         "columns, on the norm's mesh");
+  }
+
+  /// Whether this rank has all columns of its rows.
+  [[nodiscard]] bool has_whole_rows() const
+  {
+    return along_axes(mesh_, typename L::ColAxes{}).size() == 1;
+  }
+  /// dw and db over the ranks that have other rows.
+  void sum_gradients(const BackwardPass<T, Mesh>& pass)
+  {
+    using Pending = typename PendingAxes<RowVector<L>, typename L::RowAxes>::type;
+    if (!weight_is_frozen_) pass.gradients.sum(mesh_, Pending{}, dw_.padded());
+    if (centred && !bias_is_frozen_) pass.gradients.sum(mesh_, Pending{}, db_.padded());
   }
 
   /// dX, and the memory of dw and db where work is shared. Statistics are of the rows that forward
