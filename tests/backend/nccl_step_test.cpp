@@ -109,7 +109,7 @@ TEST_CASE(
 
 TEST_CASE("what cannot be captured is an error, and then the step still runs")
 {
-  using Catch::Matchers::Contains;
+  using Catch::Matchers::ContainsSubstring;
   const auto twice = [](auto& step) {
     step();
     step();
@@ -122,7 +122,8 @@ TEST_CASE("what cannot be captured is an error, and then the step still runs")
                                   }};
                         twice(step);
                       }),
-             Contains("got an upload of (2, 1) elements from the host in a step that is captured"));
+             ContainsSubstring(
+                 "got an upload of (2, 1) elements from the host in a step that is captured"));
   CHECK_THAT(error_of(4,
                       [&](const auto& mesh, auto& x, auto& y) {
                         Step step{mesh, [&] {
@@ -131,7 +132,7 @@ TEST_CASE("what cannot be captured is an error, and then the step still runs")
                                   }};
                         twice(step);
                       }),
-             Contains("got a download of (1, 1) elements to the host in a step"));
+             ContainsSubstring("got a download of (1, 1) elements to the host in a step"));
   CHECK_THAT(error_of(4,
                       [&](const auto& mesh, auto& x, auto& y) {
                         Step step{mesh, [&] {
@@ -141,13 +142,13 @@ TEST_CASE("what cannot be captured is an error, and then the step still runs")
                                   }};
                         twice(step);
                       }),
-             Contains("got a wait for the device"));
+             ContainsSubstring("got a wait for the device"));
   CHECK_THAT(error_of(4,
                       [&](const auto& mesh, auto&, auto&) {
                         Step step{mesh, [&] { static_cast<void>(mesh.world().split(0, 0)); }};
                         twice(step);
                       }),
-             Contains("got a split of a communicator in a step that is captured"));
+             ContainsSubstring("got a split of a communicator in a step that is captured"));
   CHECK_THAT(
       error_of(4,
                [&](const auto& mesh, auto& x, auto&) {
@@ -159,7 +160,7 @@ TEST_CASE("what cannot be captured is an error, and then the step still runs")
                            }};
                  twice(step);
                }),
-      Contains("cudaErrorStreamCaptureUnjoined"));
+      ContainsSubstring("cudaErrorStreamCaptureUnjoined"));
 }
 
 TEST_CASE("a step is captured again when memory is freed that it may use")
@@ -234,7 +235,8 @@ TEST_CASE("a replay that waits for a rank that makes none ends at the time limit
   {
     message = e.what();
   }
-  CHECK_THAT(message, Catch::Matchers::Contains("ms for other ranks in a replay of a step"));
+  CHECK_THAT(message,
+             Catch::Matchers::ContainsSubstring("ms for other ranks in a replay of a step"));
 }
 
 }  // namespace cubist::test::nccl_step_test

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -115,7 +114,10 @@ TEST_CASE(
     });
   });
   CHECK(found == std::vector<std::pair<float, int>>(3, {3, 0}));
-  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+  // OpenBLAS's kernels may have a line, too, where they are not this processor's.
+  CAPTURE(text);
+  const std::string line = "cubist: registered_buffers";
+  CHECK(text.find(line) == text.rfind(line));
   CHECK(mentions(text, "registered_buffers was requested, but on rank 0 ncclMemAlloc failed",
                  "All ranks allocate their buffers from CUDA's pool instead"));
   ComputeStream::synchronize();
