@@ -24,6 +24,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
+#include "cubist/core/repeated_work.hpp"
 #include "cubist/engine/attention.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/span.hpp"
@@ -203,6 +204,10 @@ class EngineDecorator : public E
   CUBIST_DECORATED(map_fold_to, detail::pass_call)
 #undef CUBIST_DECORATED
 #endif
+
+  /// Does the work f(), so that the decorator sees all of its calls.
+  template <class F>
+  requires(detail::RemembersTimes<E>) void repeat(const RepeatedWork&, const F& f) const { f(); }
 };
 
 namespace detail

@@ -27,6 +27,7 @@
 //   Captures           work that is captured and replayed    training/step.hpp runs it in each call
 //   MapsGroups         one launch for many small matrices    engine/matrix_groups.hpp maps them one
 //                                                            after the other
+//   RemembersTimes     the time of work, instead of the work engine/repeated_work.hpp does the work
 //
 // Three constants, `in_host_memory`, `has_elements` and `row_alignment`, say what the engine's
 // memory is. An engine for which their values below are wrong specialises them.
@@ -51,6 +52,7 @@ namespace cubist::CUBIST_ABI
 struct SpanName;        // engine/span.hpp
 struct AttentionShape;  // engine/attention.hpp
 struct MatrixGroup;     // engine/matrix_groups.hpp
+struct RepeatedWork;    // core/repeated_work.hpp
 template <class... T>
 struct MatrixTypes;  // engine/matrix_groups.hpp
 
@@ -218,6 +220,13 @@ template <class E, class F, class... T>
 concept MapsGroups = Captures<E> && requires(const E& e, const F* f, const MatrixGroup* groups,
                                              std::size_t count, MatrixTypes<T...> types) {
   e.for_each_in_all(f, groups, count, types);
+};
+
+/// Engines that compute nothing and take time, such as a simulation's. After the first call for
+/// some work, `repeat` takes the time that f() took, and need not call it. f calls only the engine.
+template <class E>
+concept RemembersTimes = requires(const E& e, const RepeatedWork& work, void (*f)()) {
+  e.repeat(work, f);
 };
 
 }  // namespace detail

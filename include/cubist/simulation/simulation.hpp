@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <memory>
 #include <queue>
 #include <string>
@@ -20,6 +21,7 @@
 
 #include "cubist/comm/group/failure.hpp"
 #include "cubist/core/rank_local.hpp"
+#include "cubist/core/repeated_work.hpp"
 #include "cubist/machine/machine.hpp"
 #include "cubist/simulation/activities.hpp"
 #include "cubist/simulation/fiber.hpp"
@@ -141,6 +143,30 @@ class Simulation
                stderr);
   }
 
+  /// Calls f, with which `self` computes; from the second call for this work on, only its time
+  /// passes, unless that depends on what other ranks do.
+  /// @pre f() only computes, and how long depends only on what `work` names
+  template <class F>
+  void repeat(SimulatedRank& self, const RepeatedWork& work, const F& f)
+  {
+    if (shares_cores_) return f();
+    const auto known = times_.find(work);
+    if (known == times_.end())
+    {
+      const double begin = self.clock;
+      const SimulatedRankReport before = self.report;
+      f();
+      times_[work] = {self.clock - begin, self.report.products - before.products,
+                      self.report.passes - before.passes, self.report.flops - before.flops};
+      return;
+    }
+    const WorkTime& time = known->second;
+    self.clock += time.seconds;
+    self.report.products += time.products;
+    self.report.passes += time.passes;
+    self.report.flops += time.flops;
+  }
+
   /// `self` computes for this many seconds on this many cores; it takes longer if others share
   /// them.
   void compute(SimulatedRank& self, double seconds, int cores = 1)
@@ -237,6 +263,15 @@ class Simulation
 
   using Turn = std::pair<double, int>;  // a clock, and its rank
 
+  /// What work adds to a rank's clock and to its report.
+  struct WorkTime
+  {
+    double seconds = 0;
+    double products = 0;
+    double passes = 0;
+    double flops = 0;
+  };
+
   Machine machine_;
   bool overlap_;
   SimulatedLinks links_;
@@ -247,6 +282,7 @@ class Simulation
   Fiber thread_;
   std::vector<SimulatedRank> ranks_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> ready_;
+  std::map<RepeatedWork, WorkTime> times_;
   int unfinished_;
   Failure failure_ = Failure::none;
   std::string message_;

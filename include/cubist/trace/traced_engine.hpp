@@ -4,6 +4,7 @@
 // A decorator of any engine that records its calls, and the named parts of the program. On a device
 // a call ends when it is queued, so its time is the host's.
 
+#include "cubist/core/repeated_work.hpp"
 #include "cubist/engine/decorator.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/span.hpp"
@@ -25,6 +26,16 @@ class TracedEngine : public EngineDecorator<TracedEngine<E>, E>
              .transposes_b = call.transposes_b,
              .bytes = call.bytes,
              .function = call.function}};
+  }
+
+  /// Does the work f() where its calls are recorded. Otherwise an engine that can takes its time.
+  template <class F>
+  requires(detail::RemembersTimes<E>) void repeat(const RepeatedWork& work, const F& f) const
+  {
+    if (detail::RankTrace::current() != nullptr)
+      f();
+    else
+      E::repeat(work, f);
   }
 
   /// Begins a span inside the open ones.

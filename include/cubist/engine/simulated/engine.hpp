@@ -8,11 +8,12 @@
 //               counts as that row
 //
 // Each call also takes the machine's `call_seconds`. Values that a program reads are zeros, and
-// folds return their initial value.
+// folds return their initial value. The time of work that is repeated is computed once.
 
 #include <cstddef>
 
 #include "cubist/core/matrix_view.hpp"
+#include "cubist/core/repeated_work.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/shapes.hpp"
@@ -128,6 +129,14 @@ class SimulatedEngine
     return init;
   }
 
+  /// Takes the time of f(), which it calls the first time.
+  template <class F>
+  void repeat(const RepeatedWork& work, const F& f) const
+  {
+    detail::SimulatedRank& me = rank();
+    me.simulation->repeat(me, work, f);
+  }
+
   template <class T>
   [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const
   {
@@ -181,6 +190,7 @@ class SimulatedEngine
 };
 
 static_assert(Engine<SimulatedEngine>);
+static_assert(detail::RemembersTimes<SimulatedEngine>);
 
 /// The matrices of a simulation have no elements.
 template <>

@@ -37,6 +37,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
+#include "cubist/engine/repeated_work.hpp"
 #include "cubist/engine/span.hpp"
 #include "cubist/nn/functions/attention_functions.hpp"
 #include "cubist/nn/functions/attention_shape.hpp"
@@ -262,6 +263,7 @@ class LocalAttention
   }
 
   /// f(block) for all blocks of queries, of which the last ones, which read all keys, come first.
+  /// f is a lambda of its own, whose time depends only on the block's sizes.
   template <class F>
   void for_each_block(const AttentionShape& s, const AttentionRun& run,
                       const std::optional<AttentionDropout>& dropout, std::size_t matrices, F f)
@@ -276,20 +278,26 @@ class LocalAttention
                        drop && matrices > 1 ? matrices + 1 : matrices);
     const std::size_t offset = s.causal ? run.first_query - run.first_key : 0;
     const std::size_t last = (s.queries - 1) / most * most;
-    for (std::size_t unit = 0; unit < all; unit += together)
-      for (std::size_t member = 0; member < s.group; ++member)
-        for (std::size_t query = last + most; query > 0;)
-        {
-          query -= most;
-          const std::size_t rows = std::min(most, s.queries - query);
-          f(Block{{rows, unit, kv_heads, s.group, member, query},
-                  together,
-                  (unit * s.group + together * member) * s.queries + together * query,
-                  s.causal ? std::min(query + rows + offset, s.keys) : s.keys,
-                  offset,
-                  member == 0 && query == last,
-                  drop});
-        }
+    const RepeatedWork work{code_of<F>(),
+                            {s.sequences, s.heads, s.group, s.queries, s.keys, s.head_size,
+                             std::size_t{s.causal}, offset, std::size_t{drop != nullptr},
+                             blocks_.queries, blocks_.keys}};
+    detail::repeat(engine_, work, [&] {
+      for (std::size_t unit = 0; unit < all; unit += together)
+        for (std::size_t member = 0; member < s.group; ++member)
+          for (std::size_t query = last + most; query > 0;)
+          {
+            query -= most;
+            const std::size_t rows = std::min(most, s.queries - query);
+            f(Block{{rows, unit, kv_heads, s.group, member, query},
+                    together,
+                    (unit * s.group + together * member) * s.queries + together * query,
+                    s.causal ? std::min(query + rows + offset, s.keys) : s.keys,
+                    offset,
+                    member == 0 && query == last,
+                    drop});
+          }
+    });
   }
 
   /// scores = scale Q K^T, and -infinity for keys behind the query
