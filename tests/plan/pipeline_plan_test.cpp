@@ -12,6 +12,7 @@
 #include "cubist/scheme/summa2d.hpp"
 
 #include "catch.hpp"
+#include "eight_blocks.hpp"
 #include "ranks.hpp"
 
 namespace plan_pipeline_plan_test
@@ -24,22 +25,6 @@ namespace
 {
 
 using Stages = Pipeline<DataParallel<Summa2D>>;
-
-/// A model whose logits cost next to nothing, so that its stages are equal.
-TransformerStep equal_blocks(std::size_t sequences)
-{
-  const TransformerModel model{.name = "equal blocks",
-                               .vocabulary = 8,
-                               .positions = 64,
-                               .width = 256,
-                               .layers = 8,
-                               .heads = 8,
-                               .key_value_heads = 8,
-                               .feed_forward = 1024,
-                               .rms_norm = true,
-                               .rotary = true};
-  return {model, {.sequences = sequences, .length = 64}};
-}
 
 /// Nodes of one core, on links that take no time.
 Machine free_links()
@@ -59,7 +44,7 @@ PlanOptions in(std::size_t micro_batches, std::size_t pieces = 1)
 
 TEST_CASE("The bubble of a planned pipeline is (p - 1) / (v m + p - 1) of a step")
 {
-  const auto step = equal_blocks(16);
+  const auto step = eight_blocks(16);
   const Machine machine = free_links();
   for (const std::size_t m : {4U, 8U, 16U})
     for (const std::size_t v : {1U, 2U})
@@ -79,7 +64,7 @@ TEST_CASE("Stages wait for the slowest of unequal pieces")
   for (const std::size_t m : {4U, 16U})
   {
     CAPTURE(m);
-    auto step = equal_blocks(m);
+    auto step = eight_blocks(m);
     step.model.layers = 9;
     step.model.vocabulary = 1024 + 2 * 1024;
     const Plan plan = plan_on<Stages>({4, 1, 1, 1}, step, 4, machine, in(m, 2));
@@ -94,7 +79,7 @@ TEST_CASE("A planned pipeline sends the words of its layers, activations and a t
 {
   for (const bool tied : {false, true})
   {
-    auto step = equal_blocks(8);
+    auto step = eight_blocks(8);
     step.model.tied = tied;
     const auto words = transformer_words<DataParallel<Summa2D>>({1, 2, 2}, step.batch, step.model);
     // On a stage of 2 x 2 ranks: H (512, 256), and the table (8, 256).
@@ -109,12 +94,12 @@ TEST_CASE("A planned pipeline sends the words of its layers, activations and a t
 TEST_CASE("Each micro-batch sends as much, but for the sums of gradients once a step")
 {
   const auto words = [](std::size_t micro_batches) {
-    const auto step = equal_blocks(4 * micro_batches);
+    const auto step = eight_blocks(4 * micro_batches);
     return plan_on<Stages>({2, 2, 2, 1}, step, 8, {}, in(micro_batches)).words;
   };
   CHECK(words(8) - words(4) == Approx(2 * (words(4) - words(2))));
   // A rank has half of the parameters of a stage, and a replica: (d - 1) / d of them, twice.
-  const auto model = equal_blocks(1).model;
+  const auto model = eight_blocks(1).model;
   const double sums = 2 * words(2) - words(4);
   CHECK(sums == Approx(double(model.parameters()) / 4).epsilon(0.02));
 }
@@ -122,7 +107,7 @@ TEST_CASE("Each micro-batch sends as much, but for the sums of gradients once a 
 TEST_CASE("A stage keeps the activations of its micro-batches in flight")
 {
   const auto activations = [](const PlanOptions& options, std::size_t sequences) {
-    const Plan plan = plan_on<Stages>({4, 1, 1, 1}, equal_blocks(sequences), 4, {}, options);
+    const Plan plan = plan_on<Stages>({4, 1, 1, 1}, eight_blocks(sequences), 4, {}, options);
     return plan.memory_parts.activations;
   };
   // Four in flight, however many there are.
@@ -138,7 +123,7 @@ TEST_CASE("A stage keeps the activations of its micro-batches in flight")
 
 TEST_CASE("The planner chooses the fastest micro-batches and pieces that fit")
 {
-  const auto step = equal_blocks(16);
+  const auto step = eight_blocks(16);
   const Machine machine = free_links();
   const Plan best = plan_on<Stages>({4, 1, 1, 1}, step, 4, machine, in(0, 0));
   CHECK(best.pieces == 2);
@@ -154,11 +139,11 @@ TEST_CASE("The planner chooses the fastest micro-batches and pieces that fit")
 TEST_CASE("A pipeline of more stages than blocks is refused")
 {
   CHECK(mentions(message_of<ArgumentError>([] {
-                   (void)plan_on<Stages>({16, 1, 1, 1}, equal_blocks(16), 16, {}, in(16));
+                   (void)plan_on<Stages>({16, 1, 1, 1}, eight_blocks(16), 16, {}, in(16));
                  }),
                  "got 16 stages for 8 blocks", "no such pieces", "use fewer stages"));
   CHECK(mentions(message_of<ArgumentError>([] {
-                   (void)plan_on<Stages>({4, 1, 1, 1}, equal_blocks(6), 4, {}, in(6, 2));
+                   (void)plan_on<Stages>({4, 1, 1, 1}, eight_blocks(6), 4, {}, in(6, 2));
                  }),
                  "6 sequences", "a multiple of the stages'"));
 }

@@ -14,6 +14,7 @@
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "eight_blocks.hpp"
 #include "ranks.hpp"
 
 namespace plan_planner_test
@@ -38,22 +39,6 @@ Plan least_words(const std::vector<Plan>& plans, const std::string& scheme,
       least = &plan;
   REQUIRE(least != nullptr);
   return *least;
-}
-
-/// A small model, to be cut in stages.
-TransformerStep eight_blocks(std::size_t sequences)
-{
-  const TransformerModel model{.name = "eight blocks",
-                               .vocabulary = 8,
-                               .positions = 64,
-                               .width = 256,
-                               .layers = 8,
-                               .heads = 8,
-                               .key_value_heads = 8,
-                               .feed_forward = 1024,
-                               .rms_norm = true,
-                               .rotary = true};
-  return {model, {.sequences = sequences, .length = 64}};
 }
 
 }  // namespace

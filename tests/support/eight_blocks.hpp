@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+
+#include "cubist/plan/model.hpp"
+
+namespace cubist::test
+{
+
+/// A step of a small model, to be cut in stages, which are equal, because its logits cost next to
+/// nothing.
+[[nodiscard]] inline TransformerStep eight_blocks(std::size_t sequences)
+{
+  const TransformerModel model{.name = "eight blocks",
+                               .vocabulary = 8,
+                               .positions = 64,
+                               .width = 256,
+                               .layers = 8,
+                               .heads = 8,
+                               .key_value_heads = 8,
+                               .feed_forward = 1024,
+                               .rms_norm = true,
+                               .rotary = true};
+  return {model, {.sequences = sequences, .length = 64}};
+}
+
+}  // namespace cubist::test
