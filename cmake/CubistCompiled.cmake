@@ -122,8 +122,6 @@ function(cubist_compiled_library target)
   endif()
 endfunction()
 
-include(CubistLoops)
-
 # The functions that are no templates: the other sources use the library's.
 set(functions "${CUBIST_COMPILED_DIR}/functions.cpp")
 file(CONFIGURE OUTPUT "${functions}" @ONLY CONTENT

@@ -20,3 +20,21 @@ namespace cubist::CUBIST_ABI::detail
 ")
   list(APPEND CUBIST_LOOPS_SOURCES "${PROJECT_BINARY_DIR}/compiled/loops_${scalar}.cpp")
 endforeach()
+
+# Without optimization the loops over elements take most of the time of a test that trains, so tests and examples that are
+# compiled quickly link them optimized, for one instruction set. The tests of core and engine compile the loops for all sets,
+# as the compiler changes them for users.
+if(CUBIST_QUICK_TESTS)
+  add_library(cubist_quick_loops OBJECT EXCLUDE_FROM_ALL ${CUBIST_LOOPS_SOURCES})
+  target_compile_options(cubist_quick_loops PRIVATE -O2 -U__OPTIMIZE__ INTERFACE "SHELL:-include cubist/compiled_loops.hpp")
+  target_compile_definitions(cubist_quick_loops INTERFACE CUBIST_COMPILED_LOOPS)
+  target_link_libraries(cubist_quick_loops PRIVATE cubist::cubist)
+endif()
+
+# cubist_use_loops(<target>): a program of this project links the optimized loops, where programs are compiled quickly and
+# there is no compiled library, which has them.
+function(cubist_use_loops target)
+  if(TARGET cubist_quick_loops AND NOT TARGET cubist_compiled)
+    target_link_libraries(${target} PRIVATE cubist_quick_loops)
+  endif()
+endfunction()

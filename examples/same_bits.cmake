@@ -1,8 +1,8 @@
 # Trains on threads and twice under mpiexec, and compares every loss to the last bit. The first run under mpiexec also
 # compares its losses with one rank's.
-# -D PROGRAM=… -D SCHEME=… -D MESH=… -D RANKS=… -D MPIEXEC=… -D NUMPROC_FLAG=… -D WORK_DIR=…
+# -D PROGRAM=… -D SCHEME=… -D MESH=… -D EPOCHS=… -D RANKS=… -D MPIEXEC=… -D NUMPROC_FLAG=… -D WORK_DIR=…
 file(MAKE_DIRECTORY "${WORK_DIR}")
-set(train "${PROGRAM}" --scheme ${SCHEME} --mesh ${MESH} --epochs 5 --dropout 0.1)
+set(train "${PROGRAM}" --scheme ${SCHEME} --mesh ${MESH} --epochs ${EPOCHS} --dropout 0.1)
 
 function(run losses)
   execute_process(COMMAND ${ARGN} --losses "${WORK_DIR}/${losses}" OUTPUT_VARIABLE text ERROR_VARIABLE text RESULT_VARIABLE code)

@@ -57,4 +57,5 @@ int main()
   count<cubist::Cube3D>(64, {.q = 4});
   count<cubist::Grid2D>(8, {.x = 2, .y = 4});
   count<cubist::Grid3D>(12, {.x = 2, .y = 3, .z = 2});
+  return 0;
 }
