@@ -247,6 +247,7 @@ TEST_CASE("a replica has its part of the optimizer's state")
   check_state<AdamW>(2);
 }
 
+#if !CUBIST_SANITIZED  // which need not see what is counted
 TEST_CASE("a step of a sharded optimizer sends what its formula says")
 {
   for (const auto& sizes : {even, uneven})
@@ -272,6 +273,7 @@ TEST_CASE("a step of a sharded optimizer sends what its formula says")
     CHECK(all == 4 * 2 * 3 * pieces);
   }
 }
+#endif
 
 TEST_CASE("micro-batches of a sharded optimizer are one batch")
 {

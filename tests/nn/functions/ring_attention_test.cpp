@@ -175,7 +175,7 @@ TEST_CASE("a ring in which a part of the heads goes around at a time computes th
   CHECK(heads(cases[few + 1], 3, 2) == 1);
   CHECK(heads(cases[0], 2, 2) == 2);
   const std::size_t all = cases.size();
-  equals_one_rank(Place<Summa2D>{4, {.rows = 2, .cols = 2}}, 2, few, all);
+  if (!sanitized) equals_one_rank(Place<Summa2D>{4, {.rows = 2, .cols = 2}}, 2, few, all);
   equals_one_rank(Place<Summa2D>{3, {.rows = 3, .cols = 1}}, 3, few, all);
 }
 
@@ -195,6 +195,7 @@ TEST_CASE("attention of ranks that share sequences is that of one rank in 16 bit
   }
 }
 
+#if !CUBIST_SANITIZED  // which need not see what is counted
 TEST_CASE("a ring sends the keys and values of a rank's rows to every other member")
 {
   using B = Counting<Threads>;
@@ -223,5 +224,6 @@ TEST_CASE("a ring sends the keys and values of a rank's rows to every other memb
   // 3 sequences of 6 tokens, 2 key-value heads of 3 columns
   check(Place<Summa2D>{6, {.rows = 3, .cols = 2}}, cases[2], 3, 3 * 2, 3);
 }
+#endif
 
 }  // namespace cubist::test::ring_attention_test

@@ -306,6 +306,7 @@ TEST_CASE("backward computes the same gradients without that of the input")
       });
 }
 
+#if !CUBIST_SANITIZED  // which need not see what is counted
 TEST_CASE("backward sends what the gradient of the input needs only where it is asked for")
 {
   using B = Counting<Threads>;
@@ -329,6 +330,7 @@ TEST_CASE("backward sends what the gradient of the input needs only where it is 
   CHECK(more == 8 * (first.backward.words() - first.backward_weight.words()));
   CHECK(more > 0);
 }
+#endif
 
 TEST_CASE("parameters have names and shapes, and are the same on every scheme and mesh")
 {
@@ -875,6 +877,7 @@ TEST_CASE("MindSpore's sample on a grid equals that of one rank, and has its sha
     CHECK(blocks == std::vector<Shape>{{1024, 32}, {128, 128}, {128, 128}, {1024, 32}});
 }
 
+#if !CUBIST_SANITIZED  // which need not see what is counted
 TEST_CASE("every training step sends the same words")
 {
   if (!fits(cube)) return;
@@ -903,6 +906,7 @@ TEST_CASE("every training step sends the same words")
   check(two_two_two);
   check(cube);
 }
+#endif
 
 // The options that are not here are of types that have valid values only: flags, seeds,
 // enumerators, the steps of NumericsMonitorOptions, CheckpointOptions::keep. Those of optimizers
