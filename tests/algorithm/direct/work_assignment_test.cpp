@@ -260,6 +260,27 @@ TEST_CASE("As many replicas compute their block as there are cores")
   CHECK(parts_per_worker({a, b, c, 3}).size() == 3);
 }
 
+TEST_CASE("The workers share a product whose replicated result has one row")
+{
+  // The next token of a text, in the second layer of a pair of Megatron1D.
+  for (const std::size_t ranks : {2U, 4U, 8U})
+  {
+    const auto a = blocks({1, 3072}, 1, ranks);
+    const auto b = blocks({3072, 768}, ranks, 1);
+    const auto c = blocks({1, 768}, 1, 1, ranks);
+    std::vector<std::size_t> multiplied;
+    for (int rank = 0; rank < static_cast<int>(ranks); ++rank)
+    {
+      std::size_t elements = 0;
+      for (const auto& p : assign_work(a, b, c, rank, 2, sizeof(float)).products)
+        elements += p.size.n * p.size.k;
+      if (elements > 0) multiplied.push_back(elements);
+    }
+    CAPTURE(ranks);
+    CHECK(multiplied == std::vector<std::size_t>(2, 3072 * 768 / 2));
+  }
+}
+
 TEST_CASE("A factor is read by peers unless each rank has all that its block needs")
 {
   const auto reads = [](const Placement& a, const Placement& b, const Placement& c) {

@@ -296,13 +296,17 @@ struct WorkWay
   }
 };
 
-/// The time of the first part, which takes the longest, as if it were multiplied by panels.
-[[nodiscard]] inline double time_of_first(const SharedWork& w,
-                                          const std::vector<AssignedPart>& parts)
+/// The time of the largest part, as if it were multiplied by panels. If replicas have fewer rows
+/// than ranks, some parts are empty.
+[[nodiscard]] inline double time_of_largest(const SharedWork& w,
+                                            const std::vector<AssignedPart>& parts)
 {
-  const auto& first = parts.front();
+  const auto& largest =
+      *std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+        return a.part.valid().size() < b.part.valid().size();
+      });
   return w.time_of(
-      products_by_panels(w.a, w.b, target_of(w, first), w.inner(), first.worker, w.times));
+      products_by_panels(w.a, w.b, target_of(w, largest), w.inner(), largest.worker, w.times));
 }
 
 /// @pre any rank has a part
@@ -312,7 +316,7 @@ struct WorkWay
   const bool synchronises = windows.reads_a || windows.reads_b || windows.reads_c;
   // Ranks that never wait for each other need not switch before they are done.
   const double switching = w.turns() > 1 && synchronises ? w.rates.shared_core : 1;
-  const double products = time_of_first(w, parts) * w.turns() * switching;
+  const double products = time_of_largest(w, parts) * w.turns() * switching;
   return {std::move(parts), {}, products, products + w.time_of_windows(windows)};
 }
 
@@ -320,7 +324,7 @@ struct WorkWay
 [[nodiscard]] inline WorkWay way_per_worker(const SharedWork& w, std::vector<AssignedPart> parts)
 {
   const auto of_one = static_cast<double>(parts.size() / w.workers);
-  const double products = time_of_first(w, parts) * of_one;
+  const double products = time_of_largest(w, parts) * of_one;
   const double time = products + w.time_of_windows(windows_in_place(w, parts));
   return {std::move(parts), {}, products, time};
 }
