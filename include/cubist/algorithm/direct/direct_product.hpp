@@ -153,9 +153,10 @@ class DirectProduct final : public ProductPlan<T>
     Peers xs{world_, {x, ops_.x}, grad_weight_.reads_a()};
     Peers ws{world_, {w, ops_.w}, grad_input_.reads_b()};
     Peers dys{world_, dy, grad_input_.reads_a() || grad_weight_.reads_b()};
-    multiply(grad_input_, T{1}, dys.all(), ws.all().t(), T{}, {dx, ops_.x});
-    multiply(grad_weight_, T{1}, xs.all().t(), dys.all(), beta, {dw, ops_.w});
+    auto dxs = multiply(grad_input_, T{1}, dys.all(), ws.all().t(), T{}, {dx, ops_.x});
+    auto dws = multiply(grad_weight_, T{1}, xs.all().t(), dys.all(), beta, {dw, ops_.w});
     xs.close(), ws.close(), dys.close();
+    complete(dxs, dws);
     read_peer_parts(grad_input_, T{}, dx);
     read_peer_parts(grad_weight_, beta, dw);
     xs.wait(), ws.wait(), dys.wait();
@@ -193,14 +194,17 @@ class DirectProduct final : public ProductPlan<T>
   {
     Peers as{world_, a, assigned.reads_a()};
     Peers bs{world_, b, assigned.reads_b()};
-    multiply(assigned, alpha, as.all(), bs.all(), beta, c);
+    auto cs = multiply(assigned, alpha, as.all(), bs.all(), beta, c);
     as.close(), bs.close();
+    complete(cs);
     read_peer_parts(assigned, beta, c.stored());
     as.wait(), bs.wait();
   }
 
-  /// C = alpha A B + beta C, as far as this rank computes it.
-  void multiply(Assigned& assigned, T alpha, Factor a, Factor b, T beta, Operand<T> c)
+  /// C = alpha A B + beta C, as far as this rank computes it. Returns the window in which ranks
+  /// write to blocks of C, if they do; it is still open.
+  [[nodiscard]] std::optional<WritableWindow> multiply(Assigned& assigned, T alpha, Factor a,
+                                                       Factor b, T beta, Operand<T> c)
   {
     if (c.transposed()) return multiply(assigned, alpha, b.t(), a.t(), beta, c.t());
     const auto& work = assigned.work;
@@ -223,9 +227,22 @@ class DirectProduct final : public ProductPlan<T>
     if (const auto& [i, j, shape] = work.zero_k; shape.size() > 0)
       cubist::multiply(engine_, alpha, Operand<const T>{In{nullptr, {shape.rows, 0}}},
                        Operand<const T>{In{nullptr, {0, shape.cols}}}, beta, c.block(i, j, shape));
-    if (!cs) return;
-    cs->close();
-    cs->wait();
+    return cs;
+  }
+
+  /// Waits until the ranks have written to this rank's blocks. All windows are closed before any is
+  /// waited for, so that a rank sleeps once.
+  template <class... W>
+  static void complete(std::optional<W>&... windows)
+  {
+    const auto close = [](auto& window) {
+      if (window) window->close();
+    };
+    const auto wait = [](auto& window) {
+      if (window) window->wait();
+    };
+    (close(windows), ...);
+    (wait(windows), ...);
   }
 
   /// A factor of a block product. If it is one piece it is used in place; otherwise `workspace`
