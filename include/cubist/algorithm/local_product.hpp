@@ -4,11 +4,13 @@
 // Derives from the layouts of X (M, K), W (K, N) and Y (M, N) which product each rank computes
 // locally, and along which axes its operands are gathered.
 //
-//   M, K, N   are cut for it by the axes that the two matrices which have the dimension begin with
-//   a matrix  may be cut by one axis more, inside these: an operand is gathered along it, a result
-//             is summed and scattered along it
-//   a result  that holds replicas along an axis which cuts the inner dimension is summed along it;
-//             dW by DistMatMul, whose caller may overlap that sum with other work
+// * Each of M, K and N is a dimension of two matrices, and each of these cuts it by a list of axes.
+//   The local product cuts it by the axes with which both lists begin.
+// * A matrix may be cut by one more axis, inside these. An operand is gathered along it; a result
+// is
+//   summed and scattered along it.
+// * A result that has replicas along an axis which cuts the inner dimension is summed along it. For
+//   dW, DistMatMul does so, and its caller may overlap this sum with other work.
 //
 // An example, the cube: X rows [z y] cols [x], W rows [x z] cols [y], Y rows [z x] cols [y] have M
 // cut by z, K by x, N by y; X is gathered along y, W along z, and Y is scattered along x.

@@ -3,8 +3,8 @@
 
 // The interface of the three algorithms that multiply: SUMMA (summa/), gather-multiply-scatter
 // (gather/) and the direct product (direct/). A plan is made for one size and owns its workspace.
-// It sees this rank's padded blocks, and depends on the scalar only, so that DistMatMul is compiled
-// without the code of the algorithm.
+// It sees this rank's padded blocks only. Its type depends on nothing but the scalar, so DistMatMul
+// is compiled without the code of the algorithm.
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"

@@ -34,7 +34,7 @@ enum class Collective : std::uint8_t
 /// The number of collectives, without windows.
 inline constexpr std::size_t collective_count = 12;
 
-/// The name, as in messages.
+/// The name of a collective, as error messages show it.
 [[nodiscard]] constexpr const char* to_string(Collective c)
 {
   constexpr const char* names[collective_count] = {
@@ -51,7 +51,7 @@ enum class ReduceOp : std::uint8_t
   max,  ///< the larger; with a NaN as in min
 };
 
-/// The name, as in messages.
+/// The name of an operation, as error messages show it.
 [[nodiscard]] constexpr const char* to_string(ReduceOp op)
 {
   constexpr const char* names[] = {"sum", "min", "max"};

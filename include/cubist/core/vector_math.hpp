@@ -188,7 +188,7 @@ template <RealScalar T>
 }
 #endif
 
-/// a / b, on a device to 2 units of the last place.
+/// a / b. A device computes it to within 2 units in the last place.
 /// @pre b is from 1 to 2^100
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T quotient(T a, T b)

@@ -4,7 +4,7 @@
 // Determines which samples (rows, windows) make up which batch. The samples of epoch 0 in the order
 // of its Shuffle, then those of epoch 1, and so on, are cut into batches of equal size, so a batch
 // may have samples of two epochs. The order depends only on the seed and the number of the batch.
-// So a resumed run goes on exactly, and every rank of every mesh has the same batches.
+// So a resumed run gets the batches that it would have had, on every rank of every mesh.
 
 #include <cstddef>
 #include <cstdint>

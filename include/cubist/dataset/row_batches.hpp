@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Batches of rows of a CSV file: the same on every mesh, and a function of their number, so a
-// resumed run goes on exactly. Each epoch visits every training row once, in an order of its own
-// (dataset/batch_order.hpp). The held-out rows are drawn by the seed, or the last of the file.
+// Batches of rows of a CSV file. A batch is a function of its number and the seed, so it is the
+// same on every mesh and in a run that is resumed. Each epoch visits every training row once, in an
+// order of its own (dataset/batch_order.hpp). The held-out rows are drawn by the seed, or are the
+// last rows of the file.
 //
 //   const CsvFile file{"digits.csv"};  // one for all threads
 //   const RowBatches data{file, {.batch = 64, .seed = 42, .held_out = 0.2, .normalize = true}};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Batches of sequences from a token file, for Transformer::compute_gradients: the same on every
-// rank of every mesh, and a function of their number, so a resumed run goes on exactly.
+// Batches of sequences from a token file, for Transformer::compute_gradients. A batch is a function
+// of its number and the seed, so it is the same on every rank of every mesh and in a run that is
+// resumed.
 //
 // Window w of the file is the tokens [w (S - 1), w (S - 1) + S): windows overlap by one token,
 // since the last token of a sequence predicts nothing, and so each token but the first is predicted

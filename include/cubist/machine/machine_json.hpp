@@ -152,7 +152,7 @@ catch (const nlohmann::json::exception& error)
   return links;
 }
 
-/// Makes the first links of a machine connect this many ranks; other links connect all.
+/// Makes the first links of a machine connect this many ranks each. Its other links connect all.
 inline void set_ranks_per_node(Machine& machine, int ranks)
 {
   if (machine.links.size() == 1) machine.links.push_back(machine.links.front());

@@ -2,7 +2,8 @@
 #pragma once
 
 // A parameter of a network, for optimizers and for users: `gather` collects its value or gradient
-// on rank 0, `scatter` sets it from there. A weight is (in, out), in PyTorch (out, in).
+// on rank 0, `scatter` sets it from there. The shape of a weight is (in, out), and not (out, in) as
+// in PyTorch.
 
 #include <functional>
 #include <memory>

@@ -47,7 +47,7 @@ struct PgemmOptions
   /// Method::direct uses shared memory, and is an ArgumentError if ranks do not share any.
   /// Method::collectives uses a scheme with conversions.
   Method method = Method::automatic;
-  /// The most bytes of A and B that are in shared memory at a time, of all ranks together.
+  /// The most bytes that A and B may take in shared memory at a time, for all ranks together.
   std::size_t shared_bytes = std::size_t{2} << 30;
   /// The machine's figures for the planner; the numbers of cores and of ranks on a node are found
   /// by the library.

@@ -70,7 +70,7 @@ class MpiProgress
     return returned_.counts(communicator);
   }
 
-  /// Runs `f`, which calls MPI, while no other thread does.
+  /// Runs `f`, which calls MPI, while no other thread calls MPI.
   template <class F>
   auto call_mpi(F f)
   {

@@ -266,7 +266,7 @@ struct CollectiveLoads
   double rank_seconds = 0;  // the time in which the slowest rank sends or receives its bytes
   double core_seconds = 0;
 
-  /// @param ranks of the unit that send, and receive, its bytes
+  /// @param ranks the number of the unit's ranks that send its bytes, and that receive them
   void add(const Machine& machine, const SimulatedLinks& links, std::size_t level, int unit,
            UnitBytes bytes, double ranks)
   {

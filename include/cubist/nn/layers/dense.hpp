@@ -95,7 +95,7 @@ class Dense
     forward(x, fit_output(kept.y, x), pass, kept);
     return *kept.y;
   }
-  /// Y, in a matrix of the caller's.
+  /// Writes Y into a matrix that the caller owns.
   void forward(const Input& x, Output& y, const Pass& pass, Kept& kept) const
   {
     if (is_linear()) return linear_.forward(x, y, kept.linear);
