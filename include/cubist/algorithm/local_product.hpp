@@ -7,8 +7,7 @@
 // * Each of M, K and N is a dimension of two matrices, and each of these cuts it by a list of axes.
 //   The local product cuts it by the axes with which both lists begin.
 // * A matrix may be cut by one more axis, inside these. An operand is gathered along it; a result
-// is
-//   summed and scattered along it.
+//   is summed and scattered along it.
 // * A result that has replicas along an axis which cuts the inner dimension is summed along it. For
 //   dW, DistMatMul does so, and its caller may overlap this sum with other work.
 //
