@@ -18,26 +18,24 @@
 #include "cubist/engine/cuda/engine.hpp"
 
 #include "checks.hpp"
-#include "engine_operations.hpp"
+#include "engine_comparison.hpp"
 #include "host_results.hpp"
 #include "network.hpp"
 
 using namespace cubist;
 using namespace cubist::test;
 
+#ifndef CUBIST_QUICK_TESTS
+extern template void cubist::test::compare_engines<float>(Comparison&);
+extern template void cubist::test::compare_engines<double>(Comparison&);
+extern template void cubist::test::compare_engines<std::complex<float>>(Comparison&);
+extern template void cubist::test::compare_engines<std::complex<double>>(Comparison&);
+extern template void cubist::test::compare_engines<bfloat16>(Comparison&);
+extern template void cubist::test::compare_engines<cubist::half>(Comparison&);
+#endif
+
 namespace
 {
-
-template <Scalar T>
-void compare_engines(Comparison& found)
-{
-  const auto got = engine_results<CudaEngine, T>();
-  const auto expected = host_engine_results<T>();
-  found.check(got.size() == expected.size(), "the number of results");
-  for (std::size_t r = 0; r < std::min(got.size(), expected.size()); ++r)
-    found.equal(got[r].second, expected[r].second,
-                element_name<T>() + ", " + got[r].first + ", result " + std::to_string(r));
-}
 
 void compare_networks(Comparison& found)
 {
