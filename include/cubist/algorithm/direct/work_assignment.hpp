@@ -18,7 +18,9 @@
 //               Replicas need not cut their block into more shares than there are workers;
 //   by cut      the work is cut in another way than C, into m x n x k cuboids of scalar products.
 //               Each worker computes one in a workspace, and the holders of C copy or add up what
-//               they need. That pays where blocks or pieces are too small for the gemm kernel.
+//               they need. That pays where blocks or pieces are too small for the gemm kernel. If C
+//               has few elements, the inner indices may be cut among all ranks, so that each reads
+//               its own blocks of A and B, and waits for others only once before it adds up.
 //
 // docs/decisions/0027-work-assignment.md has the measurements. Source of the cuboids, whose surface
 // is what a worker reads and writes: Irony, Toledo, Tiskin, "Communication lower bounds for
@@ -257,7 +259,7 @@ struct WorkCut
 {
   const ProductSize size = w.size();
   WorkAssignment work;
-  work.in_workspace = work.reads_a = work.reads_b = work.reads_c = true;
+  work.in_workspace = work.reads_c = true;
   work.workspace = cut.block(size, 0).padded();
   const Block whole = w.c[rank];
   for (std::size_t i = 0; i < cut.workers(); ++i)
@@ -265,6 +267,8 @@ struct WorkCut
     const Block part = cut.block(size, i);
     const Range inner = cut.inner(size, i);
     const int worker = w.rank_of(i, cut.workers());
+    work.reads_a = work.reads_a || !contains(w.a[worker], part.rows, inner);
+    work.reads_b = work.reads_b || !contains(w.b[worker], inner, part.cols);
     if (worker == rank)
       work.products = block_products(w.a, w.b, {{part, {worker, 0, 0}}}, inner, rank, w.times);
     const Rectangle common = intersection(part, whole);
@@ -332,12 +336,14 @@ struct WorkWay
 [[nodiscard]] inline WorkWay way_by_cut(const SharedWork& w, const WorkCut& cut)
 {
   // Holders read workspaces that are no longer in caches. This takes as long as three copies, or
-  // four if they add up several parts.
-  const double copies = cut.k > 1 ? 4 : 3;
+  // more if they add up several parts.
+  const double copies = cut.k > 1 ? 2 + static_cast<double>(cut.k) : 3;
   const auto work = assign_by_cut(w, cut, 0);  // rank 0 has one of the largest parts
-  const double products = w.time_of(work.products);
+  // As in way_per_rank, if more ranks multiply than there are cores.
+  const double turns = static_cast<double>(cut.workers()) / static_cast<double>(w.workers);
+  const double products = w.time_of(work.products) * turns * (turns > 1 ? w.rates.shared_core : 1);
   const double time = products + w.time_of_windows(work) +
-                      copies * w.times.copy * static_cast<double>(work.workspace.size());
+                      turns * copies * w.times.copy * static_cast<double>(work.workspace.size());
   return {{}, cut, products, time};
 }
 
@@ -364,6 +370,8 @@ CUBIST_INLINE WorkAssignment assign_work(const Placement& a, const Placement& b,
   if (auto of_workers = parts_per_worker(w); w.turns() > 1 && !of_workers.empty())
     consider(way_per_worker(w, std::move(of_workers)));
   for (const WorkCut& cut : work_cuts(w.workers)) consider(way_by_cut(w, cut));
+  // A thin result: each rank multiplies what it has, and nothing but the partial sums is read.
+  if (w.turns() > 1) consider(way_by_cut(w, {1, 1, static_cast<std::size_t>(c.ranks())}));
   return fastest.assign(w, rank);
 }
 
