@@ -22,7 +22,7 @@ TEMPLATE_TEST_CASE("a block is transposed in tiles, whatever its sizes", "", flo
                    std::complex<double>)
 {
   using T = TestType;
-  constexpr std::array<std::size_t, 7> sizes{1, 3, 4, 8, 16, 67, 150};
+  constexpr std::array<std::size_t, 8> sizes{1, 3, 4, 8, 16, 67, 150, 530};
   for (const std::size_t rows : sizes)
     for (const std::size_t cols : sizes)
     {

@@ -135,43 +135,44 @@ void copy_rows(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t
     });
 }
 
-/// element(y(i, j), x(i, j)), x by columns.
+/// element(y(i, j), x(i, j)), x by columns: by squares of a cache line, down strips of columns. So
+/// many columns are too many for the processor's own look-ahead.
 template <class T, class E>
 void transpose_block(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
                      std::size_t cols, const E element)
 {
   constexpr std::size_t line = 64 / sizeof(T);  // elements of a cache line
-  constexpr std::size_t tile = 8 * line;
+  constexpr std::size_t n = sizeof(T) <= 4 ? 4 : 2;
+  constexpr std::size_t ahead = 32;        // rows between what is prefetched and what is copied
+  constexpr std::size_t strip_rows = 512;  // the next strip writes to the same pages
+  const std::size_t strip_cols = rows > ahead ? 64 : line;
   const auto copy_edge = [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
     for (std::size_t i = i0; i < i1; ++i)
       for (std::size_t j = j0; j < j1; ++j) element(y[i * y_ld + j], x[j * x_ld + i]);
   };
-  // Tiles of two by two, which compilers turn into shuffles of registers.
-  const auto copy_square = [&](std::size_t i0, std::size_t j0) {
-    for (std::size_t i = i0; i < i0 + line; i += 2)
-      for (std::size_t j = j0; j < j0 + line; j += 2)
-      {
-        const T* const in = x + j * x_ld + i;
-        T* const out = y + i * y_ld + j;
-        const T values[2][2] = {{in[0], in[x_ld]}, {in[1], in[x_ld + 1]}};
-        element(out[0], values[0][0]);
-        element(out[1], values[0][1]);
-        element(out[y_ld], values[1][0]);
-        element(out[y_ld + 1], values[1][1]);
-      }
+  // n by n elements, which compilers turn into shuffles of registers
+  const auto copy_tile = [&](std::size_t i0, std::size_t j0) {
+    T values[n][n];
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < n; ++j) values[i][j] = x[(j0 + j) * x_ld + i0 + i];
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < n; ++j) element(y[(i0 + i) * y_ld + j0 + j], values[i][j]);
   };
   const std::size_t whole_rows = rows / line * line;
   const std::size_t whole_cols = cols / line * line;
-  for (std::size_t i0 = 0; i0 < whole_rows; i0 += tile)
-  {
-    const std::size_t i1 = std::min(i0 + tile, whole_rows);
-    for (std::size_t j0 = 0; j0 < whole_cols; j0 += tile)
+  for (std::size_t i0 = 0; i0 < whole_rows; i0 += strip_rows)
+    for (std::size_t j0 = 0; j0 < whole_cols; j0 += strip_cols)
     {
-      const std::size_t j1 = std::min(j0 + tile, whole_cols);
-      for (std::size_t j = j0; j < j1; j += line)
-        for (std::size_t i = i0; i < i1; i += line) copy_square(i, j);
+      const std::size_t i1 = std::min(i0 + strip_rows, whole_rows);
+      const std::size_t j1 = std::min(j0 + strip_cols, whole_cols);
+      for (std::size_t i = i0; i < i1; i += line)
+        for (std::size_t j = j0; j < j1; j += n)
+        {
+          if (i + ahead < whole_rows)
+            for (std::size_t k = 0; k < n; ++k) __builtin_prefetch(x + (j + k) * x_ld + i + ahead);
+          for (std::size_t k = 0; k < line; k += n) copy_tile(i + k, j);
+        }
     }
-  }
   copy_edge(0, whole_rows, whole_cols, cols);
   copy_edge(whole_rows, rows, 0, cols);
 }
