@@ -46,6 +46,17 @@ class AnyLayer
   virtual void use_cache(std::size_t tokens) = 0;
 };
 
+/// A matrix to keep, with the elements of `from`, which has the same layout.
+template <class A, class From>
+const A& copy_to(std::optional<A>& kept, const From& from)
+{
+  const auto source = from.view();
+  if (!kept || kept->shape() != source.shape || kept->view().quanta != source.quanta)
+    return kept.emplace(from);
+  from.mesh().engine().copy(source.padded, kept->view().padded);
+  return *kept;
+}
+
 /// @tparam L the layer, whose Input and Output are A, or are layouts that A may have
 template <class A, LayerType L>
 class LayerOf final : public AnyLayer<A, typename L::Value>
@@ -56,6 +67,14 @@ class LayerOf final : public AnyLayer<A, typename L::Value>
   using Y = typename L::Output;
   /// Whether a matrix of the layer is one of the network, which can refer to it.
   static constexpr bool is_same = std::is_same_v<A, X> && std::is_same_v<A, Y>;
+  /// Whether the layer can write to a matrix of the network. Otherwise its output is copied.
+  static constexpr bool writes =
+      requires(L & l, const X& x, Y& y, const Pass& pass, typename L::Kept& kept)
+  {
+    l.forward(x, y, pass, kept);
+    l.output_shape(x);
+    l.output_quanta(x);
+  };
 
   struct Kept final : AnyKept
   {
@@ -81,6 +100,9 @@ class LayerOf final : public AnyLayer<A, typename L::Value>
     auto& kept = static_cast<Kept&>(any);
     if constexpr (is_same)
       return layer_.forward(x, pass, kept.of_layer);
+    else if constexpr (!writes)
+      return copy_to(kept.y,
+                     layer_.forward(x.template as<typename X::Layout>(), pass, kept.of_layer));
     else
     {
       const X& in = x.template as<typename X::Layout>();
@@ -96,6 +118,13 @@ class LayerOf final : public AnyLayer<A, typename L::Value>
     auto& kept = static_cast<Kept&>(any);
     if constexpr (is_same)
       return layer_.backward(x, dy, pass, kept.of_layer, wants_dx);
+    else if constexpr (!writes)
+    {
+      const X* const dx =
+          layer_.backward(x.template as<typename X::Layout>(), dy.template as<typename Y::Layout>(),
+                          pass, kept.of_layer, wants_dx);
+      return wants_dx && dx != nullptr ? &copy_to(kept.dx, *dx) : nullptr;
+    }
     else
     {
       const X& in = x.template as<typename X::Layout>();

@@ -32,17 +32,6 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A matrix to keep, with the elements of `from`, which has the same layout.
-template <class A, class From>
-const A& copy_to(std::optional<A>& kept, const From& from)
-{
-  const auto source = from.view();
-  if (!kept || kept->shape() != source.shape || kept->view().quanta != source.quanta)
-    return kept.emplace(from);
-  from.mesh().engine().copy(source.padded, kept->view().padded);
-  return *kept;
-}
-
 /// @tparam A the matrices between layers  @tparam Layer an AnyLayer
 template <class A, class Layer>
 class LayerStack

@@ -20,24 +20,21 @@
 // has Input S::Next::Input, as in a Sequential.
 //
 // Words a rank: those of the layers of its stage, for each micro-batch, and of
-// nn/networks/staged_layers.hpp. A layer's output and its gradient are copied once, on their rank.
+// nn/networks/staged_layers.hpp. The output and the gradient of a layer that cannot write to the
+// network's matrices, as Dense can, are copied once, on their rank.
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/mesh/stages.hpp"
-#include "cubist/nn/layer.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
-#include "cubist/nn/networks/layer_stack.hpp"
 #include "cubist/nn/networks/network_matrix.hpp"
 #include "cubist/nn/networks/pipeline_options.hpp"
 #include "cubist/nn/networks/staged_layers.hpp"
@@ -56,62 +53,6 @@ struct PipelinedLayersOptions
   std::vector<std::string> frozen = {};  ///< patterns of parameters that are not trained, "0.*"
   PipelineOptions pipeline = {};         ///< the cut in stages and micro-batches
 };
-
-namespace detail
-{
-
-/// A layer whose matrices have one layout each, in a network whose matrices have one of two.
-/// @tparam A the matrices of the network
-template <class A, LayerType L>
-class OwnLayer final : public AnyLayer<A, typename L::Value>
-{
-  using T = typename L::Value;
-  using X = typename L::Input;
-  using Y = typename L::Output;
-
-  struct Kept final : AnyKept
-  {
-    typename L::Kept of_layer;
-    std::optional<A> y, dx;
-  };
-
- public:
-  explicit OwnLayer(L layer) : layer_{std::move(layer)} {}
-
-  [[nodiscard]] std::unique_ptr<AnyKept> make_kept() const override
-  {
-    return std::make_unique<Kept>();
-  }
-  [[nodiscard]] bool fits(const AnyKept& kept) const override
-  {
-    return dynamic_cast<const Kept*>(&kept) != nullptr;
-  }
-  const A& forward(const A& x, const Pass& pass, AnyKept& any) override
-  {
-    auto& kept = static_cast<Kept&>(any);
-    return copy_to(kept.y,
-                   layer_.forward(x.template as<typename X::Layout>(), pass, kept.of_layer));
-  }
-  const A* backward(const A& x, const A& dy, const BackwardPass<T, typename A::Mesh>& pass,
-                    AnyKept& any, bool wants_dx) override
-  {
-    auto& kept = static_cast<Kept&>(any);
-    const X* const dx =
-        layer_.backward(x.template as<typename X::Layout>(), dy.template as<typename Y::Layout>(),
-                        pass, kept.of_layer, wants_dx);
-    return dx != nullptr && wants_dx ? &copy_to(kept.dx, *dx) : nullptr;
-  }
-  void append_parameters(Parameters<T, typename A::Mesh>& list, const std::string& prefix) override
-  {
-    layer_.append_parameters(list, prefix);
-  }
-  void use_cache(std::size_t) override {}
-
- private:
-  L layer_;
-};
-
-}  // namespace detail
 
 /// @tparam P Pipeline<S>, or DataParallel<Pipeline<S>>
 template <PipelineScheme P, class B, RealScalar T>
@@ -154,7 +95,7 @@ class PipelinedLayers : public detail::StagedLayers<P, B, T>
                   "their backend and scalar");
     return {outputs, takes_even, gives_even, [make](const Stage& mesh) mutable {
               return std::unique_ptr<AnyLayer>{
-                  std::make_unique<detail::OwnLayer<OfStage, L>>(make(mesh))};
+                  std::make_unique<detail::LayerOf<OfStage, L>>(make(mesh))};
             }};
   }
 
