@@ -61,7 +61,7 @@ class TwoParameters
   }
   [[nodiscard]] Parameters<T, M> parameters()
   {
-    return {{"weight", w_.view(), dw_.view()}, {"bias", b_.view(), db_.view(), {}, decays_}};
+    return {{"weight", w_.view(), dw_.view(), {}}, {"bias", b_.view(), db_.view(), {}, decays_}};
   }
   [[nodiscard]] std::pair<Global<T>, Global<T>> gathered() const
   {
