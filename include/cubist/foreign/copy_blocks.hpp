@@ -135,8 +135,8 @@ void copy_rows(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t
     });
 }
 
-/// element(y(i, j), x(i, j)), x by columns: by squares of a cache line, down strips of columns. So
-/// many columns are too many for the processor's own look-ahead.
+/// element(y(i, j), x(i, j)), x by columns. It goes down strips of columns, in squares of a cache
+/// line. The processor does not foresee reads from so many columns, so they are prefetched.
 template <class T, class E>
 void transpose_block(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
                      std::size_t cols, const E element)
