@@ -696,7 +696,7 @@ TEST_CASE("an evaluation between forward and backward changes no gradient")
     return std::tuple{std::move(all), std::move(first), error};
   });
   for (const auto& dx : again) CHECK(identical(dx, wanted));
-  CHECK(mentions(message, "evaluation or a generation that followed a backward"));
+  CHECK(mentions(message, "generation that has used the memory of the last forward"));
 }
 
 TEST_CASE("several forwards may wait for their backwards, in any order")

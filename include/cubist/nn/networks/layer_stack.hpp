@@ -71,9 +71,9 @@ class LayerStack
     void require_forward() const
     {
       require<ArgumentError>(has_output_,
-                             "got backward before any forward, after one that failed, or after an "
-                             "evaluation or a generation that followed a backward, and so used its "
-                             "memory, so there is no output for the gradient; call forward first");
+                             "got backward before any forward, after one that failed, or after "
+                             "an evaluation or a generation that has used the memory of the last "
+                             "forward, so there is no output for the gradient; call forward first");
     }
 
    private:
