@@ -6,7 +6,7 @@ endif()
 list(APPEND nccl_sources comm/wait_time_test.cpp)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
   # The kernels run in the test's own thread here, which has nothing to race with; those of a graph have streams.
-  list(FILTER nccl_sources EXCLUDE REGEX "^engine/cuda/(attention_kernels|chunks|functions|groups|operations|tiling)_test\\.cpp$")
+  list(FILTER nccl_sources EXCLUDE REGEX "^engine/cuda/(attention_kernels|chunks|functions|groups|operations|rows|tiling)_test\\.cpp$")
 endif()
 add_executable(cubist_nccl_tests ${nccl_sources} nccl/fake_cuda.cpp nccl/fake_nccl.cpp nccl/fake_nvtx.cpp)
 set_source_files_properties(nccl/fake_cuda.cpp nccl/fake_nccl.cpp nccl/fake_nvtx.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -87,7 +87,7 @@ TEST_CASE("the norm of gradients is that of the parts of a sharded optimizer")
   for (const double norm : found) CHECK(norm == Approx(expected).epsilon(1e-14));
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("the norm of gradients is an all_reduce of one number")
 {
   using B = Counting<TestBackend>;

@@ -199,7 +199,7 @@ TEST_CASE("micro-batches of different lengths have the mean of their gradients")
   }
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("gradients are summed once for all micro-batches")
 {
   const Place<DataParallel<Summa2D>> two_ranks{2, {.data = 2, .scheme = {.q = 1}}};

@@ -247,7 +247,7 @@ TEST_CASE("a replica has its part of the optimizer's state")
   check_state<AdamW>(2);
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("a step of a sharded optimizer sends what its formula says")
 {
   for (const auto& sizes : {even, uneven})

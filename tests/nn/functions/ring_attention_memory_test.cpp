@@ -15,7 +15,7 @@
 namespace cubist::test::ring_attention_memory_test
 {
 
-#if !CUBIST_SANITIZED  // which would see no more than of attention itself
+#if !CUBIST_SANITIZED  // tests of attention itself run there
 namespace
 {
 

@@ -195,7 +195,7 @@ TEST_CASE("attention of ranks that share sequences is that of one rank in 16 bit
   }
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("a ring sends the keys and values of a rank's rows to every other member")
 {
   using B = Counting<Threads>;

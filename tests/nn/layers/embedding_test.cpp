@@ -281,7 +281,7 @@ TEST_CASE("an embedding's results do not depend on the shapes of the calls befor
   forgets_former_shapes(Place<Megatron1DSequence>{4, {.p = 4}});
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("an embedding sends each distinct token of a block once")
 {
   const auto check = [](const auto& place) {

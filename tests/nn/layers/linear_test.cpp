@@ -346,7 +346,7 @@ TEST_CASE("the padding of weight, bias and their gradients stays zero")
   });
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("the bias costs the words of its gradient's sum, and no more")
 {
   for_each_place([]<class S>(const Place<S>& place) {

@@ -148,7 +148,7 @@ TEST_CASE("merged layers compute what separate ones do")
   equals_oracle(Place<Megatron1DSequence::Next>{3, {.p = 3}});
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("merged layers gather X once: their words are those of one product")
 {
   using B = Counting<Threads>;

@@ -73,7 +73,7 @@ TEST_CASE("positions are added to the rows of each sequence, and their gradients
   }
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("of positions, the gradients of those in use are sent")
 {
   if (!fits(two_two_two)) return;

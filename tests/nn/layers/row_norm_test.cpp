@@ -231,7 +231,7 @@ TEST_CASE(
   }
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("a norm sends two numbers a row, or one, and its gradients once")
 {
   using Words = std::vector<std::uint64_t>;

@@ -347,7 +347,7 @@ TEST_CASE("of equal columns accuracy takes the first")
   });
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("nothing is gathered: the words do not depend on the number of columns")
 {
   for_each_place([]<class S>(const Place<S>& place) {

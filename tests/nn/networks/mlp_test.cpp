@@ -306,7 +306,7 @@ TEST_CASE("backward computes the same gradients without that of the input")
       });
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("backward sends what the gradient of the input needs only where it is asked for")
 {
   using B = Counting<Threads>;
@@ -877,7 +877,7 @@ TEST_CASE("MindSpore's sample on a grid equals that of one rank, and has its sha
     CHECK(blocks == std::vector<Shape>{{1024, 32}, {128, 128}, {128, 128}, {1024, 32}});
 }
 
-#if !CUBIST_SANITIZED  // which need not see what is counted
+#if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("every training step sends the same words")
 {
   if (!fits(cube)) return;

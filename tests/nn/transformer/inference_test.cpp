@@ -111,7 +111,7 @@ TEST_CASE("a model for inference has no backward and no optimizer")
   CHECK(mentions(messages[2], "without gradients"));
 }
 
-#if !defined CUBIST_TEST_MPI && !CUBIST_SANITIZED  // which count the same
+#if !defined CUBIST_TEST_MPI && !CUBIST_SANITIZED  // counts are equal there
 namespace
 {
 

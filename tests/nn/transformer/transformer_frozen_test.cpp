@@ -194,7 +194,7 @@ TEST_CASE("sharded, and with micro-batches, the rest is trained with the same bi
   }));
 }
 
-#if !defined CUBIST_TEST_MPI && !CUBIST_SANITIZED  // which count the same
+#if !defined CUBIST_TEST_MPI && !CUBIST_SANITIZED  // counts are equal there
 TEST_CASE("nothing is sent for parameters that are frozen")
 {
   using S = DataParallel<Summa2D>;
