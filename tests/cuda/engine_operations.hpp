@@ -242,7 +242,7 @@ void sum_rows(Keep keep, Strided<E, T>& a, Strided<E, T>& c)
   E{}.sum_rows(a.in(), lists, c.view(), true), keep("sum_rows, added", c);
 }
 
-/// What PassesRows has, and what an engine without it computes instead.
+/// The results of the functions of PassesRows. An engine without them computes them by others.
 template <class Keep, Engine E, Scalar T>
 void whole_rows(Keep keep, Strided<E, T>& a, Strided<E, T>& b, Strided<E, T>& c,
                 Strided<E, T>& of_columns)
@@ -261,7 +261,7 @@ void whole_rows(Keep keep, Strided<E, T>& a, Strided<E, T>& b, Strided<E, T>& c,
   }
   keep("whole rows", c);
   engine.map_rows(c.view(), AddOfRow<A>{sums.data()}, b.in()), keep("sums of whole rows", c);
-  if constexpr (ShortReal<T>) return;  // between the two calls they would be rounded
+  if constexpr (ShortReal<T>) return;  // an engine without them rounds what it sums
   if constexpr (cubist::detail::PassesRows<E>)
     engine.column_sums_of(AddOfRow<A>{sums.data()}, of_columns.view(), b.in());
   else

@@ -8,8 +8,8 @@
 namespace cubist::test
 {
 
-/// A step of a small model, to be cut in stages, which are equal, because its logits cost next to
-/// nothing.
+/// A training step of a small model. Its logits cost next to nothing, so stages of equally many
+/// blocks cost the same.
 [[nodiscard]] inline TransformerStep eight_blocks(std::size_t sequences)
 {
   const TransformerModel model{.name = "eight blocks",

@@ -19,7 +19,7 @@ struct RepeatedWork
   const void* code = nullptr;           ///< an address that no other code has
   std::array<std::size_t, 12> sizes{};  ///< all numbers on which the time depends
 
-  /// Any order, for a map.
+  /// An arbitrary order, so that a map may have it as a key.
   friend auto operator<=>(const RepeatedWork&, const RepeatedWork&) = default;
 };
 

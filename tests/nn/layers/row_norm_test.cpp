@@ -178,7 +178,7 @@ TEST_CASE("norms and their gradients are a serial one's on engines that pass ove
   check(one_rank);
   check(Place<Megatron1D>{3, {.p = 3}});
   check(Place<Summa2D>{3, {.rows = 3, .cols = 1}});
-  check(Place<Summa2D>{6, {.rows = 2, .cols = 3}});  // of cut rows it makes several passes
+  check(Place<Summa2D>{6, {.rows = 2, .cols = 3}});  // rows are cut, so it makes several passes
   equals_serial<LayerNorm, float, K>(one_rank, true, 1e-5);
   equals_serial<LayerNorm, bfloat16, K>(one_rank, true, 0.1);
   equals_serial<RmsNorm, bfloat16, K>(one_rank, false, 0.1);

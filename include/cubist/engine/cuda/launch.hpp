@@ -152,7 +152,8 @@ struct WarpTeam
 {
   static constexpr unsigned size = 32;
 
-  /// The sum of all threads' x, in a tree: each thread adds equal numbers in each step.
+  /// The sum of all threads' x. In each step of a tree two threads add equal numbers, so all get
+  /// equal bits.
   template <class V>
   [[nodiscard]] __device__ static V sum(V x)
   {
@@ -162,7 +163,7 @@ struct WarpTeam
   }
 
  private:
-  /// x of the thread whose number differs in one bit.
+  /// The x of the thread whose number differs from this thread's in one bit.
   template <class V>
   [[nodiscard]] __device__ static V of_thread(const V& x, unsigned bit)
   {

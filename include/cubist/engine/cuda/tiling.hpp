@@ -23,7 +23,7 @@ inline constexpr unsigned block_threads = 256;
 /// thread: to 64, or to 40.
 inline constexpr unsigned few_residents = 4;
 inline constexpr unsigned many_residents = 6;
-/// For a kernel that loads so many chunks of each matrix before it uses them.
+/// The blocks of a sum that loads `series` chunks of each matrix before it uses the first one.
 template <unsigned series>
 inline constexpr unsigned residents_of = series == 1 ? many_residents : few_residents;
 

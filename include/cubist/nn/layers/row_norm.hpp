@@ -235,7 +235,7 @@ class RowNorm
   {
     return along_axes(mesh_, typename L::ColAxes{}).size() == 1;
   }
-  /// dw and db over the ranks that have other rows.
+  /// Sums dw and db over the ranks that have other rows.
   void sum_gradients(const BackwardPass<T, Mesh>& pass)
   {
     using Pending = typename PendingAxes<RowVector<L>, typename L::RowAxes>::type;
