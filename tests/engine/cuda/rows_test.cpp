@@ -6,6 +6,7 @@
 #include "cubist/engine/cuda/rows.hpp"
 #include "cubist/engine/engine.hpp"
 
+#include "../../cuda/engine_operations.hpp"
 #include "catch.hpp"
 #include "host_kernels.hpp"
 
@@ -17,34 +18,6 @@ using namespace cubist::test;
 
 namespace
 {
-
-struct TimesFactor
-{
-  float factor;
-  CUBIST_HOST_DEVICE float operator()(float x, float y) const { return factor * x + y; }
-};
-struct Product
-{
-  CUBIST_HOST_DEVICE float operator()(float x, float y) const { return x * y; }
-};
-
-/// z = x s + y, where s is the sum of x y over a row, which is also kept.
-template <class T>
-struct TimesDot
-{
-  MatrixView<const T> x;
-  MatrixView<const T> y;
-  MatrixView<T> z;
-  float* sums;
-
-  template <class Row>
-  CUBIST_HOST_DEVICE void operator()(const Row& row) const
-  {
-    const float sum = row.sum(Product{}, x, y);
-    row.set(sums, sum);
-    row.map(z, TimesFactor{sum}, x, y);
-  }
-};
 
 template <class T>
 std::vector<T> numbers(std::size_t n, std::size_t seed)
@@ -70,7 +43,7 @@ TEMPLATE_TEST_CASE("a function of rows sums over a row and maps it", "", float, 
       std::vector<float> sums(shape.rows);
       const auto view = [&](auto* data) { return MatrixView{data, shape.rows, shape.cols, ld}; };
       KernelEngine{}.for_each_row(
-          shape, TimesDot<T>{view(x.data()), view(y.data()), view(z.data()), sums.data()});
+          shape, AddSums<T, float>{view(x.data()), view(y.data()), view(z.data()), sums.data()});
       bool as_expected = true;
       for (std::size_t i = 0; i < shape.rows; ++i)
       {
@@ -81,10 +54,7 @@ TEMPLATE_TEST_CASE("a function of rows sums over a row and maps it", "", float, 
         for (std::size_t j = 0; j < ld; ++j)
         {
           const std::size_t at = i * ld + j;
-          const T wanted =
-              j < shape.cols
-                  ? static_cast<T>(sum * static_cast<float>(x[at]) + static_cast<float>(y[at]))
-                  : T{};
+          const T wanted = j < shape.cols ? static_cast<T>(static_cast<float>(x[at]) + sum) : T{};
           as_expected = as_expected && z[at] == wanted;
         }
       }
