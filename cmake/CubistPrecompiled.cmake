@@ -1,15 +1,35 @@
-# Headers of other libraries, compiled once for all targets that use them. Not with g++, which wants the same definitions
-# in all of these.
+# Headers that are compiled once for all targets that use them. Not with g++, which wants the same definitions in all of these.
+#
+# What the headers define and instantiate would be translated to machine code in every target again. With CODE this is done
+# once, too, in an object that the targets link. It calls what some programs do not have, such as Catch2; lld leaves functions
+# out that nobody calls before it looks for what they call.
 
-# cubist_precompile(<precompiled> HEADERS <header>... LINK <target>...)
+# cubist_precompile(<precompiled> [CODE] [NETWORKS] HEADERS <header>... LINK <target>...): with NETWORKS also what programs
+# with networks have in common, whose loops over elements are the optimized ones (CubistLoops.cmake).
 function(cubist_precompile precompiled)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "CODE;NETWORKS" "" "HEADERS;LINK")
   if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
     file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp" CONTENT "")
     add_library(${precompiled} OBJECT "${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp")
     target_link_libraries(${precompiled} PRIVATE ${arg_LINK})
     target_precompile_headers(${precompiled} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp" ${arg_HEADERS})
+    if(arg_NETWORKS)
+      target_precompile_headers(${precompiled} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled_networks.hpp")
+      cubist_use_loops(${precompiled})
+      set_property(TARGET ${precompiled} PROPERTY CUBIST_NETWORKS ON)
+    endif()
     target_compile_options(${precompiled} PRIVATE "SHELL:-Xclang -fno-pch-timestamp") # for ccache
+    if(arg_CODE AND CUBIST_LLD AND CMAKE_GENERATOR STREQUAL Ninja)
+      target_compile_options(${precompiled} PRIVATE -fpch-codegen)
+      string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+      separate_arguments(options UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
+      set(header "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${precompiled}.dir/cmake_pch.hxx.pch")
+      set(object "${CMAKE_CURRENT_BINARY_DIR}/${precompiled}.o")
+      add_custom_command(OUTPUT "${object}" DEPENDS "${header}" VERBATIM
+        COMMAND ${CMAKE_CXX_COMPILER} ${options} -ffunction-sections -fdata-sections -c "${header}" -o "${object}")
+      add_custom_target(${precompiled}_object DEPENDS "${object}")
+      set_property(TARGET ${precompiled} PROPERTY CUBIST_OBJECT "${object}")
+    endif()
   endif()
 endfunction()
 
@@ -17,5 +37,15 @@ endfunction()
 function(cubist_use_precompiled target precompiled)
   if(TARGET ${precompiled})
     target_precompile_headers(${target} REUSE_FROM ${precompiled})
+    get_target_property(networks ${precompiled} CUBIST_NETWORKS)
+    if(networks)
+      cubist_use_loops(${target})
+    endif()
+    get_target_property(object ${precompiled} CUBIST_OBJECT)
+    if(object)
+      add_dependencies(${target} ${precompiled}_object)
+      target_link_libraries(${target} PRIVATE "${object}")
+      target_link_options(${target} PRIVATE LINKER:--gc-sections)
+    endif()
   endif()
 endfunction()

@@ -50,7 +50,7 @@ string(PREPEND output "step 0  loss 0\\.0478[^\n]*\n.*step 9  loss 0\\.00258[^\n
 # After this line, too, the program's aliases mean what it says.
 cubist_readme_program(readme_quick_start Threads "using namespace cubist;\n")
 target_link_libraries(readme_quick_start PRIVATE cubist::cubist cubist_warnings)
-cubist_use_precompiled(readme_quick_start cubist_test_precompiled)
+cubist_use_precompiled(readme_quick_start cubist_network_precompiled)
 add_test(NAME "readme: quick start" COMMAND readme_quick_start)
 set_tests_properties("readme: quick start" PROPERTIES LABELS examples TIMEOUT 60 ENVIRONMENT CUBIST_BLAS_WARNING=off
   PASS_REGULAR_EXPRESSION "^${output}$")
@@ -58,7 +58,7 @@ set_tests_properties("readme: quick start" PROPERTIES LABELS examples TIMEOUT 60
 if(TARGET cubist_mpi)
   cubist_readme_program(readme_quick_start_mpi Mpi "#include <cubist/backend/mpi.hpp>\n")
   target_link_libraries(readme_quick_start_mpi PRIVATE cubist::mpi cubist_warnings)
-  cubist_use_precompiled(readme_quick_start_mpi cubist_test_precompiled)
+  cubist_use_precompiled(readme_quick_start_mpi cubist_network_precompiled)
   add_test(NAME "readme: quick start under mpiexec"
     COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 8 $<TARGET_FILE:readme_quick_start_mpi>)
   set_tests_properties("readme: quick start under mpiexec" PROPERTIES LABELS mpi TIMEOUT 60 PROCESSORS 2

@@ -13,8 +13,11 @@
 // Most of these functions make an object of which the caller knows only a base class, which hides
 // most of the library from the caller. None is inline, because a compiler reads the body of an
 // inline function, whether it is extern or not.
+//
+// The macro CUBIST_COMPILED_INSTANCES asks for the lists of instances alone, for a program that
+// compiles some of them once for several of its sources, as cubist's tests do.
 
-#ifdef CUBIST_COMPILED
+#if defined CUBIST_COMPILED || defined CUBIST_COMPILED_INSTANCES
 
 #include <cstddef>
 #include <memory>
@@ -22,17 +25,19 @@
 #include <vector>
 
 #include "cubist/compiled_loops.hpp"
-#include "cubist/compiled_schemes.hpp"  // CUBIST_COMPILED_SCHEMES, written by CMake beside the library
 #include "cubist/dist/global.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/version.hpp"
 
+#ifdef CUBIST_COMPILED
+#include "cubist/compiled_schemes.hpp"  // CUBIST_COMPILED_SCHEMES, written by CMake beside the library
 #if CUBIST_COMPILED != CUBIST_VERSION
 #error                                                                                             \
     "the library cubist_compiled has another version than cubist's headers, so its functions may \
 differ from theirs; take both from one release"
+#endif
 #endif
 
 namespace cubist::CUBIST_ABI
@@ -206,6 +211,7 @@ struct Named<Mpi>
   CUBIST_SCALAR_INSTANCES(prefix, S, B, double)
 // clang-format on
 
+#ifdef CUBIST_COMPILED
 CUBIST_BACKEND_INSTANCES(extern template, Threads)
 CUBIST_BACKEND_INSTANCES(extern template, Simulated)
 #define CUBIST_EXTERN(S)                                                                           \
@@ -223,6 +229,7 @@ CUBIST_BACKEND_INSTANCES(extern template, Mpi)
   CUBIST_INSTANCES(extern template, S, Mpi)
 CUBIST_COMPILED_SCHEMES(CUBIST_EXTERN)
 #undef CUBIST_EXTERN
+#endif
 #endif
 
 }  // namespace cubist::CUBIST_ABI
