@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory of a plan is that of the step it plans: what the ranks of a simulated world allocate,
-// and, of some plans, the buffers of ranks as threads.
+// The memory and the time of a plan are those of the step it plans: what the ranks of a simulated
+// world allocate, and how long they take. Some plans are also compared with the buffers of ranks as
+// threads.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <thread>
 #include <type_traits>
@@ -92,9 +94,10 @@ double step_memory(const typename S::Axes::Array& e, std::size_t tokens,
   });
 }
 
-template <SchemeType S, class B>
+/// @param train_on  is called with the network of each rank
+template <SchemeType S, class B, class Train>
 double step_memory(const typename S::Axes::Array& e, const TransformerStep& step,
-                   const PlanOptions& options)
+                   const PlanOptions& options, const Train& train_on)
 {
   return peak_memory<B>(S::Axes::ranks(e), [&](typename B::Communicator& world) {
     const Mesh<S, B> mesh{world, e, IdleRanks::refused};
@@ -115,9 +118,49 @@ double step_memory(const typename S::Axes::Array& e, const TransformerStep& step
     };
     Transformer<S, B, float> net{
         mesh, config, {.gathered = options.gathered, .method = options.method}};
-    const std::vector<int> ids(step.batch.tokens());
+    train_on(net);
+  });
+}
+
+template <SchemeType S, class B>
+double step_memory(const typename S::Axes::Array& e, const TransformerStep& step,
+                   const PlanOptions& options)
+{
+  const std::vector<int> ids(step.batch.tokens());
+  return step_memory<S, B>(e, step, options, [&](auto& net) {
     train(net, options.sharded, [&] { (void)net.compute_gradients(ids, step.batch.length); });
   });
+}
+
+/// The seconds in which simulated ranks compute gradients.
+template <SchemeType S>
+double gradient_seconds(const typename S::Axes::Array& e, const TransformerStep& step)
+{
+  const std::vector<int> ids(step.batch.tokens());
+  double begin = 0;
+  double end = 0;
+  step_memory<S, Simulated>(e, step, {}, [&](auto& net) {
+    net.mesh().world().barrier();
+    begin = Simulated::now();
+    (void)net.compute_gradients(ids, step.batch.length);
+    end = std::max(end, Simulated::now());
+  });
+  return end - begin;
+}
+
+/// Nodes of 8 GPUs, between which messages overlap with products, as those in a node do.
+Machine gpu_nodes()
+{
+  Machine machine{.name = "nodes of 8 GPUs", .cores = 8, .memory = 6.4e11};
+  machine.memory_bandwidth = 2.7e12;
+  machine.segment_bytes = 131'072;
+  machine.shared_memory = false;
+  machine.algorithms = CollectiveAlgorithms::nccl;
+  machine.links = {
+      {.name = "NVLink", .ranks = 8, .latency = 3e-6, .bandwidth = 3.6e11},
+      {.name = "InfiniBand", .latency = 5e-6, .bandwidth = 3.6e11, .rank_bandwidth = 4.5e10}};
+  machine.rates = {{"float", RateTable::constant(4e13)}};
+  return machine;
 }
 
 /// Compares, for both methods, where simulated ranks are on nodes of their own, too, and with
@@ -191,9 +234,35 @@ TEST_CASE("The memory planned for a transformer is that of its steps within a tw
   for (const auto& model : {gpt, llama})
   {
     const TransformerStep step{model, {.sequences = 8, .length = 128}};
-    compare<Summa2D>({2, 2}, step);
+    compare<DataParallel<Summa2D>>({1, 2, 2}, step);
     compare<DataParallel<Megatron1D>>({4, 2}, step);
   }
+}
+
+TEST_CASE("The time planned for a transformer on GPUs is that of its steps within a twelfth")
+{
+  const Machine machine = gpu_nodes();
+  TransformerModel model = gpt;
+  model.width = 1600;
+  model.heads = model.key_value_heads = 25;
+  model.feed_forward = 6400;
+  model.positions = 1024;
+  model.vocabulary = 8000;
+  const TransformerStep step{model, {.sequences = 64, .length = 1024}};
+  const auto compare_times = [&]<class S>(const typename S::Axes::Array& e) {
+    const PlanOptions options{.moments = 0};
+    Simulated::machine = machine;
+    const double seconds = gradient_seconds<S>(e, step);
+    Simulated::machine = {};
+    CAPTURE(S::name, e);
+    CHECK(plan_on<S>(e, step, S::Axes::ranks(e), machine, options).seconds() ==
+          Approx(seconds).epsilon(1.0 / 12));
+  };
+  // Sums of gradients that hide under backward, panels inside nodes, panels and chains across
+  // nodes.
+  for (const auto& e : {std::array{16, 2, 2}, std::array{4, 4, 4}, std::array{2, 8, 4}})
+    compare_times.operator()<DataParallel<Summa2D>>(e);
+  compare_times.operator()<DataParallel<Megatron1D>>({16, 4});
 }
 
 TEST_CASE("The memory planned is that of buffers of ranks as threads within a twentieth")

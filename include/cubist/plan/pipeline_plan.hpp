@@ -194,6 +194,7 @@ class PipelinePlanner
       again_.cost = on_stage();
       TransformerPlanner<S> planner{parts, again_.cost, of_stage_, forward};
       again_.needed = planner.add_block();
+      again_.cost.time.room = std::max(0.0, again_.cost.time.total - again_.cost.time.across);
       again_.cost.memory_parts = {};
     }
     for (const std::size_t v : pieces)
@@ -238,7 +239,9 @@ class PipelinePlanner
     part.sums = on_stage();
     TransformerPlanner<S> whole{parts, part.sums, of_stage_, options_};
     add(whole);
+    const double room = part.sums.time.room;
     part.sums.time += -1.0 * part.cost.time;
+    part.cost.time.room = room;
     part.sums.words -= part.cost.words;
     part.sums.messages -= part.cost.messages;
     part.sums.flops = 0;
@@ -347,7 +350,10 @@ class PipelinePlanner
       plan.messages += (m_ * s.all.cost.messages + s.all.sums.messages) / p;
       plan.flops += m_ * s.all.cost.flops / p;
       if (s.memory.total() > plan.memory_parts.total()) plan.memory_parts = s.memory;
+      // Sums of gradients are in flight during backward of the last micro-batch.
       Time end = s.all.sums.time;
+      end.room = s.all.cost.time.room;
+      end = with_exchange(end, block_.sums.time.sums, of_stage_.hidden(ranks), options_.sharded);
       if (options_.training) add_passes(end, (3 + 2 * options_.moments) * s.all.elements);
       if (end.total >= once) once = end.total, plan.time = end;
     }

@@ -119,8 +119,10 @@ enum class LayerPass
 inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
                                    const Machine& machine, const PlanOptions& options)
 {
-  const auto add = [&](const Work& work) {
-    plan.time += time_of(work, {plan.ranks, plan.ranks + plan.idle}, machine, options.scalar_bytes);
+  const auto add = [&](const Work& work, bool is_backward) {
+    Time time = time_of(work, {plan.ranks, plan.ranks + plan.idle}, machine, options.scalar_bytes);
+    if (!is_backward) time.room = 0;
+    plan.time += time;
     plan.words += work.words();
     plan.messages += work.messages();
     plan.flops += work.flops();
@@ -130,8 +132,9 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
       else if (t.collective != Collective::all_reduce)
         plan.moves_weights = true;
   };
-  add(c.forward);
-  if (pass != LayerPass::forward) add(pass == LayerPass::whole ? c.backward : c.backward_weight);
+  add(c.forward, false);
+  if (pass != LayerPass::forward)
+    add(pass == LayerPass::whole ? c.backward : c.backward_weight, true);
   return c.workspace(machine.ranks_per_node(), plan.ranks);
 }
 
@@ -292,6 +295,7 @@ template <SchemeType S>
   Plan plan = detail::empty_plan<S>(extents, ranks, machine, options);
   detail::SegmentMemory segments{layers.size(), options.training ? options.recompute : 0};
   double needed = 0;
+  double last_sums = 0;  // of the gradients of the first layer, whose backward is the last
   for (std::size_t i = 0; i < layers.size(); ++i)
   {
     const auto& size = layers[i];
@@ -302,10 +306,12 @@ template <SchemeType S>
       detail::add_layer<Of>(plan, segments, i, kind, extents, size, place, pass, machine, options);
     };
     i % 2 == 0 ? add(std::type_identity<S>{}) : add(std::type_identity<typename S::Next>{});
+    if (i == 0) last_sums = plan.time.sums;
     needed += detail::needed_flops(size, pass);
     if (segments.is_recomputed(i)) needed += detail::needed_flops(size, detail::LayerPass::forward);
   }
   segments.add_to(plan.memory_parts);
+  plan.time = with_gradient_sums(plan.time, last_sums, machine.hidden(plan.ranks));
   detail::complete(plan, needed, machine);
   return plan;
 }

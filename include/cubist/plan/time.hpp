@@ -9,14 +9,19 @@
 //   inside    messages x latency + bytes / bandwidth, between ranks of one node
 //   across    the same between nodes; the ranks of a node that send share its link
 //
-// A rank multiplies on its share of the cores. Inside a node the rank itself copies, on one core,
-// so the times add. Between nodes messages overlap with products:
+// A rank multiplies on its share of the cores. Where the rank itself copies inside a node, on one
+// core, these times add (`Link::overlaps`). Other messages overlap with products. Those inside a
+// node and those between nodes have a link each:
 //
-//   operands   are sent from the beginning, one after the other; when the last of q pieces arrives,
-//              1/q of the first product remains
+//   operands   of a product are sent one after the other, behind the results of the product before;
+//              the product begins with the first of q pieces, and when the last one arrives, 1/q of
+//              it remains
 //   products   run one after the other
 //   results    are sent when 1/q of their product is complete and the link is free; all-reduced
 //              results, when the product is complete
+//   gradients  that are summed over replicas are in flight during backward of the layers before, in
+//              the time in which their link has nothing else to send. What remains is added at the
+//              end, and at least the sums of the layer that is the last (`with_gradient_sums`)
 //
 // A step ends with the last product or the last message, whichever is later. Messages also occupy
 // processors, so only a part of the overlapped time is hidden (`Machine::hidden`); the rest is
@@ -26,6 +31,7 @@
 // "Collective communication: theory, practice, and experience", 2007, section 2.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 
 #include "cubist/machine/machine.hpp"
@@ -37,11 +43,13 @@ namespace cubist::CUBIST_ABI
 /// Seconds, and their parts.
 struct Time
 {
-  double total = 0;     ///< seconds of all parts
+  double total = 0;     ///< seconds of all parts, without `sums`
   double products = 0;  ///< seconds of products
   double inside = 0;    // messages, copies and windows between ranks of a node
   double across = 0;    // messages between nodes
   double passes = 0;    // element-wise, over memory
+  double sums = 0;      ///< of the messages, those that sum gradients while backward goes on
+  double room = 0;      ///< of backward, the seconds in which the link of these sums is free
 
   constexpr Time& operator+=(const Time& other)
   {
@@ -50,11 +58,14 @@ struct Time
     inside += other.inside;
     across += other.across;
     passes += other.passes;
+    sums += other.sums;
+    room += other.room;
     return *this;
   }
   friend constexpr Time operator*(double n, const Time& t)
   {
-    return {n * t.total, n * t.products, n * t.inside, n * t.across, n * t.passes};
+    return {n * t.total,  n * t.products, n * t.inside, n * t.across,
+            n * t.passes, n * t.sums,     n * t.room};
   }
 };
 
@@ -75,20 +86,81 @@ struct Time
          std::min(1.0, machine.cores_to_multiply(ranks));
 }
 
+namespace detail
+{
+
+[[nodiscard]] constexpr bool is_panel(const Transfer& t)
+{
+  return t.collective == Collective::broadcast || t.collective == Collective::reduce;
+}
+
+/// The members of a group of a transfer that are on one node.
+[[nodiscard]] inline int members_on_a_node(const Transfer& t, int ranks, const Machine& machine)
+{
+  return std::clamp(machine.on_a_node(ranks) / t.stride, 1, t.ranks);
+}
+
+/// The seconds in which the beginning of a panel passes a chain of NCCL: each edge takes a latency,
+/// and the time of a segment if the panel is longer.
+[[nodiscard]] inline double chain_seconds(const Transfer& t, int ranks, const Machine& machine,
+                                          std::size_t scalar_bytes)
+{
+  const double bytes = double(t.count) * double(scalar_bytes) / double(t.slices);
+  const double segment = bytes > machine.segment_bytes ? machine.segment_bytes : 0;
+  const int nodes = ceil_div(t.ranks, members_on_a_node(t, ranks, machine));
+  const auto edge = [&](const Link& link) { return link.latency + segment / link.bandwidth; };
+  return (nodes - 1) * edge(machine.across()) + (t.ranks - nodes) * edge(machine.inside());
+}
+
+/// The seconds that a rank waits for latencies in a transfer. NCCL's all_reduce takes a tree where
+/// that is faster than a ring. Of SUMMA's panels, four are in flight between nodes, and two inside.
+[[nodiscard]] inline double latency_seconds(const Transfer& t, int ranks, const Machine& machine,
+                                            std::size_t scalar_bytes)
+{
+  const bool within = t.within(machine.ranks_per_node(), ranks);
+  const double one = (within ? machine.inside() : machine.across()).latency;
+  const double slices = within ? 1 : double(t.slices);
+  if (machine.algorithms == CollectiveAlgorithms::nccl)
+  {
+    if (is_panel(t))
+    {
+      const bool is_remote = ranks > machine.ranks_per_node();
+      return chain_seconds(t, ranks, machine, scalar_bytes) * double(t.times) *
+             (is_remote ? double(t.slices) / 4 : 1.0 / 2);
+    }
+    if (t.collective == Collective::all_reduce)
+    {
+      const auto depth = std::bit_width(static_cast<unsigned>(t.ranks - 1));
+      return one * std::min(t.messages(), 2.0 * depth * double(t.times));
+    }
+  }
+  return one * t.messages() * slices;
+}
+
+}  // namespace detail
+
 /// The seconds of a transfer on a mesh of this many ranks.
 [[nodiscard]] inline double seconds(const Transfer& t, int ranks, const Machine& machine,
                                     std::size_t scalar_bytes)
 {
   const double bytes = t.words() * double(scalar_bytes);
   const Link& inside = machine.inside();
+  const double latency = detail::latency_seconds(t, ranks, machine, scalar_bytes);
   if (t.within(machine.ranks_per_node(), ranks))
-    return (t.messages() * inside.latency + bytes / inside.bandwidth) / machine.share(ranks);
+    return (latency + bytes / inside.bandwidth) / machine.share(ranks);
   // In a ring of neighbours only the last rank of a node sends to another node.
   const double senders = std::min(t.stride, machine.on_a_node(ranks));
   const Link& across = machine.across();
   double transfer = bytes * senders / across.bandwidth;
-  if (across.rank_bandwidth > 0) transfer = std::max(transfer, bytes / across.rank_bandwidth);
-  return t.messages() * double(t.slices) * across.latency + transfer;
+  if (across.rank_bandwidth > 0)
+  {
+    // NCCL's rings use the network cards of all ranks that a group has on a node.
+    const int members = machine.algorithms == CollectiveAlgorithms::nccl
+                            ? detail::members_on_a_node(t, ranks, machine)
+                            : 1;
+    transfer = std::max(transfer, bytes / (members * across.rank_bandwidth));
+  }
+  return latency + transfer;
 }
 
 namespace detail
@@ -106,6 +178,71 @@ namespace detail
   return products == 1 || which == (product == 0 ? LayerMatrix::x : LayerMatrix::w);
 }
 
+/// Whether a transfer sums a gradient of W over replicas, which overlaps with other layers.
+[[nodiscard]] constexpr bool sums_gradient(const Transfer& t)
+{
+  return t.collective == Collective::all_reduce && t.matrix == LayerMatrix::w;
+}
+
+/// The links of a rank during a product: inside a node, and between nodes.
+class LinkTimes
+{
+ public:
+  /// @param work  of the layer  @param ranks  of the mesh
+  LinkTimes(const Work& work, int ranks, const Machine& machine, std::size_t scalar_bytes)
+      : ranks_{ranks}, machine_{machine}, scalar_bytes_{scalar_bytes}
+  {
+    // SUMMA cuts panels into slices if its grid is on several nodes; products of gathered pieces
+    // are cut if the mesh is.
+    for (const auto& t : work.transfers)
+      if (!sums_gradient(t))
+        is_far_ = is_far_ || !within(t) || (t.collective == Collective::all_gather && is_remote());
+  }
+
+  [[nodiscard]] bool within(const Transfer& t) const
+  {
+    return t.within(machine_.ranks_per_node(), ranks_);
+  }
+  [[nodiscard]] double seconds(const Transfer& t) const
+  {
+    return cubist::seconds(t, ranks_, machine_, scalar_bytes_);
+  }
+  /// Whether products are those of the pieces that arrive.
+  [[nodiscard]] bool is_far() const { return is_far_; }
+  /// Whether a transfer proceeds while its rank computes.
+  [[nodiscard]] bool overlaps(const Transfer& t) const
+  {
+    return !within(t) || machine_.inside().overlaps;
+  }
+  /// The pieces that travel one after the other.
+  [[nodiscard]] double pieces(const Transfer& t) const
+  {
+    if (!within(t)) return t.pieces();
+    if (is_panel(t)) return double(t.times);
+    return is_far_ ? t.pieces() : 1;
+  }
+  /// The seconds of the first of these pieces, and of the last.
+  [[nodiscard]] double piece(const Transfer& t) const
+  {
+    const double even = seconds(t) / pieces(t);
+    if (machine_.algorithms != CollectiveAlgorithms::nccl || !is_panel(t)) return even;
+    return std::max(even, chain_seconds(t, ranks_, machine_, scalar_bytes_));
+  }
+  /// The time at which the link of a transfer is free.
+  [[nodiscard]] double& free(const Transfer& t) { return within(t) ? inside_ : across_; }
+  [[nodiscard]] double last() const { return std::max(inside_, across_); }
+
+ private:
+  [[nodiscard]] bool is_remote() const { return ranks_ > machine_.ranks_per_node(); }
+
+  int ranks_;
+  const Machine& machine_;
+  std::size_t scalar_bytes_;
+  bool is_far_ = false;
+  double inside_ = 0;
+  double across_ = 0;
+};
+
 }  // namespace detail
 
 /// Seconds of one direction of a layer.
@@ -113,42 +250,71 @@ namespace detail
                                   std::size_t scalar_bytes)
 {
   Time time;
-  const auto within = [&](const Transfer& t) {
-    return t.within(machine.ranks_per_node(), ranks.active);
-  };
-  const auto time_on_link = [&](const Transfer& t) {
-    return seconds(t, ranks.active, machine, scalar_bytes);
-  };
-
-  double link = 0;  // the time at which the link is free
-  double pieces = 1;
+  detail::LinkTimes links{work, ranks.active, machine, scalar_bytes};
+  double copied = 0;      // seconds in which the rank itself copies
+  double overlapped = 0;  // seconds of messages that overlap with products
+  double on_sums_link = 0;
+  const Transfer* sum = nullptr;
   for (const auto& t : work.transfers)
   {
-    (within(t) ? time.inside : time.across) += time_on_link(t);
-    if (within(t) || !detail::is_operand(t)) continue;
-    pieces = link == 0 ? t.pieces() : std::min(pieces, t.pieces());
-    link += time_on_link(t);
+    const double seconds = links.seconds(t);
+    (links.within(t) ? time.inside : time.across) += seconds;
+    if (!links.overlaps(t))
+      copied += seconds;
+    else if (detail::sums_gradient(t))
+      time.sums += seconds, sum = &t;
+    else
+      overlapped += seconds;
   }
-  const auto& products = time.across > 0 ? work.far_products : work.products;
-  for (std::size_t i = 0; i < products.size(); ++i)
+  const auto overlaps = [&](const Transfer& t) {
+    return links.overlaps(t) && !detail::sums_gradient(t);
+  };
+  const auto& products = links.is_far() ? work.far_products : work.products;
+  const std::size_t n = products.size();
+  for (std::size_t i = 0; i < n; ++i)
   {
     const double product = seconds(products[i], ranks, machine, scalar_bytes);
     time.products += product;
-    if (i == 0)
-      time.total = std::max(product, link + product / pieces);
-    else
-      time.total += product;
+    double end = time.total + product;
     for (const auto& t : work.transfers)
     {
-      if (within(t) || detail::is_operand(t)) continue;
-      if (!detail::is_result(t.matrix, i, products.size())) continue;
-      link = std::max(link, time.total - product * (1 - 1 / t.pieces())) + time_on_link(t);
+      // X is an operand of dW only; W, and what comes first of dY, are operands of dX.
+      if (!overlaps(t) || !detail::is_operand(t)) continue;
+      if (n > 1 && (t.matrix == LayerMatrix::x) != (i == 1)) continue;
+      double& free = links.free(t);
+      const double pieces = links.pieces(t);
+      const double begin = std::max(free + links.piece(t), time.total);
+      free += links.seconds(t);
+      end = std::max({end, begin + product, free + product / pieces});
+    }
+    time.total = end;
+    for (const auto& t : work.transfers)
+    {
+      if (!overlaps(t) || detail::is_operand(t)) continue;
+      if (!detail::is_result(t.matrix, i, n)) continue;
+      double& free = links.free(t);
+      const double pieces = links.pieces(t);
+      free = std::max({free + links.seconds(t), end - product * (1 - 1 / pieces) + links.seconds(t),
+                       end + links.piece(t)});
     }
   }
-  const double apart = time.products + time.across;
   const double hidden = machine.hidden(ranks.active);
-  time.total = hidden * std::max(time.total, link) + (1 - hidden) * apart;
-  time.total += time.inside;
+  time.total =
+      hidden * std::max(time.total, links.last()) + (1 - hidden) * (time.products + overlapped);
+  time.total += copied;
+  for (const auto& t : work.transfers)
+    if (sum && !detail::sums_gradient(t) && links.within(t) == links.within(*sum))
+      on_sums_link += links.seconds(t);
+  time.room = std::max(0.0, time.total - on_sums_link);
+  return time;
+}
+
+/// A step's time with what remains of the sums of gradients over replicas when backward has ended.
+/// @param last  seconds of the sums that begin at its end
+[[nodiscard]] inline Time with_gradient_sums(Time time, double last, double hidden)
+{
+  const double rest = std::max(std::min(last, time.sums), time.sums - time.room);
+  time.total += hidden * rest + (1 - hidden) * time.sums;
   return time;
 }
 

@@ -8,9 +8,11 @@
 //   attention    local products of blocks of scores for each of a rank's heads and sequences, half
 //                of S x S where the mask is causal: two forward, five backward; where ranks share
 //                sequences, keys and values of other ranks travel under them
-//   passes       elements read and written by norms, activations, biases, residual sums, the loss
-//                and AdamW / memory bandwidth
-//   sums         of rows, and of the gradients of norms and biases: not overlapped
+//   passes       elements read and written by norms, softmax, activations, biases, residual sums,
+//                the loss and AdamW / memory bandwidth
+//   sums         of rows, which nothing overlaps; of gradients over replicas, in flight during the
+//                rest of backward (time.hpp); a sharded optimizer sums them in half of that time,
+//                and gathers the parameters at the end of the step in the other half
 //   memory       parameters, their gradients and the two moments of AdamW; the output of every
 //                layer and its gradient; workspaces of products
 //
@@ -20,6 +22,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/machine/machine.hpp"
 #include "cubist/plan/model.hpp"
 #include "cubist/plan/plan.hpp"
@@ -32,6 +35,18 @@ namespace cubist::CUBIST_ABI
 
 namespace detail
 {
+
+/// A step's time with its sums of gradients, half of which is the gathering of parameters if the
+/// optimizer is sharded.
+[[nodiscard]] inline Time with_exchange(Time time, double last, double hidden, bool is_sharded)
+{
+  if (!is_sharded) return with_gradient_sums(time, last, hidden);
+  const double gathering = time.sums / 2;
+  time.sums -= gathering;
+  time = with_gradient_sums(time, last / 2, hidden);
+  time.total += gathering;
+  return time;
+}
 
 /// Adds the parts of a transformer to a plan.
 template <SchemeType S>
@@ -109,6 +124,13 @@ class TransformerPlanner
       add_workspace((options_.training ? 5.0 : 2.0) * double(ring_transfer().count));
   }
 
+  /// Adds what remains of the sums of gradients at the end of backward, and the exchange of a
+  /// sharded optimizer.
+  /// @param last  seconds of the sums that begin there
+  void add_gradient_sums(double last)
+  {
+    plan_.time = with_exchange(plan_.time, last, machine_.hidden(plan_.ranks), options_.sharded);
+  }
   /// Adds the optimizer for all parameters of the plan.
   void add_optimizer()
   {
@@ -185,7 +207,7 @@ class TransformerPlanner
     {
       add_parameters({1, cut.y.block.cols}, cut.y.cols.parts());
       add_passes(2 * size(cut.y), size(cut.y));
-      if (options_.training && sums_gradients_) add_sum(parts_.bias_sum(p), 1);
+      if (options_.training && sums_gradients_) add_gradient_sum(parts_.bias_sum(p), 1);
     }
     return needed_flops({p.size.m, p.n, p.size.k}, pass);
   }
@@ -214,8 +236,13 @@ class TransformerPlanner
     Time added;
     added.products = time(to_scores) + time(from_scores);
     if (options_.training)  // scores again, dP, dV, dQ, dK
-      added.products += 2 * time(to_scores) + time(from_scores) + 2 * time(transposed);
+      added.room = 2 * time(to_scores) + time(from_scores) + 2 * time(transposed);
+    added.products += added.room;
     added.total = added.products;
+    // Maxima, exponentials, sums; and exponentials again, slopes. O is divided; O and dO are read.
+    const double scores = double(mine) * double(queries) * double(half);
+    const double outputs = double(mine) * double(queries) * double(dh);
+    add_passes(4 * scores + 2 * outputs, 5 * scores + 2 * outputs);
     add_ring(added);
     plan_.time += added;
     const double tokens = double(sequences) * double(length);
@@ -275,7 +302,7 @@ class TransformerPlanner
     const int vectors = parts_.model().rms_norm ? 1 : 2;
     add_sum(parts_.norm_sum(), vectors);
     if (options_.training) add_sum(parts_.norm_statistics(), 1);
-    if (options_.training && sums_gradients_) add_sum(parts_.norm_gradients(), 1);
+    if (options_.training && sums_gradients_) add_gradient_sum(parts_.norm_gradients(), 1);
     for (int i = 0; i < vectors; ++i) add_parameters({1, x.block.cols}, x.cols.parts());
   }
 
@@ -286,31 +313,57 @@ class TransformerPlanner
     const auto heads = static_cast<double>(model.heads + model.key_value_heads);
     const double normed = qkv * heads / (heads + static_cast<double>(model.key_value_heads));
     add_passes(5 * normed, 6 * normed);
-    if (options_.training && sums_gradients_) add_sum(parts_.head_norm_gradient(), 2);
+    if (options_.training && sums_gradients_) add_gradient_sum(parts_.head_norm_gradient(), 2);
     for (int i = 0; i < 2; ++i) add_parameters({1, model.head_size()}, 1);
     // Q and K before the norms, and a product like them in backward.
     add_activations(normed);
   }
 
+  /// Adds sums that the next layer waits for.
   void add_sum(const LineSum& sum, int times)
   {
     const auto& t = sum.transfer;
     if (t.ranks == 1) return;
     Time added;
-    const bool within = t.within(machine_.ranks_per_node(), plan_.ranks);
+    const bool within = is_within(t);
     (within ? added.inside : added.across) =
         seconds(t, plan_.ranks, machine_, options_.scalar_bytes);
     added.total = added.inside + added.across;
     plan_.time += times * added;
+    count(sum, times);
+  }
+  /// Adds sums of small gradients, which travel together while backward goes on.
+  void add_gradient_sum(const LineSum& sum, int times)
+  {
+    const auto& t = sum.transfer;
+    if (is_direct() || (is_within(t) && !machine_.inside().overlaps)) return add_sum(sum, times);
+    if (t.ranks == 1) return;
+    const double together = std::min(1.0, bytes(double(t.count)) / double(BucketOptions{}.bytes));
+    Time added;
+    added.sums = seconds(t, plan_.ranks, machine_, options_.scalar_bytes) -
+                 (1 - together) * latency_seconds(t, plan_.ranks, machine_, options_.scalar_bytes);
+    (is_within(t) ? added.inside : added.across) = added.sums;
+    plan_.time += times * added;
+    count(sum, times);
+  }
+  [[nodiscard]] bool is_within(const Transfer& t) const
+  {
+    return t.within(machine_.ranks_per_node(), plan_.ranks);
+  }
+  void count(const LineSum& sum, int times)
+  {
     plan_.words += times * static_cast<double>(sum.words) / plan_.ranks;
-    plan_.messages += times * t.messages();
+    plan_.messages += times * sum.transfer.messages();
   }
   /// Elements that are read and written, backward in training only.
   void add_passes(double forward, double backward)
   {
+    const auto time = [&](double elements) {
+      return pass_seconds(elements, ranks(), machine_, options_.scalar_bytes);
+    };
     Time added;
-    added.passes = pass_seconds(forward + (options_.training ? backward : 0), ranks(), machine_,
-                                options_.scalar_bytes);
+    added.room = options_.training ? time(backward) : 0;
+    added.passes = time(forward) + added.room;
     added.total = added.passes;
     plan_.time += added;
   }
@@ -373,6 +426,7 @@ double add_recomputation(Plan& plan, const TransformerParts<S>& parts, const Mac
   TransformerPlanner<S> planner{parts, again, machine, options};
   const double needed = planner.add_block();
   planner.repeat(recomputed);
+  again.time.room = std::max(0.0, again.time.total - again.time.across);
   plan.time += again.time;
   plan.words += again.words;
   plan.messages += again.messages;
@@ -393,12 +447,16 @@ template <SchemeType S>
   const TransformerParts<S> parts{extents, step.batch, step.model, options.context_parallel};
   detail::TransformerPlanner<S> planner{parts, plan, machine, options};
   const double block = planner.add_block();
+  double last = plan.time.sums;
   planner.repeat(step.model.layers);
   const double again = detail::add_recomputation(plan, parts, machine, options);
   planner.add_input(!step.model.tied);
+  const double before = plan.time.sums;
   const double ends = planner.add_output();
+  // The gradient of a tied table is complete behind the embedding's, at the end.
+  if (step.model.tied) last = plan.time.sums - before;
   planner.add_ring_workspace();
-  if (options.training) planner.add_optimizer();
+  if (options.training) planner.add_gradient_sums(last), planner.add_optimizer();
   plan.note = detail::attention_note(parts.attention(), plan.ranks, step);
   detail::complete(plan, static_cast<double>(step.model.layers) * block + again + ends, machine);
   return plan;
