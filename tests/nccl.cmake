@@ -15,7 +15,7 @@ target_include_directories(cubist_nccl_tests PRIVATE nccl cuda)
 target_compile_definitions(cubist_nccl_tests PRIVATE CUBIST_TEST_NCCL CUBIST_TRANSFORMER_DATA="${CUBIST_TRANSFORMER_DATA}"
   $<$<BOOL:${CUBIST_QUICK_TESTS}>:CUBIST_QUICK_TESTS>)
 target_link_libraries(cubist_nccl_tests PRIVATE ${CMAKE_DL_LIBS} cubist::cubist cubist_test_main cubist_warnings)
-cubist_use_precompiled(cubist_nccl_tests cubist_network_precompiled)
+cubist_use_precompiled(cubist_nccl_tests cubist_test_precompiled)
 cubist_use_loops(cubist_nccl_tests)
 cubist_test_cases(cubist_nccl_tests nccl. nccl)
 
