@@ -107,7 +107,8 @@ namespace detail
 {
   const double bytes = double(t.count) * double(scalar_bytes) / double(t.slices);
   const double segment = bytes > machine.segment_bytes ? machine.segment_bytes : 0;
-  const int nodes = ceil_div(t.ranks, members_on_a_node(t, ranks, machine));
+  const int members = members_on_a_node(t, ranks, machine);
+  const int nodes = (t.ranks + members - 1) / members;
   const auto edge = [&](const Link& link) { return link.latency + segment / link.bandwidth; };
   return (nodes - 1) * edge(machine.across()) + (t.ranks - nodes) * edge(machine.inside());
 }
