@@ -85,4 +85,24 @@ TEST_CASE("rows are sent in the columns that both blocks have")
   CHECK(back.receives[0].rows.valid == 4);
 }
 
+TEST_CASE("the routes of a rank ask for each block no more than twice")
+{
+  // On 1,024 ranks it matters that the blocks are not asked for once a pair of ranks.
+  const int ranks = 64;
+  int calls = 0;
+  const auto table = [&](int rank) {
+    ++calls;
+    return block(3 * static_cast<std::size_t>(rank / 4), 3, 2 * static_cast<std::size_t>(rank % 4),
+                 2);
+  };
+  const auto matrix = [&](int rank) {
+    ++calls;
+    return block(5 * static_cast<std::size_t>(rank / 2), 5, 4 * static_cast<std::size_t>(rank % 2),
+                 4);
+  };
+  const auto mine = detail::row_routes(ranks, 7, table, matrix, true);
+  CHECK(mine.receives.size() == 32);  // columns 4 to 7: two of four blocks in each of 16 rows
+  CHECK(calls <= 3 * ranks);
+}
+
 }  // namespace cubist::test::row_routes_test

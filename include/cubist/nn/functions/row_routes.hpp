@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "cubist/core/block.hpp"
@@ -69,17 +71,30 @@ void for_each_message(const std::vector<int>& holders, const std::vector<int>& r
 template <class From, class To>
 [[nodiscard]] RowRoutes row_routes(int ranks, int rank, From from, To to, bool to_h)
 {
+  std::vector<Block> targets;
+  for (int r = 0; r < ranks; ++r) targets.push_back(to(r));
+  // Many blocks of `from` have the same columns, and so the same receivers.
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<int>> receivers_of;
+  const auto has = [](const std::vector<int>& some, int r) {
+    return std::binary_search(some.begin(), some.end(), r);
+  };
+
   RowRoutes mine;
   for (const auto& [corner, holders] : replica_map(ranks, from))
   {
     const Block source = from(holders.front());
-    std::vector<int> receivers;
-    for (int r = 0; r < ranks; ++r)
-      if (to(r).valid().size() > 0 && intersection(source.cols, to(r).cols).size > 0)
+    const auto [entry, is_new] = receivers_of.try_emplace({source.cols.offset, source.cols.valid});
+    std::vector<int>& receivers = entry->second;
+    for (int r = 0; is_new && r < ranks; ++r)
+    {
+      const Block& target = targets[static_cast<std::size_t>(r)];
+      if (target.valid().size() > 0 && intersection(source.cols, target.cols).size > 0)
         receivers.push_back(r);
+    }
+    if (!has(holders, rank) && !has(receivers, rank)) continue;
     for_each_message(holders, receivers, [&](int sender, int receiver) {
       if (sender != rank && receiver != rank) return;
-      const Block target = to(receiver);
+      const Block& target = targets[static_cast<std::size_t>(receiver)];
       const Range cols = intersection(source.cols, target.cols);
       (receiver == rank ? mine.receives : mine.sends)
           .push_back({sender, receiver, to_h ? target.rows : source.rows,
