@@ -60,6 +60,7 @@ struct GroupCall
   int from = -1;                            // the sender of a message; -1 for a collective
   int to = -1;
   std::uint64_t number = 0;
+  decltype(Member::call) next_in_flight = nullptr;  // the next one in a chain of CallsInFlight
   ErasedCall signature;  // both ends of a message have the signature of the send
   int first_rank = 0;    // the first rank that has posted it
   std::vector<Member> members;

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -17,6 +16,7 @@
 
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/erased_call.hpp"
+#include "cubist/comm/group/calls_in_flight.hpp"
 #include "cubist/comm/group/split.hpp"
 #include "cubist/comm/request.hpp"
 #include "cubist/core/error.hpp"
@@ -121,8 +121,8 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   {
     if (++call.left < call.members.size() || call.left_by >= 0) return;
     call.reset();
-    std::erase(in_flight_, &call);
-    spare_.push_back(&call);
+    in_flight_.remove(call);
+    spare_of(call.is_message()).push_back(&call);
   }
 
  private:
@@ -140,32 +140,35 @@ class RankGroup : public std::enable_shared_from_this<Derived>
 
   Call& find(int from, int to, std::uint64_t number)
   {
-    for (auto* c : in_flight_)
-      if (c->number == number && c->from == from && c->to == to) return *c;
-    const auto fits = [&](const Call* c) { return c->is_message() == (from >= 0); };
-    const auto spare = std::find_if(spare_.rbegin(), spare_.rend(), fits);
-    const bool is_new = spare == spare_.rend();
-    Call* call = is_new ? &calls_.emplace_back() : *spare;
-    if (!is_new) spare_.erase(std::next(spare).base());
+    if (Call* call = in_flight_.find(from, to, number)) return *call;
+    auto& spare = spare_of(from >= 0);
+    const bool is_new = spare.empty();
+    Call* call = is_new ? &calls_.emplace_back() : spare.back();
+    if (!is_new) spare.pop_back();
     call->from = from;
     call->to = to;
     call->number = number;
     if (is_new || from >= 0) enrol(*call);
-    in_flight_.push_back(call);
+    in_flight_.add(*call);
     return *call;
   }
 
   void add_spare(std::size_t n, bool messages)
   {
-    for (auto* calls : {&in_flight_, &spare_}) calls->reserve(calls_.size() + 2 * n);
+    auto& spare = spare_of(messages);
+    spare.reserve(spare.size() + 2 * n);
+    in_flight_.reserve(calls_.size() + 2 * n);
     for (std::size_t i = 0; i < n; ++i)
     {
       Call& call = calls_.emplace_back();
       if (messages) call.from = call.to = 0;
       enrol(call);
-      spare_.push_back(&call);
+      spare.push_back(&call);
     }
   }
+
+  /// The messages, or the collectives, that are not in flight.
+  std::vector<Call*>& spare_of(bool messages) { return messages ? spare_messages_ : spare_; }
 
   /// Sets the members of a call: all ranks or, for a message, the sender and the receiver, which
   /// may be the same rank.
@@ -194,8 +197,9 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   std::vector<std::uint64_t> splits_;  // the splits that each rank has made
   std::map<std::uint64_t, std::shared_ptr<GroupSplit<Derived>>> pending_splits_;
   std::deque<Call> calls_;
-  std::vector<Call*> in_flight_;
-  std::vector<Call*> spare_;
+  CallsInFlight<Call> in_flight_;
+  std::vector<Call*> spare_;  // collectives
+  std::vector<Call*> spare_messages_;
 };
 
 }  // namespace cubist::CUBIST_ABI::detail
