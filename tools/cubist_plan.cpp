@@ -143,10 +143,13 @@ void draw(const cubist::Plan& plan, const Options& options, cubist::ProductSize 
   if (!options.draw && options.svg.empty()) return;
   cubist::Plan of_stage = plan;  // the first, if there are several
   of_stage.scheme = without_stages(plan.scheme);
-  if (of_stage.scheme != plan.scheme) of_stage.extents.erase(of_stage.extents.begin());
-  const auto picture = cubist::with_scheme<cubist::WholeCatalogue>(of_stage.scheme, [&]<class S>() {
+  const bool has_stages = of_stage.scheme != plan.scheme;
+  if (has_stages) of_stage.extents.erase(of_stage.extents.begin());
+  auto picture = cubist::with_scheme<cubist::WholeCatalogue>(of_stage.scheme, [&]<class S>() {
     return cubist::picture_of<S>(cubist::extents_of<S>(of_stage), size);
   });
+  if (has_stages)
+    picture.title += ", the first of " + std::to_string(plan.extents.front()) + " stages";
   if (options.draw)
   {
     const bool colours = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;

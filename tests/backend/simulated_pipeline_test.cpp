@@ -5,17 +5,24 @@
 #if !CUBIST_SANITIZED
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <fstream>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "cubist/backend/simulated.hpp"
 #include "cubist/nn/networks/pipelined_mlp.hpp"
+#include "cubist/trace/traced.hpp"
 
 #include "catch.hpp"
+#include "folder.hpp"
 #include "nn.hpp"
 
-// The real schedule in simulated time: how long stages wait for one another.
+// The real schedule in simulated time: how long stages wait for one another, and its trace.
 
 namespace backend_simulated_pipeline_test
 {
@@ -95,6 +102,51 @@ TEST_CASE("simulated: two pieces of layers for each stage halve the bubble")
   const MachineScope machine{free_links()};
   CHECK(bubble(4, {.micro_batches = 8, .pieces = 2}) == Approx(3.0 / (2 * 8 + 3)).epsilon(0.08));
   CHECK(bubble(4, {.micro_batches = 8, .pieces = 2}) < 0.7 * bubble(4, {.micro_batches = 8}));
+}
+
+TEST_CASE("a trace of a pipeline shows the layers of each stage, and what goes to the next")
+{
+  using P = Pipeline<Summa2D>;
+  using B = Traced<Simulated>;
+  constexpr std::size_t micro_batches = 3;
+  const Folder folder;
+  const auto file = folder / "trace.json";
+  B::options = {.file = file.string()};
+  launch<B>({.ranks = 2, .rethrow = true}, [](B::Communicator& world) {
+    const Mesh<P, B> mesh{world, {.stages = 2}};
+    MLP<P, B, float> mlp{
+        mesh, {8, 8, 8, 8, 8}, {.pipeline = {.micro_batches = micro_batches, .layers = {1, 3}}}};
+    const MLP<P, B, float>::Input x{mesh, {4 * micro_batches, 8}};
+    (void)mlp.compute_gradients(x, std::vector<int>(x.rows(), 1));
+  });
+  B::options = {};
+  std::ifstream in{file};
+  std::array<std::vector<std::string>, 2> layers;
+  std::array<std::size_t, 2> sent{};
+  const auto json = nlohmann::json::parse(in);
+  for (const auto& e : json.at("traceEvents"))
+  {
+    if (e.at("ph") != "X") continue;
+    const auto rank = e.at("pid").get<std::size_t>();
+    const auto name = e.at("name").get<std::string>();
+    if (name.find("of layer") != std::string::npos) layers.at(rank).push_back(name);
+    if (e.at("cat") == "communication" && name.starts_with("send"))
+      sent.at(rank) += e.at("args").at("elements sent").get<std::size_t>();
+  }
+  // The first stage computes two forwards before its first backward, and the last stage one.
+  using Names = std::vector<std::string>;
+  const std::string forward = "forward of layer ";
+  const std::string backward = "backward of layer ";
+  CHECK(layers[0] == Names{forward + "0", forward + "0", backward + "0", forward + "0",
+                           backward + "0", backward + "0"});
+  Names last;
+  for (std::size_t i = 0; i < micro_batches; ++i)
+    for (const auto& name : {forward + "1", forward + "2", forward + "3", backward + "3",
+                             backward + "2", backward + "1"})
+      last.push_back(name);
+  CHECK(layers[1] == last);
+  CHECK(sent[0] == 12 * 8);
+  CHECK(sent[1] == 12 * 8);
 }
 
 }  // namespace backend_simulated_pipeline_test

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -13,6 +14,7 @@
 #include "cubist/dataset/token_batches.hpp"
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
+#include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
@@ -265,6 +267,30 @@ TEST_CASE("a transformer of bfloat16 in stages trains as one of doubles, to its 
   const auto wanted = losses(0.0, 1);
   CHECK(wanted.back() < 0.95 * wanted.front());
   CHECK(deviation(losses(bfloat16{}, 2), wanted) < 0.02);
+}
+
+TEST_CASE("a transformer in stages draws the text of one rank, with and without a cache")
+{
+  if (!fits(4)) return;
+  const auto texts = []<class S>(std::type_identity<S>, int ranks,
+                                 const typename S::Extents& extents) {
+    return on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
+      const Mesh<S, TestBackend> mesh{world, extents};
+      Transformer<S, TestBackend, double> model{
+          mesh, config_of(true, 3), {.seed = 5, .inference = true}};
+      GenerateOptions options{.tokens = 6, .temperature = 1.5, .top_k = 7, .seed = 3};
+      const std::vector prompts{1, 2, 3, 4, 5, 6};
+      const auto with = generate(model, prompts, 3, options);
+      options.cache = false;
+      return std::vector<std::vector<int>>{with, generate(model, prompts, 3, options)};
+    });
+  };
+  const auto wanted = texts(std::type_identity<Summa2D>{}, 1, {.q = 1})[0];
+  REQUIRE(wanted[0].size() == 18);
+  CHECK(wanted[1] == wanted[0]);
+  CHECK(std::set<int>(wanted[0].begin(), wanted[0].end()).size() > 3);
+  for (const auto& of_rank : texts(std::type_identity<Pipeline<Megatron1D>>{}, 4, {2, {2}}))
+    CHECK(of_rank == wanted);
 }
 
 TEST_CASE("a transformer's training continues in another cut of stages")
