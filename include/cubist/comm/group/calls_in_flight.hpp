@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The calls in flight of the ranks of one process, found by sender, receiver and number. An exchange
-// of messages between all ranks has P² of them, so they are in a hash table. Its chains go through
-// the calls, so only `reserve`, and an `add` beyond what is reserved, allocate.
+// The calls in flight of the ranks of one process, found by sender, receiver and number. An
+// exchange of messages between all ranks has P² of them, so they are in a hash table. Its chains go
+// through the calls, so only `reserve`, and an `add` beyond what is reserved, allocate.
 
 #include <bit>
 #include <cstddef>
