@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
@@ -43,6 +46,66 @@ std::map<char, double> ends_of(const std::vector<Request>& requests, std::size_t
     all.start(r.start, r.seconds, r.uses, std::make_shared<Named>(ends, r.name));
   while (all.next() < Activities::never) all.step();
   return ends;
+}
+
+/// Tells when an activity of a list ends.
+struct Numbered final : ActivityOwner
+{
+  explicit Numbered(double& e) : end{e} {}
+  void complete(double time) override { end = time; }
+
+  double& end;
+};
+
+struct Transfer
+{
+  double start, seconds;
+  std::vector<ResourceUse> uses;
+};
+
+/// When each transfer ends, on links.
+std::vector<double> ends_of(const std::vector<Transfer>& transfers, std::size_t links)
+{
+  std::vector<double> ends(transfers.size(), -1);
+  Activities all{links, links};
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    all.start(transfers[i].start, transfers[i].seconds, transfers[i].uses,
+              std::make_shared<Numbered>(ends[i]));
+  while (all.next() < Activities::never) all.step();
+  return ends;
+}
+
+/// When each transfer ends, by looking at all of them whenever one begins or ends.
+/// @pre they are in the order of their starts
+std::vector<double> slowly_found_ends_of(const std::vector<Transfer>& transfers, std::size_t links)
+{
+  std::vector<double> ends(transfers.size(), -1), remaining, speeds(transfers.size());
+  for (const auto& t : transfers) remaining.push_back(t.seconds);
+  for (double now = 0;;)
+  {
+    std::vector<double> left(links, 1);
+    double next = Activities::never;
+    for (std::size_t i = 0; i < ends.size(); ++i)
+    {
+      speeds[i] = 0;
+      if (transfers[i].start > now) next = std::min(next, transfers[i].start);
+      if (transfers[i].start > now || ends[i] >= 0) continue;
+      double speed = 1;
+      for (const auto& use : transfers[i].uses)
+        speed = std::min(speed, left[static_cast<std::size_t>(use.resource)] / use.part);
+      speeds[i] = speed > 1e-6 ? speed : 0;
+      for (const auto& use : transfers[i].uses)
+        left[static_cast<std::size_t>(use.resource)] -= use.part * speeds[i];
+      if (speeds[i] > 0) next = std::min(next, now + remaining[i] / speeds[i]);
+    }
+    if (next == Activities::never) return ends;
+    for (std::size_t i = 0; i < ends.size(); ++i)
+    {
+      remaining[i] -= (next - now) * speeds[i];
+      if (speeds[i] > 0 && remaining[i] < 1e-9) ends[i] = next;
+    }
+    now = next;
+  }
 }
 
 }  // namespace
@@ -122,6 +185,44 @@ TEST_CASE("work is conserved: a resource that is wanted is used")
   double last = 0;
   for (const auto& [_, end] : ends_of(requests)) last = std::max(last, end);
   CHECK(last == Approx(10));
+}
+
+TEST_CASE("transfers that share several links end as if all were looked at whenever one does")
+{
+  for (std::uint64_t seed = 0; seed < 20; ++seed)
+  {
+    std::uint64_t state = seed;
+    const auto draw = [&](std::size_t n) {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      return static_cast<std::size_t>(state >> 33U) % n;
+    };
+    constexpr std::size_t links = 6;
+    std::vector<Transfer> transfers;
+    for (std::size_t i = 0; i < 60; ++i)
+    {
+      const int from = static_cast<int>(draw(links));
+      const int to = static_cast<int>(draw(links));
+      std::vector<ResourceUse> uses{{from, 1 / static_cast<double>(1 + draw(3))}};
+      if (to != from) uses.push_back({to, 1 / static_cast<double>(1 + draw(3))});
+      const double start = i == 0 ? 0 : transfers.back().start + 0.3 * double(draw(3));
+      transfers.push_back({start, 0.7 * static_cast<double>(1 + draw(5)), uses});
+    }
+    const auto wanted = slowly_found_ends_of(transfers, links);
+    const auto ends = ends_of(transfers, links);
+    CAPTURE(seed);
+    for (std::size_t i = 0; i < ends.size(); ++i) CHECK(ends[i] == Approx(wanted[i]));
+  }
+}
+
+TEST_CASE("an exchange between all ranks takes no longer than the messages of one")
+{
+  constexpr int ranks = 64;
+  std::vector<Transfer> messages;
+  for (int i = 0; i < ranks; ++i)
+    for (int k = 0; k < ranks; ++k)
+      messages.push_back({0, 1, {{i, 1.0}, {ranks + (i + k) % ranks, 1.0}}});
+  const auto ends = ends_of(messages, std::size_t{2} * ranks);
+  for (std::size_t m = 0; m < ends.size(); ++m) CHECK(ends[m] == Approx(1 + m % ranks));
 }
 
 TEST_CASE("links serve activities in the order in which they began")

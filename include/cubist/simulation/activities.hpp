@@ -11,7 +11,9 @@
 //           and who wants less than that has what it wants (fair_share.hpp)
 //
 // An activity proceeds at the slower of both speeds. Each start and each end changes the speed of
-// others, at once.
+// others, at once. On a link a change passes like a wave from a user to the next one behind it, and
+// skips those that wait where nothing is left, of which an exchange between all ranks has
+// thousands.
 //
 // All times follow from the order of the calls, so they are the same on every run.
 //
@@ -23,6 +25,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <queue>
@@ -98,12 +101,19 @@ class Activities
     for (const auto& use : a.uses)
     {
       Resource& r = resource(use);
-      const auto mine = std::find_if(r.users.begin(), r.users.end(),
-                                     [&](const auto& user) { return user.first == &a; });
-      queue_users(r, r.users.erase(mine));
+      remove(r.users, a);
+      if (!r.in_order)
+      {
+        mark(r);
+        continue;
+      }
+      if (a.on_links > 0) remove(r.moving, a);
+      start_wave(r);
+      queue_first_behind(r.users, a);
     }
     const auto owner = std::exchange(a.owner, nullptr);
     a.running = false;
+    a.queued = false;
     ++a.version;
     unused_.push_back(&a);
     owner->complete(now_);
@@ -124,12 +134,18 @@ class Activities
     std::vector<ResourceUse> uses;
     std::shared_ptr<ActivityOwner> owner;
   };
+  /// Activities in the order of their starts, and the part of a resource that each wants.
+  using Users = std::vector<std::pair<Activity*, double>>;
   struct Resource
   {
     bool in_order = false;
     double share = never;  // for cores: the most that an activity gets
     bool changed = false;
-    std::vector<std::pair<Activity*, double>> users;  // and the part that each wants
+    Users users;
+    // Of links: the users that have a speed on their links, and the least part that one has wanted.
+    Users moving;
+    double least_part = 1;
+    bool has_wave = false;  // users behind one that has changed are looked at
   };
   struct Event
   {
@@ -165,7 +181,8 @@ class Activities
     {
       Resource& r = resource(use);
       r.users.emplace_back(&a, use.part);
-      queue_users(r, r.users.end());
+      r.least_part = std::min(r.least_part, use.part);
+      if (!r.in_order) mark(r);
     }
     queue(a);
   }
@@ -176,7 +193,7 @@ class Activities
   }
   void queue(Activity& a)
   {
-    if (!std::exchange(a.queued, true)) queue_.push(&a);
+    if (!std::exchange(a.queued, true)) queue_.push({a.order, &a});
   }
 
   void mark(Resource& r)
@@ -184,12 +201,38 @@ class Activities
     if (!std::exchange(r.changed, true)) changed_.push_back(&r);
   }
 
-  /// Users of a link from `first` on, or all of cores, may have another speed.
-  template <class Iterator>
-  void queue_users(Resource& r, Iterator first)
+  [[nodiscard]] static Users::iterator first_behind(Users& users, const Activity& a)
   {
-    if (!r.in_order) return mark(r);
-    for (; first != r.users.end(); ++first) queue(*first->first);
+    return std::upper_bound(
+        users.begin(), users.end(), a.order,
+        [](std::uint64_t order, const auto& user) { return order < user.first->order; });
+  }
+  /// @pre a is among them
+  static void remove(Users& users, const Activity& a)
+  {
+    users.erase(std::prev(first_behind(users, a)));
+  }
+  void queue_first_behind(Users& users, const Activity& a)
+  {
+    const auto next = first_behind(users, a);
+    if (next != users.end()) queue(*next->first);
+  }
+
+  void start_wave(Resource& r)
+  {
+    if (!std::exchange(r.has_wave, true)) waves_.push_back(&r);
+  }
+  /// Queues the next user of a link that an earlier one's change may concern. Where those up to `a`
+  /// leave nothing, this is one that has a speed, as those without keep none.
+  void continue_wave(Resource& r, const Activity& a)
+  {
+    double left = 1;
+    for (const auto& [user, part] : r.moving)
+    {
+      if (user->order > a.order) break;
+      left -= part * user->on_links;
+    }
+    queue_first_behind(left > 1e-9 * r.least_part ? r.users : r.moving, a);
   }
 
   void update_speeds()
@@ -197,19 +240,33 @@ class Activities
     // What links allow depends on earlier activities only, so each is looked at once.
     while (!queue_.empty())
     {
-      Activity& a = *queue_.top();
+      const auto [order, activity] = queue_.top();
       queue_.pop();
+      Activity& a = *activity;
+      if (!a.running || a.order != order) continue;  // it has ended since
       a.queued = false;
       check(a);
       const double on_links = allowed_by_links(a);
-      if (on_links == std::exchange(a.on_links, on_links)) continue;
+      const double former = std::exchange(a.on_links, on_links);
       for (const auto& use : a.uses)
       {
         Resource& r = resource(use);
-        const auto behind = [&](const auto& user) { return user.first->order > a.order; };
-        queue_users(r, std::find_if(r.users.begin(), r.users.end(), behind));
+        if (on_links != former)
+        {
+          if (!r.in_order)
+          {
+            mark(r);
+            continue;
+          }
+          start_wave(r);
+          if (former == 0) r.moving.insert(first_behind(r.moving, a), {&a, use.part});
+          if (on_links == 0) remove(r.moving, a);
+        }
+        if (r.has_wave) continue_wave(r, a);
       }
     }
+    for (Resource* r : waves_) r->has_wave = false;
+    waves_.clear();
     for (Resource* r : changed_)
     {
       r->changed = false;
@@ -235,9 +292,9 @@ class Activities
       const Resource& r = resource(use);
       if (!r.in_order) continue;
       double left = 1;
-      for (const auto& [other, part] : r.users)
+      for (const auto& [other, part] : r.moving)
       {
-        if (other == &a) break;
+        if (other->order >= a.order) break;
         left -= part * other->on_links;
         if (left <= 1e-9 * use.part) return 0;
       }
@@ -265,23 +322,23 @@ class Activities
     a.remaining = std::max(0.0, a.remaining - (now_ - a.since) * a.speed);
     a.since = now_;
     a.speed = speed;
-    if (speed > 0)
-      push(now_ + a.remaining / speed, a);
+    // What rounding errors have left of an activity does not wait for another speed.
+    const bool has_ended = a.remaining <= 1e-12 * now_;
+    if (speed > 0 || has_ended)
+      push(has_ended ? now_ : now_ + a.remaining / speed, a);
     else
       ++a.version;  // it has no end yet
   }
-
-  struct IsLater
-  {
-    bool operator()(const Activity* a, const Activity* b) const { return a->order > b->order; }
-  };
 
   double now_ = 0;
   std::uint64_t events_pushed_ = 0;
   std::uint64_t begun_ = 0;
   std::vector<Resource> resources_;
   std::vector<Resource*> changed_;
-  std::priority_queue<Activity*, std::vector<Activity*>, IsLater> queue_;
+  std::vector<Resource*> waves_;
+  // Activities by the order of their starts, some of which may have ended since.
+  using Queued = std::pair<std::uint64_t, Activity*>;
+  std::priority_queue<Queued, std::vector<Queued>, std::greater<>> queue_;
   std::vector<Activity*> affected_;
   std::vector<double> wanted_;
   std::deque<Activity> activities_;
