@@ -126,7 +126,12 @@ endfunction()
 set(functions "${CUBIST_COMPILED_DIR}/functions.cpp")
 file(CONFIGURE OUTPUT "${functions}" @ONLY CONTENT
 "#include <cubist/algorithm/direct/work_assignment.hpp>
+#include <cubist/comm/threads/group.hpp>
+#include <cubist/io/checkpoints.hpp>
+#include <cubist/nn/optimizers/parameter_groups.hpp>
 #include <cubist/nn/transformer/config.hpp>
+#include <cubist/nn/transformer/save_weights.hpp>
+#include <cubist/training/run_log.hpp>
 ")
 set_source_files_properties("${functions}" PROPERTIES COMPILE_DEFINITIONS CUBIST_BUILDS_LIBRARY)
 

@@ -26,13 +26,12 @@ TEST_CASE("parameters that are updated in the same way make a set")
     }
     list[4].frozen = true;
     const std::vector<ParameterGroup> groups{{.names = {"b.*"}}, {.names = {"*.weight", "none*"}}};
-    const auto message = message_of<ArgumentError>([&] {
-      (void)detail::ParameterSets{list, groups, true};
-    });
+    const auto message =
+        message_of<ArgumentError>([&] { (void)detail::sets_of(list, groups, true); });
     found.check(mentions(message, "\"none*\"", "first one is a.weight"), message);
 
     const std::vector<ParameterGroup> two{{.names = {"b.*"}}, {.names = {"*.weight"}}};
-    const detail::ParameterSets sets{list, two, true};
+    const auto sets = detail::sets_of(list, two, true);
     // In no group and decaying: none. a.weight, a.bias and c.bias, b.weight, b.bias.
     found.check(sets.size() == 5, sets.size(), " sets");
     const std::vector<std::size_t> wanted{1, 2, 3, 4, 2};
@@ -41,7 +40,7 @@ TEST_CASE("parameters that are updated in the same way make a set")
     found.check(sets.group(0, two) == nullptr && sets.group(2, two) == nullptr, "no group");
     found.check(sets.group(1, two) == &two[1] && sets.group(4, two) == &two[0], "groups");
     found.check(sets.decays(1) && !sets.decays(2) && sets.decays(3) && !sets.decays(4), "decays");
-    found.check(detail::ParameterSets{list, {}, false}.size() == 1, "all are one set");
+    found.check(detail::sets_of(list, {}, false).size() == 1, "all are one set");
     return found;
   }));
 }

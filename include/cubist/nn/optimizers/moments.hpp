@@ -5,6 +5,7 @@
 // of 16 bits master copies in float. The means of 16-bit weights are in float as well.
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,58 +23,76 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+template <class T, class M>
+struct Moments;
+
+// The functions of optimizers that take long to compile are none of their members, so that the
+// compiled library can have them.
+
+/// Adds moments of these parameters.
+template <class T, class M>
+void append_moments(Moments<T, M>& moments, const Parameters<T, M>& parameters,
+                    const std::string& name);
+
 /// One value for each element of each parameter that is not frozen, zero at first.
 template <class T, class M>
-class Moments
+struct Moments
 {
- public:
   using Value = Accumulator<T>;
 
+  Moments() = default;
   Moments(const Parameters<T, M>& parameters, const std::string& name)
   {
-    for (const auto& p : parameters)
-    {
-      if (p.frozen) continue;
-      const auto& v = p.value;
-      require<ArgumentError>(
-          v.padded.size() == 0 || p.gradient.padded.data() != nullptr, "got an optimizer for ",
-          p.name,
-          ", which has no gradient, since its model was made for inference; make "
-          "the model without `.inference = true`");
-      names_and_cuts_.push_back(
-          {name + "." + p.name, v.with(MatrixView<Value>{nullptr, v.padded.shape()})});
-      shapes_.push_back(v.valid().shape());
-      data_.emplace_back(v.padded.size());
-    }
+    append_moments(*this, parameters, name);
   }
-  [[nodiscard]] std::size_t size() const { return data_.size(); }
-  [[nodiscard]] Shape shape(std::size_t i) const { return shapes_[i]; }
+
+  std::vector<NamedMatrix<Value, M>> names_and_cuts;
+  std::vector<Shape> shapes;  // the shapes of the valid part
+  std::vector<typename M::Engine::template Buffer<Value>> data;
+
+  [[nodiscard]] std::size_t size() const { return data.size(); }
+  [[nodiscard]] MatrixView<Value> padded(std::size_t i)
+  {
+    return {data[i].data(), names_and_cuts[i].matrix.padded.shape()};
+  }
   [[nodiscard]] MatrixView<Value> operator[](std::size_t i)
   {
-    return padded(i).block(0, 0, shapes_[i]);
+    return padded(i).block(0, 0, shapes[i]);
   }
-
-  void append_state(State<T, M>& state, const std::string& prefix)
-  {
-    for (std::size_t i = 0; i < size(); ++i)
-    {
-      auto& mine = state.template matrices_of<Value>().emplace_back(names_and_cuts_[i]);
-      mine.name = prefix + mine.name;
-      mine.matrix.padded = padded(i);
-    }
-  }
-
- private:
-  MatrixView<Value> padded(std::size_t i)
-  {
-    return {data_[i].data(), names_and_cuts_[i].matrix.padded.shape()};
-  }
-
-  std::vector<NamedMatrix<Value, M>> names_and_cuts_;
-  std::vector<Shape> shapes_;  // the shapes of the valid part
-  std::vector<typename M::Engine::template Buffer<Value>> data_;
 };
 
+template <class T, class M>
+void append_moments(Moments<T, M>& moments, const Parameters<T, M>& parameters,
+                    const std::string& name)
+{
+  for (const auto& p : parameters)
+  {
+    if (p.frozen) continue;
+    const auto& v = p.value;
+    require<ArgumentError>(v.padded.size() == 0 || p.gradient.padded.data() != nullptr,
+                           "got an optimizer for ", p.name,
+                           ", which has no gradient, since its model was made for inference; make "
+                           "the model without `.inference = true`");
+    moments.names_and_cuts.push_back(
+        {name + "." + p.name, v.with(MatrixView<Accumulator<T>>{nullptr, v.padded.shape()})});
+    moments.shapes.push_back(v.valid().shape());
+    moments.data.emplace_back(v.padded.size());
+  }
+}
+
+template <class T, class M>
+void append_moments_to_state(Moments<T, M>& moments, State<T, M>& state, const std::string& prefix)
+{
+  for (std::size_t i = 0; i < moments.size(); ++i)
+  {
+    auto& mine =
+        state.template matrices_of<Accumulator<T>>().emplace_back(moments.names_and_cuts[i]);
+    mine.name = prefix + mine.name;
+    mine.matrix.padded = moments.padded(i);
+  }
+}
+
+/// @throws ShapeError unless the moments are of these parameters
 template <class T, class M>
 void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& state)
 {
@@ -82,7 +101,7 @@ void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& s
   for (const auto& p : parameters)
     if (!p.frozen)
     {
-      same = same && count < state.size() && p.value.valid().shape() == state.shape(count);
+      same = same && count < state.size() && p.value.valid().shape() == state.shapes[count];
       ++count;
     }
   require<ShapeError>(
@@ -111,68 +130,73 @@ struct UpdateMaster
 /// Weights of 16 bits have masters in float, which accumulate updates that are too small for 16
 /// bits.
 template <class T, class M>
-class Weights
+struct Weights
 {
- public:
-  Weights(const Parameters<T, M>& parameters, const std::string& name, ParameterSets sets)
-      : masters_{ShortReal<T> ? parameters : Parameters<T, M>{}, name + ".master"}, sets_{std::move(
-                                                                                        sets)},
-        kept_(sets_.size())
+  Weights(const Parameters<T, M>& parameters, const std::string& name, ParameterSets parameter_sets)
+      : sets{std::move(parameter_sets)}, kept(sets.size())
   {
+    if constexpr (ShortReal<T>) append_moments(masters, parameters, name + ".master");
   }
 
-  [[nodiscard]] const ParameterSets& sets() const { return sets_; }
-
-  /// update(w, g, m…) for all elements of all parameters, g of their gradients, m of the moments.
-  /// `update` is make(set), which is called for each set in turn, and again by each replay of a
-  /// captured step.
-  template <class Make, class... Of>
-  void apply(const Parameters<T, M>& parameters, Make make, Of&... moments)
-  {
-    for (std::size_t set = 0; set < sets_.size(); ++set)
-      apply_to(
-          set, parameters, [make, set] { return make(set); }, moments...);
-  }
   void append_state(State<T, M>& state, const std::string& prefix)
   {
-    masters_.append_state(state, prefix);
+    if constexpr (ShortReal<T>) append_moments_to_state(masters, state, prefix);
   }
 
- private:
-  template <class Make, class... Of>
-  void apply_to(std::size_t set, const Parameters<T, M>& parameters, Make make, Of&... moments)
-  {
-    if (parameters.empty()) return static_cast<void>(make());
-    groups_.clear();
-    std::size_t next = 0;  // the number of the next parameter that is not frozen
-    for (const auto& p : parameters)
-    {
-      if (p.frozen) continue;
-      const std::size_t i = next++;
-      if (sets_.set_of(i) != set) continue;
-      const MatrixView<const T> g = p.gradient.valid();
-      const MatrixView<T> w = p.value.valid();
-      if constexpr (ShortReal<T>)
-        groups_.push_back(make_group(w, masters_[i], g, moments[i]...));
-      else
-        groups_.push_back(make_group(w, g, moments[i]...));
-    }
-    const auto& engine = parameters.front().value.mesh.engine();
-    const SpanName all{"update of all parameters"};
-    const auto name = [](std::size_t i) { return SpanName{"update of parameter", i}; };
-    if constexpr (ShortReal<T>)
-      kept_[set].for_each(
-          engine, groups_, MatrixTypes<T, float, const T, typename Of::Value...>{},
-          [make] { return UpdateMaster<T, decltype(make())>{make()}; }, all, name);
-    else
-      kept_[set].for_each(engine, groups_, MatrixTypes<T, const T, typename Of::Value...>{}, make,
-                          all, name);
-  }
-
-  Moments<T, M> masters_;  // empty unless T has 16 bits
-  ParameterSets sets_;
-  std::vector<MatrixGroup> groups_;
-  std::vector<MatrixGroups<typename M::Engine>> kept_;  // the groups of each set
+  Moments<T, M> masters = {};  // empty unless T has 16 bits
+  ParameterSets sets;
+  std::vector<MatrixGroup> groups = {};
+  std::vector<MatrixGroups<typename M::Engine>> kept;  // the groups of each set
 };
+
+/// The update of the weights of a set.
+template <class Update>
+using MakeUpdate = std::function<Update(std::size_t set)>;
+
+template <class T, class M, class Update, class... Of>
+void update_set(Weights<T, M>& weights, std::size_t set, const Parameters<T, M>& parameters,
+                const MakeUpdate<Update>& make_update, Of&... moments)
+{
+  const auto make = [make_update, set] { return make_update(set); };
+  if (parameters.empty()) return static_cast<void>(make());
+  auto& groups = weights.groups;
+  groups.clear();
+  std::size_t next = 0;  // the number of the next parameter that is not frozen
+  for (const auto& p : parameters)
+  {
+    if (p.frozen) continue;
+    const std::size_t i = next++;
+    if (weights.sets.set_of(i) != set) continue;
+    const MatrixView<const T> g = p.gradient.valid();
+    const MatrixView<T> w = p.value.valid();
+    if constexpr (ShortReal<T>)
+      groups.push_back(make_group(w, weights.masters[i], g, moments[i]...));
+    else
+      groups.push_back(make_group(w, g, moments[i]...));
+  }
+  const auto& engine = parameters.front().value.mesh.engine();
+  const SpanName all{"update of all parameters"};
+  const auto name = [](std::size_t i) { return SpanName{"update of parameter", i}; };
+  if constexpr (ShortReal<T>)
+    weights.kept[set].for_each(
+        engine, groups, MatrixTypes<T, float, const T, typename Of::Value...>{},
+        [make] { return UpdateMaster<T, Update>{make()}; }, all, name);
+  else
+    weights.kept[set].for_each(engine, groups, MatrixTypes<T, const T, typename Of::Value...>{},
+                               make, all, name);
+}
+
+/// update(w, g, m…) for all elements of all parameters, g of their gradients, m of the moments.
+/// `update` is make_update(set), which is called for each set in turn, and again by each replay of
+/// a captured step.
+/// @throws ShapeError unless the moments are of these parameters
+template <class T, class M, class Update, class First, class... Rest>
+void update_weights(Weights<T, M>& weights, const Parameters<T, M>& parameters,
+                    const MakeUpdate<Update>& make_update, First& first, Rest&... rest)
+{
+  check_parameters(parameters, first);
+  for (std::size_t set = 0; set < weights.sets.size(); ++set)
+    update_set(weights, set, parameters, make_update, first, rest...);
+}
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -153,7 +153,7 @@ class Sgd
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
       : options_{options}, rates_{options.learning_rate, options.groups}, velocity_{parameters,
                                                                                     "sgd.velocity"},
-        weights_{parameters, "sgd", {parameters, options.groups, false}}
+        weights_{parameters, "sgd", detail::sets_of(parameters, options.groups, false)}
   {
     options_.check();
   }
@@ -163,10 +163,10 @@ class Sgd
   /// @throws ShapeError unless they are the parameters of the constructor
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
-    detail::check_parameters(parameters, velocity_);
-    weights_.apply(
-        parameters, [this, factor](std::size_t set) { return next_update(factor, set); },
-        velocity_);
+    const detail::MakeUpdate<Update> make_update = [this, factor](std::size_t set) {
+      return next_update(factor, set);
+    };
+    detail::update_weights(weights_, parameters, make_update, velocity_);
   }
 
   [[nodiscard]] SgdOptions& options() { return options_; }
@@ -175,19 +175,20 @@ class Sgd
   /// bits, `sgd.master.layers.0.weight` and so on, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
-    velocity_.append_state(state, prefix);
+    detail::append_moments_to_state(velocity_, state, prefix);
     weights_.append_state(state, prefix);
   }
 
  private:
-  [[nodiscard]] auto next_update(double factor, std::size_t set) const
+  using Update = detail::SgdUpdate<Accumulator<T>>;
+
+  [[nodiscard]] Update next_update(double factor, std::size_t set) const
   {
     options_.check();
     const double rate =
-        rates_.of(weights_.sets().group(set, options_.groups), options_.learning_rate);
+        rates_.of(weights_.sets.group(set, options_.groups), options_.learning_rate);
     using A = Accumulator<T>;
-    return detail::SgdUpdate<A>{static_cast<A>(rate), static_cast<A>(options_.momentum),
-                                static_cast<A>(factor)};
+    return Update{static_cast<A>(rate), static_cast<A>(options_.momentum), static_cast<A>(factor)};
   }
 
   SgdOptions options_;
@@ -244,10 +245,10 @@ class Adam
   /// @throws ShapeError unless they are the parameters of the constructor
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
-    detail::check_parameters(parameters, mean_);
-    weights_.apply(
-        parameters, [this, factor](std::size_t set) { return next_update(factor, set); }, mean_,
-        square_);
+    const detail::MakeUpdate<Update> make_update = [this, factor](std::size_t set) {
+      return next_update(factor, set);
+    };
+    detail::update_weights(weights_, parameters, make_update, mean_, square_);
   }
 
   [[nodiscard]] AdamOptions& options() { return options_; }
@@ -256,8 +257,8 @@ class Adam
   /// `adam.master.layers.0.weight` and so on, and the number of steps, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
-    mean_.append_state(state, prefix);
-    square_.append_state(state, prefix);
+    detail::append_moments_to_state(mean_, state, prefix);
+    detail::append_moments_to_state(square_, state, prefix);
     weights_.append_state(state, prefix);
     state.numbers.push_back({prefix + "adam.steps", &steps_});
   }
@@ -267,36 +268,38 @@ class Adam
   Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
       : options_{options}, rates_{options.learning_rate, options.groups}, decays_{decays},
         mean_{parameters, "adam.mean"}, square_{parameters, "adam.square"},
-        weights_{parameters,
-                 "adam",
-                 {parameters, options.groups, decays && !options.decay_biases_and_norms}}
+        weights_{
+            parameters, "adam",
+            detail::sets_of(parameters, options.groups, decays && !options.decay_biases_and_norms)}
   {
     options_.check();
   }
 
  private:
+  using Update = detail::AdamUpdate<Accumulator<T>>;
+
   /// The update of the next step for a set of parameters, of which the first begins the step.
-  [[nodiscard]] auto next_update(double factor, std::size_t set)
+  [[nodiscard]] Update next_update(double factor, std::size_t set)
   {
     options_.check();
     const auto& o = options_;
-    const ParameterGroup* const group = weights_.sets().group(set, o.groups);
+    const ParameterGroup* const group = weights_.sets.group(set, o.groups);
     if (set == 0) ++steps_;
     const auto n = static_cast<double>(steps_);
     const double rate = rates_.of(group, o.learning_rate);
-    double decay = weights_.sets().decays(set) ? o.weight_decay : 0;
+    double decay = weights_.sets.decays(set) ? o.weight_decay : 0;
     if (group != nullptr) decay = group->weight_decay.value_or(decay);
     if (!decays_) decay = 0;
     using A = Accumulator<T>;
-    return detail::AdamUpdate<A>{.beta1 = static_cast<A>(o.beta1),
-                                 .beta2 = static_cast<A>(o.beta2),
-                                 .share1 = static_cast<A>(1 - o.beta1),
-                                 .share2 = static_cast<A>(1 - o.beta2),
-                                 .rate = static_cast<A>(rate / (1 - std::pow(o.beta1, n))),
-                                 .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
-                                 .keep = static_cast<A>(1 - rate * decay),
-                                 .epsilon = static_cast<A>(o.epsilon),
-                                 .factor = static_cast<A>(factor)};
+    return Update{.beta1 = static_cast<A>(o.beta1),
+                  .beta2 = static_cast<A>(o.beta2),
+                  .share1 = static_cast<A>(1 - o.beta1),
+                  .share2 = static_cast<A>(1 - o.beta2),
+                  .rate = static_cast<A>(rate / (1 - std::pow(o.beta1, n))),
+                  .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
+                  .keep = static_cast<A>(1 - rate * decay),
+                  .epsilon = static_cast<A>(o.epsilon),
+                  .factor = static_cast<A>(factor)};
   }
 
   AdamOptions options_;

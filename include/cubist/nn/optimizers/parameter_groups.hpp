@@ -13,9 +13,12 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/nn/parameter_names.hpp"
@@ -39,6 +42,14 @@ struct ParameterGroup
 namespace detail
 {
 
+/// What decides how an optimizer updates a parameter.
+struct GroupedParameter
+{
+  std::string_view name;
+  bool decays = true;
+  bool frozen = false;
+};
+
 /// Which parameters an optimizer updates in the same way. Set 0 has those that are in no group and
 /// decay; it may be empty.
 class ParameterSets
@@ -46,38 +57,8 @@ class ParameterSets
  public:
   /// @param separate whether parameters that decay are apart from those that do not
   /// @throws ArgumentError for names of no parameter
-  template <class T, class M>
-  ParameterSets(const Parameters<T, M>& parameters, const std::vector<ParameterGroup>& groups,
-                bool separate)
-      : groups_{groups.size()}, sets_{Set{}}
-  {
-    for (const ParameterGroup& group : groups)
-      for (const std::string& pattern : group.names)
-      {
-        bool found = false;
-        for (const auto& p : parameters) found = found || matches_name(pattern, p.name);
-        require<ArgumentError>(
-            found, "got \"", pattern, "\" among the names of a group of parameters, which ",
-            parameters.empty() ? "has none to choose from"
-                               : "none of them has: the first one is " + parameters.front().name,
-            ", so the group would change nothing; use names of parameters(), with * for any "
-            "characters");
-      }
-    for (const auto& p : parameters)
-    {
-      if (p.frozen) continue;
-      Set wanted;
-      wanted.decays = p.decays || !separate;
-      for (std::size_t g = 0; !wanted.group && g < groups.size(); ++g)
-        for (const std::string& pattern : groups[g].names)
-          if (matches_name(pattern, p.name)) wanted.group = g;
-      std::size_t s = 0;
-      while (s < sets_.size() && !(sets_[s] == wanted)) ++s;
-      if (s == sets_.size()) sets_.push_back(wanted);
-      set_of_.push_back(s);
-    }
-  }
-
+  ParameterSets(std::span<const GroupedParameter> parameters,
+                const std::vector<ParameterGroup>& groups, bool separate);
   /// The number of sets.
   [[nodiscard]] std::size_t size() const { return sets_.size(); }
   /// The set of the i-th parameter that is not frozen.
@@ -111,6 +92,53 @@ class ParameterSets
   std::vector<Set> sets_;
   std::vector<std::size_t> set_of_;
 };
+
+#ifndef CUBIST_COMPILED
+
+CUBIST_INLINE ParameterSets::ParameterSets(std::span<const GroupedParameter> parameters,
+                                           const std::vector<ParameterGroup>& groups, bool separate)
+    : groups_{groups.size()}, sets_{Set{}}
+{
+  for (const ParameterGroup& group : groups)
+    for (const std::string& pattern : group.names)
+    {
+      bool found = false;
+      for (const auto& p : parameters) found = found || matches_name(pattern, p.name);
+      require<ArgumentError>(
+          found, "got \"", pattern, "\" among the names of a group of parameters, which ",
+          parameters.empty()
+              ? "has none to choose from"
+              : "none of them has: the first one is " + std::string{parameters.front().name},
+          ", so the group would change nothing; use names of parameters(), with * for any "
+          "characters");
+    }
+  for (const auto& p : parameters)
+  {
+    if (p.frozen) continue;
+    Set wanted;
+    wanted.decays = p.decays || !separate;
+    for (std::size_t g = 0; !wanted.group && g < groups.size(); ++g)
+      for (const std::string& pattern : groups[g].names)
+        if (matches_name(pattern, p.name)) wanted.group = g;
+    std::size_t s = 0;
+    while (s < sets_.size() && !(sets_[s] == wanted)) ++s;
+    if (s == sets_.size()) sets_.push_back(wanted);
+    set_of_.push_back(s);
+  }
+}
+
+#endif
+
+/// @throws ArgumentError for names of no parameter
+template <class T, class M>
+ParameterSets sets_of(const Parameters<T, M>& parameters, const std::vector<ParameterGroup>& groups,
+                      bool separate)
+{
+  std::vector<GroupedParameter> all;
+  all.reserve(parameters.size());
+  for (const auto& p : parameters) all.push_back({p.name, p.decays, p.frozen});
+  return {all, groups, separate};
+}
 
 }  // namespace detail
 
