@@ -8,6 +8,7 @@
 // Words: those of the next reducer, for one backward.
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -35,10 +36,19 @@ struct AddAndScale
   }
 };
 
+/// The base of a GradientAccumulator, which is all that a program knows of it.
+template <RealScalar T, class M>
+class AnyGradientAccumulator : public GradientReducer<T, M>
+{
+ public:
+  /// Forgets the micro-batches since the last step.
+  virtual void restart() = 0;
+};
+
 /// Adds up the gradients of `count` backwards, and passes on their mean with the last. The i-th
 /// gradient of one backward is added to the i-th of the others.
 template <RealScalar T, class M>
-class GradientAccumulator final : public GradientReducer<T, M>
+class GradientAccumulator final : public AnyGradientAccumulator<T, M>
 {
  public:
   using typename GradientReducer<T, M>::Communicator;
@@ -78,8 +88,7 @@ class GradientAccumulator final : public GradientReducer<T, M>
     next_.finish();
   }
 
-  /// Forgets the micro-batches since the last step.
-  void restart() { backwards_ = 0; }
+  void restart() override { backwards_ = 0; }
 
  private:
   using Engine = typename M::Engine;
@@ -128,5 +137,14 @@ class GradientAccumulator final : public GradientReducer<T, M>
   std::size_t number_ = 0;     // the number of the next gradient in this backward
   std::vector<Sum> sums_;
 };
+
+/// @param next  takes the means; it outlives the accumulator
+/// @throws ArgumentError for no micro-batches
+template <RealScalar T, class M>
+std::unique_ptr<AnyGradientAccumulator<T, M>> make_accumulator(const M& mesh, std::size_t count,
+                                                               GradientReducer<T, M>& next)
+{
+  return std::make_unique<GradientAccumulator<T, M>>(mesh, count, next);
+}
 
 }  // namespace cubist::CUBIST_ABI::detail

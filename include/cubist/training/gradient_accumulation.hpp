@@ -43,14 +43,15 @@ class GradientAccumulation
   /// @param micro_batches of a step
   /// @throws ArgumentError for 0, and for parameters that are not of one network
   GradientAccumulation(const Parameters<T, M>& parameters, std::size_t micro_batches)
-      : gradients_{of_network(parameters)}, sums_{parameters.front().value.mesh, micro_batches,
-                                                  gradients_->reducer()},
-        scope_{gradients_, sums_}
+      : gradients_{of_network(parameters)}, sums_{detail::make_accumulator(
+                                                parameters.front().value.mesh, micro_batches,
+                                                gradients_->reducer())},
+        scope_{gradients_, *sums_}
   {
   }
 
   /// Forgets the micro-batches since the last step: after an error, or at the end of the data.
-  void restart() { sums_.restart(); }
+  void restart() { sums_->restart(); }
 
  private:
   static std::shared_ptr<Gradients<T, M>> of_network(const Parameters<T, M>& parameters)
@@ -63,7 +64,7 @@ class GradientAccumulation
   }
 
   std::shared_ptr<Gradients<T, M>> gradients_;
-  detail::GradientAccumulator<T, M> sums_;
+  std::unique_ptr<detail::AnyGradientAccumulator<T, M>> sums_;
   ReducerScope<T, M> scope_;
 };
 

@@ -19,14 +19,12 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/parameter.hpp"
-#include "cubist/training/gradient_accumulation.hpp"
 #include "cubist/training/sharded_parameters.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -47,9 +45,8 @@ class Sharded
   /// @throws ArgumentError for no parameters, and for options out of range
   explicit Sharded(const Parameters<Value, Mesh>& parameters, const Options& options = {},
                    std::size_t micro_batches = 1)
-      : sharded_{std::make_unique<Reducers>(require_some(parameters), micro_batches)},
-        optimizer_{sharded_->parameters.parts(), options}, whole_{parameters}, micro_batches_{
-                                                                                   micro_batches}
+      : sharded_{detail::make_sharded_gradients(parameters, micro_batches)},
+        optimizer_{sharded_->parts(), options}, whole_{parameters}, micro_batches_{micro_batches}
   {
   }
 
@@ -59,7 +56,7 @@ class Sharded
   void step(double factor = 1)
   {
     optimizer_.step(parameters(), factor);
-    sharded_->parameters.gather();
+    sharded_->gather();
   }
 
   /// Updates the parameters, called as any other optimizer is.
@@ -81,12 +78,12 @@ class Sharded
   /// `gradient_norm`.
   [[nodiscard]] const Parameters<Value, Mesh>& parameters()
   {
-    sharded_->parameters.copy_parts();
-    return sharded_->parameters.parts();
+    sharded_->copy_parts();
+    return sharded_->parts();
   }
   /// The reducer that takes the gradients, for the passes of a network that is a layer
   /// (nn/layer.hpp).
-  [[nodiscard]] GradientReducer<Value, Mesh>& reducer() { return sharded_->accumulator; }
+  [[nodiscard]] GradientReducer<Value, Mesh>& reducer() { return sharded_->reducer(); }
 
   [[nodiscard]] Options& options() { return optimizer_.options(); }
   /// The number of micro-batches in a step.
@@ -99,28 +96,7 @@ class Sharded
   }
 
  private:
-  /// The reducers, which do not move.
-  struct Reducers
-  {
-    Reducers(const Parameters<Value, Mesh>& whole, std::size_t micro_batches)
-        : parameters{whole}, accumulator{whole.front().value.mesh, micro_batches, parameters}
-    {
-      if (whole.front().gradients) scope.emplace(whole.front().gradients, accumulator);
-    }
-
-    detail::ShardedParameters<Value, Mesh> parameters;
-    detail::GradientAccumulator<Value, Mesh> accumulator;
-    std::optional<ReducerScope<Value, Mesh>> scope;
-  };
-
-  static const Parameters<Value, Mesh>& require_some(const Parameters<Value, Mesh>& parameters)
-  {
-    require<ArgumentError>(!parameters.empty(), "got no parameters to shard, which have no mesh; "
-                                                "give those of a network");
-    return parameters;
-  }
-
-  std::unique_ptr<Reducers> sharded_;
+  std::unique_ptr<detail::AnyShardedGradients<Value, Mesh>> sharded_;
   O optimizer_;
   Parameters<Value, Mesh> whole_;
   std::size_t micro_batches_;

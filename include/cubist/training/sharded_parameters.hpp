@@ -30,11 +30,13 @@
 #include <vector>
 
 #include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
+#include "cubist/nn/gradient_accumulator.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -241,5 +243,57 @@ class ShardedParameters final : public GradientReducer<T, M>
   std::size_t at_ = 0;
   bool has_reduced_ = false;
 };
+
+/// What a sharded optimizer has of the parameters and gradients of a network. It hides the rest
+/// from a program, so that the compiled library can have it.
+template <RealScalar T, class M>
+class AnyShardedGradients
+{
+ public:
+  virtual ~AnyShardedGradients() = default;
+  /// This rank's parts.
+  [[nodiscard]] virtual const Parameters<T, M>& parts() const = 0;
+  /// Copies the parts of gradients that no backward gave to the reducer.
+  virtual void copy_parts() = 0;
+  /// The reducer that takes the gradients.
+  [[nodiscard]] virtual GradientReducer<T, M>& reducer() = 0;
+  /// Completes the values from the values of the parts.
+  virtual void gather() = 0;
+};
+
+/// Takes the gradients of all backwards of the network while it exists.
+template <RealScalar T, class M>
+class ShardedGradients final : public AnyShardedGradients<T, M>
+{
+ public:
+  ShardedGradients(const Parameters<T, M>& whole, std::size_t micro_batches)
+      : parameters_{whole}, accumulator_{whole.front().value.mesh, micro_batches, parameters_}
+  {
+    if (whole.front().gradients) scope_.emplace(whole.front().gradients, accumulator_);
+  }
+  ShardedGradients(const ShardedGradients&) = delete;
+  ShardedGradients& operator=(const ShardedGradients&) = delete;
+
+  [[nodiscard]] const Parameters<T, M>& parts() const override { return parameters_.parts(); }
+  void copy_parts() override { parameters_.copy_parts(); }
+  [[nodiscard]] GradientReducer<T, M>& reducer() override { return accumulator_; }
+  void gather() override { parameters_.gather(); }
+
+ private:
+  ShardedParameters<T, M> parameters_;
+  GradientAccumulator<T, M> accumulator_;
+  std::optional<ReducerScope<T, M>> scope_;
+};
+
+/// Every rank of the mesh calls it.
+/// @throws ArgumentError for no parameters
+template <RealScalar T, class M>
+std::unique_ptr<AnyShardedGradients<T, M>> make_sharded_gradients(const Parameters<T, M>& whole,
+                                                                  std::size_t micro_batches)
+{
+  require<ArgumentError>(!whole.empty(), "got no parameters to shard, which have no mesh; "
+                                         "give those of a network");
+  return std::make_unique<ShardedGradients<T, M>>(whole, micro_batches);
+}
 
 }  // namespace cubist::CUBIST_ABI::detail
