@@ -28,10 +28,12 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/staging.hpp"
 #include "cubist/dist/state.hpp"
+#include "cubist/io/element_type.hpp"
 #include "cubist/io/file.hpp"
 #include "cubist/io/safetensors.hpp"
 #include "cubist/mesh/mesh.hpp"
@@ -45,6 +47,160 @@ struct CheckpointOptions
   /// The number of checkpoints that are kept; the oldest are removed first. 0 keeps all.
   std::size_t keep = 0;
 };
+
+namespace detail
+{
+
+/// The file of the checkpoint of a step.
+[[nodiscard]] std::filesystem::path checkpoint_file(const std::filesystem::path& folder,
+                                                    std::uint64_t step);
+/// The steps that have checkpoints in a folder.
+/// @throws DataError for a folder that cannot be listed
+[[nodiscard]] std::set<std::uint64_t> checkpoint_steps(const std::filesystem::path& folder);
+/// Removes the oldest checkpoints beyond `keep`; 0 keeps all. It keeps checkpoints that are newer
+/// than `just_saved`, as after a run that went back to an older step.
+void remove_oldest_checkpoints(const std::filesystem::path& folder, std::size_t keep,
+                               std::uint64_t just_saved);
+/// What a checkpoint has in addition to its matrices.
+/// @throws ArgumentError for two numbers of one name
+[[nodiscard]] Metadata checkpoint_metadata(std::uint64_t step,
+                                           const std::vector<NamedNumber>& numbers);
+/// The saved value of a number of the state.
+/// @throws DataError for one that is missing, damaged or of another configuration
+[[nodiscard]] std::uint64_t saved_number(const SafetensorsFile& saved, const NamedNumber& wanted);
+/// A load must not silently drop or convert a saved tensor.
+/// @param wanted the types of the state's matrices, by name
+/// @throws DataError for a tensor that the state does not have
+void check_saved_tensors(const SafetensorsFile& saved,
+                         const std::map<std::string, ElementType>& wanted);
+
+#ifndef CUBIST_COMPILED
+
+inline constexpr const char* checkpoint_prefix = "step-";
+inline constexpr const char* checkpoint_suffix = ".safetensors";
+inline constexpr std::size_t checkpoint_width = 12;
+
+inline std::optional<std::uint64_t> whole_number(const std::string& text)
+{
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || at != end) return std::nullopt;
+  return value;
+}
+
+CUBIST_INLINE std::filesystem::path checkpoint_file(const std::filesystem::path& folder,
+                                                    std::uint64_t step)
+{
+  return folder / (checkpoint_prefix + file_number(step, checkpoint_width) + checkpoint_suffix);
+}
+
+CUBIST_INLINE std::set<std::uint64_t> checkpoint_steps(const std::filesystem::path& folder)
+{
+  const auto step_of = [&](const std::string& name) -> std::optional<std::uint64_t> {
+    const auto begin = std::min(name.size(), std::string_view{checkpoint_prefix}.size());
+    const auto step = whole_number(name.substr(begin, name.find('.') - begin));
+    return step && checkpoint_file(folder, *step).filename() == name ? step : std::nullopt;
+  };
+  std::set<std::uint64_t> all;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry{folder, error}, end; !error && entry != end;
+       entry.increment(error))
+    if (const auto step = step_of(entry->path().filename().string())) all.insert(*step);
+  require<DataError>(!error || error == std::errc::no_such_file_or_directory, "cannot list ",
+                     folder.string(), " (", error.message(),
+                     "), so checkpoints in it would be missed; check the path");
+  return all;
+}
+
+CUBIST_INLINE void remove_oldest_checkpoints(const std::filesystem::path& folder, std::size_t keep,
+                                             std::uint64_t just_saved)
+{
+  auto all = checkpoint_steps(folder);
+  all.erase(all.upper_bound(just_saved), all.end());
+  for (; keep > 0 && all.size() > keep; all.erase(all.begin()))
+  {
+    std::error_code ignored;
+    std::filesystem::remove(checkpoint_file(folder, *all.begin()), ignored);
+  }
+}
+
+CUBIST_INLINE Metadata checkpoint_metadata(std::uint64_t step,
+                                           const std::vector<NamedNumber>& numbers)
+{
+  Metadata metadata{{"step", std::to_string(step)}};
+  for (const auto& number : numbers)
+    require<ArgumentError>(metadata.emplace(number.name, std::to_string(*number.value)).second,
+                           "got two numbers with the name ", number.name,
+                           ", of which only one could be loaded; give each its own");
+  return metadata;
+}
+
+CUBIST_INLINE std::uint64_t saved_number(const SafetensorsFile& saved, const NamedNumber& wanted)
+{
+  const auto& metadata = saved.header().metadata;
+  const auto entry = metadata.find(wanted.name);
+  require<DataError>(entry != metadata.end(), saved.path(), " has no ", wanted.name,
+                     ", so the run could not continue unchanged; use a checkpoint of this program");
+  const auto value = whole_number(entry->second);
+  require<DataError>(
+      value.has_value(), saved.path(), " has ", wanted.name, " = ", entry->second.substr(0, 20),
+      ", which is not a whole number, so the checkpoint is damaged; use an older one");
+  require<DataError>(!wanted.setting || *value == *wanted.value, saved.path(), " was saved with ",
+                     wanted.name, " = ", *value, ", and this run has ", *wanted.value,
+                     ", so it would continue differently; set it to ", *value);
+  return *value;
+}
+
+CUBIST_INLINE void check_saved_tensors(const SafetensorsFile& saved,
+                                       const std::map<std::string, ElementType>& wanted)
+{
+  for (const auto& tensor : saved.header().tensors)
+  {
+    const auto mine = wanted.find(tensor.name);
+    require<DataError>(mine != wanted.end(), saved.path(), " has ", tensor.name.substr(0, 100),
+                       ", which this run's state does not have, so it would be lost; use the "
+                       "network and the optimizer that it was saved from");
+    require<DataError>(tensor.type == mine->second, saved.path(), " has ", tensor.name, " in ",
+                       to_string(tensor.type), ", and this run's is ", to_string(mine->second),
+                       ", so it would continue differently; use the same scalar");
+  }
+}
+
+#endif
+
+/// Saves the state after a step, and removes the oldest checkpoints beyond `keep`. Every rank of
+/// the mesh calls it.
+template <Scalar T, class M>
+void save_checkpoint(const M& mesh, const std::string& folder, std::size_t keep, std::uint64_t step,
+                     const State<T, M>& state)
+{
+  Metadata metadata = checkpoint_metadata(step, state.numbers);
+  if (mesh.rank() == 0) create_folders(folder);
+  save_lists(checkpoint_file(folder, step), std::move(metadata), state.matrices,
+             state.accumulators);
+  if (mesh.rank() == 0) remove_oldest_checkpoints(folder, keep, step);
+}
+
+/// Sets the state from a checkpoint's file. Every rank of the mesh calls it.
+template <Scalar T, class M>
+void load_checkpoint(const std::string& file, const State<T, M>& state)
+{
+  const SafetensorsFile saved{file};
+  std::vector<std::uint64_t> numbers;
+  for (const auto& number : state.numbers) numbers.push_back(saved_number(saved, number));
+  std::map<std::string, ElementType> wanted;
+  for (const auto& matrix : state.matrices) wanted.emplace(matrix.name, element_type<T>());
+  for (const auto& matrix : state.accumulators)
+    wanted.emplace(matrix.name, element_type<Accumulator<T>>());
+  check_saved_tensors(saved, wanted);
+  saved.load(state.matrices);
+  saved.load(state.accumulators);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (!state.numbers[i].setting) *state.numbers[i].value = numbers[i];
+}
+
+}  // namespace detail
 
 /// Every rank of the mesh calls its functions, and idle ranks may. All nodes share the folder.
 template <class A, class B>
@@ -68,14 +224,7 @@ class Checkpoints
   void save(std::uint64_t step, const State<T, M>& state)
   {
     if (!mesh_.active()) return;
-    Metadata metadata{{"step", std::to_string(step)}};
-    for (const auto& number : state.numbers)
-      require<ArgumentError>(metadata.emplace(number.name, std::to_string(*number.value)).second,
-                             "got two numbers with the name ", number.name,
-                             ", of which only one could be loaded; give each its own");
-    if (is_root()) create_folders(folder_);
-    detail::save_lists(file(step), std::move(metadata), state.matrices, state.accumulators);
-    if (is_root()) remove_oldest(step);
+    detail::save_checkpoint(mesh_, folder_.string(), options_.keep, step, state);
   }
 
   /// Sets the state from the newest checkpoint, and returns its step. Without a checkpoint, and on
@@ -103,109 +252,20 @@ class Checkpoints
   void load(std::uint64_t step, const State<T, M>& state)
   {
     if (!mesh_.active()) return;
-    const SafetensorsFile saved{file(step)};
-    std::vector<std::uint64_t> numbers;
-    for (const auto& number : state.numbers) numbers.push_back(find(saved, number));
-    check_tensors(saved, state);
-    saved.load(state.matrices);
-    saved.load(state.accumulators);
-    for (std::size_t i = 0; i < numbers.size(); ++i)
-      if (!state.numbers[i].setting) *state.numbers[i].value = numbers[i];
+    detail::load_checkpoint(file(step).string(), state);
   }
 
   /// The steps that have checkpoints, as this rank sees the folder.
-  [[nodiscard]] std::set<std::uint64_t> steps() const
-  {
-    std::set<std::uint64_t> all;
-    std::error_code error;
-    for (std::filesystem::directory_iterator entry{folder_, error}, end; !error && entry != end;
-         entry.increment(error))
-      if (const auto step = step_of(entry->path().filename().string())) all.insert(*step);
-    require<DataError>(!error || error == std::errc::no_such_file_or_directory, "cannot list ",
-                       folder_.string(), " (", error.message(),
-                       "), so checkpoints in it would be missed; check the path");
-    return all;
-  }
+  [[nodiscard]] std::set<std::uint64_t> steps() const { return detail::checkpoint_steps(folder_); }
 
   /// The file of a checkpoint.
   [[nodiscard]] std::filesystem::path file(std::uint64_t step) const
   {
-    return folder_ / (prefix + file_number(step, width) + suffix);
+    return detail::checkpoint_file(folder_, step);
   }
 
  private:
-  static constexpr const char* prefix = "step-";
-  static constexpr const char* suffix = ".safetensors";
-  static constexpr std::size_t width = 12;
-
   [[nodiscard]] bool is_root() const { return mesh_.rank() == 0; }
-
-  [[nodiscard]] static std::optional<std::uint64_t> number(const std::string& text)
-  {
-    std::uint64_t value = 0;
-    const char* end = text.data() + text.size();
-    const auto [at, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc{} || at != end) return std::nullopt;
-    return value;
-  }
-
-  [[nodiscard]] std::optional<std::uint64_t> step_of(const std::string& name) const
-  {
-    const auto begin = std::min(name.size(), std::string_view{prefix}.size());
-    const auto step = number(name.substr(begin, name.find('.') - begin));
-    return step && file(*step).filename() == name ? step : std::nullopt;
-  }
-
-  /// Keeps checkpoints that are newer than this one, as after a run that went back to an older
-  /// step.
-  void remove_oldest(std::uint64_t just_saved) const
-  {
-    auto all = steps();
-    all.erase(all.upper_bound(just_saved), all.end());
-    for (; options_.keep > 0 && all.size() > options_.keep; all.erase(all.begin()))
-    {
-      std::error_code ignored;
-      std::filesystem::remove(file(*all.begin()), ignored);
-    }
-  }
-
-  /// The saved value of a number of the state.
-  [[nodiscard]] static std::uint64_t find(const SafetensorsFile& saved, const NamedNumber& wanted)
-  {
-    const auto& metadata = saved.header().metadata;
-    const auto entry = metadata.find(wanted.name);
-    require<DataError>(
-        entry != metadata.end(), saved.path(), " has no ", wanted.name,
-        ", so the run could not continue unchanged; use a checkpoint of this program");
-    const auto value = number(entry->second);
-    require<DataError>(
-        value.has_value(), saved.path(), " has ", wanted.name, " = ", entry->second.substr(0, 20),
-        ", which is not a whole number, so the checkpoint is damaged; use an older one");
-    require<DataError>(!wanted.setting || *value == *wanted.value, saved.path(), " was saved with ",
-                       wanted.name, " = ", *value, ", and this run has ", *wanted.value,
-                       ", so it would continue differently; set it to ", *value);
-    return *value;
-  }
-
-  /// A load must not silently drop or convert a saved tensor.
-  template <Scalar T>
-  static void check_tensors(const SafetensorsFile& saved, const State<T, M>& state)
-  {
-    std::map<std::string, ElementType> wanted;
-    for (const auto& matrix : state.matrices) wanted.emplace(matrix.name, element_type<T>());
-    for (const auto& matrix : state.accumulators)
-      wanted.emplace(matrix.name, element_type<Accumulator<T>>());
-    for (const auto& tensor : saved.header().tensors)
-    {
-      const auto mine = wanted.find(tensor.name);
-      require<DataError>(mine != wanted.end(), saved.path(), " has ", tensor.name.substr(0, 100),
-                         ", which this run's state does not have, so it would be lost; use the "
-                         "network and the optimizer that it was saved from");
-      require<DataError>(tensor.type == mine->second, saved.path(), " has ", tensor.name, " in ",
-                         to_string(tensor.type), ", and this run's is ", to_string(mine->second),
-                         ", so it would continue differently; use the same scalar");
-    }
-  }
 
   M mesh_;
   std::filesystem::path folder_;

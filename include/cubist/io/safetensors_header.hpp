@@ -26,12 +26,15 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/io/element_type.hpp"
 #include "cubist/io/other_formats.hpp"
 #include "cubist/io/quote.hpp"
+
+#ifndef CUBIST_COMPILED
+#include <nlohmann/json.hpp>
+#endif
 
 namespace cubist::CUBIST_ABI
 {
@@ -67,9 +70,28 @@ struct SafetensorsHeader
 
 /// The length of the JSON, from the file's first 8 bytes.
 /// @throws DataError unless such a header fits in the file and the limit
-[[nodiscard]] inline std::uint64_t safetensors_header_bytes(std::span<const std::byte, 8> first,
-                                                            std::uint64_t file_bytes,
-                                                            const std::string& file)
+[[nodiscard]] std::uint64_t safetensors_header_bytes(std::span<const std::byte, 8> first,
+                                                     std::uint64_t file_bytes,
+                                                     const std::string& file);
+
+/// @param json the header's text
+/// @param data_bytes the size of the file after the header
+/// @param file its name, for messages
+/// @throws DataError unless the header is valid and fits the data
+[[nodiscard]] SafetensorsHeader
+parse_safetensors_header(std::string_view json, std::uint64_t data_bytes, const std::string& file);
+
+/// The file up to its tensors: length, JSON, and spaces up to a multiple of 8 bytes.
+/// @pre names differ, and the tensors are in the order of their bytes, without gaps
+/// @throws ArgumentError for a name that is no UTF-8 or reserved by the format, or too long a
+/// header
+[[nodiscard]] std::string format_safetensors_header(const SafetensorsHeader& header);
+
+#ifndef CUBIST_COMPILED
+
+CUBIST_INLINE std::uint64_t safetensors_header_bytes(std::span<const std::byte, 8> first,
+                                                     std::uint64_t file_bytes,
+                                                     const std::string& file)
 {
   std::array<std::byte, 8> bytes;
   std::copy(first.begin(), first.end(), bytes.begin());
@@ -276,12 +298,9 @@ inline void check_offsets(const SafetensorsHeader& header, std::uint64_t data_by
 
 }  // namespace detail
 
-/// @param json the header's text
-/// @param data_bytes the size of the file after the header
-/// @param file its name, for messages
-/// @throws DataError unless the header is valid and fits the data
-[[nodiscard]] inline SafetensorsHeader
-parse_safetensors_header(std::string_view json, std::uint64_t data_bytes, const std::string& file)
+CUBIST_INLINE SafetensorsHeader parse_safetensors_header(std::string_view json,
+                                                         std::uint64_t data_bytes,
+                                                         const std::string& file)
 {
   detail::SafetensorsJson parsed{json, file};
   SafetensorsHeader header{std::move(parsed.metadata), std::move(parsed.tensors)};
@@ -292,11 +311,7 @@ parse_safetensors_header(std::string_view json, std::uint64_t data_bytes, const 
   return header;
 }
 
-/// The file up to its tensors: length, JSON, and spaces up to a multiple of 8 bytes.
-/// @pre names differ, and the tensors are in the order of their bytes, without gaps
-/// @throws ArgumentError for a name that is no UTF-8 or reserved by the format, or too long a
-/// header
-[[nodiscard]] inline std::string format_safetensors_header(const SafetensorsHeader& header)
+CUBIST_INLINE std::string format_safetensors_header(const SafetensorsHeader& header)
 try
 {
   const auto text = [](const std::string& s) { return nlohmann::json(s).dump(); };
@@ -328,5 +343,7 @@ catch (const nlohmann::json::exception&)
       "got a tensor's name or metadata that are not UTF-8, which safetensors cannot store; use "
       "another text"};
 }
+
+#endif
 
 }  // namespace cubist::CUBIST_ABI

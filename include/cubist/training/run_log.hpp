@@ -18,9 +18,12 @@
 #include <system_error>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
+
+#ifndef CUBIST_COMPILED
+#include <nlohmann/json.hpp>
+#endif
 
 namespace cubist::CUBIST_ABI
 {
@@ -31,6 +34,28 @@ struct NamedValue
   std::string name;
   double value = 0;  ///< the number
 };
+
+class RunLog
+{
+ public:
+  /// A log that writes nothing.
+  RunLog() = default;
+  /// A log that appends to `file`, whose folder is created.
+  /// @throws DataError for a file that cannot be written
+  explicit RunLog(std::filesystem::path file);
+
+  /// Appends the line of a step, and passes it to the system.
+  /// @throws DataError where the system refuses
+  void append(std::uint64_t step, std::span<const NamedValue> values);
+
+ private:
+  void check() const;
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+#ifndef CUBIST_COMPILED
 
 namespace detail
 {
@@ -46,45 +71,32 @@ namespace detail
 
 }  // namespace detail
 
-class RunLog
+CUBIST_INLINE RunLog::RunLog(std::filesystem::path file) : path_{std::move(file)}
 {
- public:
-  /// A log that writes nothing.
-  RunLog() = default;
-  /// A log that appends to `file`, whose folder is created.
-  /// @throws DataError for a file that cannot be written
-  explicit RunLog(std::filesystem::path file) : path_{std::move(file)}
-  {
-    std::error_code ignored;
-    if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), ignored);
-    const bool ends = detail::last_character(path_) == '\n';
-    file_.open(path_, std::ios::app);
-    if (!ends) file_ << '\n';
-    check();
-  }
+  std::error_code ignored;
+  if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), ignored);
+  const bool ends = detail::last_character(path_) == '\n';
+  file_.open(path_, std::ios::app);
+  if (!ends) file_ << '\n';
+  check();
+}
 
-  /// Appends the line of a step, and passes it to the system.
-  /// @throws DataError where the system refuses
-  void append(std::uint64_t step, std::span<const NamedValue> values)
-  {
-    if (path_.empty()) return;
-    nlohmann::ordered_json line{{"step", step}};
-    for (const auto& v : values) line[v.name] = v.value;  // null unless it is finite
-    file_ << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n'
-          << std::flush;
-    check();
-  }
+CUBIST_INLINE void RunLog::append(std::uint64_t step, std::span<const NamedValue> values)
+{
+  if (path_.empty()) return;
+  nlohmann::ordered_json line{{"step", step}};
+  for (const auto& v : values) line[v.name] = v.value;  // null unless it is finite
+  file_ << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n' << std::flush;
+  check();
+}
 
- private:
-  void check() const
-  {
-    require<DataError>(file_.good(), "cannot write ", path_.string(),
-                       ", so the log of the run would be lost; give the path of a file that can be "
-                       "written, with space on its disk");
-  }
+CUBIST_INLINE void RunLog::check() const
+{
+  require<DataError>(file_.good(), "cannot write ", path_.string(),
+                     ", so the log of the run would be lost; give the path of a file that can be "
+                     "written, with space on its disk");
+}
 
-  std::filesystem::path path_;
-  std::ofstream file_;
-};
+#endif
 
 }  // namespace cubist::CUBIST_ABI

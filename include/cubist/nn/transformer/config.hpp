@@ -15,15 +15,18 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/core/json.hpp"
 #include "cubist/io/other_formats.hpp"
 #include "cubist/nn/transformer/end_ids.hpp"
 #include "cubist/nn/transformer/families.hpp"
 #include "cubist/nn/transformer/transformer_config.hpp"
+
+#ifndef CUBIST_COMPILED
+#include <nlohmann/json.hpp>
+
+#include "cubist/core/json.hpp"
+#endif
 
 namespace cubist::CUBIST_ABI
 {

@@ -10,16 +10,27 @@
 #include <string>
 #include <vector>
 
+#include "cubist/core/compiled.hpp"
+#include "cubist/core/error.hpp"
+
+#ifndef CUBIST_COMPILED
 #include <nlohmann/json.hpp>
 
-#include "cubist/core/error.hpp"
 #include "cubist/core/json.hpp"
+#endif
 
 namespace cubist::CUBIST_ABI::detail
 {
 
 inline constexpr const char* end_ids_key = "eos_token_id";
 inline constexpr const char* generation_config_name = "generation_config.json";
+
+/// The text of a generation_config.json with these ids; it keeps its other keys.
+[[nodiscard]] std::string generation_config_text(const std::string& source,
+                                                 const std::vector<int>& ids);
+
+#ifndef CUBIST_COMPILED
+
 inline constexpr JsonUse generation_use{"so it is unknown which tokens end a text",
                                         "check its permissions, or remove it",
                                         "take the model's own file, or remove it"};
@@ -68,14 +79,15 @@ inline void write_end_ids(nlohmann::json& json, const std::vector<int>& ids)
   return json;
 }
 
-/// The text of a generation_config.json with these ids; it keeps its other keys.
-[[nodiscard]] inline std::string generation_config_text(const std::string& source,
-                                                        const std::vector<int>& ids)
+CUBIST_INLINE std::string generation_config_text(const std::string& source,
+                                                 const std::vector<int>& ids)
 {
   auto json = parse_generation_config(source, "the generation_config.json that was read");
   const auto said = read_end_ids(json, "the generation_config.json that was read");
   if (!said.empty() || ids.empty()) write_end_ids(json, ids);
   return json.dump(2) + '\n';
 }
+
+#endif
 
 }  // namespace cubist::CUBIST_ABI::detail

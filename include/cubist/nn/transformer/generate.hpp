@@ -248,23 +248,13 @@ struct Continuation
   }
 };
 
-}  // namespace detail
-
-/// The tokens that follow each of some prompts, which may have unequal lengths: at most
-/// `options.tokens`, the last of which ends the text if there are fewer. They are the same on every
-/// rank. Every rank of the mesh calls this. Nothing is dropped.
-/// @param prompts the tokens of each, the same on every rank
-/// @throws ShapeError for no prompt, or one without tokens; ArgumentError for options out of range,
-/// for more tokens than the model has positions, and on every rank for prompts or options that
-/// differ between ranks; NumericError on every rank for logits with a NaN, or with infinities for
-/// which tokens have no probabilities: it names sequence and step
+/// generate(), which the compiled library has for its transformers.
 template <class Model>
-[[nodiscard]] std::vector<std::vector<int>> generate(Model& model,
-                                                     std::span<const std::vector<int>> prompts,
-                                                     const GenerateOptions& options = {})
+[[nodiscard]] std::vector<std::vector<int>>
+continue_prompts(Model& model, std::span<const std::vector<int>> prompts,
+                 const GenerateOptions& options)
 {
-  using detail::Continuation;
-  detail::check_generation(prompts, options, model.config().vocabulary);
+  check_generation(prompts, options, model.config().vocabulary);
   std::vector<Continuation> texts;
   std::size_t longest = 0;
   for (const auto& prompt : prompts)
@@ -274,9 +264,9 @@ template <class Model>
   }
   model.require_positions(longest + options.tokens);
 
-  const detail::CacheScope cache{model, options.cache ? longest + options.tokens : 0};
+  const CacheScope cache{model, options.cache ? longest + options.tokens : 0};
   const auto& mesh = model.mesh();
-  detail::require_equal_on_ranks(mesh, prompts, options);
+  require_equal_on_ranks(mesh, prompts, options);
   const std::vector<int>& end_ids =
       options.end_ids.empty() ? model.config().end_ids : options.end_ids;
   const auto ends = [&](int token) {
@@ -311,17 +301,17 @@ template <class Model>
         using T = typename Model::Value;
         const std::span<const T> row{logits.data() + b * logits.shape(1), logits.shape(1)};
         const Philox random = stream(options.seed, Draw::token, 0, position);
-        next[b] = detail::fault_of_logits(row);
+        next[b] = fault_of_logits(row);
         if (next[b] != 0) continue;
-        next[b] = options.temperature == 0
-                      ? detail::most_likely(row)
-                      : detail::draw_token(
-                            row, options.temperature, options.top_k, options.top_p,
-                            random.template uniform<double>(options.first_sequence + b), order);
+        next[b] =
+            options.temperature == 0
+                ? most_likely(row)
+                : draw_token(row, options.temperature, options.top_k, options.top_p,
+                             random.template uniform<double>(options.first_sequence + b), order);
       }
     with_staging_buffer(mesh.engine(), std::span<int>{next},
                         [&](auto tokens) { mesh.world().broadcast(tokens, 0); });
-    detail::require_tokens(next, position - first);
+    require_tokens(next, position - first);
     for (std::size_t b = 0; b < texts.size(); ++b)
     {
       Continuation& text = texts[b];
@@ -338,6 +328,24 @@ template <class Model>
     all.emplace_back(text.tokens.begin() + static_cast<std::ptrdiff_t>(text.given),
                      text.tokens.begin() + static_cast<std::ptrdiff_t>(text.end));
   return all;
+}
+
+}  // namespace detail
+
+/// The tokens that follow each of some prompts, which may have unequal lengths: at most
+/// `options.tokens`, the last of which ends the text if there are fewer. They are the same on every
+/// rank. Every rank of the mesh calls this. Nothing is dropped.
+/// @param prompts the tokens of each, the same on every rank
+/// @throws ShapeError for no prompt, or one without tokens; ArgumentError for options out of range,
+/// for more tokens than the model has positions, and on every rank for prompts or options that
+/// differ between ranks; NumericError on every rank for logits with a NaN, or with infinities for
+/// which tokens have no probabilities: it names sequence and step
+template <class Model>
+[[nodiscard]] std::vector<std::vector<int>> generate(Model& model,
+                                                     std::span<const std::vector<int>> prompts,
+                                                     const GenerateOptions& options = {})
+{
+  return detail::continue_prompts(model, prompts, options);
 }
 
 /// The tokens that follow prompts of equal length, sequence by sequence. A sequence that ends

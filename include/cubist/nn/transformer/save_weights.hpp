@@ -17,10 +17,8 @@
 #include <system_error>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/core/json.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/global.hpp"
@@ -33,6 +31,12 @@
 #include "cubist/nn/transformer/config.hpp"
 #include "cubist/nn/transformer/end_ids.hpp"
 #include "cubist/nn/transformer/tensor_names.hpp"
+
+#ifndef CUBIST_COMPILED
+#include <nlohmann/json.hpp>
+
+#include "cubist/core/json.hpp"
+#endif
 
 namespace cubist::CUBIST_ABI
 {
@@ -102,7 +106,21 @@ template <Scalar T>
 }
 
 /// Removes a file that a save has replaced, if it is there.
-inline void remove_replaced(const std::filesystem::path& file)
+void remove_replaced(const std::filesystem::path& file);
+/// Removes a generation_config.json of an earlier save, unless it says that these ids end a text.
+void remove_other_generation_config(const std::filesystem::path& folder,
+                                    const std::vector<int>& end_ids);
+/// The files that a folder's index names; none without one, or where it is damaged.
+[[nodiscard]] std::set<std::string> files_of_index(const std::filesystem::path& index);
+/// The text of the index of several files.
+/// @param file_of_tensor the name of the file that has each tensor
+/// @param total the bytes of all tensors
+[[nodiscard]] std::string index_text(const std::map<std::string, std::string>& file_of_tensor,
+                                     std::uint64_t total);
+
+#ifndef CUBIST_COMPILED
+
+CUBIST_INLINE void remove_replaced(const std::filesystem::path& file)
 {
   std::error_code error;
   std::filesystem::remove(file, error);
@@ -111,9 +129,8 @@ inline void remove_replaced(const std::filesystem::path& file)
                      "one; check the folder's permissions");
 }
 
-/// Removes a generation_config.json of an earlier save, unless it says that these ids end a text.
-inline void remove_other_generation_config(const std::filesystem::path& folder,
-                                           const std::vector<int>& end_ids)
+CUBIST_INLINE void remove_other_generation_config(const std::filesystem::path& folder,
+                                                  const std::vector<int>& end_ids)
 {
   const auto file = folder / generation_config_name;
   if (!std::filesystem::exists(file)) return;
@@ -129,8 +146,7 @@ inline void remove_other_generation_config(const std::filesystem::path& folder,
   remove_replaced(file);
 }
 
-/// The files that a folder's index names; none without one, or where it is damaged.
-[[nodiscard]] inline std::set<std::string> files_of_index(const std::filesystem::path& index)
+CUBIST_INLINE std::set<std::string> files_of_index(const std::filesystem::path& index)
 try
 {
   std::set<std::string> names;
@@ -146,6 +162,15 @@ catch (const DataError&)
   return {};
 }
 
+CUBIST_INLINE std::string index_text(const std::map<std::string, std::string>& file_of_tensor,
+                                     std::uint64_t total)
+{
+  const nlohmann::json index{{"metadata", {{"total_size", total}}}, {"weight_map", file_of_tensor}};
+  return index.dump(2);
+}
+
+#endif
+
 }  // namespace detail
 
 /// How weights are named and split in files.
@@ -155,24 +180,22 @@ struct SaveWeightsOptions
   std::uint64_t largest_file = std::uint64_t{5} << 30;
 };
 
-/// Saves the parameters of a transformer and its config.json in a folder, which is made if it does
-/// not exist, as Hugging Face's from_pretrained reads them. A configuration that was read keeps the
-/// keys of its file, and a generation_config.json that was beside it is saved, too. What an earlier
-/// save has left in the folder is removed once the new files are on the disk. Every rank of the
-/// mesh calls it, and idle ranks may.
-/// @throws DataError where the system refuses, ArgumentError for a model that Hugging Face does not
-/// have
-template <class T, class M>
-void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& parameters,
-                  const TransformerConfig& config, const SaveWeightsOptions& options = {})
+namespace detail
 {
+
+/// save_weights(), which the compiled library has.
+template <class T, class M>
+void write_weights(const std::string& folder_name, const Parameters<T, M>& parameters,
+                   const TransformerConfig& config, const SaveWeightsOptions& options)
+{
+  const std::filesystem::path folder{folder_name};
   if (parameters.empty() || !parameters.front().value.mesh.active()) return;
   const auto& mesh = parameters.front().value.mesh;
-  const auto tensors = detail::tensors_of(parameters, config);
-  const auto bytes = [](const detail::TensorParts& tensor) -> std::uint64_t {
+  const auto tensors = tensors_of(parameters, config);
+  const auto bytes = [](const TensorParts& tensor) -> std::uint64_t {
     return tensor.shape.size() * sizeof(T);
   };
-  const std::string config_file = config_text(config, detail::torch_name<T>());
+  const std::string config_file = config_text(config, torch_name<T>());
   // The first tensor of each file.
   std::vector<std::size_t> files{0};
   std::uint64_t filled = 0;
@@ -195,8 +218,8 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
   mesh.world().barrier();
   const auto index_path = folder / SafetensorsFolder::index_name;
   std::set<std::string> earlier;  // on rank 0
-  if (mesh.rank() == 0) earlier = detail::files_of_index(index_path);
-  nlohmann::json map;
+  if (mesh.rank() == 0) earlier = files_of_index(index_path);
+  std::map<std::string, std::string> file_of_tensor;
   std::uint64_t total = 0;
   std::list<AtomicFile<M>> written;
   for (std::size_t f = 0; f < count; ++f)
@@ -211,14 +234,14 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
       header.tensors.push_back(
           {tensors[i].place.name, element_type<T>(), shape, end, end + bytes(tensors[i])});
       end += bytes(tensors[i]);
-      map[tensors[i].place.name] = file_name(f);
+      file_of_tensor[tensors[i].place.name] = file_name(f);
     }
     total += end;
     const std::string start = format_safetensors_header(header);
     auto& file = written.emplace_back(mesh, folder / file_name(f), start, start.size() + end);
     for (std::size_t i = files[f]; i < files[f + 1]; ++i)
     {
-      const auto all = detail::gather_tensor(parameters, tensors[i]);
+      const auto all = gather_tensor(parameters, tensors[i]);
       if (mesh.rank() == 0)
         file.file().write(start.size() + header.tensors[i - files[f]].begin,
                           std::as_bytes(std::span{all}));
@@ -227,12 +250,11 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
   // An index whose files are replaced one after the other would describe a mixture meanwhile.
   std::size_t replaced = 0;
   for (std::size_t f = 0; f < count; ++f) replaced += earlier.erase(file_name(f));
-  if (replaced > 0) detail::remove_replaced(index_path);
+  if (replaced > 0) remove_replaced(index_path);
   for (auto& file : written) file.publish();
   if (count > 1)
   {
-    const nlohmann::json index{{"metadata", {{"total_size", total}}}, {"weight_map", map}};
-    const std::string text = index.dump(2);
+    const std::string text = index_text(file_of_tensor, total);
     AtomicFile file{mesh, index_path, text, text.size()};
     file.publish();
   }
@@ -240,18 +262,34 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
   config_out.publish();
   if (!config.source.generation.empty())
   {
-    const auto text = detail::generation_config_text(config.source.generation, config.end_ids);
-    AtomicFile file{mesh, folder / detail::generation_config_name, text, text.size()};
+    const auto text = generation_config_text(config.source.generation, config.end_ids);
+    AtomicFile file{mesh, folder / generation_config_name, text, text.size()};
     file.publish();
   }
   else if (mesh.rank() == 0)
-    detail::remove_other_generation_config(folder, config.end_ids);
+    remove_other_generation_config(folder, config.end_ids);
   if (mesh.rank() == 0)
   {
-    detail::remove_replaced(count > 1 ? folder / SafetensorsFolder::file_name : index_path);
-    for (const auto& name : earlier) detail::remove_replaced(folder / name);
+    remove_replaced(count > 1 ? folder / SafetensorsFolder::file_name : index_path);
+    for (const auto& name : earlier) remove_replaced(folder / name);
   }
   mesh.world().barrier();
+}
+
+}  // namespace detail
+
+/// Saves the parameters of a transformer and its config.json in a folder, which is made if it does
+/// not exist, as Hugging Face's from_pretrained reads them. A configuration that was read keeps the
+/// keys of its file, and a generation_config.json that was beside it is saved, too. What an earlier
+/// save has left in the folder is removed once the new files are on the disk. Every rank of the
+/// mesh calls it, and idle ranks may.
+/// @throws DataError where the system refuses, ArgumentError for a model that Hugging Face does not
+/// have
+template <class T, class M>
+void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& parameters,
+                  const TransformerConfig& config, const SaveWeightsOptions& options = {})
+{
+  detail::write_weights(folder.string(), parameters, config, options);
 }
 
 }  // namespace cubist::CUBIST_ABI
