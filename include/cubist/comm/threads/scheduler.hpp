@@ -28,6 +28,7 @@
 #include "cubist/comm/group/failure.hpp"
 #include "cubist/comm/threads/rank_state.hpp"
 #include "cubist/comm/wait_time.hpp"
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -58,24 +59,10 @@ class ThreadScheduler
 
   /// Advances all pending calls of `rank`; returns whether `waiter` is complete.
   /// @throws what `raise` throws, once a rank has failed
-  bool test(int rank, Waiter& waiter)
-  {
-    raise();
-    auto& outstanding = state(rank).outstanding;
-    for (std::size_t i = 0; i < outstanding.size();)
-      if (outstanding[i]->advance())
-        outstanding.erase(outstanding.begin() + static_cast<std::ptrdiff_t>(i));
-      else
-        ++i;
-    return std::find(outstanding.begin(), outstanding.end(), &waiter) == outstanding.end();
-  }
+  bool test(int rank, Waiter& waiter);
 
   /// @throws what `raise` throws, TimeLimitError
-  void wait(int rank, Waiter& waiter)
-  {
-    const auto end = this->end();
-    while (!test(rank, waiter)) park(rank, waiter, end);
-  }
+  void wait(int rank, Waiter& waiter);
   /// Advances `waiter` until `ready()`.
   template <class Ready>
   void wait(int rank, Waiter& waiter, Ready ready)
@@ -85,21 +72,7 @@ class ThreadScheduler
   }
 
   /// Wakes `rank`: something that it may wait for has happened.
-  void notify(int rank)
-  {
-    // Counted before it is woken: a rank that was parked may run, and park again, at once.
-    auto& s = state(rank);
-    running_.fetch_add(1);
-    if (s.flag.exchange(RankFlag::notified) != RankFlag::parked)
-    {
-      running_.fetch_sub(1);
-      return;
-    }
-    {
-      const std::lock_guard not_between_check_and_sleep{s.mutex};
-    }
-    s.wake.notify_one();
-  }
+  void notify(int rank);
 
   /// Notifies ranks at the end of its scope, after a lock inside it is released, which the woken
   /// ranks need.
@@ -127,47 +100,18 @@ class ThreadScheduler
 
   /// Fails all ranks, in the wait they are in or at their next call. Only the first failure counts.
   /// Returns whether this is it.
-  bool fail(Failure failure, std::string message)
-  {
-    {
-      const std::lock_guard lock{mutex_};
-      if (failure_.load() != Failure::none) return false;
-      message_ = std::move(message);
-      failure_.store(failure);
-    }
-    changed_.notify_all();
-    for (std::size_t r = 0; r < ranks_; ++r) notify(static_cast<int>(r));
-    return true;
-  }
+  bool fail(Failure failure, std::string message);
 
   /// @throws the error of a failure, once `fail` was called (comm/group/failure.hpp)
   void raise() const { raise_failure(failure_.load(), message_); }
 
   /// The body of `rank` has returned or thrown.
-  void finish(int rank)
-  {
-    {
-      const std::lock_guard lock{mutex_};
-      state(rank).finished = true;
-      --unfinished_;
-    }
-    changed_.notify_all();
-    if (running_.fetch_sub(1) == 1) report_deadlock();
-  }
+  void finish(int rank);
 
   /// Returns when all ranks are finished, or `grace` after a failure: the message of the failure,
   /// and the ranks that are not finished.
-  [[nodiscard]] std::pair<std::string, std::vector<int>> stragglers(std::chrono::milliseconds grace)
-  {
-    const auto all_finished = [this] { return unfinished_ == 0; };
-    std::unique_lock lock{mutex_};
-    changed_.wait(lock, [&] { return all_finished() || failure_.load() != Failure::none; });
-    changed_.wait_for(lock, grace, all_finished);
-    std::vector<int> late;
-    for (std::size_t r = 0; r < ranks_; ++r)
-      if (!states_[r].finished) late.push_back(static_cast<int>(r));
-    return {message_, late};
-  }
+  [[nodiscard]] std::pair<std::string, std::vector<int>>
+  stragglers(std::chrono::milliseconds grace);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -183,81 +127,20 @@ class ThreadScheduler
 
   /// Parks `rank` until it is notified.
   /// @throws TimeLimitError if it is not notified before the end
-  void park(int rank, const Waiter& waiter, const End& end)
-  {
-    auto& s = state(rank);
-    s.waits_for = &waiter;
-    auto expected = RankFlag::running;
-    if (s.flag.compare_exchange_strong(expected, RankFlag::parked))
-    {
-      if (running_.fetch_sub(1) == 1) report_deadlock();
-      const WaitTimer timer;
-      std::unique_lock lock{s.mutex};
-      const auto woken = [&] { return s.flag.load() != RankFlag::parked; };
-      if (end && !s.wake.wait_until(lock, *end, woken) && count_as_running())
-      {
-        lock.unlock();
-        return exceed_limit(rank, waiter);
-      }
-      s.wake.wait(lock, woken);
-    }
-    s.flag.exchange(RankFlag::running);
-  }
+  void park(int rank, const Waiter& waiter, const End& end);
 
   /// Counts a parked rank as running, unless the count is zero: then a deadlock is being reported.
-  bool count_as_running()
-  {
-    int running = running_.load();
-    while (running > 0)
-      if (running_.compare_exchange_weak(running, running + 1)) return true;
-    return false;
-  }
+  bool count_as_running();
 
   /// Ends the wait of a rank that is parked but counted as running; returns if it is notified
   /// meanwhile.
-  void exceed_limit(int rank, const Waiter& waiter)
-  {
-    std::string message = "waited for " + std::to_string(limit_->count()) + " ms in " +
-                          waiter.describe() + ", longer than the time limit allows";
-    for (const int other : waiter.awaited())
-      message += "; rank " + std::to_string(other) + " " + activity(other);
-    message += "; remove what delays them, or give launch a longer time limit";
-    auto& s = state(rank);
-    {
-      const std::lock_guard no_rank_reads_it{s.mutex};
-      if (s.flag.exchange(RankFlag::running) != RankFlag::parked)
-      {
-        running_.fetch_sub(1);  // the rank that notified it has counted it, too
-        return;
-      }
-    }
-    raise();
-    if (!fail(Failure::peer_failed, "rank " + std::to_string(rank) + " " + message)) raise();
-    throw TimeLimitError{message};
-  }
+  void exceed_limit(int rank, const Waiter& waiter);
 
   /// Describes what another rank is doing, which may be running.
-  [[nodiscard]] std::string activity(int rank)
-  {
-    {
-      const std::lock_guard lock{mutex_};
-      if (state(rank).finished) return "has returned";
-    }
-    auto& s = state(rank);
-    const std::lock_guard it_stays_parked{s.mutex};
-    return s.flag.load() == RankFlag::parked ? "waits in " + s.waits_for->describe()
-                                             : "is not waiting";
-  }
+  [[nodiscard]] std::string activity(int rank);
 
   // Called when no rank is running: all are parked or finished, so their states do not change.
-  void report_deadlock()
-  {
-    if (failure_.load() != Failure::none) return;  // the ranks are being released already
-    auto text = deadlock_text(static_cast<int>(ranks_), [this](int rank) {
-      return state(rank).finished ? nullptr : state(rank).waits_for;
-    });
-    if (!text.empty()) fail(Failure::deadlock, std::move(text));
-  }
+  void report_deadlock();
 
   Limit limit_;
   std::size_t ranks_;
@@ -269,5 +152,151 @@ class ThreadScheduler
   std::atomic<Failure> failure_{Failure::none};
   std::string message_;
 };
+
+#ifndef CUBIST_COMPILED
+
+CUBIST_INLINE bool ThreadScheduler::test(int rank, Waiter& waiter)
+{
+  raise();
+  auto& outstanding = state(rank).outstanding;
+  for (std::size_t i = 0; i < outstanding.size();)
+    if (outstanding[i]->advance())
+      outstanding.erase(outstanding.begin() + static_cast<std::ptrdiff_t>(i));
+    else
+      ++i;
+  return std::find(outstanding.begin(), outstanding.end(), &waiter) == outstanding.end();
+}
+
+CUBIST_INLINE void ThreadScheduler::wait(int rank, Waiter& waiter)
+{
+  const auto end = this->end();
+  while (!test(rank, waiter)) park(rank, waiter, end);
+}
+
+CUBIST_INLINE void ThreadScheduler::notify(int rank)
+{
+  // Counted before it is woken: a rank that was parked may run, and park again, at once.
+  auto& s = state(rank);
+  running_.fetch_add(1);
+  if (s.flag.exchange(RankFlag::notified) != RankFlag::parked)
+  {
+    running_.fetch_sub(1);
+    return;
+  }
+  {
+    const std::lock_guard not_between_check_and_sleep{s.mutex};
+  }
+  s.wake.notify_one();
+}
+
+CUBIST_INLINE bool ThreadScheduler::fail(Failure failure, std::string message)
+{
+  {
+    const std::lock_guard lock{mutex_};
+    if (failure_.load() != Failure::none) return false;
+    message_ = std::move(message);
+    failure_.store(failure);
+  }
+  changed_.notify_all();
+  for (std::size_t r = 0; r < ranks_; ++r) notify(static_cast<int>(r));
+  return true;
+}
+
+CUBIST_INLINE void ThreadScheduler::finish(int rank)
+{
+  {
+    const std::lock_guard lock{mutex_};
+    state(rank).finished = true;
+    --unfinished_;
+  }
+  changed_.notify_all();
+  if (running_.fetch_sub(1) == 1) report_deadlock();
+}
+
+CUBIST_INLINE std::pair<std::string, std::vector<int>>
+ThreadScheduler::stragglers(std::chrono::milliseconds grace)
+{
+  const auto all_finished = [this] { return unfinished_ == 0; };
+  std::unique_lock lock{mutex_};
+  changed_.wait(lock, [&] { return all_finished() || failure_.load() != Failure::none; });
+  changed_.wait_for(lock, grace, all_finished);
+  std::vector<int> late;
+  for (std::size_t r = 0; r < ranks_; ++r)
+    if (!states_[r].finished) late.push_back(static_cast<int>(r));
+  return {message_, late};
+}
+
+CUBIST_INLINE void ThreadScheduler::park(int rank, const Waiter& waiter, const End& end)
+{
+  auto& s = state(rank);
+  s.waits_for = &waiter;
+  auto expected = RankFlag::running;
+  if (s.flag.compare_exchange_strong(expected, RankFlag::parked))
+  {
+    if (running_.fetch_sub(1) == 1) report_deadlock();
+    const WaitTimer timer;
+    std::unique_lock lock{s.mutex};
+    const auto woken = [&] { return s.flag.load() != RankFlag::parked; };
+    if (end && !s.wake.wait_until(lock, *end, woken) && count_as_running())
+    {
+      lock.unlock();
+      return exceed_limit(rank, waiter);
+    }
+    s.wake.wait(lock, woken);
+  }
+  s.flag.exchange(RankFlag::running);
+}
+
+CUBIST_INLINE bool ThreadScheduler::count_as_running()
+{
+  int running = running_.load();
+  while (running > 0)
+    if (running_.compare_exchange_weak(running, running + 1)) return true;
+  return false;
+}
+
+CUBIST_INLINE void ThreadScheduler::exceed_limit(int rank, const Waiter& waiter)
+{
+  std::string message = "waited for " + std::to_string(limit_->count()) + " ms in " +
+                        waiter.describe() + ", longer than the time limit allows";
+  for (const int other : waiter.awaited())
+    message += "; rank " + std::to_string(other) + " " + activity(other);
+  message += "; remove what delays them, or give launch a longer time limit";
+  auto& s = state(rank);
+  {
+    const std::lock_guard no_rank_reads_it{s.mutex};
+    if (s.flag.exchange(RankFlag::running) != RankFlag::parked)
+    {
+      running_.fetch_sub(1);  // the rank that notified it has counted it, too
+      return;
+    }
+  }
+  raise();
+  if (!fail(Failure::peer_failed, "rank " + std::to_string(rank) + " " + message)) raise();
+  throw TimeLimitError{message};
+}
+
+CUBIST_INLINE std::string ThreadScheduler::activity(int rank)
+{
+  {
+    const std::lock_guard lock{mutex_};
+    if (state(rank).finished) return "has returned";
+  }
+  auto& s = state(rank);
+  const std::lock_guard it_stays_parked{s.mutex};
+  return s.flag.load() == RankFlag::parked ? "waits in " + s.waits_for->describe()
+                                           : "is not waiting";
+}
+
+CUBIST_INLINE void ThreadScheduler::report_deadlock()
+{
+  if (failure_.load() != Failure::none) return;  // the ranks are being released already
+  auto text = deadlock_text(static_cast<int>(ranks_), [this](int rank) {
+    return state(rank).finished ? nullptr : state(rank).waits_for;
+  });
+  if (!text.empty()) fail(Failure::deadlock, std::move(text));
+}
+
+#endif
 
 }  // namespace cubist::CUBIST_ABI::detail
