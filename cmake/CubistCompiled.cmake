@@ -16,15 +16,21 @@ foreach(scheme IN LISTS CUBIST_LIBRARY_SCHEMES)
       "have it; use ${CUBIST_SCHEMES}, or DataParallel<...> of one of these")
   endif()
 endforeach()
+# With a data axis the library has the schemes of which most others are meshes, on the backends that train: Summa2D is Summa25D
+# of depth 1, and Grid2D and Cube3D are meshes of Grid3D.
+set(CUBIST_DATA_SCHEMES "DataParallel<Megatron1D>" "DataParallel<Summa25D>" "DataParallel<Grid3D>")
 if(CUBIST_LIBRARY_SCHEMES)
   set(CUBIST_SCHEMES ${CUBIST_LIBRARY_SCHEMES})
+  set(CUBIST_DATA_SCHEMES)
 endif()
 # Schemes with the same axes are compiled together, because much depends on the axes alone: CUBIST_MESHES has a name for
 # each set of axes, and CUBIST_SCHEMES_ON_<name> its schemes. The axes of a scheme are those of its header.
 set(CUBIST_MESHES)
+set(CUBIST_DATA_MESHES)   # those of CUBIST_DATA_SCHEMES
+set(CUBIST_FIRST_SCHEMES) # a scheme for each of the other meshes
 set(seen)
 file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/cubist/scheme/*.hpp")
-foreach(scheme IN LISTS CUBIST_SCHEMES)
+foreach(scheme IN LISTS CUBIST_SCHEMES CUBIST_DATA_SCHEMES)
   set(axes "${scheme}")
   foreach(header IN LISTS headers)
     file(READ "${header}" text)
@@ -38,34 +44,54 @@ foreach(scheme IN LISTS CUBIST_SCHEMES)
     list(APPEND seen "${axes}")
     list(APPEND CUBIST_MESHES ${mesh})
     set(CUBIST_SCHEMES_ON_${mesh} ${scheme})
+    if(scheme IN_LIST CUBIST_DATA_SCHEMES)
+      list(APPEND CUBIST_DATA_MESHES ${mesh})
+    else()
+      list(APPEND CUBIST_FIRST_SCHEMES ${scheme})
+    endif()
   else()
     list(GET CUBIST_MESHES ${at} mesh)
     list(APPEND CUBIST_SCHEMES_ON_${mesh} ${scheme})
   endif()
 endforeach()
 
-list(TRANSFORM CUBIST_SCHEMES REPLACE "(.+)" "X(\\1)" OUTPUT_VARIABLE items)
-list(JOIN items " " items)
+foreach(list IN ITEMS SCHEMES DATA_SCHEMES FIRST_SCHEMES)
+  list(TRANSFORM CUBIST_${list} REPLACE "(.+)" "X(\\1)" OUTPUT_VARIABLE ${list})
+  list(JOIN ${list} " " ${list})
+endforeach()
 set(CUBIST_COMPILED_DIR "${PROJECT_BINARY_DIR}/compiled")
 file(CONFIGURE OUTPUT "${CUBIST_COMPILED_DIR}/include/cubist/compiled_schemes.hpp" @ONLY CONTENT
 "// The schemes that the compiled library has.
 #pragma once
-#define CUBIST_COMPILED_SCHEMES(X) @items@
+#define CUBIST_COMPILED_SCHEMES(X) @SCHEMES@
+// On the backends that train.
+#define CUBIST_COMPILED_DATA_SCHEMES(X) @DATA_SCHEMES@
+// One of the schemes for each set of axes.
+#define CUBIST_COMPILED_MESHES(X) @FIRST_SCHEMES@
 ")
 math(EXPR CUBIST_LIBRARY_VERSION "${PROJECT_VERSION_MAJOR} * 10000 + ${PROJECT_VERSION_MINOR} * 100 + ${PROJECT_VERSION_PATCH}")
 
 # The glue between loops and products is optimized little, which takes a third less time; they have sources of their own.
 set(CUBIST_GLUE_OPTIONS $<$<AND:$<CONFIG:Release,RelWithDebInfo>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:-O1>)
 
-# cubist_compiled_source(<variable> <name> MACRO <macro> BACKEND <backend> INSTANCES <line>...)
+# The headers of what a library has for training.
+set(CUBIST_TRAINING_HEADERS
+"#include <cubist/nn/transformer/generate.hpp>
+#include <cubist/nn/transformer/save_weights.hpp>
+#include <cubist/training/sharded_optimizer.hpp>
+#include <cubist/training/trainer.hpp>")
+
+# cubist_compiled_source(<variable> <name> MACRO <macro> BACKEND <backend> [HEADERS <line>...] INSTANCES <line>...)
 function(cubist_compiled_source variable name)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "MACRO;BACKEND" "INSTANCES")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "MACRO;BACKEND" "HEADERS;INSTANCES")
   set(source "${CUBIST_COMPILED_DIR}/${name}.cpp")
   string(TOLOWER "${arg_BACKEND}" header)
+  list(JOIN arg_HEADERS "\n" headers)
   list(JOIN arg_INSTANCES "\n" instances)
   file(CONFIGURE OUTPUT "${source}" @ONLY CONTENT
 "#include <cubist/backend/@header@.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
+@headers@
 #include <cubist/compiled.hpp>
 namespace cubist::CUBIST_ABI
 {
@@ -88,13 +114,28 @@ function(cubist_compiled_library target)
     cubist_compiled_source(source "${name}" MACRO ${arg_MACRO} BACKEND ${backend} INSTANCES
       "CUBIST_LAUNCH_INSTANCE_OF_${backend}(template)" "CUBIST_BACKEND_INSTANCES(template, ${backend})")
     list(APPEND sources "${source}")
-    foreach(mesh IN LISTS CUBIST_MESHES)
+    set(meshes ${CUBIST_MESHES})
+    set(trains ON)
+    set(headers "${CUBIST_TRAINING_HEADERS}")
+    if(backend STREQUAL Simulated)
+      list(REMOVE_ITEM meshes ${CUBIST_DATA_MESHES})
+      set(trains OFF)
+      set(headers)
+    endif()
+    foreach(mesh IN LISTS meshes)
       list(GET CUBIST_SCHEMES_ON_${mesh} 0 first)
       set(instances "CUBIST_MESH_INSTANCES(template, ${first}, ${backend})")
+      if(trains)
+        list(APPEND instances "CUBIST_TRAINING_INSTANCES(template, ${first}, ${backend})")
+      endif()
       foreach(scheme IN LISTS CUBIST_SCHEMES_ON_${mesh})
         list(APPEND instances "CUBIST_INSTANCES(template, ${scheme}, ${backend})")
+        if(trains)
+          list(APPEND instances "CUBIST_GENERATE_INSTANCES(template, ${scheme}, ${backend})")
+        endif()
       endforeach()
-      cubist_compiled_source(source "${name}_${mesh}" MACRO ${arg_MACRO} BACKEND ${backend} INSTANCES ${instances})
+      cubist_compiled_source(source "${name}_${mesh}" MACRO ${arg_MACRO} BACKEND ${backend} HEADERS ${headers}
+        INSTANCES ${instances})
       set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${CUBIST_GLUE_OPTIONS}")
       list(APPEND sources "${source}")
     endforeach()

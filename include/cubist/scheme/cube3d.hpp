@@ -23,7 +23,7 @@ struct BasicCube3D : BasicGrid3D<X, Y>
 {
   static constexpr const char* name = "Cube3D";
 
-  using Axes = typename BasicGrid3D<X, Y>::Axes;
+  using Axes = cubist::Axes<AxisX, AxisY, AxisZ>;
   using Next = BasicCube3D<Y, X>;
 
   /// The edge of the cube; left out, it follows from the ranks.
