@@ -46,7 +46,10 @@ class SafetensorsFolder
   /// @param path the folder, or a safetensors file
   /// @throws DataError for files that are missing or damaged, for a folder with both a model in one
   /// file and an index of others, and for files that do not have what their index says
-  explicit SafetensorsFolder(const std::filesystem::path& path);
+  explicit SafetensorsFolder(const std::filesystem::path& path) : path_{path.string()}
+  {
+    open(path);
+  }
 
   /// Where the folder is.
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -73,6 +76,8 @@ class SafetensorsFolder
   }
 
  private:
+  void open(const std::filesystem::path& path);
+
   /// Says which other files a folder has instead of weights that can be read.
   static void require_weights(const std::filesystem::path& folder, bool has_some);
 
@@ -113,8 +118,7 @@ CUBIST_INLINE std::map<std::string, std::string> parse_safetensors_index(std::st
   return files;
 }
 
-CUBIST_INLINE SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& path)
-    : path_{path.string()}
+CUBIST_INLINE void SafetensorsFolder::open(const std::filesystem::path& path)
 {
   if (!std::filesystem::is_directory(path))
   {

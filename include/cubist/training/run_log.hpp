@@ -42,13 +42,14 @@ class RunLog
   RunLog() = default;
   /// A log that appends to `file`, whose folder is created.
   /// @throws DataError for a file that cannot be written
-  explicit RunLog(std::filesystem::path file);
+  explicit RunLog(std::filesystem::path file) : path_{std::move(file)} { open(); }
 
   /// Appends the line of a step, and passes it to the system.
   /// @throws DataError where the system refuses
   void append(std::uint64_t step, std::span<const NamedValue> values);
 
  private:
+  void open();
   void check() const;
 
   std::filesystem::path path_;
@@ -71,7 +72,7 @@ namespace detail
 
 }  // namespace detail
 
-CUBIST_INLINE RunLog::RunLog(std::filesystem::path file) : path_{std::move(file)}
+CUBIST_INLINE void RunLog::open()
 {
   std::error_code ignored;
   if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), ignored);

@@ -58,7 +58,11 @@ class ParameterSets
   /// @param separate whether parameters that decay are apart from those that do not
   /// @throws ArgumentError for names of no parameter
   ParameterSets(std::span<const GroupedParameter> parameters,
-                const std::vector<ParameterGroup>& groups, bool separate);
+                const std::vector<ParameterGroup>& groups, bool separate)
+      : groups_{groups.size()}, sets_{Set{}}
+  {
+    sort(parameters, groups, separate);
+  }
   /// The number of sets.
   [[nodiscard]] std::size_t size() const { return sets_.size(); }
   /// The set of the i-th parameter that is not frozen.
@@ -88,6 +92,9 @@ class ParameterSets
     friend bool operator==(const Set&, const Set&) = default;
   };
 
+  void sort(std::span<const GroupedParameter> parameters, const std::vector<ParameterGroup>& groups,
+            bool separate);
+
   std::size_t groups_;
   std::vector<Set> sets_;
   std::vector<std::size_t> set_of_;
@@ -95,9 +102,8 @@ class ParameterSets
 
 #ifndef CUBIST_COMPILED
 
-CUBIST_INLINE ParameterSets::ParameterSets(std::span<const GroupedParameter> parameters,
-                                           const std::vector<ParameterGroup>& groups, bool separate)
-    : groups_{groups.size()}, sets_{Set{}}
+CUBIST_INLINE void ParameterSets::sort(std::span<const GroupedParameter> parameters,
+                                       const std::vector<ParameterGroup>& groups, bool separate)
 {
   for (const ParameterGroup& group : groups)
     for (const std::string& pattern : group.names)
