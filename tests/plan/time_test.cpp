@@ -139,6 +139,18 @@ TEST_CASE("Across nodes a rank sends no faster than its own part of the link")
   CHECK(seconds(gather, 16, machine, 4) == Approx(15 * 2 + 150 * 4 / 10.0));
 }
 
+TEST_CASE("The terms of a sum leave a node through the network card of their own rank")
+{
+  auto machine = round_machine();
+  machine.links.back().rank_bandwidth = 1;
+  machine.algorithms = CollectiveAlgorithms::nccl;
+  // Of 15 blocks that a rank sends, 12 go to other nodes.
+  const Transfer sums{Collective::reduce_scatter, LayerMatrix::w, 16, 1, 10, 1};
+  CHECK(seconds(sums, 16, machine, 4) == Approx(15 * 2 + 12 * 10 * 4 / 1.0));
+  const Transfer gather{Collective::all_gather, LayerMatrix::w, 16, 1, 10, 1};
+  CHECK(seconds(gather, 16, machine, 4) == Approx(15 * 2 + 15 * 10 * 4 / 4.0));
+}
+
 TEST_CASE("Across nodes operands overlap with products, except for the last piece")
 {
   const auto machine = round_machine();

@@ -155,11 +155,17 @@ namespace detail
   double transfer = bytes * senders / across.bandwidth;
   if (across.rank_bandwidth > 0)
   {
+    const int members = detail::members_on_a_node(t, ranks, machine);
+    if (t.collective == Collective::reduce_scatter)
+    {
+      // Each rank sends the terms of a sum to the ranks that own it, by messages through its own
+      // network card. Those to ranks of its node do not use the card.
+      const double leaving = double(t.ranks - members) / double(t.ranks - 1);
+      return latency + std::max(transfer, leaving * bytes / across.rank_bandwidth);
+    }
     // NCCL's rings use the network cards of all ranks that a group has on a node.
-    const int members = machine.algorithms == CollectiveAlgorithms::nccl
-                            ? detail::members_on_a_node(t, ranks, machine)
-                            : 1;
-    transfer = std::max(transfer, bytes / (members * across.rank_bandwidth));
+    const bool uses_all = machine.algorithms == CollectiveAlgorithms::nccl;
+    transfer = std::max(transfer, bytes / ((uses_all ? members : 1) * across.rank_bandwidth));
   }
   return latency + transfer;
 }
