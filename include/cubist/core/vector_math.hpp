@@ -178,13 +178,13 @@ template <RealScalar T>
 {
   constexpr float log2_e = VectorMath<float>::log2_e;
   constexpr float log2_e_low = 0x1.4ae0cp-26F;
-  const bool vanishes = x < VectorMath<float>::least_exponent;
-  const float near = vanishes ? VectorMath<float>::least_exponent : x;
+  // From 2^-127 on the instruction gives 0; the rest of an infinite t would be a NaN.
+  const float near = x < -120.0F ? -120.0F : x;
   const float t = near * log2_e;
   const float rest = fmaf(near, log2_e_low, fmaf(near, log2_e, -t));
   float power = 0;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(t));
-  return vanishes ? 0.0F : fmaf(power, fmaf(rest, 0x1.62e43p-1F, -tail), power);
+  return fmaf(power, fmaf(rest, 0x1.62e43p-1F, -tail), power);
 }
 #endif
 
