@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "cubist/backend/threads.hpp"
 #include "cubist/engine/cuda/operations.hpp"
 #include "cubist/engine/host/engine.hpp"
 
@@ -19,12 +20,14 @@ struct HostKernels
   struct Team
   {
     static constexpr unsigned size = 1;
-    template <class V>
-    [[nodiscard]] static V sum(const V& x)
+    template <class V, class Add>
+    [[nodiscard]] static V combine(const V& x, Add)
     {
       return x;
     }
   };
+  using SmallTeam = Team;
+  using LargeTeam = Team;
 
   template <class Kernel, class... M>
   static void run(const Kernel& kernel, const M&... m)
@@ -110,5 +113,13 @@ class KernelEngine : public detail::KernelOperations<HostKernels>
     return HostEngine{}.view(m);
   }
 };
+
+/// Threads whose engine passes over rows, as a device does.
+struct ThreadsWithKernels : Threads
+{
+  using Engine = KernelEngine;
+};
+static_assert(detail::PassesRows<KernelEngine>);
+static_assert(!detail::PassesRows<HostEngine>);
 
 }  // namespace cubist::test

@@ -172,12 +172,16 @@ concept FusesAttention = requires(const E& e, const AttentionShape& s, MatrixVie
 ///   row.index()             i
 ///   row.sum(f, m…)          the sum of f(m(i, j), …) over all columns j
 ///   row.map(out, f, in…)    out(i, j) = f(in(i, j), …)
+///   row.owns(j, m…)         whether this thread, of those that share the row, maps column j of m
 ///   row.set(values, x)      values[i] = x
+///
+/// passes_rows(shape) is false where several launches are faster.
 template <class E>
 concept PassesRows = requires(const E& e, Shape shape, void (*of_row)(int),
                               double (*(*in_row)(std::size_t))(double), MatrixView<double> out,
                               MatrixView<const double> in) {
   e.for_each_row(shape, of_row);
+  { e.passes_rows(shape) } -> std::same_as<bool>;
   // out(0, j) = sum over i of f(i)(in(i, j), …)
   e.column_sums_of(in_row, out, in);
 };

@@ -115,6 +115,19 @@ TEST_CASE("several blocks share a column, a row, or all elements, and their part
 
 TEST_CASE("two threads share each of many short rows") { equals_the_host<double>({16500, 40}, 4); }
 
+TEST_CASE("a few threads fold each of many short rows")
+{
+  const Shape shape{136001, 5};
+  std::vector<double> x(shape.size()), wanted(shape.rows);
+  for (std::size_t i = 0; i < x.size(); ++i)
+  {
+    x[i] = static_cast<double>(i % 1009);
+    wanted[i / shape.cols] += x[i];
+  }
+  CHECK(sums_of(x, shape, shape.cols, 0).of_rows == wanted);
+  CHECK(sums_of(x, shape, shape.cols + 1, 1).of_rows == wanted);
+}
+
 TEMPLATE_TEST_CASE("sums have the same bits wherever the matrix lies", "", float, bfloat16)
 {
   using T = TestType;

@@ -27,14 +27,6 @@ namespace
 constexpr std::size_t rows = 13, width = 10;
 constexpr double epsilon = 0.01;
 
-/// Threads whose engine passes over rows, as a device does.
-struct ThreadsWithKernels : Threads
-{
-  using Engine = KernelEngine;
-};
-static_assert(cubist::detail::PassesRows<KernelEngine>);
-static_assert(!cubist::detail::PassesRows<HostEngine>);
-
 /// Y, dX, dw and, for LayerNorm, db; of one pass or of several.
 using Results = std::vector<Global<double>>;
 

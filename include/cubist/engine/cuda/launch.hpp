@@ -147,42 +147,70 @@ __global__ void __launch_bounds__(block_threads, Kernel::residents)
     reduce_block(last, {group, at.thread}, memory, parts);
 }
 
-/// A warp that computes a row.
-struct WarpTeam
+/// Neighbouring threads of a warp that compute a row.
+/// @tparam n  how many they are, a power of two
+template <unsigned n>
+struct PartOfWarp
 {
-  static constexpr unsigned size = 32;
+  static constexpr unsigned size = n;
 
-  /// The sum of all threads' x. In each step of a tree two threads add equal numbers, so all get
-  /// equal bits.
-  template <class V>
-  [[nodiscard]] __device__ static V sum(V x)
+  /// All threads' x, combined by `add(x, other)`. In each step of a tree two threads combine equal
+  /// values, so all get equal bits if x and other may be exchanged.
+  template <class V, class Add>
+  [[nodiscard]] __device__ static V combine(V x, Add add)
   {
     CUBIST_UNROLL
-    for (unsigned half = size / 2; half > 0; half /= 2) x += of_thread(x, half);
+    for (unsigned half = size / 2; half > 0; half /= 2) add(x, of_thread(x, half));
     return x;
   }
 
  private:
-  /// The x of the thread whose number differs from this thread's in one bit.
+  /// The x of the thread of the team whose number differs from this thread's in one bit.
   template <class V>
   [[nodiscard]] __device__ static V of_thread(const V& x, unsigned bit)
   {
     constexpr unsigned words = sizeof(V) / sizeof(unsigned);
     static_assert(words * sizeof(unsigned) == sizeof(V));
+    // Other teams of the warp may have no row.
+    const unsigned team =
+        size == 32 ? ~0U : ((1U << size % 32) - 1) << threadIdx.x % 32 / size * size;
     unsigned part[words];
     memcpy(part, &x, sizeof(V));
     CUBIST_UNROLL
-    for (unsigned w = 0; w < words; ++w) part[w] = __shfl_xor_sync(~0U, part[w], bit);
+    for (unsigned w = 0; w < words; ++w) part[w] = __shfl_xor_sync(team, part[w], bit);
     V other;
     memcpy(&other, part, sizeof(V));
     return other;
   }
 };
 
+/// A block that computes a row.
+struct WholeBlock
+{
+  static constexpr unsigned size = block_threads;
+
+  /// All threads' x, combined by `add(x, other)`, which all of them get with equal bits.
+  template <class V, class Add>
+  [[nodiscard]] __device__ static V combine(const V& x, Add add)
+  {
+    using Warp = PartOfWarp<32>;
+    constexpr unsigned warps = size / Warp::size;
+    __shared__ alignas(16) unsigned char memory[warps * sizeof(V)];
+    auto* const of_warps = reinterpret_cast<V*>(memory);
+    const V of_warp = Warp::combine(x, add);
+    __syncthreads();  // what an earlier call wrote has been read
+    if (threadIdx.x % Warp::size == 0) of_warps[threadIdx.x / Warp::size] = of_warp;
+    __syncthreads();
+    return PartOfWarp<warps>::combine(V{of_warps[threadIdx.x % warps]}, add);
+  }
+};
+
 /// Runs kernels on this thread's device, in its compute stream.
 struct CudaKernels
 {
-  using Team = WarpTeam;
+  using SmallTeam = PartOfWarp<4>;
+  using Team = PartOfWarp<32>;
+  using LargeTeam = WholeBlock;
 
   /// kernel.run(thread, m…)
   template <class Kernel, class... M>
@@ -264,12 +292,14 @@ struct CudaKernels
   struct Team
   {
     static constexpr unsigned size = 32;
-    template <class V>
-    [[nodiscard]] static V sum(const V& x)
+    template <class V, class Add>
+    [[nodiscard]] static V combine(const V& x, Add)
     {
       return x;
     }
   };
+  using SmallTeam = Team;
+  using LargeTeam = Team;
 
   template <class Kernel, class... M>
   static void run(const Kernel&, const M&...)

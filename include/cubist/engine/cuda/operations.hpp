@@ -116,6 +116,11 @@ class KernelOperations
   {
     if (shape.rows > 0) pass_rows<Kernels>(shape, f);
   }
+  /// Whether for_each_row is fast: a few long rows fill no device.
+  [[nodiscard]] static bool passes_rows(Shape shape)
+  {
+    return shape.cols < long_row || rows_fill_device<typename Kernels::LargeTeam>(shape);
+  }
 
   /// out(targets[l], :) = the sum of the rows of `in` in list l, in its order; with `adds`, += that
   /// sum, which is rounded to T first.
@@ -135,9 +140,8 @@ class KernelOperations
     require_shape(out.shape(), Shape{first.rows(), 1});
     (require_shape(in.shape(), first.shape()), ...);
     if (first.rows() > 0)
-      detail::fold_to<Kernels>(out, true, first.shape(), DeviceValue<T>{init}, combine,
-                               OfValues<F>{f}, MatrixView<const First>{first},
-                               MatrixView<const In>{in}...);
+      fold_rows<Kernels>(out, first.shape(), DeviceValue<T>{init}, combine, OfValues<F>{f},
+                         MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
   /// The fold of f(i, j, in(i, j), …) over all rows and columns, starting with init.

@@ -2,11 +2,12 @@
 #pragma once
 
 // The kernel of a function that computes whole rows (PassesRows in engine/engine.hpp). A team of
-// threads has a row. Only its first pass reads the row from the device's memory, because later
-// passes find it in a cache.
+// threads has a row: four threads, a warp, or a block, by the length of rows. Only its first pass
+// reads the row from the device's memory, because later passes find it in a cache, unless rows are
+// very long.
 //
-// A sum adds each thread's chunks from left to right, and then the threads' sums in a tree, so its
-// order depends on the number of columns and the types alone.
+// A sum or fold takes each thread's chunks from left to right, and then combines the threads in a
+// tree, so its order depends on the number of columns and the types alone.
 
 #include <cstddef>
 #include <utility>
@@ -15,15 +16,38 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/engine/cuda/chunks.hpp"
+#include "cubist/engine/cuda/folds.hpp"
 #include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/cuda/tiling.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// x += other
+struct AddTo
+{
+  template <class V>
+  CUBIST_HOST_DEVICE void operator()(V& x, const V& other) const
+  {
+    x += other;
+  }
+};
+/// x = combine(x, other), of values that may be empty
+template <class Combine>
+struct FoldTo
+{
+  Combine combine;
+
+  template <class V>
+  CUBIST_HOST_DEVICE void operator()(Folded<V>& x, const Folded<V>& other) const
+  {
+    x.add(other, combine);
+  }
+};
+
 /// Row i of matrices, for one of the threads of its team.
-/// @tparam Team  `size`, the number of its threads, a power of two, and `sum(x)`, the sum of their
-///               x, which each of them gets
+/// @tparam Team  `size`, the number of its threads, a power of two, and `combine(x, add)`, which
+///               gives each of them all threads' x, added by add(x, other)
 template <class Team>
 class TeamRow
 {
@@ -41,15 +65,33 @@ class TeamRow
   {
     using V = decltype(f(device_value(std::declval<const T&>())...));
     V mine{};
-    for_chunks([&](const auto&... x) { mine += f(device_value(x)...); }, m...);
-    return Team::sum(mine);
+    for_chunks([&](std::size_t, const auto&... x) { mine += f(device_value(x)...); }, m...);
+    return Team::combine(mine, AddTo{});
+  }
+  /// The fold of f(i, j, m(i, j), …) over all columns j, starting with init.
+  template <class V, class Combine, class F, class... T>
+  [[nodiscard]] CUBIST_HOST_DEVICE V fold(const V& init, Combine combine, const F& f,
+                                          const MatrixView<T>&... m) const
+  {
+    Folded<V> mine{init, false};
+    for_chunks(
+        [&](std::size_t j, const auto&... x) { mine.add(device_result(f(i_, j, x...)), combine); },
+        m...);
+    return Team::combine(mine, FoldTo<Combine>{combine}).with(init, combine);
   }
   /// out(i, j) = f(in(i, j), …) for all columns j
   template <class T, class F, class... In>
   CUBIST_HOST_DEVICE void map(const MatrixView<T>& out, const F& f,
                               const MatrixView<In>&... in) const
   {
-    for_chunks([&](T& to, const In&... x) { store(to, f(device_value(x)...)); }, out, in...);
+    for_chunks([&](std::size_t, T& to, const In&... x) { store(to, f(device_value(x)...)); }, out,
+               in...);
+  }
+  /// Whether this thread maps column j of matrices of these types.
+  template <class... T>
+  [[nodiscard]] CUBIST_HOST_DEVICE bool owns(std::size_t j, const MatrixView<T>&...) const
+  {
+    return j / chunk_width_of<T...> % Team::size == thread_;
   }
   /// values[i] = value
   template <class V>
@@ -57,9 +99,15 @@ class TeamRow
   {
     if (thread_ == 0) values[i_] = value;
   }
+  /// column(i, 0) = value
+  template <class T, class V>
+  CUBIST_HOST_DEVICE void store_in(const MatrixView<T>& column, const V& value) const
+  {
+    if (thread_ == 0) detail::store(column(i_, 0), value);
+  }
 
  private:
-  /// f(m(i, j)…) for the columns of this thread
+  /// f(j, m(i, j)…) for the columns of this thread
   template <class F, class... T>
   CUBIST_HOST_DEVICE void for_chunks(const F& f, const MatrixView<T>&... m) const
   {
@@ -68,8 +116,8 @@ class TeamRow
     constexpr std::size_t apart = std::size_t{Team::size} * n;
     for (std::size_t j = std::size_t{thread_} * n; j < shape_.cols; j += series * apart)
       for_series<n, series>(
-          aligned, {i_, j, 0, apart}, shape_, [&](unsigned, unsigned, auto&... x) { f(x...); },
-          m...);
+          aligned, {i_, j, 0, apart}, shape_,
+          [&](unsigned r, unsigned k, auto&... x) { f(j + r * apart + k, x...); }, m...);
   }
 
   Shape shape_;
@@ -77,28 +125,80 @@ class TeamRow
   unsigned thread_;
 };
 
-/// f(row) for each row
+/// f(row, m…) for each row
 template <class Team, class F>
 struct RowKernel
 {
   Tiling tiling;
   F f;
 
-  CUBIST_HOST_DEVICE void run(KernelThread at) const
+  template <class... M>
+  CUBIST_HOST_DEVICE void run(KernelThread at, const M&... m) const
   {
     const std::size_t i = tiling.row(at);
-    if (i < tiling.shape.rows) f(TeamRow<Team>{tiling.shape, i, at.thread % Team::size});
+    if (i < tiling.shape.rows) f(TeamRow<Team>{tiling.shape, i, at.thread % Team::size}, m...);
   }
 };
 
+/// Rows of at most so many elements have a few threads each.
+inline constexpr std::size_t short_row = 256;
+/// Rows of at least so many elements have a block each: it has several chunks for each thread.
+inline constexpr std::size_t long_row = 4096;
+
+/// Whether a team for each row fills a device.
+template <class Team>
+[[nodiscard]] bool rows_fill_device(Shape shape)
+{
+  return shape.rows / (block_threads / Team::size) >= filling_blocks();
+}
+
+/// @pre there are rows
+template <class Kernels, class Team, class F, class... M>
+void pass_rows_by(Shape shape, const F& f, const M&... m)
+{
+  Tiling tiling{shape, 1, Team::size};
+  tiling.blocks_down = static_cast<unsigned>(ceil_div(shape.rows, tiling.down()));
+  Kernels::run(RowKernel<Team, F>{tiling, f}, m...);
+}
 /// @pre there are rows
 template <class Kernels, class F>
 void pass_rows(Shape shape, const F& f)
 {
-  using Team = typename Kernels::Team;
-  Tiling tiling{shape, 1, Team::size};
-  tiling.blocks_down = static_cast<unsigned>(ceil_div(shape.rows, tiling.down()));
-  Kernels::run(RowKernel<Team, F>{tiling, f});
+  if (shape.cols <= short_row)
+    pass_rows_by<Kernels, typename Kernels::SmallTeam>(shape, f);
+  else if (shape.cols < long_row)
+    pass_rows_by<Kernels, typename Kernels::Team>(shape, f);
+  else
+    pass_rows_by<Kernels, typename Kernels::LargeTeam>(shape, f);
+}
+
+/// out(i, 0) = the fold of f(i, j, m(i, j), …) over j
+template <class Out, class V, class Combine, class F>
+struct FoldRow
+{
+  MatrixView<Out> out;
+  V init;
+  Combine combine;
+  F f;
+
+  template <class Row, class... T>
+  CUBIST_HOST_DEVICE void operator()(const Row& row, const MatrixView<T>&... m) const
+  {
+    row.store_in(out, row.fold(init, combine, f, m...));
+  }
+};
+
+/// out(i, 0) = the fold of f(i, j, m(i, j), …) over j. Where rows are short and many, a few threads
+/// fold each of them; else kernels of folds.hpp do.
+/// @pre there are rows
+template <class Kernels, class Out, class V, class Combine, class F, class... T>
+void fold_rows(MatrixView<Out> out, Shape shape, V init, Combine combine, F f, MatrixView<T>... m)
+{
+  using Team = typename Kernels::SmallTeam;
+  if (shape.cols <= short_row && rows_fill_device<Team>(shape))
+    pass_rows_by<Kernels, Team>(shape, FoldRow<Out, V, Combine, F>{out, init, combine, f}, m...);
+  else
+    fold_to<Kernels>(out, true, shape, init, combine, f, m...);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail
