@@ -104,11 +104,23 @@ struct OnOneRank
     results.push_back({"softmax", gather(y)});
     const double entropy = softmax_cross_entropy(wide, labels, y);
     results.push_back({"slope of the cross-entropy", gather(y)});
+    // On a device a warp has a row of these, and a block one of those.
+    std::vector<double> of_rows;
+    for (const Shape shape : {Shape{17, 1001}, Shape{530, 4099}})
+    {
+      const auto logits = uniform(shape, 4);
+      auto slope = logits;
+      std::vector<int> last(shape.rows, static_cast<int>(shape.cols) - 1);
+      last[1] = -100;
+      of_rows.push_back(softmax_cross_entropy(logits, last, slope));
+      results.push_back({"slope of the cross-entropy of longer rows", gather(slope)});
+    }
     const double error = mean_squared_error(wide, x, y);
     results.push_back({"slope of the squared error", gather(y)});
-    results.push_back({"losses",
-                       {{static_cast<T>(entropy), static_cast<T>(error),
-                         static_cast<T>(accuracy(wide, labels))}}});
+    results.push_back(
+        {"losses",
+         {{static_cast<T>(entropy), static_cast<T>(of_rows[0]), static_cast<T>(of_rows[1]),
+           static_cast<T>(error), static_cast<T>(accuracy(wide, labels))}}});
     return results;
   }
 

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "cubist/nn/losses/loss.hpp"
+#include "cubist/scheme/megatron1d.hpp"
 #include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
+#include "host_kernels.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::loss_test
@@ -310,6 +312,74 @@ TEST_CASE("a NaN in a row of logits reaches the loss and the row's gradient, and
       CHECK(distributed_accuracy(place, y, {0, static_cast<int>(column)})[0] == 0);
     }
   });
+}
+
+/// The loss of some rows and that of all, whose gradient replaces the logits if `in_place`.
+struct EntropyOfRows
+{
+  double of_some = 0;
+  double of_all = 0;
+  Global<double> gradient;
+};
+
+template <class T, class B, class S>
+EntropyOfRows entropy_of_rows(const Place<S>& place, const Global<double>& y,
+                              const std::vector<int>& some, const std::vector<int>& all,
+                              bool in_place)
+{
+  return on_root<B>(place, [&](const auto& mesh) {
+    const auto logits = scatter<typename S::Output>(mesh, as<T>(y));
+    auto replaced = logits, gradient = logits;
+    const double of_some = softmax_cross_entropy(logits, some, gradient);
+    auto& result = in_place ? replaced : gradient;
+    const double of_all = softmax_cross_entropy(in_place ? replaced : logits, all, result);
+    return EntropyOfRows{of_some, of_all, as<double>(gather(result))};
+  });
+}
+
+TEMPLATE_TEST_CASE("one pass over rows computes the cross-entropy of several passes", "", float,
+                   double)
+{
+  using T = TestType;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  auto y = uniform<double>(14, 37, 1, 3);
+  for (std::size_t j = 0; j < 37; ++j) y(3, j) = j == 20 ? 900 : j == 30 ? 880 : -1000;
+  for (std::size_t j = 0; j < 37; ++j) y(4, j) = -infinity;
+  y(5, 2) = std::nan("");
+  y(6, 0) = std::nan("");
+  y(7, 9) = infinity;
+  y(8, 0) = -infinity;
+  auto labels = classes(14, 37);
+  labels[3] = 30, labels[7] = 12, labels[9] = -100, labels[13] = 36;
+  auto finite = labels;
+  for (std::size_t i = 4; i < 8; ++i) finite[i] = -100;
+  const auto check = [&](const auto& place) {
+    for (const bool in_place : {false, true})
+    {
+      CAPTURE(place.name(), in_place);
+      const auto wanted = entropy_of_rows<T, Threads>(place, y, finite, labels, in_place);
+      const auto got = entropy_of_rows<T, ThreadsWithKernels>(place, y, finite, labels, in_place);
+      const double tolerance = std::is_same_v<T, float> ? 1e-6 : 1e-14;
+      CHECK(std::isfinite(got.of_some));
+      CHECK(got.of_some == Approx(wanted.of_some).epsilon(tolerance));
+      CHECK((std::isnan(got.of_all) && std::isnan(wanted.of_all)));
+      bool as_wanted = true;
+      for (std::size_t i = 0; i < wanted.gradient.size(); ++i)
+      {
+        const double a = got.gradient.data()[i], b = wanted.gradient.data()[i];
+        as_wanted = as_wanted && (std::isnan(b) ? std::isnan(a) : std::abs(a - b) <= tolerance);
+      }
+      CHECK(as_wanted);
+      CHECK(std::isnan(got.gradient(4, 0)));
+      CHECK(std::isnan(got.gradient(6, 5)));
+      CHECK(std::isnan(got.gradient(7, 5)));
+      CHECK(got.gradient(9, 5) == 0);
+    }
+  };
+  check(single_rank);
+  if (fits(single_layer)) check(single_layer);  // columns are cut, so it makes several passes
+  const Place<Megatron1D> whole_rows{2, {.p = 2}};
+  if (fits(whole_rows)) check(whole_rows);
 }
 
 TEST_CASE("accuracy is the share of rows whose largest column is their label")

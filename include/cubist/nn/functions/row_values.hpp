@@ -67,6 +67,7 @@ class RowValues
     mesh_.engine().map_indexed(view_, f, x);
   }
   [[nodiscard]] MatrixView<const V> view() const { return view_; }
+  [[nodiscard]] V* data() { return data_.data(); }
 
  private:
   using Buffer = typename M::Engine::template Buffer<V>;

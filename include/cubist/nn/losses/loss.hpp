@@ -8,6 +8,11 @@
 //
 // Rows whose label is -100 are ignored: a mean is one over the other rows.
 //
+// An engine that passes over rows (PassesRows) computes the cross-entropy of a rank's whole rows by
+// one kernel, which reads logits twice: maxima and sums of powers follow from one pass.
+// Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867,
+// section 3.
+//
 // Words: softmax_cross_entropy and accuracy all-reduce 2 values a row along those axes, as floats
 // for matrices of 16 bits, and 3 doubles over all ranks (nn/losses/labels.hpp); mean_squared_error
 // 1 double along the axes that cut Y.
@@ -131,6 +136,66 @@ struct StoreAtLabel
   }
 };
 
+/// The largest of some logits, and the sum of their powers relative to it, e^(x - max).
+template <RealScalar T>
+struct MaximumAndPowers
+{
+  T max = -std::numeric_limits<T>::infinity();
+  T sum = T{};
+
+  /// Of both sets of logits. If one is a NaN, the sum is.
+  CUBIST_HOST_DEVICE MaximumAndPowers& operator+=(const MaximumAndPowers& other)
+  {
+    const bool is_larger = is_less(max, other.max);
+    const T least = pick(is_larger, max, other.max);
+    const T sum_of_least = pick(is_larger, sum, other.sum), rest = pick(is_larger, other.sum, sum);
+    max = pick(is_larger, other.max, max);
+    // Equal ones may both be infinite.
+    sum = rest + sum_of_least * pick(least == max, T{1}, exp_of_negative(least - max));
+    return *this;
+  }
+};
+
+/// A logit as a set of one.
+template <RealScalar T>
+struct MaximumAndPowerOf
+{
+  CUBIST_HOST_DEVICE MaximumAndPowers<T> operator()(T x) const { return {x, T{1}}; }
+};
+
+/// A row's loss, and its gradient, for a rank that has whole rows (PassesRows).
+/// @tparam V  the type of logits, with which T is computed
+template <RealScalar T, RealScalar V>
+struct CrossEntropyOfRow
+{
+  MatrixView<const V> logits;
+  MatrixView<V> gradient;  // may be logits; without data if it is not wanted
+  const int* label;
+  T mean;
+  double* loss;
+
+  template <class Row>
+  CUBIST_HOST_DEVICE void operator()(const Row& row) const
+  {
+    const auto all = row.sum(MaximumAndPowerOf<T>{}, logits);
+    // A largest logit that is infinite makes the row a NaN.
+    const T sum = pick(is_finite(all.max), all.sum, std::numeric_limits<T>::quiet_NaN());
+    const std::size_t i = row.index();
+    const bool has_label = label[i] >= 0;
+    if (!has_label) row.set(loss, 0.0);
+    const LogitSlope<T> slope{all.max, T{1} / sum, mean, has_label};
+    // The thread that writes the gradient of the label's logit reads the logit before that.
+    const auto j = static_cast<std::size_t>(has_label ? label[i] : 0);
+    const bool owns_label = has_label && row.owns(j, gradient, logits);
+    const T x = owns_label ? static_cast<T>(logits(i, j)) : T{};
+    if (owns_label) loss[i] = static_cast<double>(std::log(sum) + all.max - x);
+    if (gradient.data() == nullptr) return;
+    row.map(gradient, slope, logits);
+    if (owns_label)
+      gradient(i, j) = static_cast<V>((exp_of_negative(x - all.max) * slope.scale - T{1}) * mean);
+  }
+};
+
 /// The squared error of an element, and its derivative.
 template <RealScalar T>
 struct SquaredErrorAndSlope
@@ -185,6 +250,19 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
   const std::size_t j0 = y.block().cols.offset;
 
   using A = Accumulator<T>;
+  const A mean = A{1} / static_cast<A>(std::max<std::size_t>(count, 1));
+  LossSums<typename M::Engine, 3> loss{engine};
+  if constexpr (PassesRows<typename M::Engine>)
+    if (along_axes(y.mesh(), typename L::ColAxes{}).size() == 1 &&
+        engine.passes_rows(logits.shape()))
+    {
+      RowValues<double, L, M> losses{y.mesh(), logits.rows(), 0.0};
+      engine.for_each_row(logits.shape(),
+                          CrossEntropyOfRow<A, T>{logits, dy ? dy->valid() : MatrixView<T>{}, label,
+                                                  mean, losses.data()});
+      loss.fold(0, Itself{}, losses.view());
+      return mean_over_labels<L>(y.mesh(), std::move(loss), compared, count);
+    }
   RowValues<A, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<A>::infinity()};
   const A* max = maxima.combine(ReduceOp::max, Larger{}, Itself{}, logits);
   RowValues<A, L, M> sums{y.mesh(), logits.rows(), A{}};
@@ -192,9 +270,7 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
 
   // The rank that has the column of a row's label adds the row's loss. dY, which may be Y, is
   // written after that.
-  LossSums<typename M::Engine, 3> loss{engine};
   loss.fold(0, CrossEntropy<A, T>{logits, j0, max, sum}, classes.view());
-  const A mean = A{1} / static_cast<A>(std::max<std::size_t>(count, 1));
   if (dy)
   {
     // The logits at labels are read before dY, which may be Y, is written. Without them, a row is
