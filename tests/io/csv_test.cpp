@@ -70,7 +70,10 @@ TEST_CASE("the separator and the header are options")
   CHECK_THAT(error("a,b\n1,2\n"), ContainsSubstring("line 1, value 1, is \"a\""));
   const auto later = error("a,b\n1,x\n", {.header = true});
   CHECK_THAT(later, ContainsSubstring("line 2, value 2, is \"x\""));
-  CHECK_THAT(later, ContainsSubstring("; write one, such as -1.5e3, or leave the line out"));
+  CHECK_THAT(later, ContainsSubstring("; write one, such as -1.5e3, or leave the line out; number "
+                                      "the classes from 0 if it names one"));
+  const auto missing = error("a,b\n1,nan\n", {.header = true});
+  CHECK_THAT(missing, !ContainsSubstring("classes"));
 }
 
 TEST_CASE("a value that is no finite number is refused, with its line and place")

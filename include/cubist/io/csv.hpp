@@ -154,6 +154,8 @@ struct CsvLine
     if (number == 1 && is_header()) return "skip a header by .header = true";
     if (begins_with_number(value) && value.find_first_of(";\t| ") != value.npos)
       return "name what separates the values, as by .separator = ';'";
+    if (!parse_number(value) && !begins_with_number(value) && !value.empty())
+      return "leave the line out; number the classes from 0 if it names one";
     return "leave the line out";
   }
 
