@@ -19,19 +19,11 @@
 #include "cubist/engine/cuda/folds.hpp"
 #include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/cuda/tiling.hpp"
+#include "cubist/engine/functions.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// x += other
-struct AddTo
-{
-  template <class V>
-  CUBIST_HOST_DEVICE void operator()(V& x, const V& other) const
-  {
-    x += other;
-  }
-};
 /// x = combine(x, other), of values that may be empty
 template <class Combine>
 struct FoldTo
@@ -66,7 +58,7 @@ class TeamRow
     using V = decltype(f(device_value(std::declval<const T&>())...));
     V mine{};
     for_chunks([&](std::size_t, const auto&... x) { mine += f(device_value(x)...); }, m...);
-    return Team::combine(mine, AddTo{});
+    return Team::combine(mine, Add{});
   }
   /// The fold of f(i, j, m(i, j), …) over all columns j, starting with init.
   template <class V, class Combine, class F, class... T>
