@@ -147,6 +147,8 @@ function(cubist_compiled_library target)
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${exported} POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  # By default g++ begins to collect garbage at 128 MB. At 1 GB it takes 7 % less time, and a quarter more memory.
+  target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-heapsize=1000000>")
   target_link_libraries(${target} PUBLIC ${arg_LINK})
   target_compile_definitions(${target} INTERFACE ${arg_MACRO}=${CUBIST_LIBRARY_VERSION})
   target_include_directories(${target} PUBLIC

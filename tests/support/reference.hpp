@@ -25,8 +25,9 @@ class Reference
  public:
   explicit Reference(const std::string& path)
   {
-    std::ifstream file{path, std::ios::binary};
-    bytes_.assign(std::istreambuf_iterator<char>{file}, {});
+    std::ifstream file{path, std::ios::binary | std::ios::ate};
+    if (file) bytes_.resize(static_cast<std::size_t>(file.tellg()));
+    file.seekg(0).read(bytes_.data(), static_cast<std::streamsize>(bytes_.size()));
     if (bytes_.size() < 8) throw std::runtime_error{"no reference in " + path};
     std::uint64_t length = 0;
     std::memcpy(&length, bytes_.data(), 8);
