@@ -40,6 +40,37 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// Into how many parts each dimension of a product is cut. A worker computes an (M/m, N/n) sum over
+/// K/k inner indices.
+struct WorkCut
+{
+  std::size_t m = 1;
+  std::size_t n = 1;
+  std::size_t k = 1;
+
+  [[nodiscard]] constexpr std::size_t workers() const { return m * n * k; }
+  /// The block of C that a worker computes.
+  [[nodiscard]] Block block(ProductSize s, std::size_t worker) const
+  {
+    return {part(s.m, m, worker / n % m), part(s.n, n, worker % n)};
+  }
+  /// The inner indices that it sums over.
+  [[nodiscard]] Range inner(ProductSize s, std::size_t worker) const
+  {
+    return part(s.k, k, worker / n / m);
+  }
+  friend bool operator==(const WorkCut&, const WorkCut&) = default;
+
+ private:
+  [[nodiscard]] static Range part(std::size_t size, std::size_t parts, std::size_t i)
+  {
+    return block_range(size, pad(size, parts), parts, i);
+  }
+};
+
+/// All cuts among this many workers, with the fewest parts of K first.
+[[nodiscard]] std::vector<WorkCut> work_cuts(std::size_t workers);
+
 /// What one rank does for C = A B.
 struct WorkAssignment
 {
@@ -73,6 +104,15 @@ struct WorkAssignment
                                          const GemmRates& rates = {});
 
 #ifndef CUBIST_COMPILED
+
+CUBIST_INLINE std::vector<WorkCut> work_cuts(std::size_t workers)
+{
+  std::vector<WorkCut> all;
+  for (std::size_t k = 1; k <= workers; ++k)
+    for (std::size_t m = 1; workers % k == 0 && m <= workers / k; ++m)
+      if (workers / k % m == 0) all.push_back({m, workers / k / m, k});
+  return all;
+}
 
 /// A product, and how many ranks multiply at a time.
 struct SharedWork
@@ -215,44 +255,6 @@ assign_in_place(const SharedWork& w, const std::vector<AssignedPart>& parts, int
 }
 
 // Parts that are cut in another way than C, computed in workspaces.
-
-/// Into how many parts each dimension of a product is cut. A worker computes an (M/m, N/n) sum over
-/// K/k inner indices.
-struct WorkCut
-{
-  std::size_t m = 1;
-  std::size_t n = 1;
-  std::size_t k = 1;
-
-  [[nodiscard]] constexpr std::size_t workers() const { return m * n * k; }
-  /// The block of C that a worker computes.
-  [[nodiscard]] Block block(ProductSize s, std::size_t worker) const
-  {
-    return {part(s.m, m, worker / n % m), part(s.n, n, worker % n)};
-  }
-  /// The inner indices that it sums over.
-  [[nodiscard]] Range inner(ProductSize s, std::size_t worker) const
-  {
-    return part(s.k, k, worker / n / m);
-  }
-  friend bool operator==(const WorkCut&, const WorkCut&) = default;
-
- private:
-  [[nodiscard]] static Range part(std::size_t size, std::size_t parts, std::size_t i)
-  {
-    return block_range(size, pad(size, parts), parts, i);
-  }
-};
-
-/// All cuts among this many workers, with the fewest parts of K first.
-[[nodiscard]] inline std::vector<WorkCut> work_cuts(std::size_t workers)
-{
-  std::vector<WorkCut> all;
-  for (std::size_t k = 1; k <= workers; ++k)
-    for (std::size_t m = 1; workers % k == 0 && m <= workers / k; ++m)
-      if (workers / k % m == 0) all.push_back({m, workers / k / m, k});
-  return all;
-}
 
 /// Workers compute the parts of a cut in workspaces; the holders of C read what is theirs.
 [[nodiscard]] inline WorkAssignment assign_by_cut(const SharedWork& w, const WorkCut& cut, int rank)
