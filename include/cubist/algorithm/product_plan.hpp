@@ -48,7 +48,7 @@ class ProductPlan
   /// sum over them; SUMMA and gather-multiply-scatter leave each replica with its part of it.
   virtual void grad_weight(T alpha, In x, In dy, T beta, Out dw) = 0;
 
-  /// dX = dY W^T and dW = X^T dY + beta dW; a plan that keeps gathered operands reads those of the
+  /// dX = dY W^T and dW = X^T dY + beta dW. A plan that keeps gathered operands reads those of the
   /// last forward.
   virtual void backward(In x, In w, In dy, Out dx, Out dw, T beta) = 0;
 

@@ -23,7 +23,7 @@ class AxisBatchMesh
   [[nodiscard]] Communicator& world() const { return world_; }
   /// The number of groups.
   [[nodiscard]] int groups() const { return groups_; }
-  /// Ranks of a group.
+  /// The number of ranks in a group.
   [[nodiscard]] int group_size() const { return world_.size() / groups_; }
   /// The number of this rank's group.
   [[nodiscard]] int index() const { return index_; }

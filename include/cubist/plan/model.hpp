@@ -200,7 +200,7 @@ inline void require_valid(const TransformerModel& model)
 }
 
 /// The published model of this name.
-/// @throws ArgumentError for a name that is none of them
+/// @throws ArgumentError if no published model has the name
 [[nodiscard]] inline const TransformerModel& transformer_model(std::string_view name)
 {
   const auto& models = transformer_models();

@@ -46,7 +46,7 @@ class SimulatedLinks
   {
     return a / ranks_per_node_ == b / ranks_per_node_;
   }
-  /// The cores that a rank runs on, with all that share them.
+  /// The number of the resource that is the cores on which a rank runs.
   [[nodiscard]] int cores_of(int rank) const { return first_core_ + rank / ranks_on_cores_; }
   [[nodiscard]] double cores_together() const { return cores_together_; }
 

@@ -101,9 +101,9 @@ void report_fault(FaultCode code, const Parameters<T, M>& parameters, std::uint6
 
 /// Checks the loss and the gradients of a network before an optimizer uses them. Every rank of the
 /// parameters' mesh calls this; idle ranks may.
-/// @param step named in the message
-/// @throws NumericError on every rank, the same: it names the loss, or the first gradient in the
-/// order of the parameters that is not finite, with global row and column
+/// @param step the message names it
+/// @throws NumericError with one message on every rank: it names the loss or, in the order of the
+/// parameters, the first gradient that is not finite, with its global row and column
 template <class T, class M>
 void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t step)
 {

@@ -50,8 +50,8 @@ class NcclHandle
     return state == ncclSuccess;
   }
 
-  /// Starts the collective that ends the communicator and completes its pending calls; then it is
-  /// ready.
+  /// Starts the collective that ends the communicator, which is ready when its pending calls are
+  /// complete.
   [[nodiscard]] bool finalize()
   {
     const auto code = ncclCommFinalize(get());

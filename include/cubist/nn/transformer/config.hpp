@@ -270,7 +270,7 @@ class ConfigReader
     if (name == "partial_rotary_factor") return set_once(fraction_, name, share(name, value));
     expect(value.is_object(), name, value, "an object");
     RotaryScaling scaling;
-    // The type first, as the other entries depend on it. Old versions wrote "type".
+    // The type is read first, because the other entries depend on it. Old versions wrote "type".
     for (const char* key : {"rope_type", "type"})
       if (value.contains(key)) scaling.type = rotary_type(name + "." + key, value.at(key));
     for (const auto& [entry, inner] : value.items())
