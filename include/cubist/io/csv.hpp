@@ -105,7 +105,7 @@ struct CsvLine
   const std::string& file;
   char separator;
 
-  /// Its name, for messages.
+  /// The file and the number of the line, as a message begins.
   [[nodiscard]] std::string where() const
   {
     return "got " + file + ", whose line " + std::to_string(number);

@@ -18,8 +18,8 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 
-// Loops over a chunk are unrolled, so that its elements are in registers; not so where a program
-// only has to compile, in less time (CUBIST_QUICK_KERNELS).
+// Loops over a chunk are unrolled, so that its elements are in registers. A program that only has
+// to compile leaves them as loops, which takes less time (CUBIST_QUICK_KERNELS).
 #ifndef __CUDA_ARCH__
 #define CUBIST_UNROLL
 #define CUBIST_NO_UNROLL

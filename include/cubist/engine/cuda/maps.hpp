@@ -133,7 +133,7 @@ void sum_columns(Shape shape, S* sums, F f, MatrixView<T>... m)
   Total* const parts = one ? nullptr : Kernels::template workspace<Total>(of_parts.size());
   const Kernel kernel{tiling, aligned, parts, sums, f};
   if (one) return Kernels::reduce(kernel, m...);
-  // Their chunks have 16 bytes, too, and a block as many columns.
+  // The chunks of the parts have 16 bytes, too, and a block has as many columns as before.
   constexpr unsigned parts_n = chunk_width_of<const Total>;
   static_assert(n % parts_n == 0);
   Tiling last = tiling;

@@ -150,7 +150,7 @@ struct MaximumAndPowers
     const T least = pick(is_larger, max, other.max);
     const T sum_of_least = pick(is_larger, sum, other.sum), rest = pick(is_larger, other.sum, sum);
     max = pick(is_larger, other.max, max);
-    // Equal ones may both be infinite.
+    // Two equal maxima may be infinite, and their difference would be no number.
     sum = rest + sum_of_least * pick(least == max, T{1}, exp_of_negative(least - max));
     return *this;
   }

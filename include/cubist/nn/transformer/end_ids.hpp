@@ -69,7 +69,7 @@ inline void write_end_ids(nlohmann::json& json, const std::vector<int>& ids)
 }
 
 /// The object in the text of a generation_config.json.
-/// @throws DataError for what is none
+/// @throws DataError if the text is not that of a JSON object
 [[nodiscard]] inline nlohmann::json parse_generation_config(const std::string& text,
                                                             const std::string& file)
 {

@@ -44,7 +44,7 @@ inline constexpr const char* logits_name = "lm_head.weight";
   return tied && is_table && files.has(logits_name) ? logits_name : name;
 }
 
-/// @throws DataError for files that have the one table of a tied model twice, with other values:
+/// @throws DataError if the files have the table of a tied model twice, with different values:
 /// transformers 4 would compute the logits by one of them, transformers 5 by the other
 template <class M>
 void require_one_table(const SafetensorsFolder& files, const std::string& table, const M& mesh)
