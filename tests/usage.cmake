@@ -94,7 +94,7 @@ cubist_numpy_test("weights and labels" usage.py cubist_usage files)
 foreach(block "BACKENDS|backends|# From a laptop" "SCHEME|tensor_parallelism|## In cubist" "COLOSSAL|coming_from|With cubist:"
     "PRODUCT|products|## A product" "LAYOUTS|coming_from|## MindSpore" "MINDSPORE|coming_from|the scheme `Scheme::Next`" "MESH|errors|## A mesh" "IDLE|errors|You can also leave ranks idle" "SIZES|errors|## Sizes"
     "LABELS|errors|## Labels" "BACKWARD|errors|## Backward" "CALLS|errors|## Ranks that make" "DEADLOCK|errors|## Ranks that wait"
-    "LATE|errors|On threads this is" "NAN|errors|## A loss" "FILE|errors|## A file")
+    "LATE|errors|On threads such a deadlock is" "NAN|errors|## A loss" "FILE|errors|## A file")
   string(REPLACE "|" ";" block "${block}")
   list(GET block 0 name)
   list(GET block 1 page)
