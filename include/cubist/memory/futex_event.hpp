@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// An event in shared memory, on which processes of one machine wait: a count of notifications, and
-// Linux's futex.
+// An event on which threads of one machine wait, also of several processes if it is in shared
+// memory: a count of notifications, and Linux's futex.
 //
-//   waiting process     const auto seen = event.count();
-//                       check the condition; unless it holds,
-//                       event.wait(seen, timeout);   returns at once after a notification since
-//                       then
-//   notifying process   make the condition true; event.notify();
+//   waiting thread     const auto seen = event.count();
+//                      check the condition; unless it holds,
+//                      event.wait(seen, end);   returns at once after a notification since then
+//   notifying thread   make the condition true; event.notify();
+//
+// A notification may be for some of the threads only. Each of them has a bit, and one call of the
+// kernel wakes all whose bits are in a mask.
 
 #include <atomic>
 #include <chrono>
 #include <climits>
 #include <cstdint>
 #include <ctime>
+#include <optional>
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -29,32 +32,50 @@ namespace cubist::CUBIST_ABI::detail
 class FutexEvent
 {
  public:
+  using Clock = std::chrono::steady_clock;
+  /// A set of up to 32 waiting threads, a bit each.
+  using Mask = std::uint32_t;
+  static constexpr Mask everyone = ~Mask{0};
+
   /// The number of notifications so far.
   [[nodiscard]] std::uint32_t count() const { return count_.load(); }
 
-  void notify()
+  void notify(Mask who = everyone)
   {
     count_.fetch_add(1);
-    if (waiting_.load() > 0) futex(FUTEX_WAKE, INT_MAX, nullptr);
+    if (waiting_.load() > 0) futex(FUTEX_WAKE_BITSET, INT_MAX, nullptr, who);
   }
 
-  /// Waits until the count is not `seen`, but no longer than `timeout`; may return earlier.
-  void wait(std::uint32_t seen, std::chrono::nanoseconds timeout)
+  /// Waits until the count is not `seen`, but no longer than until `end`; may return earlier.
+  /// @param me the bit of this thread
+  void wait(std::uint32_t seen, std::optional<Clock::time_point> end = {}, Mask me = everyone)
   {
-    constexpr std::chrono::nanoseconds::rep second = 1'000'000'000;
-    const timespec time{static_cast<std::time_t>(timeout.count() / second),
-                        static_cast<long>(timeout.count() % second)};
     waiting_.fetch_add(1);
-    futex(FUTEX_WAIT, seen, &time);
+    if (end)
+    {
+      const timespec time = since_boot(*end);
+      futex(FUTEX_WAIT_BITSET, seen, &time, me);
+    }
+    else
+      futex(FUTEX_WAIT_BITSET, seen, nullptr, me);
     waiting_.fetch_sub(1);
   }
 
  private:
-  void futex(int operation, std::uint32_t value, const timespec* timeout)
+  /// As the kernel counts the time of std::chrono::steady_clock.
+  [[nodiscard]] static timespec since_boot(Clock::time_point time)
+  {
+    constexpr std::chrono::nanoseconds::rep second = 1'000'000'000;
+    const std::chrono::nanoseconds all = time.time_since_epoch();
+    return {static_cast<std::time_t>(all.count() / second),
+            static_cast<long>(all.count() % second)};
+  }
+
+  void futex(int operation, std::uint32_t value, const timespec* end, Mask mask)
   {
     static_assert(sizeof count_ == sizeof(std::uint32_t) &&
                   std::atomic<std::uint32_t>::is_always_lock_free);
-    syscall(SYS_futex, &count_, operation, value, timeout, nullptr, 0);
+    syscall(SYS_futex, &count_, operation, value, end, nullptr, mask);
   }
 
   std::atomic<std::uint32_t> count_{0};

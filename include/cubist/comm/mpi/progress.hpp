@@ -135,7 +135,9 @@ class MpiProgress
       const auto waited = [&] {
         const WaitTimer timer;
         if (!is_notified) return backoff.pause();
-        return backoff.pause([&](auto longest) { event->wait(seen, longest); }, 1ms, 10ms);
+        return backoff.pause(
+            [&](auto longest) { event->wait(seen, FutexEvent::Clock::now() + longest); }, 1ms,
+            10ms);
       }();
       lock.lock();
       waiting_ = false;

@@ -5,7 +5,6 @@
 // and the one that it waits for.
 
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -41,10 +40,7 @@ enum class RankFlag : int
 struct alignas(64) RankState
 {
   std::atomic<RankFlag> flag{RankFlag::running};
-  // Not flag.wait(): it yields before it sleeps, and a yield costs a whole time slice of any other
-  // busy process, hundreds of times the wait itself.
-  std::mutex mutex;
-  std::condition_variable wake;
+  std::mutex mutex;  // a parked rank runs again only while it has it
   std::vector<Waiter*> outstanding;
   std::vector<int> to_notify;
   const Waiter* waits_for = nullptr;

@@ -4,10 +4,16 @@
 // The scheduler of ranks that are threads of one process: it parks a thread that waits without
 // burning a core, propagates failures to all ranks, and detects deadlocks.
 //
-// A rank that waits is parked. `running_` counts the ranks that are neither parked nor finished: a
-// rank that parks decrements it, and a rank that notifies a parked one increments it before it can
-// park itself. So the count reaches zero only when every live rank is parked and no rank is left to
-// notify one: a deadlock, detected at once and without a time-out.
+// A rank that waits is parked: it sleeps in a futex that 32 ranks share, so that one call of the
+// kernel wakes all of them that are notified. (std::atomic::wait yields before it sleeps, and a
+// yield costs a whole time slice of any other busy process, hundreds of times the wait itself.)
+// Where each rank has a core, it polls before it parks, because waking a thread takes longer than
+// most waits of ranks that compute alike.
+//
+// `running_` counts the ranks that are neither parked nor finished: a rank that parks decrements
+// it, and a rank that notifies a parked one increments it before it can park itself. So the count
+// reaches zero only when every live rank is parked and no rank is left to notify one: a deadlock,
+// detected at once and without a time-out.
 //
 // A time limit is for waits that are not deadlocks, as when ranks wait for one that computes for
 // ever. A rank that has waited for that long increments the count, as a notifying rank would, and
@@ -21,7 +27,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +38,7 @@
 #include "cubist/comm/wait_time.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/memory/futex_event.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -43,7 +52,9 @@ class ThreadScheduler
   /// @param limit how long a rank may wait for others
   explicit ThreadScheduler(int ranks, Limit limit = {})
       : limit_{limit}, ranks_{static_cast<std::size_t>(ranks)},
-        states_{std::make_unique<RankState[]>(ranks_)}, unfinished_{ranks_}, running_{ranks}
+        states_{std::make_unique<RankState[]>(ranks_)}, wakes_{std::make_unique<FutexEvent[]>(
+                                                            ranks_ / per_event + 1)},
+        unfinished_{ranks_}, running_{ranks}
   {
     for (std::size_t r = 0; r < ranks_; ++r)
     {
@@ -71,8 +82,9 @@ class ThreadScheduler
     for (test(rank, waiter); !ready(); test(rank, waiter)) park(rank, waiter, end);
   }
 
-  /// Wakes `rank`: something that it may wait for has happened.
-  void notify(int rank);
+  /// Wakes ranks: something that they may wait for has happened.
+  void notify(std::span<const int> ranks);
+  void notify(int rank) { notify({&rank, 1}); }
 
   /// Notifies ranks at the end of its scope, after a lock inside it is released, which the woken
   /// ranks need.
@@ -86,7 +98,7 @@ class ThreadScheduler
     DeferredNotify(DeferredNotify&&) = delete;
     ~DeferredNotify()
     {
-      for (const int rank : ranks_) scheduler_.notify(rank);
+      scheduler_.notify(ranks_);
       ranks_.clear();
     }
     // The notifying rank is notified, too, because one of its calls may complete another that it
@@ -117,6 +129,17 @@ class ThreadScheduler
   using Clock = std::chrono::steady_clock;
   using End = std::optional<Clock::time_point>;
 
+  /// How many ranks sleep in one futex.
+  static constexpr std::size_t per_event = 32;
+  [[nodiscard]] FutexEvent& wake(int rank)
+  {
+    return wakes_[static_cast<std::size_t>(rank) / per_event];
+  }
+  [[nodiscard]] static FutexEvent::Mask bit(int rank)
+  {
+    return FutexEvent::Mask{1} << (static_cast<std::size_t>(rank) % per_event);
+  }
+
   RankState& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
 
   [[nodiscard]] End end() const
@@ -125,9 +148,16 @@ class ThreadScheduler
     return Clock::now() + *limit_;
   }
 
-  /// Parks `rank` until it is notified.
+  /// Returns when `rank` is notified: polls if each rank has a core, then parks it.
   /// @throws TimeLimitError if it is not notified before the end
-  void park(int rank, const Waiter& waiter, const End& end);
+  void park(int rank, const Waiter& waiter, End end);
+
+  /// Marks a rank that was notified as running.
+  void resume(RankState& s)
+  {
+    const std::lock_guard no_rank_reads_what_it_waits_for{s.mutex};
+    s.flag.exchange(RankFlag::running);
+  }
 
   /// Counts a parked rank as running, unless the count is zero: then a deadlock is being reported.
   bool count_as_running();
@@ -145,6 +175,8 @@ class ThreadScheduler
   Limit limit_;
   std::size_t ranks_;
   std::unique_ptr<RankState[]> states_;
+  std::unique_ptr<FutexEvent[]> wakes_;
+  bool polls_ = ranks_ <= std::thread::hardware_concurrency();
   std::size_t unfinished_;
   std::condition_variable changed_;
   std::atomic<int> running_;
@@ -173,20 +205,23 @@ CUBIST_INLINE void ThreadScheduler::wait(int rank, Waiter& waiter)
   while (!test(rank, waiter)) park(rank, waiter, end);
 }
 
-CUBIST_INLINE void ThreadScheduler::notify(int rank)
+CUBIST_INLINE void ThreadScheduler::notify(std::span<const int> ranks)
 {
-  // Counted before it is woken: a rank that was parked may run, and park again, at once.
-  auto& s = state(rank);
-  running_.fetch_add(1);
-  if (s.flag.exchange(RankFlag::notified) != RankFlag::parked)
+  for (std::size_t i = 0; i < ranks.size();)
   {
-    running_.fetch_sub(1);
-    return;
+    FutexEvent& event = wake(ranks[i]);
+    FutexEvent::Mask parked = 0;
+    for (; i < ranks.size() && &wake(ranks[i]) == &event; ++i)
+    {
+      // Counted before it is woken: a rank that was parked may run, and park again, at once.
+      running_.fetch_add(1);
+      if (state(ranks[i]).flag.exchange(RankFlag::notified) == RankFlag::parked)
+        parked |= bit(ranks[i]);
+      else
+        running_.fetch_sub(1);
+    }
+    if (parked != 0) event.notify(parked);
   }
-  {
-    const std::lock_guard not_between_check_and_sleep{s.mutex};
-  }
-  s.wake.notify_one();
 }
 
 CUBIST_INLINE bool ThreadScheduler::fail(Failure failure, std::string message)
@@ -226,25 +261,31 @@ ThreadScheduler::stragglers(std::chrono::milliseconds grace)
   return {message_, late};
 }
 
-CUBIST_INLINE void ThreadScheduler::park(int rank, const Waiter& waiter, const End& end)
+CUBIST_INLINE void ThreadScheduler::park(int rank, const Waiter& waiter, End end)
 {
   auto& s = state(rank);
+  const WaitTimer timer;
+  if (polls_)
+  {
+    constexpr std::chrono::microseconds waking{20};  // what it takes to wake a thread
+    const auto until = Clock::now() + waking;
+    while (s.flag.load() == RankFlag::running && Clock::now() < until) continue;
+  }
   s.waits_for = &waiter;
   auto expected = RankFlag::running;
   if (s.flag.compare_exchange_strong(expected, RankFlag::parked))
   {
     if (running_.fetch_sub(1) == 1) report_deadlock();
-    const WaitTimer timer;
-    std::unique_lock lock{s.mutex};
-    const auto woken = [&] { return s.flag.load() != RankFlag::parked; };
-    if (end && !s.wake.wait_until(lock, *end, woken) && count_as_running())
+    for (auto seen = wake(rank).count(); s.flag.load() == RankFlag::parked;
+         seen = wake(rank).count())
     {
-      lock.unlock();
-      return exceed_limit(rank, waiter);
+      wake(rank).wait(seen, end, bit(rank));
+      if (!end || Clock::now() < *end || s.flag.load() != RankFlag::parked) continue;
+      if (count_as_running()) return exceed_limit(rank, waiter);
+      end.reset();  // a deadlock is being reported
     }
-    s.wake.wait(lock, woken);
   }
-  s.flag.exchange(RankFlag::running);
+  resume(s);
 }
 
 CUBIST_INLINE bool ThreadScheduler::count_as_running()
