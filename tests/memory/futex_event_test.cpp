@@ -72,7 +72,7 @@ TEST_CASE("a notification wakes those whose bits it names, and no others")
     // The first wait ends by a notification for this thread, or by one for all.
     for (auto seen = count; !over; seen = event.count())
     {
-      event.wait(seen, {}, FutexEvent::Mask{1} << me);
+      event.wait(seen, Clock::time_point::max(), FutexEvent::Mask{1} << me);
       ++woken[me];
     }
   };

@@ -17,7 +17,6 @@
 #include <climits>
 #include <cstdint>
 #include <ctime>
-#include <optional>
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -48,16 +47,12 @@ class FutexEvent
 
   /// Waits until the count is not `seen`, but no longer than until `end`; may return earlier.
   /// @param me the bit of this thread
-  void wait(std::uint32_t seen, std::optional<Clock::time_point> end = {}, Mask me = everyone)
+  void wait(std::uint32_t seen, Clock::time_point end = Clock::time_point::max(),
+            Mask me = everyone)
   {
+    const timespec time = since_boot(end);
     waiting_.fetch_add(1);
-    if (end)
-    {
-      const timespec time = since_boot(*end);
-      futex(FUTEX_WAIT_BITSET, seen, &time, me);
-    }
-    else
-      futex(FUTEX_WAIT_BITSET, seen, nullptr, me);
+    futex(FUTEX_WAIT_BITSET, seen, end == Clock::time_point::max() ? nullptr : &time, me);
     waiting_.fetch_sub(1);
   }
 

@@ -127,7 +127,7 @@ class ThreadScheduler
 
  private:
   using Clock = std::chrono::steady_clock;
-  using End = std::optional<Clock::time_point>;
+  using End = Clock::time_point;
 
   /// How many ranks sleep in one futex.
   static constexpr std::size_t per_event = 32;
@@ -142,11 +142,7 @@ class ThreadScheduler
 
   RankState& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
 
-  [[nodiscard]] End end() const
-  {
-    if (!limit_) return {};
-    return Clock::now() + *limit_;
-  }
+  [[nodiscard]] End end() const { return limit_ ? Clock::now() + *limit_ : End::max(); }
 
   /// Returns when `rank` is notified: polls if each rank has a core, then parks it.
   /// @throws TimeLimitError if it is not notified before the end
@@ -280,9 +276,9 @@ CUBIST_INLINE void ThreadScheduler::park(int rank, const Waiter& waiter, End end
          seen = wake(rank).count())
     {
       wake(rank).wait(seen, end, bit(rank));
-      if (!end || Clock::now() < *end || s.flag.load() != RankFlag::parked) continue;
+      if (Clock::now() < end || s.flag.load() != RankFlag::parked) continue;
       if (count_as_running()) return exceed_limit(rank, waiter);
-      end.reset();  // a deadlock is being reported
+      end = End::max();  // a deadlock is being reported
     }
   }
   resume(s);
