@@ -44,7 +44,7 @@ struct BasicCube3D : BasicGrid3D<X, Y>
         requested.q == 0 || q == edge, name, " got ", detail::extents_text({{"q", q}}), " for ",
         ranks, " ranks, but ranks would be left out or missing unless q·q·q is their number; use ",
         is_cube ? detail::extents_text({{"q", edge}})
-                : detail::nearest_powers(ranks, 3) + " without q",
+                : detail::nearest_powers(ranks, 3) + " and leave q out",
         detail::or_ranks(detail::ranks_on({q, q, q})));
     require<MeshError>(is_cube, name, " got ", ranks,
                        " ranks, which is not a cube q·q·q, so some would be left out; use ",

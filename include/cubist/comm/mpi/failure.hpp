@@ -31,7 +31,7 @@ namespace cubist::CUBIST_ABI::detail
                                                  const std::string& reason = "")
 {
   return "waited for " + std::to_string(limit.count()) + " ms in " + what +
-         ", longer than the time limit allows" + reason +
+         ", and the time limit allows no longer wait" + reason +
          "; fix what delays them, or give launch a longer time limit";
 }
 
