@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cubist/dataset/row_reader.hpp"
+#include "cubist/nn/networks/network_matrix.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 
@@ -137,6 +138,10 @@ TEST_CASE("the last columns are targets, cut as the output that they are compare
     const auto targets = reader.targets_like(y, some_rows);
     Findings found = compare(targets, wanted);
     found.check(targets.quanta() == y.quanta(), "the padding is another");
+    const NetworkMatrix<Summa25D, Threads, double> of_network{y};
+    const auto same = reader.targets_like(of_network, some_rows);
+    for (const auto& wrong : compare(same.as<Summa25D::Output>(), wanted).wrong())
+      found.check(false, "for a network's output, ", wrong);
     const DistMatrix<double, Summa25D::Output, M> wide{mesh, {some_rows.size(), 4}};
     found.check(
         mentions(message_of<ShapeError>([&] { (void)reader.targets_like(wide, some_rows); }),

@@ -137,6 +137,18 @@ class RowReader
     set(out, rows, column, Scaling{});
     return out;
   }
+  /// The targets for the output of a network, one of two layouts at run time.
+  /// @tparam Y NetworkMatrix
+  template <class Y>
+  requires requires
+  {
+    typename Y::Even;
+    typename Y::Odd;
+  }
+  [[nodiscard]] Y targets_like(const Y& y, std::span<const std::uint64_t> rows) const
+  {
+    return y.visit([&](const auto& matrix) -> Y { return targets_like(matrix, rows); });
+  }
 
   /// The mean and deviation of the features of those rows whose element of `chosen` is true, by
   /// Welford's method in the order of the file.
