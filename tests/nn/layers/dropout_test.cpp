@@ -145,7 +145,7 @@ TEST_CASE("the result may be another matrix")
   };
   CHECK_NOTHROW(other({13, 11}, true));
   CHECK(mentions(message_of<ShapeError>([&] { other({13, 12}, true); }), "(13, 11)", "(13, 12)"));
-  CHECK(mentions(message_of<MeshError>([&] { other({13, 11}, false); }), "another mesh"));
+  CHECK(mentions(message_of<MeshError>([&] { other({13, 11}, false); }), "on different meshes"));
 }
 
 TEST_CASE("what is not dropped is added to another matrix, in its place or elsewhere")

@@ -138,7 +138,7 @@ class MpiGroup
   }
 
  private:
-  /// The lowest rank of a node is the number of the node.
+  /// Gives each node the number of its lowest rank.
   [[nodiscard]] std::shared_ptr<const MpiTopology> make_topology(MPI_Comm node) const
   {
     int lowest = comm_.rank();

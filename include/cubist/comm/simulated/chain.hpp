@@ -38,7 +38,7 @@ namespace cubist::CUBIST_ABI::detail
 class SimulatedChain
 {
  public:
-  /// @param owner of the call
+  /// @param owner keeps the call while the chain uses it
   SimulatedChain(Simulation& simulation, SimulatedCall& call, std::shared_ptr<void> owner)
       : simulation_{simulation}, call_{call}, owner_{std::move(owner)}
   {

@@ -118,8 +118,8 @@ class Dropout
         "other");
     require<MeshError>(
         x.mesh() == y.mesh(),
-        "got a matrix and one on another mesh for the result of dropout, so their blocks are on "
-        "different ranks; make the one like the other");
+        "got a matrix and a result of dropout that are on different meshes, so their blocks are on "
+        "different ranks; make the result by zeros_like(x)");
   }
 
   template <class T, class Random>

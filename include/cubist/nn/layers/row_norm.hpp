@@ -214,7 +214,7 @@ class RowNorm
     return &dx;
   }
 
-  /// weight and, for LayerNorm, bias, (1, d)
+  /// Appends the weight and, for LayerNorm, the bias, each (1, d).
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
