@@ -53,7 +53,7 @@ TEST_CASE("a notification since the count was read ends a wait at once")
   CHECK(Clock::now() - before < 30s);
 }
 
-TEST_CASE("without a notification, a wait ends at its end")
+TEST_CASE("without a notification, a wait ends at the time that it was given")
 {
   FutexEvent event;
   const auto before = Clock::now();
@@ -61,15 +61,17 @@ TEST_CASE("without a notification, a wait ends at its end")
   CHECK(Clock::now() - before >= 2ms);
 }
 
-TEST_CASE("a notification wakes those whose bits it names, and no others")
+namespace
 {
-  const Watchdog watchdog;
+
+/// Two of three waiting threads are notified. Returns whether the third one wakes.
+bool third_wakes()
+{
   FutexEvent event;
   std::array<std::atomic<int>, 3> woken{};
   std::atomic<bool> over{false};
   const auto count = event.count();
   const auto wait = [&](std::size_t me) {
-    // The first wait ends by a notification for this thread, or by one for all.
     for (auto seen = count; !over; seen = event.count())
     {
       event.wait(seen, Clock::time_point::max(), FutexEvent::Mask{1} << me);
@@ -82,11 +84,23 @@ TEST_CASE("a notification wakes those whose bits it names, and no others")
   event.notify(0b101);
   while (woken[0] == 0 || woken[2] == 0) std::this_thread::yield();
   std::this_thread::sleep_for(5ms);
-  CHECK(woken[1] == 0);
+  const bool wakes = woken[1] > 0;
   over = true;
   event.notify();
   for (auto& t : threads) t.join();
-  CHECK(woken[1] == 1);
+  return wakes;
+}
+
+}  // namespace
+
+TEST_CASE("a notification wakes those whose bits it names, and no others")
+{
+  const Watchdog watchdog;
+  // On a busy machine the third thread may begin to wait after the notification, and then returns
+  // at once.
+  bool wakes = true;
+  for (int i = 0; i < 20 && wakes; ++i) wakes = third_wakes();
+  CHECK_FALSE(wakes);
 }
 
 TEST_CASE("no notification is lost between two threads that notify each other")
