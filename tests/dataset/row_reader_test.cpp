@@ -140,8 +140,8 @@ TEST_CASE("the last columns are targets, cut as the output that they are compare
     found.check(targets.quanta() == y.quanta(), "the padding is another");
     const NetworkMatrix<Summa25D, Threads, double> of_network{y};
     const auto same = reader.targets_like(of_network, some_rows);
-    for (const auto& wrong : compare(same.as<Summa25D::Output>(), wanted).wrong())
-      found.check(false, "for a network's output, ", wrong);
+    const Findings of_same = compare(same.as<Summa25D::Output>(), wanted);
+    for (const auto& wrong : of_same.wrong()) found.check(false, "for a network's output, ", wrong);
     const DistMatrix<double, Summa25D::Output, M> wide{mesh, {some_rows.size(), 4}};
     found.check(
         mentions(message_of<ShapeError>([&] { (void)reader.targets_like(wide, some_rows); }),

@@ -126,7 +126,8 @@ class Findings
   }
 
   [[nodiscard]] std::size_t checks() const { return checks_; }
-  [[nodiscard]] const std::vector<std::string>& wrong() const { return wrong_; }
+  [[nodiscard]] const std::vector<std::string>& wrong() const& { return wrong_; }
+  void wrong() && = delete;  // a loop over a temporary's findings would read freed memory
 
   // For archives.
   [[nodiscard]] auto members() { return std::tie(checks_, wrong_); }
