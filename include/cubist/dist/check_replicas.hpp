@@ -95,7 +95,7 @@ void compare_replicas(const NamedMatrix<const T, M>& x, F fingerprint_of)
 }  // namespace detail
 
 /// Compares the replicas of matrices on one mesh, bit by bit. All ranks of the mesh call it with
-/// the same matrices; idle ranks may.
+/// the same matrices; idle ranks may call it, too.
 /// @throws ReplicaError, the same on all ranks, with the first matrix whose replicas differ, the
 /// axis and the ranks; MeshError for matrices on several meshes
 template <class T, class M>

@@ -66,8 +66,9 @@ struct BlockCyclic
   Shape shape = {};       ///< M, N
   Shape block = {};       ///< MB, NB; the last blocks may be smaller
   ProcessGrid grid = {};  ///< P, Q
-  int row_source = 0;  ///< RSRC: the row of the grid that has the first rows; -1: all rows have all
-  /// CSRC: the column of the grid that has the first columns; -1: all columns have all.
+  /// RSRC: the row of the grid that has the first rows. With -1 every row of the grid has all rows.
+  int row_source = 0;
+  /// CSRC: the column of the grid that has the first columns. With -1 every column has all columns.
   int col_source = 0;
   Shape first_block = {};  ///< IMB, INB; 0 stands for MB, or for NB
   /// The order of elements in the local array of every rank.

@@ -257,7 +257,7 @@ class PipelinePlanner
     time.total += seconds;
   }
 
-  /// The stages, of pieces that begin with these blocks.
+  /// Makes the stages from pieces, which begin with these blocks.
   [[nodiscard]] std::vector<Stage> make_stages(const std::vector<std::size_t>& begins,
                                                std::size_t micro_batches, std::size_t pieces) const
   {

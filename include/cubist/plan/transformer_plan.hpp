@@ -407,7 +407,7 @@ class TransformerPlanner
   const Machine& machine_;
   const PlanOptions& options_;
   bool sums_gradients_;
-  double parameters_ = 0;          // whose optimizer's state a rank has
+  double parameters_ = 0;          // the rank has the optimizer's state of so many
   double products_workspace_ = 0;  // bytes
 };
 
