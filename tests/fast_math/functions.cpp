@@ -144,7 +144,10 @@ template <class T>
 void check_specials()
 {
   using B = Bits<T>;
-  const auto each = [](auto f, T x) {
+  // The bits of the last result, from memory: with -ffast-math clang 19 assumes that a number which
+  // a function returns is finite.
+  typename B::Type last = 0;
+  const auto each = [&last](auto f, T x) {
     std::vector<T> in(70, T(0.25)), out(70);
     in[40] = in[69] = x;
     detail::for_elements(
@@ -152,6 +155,7 @@ void check_specials()
     check(bits_of(out[40]) == bits_of(out[69]) || (nan_in(out[40]) && nan_in(out[69])), B::name,
           "equal results everywhere in a row");
     check(!nan_in(out[0]), B::name, "the results beside a NaN");
+    std::memcpy(&last, &out[40], sizeof last);
     return out[40];
   };
   const auto with = [&](const char* name, auto f, double right, double left) {
@@ -162,8 +166,9 @@ void check_specials()
             std::string{"the slope of "} + name + " at NaN");
     }
     const T at_right = each(f, of<T>(B::infinity));
+    const auto right_bits = last;
     const T at_left = each(f, of<T>(B::infinity | B::sign));
-    check(right > 1 ? bits_of(at_right) == B::infinity : at_right == static_cast<T>(right), B::name,
+    check(right > 1 ? right_bits == B::infinity : at_right == static_cast<T>(right), B::name,
           std::string{name} + " of infinity");
     check((bits_of(at_left) & ~B::sign) == bits_of(static_cast<T>(left < 0 ? -left : left)),
           B::name, std::string{name} + " of -infinity");
@@ -176,7 +181,8 @@ void check_specials()
   with("gelu_tanh", gelu_tanh, 2, 0);
   const auto root = [](T x) { return detail::square_root(x); };
   check(nan_in(each(root, of<T>(B::nan))), B::name, "the root of NaN");
-  check(bits_of(each(root, of<T>(B::infinity))) == B::infinity, B::name, "the root of infinity");
+  each(root, of<T>(B::infinity));
+  check(last == B::infinity, B::name, "the root of infinity");
   check(each([](T x) { return detail::exp_of_negative(x); }, of<T>(B::infinity | B::sign)) == 0,
         B::name, "exp of -infinity");
 
