@@ -428,7 +428,7 @@ template <detail::StagesFirst P>
       step.batch.sequences,
       " sequences, which have no such pieces or micro-batches; use fewer stages, and with several "
       "pieces a number of micro-batches that is a multiple of the stages'");
-  const auto of_stage = detail::extents_without_first<typename P::Axes, S>(extents);
+  const auto of_stage = P::of_scheme(extents);
   detail::PipelinePlanner<S> planner{empty, of_stage, step, machine, options};
   Plan best;
   bool is_first = true;

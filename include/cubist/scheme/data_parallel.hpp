@@ -13,33 +13,27 @@
 // Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3; Dean et al., "Large Scale
 // Distributed Deep Networks", 2012.
 
-#include <array>
-#include <cstddef>
-#include <string_view>
 #include <type_traits>
 
 #include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
-#include "cubist/core/error.hpp"
 #include "cubist/dist/layout.hpp"
-#include "cubist/scheme/extents.hpp"
+#include "cubist/scheme/front_axis.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI
 {
 
+template <NetworkScheme S>
+struct DataParallel;
+
 namespace detail
 {
 
-/// `Axes` or a layout, with Data in front of the axes or of those that cut the rows.
+/// A layout with Data in front of the axes that cut the rows.
 template <class>
-struct BehindData;
-template <class... A>
-struct BehindData<Axes<A...>>
-{
-  using type = Axes<Data, A...>;
-};
+struct WithDataRows;
 template <class... R, class Cols>
-struct BehindData<Layout<Rows<R...>, Cols>>
+struct WithDataRows<Layout<Rows<R...>, Cols>>
 {
   using type = Layout<Rows<Data, R...>, Cols>;
 };
@@ -60,42 +54,36 @@ struct AlgorithmFor<GatherMultiplyScatter<X, W, Y>, S>
 template <class S>
 struct DataParallelLayouts
 {
-  using Input = typename BehindData<typename S::Input>::type;
+  using Input = typename WithDataRows<typename S::Input>::type;
   using Weight = typename S::Weight;
-  using Output = typename BehindData<typename S::Output>::type;
+  using Output = typename WithDataRows<typename S::Output>::type;
 };
 
-/// "DataParallel<", the name, ">"
-template <class S>
-constexpr auto data_parallel_name()
-{
-  constexpr std::string_view front = "DataParallel<";
-  constexpr std::string_view name = S::name;
-  std::array<char, front.size() + name.size() + 2> text{};
-  std::size_t i = 0;
-  for (const char c : front) text[i++] = c;
-  for (const char c : name) text[i++] = c;
-  text[i] = '>';
-  return text;
-}
+inline constexpr char data_parallel_name[] = "DataParallel";
 
+/// What DataParallel<S> has for products, or for a network in stages.
 template <class S>
-inline constexpr auto data_parallel_text = data_parallel_name<S>();
+struct DataParallelParts : DataParallelLayouts<S>
+{
+  using Algorithm = typename AlgorithmFor<typename S::Algorithm, DataParallelLayouts<S>>::type;
+};
+template <PipelineScheme S>
+struct DataParallelParts<S> : DataParallelLayouts<S>
+{
+  using StageScheme = DataParallel<typename S::StageScheme>;  ///< on the ranks of all pipelines
+};
 
 }  // namespace detail
 
 /// @tparam S a scheme, or a Pipeline (scheme/pipeline.hpp): then each mesh is one in stages
 template <NetworkScheme S>
-struct DataParallel : detail::DataParallelLayouts<S>
+struct DataParallel : detail::FrontAxis<detail::data_parallel_name, Data, S>,
+                      detail::DataParallelParts<S>
 {
-  static constexpr const char* name = detail::data_parallel_text<S>.data();
-
   using Scheme = S;  ///< on each of the meshes
-  using Axes = typename detail::BehindData<typename S::Axes>::type;
+  using Axes = typename DataParallel::FrontAxis::Axes;
   using Next = std::conditional_t<std::is_same_v<S, typename S::Next>, DataParallel,
                                   DataParallel<typename S::Next>>;
-  using Algorithm =
-      typename detail::AlgorithmFor<typename S::Algorithm, detail::DataParallelLayouts<S>>::type;
 
   /// The number of meshes, and the extents of each. If `data` is left out, it is the smallest
   /// number for which the scheme has a mesh on each part of the ranks.
@@ -109,59 +97,12 @@ struct DataParallel : detail::DataParallelLayouts<S>
   /// @throws MeshError unless they multiply up to `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
-    detail::require_extents(name, ranks, {{"data", requested.data}});
-    if (requested.data != 0)
-    {
-      require<MeshError>(ranks % requested.data == 0, name, " got .data = ", requested.data,
-                         " for ", ranks,
-                         " ranks, which cannot be divided into that many meshes; use .data = ",
-                         detail::largest_divisor(ranks, requested.data), ", or ",
-                         detail::ranks_on({requested.data, ranks / requested.data + 1}), " ranks");
-      return extents_of(requested.data, S::extents(requested.scheme, ranks / requested.data));
-    }
-    for (int data = 1; data <= ranks; ++data)
-      if (ranks % data == 0)
-      {
-        try
-        {
-          return extents_of(data, S::extents(requested.scheme, ranks / data));
-        }
-        catch (const MeshError&)
-        {
-          continue;  // the scheme has no mesh of this many ranks: try more and smaller ones
-        }
-      }
-    return extents_of(1,
-                      S::extents(requested.scheme, ranks));  // throws, and names extents that fit
-  }
-
-  [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)
-  {
-    return e[0] >= 1 && S::fits(of_scheme(e));
-  }
-
-  /// The quantum of each mesh, since Data cuts whole batches.
-  [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
-  {
-    return S::quantum(of_scheme(e));
-  }
-
-  /// The extents of `data` meshes.
-  [[nodiscard]] static constexpr typename Axes::Array
-  extents_of(int data, const typename S::Axes::Array& scheme)
-  {
-    typename Axes::Array e{data};
-    for (std::size_t i = 0; i < scheme.size(); ++i) e[i + 1] = scheme[i];
-    return e;
-  }
-
-  /// The extents of one mesh.
-  [[nodiscard]] static constexpr typename S::Axes::Array of_scheme(const typename Axes::Array& e)
-  {
-    typename S::Axes::Array scheme{};
-    for (std::size_t i = 0; i < scheme.size(); ++i) scheme[i] = e[i + 1];
-    return scheme;
+    return DataParallel::extents_along("data", requested.data, requested.scheme, ranks);
   }
 };
+
+/// Pipelines side by side are in stages.
+template <class S>
+inline constexpr bool is_pipeline<DataParallel<S>> = is_pipeline<S>;
 
 }  // namespace cubist::CUBIST_ABI

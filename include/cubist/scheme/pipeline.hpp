@@ -25,15 +25,9 @@
 // Source: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
 // Megatron-LM", arXiv 2104.04473, section 2.2 (one forward, one backward).
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <string_view>
 #include <type_traits>
 
-#include "cubist/core/error.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/extents.hpp"
+#include "cubist/scheme/front_axis.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -42,84 +36,15 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-template <class>
-struct BehindStage;
-template <class... A>
-struct BehindStage<Axes<A...>>
-{
-  using type = Axes<PipelineStage, A...>;
-};
-
-/// "Pipeline<", the name, ">"
-template <class S>
-constexpr auto pipeline_name()
-{
-  constexpr std::string_view front = "Pipeline<";
-  constexpr std::string_view name = S::name;
-  std::array<char, front.size() + name.size() + 2> text{};
-  std::size_t i = 0;
-  for (const char c : front) text[i++] = c;
-  for (const char c : name) text[i++] = c;
-  text[i] = '>';
-  return text;
-}
-
-template <class S>
-inline constexpr auto pipeline_text = pipeline_name<S>();
-
-/// The extents of a scheme behind that of one more axis.
-template <class A, class S>
-[[nodiscard]] constexpr typename S::Axes::Array extents_without_first(const typename A::Array& e)
-{
-  typename S::Axes::Array rest{};
-  for (std::size_t i = 0; i < rest.size(); ++i) rest[i] = e[i + 1];
-  return rest;
-}
-
-/// The extents on axes A of a number of meshes of scheme S. The number 0 stands for the smallest
-/// one for which the scheme has a mesh on each part of the ranks.
-/// @param extent  the name of the number
-/// @throws MeshError unless they multiply up to `ranks`
-template <class A, class S>
-[[nodiscard]] typename A::Array extents_behind(const char* name, const char* extent, int meshes,
-                                               const typename S::Extents& requested, int ranks)
-{
-  const auto extents_of = [&](int n) {
-    const auto scheme = S::extents(requested, ranks / n);
-    typename A::Array e{n};
-    for (std::size_t i = 0; i < scheme.size(); ++i) e[i + 1] = scheme[i];
-    return e;
-  };
-  require_extents(name, ranks, {{extent, meshes}});
-  require<MeshError>(meshes == 0 || ranks % meshes == 0, name, " got .", extent, " = ", meshes,
-                     " for ", ranks, " ranks, which cannot be divided into that many meshes; use .",
-                     extent, " = ", largest_divisor(ranks, std::max(meshes, 1)), ", or ",
-                     ranks_on({meshes, ranks / std::max(meshes, 1) + 1}), " ranks");
-  if (meshes != 0) return extents_of(meshes);
-  for (int n = 1; n <= ranks; ++n)
-    if (ranks % n == 0)
-    {
-      try
-      {
-        return extents_of(n);
-      }
-      catch (const MeshError&)
-      {
-        continue;  // the scheme has no mesh of this many ranks: try more and smaller ones
-      }
-    }
-  return extents_of(1);  // throws, and names extents that fit
-}
+inline constexpr char pipeline_name[] = "Pipeline";
 
 }  // namespace detail
 
 template <SchemeType S>
-struct Pipeline
+struct Pipeline : detail::FrontAxis<detail::pipeline_name, PipelineStage, S>
 {
-  static constexpr const char* name = detail::pipeline_text<S>.data();
-
   using StageScheme = S;  ///< the scheme of each stage
-  using Axes = typename detail::BehindStage<typename S::Axes>::type;
+  using Axes = typename Pipeline::FrontAxis::Axes;
   using Input = typename S::Input;
   using Weight = typename S::Weight;
   using Output = typename S::Output;
@@ -138,70 +63,12 @@ struct Pipeline
   /// @throws MeshError unless they multiply up to `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
-    return detail::extents_behind<Axes, S>(name, "stages", requested.stages, requested.scheme,
-                                           ranks);
-  }
-
-  [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)
-  {
-    return e[0] >= 1 && S::fits(detail::extents_without_first<Axes, S>(e));
-  }
-
-  /// The quantum of each stage.
-  [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
-  {
-    return S::quantum(detail::extents_without_first<Axes, S>(e));
+    return Pipeline::extents_along("stages", requested.stages, requested.scheme, ranks);
   }
 };
 
 /// Says that these networks are in stages.
 template <class S>
 inline constexpr bool is_pipeline<Pipeline<S>> = true;
-
-/// Pipelines side by side.
-template <SchemeType S>
-struct DataParallel<Pipeline<S>>
-{
-  static constexpr const char* name = detail::data_parallel_text<Pipeline<S>>.data();
-
-  using StageScheme = DataParallel<S>;  ///< of each stage, on the ranks of all pipelines
-  using Axes = typename detail::BehindData<typename Pipeline<S>::Axes>::type;
-  using Input = typename StageScheme::Input;
-  using Weight = typename StageScheme::Weight;
-  using Output = typename StageScheme::Output;
-  using Next = std::conditional_t<std::is_same_v<S, typename S::Next>, DataParallel,
-                                  DataParallel<Pipeline<typename S::Next>>>;
-
-  /// The number of pipelines, and the extents of each. If `data` is left out, it is the smallest
-  /// number for which the pipeline has a mesh on each part of the ranks.
-  struct Extents
-  {
-    int data = 0;                               ///< pipelines; 0: what the others leave
-    typename Pipeline<S>::Extents scheme = {};  ///< the extents of each pipeline
-  };
-
-  /// (data, stages, those of the scheme)
-  /// @throws MeshError unless they multiply up to `ranks`
-  [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
-  {
-    return detail::extents_behind<Axes, Pipeline<S>>(name, "data", requested.data, requested.scheme,
-                                                     ranks);
-  }
-
-  [[nodiscard]] static constexpr bool fits(const typename Axes::Array& e)
-  {
-    return e[0] >= 1 && Pipeline<S>::fits(detail::extents_without_first<Axes, Pipeline<S>>(e));
-  }
-
-  /// The quantum of each stage, since Data cuts whole batches.
-  [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
-  {
-    return Pipeline<S>::quantum(detail::extents_without_first<Axes, Pipeline<S>>(e));
-  }
-};
-
-/// Says that these networks are in stages.
-template <class S>
-inline constexpr bool is_pipeline<DataParallel<Pipeline<S>>> = true;
 
 }  // namespace cubist::CUBIST_ABI
