@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cubist/engine/affine.hpp"
 #include "cubist/engine/decorator.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/matrix_groups.hpp"
@@ -46,9 +48,78 @@ struct LoggedEngine : EngineDecorator<LoggedEngine<E>, E>
   [[nodiscard]] static Line around(const EngineCall& call) { return Line{call}; }
 };
 
-/// An engine with two of the optional functions.
+/// An engine with every optional part, of which it computes batches, groups and affine maps.
 struct RichEngine : HostEngine
 {
+  struct Graph
+  {
+    void replay() const {}
+    [[nodiscard]] bool is_valid() const { return true; }
+    void ignore(const void*) const {}
+  };
+  template <class T>
+  struct Buffer : HostEngine::Buffer<T>
+  {
+    using HostEngine::Buffer<T>::Buffer;
+    static Buffer uninitialized(std::size_t n) { return Buffer(n); }
+    static Buffer apart_from_captures(std::size_t n) { return Buffer(n); }
+  };
+
+  void begin_span(const SpanName&) const {}
+  void end_span() const {}
+  template <class T, class F>
+  bool fused_affine(MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b, const F& f,
+                    MatrixView<T> z, MatrixView<T> y) const
+  {
+    detail::affine(HostEngine{}, x, w, b, f, z, y);
+    return true;
+  }
+  template <class T>
+  bool fused_affine(MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b,
+                    MatrixView<T> z) const
+  {
+    detail::affine(HostEngine{}, x, w, b, z);
+    return true;
+  }
+  template <class T, class... More>
+  bool fused_attention(const AttentionShape&, MatrixView<const T>, const More&...) const
+  {
+    return false;
+  }
+  template <class T, class... More>
+  bool fused_attention_gradients(const AttentionShape&, MatrixView<const T>, const More&...) const
+  {
+    return false;
+  }
+  template <class F>
+  void for_each_row(Shape, const F&) const
+  {
+  }
+  [[nodiscard]] bool passes_rows(Shape) const { return true; }
+  template <class F, class T, class... In>
+  void column_sums_of(F, MatrixView<T>, MatrixView<In>...) const
+  {
+  }
+  template <class T, class... More>
+  void fold_to(MatrixView<T>, T, const More&...) const
+  {
+  }
+  template <class T, class... More>
+  void map_fold_to(MatrixView<T>, T, const More&...) const
+  {
+  }
+  [[nodiscard]] Graph capture(const std::function<void()>&) const { return {}; }
+  [[nodiscard]] bool is_capturing() const { return false; }
+  void before_replay(const std::function<void()>&) const {}
+  template <class T>
+  void set(T*, const T&) const
+  {
+  }
+  template <class F>
+  void repeat(const RepeatedWork&, const F& f) const
+  {
+    f();
+  }
   void gemm_batch(Op op_a, Op op_b, double alpha, std::span<const MatrixView<const double>> a,
                   std::span<const MatrixView<const double>> b, double beta,
                   std::span<const MatrixView<double>> c) const
@@ -163,14 +234,17 @@ TEST_CASE("a decorator has the optional functions of its engine, and no others")
 {
   using Plain = LoggedEngine<HostEngine>;
   using Rich = LoggedEngine<LoggedEngine<RichEngine>>;
+  for (const auto& [part, has] : detail::optional_parts<RichEngine>)
+  {
+    CAPTURE(part);
+    CHECK(has);
+  }
+  CHECK(detail::optional_parts<Rich> == detail::optional_parts<RichEngine>);
+  CHECK(detail::optional_parts<Plain> == detail::optional_parts<HostEngine>);
   STATIC_REQUIRE(Engine<Plain>);
-  STATIC_REQUIRE_FALSE(detail::MultipliesBatches<Plain, double>);
-  STATIC_REQUIRE_FALSE(detail::FoldsInMemory<Plain>);
   STATIC_REQUIRE(in_host_memory<Plain>);
   STATIC_REQUIRE(Engine<Rich>);
-  STATIC_REQUIRE(detail::MultipliesBatches<Rich, double>);
   STATIC_REQUIRE_FALSE(detail::MultipliesBatches<Rich, float>);
-  STATIC_REQUIRE_FALSE(detail::FoldsInMemory<Rich>);
   STATIC_REQUIRE_FALSE(in_host_memory<Rich>);
   STATIC_REQUIRE(row_alignment<Rich> == 16);
 
@@ -191,6 +265,24 @@ TEST_CASE("a decorator has the optional functions of its engine, and no others")
   });
   CHECK(groups == lines("pass for_each_in_all 1"));
   CHECK(z == 15);
+}
+
+TEST_CASE("a decorator sees a product with a bias as a product, with the bytes of all operands")
+{
+  const LoggedEngine<RichEngine> engine;
+  double x = 3, w = 4, b = 5, z = 0, y = 0;
+  const auto in = [](const double& v) { return MatrixView<const double>{&v, {1, 1}}; };
+  const MatrixView<double> out{&z, {1, 1}}, activated{&y, {1, 1}};
+  CHECK(lines_of([&] { detail::affine(engine, in(x), in(w), in(b), out); }) ==
+        lines("product fused_affine 1x1x1"));
+  CHECK(z == 17);
+  CHECK(lines_of([&] {
+          detail::affine(engine, in(x), in(w), in(b), detail::Same{}, out, activated);
+        }) == lines("product fused_affine 1x1x1"));
+  CHECK(y == 17);
+  const auto call = detail::affine_call("", in(x), in(w), in(b), detail::Same{}, out, activated);
+  CHECK(call.bytes == 5 * sizeof(double));
+  CHECK(call.function.ends_with("detail::Same"));
 }
 
 }  // namespace engine_decorator_test

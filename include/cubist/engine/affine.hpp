@@ -5,11 +5,8 @@
 //
 //   X (M, K)    W (K, N)    b (1, N)    Z, Y (M, N), in the memory of one engine
 //
-// It is a product and one pass over the elements. An engine whose library adds b and applies f in
-// the product (an epilogue) has, in addition,
-//
-//   bool fused_affine(x, w, b, z)          // false where it supports no such call, and did nothing
-//   bool fused_affine(x, w, b, f, z, y)
+// It is a product and one pass over the elements, or one call of an engine that fuses them
+// (FusesAffine in engine/engine.hpp).
 
 #include <cstdint>
 
@@ -51,7 +48,7 @@ template <class E, class T>
 void affine(const E& engine, MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b,
             MatrixView<T> z)
 {
-  if constexpr (requires { engine.fused_affine(x, w, b, z); })
+  if constexpr (FusesAffine<E, T>)
     if (engine.fused_affine(x, w, b, z)) return;
   engine.gemm(Op::none, Op::none, T{1}, x, w, T{}, z);
   engine.for_each(Add{}, z, b.repeated(z.rows()));
@@ -63,7 +60,7 @@ template <class E, class F, class T>
 void affine(const E& engine, MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b,
             const F& f, MatrixView<T> z, MatrixView<T> y)
 {
-  if constexpr (requires { engine.fused_affine(x, w, b, f, z, y); })
+  if constexpr (FusesAffine<E, T>)
     if (engine.fused_affine(x, w, b, f, z, y)) return;
   engine.gemm(Op::none, Op::none, T{1}, x, w, T{}, z);
   engine.for_each(AddAndActivate<F>{f}, z, y, b.repeated(z.rows()));

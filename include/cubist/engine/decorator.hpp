@@ -92,6 +92,26 @@ template <class... Rest>
   return {{function, s.sequences, s.heads, s.queries}, true};
 }
 
+/// The call of fused_affine: a product, and in Z and Y one pass over its elements.
+template <class T>
+[[nodiscard]] EngineCall affine_call(const char* function, MatrixView<const T> x,
+                                     MatrixView<const T> w, MatrixView<const T> b, MatrixView<T> z)
+{
+  EngineCall call = product_call(function, Op::none, Op::none, T{}, x, w, T{}, z);
+  call.bytes += bytes_of(b);
+  return call;
+}
+template <class T, class F>
+[[nodiscard]] EngineCall affine_call(const char* function, MatrixView<const T> x,
+                                     MatrixView<const T> w, MatrixView<const T> b, const F&,
+                                     MatrixView<T> z, MatrixView<T> y)
+{
+  EngineCall call = affine_call(function, x, w, b, z);
+  call.bytes += bytes_of(y);
+  call.function = type_name<F>();
+  return call;
+}
+
 /// Collects, from its arguments one after the other, what a pass over matrices does.
 struct PassOperands
 {
@@ -181,6 +201,7 @@ class EngineDecorator : public E
 
   CUBIST_DECORATED(gemm, detail::product_call)
   CUBIST_DECORATED(gemm_batch, detail::product_call)
+  CUBIST_DECORATED(fused_affine, detail::affine_call)
   CUBIST_DECORATED(fused_attention, detail::product_call)
   CUBIST_DECORATED(fused_attention_gradients, detail::product_call)
   CUBIST_DECORATED(copy, detail::pass_call)

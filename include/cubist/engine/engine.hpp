@@ -18,16 +18,22 @@
 //   ShowsSpans         the names of a program's parts        engine/span.hpp shows nothing
 //   MultipliesBatches  products of one size in one call      callers of engine/batch.hpp compute
 //                                                            them one after the other
+//   FusesAffine        a bias and a function in a product    engine/affine.hpp computes a product
+//   and
+//                                                            one pass
 //   FusesAttention     attention without a matrix of scores  nn/functions/attention.hpp computes it
 //                                                            by blocks of scores
 //   PassesRows         functions that compute a whole row nn/layers/row_norm.hpp takes several maps
 //                                                        and folds
 //   FoldsInMemory      folds that stay in its memory         nn/losses/loss_value.hpp folds to the
 //                                                            host, which waits
-//   Captures           work that is captured and replayed    training/step.hpp runs it in each call
-//   MapsGroups         one launch for many small matrices    engine/matrix_groups.hpp maps them one
+//   Captures           work that is captured and replayed,   training/step.hpp runs it in each
+//   call;
+//                      and one launch for many matrices      engine/matrix_groups.hpp maps them one
 //                                                            after the other
 //   RemembersTimes     the time of work, instead of the work engine/repeated_work.hpp does the work
+//
+// `optional_parts` lists them all for an engine.
 //
 // Three constants, `in_host_memory`, `has_elements` and `row_alignment`, say what the engine's
 // memory is. An engine for which their values below are wrong specialises them.
@@ -35,11 +41,14 @@
 // A class that adds something to another engine's calls, such as a trace, is an EngineDecorator
 // (engine/decorator.hpp).
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
@@ -147,6 +156,19 @@ concept MultipliesBatches =
       e.gemm_batch(Op::none, Op::none, alpha, in, in, alpha, out);
     };
 
+/// Engines whose library adds a bias to a product, and applies a function to it, as it is written.
+/// Both functions return false where they do not support the call, and then compute nothing.
+///
+///   bool fused_affine(x, w, b, z)        Z = X W + b
+///   bool fused_affine(x, w, b, f, z, y)  Z = X W + b, Y = f(Z)
+///
+///   X (M, K)    W (K, N)    b (1, N)    Z, Y (M, N)
+template <class E, class T>
+concept FusesAffine = requires(const E& e, MatrixView<const T> in, MatrixView<T> out, Same f) {
+  { e.fused_affine(in, in, in, out) } -> std::same_as<bool>;
+  { e.fused_affine(in, in, in, f, out, out) } -> std::same_as<bool>;
+};
+
 /// Engines that compute attention of elements T in one pass, without a matrix of scores in their
 /// memory. Both functions return false where they do not support the sizes or the strides, and then
 /// compute nothing.
@@ -200,9 +222,11 @@ concept FoldsInMemory = requires(const E& e, MatrixView<double> out, double init
 
 /// Engines that capture work, and replay it with less work for the host. The values that the work
 /// reads from memory may change from one replay to the next; the values that the host passed to it
-/// may not.
+/// may not. They also map one function over many groups of matrices in one launch.
 template <class E>
-concept Captures = requires(const E& e, std::function<void()> f, typename E::Graph& graph, double* p) {
+concept Captures = requires(const E& e, std::function<void()> f, typename E::Graph& graph, double* p,
+                            const Add* add, const MatrixGroup* groups, std::size_t count,
+                            MatrixTypes<double, const double> types) {
   // The work that f enqueues, which is not executed. Throws a CaptureError for work that cannot be
   // captured, and then nothing is captured.
   { e.capture(f) } -> std::same_as<typename E::Graph>;
@@ -216,14 +240,9 @@ concept Captures = requires(const E& e, std::function<void()> f, typename E::Gra
   // False once memory was freed that the work may use, except memory that it is told to ignore.
   { graph.is_valid() } -> std::same_as<bool>;
   graph.ignore(static_cast<const void*>(p));
-};
-
-/// Engines that map one function over many groups of matrices in one launch: f(a(i, j), b(i, j), …)
-/// for the matrices a, b, … of types T of each group. f and the groups are in the engine's memory.
-template <class E, class F, class... T>
-concept MapsGroups = Captures<E> && requires(const E& e, const F* f, const MatrixGroup* groups,
-                                             std::size_t count, MatrixTypes<T...> types) {
-  e.for_each_in_all(f, groups, count, types);
+  // f(a(i, j), b(i, j), …) for the matrices a, b, … of these types of each group; f and the groups
+  // are in the engine's memory.
+  e.for_each_in_all(add, groups, count, types);
 };
 
 /// Engines that compute nothing and take time, such as a simulation's. After the first call for
@@ -232,6 +251,21 @@ template <class E>
 concept RemembersTimes = requires(const E& e, const RepeatedWork& work, void (*f)()) {
   e.repeat(work, f);
 };
+
+/// An optional part, and whether an engine has it.
+using OptionalPart = std::pair<std::string_view, bool>;
+
+/// The optional parts above; for elements T where a part depends on their type.
+template <class E, class T = double>
+inline constexpr std::array optional_parts{
+    OptionalPart{"ShowsSpans", ShowsSpans<E>},
+    OptionalPart{"MultipliesBatches", MultipliesBatches<E, T>},
+    OptionalPart{"FusesAffine", FusesAffine<E, T>},
+    OptionalPart{"FusesAttention", FusesAttention<E, T>},
+    OptionalPart{"PassesRows", PassesRows<E>},
+    OptionalPart{"FoldsInMemory", FoldsInMemory<E>},
+    OptionalPart{"Captures", Captures<E>},
+    OptionalPart{"RemembersTimes", RemembersTimes<E>}};
 
 }  // namespace detail
 

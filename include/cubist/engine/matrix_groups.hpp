@@ -109,7 +109,7 @@ class MatrixGroups
                 Make make, const SpanName& all, Name span)
   {
     using F = decltype(make());
-    if constexpr (MapsGroups<E, F, T...>)
+    if constexpr (Captures<E>)
     {
       const Span whole{engine, all};
       keep(engine, groups, {{sizeof(T)...}});

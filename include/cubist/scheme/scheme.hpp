@@ -3,7 +3,8 @@
 
 // A scheme is a type without data that has these members:
 //
-//   Axes, Extents, extents, quantum   the axes of its mesh, and which extents they may have
+//   Axes, Extents, extents, quantum,  the axes of its mesh, and which extents they may have
+//   fits
 //   Input, Weight, Output             the layouts of the three matrices of a layer,
 //                                     X (M, K), W (K, N) and Y = X W (M, N)
 //   Next                              the scheme of the next layer, whose Input is this Output
@@ -30,12 +31,13 @@ namespace cubist::CUBIST_ABI
 
 // clang-format off
 template <class S>
-concept SchemeType = MeshShape<S> && MeshShape<typename S::Next> && requires {
+concept SchemeType = MeshShape<S> && MeshShape<typename S::Next> && requires(typename S::Axes::Array e) {
   typename S::Input;
   typename S::Weight;
   typename S::Output;
   typename S::Algorithm;
   { S::name } -> std::convertible_to<const char*>;
+  { S::fits(e) } -> std::same_as<bool>;
   requires std::same_as<typename S::Next::Input, typename S::Output>;
   requires std::same_as<typename S::Next::Axes, typename S::Axes>;
 };
