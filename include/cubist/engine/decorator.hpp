@@ -42,7 +42,8 @@ struct EngineCall
   /// The bytes of the matrices that the call reads and writes; for a product, the bytes of all
   /// three.
   std::size_t bytes = 0;
-  /// The name of the function that a map or a fold applies to elements, with its namespaces.
+  /// The name of the function that a map or a fold applies to elements. The compiler may leave out
+  /// namespaces: g++ leaves out those of cubist.
   std::string_view function = {};
 };
 
