@@ -12,7 +12,7 @@
 
 #include <cubist/core/matrix_view.hpp>
 #include <cubist/core/scalar.hpp>
-#include <cubist/engine/affine.hpp>
+#include <cubist/engine/epilogue.hpp>
 #include <cubist/engine/functions.hpp>
 #include <cubist/mesh/mesh.hpp>
 #include <cubist/nn/functions/activation_passes.hpp>

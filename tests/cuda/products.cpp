@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "cubist/core/philox.hpp"
-#include "cubist/engine/affine.hpp"
 #include "cubist/engine/batch.hpp"
 #include "cubist/engine/cuda/engine.hpp"
+#include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/functions/activation_passes.hpp"
 
@@ -93,8 +93,9 @@ void compare_affine(Comparison& found, std::size_t m, std::size_t n, std::size_t
 {
   const CudaEngine engine;
   Twin<T> x{{m, k}, 1}, w{{k, n}, 2}, b{{1, n}, 3}, z{{m, n}, 4}, y{{m, n}, 5};
-  cubist::detail::affine(HostEngine{}, x.host_in(), w.host_in(), b.host_in(), gelu_tanh, z.host(),
-                         y.host());
+  cubist::detail::multiply(HostEngine{}, x.host_in(), w.host_in(),
+                           cubist::detail::Epilogue<T, GeluTanh>{b.host_in(), gelu_tanh, y.host()},
+                           z.host());
   auto what = name_of<T>("Y = gelu(X W + b)", m, n, k);
   const bool has_gelu = engine.fused_affine(x.device_in(), w.device_in(), b.device_in(), gelu_tanh,
                                             z.device(), y.device());

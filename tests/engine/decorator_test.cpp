@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cubist/engine/affine.hpp"
 #include "cubist/engine/decorator.hpp"
+#include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/matrix_groups.hpp"
 
@@ -71,14 +71,14 @@ struct RichEngine : HostEngine
   bool fused_affine(MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b, const F& f,
                     MatrixView<T> z, MatrixView<T> y) const
   {
-    detail::affine(HostEngine{}, x, w, b, f, z, y);
+    detail::multiply(HostEngine{}, x, w, detail::Epilogue<T, F>{b, f, y}, z);
     return true;
   }
   template <class T>
   bool fused_affine(MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b,
                     MatrixView<T> z) const
   {
-    detail::affine(HostEngine{}, x, w, b, z);
+    detail::multiply(HostEngine{}, x, w, detail::Epilogue<T>{b}, z);
     return true;
   }
   template <class T, class... More>
@@ -270,14 +270,17 @@ TEST_CASE("a decorator has the optional functions of its engine, and no others")
 TEST_CASE("a decorator sees a product with a bias as a product, with the bytes of all operands")
 {
   const LoggedEngine<RichEngine> engine;
+  const detail::Same same;
   double x = 3, w = 4, b = 5, z = 0, y = 0;
   const auto in = [](const double& v) { return MatrixView<const double>{&v, {1, 1}}; };
   const MatrixView<double> out{&z, {1, 1}}, activated{&y, {1, 1}};
-  CHECK(lines_of([&] { detail::affine(engine, in(x), in(w), in(b), out); }) ==
-        lines("product fused_affine 1x1x1"));
+  CHECK(lines_of([&] {
+          detail::multiply(engine, in(x), in(w), detail::Epilogue<double>{in(b)}, out);
+        }) == lines("product fused_affine 1x1x1"));
   CHECK(z == 17);
   CHECK(lines_of([&] {
-          detail::affine(engine, in(x), in(w), in(b), detail::Same{}, out, activated);
+          detail::multiply(engine, in(x), in(w),
+                           detail::Epilogue<double, detail::Same>{in(b), same, activated}, out);
         }) == lines("product fused_affine 1x1x1"));
   CHECK(y == 17);
   const auto call = detail::affine_call("", in(x), in(w), in(b), detail::Same{}, out, activated);

@@ -18,9 +18,8 @@
 //   ShowsSpans         the names of a program's parts        engine/span.hpp shows nothing
 //   MultipliesBatches  products of one size in one call      callers of engine/batch.hpp compute
 //                                                            them one after the other
-//   FusesAffine        a bias and a function in a product    engine/affine.hpp computes a product
-//   and
-//                                                            one pass
+//   FusesAffine        a bias and a function in a product    engine/epilogue.hpp computes a product
+//                                                            and a pass
 //   FusesAttention     attention without a matrix of scores  nn/functions/attention.hpp computes it
 //                                                            by blocks of scores
 //   PassesRows         functions that compute a whole row nn/layers/row_norm.hpp takes several maps

@@ -25,6 +25,7 @@
 #include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/placement.hpp"
+#include "cubist/engine/epilogue.hpp"
 #include "cubist/matmul/options.hpp"
 #include "cubist/matmul/product_calls.hpp"
 #include "cubist/mesh/mesh.hpp"
@@ -154,16 +155,22 @@ class DistMatMul
     return {mesh_, y_shape()};
   }
 
-  /// Calls `multiply` with this rank's blocks of X, W and Y, which computes Y = X W in its own way.
-  /// @pre is_local()
-  template <class LX, class LW, class LY, class F>
-  void forward_locally(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
-                       DistMatrix<T, LY, Mesh>& y, F multiply)
+  /// Z = X W, followed by the epilogue. Where each rank's block of Z is the product of its own
+  /// blocks, the engine may fuse the two.
+  template <class LX, class LW, class LZ, class F>
+  requires(op_x == Op::none &&
+           op_w == Op::none) void forward(const DistMatrix<T, LX, Mesh>& x,
+                                          const DistMatrix<T, LW, Mesh>& w,
+                                          DistMatrix<T, LZ, Mesh>& z,
+                                          const detail::Epilogue<T, F>& epilogue)
   {
-    require_operands(x, w, y);
-    detail::require_distinct("Y", &y, {&x, &w});
+    require_operands(x, w, z);
+    detail::require_distinct("Z", &z, {&x, &w});
     const auto call = calls_.enter(mesh_.engine(), "forward");
-    multiply(x.valid(), w.valid(), y.valid());
+    if (is_local_)
+      return detail::multiply(mesh_.engine(), x.valid(), w.valid(), epilogue, z.valid());
+    plan_->forward(T{1}, x.padded(), w.padded(), T{}, z.padded());
+    detail::apply(mesh_.engine(), epilogue, z.valid());
   }
 
   /// dX = alpha dY op(W)^T + beta dX, or the transpose of that where X is stored transposed;

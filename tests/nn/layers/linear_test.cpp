@@ -129,11 +129,10 @@ Activated activated(const Place<S>& place, bool bias, bool one_pass)
     if (one_pass)
     {
       const Activation f = gelu;
-      layer.forward(x, z, kept, cubist::detail::AddBiasAndActivate<double>{f, y.valid()});
-      layer.backward(x, dz, sums, kept, &dx, [&](MatrixView<double> columns) {
-        cubist::detail::slopes_and_sums(mesh.engine(), gelu, std::as_const(z).valid(), dy.valid(),
-                                        dz.valid(), columns);
-      });
+      layer.forward(x, z, f, y, kept);
+      cubist::detail::slopes_and_sums(mesh.engine(), gelu, std::as_const(z).valid(), dy.valid(),
+                                      dz.valid(), layer.column_sums().valid());
+      layer.backward_from_sums(x, dz, sums, kept, &dx);
     }
     else
     {
@@ -204,7 +203,7 @@ std::pair<int, Findings> asked_to_fuse(Threads::Communicator& world,
   FusingEngine::fused = 0;
   typename decltype(layer)::Kept kept;
   const Activation f = relu;
-  layer.forward(x, z, kept, cubist::detail::AddBiasAndActivate<double>{f, y.valid()});
+  layer.forward(x, z, f, y, kept);
   layer.forward(x, plain);
   Findings found;
   found.check(identical(gather(z), gather(plain)), "Z with and without an activation");

@@ -20,7 +20,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/device/check.hpp"
 #include "cubist/device/nvtx.hpp"
-#include "cubist/engine/affine.hpp"
+#include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/attention.hpp"
 #include "cubist/engine/cuda/affine.hpp"
 #include "cubist/engine/cuda/attention.hpp"

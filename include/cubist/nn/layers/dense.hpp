@@ -6,7 +6,7 @@
 //   X (M, K) S::Input    Z, Y (M, N) S::Output
 //
 // dZ = f'(Z) mask(dY) in place of dY. Without activation and dropout, Y is Z. Where products are
-// local, the engine may add b and apply f as it writes Z (engine/affine.hpp).
+// local, the engine may add b and apply f as it writes Z (engine/epilogue.hpp).
 //
 // Words: those of Linear.
 
@@ -26,31 +26,6 @@
 
 namespace cubist::CUBIST_ABI
 {
-
-namespace detail
-{
-
-/// What a dense layer does with X W: it adds b, and writes Y = f(Z).
-template <RealScalar T>
-struct AddBiasAndActivate
-{
-  const Activation& f;
-  MatrixView<T> y;
-
-  template <class E>
-  void multiply(const E& engine, MatrixView<const T> x, MatrixView<const T> w,
-                MatrixView<const T> b, MatrixView<T> z) const
-  {
-    multiply_and_activate(engine, x, w, b, f, z, y);
-  }
-  template <class E>
-  void add(const E& engine, MatrixView<const T> b, MatrixView<T> z) const
-  {
-    add_and_activate(engine, f, z, y, b.repeated(z.rows()));
-  }
-};
-
-}  // namespace detail
 
 template <SchemeType S, class B, RealScalar T>
 class Dense
@@ -101,7 +76,7 @@ class Dense
     if (is_linear()) return linear_.forward(x, y, kept.linear);
     linear_.require_like_output(y, "Y", x.rows());
     Output& z = fit_output(kept.z, x);
-    linear_.forward(x, z, kept.linear, detail::AddBiasAndActivate<T>{activation_, y.valid()});
+    linear_.forward(x, z, activation_, y, kept.linear);
     if (pass.training_step) dropout_.apply(y, *pass.training_step, pass.cut);
   }
 
@@ -123,10 +98,9 @@ class Dense
     const bool masked = pass.training_step && dropout_.probability() > 0;
     if (masked) dropout_.apply(dy, dz, *pass.training_step, pass.cut);
     const Output& after = masked ? dz : dy;
-    linear_.backward(x, dz, pass.gradients, kept.linear, dx, [&](MatrixView<T> sums) {
-      detail::slopes_and_sums(x.mesh().engine(), activation_, std::as_const(*kept.z).valid(),
-                              after.valid(), dz.valid(), sums);
-    });
+    detail::slopes_and_sums(x.mesh().engine(), activation_, std::as_const(*kept.z).valid(),
+                            after.valid(), dz.valid(), linear_.column_sums().valid());
+    linear_.backward_from_sums(x, dz, pass.gradients, kept.linear, dx);
   }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)

@@ -11,7 +11,7 @@
 //   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
 //
 // dX is computed only where it is asked for: the first layer of a network does not need it. Where
-// products are local, the engine may add b as it writes Y (engine/affine.hpp).
+// products are local, the engine may add b as it writes Y (engine/epilogue.hpp).
 //
 // Words: those of the product, and 2(p-1)/p N' for db, with p ranks along the axes that cut M, and
 // N' columns on a rank.
@@ -25,8 +25,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
-#include "cubist/engine/affine.hpp"
-#include "cubist/engine/functions.hpp"
+#include "cubist/engine/epilogue.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/nn/functions/initial_values.hpp"
 #include "cubist/nn/layers/linear_options.hpp"
@@ -35,29 +34,6 @@
 
 namespace cubist::CUBIST_ABI
 {
-
-namespace detail
-{
-
-/// What a linear layer does with X W: it adds b, if there is one.
-struct AddBias
-{
-  bool has_bias;
-
-  template <class E, class T>
-  void multiply(const E& engine, MatrixView<const T> x, MatrixView<const T> w,
-                MatrixView<const T> b, MatrixView<T> y) const
-  {
-    affine(engine, x, w, b, y);
-  }
-  template <class E, class T>
-  void add(const E& engine, MatrixView<const T> b, MatrixView<T> y) const
-  {
-    if (has_bias) engine.for_each(Add{}, y, b.repeated(y.rows()));
-  }
-};
-
-}  // namespace detail
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
 template <SchemeType S, class B, Scalar T>
@@ -126,24 +102,24 @@ class Linear
   template <class LX, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y, Kept& kept) const
   {
-    forward(x, y, kept, detail::AddBias{options_.bias});
+    auto& p = product(x, kept);
+    if (options_.bias)
+      p.forward(x, w_, y, detail::Epilogue<T>{bias_row()});
+    else
+      p.forward(x, w_, y);
   }
-
-  /// Z = X W + b, and what `last` makes of it.
-  /// @param last  what is done with Z: last.add(engine, b, z), after a product, adds the row b to
-  /// z; where products are local, last.multiply(engine, x, w, b, z) computes z = x w + b
-  template <class LX, class LY, class Last>
-  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& z, Kept& kept,
-               const Last& last) const
+  /// Z = X W + b, Y = f(Z)
+  /// @param f  a function of elements, or a variant of such functions
+  /// @pre y is like z
+  template <class LX, class LY, class F>
+  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& z, const F& f,
+               DistMatrix<T, LY, Mesh>& y, Kept& kept) const
   {
     auto& p = product(x, kept);
-    const auto& engine = mesh_.engine();
-    if (options_.bias && p.is_local())
-      return p.forward_locally(x, w_, z, [&](auto x_mine, auto w_mine, auto z_mine) {
-        last.multiply(engine, x_mine, w_mine, bias_row(), z_mine);
-      });
+    const detail::Epilogue<T, F> epilogue{bias_row(), f, y.valid()};
+    if (options_.bias) return p.forward(x, w_, z, epilogue);
     p.forward(x, w_, z);
-    last.add(engine, bias_row(), z.valid());
+    detail::apply(mesh_.engine(), epilogue, z.valid());  // b is -0, and z + -0 is z to the bit
   }
 
   /// Zeros for Y = X W + b, padded as `forward` needs it.
@@ -193,20 +169,28 @@ class Linear
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                 GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx)
   {
-    backward(x, dy, gradients, kept, dx, [&](MatrixView<T> sums) {
-      if (options_.bias && !bias_is_frozen_) mesh_.engine().column_sums(dy.valid(), sums);
-    });
+    require_like_output(dy, "dY", x.rows());
+    if (options_.bias && !bias_is_frozen_)
+      mesh_.engine().column_sums(dy.valid(), column_sums().valid());
+    backward_from_sums(x, dy, gradients, kept, dx);
   }
-  /// @param sum_columns  (sums) writes the sums of dY's columns, and may compute dY, too
-  template <class LX, class LY, class LDX, class SumColumns>
-  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx,
-                SumColumns sum_columns)
+
+  /// Where a layer that computes dY writes the sums of its columns, in the same pass.
+  /// @throws StateError for a layer without gradients
+  [[nodiscard]] Bias& column_sums()
+  {
+    if (!weight_is_frozen_) detail::require_gradient(dw_);
+    return db_;
+  }
+  /// Does what `backward` does, when column_sums() has the sums of this rank's rows of dY.
+  template <class LX, class LY, class LDX>
+  void backward_from_sums(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                          GradientReducer<T, Mesh>& gradients, Kept& kept,
+                          DistMatrix<T, LDX, Mesh>* dx)
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
     require_like_output(dy, "dY", x.rows());
     if (!weight_is_frozen_) detail::require_gradient(dw_);
-    sum_columns(db_.valid());
     if (options_.bias && !bias_is_frozen_) gradients.sum(mesh_, Pending{}, db_.padded());
     if (weight_is_frozen_ && !dx) return;
     auto& p = product(x, kept);

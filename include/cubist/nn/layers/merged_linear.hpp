@@ -33,8 +33,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
-#include "cubist/engine/affine.hpp"
-#include "cubist/engine/functions.hpp"
+#include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/span.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/nn/functions/initial_values.hpp"
@@ -145,23 +144,13 @@ class MergedLinear
       y.emplace(mesh_, Shape{x.rows(), n}, Quanta{x.quanta().rows, mesh_.quantum()});
       kept.dy.reset();
     }
-    const auto& engine = mesh_.engine();
     if (!options_.bias)
       product->forward(x, w, *y);
     else
     {
       copy_parts(
           [](auto& part) -> auto& { return part.b; }, fit_bias(kept.b), false);
-      const MatrixView<const T> b = std::as_const(*kept.b).valid();
-      if (product->is_local())
-        product->forward_locally(x, w, *y, [&](auto x_mine, auto w_mine, auto y_mine) {
-          detail::affine(engine, x_mine, w_mine, b, y_mine);
-        });
-      else
-      {
-        product->forward(x, w, *y);
-        engine.for_each(detail::Add{}, y->valid(), b.repeated(y->valid().rows()));
-      }
+      product->forward(x, w, *y, detail::Epilogue<T>{std::as_const(*kept.b).valid()});
     }
     return *y;
   }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
+#include <variant>
 #include <vector>
 
-#include "cubist/engine/affine.hpp"
+#include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/host/engine.hpp"
 
 #include "catch.hpp"
 
-namespace engine_affine_test
+namespace engine_epilogue_test
 {
 
 using namespace cubist;
@@ -55,13 +56,17 @@ struct Operands
   template <class E>
   void only_z(const E& engine)
   {
-    detail::affine(engine, in_x(), in_w(), in_b(), MatrixView<double>{z.data(), {2, 2}});
+    detail::multiply(engine, in_x(), in_w(), detail::Epilogue<double>{in_b()},
+                     MatrixView<double>{z.data(), {2, 2}});
   }
   template <class E>
   void both(const E& engine)
   {
-    detail::affine(engine, in_x(), in_w(), in_b(), Twice{}, MatrixView<double>{z.data(), {2, 2}},
-                   MatrixView<double>{y.data(), {2, 2}});
+    const std::variant<Twice> twice;
+    detail::multiply(engine, in_x(), in_w(),
+                     detail::Epilogue<double, std::variant<Twice>>{
+                         in_b(), twice, MatrixView<double>{y.data(), {2, 2}}},
+                     MatrixView<double>{z.data(), {2, 2}});
   }
   [[nodiscard]] MatrixView<const double> in_x() const { return {x.data(), {2, 3}}; }
   [[nodiscard]] MatrixView<const double> in_w() const { return {w.data(), {3, 2}}; }
@@ -103,4 +108,4 @@ TEST_CASE("a fused product is used where the engine supports it")
   CHECK(engine.calls == 2);
 }
 
-}  // namespace engine_affine_test
+}  // namespace engine_epilogue_test
