@@ -22,12 +22,11 @@
 //                                                            and a pass
 //   FusesAttention     attention without a matrix of scores  nn/functions/attention.hpp computes it
 //                                                            by blocks of scores
-//   PassesRows         functions that compute a whole row nn/layers/row_norm.hpp takes several maps
-//                                                        and folds
+//   PassesRows         functions that compute a whole row    nn/layers/row_norm.hpp takes several
+//                                                            maps and folds
 //   FoldsInMemory      folds that stay in its memory         nn/losses/loss_value.hpp folds to the
 //                                                            host, which waits
-//   Captures           work that is captured and replayed,   training/step.hpp runs it in each
-//   call;
+//   Captures           work that is captured and replayed,   training/step.hpp runs it each time;
 //                      and one launch for many matrices      engine/matrix_groups.hpp maps them one
 //                                                            after the other
 //   RemembersTimes     the time of work, instead of the work engine/repeated_work.hpp does the work
