@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/dist/global.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
@@ -104,6 +105,28 @@ void check_refused(bool on_another_mesh, const std::string& fix,
 }
 
 }  // namespace
+
+TEST_CASE("a product of two matrices on one rank, and its gradients")
+{
+  // X = (1 2), W = (5 6), Y = (19 22)
+  //     (3 4)      (7 8)      (43 50)
+  require_clear(on_ranks<TestBackend>(1, [](World& world) {
+    using Matrix = xt::xtensor<double, 2>;
+    const TestMesh2 mesh{world, {.q = 1}};
+    Product product{mesh, {.m = 2, .n = 2, .k = 2}};
+    const auto x = scatter<Summa2D::Input>(mesh, Matrix{{1, 2}, {3, 4}});
+    const auto w = scatter<Summa2D::Weight>(mesh, Matrix{{5, 6}, {7, 8}});
+    auto y = product.forward(x, w);
+    Product::Input dx{mesh, {2, 2}};
+    Product::Weight dw{mesh, {2, 2}};
+    product.backward(x, w, y, dx, dw);
+    Findings found;
+    found.check(gather(y) == Matrix{{19, 22}, {43, 50}}, "Y = X W");
+    found.check(gather(dx) == Matrix{{227, 309}, {515, 701}}, "dX = Y W^T");
+    found.check(gather(dw) == Matrix{{148, 172}, {210, 244}}, "dW = X^T Y");
+    return found;
+  }));
+}
 
 TEST_CASE("A plan knows its mesh and size")
 {

@@ -39,6 +39,12 @@ std::string error(Cube3D::Extents requested, int ranks)
 
 }  // namespace
 
+TEST_CASE("Cube3D multiplies two matrices of 2 x 2")
+{
+  if (!fits(8)) return;
+  CHECK((small_product<Cube3D>({8, {.q = 2}}) == small_product_by_hand));
+}
+
 TEMPLATE_LIST_TEST_CASE("Cube3D multiplies small integers exactly", "", Types)
 {
   conform_exactly<TestType>(meshes<Cube3D>, 12);

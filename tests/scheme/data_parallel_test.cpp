@@ -82,6 +82,13 @@ std::string error(typename S::Extents requested, int ranks)
 
 }  // namespace
 
+TEST_CASE("DataParallel multiplies two matrices of 2 x 2")
+{
+  if (!fits(8)) return;
+  CHECK((small_product<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}) ==
+         small_product_by_hand));
+}
+
 TEMPLATE_LIST_TEST_CASE("DataParallel multiplies small integers exactly", "", Types)
 {
   conform_exactly<TestType>(meshes<typename TestType::Scheme>(), 4);

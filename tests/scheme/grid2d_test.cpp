@@ -51,6 +51,12 @@ Words formula(std::uint64_t x, std::uint64_t y, ProductSize s, std::size_t quant
 
 }  // namespace
 
+TEST_CASE("Grid2D multiplies two matrices of 2 x 2")
+{
+  if (!fits(4)) return;
+  CHECK((small_product<Grid2D>({4, {2, 2}}) == small_product_by_hand));
+}
+
 TEMPLATE_LIST_TEST_CASE("Grid2D multiplies small integers exactly", "", Types)
 {
   conform_exactly<TestType>(meshes<Grid2D>, 6);

@@ -39,6 +39,12 @@ std::string error(Grid3D::Extents requested, int ranks)
 
 }  // namespace
 
+TEST_CASE("Grid3D multiplies two matrices of 2 x 2")
+{
+  if (!fits(8)) return;
+  CHECK((small_product<Grid3D>({8, {2, 2, 2}}) == small_product_by_hand));
+}
+
 TEMPLATE_LIST_TEST_CASE("Grid3D multiplies small integers exactly", "", Types)
 {
   conform_exactly<TestType>(meshes<Grid3D>, 6);

@@ -57,6 +57,12 @@ void check_words(ProductSize size,
 
 }  // namespace
 
+TEST_CASE("Megatron1D multiplies two matrices of 2 x 2")
+{
+  if (!fits(2)) return;
+  CHECK((small_product<Megatron1D>({2, {.p = 2}}) == small_product_by_hand));
+}
+
 TEMPLATE_LIST_TEST_CASE("Megatron1D's halves multiply small integers exactly", "", Types)
 {
   conform_exactly<TestType>(meshes<typename TestType::Scheme>, 6);

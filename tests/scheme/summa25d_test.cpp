@@ -48,6 +48,12 @@ std::string error(Summa25D::Extents requested, int ranks)
 
 }  // namespace
 
+TEST_CASE("Summa25D multiplies two matrices of 2 x 2")
+{
+  if (!fits(8)) return;
+  CHECK((small_product<Summa25D>({8, {.q = 2, .d = 2}}) == small_product_by_hand));
+}
+
 TEMPLATE_LIST_TEST_CASE("Summa25D multiplies small integers exactly", "", Types)
 {
   conform_exactly<TestType>(meshes<Summa25D>, 6);

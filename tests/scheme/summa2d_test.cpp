@@ -61,6 +61,12 @@ std::string error(Summa2D::Extents requested, int ranks)
 
 }  // namespace
 
+TEST_CASE("Summa2D multiplies two matrices of 2 x 2")
+{
+  if (!fits(4)) return;
+  CHECK((small_product<Summa2D>({4, {.q = 2}}) == small_product_by_hand));
+}
+
 TEMPLATE_LIST_TEST_CASE("Summa2D multiplies small integers exactly", "", Types)
 {
   conform_exactly<TestType>(meshes<Summa2D>, 6);

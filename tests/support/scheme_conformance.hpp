@@ -28,6 +28,7 @@
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/dist/global.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -86,6 +87,26 @@ template <BackendType B = TestBackend, SchemeType S>
     if (fits<B>(mesh.ranks)) fitting.push_back(mesh);
   return fitting;
 }
+
+/// The smallest product: of {{1, 2}, {3, 4}} and {{5, 6}, {7, 8}}, on a mesh.
+template <SchemeType S>
+[[nodiscard]] xt::xtensor<double, 2> small_product(const TestMesh<S>& on)
+{
+  return on_ranks<TestBackend>(
+             on.ranks,
+             [&](TestBackend::Communicator& world) {
+               const Mesh<S, TestBackend> mesh{world, on.extents};
+               const auto x =
+                   scatter<typename S::Input>(mesh, xt::xtensor<double, 2>{{1, 2}, {3, 4}});
+               const auto w =
+                   scatter<typename S::Weight>(mesh, xt::xtensor<double, 2>{{5, 6}, {7, 8}});
+               DistMatMul<S, TestBackend, double> product{mesh, {.m = 2, .n = 2, .k = 2}};
+               return gather(product.forward(x, w));
+             })
+      .front();
+}
+/// What it is.
+inline const xt::xtensor<double, 2> small_product_by_hand{{19, 22}, {43, 50}};
 
 template <class Sub>
 class Conformance final : public Products<typename Sub::Value>
