@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <cubist/core/block.hpp>
-#include <cubist/simulation/machine.hpp>
+#include <cubist/machine/machine.hpp>
 
 #include "job.hpp"
 

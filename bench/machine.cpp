@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <cubist/simulation/machine_json.hpp>
+#include <cubist/machine/machine_json.hpp>
 
 #include "machine.hpp"
 #include "options.hpp"
@@ -61,26 +61,18 @@ void run_machine(const Job& job, const MachineOptions& options)
 void add_machine(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<MachineOptions>();
-  const auto add = [&](const char* name, const char* help, const char* note) {
-    auto* command = app.add_subcommand(name, help);
-    add_ranks_option(*command, *options);
-    command->add_option("--json", options->json,
-                        "write the machine to this file; by default to standard output");
-    command->add_option("--name", options->name, "the name of the machine")->capture_default_str();
-    command
-        ->add_option("--largest", options->largest,
-                     "the size of the largest measured products; by default 2048, or 8192 on GPUs")
-        ->check(CLI::Range(32, 32768));
-    command->callback([options, note, &action] {
-      action = [options, note](const Job& job) {
-        if (job.first) std::fputs(note, stderr);
-        run_machine(job, *options);
-      };
-    });
-  };
-  add("machine", "measures the figures of this machine, for cubist_plan and the simulator", "");
-  add("rates", "the former name of machine",
-      "cubist_bench rates is the former name of cubist_bench machine, which runs now\n");
+  auto* command = app.add_subcommand(
+      "machine", "measures the figures of this machine, for cubist_plan and the simulator");
+  add_ranks_option(*command, *options);
+  command->add_option("--json", options->json,
+                      "write the machine to this file; by default to standard output");
+  command->add_option("--name", options->name, "the name of the machine")->capture_default_str();
+  command
+      ->add_option("--largest", options->largest,
+                   "the size of the largest measured products; by default 2048, or 8192 on GPUs")
+      ->check(CLI::Range(32, 32768));
+  command->callback(
+      [options, &action] { action = [options](const Job& job) { run_machine(job, *options); }; });
 }
 
 }  // namespace bench

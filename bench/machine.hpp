@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <optional>
 
-#include <cubist/simulation/machine.hpp>
+#include <cubist/machine/machine.hpp>
 
 #include "job.hpp"
 
@@ -38,7 +38,7 @@ struct MachineTask
 [[nodiscard]] std::optional<cubist::Machine> machine_on(const Job& job, const MachineTask& task);
 [[nodiscard]] std::optional<cubist::Machine> machine_on_mpi(const MachineTask& task);
 
-/// Adds the subcommand, and its former name `rates`, which set `action`.
+/// Adds the subcommand, which sets `action`.
 void add_machine(CLI::App& app, Action& action);
 
 }  // namespace bench

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <cubist/simulation/machine.hpp>
+#include <cubist/machine/machine.hpp>
 
 #include "job.hpp"
 

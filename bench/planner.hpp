@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <cubist/core/block.hpp>
-#include <cubist/plan/machine.hpp>
+#include <cubist/machine/machine.hpp>
 #include <cubist/plan/plan.hpp>
 
 #include "job.hpp"

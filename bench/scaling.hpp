@@ -4,7 +4,7 @@
 // The same product on more and more ranks: strong scaling keeps its size, weak scaling keeps the
 // work of each rank. Measured, or predicted by the simulator for a machine that a file describes.
 
-#include <cubist/simulation/machine.hpp>
+#include <cubist/machine/machine.hpp>
 
 #include "job.hpp"
 #include "matmul.hpp"

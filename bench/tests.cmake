@@ -201,10 +201,6 @@ set(layers cubist_bench layers --ranks 4 --shapes 24x16x20 --every 2)
 add_test(NAME "bench: machine, threads"
   COMMAND cubist_bench machine --ranks 2 --largest 64 --json "${measured_machine}")
 set_tests_properties("bench: machine, threads" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP machine)
-add_test(NAME "bench: machine by its former name"
-  COMMAND cubist_bench rates --ranks 1 --largest 32)
-set_tests_properties("bench: machine by its former name" PROPERTIES LABELS bench TIMEOUT 60
-  PASS_REGULAR_EXPRESSION "rates is the former name of cubist_bench machine.*\"rates\": {")
 add_test(NAME "bench: layers, simulated"
   COMMAND ${layers} --simulated "${measured_machine}" --json "${CMAKE_CURRENT_BINARY_DIR}/predicted.json")
 set_tests_properties("bench: layers, simulated" PROPERTIES

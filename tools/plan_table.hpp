@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cubist/core/error.hpp>
-#include <cubist/plan/machine.hpp>
+#include <cubist/machine/machine.hpp>
 #include <cubist/plan/plan.hpp>
 #include <cubist/plan/reason.hpp>
 

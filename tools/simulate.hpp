@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include <cubist/machine/machine.hpp>
 #include <cubist/plan/model.hpp>
 #include <cubist/plan/plan.hpp>
-#include <cubist/simulation/machine.hpp>
 
 namespace cubist
 {

@@ -16,7 +16,7 @@
 #include <cubist/core/matrix_view.hpp>
 #include <cubist/core/scalar.hpp>
 #include <cubist/dist/staging.hpp>
-#include <cubist/simulation/machine.hpp>
+#include <cubist/machine/machine.hpp>
 
 #include "../machine.hpp"
 #include "../scalars.hpp"

@@ -76,10 +76,8 @@ file(GLOB_RECURSE headers RELATIVE "${ROOT}" "${ROOT}/*.hpp")
 if(NOT headers)
   message(FATAL_ERROR "no headers in ${ROOT}")
 endif()
-# The umbrella includes everything, everything includes the version; the others are deprecated names of headers.
-list(REMOVE_ITEM headers cubist.hpp version.hpp
-  nn/mlp.hpp nn/linear.hpp nn/dense.hpp nn/dropout.hpp nn/loss.hpp nn/optimizer.hpp
-  nn/activation.hpp nn/activations.hpp nn/random.hpp nn/transformer/next_token_loss.hpp nn/kernels/softmax.hpp)
+# The umbrella includes everything, everything includes the version.
+list(REMOVE_ITEM headers cubist.hpp version.hpp)
 
 foreach(header IN LISTS headers)
   cmake_path(GET header PARENT_PATH folder)

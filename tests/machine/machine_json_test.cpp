@@ -4,7 +4,6 @@
 #include <fstream>
 #include <set>
 #include <string>
-#include <type_traits>
 
 #include "cubist/machine/machine_json.hpp"
 
@@ -225,18 +224,6 @@ TEST_CASE("A machine is read from a file")
   std::remove(path.c_str());
   CHECK(mentions(message_of<DataError>([&] { (void)read_machine(path); }), "cannot read " + path));
 }
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-TEST_CASE("The former names of a simulated machine are those of a machine")
-{
-  STATIC_REQUIRE(std::is_same_v<SimulatedMachine, Machine>);
-  STATIC_REQUIRE(std::is_same_v<SimulatedLink, Link>);
-  STATIC_REQUIRE(std::is_same_v<SimulatedAlgorithms, CollectiveAlgorithms>);
-  CHECK(simulated_machine_from_json(json::parse(R"({"cores": 3})")).cores == 3);
-  CHECK_THROWS_AS(read_simulated_machine("/nowhere/machine.json"), DataError);
-}
-#pragma GCC diagnostic pop
 
 TEST_CASE("Every file in machines is a machine")
 {

@@ -186,11 +186,6 @@ struct Machine
   }
 };
 
-using SimulatedMachine [[deprecated("use Machine")]] = Machine;  ///< the former name
-using SimulatedLink [[deprecated("use Link")]] = Link;           ///< the former name
-/// The former name.
-using SimulatedAlgorithms [[deprecated("use CollectiveAlgorithms")]] = CollectiveAlgorithms;
-
 /// @throws ArgumentError for a figure that is negative or not finite, for one that is 0 and must
 /// not be, for levels of links that do not contain each other, and without rates
 inline void require_valid(const Machine& machine)

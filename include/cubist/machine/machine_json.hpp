@@ -352,17 +352,4 @@ catch (const nlohmann::json::exception& error)
   return json;
 }
 
-/// Deprecated: use `machine_from_json`.
-[[nodiscard, deprecated("use machine_from_json")]] inline Machine
-simulated_machine_from_json(const nlohmann::json& json, const Machine& machine = {})
-{
-  return machine_from_json(json, machine);
-}
-/// Deprecated: use `read_machine`.
-[[nodiscard, deprecated("use read_machine")]] inline Machine
-read_simulated_machine(const std::string& path)
-{
-  return read_machine(path);
-}
-
 }  // namespace cubist::CUBIST_ABI

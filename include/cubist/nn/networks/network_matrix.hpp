@@ -214,8 +214,4 @@ double accuracy(const NetworkMatrix<S, B, T>& y, std::span<const int> labels)
   return y.visit([&](const auto& m) { return accuracy(m, labels); });
 }
 
-/// The former name.
-template <NetworkScheme S, class B, RealScalar T>
-using Activations [[deprecated("use NetworkMatrix")]] = NetworkMatrix<S, B, T>;
-
 }  // namespace cubist::CUBIST_ABI

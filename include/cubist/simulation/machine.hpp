@@ -1,3 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-#pragma once
-#include "cubist/machine/machine.hpp"  // deprecated: include that instead
