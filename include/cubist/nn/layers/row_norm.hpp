@@ -128,20 +128,7 @@ class RowNorm
         shared.complete();
         return y;
       }
-    if constexpr (centred)
-    {
-      sum_rows<1>(kept, [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, DoubleOf{}, in); });
-      engine.map(mean, MeanOf{columns()}, sums(kept, 0));
-      sum_rows<1>(kept, [&](auto sum) {
-        engine.row_fold(sum, 0.0, Sum{}, CentredSquareOf{mean.data()}, in);
-      });
-    }
-    else
-    {
-      engine.fill(mean, 0.0);
-      sum_rows<1>(kept, [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, SquareOf{}, in); });
-    }
-    engine.map(rstd, ReciprocalRootOf<A>{columns(), options_.epsilon}, sums(kept, 0), mean);
+    compute_statistics(in, kept);
     const Normalize<A> normalize{rstd.data(), mean.data()};
     if constexpr (centred)
       engine.map_rows(out, normalize, in, repeated(w_, kept), repeated(b_, kept));
@@ -163,53 +150,20 @@ class RowNorm
     Input& dx = fit_gradients(shared, x, kept);
     shared.begin();
     const MatrixView<const T> in = shared.mine(x.valid()), slopes = shared.mine(dy.valid());
-    const double* rstd = statistic(kept, 0).data();
-    const double* mean = statistic(kept, 1).data();
     if constexpr (PassesRows<Engine>)
       if (has_whole_rows() && !kept.is_shared)
       {
-        if (!weight_is_frozen_)
-          engine.column_sums_of(TimesNormalized<A>{rstd, mean}, dw_.valid(), slopes, in);
-        if (centred && !bias_is_frozen_) engine.column_sums(slopes, db_.valid());
-        sum_gradients(pass);
-        if (!wants_dx) return nullptr;
-        engine.for_each_row(in.shape(),
-                            NormBackward<T, A, centred>{slopes, in, repeated(w_, kept), dx.valid(),
-                                                        rstd, mean, columns()});
-        return &dx;
+        pass_over_rows(in, slopes, dx.valid(), pass, kept, wants_dx);
+        return wants_dx ? &dx : nullptr;
       }
-    // dx has dY xhat until its columns and rows are summed.
+    // dX has dY xhat until its columns and rows are summed.
     const MatrixView<T> product = shared.mine(dx.valid());
-    engine.map_rows(product, TimesNormalized<A>{rstd, mean}, slopes, in);
+    engine.map_rows(product, times_normalized(kept), slopes, in);
     shared.complete();
-    const MatrixView<T> dw = kept.is_shared ? column_sums(kept, 0) : dw_.valid();
-    const MatrixView<T> db = kept.is_shared ? column_sums(kept, 1) : db_.valid();
-    if (!weight_is_frozen_)
-      engine.column_sums(MatrixView<const T>{shared.my_columns(dx.valid())}, shared.my_columns(dw));
-    if (centred && !bias_is_frozen_)
-      engine.column_sums(shared.my_columns(dy.valid()), shared.my_columns(db));
-    shared.complete();
-    if (kept.is_shared && !weight_is_frozen_) engine.copy(MatrixView<const T>{dw}, dw_.valid());
-    if (kept.is_shared && centred && !bias_is_frozen_)
-      engine.copy(MatrixView<const T>{db}, db_.valid());
+    sum_columns(shared, dx, dy, kept);
     sum_gradients(pass);
     if (!wants_dx) return nullptr;
-    const auto fold_g_xhat = [&](auto sum) {
-      engine.row_fold(sum, 0.0, Sum{}, Weighted{}, MatrixView<const T>{product},
-                      repeated(w_, kept));
-    };
-    if constexpr (centred)
-      sum_rows<2>(kept, [&](auto g_xhat, auto g) {
-        fold_g_xhat(g_xhat);
-        engine.row_fold(g, 0.0, Sum{}, Weighted{}, slopes, repeated(w_, kept));
-      });
-    else
-      sum_rows<1>(kept, fold_g_xhat);
-    if constexpr (!centred)
-      if (kept.zeros.size() < kept.rows) kept.zeros = Buffer(kept.rows);
-    const double* sum_g = centred ? sums(kept, 1).data() : kept.zeros.data();
-    engine.map_rows(product, NormSlope<A>{rstd, mean, sums(kept, 0).data(), sum_g, columns()},
-                    slopes, in, repeated(w_, kept));
+    write_input_gradient(in, slopes, product, kept);
     shared.complete();
     return &dx;
   }
@@ -228,6 +182,86 @@ class RowNorm
                         " for a norm of ", w_.cols(),
                         " features, or on another mesh, so they have no weights; give it as many "
                         "columns, on the norm's mesh");
+  }
+
+  /// The mean of each row and 1 / sqrt(variance + epsilon), from sums over all columns.
+  void compute_statistics(MatrixView<const T> in, Kept& kept) const
+  {
+    const auto& engine = mesh_.engine();
+    const MatrixView<double> rstd = statistic(kept, 0), mean = statistic(kept, 1);
+    if constexpr (centred)
+    {
+      sum_rows<1>(kept, [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, DoubleOf{}, in); });
+      engine.map(mean, MeanOf{columns()}, sums(kept, 0));
+      sum_rows<1>(kept, [&](auto sum) {
+        engine.row_fold(sum, 0.0, Sum{}, CentredSquareOf{mean.data()}, in);
+      });
+    }
+    else
+    {
+      engine.fill(mean, 0.0);
+      sum_rows<1>(kept, [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, SquareOf{}, in); });
+    }
+    engine.map(rstd, ReciprocalRootOf<A>{columns(), options_.epsilon}, sums(kept, 0), mean);
+  }
+
+  /// The whole backward on an engine that passes over rows, for rows that this rank alone has.
+  void pass_over_rows(MatrixView<const T> in, MatrixView<const T> slopes, MatrixView<T> dx,
+                      const BackwardPass<T, Mesh>& pass, Kept& kept,
+                      bool wants_dx) requires(PassesRows<Engine>)
+  {
+    const auto& engine = mesh_.engine();
+    if (!weight_is_frozen_) engine.column_sums_of(times_normalized(kept), dw_.valid(), slopes, in);
+    if (centred && !bias_is_frozen_) engine.column_sums(slopes, db_.valid());
+    sum_gradients(pass);
+    if (!wants_dx) return;
+    engine.for_each_row(in.shape(),
+                        NormBackward<T, A, centred>{slopes, in, repeated(w_, kept), dx,
+                                                    statistic(kept, 0).data(),
+                                                    statistic(kept, 1).data(), columns()});
+  }
+
+  /// dw and db of this rank's rows: the sums of the columns of `product`, dY xhat, and of dY. Where
+  /// replicas share the work, each sums its columns over the rows of all.
+  void sum_columns(SharedRows<T, L, Mesh>& shared, const Input& product, const Output& dy,
+                   Kept& kept)
+  {
+    const auto& engine = mesh_.engine();
+    const bool has_db = centred && !bias_is_frozen_;
+    const MatrixView<T> dw = kept.is_shared ? column_sums(kept, 0) : dw_.valid();
+    const MatrixView<T> db = kept.is_shared ? column_sums(kept, 1) : db_.valid();
+    if (!weight_is_frozen_)
+      engine.column_sums(shared.my_columns(product.valid()), shared.my_columns(dw));
+    if (has_db) engine.column_sums(shared.my_columns(dy.valid()), shared.my_columns(db));
+    shared.complete();
+    if (!kept.is_shared) return;
+    if (!weight_is_frozen_) engine.copy(MatrixView<const T>{dw}, dw_.valid());
+    if (has_db) engine.copy(MatrixView<const T>{db}, db_.valid());
+  }
+
+  /// dX, in place of `product`, dY xhat, from the sums of the rows of g xhat and of g, g = w dY.
+  void write_input_gradient(MatrixView<const T> in, MatrixView<const T> slopes,
+                            MatrixView<T> product, Kept& kept) const
+  {
+    const auto& engine = mesh_.engine();
+    const auto fold_g_xhat = [&](auto sum) {
+      engine.row_fold(sum, 0.0, Sum{}, Weighted{}, MatrixView<const T>{product},
+                      repeated(w_, kept));
+    };
+    if constexpr (centred)
+      sum_rows<2>(kept, [&](auto g_xhat, auto g) {
+        fold_g_xhat(g_xhat);
+        engine.row_fold(g, 0.0, Sum{}, Weighted{}, slopes, repeated(w_, kept));
+      });
+    else
+      sum_rows<1>(kept, fold_g_xhat);
+    if constexpr (!centred)
+      if (kept.zeros.size() < kept.rows) kept.zeros = Buffer(kept.rows);
+    const double* sum_g = centred ? sums(kept, 1).data() : kept.zeros.data();
+    engine.map_rows(product,
+                    NormSlope<A>{statistic(kept, 0).data(), statistic(kept, 1).data(),
+                                 sums(kept, 0).data(), sum_g, columns()},
+                    slopes, in, repeated(w_, kept));
   }
 
   /// Whether this rank has all columns of its rows.
@@ -266,6 +300,11 @@ class RowNorm
     return w.valid().repeated(kept.rows);
   }
 
+  /// dY xhat for elements of dY and X.
+  [[nodiscard]] static TimesNormalized<A> times_normalized(Kept& kept)
+  {
+    return {statistic(kept, 0).data(), statistic(kept, 1).data()};
+  }
   /// A number for each row: rstd or mean.
   [[nodiscard]] static MatrixView<double> statistic(Kept& kept, std::size_t i)
   {
