@@ -9,8 +9,18 @@
 //   A = X + dropout(attention(norm(X)))
 //   Y = A + dropout(down(up(norm(A))))
 //
-// `up` is a layer from S::Input to S::Output, Dense or GatedLinear; `down` is a layer of scheme
-// S::Next, which leads back.
+// The calls of a block, in their order, with the names of their parameters:
+//
+//   1. attention_norm         LayerNorm, or RmsNorm
+//   2. query, key, value      one product of S for all three (nn/layers/merged_linear.hpp)
+//   3. head norms, rotation   of Q and K, in models that have them
+//   4. softmax(Q K^T) V       on the heads of this rank, and their keys and values of a cache
+//   5. output                 a product of S::Next, which leads back
+//   6. A = X + dropout(…)
+//   7. feed_forward_norm      as in 1
+//   8. up                     Dense of S with its activation; or gate and up, a GatedLinear
+//   9. down                   Dense of S::Next
+//   10. Y = A + dropout(…)
 //
 // Words: those of its layers (plan/transformer_cost.hpp has the sum).
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Xiong et al., "On Layer
@@ -170,29 +180,36 @@ namespace detail
 /// The numbers of random streams that a block uses.
 inline constexpr std::size_t layer_indices = 16;
 
-/// Block i of a transformer. Weights are normal with a deviation of 0.02, or 0.02 / sqrt(2 layers)
-/// in layers whose output is added to the stream, as in GPT-2.
-template <SchemeType S, class B, RealScalar T>
-[[nodiscard]] std::unique_ptr<
-    AnyLayer<DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>, T>>
-make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
-           const TransformerOptions& options, std::size_t i)
+/// The deviation of initial weights.
+inline constexpr double weight_deviation = 0.02;
+
+/// The deviation of the initial weights of layers whose output is added to the stream.
+[[nodiscard]] inline double added_deviation(const TransformerConfig& config)
 {
-  const std::size_t index = 1 + layer_indices * i;
-  const auto linear = [&](std::size_t offset, double std, bool bias) {
-    return LinearOptions{.bias = config.bias || bias,
-                         .seed = options.seed,
-                         .index = index + offset,
-                         .gathered = options.gathered,
-                         .method = options.method,
-                         .initial_weights = Normal{std},
-                         .initial_bias = Zeros{},
-                         .gradients = !options.inference};
-  };
-  constexpr double std = 0.02;
-  const double added_std = std / std::sqrt(2.0 * static_cast<double>(config.layers));
-  const std::size_t inner = config.feed_forward == 0 ? 4 * config.width : config.feed_forward;
-  const bool ff_bias = config.feed_forward_bias;
+  return weight_deviation / std::sqrt(2.0 * static_cast<double>(config.layers));
+}
+
+/// The options of a linear layer in block i.
+/// @param offset  tells the layers of a block apart in random streams
+[[nodiscard]] inline LinearOptions linear_options(const TransformerConfig& config,
+                                                  const TransformerOptions& options, std::size_t i,
+                                                  std::size_t offset, double deviation, bool bias)
+{
+  return {.bias = config.bias || bias,
+          .seed = options.seed,
+          .index = 1 + layer_indices * i + offset,
+          .gathered = options.gathered,
+          .method = options.method,
+          .initial_weights = Normal{deviation},
+          .initial_bias = Zeros{},
+          .gradients = !options.inference};
+}
+
+/// The options of attention in block i, complete.
+/// @throws ShapeError if a share of each head rotates, and is less than two elements
+[[nodiscard]] inline AttentionOptions
+attention_options(const TransformerConfig& config, const TransformerOptions& options, std::size_t i)
+{
   AttentionOptions attention{.heads = config.heads,
                              .key_value_heads = config.key_value_heads,
                              .head_size = config.head_size,
@@ -201,30 +218,48 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
                              .head_norms = config.head_norms,
                              .norm_epsilon = config.epsilon,
                              .dropout = options.attention_dropout,
-                             .linear = linear(0, std, config.query_key_value_bias),
-                             .output_weights = Normal{added_std},
+                             .linear = linear_options(config, options, i, 0, weight_deviation,
+                                                      config.query_key_value_bias),
+                             .output_weights = Normal{added_deviation(config)},
                              .output_bias = config.bias || config.attention_output_bias};
   attention = attention.complete(config.width);
   if (!config.learned_positions)
   {
     attention.rotary_size = config.rotated_size(attention.head_size);
-    require<ShapeError>(
-        attention.rotary_size > 0, "got a share of ", config.rotary_fraction, " of heads of ",
-        attention.head_size,
-        " elements to rotate, which is none, so positions would have no effect; use "
-        "a larger share");
+    require<ShapeError>(attention.rotary_size > 0, "got a share of ", config.rotary_fraction,
+                        " of heads of ", attention.head_size,
+                        " elements to rotate, which is none, so positions would have no effect; "
+                        "use a larger share");
   }
   if (config.scale_by_layer) attention.scale /= static_cast<double>(i + 1);
+  return attention;
+}
+
+/// Block i of a transformer. Weights are normal with a deviation of 0.02, or 0.02 / sqrt(2 layers)
+/// in layers whose output is added to the stream, as in GPT-2.
+template <SchemeType S, class B, RealScalar T>
+[[nodiscard]] std::unique_ptr<
+    AnyLayer<DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>, T>>
+make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
+           const TransformerOptions& options, std::size_t i)
+{
+  const std::size_t inner = config.feed_forward == 0 ? 4 * config.width : config.feed_forward;
+  const AttentionOptions attention = attention_options(config, options, i);
+  const NormOptions norm{config.epsilon, !options.inference};
+  const auto linear = [&](std::size_t offset, double deviation) {
+    return linear_options(config, options, i, offset, deviation, config.feed_forward_bias);
+  };
+  const auto dropout = [&](std::size_t offset) {
+    return Dropout{options.dropout, options.seed, 1 + layer_indices * i + offset};
+  };
   const auto make = [&]<class N, class Up>(std::type_identity<N>, Up up) {
-    const NormOptions norm{config.epsilon, !options.inference};
     using Block = TransformerBlock<S, B, T, N, Up>;
+    Dense<typename S::Next, B, T> down{mesh, inner, config.width,
+                                       linear(6, added_deviation(config))};
     Block block{
         Sequential{N{mesh, config.width, norm}, Attention<S, B, T>{mesh, config.width, attention}},
-        Sequential{N{mesh, config.width, norm}, std::move(up),
-                   Dense<typename S::Next, B, T>{mesh, inner, config.width,
-                                                 linear(6, added_std, ff_bias)}},
-        Dropout{options.dropout, options.seed, index},
-        Dropout{options.dropout, options.seed, index + 1}};
+        Sequential{N{mesh, config.width, norm}, std::move(up), std::move(down)}, dropout(0),
+        dropout(1)};
     return std::make_unique<LayerOf<typename Block::Input, Block>>(std::move(block));
   };
   const bool centred = config.norm == Norm::layer_norm;
@@ -235,10 +270,10 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
       "make its blocks with TransformerBlock");
   if (centred)
     return make(std::type_identity<LayerNorm<S, B, T>>{},
-                Dense<S, B, T>{mesh, config.width, inner, linear(4, std, ff_bias),
+                Dense<S, B, T>{mesh, config.width, inner, linear(4, weight_deviation),
                                activation_of(config.activation)});
   return make(std::type_identity<RmsNorm<S, B, T>>{},
-              GatedLinear<S, B, T>{mesh, config.width, inner, linear(4, std, ff_bias)});
+              GatedLinear<S, B, T>{mesh, config.width, inner, linear(4, weight_deviation)});
 }
 
 }  // namespace detail
