@@ -250,6 +250,52 @@ class LinkTimes
   double across_ = 0;
 };
 
+/// Whether a transfer proceeds beside the products of its layer.
+[[nodiscard]] inline bool overlaps_products(const LinkTimes& links, const Transfer& t)
+{
+  return links.overlaps(t) && !sums_gradient(t);
+}
+
+/// Whether a transfer brings an operand of a product. If there are two products, X is an operand of
+/// dW alone; W, and what comes first of dY, are operands of dX.
+[[nodiscard]] constexpr bool is_operand_of(const Transfer& t, std::size_t product,
+                                           std::size_t products)
+{
+  return is_operand(t) && (products == 1 || (t.matrix == LayerMatrix::x) == (product == 1));
+}
+
+/// When product i ends, which takes `seconds` and begins at `begin` with the pieces that are there.
+/// Its operands take the links from when these are free.
+[[nodiscard]] inline double end_of_product(LinkTimes& links, const Work& work, std::size_t i,
+                                           std::size_t products, double begin, double seconds)
+{
+  double end = begin + seconds;
+  for (const auto& t : work.transfers)
+  {
+    if (!overlaps_products(links, t) || !is_operand_of(t, i, products)) continue;
+    double& free = links.free(t);
+    const double first = std::max(free + links.piece(t), begin);
+    free += links.seconds(t);
+    end = std::max({end, first + seconds, free + seconds / links.pieces(t)});
+  }
+  return end;
+}
+
+/// Sends the result of product i, which takes `seconds` and ends at `end`, as pieces of it are
+/// complete.
+inline void send_result(LinkTimes& links, const Work& work, std::size_t i, std::size_t products,
+                        double end, double seconds)
+{
+  for (const auto& t : work.transfers)
+  {
+    if (!overlaps_products(links, t) || is_operand(t) || !is_result(t.matrix, i, products))
+      continue;
+    double& free = links.free(t);
+    const double first = end - seconds * (1 - 1 / links.pieces(t));
+    free = std::max({free + links.seconds(t), first + links.seconds(t), end + links.piece(t)});
+  }
+}
+
 }  // namespace detail
 
 /// Seconds of one direction of a layer.
@@ -260,7 +306,6 @@ class LinkTimes
   detail::LinkTimes links{work, ranks.active, machine, scalar_bytes};
   double copied = 0;      // seconds in which the rank itself copies
   double overlapped = 0;  // seconds of messages that overlap with products
-  double on_sums_link = 0;
   const Transfer* sum = nullptr;
   for (const auto& t : work.transfers)
   {
@@ -273,42 +318,19 @@ class LinkTimes
     else
       overlapped += seconds;
   }
-  const auto overlaps = [&](const Transfer& t) {
-    return links.overlaps(t) && !detail::sums_gradient(t);
-  };
   const auto& products = links.is_far() ? work.far_products : work.products;
-  const std::size_t n = products.size();
-  for (std::size_t i = 0; i < n; ++i)
+  for (std::size_t i = 0; i < products.size(); ++i)
   {
     const double product = seconds(products[i], ranks, machine, scalar_bytes);
     time.products += product;
-    double end = time.total + product;
-    for (const auto& t : work.transfers)
-    {
-      // X is an operand of dW only; W, and what comes first of dY, are operands of dX.
-      if (!overlaps(t) || !detail::is_operand(t)) continue;
-      if (n > 1 && (t.matrix == LayerMatrix::x) != (i == 1)) continue;
-      double& free = links.free(t);
-      const double pieces = links.pieces(t);
-      const double begin = std::max(free + links.piece(t), time.total);
-      free += links.seconds(t);
-      end = std::max({end, begin + product, free + product / pieces});
-    }
-    time.total = end;
-    for (const auto& t : work.transfers)
-    {
-      if (!overlaps(t) || detail::is_operand(t)) continue;
-      if (!detail::is_result(t.matrix, i, n)) continue;
-      double& free = links.free(t);
-      const double pieces = links.pieces(t);
-      free = std::max({free + links.seconds(t), end - product * (1 - 1 / pieces) + links.seconds(t),
-                       end + links.piece(t)});
-    }
+    time.total = detail::end_of_product(links, work, i, products.size(), time.total, product);
+    detail::send_result(links, work, i, products.size(), time.total, product);
   }
   const double hidden = machine.hidden(ranks.active);
   time.total =
       hidden * std::max(time.total, links.last()) + (1 - hidden) * (time.products + overlapped);
   time.total += copied;
+  double on_sums_link = 0;
   for (const auto& t : work.transfers)
     if (sum && !detail::sums_gradient(t) && links.within(t) == links.within(*sum))
       on_sums_link += links.seconds(t);
