@@ -2,15 +2,20 @@
 #pragma once
 
 // The instruction sets for which the host's loops are compiled. The best one that the processor has
-// is selected at run time.
+// is selected at run time; the environment variable CUBIST_INSTRUCTIONS excludes better ones than
+// it names: avx512 (none), avx2, or compiled, which leaves those of the compiler's flags.
 //
 //   CUBIST_X86_TARGETS    defined where other sets than the compiler's default are used
 //   CUBIST_AVX2, CUBIST_AVX512    attributes of a function that is compiled for that set
 //   CUBIST_INDEPENDENT    before a loop whose iterations are independent
 
-// Without optimization nothing is inlined into the loops, and other instruction sets are useless.
+#include <cstdlib>
+#include <string_view>
+
+#include "cubist/core/error.hpp"
 #include "cubist/version.hpp"
 
+// Without optimization nothing is inlined into the loops, and other instruction sets are useless.
 #if defined __x86_64__ && defined __OPTIMIZE__ && (defined __GNUC__ || defined __clang__)
 #define CUBIST_X86_TARGETS
 #endif
@@ -48,12 +53,30 @@ enum class Target
   return target == Target::as_compiled;
 }
 
-/// The best instruction set that this processor supports.
+/// The best instruction set that a value of CUBIST_INSTRUCTIONS permits.
+/// @param value null if the variable is not set
+/// @throws ArgumentError for a value that names no instruction set
+[[nodiscard]] inline Target permitted_target(const char* value)
+{
+  const std::string_view name = value == nullptr ? "avx512" : value;
+  if (name == "avx512") return Target::avx512;
+  if (name == "avx2") return Target::avx2;
+  require<ArgumentError>(name == "compiled", "got CUBIST_INSTRUCTIONS=", name,
+                         ", which names no instruction set; set it to avx512, avx2 or compiled, or "
+                         "unset it");
+  return Target::as_compiled;
+}
+
+/// The best instruction set that this processor supports and CUBIST_INSTRUCTIONS permits.
+/// @throws ArgumentError if the variable names no instruction set
 [[nodiscard]] inline Target best_target()
 {
-  static const Target best = supports(Target::avx512) ? Target::avx512
-                             : supports(Target::avx2) ? Target::avx2
-                                                      : Target::as_compiled;
+  static const Target best = [] {
+    const Target most = permitted_target(std::getenv("CUBIST_INSTRUCTIONS"));
+    for (const Target t : {Target::avx512, Target::avx2})
+      if (t <= most && supports(t)) return t;
+    return Target::as_compiled;
+  }();
   return best;
 }
 
