@@ -1,5 +1,5 @@
 # Programs that are compiled with flags which let a compiler reorder arithmetic, and ignore NaN: their values are right all the
-# same. The references are compiled without the flags.
+# same, on all instruction sets. The references are compiled without the flags.
 set(fast_math_flags "-ffast-math")
 if(NOT CUBIST_QUICK_TESTS)
   list(APPEND fast_math_flags "-fassociative-math -fno-signed-zeros -fno-trapping-math" "-Ofast" "-funsafe-math-optimizations" "-ffinite-math-only")
@@ -23,4 +23,8 @@ foreach(flags IN LISTS fast_math_flags)
   endif()
   add_test(NAME "fast math: ${flags}" COMMAND ${target})
   set_tests_properties("fast math: ${flags}" PROPERTIES LABELS threads TIMEOUT 60)
+  foreach(processor IN LISTS other_processors)
+    add_test(NAME "fast math: ${flags}, ${processor}" COMMAND ${target})
+    set_tests_properties("fast math: ${flags}, ${processor}" PROPERTIES LABELS threads TIMEOUT 60 ENVIRONMENT "${environment_${processor}}")
+  endforeach()
 endforeach()

@@ -31,12 +31,15 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
-// CUBIST_NO_REASSOCIATION begins a block in which clang reassociates nothing. Other compilers have
-// no such pragma that survives inlining and vectorisation: see as_written().
+// CUBIST_NO_REASSOCIATION begins a block in which clang reassociates nothing, CUBIST_PRECISE one in
+// which it computes as without such flags. Other compilers have no such pragmas that survive
+// inlining and vectorisation: see as_written() and quotient().
 #if defined __clang__ && !defined __CUDACC__
 #define CUBIST_NO_REASSOCIATION _Pragma("clang fp reassociate(off)")
+#define CUBIST_PRECISE _Pragma("float_control(precise, on)")
 #else
 #define CUBIST_NO_REASSOCIATION
+#define CUBIST_PRECISE
 #endif
 #if defined __ASSOCIATIVE_MATH__ && !defined __clang__
 #define CUBIST_HIDES_VALUES
@@ -188,17 +191,25 @@ template <RealScalar T>
 }
 #endif
 
-/// a / b. A device computes it to within 2 units in the last place.
+/// a / b; if b is 1, it is a. A device computes it to within 2 units in the last place.
 /// @pre b is from 1 to 2^100
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T quotient(T a, T b)
 {
+  CUBIST_PRECISE
 #ifdef __CUDA_ARCH__
   if constexpr (std::same_as<T, float>)
     return __fdividef(a, b);
   else
-#endif
     return a / b;
+#elif defined __RECIPROCAL_MATH__
+  // g++ multiplies by the processor's approximate reciprocal, refined by a step of Newton's method,
+  // which makes 1 - epsilon / 2 of 1 on most processors.
+  using Bits = typename VectorMath<T>::Bits;
+  return pick(std::bit_cast<Bits>(b) == std::bit_cast<Bits>(T{1}), a, a / b);
+#else
+  return a / b;
+#endif
 }
 
 /// e^(x - tail), or 0 where that is below the normal numbers.
