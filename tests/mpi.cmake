@@ -71,6 +71,13 @@ foreach(layer IN LISTS tested_layers)
     endif()
     add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:${target}> ${cases})
     set_tests_properties(${name} PROPERTIES
-      LABELS mpi TIMEOUT 300 PROCESSORS ${processors} ENVIRONMENT "${mpi_environment}")
+      LABELS mpi TIMEOUT 300 PROCESSORS ${processors} ENVIRONMENT "${mpi_environment};CUBIST_TEST_SECONDS=280")
   endforeach()
 endforeach()
+if(TARGET cubist_support_mpi_tests)
+  add_test(NAME "mpi: a test that runs out of time names its case" COMMAND
+    ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 $<TARGET_FILE:cubist_support_mpi_tests> "a case that waits for ever")
+  set_tests_properties("mpi: a test that runs out of time names its case" PROPERTIES
+    LABELS mpi TIMEOUT 60 ENVIRONMENT "${mpi_environment};CUBIST_TEST_SECONDS=1"
+    PASS_REGULAR_EXPRESSION "process 0: the time limit of 1 s is over while the test case 'a case that waits for ever' runs")
+endif()

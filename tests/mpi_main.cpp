@@ -3,7 +3,8 @@
 //
 // Every process runs all tests, and process 0 prints the report. The others write theirs to a file,
 // which is printed if a test case fails there; the job then ends at once, because processes that
-// take different paths would wait for each other.
+// take different paths would wait for each other. CUBIST_TEST_SECONDS is the time limit of the job,
+// a little below that of ctest, which does not know the case that runs.
 #if __has_include(<catch2/catch_session.hpp>)
 #include <catch2/catch_session.hpp>
 #include <catch2/catch_test_case_info.hpp>
@@ -18,9 +19,14 @@ using Listener = Catch::TestEventListenerBase;
 #endif
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
+#include <mutex>
+#include <stop_token>
+#include <string>
 #include <thread>
 
 #include <mpi.h>
@@ -61,10 +67,56 @@ void print_report()
   std::fflush(stderr);
 }
 
+/// Ends the job when its time is over, and names the case that runs.
+class TimeLimit
+{
+ public:
+  void start(std::chrono::seconds limit)
+  {
+    thread_ = std::jthread{[this, limit](const std::stop_token& stop) {
+      std::unique_lock lock{mutex_};
+      // Process 0 comes first, and ends the others.
+      const auto mine = limit + process * std::chrono::milliseconds{500};
+      static_cast<void>(never_.wait_for(lock, stop, mine, [] { return false; }));
+      if (stop.stop_requested()) return;
+      const std::chrono::duration<double> of_case = std::chrono::steady_clock::now() - begin_;
+      std::fprintf(stderr,
+                   "process %d: the time limit of %lld s is over while the test case '%s' runs, "
+                   "%.0f s after its start and after %d other cases, so the job ends here; run the "
+                   "case alone to see whether it hangs, or all on a machine with less other work\n",
+                   process, static_cast<long long>(limit.count()), name_.c_str(), of_case.count(),
+                   cases_ - 1);
+      std::fflush(stderr);
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }};
+  }
+  void stop() { thread_ = {}; }
+  void begin_case(const std::string& name)
+  {
+    const std::scoped_lock lock{mutex_};
+    name_ = name;
+    begin_ = std::chrono::steady_clock::now();
+    ++cases_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any never_;
+  std::string name_;
+  std::chrono::steady_clock::time_point begin_;
+  int cases_ = 0;
+  std::jthread thread_;
+};
+TimeLimit time_limit;
+
 struct EndOnFailure : Listener
 {
   using Listener::Listener;
 
+  void testCaseStarting(const Catch::TestCaseInfo& test) override
+  {
+    time_limit.begin_case(test.name);
+  }
   void testCaseEnded(const Catch::TestCaseStats& stats) override
   {
     if (stats.totals.testCases.failed == 0) return;
@@ -91,6 +143,8 @@ int main(int argc, char** argv)
   MPI_Comm_rank(MPI_COMM_WORLD, &process);
   static_cast<void>(cubist::test::one_node());
   if (process != 0) redirect_report();
+  if (const char* limit = std::getenv("CUBIST_TEST_SECONDS"); limit != nullptr)
+    time_limit.start(std::chrono::seconds{std::atoi(limit)});
 
   const int mine = Catch::Session().run(argc, argv);
   int worst = 0;
@@ -99,6 +153,7 @@ int main(int argc, char** argv)
     std::cout << cubist::test::tally.launches << " launches on up to "
               << cubist::test::process_count() << " processes; " << cubist::test::tally.skipped
               << " that need more were skipped" << std::endl;
+  time_limit.stop();
   // Check for leaks while all plugins of MPI are loaded: their pointers cannot be found later.
   if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
   MPI_Finalize();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cubist/core/error.hpp"
@@ -71,5 +73,13 @@ TEST_CASE("a launch that does not fit is skipped, and counted")
   tally.launches = launches;
   tally.skipped = skipped;
 }
+
+#ifdef CUBIST_TEST_MPI
+// For a test of the time limit (mpi_main.cpp).
+TEST_CASE("a case that waits for ever", "[.]")
+{
+  std::this_thread::sleep_for(std::chrono::hours{1});
+}
+#endif
 
 }  // namespace support_ranks_test
