@@ -40,7 +40,7 @@ const std::vector<Case> cases{
 };
 constexpr std::size_t steps = 5;
 
-/// The outputs of tokens that follow a prompt, one of each sequence at a time.
+/// The outputs of tokens that follow a prompt, a matrix for each token of the sequences.
 struct Outputs
 {
   std::vector<Global<double>> all;
@@ -49,8 +49,10 @@ struct Outputs
 
 /// @param parts ranks that share each sequence of the prompt; 1: none do. Of several numbers, a
 /// prompt is read with each, and the tokens follow the last one.
+/// @param tokens of each sequence in each call after the prompt
 template <class S, class B>
-Outputs outputs(const Mesh<S, B>& mesh, const Case& c, const std::vector<std::size_t>& parts)
+Outputs outputs(const Mesh<S, B>& mesh, const Case& c, const std::vector<std::size_t>& parts,
+                const std::vector<std::size_t>& tokens = {1, 1, 1, 1, 1})
 {
   using Layer = Attention<S, B, double>;
   Layer layer{mesh, c.width, c.options};
@@ -77,16 +79,28 @@ Outputs outputs(const Mesh<S, B>& mesh, const Case& c, const std::vector<std::si
     passes.forward(x, pass);
   }
   Outputs found;
+  std::vector<Global<double>> following;
   for (std::size_t t = 0; t < steps; ++t)
+    following.push_back(uniform<double>(c.sequences, c.width, 2 + t));
+  for (const std::size_t n : tokens)
   {
-    typename Layer::Input next{mesh, {c.sequences, c.width}};
-    scatter(uniform<double>(c.sequences, c.width, 2 + t), next);
+    const std::size_t t = found.all.size();
+    const Quanta quanta{n * mesh.quantum(), mesh.quantum()};
+    typename Layer::Input next{mesh, {n * c.sequences, c.width}, quanta};
+    scatter(generate<double>(
+                n * c.sequences, c.width,
+                [&](std::size_t i, std::size_t j) { return following[t + i % n](i / n, j); }),
+            next);
     if constexpr (requires { mesh.world().traffic(); }) mesh.world().traffic().reset();
     const auto& y =
-        passes.forward(next, {.training_step = {}, .sequence = 1, .position = c.length + t});
+        passes.forward(next, {.training_step = {}, .sequence = n, .position = c.length + t});
     if constexpr (requires { mesh.world().traffic(); })
       found.elements += mesh.world().traffic().total().elements;
-    found.all.push_back(gather(y));
+    const auto all = gather(y);
+    for (std::size_t i = 0; i < n; ++i)
+      found.all.push_back(
+          generate<double>(all.shape(0) / n, all.shape(1),
+                           [&](std::size_t b, std::size_t j) { return all(b * n + i, j); }));
   }
   return found;
 }
@@ -100,9 +114,13 @@ void equals_one_rank(const Place<S>& place, const std::vector<std::size_t>& part
     CAPTURE(place.name(), c.name, parts);
     const auto wanted =
         on_root<Threads>(one_rank, [&](const auto& mesh) { return outputs(mesh, c, {1}).all; });
-    const auto got = on_root(place, [&](const auto& mesh) { return outputs(mesh, c, parts).all; });
-    REQUIRE(got.size() == wanted.size());
-    for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-14);
+    for (const auto& tokens : {std::vector<std::size_t>{1, 1, 1, 1, 1}, {2, 3}, {1, 4}})
+    {
+      const auto got =
+          on_root(place, [&](const auto& mesh) { return outputs(mesh, c, parts, tokens).all; });
+      REQUIRE(got.size() == wanted.size());
+      for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-14);
+    }
   }
 }
 
@@ -162,29 +180,48 @@ TEST_CASE("a cache that ranks share sends the rows of a token, and the parts of 
   check(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}}, cases[1], 6, 4, 4);
 }
 
-TEST_CASE("a cache that ranks share takes the next token, and no other")
+TEST_CASE("a cache takes the next tokens of its sequences, and no others")
 {
   if (!fits(cube)) return;
   const auto messages = on_root(cube, [](const auto& mesh) {
-    const auto message = [&](std::size_t tokens, std::size_t position) {
+    const auto message = [&](std::size_t parts, std::size_t sequences, std::size_t tokens,
+                             std::size_t position) {
       using Layer = Attention<Cube3D, TestBackend, double>;
       Layer layer{mesh, 8, {.heads = 2}};
       layer.use_cache(8);
-      Pass pass{.training_step = {}, .sequence = 7};
-      pass.cut = cut_sequences(1, 7, 4, row_parts<Cube3D::Output, Cube3D::Axes>(mesh.extents(), 2));
+      Pass pass{.training_step = {}, .sequence = 5};
+      std::size_t rows = 5;
+      Quanta quanta{5 * mesh.quantum(), mesh.quantum()};
+      if (parts > 1)
+      {
+        pass.cut =
+            cut_sequences(1, 5, parts, row_parts<Cube3D::Output, Cube3D::Axes>(mesh.extents(), 2));
+        rows = pass.cut.rows();
+        quanta.rows = mesh.quantum();
+      }
       Passes passes{layer};
-      const Quanta quanta{mesh.quantum(), mesh.quantum()};
-      passes.forward(typename Layer::Input{mesh, {pass.cut.rows(), 8}, quanta}, pass);
-      const typename Layer::Input next{mesh, {tokens, 8}, {tokens * mesh.quantum(), quanta.cols}};
+      passes.forward(typename Layer::Input{mesh, {rows, 8}, quanta}, pass);
+      quanta.rows = tokens * mesh.quantum();
+      const typename Layer::Input next{mesh, {sequences * tokens, 8}, quanta};
       return message_of<ArgumentError>([&] {
         passes.forward(next, {.training_step = {}, .sequence = tokens, .position = position});
       });
     };
-    return std::vector<std::string>{message(1, 7), message(2, 7), message(1, 6)};
+    std::vector<std::vector<std::string>> all;
+    for (const std::size_t parts : {4U, 1U})
+      all.push_back({message(parts, 1, 3, 5), message(parts, 1, 4, 5), message(parts, 1, 1, 6),
+                     message(parts, 2, 1, 5)});
+    return all;
   });
-  CHECK(messages[0].empty());
-  CHECK(mentions(messages[1], "got 2 tokens at position 7", "one token at a time"));
-  CHECK(mentions(messages[2], "got 1 tokens at position 6", "has 7 tokens of 8"));
+  for (const auto& of : messages)
+  {
+    CAPTURE(of);
+    CHECK(of[0].empty());
+    CHECK(mentions(of[1], "8 tokens"));
+    CHECK(mentions(of[2], "got", "tokens at position 6 of 1 sequences"));
+    CHECK(mentions(of[3], "got", "tokens at position 5 of 2 sequences"));
+  }
+  CHECK(mentions(messages[0][2], "which has 5 of 8 tokens of 1, so they are not the next ones"));
 }
 
 }  // namespace cubist::test::shared_cache_test

@@ -300,6 +300,57 @@ TEST_CASE(
   CHECK(std::get<4>(inference) == std::get<3>(whole));
 }
 
+TEST_CASE("prompts of any lengths are continued as each of them alone, where ranks share a cache")
+{
+  if (!fits(cube)) return;
+  using Prompts = std::vector<std::vector<int>>;
+  struct Call
+  {
+    Prompts prompts;
+    GenerateOptions options;
+  };
+  // At first a prompt that has its tokens before another one's begin, then drawn lengths.
+  std::vector<Call> calls{{{{1, 2}, {1, 2, 3, 4, 5}}, {.tokens = 1}}};
+  const Philox random{7, 12345};
+  std::uint64_t index = 0;
+  const auto draw = [&](int from, int to) {
+    return from + static_cast<int>(random.uniform<double>(index++) * (to - from + 1));
+  };
+  for (int i = 0; i < 8; ++i)
+  {
+    auto& [prompts, options] = calls.emplace_back();
+    prompts.resize(static_cast<std::size_t>(draw(2, 4)));
+    for (auto& prompt : prompts)
+      for (int n = draw(1, 16); n > 0; --n) prompt.push_back(draw(0, 12));
+    options = {.tokens = static_cast<std::size_t>(draw(1, 4)),
+               .temperature = 1.5 * draw(0, 1),
+               .seed = 3,
+               .end_ids = {draw(0, 12), draw(0, 12)}};
+  }
+  const auto texts = [&](const auto& place, std::size_t ranks, bool alone) {
+    return on_root(place, [&](const auto& mesh) {
+      using S = typename std::decay_t<decltype(mesh)>::Scheme;
+      Transformer<S, TestBackend, double> model{
+          mesh, config_of(false), {.seed = 3, .inference = true, .context_parallel = ranks}};
+      std::vector<Prompts> all;
+      for (auto [prompts, options] : calls)
+      {
+        if (!alone) all.push_back(generate(model, prompts, options));
+        if (!alone) continue;
+        options.cache = false;
+        all.emplace_back();
+        for (; options.first_sequence < prompts.size(); ++options.first_sequence)
+          all.back().push_back(
+              generate(model, Prompts{prompts[options.first_sequence]}, options)[0]);
+      }
+      return all;
+    });
+  };
+  const auto wanted = texts(single_rank, 1, true);
+  CHECK(texts(cube, 4, false) == wanted);
+  CHECK(texts(two_two_two, 2, false) == wanted);
+}
+
 TEST_CASE("a model refuses a number of ranks a sequence that its mesh does not have")
 {
   if (!fits(cube)) return;

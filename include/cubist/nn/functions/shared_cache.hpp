@@ -2,17 +2,17 @@
 #pragma once
 
 // The cache of keys and values of sequences that ranks share (dist/sequence_cut.hpp), and the
-// attention of one new token of each sequence to it. Each of the c members keeps the tokens of its
-// chunks of the prompt, and every c-th of the tokens that follow.
+// attention of the tokens that follow to it. Each of the c members keeps the tokens of its chunks
+// of the prompt, and every c-th of the tokens that follow.
 //
-//   Q, K, V of the new tokens: B rows, a row a sequence, cut as rows of layout L    O (B, H dh)
+//   Q, K, V of n new tokens a sequence: B n rows, cut as rows of layout L    O (B n, H dh)
 //   keys, values of this rank: (together capacity, G dh), `capacity` rows a sequence
 //
 //   1. the rows of Q, K and V go to all ranks along the axes that cut rows
-//   2. the member whose turn it is keeps K and V of its sequences
-//   3. each member computes O_i, the maxima m_i and the sums l_i of its sequences' scores over the
-//      keys that it has
-//   4. m = max m_i;  O = sum of exp(m_i - m) O_i;  l likewise;  O / l
+//   2. for each new token, the member whose turn it is keeps K and V of its sequences; then each
+//      member computes O_i, the maxima m_i and the sums l_i of its sequences' scores over the keys
+//      that it has
+//   3. m = max m_i;  O = sum of exp(m_i - m) O_i;  l likewise;  O / l
 //
 // Words a token and a rank, for p parts of rows with r rows each, h heads of a rank, and B' >= B
 // sequences with those that pad the last rank's share: those of an all-gather of r (h + 2 G) dh, of
@@ -78,22 +78,25 @@ class SharedKeyValueCache
       }
   }
 
-  /// O of a new token of each sequence.
+  /// O of the next tokens of each sequence.
   /// @param sequences  B
-  /// @param block_rows  rows of a rank's block of the B rows, with padding
-  /// @throws ArgumentError for a token that is not the next one, or for more than there is room for
+  /// @param block_rows  rows of a rank's block of the B n rows, with padding
+  /// @throws ArgumentError for tokens that are not the next ones, for more than there is room for,
+  /// and for other sequences than those of the prompt
   /// @pre the rows of qkv and of O are those of this rank's sequences
   void attend(const M& mesh, const AttentionShape& shape, std::size_t position,
               std::size_t sequences, std::size_t block_rows, In qkv, LocalAttention<A, E>& local,
               Out o)
   {
+    const std::size_t tokens = shape.queries;
     require<ArgumentError>(
-        shape.queries == 1 && position == length_ && position < tokens_, "got ", shape.queries,
-        " tokens at position ", position, " for a cache that ranks share, which has ", length_,
-        " tokens of ", tokens_,
-        ", so they are not the next token; give one token at a time, or make a model with "
-        "`.context_parallel = 1`");
-    ++length_;
+        sequences == cut_.sequences && position == length_ && position + tokens <= tokens_, "got ",
+        tokens, " tokens at position ", position, " of ", sequences,
+        " sequences for a cache that ranks share, which has ", length_, " of ", tokens_,
+        " tokens of ", cut_.sequences,
+        ", so they are not the next ones; give the tokens that follow, with a cache that is large "
+        "enough, or make a model with `.context_parallel = 1`");
+    length_ += tokens;
     const detail::RowNeighbours<L, M> neighbours{mesh};
     auto& ranks = neighbours.communicator();
     if (shape.heads == 0) return;  // none of these ranks has heads
@@ -107,53 +110,68 @@ class SharedKeyValueCache
     ranks.all_gather(std::span<const A>{mine.view().elements()}, all.view().elements());
     Matrix rows{mesh, {cut_.together, qkv.cols()}};
     engine.fill(rows.view(), A{});
-    for (std::size_t b = 0; b < cut_.together && first + b < sequences; ++b)
-    {
-      const auto from = static_cast<std::size_t>(neighbours.rank((first + b) / block_rows));
-      engine.copy(
-          In{all.view()}.block(from * block_rows + (first + b) % block_rows, 0, {1, qkv.cols()}),
-          rows.view().block(b, 0, {1, qkv.cols()}));
-    }
-    if (position % cut_.parts == member_)
-    {
-      for (std::size_t b = 0; b < cut_.together; ++b)
-        keep(engine, shape, b * capacity_ + kept_, rows.view(), b, 1);
-      ++kept_;
-    }
 
-    const AttentionShape s = shape_of_part(shape);
+    AttentionShape s = shape_of_part(shape);
     const std::size_t numbers = cut_.together * s.heads;
     const Shape outputs{cut_.together, s.heads * s.head_size};
-    // A row for each group; a rank fills the row of its own group, and the sums fill the others.
-    Matrix maxima{mesh, {cut_.groups, numbers}}, own{mesh, {1, numbers}};
+    // A row for each token and group; a rank fills the rows of its group, and the sums fill the
+    // others.
+    Matrix maxima{mesh, {tokens * cut_.groups, numbers}}, own{mesh, {tokens, numbers}};
     Matrix factors{mesh, {1, numbers}};
-    Matrix sums{mesh, {cut_.groups, outputs.size() + numbers}};
-    const auto max_of = [&](std::size_t g) { return maxima.view().block(g, 0, {1, numbers}); };
-    const auto o_of = [&](std::size_t g) { return Out{sums.view().row(g), outputs}; };
-    const auto l_of = [&](std::size_t g) {
-      return sums.view().block(g, outputs.size(), {1, numbers});
+    Matrix sums{mesh, {tokens * cut_.groups, outputs.size() + numbers}};
+    const auto max_of = [&](std::size_t row) { return maxima.view().block(row, 0, {1, numbers}); };
+    const auto own_of = [&](std::size_t t) { return own.view().block(t, 0, {1, numbers}); };
+    const auto o_of = [&](std::size_t row) { return Out{sums.view().row(row), outputs}; };
+    const auto l_of = [&](std::size_t row) {
+      return sums.view().block(row, outputs.size(), {1, numbers});
     };
     engine.fill(maxima.view(), -std::numeric_limits<A>::infinity());
     engine.fill(sums.view(), A{});
-    if (kept_ > 0)
-      local.add_run(s, {}, {}, rows.view(), {keys_.data(), all_}, {values_.data(), all_},
-                    o_of(group), max_of(group), l_of(group));
-    engine.copy(In{max_of(group)}, own.view());
+    for (std::size_t t = 0; t < tokens; ++t)
+    {
+      for (std::size_t b = 0; b < cut_.together && first + b < sequences; ++b)
+      {
+        const std::size_t row = (first + b) * tokens + t;
+        const auto from = static_cast<std::size_t>(neighbours.rank(row / block_rows));
+        engine.copy(In{all.view()}.block(from * block_rows + row % block_rows, 0, {1, qkv.cols()}),
+                    rows.view().block(b, 0, {1, qkv.cols()}));
+      }
+      if ((position + t) % cut_.parts == member_)
+      {
+        for (std::size_t b = 0; b < cut_.together; ++b)
+          keep(engine, shape, b * capacity_ + kept_, rows.view(), b, 1);
+        ++kept_;
+      }
+      s.keys = kept_;
+      const std::size_t row = t * cut_.groups + group;
+      if (kept_ > 0)
+        local.add_run(s, {}, {}, rows.view(), {keys_.data(), all_}, {values_.data(), all_},
+                      o_of(row), max_of(row), l_of(row));
+      engine.copy(In{max_of(row)}, own_of(t));
+    }
     ranks.all_reduce(maxima.view().elements(), ReduceOp::max);
-    engine.for_each(detail::RaiseMaximum<A>{}, own.view(), factors.view(), In{max_of(group)});
-    local.scale(s, o_of(group), factors.view());
-    engine.for_each(detail::MultiplyBy{}, l_of(group), In{factors.view()});
+    for (std::size_t t = 0; t < tokens; ++t)
+    {
+      const std::size_t row = t * cut_.groups + group;
+      engine.for_each(detail::RaiseMaximum<A>{}, own_of(t), factors.view(), In{max_of(row)});
+      local.scale(s, o_of(row), factors.view());
+      engine.for_each(detail::MultiplyBy{}, l_of(row), In{factors.view()});
+    }
     ranks.all_reduce(sums.view().elements());
 
-    std::size_t finished = cut_.groups;  // the last group
-    for (std::size_t r = 0; r < o.rows(); ++r)
+    const std::size_t first_here = neighbours.part() * block_rows / tokens;
+    for (std::size_t t = 0; t < tokens; ++t)
     {
-      const std::size_t b = neighbours.part() * block_rows + r;
-      const std::size_t g = b / cut_.together;
-      if (g != finished) local.finish(s, o_of(g), max_of(g), l_of(g), max_of(g));
-      finished = g;
-      engine.copy(In{o_of(g)}.block(b % cut_.together, 0, {1, outputs.cols}),
-                  o.block(r, 0, {1, outputs.cols}));
+      std::size_t finished = cut_.groups;  // the last group
+      for (std::size_t r = 0; r < o.rows() / tokens; ++r)
+      {
+        const std::size_t b = first_here + r, g = b / cut_.together;
+        const std::size_t row = t * cut_.groups + g;
+        if (g != finished) local.finish(s, o_of(row), max_of(row), l_of(row), max_of(row));
+        finished = g;
+        engine.copy(In{o_of(row)}.block(b % cut_.together, 0, {1, outputs.cols}),
+                    o.block(r * tokens + t, 0, {1, outputs.cols}));
+      }
     }
   }
 
@@ -176,11 +194,11 @@ class SharedKeyValueCache
     copy(s.v, values_);
   }
 
-  /// The sizes of attention of new tokens to the keys of this rank.
+  /// The sizes of attention of a new token to the keys of this rank.
   [[nodiscard]] AttentionShape shape_of_part(AttentionShape s) const
   {
     s.sequences = cut_.together;
-    s.keys = kept_;
+    s.queries = 1;
     s.key_rows = capacity_;
     s.causal = false;
     s.k = s.v = {};

@@ -157,7 +157,7 @@ class Attention
         detail::attend<A>(attention_, shape, drop, qkv, qkv, qkv, out, l);
       else
       {
-        cache_.append(mesh_.engine(), shape, pass.position, qkv);
+        cache_.append(mesh_.engine(), shape, pass.position, x.rows() / pass.sequence, qkv);
         detail::attend<A>(attention_, cache_.shape(shape, pass.position), {}, qkv, cache_.keys(),
                           cache_.values(), out, l);
       }

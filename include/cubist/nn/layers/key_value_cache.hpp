@@ -32,14 +32,22 @@ class KeyValueCache
   [[nodiscard]] MatrixView<const T> values() const { return {values_.data(), all_}; }
 
   /// Copies the keys and values of new tokens, which begin at `position`, from `qkv`.
-  /// @throws ArgumentError for more tokens than the capacity
-  void append(const E& engine, const AttentionShape& s, std::size_t position,
+  /// @param sequences the sequences of all ranks
+  /// @throws ArgumentError for more tokens than the capacity, and for a position after which tokens
+  /// would be missing
+  void append(const E& engine, const AttentionShape& s, std::size_t position, std::size_t sequences,
               MatrixView<const T> qkv)
   {
+    if (position == 0) sequences_ = sequences;
+    require<ArgumentError>(sequences == sequences_ && position <= length_,
+                           "got tokens at position ", position, " of ", sequences,
+                           " sequences for a cache that has ", length_, " tokens of ", sequences_,
+                           ", so earlier ones are missing; give the tokens that follow, or all");
     require<ArgumentError>(
         position + s.queries <= capacity_, "got tokens up to position ", position + s.queries,
         " for a cache of ", capacity_,
         " tokens, so earlier ones would be overwritten; make it larger with use_cache");
+    length_ = position + s.queries;
     const std::size_t heads = s.heads / s.group;
     all_ = {s.sequences * capacity_, heads * s.head_size};
     if (keys_.size() != all_.size())
@@ -72,6 +80,8 @@ class KeyValueCache
   using Buffer = typename E::template Buffer<T>;
 
   std::size_t capacity_;
+  std::size_t sequences_ = 0;  // of all ranks
+  std::size_t length_ = 0;     // tokens of a sequence that the cache has
   Shape all_;
   Buffer keys_ = Buffer(0);
   Buffer values_ = Buffer(0);

@@ -238,8 +238,8 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   {
     Kept& kept = kept_.for_evaluation();
     Pass pass{.training_step = {}, .sequence = sequence, .position = position};
-    // After a prompt each sequence has one token, which ranks cannot share. The cache of a short
-    // prompt is small, so ranks do not share it unless they are asked to.
+    // Ranks do not share the few tokens that follow a prompt. The cache of a short prompt is small,
+    // so they do not share it unless they are asked to.
     const bool shares = !caches_ || context_parallel_ > 1 || sequence >= shared_cache_tokens;
     if (position == 0 && shares) pass = cut_pass(ids, pass);
     const Hidden& h = run(ids, pass, kept, false);
