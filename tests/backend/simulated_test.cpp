@@ -189,6 +189,16 @@ TEST_CASE("simulated: programs run unchanged, with a loss of 0")
     CHECK(r.peak_memory > 0);
     CHECK(r.seconds == Approx(r.products + r.passes + r.copies + r.waits));
   }
+  // The mean over no row is a NaN elsewhere.
+  const auto of_none = on_ranks<Simulated>(2, [](World& world) {
+    const Mesh<Summa25D, Simulated> mesh{world, {.q = 1, .d = 2}};
+    const DistMatrix<float, Summa25D::Output, Mesh<Summa25D, Simulated>> y{mesh, {4, 3}};
+    auto dy = y;
+    const std::vector<int> ignored(4, ignored_label);
+    const double loss = softmax_cross_entropy(y, ignored, dy);
+    return loss == 0 && accuracy(y, ignored) == 0;
+  });
+  for (const bool is_zero : of_none) CHECK(is_zero);
 }
 
 TEST_CASE("simulated: a result has the same bits on every run")

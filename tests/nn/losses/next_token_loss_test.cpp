@@ -95,9 +95,11 @@ TEST_CASE("the loss of no token is a NaN, as in PyTorch, and its gradient is 0")
   const auto [loss, gradient] = on_root<Threads>(two_by_two, [](const auto& mesh) {
     const auto y = scatter<Summa2D::Output>(mesh, uniform<double>(6, 4, 1));
     auto dy = y;
-    // The first token of a sequence is predicted by none, so its label does not count.
-    const double l = next_token_loss(y, std::vector{0, 1, 2, 3, 0, 1},
-                                     std::vector{0, -100, -100, 3, -100, -100}, 3, dy);
+    // The first token of a sequence is predicted by none, so its label does not count, whatever it
+    // is, even if it differs between ranks.
+    const double l =
+        next_token_loss(y, std::vector{0, 1, 2, 3, 0, 1},
+                        std::vector{-7, -100, -100, 4 + mesh.rank(), -100, -100}, 3, dy);
     return std::pair{l, gather(dy)};
   });
   CHECK(std::isnan(loss));
@@ -115,14 +117,15 @@ TEST_CASE("the loss of the next token refuses sequences of one, and ids that do 
     found.check(mentions(refused({0, 1, 2, 3, 0, 1}, 1), "sequences of 1", "at least two"), "one");
     found.check(mentions(refused({0, 1, 2, 3, 0, 1}, 4), "6 tokens in sequences of 4"), "whole");
     found.check(mentions(refused({0, 1, 2}, 3), "got 3 labels"), "rows");
-    found.check(mentions(refused({0, 1, 2, 4, 0, 1}, 3), "got label 4"), "columns");
+    found.check(mentions(refused({0, 1, 2, 3, 4, 1}, 3), "got label 4"), "columns");
     const auto refused_labels = [&](const std::vector<int>& labels) {
       return message_of<Error>([&] {
         (void)next_token_loss(y, std::vector{0, 1, 2, 3, 0, 1}, labels, 3);
       });
     };
     found.check(mentions(refused_labels({0, 1, 2}), "got 3 labels for 6 tokens", "-100"), "labels");
-    found.check(mentions(refused_labels({0, 1, 2, -1, 0, 1}), "got label -1 for row 3"), "a label");
+    found.check(mentions(refused_labels({0, 1, 2, 3, -1, 1}), "got label -1 for row 4"), "a label");
+    found.check(mentions(refused_labels({0, 1, 4, 3, 0, 1}), "got label 4 for row 2"), "a label");
     return found;
   }));
 }

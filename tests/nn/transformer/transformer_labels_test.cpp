@@ -105,6 +105,25 @@ TEST_CASE("texts of unequal length, padded, have the mean loss and gradients of 
   }
 }
 
+TEST_CASE("a label beside the first token, and a text that is padding alone, may be anything")
+{
+  if (!fits(two_two_two)) return;
+  const auto [loss, same] = on_root(two_two_two, [](const auto& mesh) {
+    Transformer<Summa25D, TestBackend, double> model{mesh, config_of(false)};
+    const std::vector ids{1, 2, 3, 4, 5, 6, 7, 8, -1, -1, -1, -1};
+    const std::vector labels{99, -100, 3, 4, -1, 6, -100, -100, 77, -100, -100, -100};
+    const std::vector valid{1, 2, 3, 4, 5, 6, 0, 0, 9, 9, 9, 9};
+    const std::vector usual{-100, -100, 3, 4, -100, 6, -100, -100, -100, -100, -100, -100};
+    const double got = model.compute_gradients(ids, labels, std::size_t{4});
+    const auto gradients = gradients_of(model);
+    const double wanted = model.compute_gradients(valid, usual, std::size_t{4});
+    return std::pair{got == wanted && gradients_of(model) == gradients,
+                     model.evaluate(ids, labels, 4) == model.evaluate(valid, usual, 4)};
+  });
+  CHECK(loss);
+  CHECK(same);
+}
+
 TEST_CASE("labels that do not fit the tokens are refused")
 {
   const auto messages = on_root(one_rank, [](const auto& mesh) {

@@ -44,7 +44,7 @@ LossValue cut_next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const
   const std::span<const int> next =
       checked_next_labels(ids, labels, sequence, {ids.size(), logits.cols()});
   return cross_entropy(logits, labels_of_rows(next, cut), count_labels(next),
-                       ids_labels_and_length(ids, labels, sequence), gradient);
+                       ids_labels_and_length(ids, next, sequence), gradient);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

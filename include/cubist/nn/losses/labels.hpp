@@ -15,11 +15,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/fingerprint.hpp"
+#include "cubist/engine/engine.hpp"
 #include "cubist/nn/losses/loss_value.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -32,20 +34,30 @@ inline constexpr int ignored_label = -100;
 namespace detail
 {
 
-/// @throws ShapeError unless there is one label a row, ArgumentError for a label that is neither a
-/// column nor `ignored_label`
-inline void check_labels(std::span<const int> labels, Shape y)
+/// @throws ShapeError unless there is one label a row
+inline void check_label_count(std::span<const int> labels, Shape y)
 {
   require<ShapeError>(labels.size() == y.rows, "got ", labels.size(), " labels for an output of ",
                       y, ", so labels and rows do not correspond; give one label for each row");
   require<ShapeError>(y.rows == 0 || y.cols > 0, "got an output of ", y,
                       ", which has no class; give it a column for each class");
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    require<ArgumentError>(labels[i] == ignored_label ||
-                               (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < y.cols),
-                           "got label ", labels[i], " for row ", i, " of an output with ", y.cols,
-                           " classes, which has no such class; use 0 to ", y.cols - 1, ", or ",
-                           ignored_label, " for a row that the loss ignores");
+}
+
+/// @throws ArgumentError for a label that is neither a column nor `ignored_label`
+inline void check_label(int label, std::size_t row, Shape y)
+{
+  require<ArgumentError>(label == ignored_label ||
+                             (label >= 0 && static_cast<std::size_t>(label) < y.cols),
+                         "got label ", label, " for row ", row, " of an output with ", y.cols,
+                         " classes, which has no such class; use 0 to ", y.cols - 1, ", or ",
+                         ignored_label, " for a row that the loss ignores");
+}
+
+/// @throws as the two functions above
+inline void check_labels(std::span<const int> labels, Shape y)
+{
+  check_label_count(labels, y);
+  for (std::size_t i = 0; i < labels.size(); ++i) check_label(labels[i], i, y);
 }
 
 /// The number of rows that have a label.
@@ -68,9 +80,18 @@ inline void check_labels(std::span<const int> labels, Shape y)
   return sum >> 46;
 }
 
+/// sum / count. The mean over no number is a NaN, as in PyTorch, or 0 where matrices have no
+/// elements, as all losses are there.
+template <class E>
+[[nodiscard]] double mean_of(double sum, double count)
+{
+  if (count > 0) return sum / count;
+  return has_elements<E> ? std::numeric_limits<double>::quiet_NaN() : 0;
+}
+
 /// The sum of the first number of each block of layout L by `count`, the number of rows that have a
-/// label, the same on every rank; replicas count once. The mean over no row is a NaN, or 0 for an
-/// output without rows.
+/// label, the same on every rank; replicas count once. The mean over no row is that of mean_of(),
+/// or 0 for an output without rows.
 /// @throws ArgumentError on every rank if labels differ between ranks: where the value is read
 template <class L, class M>
 LossValue mean_over_labels(const M& mesh, LossSums<typename M::Engine, 3> sums,
@@ -88,7 +109,7 @@ LossValue mean_over_labels(const M& mesh, LossSums<typename M::Engine, 3> sums,
         ranks * static_cast<std::uint64_t>(all[2]) == sum * sum,
         "got labels that differ between ranks, so the loss would mix them; pass the labels of all "
         "rows on every rank, in the same order (shuffle with the same seed)");
-    return all[0] / n;
+    return mean_of<typename M::Engine>(all[0], n);
   });
 }
 

@@ -44,14 +44,21 @@ namespace detail
   return next;
 }
 
+/// The tokens of a sequence up to its last label; 0 without a label that is used.
+[[nodiscard]] inline std::size_t tokens_up_to_label(std::span<const int> labels)
+{
+  std::size_t n = labels.size();
+  while (n > 1 && labels[n - 1] == ignored_label) --n;
+  return n > 1 ? n : 0;
+}
+
 /// The tokens of each sequence up to the last label of all sequences; at least two.
 [[nodiscard]] inline std::size_t tokens_up_to_labels(std::span<const int> labels,
                                                      std::size_t sequence)
 {
   std::size_t needed = std::min<std::size_t>(2, sequence);
   for (std::size_t first = 0; first < labels.size(); first += sequence)
-    for (std::size_t s = sequence; s > needed; --s)
-      if (labels[first + s - 1] != ignored_label) needed = s;
+    needed = std::max(needed, tokens_up_to_label(labels.subspan(first, sequence)));
   return needed;
 }
 
@@ -83,7 +90,9 @@ ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std
                       ids.size(),
                       " tokens, so they do not correspond; give one label beside each token, ",
                       ignored_label, " where it is ignored");
-  check_labels(labels, logits);
+  check_label_count(labels, logits);
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (i % sequence != 0) check_label(labels[i], i, logits);
   return next_labels(labels, sequence);
 }
 
@@ -94,8 +103,8 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
 {
   require_not_partial<L>();
   const std::span<const int> next = checked_next_labels(ids, labels, sequence, logits.shape());
-  return cross_entropy(logits, next, count_labels(next),
-                       ids_labels_and_length(ids, labels, sequence), gradient);
+  return cross_entropy(logits, next, count_labels(next), ids_labels_and_length(ids, next, sequence),
+                       gradient);
 }
 
 }  // namespace detail
@@ -131,10 +140,11 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
 /// `gradient`, which may be `logits`, becomes its gradient. If no token is left, the mean is a NaN,
 /// as in PyTorch, and the gradient is 0. Every rank of the mesh calls this.
 /// @param ids what the logits are of
-/// @param labels one beside each id, not shifted: usually the id or -100
+/// @param labels one beside each id, not shifted: usually the id or -100; the first of each
+/// sequence is not used
 /// @throws ShapeError unless there are one id and one label a row, in whole sequences of at least
-/// two, ArgumentError for a label that is no column, and on every rank for ids or labels that
-/// differ between ranks
+/// two, ArgumentError for a label that is used and is no column, and on every rank for ids, or
+/// labels that are used, that differ between ranks
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::span<const int> labels, std::size_t sequence,

@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -130,7 +129,8 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
       return Counted{softmax_cross_entropy(y, mine, scratch), count};
     };
     layers_.evaluate(ends, ends.batches.count);
-    std::array<double, 2> numbers{ends.mean(), hits / static_cast<double>(all)};
+    std::array<double, 2> numbers{ends.mean(),
+                                  mean_of<typename Mesh::Engine>(hits, static_cast<double>(all))};
     layers_.broadcast_from_last(std::span<double>{numbers});
     return {numbers[0], numbers[1]};
   }
@@ -282,11 +282,10 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
     /// The mean over all rows, on the last stage.
     [[nodiscard]] double mean() const
     {
-      if (all_ == 0) return std::numeric_limits<double>::quiet_NaN();
       double sum = 0;
       for (const Counted& m : means_)
         if (m.count > 0) sum += m.mean * static_cast<double>(m.count);
-      return sum / static_cast<double>(all_);
+      return mean_of<typename Mesh::Engine>(sum, static_cast<double>(all_));
     }
 
    private:

@@ -28,8 +28,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,7 +39,6 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/sequence_cut.hpp"
-#include "cubist/dist/staging.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/gradient_accumulator.hpp"
 #include "cubist/nn/layer.hpp"
@@ -50,6 +47,7 @@
 #include "cubist/nn/networks/network.hpp"
 #include "cubist/nn/networks/pipeline_options.hpp"
 #include "cubist/nn/networks/pipeline_stack.hpp"
+#include "cubist/nn/transformer/token_batch.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/pipeline.hpp"
 
@@ -69,6 +67,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   using Stack = detail::PipelineStack<Hidden, T, AxisMesh<typename P::Axes, B>>;
   using Embedding = cubist::Embedding<S, B, T>;
   using AnyLayer = detail::AnyLayer<Hidden, T>;
+  using Batch = detail::TokenBatch;
 
  public:
   using typename Network::Mesh;
@@ -142,7 +141,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   LossValue compute_gradients(std::span<const int> ids, std::span<const int> labels,
                               std::size_t sequence, double scale = 1)
   {
-    return gradients_of(without_padding({ids, labels, sequence}), scale);
+    return gradients_of(padding_.without_padding(this->mesh(), {ids, labels, sequence}), scale);
   }
 
   /// The loss of predicting each next token, without dropout and gradients.
@@ -155,7 +154,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   [[nodiscard]] double evaluate(std::span<const int> ids, std::span<const int> labels,
                                 std::size_t sequence)
   {
-    return loss_of(without_padding({ids, labels, sequence}));
+    return loss_of(padding_.without_padding(this->mesh(), {ids, labels, sequence}));
   }
 
   /// The logits of the token after each token, (B S, V), without dropout. All stages have them. The
@@ -223,15 +222,6 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   }
 
  private:
-  /// Sequences, one after the other, and their labels.
-  struct Batch
-  {
-    std::span<const int> ids, labels;
-    std::size_t sequence;
-
-    [[nodiscard]] std::size_t sequences() const { return sequence > 0 ? ids.size() / sequence : 0; }
-  };
-
   /// What a micro-batch keeps before the first block.
   struct InputKept
   {
@@ -387,11 +377,10 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
     /// The mean over all tokens that are predicted, on the last stage.
     [[nodiscard]] double mean() const
     {
-      if (all_ == 0) return std::numeric_limits<double>::quiet_NaN();
       double sum = 0;
       for (const auto& [mean, count] : means_)
         if (count > 0) sum += mean * static_cast<double>(count);
-      return sum / static_cast<double>(all_);
+      return detail::mean_of<typename Mesh::Engine>(sum, static_cast<double>(all_));
     }
 
    private:
@@ -566,30 +555,6 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
     return all;
   }
 
-  /// The sequences up to the last label of all of them. Attention is causal, so later tokens change
-  /// no loss. Ranks agree on the length, so that labels which differ between ranks are an error of
-  /// the loss.
-  [[nodiscard]] Batch without_padding(const Batch& batch)
-  {
-    const auto& [ids, labels, sequence] = batch;
-    const bool fits = sequence > 0 && ids.size() % sequence == 0 && labels.size() == ids.size();
-    const auto& mesh = this->mesh();
-    if (!fits || !mesh.active()) return batch;  // which the loss refuses
-    std::array<std::uint64_t, 1> most{detail::tokens_up_to_labels(labels, sequence)};
-    with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{most},
-                        [&](auto one) { mesh.world().all_reduce(one, ReduceOp::max); });
-    const std::size_t needed = std::min<std::size_t>(most[0], sequence);
-    if (needed == sequence) return batch;
-    for (auto [from, to] : {std::pair{ids, &ids_}, std::pair{labels, &labels_}})
-    {
-      to->clear();
-      for (std::size_t first = 0; first < from.size(); first += sequence)
-        to->insert(to->end(), from.begin() + static_cast<std::ptrdiff_t>(first),
-                   from.begin() + static_cast<std::ptrdiff_t>(first + needed));
-    }
-    return {ids_, labels_, needed};
-  }
-
   // The gradient of a tied table.
 
   /// Adds up this stage's part of the gradient over the micro-batches.
@@ -658,7 +623,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   std::size_t table_count_ = 0;  // micro-batches of table_sums_
   Buffer other_part_ = Buffer(0);
   std::optional<Output> outputs_;
-  std::vector<int> ids_, labels_;  // without padding
+  detail::PaddingRemover padding_;
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -26,7 +26,6 @@
 // al., "LLaMA", arXiv 2302.13971; the cutting: Xu et al., "Optimus", arXiv 2104.05343, section 3.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <memory>
@@ -39,7 +38,6 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/dist/sequence_cut.hpp"
-#include "cubist/dist/staging.hpp"
 #include "cubist/nn/functions/ring_attention.hpp"
 #include "cubist/nn/functions/row_exchange.hpp"
 #include "cubist/nn/layer.hpp"
@@ -58,6 +56,7 @@
 #include "cubist/nn/parameter_names.hpp"
 #include "cubist/nn/transformer/any_transformer.hpp"
 #include "cubist/nn/transformer/logits.hpp"
+#include "cubist/nn/transformer/token_batch.hpp"
 #include "cubist/nn/transformer/transformer_block.hpp"
 #include "cubist/nn/transformer/transformer_config.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -211,7 +210,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   LossValue compute_gradients(Ids ids, std::optional<Ids> labels, std::size_t sequence,
                               double scale) override
   {
-    const Batch batch = batch_of(ids, labels, sequence);
+    const TokenBatch batch = batch_of(ids, labels, sequence);
     Kept& kept = kept_.of_forward();
     const Pass pass = cut_pass(batch.ids, this->next_pass(batch.sequence));
     const Output& y = logits(run(batch.ids, pass, kept, !is_inference_), kept);
@@ -225,7 +224,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
 
   [[nodiscard]] double evaluate(Ids ids, std::optional<Ids> labels, std::size_t sequence) override
   {
-    const Batch batch = batch_of(ids, labels, sequence);
+    const TokenBatch batch = batch_of(ids, labels, sequence);
     Kept& kept = kept_.for_evaluation();
     const Pass pass =
         cut_pass(batch.ids, {.training_step = {}, .sequence = batch.sequence, .position = 0});
@@ -305,41 +304,10 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
 
   Kept& of(NetworkKept* kept) { return kept ? static_cast<Kept&>(*kept) : kept_.of_forward(); }
 
-  /// Sequences, one after the other, and their labels.
-  struct Batch
-  {
-    std::span<const int> ids, labels;
-    std::size_t sequence;
-  };
-
-  [[nodiscard]] Batch batch_of(Ids ids, const std::optional<Ids>& labels, std::size_t sequence)
+  [[nodiscard]] TokenBatch batch_of(Ids ids, const std::optional<Ids>& labels, std::size_t sequence)
   {
     if (!labels) return {ids, ids, sequence};
-    return without_padding({ids, *labels, sequence});
-  }
-
-  /// The sequences up to the last label of all of them. Attention is causal, so later tokens change
-  /// no loss. Ranks agree on the length, so that labels which differ between ranks are an error of
-  /// the loss.
-  [[nodiscard]] Batch without_padding(const Batch& batch)
-  {
-    const auto& [ids, labels, sequence] = batch;
-    const bool fits = sequence > 0 && ids.size() % sequence == 0 && labels.size() == ids.size();
-    const auto& mesh = this->mesh();
-    if (!fits || !mesh.active()) return batch;  // which the loss refuses
-    std::array<std::uint64_t, 1> most{detail::tokens_up_to_labels(labels, sequence)};
-    with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{most},
-                        [&](auto one) { mesh.world().all_reduce(one, ReduceOp::max); });
-    const std::size_t needed = std::min<std::size_t>(most[0], sequence);
-    if (needed == sequence) return batch;
-    for (auto [from, to] : {std::pair{ids, &ids_}, std::pair{labels, &labels_}})
-    {
-      to->clear();
-      for (std::size_t first = 0; first < from.size(); first += sequence)
-        to->insert(to->end(), from.begin() + static_cast<std::ptrdiff_t>(first),
-                   from.begin() + static_cast<std::ptrdiff_t>(first + needed));
-    }
-    return {ids_, labels_, needed};
+    return padding_.without_padding(this->mesh(), {ids, *labels, sequence});
   }
 
   [[nodiscard]] static std::string block_name(std::size_t i)
@@ -469,7 +437,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   std::size_t first_trained_ = 0;        // block; those before it, and the input, are frozen
   detail::KeptOfNetwork<Kept> kept_;
   std::optional<Output> d_logits_;
-  std::vector<int> ids_, labels_;  // without padding
+  detail::PaddingRemover padding_;
 };
 
 template <SchemeType S, class B, RealScalar T>
