@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "cubist/nn/transformer/config.hpp"
 
@@ -123,8 +124,12 @@ TEST_CASE("keys that are unknown or ask for another model are named")
     CAPTURE(json);
     CHECK(mentions(error<ArgumentError>(json + "}"), parts...));
   };
-  refuses(gpt2 + R"("quantization_config": {"bits": 8})", "\"quantization_config\" = {\"bits\":8}",
-          "does not know");
+  for (const auto& start : {gpt2, llama})
+    for (const char* key : {"quantization_config", "compression_config", "quantization"})
+      refuses(start + "\"" + key + R"(": {"bits": 8})",
+              "\"" + std::string{key} + "\" = {\"bits\":8}", "weights are quantized",
+              "use the model that was quantized");
+  refuses(llama + R"("auto_map": {"AutoModel": "m.M"})", "\"auto_map\"", "code of its own");
   refuses(llama + R"("sliding_window": 4096)", "\"sliding_window\" = 4096");
   refuses(llama + R"("layer_norm_epsilon": 1e-5)", "\"layer_norm_epsilon\"");
   refuses(gpt2 + R"("rope_theta": 10000)", "\"rope_theta\"");
@@ -145,9 +150,70 @@ TEST_CASE("keys that are unknown or ask for another model are named")
           "\"rope_parameters.factor\" = 8.0");
   refuses(llama + R"("rope_interleaved": true)", "true for rope_interleaved");
   CHECK(parse(llama + R"("sliding_window": null, "hidden_act": "swish"})").gated);
+  CHECK(parse(llama + R"("quantization_config": null})").gated);
   CHECK(mentions(error<DataError>(llama + R"("rope_theta": 5e5, "rope_parameters":
                                   {"rope_theta": 1e4}})"),
                  "10000 for rope_parameters.rope_theta", "500000 for rope_theta", "unclear"));
+}
+
+TEST_CASE("a key that is null counts as one that is missing")
+{
+  const auto reads = [](const std::string& sizes, const std::vector<std::string>& keys) {
+    const auto wanted = parse(sizes + "}");
+    std::string all = sizes;
+    for (const auto& key : keys)
+    {
+      CAPTURE(key);
+      CHECK(parse(sizes + ", \"" + key + "\": null}") == wanted);
+      all += ", \"" + key + "\": null";
+    }
+    // A save says what transformers would read otherwise from null, and leaves other nulls.
+    const auto config = parse(all + "}");
+    const auto saved = nlohmann::json::parse(config_text(config));
+    CHECK(parse(saved.dump()) == wanted);
+    for (const char* key : {"tie_word_embeddings", "rms_norm_eps", "hidden_act",
+                            "layer_norm_epsilon", "activation_function", "attention_bias"})
+      CHECK((!saved.contains(key) || !saved[key].is_null()));
+    for (const char* key : {"n_inner", "head_dim", "rope_scaling"})
+      CHECK((!saved.contains(key) || saved[key].is_null()));
+  };
+  reads(R"({"model_type": "gpt2", "vocab_size": 8, "n_positions": 4, "n_embd": 4, "n_layer": 1,
+    "n_head": 1)",
+        {"architectures", "tie_word_embeddings", "add_cross_attention", "pruned_heads", "n_inner",
+         "layer_norm_epsilon", "activation_function", "scale_attn_by_inverse_layer_idx"});
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3"})
+  {
+    std::vector<std::string> keys{"tie_word_embeddings",
+                                  "max_position_embeddings",
+                                  "head_dim",
+                                  "rms_norm_eps",
+                                  "rope_theta",
+                                  "rope_scaling",
+                                  "rope_parameters",
+                                  "partial_rotary_factor",
+                                  "hidden_act"};
+    if (type[0] == 'q')
+      keys.insert(keys.end(), {"use_sliding_window", "max_window_layers", "layer_types"});
+    if (type == std::string{"llama"} || type == std::string{"qwen3"})
+      keys.push_back("attention_bias");
+    reads(R"({"model_type": ")" + std::string{type} + R"(", "vocab_size": 8, "hidden_size": 8,
+      "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+      "intermediate_size": 8)",
+          keys);
+  }
+  const std::string sizes = R"("vocab_size": 8, "hidden_size": 8, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "intermediate_size": 8)";
+  CHECK(parse(R"({"model_type": null, "architectures": ["LlamaForCausalLM"], )" + sizes + "}") ==
+        parse(R"({"model_type": "llama", )" + sizes + "}"));
+  // Within rotary scaling, too.
+  const auto scaled = [&](const std::string& scaling) {
+    return R"({"model_type": "llama", )" + sizes + R"(, "rope_scaling": {)" + scaling + "}}";
+  };
+  CHECK(parse(scaled(R"("rope_type": null, "type": "linear", "factor": 2, "rope_theta": null)")) ==
+        parse(scaled(R"("rope_type": "linear", "factor": 2)")));
+  CHECK(parse(scaled(R"("rope_type": null, "factor": null)")) == parse(scaled("")));
+  CHECK(mentions(error<DataError>(scaled(R"("type": "linear", "factor": null)")),
+                 "has no rope_scaling.factor"));
 }
 
 TEST_CASE("rotary positions are read from the keys of transformers 4 and 5")
@@ -189,6 +255,12 @@ TEST_CASE("rotary positions are read from the keys of transformers 4 and 5")
   CHECK(mentions(error<DataError>(llama + R"("rope_scaling": {"rope_type": "linear", "factor": 2},
     "rope_parameters": {"rope_type": "linear", "factor": 3}})"),
                  "scale rotary angles differently"));
+  CHECK(mentions(error<DataError>(llama + R"("rope_scaling": {"rope_type": "default",
+    "type": "linear", "factor": 2}})"),
+                 "\"default\" for rope_scaling.rope_type and \"linear\" for rope_scaling.type",
+                 "unclear", "remove the wrong one"));
+  CHECK(parse(llama + R"("rope_scaling": {"rope_type": "linear", "type": "linear",
+    "factor": 2.5}})") == linear);
   CHECK(mentions(error<DataError>(llama + R"("partial_rotary_factor": 1.5})"),
                  "1.5 for partial_rotary_factor"));
   CHECK(mentions(error<ArgumentError>(llama + R"("rope_scaling": {"rope_type": "llama3",
@@ -220,13 +292,33 @@ TEST_CASE("biases, activations and windows are read as each family has them")
     return of("qwen2", R"(, "sliding_window": 16, "use_sliding_window": true)" + more).window;
   };
   CHECK(of("qwen2", R"(, "sliding_window": 16, "use_sliding_window": false)").window == 0);
+  CHECK(window("") == 0);  // windows begin in layer 28
+  CHECK(of("qwen2", R"(, "use_sliding_window": true, "sliding_window": null,
+    "max_window_layers": 0)")
+            .window == 0);
   CHECK(window(R"(, "max_window_layers": 2)") == 0);
   CHECK(window(R"(, "max_window_layers": 1)") == 16);
   CHECK(window(R"(, "layer_types": ["full_attention", "full_attention"])") == 0);
   CHECK(window(R"(, "layer_types": ["full_attention", "sliding_attention"])") == 16);
+  // Layers with a window where none is given.
+  for (const char* type : {"qwen2", "qwen3"})
+    for (const char* more : {R"("use_sliding_window": false, "sliding_window": 16)",
+                             R"("sliding_window": 16)", R"("use_sliding_window": null)"})
+      CHECK(mentions(
+          message_of<DataError>([&] {
+            (void)of(type, R"(, "layer_types": ["full_attention", "sliding_attention"], )" +
+                               std::string{more});
+          }),
+          "\"sliding_attention\" among layer_types", "use_sliding_window is not true", "unclear"));
+  CHECK(mentions(message_of<DataError>([&] {
+                   (void)of("qwen3", R"(, "layer_types": ["full_attention", "sliding_attention"],
+                     "use_sliding_window": true, "sliding_window": null)");
+                 }),
+                 "null for sliding_window"));
   for (const auto& config :
        {some, all, qwen2, qwen3, of("mistral", ""), of("mistral", R"(, "sliding_window": 16)"),
-        of("qwen2", R"(, "sliding_window": 16, "use_sliding_window": true)")})
+        of("qwen2",
+           R"(, "sliding_window": 16, "use_sliding_window": true, "max_window_layers": 0)")})
   {
     auto without = config;
     without.source = {};
@@ -273,7 +365,7 @@ TEST_CASE("sizes that are no whole number of a possible model are named")
     }
   CHECK(mentions(with("num_hidden_layers", "1000000"), "1000000", "from 1 to 100000"));
   CHECK(mentions(with("hidden_size", "null"), "no hidden_size"));
-  for (const char* value : {"0", "-1e-5", "\"1e-5\"", "null"})
+  for (const char* value : {"0", "-1e-5", "\"1e-5\""})
     CHECK(mentions(with("rms_norm_eps", value), "for rms_norm_eps where a number above 0"));
   CHECK(mentions(with("tie_word_embeddings", "1"), "1 for tie_word_embeddings", "true or false"));
   CHECK(mentions(with("rope_parameters", "1e4"), "for rope_parameters where an object"));

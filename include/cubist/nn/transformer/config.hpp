@@ -141,11 +141,16 @@ class ConfigReader
   [[nodiscard]] TransformerConfig read()
   {
     for (const auto& [name, value] : json_->items())
+    {
+      for (const RefusedKey& key : refused_keys)
+        require<ArgumentError>(name != key.name || value.is_null(), file_, " has ", excerpt(name),
+                               " = ", excerpt(value), ", ", key.reason);
       require<ArgumentError>(
           value.is_null() || knows_key(*family_, name), file_, " has ", excerpt(name), " = ",
           excerpt(value),
           ", which cubist does not know, so its results may differ from the model's; use a model "
           "without it, or remove it from the file if it changes nothing");
+    }
     for (const auto& keys :
          {std::span<const ConfigKey>{common_keys}, family_->keys, family_->own_keys})
       for (const ConfigKey& key : keys) read(key);
@@ -163,15 +168,13 @@ class ConfigReader
  private:
   [[nodiscard]] const ModelFamily& find_family() const
   {
-    const char* name = json_->contains("model_type") ? "model_type" : "architecture";
-    const auto type = json_->find(name);
-    const auto classes = json_->find("architectures");
+    const Json* type = given("model_type");
+    if (!type) type = given("architecture");
+    const Json* classes = given("architectures");
     for (const ModelFamily& family : model_families)
-      if (type != json_->end()
-              ? *type == family.type
-              : classes != json_->end() && *classes == Json::array({family.architecture}))
+      if (type ? *type == family.type : classes && *classes == Json::array({family.architecture}))
         return family;
-    require<DataError>(type != json_->end(), file_,
+    require<DataError>(type != nullptr, file_,
                        " has no model_type, so it is unknown which layers the model has; add "
                        "\"model_type\": \"gpt2\" or another of ",
                        family_names(), ", whichever it is");
@@ -190,30 +193,26 @@ class ConfigReader
   void read(const ConfigKey& key)
   {
     const std::string name{key.name};
-    const auto found = json_->find(name);
-    const Json* value = found == json_->end() ? nullptr : &*found;
+    const auto* accepted = std::get_if<OneOfKey>(&key.meaning);
+    const Json* value = given(name);
+    if (accepted && !accepted->null_is_missing && json_->contains(name)) value = &json_->at(name);
     if (const auto* size = std::get_if<SizeKey>(&key.meaning))
     {
-      const bool is_given = value != nullptr && !value->is_null();
-      require<DataError>(is_given || size->optional, file_, " has no ", name, ", ",
+      require<DataError>(value || size->optional, file_, " has no ", name, ", ",
                          config_use.consequence, "; ", config_use.if_damaged);
-      if (is_given) config_.*size->size = whole(name, *value, size->most);
+      if (value) config_.*size->size = whole(name, *value, size->most);
     }
-    if (value == nullptr) return;
+    if (!value) return;
     if (const auto* number = std::get_if<NumberKey>(&key.meaning))
       config_.*number->number = positive(name, *value);
     if (const auto* flag = std::get_if<FlagKey>(&key.meaning)) read_flag(name, *flag, *value);
     if (std::holds_alternative<ActivationKey>(key.meaning)) read_activation(name, *value);
-    if (const auto* accepted = std::get_if<OneOfKey>(&key.meaning))
-      require_one_of(name, *value, Json::parse(accepted->values));
-    if (std::holds_alternative<RotaryKey>(key.meaning) && !value->is_null())
-      read_rotary(name, *value);
+    if (accepted) require_one_of(name, *value, Json::parse(accepted->values));
+    if (std::holds_alternative<RotaryKey>(key.meaning)) read_rotary(name, *value);
   }
 
   void read_flag(const std::string& name, const FlagKey& key, const Json& value)
   {
-    // Without tie_word_embeddings a table is tied in some families, with null in none.
-    if (value.is_null() && key.flag != &TransformerConfig::tied) return;
     expect(value.is_boolean(), name, value, "true or false");
     config_.*key.flag = value.get<bool>();
     if (key.second != nullptr) config_.*key.second = value.get<bool>();
@@ -252,8 +251,7 @@ class ConfigReader
   void require_one_of(const std::string& name, const Json& value, const Json& accepted) const
   {
     std::string names;
-    for (const Json& one : accepted)
-      if (!one.is_null()) names += (names.empty() ? "" : " or ") + one.dump();
+    for (const Json& one : accepted) names += (names.empty() ? "" : " or ") + one.dump();
     require<ArgumentError>(
         std::find(accepted.begin(), accepted.end(), value) != accepted.end(), file_, " has ",
         excerpt(value), " for ", name,
@@ -271,12 +269,24 @@ class ConfigReader
     expect(value.is_object(), name, value, "an object");
     RotaryScaling scaling;
     // The type is read first, because the other entries depend on it. Old versions wrote "type".
+    const auto gives = [&](std::string_view key) {
+      const auto found = value.find(std::string{key});
+      return found != value.end() && !found->is_null();
+    };
+    const char* typed = nullptr;  // the key that has said it
     for (const char* key : {"rope_type", "type"})
-      if (value.contains(key)) scaling.type = rotary_type(name + "." + key, value.at(key));
+    {
+      if (!gives(key)) continue;
+      const auto type = rotary_type(name + "." + key, value.at(key));
+      if (!typed) scaling.type = type, typed = key;
+      require<DataError>(type == scaling.type, file_, " has ", excerpt(value.at(typed)), " for ",
+                         name, ".", typed, " and ", excerpt(value.at(key)), " for ", name, ".", key,
+                         ", so it is unclear how rotary angles are scaled; remove the wrong one");
+    }
     for (const auto& [entry, inner] : value.items())
     {
       const std::string full = name + "." + entry;
-      if (entry == "rope_type" || entry == "type") continue;
+      if (inner.is_null() || entry == "rope_type" || entry == "type") continue;
       if (entry == "rope_theta")
         set_once(base_, full, positive(full, inner));
       else if (entry == "partial_rotary_factor")
@@ -284,15 +294,14 @@ class ConfigReader
       else if (const auto* number = rotary_number(entry, scaling.type))
         scaling.*number->number = positive(full, inner);
       else
-        require<ArgumentError>(
-            inner.is_null(), file_, " has ", excerpt(full), " = ", excerpt(inner),
-            ", which cubist does not compute, so its results would differ from the model's; use a "
-            "model without it");
+        throw ArgumentError{file_ + " has " + excerpt(full) + " = " + excerpt(inner) +
+                            ", which cubist does not compute, so its results would differ from the "
+                            "model's; use a model without it"};
     }
     for (const RotaryNumber& number : rotary_numbers)
-      require<DataError>(!counts(number, scaling.type) || value.contains(std::string{number.name}),
-                         file_, " has no ", name, ".", number.name, ", ", config_use.consequence,
-                         "; ", config_use.if_damaged);
+      require<DataError>(!counts(number, scaling.type) || gives(number.name), file_, " has no ",
+                         name, ".", number.name, ", ", config_use.consequence, "; ",
+                         config_use.if_damaged);
     require<DataError>(scaling_name_.empty() || scaling == config_.rotary_scaling, file_, " has ",
                        name, " and ", scaling_name_,
                        ", which scale rotary angles differently, so it is unclear how they are "
@@ -353,7 +362,7 @@ class ConfigReader
     if (const Json* value = given("sliding_window"))
       window = whole("sliding_window", *value, largest_size);
     if (!knows("use_sliding_window")) return window;
-    std::size_t first = 0;  // the first layer with a window
+    std::size_t first = default_window_layer;  // with a window
     if (const Json* value = given("max_window_layers"))
       first = whole("max_window_layers", *value, largest_size, 0);
     bool is_used = false;
@@ -373,6 +382,10 @@ class ConfigReader
         require_one_of("layer_types", type, Json::array({"full_attention", "sliding_attention"}));
         slides = slides || type == "sliding_attention";
       }
+      require<DataError>(!slides || (is_used && window > 0), file_,
+                         " has \"sliding_attention\" among layer_types, but ",
+                         is_used ? "null for sliding_window" : "use_sliding_window is not true",
+                         ", so it is unclear which tokens a token sees; correct the wrong one");
     }
     return is_used && slides ? window : 0;
   }
@@ -439,22 +452,29 @@ inline void write_keys(nlohmann::json& json, const ModelFamily& family, const Tr
                        const TransformerConfig* said)
 {
   const auto differs = [&](auto member) { return said == nullptr || said->*member != c.*member; };
+  // transformers reads some keys that are null otherwise than missing ones.
+  const auto is_null = [&](std::string_view name) {
+    const auto found = json.find(std::string{name});
+    return found != json.end() && found->is_null();
+  };
   const auto set = [&](std::string_view name, auto member) {
-    if (differs(member)) json[std::string{name}] = c.*member;
+    if (differs(member) || is_null(name)) json[std::string{name}] = c.*member;
   };
   for (const auto& keys : {std::span<const ConfigKey>{common_keys}, family.keys, family.own_keys})
     for (const auto& [name, meaning] : keys)
     {
       if (const auto* size = std::get_if<SizeKey>(&meaning))
       {
-        if (!size->optional || c.*size->size > 0)
-          set(name, size->size);
-        else if (said != nullptr && said->*size->size > 0)
+        if (differs(size->size) && (!size->optional || c.*size->size > 0))
+          json[std::string{name}] = c.*size->size;
+        else if (said != nullptr && c.*size->size == 0 && said->*size->size > 0)
           json.erase(std::string{name});
       }
       if (const auto* number = std::get_if<NumberKey>(&meaning)) set(name, number->number);
       if (const auto* flag = std::get_if<FlagKey>(&meaning)) set(name, flag->flag);
-      if (std::holds_alternative<ActivationKey>(meaning) && differs(&TransformerConfig::activation))
+      if (std::holds_alternative<OneOfKey>(meaning) && is_null(name)) json.erase(std::string{name});
+      if (std::holds_alternative<ActivationKey>(meaning) &&
+          (differs(&TransformerConfig::activation) || is_null(name)))
         json[std::string{name}] =
             std::find_if(activation_names.begin(), activation_names.end(), [&](auto& known) {
               return known.activation == c.activation;

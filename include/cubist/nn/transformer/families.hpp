@@ -41,12 +41,12 @@ struct SizeKey
   bool optional = false;
   std::size_t most = largest_size;
 };
-/// A number above 0. A key that is missing leaves the family's default.
+/// A number above 0. A key that is missing or null leaves the family's default.
 struct NumberKey
 {
   ConfigMember<double> number;
 };
-/// A truth value. A key that is missing leaves the family's default.
+/// A truth value. A key that is missing or null leaves the family's default.
 struct FlagKey
 {
   ConfigMember<bool> flag;
@@ -56,10 +56,12 @@ struct FlagKey
 struct ActivationKey
 {
 };
-/// The values with which a model is one that cubist computes, as a JSON list.
+/// The values with which a model is one that cubist computes, as a JSON list. The first one is the
+/// default of transformers.
 struct OneOfKey
 {
   const char* values;
+  bool null_is_missing = true;
 };
 /// The base of the rotary angles, the share of a head that is rotated, or an object with these and
 /// the scaling: transformers 4 writes rope_theta, partial_rotary_factor and rope_scaling,
@@ -82,9 +84,9 @@ struct ConfigKey
 /// The keys that every configuration of transformers may have.
 inline constexpr auto common_keys = std::to_array<ConfigKey>({
     {"tie_word_embeddings", FlagKey{&TransformerConfig::tied}},
-    {"add_cross_attention", OneOfKey{"[false, null]"}},
-    {"is_encoder_decoder", OneOfKey{"[false, null]"}},
-    {"pruned_heads", OneOfKey{"[{}, null]"}},
+    {"add_cross_attention", OneOfKey{"[false]"}},
+    {"is_encoder_decoder", OneOfKey{"[false]"}},
+    {"pruned_heads", OneOfKey{"[{}]"}},
 });
 /// Keys that have no effect on what a model computes.
 inline constexpr auto common_without_effect = std::to_array<std::string_view>(
@@ -122,7 +124,7 @@ inline constexpr auto gpt2_keys = std::to_array<ConfigKey>({
     {"n_inner", SizeKey{&TransformerConfig::feed_forward, true}},
     {"layer_norm_epsilon", NumberKey{&TransformerConfig::epsilon}},
     {"activation_function", ActivationKey{}},
-    {"scale_attn_weights", OneOfKey{"[true]"}},
+    {"scale_attn_weights", OneOfKey{"[true]", false}},  // transformers takes null for false
     {"scale_attn_by_inverse_layer_idx", FlagKey{&TransformerConfig::scale_by_layer}},
 });
 inline constexpr auto gpt2_without_effect = std::to_array<std::string_view>(
@@ -168,7 +170,7 @@ inline constexpr auto llama_keys = std::to_array<ConfigKey>({
     {"attention_bias",
      FlagKey{&TransformerConfig::query_key_value_bias, &TransformerConfig::attention_output_bias}},
     {"mlp_bias", FlagKey{&TransformerConfig::feed_forward_bias}},
-    {"rope_interleaved", OneOfKey{"[false, null]"}},
+    {"rope_interleaved", OneOfKey{"[false]"}},
 });
 inline constexpr auto mistral_keys = std::to_array<ConfigKey>({
     {"num_key_value_heads", SizeKey{&TransformerConfig::key_value_heads}},
@@ -180,7 +182,7 @@ inline constexpr auto qwen2_keys = std::to_array<ConfigKey>({
     {"use_sliding_window", WindowKey{}},
     {"max_window_layers", WindowKey{}},
     {"layer_types", WindowKey{}},
-    {"use_mrope", OneOfKey{"[false, null]"}},
+    {"use_mrope", OneOfKey{"[false]"}},
 });
 inline constexpr auto qwen3_keys = std::to_array<ConfigKey>({
     {"num_key_value_heads", SizeKey{&TransformerConfig::key_value_heads}},
@@ -263,6 +265,9 @@ inline constexpr auto llama_names_outside = std::to_array<TensorName>({
 });
 inline constexpr TensorNames llama_names{"model.layers.", true, llama_names_in_layer,
                                          llama_names_outside};
+
+/// What a config.json without "max_window_layers" says, in the families that have the key.
+inline constexpr std::size_t default_window_layer = 28;
 
 /// The sizes of a published model.
 struct PublishedModel
@@ -453,6 +458,21 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
     if (type == other.type) return other.reason;
   return "which cubist does not know";
 }
+
+/// A key with which no family is one that cubist computes, and why.
+struct RefusedKey
+{
+  std::string_view name;
+  const char* reason;
+};
+inline constexpr const char* quantized =
+    "so its weights are quantized, which cubist does not compute; use the model that was quantized";
+inline constexpr auto refused_keys = std::to_array<RefusedKey>({
+    {"quantization_config", quantized},
+    {"compression_config", quantized},
+    {"quantization", quantized},
+    {"auto_map", "so it has code of its own, which cubist does not run; use a model of a family"},
+});
 
 /// Whether a configuration of this family may have the key.
 [[nodiscard]] inline bool knows_key(const ModelFamily& family, std::string_view name)
