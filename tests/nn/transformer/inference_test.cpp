@@ -91,7 +91,7 @@ TEST_CASE("an evaluation before the first forward leaves a training as it is")
   CHECK(both.first == both.second);
 }
 
-TEST_CASE("a model for inference has no backward and no optimizer")
+TEST_CASE("a model for inference has no backward, no optimizer and no training mode")
 {
   const auto messages = on_root(one_rank, [](const auto& mesh) {
     Transformer<Summa2D, TestBackend, double> model{mesh, small(false), {.inference = true}};
@@ -104,11 +104,15 @@ TEST_CASE("a model for inference has no backward and no optimizer")
         message_of<ArgumentError>([&] {
           auto dx = x;
           layer.backward(x, layer.forward(x), dx);
-        })};
+        }),
+        message_of<ArgumentError>([&] { model.train(); }), model.training() ? "trains" : ""};
   });
   CHECK(mentions(messages[0], "made for inference"));
   CHECK(mentions(messages[1], "got an optimizer for embedding.weight", "no gradient"));
   CHECK(mentions(messages[2], "without gradients"));
+  CHECK(mentions(messages[3], "got train for a model that was made for inference",
+                 "without `.inference = true`"));
+  CHECK(messages[4].empty());
 }
 
 #if !defined CUBIST_TEST_MPI && !CUBIST_SANITIZED  // counts are equal there

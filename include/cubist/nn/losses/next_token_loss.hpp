@@ -9,8 +9,8 @@
 // The labels are the ids or, as for Hugging Face's models, numbers beside the ids, which are -100
 // for tokens that the loss ignores because they are padding or were given. The mean is over the
 // tokens that are left. The last token of each sequence predicts nothing, and the label of the
-// first is not used. Attention is causal, so tokens behind the last label of a sequence change
-// nothing.
+// first is not used, so it may be any number. Attention is causal, so tokens after the last label
+// of a sequence change nothing.
 //
 // Words: those of softmax_cross_entropy (nn/losses/loss.hpp).
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/functions/training_step.hpp"
@@ -63,17 +64,30 @@ class Network
     state.numbers.push_back({prefix + "forwards", &steps_});
   }
 
-  /// Dropout applies in training mode, the mode of a new network.
-  void train() { training_ = true; }
+  /// Dropout applies in training mode, the mode of a new network that is not made for inference.
+  /// @throws ArgumentError for a network that was made for inference
+  void train()
+  {
+    require_training("train");
+    training_ = true;
+  }
   /// From now on dropout does nothing.
   void eval() { training_ = false; }
   /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return training_; }
 
  protected:
-  Network(const Mesh& mesh, std::uint64_t seed)
-      : mesh_{mesh}, gradients_{make_gradients<T>(mesh)}, seed_{seed}
+  Network(const Mesh& mesh, std::uint64_t seed, bool is_inference = false)
+      : mesh_{mesh}, is_inference_{is_inference}, gradients_{make_gradients<T>(mesh)}, seed_{seed}
   {
+  }
+
+  /// @throws ArgumentError for a network that was made for inference
+  void require_training(const char* call) const
+  {
+    require<ArgumentError>(!is_inference_, "got ", call,
+                           " for a model that was made for inference, which has no memory for "
+                           "gradients; make it without `.inference = true`");
   }
 
   /// The pass of the next forward; in training mode it has masks of its own.
@@ -93,10 +107,11 @@ class Network
   }
 
   Mesh mesh_;
+  bool is_inference_;
 
  private:
   std::shared_ptr<Gradients<T, Mesh>> gradients_;
-  bool training_ = true;
+  bool training_ = !is_inference_;
   std::uint64_t seed_;
   std::uint64_t steps_ = 0;  // forwards in training mode
 };

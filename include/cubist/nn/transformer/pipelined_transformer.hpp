@@ -78,7 +78,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   /// more pieces than blocks
   Transformer(const Mesh& mesh, const TransformerConfig& config,
               const TransformerOptions& options = {})
-      : Network{mesh, options.seed}, config_{config}, is_inference_{options.inference},
+      : Network{mesh, options.seed, options.inference}, config_{config},
         micro_batches_{options.pipeline.micro_batches}, context_parallel_{options.context_parallel},
         dropout_{options.dropout, options.seed, 0}, blocks_{mesh,
                                                             cut(mesh, config, options.pipeline),
@@ -92,7 +92,6 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
                                                                            options.method}
   {
     config.check();
-    if (options.inference) this->eval();
     detail::Freezing freezing{options.frozen};
     const std::size_t after = detail::layer_indices * config.layers + 1;
     if (config.learned_positions)
@@ -135,7 +134,8 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
     return gradients_of({ids, ids, sequence}, scale);
   }
   /// The loss of predicting the labels, and the gradients of all parameters, multiplied by `scale`.
-  /// Tokens behind the last label of all sequences are left out, so padding there changes no bit.
+  /// Ids after a sequence's last label are not read, and tokens after the last label of all
+  /// sequences are left out, so padding changes no bit, whatever it is.
   /// @param labels one beside each id, not shifted: the id, or -100 where the loss ignores it
   /// @throws ShapeError, ArgumentError as next_token_loss()
   LossValue compute_gradients(std::span<const int> ids, std::span<const int> labels,
@@ -513,10 +513,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
 
   LossValue gradients_of(const Batch& batch, double scale)
   {
-    require<ArgumentError>(
-        !is_inference_,
-        "got a call for gradients of a model that was made for inference, which has no memory for "
-        "them; make it without `.inference = true`");
+    this->require_training("compute_gradients");
     LossEnds ends{*this, batch, true, scale};
     require_positions(batch.sequence);
     const std::size_t count = ends.batches.count;
@@ -605,7 +602,6 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   using Buffer = typename Mesh::Engine::template Buffer<T>;
 
   TransformerConfig config_;
-  bool is_inference_;
   std::size_t micro_batches_;
   std::size_t context_parallel_;
   Dropout dropout_;  // the dropout of the embedding

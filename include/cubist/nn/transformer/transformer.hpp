@@ -84,7 +84,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   /// @throws ShapeError for sizes that do not fit, ArgumentError for options out of range
   TransformerNetwork(const Mesh& mesh, const TransformerConfig& config,
                      const TransformerOptions& options)
-      : Any{mesh, options.seed}, config_{config}, is_inference_{options.inference},
+      : Any{mesh, options.seed, options.inference}, config_{config},
         embedding_{mesh,
                    config.vocabulary,
                    config.width,
@@ -95,7 +95,6 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
         logits_{options.gathered, options.method}, table_sums_{mesh, {.bytes = 0}}
   {
     config.check();
-    if (options.inference) this->eval();
     detail::Freezing freezing{options.frozen};
     const std::size_t after = detail::layer_indices * config.layers + 1;
     if (config.learned_positions)
@@ -172,14 +171,15 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   const Output& forward(Ids ids, std::size_t sequence, NetworkKept* any) override
   {
     Kept& kept = of(any);
-    const Hidden& h = run(ids, cut_pass(ids, this->next_pass(sequence)), kept, !is_inference_);
+    const Hidden& h =
+        run(ids, cut_pass(ids, this->next_pass(sequence)), kept, !this->is_inference_);
     return logits(kept.cut_.is_cut() ? order(h, kept) : h, kept);
   }
 
   void backward(const Output& d_logits, NetworkKept* any) override
   {
     Kept& kept = of(any);
-    require_training();
+    this->require_training("backward");
     kept.blocks_.require_forward();
     auto& reducer = this->begin_gradients();
     const BackwardPass<T, Mesh> pass{kept.blocks_.pass(), reducer};
@@ -213,7 +213,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     const TokenBatch batch = batch_of(ids, labels, sequence);
     Kept& kept = kept_.of_forward();
     const Pass pass = cut_pass(batch.ids, this->next_pass(batch.sequence));
-    const Output& y = logits(run(batch.ids, pass, kept, !is_inference_), kept);
+    const Output& y = logits(run(batch.ids, pass, kept, !this->is_inference_), kept);
     Output& dy = fit_like(d_logits_, y);
     LossValue loss =
         detail::cut_next_token_loss(y, batch.ids, batch.labels, batch.sequence, kept.cut_, &dy);
@@ -321,14 +321,6 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     return table_ ? table_->table_gradient() : embedding_.table_gradient();
   }
 
-  /// @throws ArgumentError for a model that was made for inference
-  void require_training() const
-  {
-    require<ArgumentError>(!is_inference_,
-                           "got backward for a model that was made for inference, which has no "
-                           "memory for gradients; make it without `.inference = true`");
-  }
-
   /// H after all blocks.
   /// @param keeps whether a backward may follow
   const Hidden& run(std::span<const int> ids, const Pass& pass, Kept& kept, bool keeps)
@@ -422,7 +414,6 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   }
 
   TransformerConfig config_;
-  bool is_inference_;
   Embedding embedding_;
   std::optional<PositionEmbedding<S, B, T>> positions_;
   std::size_t context_parallel_;
@@ -492,7 +483,8 @@ class Transformer
     model_->append_state(state, prefix);
   }
 
-  /// Dropout applies in training mode, the mode of a new network.
+  /// Dropout applies in training mode, the mode of a new network that is not made for inference.
+  /// @throws ArgumentError for a model that was made for inference
   void train() { model_->train(); }
   /// From now on dropout does nothing.
   void eval() { model_->eval(); }
@@ -540,7 +532,8 @@ class Transformer
     return model_->compute_gradients(ids, {}, sequence, scale);
   }
   /// The loss of predicting the labels, and the gradients of all parameters, multiplied by `scale`.
-  /// Tokens behind the last label of all sequences are left out, so padding there changes no bit.
+  /// Ids after a sequence's last label are not read, and tokens after the last label of all
+  /// sequences are left out, so padding changes no bit, whatever it is.
   /// @param labels one beside each id, not shifted: the id, or -100 where the loss ignores it
   /// @throws ShapeError, ArgumentError as next_token_loss()
   LossValue compute_gradients(std::span<const int> ids, std::span<const int> labels,
