@@ -364,13 +364,20 @@ TEST_CASE("tokens are handed out as they come, on every rank")
       handed[sequence].push_back(token);
       order.push_back(static_cast<int>(sequence));
     };
-    const auto texts = generate(model, Prompts{{1, 2, 3}, {4, 5}}, options);
-    return std::tuple{texts == handed, order};
+    const Prompts prompts{{1, 2, 3}, {4, 5}};
+    const auto texts = generate(model, prompts, options);
+    const bool same = texts == handed;
+    // The second prompt in a call of its own: a sequence's number is that in the call.
+    handed = Prompts(2);
+    options.first_sequence = 1;
+    const auto second = generate(model, {prompts[1]}, options);
+    return std::tuple{same, order, second == Prompts{texts[1]} && handed == Prompts{texts[1], {}}};
   });
-  for (const auto& [same, order] : found)
+  for (const auto& [same, order, second] : found)
   {
     CHECK(same);
-    CHECK(order == std::vector{1, 0, 1, 0, 1, 0});
+    CHECK(order == std::vector{1, 0, 1, 0, 1, 0, 0, 0, 0});
+    CHECK(second);
   }
 }
 
@@ -390,6 +397,20 @@ TEST_CASE("a prompt may be written as a list")
   });
   CHECK(both.first.size() == 8);
   CHECK(both.first == both.second);
+}
+
+TEST_CASE("several prompts may be written as a list")
+{
+  const auto all = on_root(one_rank, [&](const auto& mesh) {
+    Transformer<Summa2D, TestBackend, double> model{mesh, config};
+    const GenerateOptions options{.tokens = 3};
+    const std::vector p0{5, 7, 1}, p1{2};
+    return std::vector{
+        generate(model, Prompts{p0, p1}, options), generate(model, {p0, p1}, options),
+        generate(model, {{5, 7, 1}, {2}}, options), generate(model, {p0, p1}, {.tokens = 3})};
+  });
+  CHECK(all[0].size() == 2);
+  for (const auto& texts : all) CHECK(texts == all[0]);
 }
 
 TEST_CASE("prompts and options that cannot be continued are refused")
@@ -421,6 +442,9 @@ TEST_CASE("prompts and options that cannot be continued are refused")
                    return generate(m, three, 1, {.end_ids = {2, 11}});
                  }),
                  "got 11 among the ids that end a text", "use 0 to 10", "ignore_end"));
+  CHECK(mentions(
+      refusal([&](auto& m) { return generate(m, three, 1, {.end_ids = {2}, .ignore_end = true}); }),
+      "ids that end a text together with ignore_end", "leave one of them out"));
   CHECK(mentions(refusal([&](auto& m) {
                    return generate(m, Prompts{{1}, {}});
                  }),

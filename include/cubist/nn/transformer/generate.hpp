@@ -64,7 +64,7 @@ struct GenerateOptions
   bool cache = true;
   /// The tokens behind which a sequence ends; empty stands for those of the model's configuration.
   std::vector<int> end_ids = {};
-  /// Every sequence gets all its tokens, whatever they are.
+  /// Every sequence gets all its tokens, whatever they are. It excludes `end_ids`.
   bool ignore_end = false;
   /// The number of the first sequence in random draws, so that prompts which are continued in
   /// several calls draw as in one.
@@ -226,6 +226,9 @@ inline void check_generation(std::span<const std::vector<int>> prompts, const Ge
   require<ArgumentError>(o.top_p == 1 || o.temperature > 0, "got a top_p of ", o.top_p,
                          " without a temperature, so the most likely token is picked and top_p "
                          "changes nothing; give a temperature, such as 1, or leave top_p out");
+  require<ArgumentError>(o.end_ids.empty() || !o.ignore_end,
+                         "got ids that end a text together with ignore_end, so it is unclear "
+                         "whether texts end; leave one of them out");
   for (const int id : o.end_ids)
     require<ArgumentError>(id >= 0 && static_cast<std::size_t>(id) < vocabulary, "got ", id,
                            " among the ids that end a text, which a model of ", vocabulary,
@@ -346,6 +349,14 @@ template <class Model>
                                                      const GenerateOptions& options = {})
 {
   return detail::continue_prompts(model, prompts, options);
+}
+/// Continues prompts that are written as a list: `generate(model, {p0, p1})`.
+template <class Model>
+[[nodiscard]] std::vector<std::vector<int>>
+generate(Model& model, std::initializer_list<std::vector<int>> prompts,
+         const GenerateOptions& options = {})
+{
+  return generate(model, std::span{prompts.begin(), prompts.size()}, options);
 }
 
 /// The tokens that follow prompts of equal length, sequence by sequence. A sequence that ends
